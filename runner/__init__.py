@@ -1,0 +1,1 @@
+"""The machinery: labs, nodes, trial loop, measurement, statistics, store, report, command line."""

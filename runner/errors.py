@@ -1,0 +1,49 @@
+"""What can go wrong, as types; the command line turns each into one sentence and an exit code."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+class VpnevalError(Exception):
+    """Root of every error this program raises on purpose. Its text is the sentence the user reads."""
+
+    exit_code = 1
+
+
+class UsageError(VpnevalError):
+    """The user asked for something that does not exist or makes no sense."""
+
+    exit_code = 2
+
+
+class CannotRunHere(VpnevalError):
+    """This machine or lab lacks something; the text says what, and how to get it."""
+
+    exit_code = 3
+
+
+class LabError(VpnevalError):
+    """The lab itself is broken: the run stops, and nothing that was measured is lost."""
+
+    exit_code = 4
+
+
+class MeasurementError(VpnevalError):
+    """A measurement that cannot be trusted: the trial fails, the number is not reported."""
+
+
+class CommandError(VpnevalError):
+    """A command on a node ended with an unexpected code, or did not end in time.
+
+    ``code`` is None where the time ran out; ``stderr`` is the tail of what the command said.
+    """
+
+    def __init__(self, node: str, argv: Sequence[str], code: int | None, stderr: str, timeout_s: float = 0):
+        self.node, self.argv, self.code, self.stderr = node, tuple(argv), code, stderr[-2000:].strip()
+        how = f"did not end within {timeout_s:g} s" if code is None else f"exited with {code}"
+        super().__init__(f"[{node}] {' '.join(argv)} {how}" + (f": {self.stderr}" if self.stderr else ""))
+
+
+class ProofError(VpnevalError):
+    """The tunnel is not what was asked for: another cipher, another data path, plaintext on the WAN."""

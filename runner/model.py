@@ -1,0 +1,167 @@
+"""The data of a run, as pydantic models: they are the schema of run.json and trials.jsonl."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+SCHEMA_VERSION = 1
+
+Status = Literal["ok", "failed", "unsupported", "lab_error"]
+
+# Factors that shape the tunnel (one tunnel for each combination) and the traffic inside it.
+TUNNEL_FACTORS = ("cipher", "integrity", "compression", "image")
+TRAFFIC_FACTORS = ("transport", "payload", "streams", "direction", "payload_bytes")
+
+
+class Strict(BaseModel):
+    """A model that refuses fields it does not know, so that a typing error in a file is found."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Measurement(Strict):
+    """One metric of one trial: its value, and the raw samples that it was made from.
+
+    ``value`` is in ``unit`` (see runner/metrics.py). ``samples`` are in the same unit, one a second
+    (throughput) or one an exchange (rtt). ``detail`` holds what else the instrument said, for example
+    every trial of a throughput search as ``{"trials": [{"offered_rate_bps", "duration_s",
+    "loss_ratio"}, …], "interval_bps": [low, high], "flags": […]}``.
+    """
+
+    metric: str
+    value: float
+    unit: str
+    better: Literal["higher", "lower"]
+    samples: list[float] = []
+    detail: dict[str, Any] = {}
+
+
+class Evidence(Strict):
+    """What was observed of the tunnel: proof that the VPN asked for is the one that was measured."""
+
+    cipher: str = ""
+    integrity: str = ""
+    compression: str = ""
+    data_path: str = ""
+    version: str = ""
+    facts: dict[str, str] = {}
+
+
+class Proof(Strict):
+    """The marker experiment: random bytes sent both ways through the tunnel while the WAN is captured."""
+
+    confidential_promised: bool
+    delivered: bool
+    marker_on_wan: bool
+    sent_bytes: int
+    captured_bytes: int
+
+
+class Trial(Strict):
+    """One line of trials.jsonl: one VPN, one level of each factor, one repetition."""
+
+    schema_version: int = SCHEMA_VERSION
+    id: str
+    vpn: str
+    params: dict[str, str]
+    repetition: int
+    position: Literal["first", "within", "last"] = "within"
+    experiments: list[str] = []
+    status: Status
+    reason: str = ""
+    encrypted: bool = False
+    warnings: list[str] = []
+    started_at: str
+    duration_s: float = 0.0
+    measuring_s: float = 0.0
+    evidence: Evidence | None = None
+    proof: Proof | None = None
+    measurements: list[Measurement] = []
+
+    @property
+    def cell(self) -> str:
+        """The key of this trial's VPN and levels, equal for all its repetitions."""
+        return cell_key(self.vpn, self.params)
+
+
+class Cell(Strict):
+    """One VPN at one level of each factor: what a repetition is a repetition of."""
+
+    vpn: str
+    params: dict[str, str]
+
+    @property
+    def key(self) -> str:
+        return cell_key(self.vpn, self.params)
+
+
+class ExperimentRecord(Strict):
+    """An experiment as it was asked: its question, its factors, and the cells that belong to it."""
+
+    name: str
+    question: str
+    method: str
+    source: str
+    factors: dict[str, list[str]]
+    metrics: list[str]
+    cells: list[Cell]
+
+
+class VpnRecord(Strict):
+    """What the report needs to know of a plugin. ``configurations`` maps the ranked configurations'
+    names (``comparable``, ``recommended``) to their tunnel levels; ``reference`` VPNs are shown, not ranked."""
+
+    title: str
+    dataplane: str
+    transport: str
+    reference: bool
+    carries: str
+    configurations: dict[str, dict[str, str]]
+    note: str = ""
+
+
+class Invocation(Strict):
+    """One call of ``vpneval run`` on this folder."""
+
+    command_line: list[str]
+    started_at: str
+    ended_at: str = ""
+    outcome: str = ""
+    elapsed_s: float = 0.0
+    measuring_s: float = 0.0
+    trimmed: int = 0
+
+
+class Run(Strict):
+    """run.json: everything about a run that is not a trial."""
+
+    schema_version: int = SCHEMA_VERSION
+    vpneval_version: str
+    run_id: str
+    created_at: str
+    profile: str
+    profile_note: str = ""
+    seed: int
+    repetitions: int
+    lab: dict[str, Any] = Field(default={}, description="kind, kernel, CPU, cores, offloads, clock source")
+    image: dict[str, Any] = Field(default={}, description="name, digest, package versions")
+    experiments: list[ExperimentRecord] = []
+    vpns: dict[str, VpnRecord] = {}
+    invocations: list[Invocation] = []
+
+
+def cell_key(vpn: str, params: Mapping[str, str]) -> str:
+    """A stable text for a VPN and its levels, independent of the order of the factors."""
+    return vpn + " " + json.dumps(dict(sorted(params.items())), separators=(",", ":"))
+
+
+def trial_id(vpn: str, params: Mapping[str, str], repetition: int, position: str = "within") -> str:
+    """The trial's name: VPN, repetition, and a digest of its levels; safe as a file name."""
+    digest = hashlib.sha256(cell_key(vpn, params).encode()).hexdigest()[:10]
+    suffix = {"first": "-first", "last": "-last"}.get(position, "")
+    return f"{vpn}-{digest}-r{repetition}{suffix}"

@@ -1,0 +1,253 @@
+"""A node: a machine of the lab, as plugins see it. Here the namespace node, which looks like a host.
+
+A namespace node is a process that holds net, mount, PID, UTS and IPC namespaces of its own, with the lab
+image as its root under a copy-on-write tmpfs overlay. The runner holds that process by a pipe and a
+parent-death signal: when the runner goes, however it goes, the kernel removes every daemon, interface
+and mount of the node. There is nothing to clean up by construction.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from runner.errors import CommandError, LabError
+
+ENVIRONMENT = {
+    "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    "HOME": "/root",
+    "LC_ALL": "C",
+}
+
+
+@dataclass(frozen=True)
+class Completed:
+    """A command that has ended: its exit code and its output as text."""
+
+    code: int
+    stdout: str
+    stderr: str
+
+
+class Process(Protocol):
+    """A command that runs in the background on a node, its output in a log file of the trial."""
+
+    log: Path
+
+    def alive(self) -> bool: ...
+    def stop(self) -> None: ...
+    def wait(self, timeout: float) -> int: ...
+
+
+class Node(Protocol):
+    """What a plugin and a measurement may ask of a machine, whatever kind of machine it is."""
+
+    name: str
+
+    def run(self, *argv: str, check: bool = True, timeout: float = 30.0, input: str | None = None) -> Completed: ...
+    def spawn(self, *argv: str, log: str) -> Process: ...
+    def logged(self, log: str) -> str: ...
+    def write(self, path: str, text: str, mode: int = 0o600) -> None: ...
+    def defer(self, *argv: str) -> None: ...
+
+
+def wait_until(condition: Callable[[], bool], what: str, deadline_s: float = 15.0, pause_s: float = 0.02) -> None:
+    """Poll ``condition`` until it holds. Raises TimeoutError naming ``what`` after ``deadline_s`` seconds."""
+    end = time.monotonic() + deadline_s
+    while not condition():
+        if time.monotonic() > end:
+            raise TimeoutError(f"{what} did not happen within {deadline_s:g} s")
+        time.sleep(pause_s)
+
+
+# What PID 1 of a node does, before it becomes the loop that holds the node and reaps its orphans.
+# It reports its PID as the host sees it (the old /proc is still mounted then), and ends with the runner,
+# because the pipe on its standard input then ends. Source: unshare(1), pivot_root(2), mount(8).
+INIT = r"""
+set -eu
+read -r pid _ < /proc/self/stat
+mount --make-rprivate /
+mount -t tmpfs -o size=4g,mode=755 tmpfs /mnt
+mkdir /mnt/upper /mnt/work /mnt/root
+mount -t overlay -o lowerdir="$ROOT",upperdir=/mnt/upper,workdir=/mnt/work overlay /mnt/root
+cd /mnt/root
+mkdir -p proc sys dev run tmp .old
+mount -t proc proc proc
+mount -t sysfs sysfs sys
+mount -t tmpfs -o mode=755,size=16m tmpfs dev
+for d in null zero full random urandom tty; do touch dev/$d; mount --bind /dev/$d dev/$d; done
+mkdir dev/net dev/pts dev/shm
+if [ -e /dev/net/tun ]; then touch dev/net/tun; mount --bind /dev/net/tun dev/net/tun; fi
+mount -t devpts -o newinstance,ptmxmode=0666 devpts dev/pts
+ln -s pts/ptmx dev/ptmx
+ln -s /proc/self/fd dev/fd; for f in 0:stdin 1:stdout 2:stderr; do ln -s /proc/self/fd/${f%:*} dev/${f#*:}; done
+mount -t tmpfs -o mode=755 tmpfs run
+mount -t tmpfs -o mode=1777 tmpfs tmp
+mount -t tmpfs -o mode=1777 tmpfs dev/shm
+mkdir -p run/lock run/sshd
+[ ! -d /lib/modules ] || { mkdir -p lib/modules; mount --bind /lib/modules lib/modules; }
+pivot_root . .old
+umount -l /.old
+hostname "$NAME"
+printf '127.0.0.1 localhost %s\n' "$NAME" > /etc/hosts
+ip link set lo up
+echo "$pid"
+exec bash -c 'while read -r _; do :; done' "$NAME"
+"""
+
+
+class NamespaceNode:
+    """A node made of namespaces. Start it from the main thread: the parent-death signal follows the thread."""
+
+    def __init__(self, name: str, root: Path, log: Callable[[str], None] = lambda line: None) -> None:
+        self.name = name
+        self.log = log
+        self.logs = Path(os.devnull).parent  # set for each trial, see log_to()
+        self._background: list[NamespaceProcess] = []
+        # Line by line: die with the runner; kill PID 1, and with it the node, when unshare dies.
+        self._holder = subprocess.Popen(
+            [
+                *("setpriv", "--pdeathsig", "KILL"),
+                *("unshare", "--net", "--mount", "--uts", "--ipc", "--pid", "--fork", "--kill-child"),
+                *("bash", "-c", INIT),
+            ],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env={**ENVIRONMENT, "ROOT": str(root), "NAME": name},
+            start_new_session=True,
+            text=True,
+        )
+        self.pid = 0
+
+    def wait_ready(self) -> None:
+        """Wait until the node has its root and says so. Raises LabError with the kernel's reason."""
+        assert self._holder.stdout is not None
+        assert self._holder.stderr is not None
+        answer = self._holder.stdout.readline().strip()
+        if not answer.isdigit():
+            self._holder.wait()
+            reason = self._holder.stderr.read().strip() or f"exit code {self._holder.returncode}"
+            raise LabError(f"node {self.name} did not come up: {reason}")
+        self.pid = int(answer)
+
+    def log_to(self, folder: Path) -> None:
+        """Send the logs of what is started from now on to ``folder``."""
+        self.logs = folder
+
+    def argv(self, *argv: str) -> list[str]:
+        """The host's command that runs ``argv`` inside the node and dies with the runner (nsenter(1))."""
+        # setpriv, because a killed nsenter would leave its child behind.
+        return ["nsenter", "-t", str(self.pid), "-a", "--wd=/", "setpriv", "--pdeathsig", "KILL", *argv]
+
+    def run(self, *argv: str, check: bool = True, timeout: float = 30.0, input: str | None = None) -> Completed:
+        """Run a command to its end. Raises CommandError on a non-zero exit (if ``check``) or a time-out.
+
+        A daemon that goes into the background must not keep this command's pipes: start daemons with
+        ``spawn``, or with an option that makes them close their standard streams.
+        """
+        self.log(f"[{self.name}] {_shown(argv)}")
+        process = subprocess.Popen(
+            self.argv(*argv),
+            stdin=subprocess.DEVNULL if input is None else subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=ENVIRONMENT,
+            start_new_session=True,
+            text=True,
+            errors="replace",
+        )
+        try:
+            stdout, stderr = process.communicate(input, timeout=timeout)
+        except subprocess.TimeoutExpired as late:
+            _kill_group(process)
+            _, stderr = process.communicate()
+            raise CommandError(self.name, argv, None, stderr, timeout) from late
+        except BaseException:
+            _kill_group(process)
+            process.wait()
+            raise
+        if check and process.returncode != 0:
+            raise CommandError(self.name, argv, process.returncode, stderr or stdout)
+        return Completed(process.returncode, stdout, stderr)
+
+    def spawn(self, *argv: str, log: str, stdin: int = subprocess.DEVNULL) -> NamespaceProcess:
+        """Start a command in the background, its output in the trial's log file ``log``."""
+        self.log(f"[{self.name}] {_shown(argv)} &")
+        path = self.logs / f"{self.name}-{log}.log"
+        with path.open("ab") as out:
+            popen = subprocess.Popen(
+                self.argv(*argv),
+                stdin=stdin,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                env=ENVIRONMENT,
+                start_new_session=True,
+            )
+        process = NamespaceProcess(popen, path)
+        self._background.append(process)
+        return process
+
+    def logged(self, log: str) -> str:
+        """What the command that was spawned with this ``log`` has said so far."""
+        path = self.logs / f"{self.name}-{log}.log"
+        return path.read_text(errors="replace") if path.exists() else ""
+
+    def write(self, path: str, text: str, mode: int = 0o600) -> None:
+        """Write a file on the node, its folder made as needed. The content is never logged."""
+        # Through install(1), because a path through /proc/PID/root would follow absolute links out of the node.
+        self.run("install", "-D", "-m", f"{mode:o}", "/dev/stdin", path, input=text)
+
+    def defer(self, *argv: str) -> None:
+        """Nothing: what is changed in this node goes with it."""
+
+    def stop(self) -> None:
+        """Let the node go, with everything in it."""
+        for process in self._background:
+            process.stop()
+        if self._holder.stdin is not None:
+            with suppress(BrokenPipeError):
+                self._holder.stdin.close()
+        self._holder.kill()  # --kill-child takes PID 1 along, and the kernel the rest
+        self._holder.wait()
+
+
+class NamespaceProcess:
+    """A background command in a namespace node."""
+
+    def __init__(self, popen: subprocess.Popen[bytes], log: Path) -> None:
+        self._popen, self.log = popen, log
+
+    def alive(self) -> bool:
+        return self._popen.poll() is None
+
+    def stop(self) -> None:
+        """End it now, with what it started."""
+        if self.alive():
+            _kill_group(self._popen)
+        self._popen.wait()
+
+    def wait(self, timeout: float) -> int:
+        """Its exit code. Raises TimeoutError after ``timeout`` seconds."""
+        try:
+            return self._popen.wait(timeout)
+        except subprocess.TimeoutExpired as late:
+            raise TimeoutError(f"still running after {timeout:g} s") from late
+
+
+def _kill_group(process: subprocess.Popen[str] | subprocess.Popen[bytes]) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def _shown(argv: Sequence[str]) -> str:
+    """argv as one would type it."""
+    return shlex.join(argv)

@@ -1,0 +1,177 @@
+"""What a VPN plugin is: the interface that every file in vpns/ fills in, and how plugins are found."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import pkgutil
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from ipaddress import ip_network
+from pathlib import Path
+from typing import ClassVar
+
+from runner.errors import UsageError
+from runner.model import Evidence
+from runner.node import Node
+
+Params = Mapping[str, str]  # tunnel factor -> level, for example {"cipher": "aes-128-cbc", …}
+Secrets = Mapping[str, str]  # name -> text, for example {"gw1.key": "-----BEGIN…"}
+
+NO_CIPHER = {"cipher": "none", "integrity": "none", "compression": "off"}
+AES_CBC = {"cipher": "aes-128-cbc", "integrity": "hmac-sha256", "compression": "off"}
+TCP_PORTS = (5201, 5202)  # what a VPN that forwards ports must forward: iperf3, and the answering probe
+AEAD = ("aes-128-gcm", "aes-256-gcm", "chacha20-poly1305")
+
+
+@dataclass(frozen=True)
+class Site:
+    """One site: its gateway, the network behind it, and the host in that network. Addresses are IPv4 text."""
+
+    number: int
+    name: str
+    wan_address: str
+    wan_interface: str
+    lan: str
+    lan_address: str
+    host_address: str
+
+    @property
+    def lan_netmask(self) -> tuple[str, str]:
+        """The LAN as network address and netmask, as older daemons want it."""
+        network = ip_network(self.lan)
+        return str(network.network_address), str(network.netmask)
+
+
+@dataclass(frozen=True)
+class Unsupported:
+    """This VPN cannot do what was asked here; ``reason`` is the tool's own message where there is one."""
+
+    reason: str
+
+
+class Vpn(ABC):
+    """One VPN. Subclass it in ``vpns/NAME.py``; the file's name is the VPN's name.
+
+    The runner calls, for every tunnel: ``supports`` (a live probe on a gateway), ``secrets`` (once a run),
+    then on each gateway, the highest-numbered first: write the files of ``render``, and ``start``. Gateways
+    with lower numbers dial those with higher ones. Then it polls ``is_up``, and asks for ``evidence``.
+    """
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    dataplane: ClassVar[str]  # "kernel" or "userspace"
+    layer: ClassVar[int]  # OSI layer of what it carries: 2 Ethernet, 3 IP, 4 TCP streams
+    transport: ClassVar[str]  # what it travels in on the WAN: esp, udp, tcp, gre, ipip, ip
+    carries: ClassVar[str] = "ip"  # "ip", or "tcp" where it forwards ports only
+    reference: ClassVar[bool] = False  # shown in reports, never ranked
+    note: ClassVar[str] = ""  # what a reader of the ranking must know
+
+    # Level -> the daemon's own word for it. What is not here is unsupported with ``limits`` as the reason.
+    ciphers: ClassVar[Mapping[str, str]] = {"none": "none"}
+    integrities: ClassVar[Mapping[str, str]] = {"none": "none"}
+    compressions: ClassVar[Mapping[str, str]] = {"off": "off"}
+    limits: ClassVar[Mapping[str, str]] = {}  # factor -> why it has no other levels
+
+    comparable: ClassVar[Params]  # AES-128-CBC and HMAC-SHA-256, or the nearest there is
+    recommended: ClassVar[Params]  # as its makers advise today
+
+    def supports(self, node: Node, params: Params) -> Unsupported | None:
+        """Can gateway ``node`` do ``params``? Extend it with live probes; None means yes."""
+        offered = {"cipher": self.ciphers, "integrity": self.integrities, "compression": self.compressions}
+        for factor, levels in offered.items():
+            level = params[factor]
+            if level not in levels and not (factor == "integrity" and level == "aead"):
+                why = self.limits.get(factor, f"{self.title} has no {factor} {level}")
+                return Unsupported(f"{why} (asked: {factor} {level}; offered: {', '.join(levels)})")
+        return None
+
+    def confidential(self, params: Params) -> bool:
+        """Does this VPN promise, at these levels, that nobody on the WAN can read the payload?"""
+        return params["cipher"] not in ("none", "null")
+
+    def secrets(self, ca: Node, sites: Sequence[Site]) -> dict[str, str]:
+        """Make fresh keys with the real tools on ``ca``, a node without a network. Name -> text."""
+        return {}
+
+    def render(self, me: Site, peers: Sequence[Site], params: Params, secrets: Secrets) -> dict[str, str]:
+        """The files of gateway ``me``: path -> text. Pure: the same arguments give the same files."""
+        return {}
+
+    @abstractmethod
+    def start(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> None:
+        """Bring the tunnel up on gateway ``me``, its files being in place."""
+
+    @abstractmethod
+    def is_up(self, node: Node, me: Site, peers: Sequence[Site]) -> bool:
+        """Does gateway ``me`` think that its tunnels are up?"""
+
+    @abstractmethod
+    def evidence(self, node: Node, me: Site, params: Params) -> Evidence:
+        """What the daemon and the kernel say was negotiated, and the data path in use.
+
+        Raises ProofError where it is not what was asked."""
+
+    def entry(self, sites: Sequence[Site]) -> str:
+        """The address that the first site's host connects to in order to reach the last site's host."""
+        return sites[-1].host_address
+
+
+def pair_number(me: Site, peer: Site) -> int:
+    """A number for each pair of sites, 0 for the first two: for ports, interfaces and tunnel networks."""
+    low, high = sorted((me.number, peer.number))
+    return (high - 1) * (high - 2) // 2 + low - 1
+
+
+def lower_numbered(me: Site, peers: Sequence[Site]) -> list[Site]:
+    """The peers that dial ``me``."""
+    return [peer for peer in peers if peer.number < me.number]
+
+
+def higher_numbered(me: Site, peers: Sequence[Site]) -> list[Site]:
+    """The peers that ``me`` dials."""
+    return [peer for peer in peers if peer.number > me.number]
+
+
+def vpn_names() -> list[str]:
+    """The names of the plugins in vpns/, sorted."""
+    import vpns
+
+    return sorted(module.name for module in pkgutil.iter_modules(vpns.__path__) if module.name[0] != "_")
+
+
+def load_vpn(name: str) -> Vpn:
+    """The plugin ``name``: a file of vpns/, or a path to a file outside the tree (``./mine.py``).
+
+    Raises UsageError with the near matches for an unknown name, and for a file that is not a plugin.
+    """
+    if name.endswith(".py"):
+        path = Path(name)
+        spec = importlib.util.spec_from_file_location(path.stem, path)
+        if not path.is_file() or spec is None or spec.loader is None:
+            raise UsageError(f"no plugin file {name}")
+        module = importlib.util.module_from_spec(spec)
+        try:
+            spec.loader.exec_module(module)
+        except Exception as broken:
+            raise UsageError(f"plugin file {name} cannot be loaded: {broken!r}") from broken
+        stem = path.stem
+    else:
+        require_known("VPN", name, vpn_names())
+        module, stem = importlib.import_module(f"vpns.{name}"), name
+    for value in vars(module).values():
+        if isinstance(value, type) and issubclass(value, Vpn) and value.__module__ == module.__name__:
+            value.name = stem
+            return value()
+    raise UsageError(f"{name} defines no subclass of runner.plugin.Vpn")
+
+
+def require_known(kind: str, name: str, valid: Sequence[str]) -> None:
+    """Raise UsageError unless ``name`` is in ``valid``; the message has the near matches and the valid ones."""
+    if name in valid:
+        return
+    near = get_close_matches(name, valid, n=3)
+    hint = f"; did you mean {' or '.join(near)}?" if near else ""
+    raise UsageError(f"unknown {kind} {name!r}{hint} Valid: {', '.join(valid)}")

@@ -1,0 +1,67 @@
+"""Near host: ask the answering host, through the tunnel.
+
+usage: ask.py first  ADDRESS PORT SECONDS   try until the first payload is answered; exit 1 if it never is
+       ask.py rtt    ADDRESS PORT SECONDS   one byte and its answer, again and again; JSON list of ms
+       ask.py marker ADDRESS PORT SECONDS   send the hex on standard input; exit 1 unless all comes back
+"""
+
+import json
+import socket
+import sys
+import time
+
+COMPLEMENT = bytes(255 - byte for byte in range(256))
+
+
+def exchange(connection, data):
+    """Send ``data`` and read as much back."""
+    connection.sendall(data)
+    answer = b""
+    while len(answer) < len(data):
+        part = connection.recv(65536)
+        if not part:
+            raise OSError("connection closed before the whole answer came")
+        answer += part
+    return answer
+
+
+def first(address, port, seconds):
+    # A new connection every 20 ms: a lost SYN would be repeated after a whole second only.
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        started = time.monotonic()
+        try:
+            with socket.create_connection((address, port), timeout=0.25) as connection:
+                connection.settimeout(0.25)
+                if exchange(connection, b"\x55") == b"\xaa":
+                    return 0
+        except OSError:
+            time.sleep(max(0.0, 0.02 - (time.monotonic() - started)))
+    return 1
+
+
+def rtt(address, port, seconds):
+    times = []
+    with socket.create_connection((address, port), timeout=5) as connection:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for _ in range(5):  # neighbours, caches and congestion window warm up
+            exchange(connection, b"\x55")
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            started = time.perf_counter()
+            exchange(connection, b"\x55")
+            times.append(round((time.perf_counter() - started) * 1e3, 4))
+            time.sleep(0.002)  # one packet at a time on an idle tunnel, not a flood
+    print(json.dumps(times))
+    return 0
+
+
+def marker(address, port, seconds):
+    data = bytes.fromhex(sys.stdin.read())
+    with socket.create_connection((address, port), timeout=seconds) as connection:
+        connection.settimeout(seconds)
+        return 0 if exchange(connection, data) == data.translate(COMPLEMENT) else 1
+
+
+what, address, port, seconds = sys.argv[1:]
+sys.exit({"first": first, "rtt": rtt, "marker": marker}[what](address, int(port), float(seconds)))

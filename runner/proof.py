@@ -1,0 +1,77 @@
+"""Proof before measure: a random marker goes through the tunnel both ways while the WAN is captured.
+
+Both ends must get it; on the WAN it may be seen only where no confidentiality is promised. There it *must* be
+seen, which shows that the capture works: the probe's positive control.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import subprocess
+
+from runner import probes
+from runner.errors import MeasurementError, ProofError
+from runner.lab import Lab
+from runner.model import Proof
+from runner.node import ENVIRONMENT
+from runner.plugin import TCP_PORTS
+
+MARKER_BYTES = 1024
+ANSWER_PORT = TCP_PORTS[1]
+COMPLEMENT = bytes(255 - byte for byte in range(256))
+
+
+def prove(lab: Lab, address: str, *, confidential: bool) -> Proof:
+    """Run the marker experiment from host1 to ``address``.
+
+    Raises ProofError where the tunnel breaks its promise, MeasurementError where the probe itself did not work.
+    """
+    marker = secrets.token_bytes(MARKER_BYTES)
+    # gw1's cable carries both directions of the WAN; the watcher needs no promiscuous bridge.
+    watch = subprocess.Popen(
+        lab.wan.argv("python3", "-IS", f"{probes.FOLDER}/watch.py", "gw1"),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=ENVIRONMENT,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        assert watch.stdout is not None
+        if watch.stdout.readline().strip() != "watching":
+            raise MeasurementError(f"the WAN cannot be captured: {watch.communicate()[1].strip()}")
+        ask = ("python3", "-IS", f"{probes.FOLDER}/ask.py", "marker", address, str(ANSWER_PORT), "5")
+        sent = lab.host1.run(*ask, input=marker.hex(), check=False, timeout=15)
+        both = f"{marker.hex()} {marker.translate(COMPLEMENT).hex()}\n"
+        report, error = watch.communicate(both, timeout=15)
+    finally:
+        watch.kill()
+        watch.wait()
+    if not report.strip():
+        raise MeasurementError(f"the WAN watcher died: {error.strip()[-300:]}")
+    found = json.loads(report)
+    proof = Proof(
+        confidential_promised=confidential,
+        delivered=sent.code == 0,
+        marker_on_wan=any(found["seen"]),
+        sent_bytes=2 * MARKER_BYTES,
+        captured_bytes=found["bytes"],
+    )
+    judge(proof, found["seen"], sent.stderr)
+    return proof
+
+
+def judge(proof: Proof, seen: list[bool], complaint: str = "") -> None:
+    """Raise unless the marker experiment came out as promised, and the capture can be believed."""
+    if not proof.delivered:
+        raise ProofError(f"the marker did not come through the tunnel: {complaint.strip()[-200:] or 'no answer'}")
+    if proof.captured_bytes < proof.sent_bytes:
+        raise MeasurementError(
+            f"the WAN capture saw {proof.captured_bytes} bytes of {proof.sent_bytes} sent: it proves nothing"
+        )
+    if proof.confidential_promised and proof.marker_on_wan:
+        raise ProofError("plaintext on the WAN: the marker was seen although confidentiality is promised")
+    if not proof.confidential_promised and not all(seen):
+        raise MeasurementError("the capture missed a marker that travels in the clear: it proves nothing")

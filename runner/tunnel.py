@@ -1,0 +1,94 @@
+"""Bring a VPN up between the two gateways of a lab, timed, and prove that it is what was asked for."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from runner import probes
+from runner.errors import ProofError
+from runner.lab import Lab
+from runner.model import Evidence, Proof
+from runner.node import wait_until
+from runner.plugin import TCP_PORTS, Params, Unsupported, Vpn
+from runner.proof import ANSWER_PORT, prove
+
+UP_WITHIN_S = 15.0
+
+
+@dataclass(frozen=True)
+class Tunnel:
+    """A proven tunnel: the address at which host1 reaches host2, and how long it took to come up."""
+
+    address: str
+    setup_s: float
+    evidence: Evidence
+    proof: Proof
+
+
+def start_services(lab: Lab) -> None:
+    """The far host's servers, and the probes on the nodes that use them."""
+    for node, name in ((lab.host1, "ask"), (lab.host2, "answer"), (lab.wan, "watch")):
+        node.write(f"{probes.FOLDER}/{name}.py", probes.source(name), mode=0o644)
+    lab.host2.spawn("python3", "-IS", f"{probes.FOLDER}/answer.py", str(ANSWER_PORT), log="answer")
+    lab.host2.spawn("iperf3", "--server", "--port", str(TCP_PORTS[0]), log="iperf3-server")
+
+    def listening() -> bool:
+        sockets = lab.host2.run("ss", "-Hltn").stdout
+        return all(f":{port} " in sockets for port in TCP_PORTS)
+
+    wait_until(listening, "the far host's servers listening")
+
+
+def unsupported(lab: Lab, vpn: Vpn, params: Params) -> Unsupported | None:
+    """The plugin's live probe, on both gateways."""
+    for site in lab.sites:
+        if no := vpn.supports(lab.gateway(site), params):
+            return no
+    return None
+
+
+def bring_up(lab: Lab, vpn: Vpn, params: Params, secrets: Mapping[str, str]) -> Tunnel:
+    """Files, daemons, tunnel, first payload; then evidence and proof.
+
+    The set-up time runs from the first command on a gateway, keys and files being in place, to the first
+    payload that the far host answered. Raises TimeoutError, CommandError, ProofError or MeasurementError.
+    """
+    sites = lab.sites
+    for site in sites:
+        peers = [peer for peer in sites if peer is not site]
+        for path, text in vpn.render(site, peers, params, secrets).items():
+            lab.gateway(site).write(path, text)
+
+    address = vpn.entry(sites)
+    ask = ("python3", "-IS", f"{probes.FOLDER}/ask.py", "first", address, str(ANSWER_PORT), str(UP_WITHIN_S))
+    first_payload = lab.host1.spawn(*ask, log="first-payload")
+    started = time.monotonic()
+    for site in reversed(sites):
+        vpn.start(lab.gateway(site), site, [peer for peer in sites if peer is not site], params)
+    if first_payload.wait(UP_WITHIN_S + 5) != 0:
+        raise TimeoutError(f"no payload came through the tunnel within {UP_WITHIN_S:g} s{_states(lab, vpn)}")
+    setup_s = time.monotonic() - started
+
+    for site in sites:
+        peers = [peer for peer in sites if peer is not site]
+        wait_until(lambda s=site, p=peers: vpn.is_up(lab.gateway(s), s, p), f"{vpn.name} up on {site.name}")  # type: ignore[misc]
+    evidences = [vpn.evidence(lab.gateway(site), site, params) for site in sites]
+    evidence = next((found for found in evidences if found.data_path), None)
+    if evidence is None:
+        raise ProofError("the plugin has no evidence of the data path in use")
+    return Tunnel(address, setup_s, evidence, prove(lab, address, confidential=vpn.confidential(params)))
+
+
+def _states(lab: Lab, vpn: Vpn) -> str:
+    """Which gateways think that their tunnel is up, for the reason of a failure."""
+    states = []
+    for site in lab.sites:
+        try:
+            up = vpn.is_up(lab.gateway(site), site, [peer for peer in lab.sites if peer is not site])
+        except Exception as error:  # only words for a message: the failure itself is already being raised
+            states.append(f"{site.name}: {error}")
+        else:
+            states.append(f"{site.name}: {'up' if up else 'not up'}")
+    return f" ({'; '.join(states)})"

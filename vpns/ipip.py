@@ -1,0 +1,42 @@
+"""IP in IP (RFC 2003): encapsulation without encryption, the thesis' second reference (§4.1)."""
+
+from collections.abc import Sequence
+
+from runner.model import Evidence
+from runner.node import Node
+from runner.plugin import NO_CIPHER, Params, Site, Unsupported, Vpn
+
+
+class IpIp(Vpn):
+    title = "IPIP"
+    dataplane = "kernel"
+    layer = 3
+    transport = "ipip"
+    reference = True
+    limits = {"cipher": "IPIP does not encrypt", "compression": "IPIP does not compress"}
+    comparable = NO_CIPHER
+    recommended = NO_CIPHER
+
+    def supports(self, node: Node, params: Params) -> Unsupported | None:
+        if no := super().supports(node, params):
+            return no
+        probe = node.run("ip", "link", "add", "probe0", "type", "ipip", "remote", "192.0.2.1", check=False)
+        if probe.code != 0:
+            return Unsupported(f"the kernel has no IPIP: {probe.stderr.strip()}")
+        node.run("ip", "link", "del", "probe0")
+        return None
+
+    def start(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> None:
+        for peer in peers:
+            tunnel = f"ipip{peer.number}"
+            ends = ("local", me.wan_address, "remote", peer.wan_address)
+            node.run("ip", "link", "add", tunnel, "type", "ipip", *ends, "ttl", "64")
+            node.defer("ip", "link", "del", tunnel)
+            node.run("ip", "link", "set", tunnel, "up")
+            node.run("ip", "route", "add", peer.lan, "dev", tunnel)
+
+    def is_up(self, node: Node, me: Site, peers: Sequence[Site]) -> bool:
+        return True
+
+    def evidence(self, node: Node, me: Site, params: Params) -> Evidence:
+        return Evidence(cipher="none", integrity="none", compression="off", data_path="kernel: ipip")

@@ -1,0 +1,29 @@
+"""Plain IP: two routes and no tunnel. The baseline that every VPN is compared with."""
+
+from collections.abc import Sequence
+
+from runner.model import Evidence
+from runner.node import Node
+from runner.plugin import NO_CIPHER, Params, Site, Vpn
+
+
+class PlainIp(Vpn):
+    title = "plain IP"
+    dataplane = "kernel"
+    layer = 3
+    transport = "ip"
+    reference = True
+    limits = {"cipher": "plain IP does not encrypt", "compression": "plain IP does not compress"}
+    comparable = NO_CIPHER
+    recommended = NO_CIPHER
+
+    def start(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> None:
+        for peer in peers:
+            node.run("ip", "route", "add", peer.lan, "via", peer.wan_address)
+            node.defer("ip", "route", "del", peer.lan)
+
+    def is_up(self, node: Node, me: Site, peers: Sequence[Site]) -> bool:
+        return True
+
+    def evidence(self, node: Node, me: Site, params: Params) -> Evidence:
+        return Evidence(cipher="none", integrity="none", compression="off", data_path="kernel: IP forwarding")

@@ -1,0 +1,130 @@
+"""OpenVPN over UDP: one TLS point-to-point tunnel to each peer, certificates of a common CA, TUN.
+
+Debian: openvpn. Source: openvpn(8) 2.6. TLS mode carries every cipher of the thesis, so that no static key is
+needed; the ciphers that OpenSSL 3 calls legacy need its legacy provider.
+"""
+
+import re
+from collections.abc import Sequence
+
+from runner.errors import ProofError
+from runner.model import Evidence
+from runner.node import Node
+from runner.plugin import AEAD, AES_CBC, Params, Secrets, Site, Unsupported, Vpn, pair_number
+from vpns._certificates import certificates
+
+LEGACY = ("blowfish-128-cbc",)
+
+
+class OpenVpn(Vpn):
+    title = "OpenVPN (UDP)"
+    dataplane = "userspace"
+    layer = 3
+    transport = "udp"
+    ciphers = {
+        "aes-128-cbc": "AES-128-CBC",
+        "aes-192-cbc": "AES-192-CBC",
+        "aes-256-cbc": "AES-256-CBC",
+        "3des-cbc": "DES-EDE3-CBC",
+        "blowfish-128-cbc": "BF-CBC",
+        "aes-128-gcm": "AES-128-GCM",
+        "aes-256-gcm": "AES-256-GCM",
+        "chacha20-poly1305": "CHACHA20-POLY1305",
+    }
+    integrities = {"hmac-sha1": "SHA1", "hmac-sha256": "SHA256"}
+    compressions = {"off": "", "on": "lzo", "lz4": "lz4"}  # the thesis used LZO (§5.4)
+    comparable = AES_CBC
+    # The first of the default --data-ciphers, openvpn(8).
+    recommended = {"cipher": "aes-256-gcm", "integrity": "aead", "compression": "off"}
+
+    def supports(self, node: Node, params: Params) -> Unsupported | None:
+        if no := super().supports(node, params):
+            return no
+        if node.run("test", "-c", "/dev/net/tun", check=False).code != 0:
+            return Unsupported("the kernel has no TUN (/dev/net/tun is missing)")
+        cipher = self.ciphers[params["cipher"]]
+        providers = ("--providers", "legacy", "default") if params["cipher"] in LEGACY else ()
+        known = node.run("openvpn", "--show-ciphers", *providers, check=False)
+        if cipher not in known.stdout:
+            return Unsupported(f"openvpn --show-ciphers does not list {cipher} {known.stderr.strip()}".strip())
+        return None
+
+    def secrets(self, ca: Node, sites: Sequence[Site]) -> dict[str, str]:
+        return certificates(ca, sites)
+
+    def render(self, me: Site, peers: Sequence[Site], params: Params, secrets: Secrets) -> dict[str, str]:
+        files = {
+            "/etc/openvpn/ca.crt": secrets["ca.crt"],
+            f"/etc/openvpn/{me.name}.crt": secrets[f"{me.name}.crt"],
+            f"/etc/openvpn/{me.name}.key": secrets[f"{me.name}.key"],
+        }
+        for peer in peers:
+            number = pair_number(me, peer)
+            first, second = f"10.8.{number}.1", f"10.8.{number}.2"
+            mine, theirs = (first, second) if me.number < peer.number else (second, first)
+            role = "tls-client" if me.number < peer.number else "tls-server\ndh none"
+            config = f"""\
+dev tun{peer.number}
+dev-type tun
+proto udp4
+local {me.wan_address}
+remote {peer.wan_address}
+port {1194 + number}
+{role}
+remote-cert-tls {"server" if me.number < peer.number else "client"}
+verify-x509-name {peer.name} name
+ca /etc/openvpn/ca.crt
+cert /etc/openvpn/{me.name}.crt
+key /etc/openvpn/{me.name}.key
+data-ciphers {self.ciphers[params["cipher"]]}
+disable-dco
+topology p2p
+ifconfig {mine} {theirs}
+route {" ".join(peer.lan_netmask)}
+keepalive 10 60
+verb 3
+"""
+            if params["cipher"] not in AEAD:
+                config += f"auth {self.integrities[params['integrity']]}\n"
+            if params["cipher"] in LEGACY:
+                config += "providers legacy default\n"
+            if algorithm := self.compressions[params["compression"]]:
+                config += f"compress {algorithm}\nallow-compression yes\n"
+            files[f"/etc/openvpn/{peer.name}.conf"] = config
+        return files
+
+    def start(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> None:
+        for peer in peers:
+            node.spawn("openvpn", "--config", f"/etc/openvpn/{peer.name}.conf", log=f"openvpn-{peer.name}")
+
+    def is_up(self, node: Node, me: Site, peers: Sequence[Site]) -> bool:
+        return all("Initialization Sequence Completed" in node.logged(f"openvpn-{peer.name}") for peer in peers)
+
+    def evidence(self, node: Node, me: Site, params: Params) -> Evidence:
+        other = "gw2" if me.name == "gw1" else "gw1"
+        found = negotiated(node.logged(f"openvpn-{other}"))
+        if found["cipher"] != self.ciphers[params["cipher"]]:
+            raise ProofError(f"asked for {params['cipher']}, the data channel has {found['cipher'] or 'none'}")
+        if params["integrity"] != "aead" and found["integrity"] != self.integrities[params["integrity"]]:
+            raise ProofError(f"asked for {params['integrity']}, the data channel has {found['integrity'] or 'none'}")
+        if found["compression"] != self.compressions[params["compression"]]:
+            raise ProofError(f"asked for compression {params['compression']}, got {found['compression'] or 'off'}")
+        if "dco" in found["data_path"]:
+            raise ProofError("the data channel is offloaded to the kernel, although disable-dco is set")
+        return Evidence(**found)
+
+
+def negotiated(log: str) -> dict[str, str]:
+    """Cipher, integrity, compression, data path and version from an OpenVPN 2.6 log at verb 3."""
+    channel = re.findall(r"Data Channel: cipher '([^']+)'(?:, auth '([^']+)')?(.*)", log)
+    cipher, integrity, rest = channel[-1] if channel else ("", "", "")
+    compression = re.search(r"compression: '([^']+)'", rest)
+    device = re.search(r"(TUN/TAP device \S+ opened|DCO device \S+ opened)", log)
+    version = re.search(r"OpenVPN (\d\S+)", log)
+    return {
+        "cipher": cipher,
+        "integrity": integrity,
+        "compression": compression[1] if compression and compression[1] != "stub" else "",
+        "data_path": "kernel: dco" if device and device[1].startswith("DCO") else "userspace: openvpn on TUN",
+        "version": f"OpenVPN {version[1]}" if version else "",
+    }

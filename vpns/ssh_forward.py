@@ -1,0 +1,155 @@
+"""SSH port forwarding: gw1 listens for the site's hosts and forwards each connection through SSH to host2.
+
+It carries TCP only, as in the thesis (§2.2.3.1). Debian: openssh-client, openssh-server.
+Sources: ssh_config(5), sshd_config(5), sshd(8) AUTHORIZED_KEYS FILE FORMAT.
+"""
+
+import re
+from collections.abc import Sequence
+
+from runner.errors import ProofError
+from runner.model import Evidence
+from runner.node import Node, wait_until
+from runner.plugin import (
+    AES_CBC,
+    TCP_PORTS,
+    Params,
+    Secrets,
+    Site,
+    Unsupported,
+    Vpn,
+    higher_numbered,
+    lower_numbered,
+)
+
+HOME = "/etc/ssh/vpneval"
+PORT = 2222  # an sshd of our own: the gateway's real one stays as it is
+
+
+class SshForward(Vpn):
+    title = "SSH port forwarding"
+    dataplane = "userspace"
+    layer = 4
+    transport = "tcp"
+    carries = "tcp"
+    note = "carries TCP connections to named ports only"
+    ciphers = {
+        "aes-128-cbc": "aes128-cbc",
+        "aes-192-cbc": "aes192-cbc",
+        "aes-256-cbc": "aes256-cbc",
+        "3des-cbc": "3des-cbc",
+        "blowfish-128-cbc": "blowfish-cbc",  # gone since OpenSSH 7.6; the probe tells
+        "aes-128-gcm": "aes128-gcm@openssh.com",
+        "aes-256-gcm": "aes256-gcm@openssh.com",
+        "chacha20-poly1305": "chacha20-poly1305@openssh.com",
+    }
+    integrities = {"hmac-sha1": "hmac-sha1-etm@openssh.com", "hmac-sha256": "hmac-sha2-256-etm@openssh.com"}
+    compressions = {"off": "no", "on": "yes"}
+    comparable = AES_CBC
+    # The first of OpenSSH's default Ciphers, ssh_config(5).
+    recommended = {"cipher": "chacha20-poly1305", "integrity": "aead", "compression": "off"}
+
+    def supports(self, node: Node, params: Params) -> Unsupported | None:
+        if no := super().supports(node, params):
+            return no
+        known = node.run("ssh", "-G", "-c", self.ciphers[params["cipher"]], "gw2", check=False)
+        if known.code != 0:
+            return Unsupported(f"ssh: {known.stderr.strip()}")
+        return None
+
+    def secrets(self, ca: Node, sites: Sequence[Site]) -> dict[str, str]:
+        ca.run("mkdir", "-pm", "700", "/run/ca")
+        secrets = {}
+        for site in sites:
+            for kind in ("host", "user"):
+                name = f"{site.name}.{kind}"
+                ca.run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", name, "-f", f"/run/ca/{name}")
+                secrets[f"{name}.key"] = ca.run("cat", f"/run/ca/{name}").stdout
+                secrets[f"{name}.pub"] = ca.run("cat", f"/run/ca/{name}.pub").stdout.strip()
+        return secrets
+
+    def render(self, me: Site, peers: Sequence[Site], params: Params, secrets: Secrets) -> dict[str, str]:
+        algorithms = f"Ciphers {self.ciphers[params['cipher']]}\n"
+        if params["integrity"] != "aead":
+            algorithms += f"MACs {self.integrities[params['integrity']]}\n"
+        files = {}
+        if dialers := lower_numbered(me, peers):
+            files[f"{HOME}/host.key"] = secrets[f"{me.name}.host.key"]
+            files[f"{HOME}/authorized_keys"] = "".join(
+                f"restrict,{self.rights_of(me, peer)} {secrets[f'{peer.name}.user.pub']}\n" for peer in dialers
+            )
+            files[f"{HOME}/sshd_config"] = (
+                f"ListenAddress {me.wan_address}\nPort {PORT}\nHostKey {HOME}/host.key\n"
+                f"AuthorizedKeysFile {HOME}/authorized_keys\nPermitRootLogin prohibit-password\n"
+                f"PasswordAuthentication no\nUsePAM no\nPidFile none\n{self.server_options()}"
+                f"Compression {self.compressions[params['compression']]}\n{algorithms}"
+            )
+        if listeners := higher_numbered(me, peers):
+            files[f"{HOME}/user.key"] = secrets[f"{me.name}.user.key"]
+            files[f"{HOME}/known_hosts"] = "".join(
+                f"[{peer.wan_address}]:{PORT} {secrets[f'{peer.name}.host.pub']}\n" for peer in listeners
+            )
+            files[f"{HOME}/ssh_config"] = "".join(
+                f"Host {peer.name}\nHostName {peer.wan_address}\nPort {PORT}\nUser root\nBatchMode yes\n"
+                f"IdentityFile {HOME}/user.key\nIdentitiesOnly yes\nUserKnownHostsFile {HOME}/known_hosts\n"
+                f"StrictHostKeyChecking yes\nExitOnForwardFailure yes\nServerAliveInterval 15\nLogLevel DEBUG1\n"
+                f"{self.client_options(me, peer)}"
+                f"Compression {self.compressions[params['compression']]}\n{algorithms}\n"
+                for peer in listeners
+            )
+        return files
+
+    def rights_of(self, me: Site, peer: Site) -> str:
+        """What the key of ``peer`` may do on ``me``, beyond nothing (sshd(8), authorized_keys)."""
+        return "port-forwarding"
+
+    def server_options(self) -> str:
+        return "AllowTcpForwarding local\n"
+
+    def client_options(self, me: Site, peer: Site) -> str:
+        return "".join(f"LocalForward {me.lan_address}:{port} {peer.host_address}:{port}\n" for port in TCP_PORTS)
+
+    def start(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> None:
+        if lower_numbered(me, peers):
+            node.run("mkdir", "-p", "/run/sshd")
+            node.spawn("/usr/sbin/sshd", "-D", "-e", "-f", f"{HOME}/sshd_config", log="sshd")
+            wait_until(lambda: str(PORT) in node.run("ss", "-Hltn", f"sport = :{PORT}").stdout, "sshd listening")
+        for peer in higher_numbered(me, peers):
+            node.spawn("ssh", "-N", "-F", f"{HOME}/ssh_config", peer.name, log=f"ssh-{peer.name}")
+
+    def is_up(self, node: Node, me: Site, peers: Sequence[Site]) -> bool:
+        return all(
+            f"Local forwarding listening on {me.lan_address} port {TCP_PORTS[-1]}" in node.logged(f"ssh-{peer.name}")
+            for peer in higher_numbered(me, peers)
+        )
+
+    def evidence(self, node: Node, me: Site, params: Params) -> Evidence:
+        if me.number != 1:
+            return Evidence()  # the client's log has it all
+        found = negotiated(node.logged("ssh-gw2"))
+        wanted = {
+            "cipher": self.ciphers[params["cipher"]],
+            "integrity": "<implicit>" if params["integrity"] == "aead" else self.integrities[params["integrity"]],
+            "compression": "none" if params["compression"] == "off" else "zlib@openssh.com",
+        }
+        for factor, native in wanted.items():
+            if found[factor] != native:
+                raise ProofError(f"asked for {factor} {native}, ssh negotiated {found[factor] or 'nothing'}")
+        return Evidence(**found, data_path="userspace: ssh and sshd")
+
+    def entry(self, sites: Sequence[Site]) -> str:
+        return sites[0].lan_address
+
+
+def negotiated(log: str) -> dict[str, str]:
+    """Cipher, MAC, compression and version from `ssh` at LogLevel DEBUG1; the weaker direction is never hidden."""
+    lines = re.findall(r"kex: \S+ cipher: (\S+) MAC: (\S+) compression: (\S+)", log)
+    both = set(lines)
+    cipher, mac, compression = both.pop() if len(both) == 1 else ("", "", "")
+    version = re.search(r"Local version string SSH-2\.0-(\S+)", log)
+    return {
+        "cipher": cipher,
+        "integrity": mac,
+        "compression": compression,
+        "version": version[1] if version else "",
+    }

@@ -1,0 +1,58 @@
+"""SSH with virtual interfaces: `ssh -w` between the gateways, a TUN on each, and routes through it.
+
+The thesis' "SSH VPN" (§2.2.3.2). TCP on the WAN, so that TCP inside it is stacked on TCP.
+Sources: ssh(1) SSH-BASED VIRTUAL PRIVATE NETWORKS, ssh_config(5) Tunnel.
+"""
+
+from collections.abc import Sequence
+
+from runner.model import Evidence
+from runner.node import Node
+from runner.plugin import Params, Site, Unsupported, Vpn, higher_numbered, pair_number
+from vpns.ssh_forward import SshForward
+
+
+class SshTun(SshForward):
+    title = "SSH with virtual interfaces"
+    layer = 3
+    carries = "ip"
+    note = "TCP on the WAN: TCP inside it is stacked on TCP"
+
+    def supports(self, node: Node, params: Params) -> Unsupported | None:
+        if node.run("test", "-c", "/dev/net/tun", check=False).code != 0:
+            return Unsupported("the kernel has no TUN (/dev/net/tun is missing)")
+        return super().supports(node, params)
+
+    def rights_of(self, me: Site, peer: Site) -> str:
+        return f'port-forwarding,tunnel="{peer.number}"'
+
+    def server_options(self) -> str:
+        return "PermitTunnel point-to-point\n"
+
+    def client_options(self, me: Site, peer: Site) -> str:
+        return f"Tunnel point-to-point\nTunnelDevice {peer.number}:{me.number}\n"
+
+    def start(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> None:
+        for peer in peers:
+            tunnel, number = f"tun{peer.number}", pair_number(me, peer)
+            first, second = f"10.9.{number}.1", f"10.9.{number}.2"
+            mine, theirs = (first, second) if me.number < peer.number else (second, first)
+            # A persistent TUN: the addresses can be there before ssh and sshd attach to it.
+            node.run("ip", "tuntap", "add", tunnel, "mode", "tun")
+            node.defer("ip", "link", "del", tunnel)
+            node.run("ip", "addr", "add", mine, "peer", theirs, "dev", tunnel)
+            node.run("ip", "link", "set", tunnel, "up")
+            node.run("ip", "route", "add", peer.lan, "dev", tunnel)
+        super().start(node, me, peers, params)
+
+    def is_up(self, node: Node, me: Site, peers: Sequence[Site]) -> bool:
+        links = node.run("ip", "-o", "link", "show", "up").stdout.splitlines()
+        carriers = [line for line in links if "LOWER_UP" in line]
+        return all(any(f" tun{peer.number}:" in line for line in carriers) for peer in peers)
+
+    def evidence(self, node: Node, me: Site, params: Params) -> Evidence:
+        found = super().evidence(node, me, params)
+        return found.model_copy(update={"data_path": "userspace: ssh and sshd on TUN"}) if found.version else found
+
+    def entry(self, sites: Sequence[Site]) -> str:
+        return Vpn.entry(self, sites)

@@ -1,0 +1,87 @@
+"""WireGuard in the kernel: `ip link` and `wg`. Never wg-quick, which silently runs wireguard-go instead.
+
+Debian: wireguard-tools. Source: wg(8); the protocol: Donenfeld, WireGuard (NDSS 2017).
+"""
+
+from collections.abc import Sequence
+
+from runner.errors import ProofError
+from runner.model import Evidence
+from runner.node import Node
+from runner.plugin import Params, Secrets, Site, Unsupported, Vpn
+
+SUITE = "WireGuard has one cipher suite, ChaCha20-Poly1305, and negotiates none (whitepaper §5.4)"
+
+
+class WireGuard(Vpn):
+    title = "WireGuard (kernel)"
+    dataplane = "kernel"
+    layer = 3
+    transport = "udp"
+    ciphers = {"chacha20-poly1305": "ChaCha20-Poly1305"}
+    integrities = {}
+    limits = {"cipher": SUITE, "integrity": SUITE, "compression": "WireGuard does not compress"}
+    comparable = {"cipher": "chacha20-poly1305", "integrity": "aead", "compression": "off"}
+    recommended = comparable
+    kind = "wireguard"  # what `ip -d link` calls the interface
+
+    def supports(self, node: Node, params: Params) -> Unsupported | None:
+        if no := super().supports(node, params):
+            return no
+        probe = node.run("ip", "link", "add", "probe0", "type", "wireguard", check=False)
+        if probe.code != 0:
+            return Unsupported(f"the kernel has no WireGuard: {probe.stderr.strip()}")
+        node.run("ip", "link", "del", "probe0")
+        return None
+
+    def secrets(self, ca: Node, sites: Sequence[Site]) -> dict[str, str]:
+        secrets = {}
+        for site in sites:
+            private = ca.run("wg", "genkey").stdout
+            secrets[f"{site.name}.key"] = private.strip()
+            secrets[f"{site.name}.pub"] = ca.run("wg", "pubkey", input=private).stdout.strip()
+        return secrets
+
+    def render(self, me: Site, peers: Sequence[Site], params: Params, secrets: Secrets) -> dict[str, str]:
+        config = f"[Interface]\nPrivateKey = {secrets[f'{me.name}.key']}\nListenPort = 51820\n"
+        for peer in peers:
+            config += (
+                f"\n[Peer]\nPublicKey = {secrets[f'{peer.name}.pub']}\nAllowedIPs = {peer.lan}\n"
+                f"Endpoint = {peer.wan_address}:51820\n"
+            )
+            if me.number < peer.number:
+                config += "PersistentKeepalive = 25\n"  # the dialing side also keeps NAT open
+        return {"/etc/wireguard/wg0.conf": config}
+
+    def start(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> None:
+        self.create(node)
+        node.run("wg", "setconf", "wg0", "/etc/wireguard/wg0.conf")
+        node.run("ip", "link", "set", "wg0", "mtu", "1420", "up")
+        for peer in peers:
+            node.run("ip", "route", "add", peer.lan, "dev", "wg0")
+
+    def create(self, node: Node) -> None:
+        node.run("ip", "link", "add", "wg0", "type", "wireguard")
+        node.defer("ip", "link", "del", "wg0")
+
+    def is_up(self, node: Node, me: Site, peers: Sequence[Site]) -> bool:
+        shown = node.run("wg", "show", "wg0", "latest-handshakes").stdout.split()
+        return len(shown) == 2 * len(peers) and "0" not in shown[1::2]
+
+    def evidence(self, node: Node, me: Site, params: Params) -> Evidence:
+        link = node.run("ip", "-d", "link", "show", "wg0").stdout
+        if f" {self.kind} " not in link:
+            raise ProofError(f"the interface wg0 is not of kind {self.kind}: another WireGuard has taken its place")
+        return Evidence(
+            cipher="ChaCha20-Poly1305",
+            integrity="Poly1305",
+            compression="off",
+            data_path=self.data_path(),
+            version=self.version(node),
+        )
+
+    def data_path(self) -> str:
+        return "kernel: wireguard"
+
+    def version(self, node: Node) -> str:
+        return "Linux " + node.run("uname", "-r").stdout.strip()

@@ -1,0 +1,37 @@
+"""WireGuard in userspace: wireguard-go on a TUN, configured by the same `wg` as in wireguard.py.
+
+Debian: wireguard-go.
+"""
+
+import re
+
+from runner.node import Node, wait_until
+from runner.plugin import Params, Unsupported, Vpn
+from vpns.wireguard import WireGuard
+
+
+class WireGuardGo(WireGuard):
+    title = "WireGuard (wireguard-go)"
+    dataplane = "userspace"
+    kind = "tun"
+
+    def supports(self, node: Node, params: Params) -> Unsupported | None:
+        if no := Vpn.supports(self, node, params):
+            return no
+        if node.run("test", "-c", "/dev/net/tun", check=False).code != 0:
+            return Unsupported("the kernel has no TUN (/dev/net/tun is missing)")
+        return None
+
+    def create(self, node: Node) -> None:
+        node.spawn("wireguard-go", "--foreground", "wg0", log="wireguard-go")
+        wait_until(
+            lambda: node.run("test", "-S", "/run/wireguard/wg0.sock", check=False).code == 0,
+            "wireguard-go's socket",
+        )
+
+    def data_path(self) -> str:
+        return "userspace: wireguard-go on TUN"
+
+    def version(self, node: Node) -> str:
+        found = re.search(r"wireguard-go \S+", node.run("wireguard-go", "--version", check=False).stdout)
+        return found[0] if found else "wireguard-go"
