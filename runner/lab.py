@@ -78,7 +78,7 @@ def check_machine() -> None:
 def namespace_lab(
     image: Image,
     gateway_image: Image | None = None,
-    log: Callable[[str], None] | None = None,
+    log: Callable[[str], object] | None = None,
     logs: Path | None = None,
 ) -> Iterator[Lab]:
     """Five nodes, cabled and addressed; gone, with all that runs in them, when the block ends.
@@ -105,16 +105,36 @@ def namespace_lab(
             node.stop()
 
 
-def cable(nodes: dict[str, NamespaceNode], say: Callable[[str], None]) -> None:
+def cable(nodes: dict[str, NamespaceNode], say: Callable[[str], object]) -> None:
     """Lay the four cables straight into the nodes, and give every interface its address."""
-    veth(nodes["host1"], "eth0", nodes["gw1"], "lan0", say)
-    veth(nodes["gw1"], "wan0", nodes["wan"], "gw1", say)
-    veth(nodes["gw2"], "wan0", nodes["wan"], "gw2", say)
-    veth(nodes["gw2"], "lan0", nodes["host2"], "eth0", say)
+    cables = (
+        ("host1", "eth0", "gw1", "lan0"),
+        ("gw1", "wan0", "wan", "gw1"),
+        ("gw2", "wan0", "wan", "gw2"),
+        ("gw2", "lan0", "host2", "eth0"),
+    )
+    lines = ""
+    for a, a_name, b, b_name in cables:
+        say(f"[{a}] ip link add {a_name} type veth peer name {b_name} netns {b}")
+        lines += f"link add {a_name} netns {nodes[a].pid} type veth peer name {b_name} netns {nodes[b].pid}\n"
+    # Only the WAN's network namespace is entered, to keep the names off the host: in its PID namespace the
+    # other nodes would have no PID.
+    done = subprocess.run(
+        ["nsenter", "-t", str(nodes["wan"].pid), "--net", "ip", "-batch", "-"],
+        input=lines,
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise LabError(f"the nodes cannot be cabled: {done.stderr.strip()}")
 
-    batch(nodes["wan"], "link add br0 type bridge", "link set br0 up")
-    for port in ("gw1", "gw2"):
-        batch(nodes["wan"], f"link set {port} master br0", f"link set {port} up")
+    batch(
+        nodes["wan"],
+        *("link add br0 type bridge", "link set br0 up"),
+        *("link set gw1 master br0", "link set gw1 up", "link set gw2 master br0", "link set gw2 up"),
+    )
     for site, host in zip(SITES, ("host1", "host2"), strict=True):
         gateway = nodes[site.name]
         gateway.run("sysctl", "-qw", "net.ipv4.ip_forward=1", "net.ipv4.conf.all.rp_filter=0")
@@ -133,22 +153,19 @@ def cable(nodes: dict[str, NamespaceNode], say: Callable[[str], None]) -> None:
         )
 
 
-def veth(a: NamespaceNode, a_name: str, b: NamespaceNode, b_name: str, say: Callable[[str], None]) -> None:
-    """A cable from interface ``a_name`` of node ``a`` to ``b_name`` of ``b``; never seen by the host."""
-    say(f"[{a.name}] ip link add {a_name} type veth peer name {b_name} netns {b.name}")
-    # Only the network namespace is entered: in the node's PID namespace the other node has no PID.
-    done = subprocess.run(
-        [
-            *("nsenter", "-t", str(a.pid), "--net", "ip", "link", "add", a_name),
-            *("type", "veth", "peer", "name", b_name, "netns", str(b.pid)),
-        ],
-        capture_output=True,
-        text=True,
-        timeout=30,
-        check=False,
-    )
-    if done.returncode != 0:
-        raise LabError(f"no cable from {a.name} to {b.name}: {done.stderr.strip()}")
+def shape(lab: Lab, rate_bps: float) -> None:
+    """Limit the WAN to ``rate_bps`` in each direction: a token bucket on each port of the bridge (tc-tbf(8))."""
+    for port in ("gw1", "gw2"):
+        # The burst holds two of the largest segments that offloading makes, the queue 20 ms.
+        limits = ("rate", f"{int(rate_bps)}bit", "burst", "131072", "latency", "20ms")
+        lab.wan.run("tc", "qdisc", "add", "dev", port, "root", "tbf", *limits)
+
+
+def check_alive(lab: Lab) -> None:
+    """Raise LabError if a node is gone: the lab is broken, whatever the VPN does."""
+    gone = [name for name, node in lab.nodes.items() if not node.alive()]
+    if gone:
+        raise LabError(f"the node {', '.join(gone)} is gone: somebody ended it, or memory ran out")
 
 
 def batch(node: NamespaceNode, *lines: str) -> None:
@@ -161,9 +178,8 @@ def batch(node: NamespaceNode, *lines: str) -> None:
 def facts(lab: Lab) -> dict[str, Any]:
     """What this lab is: kernel, CPU, cores, memory, clock source, steal time, offloads and MTU of the cables."""
     cpuinfo = Path("/proc/cpuinfo").read_text()
-    fields = dict(
-        (part.strip() for part in line.split(":", 1)) for line in cpuinfo.split("\n\n")[0].splitlines() if ":" in line
-    )
+    lines = (line.split(":", 1) for line in cpuinfo.split("\n\n")[0].splitlines() if ":" in line)
+    fields = {name.strip(): value.strip() for name, value in lines}
     flags = fields.get("flags", "").split()
     clock = Path("/sys/devices/system/clocksource/clocksource0/current_clocksource")
     offloads = lab.gateway(lab.sites[0]).run("ethtool", "-k", lab.sites[0].wan_interface, check=False).stdout

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 SCHEMA_VERSION = 1
 
+Position = Literal["first", "within", "last"]  # a baseline trial opens or closes its block
 Status = Literal["ok", "failed", "unsupported", "lab_error"]
 
 # Factors that shape the tunnel (one tunnel for each combination) and the traffic inside it.
@@ -70,7 +71,7 @@ class Trial(Strict):
     vpn: str
     params: dict[str, str]
     repetition: int
-    position: Literal["first", "within", "last"] = "within"
+    position: Position = "within"
     experiments: list[str] = []
     status: Status
     reason: str = ""
@@ -79,6 +80,7 @@ class Trial(Strict):
     started_at: str
     duration_s: float = 0.0
     measuring_s: float = 0.0
+    log: str = ""  # folder of its tunnel's commands and daemon logs, relative to the run folder
     evidence: Evidence | None = None
     proof: Proof | None = None
     measurements: list[Measurement] = []

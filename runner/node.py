@@ -107,7 +107,7 @@ exec bash -c 'while read -r _; do :; done' "$NAME"
 class NamespaceNode:
     """A node made of namespaces. Start it from the main thread: the parent-death signal follows the thread."""
 
-    def __init__(self, name: str, root: Path, log: Callable[[str], None] = lambda line: None) -> None:
+    def __init__(self, name: str, root: Path, log: Callable[[str], object] = lambda line: None) -> None:
         self.name = name
         self.log = log
         self.logs = Path(os.devnull).parent  # set for each trial, see log_to()
@@ -208,6 +208,9 @@ class NamespaceNode:
 
     def defer(self, *argv: str) -> None:
         """Nothing: what is changed in this node goes with it."""
+
+    def alive(self) -> bool:
+        return self._holder.poll() is None
 
     def stop(self) -> None:
         """Let the node go, with everything in it."""

@@ -109,7 +109,7 @@ class Vpn(ABC):
         """Does gateway ``me`` think that its tunnels are up?"""
 
     @abstractmethod
-    def evidence(self, node: Node, me: Site, params: Params) -> Evidence:
+    def evidence(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> Evidence:
         """What the daemon and the kernel say was negotiated, and the data path in use.
 
         Raises ProofError where it is not what was asked."""

@@ -118,12 +118,14 @@ def rank(
         if record.reference:
             continue
         absent = {
-            metric: _reason(run, vpn, metric, selected) for metric in weights.counted if vpn not in values.get(metric, {})
+            metric: _reason(run, vpn, metric, selected)
+            for metric in weights.counted
+            if vpn not in values.get(metric, {})
         }
         own = {metric: found[vpn] for metric, found in ranks.items() if vpn in found}
         imputed = sorted(absent) if missing == "worst" and vpn in alive else []
         own |= dict.fromkeys(imputed, len(alive))
-        average = None if absent and not imputed or not weights.counted else weighted_average(own, weights)
+        average = None if (absent and not imputed) or not weights.counted else weighted_average(own, weights)
         standings.append(
             Standing(
                 vpn=vpn,
@@ -146,6 +148,11 @@ def rank(
         "blocks, each pair on its own); weighted average rank after Khanvilkar and Khokhar (2004)",
         probability_method=probability_method,
     )
+
+
+def measured_metrics(trials: Sequence[Trial]) -> set[str]:
+    """The metrics that at least one ok trial measured: those that weights may name."""
+    return {measurement.metric for trial in trials if trial.status == "ok" for measurement in trial.measurements}
 
 
 def metric_ranks(metric: str, values: Mapping[str, Blocks]) -> dict[str, int]:
@@ -181,11 +188,15 @@ def _with_probabilities(
 ) -> tuple[list[Standing], str]:
     """Each ranked VPN's probability of the lowest weighted average rank; ties within a draw share it."""
     ranked = [standing for standing in standings if standing.place]
-    if len(ranked) < 2 or any(len(blocks) < 2 for metric in weights.counted for blocks in values[metric].values()):
+    if len(ranked) < 2 or any(
+        len(blocks) < 2 for metric in weights.counted for blocks in values.get(metric, {}).values()
+    ):
         return standings, "no probability: it needs two VPNs, and two blocks of every weighted metric"
     rng = np.random.default_rng(seed)
     averages = np.zeros((DRAWS, len(ranked)))
     for metric, weight in weights.counted.items():
+        if metric not in values:  # nobody has it: the worst rank for all moves no one
+            continue
         draws = _draws(values[metric], rng)
         names = list(values[metric])
         sign = -1 if METRICS[metric].better == "higher" else 1
@@ -209,20 +220,20 @@ def _draws(values: Mapping[str, Blocks], rng: np.random.Generator) -> Array:
     A block's effect is the mean over the VPNs that have every block; it is taken off, because it moves all
     VPNs alike. That also takes 1/m of each VPN's own noise off, m of them: the scale gives it back.
     """
-    floor = min(value for blocks in values.values() for value in blocks.values())
-    shift = 0.0 if floor > 0 else 1e-9 - floor  # a jitter of zero has no logarithm
+    positive = all(value > 0 for blocks in values.values() for value in blocks.values())
+    log = np.log if positive else np.asarray  # a jitter of zero has no logarithm
     every = {block for blocks in values.values() for block in blocks}
     complete = [blocks for blocks in values.values() if blocks.keys() == every]
-    effect = {
-        block: float(np.mean([np.log(blocks[block] + shift) for blocks in complete])) if len(complete) > 1 else 0.0
-        for block in every
-    }
-    scale = float(np.sqrt(len(complete) / (len(complete) - 1))) if len(complete) > 1 else 1.0
+    effect = dict.fromkeys(every, 0.0)
+    scale = 1.0
+    if len(complete) > 1:
+        effect = {block: float(np.mean(log([blocks[block] for blocks in complete]))) for block in every}
+        scale = float(np.sqrt(len(complete) / (len(complete) - 1)))
     columns = []
     for blocks in values.values():
-        logs = np.array([np.log(value + shift) - effect[block] for block, value in blocks.items()])
-        spread = scale * float(stats.sem(logs))
-        columns.append(logs.mean() + spread * rng.standard_t(len(logs) - 1, DRAWS))
+        own = log(list(blocks.values())) - np.array([effect[block] for block in blocks])
+        spread = scale * float(stats.sem(own))
+        columns.append(own.mean() + spread * rng.standard_t(len(own) - 1, DRAWS))
     return np.column_stack(columns)
 
 
@@ -247,7 +258,7 @@ def _for_metric(metric: str, trials: Sequence[Trial]) -> list[Trial]:
 
 def _traffic(metric: str, selected: Mapping[str, Sequence[Trial]]) -> dict[str, str]:
     """The one traffic that the metric is ranked by: what most ok trials have, the largest payload of equals."""
-    found = Counter(
+    found: Counter[tuple[tuple[str, str], ...]] = Counter(
         tuple((factor, trial.params[factor]) for factor in TRAFFIC_FACTORS if factor in trial.params)
         for trials in selected.values()
         for trial in _for_metric(metric, trials)
@@ -255,7 +266,8 @@ def _traffic(metric: str, selected: Mapping[str, Sequence[Trial]]) -> dict[str, 
     )
     if not found:
         return {}
-    return dict(max(found, key=lambda traffic: (found[traffic], int(dict(traffic).get("payload_bytes", "0")))))
+    most = max(found, key=lambda traffic: (found[traffic], dict(traffic).get("payload_bytes", "").zfill(9)))
+    return dict(most)
 
 
 def _measurements(run: Run, selected: Mapping[str, Sequence[Trial]]) -> dict[str, dict[str, dict[int, float]]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from runner import probes
 from runner.errors import ProofError
@@ -71,10 +72,11 @@ def bring_up(lab: Lab, vpn: Vpn, params: Params, secrets: Mapping[str, str]) -> 
         raise TimeoutError(f"no payload came through the tunnel within {UP_WITHIN_S:g} s{_states(lab, vpn)}")
     setup_s = time.monotonic() - started
 
+    evidences = []
     for site in sites:
         peers = [peer for peer in sites if peer is not site]
-        wait_until(lambda s=site, p=peers: vpn.is_up(lab.gateway(s), s, p), f"{vpn.name} up on {site.name}")  # type: ignore[misc]
-    evidences = [vpn.evidence(lab.gateway(site), site, params) for site in sites]
+        wait_until(partial(vpn.is_up, lab.gateway(site), site, peers), f"{vpn.name} up on {site.name}")
+        evidences.append(vpn.evidence(lab.gateway(site), site, peers, params))
     evidence = next((found for found in evidences if found.data_path), None)
     if evidence is None:
         raise ProofError("the plugin has no evidence of the data path in use")

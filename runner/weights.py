@@ -106,7 +106,9 @@ def _check(name: str, values: Mapping[str, Any]) -> Weights:
         if isinstance(weight, bool) or not isinstance(weight, int | float):
             raise UsageError(f"weights {name!r}: {weight!r} is not a number, for {metric}")
         if not math.isfinite(weight) or weight < 0:
-            raise UsageError(f"weights {name!r}: the weight of {metric} is {weight:g}; it must be zero or more, and finite")
+            raise UsageError(
+                f"weights {name!r}: the weight of {metric} is {weight:g}; it must be zero or more, and finite"
+            )
     if not any(values.values()):
         raise UsageError(f"weights {name!r}: all weights are zero, so nothing can be ranked")
     return Weights(name=name, values={metric: float(weight) for metric, weight in values.items()})

@@ -38,5 +38,5 @@ class IpIp(Vpn):
     def is_up(self, node: Node, me: Site, peers: Sequence[Site]) -> bool:
         return True
 
-    def evidence(self, node: Node, me: Site, params: Params) -> Evidence:
+    def evidence(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> Evidence:
         return Evidence(cipher="none", integrity="none", compression="off", data_path="kernel: ipip")

@@ -131,7 +131,7 @@ class Ipsec(Vpn):
     def is_up(self, node: Node, me: Site, peers: Sequence[Site]) -> bool:
         return node.run("swanctl", "--list-sas", "--raw").stdout.count("state=INSTALLED") >= len(peers)
 
-    def evidence(self, node: Node, me: Site, params: Params) -> Evidence:
+    def evidence(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> Evidence:
         found = negotiated(node.run("swanctl", "--list-sas", "--raw").stdout)
         for factor in ("cipher", "integrity"):
             if found[factor] != NEGOTIATED[params[factor]]:

@@ -3,6 +3,8 @@
 Always UDP-encapsulated (RFC 3948), tunnel mode only, no IPComp, MTU 1400; routes are in table 220.
 """
 
+from collections.abc import Sequence
+
 from runner.errors import ProofError
 from runner.model import Evidence
 from runner.node import Node
@@ -28,7 +30,7 @@ class IpsecUser(Ipsec):
             return Unsupported("the kernel has no TUN (/dev/net/tun is missing)")
         return None
 
-    def evidence(self, node: Node, me: Site, params: Params) -> Evidence:
+    def evidence(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> Evidence:
         found = negotiated(node.run("swanctl", "--list-sas", "--raw").stdout)
         for factor in ("cipher", "integrity"):
             if found[factor] != NEGOTIATED[params[factor]]:

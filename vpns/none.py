@@ -25,5 +25,5 @@ class PlainIp(Vpn):
     def is_up(self, node: Node, me: Site, peers: Sequence[Site]) -> bool:
         return True
 
-    def evidence(self, node: Node, me: Site, params: Params) -> Evidence:
+    def evidence(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> Evidence:
         return Evidence(cipher="none", integrity="none", compression="off", data_path="kernel: IP forwarding")

@@ -100,9 +100,8 @@ verb 3
     def is_up(self, node: Node, me: Site, peers: Sequence[Site]) -> bool:
         return all("Initialization Sequence Completed" in node.logged(f"openvpn-{peer.name}") for peer in peers)
 
-    def evidence(self, node: Node, me: Site, params: Params) -> Evidence:
-        other = "gw2" if me.name == "gw1" else "gw1"
-        found = negotiated(node.logged(f"openvpn-{other}"))
+    def evidence(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> Evidence:
+        found = negotiated(node.logged(f"openvpn-{peers[0].name}"))
         if found["cipher"] != self.ciphers[params["cipher"]]:
             raise ProofError(f"asked for {params['cipher']}, the data channel has {found['cipher'] or 'none'}")
         if params["integrity"] != "aead" and found["integrity"] != self.integrities[params["integrity"]]:

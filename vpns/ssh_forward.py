@@ -123,10 +123,11 @@ class SshForward(Vpn):
             for peer in higher_numbered(me, peers)
         )
 
-    def evidence(self, node: Node, me: Site, params: Params) -> Evidence:
-        if me.number != 1:
-            return Evidence()  # the client's log has it all
-        found = negotiated(node.logged("ssh-gw2"))
+    def evidence(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> Evidence:
+        dialed = higher_numbered(me, peers)
+        if not dialed:
+            return Evidence()  # the dialing side's log has it all
+        found = negotiated(node.logged(f"ssh-{dialed[0].name}"))
         wanted = {
             "cipher": self.ciphers[params["cipher"]],
             "integrity": "<implicit>" if params["integrity"] == "aead" else self.integrities[params["integrity"]],

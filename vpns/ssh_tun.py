@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from runner.model import Evidence
 from runner.node import Node
-from runner.plugin import Params, Site, Unsupported, Vpn, higher_numbered, pair_number
+from runner.plugin import Params, Site, Unsupported, Vpn, pair_number
 from vpns.ssh_forward import SshForward
 
 
@@ -50,8 +50,8 @@ class SshTun(SshForward):
         carriers = [line for line in links if "LOWER_UP" in line]
         return all(any(f" tun{peer.number}:" in line for line in carriers) for peer in peers)
 
-    def evidence(self, node: Node, me: Site, params: Params) -> Evidence:
-        found = super().evidence(node, me, params)
+    def evidence(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> Evidence:
+        found = super().evidence(node, me, peers, params)
         return found.model_copy(update={"data_path": "userspace: ssh and sshd on TUN"}) if found.version else found
 
     def entry(self, sites: Sequence[Site]) -> str:

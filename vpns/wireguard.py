@@ -68,7 +68,7 @@ class WireGuard(Vpn):
         shown = node.run("wg", "show", "wg0", "latest-handshakes").stdout.split()
         return len(shown) == 2 * len(peers) and "0" not in shown[1::2]
 
-    def evidence(self, node: Node, me: Site, params: Params) -> Evidence:
+    def evidence(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> Evidence:
         link = node.run("ip", "-d", "link", "show", "wg0").stdout
         if f" {self.kind} " not in link:
             raise ProofError(f"the interface wg0 is not of kind {self.kind}: another WireGuard has taken its place")

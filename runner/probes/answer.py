@@ -10,7 +10,7 @@ import threading
 COMPLEMENT = bytes(255 - byte for byte in range(256))
 
 
-def serve(connection):
+def serve(connection: socket.socket) -> None:
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     try:
         while data := connection.recv(65536):

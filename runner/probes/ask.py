@@ -13,7 +13,7 @@ import time
 COMPLEMENT = bytes(255 - byte for byte in range(256))
 
 
-def exchange(connection, data):
+def exchange(connection: socket.socket, data: bytes) -> bytes:
     """Send ``data`` and read as much back."""
     connection.sendall(data)
     answer = b""
@@ -25,7 +25,7 @@ def exchange(connection, data):
     return answer
 
 
-def first(address, port, seconds):
+def first(address: str, port: int, seconds: float) -> int:
     # A new connection every 20 ms: a lost SYN would be repeated after a whole second only.
     end = time.monotonic() + seconds
     while time.monotonic() < end:
@@ -40,8 +40,8 @@ def first(address, port, seconds):
     return 1
 
 
-def rtt(address, port, seconds):
-    times = []
+def rtt(address: str, port: int, seconds: float) -> int:
+    times: list[float] = []
     with socket.create_connection((address, port), timeout=5) as connection:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         for _ in range(5):  # neighbours, caches and congestion window warm up
@@ -56,12 +56,12 @@ def rtt(address, port, seconds):
     return 0
 
 
-def marker(address, port, seconds):
+def marker(address: str, port: int, seconds: float) -> int:
     data = bytes.fromhex(sys.stdin.read())
     with socket.create_connection((address, port), timeout=seconds) as connection:
         connection.settimeout(seconds)
         return 0 if exchange(connection, data) == data.translate(COMPLEMENT) else 1
 
 
-what, address, port, seconds = sys.argv[1:]
-sys.exit({"first": first, "rtt": rtt, "marker": marker}[what](address, int(port), float(seconds)))
+WHAT = {"first": first, "rtt": rtt, "marker": marker}
+sys.exit(WHAT[sys.argv[1]](sys.argv[2], int(sys.argv[3]), float(sys.argv[4])))

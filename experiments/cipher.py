@@ -1,0 +1,25 @@
+"""The thesis' second sweep: ciphers in CBC mode, and those that people use today."""
+
+from runner.experiment import TCP, Experiment
+
+EXPERIMENT = Experiment(
+    name="cipher",
+    question="How much does the cipher decide?",
+    method="One TCP stream with incompressible payload, no compression, one tunnel for each cipher. Integrity is "
+    "HMAC-SHA-256 throughout, or the cipher's own tag where it is an AEAD.",
+    source="thesis §3.5.1, parameter 2; figure 19",
+    metrics=("tcp_throughput", "cpu_per_gigabyte"),
+    traffic=(TCP,),
+    vary={
+        "cipher": (
+            "blowfish-128-cbc",
+            "aes-128-cbc",
+            "aes-192-cbc",
+            "aes-256-cbc",
+            "3des-cbc",
+            "aes-128-gcm",
+            "aes-256-gcm",
+            "chacha20-poly1305",
+        )
+    },
+)

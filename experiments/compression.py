@@ -1,0 +1,15 @@
+"""The thesis' third sweep: compression off and on, with payloads that can and cannot be compressed."""
+
+from runner.experiment import TCP, Experiment
+
+EXPERIMENT = Experiment(
+    name="compression",
+    question="When does compression in the tunnel pay?",
+    method="One TCP stream at AES-128-CBC, compression off and on. Payloads: zeros (the best case), random bytes "
+    "(already compressed data) and a text that deflate shrinks to a quarter.",
+    source="thesis §3.5.1, parameter 3; figures 20 and 21",
+    metrics=("tcp_throughput", "cpu_per_gigabyte"),
+    traffic=(TCP,),
+    vary={"compression": ("off", "on")},
+    vary_traffic={"payload": ("random", "zeros", "text")},
+)

@@ -1,0 +1,14 @@
+"""The thesis' first sweep: TCP against UDP inside the tunnel."""
+
+from runner.experiment import IDLE, TCP, UDP, Experiment
+
+EXPERIMENT = Experiment(
+    name="transport",
+    question="Does the transport protocol of the traffic change a VPN's throughput?",
+    method="AES-128-CBC without compression, or the nearest a VPN has. TCP: payload received in one iperf3 test, "
+    "one stream and four, both directions. UDP: the highest offered rate whose mean loss stays below 1 %, by "
+    "search. Idle tunnel: round-trip time and set-up time.",
+    source="thesis §3.5.1, parameter 1; figures 17 and 18",
+    metrics=("tcp_throughput", "udp_throughput", "rtt", "jitter", "setup_time", "cpu_per_gigabyte"),
+    traffic=(TCP, TCP | {"direction": "reverse"}, TCP | {"streams": "4"}, UDP, IDLE),
+)

@@ -1,0 +1,384 @@
+"""The command line. Every command checks what it was given before it starts anything.
+
+Exit codes: 0 all trials ended ok or unsupported, 1 some failed (or a regression), 2 usage, 3 this machine or
+lab cannot run it, 4 stopped by a broken lab or a full disk, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from runner import image as images
+from runner.compare import compare_runs
+from runner.compare import render as render_comparison
+from runner.doctor import examine
+from runner.errors import UsageError, VpnevalError
+from runner.experiment import LEVELS, PROFILES, experiment_names, load_experiment, parse_levels
+from runner.lab import namespace_lab
+from runner.metrics import METRICS
+from runner.plugin import Vpn, load_vpn, require_known, vpn_names
+from runner.ranking import measured_metrics
+from runner.recipe import recipe as recipe_of
+from runner.report.html import html_text
+from runner.report.markdown import markdown_text
+from runner.report.merge import merge_runs
+from runner.report.model import Report, build
+from runner.report.tables import csv_text, json_text
+from runner.report.terminal import render as render_terminal
+from runner.report.write import write_reports
+from runner.session import Asked, ask, conduct
+from runner.store import load_run
+from runner.tunnel import bring_up, start_services, unsupported
+from runner.weights import PRESETS, parse_weights
+
+app = typer.Typer(
+    help="Which VPN, on this hardware, for this purpose, and how sure are we?",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+lab_app = typer.Typer(help="A live lab to play in.", no_args_is_help=True)
+app.add_typer(lab_app, name="lab")
+err = Console(stderr=True)
+out = Console()
+
+Experiments = Annotated[list[str], typer.Argument(metavar="EXPERIMENT…", help="see: vpneval list experiments")]
+Vpns = Annotated[str, typer.Option("--vpn", metavar="A,B", help="only these VPNs (or ./mine.py); default: all")]
+Levels = Annotated[str, typer.Option("--set", metavar="FACTOR=LEVEL,…", help="see: vpneval list factors")]
+ProfileName = Annotated[str, typer.Option("--profile", help=f"{', '.join(PROFILES)}")]
+Reps = Annotated[int | None, typer.Option("--reps", help="repetitions (blocks); default: the profile's")]
+Duration = Annotated[int | None, typer.Option("--duration", help="seconds of each throughput test")]
+ImageName = Annotated[str, typer.Option("--image", help=f"{', '.join(images.names())}")]
+Gateways = Annotated[str, typer.Option("--gateway-image", metavar="A,B", help="the gateways' software as a factor")]
+Seed = Annotated[int, typer.Option("--seed", help="of the order of the trials")]
+Json = Annotated[bool, typer.Option("--json", help="print JSON, and nothing else, on standard output")]
+
+
+@app.callback(invoke_without_command=True)
+def main_options(
+    context: typer.Context, show_version: Annotated[bool, typer.Option("--version", help="print the version")] = False
+) -> None:
+    if show_version:
+        print(f"vpneval {version('vpneval')}")
+        raise typer.Exit
+
+
+@app.command("list")
+def list_(
+    what: Annotated[str, typer.Argument(help="vpns, experiments, metrics, presets, factors, profiles")] = "vpns",
+    as_json: Json = False,
+) -> None:
+    """What there is: VPNs, experiments, metrics, weight presets, factors, profiles."""
+    tables: dict[str, list[dict[str, str]]] = {
+        "vpns": [_vpn_row(load_vpn(name), as_json) for name in vpn_names()],
+        "experiments": [
+            {"name": e.name, "question": e.question, "source": e.source}
+            for e in map(load_experiment, experiment_names())
+        ],
+        "metrics": [
+            {"name": m.name, "unit": m.unit, "better": m.better, "definition": m.definition, "source": m.source}
+            for m in METRICS.values()
+        ],
+        "presets": [
+            {"name": name, "weights": ", ".join(f"{metric} {value:g}" for metric, value in preset.values.items())}
+            for name, preset in PRESETS.items()
+        ],
+        "factors": [{"name": name, "levels": ", ".join(levels)} for name, levels in LEVELS.items()],
+        "profiles": [{"name": name, "note": profile.note} for name, profile in PROFILES.items()],
+    }
+    require_known("listing", what, list(tables))
+    if as_json:
+        print(json.dumps(tables[what], indent=1))
+        return
+    table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
+    for column in tables[what][0]:
+        table.add_column(column, overflow="fold", no_wrap=column == "name")
+    for row in tables[what]:
+        table.add_row(*row.values())
+    out.print(table)
+
+
+def _vpn_row(vpn: Vpn, whole: bool) -> dict[str, str]:
+    row = {
+        "name": vpn.name,
+        "title": vpn.title,
+        "data path": vpn.dataplane,
+        "carried in": vpn.transport,
+        "carries": vpn.carries,
+        "ciphers": ", ".join(vpn.ciphers),
+        "compression": ", ".join(vpn.compressions),
+    }
+    return row if whole else row | {"ciphers": str(len(vpn.ciphers)) if vpn.ciphers != {"none": "none"} else "none"}
+
+
+@app.command()
+def doctor(image: ImageName = images.DEFAULT, as_json: Json = False) -> None:
+    """What this machine can measure, what is missing, and how to get it."""
+    checks = examine(image)
+    if as_json:
+        print(json.dumps([vars(check) for check in checks], indent=1))
+    else:
+        table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+        for check in checks:
+            mark = {"ok": "[green]ok[/]", "warning": "[yellow]unsupported[/]", "error": "[red]missing[/]"}[check.level]
+            table.add_row(mark, check.what, check.says.replace("[", r"\["))
+        out.print(table)
+    if any(check.level == "error" for check in checks):
+        raise typer.Exit(3)
+
+
+@app.command("image")
+def image_(
+    name: Annotated[str, typer.Argument(help="trixie or bookworm")] = images.DEFAULT,
+    rebuild: Annotated[bool, typer.Option("--rebuild", help="forget the one that is there")] = False,
+) -> None:
+    """Build and check the lab image; `run` does it too when it is missing."""
+    require_known("image", name, list(images.SUITES))
+    if rebuild:
+        images.remove(name)
+    built = images.open_image(name, say=lambda text: err.print(text, markup=False, highlight=False))
+    out.print(f"{name}: {built.root} ({len(built.packages)} packages)", highlight=False, soft_wrap=True)
+
+
+@app.command()
+def plan(
+    experiments: Experiments,
+    vpns: Vpns = "",
+    levels: Levels = "",
+    profile: ProfileName = "quick",
+    reps: Reps = None,
+    duration: Duration = None,
+    seed: Seed = 1,
+    gateways: Gateways = "",
+    as_json: Json = False,
+) -> None:
+    """The trials that a run would measure and the time it would take; runs nothing."""
+    asked = ask(
+        experiments,
+        vpns=vpns,
+        levels=levels,
+        profile=profile,
+        repetitions=reps,
+        duration_s=duration,
+        seed=seed,
+        gateway_images=gateways,
+    )
+    trials, expected_s = asked.expected()
+    if as_json:
+        cells = [cell.model_dump() for cell in asked.cells]
+        print(json.dumps({"trials": trials, "expected_s": round(expected_s), "cells": cells}, indent=1))
+        return
+    table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
+    for column in ("vpn", "tunnel", "traffic"):
+        table.add_column(column, overflow="fold")
+    for cell in asked.cells:
+        tunnel = [cell.params[f] for f in ("cipher", "integrity", "compression", "image") if f in cell.params]
+        traffic = [
+            f"{f} {level}" if f in ("streams", "payload_bytes") else level
+            for f, level in cell.params.items()
+            if f in ("transport", "payload", "streams", "direction", "payload_bytes")
+        ]
+        table.add_row(cell.vpn, ", ".join(tunnel), ", ".join(traffic))
+    out.print(table)
+    out.print(
+        f"\n{len(asked.cells)} cells × {asked.repetitions} repetitions, baseline first and last: {trials} trials, "
+        f"about {expected_s / 60:.0f} min if every VPN can run here. {asked.profile.note}",
+        highlight=False,
+    )
+
+
+@app.command()
+def run(
+    experiments: Experiments,
+    vpns: Vpns = "",
+    levels: Levels = "",
+    profile: ProfileName = "quick",
+    reps: Reps = None,
+    duration: Duration = None,
+    lab: Annotated[str, typer.Option("--lab", help="netns")] = "netns",
+    kernel: Annotated[str, typer.Option("--kernel", help="host")] = "host",
+    image: ImageName = images.DEFAULT,
+    gateways: Gateways = "",
+    seed: Seed = 1,
+    out_dir: Annotated[
+        Path | None, typer.Option("--out", metavar="DIR", help="run folder; the same again resumes")
+    ] = None,
+    deadline: Annotated[
+        str, typer.Option("--deadline", metavar="TIME", help="end by then (6m): trims what is last")
+    ] = "",
+    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="measure failed trials again")] = False,
+    weights: Annotated[str, typer.Option("--weights", help="of the report at the end")] = "",
+    quiet: Annotated[bool, typer.Option("--quiet", help="no progress, no report")] = False,
+    as_json: Json = False,
+) -> None:
+    """Measure, and end with the report. The same --out again runs only what is missing."""
+    require_known("lab", lab, ["netns"])
+    require_known("kernel", kernel, ["host"])
+    if weights:
+        parse_weights(weights)
+    asked = ask(
+        experiments,
+        vpns=vpns,
+        levels=levels,
+        profile=profile,
+        repetitions=reps,
+        duration_s=duration,
+        seed=seed,
+        image=image,
+        gateway_images=gateways,
+        out=out_dir,
+        deadline=deadline,
+        retry_failed=retry_failed,
+    )
+    _conduct(asked, weights, quiet, as_json)
+
+
+def _conduct(asked: Asked, weights: str, quiet: bool, as_json: bool) -> None:
+    folder, outcome = conduct(asked, ["vpneval", *sys.argv[1:]], err, quiet)
+    report = _report([folder], weights, "", "unranked")
+    write_reports(folder, report)
+    if as_json:
+        print(json_text(report))
+    elif not quiet:
+        render_terminal(report, out)
+        out.print(f"\nreport: {folder / 'report.html'}", highlight=False, soft_wrap=True)
+    if outcome.trimmed and not quiet:
+        err.print(
+            f"deadline reached: {outcome.trimmed} trials left out; to measure them: --out {folder}", soft_wrap=True
+        )
+    if outcome.stopped:
+        err.print(f"vpneval: stopped: {outcome.stopped}", markup=False, soft_wrap=True)
+        err.print(f"what is measured is safe; to go on: the same command with --out {folder}", soft_wrap=True)
+        raise typer.Exit(4)
+    if any(report.trials[status] for status in ("failed", "lab_error")):
+        raise typer.Exit(1)
+
+
+def _report(folders: list[Path], weights: str, configuration: str, missing: str) -> Report:
+    require_known("--missing", missing, ["unranked", "worst"])
+    merged, trials = merge_runs([load_run(folder) for folder in folders])
+    return build(
+        merged,
+        trials,
+        weights=parse_weights(weights, measured_metrics(trials)) if weights else None,
+        configurations=[configuration] if configuration else None,
+        missing="worst" if missing == "worst" else "unranked",
+    )
+
+
+@app.command()
+def report(
+    folders: Annotated[list[Path], typer.Argument(metavar="DIR…", help="run folders of the same lab")],
+    weights: Annotated[str, typer.Option("--weights", metavar="PRESET|FILE|metric=w,…", help="see: list presets")] = "",
+    configuration: Annotated[str, typer.Option("--configuration", help="comparable, recommended; default: both")] = "",
+    missing: Annotated[
+        str, typer.Option("--missing", help="a VPN without a weighted metric: unranked, worst")
+    ] = "unranked",
+    form: Annotated[str, typer.Option("--format", help="term, html, md, json, csv")] = "term",
+) -> None:
+    """The ranked, weighted report of one run, or of several of the same lab."""
+    forms = {"html": html_text, "md": markdown_text, "json": json_text, "csv": csv_text}
+    require_known("format", form, ["term", *forms])
+    made = _report(folders, weights, configuration, missing)
+    if form == "term":
+        render_terminal(made, out)
+    else:
+        print(forms[form](made), end="")
+
+
+@app.command()
+def compare(before: Path, after: Path, as_json: Json = False) -> None:
+    """Two runs, before and after; exit code 1 on a significant regression."""
+    comparison = compare_runs(load_run(before), load_run(after))
+    if as_json:
+        print(comparison.model_dump_json(indent=1))
+    else:
+        render_comparison(comparison, out)
+    if comparison.regressed:
+        raise typer.Exit(1)
+
+
+@app.command()
+def recipe(vpn: Annotated[str, typer.Argument(metavar="VPN")], levels: Levels = "") -> None:
+    """The runbook of files and commands that sets this tunnel up on two plain gateways."""
+    plugin = load_vpn(vpn)
+    print(recipe_of(plugin, _one_tunnel(plugin, levels)), end="")
+
+
+def _one_tunnel(vpn: Vpn, levels: str) -> dict[str, str]:
+    from runner.experiment import matching_integrity
+
+    chosen = parse_levels(levels)
+    params = dict(vpn.comparable)
+    for factor, values in chosen.items():
+        if factor not in params or len(values) != 1:
+            raise UsageError(f"one level each of {', '.join(params)} makes a tunnel, not {levels!r}")
+        params[factor] = values[0]
+    if "cipher" in chosen and "integrity" not in chosen:
+        params["integrity"] = matching_integrity(vpn, params["cipher"])
+    return params
+
+
+@lab_app.command("shell")
+def lab_shell(
+    node: Annotated[str, typer.Argument(metavar="NODE", help="host1, gw1, wan, gw2, host2")],
+    vpn: Annotated[str, typer.Option("--vpn", metavar="NAME", help="the VPN that is up in it")] = "none",
+    levels: Levels = "",
+    image: ImageName = images.DEFAULT,
+    command: Annotated[str, typer.Option("--command", "-c", help="run this instead of a shell that you type in")] = "",
+) -> None:
+    """A shell on a node of a live lab with a tunnel up; the lab goes when the shell ends."""
+    from tempfile import TemporaryDirectory
+
+    from runner.lab import check_machine
+
+    require_known("node", node, ["host1", "gw1", "wan", "gw2", "host2"])
+    plugin = load_vpn(vpn)
+    params = _one_tunnel(plugin, levels)
+    check_machine()
+    root = images.open_image(image, say=lambda text: err.print(text, markup=False, highlight=False))
+    with TemporaryDirectory() as logs, namespace_lab(root, logs=Path(logs)) as lab:
+        if no := unsupported(lab, plugin, params):
+            raise VpnevalError(f"{vpn} cannot run here: {no.reason}")
+        with namespace_lab(root) as keys:
+            secrets = plugin.secrets(keys.host1, lab.sites)
+        start_services(lab)
+        up = bring_up(lab, plugin, params, secrets)
+        if not command:
+            err.print(
+                f"{plugin.title} is up in {up.setup_s:.2f} s; host1 reaches host2 at {up.address}", highlight=False
+            )
+        argv = ["bash", "-c", command] if command else ["bash", "-i"]
+        environment = {"TERM": os.environ.get("TERM", "dumb"), "PS1": f"{node}# ", "HOME": "/root"}
+        path = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+        settings = [f"{name}={value}" for name, value in environment.items()]
+        code = subprocess.call(lab.nodes[node].argv("env", "-i", path, *settings, *argv))
+    raise typer.Exit(code)
+
+
+def main(argv: list[str] | None = None) -> Any:
+    """Entry point: errors become one sentence and an exit code, never a traceback."""
+    try:
+        app(args=argv, standalone_mode=True)
+    except VpnevalError as error:
+        err.print(f"vpneval: {error}", markup=False, highlight=False, soft_wrap=True)
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        err.print("vpneval: interrupted; what is measured is safe.", highlight=False)
+        sys.exit(130)
+    except BrokenPipeError:
+        sys.exit(141)
+
+
+if __name__ == "__main__":
+    main()

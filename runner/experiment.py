@@ -1,0 +1,211 @@
+"""What an experiment is, as data: a question, the factors it varies, and the cells that follow from them.
+
+Tunnel factors get a tunnel each; traffic factors are measured inside it. A file of ``experiments/`` holds one
+``EXPERIMENT``; the profile says how long and how often, and which levels.
+"""
+
+from __future__ import annotations
+
+import importlib
+import itertools
+import pkgutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from runner.errors import UsageError
+from runner.measure import UdpSearch
+from runner.model import Cell, ExperimentRecord
+from runner.plugin import AEAD, Vpn, require_known
+
+# Every level that a factor can have. A VPN may have fewer: what it lacks is `unsupported`, with its own words.
+LEVELS: dict[str, tuple[str, ...]] = {
+    "cipher": (
+        "aes-128-cbc",
+        "aes-192-cbc",
+        "aes-256-cbc",
+        "3des-cbc",
+        "blowfish-128-cbc",
+        "aes-128-gcm",
+        "aes-256-gcm",
+        "chacha20-poly1305",
+        "null",
+    ),
+    "integrity": ("hmac-sha1", "hmac-sha256", "aead"),
+    "compression": ("off", "on", "lz4"),
+    "transport": ("tcp", "udp", "idle"),
+    "payload": ("random", "zeros", "text"),
+    "streams": ("1", "4"),
+    "direction": ("forward", "reverse"),
+}
+TUNNEL = ("cipher", "integrity", "compression")
+
+TCP = {"transport": "tcp", "payload": "random", "streams": "1", "direction": "forward"}
+UDP = {"transport": "udp"}
+IDLE = {"transport": "idle"}
+
+
+@dataclass(frozen=True)
+class Profile:
+    """How long and how often. ``levels`` restricts factors; ``note`` is shown wherever its results are."""
+
+    name: str
+    repetitions: int
+    duration_s: int
+    udp_payload_bytes: int
+    udp: UdpSearch
+    warm_budget_s: float | None = None  # the search's budget from the second repetition on
+    wan_rate_bps: float | None = None
+    rtt_s: float = 0.5
+    levels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    note: str = ""
+
+
+PROFILES = {
+    "quick": Profile(
+        "quick",
+        repetitions=3,
+        duration_s=1,
+        udp_payload_bytes=1300,
+        udp=UdpSearch(relative_width=0.02, trial_duration_s=1.0, confirm=None, budget_s=9.0),
+        warm_budget_s=5.0,
+        levels={"cipher": ("aes-128-cbc", "aes-128-gcm", "chacha20-poly1305", "3des-cbc")},
+        note="quick profile: 1 s tests, 3 repetitions, UDP search unconfirmed and warm-started, four ciphers, "
+        "UDP payload 1300 B (fits every tunnel's MTU), WAN not shaped",
+    ),
+    "thesis": Profile(
+        "thesis",
+        repetitions=10,
+        duration_s=10,
+        udp_payload_bytes=1470,
+        udp=UdpSearch(engine="binary", relative_width=0.001, confirm=(10, 10.0), max_rate_bps=1e9),
+        wan_rate_bps=1e9,
+        rtt_s=2.0,
+        note="thesis profile: 10 repetitions of 10 s, UDP payload 1470 B with fragmentation allowed, "
+        "WAN shaped to 1 Gbit/s, UDP throughput where the mean loss of ten 10 s trials reaches 1 %",
+    ),
+    "smallest": Profile(
+        "smallest",
+        repetitions=1,
+        duration_s=1,
+        udp_payload_bytes=1300,
+        udp=UdpSearch(relative_width=0.05, trial_duration_s=1.0, confirm=None, budget_s=4.0),
+        rtt_s=0.2,
+        levels={"cipher": ("aes-128-cbc",), "payload": ("random", "zeros")},
+        note="smallest profile: one repetition, to see that everything works; its numbers have no spread",
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A declared experiment. ``vary`` maps tunnel factors to their levels, on top of the configuration
+    ``base`` of each VPN; ``traffic`` lists what is measured inside each tunnel, ``vary_traffic`` crosses it."""
+
+    name: str
+    question: str
+    method: str
+    source: str
+    metrics: tuple[str, ...]
+    traffic: tuple[Mapping[str, str], ...]
+    base: str = "comparable"
+    vary: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    vary_traffic: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    only: tuple[str, ...] = ()  # VPNs it is about; empty: all that are asked for
+
+    def cells(self, vpn: Vpn, profile: Profile, chosen: Mapping[str, Sequence[str]]) -> list[Cell]:
+        """Every combination of levels for ``vpn``; ``chosen`` levels (--set) override those declared."""
+        if self.only and vpn.name not in self.only:
+            return []
+        tunnels = self._tunnels(vpn, profile, chosen)
+        traffics = self._traffics(profile, chosen)
+        return [Cell(vpn=vpn.name, params={**tunnel, **traffic}) for tunnel in tunnels for traffic in traffics]
+
+    def record(self, vpns: Sequence[Vpn], profile: Profile, chosen: Mapping[str, Sequence[str]]) -> ExperimentRecord:
+        cells = [cell for vpn in vpns for cell in self.cells(vpn, profile, chosen)]
+        factors = {**self.vary, **self.vary_traffic}
+        return ExperimentRecord(
+            name=self.name,
+            question=self.question,
+            method=self.method,
+            source=self.source,
+            factors={name: list(self._levels(name, levels, profile, chosen)) for name, levels in factors.items()},
+            metrics=list(self.metrics),
+            cells=cells,
+        )
+
+    def _levels(
+        self, factor: str, declared: Sequence[str], profile: Profile, chosen: Mapping[str, Sequence[str]]
+    ) -> Sequence[str]:
+        if factor in chosen:
+            return chosen[factor]
+        allowed = profile.levels.get(factor)
+        return [level for level in declared if allowed is None or level in allowed]
+
+    def _tunnels(self, vpn: Vpn, profile: Profile, chosen: Mapping[str, Sequence[str]]) -> list[dict[str, str]]:
+        base = dict(vpn.recommended if self.base == "recommended" else vpn.comparable)
+        if vpn.reference:
+            return [base]  # it has no cipher to vary; it is there to be compared with
+        varied = {name: self._levels(name, levels, profile, chosen) for name, levels in self.vary.items()}
+        varied |= {name: levels for name, levels in chosen.items() if name in TUNNEL}
+        tunnels: list[dict[str, str]] = []
+        for levels in itertools.product(*varied.values()):
+            tunnel = base | dict(zip(varied, levels, strict=True))
+            if "integrity" not in varied or tunnel["cipher"] in AEAD:
+                tunnel["integrity"] = matching_integrity(vpn, tunnel["cipher"])
+            if tunnel not in tunnels:
+                tunnels.append(tunnel)
+        return tunnels
+
+    def _traffics(self, profile: Profile, chosen: Mapping[str, Sequence[str]]) -> list[dict[str, str]]:
+        varied = {name: self._levels(name, levels, profile, chosen) for name, levels in self.vary_traffic.items()}
+        found: list[dict[str, str]] = []
+        for traffic in self.traffic:
+            mine = {factor: levels for factor, levels in varied.items() if factor in traffic}
+            mine |= {factor: levels for factor, levels in chosen.items() if factor in traffic}
+            for levels in itertools.product(*mine.values()):
+                one = dict(traffic) | dict(zip(mine, levels, strict=True))
+                if one["transport"] != traffic["transport"]:
+                    continue  # --set transport=udp drops the TCP traffic; it does not turn it into UDP
+                if one["transport"] == "udp":
+                    one["payload_bytes"] = str(profile.udp_payload_bytes)
+                if one not in found:
+                    found.append(one)
+        return found
+
+
+def matching_integrity(vpn: Vpn, cipher: str) -> str:
+    """The integrity that goes with a cipher: its own tag for an AEAD, else the VPN's comparable HMAC."""
+    if cipher in AEAD:
+        return "aead"
+    declared = vpn.comparable["integrity"]
+    return "hmac-sha256" if declared == "aead" else declared
+
+
+def experiment_names() -> list[str]:
+    """The experiments of experiments/, sorted."""
+    import experiments
+
+    return sorted(module.name for module in pkgutil.iter_modules(experiments.__path__))
+
+
+def load_experiment(name: str) -> Experiment:
+    """The experiment ``name``. Raises UsageError with the near matches for an unknown one."""
+    require_known("experiment", name, experiment_names())
+    experiment: Experiment = importlib.import_module(f"experiments.{name}").EXPERIMENT
+    return experiment
+
+
+def parse_levels(text: str) -> dict[str, list[str]]:
+    """``--set``: ``factor=level,factor=level``; a factor named twice has both levels.
+
+    Raises UsageError for an unknown factor or level.
+    """
+    chosen: dict[str, list[str]] = {}
+    for part in filter(None, (piece.strip() for piece in text.split(","))):
+        factor, equals, level = part.partition("=")
+        if not equals or not level:
+            raise UsageError(f"--set takes factor=level, not {part!r}; factors: {', '.join(LEVELS)}")
+        require_known("factor", factor, list(LEVELS))
+        require_known(f"{factor} level", level, LEVELS[factor])
+        chosen.setdefault(factor, []).append(level)
+    return chosen

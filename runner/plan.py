@@ -1,0 +1,141 @@
+"""From experiments to trials: which are missing, in which order, and how long they will take."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from runner.experiment import TUNNEL, Experiment, Profile
+from runner.measure import OVERHEAD_S
+from runner.model import TUNNEL_FACTORS, Cell, Position, trial_id
+from runner.plugin import Vpn
+
+TUNNEL_S = 0.9  # bring-up, proof and tear-down of one tunnel, on average
+SEARCH_TRIALS = {"cold": 8, "warm": 4}  # what the search needs on average without a budget
+BASELINE = "none"
+
+
+@dataclass(frozen=True)
+class Planned:
+    """One trial to be measured."""
+
+    cell: Cell
+    repetition: int
+    position: Position = "within"
+
+    @property
+    def id(self) -> str:
+        return trial_id(self.cell.vpn, self.cell.params, self.repetition, self.position)
+
+
+@dataclass(frozen=True)
+class PlannedTunnel:
+    """One tunnel of a block, and the trials inside it in their random order."""
+
+    vpn: str
+    params: Mapping[str, str]
+    trials: tuple[Planned, ...]
+
+    @property
+    def name(self) -> str:
+        """Names its log folder."""
+        levels = "_".join(level for level in self.params.values() if level not in ("off", "none"))
+        first = self.trials[0]
+        suffix = "" if first.position == "within" else f"-{first.position}"
+        return f"r{first.repetition}{suffix}-{self.vpn}" + (f"-{levels}" if levels else "")
+
+
+def all_cells(
+    experiments: Sequence[Experiment],
+    vpns: Sequence[Vpn],
+    profile: Profile,
+    chosen: Mapping[str, Sequence[str]],
+    images: Sequence[str] = (),
+) -> list[Cell]:
+    """Every cell asked for, once, however many experiments share it. ``images`` multiplies the gateways' software."""
+    cells: dict[str, Cell] = {}
+    for experiment in experiments:
+        for vpn in vpns:
+            for cell in experiment.cells(vpn, profile, chosen):
+                for image in () if vpn.reference else images:
+                    with_image = Cell(vpn=cell.vpn, params={**cell.params, "image": image})
+                    cells.setdefault(with_image.key, with_image)
+                if vpn.reference or not images:
+                    cells.setdefault(cell.key, cell)
+    return list(cells.values())
+
+
+def blocks(
+    cells: Sequence[Cell], repetitions: int, seed: int, done: set[str], hopeless: set[str]
+) -> list[list[PlannedTunnel]]:
+    """One list of tunnels for each repetition: the baseline first and last, the VPNs between in random order.
+
+    ``done`` trial ids and ``hopeless`` (unsupported) cell keys are left out, so that a second call with the
+    same seed plans exactly what is missing, in the same order.
+    """
+    planned = []
+    for repetition in range(1, repetitions + 1):
+        rng = random.Random(f"{seed}/{repetition}")
+        tunnels = _tunnels([cell for cell in cells if cell.vpn != BASELINE], repetition, rng)
+        rng.shuffle(tunnels)
+        baseline = [cell for cell in cells if cell.vpn == BASELINE]
+        again = [cell for cell in baseline if cell.params["transport"] != "udp"]  # a search is too long to repeat
+        tunnels = [
+            *_tunnels(baseline, repetition, rng, "first"),
+            *tunnels,
+            *_tunnels(again, repetition, rng, "last"),
+        ]
+        missing = []
+        for tunnel in tunnels:
+            trials = tuple(t for t in tunnel.trials if t.id not in done and t.cell.key not in hopeless)
+            if trials:
+                missing.append(PlannedTunnel(tunnel.vpn, tunnel.params, trials))
+        planned.append(missing)
+    return planned
+
+
+def _tunnels(
+    cells: Sequence[Cell], repetition: int, rng: random.Random, position: Position = "within"
+) -> list[PlannedTunnel]:
+    """Cells that share VPN and tunnel factors share a tunnel; inside it they are shuffled."""
+    groups: dict[tuple[str, ...], list[Cell]] = {}
+    for cell in cells:
+        levels = tuple(cell.params.get(factor, "") for factor in TUNNEL_FACTORS)
+        groups.setdefault((cell.vpn, *levels), []).append(cell)
+    tunnels = []
+    for group in groups.values():
+        rng.shuffle(group)
+        params = {factor: group[0].params[factor] for factor in TUNNEL_FACTORS if factor in group[0].params}
+        trials = tuple(Planned(cell, repetition, position) for cell in group)
+        tunnels.append(PlannedTunnel(group[0].vpn, params, trials))
+    return tunnels
+
+
+def expected_s(tunnel: PlannedTunnel, profile: Profile) -> float:
+    """How long one tunnel will take, seconds."""
+    return TUNNEL_S + sum(expected_trial_s(trial, profile) for trial in tunnel.trials)
+
+
+def expected_trial_s(trial: Planned, profile: Profile) -> float:
+    """How long one trial will take inside its tunnel, seconds."""
+    transport = trial.cell.params["transport"]
+    if transport == "idle":
+        return profile.rtt_s + 0.1
+    if transport == "tcp":
+        return profile.duration_s + 0.05
+    search = profile.udp
+    if search.engine == "bayes":
+        first = trial.repetition == 1
+        count = SEARCH_TRIALS["cold" if first else "warm"]
+        found = count * (search.trial_duration_s + OVERHEAD_S)
+        confirming = search.confirm[0] * search.confirm[1] if search.confirm else 0.0
+        budget = search.budget_s if first or profile.warm_budget_s is None else profile.warm_budget_s
+        return min(found, budget or found) + confirming + 1.5
+    each = search.confirm or (10, 10.0)
+    return 10 * each[0] * each[1]  # about ten bisections of the thesis' ten runs
+
+
+def tunnel_levels(params: Mapping[str, str]) -> dict[str, str]:
+    """The tunnel factors among ``params``."""
+    return {factor: params[factor] for factor in TUNNEL if factor in params}

@@ -1,0 +1,162 @@
+"""How a run is shown while it runs: a live display on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Mapping
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from runner.metrics import METRICS
+from runner.model import Trial
+from runner.plan import Planned
+
+COLOURS = {"ok": "green", "failed": "red", "unsupported": "yellow", "lab_error": "bold red"}
+
+
+def rate(value_bps: float) -> str:
+    """A rate with three digits and an SI prefix: ``417 Mbit/s``."""
+    for factor, prefix in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if value_bps >= factor:
+            return f"{value_bps / factor:.3g} {prefix}bit/s"
+    return f"{value_bps:.3g} bit/s"
+
+
+def clock(seconds: float) -> str:
+    return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
+
+
+def levels_of(params: Mapping[str, str]) -> str:
+    """The levels that tell one trial from another, in a few words."""
+    words = [params.get("cipher", "")]
+    if params.get("compression", "off") != "off":
+        words.append(f"compression {params['compression']}")
+    words += [params[name] for name in ("image", "transport") if name in params]
+    if params.get("payload", "random") != "random":
+        words.append(params["payload"])
+    if params.get("streams", "1") != "1":
+        words.append(f"{params['streams']} streams")
+    if params.get("direction", "forward") != "forward":
+        words.append(params["direction"])
+    return " · ".join(word for word in words if word and word != "none")
+
+
+def result_of(trial: Trial) -> str:
+    """A trial's outcome in a few words. One trial has no spread; the report has the intervals."""
+    if trial.status != "ok":
+        return f"{trial.status}: {trial.reason.splitlines()[0] if trial.reason else ''}"
+    parts = []
+    for found in trial.measurements:
+        if found.metric == "cpu_per_gigabyte":
+            continue
+        value = rate(found.value) if found.unit == "bit/s" else f"{found.value:.3g} {found.unit}"
+        parts.append(f"{METRICS[found.metric].title if found.metric in METRICS else found.metric} {value}")
+    return ", ".join(parts)
+
+
+class PlainProgress:
+    """One line a trial, for logs and pipes. ``quiet`` keeps only failures."""
+
+    def __init__(self, console: Console, quiet: bool = False) -> None:
+        self.console, self.quiet = console, quiet
+        self.done = self.total = 0
+
+    def planned(self, trials: int, expected_s: float) -> None:
+        self.total = trials
+        self.say(f"{trials} trials to measure, about {clock(expected_s)} min")
+
+    def tunnel(self, repetition: int, vpn: str, params: Mapping[str, str]) -> None:
+        pass
+
+    def measuring(self, planned: Planned) -> None:
+        pass
+
+    def finished(self, trial: Trial, remaining_s: float) -> None:
+        self.done += trial.status != "unsupported"
+        if self.quiet and trial.status in ("ok", "unsupported"):
+            return
+        where = f"[{self.done}/{self.total}]" if trial.status != "unsupported" else "[probe]"
+        self.console.print(
+            f"{where} {trial.vpn} {levels_of(trial.params)}: {result_of(trial)}",
+            markup=False,
+            highlight=False,
+            soft_wrap=True,
+        )
+
+    def say(self, text: str) -> None:
+        if not self.quiet:
+            self.console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+class LiveProgress:
+    """A display that stays in place: what runs now, trials done and to go, time left, the last results."""
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+        self.done = self.total = self.failed = self.unsupported = 0
+        self.now = "asking every VPN what it can do here"
+        self.remaining_s = 0.0
+        self.remaining_at = self.started = time.monotonic()
+        self.last: list[Trial] = []
+        # rich draws from a thread of its own; nodes are started from this one, whose death they follow.
+        self.live = Live(get_renderable=self.render, console=console, refresh_per_second=4, transient=True)
+
+    def __enter__(self) -> LiveProgress:
+        self.live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.live.stop()
+
+    def planned(self, trials: int, expected_s: float) -> None:
+        self.total, self.remaining_s, self.remaining_at = trials, expected_s, time.monotonic()
+
+    def tunnel(self, repetition: int, vpn: str, params: Mapping[str, str]) -> None:
+        self.now = f"block {repetition} · {vpn} · {levels_of(params) or 'no cipher'} · tunnel comes up"
+
+    def measuring(self, planned: Planned) -> None:
+        self.now = f"block {planned.repetition} · {planned.cell.vpn} · {levels_of(planned.cell.params)}"
+
+    def finished(self, trial: Trial, remaining_s: float) -> None:
+        self.failed += trial.status in ("failed", "lab_error")
+        self.unsupported += trial.status == "unsupported"
+        if trial.status != "unsupported":
+            self.done += 1
+            self.last = [*self.last, trial][-5:]
+        self.remaining_s, self.remaining_at = remaining_s, time.monotonic()
+
+    def say(self, text: str) -> None:
+        self.console.print(text, markup=False, highlight=False)
+
+    def render(self) -> Group:
+        left = max(0.0, self.remaining_s - (time.monotonic() - self.remaining_at))
+        head = Table.grid(padding=(0, 2))
+        head.add_row(
+            Text("now", style="dim"),
+            Text(self.now, style="bold"),
+        )
+        counts = Text(f"{self.done} of {self.total or '?'} trials")
+        if self.failed:
+            counts.append(f" · {self.failed} failed", style="red")
+        if self.unsupported:
+            counts.append(f" · {self.unsupported} unsupported here", style="yellow")
+        counts.append(f" · {clock(time.monotonic() - self.started)} gone · about {clock(left)} to go")
+        head.add_row(Text("done", style="dim"), counts)
+        results = Table.grid(padding=(0, 2))
+        for trial in self.last:
+            results.add_row(
+                Text(f"  {trial.vpn}", style=COLOURS[trial.status]),
+                Text(levels_of(trial.params), style="dim"),
+                Text(result_of(trial), overflow="ellipsis", no_wrap=True),
+            )
+        bar = ProgressBar(total=max(1, self.total), completed=self.done, width=min(60, self.console.width))
+        return Group(head, bar, results)
+
+
+def is_live(console: Console) -> bool:
+    return console.is_terminal and sys.stderr.isatty()

@@ -1,0 +1,84 @@
+"""``vpneval recipe``: the runbook of a tunnel, from the plugin itself run against a node that only writes down."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+from runner.errors import UsageError
+from runner.lab import SITES
+from runner.node import Completed
+from runner.plugin import Params, Vpn
+
+# Questions that a plugin asks; a person looks instead of typing them.
+QUESTIONS = ("test", "ss", "find")
+
+
+class Paper:
+    """A node that runs nothing: it notes every command, and answers as if it had worked."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.lines: list[str] = []
+
+    def run(self, *argv: str, check: bool = True, timeout: float = 30.0, input: str | None = None) -> Completed:
+        if argv[0] not in QUESTIONS:
+            self.lines.append(shlex.join(argv) + (" < (the line before)" if input else ""))
+        return Completed(0, f"<output of {argv[0]}> :2222 ", "")
+
+    def spawn(self, *argv: str, log: str) -> PaperProcess:
+        self.lines.append(shlex.join(argv) + " &")
+        return PaperProcess()
+
+    def logged(self, log: str) -> str:
+        return ""
+
+    def write(self, path: str, text: str, mode: int = 0o600) -> None:
+        self.lines.append(f"install -D -m {mode:o} /dev/stdin {path} <<'END'\n{text.rstrip()}\nEND")
+
+    def defer(self, *argv: str) -> None:
+        pass
+
+
+class PaperProcess:
+    """A background command that was only written down."""
+
+    log = Path("/dev/null")
+
+    def alive(self) -> bool:
+        return True
+
+    def stop(self) -> None:
+        pass
+
+    def wait(self, timeout: float) -> int:
+        return 0
+
+
+def recipe(vpn: Vpn, params: Params) -> str:
+    """Files and commands that set this tunnel up on two plain gateways; secrets are named placeholders.
+
+    Raises UsageError for levels that the VPN does not have.
+    """
+    for factor, levels in (("cipher", vpn.ciphers), ("compression", vpn.compressions)):
+        if params[factor] not in levels:
+            raise UsageError(f"{vpn.name} has no {factor} {params[factor]}; valid: {', '.join(levels)}")
+    ca = Paper("a trusted machine")
+    secrets = {name: f"<{name}>" for name in vpn.secrets(ca, SITES)}
+    text = [
+        f"# {vpn.title}: {', '.join(f'{name} {level}' for name, level in params.items())}",
+        *(f"#   {site.name}: WAN {site.wan_address}, LAN {site.lan} ({site.lan_address})" for site in SITES),
+        "# Both gateways forward: sysctl -w net.ipv4.ip_forward=1",
+    ]
+    if ca.lines:
+        text += ["", "## Keys, on a trusted machine; <NAME> below stands for the content of that key or certificate"]
+        text += [line for line in ca.lines if not line.startswith("cat ")]
+    for site in reversed(SITES):
+        paper = Paper(site.name)
+        peers = [peer for peer in SITES if peer is not site]
+        for path, content in vpn.render(site, peers, params, secrets).items():
+            paper.write(path, content)
+        vpn.start(paper, site, peers, params)
+        text += ["", f"## {site.name}", *paper.lines]
+    text += ["", f"# Then {SITES[0].host_address} reaches {SITES[1].host_address} at {vpn.entry(SITES)}."]
+    return "\n".join(text) + "\n"

@@ -1,0 +1,111 @@
+"""The report as Markdown (GitHub's tables)."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Sequence
+
+from runner.ranking import Ranking
+from runner.report import text
+from runner.report.facts import BASELINE, interval_method
+from runner.report.model import ExperimentReport, MetricTable, Report, Row, row_levels, row_repetitions
+
+
+def markdown_text(report: Report) -> str:
+    """The whole report; everything that came from a run is escaped."""
+    counts = ", ".join(f"{number} {status.replace('_', ' ')}" for status, number in report.trials.items() if number)
+    share = text.percent(report.measuring_share, 0)
+    lines = [
+        f"# vpneval: {_md(report.run_id)}",
+        "",
+        f"**Profile {_md(report.profile)}**: {_md(report.profile_note)}",
+        "",
+        f"- Command: {_md(report.command_line)}",
+        f"- Started: {_md(report.created_at)}, vpneval {_md(report.vpneval_version)}",
+        f"- Trials: {counts or 'none'}; {text.counted(report.trimmed, 'trial')} trimmed",
+        f"- Time: {text.duration(report.elapsed_s)}, {share} of it spent measuring",
+        "",
+        *[f"> **Note** {_md(caveat)}\n" for caveat in report.caveats],
+    ]
+    for ranking in report.rankings:
+        lines += _ranking(ranking)
+    if not report.rankings:
+        lines += ["Nothing to rank: no VPN measured anything in a named configuration.", ""]
+    if report.references:
+        lines += [f"Shown for reference, not ranked: {_md(', '.join(report.references))}.", ""]
+    for experiment in report.experiments:
+        lines += _experiment(experiment)
+    lines += ["## How to read this", "", interval_method(report.repetitions), ""]
+    for method in dict.fromkeys(m for r in report.rankings for m in (r.method, r.probability_method)):
+        lines += [f"Ranking: {_md(method)}.", ""]
+    if report.warnings:
+        lines += ["## Warnings", "", *[f"- {_md(warning)}" for warning in report.warnings], ""]
+    lines += ["## The lab", "", *_table(["fact", "value"], [[fact.name, fact.value] for fact in report.facts])]
+    return "\n".join(lines)
+
+
+def _ranking(ranking: Ranking) -> list[str]:
+    metrics = list(ranking.weights.counted)
+    ranks = {metric: text.ranks(ranking, metric) for metric in metrics}
+    head = ["place", "VPN", "configuration", "weighted average rank", "chance of best"]
+    head += [f"{text.SHORT.get(metric, metric)} ×{ranking.weights.counted[metric]:g}" for metric in metrics]
+    rows = [
+        [
+            text.place(ranking, standing),
+            standing.vpn,
+            text.configuration(standing.levels),
+            f"{standing.average:.2f}",
+            text.chance(standing.best_probability),
+            *[ranks[metric].get(standing.vpn, text.NONE) for metric in metrics],
+        ]
+        for standing in ranking.standings
+        if standing.average is not None
+    ]
+    name = ranking.configuration + (f", {ranking.image}" if ranking.image else "")
+    unranked = [f"- **{_md(vpns)}** is not ranked: {_md(why)}" for vpns, why in text.unranked(ranking)]
+    table = _table(head, rows) if rows else ["No VPN could be ranked.", ""]
+    return [f"## Ranking: {_md(name)}", "", f"Weights: {_md(text.weights(ranking))}", "", *table, *unranked, ""]
+
+
+def _experiment(experiment: ExperimentReport) -> list[str]:
+    lines = [f"## {_md(experiment.name)}", "", f"**{_md(experiment.question)}**", ""]
+    source = f" ({experiment.source})" if experiment.source else ""
+    lines += [f"{_md(experiment.method + source)}", ""]
+    for metric in experiment.tables:
+        better = f"{metric.better} is better; {metric.common}"
+        head = ["VPN", "levels", "median (95 % interval)", "share of baseline", "n", "CoV", "status"]
+        rows = [_row(row, metric) for row in metric.rows]
+        lines += [f"### {_md(metric.title)}", "", _md(better), "", *_table(head, rows)]
+    for problem in experiment.problems:
+        what = f"**{problem.status}** {_md(', '.join(problem.cells))}"
+        lines.append(f"{problem.number}. {what}: {_md(problem.reason)}")
+    return [*lines, ""]
+
+
+def _row(row: Row, metric: MetricTable) -> list[str]:
+    status = row.status + (f" ({row.problem})" if row.problem else "")
+    if not row.summary:
+        return [row.vpn, row_levels(row), text.NONE, text.NONE, row_repetitions(row), text.NONE, status]
+    return [
+        row.vpn,
+        row_levels(row),
+        text.with_interval(row.summary, metric.unit),
+        "baseline" if row.vpn == BASELINE else text.share(row.share, metric.better),
+        row_repetitions(row),
+        text.percent(row.summary.variation),
+        status,
+    ]
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    def line(cells: Sequence[str]) -> str:
+        return "| " + " | ".join(_md(cell) for cell in cells) + " |"
+
+    return [line(head), "|" + " --- |" * len(head), *[line(row) for row in rows], ""]
+
+
+def _md(words: str) -> str:
+    """``words`` as literal text on one line, within a table or not."""
+    flat = html.escape(" ".join(words.split()), quote=False)
+    return re.sub(r"([\\`*\[\]|])", r"\\\1", flat)

@@ -1,0 +1,65 @@
+"""Several run folders of one lab as one run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from runner.errors import UsageError
+from runner.model import ExperimentRecord, Run, Trial
+
+
+def merge_runs(runs: Sequence[tuple[Run, list[Trial]]]) -> tuple[Run, list[Trial]]:
+    """One run of all of them: its blocks are numbered on, so that only what shared a block is paired.
+
+    Raises UsageError, saying what differs, unless lab, kernel, machine, image, profile and the VPNs'
+    configurations are the same: numbers from different labs are never ranked together.
+    """
+    merged, trials = runs[0]
+    for run, more in runs[1:]:
+        ours, theirs = identity(merged), identity(run)
+        for name, value in ours.items():
+            if theirs[name] != value:
+                raise UsageError(
+                    f"runs {merged.run_id} and {run.run_id} cannot be ranked together: "
+                    f"{name} differs ({value} and {theirs[name]}). Report them one by one."
+                )
+        for vpn in merged.vpns.keys() & run.vpns.keys():
+            if merged.vpns[vpn].configurations != run.vpns[vpn].configurations:
+                raise UsageError(f"runs {merged.run_id} and {run.run_id}: the configurations of {vpn} differ")
+        offset = max((trial.repetition for trial in trials), default=-1) + 1
+        trials = trials + [
+            trial.model_copy(update={"id": f"{run.run_id}/{trial.id}", "repetition": trial.repetition + offset})
+            for trial in more
+        ]
+        merged = merged.model_copy(
+            update={
+                "run_id": f"{merged.run_id} + {run.run_id}",
+                "repetitions": merged.repetitions + run.repetitions,
+                "experiments": _experiments([*merged.experiments, *run.experiments]),
+                "vpns": merged.vpns | run.vpns,
+                "invocations": merged.invocations + run.invocations,
+            }
+        )
+    return merged, trials
+
+
+def identity(run: Run) -> dict[str, Any]:
+    """What must be equal for numbers to be of one kind: lab, kernel, machine, image, profile."""
+    lab = {name: run.lab.get(name) for name in ("kind", "kernel", "cpu", "cores")}
+    image = run.image.get("digest") or run.image.get("name")
+    return {"lab " + name: value for name, value in lab.items()} | {"image": image, "profile": run.profile}
+
+
+def _experiments(records: Sequence[ExperimentRecord]) -> list[ExperimentRecord]:
+    """Experiments of the same name become one, with the cells of all."""
+    found: dict[str, ExperimentRecord] = {}
+    for record in records:
+        if record.name not in found:
+            found[record.name] = record
+            continue
+        cells = {cell.key: cell for cell in [*found[record.name].cells, *record.cells]}
+        metrics = list(dict.fromkeys([*found[record.name].metrics, *record.metrics]))
+        update = {"cells": list(cells.values()), "metrics": metrics}
+        found[record.name] = found[record.name].model_copy(update=update)
+    return list(found.values())

@@ -1,0 +1,317 @@
+"""The report as data, built once from a run's two files; every rendering is made from it and nothing else."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+from runner.metrics import METRICS
+from runner.model import TRAFFIC_FACTORS, Cell, ExperimentRecord, Run, Strict, Trial
+from runner.ranking import RANKED_BY, Missing, Ranking, rank_all
+from runner.report import facts
+from runner.report.facts import BASELINE, Fact
+from runner.report.text import configuration, title, traffic
+from runner.stats import Ratio, Summary, block_values, compare_blocks, summarise
+from runner.weights import Weights
+
+CellStatus = Literal["ok", "partly", "failed", "unsupported", "lab_error", "not measured", "not run"]
+
+
+class Row(Strict):
+    """One cell of one metric. ``levels`` names what varies in the experiment; ``summary`` is None where
+    nothing was measured, ``share`` where there is no baseline (and on the baseline itself). ``problem`` is
+    the number of the experiment's problem that explains it; ``ok`` and ``trials`` count trials."""
+
+    vpn: str
+    params: dict[str, str]
+    levels: str
+    status: CellStatus
+    ok: int
+    trials: int
+    reason: str
+    problem: int | None = None
+    reference: bool
+    not_encrypted: bool
+    summary: Summary | None
+    share: Ratio | None
+
+
+class Problem(Strict):
+    """One reason, and everything in a table or an experiment that it explains; ``cells`` are phrases."""
+
+    number: int
+    status: CellStatus
+    reason: str
+    cells: list[str]
+
+
+class MetricTable(Strict):
+    """One metric of an experiment; ``common`` are the levels that all its cells share."""
+
+    metric: str
+    title: str
+    unit: str
+    better: Literal["higher", "lower"]
+    common: str
+    rows: list[Row]
+
+    @property
+    def measured(self) -> list[Row]:
+        return [row for row in self.rows if row.summary]
+
+    @property
+    def absent(self) -> list[Row]:
+        return [row for row in self.rows if not row.summary]
+
+
+class ExperimentReport(Strict):
+    name: str
+    question: str
+    method: str
+    source: str
+    tables: list[MetricTable]
+    problems: list[Problem]
+
+
+class Observation(Strict):
+    """One measurement of one trial, for the tidy table; ``metric`` is empty for a trial without any."""
+
+    trial: str
+    experiments: list[str]
+    vpn: str
+    params: dict[str, str]
+    repetition: int
+    position: str
+    status: str
+    reason: str
+    encrypted: bool
+    metric: str = ""
+    unit: str = ""
+    value: float | None = None
+    samples: list[float] = []
+
+
+class Report(Strict):
+    """Everything that any rendering shows. Times in seconds; ``measuring_share`` is a ratio of 1."""
+
+    run_id: str
+    created_at: str
+    vpneval_version: str
+    command_line: str
+    profile: str
+    profile_note: str
+    repetitions: int
+    trials: dict[str, int]
+    trimmed: int
+    elapsed_s: float
+    measuring_share: float | None
+    facts: list[Fact]
+    caveats: list[str]
+    warnings: list[str]
+    rankings: list[Ranking]
+    references: list[str]
+    experiments: list[ExperimentReport]
+    observations: list[Observation]
+
+
+def build(
+    run: Run,
+    trials: Sequence[Trial],
+    *,
+    weights: Weights | None = None,
+    configurations: Sequence[str] | None = None,
+    missing: Missing = "unranked",
+) -> Report:
+    """The report of a run. Without ``weights``: balanced over the metrics there are; without
+    ``configurations``: all in which something was measured. Raises UsageError for an unknown one."""
+    rankings = rank_all(run, trials, configurations=configurations, weights=weights, missing=missing)
+    experiments = [_experiment(run, trials, record) for record in run.experiments]
+    elapsed = sum(call.elapsed_s for call in run.invocations)
+    measuring = sum(call.measuring_s for call in run.invocations)
+    counts = {
+        status: sum(t.status == status for t in trials) for status in ("ok", "failed", "unsupported", "lab_error")
+    }
+    return Report(
+        run_id=run.run_id,
+        created_at=run.created_at,
+        vpneval_version=run.vpneval_version,
+        command_line=" ".join(run.invocations[0].command_line) if run.invocations else "",
+        profile=run.profile,
+        profile_note=run.profile_note,
+        repetitions=run.repetitions,
+        trials=counts,
+        trimmed=run.invocations[-1].trimmed if run.invocations else 0,
+        elapsed_s=elapsed,
+        measuring_share=measuring / elapsed if elapsed else None,
+        facts=facts.facts(run, trials),
+        caveats=facts.caveats(run, trials, rankings),
+        warnings=facts.warnings(trials),
+        rankings=rankings,
+        references=[name for name, record in run.vpns.items() if record.reference],
+        experiments=experiments,
+        observations=list(_observations(trials)),
+    )
+
+
+def row_levels(row: Row) -> str:
+    """The row's levels; what is not encrypted says so, whatever varies."""
+    if not row.not_encrypted:
+        return row.levels
+    rest = row.levels.removeprefix("no encryption").removeprefix(", ")
+    return "not encrypted" + (f", {rest}" if rest else "")
+
+
+def row_repetitions(row: Row) -> str:
+    """``3``, or ``2/3`` where some trials did not end ok."""
+    n = row.summary.n if row.summary else 0
+    return f"{n}" if row.status == "ok" else f"{row.ok}/{row.trials}"
+
+
+def _experiment(run: Run, trials: Sequence[Trial], record: ExperimentRecord) -> ExperimentReport:
+    keys = {cell.key for cell in record.cells}
+    extra = [t for t in trials if record.name in t.experiments and t.cell not in keys]
+    cells = record.cells + list({t.cell: Cell(vpn=t.vpn, params=t.params) for t in extra}.values())
+    by_cell: dict[str, list[Trial]] = {}
+    for trial in trials:
+        by_cell.setdefault(trial.cell, []).append(trial)
+    tables = [_table(run, trials, by_cell, cells, metric) for metric in record.metrics]
+    problems = _problems([row for table in tables for row in table.rows])
+    number = {(problem.status, problem.reason): problem.number for problem in problems}
+    for index, table in enumerate(tables):
+        rows = [row.model_copy(update={"problem": number.get((row.status, row.reason))}) for row in table.rows]
+        tables[index] = table.model_copy(update={"rows": rows})
+    return ExperimentReport(
+        name=record.name,
+        question=record.question,
+        method=record.method,
+        source=record.source,
+        tables=[table for table in tables if table.rows],
+        problems=problems,
+    )
+
+
+def _table(
+    run: Run, trials: Sequence[Trial], by_cell: dict[str, list[Trial]], cells: Sequence[Cell], metric: str
+) -> MetricTable:
+    """The metric's rows: VPNs by their best median, the unmeasured at the end, cells in declared order."""
+    mine = [cell for cell in cells if _carries(cell, by_cell.get(cell.key, []), metric)]
+    varying, common = _split(mine)
+    baseline = [trial for trial in trials if trial.vpn == BASELINE and trial.status == "ok"]
+    rows = [_row(run, by_cell.get(cell.key, []), cell, metric, varying, baseline) for cell in mine]
+    known = METRICS[metric]
+    sign = -1 if known.better == "higher" else 1
+    best: dict[str, float] = {}
+    for row in rows:
+        value = sign * row.summary.median if row.summary else float("inf")
+        best[row.vpn] = min(value, best.get(row.vpn, float("inf")))
+    rows.sort(key=lambda row: (best[row.vpn], row.vpn))
+    return MetricTable(
+        metric=metric, title=known.title, unit=known.unit, better=known.better, common=_phrase(common), rows=rows
+    )
+
+
+def _carries(cell: Cell, trials: Sequence[Trial], metric: str) -> bool:
+    """Does this cell belong to the metric: was it measured there, or would it have been?"""
+    measured = any(m.metric == metric for trial in trials for m in trial.measurements)
+    return measured or cell.params.get("transport") == RANKED_BY.get(metric, {}).get("transport", "")
+
+
+def _row(
+    run: Run, trials: Sequence[Trial], cell: Cell, metric: str, varying: set[str], baseline: Sequence[Trial]
+) -> Row:
+    blocks = block_values(trials, metric)
+    ok = [t for t in trials if t.status == "ok"]
+    bad = [t for t in trials if t.status != "ok"]
+    reasons = list(dict.fromkeys(t.reason or "no reason was recorded" for t in bad))
+    status: CellStatus
+    if blocks:
+        status = "partly" if bad else "ok"
+    elif ok:
+        status = "not measured"
+        tcp_only = cell.vpn in run.vpns and run.vpns[cell.vpn].carries == "tcp"
+        reasons.append("carries TCP only" if tcp_only else f"the trial gave no {title(metric)}")
+    else:
+        status = bad[-1].status if bad else "not run"
+        reasons = reasons or ["not run: trimmed, stopped or still to come"]
+    same_traffic = [t for t in baseline if _traffic(t.params) == _traffic(cell.params)]
+    return Row(
+        vpn=cell.vpn,
+        params=cell.params,
+        levels=_phrase({factor: level for factor, level in cell.params.items() if factor in varying}),
+        status=status,
+        ok=len(ok) if blocks else 0,
+        trials=len(trials),
+        # The plugin's generic reason quotes the level that was asked for; the row names it already.
+        reason=re.sub(r"asked: [^;)]*; ", "", "; ".join(reasons)),
+        reference=cell.vpn in run.vpns and run.vpns[cell.vpn].reference,
+        not_encrypted=bool(ok) and any(not t.encrypted or (t.proof and not t.proof.confidential_promised) for t in ok),
+        summary=summarise(list(blocks.values())) if blocks else None,
+        share=compare_blocks(blocks, block_values(same_traffic, metric))
+        if same_traffic and cell.vpn != BASELINE
+        else None,
+    )
+
+
+def _problems(rows: Sequence[Row]) -> list[Problem]:
+    """The reasons of all rows that were not measured as asked, each once, with the cells that it explains."""
+    levels_of: dict[str, set[str]] = {}
+    grouped: dict[tuple[CellStatus, str], dict[str, dict[str, None]]] = {}
+    for row in rows:
+        levels_of.setdefault(row.vpn, set()).add(row.levels)
+        if row.reason:
+            grouped.setdefault((row.status, row.reason), {}).setdefault(row.vpn, {})[row.levels] = None
+    found = []
+    for number, ((status, reason), by_vpn) in enumerate(grouped.items(), 1):
+        cells = [_cells(vpn, set(levels), levels_of[vpn]) for vpn, levels in by_vpn.items()]
+        found.append(Problem(number=number, status=status, reason=reason, cells=cells))
+    return found
+
+
+def _cells(vpn: str, levels: set[str], every: set[str]) -> str:
+    """Cells of one VPN in words: the first level stands for all that it has with it, the name for all."""
+    if levels == every:
+        return vpn
+    heads = {
+        head: {level for level in every if level.split(", ")[0] == head} for head in {e.split(", ")[0] for e in every}
+    }
+    whole = {head for head, found in heads.items() if found <= levels}
+    words = whole | {level for level in levels if level.split(", ")[0] not in whole}
+    return f"{vpn} ({'; '.join(sorted(words))})"
+
+
+def _split(cells: Sequence[Cell]) -> tuple[set[str], dict[str, str]]:
+    """The factors that vary over the cells, and the levels of those that do not."""
+    factors = {factor for cell in cells for factor in cell.params}
+    levels = {factor: {cell.params.get(factor, "") for cell in cells} for factor in factors}
+    varying = {factor for factor, found in levels.items() if len(found) > 1}
+    return varying, {factor: next(iter(found)) for factor, found in levels.items() if len(found) == 1}
+
+
+def _phrase(params: dict[str, str]) -> str:
+    """Levels in words: what the tunnel is, then what runs inside it."""
+    return ", ".join(part for part in (configuration(params), traffic(params)) if part)
+
+
+def _traffic(params: dict[str, str]) -> dict[str, str]:
+    return {factor: level for factor, level in params.items() if factor in TRAFFIC_FACTORS}
+
+
+def _observations(trials: Sequence[Trial]) -> Iterable[Observation]:
+    for trial in trials:
+        common = Observation(
+            trial=trial.id,
+            experiments=trial.experiments,
+            vpn=trial.vpn,
+            params=trial.params,
+            repetition=trial.repetition,
+            position=trial.position,
+            status=trial.status,
+            reason=trial.reason,
+            encrypted=trial.encrypted,
+        )
+        if not trial.measurements:
+            yield common
+        for m in trial.measurements:
+            update = {"metric": m.metric, "unit": m.unit, "value": m.value, "samples": m.samples}
+            yield common.model_copy(update=update)

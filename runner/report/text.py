@@ -1,0 +1,167 @@
+"""Numbers and levels as people read them, the same in every rendering. SI prefixes; three digits."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from runner.metrics import METRICS
+from runner.model import TRAFFIC_FACTORS
+from runner.ranking import Ranking, Standing
+from runner.stats import Ratio, Summary
+
+SHORT = {
+    "tcp_throughput": "TCP",
+    "udp_throughput": "UDP",
+    "rtt": "RTT",
+    "jitter": "Jitter",
+    "setup_time": "Set-up",
+    "cpu_per_gigabyte": "CPU",
+}
+NONE = "–"
+
+
+def title(metric: str) -> str:
+    return METRICS[metric].title if metric in METRICS else metric
+
+
+def with_interval(summary: Summary, unit: str) -> str:
+    """``341 (325–358) Mbit/s``: median and 95 % interval; says so where there is no interval."""
+    scale, prefixed = _prefix(summary.median, unit)
+    digits = _digits(summary.median / scale)
+    centre = f"{summary.median / scale:.{digits}f}"
+    if summary.low is None or summary.high is None:
+        return f"{centre} {prefixed} (n={summary.n}, no interval)"
+    return f"{centre} ({summary.low / scale:.{digits}f}–{summary.high / scale:.{digits}f}) {prefixed}"
+
+
+def share(ratio: Ratio | None, better: str) -> str:
+    """``12.3 (11.8–12.9) %`` of the baseline for what should be high, ``2.41 (2.30–2.52) ×`` for costs."""
+    if ratio is None or ratio.ratio is None:
+        return NONE
+    scale, unit = (100.0, "%") if better == "higher" else (1.0, "×")
+    digits = min(2, _digits(ratio.ratio * scale))
+    centre = f"{ratio.ratio * scale:.{digits}f}"
+    if ratio.low is None or ratio.high is None:
+        return f"{centre} {unit} (n={ratio.blocks})"  # the median beside it says that there is no interval
+    return f"{centre} ({ratio.low * scale:.{digits}f}–{ratio.high * scale:.{digits}f}) {unit}"
+
+
+def change(ratio: Ratio) -> str:
+    """``−8.1 % (−13.0 to −3.0)``: a ratio as the change that it is."""
+    if ratio.ratio is None:
+        return NONE
+    if ratio.low is None or ratio.high is None:
+        return f"{_signed(ratio.ratio)} % (no interval)"
+    return f"{_signed(ratio.ratio)} % ({_signed(ratio.low)} to {_signed(ratio.high)})"
+
+
+def percent(value: float | None, digits: int = 1) -> str:
+    return NONE if value is None else f"{100 * value:.{digits}f} %"
+
+
+def chance(probability: float | None) -> str:
+    """A probability from draws: never 0 or 100 %, which draws cannot show."""
+    if probability is None:
+        return NONE
+    return "<1 %" if probability < 0.01 else ">99 %" if probability > 0.99 else f"{100 * probability:.0f} %"
+
+
+def duration(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds // 60:.0f} min {seconds % 60:.0f} s"
+
+
+def configuration(levels: Mapping[str, str]) -> str:
+    """Tunnel levels in one phrase: ``aes-128-cbc hmac-sha256``, or ``no encryption``."""
+    words = []
+    if "cipher" in levels:
+        words.append("no encryption" if levels["cipher"] == "none" else levels["cipher"])
+    if levels.get("integrity", "none") not in ("none", "aead"):
+        words.append(levels["integrity"])
+    if levels.get("compression", "off") != "off":
+        words.append(levels["compression"] + " compression")
+    if levels.get("image"):
+        words.append(levels["image"])
+    return " ".join(words)
+
+
+def traffic(levels: Mapping[str, str]) -> str:
+    """Traffic levels in one phrase: ``tcp, 1 stream, forward, random``."""
+    words = [
+        levels[factor] for factor in TRAFFIC_FACTORS if factor in levels and factor not in ("streams", "payload_bytes")
+    ]
+    if "streams" in levels:
+        words.insert(1, f"{levels['streams']} stream{'s' * (levels['streams'] != '1')}")
+    if "payload_bytes" in levels:
+        words.append(f"{levels['payload_bytes']} B")
+    return ", ".join(words)
+
+
+def unranked(ranking: Ranking) -> list[tuple[str, str]]:
+    """(VPNs, why) for what is not ranked; VPNs with the same reasons stand together."""
+    grouped: dict[str, list[str]] = {}
+    for standing in ranking.standings:
+        if standing.place is None:
+            whole = standing.missing.keys() >= ranking.weights.counted.keys()
+            by_reason: dict[str, list[str]] = {}
+            for metric, reason in standing.missing.items():
+                by_reason.setdefault(reason, []).append(_lower(title(metric)))
+            why = [reason if whole else f"no {', '.join(titles)} ({reason})" for reason, titles in by_reason.items()]
+            grouped.setdefault(", ".join(why) or "nothing is weighted", []).append(standing.vpn)
+    return [(", ".join(vpns), why) for why, vpns in grouped.items()]
+
+
+def ranks(ranking: Ranking, metric: str) -> dict[str, str]:
+    """VPN -> its rank in the metric: ``2``, ``2=`` where it is shared, ``5*`` where it stands for a missing value."""
+    found = {standing.vpn: standing for standing in ranking.standings if metric in standing.ranks}
+    shared = [standing.ranks[metric] for standing in found.values()]
+    return {
+        vpn: f"{standing.ranks[metric]}"
+        + ("*" if metric in standing.imputed else "=" if shared.count(standing.ranks[metric]) > 1 else "")
+        for vpn, standing in found.items()
+    }
+
+
+def place(ranking: Ranking, standing: Standing) -> str:
+    if standing.place is None:
+        return NONE
+    places = [other.place for other in ranking.standings]
+    return f"{standing.place}" + ("=" if places.count(standing.place) > 1 else "")
+
+
+def weights(ranking: Ranking) -> str:
+    """``balanced: TCP ×1, UDP ×1``."""
+    counted_ones = [f"{SHORT.get(metric, metric)} ×{weight:g}" for metric, weight in ranking.weights.counted.items()]
+    return f"{ranking.weights.name}: {', '.join(counted_ones)}" if counted_ones else "no metric to weight"
+
+
+def counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+PREFIXES: dict[str, list[tuple[float, str]]] = {
+    "bit/s": [(1e9, "Gbit/s"), (1e6, "Mbit/s"), (1e3, "kbit/s")],
+    "ms": [(1e3, "s"), (1.0, "ms"), (1e-3, "µs")],
+    "s": [(1.0, "s"), (1e-3, "ms")],
+}
+
+
+def _prefix(value: float, unit: str) -> tuple[float, str]:
+    """The scale and unit in which ``value`` has one to three digits before the point, where there is one."""
+    choices = PREFIXES.get(unit, [])
+    fitting = [choice for choice in choices if abs(value) >= choice[0] * 0.9995]
+    return fitting[0] if fitting else (1.0, unit)
+
+
+def _digits(value: float) -> int:
+    """Decimals for three significant digits."""
+    return 3 if value == 0 else min(6, max(0, 2 - math.floor(math.log10(abs(value)))))
+
+
+def _signed(ratio: float) -> str:
+    return f"{100 * (ratio - 1):+.1f}".replace("-", "−")
+
+
+def _lower(words: str) -> str:
+    """A title within a sentence; abbreviations stay."""
+    return words if words[:2].isupper() else words[:1].lower() + words[1:]

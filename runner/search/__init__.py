@@ -1,0 +1,88 @@
+"""The throughput search: a library that is handed a ``measure`` function and never sees a lab.
+
+``find_throughput`` answers: at which offered rate does the mean loss reach the loss ratio?
+"""
+
+from __future__ import annotations
+
+import math
+from typing import get_args
+
+from runner.errors import UsageError
+from runner.search import bayes, bisection
+from runner.search.model import (
+    Account,
+    Engine,
+    Flag,
+    Goal,
+    Loss,
+    Measure,
+    SearchResult,
+    SearchTrial,
+)
+
+__all__ = ["Engine", "Flag", "Loss", "Measure", "SearchResult", "SearchTrial", "find_throughput"]
+
+THESIS_CONFIRM = (10, 10.0)
+RFC2544_TRIAL_S = 60.0
+
+
+def find_throughput(
+    measure: Measure,
+    *,
+    loss_ratio: float = 0.01,
+    min_rate_bps: float = 1e6,
+    max_rate_bps: float = 10e9,
+    relative_width: float = 0.01,
+    trial_duration_s: float = 2.0,
+    budget_s: float | None = None,
+    confirm: tuple[int, float] | None = THESIS_CONFIRM,
+    seed: int = 0,
+    engine: Engine = "bayes",
+    first_rate_bps: float | None = None,
+    overhead_s: float = 0.0,
+) -> SearchResult:
+    """The offered rate (bit/s) at which the mean loss ratio of ``measure`` reaches ``loss_ratio``.
+
+    ``measure(rate_bps, duration_s)`` offers that rate for that long and returns a ``Loss``.
+    """
+    goal = Goal(loss_ratio, min_rate_bps, max_rate_bps, relative_width, trial_duration_s, confirm, first_rate_bps, seed)
+    _refuse_nonsense(goal, budget_s, overhead_s, engine)
+    account = Account(measure, overhead_s, budget_s)
+    if engine == "binary":
+        return bisection.bisect(account, goal, *(confirm or THESIS_CONFIRM))
+    if engine == "rfc2544":
+        return bisection.bisect(account, goal, 1, RFC2544_TRIAL_S)
+    return bayes.search(account, goal)
+
+
+def _refuse_nonsense(goal: Goal, budget_s: float | None, overhead_s: float, engine: str) -> None:
+    """UsageError for a rate, ratio, duration, width, budget or engine that makes no sense."""
+    positive = {
+        "min_rate_bps": goal.min_rate_bps,
+        "max_rate_bps": goal.max_rate_bps,
+        "trial_duration_s": goal.trial_duration_s,
+    }
+    if goal.first_rate_bps is not None:
+        positive["first_rate_bps"] = goal.first_rate_bps
+    if budget_s is not None:
+        positive["budget_s"] = budget_s
+    if goal.confirm is not None:
+        if len(goal.confirm) != 2 or goal.confirm[0] != int(goal.confirm[0]):
+            raise UsageError(f"confirm is (number of trials, seconds each) or None, not {goal.confirm!r}")
+        positive["confirm's number of trials"], positive["confirm's duration"] = goal.confirm
+    for name, value in positive.items():
+        if not (math.isfinite(value) and value > 0):
+            raise UsageError(f"{name} is {value!r}: it has to be a positive number")
+    if not (math.isfinite(overhead_s) and overhead_s >= 0):
+        raise UsageError(f"overhead_s is {overhead_s!r}: it has to be zero or more")
+    if not 0 <= goal.loss_ratio < 0.5:
+        raise UsageError(f"loss_ratio is {goal.loss_ratio!r}: it has to be from 0 to below 0.5")
+    if not 0.001 <= goal.relative_width <= 0.2:
+        raise UsageError(f"relative_width is {goal.relative_width!r}: it has to be from 0.001 to 0.2")
+    if goal.min_rate_bps >= goal.max_rate_bps:
+        raise UsageError(f"min_rate_bps ({goal.min_rate_bps:g}) has to be below max_rate_bps ({goal.max_rate_bps:g})")
+    if goal.first_rate_bps is not None and not goal.min_rate_bps <= goal.first_rate_bps <= goal.max_rate_bps:
+        raise UsageError(f"first_rate_bps ({goal.first_rate_bps:g}) is outside of min_rate_bps to max_rate_bps")
+    if engine not in get_args(Engine):
+        raise UsageError(f"no engine {engine!r}: there are {', '.join(get_args(Engine))}")

@@ -1,0 +1,74 @@
+"""Bisection between the lowest and the highest rate: the thesis' criterion, and RFC 2544's."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from runner.search.model import Account, BudgetSpent, Flag, Goal, SearchResult
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the trials at one rate said together: the lowest rate truly offered (bit/s), and the mean loss."""
+
+    offered_rate_bps: float
+    mean_loss_ratio: float
+    sender_short: bool
+
+
+def judge(account: Account, rate_bps: float, trials: int, duration_s: float, loss_ratio: float) -> Verdict:
+    """Mean loss ratio over ``trials`` trials at one rate (thesis §3.5.1: ten of ten seconds).
+
+    Stops early where it is decided: once the losses add up to more than ``trials`` × ``loss_ratio``, the
+    trials to come cannot bring the mean back below it.
+    """
+    done = []
+    for _ in range(trials):
+        done.append(account.trial(rate_bps, duration_s, "confirm"))
+        if sum(trial.loss_ratio for trial in done) > trials * loss_ratio:
+            break
+    return Verdict(
+        min(trial.offered_rate_bps for trial in done),
+        sum(trial.loss_ratio for trial in done) / len(done),
+        any(trial.sender_short for trial in done),
+    )
+
+
+def bisect(account: Account, goal: Goal, trials: int, duration_s: float) -> SearchResult:
+    """Halve [min, max] until it is ``relative_width`` wide (both ways) around its middle.
+
+    A pass is a mean loss over ``trials`` × ``duration_s`` within the ratio: (10, 10.0) is the thesis'
+    criterion (§3.5.1), (1, 60.0) is RFC 2544 §26.1 with a loss ratio in place of its zero. The result is the
+    highest rate that passed, so it is confirmed by what found it. One unlucky verdict is never revisited:
+    the interval is where the verdicts changed and holds no probability.
+    """
+    passed_bps: float | None = None
+    failed_bps: float | None = None
+    rate_bps = goal.max_rate_bps if goal.first_rate_bps is None else goal.first_rate_bps
+    flags: frozenset[Flag] = frozenset()
+    try:
+        while True:
+            verdict = judge(account, rate_bps, trials, duration_s, goal.loss_ratio)
+            if verdict.mean_loss_ratio > goal.loss_ratio:
+                failed_bps = min(verdict.offered_rate_bps, failed_bps or goal.max_rate_bps)
+                if rate_bps <= goal.min_rate_bps:
+                    return account.result(None, flags=frozenset({"no_throughput"}))
+            elif verdict.sender_short or rate_bps >= goal.max_rate_bps:
+                return account.result(None, flags=frozenset({"generator_limited"}))
+            else:
+                passed_bps = max(verdict.offered_rate_bps, passed_bps or 0.0)
+            if passed_bps is None:
+                # the lowest rate is tried once all above it is narrow, and not on every search
+                wide = failed_bps is not None and failed_bps > goal.min_rate_bps * (1 + 2 * goal.relative_width)
+                rate_bps = ((failed_bps or 0.0) + goal.min_rate_bps) / 2 if wide else goal.min_rate_bps
+            elif failed_bps is None:
+                rate_bps = goal.max_rate_bps
+            elif failed_bps - passed_bps <= goal.relative_width * (failed_bps + passed_bps):
+                break
+            else:
+                rate_bps = (passed_bps + failed_bps) / 2
+    except BudgetSpent:
+        flags = frozenset({"unconfirmed"})
+    if passed_bps is None or failed_bps is None:
+        return account.result(None, flags=flags)
+    return account.result(passed_bps, (passed_bps, failed_bps), passed_bps, flags)

@@ -1,0 +1,261 @@
+"""One call of ``vpneval run``: what was asked, checked before anything starts; then the run folder, loop and report."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from runner.errors import LabError, UsageError
+from runner.experiment import PROFILES, Experiment, Profile, load_experiment, parse_levels
+from runner.image import DEFAULT, Image, open_image
+from runner.image import names as image_names
+from runner.lab import check_machine, facts, namespace_lab
+from runner.loop import Loop, Outcome, Settings, Watcher
+from runner.model import Cell, ExperimentRecord, Invocation, Run, VpnRecord
+from runner.plan import BASELINE, all_cells, blocks, expected_s
+from runner.plugin import Vpn, load_vpn, require_known, vpn_names
+from runner.progress import LiveProgress, PlainProgress, is_live
+from runner.store import Store, open_store, read_run
+
+SHOWN_PACKAGES = (
+    *("charon-systemd", "strongswan-charon", "openvpn", "openssh-server", "wireguard-go", "wireguard-tools"),
+    *("iperf3", "openssl", "iproute2"),
+)
+
+
+@dataclass
+class Asked:
+    """The run that a command line describes, every name of it known to exist."""
+
+    experiments: list[Experiment]
+    vpns: list[Vpn]
+    profile: Profile
+    chosen: dict[str, list[str]]
+    repetitions: int
+    seed: int = 1
+    image: str = DEFAULT
+    gateway_images: list[str] = field(default_factory=list)
+    out: Path | None = None
+    deadline_s: float | None = None
+    retry_failed: bool = False
+
+    @property
+    def cells(self) -> list[Cell]:
+        return all_cells(self.experiments, self.vpns, self.profile, self.chosen, self.gateway_images)
+
+    @property
+    def records(self) -> list[ExperimentRecord]:
+        """The experiments as run.json holds them."""
+        found = []
+        for experiment in self.experiments:
+            record = experiment.record(self.vpns, self.profile, self.chosen)
+            cells = all_cells([experiment], self.vpns, self.profile, self.chosen, self.gateway_images)
+            found.append(record.model_copy(update={"cells": cells}))
+        return found
+
+    def expected(self) -> tuple[int, float]:
+        """Trials, and seconds they will take if every VPN is supported."""
+        plan = blocks(self.cells, self.repetitions, self.seed, set(), set())
+        tunnels = [tunnel for block in plan for tunnel in block]
+        return sum(len(t.trials) for t in tunnels), sum(expected_s(t, self.profile) for t in tunnels)
+
+
+def ask(
+    experiments: Sequence[str],
+    *,
+    vpns: str = "",
+    levels: str = "",
+    profile: str = "quick",
+    repetitions: int | None = None,
+    duration_s: int | None = None,
+    seed: int = 1,
+    image: str = DEFAULT,
+    gateway_images: str = "",
+    out: Path | None = None,
+    deadline: str = "",
+    retry_failed: bool = False,
+) -> Asked:
+    """Check everything that a user can get wrong. Raises UsageError; starts nothing."""
+    require_known("profile", profile, list(PROFILES))
+    chosen_profile = PROFILES[profile]
+    if duration_s is not None:
+        if duration_s < 1:
+            raise UsageError(f"--duration is whole seconds from 1 on, not {duration_s}")
+        note = f"{chosen_profile.note}; changed: tests of {duration_s} s"
+        chosen_profile = replace(chosen_profile, duration_s=duration_s, note=note)
+    if repetitions is not None and repetitions < 1:
+        raise UsageError(f"--reps is 1 or more, not {repetitions}")
+    require_known("image", image, image_names())
+    gateways = [name.strip() for name in gateway_images.split(",") if name.strip()]
+    for name in gateways:
+        require_known("image", name, image_names())
+    wanted = [name.strip() for name in vpns.split(",") if name.strip()] or vpn_names()
+    names = list(dict.fromkeys([BASELINE, *wanted]))  # a VPN without the baseline beside it says little
+    asked = Asked(
+        [load_experiment(name) for name in dict.fromkeys(experiments)],
+        [load_vpn(name) for name in names],
+        chosen_profile,
+        parse_levels(levels),
+        repetitions or chosen_profile.repetitions,
+        seed,
+        image,
+        gateways,
+        out,
+        seconds(deadline) if deadline else None,
+        retry_failed,
+    )
+    if not asked.cells:
+        raise UsageError(f"--set {levels} leaves nothing to measure in {', '.join(experiments)}")
+    return asked
+
+
+def seconds(text: str) -> float:
+    """``360``, ``90s``, ``6m`` or ``2h`` in seconds. Raises UsageError for anything else."""
+    units = {"s": 1, "m": 60, "h": 3600}
+    number, unit = (text[:-1], units[text[-1]]) if text[-1:] in units else (text, 1)
+    try:
+        value = float(number) * unit
+    except ValueError:
+        value = -1
+    if not 0 < value < 1e7:
+        raise UsageError(f"--deadline is a time like 360, 90s, 6m or 2h, not {text!r}")
+    return value
+
+
+def conduct(asked: Asked, command_line: list[str], console: Console, quiet: bool) -> tuple[Path, Outcome]:
+    """Run what was asked. Returns the run folder and what was done; the report is made from the folder.
+
+    KeyboardInterrupt passes through after the invocation has been written down.
+    """
+    check_machine()
+    say = lambda text: None if quiet else console.print(text, markup=False, highlight=False)  # noqa: E731
+    image = open_image(asked.image, say=say)
+    gateway_images = {name: open_image(name, say=say) for name in asked.gateway_images}
+    started = time.monotonic()
+    folder = asked.out or Path("results") / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{asked.profile.name}"
+    with open_store(folder) as store:
+        with namespace_lab(image) as lab:
+            lab_facts = facts(lab)
+        run = describe(asked, store, lab_facts, image)
+        call = Invocation(command_line=command_line, started_at=datetime.now(UTC).isoformat(timespec="seconds"))
+        store.save_run(run.model_copy(update={"invocations": [*run.invocations, call]}))
+        settings = Settings(
+            asked.profile,
+            asked.repetitions,
+            run.seed,
+            image,
+            gateway_images,
+            asked.retry_failed,
+            started + asked.deadline_s if asked.deadline_s else None,
+        )
+        live = LiveProgress(console) if is_live(console) and not quiet else None
+        watcher: Watcher = live or PlainProgress(console, quiet)
+        loop = Loop(store, {vpn.name: vpn for vpn in asked.vpns}, asked.cells, settings, watcher, membership(run))
+        outcome = "interrupted"
+        previous = signal.signal(signal.SIGTERM, signal.default_int_handler)  # a polite end is an interruption
+        try:
+            with live or nullcontext():
+                done = loop.run()
+            outcome = f"stopped: {done.stopped}" if done.stopped else "complete"
+            if done.trimmed:
+                outcome = f"deadline of {asked.deadline_s:g} s: {done.trimmed} trials trimmed"
+        except OSError as error:
+            done = loop.outcome
+            done.stopped = f"the run folder cannot be written: {error}"
+            outcome = f"stopped: {done.stopped}"
+        finally:
+            signal.signal(signal.SIGTERM, previous)
+            ended = call.model_copy(
+                update={
+                    "ended_at": datetime.now(UTC).isoformat(timespec="seconds"),
+                    "outcome": outcome,
+                    "elapsed_s": round(time.monotonic() - started, 3),
+                    "measuring_s": round(loop.outcome.measuring_s, 3),
+                    "trimmed": loop.outcome.trimmed,
+                }
+            )
+            try:
+                store.save_run(run.model_copy(update={"invocations": [*run.invocations, ended]}))
+            except OSError as error:  # the disk is full: the trials are safe, this note is not
+                raise LabError(f"run.json cannot be written: {error}") from error
+    return folder, done
+
+
+def describe(asked: Asked, store: Store, lab_facts: dict[str, Any], image: Image) -> Run:
+    """The run.json of this folder: a new one, or the one that is there with what is asked now added.
+
+    Raises UsageError where the folder belongs to another lab, kernel, image or profile.
+    """
+    now = datetime.now(UTC)
+    vpns = {vpn.name: record_of(vpn) for vpn in asked.vpns}
+    fresh = Run(
+        vpneval_version=version("vpneval"),
+        run_id=store.folder.name,
+        created_at=now.isoformat(timespec="seconds"),
+        profile=asked.profile.name,
+        profile_note=asked.profile.note,
+        seed=asked.seed,
+        repetitions=asked.repetitions,
+        lab=lab_facts,
+        image={
+            "name": image.name,
+            "digest": image.digest,
+            "packages": {name: image.packages[name] for name in SHOWN_PACKAGES if name in image.packages},
+        },
+        experiments=asked.records,
+        vpns=vpns,
+    )
+    path = store.folder / "run.json"
+    if not path.exists():
+        return fresh
+    old = read_run(path)
+    for what, ours, theirs in (
+        ("profile", fresh.profile_note, old.profile_note),
+        ("image", fresh.image.get("digest"), old.image.get("digest")),
+        ("kernel", fresh.lab.get("kernel"), old.lab.get("kernel")),
+        ("lab", fresh.lab.get("kind"), old.lab.get("kind")),
+        ("CPU", fresh.lab.get("cpu"), old.lab.get("cpu")),
+    ):
+        if ours != theirs:
+            raise UsageError(f"{store.folder} was measured with {what} {theirs!r}, not {ours!r}; choose another --out")
+    experiments = {record.name: record for record in old.experiments} | {r.name: r for r in fresh.experiments}
+    for record in old.experiments:
+        merged = {cell.key: cell for cell in [*record.cells, *experiments[record.name].cells]}
+        experiments[record.name] = experiments[record.name].model_copy(update={"cells": list(merged.values())})
+    return old.model_copy(
+        update={
+            "experiments": list(experiments.values()),
+            "vpns": old.vpns | fresh.vpns,
+            "repetitions": max(old.repetitions, fresh.repetitions),
+        }
+    )
+
+
+def record_of(vpn: Vpn) -> VpnRecord:
+    return VpnRecord(
+        title=vpn.title,
+        dataplane=vpn.dataplane,
+        transport=vpn.transport,
+        reference=vpn.reference,
+        carries=vpn.carries,
+        configurations={"comparable": dict(vpn.comparable), "recommended": dict(vpn.recommended)},
+        note=vpn.note,
+    )
+
+
+def membership(run: Run) -> dict[str, list[str]]:
+    """Cell key -> the experiments that share it."""
+    found: dict[str, list[str]] = {}
+    for record in run.experiments:
+        for cell in record.cells:
+            found.setdefault(cell.key, []).append(record.name)
+    return found

@@ -1,0 +1,126 @@
+"""The run folder: run.json and an append-only trials.jsonl, each line on the disk before the next trial starts."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from runner.errors import UsageError
+from runner.model import SCHEMA_VERSION, Run, Trial
+
+
+class Store:
+    """A run folder that is being written. Use it through ``open_store``."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.trials: list[Trial] = []
+
+    def save_run(self, run: Run) -> None:
+        """Replace run.json in one step."""
+        partial = self.folder / "run.json.partial"
+        with partial.open("w") as file:
+            file.write(run.model_dump_json(indent=1) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        partial.rename(self.folder / "run.json")
+
+    def append(self, trial: Trial) -> None:
+        """Add one line to trials.jsonl and wait until it is on the disk. Raises OSError on a full disk."""
+        line = (trial.model_dump_json() + "\n").encode()
+        with (self.folder / "trials.jsonl").open("ab") as file:
+            whole = file.tell()
+            try:
+                file.write(line)
+                file.flush()
+                os.fsync(file.fileno())
+            except OSError:
+                os.truncate(self.folder / "trials.jsonl", whole)  # half a line is no line
+                raise
+        self.trials.append(trial)
+
+    def logs(self, name: str) -> Path:
+        """A fresh folder for one tunnel's commands and daemon logs."""
+        base = folder = self.folder / "logs" / name
+        number = 1
+        while folder.exists():  # an earlier call of this run was interrupted here; its logs stay
+            number += 1
+            folder = base.with_name(f"{base.name}-{number}")
+        folder.mkdir(parents=True)
+        return folder
+
+
+@contextmanager
+def open_store(folder: Path) -> Iterator[Store]:
+    """The run folder, made if it is missing, locked against a second writer, a torn last line cut off.
+
+    Raises UsageError where the folder is something else, or in use.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise UsageError(f"{folder} is a file; --out takes a folder")
+    if folder.exists() and any(folder.iterdir()) and not (folder / ".lock").exists():
+        raise UsageError(f"{folder} is not empty and not a run folder; choose another --out")
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / ".lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UsageError(f"another vpneval writes to {folder}; wait for it, or choose another --out") from None
+        store = Store(folder)
+        repair(folder / "trials.jsonl")
+        if (folder / "trials.jsonl").exists():
+            store.trials = read_trials(folder / "trials.jsonl")
+        yield store
+
+
+def repair(path: Path) -> None:
+    """Cut off a last line that was not written whole."""
+    if not path.exists():
+        return
+    data = path.read_bytes()
+    if data and not data.endswith(b"\n"):
+        os.truncate(path, data.rfind(b"\n") + 1)
+
+
+def load_run(folder: Path) -> tuple[Run, list[Trial]]:
+    """A run folder as data, read only. Raises UsageError that says what is wrong, and where."""
+    if not (folder / "run.json").is_file():
+        raise UsageError(f"{folder} is not a run folder: it has no run.json")
+    run = read_run(folder / "run.json")
+    path = folder / "trials.jsonl"
+    return run, read_trials(path) if path.exists() else []
+
+
+def read_run(path: Path) -> Run:
+    try:
+        run = Run.model_validate_json(path.read_bytes())
+    except ValidationError as wrong:
+        raise UsageError(f"{path}: {_first(wrong)}") from None
+    if run.schema_version != SCHEMA_VERSION:
+        raise UsageError(f"{path} has schema version {run.schema_version}; this vpneval reads {SCHEMA_VERSION}")
+    return run
+
+
+def read_trials(path: Path) -> list[Trial]:
+    """All whole lines of trials.jsonl; of lines with the same id (a trial measured again) the last."""
+    found: dict[str, Trial] = {}
+    lines = path.read_bytes().split(b"\n")
+    for number, line in enumerate(lines[:-1], start=1):  # what follows the last newline is a torn line, or nothing
+        try:
+            trial = Trial.model_validate_json(line)
+        except ValidationError as wrong:
+            raise UsageError(f"{path}, line {number}: {_first(wrong)}") from None
+        found.pop(trial.id, None)
+        found[trial.id] = trial
+    return list(found.values())
+
+
+def _first(wrong: ValidationError) -> str:
+    error = wrong.errors()[0]
+    where = ".".join(str(part) for part in error["loc"])
+    return f"{where + ': ' if where else ''}{error['msg']}"

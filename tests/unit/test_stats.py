@@ -1,0 +1,112 @@
+"""Intervals against hand calculation and against their own promise, 95 %."""
+
+import math
+
+import numpy as np
+import pytest
+from synthetic import IDLE, PLAIN, make_trial
+
+from runner.stats import block_values, compare_blocks, compare_independent, drift, summarise
+
+T_2 = 4.302653  # Student's t, two-sided 95 %, 2 degrees of freedom
+
+
+def test_interval_of_three_by_hand() -> None:
+    summary = summarise([110.0, 100.0, 121.0])  # logarithms one step of ln 1.1 apart: their deviation is ln 1.1
+    half = T_2 * math.log(1.1) / math.sqrt(3)
+    assert summary.low == pytest.approx(110 * math.exp(-half), rel=1e-6)
+    assert summary.high == pytest.approx(110 * math.exp(half), rel=1e-6)
+    assert (summary.n, summary.median, summary.method) == (3, 110, "t interval on logarithms")
+    assert summary.mean == pytest.approx(331 / 3)
+    assert summary.variation == pytest.approx(np.std([100, 110, 121], ddof=1) / (331 / 3))
+
+
+def test_one_repetition_has_no_interval_and_says_so() -> None:
+    summary = summarise([5.0])
+    assert (summary.low, summary.high, summary.variation) == (None, None, None)
+    assert summary.method == "n=1, no interval"
+
+
+@pytest.mark.parametrize(("n", "method"), [(9, "t interval on logarithms"), (10, "BCa bootstrap")])
+def test_bootstrap_from_ten(n: int, method: str) -> None:
+    values = list(np.random.default_rng(1).lognormal(3, 0.2, n))
+    summary = summarise(values)
+    assert summary.method == method
+    assert summary.low is not None
+    assert summary.high is not None
+    assert summary.low < summary.median < summary.high
+    assert summarise(values) == summary  # the bootstrap is seeded
+
+
+def test_the_interval_covers_the_median_as_often_as_it_promises() -> None:
+    rng = np.random.default_rng(2)
+    summaries = [summarise(list(rng.lognormal(0, 0.1, 3))) for _ in range(400)]
+    covered = sum(s.low is not None and s.high is not None and s.low <= 1 <= s.high for s in summaries)
+    assert 0.92 <= covered / 400 <= 0.98
+
+
+def test_equal_values_and_zeros_do_not_break() -> None:
+    assert summarise([214.0] * 3).low == summarise([214.0] * 3).high == pytest.approx(214)
+    assert summarise([214.0] * 12).method == "all repetitions equal"
+    mostly = summarise([214.0] * 11 + [215.0])
+    assert mostly.low is not None
+    assert mostly.low >= 214 - 1e-9
+    zero = summarise([0.0, 1.0, 2.0])
+    assert "not all are positive" in zero.method
+    assert zero.low == pytest.approx(1 - T_2 / math.sqrt(3), rel=1e-5)
+    assert compare_blocks({0: 0.0, 1: 1.0}, {0: 1.0, 1: 1.0}).significant is False
+
+
+def test_blocks_cancel_what_moves_all() -> None:
+    """A machine that is at 100, 50 and 200 % speed in three blocks: b is 10 % faster in each of them."""
+    a = {0: 100.0, 1: 50.5, 2: 199.0}
+    b = {0: 110.0, 1: 55.0, 2: 220.0}
+    ratio = compare_blocks(b, a)
+    logs = [math.log(b[i] / a[i]) for i in a]
+    half = T_2 * float(np.std(logs, ddof=1)) / math.sqrt(3)
+    assert ratio.ratio == pytest.approx(math.exp(sum(logs) / 3))
+    assert ratio.low == pytest.approx(math.exp(sum(logs) / 3 - half), rel=1e-6)
+    assert ratio.significant
+    assert compare_independent(list(a.values()), list(b.values()))[0].significant is False
+
+
+@pytest.mark.parametrize("b", [{}, {7: 1.0}, {0: 1.0, 7: 1.0}])
+def test_fewer_than_two_shared_blocks_are_not_separable(b: dict[int, float]) -> None:
+    ratio = compare_blocks({0: 100.0, 1: 100.0}, b)
+    assert not ratio.significant
+    assert ratio.low is None
+    assert ratio.method.startswith("not separable")
+
+
+def test_share_of_the_baseline_by_hand() -> None:
+    """First and last of a block count as their geometric mean: √(100·400) = 200, of which 50 is a quarter."""
+    params = PLAIN | IDLE
+    baseline = [
+        make_trial("none", params, block, {"rtt": value}, position=position)
+        for block in (0, 1)
+        for position, value in (("first", 100.0), ("last", 400.0))
+    ]
+    failed = make_trial("none", params, 1, {"rtt": 9.0}, status="failed")
+    assert block_values([*baseline, failed], "rtt") == pytest.approx({0: 200, 1: 200})
+    assert block_values(baseline, "jitter") == {}
+    share = compare_blocks({0: 50.0, 1: 50.0}, block_values(baseline, "rtt"))
+    assert share.ratio == pytest.approx(0.25)
+
+
+@pytest.mark.parametrize(("last", "moved"), [((90, 91, 89), True), ((90, 110, 100), False)])
+def test_drift_is_what_exceeds_its_interval(last: tuple[float, ...], moved: bool) -> None:
+    params = PLAIN | IDLE
+    trials = [make_trial("none", params, block, {"rtt": 100.0}, position="first") for block in range(3)]
+    trials += [make_trial("none", params, block, {"rtt": v}, position="last") for block, v in enumerate(last)]
+    assert drift(trials, "rtt").significant is moved
+
+
+def test_independent_runs_by_welch() -> None:
+    ratio, p = compare_independent([100.0, 101, 99], [80.0, 81, 79])
+    assert ratio.ratio == pytest.approx(0.8, rel=1e-3)
+    assert ratio.significant
+    assert p is not None
+    assert p < 0.001
+    assert compare_independent([100.0], [80.0, 81.0])[1] is None
+    assert compare_independent([5.0, 5.0], [5.0, 5.0])[1] == 1.0
+    assert compare_independent([5.0, 5.0], [6.0, 6.0])[1] == 0.0
