@@ -29,6 +29,12 @@ class LabError(VpnevalError):
     exit_code = 4
 
 
+class Interrupted(VpnevalError):
+    """The user ended the run; the text says how to go on."""
+
+    exit_code = 130
+
+
 class MeasurementError(VpnevalError):
     """A measurement that cannot be trusted: the trial fails, the number is not reported."""
 

@@ -96,6 +96,7 @@ mkdir -p run/lock run/sshd
 [ ! -d /lib/modules ] || { mkdir -p lib/modules; mount --bind /lib/modules lib/modules; }
 pivot_root . .old
 umount -l /.old
+rmdir /.old
 hostname "$NAME"
 printf '127.0.0.1 localhost %s\n' "$NAME" > /etc/hosts
 ip link set lo up
@@ -216,11 +217,14 @@ class NamespaceNode:
         """Let the node go, with everything in it."""
         for process in self._background:
             process.stop()
-        if self._holder.stdin is not None:
-            with suppress(BrokenPipeError):
-                self._holder.stdin.close()
-        self._holder.kill()  # --kill-child takes PID 1 along, and the kernel the rest
-        self._holder.wait()
+        assert self._holder.stdin is not None
+        with suppress(BrokenPipeError):
+            self._holder.stdin.close()  # PID 1 ends, the kernel ends the rest, and unshare reaps it
+        try:
+            self._holder.wait(5)
+        except subprocess.TimeoutExpired:
+            self._holder.kill()  # --kill-child takes PID 1 along
+            self._holder.wait()
 
 
 class NamespaceProcess:

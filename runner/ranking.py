@@ -290,8 +290,12 @@ def _reason(run: Run, vpn: str, metric: str, selected: Mapping[str, Sequence[Tri
         return "has no such configuration"
     told = [trial for trial in selected[vpn] if trial.status != "ok" and trial.reason]
     asked = _for_metric(metric, told)
-    if not asked and any(trial.status == "ok" for trial in selected[vpn]):
-        udp_only = metric in ("udp_throughput", "jitter") and run.vpns[vpn].carries == "tcp"
-        return "carries TCP only" if udp_only else "not measured"
-    first = next(iter(asked or told), None)
-    return f"{first.status}: {first.reason}" if first else "not measured"
+    worked = any(trial.status == "ok" for trial in selected[vpn])
+    first = next(iter(asked or ([] if worked else told)), None)
+    return f"{first.status}: {first.reason}" if first else why_absent(run, vpn, metric)
+
+
+def why_absent(run: Run, vpn: str, metric: str) -> str:
+    """Why an ok trial has no value of ``metric``, as far as the plugin's own data tells."""
+    udp = metric in ("udp_throughput", "jitter")
+    return "carries TCP only" if udp and vpn in run.vpns and run.vpns[vpn].carries == "tcp" else "not measured"

@@ -14,7 +14,7 @@ from typing import Any
 
 from rich.console import Console
 
-from runner.errors import LabError, UsageError
+from runner.errors import Interrupted, LabError, UsageError
 from runner.experiment import PROFILES, Experiment, Profile, load_experiment, parse_levels
 from runner.image import DEFAULT, Image, open_image
 from runner.image import names as image_names
@@ -134,7 +134,7 @@ def seconds(text: str) -> float:
 def conduct(asked: Asked, command_line: list[str], console: Console, quiet: bool) -> tuple[Path, Outcome]:
     """Run what was asked. Returns the run folder and what was done; the report is made from the folder.
 
-    KeyboardInterrupt passes through after the invocation has been written down.
+    Raises Interrupted on Ctrl-C, after the invocation has been written down.
     """
     check_machine()
     say = lambda text: None if quiet else console.print(text, markup=False, highlight=False)  # noqa: E731
@@ -168,6 +168,9 @@ def conduct(asked: Asked, command_line: list[str], console: Console, quiet: bool
             outcome = f"stopped: {done.stopped}" if done.stopped else "complete"
             if done.trimmed:
                 outcome = f"deadline of {asked.deadline_s:g} s: {done.trimmed} trials trimmed"
+        except KeyboardInterrupt:
+            safe = f"interrupted; {len(store.trials)} trials are safe in {folder}"
+            raise Interrupted(f"{safe}. To go on: the same command with --out {folder}") from None
         except OSError as error:
             done = loop.outcome
             done.stopped = f"the run folder cannot be written: {error}"

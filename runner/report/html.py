@@ -102,12 +102,14 @@ def _ranking(ranking: Ranking, number: int) -> str:
             f'<td class=number>{text.NONE}</td><th scope="row">{escape(vpns)}</th>'
             f'<td colspan="{len(head) - 2}" class="unsupported why">not ranked: {escape(why)}</td>'
         )
+    notes = [f"<p>{escape(vpns)} {escape(f'{text.IMPUTED} {why}')}</p>" for vpns, why in text.imputed(ranking)]
     name = ranking.configuration + (f", {ranking.image}" if ranking.image else "")
     caption = f"Weights: {text.weights(ranking)}"
     return (
         f'<section id="ranking-{number}"><h2>Ranking: {escape(name)}</h2>'
         + ("" if any(s.place for s in ranking.standings) else "<p class=failed>No VPN could be ranked.</p>")
         + _table(caption, head, rows, numbers=[0, *range(2, len(head))])
+        + "".join(notes)
         + "</section>"
     )
 

@@ -63,9 +63,10 @@ def _ranking(ranking: Ranking) -> list[str]:
         if standing.average is not None
     ]
     name = ranking.configuration + (f", {ranking.image}" if ranking.image else "")
-    unranked = [f"- **{_md(vpns)}** is not ranked: {_md(why)}" for vpns, why in text.unranked(ranking)]
+    notes = [f"- **{_md(vpns)}** {_md(f'{text.IMPUTED} {why}')}" for vpns, why in text.imputed(ranking)]
+    notes += [f"- **{_md(vpns)}** is not ranked: {_md(why)}" for vpns, why in text.unranked(ranking)]
     table = _table(head, rows) if rows else ["No VPN could be ranked.", ""]
-    return [f"## Ranking: {_md(name)}", "", f"Weights: {_md(text.weights(ranking))}", "", *table, *unranked, ""]
+    return [f"## Ranking: {_md(name)}", "", f"Weights: {_md(text.weights(ranking))}", "", *table, *notes, ""]
 
 
 def _experiment(experiment: ExperimentReport) -> list[str]:

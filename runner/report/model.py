@@ -8,10 +8,10 @@ from typing import Literal
 
 from runner.metrics import METRICS
 from runner.model import TRAFFIC_FACTORS, Cell, ExperimentRecord, Run, Strict, Trial
-from runner.ranking import RANKED_BY, Missing, Ranking, rank_all
+from runner.ranking import RANKED_BY, Missing, Ranking, rank_all, why_absent
 from runner.report import facts
 from runner.report.facts import BASELINE, Fact
-from runner.report.text import configuration, title, traffic
+from runner.report.text import configuration, traffic
 from runner.stats import Ratio, Summary, block_values, compare_blocks, summarise
 from runner.weights import Weights
 
@@ -229,8 +229,7 @@ def _row(
         status = "partly" if bad else "ok"
     elif ok:
         status = "not measured"
-        tcp_only = cell.vpn in run.vpns and run.vpns[cell.vpn].carries == "tcp"
-        reasons.append("carries TCP only" if tcp_only else f"the trial gave no {title(metric)}")
+        reasons.append(why_absent(run, cell.vpn, metric))
     else:
         status = bad[-1].status if bad else "not run"
         reasons = reasons or ["not run: trimmed, stopped or still to come"]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
+from typing import Any
 
 from rich import box
 from rich.console import Console
@@ -24,6 +26,7 @@ COLOUR = {"failed": "bold red", "lab_error": "bold red", "partly": "red", "unsup
 
 def render(report: Report, console: Console) -> None:
     """Print the report to ``console``, in its width and colours."""
+    report = Report.model_validate(_printable(report.model_dump(exclude={"observations"})) | {"observations": []})
     _header(report, console)
     said: list[tuple[str, str]] = []
     for ranking in report.rankings:
@@ -37,6 +40,8 @@ def render(report: Report, console: Console) -> None:
         said = unranked
     if not report.rankings:
         console.print("\n[bold red]Nothing to rank:[/] no VPN measured anything in a named configuration.\n")
+    if report.rankings:
+        console.print(_dim("Rank: 1 + the number of VPNs significantly better; = shares it. Lowest average wins."))
     if report.references:
         console.print(_dim(f"Shown for reference, not ranked: {', '.join(report.references)}"))
     for experiment in report.experiments:
@@ -45,6 +50,17 @@ def render(report: Report, console: Console) -> None:
         console.print(_dim("\n" + interval_method(report.repetitions)))
     _list("Warnings", report.warnings, console)
     console.print()
+
+
+def _printable(value: Any) -> Any:
+    """Data without control characters: a daemon's log must not steer the reader's terminal."""
+    if isinstance(value, str):
+        return re.sub(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", "", value)
+    if isinstance(value, list):
+        return [_printable(inner) for inner in value]
+    if isinstance(value, dict):
+        return {_printable(name): _printable(inner) for name, inner in value.items()}
+    return value
 
 
 def _header(report: Report, console: Console) -> None:
@@ -96,6 +112,8 @@ def _ranking(ranking: Ranking, console: Console) -> None:
         console.print(table)
     else:
         console.print("[red]No VPN could be ranked.[/]")
+    for vpns, why in text.imputed(ranking):
+        console.print(_hanging(Text.assemble((vpns, "bold"), f" {text.IMPUTED} {_short(why)}")))
 
 
 def _rank(rank: str) -> Text:
@@ -152,7 +170,7 @@ def _table(metric: MetricTable, widths: tuple[int, int], stacked: bool) -> Table
     share = "of the baseline" if metric.better == "higher" else "× baseline"
     table.add_column(share, justify="right", min_width=0 if bare else 19, no_wrap=True)
     table.add_column("n", justify="right", min_width=3, no_wrap=True)
-    table.add_column("CoV", justify="right", min_width=6, no_wrap=True)
+    table.add_column("CoV", justify="right", min_width=0 if bare else 6, no_wrap=True)
     many = Counter(row.vpn for row in metric.measured)
     last = ""
     for row in metric.measured:
@@ -207,7 +225,6 @@ def _dim(sentence: str) -> Text:
 
 
 def _short(reason: str) -> str:
-    """A reason as one line: its head and its tail, where daemons say what went wrong.
-    Without control characters: a daemon's log must not steer the reader's terminal."""
-    line = "".join(letter for letter in " ".join(reason.split()) if letter.isprintable())
+    """A reason as one line: its head and its tail, where daemons say what went wrong."""
+    line = " ".join(reason.split())
     return line if len(line) <= REASON_SHOWN else f"{line[: REASON_SHOWN // 2]} … {line[-REASON_SHOWN // 2 :]}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from runner.metrics import METRICS
 from runner.model import TRAFFIC_FACTORS
@@ -19,6 +19,7 @@ SHORT = {
     "cpu_per_gigabyte": "CPU",
 }
 NONE = "–"
+IMPUTED = "ranked last (*) where it has"
 
 
 def title(metric: str) -> str:
@@ -99,15 +100,23 @@ def traffic(levels: Mapping[str, str]) -> str:
 
 def unranked(ranking: Ranking) -> list[tuple[str, str]]:
     """(VPNs, why) for what is not ranked; VPNs with the same reasons stand together."""
+    return _reasons([standing for standing in ranking.standings if standing.place is None], ranking)
+
+
+def imputed(ranking: Ranking) -> list[tuple[str, str]]:
+    """(VPNs, why) for what was ranked last in a metric that it does not have (``--missing worst``)."""
+    return _reasons([standing for standing in ranking.standings if standing.imputed], ranking)
+
+
+def _reasons(standings: Sequence[Standing], ranking: Ranking) -> list[tuple[str, str]]:
     grouped: dict[str, list[str]] = {}
-    for standing in ranking.standings:
-        if standing.place is None:
-            whole = standing.missing.keys() >= ranking.weights.counted.keys()
-            by_reason: dict[str, list[str]] = {}
-            for metric, reason in standing.missing.items():
-                by_reason.setdefault(reason, []).append(_lower(title(metric)))
-            why = [reason if whole else f"no {', '.join(titles)} ({reason})" for reason, titles in by_reason.items()]
-            grouped.setdefault(", ".join(why) or "nothing is weighted", []).append(standing.vpn)
+    for standing in standings:
+        whole = standing.missing.keys() >= ranking.weights.counted.keys()
+        by_reason: dict[str, list[str]] = {}
+        for metric, reason in standing.missing.items():
+            by_reason.setdefault(reason, []).append(_lower(title(metric)))
+        why = [reason if whole else f"no {', '.join(titles)} ({reason})" for reason, titles in by_reason.items()]
+        grouped.setdefault(", ".join(why) or "nothing is weighted", []).append(standing.vpn)
     return [(", ".join(vpns), why) for why, vpns in grouped.items()]
 
 
@@ -154,8 +163,8 @@ def _prefix(value: float, unit: str) -> tuple[float, str]:
 
 
 def _digits(value: float) -> int:
-    """Decimals for three significant digits."""
-    return 3 if value == 0 else min(6, max(0, 2 - math.floor(math.log10(abs(value)))))
+    """Decimals for three significant digits; 0.9996 is read as 1.00."""
+    return 3 if value == 0 else min(6, max(0, 2 - math.floor(math.log10(abs(value) * 1.0005))))
 
 
 def _signed(ratio: float) -> str:

@@ -29,7 +29,8 @@ JITTER_PRIOR = np.array([0.7, 0.15, 0.15])
 FLOOR_SHARES = np.array([0, 0.04, 0.08, 0.12, 0.17, 0.22, 0.27, 0.33, 0.4, 0.5, 0.65, 0.85, 1.1])
 SMEAR_SHARE = 0.02  # of the loss ratio: how exactly a floor on this grid can be met
 STALL_S = 0.1
-STALLS_PRIOR, WATCHED_PRIOR_S = 0.5, 50.0  # what is believed about λ: half a stall seen in fifty seconds
+STALLS_PER_S = np.array([0, 0.006, 0.018, 0.06])
+STALLS_PRIOR = np.array([0.35, 0.3, 0.3, 0.05])
 OUTLIER = 1e-3  # even a device without stalls may have a bad trial
 SMALLEST_RATIO = 1e-5  # no finite number of packets tells a smaller mean loss from zero
 
@@ -74,10 +75,10 @@ class Posterior:
         self.log_capacity = np.log(centre_bps) + np.linspace(-span, span, CAPACITIES)
         self.floor = FLOOR_SHARES * min(self.loss_ratio, 0.05)
         # stalls that alone would eat up a small loss ratio are not believed in beforehand
-        self.stalls = STALLS_PRIOR * min(1.0, self.loss_ratio / 0.01)
-        self.watched_s = WATCHED_PRIOR_S
-        shape = (JITTER.size, self.floor.size, NOISE.size, CAPACITIES)
-        self.log_weight: Array = np.broadcast_to(np.log(JITTER_PRIOR)[:, None, None, None], shape).copy()
+        self.stalls_per_s = STALLS_PER_S * min(1.0, self.loss_ratio / 0.01)
+        shape = (STALLS_PER_S.size, JITTER.size, self.floor.size, NOISE.size, CAPACITIES)
+        prior = STALLS_PRIOR[:, None] * JITTER_PRIOR
+        self.weight: Array = np.broadcast_to(prior[:, :, None, None, None], shape).copy()
 
     def update(self, trial: SearchTrial) -> None:
         """Bayes' rule with one trial."""
@@ -99,27 +100,20 @@ class Posterior:
         usual = np.where((lost > clear)[:, None, None], congested, at_floor * above)
 
         length = min(1.0, STALL_S / trial.duration_s)
-        stall = -np.expm1(-self.stalls / self.watched_s * trial.duration_s)
-        stalled = stall * np.where(lost > 0, np.exp(-lost / length) / length, 0.0)[:, None, None]
-        likelihood = (1 - stall) * usual + stalled + OUTLIER
-        self.stalls += float(np.sum(self.weight() * stalled / likelihood))
-        self.watched_s += trial.duration_s
-        self.log_weight += np.log(likelihood)
-
-    def weight(self) -> Array:
-        """The posterior probability of every cell."""
-        weight: Array = np.exp(self.log_weight - self.log_weight.max())
-        return weight / weight.sum()
+        stalled = np.where(lost > 0, np.exp(-lost / length) / length, 0.0)[:, None, None]
+        stall = -np.expm1(-self.stalls_per_s * trial.duration_s)[:, None, None, None, None]
+        self.weight *= (1 - stall) * (usual + OUTLIER) + stall * stalled
+        self.weight /= self.weight.sum()
 
     def estimate(self, startup_loss: float = 0.0) -> Estimate:
         """Median and 95 % interval of the rate where the mean loss reaches the ratio.
 
         ``startup_loss`` is the part of the floor that longer trials do not see (loss ratio).
         """
-        weight = self.weight()
+        weight = self.weight
         floor = np.maximum(self.floor - startup_loss, 0)
-        left = self.loss_ratio - floor - STALL_S * self.stalls / self.watched_s
-        share = np.maximum(left, 0.02 * self.loss_ratio)[:, None]
+        left = self.loss_ratio - floor - STALL_S * self.stalls_per_s[:, None]
+        share = np.maximum(left, 0.02 * self.loss_ratio)[:, None, :, None]
         spread = np.hypot(NOISE, JITTER[:, None, None])
         over = np.minimum(spread * inverse_g(share / spread), 0.9)
         for _ in range(2):  # at rate R the noise of x is s·C/R
@@ -129,15 +123,15 @@ class Posterior:
         mass, _ = np.histogram(log_rate, bins, weights=weight)
         cumulated = np.concatenate(([0.0], np.cumsum(mass)))
         low_bps, rate_bps, high_bps = np.exp(np.interp([0.025, 0.5, 0.975], cumulated, bins))
-        by_capacity = weight.sum(axis=(0, 1, 2))
+        by_capacity = weight.sum(axis=(0, 1, 2, 3))
         bottom, top = float(by_capacity[:3].sum()), float(by_capacity[-3:].sum())
         return Estimate(
             float(rate_bps),
             float(low_bps),
             float(high_bps),
-            float(np.exp(weight.sum(axis=(0, 1, 3)) @ np.log(NOISE))),
-            float(weight.sum(axis=(0, 2, 3)) @ floor),
-            float(weight.sum(axis=(0, 2, 3))[left <= 0].sum()),
+            float(np.exp(weight.sum(axis=(0, 1, 2, 4)) @ np.log(NOISE))),
+            float(weight.sum(axis=(0, 1, 3, 4)) @ floor),
+            float(weight.sum(axis=(1, 3, 4))[left <= 0].sum()),
             (top > 0.01 and top > bottom) - (bottom > 0.01 and bottom > top),
         )
 

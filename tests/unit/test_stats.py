@@ -4,9 +4,10 @@ import math
 
 import numpy as np
 import pytest
-from synthetic import IDLE, PLAIN, make_trial
+from scipy import stats as scipy_stats
 
 from runner.stats import block_values, compare_blocks, compare_independent, drift, summarise
+from tests.unit.synthetic import IDLE, PLAIN, make_trial
 
 T_2 = 4.302653  # Student's t, two-sided 95 %, 2 degrees of freedom
 
@@ -102,11 +103,18 @@ def test_drift_is_what_exceeds_its_interval(last: tuple[float, ...], moved: bool
 
 
 def test_independent_runs_by_welch() -> None:
-    ratio, p = compare_independent([100.0, 101, 99], [80.0, 81, 79])
-    assert ratio.ratio == pytest.approx(0.8, rel=1e-3)
-    assert ratio.significant
+    """Unequal spreads and counts, with the degrees of freedom of Welch and Satterthwaite by their formula."""
+    a, b = [100.0, 101, 99], [80.0, 90, 70, 85]
+    ratio, p = compare_independent(a, b)
+    va, vb = (float(np.var(np.log(x), ddof=1)) / len(x) for x in (a, b))
+    freedom = (va + vb) ** 2 / (va**2 / 2 + vb**2 / 3)
+    centre = float(np.mean(np.log(b)) - np.mean(np.log(a)))
+    half = float(scipy_stats.t.ppf(0.975, freedom)) * math.sqrt(va + vb)
+    assert (ratio.ratio, ratio.low, ratio.high) == pytest.approx(
+        tuple(map(math.exp, (centre, centre - half, centre + half)))
+    )
     assert p is not None
-    assert p < 0.001
+    assert (p < 0.05) is ratio.significant is True
     assert compare_independent([100.0], [80.0, 81.0])[1] is None
     assert compare_independent([5.0, 5.0], [5.0, 5.0])[1] == 1.0
     assert compare_independent([5.0, 5.0], [6.0, 6.0])[1] == 0.0

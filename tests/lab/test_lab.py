@@ -1,0 +1,153 @@
+"""The namespace lab: what comes up, what it is isolated from, and that nothing of it is left."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from runner.errors import CannotRunHere, CommandError, LabError
+from runner.image import Image, check, host_image
+from runner.lab import Lab, check_alive, facts, namespace_lab, shape
+from runner.node import wait_until
+from tests.lab.conftest import interfaces, mounts
+
+
+def ping(lab: Lab, address: str) -> int:
+    return lab.host1.run("ping", "-c", "1", "-W", "1", address, check=False).code
+
+
+def test_five_nodes_are_cabled_and_addressed(lab: Lab) -> None:
+    assert ping(lab, "10.1.0.1") == 0
+    assert lab.gateway(lab.sites[0]).run("ping", "-c", "1", "-W", "1", "192.168.0.2", check=False).code == 0
+    assert ping(lab, "10.2.0.2") != 0, "without a VPN or a route the far site must not be reachable"
+
+
+def test_nodes_look_like_hosts_of_their_own(lab: Lab) -> None:
+    names = [node.run("hostname").stdout.strip() for node in lab.nodes.values()]
+    assert names == ["host1", "gw1", "wan", "gw2", "host2"]
+    lab.host1.write("/etc/only-here", "x")
+    assert lab.host1.run("stat", "-c", "%a %s", "/etc/only-here").stdout == "600 1\n"
+    assert lab.host2.run("test", "-e", "/etc/only-here", check=False).code == 1
+    assert not Path("/etc/only-here").exists()
+    assert lab.host1.run("ps", "-o", "pid=", "-p", "1").stdout.strip() == "1"
+    assert lab.host1.run("ls", "/proc/1/root/.old", check=False).code != 0, "the host's root is out of reach"
+
+
+def test_nothing_of_it_is_on_the_host(image: Image) -> None:
+    before = interfaces(), mounts()
+    with namespace_lab(image) as lab:
+        assert (interfaces(), mounts()) == before
+        pids = [node.pid for node in lab.nodes.values()]
+    assert (interfaces(), mounts()) == before
+    wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids), "the nodes gone", 1.0)
+
+
+def test_two_labs_at_once_do_not_see_each_other(image: Image) -> None:
+    with namespace_lab(image) as one, namespace_lab(image) as other:
+        one.host1.run("ip", "addr", "add", "10.1.0.99/24", "dev", "eth0")
+        assert ping(other, "10.1.0.99") != 0
+        assert ping(one, "10.1.0.1") == ping(other, "10.1.0.1") == 0
+
+
+def test_a_command_that_takes_too_long_is_ended_with_its_children(lab: Lab) -> None:
+    with pytest.raises(CommandError, match=r"\[gw1\] .* did not end within 0.3 s"):
+        lab.nodes["gw1"].run("sh", "-c", "sleep 4711 & sleep 4711", timeout=0.3)
+    wait_until(lambda: "4711" not in lab.nodes["gw1"].run("ps", "axo", "args").stdout, "the children gone", 1.0)
+
+
+def test_a_failing_command_names_node_argv_code_and_stderr(lab: Lab) -> None:
+    with pytest.raises(CommandError, match=r"\[wan\] ls /nowhere exited with 2: .*No such file") as failed:
+        lab.wan.run("ls", "/nowhere")
+    assert (failed.value.node, failed.value.code) == ("wan", 2)
+
+
+def test_every_command_is_logged_and_no_content(image: Image) -> None:
+    lines: list[str] = []
+    with namespace_lab(image, log=lines.append) as lab:
+        lab.host1.write("/run/key", "the secret", mode=0o600)
+    assert "[gw1] ip addr add 192.168.0.1/24 dev wan0" in lines
+    assert "[gw1] ip link add wan0 type veth peer name gw1 netns wan" in lines
+    assert not any("the secret" in line for line in lines)
+
+
+def test_shaping_limits_the_wan(lab: Lab) -> None:
+    shape(lab, 1e9)
+    assert lab.wan.run("tc", "qdisc", "show", "dev", "gw1").stdout.startswith("qdisc tbf")
+    assert "rate 1Gbit" in lab.wan.run("tc", "qdisc", "show", "dev", "gw2").stdout
+
+
+def test_facts_say_what_this_lab_is(lab: Lab) -> None:
+    found = facts(lab)
+    assert found["kind"] == "netns"
+    assert found["kernel"] == os.uname().release
+    assert found["cores"] >= 1
+    assert found["wan_offloads"]["generic-receive-offload"] in ("on", "off")
+
+
+def test_a_dead_node_is_a_lab_error(lab: Lab) -> None:
+    check_alive(lab)
+    os.kill(lab.nodes["gw2"].pid, signal.SIGKILL)
+    wait_until(lambda: not lab.nodes["gw2"].alive(), "the node gone", 1.0)
+    with pytest.raises(LabError, match="gw2"):
+        check_alive(lab)
+
+
+HOLD_A_LAB = """
+import sys
+from runner.image import open_image
+from runner.lab import namespace_lab
+with namespace_lab(open_image()) as lab:
+    lab.host2.run("ip", "link", "add", "tunnel0", "type", "dummy", check=False)
+    from pathlib import Path
+    lab.host1.log_to(Path(sys.argv[1])); lab.host1.spawn("iperf3", "--server", log="x")
+    print(*(node.pid for node in lab.nodes.values()), flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_kill_9_of_the_runner_leaves_nothing(image: Image, tmp_path: Path) -> None:
+    before = interfaces(), mounts()
+    runner = subprocess.Popen(
+        [sys.executable, "-c", HOLD_A_LAB, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert runner.stdout is not None
+    pids = runner.stdout.readline().split()
+    assert len(pids) == 5
+    namespaces = {os.readlink(f"/proc/{pid}/ns/net") for pid in pids}
+    runner.kill()
+    runner.wait()
+
+    def namespaces_in_use() -> set[str]:
+        found = set()
+        for link in Path("/proc").glob("[0-9]*/ns/net"):
+            try:
+                found.add(os.readlink(link))
+            except OSError:
+                continue  # it ended while we looked
+        return found
+
+    wait_until(lambda: not namespaces & namespaces_in_use(), "every process of the lab gone", 1.0)
+    assert (interfaces(), mounts()) == before
+
+
+def test_a_damaged_image_is_refused_with_the_command_that_mends_it(tmp_path: Path) -> None:
+    root = tmp_path / "trixie-0"
+    (root / "var/lib/dpkg").mkdir(parents=True)
+    (root / "var/lib/dpkg/status").write_text("Package: a\nVersion: 1\n")
+    root.with_suffix(".json").write_text('{"dpkg_status_sha256": "0", "packages": {}}')
+    with pytest.raises(CannotRunHere, match="vpneval image trixie --rebuild"):
+        check("trixie", root)
+
+
+def test_the_hosts_own_root_makes_a_lab_too() -> None:
+    try:
+        root = host_image()
+    except CannotRunHere as lack:
+        pytest.skip(str(lack))
+    with namespace_lab(root) as lab:
+        lab.host1.write("/etc/vpneval-was-here", "")
+        assert lab.host1.run("hostname").stdout == "host1\n"
+    assert not Path("/etc/vpneval-was-here").exists()

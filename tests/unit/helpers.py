@@ -1,0 +1,63 @@
+"""What several unit tests share: a third site, captured outputs, and a node that answers from a table."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from runner.lab import SITES
+from runner.node import Completed
+from runner.plugin import Site, Vpn
+from runner.recipe import Paper, PaperProcess
+
+DATA = Path(__file__).parent / "data"
+GW1, GW2 = SITES
+THREE = (*SITES, Site(3, "gw3", "192.168.0.3", "wan0", "10.3.0.0/24", "10.3.0.1", "10.3.0.2"))
+
+
+def captured(name: str) -> str:
+    return (DATA / name).read_text()
+
+
+def report(name: str) -> dict[str, Any]:
+    """A captured iperf3 test."""
+    found: dict[str, Any] = json.loads(captured(f"iperf3-{name}.json"))
+    return found
+
+
+def named_secrets(vpn: Vpn, sites: tuple[Site, ...]) -> dict[str, str]:
+    """The VPN's secrets, each with a text that says which it is."""
+    return {name: f"[secret {name}]" for name in vpn.secrets(Paper("ca"), sites)}
+
+
+class Answers:
+    """A node that runs nothing: stdout by the command's beginning; every other command fails."""
+
+    def __init__(self, stdout: Mapping[str, str] | None = None, logs: Mapping[str, str] | None = None) -> None:
+        self.name = "gw1"
+        self.stdout, self.logs = stdout or {}, logs or {}
+        self.ran: list[str] = []
+
+    def run(self, *argv: str, check: bool = True, timeout: float = 30.0, input: str | None = None) -> Completed:
+        command = " ".join(argv)
+        self.ran.append(command)
+        for start, stdout in self.stdout.items():
+            if command.startswith(start):
+                return Completed(0, stdout, "")
+        assert not check, f"unexpected command: {command}"
+        return Completed(1, "", "no such thing")
+
+    def spawn(self, *argv: str, log: str) -> PaperProcess:
+        self.ran.append(" ".join(argv) + " &")
+        return PaperProcess()
+
+    def logged(self, log: str) -> str:
+        return self.logs.get(log, "")
+
+    def write(self, path: str, text: str, mode: int = 0o600) -> None:
+        raise AssertionError(f"unexpected file: {path}")
+
+    def defer(self, *argv: str) -> None:
+        pass

@@ -1,0 +1,115 @@
+"""Two runs: what is a regression, what is noise, and what stops answering."""
+
+import io
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from runner.compare import Change, Comparison, compare_runs, render
+from runner.model import Run, Trial
+from tests.unit.synthetic import CBC, IDLE, PLAIN, TCP, make_run, make_trial, realistic_run
+
+RUN = make_run(("none", "openvpn"))
+
+
+def trials_of(values: dict[str, float], seed: int, blocks: int = 3) -> list[Trial]:
+    rng = np.random.default_rng(seed)
+    return [
+        make_trial(
+            "openvpn", CBC | (IDLE if metric == "rtt" else TCP), block, {metric: value * float(rng.normal(1, 0.01))}
+        )
+        for metric, value in values.items()
+        for block in range(blocks)
+    ]
+
+
+def compared(before: list[Trial], after: list[Trial], run: Run = RUN) -> Comparison:
+    return compare_runs((run, before), (run, after))
+
+
+def only(comparison: Comparison) -> Change:
+    assert len(comparison.changes) == 1
+    return comparison.changes[0]
+
+
+def printed(comparison: Comparison, width: int = 100) -> str:
+    console = Console(width=width, file=io.StringIO(), record=True)
+    render(comparison, console)
+    return console.export_text()
+
+
+@pytest.mark.parametrize(
+    ("metric", "factor", "verdict"),
+    [
+        ("tcp_throughput", 0.7, "regression"),
+        ("tcp_throughput", 1.4, "improvement"),
+        ("rtt", 1.4, "regression"),
+        ("rtt", 0.7, "improvement"),
+        ("rtt", 1.0, "no difference"),
+    ],
+)
+def test_better_and_worse_go_by_the_metric(metric: str, factor: float, verdict: str) -> None:
+    result = compared(trials_of({metric: 100.0}, 1), trials_of({metric: 100.0 * factor}, 2))
+    change = only(result)
+    assert change.verdict == verdict
+    assert change.ratio is not None
+    assert change.ratio.ratio == pytest.approx(factor, rel=0.03)
+    assert result.regressed is (verdict == "regression")
+    assert ("Significant regression" in printed(result)) is result.regressed
+
+
+def test_equal_runs_do_not_cry_wolf() -> None:
+    """Ten pairs of runs with the same truth, 96 comparisons in each; unadjusted, five of each 96 would object."""
+    pairs = [(realistic_run(seed=seed), realistic_run(seed=seed + 100)) for seed in range(10)]
+    alarms = [sum(c.verdict in ("regression", "improvement") for c in compare_runs(a, b).changes) for a, b in pairs]
+    assert sum(alarm > 0 for alarm in alarms) <= 2
+
+
+def test_one_repetition_cannot_tell() -> None:
+    result = compared(trials_of({"rtt": 1.0}, 1, blocks=1), trials_of({"rtt": 9.0}, 1))
+    assert only(result).verdict == "not separable"
+    assert not result.regressed
+
+
+def test_what_fails_now_is_a_regression_and_unsupported_is_not() -> None:
+    before = trials_of({"rtt": 1.0}, 1)
+    failing = [make_trial("openvpn", CBC | IDLE, 0, status="failed", reason="daemon\ndied")]
+    result = compared(before, failing)
+    assert (only(result).verdict, only(result).after, result.regressed) == ("now failing", None, True)
+    assert "daemon died" in printed(result)
+    refused = [make_trial("openvpn", CBC | IDLE, 0, status="unsupported", reason="no kernel module")]
+    assert not compared(before, refused).regressed
+
+
+def test_the_machine_is_not_blamed_on_a_vpn() -> None:
+    def plain(value: float) -> list[Trial]:
+        return [make_trial("none", PLAIN | TCP, block, {"tcp_throughput": value + block}) for block in range(3)]
+
+    result = compared(plain(1000.0), plain(500.0))
+    assert only(result).verdict == "regression"
+    assert not result.regressed
+    assert "the machine did" in printed(result)
+
+
+def test_differences_and_unshared_cells_are_named() -> None:
+    other = RUN.model_copy(update={"lab": RUN.lab | {"kernel": "6.19.0"}, "run_id": "after"})
+    result = compare_runs((RUN, trials_of({"rtt": 1.0}, 1)), (other, trials_of({"tcp_throughput": 1.0}, 1)))
+    assert result.differences == ["lab kernel: 6.18.0 → 6.19.0"]
+    assert result.only_before == ["openvpn (aes-128-cbc hmac-sha256, idle)"]
+    text = printed(result)
+    assert "share no measurement" in text
+    assert "lab kernel" in text
+    assert Comparison.model_validate_json(result.model_dump_json()) == result
+
+
+@pytest.mark.parametrize("width", [80, 100])
+def test_it_fits_the_terminal(width: int) -> None:
+    run, before = realistic_run()
+    after = [
+        t.model_copy(update={"measurements": [m.model_copy(update={"value": m.value * 2}) for m in t.measurements]})
+        for t in before
+    ]
+    text = printed(compare_runs((run, before), (run, after)), width)
+    assert max(len(line) for line in text.splitlines()) <= width
+    assert "…" not in text

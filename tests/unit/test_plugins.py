@@ -1,0 +1,282 @@
+"""The contract that every plugin keeps."""
+
+import importlib
+import inspect
+import re
+from pathlib import Path
+
+import pytest
+from tests.unit.helpers import GW1, GW2, THREE, Answers, named_secrets
+
+from runner.errors import UsageError
+from runner.experiment import LEVELS
+from runner.lab import SITES
+from runner.plugin import AEAD, NO_CIPHER, Params, Site, Vpn, load_vpn, pair_number, vpn_names
+from runner.recipe import Paper
+
+EVERY = pytest.mark.parametrize("vpn", [load_vpn(name) for name in vpn_names()], ids=lambda vpn: vpn.name)
+MESHES = pytest.mark.parametrize("sites", [SITES, THREE], ids=["two sites", "three sites"])
+
+
+def configurations(vpn: Vpn) -> list[Params]:
+    """Both ranked configurations, and one for every other cipher and compression."""
+    found = [vpn.comparable, vpn.recommended]
+    for cipher in vpn.ciphers:
+        integrity = "aead" if cipher in AEAD else next(iter(vpn.integrities))
+        found += [{"cipher": cipher, "integrity": integrity, "compression": level} for level in vpn.compressions]
+    return found
+
+
+def files_of(vpn: Vpn, me: Site, sites: tuple[Site, ...], params: Params) -> dict[str, str]:
+    return vpn.render(me, [site for site in sites if site is not me], params, named_secrets(vpn, sites))
+
+
+def test_the_ten_plugins_are_there() -> None:
+    assert set(vpn_names()) >= {
+        *("none", "ipip", "ipsec", "ipsec_user", "gre_ipsec", "openvpn"),
+        *("ssh_forward", "ssh_tun", "wireguard", "wireguard_go"),
+    }
+
+
+@EVERY
+def test_attributes(vpn: Vpn) -> None:
+    assert vpn.title
+    assert vpn.dataplane in ("kernel", "userspace")
+    assert vpn.layer in (2, 3, 4)
+    assert vpn.transport in ("esp", "udp", "tcp", "gre", "ipip", "ip")
+    assert vpn.carries in ("ip", "tcp")
+    assert (vpn.carries == "tcp") == (vpn.layer == 4)
+    assert set(vpn.limits) <= {"cipher", "integrity", "compression"}
+
+
+def test_titles_tell_the_plugins_apart() -> None:
+    titles = [load_vpn(name).title for name in vpn_names()]
+    assert len(set(titles)) == len(titles)
+
+
+@EVERY
+def test_levels_are_known(vpn: Vpn) -> None:
+    if not vpn.reference:
+        assert set(vpn.ciphers) <= set(LEVELS["cipher"])
+        assert set(vpn.integrities) <= set(LEVELS["integrity"])
+    assert set(vpn.compressions) <= set(LEVELS["compression"])
+    assert "off" in vpn.compressions
+
+
+@EVERY
+@pytest.mark.parametrize("configuration", ["comparable", "recommended"])
+def test_ranked_configurations_are_the_vpns_own_levels(vpn: Vpn, configuration: str) -> None:
+    params = vpn.comparable if configuration == "comparable" else vpn.recommended
+    assert set(params) == {"cipher", "integrity", "compression"}
+    assert params["cipher"] in vpn.ciphers
+    assert params["compression"] in vpn.compressions
+    assert (params["integrity"] == "aead") == (params["cipher"] in AEAD)
+    assert params["integrity"] == "aead" or params["integrity"] in vpn.integrities
+    assert params["compression"] == "off"
+    assert vpn.reference == (params == NO_CIPHER)
+
+
+@EVERY
+def test_comparable_is_aes_128_cbc_where_the_vpn_has_it(vpn: Vpn) -> None:
+    if "aes-128-cbc" in vpn.ciphers:
+        assert vpn.comparable["cipher"] == "aes-128-cbc"
+        assert vpn.comparable["integrity"] == "hmac-sha256"
+
+
+@EVERY
+def test_a_file_that_can_be_read_top_to_bottom(vpn: Vpn) -> None:
+    module = importlib.import_module(f"vpns.{vpn.name}")
+    assert module.__doc__
+    assert len(inspect.getsource(module).splitlines()) <= 200
+
+
+@EVERY
+def test_confidentiality_is_promised_with_a_cipher_and_only_then(vpn: Vpn) -> None:
+    for params in configurations(vpn):
+        assert vpn.confidential(params) == (params["cipher"] not in ("none", "null"))
+
+
+@EVERY
+@pytest.mark.parametrize("factor", ["cipher", "compression"])
+def test_a_level_it_lacks_is_unsupported_with_a_reason(vpn: Vpn, factor: str) -> None:
+    offered = vpn.ciphers if factor == "cipher" else vpn.compressions
+    for level in set(LEVELS[factor]) - set(offered):
+        no = Vpn.supports(vpn, Answers(), {**vpn.comparable, factor: level})
+        assert no is not None
+        assert level in no.reason
+        assert vpn.limits.get(factor, vpn.title) in no.reason
+        assert all(known in no.reason for known in offered)
+    assert Vpn.supports(vpn, Answers(), vpn.comparable) is None
+
+
+@EVERY
+def test_a_failing_probe_is_unsupported_with_words(vpn: Vpn) -> None:
+    if vpn.name == "none":
+        pytest.skip("plain IP needs nothing from a gateway")
+    no = vpn.supports(Answers(), vpn.comparable)  # on a gateway where every command fails
+    assert no is not None
+    assert len(no.reason) > 20
+
+
+@EVERY
+@MESHES
+def test_render_is_pure(vpn: Vpn, sites: tuple[Site, ...]) -> None:
+    for params in configurations(vpn):
+        for me in sites:
+            assert files_of(vpn, me, sites, params) == files_of(vpn, me, sites, dict(params))
+
+
+@EVERY
+@MESHES
+def test_files_have_absolute_paths_and_end_like_text(vpn: Vpn, sites: tuple[Site, ...]) -> None:
+    secrets = named_secrets(vpn, sites).values()
+    for params in configurations(vpn):
+        for me in sites:
+            for path, text in files_of(vpn, me, sites, params).items():
+                assert re.fullmatch(r"/[\w./-]+", path)
+                assert text.endswith("\n") or text in secrets, path
+                assert "None" not in text
+                assert "{" not in re.sub(r"(?s)^.*(connections|charon|kernel-libipsec) \{.*$", "", text), path
+
+
+@EVERY
+@MESHES
+def test_private_keys_stay_with_their_gateway(vpn: Vpn, sites: tuple[Site, ...]) -> None:
+    private = {name for name in named_secrets(vpn, sites) if name.endswith(".key")}
+    for me in sites:
+        text = "".join(files_of(vpn, me, sites, vpn.comparable).values())
+        there = {name for name in private if f"[secret {name}]" in text}
+        assert all(name.startswith(f"{me.name}.") for name in there), there
+        assert bool(there) == bool(private), f"{me.name} has no key of its own"
+
+
+@EVERY
+@MESHES
+def test_every_peer_is_in_the_files(vpn: Vpn, sites: tuple[Site, ...]) -> None:
+    for me in sites:
+        files = files_of(vpn, me, sites, vpn.comparable)
+        text = "".join(files.values())
+        for peer in sites:
+            if files and peer is not me:
+                assert peer.wan_address in text or f"secret {peer.name}." in text, f"{peer.name} on {me.name}"
+
+
+@EVERY
+@MESHES
+def test_start_reaches_every_peer_with_interfaces_of_its_own(vpn: Vpn, sites: tuple[Site, ...]) -> None:
+    for me in sites:
+        peers = [site for site in sites if site is not me]
+        paper = Paper(me.name)
+        for path, text in files_of(vpn, me, sites, vpn.comparable).items():
+            paper.write(path, text)
+        vpn.start(paper, me, peers, vpn.comparable)
+        said = "\n".join(paper.lines)
+        for peer in peers:
+            assert any(word in said for word in (peer.lan, peer.lan_netmask[0], peer.host_address, f"{peer.name}.")), (
+                peer.name
+            )
+        made = re.findall(r"^ip (?:link|tuntap) add (\S+)", said, re.MULTILINE)
+        assert len(set(made)) == len(made)
+        assert all(len(name) <= 15 for name in made)  # IFNAMSIZ less its end
+
+
+@EVERY
+def test_entry(vpn: Vpn) -> None:
+    assert vpn.entry(SITES) == (GW1.lan_address if vpn.carries == "tcp" else GW2.host_address)
+
+
+def test_openvpn_ends_agree_on_port_and_addresses() -> None:
+    vpn = load_vpn("openvpn")
+
+    def end(me: Site, peer: Site) -> dict[str, str]:
+        config = files_of(vpn, me, THREE, vpn.comparable)[f"/etc/openvpn/{peer.name}.conf"]
+        return dict(line.split(" ", 1) for line in config.splitlines() if " " in line)
+
+    ports = set()
+    for low, high in ((0, 1), (0, 2), (1, 2)):
+        ours, theirs = end(THREE[low], THREE[high]), end(THREE[high], THREE[low])
+        assert ours["port"] == theirs["port"]
+        assert ours["ifconfig"].split() == theirs["ifconfig"].split()[::-1]
+        assert (ours["remote-cert-tls"], theirs["remote-cert-tls"]) == ("server", "client")
+        assert (ours["local"], ours["remote"]) == (theirs["remote"], theirs["local"])
+        ports.add(ours["port"])
+    assert len(ports) == 3
+
+
+def test_ssh_tun_ends_agree_on_devices() -> None:
+    vpn = load_vpn("ssh_tun")
+    client = files_of(vpn, GW1, THREE, vpn.comparable)["/etc/ssh/vpneval/ssh_config"]
+    assert re.findall(r"TunnelDevice (\S+)", client) == ["2:1", "3:1"]
+    server = files_of(vpn, THREE[2], THREE, vpn.comparable)["/etc/ssh/vpneval/authorized_keys"]
+    assert re.findall(r'tunnel="(\d)" \[secret (gw\d)', server) == [("1", "gw1"), ("2", "gw2")]
+
+
+def test_wireguard_allows_only_the_peers_lan() -> None:
+    vpn = load_vpn("wireguard")
+    config = files_of(vpn, THREE[1], THREE, vpn.comparable)["/etc/wireguard/wg0.conf"]
+    assert re.findall(r"AllowedIPs = (\S+)", config) == ["10.1.0.0/24", "10.3.0.0/24"]
+    assert config.count("PersistentKeepalive") == 1  # towards gw3, which gw2 dials
+
+
+def test_pair_numbers_are_distinct_and_symmetric() -> None:
+    sites = [Site(number, f"gw{number}", "", "", "10.0.0.0/24", "", "") for number in range(1, 7)]
+    pairs = {pair_number(a, b): {a.number, b.number} for a in sites for b in sites if a.number < b.number}
+    assert sorted(pairs) == list(range(15))
+    assert pair_number(sites[0], sites[1]) == 0
+    assert all(pair_number(a, b) == pair_number(b, a) for a in sites for b in sites if a is not b)
+
+
+# --- plugins outside the tree, and those that are none -------------------------------------------------------
+
+MINE = '''\
+"""A VPN of one's own."""
+
+from vpns.none import PlainIp
+
+
+class Mine(PlainIp):
+    title = "mine"
+'''
+
+
+def test_a_plugin_outside_the_tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "mine.py").write_text(MINE)
+    monkeypatch.chdir(tmp_path)
+    vpn = load_vpn("./mine.py")
+    assert (vpn.name, vpn.title) == ("mine", "mine")
+    assert load_vpn("none").name == "none"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("class Broken(:\n", "cannot be loaded: SyntaxError"),
+        ("import no_such_module\n", "cannot be loaded: ModuleNotFoundError"),
+        ("from vpns.none import PlainIp\nx = 1\n", "defines no subclass of runner.plugin.Vpn"),
+    ],
+)
+def test_a_file_that_is_no_plugin(tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / "bad.py").write_text(text)
+    with pytest.raises(UsageError, match=said):
+        load_vpn(str(tmp_path / "bad.py"))
+
+
+def test_an_unfinished_plugin_is_named(tmp_path: Path) -> None:
+    (tmp_path / "half.py").write_text("from runner.plugin import Vpn\n\n\nclass Half(Vpn):\n    title = 'half'\n")
+    with pytest.raises(UsageError, match="half"):
+        load_vpn(str(tmp_path / "half.py"))
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no plugin file"):
+        load_vpn(str(tmp_path / "absent.py"))
+
+
+def test_an_unknown_name_gives_near_matches_and_the_valid_ones() -> None:
+    with pytest.raises(UsageError, match="did you mean wireguard") as error:
+        load_vpn("wiregard")
+    assert all(name in str(error.value) for name in vpn_names())
+    with pytest.raises(UsageError, match="unknown VPN 'zzz' Valid: "):
+        load_vpn("zzz")
+    with pytest.raises(UsageError):
+        load_vpn("_certificates")

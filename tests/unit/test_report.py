@@ -1,0 +1,333 @@
+"""What a reader sees: nothing hidden, nothing without its spread, nothing that breaks the page."""
+
+import csv
+import io
+import re
+from collections.abc import Sequence
+from functools import cache
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from runner.model import Cell, ExperimentRecord, Run, Trial
+from runner.report.html import html_text
+from runner.report.markdown import markdown_text
+from runner.report.model import Report, build
+from runner.report.tables import csv_text, json_text
+from runner.report.terminal import render
+from runner.report.text import change, duration, share, with_interval
+from runner.report.write import RENDERERS, write_reports
+from runner.stats import Ratio, Summary, summarise
+from tests.unit.synthetic import CBC, IDLE, PLAIN, TCP, UDP, make_run, make_trial, realistic_run, record
+
+
+@cache
+def realistic(blocks: int = 3) -> Report:
+    return build(*realistic_run(blocks))
+
+
+def terminal(report: Report, width: int = 100) -> str:
+    console = Console(width=width, file=io.StringIO(), record=True)
+    render(report, console)
+    return console.export_text()
+
+
+def everywhere(report: Report) -> dict[str, str]:
+    """Each rendering for people, its white space and line ends evened out."""
+    texts = {"html": re.sub(r"<[^>]+>", " ", html_text(report)), "md": markdown_text(report), "term": terminal(report)}
+    return {name: " ".join(text.replace("\\", "").split()) for name, text in texts.items()}
+
+
+def one_experiment(trials: Sequence[Trial], vpns: tuple[str, ...] = ("none", "openvpn")) -> Run:
+    cells = {t.cell: Cell(vpn=t.vpn, params=t.params) for t in trials}
+    experiment = ExperimentRecord(
+        name="transport",
+        question="How fast?",
+        method="iperf3",
+        source="thesis",
+        factors={},
+        metrics=["tcp_throughput", "udp_throughput", "rtt"],
+        cells=list(cells.values()),
+    )
+    return make_run(vpns, (experiment,))
+
+
+def test_the_realistic_report_shows_everything_everywhere() -> None:
+    report = realistic()
+    for name, text in everywhere(report).items():
+        for wanted in (
+            "quick",  # the profile, and its note
+            "not for publication",
+            "Ranking: comparable",
+            "Ranking: recommended",
+            "wireguard_go",
+            "aes-128-cbc hmac-sha256",  # the configuration that was ranked
+            "1.33",  # the winner's weighted average rank
+            ">99 %" if name != "html" and name != "md" else "&gt;99 %",
+            "not ranked",
+            "SSH port forwarding carries TCP only",
+            "Requested AEAD algorithm not found",
+            "plaintext on the WAN",
+            "not encrypted",
+            "baseline",
+            "76 %",  # measuring
+            "share the 2 cores",
+            "3 repetitions",
+            "the sender fell short",
+            "6.18.0",
+            "Made-up CPU",
+            "vpneval run transport",
+            "thesis §4",
+        ):
+            assert wanted in text, (name, wanted)
+
+
+@pytest.mark.parametrize("width", [80, 100])
+@pytest.mark.parametrize("blocks", [1, 3, 10])
+def test_the_terminal_report_fits_and_cuts_nothing(width: int, blocks: int) -> None:
+    report = realistic(blocks)
+    text = terminal(report, width)
+    assert max(len(line) for line in text.splitlines()) <= width
+    assert "…" not in text
+    for table in report.experiments[0].tables:
+        for row in table.measured:
+            assert row.summary
+            assert with_interval(row.summary, table.unit) in text
+
+
+def test_identical_reasons_collapse_into_one_line() -> None:
+    report = realistic()
+    cipher = next(e for e in report.experiments if e.name == "cipher")
+    assert sum(row.status == "unsupported" for table in cipher.tables for row in table.rows) > 20
+    assert len(cipher.problems) == 5
+    one = next(p for p in cipher.problems if "WireGuard has one cipher" in p.reason)
+    assert one.cells == ["wireguard_go (3des-cbc hmac-sha256; aes-128-cbc hmac-sha256; aes-128-gcm)"]
+    assert "asked:" not in one.reason  # it differs from cell to cell, and the cells say it
+    compression = next(e for e in report.experiments if e.name == "compression")
+    assert ["ssh_tun (lz4 compression)"] in [p.cells for p in compression.problems]
+
+
+def test_every_absent_row_has_a_reason_and_stays_in_its_table() -> None:
+    report = realistic()
+    for experiment in report.experiments:
+        for table in experiment.tables:
+            for row in table.absent:
+                assert row.reason
+                assert row.problem is not None
+    page = html_text(report)
+    assert page.count('class="failed"') >= 2  # ssh_tun's 3DES, in both metrics of the cipher experiment
+    assert ">partly: openvpn ended with 1" in page
+
+
+def test_partly_failed_cells_keep_their_number_and_their_reason() -> None:
+    params = CBC | TCP
+    trials = [make_trial("openvpn", params, block, {"tcp_throughput": 1e8 + block}) for block in (0, 1)]
+    trials.append(make_trial("openvpn", params, 2, status="failed", reason="daemon died"))
+    row = build(one_experiment(trials), trials).experiments[0].tables[0].rows[0]
+    assert (row.status, row.ok, row.trials, row.reason) == ("partly", 2, 3, "daemon died")
+    assert row.summary is not None
+    assert row.summary.n == 2
+
+
+def test_share_of_the_baseline_is_of_the_same_traffic_only() -> None:
+    trials = [
+        make_trial("none", PLAIN | TCP, b, {"tcp_throughput": 1e9}, position=p)
+        for b in (0, 1)
+        for p in ("first", "last")
+    ]
+    trials += [make_trial("none", PLAIN | TCP | {"payload": "zeros"}, b, {"tcp_throughput": 5e9}) for b in (0, 1)]
+    trials += [make_trial("openvpn", CBC | TCP, b, {"tcp_throughput": 2.5e8}) for b in (0, 1)]
+    trials += [make_trial("openvpn", CBC | TCP | {"payload": "text"}, b, {"tcp_throughput": 2.5e8}) for b in (0, 1)]
+    rows = build(one_experiment(trials), trials).experiments[0].tables[0].rows
+    shares = {(row.vpn, row.params["payload"]): row.share and row.share.ratio for row in rows}
+    assert shares[("openvpn", "random")] == pytest.approx(0.25)
+    assert shares[("openvpn", "text")] is None
+    assert shares[("none", "random")] is None  # it is the baseline
+    assert next(row for row in rows if row.vpn == "none").summary.n == 2  # type: ignore[union-attr]
+
+
+def bare_runs() -> dict[str, tuple[Run, list[Trial]]]:
+    failed = [make_trial("openvpn", CBC | t, 0, status="failed", reason="no route\nto host") for t in (TCP, UDP, IDLE)]
+    refused = [make_trial("openvpn", CBC | TCP, 0, status="unsupported", reason="no such cipher")]
+    broken = [make_trial("openvpn", CBC | TCP, 0, status="lab_error", reason="the lab is gone")]
+    alone = [make_trial("openvpn", CBC | TCP, 0, {"tcp_throughput": 1e8})]
+    return {
+        "only failed": (one_experiment(failed), failed),
+        "only unsupported": (one_experiment(refused), refused),
+        "lab error": (one_experiment(broken), broken),
+        "one repetition": (one_experiment(alone), alone),
+        "nothing yet": (one_experiment(failed), []),
+        "no experiment": (make_run(()), []),
+        "bare": (make_run(()).model_copy(update={"invocations": [], "lab": {}, "image": {}, "seed": 0}), []),
+    }
+
+
+@pytest.mark.parametrize("name", bare_runs())
+def test_a_poor_run_still_makes_a_report_that_says_so(name: str) -> None:
+    run, trials = bare_runs()[name]
+    report = build(run, trials)
+    for form in RENDERERS.values():
+        assert form(report)
+    for text in everywhere(report).values():
+        if name == "one repetition":
+            assert "100 Mbit/s (n=1, no interval)" in text
+            assert "One repetition" in text
+        else:
+            assert "No trial ended ok" in text
+            assert "Nothing to rank" in text
+        for trial in trials:
+            assert " ".join(trial.reason.split()) in text
+        if name == "nothing yet":
+            assert "not run" in text
+
+
+def test_missing_worst_is_marked_and_explained() -> None:
+    for text in everywhere(build(*realistic_run(), missing="worst")).values():
+        assert "5*" in text
+        assert "ranked last (*) where it has no UDP throughput (unsupported: SSH port forwarding" in text
+
+
+def test_trimmed_and_stopped_runs_say_so() -> None:
+    run, trials = realistic_run()
+    call = run.invocations[0].model_copy(
+        update={"trimmed": 12, "outcome": "stopped: no space left", "measuring_s": 90.0}
+    )
+    for text in everywhere(build(run.model_copy(update={"invocations": [call]}), trials)).values():
+        assert "12 trials left out to keep the deadline" in text
+        assert "stopped: no space left" in text
+        assert "Only 27 % of the time was spent measuring" in text
+
+
+def test_drift_is_flagged() -> None:
+    trials = [
+        make_trial("none", PLAIN | TCP, block, {"tcp_throughput": value + block}, position=position)
+        for block in range(3)
+        for position, value in (("first", 1000.0), ("last", 800.0))
+    ]
+    caveat = next(c for c in build(one_experiment(trials), trials).caveats if c.startswith("Drift"))
+    assert "1 of 1 measurement" in caveat
+    assert "TCP throughput (tcp, 1 stream, random, forward) −20.0 %" in caveat
+
+
+HOSTILE = '<script>alert("1")</script>|[bold red]x[/]\x1b[31m\\u001b'
+
+
+class Tags(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.text = ""
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:
+        self.tags.append(tag)
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def test_every_field_is_text_never_markup() -> None:
+    cell = {**CBC, **TCP, "cipher": HOSTILE}
+    trials = [
+        make_trial(HOSTILE, cell, block, {"tcp_throughput": 1e8 + block}, warnings=(HOSTILE,)) for block in (0, 1)
+    ]
+    trials += [make_trial(HOSTILE, CBC | UDP, 0, status="failed", reason=HOSTILE)]
+    run = one_experiment(trials)
+    vpn = record("openvpn").model_copy(update={"configurations": {HOSTILE: {"cipher": HOSTILE}}, "reference": False})
+    reference = vpn.model_copy(update={"reference": True})
+    experiment = run.experiments[0].model_copy(update=dict.fromkeys(("name", "question", "method", "source"), HOSTILE))
+    run = run.model_copy(
+        update={
+            **dict.fromkeys(("run_id", "profile", "profile_note", "created_at", "vpneval_version"), HOSTILE),
+            "vpns": {HOSTILE: vpn, HOSTILE + "2": reference, "other" + HOSTILE: vpn},
+            "experiments": [experiment],
+            "lab": {"kind": HOSTILE, HOSTILE: [HOSTILE]},
+            "image": {"name": HOSTILE},
+            "invocations": [run.invocations[0].model_copy(update={"command_line": [HOSTILE], "outcome": HOSTILE})],
+        }
+    )
+    report = build(run, trials)
+    page = Tags()
+    page.feed(html_text(report))
+    assert "script" not in page.tags
+    assert page.text.count(HOSTILE) > 20
+    assert "<script" not in markdown_text(report)
+    rows = [line for line in markdown_text(report).splitlines() if line.startswith("|") and "alert" in line]
+    assert {len(re.findall(r"(?<!\\)\|", row)) for row in rows if "Mbit/s" in row} == {8}  # seven columns
+    shown = terminal(report)
+    assert "[bold red]" in shown
+    assert "\x1b" not in shown  # no log may steer the reader's terminal
+    assert next(csv.DictReader(io.StringIO(csv_text(report))))["vpn"] == HOSTILE
+
+
+def test_html_is_self_contained_and_accessible() -> None:
+    page = html_text(realistic())
+    assert not re.search(r"(src|href)=[\"']?(https?:|//)|@import|url\(", page)
+    assert "prefers-color-scheme: dark" in page
+    assert 'name="viewport"' in page
+    assert page.count("<table>") == page.count("<caption>") == page.count("</table>")
+    assert 'scope="col"' in page
+    assert 'scope="row"' in page
+    ids = re.findall(r'id="([^"]+)"', page)
+    assert len(ids) == len(set(ids))
+    assert set(re.findall(r'href="#([^"]+)"', page)) <= set(ids)
+
+
+def test_csv_is_tidy() -> None:
+    run, trials = realistic_run()
+    rows = list(csv.DictReader(io.StringIO(csv_text(build(run, trials)))))
+    measurements = [m for t in trials for m in t.measurements]
+    bare = sum(not t.measurements for t in trials)
+    assert len(rows) == len(measurements) + sum(len(m.samples) for m in measurements) + bare
+    assert {row["trial"] for row in rows} == {t.id for t in trials}  # nothing is dropped
+    values = [float(row["value"]) for row in rows if row["kind"] == "value"]
+    assert values == [m.value for m in measurements]
+    assert {row["cipher"] for row in rows} >= {"none", "aes-128-cbc", "aes-256-gcm"}
+
+
+def test_json_is_the_report_again() -> None:
+    report = realistic()
+    again = Report.model_validate_json(json_text(report))
+    assert terminal(again) == terminal(report)
+    assert html_text(again) == html_text(report)
+
+
+def test_files_are_replaced_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    report = realistic(1)
+    assert [path.name for path in write_reports(tmp_path, report)] == [
+        "report.html",
+        "report.md",
+        "report.json",
+        "report.csv",
+    ]
+    before = (tmp_path / "report.html").read_text()
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(OSError, match="No space"):
+        write_reports(tmp_path, realistic(3))
+    assert (tmp_path / "report.html").read_text() == before
+    assert len(list(tmp_path.iterdir())) == 4  # and no debris
+
+
+def test_numbers_as_people_read_them() -> None:
+    def of(median: float, low: float | None, high: float | None) -> Summary:
+        return Summary(
+            n=1 if low is None else 3, median=median, mean=median, low=low, high=high, variation=None, method=""
+        )
+
+    assert with_interval(of(341e6, 325e6, 358e6), "bit/s") == "341 (325–358) Mbit/s"
+    assert with_interval(of(999.9e6, 0.99e9, 1.01e9), "bit/s") == "1.00 (0.99–1.01) Gbit/s"
+    assert with_interval(of(17.7e9, 17.2e9, 18.1e9), "bit/s") == "17.7 (17.2–18.1) Gbit/s"
+    assert with_interval(of(0.0423, 0.0411, 0.0436), "ms") == "42.3 (41.1–43.6) µs"
+    assert with_interval(of(0.25, None, None), "s") == "250 ms (n=1, no interval)"
+    assert with_interval(of(62.7, 57.2, 67.6), "s/GB") == "62.7 (57.2–67.6) s/GB"
+    assert with_interval(summarise([0.0, 0.0]), "ms") == "0.000 (0.000–0.000) ms"
+    ratio = Ratio(blocks=3, ratio=0.123, low=0.118, high=0.129, significant=True, method="")
+    assert share(ratio, "higher") == "12.3 (11.8–12.9) %"
+    assert share(ratio.model_copy(update={"ratio": 2.4, "low": 2.3, "high": 2.5}), "lower") == "2.40 (2.30–2.50) ×"
+    assert change(ratio) == "−87.7 % (−88.2 to −87.1)"
+    assert (duration(59.6), duration(330)) == ("60 s", "5 min 30 s")
