@@ -102,6 +102,8 @@ def namespace_lab(
         yield Lab(nodes, SITES, time.monotonic() - started, commands)
     finally:
         for node in nodes.values():
+            node.release()
+        for node in nodes.values():
             node.stop()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,9 +19,9 @@ from runner.lab import SITES, Lab, check_alive, namespace_lab, shape
 from runner.model import TRAFFIC_FACTORS, Cell, Status, Trial
 from runner.node import NamespaceNode
 from runner.plan import BASELINE, Planned, PlannedTunnel, blocks, expected_s, tunnel_levels
-from runner.plugin import Params, Unsupported, Vpn
+from runner.plugin import Unsupported, Vpn
 from runner.store import Store
-from runner.tunnel import Tunnel, bring_up, start_services, unsupported
+from runner.tunnel import Bench, Tunnel, bring_up, start_services, unsupported
 
 FASTER_THAN_BASELINE = 1.05  # beyond this a VPN that beats plain IP is a warning, not good news
 
@@ -84,7 +85,7 @@ class Loop:
         for trial in seen.values():
             self._remember(trial)
         try:
-            hopeless |= self.probe(done, hopeless)
+            hopeless |= self.probe({trial.cell for trial in seen.values()})
             plan = blocks(self.cells, self.settings.repetitions, self.settings.seed, done, hopeless)
             tunnels = [tunnel for block in plan for tunnel in block]
             self.watcher.planned(sum(len(tunnel.trials) for tunnel in tunnels), self._left(tunnels))
@@ -94,12 +95,15 @@ class Loop:
             self.outcome.stopped = str(broken)
         return self.outcome
 
-    def probe(self, done: set[str], hopeless: set[str]) -> set[str]:
-        """Ask every VPN, live on a gateway, what it can do here; what it cannot becomes `unsupported` trials."""
+    def probe(self, known: set[str]) -> set[str]:
+        """Ask every VPN, live on a gateway, what it can do here; what it cannot becomes `unsupported` trials.
+
+        Cells in ``known`` have trials already. Returns the keys of the cells that cannot be measured.
+        """
         found: set[str] = set()
         for image_name, image in self._images().items():
             cells = [cell for cell in self.cells if cell.params.get("image", "") == image_name]
-            cells = [cell for cell in cells if cell.key not in hopeless and Planned(cell, 1).id not in done]
+            cells = [cell for cell in cells if cell.key not in known]
             if not cells:
                 continue
             with namespace_lab(self.settings.image, image, logs=self.store.logs("probe")) as lab:
@@ -157,26 +161,36 @@ class Loop:
         log = str(folder.relative_to(self.store.folder))
         waiting = list(tunnel.trials)
         image_name = tunnel.params.get("image", "")
-        with (folder / "commands.log").open("w", buffering=1) as commands:
-            say = lambda line: commands.write(line + "\n")  # noqa: E731 - one line, used twice
+        with (folder / "commands.log").open("w", buffering=1) as commands, ExitStack() as labs:
+
+            def fresh() -> tuple[Lab, Tunnel]:
+                """A new lab with the tunnel up in it; the one before goes."""
+                labs.close()
+                images = self.settings.image, self._images()[image_name]
+                lab = labs.enter_context(namespace_lab(*images, say, folder))
+                if self.settings.profile.wan_rate_bps:
+                    shape(lab, self.settings.profile.wan_rate_bps)
+                start_services(lab)
+                return lab, bring_up(lab, vpn, tunnel_levels(tunnel.params), secrets)
+
+            def say(line: str) -> None:
+                commands.write(line + "\n")
+
             try:
                 secrets = self._keys(vpn, image_name, say)
-                with namespace_lab(self.settings.image, self._images()[image_name], say, folder) as lab:
-                    if self.settings.profile.wan_rate_bps:
-                        shape(lab, self.settings.profile.wan_rate_bps)
-                    up = self._up(lab, vpn, tunnel.params, secrets)
-                    while waiting:
-                        self.watcher.measuring(waiting[0])
-                        self._measure(lab, up, waiting.pop(0), log, rest)
-                        check_alive(lab)
+                bench = Bench(*fresh(), fresh)
+                while waiting:
+                    self.watcher.measuring(waiting[0])
+                    self._measure(bench, waiting.pop(0), log, rest)
+                    check_alive(bench.lab)
             except LabError as broken:
                 for planned in waiting or [tunnel.trials[-1]]:
                     self._record(planned, status="lab_error", reason=str(broken), log=log)
                 raise
-            except OSError as full:
-                if full.errno == errno.ENOSPC:
-                    raise LabError(f"the disk is full: {full}") from full
-                self._fail(waiting, full, folder, log)
+            except OSError as error:
+                if error.errno == errno.ENOSPC:
+                    raise LabError(f"the disk is full: {error}") from error
+                self._fail(waiting, error, folder, log)
             except Exception as error:  # the one broad except: a failing VPN never stops the sweep
                 self._fail(waiting, error, folder, log)
             finally:
@@ -194,35 +208,42 @@ class Loop:
                 ca.stop()
         return self._secrets[key]
 
-    def _up(self, lab: Lab, vpn: Vpn, params: Params, secrets: Mapping[str, str]) -> Tunnel:
-        start_services(lab)
-        return bring_up(lab, vpn, tunnel_levels(params), secrets)
-
-    def _measure(self, lab: Lab, up: Tunnel, planned: Planned, log: str, rest: Sequence[PlannedTunnel]) -> None:
-        """One trial inside the tunnel. A failed measurement fails this trial only."""
+    def _measure(self, bench: Bench, planned: Planned, log: str, rest: Sequence[PlannedTunnel]) -> None:
+        """One trial inside the tunnel. A failed measurement fails this trial only; a dead tunnel is made anew."""
         started = time.monotonic()
         params, profile = planned.cell.params, self.settings.profile
+        up = bench.tunnel
         try:
             if params["transport"] == "tcp":
-                measured = measure.tcp(
-                    *(lab, up.address, profile.duration_s, int(params["streams"])),
-                    *(params["direction"], params["payload"]),
-                )
+                how = int(params["streams"]), params["direction"], params["payload"]
+                measured = measure.tcp(bench.lab, up.address, profile.duration_s, *how)
             elif params["transport"] == "udp":
-                warm = self._warm.get(planned.cell.key)
-                search = profile.udp
-                if warm is not None and profile.warm_budget_s is not None:
-                    search = replace(search, budget_s=profile.warm_budget_s)
-                seed = self.settings.seed * 1000 + planned.repetition
-                measured = measure.udp(lab, up.address, int(params["payload_bytes"]), search, warm, seed)
+                measured = self._udp(bench, planned)
             else:
-                measured = measure.idle(lab, up.address, profile.rtt_s, up.setup_s)
+                measured = measure.idle(bench.lab, up.address, profile.rtt_s, up.setup_s)
         except (MeasurementError, TimeoutError) as error:
-            folder = self.store.folder / log
-            self._record(planned, up, status="failed", reason=f"{error}{tail(folder)}", log=log, started=started)
+            reason, dead = str(error), not bench.carries_payload()
+            if dead:
+                reason += f"; the tunnel carries no payload any more{tail(self.store.folder / log)}"
+            spent = measure.Measured(measuring_s=time.monotonic() - started)
+            self._record(planned, up, measured=spent, status="failed", reason=reason, log=log, started=started)
+            if dead:
+                bench.renew()
             return
-        self.outcome.measuring_s += measured.measuring_s
         self._record(planned, up, measured=measured, log=log, started=started, rest=rest)
+
+    def _udp(self, bench: Bench, planned: Planned) -> measure.Measured:
+        """The search starts where an earlier repetition ended. The first starts from overload, except through a
+        tunnel that is itself TCP: overload breaks OpenSSH's, so that it starts at half the TCP throughput."""
+        search, profile = self.settings.profile.udp, self.settings.profile
+        first_bps = self._warm.get(planned.cell.key)
+        if first_bps is not None and profile.warm_budget_s is not None:
+            search = replace(search, budget_s=profile.warm_budget_s)
+        elif first_bps is None and self.vpns[planned.cell.vpn].transport == "tcp":
+            pilot = measure.tcp(bench.lab, bench.address, 1, 1, "forward", "random")
+            first_bps = pilot.measurements[0].value / 2
+        seed = self.settings.seed * 1000 + planned.repetition
+        return measure.udp(bench, int(planned.cell.params["payload_bytes"]), search, first_bps, seed)
 
     def _fail(self, waiting: Sequence[Planned], error: Exception, folder: Path, log: str) -> None:
         what = str(error) or repr(error)
@@ -244,6 +265,7 @@ class Loop:
     ) -> None:
         """Write one trial's line and tell the watcher."""
         measured = measured or measure.Measured()
+        self.outcome.measuring_s += measured.measuring_s
         duration_s = 0.0 if started is None else time.monotonic() - started
         trial = Trial(
             id=planned.id,

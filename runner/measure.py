@@ -23,6 +23,7 @@ from runner.node import Completed, NamespaceProcess
 from runner.plugin import TCP_PORTS
 from runner.proof import ANSWER_PORT
 from runner.search import Engine, Loss, SearchResult, find_throughput
+from runner.tunnel import Bench
 
 IPERF_PORT = str(TCP_PORTS[0])
 FEED = "/run/vpneval/payload"
@@ -152,28 +153,33 @@ def text_payload() -> str:
 # --- UDP ---------------------------------------------------------------------------------------------------
 
 
-def udp(lab: Lab, address: str, payload_bytes: int, search: UdpSearch, warm_bps: float | None, seed: int) -> Measured:
+def udp(bench: Bench, payload_bytes: int, search: UdpSearch, first_bps: float | None, seed: int) -> Measured:
     """UDP throughput by the loss-bounded search, and jitter at a low rate.
 
-    ``warm_bps``: what an earlier repetition found, to start there. The search sees this function only through
-    its injected measurement. Raises MeasurementError where there is no throughput to report.
+    ``first_bps``: where to start, if anything is known. The search sees the tunnel only through ``offer``. A
+    rate that breaks the tunnel down counts as lost altogether, and the tunnel is made anew. Raises
+    MeasurementError where there is no throughput to report.
     """
     started = time.monotonic()
-    buffer_errors = 0
-    window = str(min(WINDOW_BYTES, int(lab.host2.run("sysctl", "-n", "net.core.rmem_max").stdout)))
-    fragments = fragments_created(lab)
+    measured = Measured()
+    counters = {"receive_buffer_errors": 0, "fragments": 0}
+    breakdowns: list[float] = []
+    window = str(min(WINDOW_BYTES, int(bench.lab.host2.run("sysctl", "-n", "net.core.rmem_max").stdout)))
+    options = ("--udp", "--length", str(payload_bytes), "--window", window, "--bitrate")
 
     def offer(rate_bps: float, duration_s: float) -> Loss:
-        nonlocal buffer_errors
-        before = receive_buffer_errors(lab)
-        report = iperf3(
-            lab,
-            address,
-            max(1, round(duration_s)),
-            *("--udp", "--bitrate", str(int(rate_bps)), "--length", str(payload_bytes), "--window", window),
-        )
-        dropped = receive_buffer_errors(lab) - before
-        buffer_errors += dropped
+        before = receive_buffer_errors(bench.lab), fragments_created(bench.lab)
+        try:
+            report = iperf3(bench.lab, bench.address, max(1, round(duration_s)), *options, str(int(rate_bps)))
+        except MeasurementError:
+            if bench.carries_payload():
+                raise  # the instrument failed, not the tunnel
+            breakdowns.append(rate_bps)
+            bench.renew()
+            return Loss(1, 0, rate_bps)
+        dropped = receive_buffer_errors(bench.lab) - before[0]
+        counters["receive_buffer_errors"] += dropped
+        counters["fragments"] += fragments_created(bench.lab) - before[1]
         return udp_loss(report, payload_bytes, dropped)
 
     result = find_throughput(
@@ -185,13 +191,12 @@ def udp(lab: Lab, address: str, payload_bytes: int, search: UdpSearch, warm_bps:
         max_rate_bps=search.max_rate_bps,
         budget_s=search.budget_s,
         engine=search.engine,
-        first_rate_bps=warm_bps,
+        first_rate_bps=first_bps,
         overhead_s=OVERHEAD_S,
         seed=seed,
     )
-    measured = Measured()
     value = result.confirmed_rate_bps or result.rate_bps
-    if "generator_limited" in result.flags:
+    if value is None and "generator_limited" in result.flags:
         passed = [trial.offered_rate_bps for trial in result.trials if trial.loss_ratio <= LOSS_RATIO]
         value = max(passed, default=None)
         measured.warnings.append("UDP throughput is at least this: iperf3 could offer no more")
@@ -199,17 +204,11 @@ def udp(lab: Lab, address: str, payload_bytes: int, search: UdpSearch, warm_bps:
         raise MeasurementError(f"no UDP throughput: {explain(result)}")
     if "unstable" in result.flags:
         measured.warnings.append("UDP throughput is unstable: the loss at one rate changed during the search")
-    measured.measurements.append(
-        measurement(
-            "udp_throughput",
-            value,
-            **search_detail(result),
-            payload_bytes=payload_bytes,
-            receive_buffer_errors=buffer_errors,
-            fragments=fragments_created(lab) - fragments,
-        )
-    )
-    measured.measurements.append(jitter(lab, address))
+    if breakdowns:
+        measured.warnings.append(f"the tunnel broke down under UDP, from {min(breakdowns) / 1e6:.0f} Mbit/s offered")
+    detail = search_detail(result) | counters | {"payload_bytes": payload_bytes, "breakdowns_bps": breakdowns}
+    found = measurement("udp_throughput", value, **detail)
+    measured.measurements += [found, jitter(bench.lab, bench.address)]
     measured.measuring_s = time.monotonic() - started
     return measured
 
@@ -311,7 +310,7 @@ def iperf3(lab: Lab, address: str, duration_s: int, *options: str) -> dict[str, 
     """
     argv = ("iperf3", "--client", address, "--port", IPERF_PORT, "--time", str(duration_s), "--json")
     try:
-        done = lab.host1.run(*argv, "--connect-timeout", "3000", *options, check=False, timeout=duration_s + 10)
+        done = lab.host1.run(*argv, "--connect-timeout", "3000", *options, check=False, timeout=duration_s + 5)
     except CommandError as late:
         restart_server(lab)
         raise MeasurementError(f"iperf3 hung: {late}") from late

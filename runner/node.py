@@ -213,18 +213,23 @@ class NamespaceNode:
     def alive(self) -> bool:
         return self._holder.poll() is None
 
-    def stop(self) -> None:
-        """Let the node go, with everything in it."""
-        for process in self._background:
-            process.stop()
+    def release(self) -> None:
+        """Let the node go: PID 1 ends with its pipe, and the kernel ends everything else in it."""
         assert self._holder.stdin is not None
         with suppress(BrokenPipeError):
-            self._holder.stdin.close()  # PID 1 ends, the kernel ends the rest, and unshare reaps it
+            self._holder.stdin.close()
+
+    def stop(self) -> None:
+        """Let the node go, and wait until it is gone."""
+        self.release()
         try:
             self._holder.wait(5)
         except subprocess.TimeoutExpired:
             self._holder.kill()  # --kill-child takes PID 1 along
             self._holder.wait()
+        # Only now: these are nsenters, and each had to reap its child in the node first.
+        for process in self._background:
+            process.stop()
 
 
 class NamespaceProcess:

@@ -83,7 +83,9 @@ class Vpn(ABC):
         offered = {"cipher": self.ciphers, "integrity": self.integrities, "compression": self.compressions}
         for factor, levels in offered.items():
             level = params[factor]
-            if level not in levels and not (factor == "integrity" and level == "aead"):
+            if factor == "integrity" and params["cipher"] in AEAD and level == "aead":
+                continue  # an AEAD brings its own
+            if level not in levels:
                 why = self.limits.get(factor, f"{self.title} has no {factor} {level}")
                 return Unsupported(f"{why} (asked: {factor} {level}; offered: {', '.join(levels)})")
         return None
@@ -164,8 +166,18 @@ def load_vpn(name: str) -> Vpn:
     for value in vars(module).values():
         if isinstance(value, type) and issubclass(value, Vpn) and value.__module__ == module.__name__:
             value.name = stem
-            return value()
+            return _finished(name, value)
     raise UsageError(f"{name} defines no subclass of runner.plugin.Vpn")
+
+
+def _finished(name: str, plugin: type[Vpn]) -> Vpn:
+    """An instance of the plugin. Raises UsageError that names what is still missing in it."""
+    needed = ("title", "dataplane", "layer", "transport", "comparable", "recommended")
+    missing = [attribute for attribute in needed if not hasattr(plugin, attribute)]
+    missing += sorted(plugin.__abstractmethods__)
+    if missing:
+        raise UsageError(f"plugin {name} is not finished: {plugin.__name__} lacks {', '.join(missing)}")
+    return plugin()
 
 
 def require_known(kind: str, name: str, valid: Sequence[str]) -> None:
@@ -173,5 +185,5 @@ def require_known(kind: str, name: str, valid: Sequence[str]) -> None:
     if name in valid:
         return
     near = get_close_matches(name, valid, n=3)
-    hint = f"; did you mean {' or '.join(near)}?" if near else ""
+    hint = f"; did you mean {' or '.join(near)}?" if near else "."
     raise UsageError(f"unknown {kind} {name!r}{hint} Valid: {', '.join(valid)}")

@@ -31,7 +31,7 @@ RANKED_BY: dict[str, dict[str, str]] = {
     "cpu_per_gigabyte": STREAM,
     "udp_throughput": {"transport": "udp", "payload": "random"},
     "rtt": {"transport": "idle"},
-    "jitter": {"transport": "idle"},
+    "jitter": {"transport": "udp"},
     "setup_time": {"transport": "idle"},
 }
 DRAWS = 20_000

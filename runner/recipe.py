@@ -60,15 +60,15 @@ def recipe(vpn: Vpn, params: Params) -> str:
 
     Raises UsageError for levels that the VPN does not have.
     """
-    for factor, levels in (("cipher", vpn.ciphers), ("compression", vpn.compressions)):
-        if params[factor] not in levels:
-            raise UsageError(f"{vpn.name} has no {factor} {params[factor]}; valid: {', '.join(levels)}")
+    if no := Vpn.supports(vpn, Paper("gw1"), params):
+        raise UsageError(f"{vpn.name}: {no.reason}")
     ca = Paper("a trusted machine")
     secrets = {name: f"<{name}>" for name in vpn.secrets(ca, SITES)}
     text = [
         f"# {vpn.title}: {', '.join(f'{name} {level}' for name, level in params.items())}",
         *(f"#   {site.name}: WAN {site.wan_address}, LAN {site.lan} ({site.lan_address})" for site in SITES),
         "# Both gateways forward: sysctl -w net.ipv4.ip_forward=1",
+        "# The daemons are started by hand here: stop and mask the services that their packages bring.",
     ]
     if ca.lines:
         text += ["", "## Keys, on a trusted machine; <NAME> below stands for the content of that key or certificate"]

@@ -99,10 +99,13 @@ def ask(
     for name in gateways:
         require_known("image", name, image_names())
     wanted = [name.strip() for name in vpns.split(",") if name.strip()] or vpn_names()
-    names = list(dict.fromkeys([BASELINE, *wanted]))  # a VPN without the baseline beside it says little
+    plugins = [load_vpn(name) for name in dict.fromkeys([BASELINE, *wanted])]  # none: to be compared with
+    twice = sorted({vpn.name for vpn in plugins if [other.name for other in plugins].count(vpn.name) > 1})
+    if twice:
+        raise UsageError(f"--vpn names two plugins called {', '.join(twice)}; rename your file")
     asked = Asked(
         [load_experiment(name) for name in dict.fromkeys(experiments)],
-        [load_vpn(name) for name in names],
+        plugins,
         chosen_profile,
         parse_levels(levels),
         repetitions or chosen_profile.repetitions,

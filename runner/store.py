@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 from collections.abc import Iterator
@@ -33,11 +34,11 @@ class Store:
     def append(self, trial: Trial) -> None:
         """Add one line to trials.jsonl and wait until it is on the disk. Raises OSError on a full disk."""
         line = (trial.model_dump_json() + "\n").encode()
-        with (self.folder / "trials.jsonl").open("ab") as file:
+        with (self.folder / "trials.jsonl").open("ab", buffering=0) as file:
             whole = file.tell()
             try:
-                file.write(line)
-                file.flush()
+                if file.write(line) != len(line):
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
                 os.fsync(file.fileno())
             except OSError:
                 os.truncate(self.folder / "trials.jsonl", whole)  # half a line is no line
@@ -65,7 +66,11 @@ def open_store(folder: Path) -> Iterator[Store]:
         raise UsageError(f"{folder} is a file; --out takes a folder")
     if folder.exists() and any(folder.iterdir()) and not (folder / ".lock").exists():
         raise UsageError(f"{folder} is not empty and not a run folder; choose another --out")
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / ".lock").touch()
+    except OSError as error:
+        raise UsageError(f"--out {folder} cannot be made: {error.strerror}") from None
     with (folder / ".lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

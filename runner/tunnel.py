@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -26,6 +26,27 @@ class Tunnel:
     setup_s: float
     evidence: Evidence
     proof: Proof
+
+
+@dataclass
+class Bench:
+    """The lab and the tunnel that are measured now. ``renewal`` makes both anew, after a tunnel has broken."""
+
+    lab: Lab
+    tunnel: Tunnel
+    renewal: Callable[[], tuple[Lab, Tunnel]]
+
+    @property
+    def address(self) -> str:
+        return self.tunnel.address
+
+    def renew(self) -> None:
+        self.lab, self.tunnel = self.renewal()
+
+    def carries_payload(self) -> bool:
+        """Does the far host still answer through the tunnel, within two seconds?"""
+        ask = ("python3", "-IS", f"{probes.FOLDER}/ask.py", "first", self.address, str(ANSWER_PORT), "2")
+        return self.lab.host1.run(*ask, check=False, timeout=10).code == 0
 
 
 def start_services(lab: Lab) -> None:

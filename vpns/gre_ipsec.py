@@ -9,6 +9,8 @@ from vpns.ipsec import Ipsec
 
 class GreIpsec(Ipsec):
     title = "GRE in IPsec (strongSwan, kernel)"
+    data_path = "kernel: GRE in ESP"
+    mode = "TRANSPORT"
 
     def supports(self, node: Node, params: Params) -> Unsupported | None:
         if no := super().supports(node, params):
@@ -32,4 +34,4 @@ class GreIpsec(Ipsec):
             node.run("ip", "link", "add", tunnel, "mtu", "1400", "type", "gre", *ends, "ttl", "64")
             node.defer("ip", "link", "del", tunnel)
             node.run("ip", "link", "set", tunnel, "up")
-            node.run("ip", "route", "add", peer.lan, "dev", tunnel)
+            node.run("ip", "route", "add", peer.lan, "dev", tunnel, "src", me.lan_address)

@@ -33,7 +33,7 @@ class IpIp(Vpn):
             node.run("ip", "link", "add", tunnel, "type", "ipip", *ends, "ttl", "64")
             node.defer("ip", "link", "del", tunnel)
             node.run("ip", "link", "set", tunnel, "up")
-            node.run("ip", "route", "add", peer.lan, "dev", tunnel)
+            node.run("ip", "route", "add", peer.lan, "dev", tunnel, "src", me.lan_address)
 
     def is_up(self, node: Node, me: Site, peers: Sequence[Site]) -> bool:
         return True

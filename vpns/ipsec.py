@@ -67,6 +67,9 @@ class Ipsec(Vpn):
     compressions = {"off": "no", "on": "yes"}
     comparable = AES_CBC
     recommended = {"cipher": "aes-128-gcm", "integrity": "aead", "compression": "off"}  # RFC 8221 §5
+    start_action = "trap"  # a policy is there before the SA is and after it went: down means closed
+    data_path = "kernel: ESP"
+    mode = "TUNNEL"
     libipsec = "no"  # whether the userspace ESP is loaded instead of the kernel's
 
     def supports(self, node: Node, params: Params) -> Unsupported | None:
@@ -101,6 +104,7 @@ class Ipsec(Vpn):
                 {self.selectors(me, peer)}
                 esp_proposals = {proposal}-ecp256
                 ipcomp = {self.compressions[params["compression"]]}
+                start_action = {self.start_action}
             }}
         }}
     }}
@@ -133,25 +137,27 @@ class Ipsec(Vpn):
 
     def evidence(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> Evidence:
         found = negotiated(node.run("swanctl", "--list-sas", "--raw").stdout)
-        for factor in ("cipher", "integrity"):
-            if found[factor] != NEGOTIATED[params[factor]]:
-                raise ProofError(f"asked for {params[factor]}, negotiated {found[factor] or 'nothing'}")
-        if found["compression"] != params["compression"]:
-            raise ProofError(f"asked for compression {params['compression']}, IPComp is {found['compression']}")
-        states = node.run("ip", "xfrm", "state", "count").stdout  # `ip xfrm state` itself prints keys
-        in_kernel = re.search(r"count (\d+)", states)
-        if not in_kernel or int(in_kernel[1]) < 2:
-            raise ProofError(f"ESP is not in the kernel: {states.strip()}")
-        version = node.run("swanctl", "--version", check=False).stdout.strip()
-        facts = {"encapsulation": found["encapsulation"], "mode": found["mode"]}
+        wanted = {factor: NEGOTIATED[params[factor]] for factor in ("cipher", "integrity")}
+        wanted |= {"compression": params["compression"], "mode": self.mode}
+        for what, asked in wanted.items():
+            if found[what] != asked:
+                raise ProofError(f"asked for {what} {asked or 'none'}, negotiated {found[what] or 'none'}")
+        self.check_path(node, peers)
         return Evidence(
             cipher=found["cipher"],
             integrity=found["integrity"],
             compression=found["compression"],
-            data_path="kernel: ESP",
-            version=version,
-            facts=facts,
+            data_path=self.data_path,
+            version=node.run("swanctl", "--version", check=False).stdout.strip(),
+            facts={"encapsulation": found["encapsulation"], "mode": found["mode"]},
         )
+
+    def check_path(self, node: Node, peers: Sequence[Site]) -> None:
+        """Raise ProofError unless ESP is where this plugin says that it is."""
+        states = node.run("ip", "xfrm", "state", "count").stdout  # `ip xfrm state` itself prints keys
+        in_kernel = re.search(r"count (\d+)", states)
+        if not in_kernel or int(in_kernel[1]) < 2 * len(peers):
+            raise ProofError(f"ESP is not in the kernel: {states.strip()}")
 
 
 def negotiated(raw: str) -> dict[str, str]:
@@ -178,10 +184,10 @@ def kernel_esp(node: Node, params: Params) -> Unsupported | None:
     algorithms: list[str] = []
     for level in wanted:
         kind, name, length = KERNEL[level]
-        algorithms += [kind, name, "0x" + "00" * length if length else ""]
+        algorithms += [kind, name, "0x" + bytes(range(length)).hex() if length else ""]
         if kind != "enc":
             algorithms.append("96" if level == "hmac-sha1" else "128")
-    # 192.0.2.0/24 is for documentation (RFC 5737); a key of zeros, gone on the next line.
+    # 192.0.2.0/24 is for documentation (RFC 5737); a key that counts from 0, gone on the next line.
     sa = ("src", "192.0.2.1", "dst", "192.0.2.2", "proto", "esp", "spi", "0x1000")
     probe = node.run("ip", "xfrm", "state", "add", *sa, "mode", "tunnel", *algorithms, check=False)
     if probe.code != 0:

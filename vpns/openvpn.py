@@ -120,10 +120,11 @@ def negotiated(log: str) -> dict[str, str]:
     compression = re.search(r"compression: '([^']+)'", rest)
     device = re.search(r"(TUN/TAP device \S+ opened|DCO device \S+ opened)", log)
     version = re.search(r"OpenVPN (\d\S+)", log)
+    paths = {"TUN/TAP": "userspace: openvpn on TUN", "DCO": "kernel: dco"}
     return {
         "cipher": cipher,
         "integrity": integrity,
         "compression": compression[1] if compression and compression[1] != "stub" else "",
-        "data_path": "kernel: dco" if device and device[1].startswith("DCO") else "userspace: openvpn on TUN",
+        "data_path": paths[device[1].split()[0]] if device else "",
         "version": f"OpenVPN {version[1]}" if version else "",
     }

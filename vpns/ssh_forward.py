@@ -107,7 +107,10 @@ class SshForward(Vpn):
         return "AllowTcpForwarding local\n"
 
     def client_options(self, me: Site, peer: Site) -> str:
-        return "".join(f"LocalForward {me.lan_address}:{port} {peer.host_address}:{port}\n" for port in TCP_PORTS)
+        return "".join(
+            f"LocalForward {me.lan_address}:{local_port(me, peer, port)} {peer.host_address}:{port}\n"
+            for port in TCP_PORTS
+        )
 
     def start(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> None:
         if lower_numbered(me, peers):
@@ -119,7 +122,8 @@ class SshForward(Vpn):
 
     def is_up(self, node: Node, me: Site, peers: Sequence[Site]) -> bool:
         return all(
-            f"Local forwarding listening on {me.lan_address} port {TCP_PORTS[-1]}" in node.logged(f"ssh-{peer.name}")
+            f"Local forwarding listening on {me.lan_address} port {local_port(me, peer, TCP_PORTS[-1])}"
+            in node.logged(f"ssh-{peer.name}")
             for peer in higher_numbered(me, peers)
         )
 
@@ -140,6 +144,11 @@ class SshForward(Vpn):
 
     def entry(self, sites: Sequence[Site]) -> str:
         return sites[0].lan_address
+
+
+def local_port(me: Site, peer: Site, port: int) -> int:
+    """The port on ``me`` that leads to ``port`` at the host of ``peer``: one listener cannot lead to two sites."""
+    return port + 10 * (peer.number - me.number - 1)
 
 
 def negotiated(log: str) -> dict[str, str]:

@@ -42,7 +42,7 @@ class SshTun(SshForward):
             node.defer("ip", "link", "del", tunnel)
             node.run("ip", "addr", "add", mine, "peer", theirs, "dev", tunnel)
             node.run("ip", "link", "set", tunnel, "up")
-            node.run("ip", "route", "add", peer.lan, "dev", tunnel)
+            node.run("ip", "route", "add", peer.lan, "dev", tunnel, "src", me.lan_address)
         super().start(node, me, peers, params)
 
     def is_up(self, node: Node, me: Site, peers: Sequence[Site]) -> bool:

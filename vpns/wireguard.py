@@ -58,7 +58,7 @@ class WireGuard(Vpn):
         node.run("wg", "setconf", "wg0", "/etc/wireguard/wg0.conf")
         node.run("ip", "link", "set", "wg0", "mtu", "1420", "up")
         for peer in peers:
-            node.run("ip", "route", "add", peer.lan, "dev", "wg0")
+            node.run("ip", "route", "add", peer.lan, "dev", "wg0", "src", me.lan_address)
 
     def create(self, node: Node) -> None:
         node.run("ip", "link", "add", "wg0", "type", "wireguard")

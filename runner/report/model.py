@@ -8,7 +8,7 @@ from typing import Literal
 
 from runner.metrics import METRICS
 from runner.model import TRAFFIC_FACTORS, Cell, ExperimentRecord, Run, Strict, Trial
-from runner.ranking import RANKED_BY, Missing, Ranking, rank_all, why_absent
+from runner.ranking import Missing, Ranking, rank_all, why_absent
 from runner.report import facts
 from runner.report.facts import BASELINE, Fact
 from runner.report.text import configuration, traffic
@@ -214,7 +214,7 @@ def _table(
 def _carries(cell: Cell, trials: Sequence[Trial], metric: str) -> bool:
     """Does this cell belong to the metric: was it measured there, or would it have been?"""
     measured = any(m.metric == metric for trial in trials for m in trial.measurements)
-    return measured or cell.params.get("transport") == RANKED_BY.get(metric, {}).get("transport", "")
+    return measured or cell.params.get("transport") == METRICS[metric].transport
 
 
 def _row(

@@ -9,7 +9,7 @@ import math
 from typing import get_args
 
 from runner.errors import UsageError
-from runner.search import bayes, bisection
+from runner.search import bayes, bisection, mlr
 from runner.search.model import (
     Account,
     Engine,
@@ -20,6 +20,7 @@ from runner.search.model import (
     SearchResult,
     SearchTrial,
 )
+from runner.search.scan import scan
 
 __all__ = ["Engine", "Flag", "Loss", "Measure", "SearchResult", "SearchTrial", "find_throughput"]
 
@@ -44,7 +45,28 @@ def find_throughput(
 ) -> SearchResult:
     """The offered rate (bit/s) at which the mean loss ratio of ``measure`` reaches ``loss_ratio``.
 
-    ``measure(rate_bps, duration_s)`` offers that rate for that long and returns a ``Loss``.
+    ``measure(rate_bps, duration_s)`` offers that rate (bit/s) for that long (s) and returns a ``Loss``. Whatever
+    it raises ends the search; a TimeoutError, which is how it says that the device hangs, as MeasurementError.
+
+    ``loss_ratio``: 0.01 is the thesis' bound (§3.5.1), 0 asks for the non-drop rate, anything below 0.5 for a
+    partial drop rate. The ``bayes`` estimate treats less than 1e-5 as 1e-5; a confirmation is exact.
+    ``min_rate_bps``, ``max_rate_bps``: the range that is offered. ``first_rate_bps``: begin there instead.
+    ``relative_width``: half the width of the interval over the rate at which the search stops.
+    ``trial_duration_s``: of one trial of ``bayes``, and of a pool's member in ``mlrsearch``.
+    ``budget_s``: no trial is begun that would end after this much accounted time; None is no limit.
+    ``confirm``: (trials, seconds each) whose mean loss has to stay within the ratio; None goes without. It is
+    also what ``binary`` and ``scan`` judge a rate by, 10 × 10 s where None.
+    ``overhead_s``: what each trial costs on top of its duration; only accounted, never waited for.
+    ``seed`` is for engines that draw; none does today, so that the same measurements give the same search.
+
+    Engines: ``bayes``; ``binary`` (bisection on the thesis' criterion); ``scan`` (the thesis' linear scan);
+    ``rfc2544`` (bisection with trials of 60 s, RFC 2544 §24 and §26.1); ``mlrsearch`` (the PyPI package).
+
+    Flags: ``generator_limited`` (the most that could be offered passes), ``no_throughput`` (nothing passes): no
+    rate with either; ``unconfirmed`` (no confirmation was reached); ``unstable`` (the device changed meanwhile).
+
+    Raises UsageError before any trial where an argument makes no sense, CannotRunHere where MLRsearch is asked
+    for and missing, MeasurementError where counts make no sense or a trial does not end.
     """
     goal = Goal(loss_ratio, min_rate_bps, max_rate_bps, relative_width, trial_duration_s, confirm, first_rate_bps, seed)
     _refuse_nonsense(goal, budget_s, overhead_s, engine)
@@ -53,6 +75,10 @@ def find_throughput(
         return bisection.bisect(account, goal, *(confirm or THESIS_CONFIRM))
     if engine == "rfc2544":
         return bisection.bisect(account, goal, 1, RFC2544_TRIAL_S)
+    if engine == "scan":
+        return scan(account, goal, *(confirm or THESIS_CONFIRM))
+    if engine == "mlrsearch":
+        return mlr.mlrsearch(account, goal)
     return bayes.search(account, goal)
 
 

@@ -5,15 +5,18 @@ from __future__ import annotations
 import math
 
 from runner.search import bisection
-from runner.search.model import Account, BudgetSpent, Flag, Goal, SearchResult, SearchTrial
-from runner.search.posterior import Estimate, Posterior, believe
+from runner.search.model import Account, BudgetSpent, Flag, Goal, Purpose, SearchResult, SearchTrial
+from runner.search.posterior import Estimate, Posterior
+from runner.search.stability import unstable
 
 NEAR = 0.2  # a pass and a fail within this are close enough for the grid
-MAX_TRIALS = 300
+STEP = 0.05  # the first step away from a rate that is not yet known to be near
+MAX_TRIALS = 160
+UNSETTLED = 1.25  # an interval this much wider than asked after all these trials is no mere noise
 CRITERION_S = 10.0  # the loss that counts is that of trials this long (thesis §3.5.1)
 
 
-class Verdictless(Exception):
+class NoNumber(Exception):
     """The search ended without a number; the flag says why."""
 
     def __init__(self, flag: Flag) -> None:
@@ -22,107 +25,107 @@ class Verdictless(Exception):
 
 def search(account: Account, goal: Goal) -> SearchResult:
     """Seed, estimate until the 95 % interval is within ± ``relative_width``, confirm."""
+    sampler = Sampler(account, goal)
     try:
-        centre_bps = seed(account, goal)
-        sampler = Sampler(account, goal, centre_bps)
-        sampler.run()
-    except Verdictless as end:
+        sampler.estimate_from(sampler.seed())
+    except NoNumber as end:
         return account.result(None, flags=frozenset({end.flag}))
     except BudgetSpent:
-        return account.result(None, flags=frozenset({"unconfirmed"}))
-    estimate = sampler.estimate
-    interval = (estimate.low_bps, estimate.high_bps)
-    if goal.confirm is None:
-        return account.result(estimate.rate_bps, interval, flags=sampler.flags)
-    return confirm(account, goal, sampler)
-
-
-def seed(account: Account, goal: Goal) -> float:
-    """A rate (bit/s) near the throughput: a pass and a fail around it, or Verdictless."""
-    passed_bps, failed_bps = 0.0, math.inf
-    rate_bps = goal.first_rate_bps or goal.max_rate_bps
-    step = 0.05
-    at_max = at_min = 0
-    while True:
-        trial = account.trial(rate_bps, goal.trial_duration_s, "seed")
-        offered_bps = trial.offered_rate_bps
-        if trial.loss_ratio <= goal.loss_ratio:
-            passed_bps = max(passed_bps, offered_bps)
-            if failed_bps <= passed_bps:  # the fail below was an accident
-                failed_bps = math.inf
-            if trial.sender_short or rate_bps >= goal.max_rate_bps:
-                at_max += 1
-                if at_max >= 2:
-                    raise Verdictless("generator_limited")
-        else:
-            failed_bps = min(failed_bps, offered_bps)
-            if passed_bps >= failed_bps:
-                passed_bps = 0.0
-            if rate_bps <= goal.min_rate_bps:
-                at_min += 1
-                if at_min >= 3:
-                    raise Verdictless("no_throughput")
-        if passed_bps and failed_bps < passed_bps * (1 + NEAR):
-            return math.sqrt(passed_bps * failed_bps)
-        if not passed_bps:
-            forwarded_bps = trial.forwarded_rate_bps if trial.loss_ratio > NEAR else offered_bps
-            if trial.loss_ratio <= NEAR:
-                forwarded_bps, step = trial.forwarded_rate_bps / (1 + step / 2), step * 3
-            rate_bps = max(goal.min_rate_bps, min(forwarded_bps, offered_bps / 1.01))
-        elif math.isinf(failed_bps):
-            rate_bps, step = min(goal.max_rate_bps, rate_bps * (1 + step)), step * 4
-            if trial.sender_short:
-                rate_bps = goal.max_rate_bps
-        elif failed_bps < passed_bps * (1 + step) * (1 + NEAR):
-            rate_bps = math.sqrt(passed_bps * failed_bps)
-        else:
-            rate_bps, step = passed_bps * (1 + step), step * 3
+        return sampler.unfinished()
+    return sampler.confirmed() if goal.confirm else sampler.result()
 
 
 class Sampler:
-    """Chooses the next rate from the belief, until the belief is narrow."""
+    """Chooses the next rate from what is believed, until that is narrow enough."""
 
-    def __init__(self, account: Account, goal: Goal, centre_bps: float) -> None:
+    posterior: Posterior
+    estimate: Estimate
+
+    def __init__(self, account: Account, goal: Goal) -> None:
         self.account, self.goal = account, goal
-        self.flags: frozenset[Flag] = frozenset()
         self.span = 0.3
-        self.refocus(centre_bps)
+        self.startup_s: float | None = None  # None: not yet looked for
+
+    def offer(self, rate_bps: float, purpose: Purpose) -> SearchTrial:
+        """One trial of the usual duration within the range of rates."""
+        rate_bps = min(max(rate_bps, self.goal.min_rate_bps), self.goal.max_rate_bps)
+        return self.account.trial(rate_bps, self.goal.trial_duration_s, purpose)
+
+    def loss(self, trial: SearchTrial) -> float:
+        """Loss ratio as a trial of ``CRITERION_S`` would have it: a short one overstates start-up loss."""
+        overstated = (self.startup_s or 0.0) * max(0.0, 1 / trial.duration_s - 1 / CRITERION_S)
+        return max(0.0, trial.loss_ratio - overstated)
+
+    def seed(self) -> float:
+        """A rate (bit/s) between a pass and a fail that lie near each other, or NoNumber.
+
+        Starts with an overload and offers what was received. That understates the throughput of a device that
+        slows down under overload, so it climbs from there; and one accident is no fail for ever, so a pass
+        at or above a failed rate takes the fail back.
+        """
+        goal = self.goal
+        passed_bps, failed_bps, step = 0.0, math.inf, STEP
+        at_limit = near_fails = 0
+        rate_bps = goal.first_rate_bps or goal.max_rate_bps
+        while True:
+            trial = self.offer(rate_bps, "seed")
+            offered_bps, loss = trial.offered_rate_bps, self.loss(trial)
+            if loss <= goal.loss_ratio:
+                passed_bps = max(passed_bps, offered_bps)
+                failed_bps = failed_bps if failed_bps > passed_bps else math.inf
+                if trial.sender_short or rate_bps >= goal.max_rate_bps:
+                    at_limit += 1
+                    if at_limit >= 2:
+                        raise NoNumber("generator_limited")
+            else:
+                failed_bps = min(failed_bps, offered_bps)
+                passed_bps = passed_bps if passed_bps < failed_bps else 0.0
+                near_fails += loss <= NEAR
+                if rate_bps <= goal.min_rate_bps:
+                    at_limit += 1
+                    if at_limit >= 3:
+                        raise NoNumber("no_throughput")
+            if passed_bps and failed_bps < passed_bps * (1 + NEAR):
+                return math.sqrt(passed_bps * failed_bps)
+            if not passed_bps:
+                if near_fails >= 2 and self.startup_s is None:
+                    self.look_for_startup(0.7 * offered_bps)
+                    continue
+                down = 1.01 if loss > NEAR else 1 + step
+                step *= 1 if loss > NEAR else 3
+                rate_bps = max(goal.min_rate_bps, offered_bps * (1 - loss) / down)
+            elif math.isinf(failed_bps):
+                rate_bps = goal.max_rate_bps if trial.sender_short else passed_bps * (1 + step)
+                rate_bps, step = min(goal.max_rate_bps, rate_bps), step * 2
+            else:
+                rate_bps = min(passed_bps * (1 + step), math.sqrt(passed_bps * failed_bps))
+                step *= 3
+
+    def look_for_startup(self, rate_bps: float) -> None:
+        """What is lost at the start of each trial (s), from a short and a long trial without congestion."""
+        self.startup_s = 0.0
+        # a stall may hit one of them; hardly both
+        short = min((self.offer(rate_bps, "floor") for _ in range(2)), key=lambda trial: trial.loss_ratio)
+        duration_s = 5 * self.goal.trial_duration_s
+        if short.loss_ratio < 0.2 * self.goal.loss_ratio or duration_s > CRITERION_S:
+            return
+        long = self.account.trial(short.asked_rate_bps, duration_s, "floor")
+        less = short.loss_ratio - long.loss_ratio
+        chance = 2 * math.sqrt(short.loss_ratio / short.sent)
+        if less > chance and less > 0.1 * self.goal.loss_ratio:
+            self.startup_s = less / (1 / short.duration_s - 1 / duration_s)
 
     def local(self, centre_bps: float) -> list[SearchTrial]:
-        """The trials near a rate: far from it livelock and the like make the model wrong."""
-        reach = max(0.05, 2 * self.span)
-        return [t for t in self.account.trials if abs(math.log(t.offered_rate_bps / centre_bps)) < reach]
+        """The trials near or below a rate: far above it, a device that slows down under overload misleads."""
+        highest_bps = centre_bps * math.exp(max(0.04, 1.5 * self.span))
+        return [t for t in self.account.trials if centre_bps / 2 < t.offered_rate_bps < highest_bps]
 
     def refocus(self, centre_bps: float) -> None:
-        """A new grid around ``centre_bps``."""
-        self.posterior: Posterior = believe(self.goal.loss_ratio, centre_bps, self.span, self.local(centre_bps))
-        self.estimate: Estimate = self.posterior.estimate()
-
-    def run(self) -> None:
-        """Trials until the interval is narrow; BudgetSpent ends it with the estimate there is."""
-        wanted = min(30, round((0.04 / self.goal.relative_width) ** 2))
-        for number in range(MAX_TRIALS):
-            self.focus()
-            if self.estimate.no_throughput > 0.5:
-                raise Verdictless("no_throughput")
-            enough = len(self.local(self.estimate.rate_bps)) >= max(3, wanted)
-            if enough and self.estimate.relative_width <= self.goal.relative_width:
-                break
-            over = math.exp(0.5 * max(0.003, self.estimate.noise) * (number % 2))
-            rate_bps = min(max(self.estimate.rate_bps * over, self.goal.min_rate_bps), self.goal.max_rate_bps)
-            try:
-                trial = self.account.trial(rate_bps, self.goal.trial_duration_s, "estimate")
-            except BudgetSpent:
-                break
-            self.posterior.update(trial)
-            self.estimate = self.posterior.estimate()
-        else:
-            self.flags |= {"unstable"}
-        highest_bps = max(trial.offered_rate_bps for trial in self.account.trials)
-        if self.estimate.rate_bps > highest_bps:
-            raise Verdictless("generator_limited")
-        if self.estimate.rate_bps < self.goal.min_rate_bps:
-            raise Verdictless("no_throughput")
+        """A new grid around ``centre_bps`` with the trials near it."""
+        self.posterior = Posterior(self.goal.loss_ratio, centre_bps, self.span)
+        for trial in self.local(centre_bps):
+            self.posterior.update(trial, self.loss(trial))
+        self.estimate = self.posterior.estimate()
 
     def focus(self) -> None:
         """Move the grid where the belief runs off it, and zoom in where it has become narrow."""
@@ -130,30 +133,80 @@ class Sampler:
             width = math.log(self.estimate.high_bps / self.estimate.low_bps)
             if self.estimate.edge:
                 self.span = min(0.6, self.span * 1.5)
-                self.refocus(self.posterior.centre_bps * math.exp(self.estimate.edge * self.span / 2))
+                centre_bps = self.posterior.centre_bps * math.exp(self.estimate.edge * self.span / 2)
+                self.refocus(min(max(centre_bps, self.goal.min_rate_bps), self.goal.max_rate_bps))
             elif width < self.span / 4 and self.span > 0.03:
                 self.span = max(0.03, width * 1.5)
                 self.refocus(self.estimate.rate_bps)
             else:
                 return
 
+    def estimate_from(self, centre_bps: float) -> None:
+        """Trials until the interval is narrow, the budget spent, or the limit of trials reached."""
+        goal = self.goal
+        # as many as a noise of 2 % would need: fewer cannot know that there is less noise
+        wanted = max(3, min(30, round((0.04 / goal.relative_width) ** 2)))
+        self.refocus(centre_bps)
+        for number in range(MAX_TRIALS):
+            self.focus()
+            floor_matters = self.estimate.floor > (25 * goal.relative_width) * goal.loss_ratio
+            if self.startup_s is None and (floor_matters or self.estimate.no_throughput > 0.5):
+                self.look_for_startup(0.85 * self.estimate.rate_bps)
+                self.refocus(self.estimate.rate_bps)
+                continue
+            if self.estimate.no_throughput > 0.5:
+                raise NoNumber("no_throughput")
+            enough = len(self.local(self.estimate.rate_bps)) >= wanted
+            if enough and self.estimate.relative_width <= goal.relative_width:
+                break
+            over = math.exp(0.5 * max(0.003, self.estimate.noise) * (number % 2))
+            try:
+                trial = self.offer(self.estimate.rate_bps * over, "estimate")
+            except BudgetSpent:
+                break
+            self.posterior.update(trial, self.loss(trial))
+            self.estimate = self.posterior.estimate()
+        if self.estimate.rate_bps > max(trial.offered_rate_bps for trial in self.account.trials):
+            raise NoNumber("generator_limited")
+        if self.estimate.rate_bps < goal.min_rate_bps:
+            raise NoNumber("no_throughput")
 
-def confirm(account: Account, goal: Goal, sampler: Sampler) -> SearchResult:
-    """The thesis' verdict (§3.5.1) just below the estimate, stepping down where it fails."""
-    assert goal.confirm is not None
-    count, duration_s = goal.confirm
-    estimate = sampler.estimate
-    interval = (estimate.low_bps, estimate.high_bps)
-    rate_bps = estimate.low_bps
-    try:
-        for _ in range(4):
-            verdict = bisection.judge(account, rate_bps, count, duration_s, goal.loss_ratio)
-            if verdict.sender_short:
-                return account.result(None, flags=sampler.flags | {"generator_limited"})
-            if verdict.mean_loss_ratio <= goal.loss_ratio:
-                rate_bps = min(rate_bps, verdict.offered_rate_bps)
-                return account.result(estimate.rate_bps, interval, rate_bps, sampler.flags)
-            rate_bps = max(goal.min_rate_bps, rate_bps * (1 - goal.relative_width))
-    except BudgetSpent:
-        pass
-    return account.result(estimate.rate_bps, interval, None, sampler.flags | {"unconfirmed"})
+    def flags(self) -> frozenset[Flag]:
+        """``unstable`` where one throughput does not describe the trials, or they never settled on one."""
+        trials = [t for t in self.account.trials if t.purpose == "estimate"]
+        settled = self.estimate.relative_width <= UNSETTLED * self.goal.relative_width or len(trials) < MAX_TRIALS - 2
+        moved = not settled or unstable(trials, [self.loss(trial) for trial in trials], self.estimate)
+        return frozenset({"unstable"}) if moved else frozenset()
+
+    def result(self, confirmed_rate_bps: float | None = None, *flags: Flag) -> SearchResult:
+        """The estimate, its interval, and the flags."""
+        interval_bps = (self.estimate.low_bps, self.estimate.high_bps)
+        return self.account.result(
+            self.estimate.rate_bps, interval_bps, confirmed_rate_bps, self.flags() | frozenset(flags)
+        )
+
+    def unfinished(self) -> SearchResult:
+        """What the seed's trials alone say, once a pass and a fail are among them; the interval is wide."""
+        goal, trials = self.goal, self.account.trials
+        passed = [trial.offered_rate_bps for trial in trials if self.loss(trial) <= goal.loss_ratio]
+        failed = [trial.offered_rate_bps for trial in trials if self.loss(trial) > goal.loss_ratio]
+        if not passed or not failed or min(failed) < max(passed):
+            return self.account.result(None, flags=frozenset({"unconfirmed"}))
+        self.refocus(math.sqrt(max(passed) * min(failed)))
+        self.focus()
+        return self.result(None, "unconfirmed")
+
+    def confirmed(self) -> SearchResult:
+        """The thesis' verdict (§3.5.1) at the interval's lower end, stepping down where it fails."""
+        assert self.goal.confirm is not None
+        count, duration_s = self.goal.confirm
+        rate_bps = max(self.goal.min_rate_bps, self.estimate.low_bps)
+        try:
+            for _ in range(4):
+                verdict = bisection.judge(self.account, rate_bps, count, duration_s, self.goal.loss_ratio)
+                if verdict.mean_loss_ratio <= self.goal.loss_ratio and not verdict.sender_short:
+                    return self.result(min(rate_bps, verdict.offered_rate_bps))
+                rate_bps = max(self.goal.min_rate_bps, rate_bps * (1 - self.goal.relative_width))
+        except BudgetSpent:
+            pass
+        return self.result(None, "unconfirmed")

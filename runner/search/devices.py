@@ -11,6 +11,7 @@ from typing import Literal, get_args
 
 import numpy as np
 from scipy.optimize import brentq
+from scipy.special import ndtri
 
 from runner.search.model import Loss
 
@@ -49,8 +50,8 @@ class Device:
     def __call__(self, rate_bps: float, duration_s: float) -> Loss:
         slots = max(1, round(duration_s / JITTER_SLOT_S))
         factor = 1 + self.noise * self._random.standard_normal()
-        factor *= 1 + self.jitter * self._random.standard_normal(slots)
-        capacity_bps = self.capacity_bps * factor * self._state(duration_s)
+        jitter = 1 + self.jitter * self._random.standard_normal(slots)
+        capacity_bps = self.capacity_bps * factor * self._state(duration_s) * jitter
         forwarded = float(np.mean(self._forwarded(rate_bps, capacity_bps)))
         stalled_s = self._random.exponential(STALL_S, self._random.poisson(self.stalls_per_s * duration_s)).sum()
         up = max(0.0, 1 - (stalled_s + self.startup_s) / duration_s)
@@ -66,7 +67,7 @@ class Device:
 
     def _state(self, duration_s: float) -> float:
         """Mean capacity of this trial by state and drift, as a share; moves the device's clock on."""
-        low_s, left_s = 0.0, duration_s
+        low_s = 0.0
         end_s = self.clock_s + duration_s
         if self.low_state < 1:
             now_s = self.clock_s
@@ -78,7 +79,7 @@ class Device:
                     self._low, self._switch_s = not self._low, now_s + self._random.exponential(self.dwell_s)
             while self._switch_s < end_s + self.overhead_s:
                 self._low, self._switch_s = not self._low, self._switch_s + self._random.exponential(self.dwell_s)
-        middle_s = self.clock_s + left_s / 2
+        middle_s = self.clock_s + duration_s / 2
         self.clock_s = end_s + self.overhead_s
         return max(0.05, 1 - (1 - self.low_state) * low_s / duration_s) * max(0.3, 1 + self.drift_per_s * middle_s)
 
@@ -97,8 +98,7 @@ class Device:
 
 
 def _normal_quantiles(count: int) -> np.ndarray:
-    from scipy.special import ndtri
-
+    """Equally likely values of a standard normal variable."""
     return np.asarray(ndtri((np.arange(count) + 0.5) / count))
 
 

@@ -60,7 +60,8 @@ def test_every_cipher_is_negotiated_or_refused_in_the_tools_words(
 
 
 @pytest.mark.parametrize(
-    ("name", "compression"), [(name, level) for name in NAMES for level in load_vpn(name).compressions if level != "off"]
+    ("name", "compression"),
+    [(name, level) for name in NAMES for level in load_vpn(name).compressions if level != "off"],
 )
 def test_every_compression_is_negotiated(lab: Lab, image: Image, name: str, compression: str) -> None:
     tunnel = tunnel_in(lab, name, {**load_vpn(name).comparable, "compression": compression}, image, [])

@@ -247,12 +247,11 @@ def _synthetic_trial(
         if udp is None:
             return make_trial(vpn, params, block, status="unsupported", reason="SSH port forwarding carries TCP only")
         slow = ("the sender fell short of 2.1 Gbit/s",) if vpn == "none" else ()
-        return make_trial(
-            vpn, params, block, {"udp_throughput": value(udp * speed) * 1e6}, position=position, warnings=slow
-        )
+        values = {"udp_throughput": value(udp * speed) * 1e6}
+        values |= {"jitter": value(jitter, 0.15)} if jitter else {}
+        return make_trial(vpn, params, block, values, position=position, warnings=slow)
     if params["transport"] == "idle":
         values = {"rtt": value(rtt, 0.04), "setup_time": value(setup, 0.08)}
-        values |= {"jitter": value(jitter, 0.15)} if jitter else {}
         return make_trial(vpn, params, block, values, position=position)
     packed = 3.0 if params["compression"] != "off" and params["payload"] != "random" else 1.0
     values = {"tcp_throughput": value(tcp * speed * packed) * 1e6, "cpu_per_gigabyte": value(cpu / speed / packed)}

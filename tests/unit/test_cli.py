@@ -1,0 +1,222 @@
+"""The command line: what is wrong is said in one sentence before anything starts."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from runner import image, lab
+from runner.cli import main
+from runner.errors import UsageError
+from runner.experiment import LEVELS, PROFILES, experiment_names
+from runner.metrics import METRICS
+from runner.plugin import vpn_names
+from runner.session import seconds
+from runner.weights import PRESETS
+
+CapSys = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(autouse=True)
+def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder, and no root: whatever slips through here starts no lab."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    return tmp_path
+
+
+def vpneval(capsys: CapSys, *argv: str) -> tuple[int, str, str]:
+    """Exit code, standard output and standard error of one command line."""
+    with pytest.raises(SystemExit) as exit_:
+        main(list(argv))
+    out, err = capsys.readouterr()
+    assert "Traceback" not in err
+    return int(exit_.value.code or 0), out, err
+
+
+WRONG = [
+    (("run", "trnsport"), "unknown experiment 'trnsport'; did you mean transport", experiment_names()),
+    (("run", "transport", "--vpn", "openvpm"), "unknown VPN 'openvpm'; did you mean openvpn", vpn_names()),
+    (("run", "transport", "--set", "cypher=null"), "unknown factor 'cypher'; did you mean cipher", [*LEVELS]),
+    (
+        ("run", "transport", "--set", "cipher=aes-128-gcn"),
+        "unknown cipher level 'aes-128-gcn'; did you mean aes-128-gcm",
+        LEVELS["cipher"],
+    ),
+    (("run", "transport", "--profile", "quik"), "unknown profile 'quik'; did you mean quick", [*PROFILES]),
+    (("run", "transport", "--image", "trixi"), "unknown image 'trixi'; did you mean trixie", image.names()),
+    (("run", "transport", "--gateway-image", "trixie,bokworm"), "did you mean bookworm", image.names()),
+    (("run", "transport", "--weights", "tcp_thruput=1"), "unknown metric 'tcp_thruput'; did you mean tcp_", [*METRICS]),
+    (("run", "transport", "--weights", "balancd"), "unknown weights 'balancd'; did you mean balanced", [*PRESETS]),
+    (("run", "transport", "--lab", "netn"), "unknown lab 'netn'; did you mean netns", ["netns"]),
+    (("run", "transport", "--kernel", "hots"), "unknown kernel 'hots'; did you mean host", ["host"]),
+    (("plan", "cypher"), "unknown experiment 'cypher'; did you mean cipher", experiment_names()),
+    (("list", "vpn"), "unknown listing 'vpn'; did you mean vpns", ["vpns", "metrics", "presets"]),
+    (("recipe", "wiregard"), "unknown VPN 'wiregard'; did you mean wireguard", vpn_names()),
+    (("lab", "shell", "gw3"), "unknown node 'gw3'; did you mean gw", ["host1", "gw1", "wan", "gw2", "host2"]),
+    (("image", "trixy"), "unknown image 'trixy'; did you mean trixie", ["trixie", "bookworm"]),
+    (("report", ".", "--format", "htm"), "unknown format 'htm'; did you mean html", ["md", "json", "csv"]),
+]
+
+
+@pytest.mark.parametrize(("argv", "said", "valid"), WRONG, ids=[" ".join(argv) for argv, _, _ in WRONG])
+def test_what_does_not_exist(capsys: CapSys, nowhere: Path, argv: tuple[str, ...], said: str, valid: list[str]) -> None:
+    code, out, err = vpneval(capsys, *argv)
+    assert code == 2
+    assert said in err
+    assert all(name in err for name in valid)
+    assert out == ""
+    assert os.listdir(nowhere) == []
+
+
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        (("run", "transport", "--vpn", "./mine.py"), "no plugin file ./mine.py"),
+        (("run", "transport", "--reps", "0"), "--reps is 1 or more, not 0"),
+        (("run", "transport", "--duration", "0"), "--duration is whole seconds from 1 on, not 0"),
+        (("run", "transport", "--deadline", "soon"), "--deadline is a time like 360, 90s, 6m or 2h, not 'soon'"),
+        (("run", "transport", "--weights", "rtt=-1"), "zero or more"),
+        (("run", "transport", "--weights", "rtt=0"), "all weights are zero"),
+        (("run", "cipher", "--set", "transport=udp"), "leaves nothing to measure in cipher"),
+        (("run", "transport", "--set", "cipher"), "--set takes factor=level"),
+        (("recipe", "openvpn", "--set", "streams=4"), "one level each of cipher, integrity, compression"),
+        (("recipe", "openvpn", "--set", "cipher=null"), "has no cipher null (asked"),
+        (("report", "."), "is not a run folder"),
+        (("report", "absent"), "is not a run folder"),
+        (("compare", ".", "."), "is not a run folder"),
+        (("run",), "Missing argument"),
+        (("frobnicate",), "No such command"),
+        (("run", "transport", "--frobnicate"), "No such option"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_what_makes_no_sense(capsys: CapSys, nowhere: Path, argv: tuple[str, ...], said: str) -> None:
+    code, out, err = vpneval(capsys, *argv)
+    assert code == 2
+    assert said in err
+    assert out == ""
+    assert os.listdir(nowhere) == []
+
+
+@pytest.mark.parametrize("argv", [("run", "transport"), ("lab", "shell", "host1"), ("run", "reference", "--out", "x")])
+def test_not_root(capsys: CapSys, nowhere: Path, argv: tuple[str, ...]) -> None:
+    code, _, err = vpneval(capsys, *argv)
+    assert code == 3
+    assert "the namespace lab needs root: run the same command with sudo" in err
+    assert os.listdir(nowhere) == []
+
+
+def test_a_missing_tool_is_named_with_its_package(
+    capsys: CapSys, nowhere: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(shutil, "which", lambda tool: None if tool in ("ip", "nsenter") else f"/bin/{tool}")
+    code, _, err = vpneval(capsys, "run", "transport")
+    assert code == 3
+    assert "missing: nsenter, ip; get it with: apt-get install iproute2 util-linux" in err
+    assert os.listdir(nowhere) == []
+
+
+def test_doctor_without_root_says_what_to_do(capsys: CapSys) -> None:
+    code, out, _ = vpneval(capsys, "doctor", "--json")
+    assert code == 3
+    checks = {check["what"]: check for check in json.loads(out)}
+    assert checks["namespace lab"]["level"] == "error"
+    assert "with sudo" in checks["namespace lab"]["says"]
+    assert {f"command {tool}" for tool in lab.HOST_TOOLS} <= set(checks)
+
+
+def test_building_an_image_needs_root(capsys: CapSys, nowhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VPNEVAL_CACHE", str(nowhere / "cache"))
+    code, _, err = vpneval(capsys, "image", "trixie")
+    assert code == 3
+    assert "building the lab image needs root; once: sudo vpneval image trixie" in err
+    assert os.listdir(nowhere) == []
+
+
+@pytest.mark.parametrize(
+    ("what", "expected"),
+    [
+        ("vpns", vpn_names()),
+        ("experiments", experiment_names()),
+        ("metrics", [*METRICS]),
+        ("presets", [*PRESETS]),
+        ("factors", [*LEVELS]),
+        ("profiles", [*PROFILES]),
+    ],
+)
+def test_list(capsys: CapSys, what: str, expected: list[str]) -> None:
+    code, out, err = vpneval(capsys, "list", what, "--json")
+    assert (code, err) == (0, "")
+    assert [row["name"] for row in json.loads(out)] == expected
+    code, out, err = vpneval(capsys, "list", what)
+    assert (code, err) == (0, "")
+    assert all(name in out for name in expected)
+
+
+def test_plan_runs_without_root_and_starts_nothing(capsys: CapSys, nowhere: Path) -> None:
+    code, out, _ = vpneval(capsys, "plan", "transport", "cipher", "compression")
+    assert code == 0
+    assert "trials, about" in " ".join(out.split())
+    assert "quick profile" in out
+    assert os.listdir(nowhere) == []
+
+
+def test_plan_as_json(capsys: CapSys) -> None:
+    argv = ("plan", "transport", "--vpn", "openvpn", "--reps", "2", "--json")
+    code, out, err = vpneval(capsys, *argv)
+    assert (code, err) == (0, "")
+    plan = json.loads(out)
+    assert {cell["vpn"] for cell in plan["cells"]} == {"none", "openvpn"}  # the baseline is always beside it
+    assert len(plan["cells"]) == 10
+    assert plan["trials"] == 2 * (10 + 2)  # the baseline again at the end of each block: one TCP stream, and idle
+    assert plan["expected_s"] > plan["trials"]
+
+
+def test_plan_of_a_plugin_outside_the_tree(capsys: CapSys, nowhere: Path) -> None:
+    (nowhere / "mine.py").write_text("from vpns.openvpn import OpenVpn\n\n\nclass Mine(OpenVpn):\n    title = 'mine'\n")
+    code, out, _ = vpneval(capsys, "plan", "reference", "--vpn", "./mine.py", "--json")
+    assert code == 0
+    assert {cell["vpn"] for cell in json.loads(out)["cells"]} == {"none", "mine"}
+
+
+@pytest.mark.parametrize("name", vpn_names())
+def test_recipe(capsys: CapSys, name: str) -> None:
+    code, out, err = vpneval(capsys, "recipe", name)
+    assert (code, err) == (0, "")
+    assert "## gw1" in out
+
+
+def test_recipe_at_another_cipher_has_its_integrity(capsys: CapSys) -> None:
+    _, out, _ = vpneval(capsys, "recipe", "openvpn", "--set", "cipher=aes-256-gcm")
+    assert out.startswith("# OpenVPN (UDP): cipher aes-256-gcm, integrity aead, compression off\n")
+    assert "data-ciphers AES-256-GCM" in out
+    assert "\nauth " not in out
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("360", 360), ("90s", 90), ("6m", 360), ("2h", 7200), ("1.5m", 90), ("0.5", 0.5)]
+)
+def test_seconds(text: str, value: float) -> None:
+    assert seconds(text) == value
+
+
+@pytest.mark.parametrize("text", ["", "0", "-5", "6 minutes", "m", "nan", "inf", "1e99", "5d"])
+def test_seconds_refuses(text: str) -> None:
+    with pytest.raises(UsageError, match="360, 90s, 6m or 2h"):
+        seconds(text)
+
+
+def test_the_installed_command() -> None:
+    done = subprocess.run([Path(sys.executable).parent / "vpneval", "--version"], capture_output=True, text=True)
+    assert done.returncode == 0
+    assert done.stdout.startswith("vpneval 0.")
+    done = subprocess.run([sys.executable, "-m", "runner", "plan", "nothing"], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert done.stderr.startswith("vpneval: unknown experiment 'nothing'")

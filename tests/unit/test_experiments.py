@@ -1,0 +1,94 @@
+"""The contract that every experiment keeps."""
+
+import importlib
+import inspect
+import re
+
+import pytest
+
+from runner.errors import UsageError
+from runner.experiment import LEVELS, PROFILES, TUNNEL, Experiment, Profile, experiment_names, load_experiment
+from runner.metrics import METRICS
+from runner.plugin import load_vpn, vpn_names
+
+EVERY = pytest.mark.parametrize(
+    "experiment", [load_experiment(name) for name in experiment_names()], ids=lambda e: e.name
+)
+
+
+def test_the_thesis_experiments_are_there() -> None:
+    assert set(experiment_names()) >= {"transport", "cipher", "compression", "reference"}
+
+
+@EVERY
+def test_name_is_the_files(experiment: Experiment) -> None:
+    module = importlib.import_module(f"experiments.{experiment.name}")
+    assert module.EXPERIMENT is experiment
+    assert module.__doc__
+    assert len(inspect.getsource(module).splitlines()) <= 60
+
+
+@EVERY
+def test_words(experiment: Experiment) -> None:
+    assert experiment.question.endswith("?")
+    assert experiment.method.endswith(".")
+    assert re.search(r"§|RFC \d|\(\d\)", experiment.source), "a source names its section, RFC or man page"
+
+
+@EVERY
+def test_metrics_are_known_and_its_traffic_measures_them(experiment: Experiment) -> None:
+    assert set(experiment.metrics) <= set(METRICS)
+    assert len(set(experiment.metrics)) == len(experiment.metrics)
+    measured = {traffic["transport"] for traffic in experiment.traffic}
+    assert {METRICS[metric].transport for metric in experiment.metrics} == measured
+
+
+@EVERY
+def test_levels_are_known(experiment: Experiment) -> None:
+    for factor, levels in {**experiment.vary, **experiment.vary_traffic}.items():
+        assert set(levels) <= set(LEVELS[factor])
+        assert len(set(levels)) == len(levels) > 1
+    assert set(experiment.vary) <= set(TUNNEL)
+    assert not set(experiment.vary_traffic) & set(TUNNEL)
+    for traffic in experiment.traffic:
+        assert all(level in LEVELS[factor] for factor, level in traffic.items())
+    assert experiment.base in ("comparable", "recommended")
+    assert set(experiment.only) <= set(vpn_names())
+
+
+@EVERY
+@pytest.mark.parametrize("profile", PROFILES)
+def test_every_profile_leaves_something_of_it_for_every_vpn(experiment: Experiment, profile: str) -> None:
+    for name in vpn_names():
+        if not experiment.only or name in experiment.only:
+            cells = experiment.cells(load_vpn(name), PROFILES[profile], {})
+            assert cells
+            assert {cell.params["transport"] for cell in cells} == {t["transport"] for t in experiment.traffic}
+
+
+@EVERY
+def test_record_holds_what_was_asked(experiment: Experiment) -> None:
+    vpns = [load_vpn("none"), load_vpn("openvpn")]
+    record = experiment.record(vpns, PROFILES["quick"], {"cipher": ["aes-256-gcm"]})
+    assert record.cells == [
+        c for vpn in vpns for c in experiment.cells(vpn, PROFILES["quick"], {"cipher": ["aes-256-gcm"]})
+    ]
+    assert set(record.factors) == set(experiment.vary) | set(experiment.vary_traffic)
+    assert record.factors.get("cipher", ["aes-256-gcm"]) == ["aes-256-gcm"]
+    ciphers = {cell.params["cipher"] for cell in record.cells if cell.vpn == "openvpn"}
+    assert ciphers == {"aes-256-gcm"}
+
+
+@pytest.mark.parametrize("profile", PROFILES.values(), ids=PROFILES)
+def test_profile_levels_are_known(profile: Profile) -> None:
+    for factor, levels in profile.levels.items():
+        assert set(levels) <= set(LEVELS[factor])
+
+
+def test_every_metric_is_measured_by_an_experiment() -> None:
+    assert {metric for name in experiment_names() for metric in load_experiment(name).metrics} == set(METRICS)
+
+
+def test_an_unknown_experiment() -> None:
+    with pytest.raises(UsageError, match="unknown experiment 'cypher'; did you mean cipher"):
+        load_experiment("cypher")

@@ -1,0 +1,57 @@
+"""The rendered files and commands of every plugin, as a runbook, against tests/golden/.
+
+UPDATE_GOLDEN=1 rewrites them; read the difference before you commit it.
+"""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from runner.experiment import matching_integrity
+from runner.plugin import Params, load_vpn, vpn_names
+from runner.recipe import recipe
+
+GOLDEN = Path(__file__).parent.parent / "golden"
+
+
+def tunnel(name: str, cipher: str, compression: str = "off") -> Params:
+    integrity = matching_integrity(load_vpn(name), cipher)
+    return {"cipher": cipher, "integrity": integrity, "compression": compression}
+
+
+def configurations() -> dict[str, tuple[str, Params]]:
+    """File name -> VPN and levels: both ranked configurations of every VPN, and levels with files of their own."""
+    found: dict[str, tuple[str, Params]] = {}
+    for name in vpn_names():
+        vpn = load_vpn(name)
+        found[f"{name}-comparable"] = (name, vpn.comparable)
+        if vpn.recommended != vpn.comparable:
+            found[f"{name}-recommended"] = (name, vpn.recommended)
+    for name, levels in {
+        "ipsec": (("aes-128-cbc", "on"), ("3des-cbc", "off"), ("null", "off"), ("chacha20-poly1305", "off")),
+        "gre_ipsec": (("aes-128-cbc", "on"), ("null", "off")),
+        "openvpn": (("blowfish-128-cbc", "off"), ("aes-128-cbc", "on"), ("aes-128-cbc", "lz4")),
+        "ssh_forward": (("aes-128-gcm", "off"), ("aes-128-cbc", "on")),
+        "ssh_tun": (("aes-128-gcm", "off"),),
+    }.items():
+        for cipher, compression in levels:
+            suffix = "" if compression == "off" else f"-compression-{compression}"
+            found[f"{name}-{cipher}{suffix}"] = (name, tunnel(name, cipher, compression))
+    return found
+
+
+@pytest.mark.parametrize("file", configurations())
+def test_recipe_is_as_it_was(file: str) -> None:
+    name, params = configurations()[file]
+    text, path = recipe(load_vpn(name), params), GOLDEN / f"{file}.txt"
+    if os.environ.get("UPDATE_GOLDEN") == "1":
+        GOLDEN.mkdir(exist_ok=True)
+        path.write_text(text)
+        pytest.fail(f"{path.name} was written, not compared: read the difference, then run without UPDATE_GOLDEN")
+    assert path.is_file(), f"no {path}; write it with UPDATE_GOLDEN=1"
+    assert text == path.read_text()
+
+
+def test_no_golden_file_is_left_over() -> None:
+    assert {path.stem for path in GOLDEN.glob("*")} == set(configurations())

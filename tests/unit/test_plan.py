@@ -1,0 +1,267 @@
+"""From experiments to trials: cells, blocks, what is missing, and the expected time."""
+
+import pytest
+
+from runner.errors import UsageError
+from runner.experiment import LEVELS, PROFILES, Profile, experiment_names, load_experiment, parse_levels
+from runner.model import Cell
+from runner.plan import PlannedTunnel, all_cells, blocks, expected_s, tunnel_levels
+from runner.plugin import AEAD, Vpn, load_vpn, vpn_names
+
+QUICK, THESIS, SMALLEST = PROFILES["quick"], PROFILES["thesis"], PROFILES["smallest"]
+VPNS = [load_vpn(name) for name in vpn_names()]
+THREE = [load_vpn(name) for name in ("none", "openvpn", "wireguard_go")]
+
+
+def cells_of(
+    *experiments: str, vpns: list[Vpn] | None = None, levels: str = "", images: tuple[str, ...] = ()
+) -> list[Cell]:
+    chosen = parse_levels(levels)
+    return all_cells([load_experiment(name) for name in experiments], vpns or THREE, QUICK, chosen, images)
+
+
+def levels_in(cells: list[Cell], factor: str, vpn: str) -> set[str]:
+    return {cell.params[factor] for cell in cells if cell.vpn == vpn and factor in cell.params}
+
+
+# --- cells ---------------------------------------------------------------------------------------------------
+
+
+def test_cells_that_experiments_share_are_measured_once() -> None:
+    each = [cells_of(name, vpns=VPNS) for name in experiment_names()]
+    together = cells_of(*experiment_names(), vpns=VPNS)
+    keys = [cell.key for cell in together]
+    assert len(set(keys)) == len(keys)
+    assert set(keys) == {cell.key for cells in each for cell in cells}
+    assert len(keys) < sum(map(len, each))
+    shared = Cell(
+        vpn="openvpn",
+        params={"cipher": "aes-128-cbc", "integrity": "hmac-sha256", "compression": "off"}
+        | {"transport": "tcp", "payload": "random", "streams": "1", "direction": "forward"},
+    )
+    assert sum(shared.key in {cell.key for cell in cells} for cells in each) == 4  # all but `recommended`
+
+
+def test_transport_by_hand() -> None:
+    cells = cells_of("transport", vpns=[load_vpn("openvpn")])
+    tunnel = {"cipher": "aes-128-cbc", "integrity": "hmac-sha256", "compression": "off"}
+    tcp = {"transport": "tcp", "payload": "random", "streams": "1", "direction": "forward"}
+    assert [cell.params for cell in cells] == [
+        tunnel | tcp,
+        tunnel | tcp | {"direction": "reverse"},
+        tunnel | tcp | {"streams": "4"},
+        tunnel | {"transport": "udp", "payload_bytes": "1300"},
+        tunnel | {"transport": "idle"},
+    ]
+
+
+def test_a_profile_restricts_levels() -> None:
+    cipher = load_experiment("cipher")
+    openvpn = load_vpn("openvpn")
+    assert len(cipher.cells(openvpn, THESIS, {})) == 8
+    assert {cell.params["cipher"] for cell in cipher.cells(openvpn, QUICK, {})} == set(QUICK.levels["cipher"])
+    payloads = {cell.params["payload"] for cell in load_experiment("compression").cells(openvpn, SMALLEST, {})}
+    assert payloads == {"random", "zeros"}
+
+
+def test_the_thesis_profile_sends_large_datagrams() -> None:
+    sizes = {cell.params.get("payload_bytes") for cell in load_experiment("transport").cells(VPNS[0], THESIS, {})}
+    assert sizes == {None, "1470"}
+
+
+def test_set_overrides_the_profile_and_the_declared_levels() -> None:
+    cells = cells_of("cipher", levels="cipher=aes-192-cbc,cipher=null")
+    assert levels_in(cells, "cipher", "openvpn") == {"aes-192-cbc", "null"}
+    assert levels_in(cells, "cipher", "none") == {"none"}
+
+
+def test_set_of_a_tunnel_factor_that_the_experiment_does_not_vary() -> None:
+    cells = cells_of("transport", levels="compression=on,integrity=hmac-sha1")
+    assert levels_in(cells, "compression", "openvpn") == {"on"}
+    assert levels_in(cells, "integrity", "openvpn") == {"hmac-sha1"}
+
+
+def test_set_of_a_traffic_factor() -> None:
+    cells = cells_of("transport", levels="transport=udp")
+    assert {cell.params["transport"] for cell in cells} == {"udp"}
+    cells = cells_of("transport", levels="streams=4")
+    assert {cell.params["streams"] for cell in cells if cell.params["transport"] == "tcp"} == {"4"}
+    assert {cell.params["transport"] for cell in cells} == {"tcp", "udp", "idle"}
+    assert cells_of("cipher", levels="transport=udp") == []
+
+
+@pytest.mark.parametrize("cipher", AEAD)
+def test_an_aead_has_its_own_integrity(cipher: str) -> None:
+    for levels in (f"cipher={cipher}", f"cipher={cipher},integrity=hmac-sha1"):
+        assert levels_in(cells_of("cipher", levels=levels), "integrity", "openvpn") == {"aead"}
+
+
+def test_cbc_ciphers_share_one_integrity() -> None:
+    cells = load_experiment("cipher").cells(load_vpn("ipsec"), THESIS, {})
+    integrities = {cell.params["cipher"]: cell.params["integrity"] for cell in cells}
+    assert {integrities[cipher] for cipher in LEVELS["cipher"] if cipher.endswith("-cbc")} == {"hmac-sha256"}
+
+
+def test_references_have_one_tunnel() -> None:
+    cells = cells_of("cipher", "compression", vpns=VPNS, levels="cipher=aes-128-cbc,cipher=aes-128-gcm")
+    for name in ("none", "ipip"):
+        tunnels = {tuple(tunnel_levels(cell.params).items()) for cell in cells if cell.vpn == name}
+        assert tunnels == {(("cipher", "none"), ("integrity", "none"), ("compression", "off"))}
+    assert levels_in(cells, "payload", "none") == {"random"}, "quick skips other payloads without compression"
+
+
+def test_what_a_vpn_lacks_has_a_cell_so_that_it_is_told() -> None:
+    cells = cells_of("cipher", "transport", vpns=VPNS)
+    assert levels_in(cells, "cipher", "wireguard_go") == set(QUICK.levels["cipher"])
+    assert any(cell.vpn == "ssh_forward" and cell.params["transport"] == "udp" for cell in cells)
+
+
+def test_gateway_images_multiply_cells_but_not_those_of_references() -> None:
+    plain = cells_of("transport")
+    both = cells_of("transport", images=("trixie", "bookworm"))
+    assert levels_in(both, "image", "openvpn") == {"trixie", "bookworm"}
+    assert levels_in(both, "image", "none") == set()
+    count = {name: sum(cell.vpn == name for cell in plain) for name in ("none", "openvpn", "wireguard_go")}
+    assert len(both) == count["none"] + 2 * (count["openvpn"] + count["wireguard_go"])
+    tunnels = {tunnel.params.get("image") for tunnel in blocks(both, 1, 1, set(), set())[0] if tunnel.vpn == "openvpn"}
+    assert tunnels == {"trixie", "bookworm"}
+
+
+# --- blocks --------------------------------------------------------------------------------------------------
+
+CELLS = cells_of("transport", "cipher", "compression")
+
+
+def ids(block: list[PlannedTunnel]) -> list[str]:
+    return [trial.id for tunnel in block for trial in tunnel.trials]
+
+
+def test_the_baseline_is_first_and_last_in_each_block() -> None:
+    plan = blocks(CELLS, 3, 1, set(), set())
+    assert len(plan) == 3
+    for block in plan:
+        positions = [(tunnel.vpn, tunnel.trials[0].position) for tunnel in block]
+        assert positions[0] == ("none", "first")
+        assert positions[-1] == ("none", "last")
+        assert all(vpn != "none" and position == "within" for vpn, position in positions[1:-1])
+
+
+def test_the_udp_search_of_the_baseline_is_not_repeated() -> None:
+    block = blocks(CELLS, 1, 1, set(), set())[0]
+    transports = [{trial.cell.params["transport"] for trial in block[index].trials} for index in (0, -1)]
+    assert transports == [{"tcp", "udp", "idle"}, {"tcp", "idle"}]
+
+
+def test_a_block_has_every_cell_once_in_one_tunnel_for_each_configuration() -> None:
+    block = blocks(CELLS, 1, 1, set(), set())[0]
+    within = [trial.cell.key for tunnel in block[:-1] for trial in tunnel.trials]
+    assert sorted(within) == sorted(cell.key for cell in CELLS)
+    seen = set()
+    for tunnel in block[1:-1]:
+        name = (tunnel.vpn, *tunnel.params.values())
+        assert name not in seen
+        seen.add(name)
+        for trial in tunnel.trials:
+            assert trial.cell.vpn == tunnel.vpn
+            assert tunnel_levels(trial.cell.params) == tunnel.params
+
+
+def test_trial_ids_are_unique_over_the_whole_plan() -> None:
+    every = [name for block in blocks(CELLS, 3, 1, set(), set()) for name in ids(block)]
+    assert len(set(every)) == len(every)
+
+
+def test_log_folders_are_unique_over_the_whole_plan() -> None:
+    names = [tunnel.name for block in blocks(CELLS, 3, 1, set(), set()) for tunnel in block]
+    assert len(set(names)) == len(names)
+
+
+def test_the_order_follows_from_the_seed() -> None:
+    first, second, other = (blocks(CELLS, 2, seed, set(), set()) for seed in (7, 7, 8))
+    assert first == second
+    assert [ids(block) for block in first] != [ids(block) for block in other]
+
+
+def test_the_order_differs_between_repetitions() -> None:
+    one, two = blocks(CELLS, 2, 1, set(), set())
+
+    def order(block: list[PlannedTunnel]) -> list[str]:
+        return [trial.cell.key for tunnel in block for trial in tunnel.trials]
+
+    assert sorted(order(one)) == sorted(order(two))
+    assert order(one) != order(two)
+    assert [tunnel.params for tunnel in one] != [tunnel.params for tunnel in two]  # of tunnels
+    traffic = {
+        tuple(trial.cell.params["transport"] for trial in block[0].trials)
+        for block in blocks(CELLS, 6, 1, set(), set())
+    }
+    assert len(traffic) > 1  # and inside them
+
+
+@pytest.mark.parametrize("share", [2, 3, 7])
+def test_a_second_call_plans_exactly_what_is_missing_in_the_same_order(share: int) -> None:
+    whole = [name for block in blocks(CELLS, 3, 1, set(), set()) for name in ids(block)]
+    done = set(whole[::share])
+    missing = [name for block in blocks(CELLS, 3, 1, done, set()) for name in ids(block)]
+    assert missing == [name for name in whole if name not in done]
+    assert [name for block in blocks(CELLS, 3, 1, set(whole), set()) for name in ids(block)] == []
+
+
+def test_more_repetitions_add_blocks_and_change_none() -> None:
+    assert blocks(CELLS, 4, 1, set(), set())[:2] == blocks(CELLS, 2, 1, set(), set())
+
+
+def test_unsupported_cells_are_left_out_of_every_block() -> None:
+    hopeless = {cell.key for cell in CELLS if cell.vpn == "wireguard_go"}
+    for block in blocks(CELLS, 2, 1, set(), hopeless):
+        assert {tunnel.vpn for tunnel in block} == {"none", "openvpn"}
+
+
+# --- time ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("profile", PROFILES.values(), ids=PROFILES)
+def test_every_tunnel_takes_time(profile: Profile) -> None:
+    for block in blocks(CELLS, 2, 1, set(), set()):
+        for tunnel in block:
+            assert expected_s(tunnel, profile) > 0.9 + len(tunnel.trials) * 0.2
+
+
+def test_longer_profiles_take_longer() -> None:
+    block = blocks(CELLS, 1, 1, set(), set())[0]
+    smallest, quick, thesis = (sum(expected_s(t, profile) for t in block) for profile in (SMALLEST, QUICK, THESIS))
+    assert smallest < quick < thesis
+
+
+def test_a_warm_search_is_expected_to_be_shorter() -> None:
+    cell = next(cell for cell in CELLS if cell.params["transport"] == "udp" and cell.vpn == "openvpn")
+    cold, warm = (block[0] for block in blocks([cell], 2, 1, set(), set()))
+    assert expected_s(warm, QUICK) < expected_s(cold, QUICK)
+    assert expected_s(cold, QUICK) <= 0.9 + 9 + 1.5  # tunnel, budget, jitter
+
+
+# --- --set ---------------------------------------------------------------------------------------------------
+
+
+def test_parse_levels() -> None:
+    assert parse_levels("") == {}
+    assert parse_levels(" cipher=aes-128-cbc , cipher=null,streams=4,") == {
+        "cipher": ["aes-128-cbc", "null"],
+        "streams": ["4"],
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("cipher", "--set takes factor=level, not 'cipher'"),
+        ("cipher=", "--set takes factor=level"),
+        ("cypher=null", "unknown factor 'cypher'; did you mean cipher"),
+        ("cipher=aes-129-cbc", "unknown cipher level 'aes-129-cbc'; did you mean aes-"),
+        ("streams=2", "unknown streams level '2'. Valid: 1, 4"),
+    ],
+)
+def test_parse_levels_refuses(text: str, said: str) -> None:
+    with pytest.raises(UsageError) as error:
+        parse_levels(text)
+    assert said in str(error.value)

@@ -1,0 +1,229 @@
+"""The run folder: what was appended is there after anything that can happen to it."""
+
+import errno
+import json
+import os
+import resource
+from pathlib import Path
+
+import pytest
+
+from runner.errors import UsageError
+from runner.model import SCHEMA_VERSION, Run, Trial
+from runner.store import load_run, open_store
+
+RUN = Run(
+    vpneval_version="0",
+    run_id="test",
+    created_at="2026-01-01T00:00:00+00:00",
+    profile="quick",
+    seed=1,
+    repetitions=3,
+)
+
+
+def trial(name: str, reason: str = "") -> Trial:
+    return Trial(
+        id=name,
+        vpn="none",
+        params={"transport": "tcp"},
+        repetition=1,
+        status="ok",
+        reason=reason,
+        started_at="2026-01-01T00:00:00.000+00:00",
+    )
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A run folder with two trials."""
+    with open_store(tmp_path / "run") as store:
+        store.save_run(RUN)
+        store.append(trial("a"))
+        store.append(trial("b"))
+    return tmp_path / "run"
+
+
+def names(folder: Path) -> list[str]:
+    return [found.id for found in load_run(folder)[1]]
+
+
+def test_round_trip(folder: Path) -> None:
+    run, trials = load_run(folder)
+    assert run == RUN
+    assert trials == [trial("a"), trial("b")]
+    assert (folder / "trials.jsonl").read_bytes().count(b"\n") == 2
+
+
+def test_a_second_call_goes_on(folder: Path) -> None:
+    with open_store(folder) as store:
+        assert [found.id for found in store.trials] == ["a", "b"]
+        store.append(trial("c"))
+        assert [found.id for found in store.trials] == ["a", "b", "c"]
+    assert names(folder) == ["a", "b", "c"]
+
+
+def test_each_line_is_on_the_disk_when_append_returns(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    on_disk = []
+    monkeypatch.setattr(os, "fsync", lambda fd: on_disk.append(os.fstat(fd).st_size))
+    with open_store(folder) as store:
+        store.append(trial("c"))
+    assert on_disk == [(folder / "trials.jsonl").stat().st_size]
+
+
+def test_a_trial_measured_again_counts_once_and_last(folder: Path) -> None:
+    with open_store(folder) as store:
+        store.append(trial("a", "again"))
+    assert names(folder) == ["b", "a"]
+    assert load_run(folder)[1][-1].reason == "again"
+
+
+def tear(folder: Path, text: str = '{"schema_version":1,"id":"c","vp') -> None:
+    with (folder / "trials.jsonl").open("a") as file:
+        file.write(text)
+
+
+def test_a_torn_last_line_is_ignored_by_a_reader(folder: Path) -> None:
+    tear(folder)
+    before = (folder / "trials.jsonl").read_bytes()
+    assert names(folder) == ["a", "b"]
+    assert (folder / "trials.jsonl").read_bytes() == before
+
+
+def test_a_torn_last_line_is_repaired_by_the_next_writer(folder: Path) -> None:
+    tear(folder)
+    with open_store(folder) as store:
+        store.append(trial("c"))
+    assert names(folder) == ["a", "b", "c"]
+
+
+def test_a_torn_only_line_is_repaired(tmp_path: Path) -> None:
+    with open_store(tmp_path / "run") as store:
+        store.save_run(RUN)
+    tear(tmp_path / "run")
+    with open_store(tmp_path / "run") as store:
+        assert store.trials == []
+    assert (tmp_path / "run" / "trials.jsonl").read_bytes() == b""
+
+
+@pytest.mark.parametrize(
+    ("broken", "said"),
+    [
+        ("not json", "Invalid JSON"),
+        ("", "Invalid JSON"),
+        ('{"id": "x"}', "vpn: Field required"),
+        (trial("x").model_dump_json()[:-1] + ',"colour":"red"}', "colour: Extra inputs are not permitted"),
+        (trial("x").model_dump_json().replace('"ok"', '"fine"'), "status: Input should be"),
+    ],
+)
+def test_a_broken_line_in_the_middle_is_named(folder: Path, broken: str, said: str) -> None:
+    path = folder / "trials.jsonl"
+    first, second, _ = path.read_text().split("\n")
+    path.write_text(f"{first}\n{broken}\n{second}\n")
+    with pytest.raises(UsageError) as error:
+        load_run(folder)
+    assert f"{path}, line 2: " in str(error.value)
+    assert said in str(error.value)
+
+
+def edit_run(folder: Path, **fields: object) -> None:
+    path = folder / "run.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | fields))
+
+
+def test_another_schema_version(folder: Path) -> None:
+    edit_run(folder, schema_version=99)
+    with pytest.raises(UsageError, match=rf"run\.json has schema version 99; this vpneval reads {SCHEMA_VERSION}"):
+        load_run(folder)
+
+
+def test_an_unknown_field_in_run_json(folder: Path) -> None:
+    edit_run(folder, weather="fine")
+    with pytest.raises(UsageError, match=r"run\.json: weather: Extra inputs"):
+        load_run(folder)
+
+
+def test_what_is_not_a_run_folder(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"has no run\.json"):
+        load_run(tmp_path)
+    with pytest.raises(UsageError, match=r"has no run\.json"):
+        load_run(tmp_path / "absent")
+
+
+def test_a_folder_with_something_else_in_it_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").write_text("precious")
+    with pytest.raises(UsageError, match="not empty and not a run folder"), open_store(tmp_path):
+        pass
+    assert os.listdir(tmp_path) == ["thesis.tex"]
+    with pytest.raises(UsageError, match="is a file"), open_store(tmp_path / "thesis.tex"):
+        pass
+
+
+@pytest.mark.parametrize("where", ["/proc/run", "{}/file/run"])
+def test_a_folder_that_cannot_be_made(tmp_path: Path, where: str) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UsageError, match="run"), open_store(Path(where.format(tmp_path))):
+        pass
+
+
+def test_a_folder_in_use(folder: Path) -> None:
+    with open_store(folder):
+        with pytest.raises(UsageError, match="another vpneval writes to"), open_store(folder):
+            pass
+        assert names(folder) == ["a", "b"]  # reading is free
+    with open_store(folder) as store:
+        assert len(store.trials) == 2
+
+
+def test_log_folders_are_fresh(folder: Path) -> None:
+    with open_store(folder) as store:
+        assert [store.logs("r1-none").name for _ in range(3)] == ["r1-none", "r1-none-2", "r1-none-3"]
+
+
+# --- a full disk ---------------------------------------------------------------------------------------------
+
+
+def full(fd: int) -> None:
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_a_line_that_never_reached_the_disk_is_taken_back(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = (folder / "trials.jsonl").read_bytes()
+    with open_store(folder) as store:
+        monkeypatch.setattr(os, "fsync", full)
+        with pytest.raises(OSError, match="No space left"):
+            store.append(trial("c"))
+        assert (folder / "trials.jsonl").read_bytes() == before
+        assert [found.id for found in store.trials] == ["a", "b"]
+        monkeypatch.undo()
+        store.append(trial("d"))
+    assert names(folder) == ["a", "b", "d"]
+
+
+@pytest.mark.parametrize("share", [0.2, 0.7])
+def test_half_a_line_is_taken_back(folder: Path, share: float) -> None:
+    path = folder / "trials.jsonl"
+    before = path.read_bytes()
+    line = len(trial("c").model_dump_json()) + 1
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    with open_store(folder) as store:
+        # A file size limit, as a disk that is full after part of the line (setrlimit(2)): the write is short.
+        resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) + int(share * line), hard))
+        try:
+            with pytest.raises(OSError, match=r"too large|space"):
+                store.append(trial("c"))
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert path.read_bytes() == before
+
+
+def test_run_json_is_replaced_in_one_step(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with open_store(folder) as store:
+        monkeypatch.setattr(os, "fsync", full)
+        with pytest.raises(OSError, match="No space left"):
+            store.save_run(RUN.model_copy(update={"seed": 2}))
+        assert load_run(folder)[0] == RUN
+        monkeypatch.undo()
+        store.save_run(RUN.model_copy(update={"seed": 2}))
+    assert load_run(folder)[0].seed == 2
+    assert not (folder / "run.json.partial").exists()
