@@ -288,7 +288,7 @@ def test_an_unknown_name_gives_near_matches_and_the_valid_ones() -> None:
     with pytest.raises(UsageError, match="did you mean wireguard") as error:
         load_vpn("wiregard")
     assert all(name in str(error.value) for name in vpn_names())
-    with pytest.raises(UsageError, match="unknown VPN 'zzz'. Valid: "):
+    with pytest.raises(UsageError, match=r"unknown VPN 'zzz'\. Valid: "):
         load_vpn("zzz")
     with pytest.raises(UsageError):
         load_vpn("_certificates")
