@@ -246,7 +246,10 @@ def run(
 def _conduct(asked: Asked, weights: str, quiet: bool, as_json: bool) -> None:
     folder, outcome = conduct(asked, ["vpneval", *sys.argv[1:]], err, quiet)
     report = _report([folder], weights, "", "unranked")
-    write_reports(folder, report)
+    try:
+        write_reports(folder, report)
+    except OSError as error:
+        outcome.stopped = outcome.stopped or f"the report cannot be written: {error}"
     if as_json:
         print(json_text(report))
     elif not quiet:

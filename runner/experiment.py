@@ -91,7 +91,7 @@ PROFILES = {
         repetitions=1,
         duration_s=1,
         udp_payload_bytes=1300,
-        udp=UdpSearch(relative_width=0.05, trial_duration_s=1.0, confirm=None, budget_s=4.0),
+        udp=UdpSearch(relative_width=0.05, trial_duration_s=1.0, confirm=None, budget_s=6.0),
         rtt_s=0.2,
         levels={"cipher": ("aes-128-cbc",), "payload": ("random", "zeros")},
         note="smallest profile: one repetition, to see that everything works; its numbers have no spread",

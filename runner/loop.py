@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Protocol
 
 from runner import measure
-from runner.errors import LabError, MeasurementError, VpnevalError
+from runner.errors import CommandError, LabError, MeasurementError, VpnevalError
 from runner.experiment import Profile
 from runner.image import Image
 from runner.lab import SITES, Lab, check_alive, namespace_lab, shape
@@ -181,10 +181,12 @@ class Loop:
                 bench = Bench(*fresh(), fresh)
                 while waiting:
                     self.watcher.measuring(waiting[0])
-                    self._measure(bench, waiting.pop(0), log, rest)
-                    check_alive(bench.lab)
+                    usable = self._measure(bench, waiting[0], log, rest)
+                    waiting.pop(0)
+                    if waiting and not usable:
+                        bench.renew()
             except LabError as broken:
-                for planned in waiting or [tunnel.trials[-1]]:
+                for planned in waiting:
                     self._record(planned, status="lab_error", reason=str(broken), log=log)
                 raise
             except OSError as error:
@@ -208,8 +210,8 @@ class Loop:
                 ca.stop()
         return self._secrets[key]
 
-    def _measure(self, bench: Bench, planned: Planned, log: str, rest: Sequence[PlannedTunnel]) -> None:
-        """One trial inside the tunnel. A failed measurement fails this trial only; a dead tunnel is made anew."""
+    def _measure(self, bench: Bench, planned: Planned, log: str, rest: Sequence[PlannedTunnel]) -> bool:
+        """One trial inside the tunnel. A failed measurement fails this trial only. Is the tunnel still usable?"""
         started = time.monotonic()
         params, profile = planned.cell.params, self.settings.profile
         up = bench.tunnel
@@ -221,16 +223,16 @@ class Loop:
                 measured = self._udp(bench, planned)
             else:
                 measured = measure.idle(bench.lab, up.address, profile.rtt_s, up.setup_s)
-        except (MeasurementError, TimeoutError) as error:
-            reason, dead = str(error), not bench.carries_payload()
-            if dead:
+        except (MeasurementError, CommandError, TimeoutError) as error:
+            check_alive(bench.lab)
+            reason, usable = str(error), bench.carries_payload()
+            if not usable:
                 reason += f"; the tunnel carries no payload any more{tail(self.store.folder / log)}"
             spent = measure.Measured(measuring_s=time.monotonic() - started)
             self._record(planned, up, measured=spent, status="failed", reason=reason, log=log, started=started)
-            if dead:
-                bench.renew()
-            return
+            return usable
         self._record(planned, up, measured=measured, log=log, started=started, rest=rest)
+        return True
 
     def _udp(self, bench: Bench, planned: Planned) -> measure.Measured:
         """The search starts where an earlier repetition ended. The first starts from overload, except through a

@@ -169,8 +169,6 @@ def conduct(asked: Asked, command_line: list[str], console: Console, quiet: bool
             with live or nullcontext():
                 done = loop.run()
             outcome = f"stopped: {done.stopped}" if done.stopped else "complete"
-            if done.trimmed:
-                outcome = f"deadline of {asked.deadline_s:g} s: {done.trimmed} trials trimmed"
         except KeyboardInterrupt:
             safe = f"interrupted; {len(store.trials)} trials are safe in {folder}"
             raise Interrupted(f"{safe}. To go on: the same command with --out {folder}") from None

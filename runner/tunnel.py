@@ -44,8 +44,8 @@ class Bench:
         self.lab, self.tunnel = self.renewal()
 
     def carries_payload(self) -> bool:
-        """Does the far host still answer through the tunnel, within two seconds?"""
-        ask = ("python3", "-IS", f"{probes.FOLDER}/ask.py", "first", self.address, str(ANSWER_PORT), "2")
+        """Does the far host still answer through the tunnel, within a second?"""
+        ask = ("python3", "-IS", f"{probes.FOLDER}/ask.py", "first", self.address, str(ANSWER_PORT), "1")
         return self.lab.host1.run(*ask, check=False, timeout=10).code == 0
 
 

@@ -32,6 +32,8 @@ def search(account: Account, goal: Goal) -> SearchResult:
         return account.result(None, flags=frozenset({end.flag}))
     except BudgetSpent:
         return sampler.unfinished()
+    if sampler.contradicted():
+        return sampler.unfinished()
     return sampler.confirmed() if goal.confirm else sampler.result()
 
 
@@ -93,7 +95,10 @@ class Sampler:
                     continue
                 down = 1.01 if loss > NEAR else 1 + step
                 step *= 1 if loss > NEAR else 3
-                rate_bps = max(goal.min_rate_bps, offered_bps * (1 - loss) / down)
+                rate_bps = offered_bps * (1 - loss) / down
+                if goal.first_rate_bps:  # something is known: no collapse under overload shall lead far below it
+                    rate_bps = max(rate_bps, offered_bps / 2)
+                rate_bps = max(goal.min_rate_bps, rate_bps)
             elif math.isinf(failed_bps):
                 rate_bps = goal.max_rate_bps if trial.sender_short else passed_bps * (1 + step)
                 rate_bps, step = min(goal.max_rate_bps, rate_bps), step * 2
@@ -186,15 +191,19 @@ class Sampler:
         )
 
     def unfinished(self) -> SearchResult:
-        """What the seed's trials alone say, once a pass and a fail are among them; the interval is wide."""
-        goal, trials = self.goal, self.account.trials
-        passed = [trial.offered_rate_bps for trial in trials if self.loss(trial) <= goal.loss_ratio]
-        failed = [trial.offered_rate_bps for trial in trials if self.loss(trial) > goal.loss_ratio]
-        if not passed or not failed or min(failed) < max(passed):
-            return self.account.result(None, flags=frozenset({"unconfirmed"}))
-        self.refocus(math.sqrt(max(passed) * min(failed)))
-        self.focus()
-        return self.result(None, "unconfirmed")
+        """The highest rate that passed, where the trials are too few to estimate from; None where none did."""
+        trials, ratio = self.account.trials, self.goal.loss_ratio
+        passed_bps = max((t.offered_rate_bps for t in trials if self.loss(t) <= ratio), default=None)
+        higher = [t.offered_rate_bps for t in trials if passed_bps and t.offered_rate_bps > passed_bps]
+        interval_bps = (passed_bps, min(higher)) if passed_bps and higher else None
+        return self.account.result(passed_bps if higher else None, interval_bps, flags=frozenset({"unconfirmed"}))
+
+    def contradicted(self) -> bool:
+        """Does the estimate lie above a rate that failed badly, and that nothing at or above it passed?"""
+        trials, ratio = self.account.trials, self.goal.loss_ratio
+        passed_bps = max((t.offered_rate_bps for t in trials if self.loss(t) <= ratio), default=0.0)
+        failed = [t.offered_rate_bps for t in trials if self.loss(t) > NEAR and t.offered_rate_bps > passed_bps]
+        return bool(failed) and self.estimate.rate_bps >= min(failed)
 
     def confirmed(self) -> SearchResult:
         """The thesis' verdict (§3.5.1) at the interval's lower end, stepping down where it fails."""

@@ -1,0 +1,367 @@
+"""What goes wrong: daemons that do not start or die, hung instruments, full disks, and ends by signal.
+
+Each fault is real: processes are killed, sockets stopped, a disk filled. The sweep goes on, nothing is lost.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from runner import measure
+from runner.errors import MeasurementError
+from runner.image import Image
+from runner.lab import Lab, namespace_lab
+from runner.model import Trial
+from runner.node import wait_until
+from runner.plugin import load_vpn
+from runner.store import load_run
+from runner.tunnel import bring_up, start_services
+from tests.lab.conftest import mounts
+
+VPNEVAL = [sys.executable, "-m", "runner"]
+
+HEAD = """
+from runner.plugin import NO_CIPHER, Vpn
+from runner.model import Evidence
+from vpns.none import PlainIp
+class Toy(PlainIp):
+    reference = False
+"""
+NEVER_STARTS = (
+    HEAD
+    + """
+    def start(self, node, me, peers, params):
+        node.spawn("sh", "-c", "echo toyd: cannot bind to port 7; exit 3", log="toyd")
+"""
+)
+LEAKS = (
+    HEAD
+    + """
+    def confidential(self, params):
+        return True
+"""
+)
+# One tunnel in ten seconds of traffic is enough: the routes, which are this toy's tunnel, go after two.
+DIES = (
+    HEAD
+    + """
+    def start(self, node, me, peers, params):
+        super().start(node, me, peers, params)
+        if me.number == 1:
+            node.spawn("sh", "-c", "sleep 2; echo toyd: dying now; ip route del 10.2.0.0/24", log="toyd")
+"""
+)
+NO_EVIDENCE = (
+    HEAD
+    + """
+    def evidence(self, node, me, peers, params):
+        return Evidence()
+"""
+)
+
+
+def vpneval(*argv: object, timeout: float = 100) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*VPNEVAL, *map(str, argv)], capture_output=True, text=True, timeout=timeout)
+
+
+def toy(folder: Path, name: str, text: str) -> Path:
+    path = folder / f"{name}.py"
+    path.write_text(text)
+    return path
+
+
+def trials_of(folder: Path, vpn: str) -> list[Trial]:
+    return [trial for trial in load_run(folder)[1] if trial.vpn == vpn]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "reason"),
+    [
+        ("never_starts", NEVER_STARTS, "no payload came through the tunnel within"),
+        ("leaks", LEAKS, "plaintext on the WAN"),
+        ("no_evidence", NO_EVIDENCE, "no evidence of the data path"),
+    ],
+)
+def test_a_broken_vpn_fails_and_the_sweep_goes_on(
+    image: Image, tmp_path: Path, name: str, text: str, reason: str
+) -> None:
+    out = tmp_path / "run"
+    done = vpneval(
+        *("run", "reference", "--profile", "smallest", "--vpn", f"{toy(tmp_path, name, text)},wireguard_go"),
+        *("--out", out),
+    )
+    assert done.returncode == 1, done.stderr
+    failed = trials_of(out, name)
+    assert [trial.status for trial in failed] == ["failed"]
+    assert reason in failed[0].reason
+    assert not failed[0].measurements
+    assert [trial.status for trial in trials_of(out, "wireguard_go")] == ["ok"]
+    assert "Traceback" not in done.stderr
+    if name == "never_starts":
+        assert "toyd: cannot bind to port 7" in failed[0].reason, "the daemon's last words are in the reason"
+
+
+def test_a_tunnel_that_dies_while_it_is_measured(image: Image, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    done = vpneval(
+        *("run", "reference", "--profile", "smallest", "--duration", "6", "--out", out),
+        *("--vpn", f"{toy(tmp_path, 'dies', DIES)},wireguard_go"),
+    )
+    assert done.returncode == 1
+    failed = trials_of(out, "dies")
+    assert [trial.status for trial in failed] == ["failed"]
+    assert "the tunnel carries no payload any more" in failed[0].reason
+    assert "toyd: dying now" in failed[0].reason
+    assert failed[0].duration_s < 25
+    assert [trial.status for trial in trials_of(out, "wireguard_go")] == ["ok"]
+
+
+@pytest.fixture
+def plain(lab: Lab) -> Lab:
+    """A lab with plain IP up and the servers running."""
+    start_services(lab)
+    bring_up(lab, load_vpn("none"), load_vpn("none").comparable, {})
+    return lab
+
+
+def test_a_hung_iperf3_is_ended_in_time_and_the_next_test_works(plain: Lab) -> None:
+    plain.host2.run("pkill", "-STOP", "iperf3")
+    started = time.monotonic()
+    with pytest.raises(MeasurementError, match="iperf3"):
+        measure.tcp(plain, "10.2.0.2", 1, 1, "forward", "random")
+    assert time.monotonic() - started < 15
+    measure.restart_server(plain)
+    wait_until(lambda: ":5201 " in plain.host2.run("ss", "-Hltn").stdout, "a new server")
+    assert measure.tcp(plain, "10.2.0.2", 1, 1, "forward", "random").measurements[0].value > 0
+
+
+def test_a_payload_whose_source_ends_is_refused(plain: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    ended = "import sys, os, time\nopen(sys.argv[2], 'wb').write(b'x' * 10_000)\nsys.exit(4)\n"
+    monkeypatch.setattr("runner.probes.source", lambda name: ended)
+    with pytest.raises(MeasurementError, match="payload was exhausted"):
+        measure.tcp(plain, "10.2.0.2", 2, 1, "forward", "text")
+
+
+def test_an_endless_text_lasts_the_whole_test(plain: Lab) -> None:
+    sent = measure.tcp(plain, "10.2.0.2", 2, 1, "forward", "text").measurements[0]
+    assert len(sent.samples) == 2
+    assert min(sent.samples) > 0
+
+
+SMALL = (
+    *("run", "transport", "--profile", "smallest", "--vpn", "wireguard_go,ssh_forward"),
+    *("--set", "transport=tcp,transport=idle"),
+)
+
+
+def lines(folder: Path) -> list[str]:
+    path = folder / "trials.jsonl"
+    return path.read_text().splitlines() if path.exists() else []
+
+
+def descendants(pid: int) -> set[int]:
+    """All processes below ``pid``."""
+    found: set[int] = set()
+    waiting = [pid]
+    while waiting:
+        for children in Path(f"/proc/{waiting.pop()}/task").glob("*/children"):
+            try:
+                pids = [int(word) for word in children.read_text().split()]
+            except OSError:
+                continue
+            found.update(pids)
+            waiting.extend(pids)
+    return found
+
+
+def running(pids: set[int]) -> set[int]:
+    """Those of ``pids`` that still run; a zombie that waits for init to look at it is gone."""
+    alive = set()
+    for pid in pids:
+        try:
+            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        except OSError:
+            continue
+        if state != "Z":
+            alive.add(pid)
+    return alive
+
+
+@pytest.fixture
+def interrupted(image: Image, tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], Path]]:
+    """A run that has two trials done and is in the middle of more."""
+    out = tmp_path / "run"
+    process = subprocess.Popen(
+        [*VPNEVAL, *SMALL, "--out", str(out)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    wait_until(lambda: sum('"status":"ok"' in line for line in lines(out)) >= 2, "two trials", 60)
+    yield process, out
+    process.kill()
+    process.wait()
+
+
+def complete(out: Path, before: list[str]) -> None:
+    """The same command again measures exactly what is missing, and leaves what was there alone."""
+    done = vpneval(*SMALL, "--out", out)
+    assert done.returncode == 0, done.stderr
+    after = lines(out)
+    assert after[: len(before)] == before
+    ids = [json.loads(line)["id"] for line in after]
+    assert len(ids) == len(set(ids))
+    asked = {cell.key for record in load_run(out)[0].experiments for cell in record.cells}
+    assert {trial.cell for trial in load_run(out)[1]} == asked
+    again = vpneval(*SMALL, "--out", out)
+    assert again.returncode == 0
+    assert lines(out) == after, "a third call finds nothing to do"
+
+
+def test_kill_9_leaves_nothing_and_loses_nothing(interrupted: tuple[subprocess.Popen[str], Path]) -> None:
+    process, out = interrupted
+    before_mounts = mounts()
+    children = descendants(process.pid)
+    assert len(children) >= 5
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    wait_until(lambda: not running(children), "every process of the run gone", 1.0)
+    assert mounts() == before_mounts
+    complete(out, [line for line in lines(out) if line.endswith("}")])
+
+
+def test_a_torn_last_line_is_measured_again(interrupted: tuple[subprocess.Popen[str], Path]) -> None:
+    process, out = interrupted
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    path = out / "trials.jsonl"
+    whole = path.read_bytes()
+    os.truncate(path, len(whole) - 20)
+    complete(out, whole.decode().splitlines()[:-1])
+
+
+@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM])
+def test_an_interruption_says_how_to_go_on(
+    interrupted: tuple[subprocess.Popen[str], Path], end: signal.Signals
+) -> None:
+    process, out = interrupted
+    children = descendants(process.pid)
+    process.send_signal(end)
+    _, said = process.communicate(timeout=20)
+    assert process.returncode == 130
+    assert f"--out {out}" in said
+    assert "Traceback" not in said
+    wait_until(lambda: not running(children), "every process of the run gone", 1.0)
+    assert load_run(out)[0].invocations[-1].outcome == "interrupted"
+
+
+def test_a_node_that_is_killed_stops_the_run(interrupted: tuple[subprocess.Popen[str], Path]) -> None:
+    process, out = interrupted
+
+    def gateways() -> list[int]:
+        found = []
+        for pid in descendants(process.pid):
+            try:
+                words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+            except OSError:
+                continue
+            if words[:2] == [b"bash", b"-c"] and b"gw1" in words[3:]:
+                found.append(pid)
+        return found
+
+    wait_until(lambda: bool(gateways()), "a gateway", 20)
+    os.kill(gateways()[0], signal.SIGKILL)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 4, said
+    assert "gw1" in said
+    assert "lab_error" in {json.loads(line)["status"] for line in lines(out)}
+    complete_again = vpneval(*SMALL, "--out", out)
+    assert complete_again.returncode in (0, 1)
+    assert not [trial for trial in load_run(out)[1] if trial.status == "lab_error"], "measured again"
+
+
+def test_a_full_disk_stops_the_run_and_keeps_every_trial(image: Image, tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=200k", "tmpfs", str(disk)], check=True)
+    try:
+        (disk / "run").mkdir()
+        (disk / "run" / ".lock").touch()
+        (disk / "ballast").write_bytes(b"x" * 100_000)
+        done = vpneval("run", "transport", "--profile", "smallest", "--vpn", "openvpn", "--out", disk / "run")
+        assert done.returncode == 4, done.stdout + done.stderr
+        assert "No space left on device" in done.stderr
+        assert "Traceback" not in done.stderr
+        kept = load_run(disk / "run")[1]
+        (disk / "ballast").unlink()
+        assert [trial.id for trial in load_run(disk / "run")[1]] == [trial.id for trial in kept]
+    finally:
+        subprocess.run(["umount", str(disk)], check=True)
+
+
+def test_two_runs_at_once_do_not_touch_each_other(image: Image, tmp_path: Path) -> None:
+    command = [*VPNEVAL, "run", "reference", "--profile", "smallest", "--vpn", "wireguard_go", "--out"]
+    runs = [
+        subprocess.Popen([*command, str(tmp_path / name)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        for name in ("one", "other")
+    ]
+    for run in runs:
+        said, _ = run.communicate(timeout=60)
+        assert run.returncode == 0, said
+
+
+def test_lab_shell_gives_a_live_tunnel(image: Image) -> None:
+    done = vpneval("lab", "shell", "host1", "--vpn", "wireguard_go", "-c", "ping -c 1 -W 1 10.2.0.2")
+    assert done.returncode == 0, done.stderr
+    assert "1 received" in done.stdout
+
+
+def test_logs_have_the_commands_and_no_secret(image: Image, tmp_path: Path) -> None:
+    done = vpneval(
+        "run", "reference", "--profile", "smallest", "--vpn", "wireguard_go,ssh_forward", "--out", tmp_path / "r"
+    )
+    assert done.returncode == 0, done.stderr
+    everything = "\n".join(path.read_text(errors="replace") for path in (tmp_path / "r").rglob("*") if path.is_file())
+    assert "[gw1] wg setconf wg0 /etc/wireguard/wg0.conf" in everything
+    assert "PRIVATE KEY" not in everything
+    assert "PrivateKey" not in everything
+
+
+def test_the_hosts_root_says_what_it_lacks(tmp_path: Path) -> None:
+    done = vpneval(
+        "run", "reference", "--profile", "smallest", "--image", "host", "--vpn", "wireguard_go", "--out", tmp_path / "r"
+    )
+    assert "Traceback" not in done.stderr
+    assert done.returncode in (0, 1, 3, 4)
+    if done.returncode == 3:
+        assert "apt-get install" in done.stderr or "file system of its own" in done.stderr
+
+
+def test_every_gateway_image_is_a_level(image: Image, tmp_path: Path) -> None:
+    out = tmp_path / "r"
+    done = vpneval(
+        *("run", "reference", "--profile", "smallest", "--vpn", "wireguard_go"),
+        *("--gateway-image", "trixie,bookworm", "--out", out),
+        timeout=200,
+    )
+    assert done.returncode == 0, done.stderr
+    found = {trial.params["image"]: trial.evidence for trial in trials_of(out, "wireguard_go")}
+    versions = {name: evidence.version for name, evidence in found.items() if evidence}
+    assert set(versions) == {"trixie", "bookworm"}
+    assert versions["trixie"] != versions["bookworm"]
+
+
+def test_proof_tells_a_dead_capture_from_a_silent_wan(image: Image, tmp_path: Path) -> None:
+    """The watcher on an interface without traffic sees less than was sent: that is no proof of anything."""
+    with namespace_lab(image, logs=tmp_path) as lab:
+        start_services(lab)
+        bring_up(lab, load_vpn("none"), load_vpn("none").comparable, {})
+        lab.wan.run("ip", "link", "add", "idle0", "type", "bridge")
+        watch = lab.wan.run(
+            *("sh", "-c", "ip link set idle0 up; (sleep 1; echo 00) | python3 /run/vpneval/watch.py idle0"), timeout=10
+        )
+        assert json.loads(watch.stdout.splitlines()[-1])["bytes"] < 2048
