@@ -154,7 +154,8 @@ class LiveProgress:
                 Text(levels_of(trial.params), style="dim"),
                 Text(result_of(trial), overflow="ellipsis", no_wrap=True),
             )
-        bar = ProgressBar(total=max(1, self.total), completed=self.done, width=min(60, self.console.width))
+        bar = Table.grid()  # a bare bar would not end its line
+        bar.add_row(ProgressBar(total=max(1, self.total), completed=self.done, width=min(60, self.console.width)))
         return Group(head, bar, results)
 
 

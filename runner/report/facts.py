@@ -88,7 +88,8 @@ def interval_method(repetitions: int) -> str:
     )
     return (
         f"Median and 95 % interval ({how}) over n repetitions; CoV: coefficient of variation. The share of the "
-        "baseline (plain IP, measured first and last in each block) is paired within blocks."
+        "baseline (plain IP, measured first and last in each block) is paired within blocks. ×÷ k: an interval wider "
+        "than a factor of ten, from a k-th of the value to k times it."
     )
 
 

@@ -120,6 +120,9 @@ def _rank(rank: str) -> Text:
     return Text(rank, "green" if rank.rstrip("=") == "1" else "dim" if rank == text.NONE else "")
 
 
+NUMBERS = 62  # characters that the columns of numbers take
+
+
 def _experiment(experiment: ExperimentReport, console: Console) -> None:
     console.print()
     console.print(Rule(Text(experiment.name, "bold"), style="cyan", align="left"))
@@ -147,7 +150,7 @@ def _metric(metric: MetricTable, widths: tuple[int, int], stacked: bool, console
     arrow = "higher is better" if metric.better == "higher" else "lower is better"
     console.print(Text.assemble("\n", (metric.title, "bold cyan"), (f"  {arrow} · {metric.common}", "dim")))
     if metric.measured:
-        console.print(_table(metric, widths, stacked))
+        console.print(_table(metric, widths, stacked, console.width))
     told: dict[str, list[Row]] = {}
     for row in [row for row in metric.rows if row.reason]:
         told.setdefault(row.status, []).append(row)
@@ -157,20 +160,22 @@ def _metric(metric: MetricTable, widths: tuple[int, int], stacked: bool, console
         console.print(_hanging(Text.assemble((f"{status}  ", COLOUR.get(status, "dim")), ", ".join(names))))
 
 
-def _table(metric: MetricTable, widths: tuple[int, int], stacked: bool) -> Table:
+def _table(metric: MetricTable, widths: tuple[int, int], stacked: bool, width: int) -> Table:
     """One line a row; where the terminal is narrow, levels stand below the VPN's name."""
     bare = any(row.summary and row.summary.low is None for row in metric.measured)  # that takes more words
     gap = 0 if stacked or bare else 1
     table = Table(box=box.SIMPLE_HEAD, padding=(0, gap, 0, 0), show_edge=False, header_style="bold")
     levelled = any(row_levels(row) for row in metric.measured)
-    table.add_column("VPN", min_width=max(widths) if stacked else widths[0], overflow="fold")
+    head = min(max(widths), width - NUMBERS + 12) if stacked else widths[0]
+    table.add_column("VPN", min_width=head, overflow="fold")
     if levelled and not stacked:
-        table.add_column("levels", min_width=widths[1], overflow="fold")
+        table.add_column("levels", min_width=min(widths[1], width - widths[0] - NUMBERS), overflow="fold")
     table.add_column("median (95 % interval)", justify="right", min_width=24, no_wrap=True)
     share = "of the baseline" if metric.better == "higher" else "× baseline"
     table.add_column(share, justify="right", min_width=0 if bare else 19, no_wrap=True)
     table.add_column("n", justify="right", min_width=3, no_wrap=True)
-    table.add_column("CoV", justify="right", min_width=0 if bare else 6, no_wrap=True)
+    if not stacked:
+        table.add_column("CoV", justify="right", min_width=0 if bare else 6, no_wrap=True)
     many = Counter(row.vpn for row in metric.measured)
     last = ""
     for row in metric.measured:
@@ -188,7 +193,7 @@ def _table(metric: MetricTable, widths: tuple[int, int], stacked: bool) -> Table
             Text(text.with_interval(row.summary, metric.unit) if row.summary else text.NONE, style),
             Text("baseline" if row.vpn == BASELINE else text.share(row.share, metric.better), style),
             Text(row_repetitions(row), style),
-            Text(text.percent(row.summary.variation) if row.summary else text.NONE, style),
+            *([] if stacked else [Text(text.percent(row.summary.variation) if row.summary else text.NONE, style)]),
         )
     return table
 

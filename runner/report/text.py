@@ -33,7 +33,14 @@ def with_interval(summary: Summary, unit: str) -> str:
     centre = f"{summary.median / scale:.{digits}f}"
     if summary.low is None or summary.high is None:
         return f"{centre} {prefixed} (n={summary.n}, no interval)"
+    if wide := _factor(summary.low, summary.high):
+        return f"{centre} ({wide}) {prefixed}"
     return f"{centre} ({summary.low / scale:.{digits}f}–{summary.high / scale:.{digits}f}) {prefixed}"
+
+
+def _factor(low: float, high: float) -> str:
+    """``×÷ 25`` for an interval that spans more than a factor of ten: its ends would say no more."""
+    return f"×÷ {math.sqrt(high / low):.0f}" if high > 10 * low > 0 else ""
 
 
 def share(ratio: Ratio | None, better: str) -> str:
@@ -45,6 +52,8 @@ def share(ratio: Ratio | None, better: str) -> str:
     centre = f"{ratio.ratio * scale:.{digits}f}"
     if ratio.low is None or ratio.high is None:
         return f"{centre} {unit} (n={ratio.blocks})"  # the median beside it says that there is no interval
+    if wide := _factor(ratio.low, ratio.high):
+        return f"{centre} ({wide}) {unit}"
     return f"{centre} ({ratio.low * scale:.{digits}f}–{ratio.high * scale:.{digits}f}) {unit}"
 
 

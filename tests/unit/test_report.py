@@ -186,7 +186,7 @@ def test_a_poor_run_still_makes_a_report_that_says_so(name: str) -> None:
 def test_missing_worst_is_marked_and_explained() -> None:
     for text in everywhere(build(*realistic_run(), missing="worst")).values():
         assert "5*" in text
-        assert "ranked last (*) where it has no UDP throughput, Jitter (unsupported: SSH port forwarding" in text
+        assert "ranked last (*) where it has no UDP throughput, jitter (unsupported: SSH port forwarding" in text
 
 
 def test_trimmed_and_stopped_runs_say_so() -> None:
