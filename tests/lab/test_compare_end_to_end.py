@@ -1,0 +1,100 @@
+"""`make compare`, its own command in its smallest form: from the plan to the ranked report."""
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from runner.image import Image
+from runner.plugin import load_vpn, vpn_names
+from runner.store import load_run
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def compared(image: Image, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """The run folder and the terminal's output of one `make compare`."""
+    out = tmp_path_factory.mktemp("compare") / "run"
+    done = subprocess.run(
+        ["make", "--no-print-directory", "compare", "PROFILE=smallest", f"OUT={out}"],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        timeout=400,
+    )
+    assert (out / "trials.jsonl").exists(), done.stderr
+    assert "Traceback" not in done.stderr
+    return out, done.stdout
+
+
+@pytest.mark.timeout(420)
+def test_every_vpn_is_measured_or_says_why_not(compared: tuple[Path, str]) -> None:
+    _, trials = load_run(compared[0])
+    for name in vpn_names():
+        mine = [trial for trial in trials if trial.vpn == name]
+        assert mine, name
+        for trial in mine:
+            assert trial.status in ("ok", "unsupported", "failed")
+            assert trial.measurements if trial.status == "ok" else trial.reason
+        if load_vpn(name).dataplane == "userspace":
+            streams = [trial for trial in mine if trial.params["transport"] == "tcp"]
+            assert any(trial.status == "ok" for trial in streams), [trial.reason for trial in streams]
+
+
+def test_ok_has_proof_and_evidence(compared: tuple[Path, str]) -> None:
+    for trial in load_run(compared[0])[1]:
+        if trial.status != "ok":
+            continue
+        assert trial.proof is not None
+        assert trial.evidence is not None
+        assert trial.proof.delivered
+        assert trial.proof.marker_on_wan is not trial.proof.confidential_promised
+        assert trial.evidence.data_path.startswith(load_vpn(trial.vpn).dataplane)
+        assert trial.encrypted is (trial.vpn not in ("none", "ipip"))
+        assert (compared[0] / trial.log / "commands.log").is_file()
+
+
+def test_shared_trials_are_measured_once(compared: tuple[Path, str]) -> None:
+    run, trials = load_run(compared[0])
+    assert {record.name for record in run.experiments} == {
+        *("reference", "transport", "cipher", "compression", "recommended")
+    }
+    shared = [trial for trial in trials if {"reference", "transport", "cipher"} <= set(trial.experiments)]
+    assert shared
+    assert len({trial.id for trial in trials}) == len(trials)
+
+
+def test_the_report_ranks_and_explains(compared: tuple[Path, str]) -> None:
+    folder, shown = compared
+    report = json.loads((folder / "report.json").read_text())
+    assert {ranking["configuration"] for ranking in report["rankings"]} == {"comparable", "recommended"}
+    standings = {s["vpn"]: s for s in report["rankings"][0]["standings"]}
+    assert {"none", "ipip"}.isdisjoint(standings)
+    assert standings["ssh_forward"]["place"] is None
+    assert "carries TCP only" in str(standings["ssh_forward"]["missing"])
+    for suffix in ("html", "md", "csv"):
+        assert (folder / f"report.{suffix}").stat().st_size > 1000
+    for words in ("Ranking: comparable", "Ranking: recommended", "not ranked", "smallest profile", "report.html"):
+        assert words in shown, words
+
+
+def test_the_share_spent_measuring_is_recorded(compared: tuple[Path, str]) -> None:
+    (call,) = load_run(compared[0])[0].invocations
+    assert 0 < call.measuring_s < call.elapsed_s
+    assert call.outcome == "complete"
+
+
+def test_json_is_all_that_is_printed(image: Image, compared: tuple[Path, str]) -> None:
+    done = subprocess.run(
+        [
+            *(REPOSITORY / ".venv/bin/vpneval", "report", compared[0], "--format", "json"),
+            *("--weights", "tcp_throughput=1", "--missing", "worst"),
+        ],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    places = [s["place"] for s in json.loads(done.stdout)["rankings"][0]["standings"]]
+    assert 1 in places
