@@ -4,6 +4,7 @@
 
 PYTHON ?= python3
 PROFILE ?= quick
+DEADLINE ?= 6m
 VPNEVAL := .venv/bin/vpneval
 COMPARISON := reference transport cipher compression recommended
 COMMANDS := bash ip mmdebstrap nsenter setpriv unshare $(PYTHON)
@@ -12,7 +13,7 @@ PACKAGES := bash iproute2 mmdebstrap python3 python3-venv util-linux
 .PHONY: compare test test-unit lint image setup lock bench-lab bench-search clean
 
 compare: image
-	$(VPNEVAL) run $(COMPARISON) --profile $(PROFILE) --deadline 6m $(if $(OUT),--out $(OUT))
+	$(VPNEVAL) run $(COMPARISON) --profile $(PROFILE) --deadline $(DEADLINE) $(if $(OUT),--out $(OUT))
 
 test: setup
 	.venv/bin/pytest $(ARGS)

@@ -38,7 +38,7 @@ from runner.report.terminal import render as render_terminal
 from runner.report.write import write_reports
 from runner.session import Asked, ask, conduct
 from runner.store import load_run
-from runner.tunnel import bring_up, start_services, unsupported
+from runner.tunnel import bring_up, make_secrets, start_services, unsupported
 from runner.weights import PRESETS, parse_weights
 
 app = typer.Typer(
@@ -353,8 +353,7 @@ def lab_shell(
     with TemporaryDirectory() as logs, namespace_lab(root, logs=Path(logs)) as lab:
         if no := unsupported(lab, plugin, params):
             raise VpnevalError(f"{vpn} cannot run here: {no.reason}")
-        with namespace_lab(root) as keys:
-            secrets = plugin.secrets(keys.host1, lab.sites)
+        secrets = make_secrets(plugin, root, lab.sites)
         start_services(lab)
         up = bring_up(lab, plugin, params, secrets)
         if not command:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 
 class VpnevalError(Exception):
@@ -52,4 +53,11 @@ class CommandError(VpnevalError):
 
 
 class ProofError(VpnevalError):
-    """The tunnel is not what was asked for: another cipher, another data path, plaintext on the WAN."""
+    """The tunnel is not what was asked for: another cipher, another data path, plaintext on the WAN.
+
+    ``proof`` is the marker experiment that showed it (a ``runner.model.Proof``), where that was what did.
+    """
+
+    def __init__(self, text: str, proof: Any = None) -> None:
+        super().__init__(text)
+        self.proof = proof

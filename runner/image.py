@@ -14,6 +14,7 @@ import os
 import platform
 import shutil
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -125,7 +126,7 @@ def build(name: str, root: Path, say: Callable[[str], None]) -> None:
     Killed at any point it leaves a ``.partial`` folder, which the next build removes, and no mount or process.
     """
     if os.geteuid() != 0:
-        raise CannotRunHere("building the lab image needs root; once: sudo vpneval image " + name)
+        raise CannotRunHere(f"building the lab image needs root; once: sudo {sys.argv[0]} image {name}")
     if shutil.which("mmdebstrap") is None:
         raise CannotRunHere("mmdebstrap is missing; get it with: apt-get install mmdebstrap")
     root.parent.mkdir(parents=True, exist_ok=True)

@@ -178,7 +178,7 @@ def batch(node: NamespaceNode, *lines: str) -> None:
 
 
 def facts(lab: Lab) -> dict[str, Any]:
-    """What this lab is: kernel, CPU, cores, memory, clock source, steal time, offloads and MTU of the cables."""
+    """What this lab is: kernel, CPU, cores, memory, clock source, offloads and MTU of the cables."""
     cpuinfo = Path("/proc/cpuinfo").read_text()
     lines = (line.split(":", 1) for line in cpuinfo.split("\n\n")[0].splitlines() if ":" in line)
     fields = {name.strip(): value.strip() for name, value in lines}

@@ -7,21 +7,20 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Protocol
 
 from runner import measure
-from runner.errors import CommandError, LabError, MeasurementError, VpnevalError
+from runner.errors import CommandError, LabError, MeasurementError, ProofError, VpnevalError
 from runner.experiment import Profile
 from runner.image import Image
 from runner.lab import SITES, Lab, check_alive, namespace_lab, shape
-from runner.model import TRAFFIC_FACTORS, Cell, Status, Trial
-from runner.node import NamespaceNode
+from runner.model import TRAFFIC_FACTORS, Cell, Proof, Status, Trial
 from runner.plan import BASELINE, Planned, PlannedTunnel, blocks, expected_s, tunnel_levels
 from runner.plugin import Unsupported, Vpn
 from runner.store import Store
-from runner.tunnel import Bench, Tunnel, bring_up, start_services, unsupported
+from runner.tunnel import Bench, Tunnel, bring_up, make_secrets, start_services, unsupported
 
 FASTER_THAN_BASELINE = 1.05  # beyond this a VPN that beats plain IP is a warning, not good news
 
@@ -202,12 +201,7 @@ class Loop:
         """The VPN's secrets of this call, made at first use on a node without a network. Only in memory."""
         key = (vpn.name, image_name)
         if key not in self._secrets:
-            ca = NamespaceNode("ca", self._images()[image_name].root, say)
-            try:
-                ca.wait_ready()
-                self._secrets[key] = vpn.secrets(ca, SITES)
-            finally:
-                ca.stop()
+            self._secrets[key] = make_secrets(vpn, self._images()[image_name], SITES, say)
         return self._secrets[key]
 
     def _measure(self, bench: Bench, planned: Planned, log: str, rest: Sequence[PlannedTunnel]) -> bool:
@@ -251,7 +245,8 @@ class Loop:
         what = str(error) or repr(error)
         reason = what if isinstance(error, VpnevalError | TimeoutError) else repr(error)
         for planned in waiting:
-            self._record(planned, status="failed", reason=reason + tail(folder), log=log)
+            proof = error.proof if isinstance(error, ProofError) else None
+            self._record(planned, status="failed", reason=reason + tail(folder), log=log, proof=proof)
 
     def _record(
         self,
@@ -264,6 +259,7 @@ class Loop:
         log: str = "",
         started: float | None = None,
         rest: Sequence[PlannedTunnel] = (),
+        proof: Proof | None = None,
     ) -> None:
         """Write one trial's line and tell the watcher."""
         measured = measured or measure.Measured()
@@ -280,12 +276,12 @@ class Loop:
             reason=reason,
             encrypted=bool(up and up.proof.confidential_promised and not up.proof.marker_on_wan),
             warnings=measured.warnings + self._implausible(planned, measured),
-            started_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
+            started_at=(datetime.now(UTC) - timedelta(seconds=duration_s)).isoformat(timespec="milliseconds"),
             duration_s=round(duration_s, 3),
             measuring_s=round(measured.measuring_s, 3),
             log=log,
             evidence=up.evidence if up else None,
-            proof=up.proof if up else None,
+            proof=up.proof if up else proof,
             measurements=measured.measurements,
         )
         self.store.append(trial)

@@ -64,6 +64,7 @@ class PlainProgress:
 
     def __init__(self, console: Console, quiet: bool = False) -> None:
         self.console, self.quiet = console, quiet
+        self.told: set[tuple[str, str]] = set()
         self.done = self.total = 0
 
     def planned(self, trials: int, expected_s: float) -> None:
@@ -80,6 +81,10 @@ class PlainProgress:
         self.done += trial.status != "unsupported"
         if self.quiet and trial.status in ("ok", "unsupported"):
             return
+        if trial.status == "unsupported":  # once for each reason, however many cells it costs
+            if (trial.vpn, trial.reason) in self.told:
+                return
+            self.told.add((trial.vpn, trial.reason))
         where = f"[{self.done}/{self.total}]" if trial.status != "unsupported" else "[probe]"
         self.console.print(
             f"{where} {trial.vpn} {levels_of(trial.params)}: {result_of(trial)}",

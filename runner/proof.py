@@ -66,12 +66,14 @@ def prove(lab: Lab, address: str, *, confidential: bool) -> Proof:
 def judge(proof: Proof, seen: list[bool], complaint: str = "") -> None:
     """Raise unless the marker experiment came out as promised, and the capture can be believed."""
     if not proof.delivered:
-        raise ProofError(f"the marker did not come through the tunnel: {complaint.strip()[-200:] or 'no answer'}")
+        raise ProofError(
+            f"the marker did not come through the tunnel: {complaint.strip()[-200:] or 'no answer'}", proof
+        )
     if proof.captured_bytes < proof.sent_bytes:
         raise MeasurementError(
             f"the WAN capture saw {proof.captured_bytes} bytes of {proof.sent_bytes} sent: it proves nothing"
         )
     if proof.confidential_promised and proof.marker_on_wan:
-        raise ProofError("plaintext on the WAN: the marker was seen although confidentiality is promised")
+        raise ProofError("plaintext on the WAN: the marker was seen although confidentiality is promised", proof)
     if not proof.confidential_promised and not all(seen):
         raise MeasurementError("the capture missed a marker that travels in the clear: it proves nothing")

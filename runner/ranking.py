@@ -1,4 +1,4 @@
-"""The weighted average rank of the OSLV paper (Khanvilkar and Khokhar 2004, "Performance evaluation
+"""The weighted average rank of the OSLV paper ( "Performance evaluation
 results"): rank the VPNs for each attribute, weight the ranks, and average.
 
 Two things are added. A rank is 1 + the number of VPNs that are *significantly* better, so that VPNs which
@@ -145,7 +145,7 @@ def rank(
         traffic={metric: _traffic(metric, selected) for metric in values},
         standings=standings,
         method="rank per metric = 1 + number of VPNs significantly better (95 % interval of the ratio paired within "
-        "blocks, each pair on its own); weighted average rank after Khanvilkar and Khokhar (2004)",
+        "blocks, each pair on its own); weighted average rank after the OSLV paper",
         probability_method=probability_method,
     )
 

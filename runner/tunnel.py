@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 from runner import probes
 from runner.errors import ProofError
+from runner.image import Image
 from runner.lab import Lab
 from runner.model import Evidence, Proof
-from runner.node import wait_until
-from runner.plugin import TCP_PORTS, Params, Unsupported, Vpn
+from runner.node import NamespaceNode, wait_until
+from runner.plugin import TCP_PORTS, Params, Site, Unsupported, Vpn
 from runner.proof import ANSWER_PORT, prove
 
 UP_WITHIN_S = 15.0
@@ -47,6 +48,18 @@ class Bench:
         """Does the far host still answer through the tunnel, within a second?"""
         ask = ("python3", "-IS", f"{probes.FOLDER}/ask.py", "first", self.address, str(ANSWER_PORT), "1")
         return self.lab.host1.run(*ask, check=False, timeout=10).code == 0
+
+
+def make_secrets(
+    vpn: Vpn, image: Image, sites: Sequence[Site], say: Callable[[str], object] = lambda line: None
+) -> dict[str, str]:
+    """Fresh keys by the VPN's own tools, made on a node without a network that goes afterwards."""
+    ca = NamespaceNode("ca", image.root, say)
+    try:
+        ca.wait_ready()
+        return vpn.secrets(ca, sites)
+    finally:
+        ca.stop()
 
 
 def start_services(lab: Lab) -> None:

@@ -26,12 +26,19 @@ class GreIpsec(Ipsec):
         return "mode = transport\n                local_ts = dynamic[gre]\n                remote_ts = dynamic[gre]"
 
     def start(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> None:
-        super().start(node, me, peers, params)
+        # Bare GRE never leaves: a policy of our own, below charon's, that stays when charon goes.
+        bare = ("src", "0.0.0.0/0", "dst", "0.0.0.0/0", "proto", "gre", "dir", "out")
+        node.run("ip", "xfrm", "policy", "add", *bare, "priority", "4000000000", "action", "block")
+        node.defer("ip", "xfrm", "policy", "del", *bare)
         for peer in peers:
             tunnel = f"gre{peer.number}"
             ends = ("local", me.wan_address, "remote", peer.wan_address)
             # 1400 leaves room for GRE and for ESP with any cipher of the sweep within 1500.
             node.run("ip", "link", "add", tunnel, "mtu", "1400", "type", "gre", *ends, "ttl", "64")
             node.defer("ip", "link", "del", tunnel)
-            node.run("ip", "link", "set", tunnel, "up")
-            node.run("ip", "route", "add", peer.lan, "dev", tunnel, "src", me.lan_address)
+            # An IPv6 router solicitation would spring the trap before the peer is ready.
+            node.run("sysctl", "-qw", f"net.ipv6.conf.{tunnel}.disable_ipv6=1", check=False)
+        super().start(node, me, peers, params)
+        for peer in peers:
+            node.run("ip", "link", "set", f"gre{peer.number}", "up")
+            node.run("ip", "route", "add", peer.lan, "dev", f"gre{peer.number}", "src", me.lan_address)

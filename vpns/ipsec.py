@@ -7,7 +7,7 @@ strongswan.conf(5), RFC 7296 (IKEv2), RFC 4303 (ESP), RFC 3173 (IPComp).
 import re
 from collections.abc import Sequence
 
-from runner.errors import ProofError
+from runner.errors import CommandError, ProofError
 from runner.model import Evidence
 from runner.node import Node, wait_until
 from runner.plugin import AEAD, AES_CBC, Params, Secrets, Site, Unsupported, Vpn, higher_numbered
@@ -116,7 +116,11 @@ class Ipsec(Vpn):
         wait_until(lambda: node.run("test", "-S", "/run/charon.vici", check=False).code == 0, "charon's socket")
         node.run("swanctl", "--load-all", "--noprompt")
         for peer in higher_numbered(me, peers):
-            node.run("swanctl", "--initiate", "--child", f"to-{peer.name}")
+            # A first packet may have sprung the trap: the child is there then, and charon refuses a second.
+            argv = ("swanctl", "--initiate", "--child", f"to-{peer.name}")
+            done = node.run(*argv, check=False)
+            if done.code != 0 and not self.is_up(node, me, peers):
+                raise CommandError(node.name, argv, done.code, done.stderr or done.stdout)
 
     def is_up(self, node: Node, me: Site, peers: Sequence[Site]) -> bool:
         return node.run("swanctl", "--list-sas", "--raw").stdout.count("state=INSTALLED") >= len(peers)
@@ -148,10 +152,10 @@ class Ipsec(Vpn):
 
 def negotiated(raw: str) -> dict[str, str]:
     """Cipher, integrity, compression, mode and encapsulation of the first child SA in `swanctl --list-sas --raw`."""
-    children = raw.partition("child-sas {")[2]
+    child = raw.partition("child-sas {")[2].partition("}")[0]
 
     def field(name: str) -> str:
-        match = re.search(rf"\b{name}=(\S+?)[\s}}]", children)
+        match = re.search(rf"\b{name}=(\S+)", child)
         return match[1] if match else ""
 
     cipher, bits = field("encr-alg"), field("encr-keysize")

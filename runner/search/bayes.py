@@ -171,7 +171,8 @@ class Sampler:
                 break
             self.posterior.update(trial, self.loss(trial))
             self.estimate = self.posterior.estimate()
-        if self.estimate.rate_bps > max(trial.offered_rate_bps for trial in self.account.trials):
+        above = self.estimate.rate_bps > max(trial.offered_rate_bps for trial in self.account.trials)
+        if above and not self.contradicted():
             raise NoNumber("generator_limited")
         if self.estimate.rate_bps < goal.min_rate_bps:
             raise NoNumber("no_throughput")
