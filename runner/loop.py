@@ -239,7 +239,16 @@ class Loop:
             pilot = measure.tcp(bench.lab, bench.address, 1, 1, "forward", "random")
             first_bps = pilot.measurements[0].value / 2
         seed = self.settings.seed * 1000 + planned.repetition
-        return measure.udp(bench, int(planned.cell.params["payload_bytes"]), search, first_bps, seed)
+        payload_bytes = int(planned.cell.params["payload_bytes"])
+        try:
+            return measure.udp(bench, payload_bytes, search, first_bps, seed)
+        except MeasurementError as nothing:
+            if search == profile.udp or not bench.carries_payload():
+                raise
+            # The little time that a warm start gets was not enough: once more, with all of it.
+            measured = measure.udp(bench, payload_bytes, profile.udp, first_bps, seed)
+            measured.warnings.append(f"searched twice, first: {nothing}")
+            return measured
 
     def _fail(self, waiting: Sequence[Planned], error: Exception, folder: Path, log: str) -> None:
         what = str(error) or repr(error)

@@ -92,7 +92,8 @@ class SshForward(Vpn):
             files[f"{HOME}/ssh_config"] = "".join(
                 f"Host {peer.name}\nHostName {peer.wan_address}\nPort {PORT}\nUser root\nBatchMode yes\n"
                 f"IdentityFile {HOME}/user.key\nIdentitiesOnly yes\nUserKnownHostsFile {HOME}/known_hosts\n"
-                f"StrictHostKeyChecking yes\nExitOnForwardFailure yes\nServerAliveInterval 15\nLogLevel DEBUG1\n"
+                f"StrictHostKeyChecking yes\nExitOnForwardFailure yes\nServerAliveInterval 15\n"
+                f"LogVerbose kex.c:*:*,channels.c:channel_setup_fwd_listener_tcpip():*\n"
                 f"{self.client_options(me, peer)}"
                 f"Compression {self.compressions[params['compression']]}\n{algorithms}\n"
                 for peer in listeners
@@ -152,7 +153,7 @@ def local_port(me: Site, peer: Site, port: int) -> int:
 
 
 def negotiated(log: str) -> dict[str, str]:
-    """Cipher, MAC, compression and version from `ssh` at LogLevel DEBUG1; the weaker direction is never hidden."""
+    """Cipher, MAC, compression and version from `ssh` with LogVerbose for kex.c; the weaker direction is never hidden."""
     lines = re.findall(r"kex: \S+ cipher: (\S+) MAC: (\S+) compression: (\S+)", log)
     both = set(lines)
     cipher, mac, compression = both.pop() if len(both) == 1 else ("", "", "")

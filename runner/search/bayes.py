@@ -100,7 +100,9 @@ class Sampler:
                     rate_bps = max(rate_bps, offered_bps / 2)
                 rate_bps = max(goal.min_rate_bps, rate_bps)
             elif math.isinf(failed_bps):
-                rate_bps = goal.max_rate_bps if trial.sender_short else passed_bps * (1 + step)
+                # A generator that falls short is asked for all it can, unless something is known already.
+                leap = trial.sender_short and not goal.first_rate_bps
+                rate_bps = goal.max_rate_bps if leap else passed_bps * (1 + step)
                 rate_bps, step = min(goal.max_rate_bps, rate_bps), step * 2
             else:
                 rate_bps = min(passed_bps * (1 + step), math.sqrt(passed_bps * failed_bps))
