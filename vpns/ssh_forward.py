@@ -153,7 +153,7 @@ def local_port(me: Site, peer: Site, port: int) -> int:
 
 
 def negotiated(log: str) -> dict[str, str]:
-    """Cipher, MAC, compression and version from `ssh` with LogVerbose for kex.c; the weaker direction is never hidden."""
+    """Cipher, MAC, compression and version from `ssh` with LogVerbose for kex.c; empty if directions differ."""
     lines = re.findall(r"kex: \S+ cipher: (\S+) MAC: (\S+) compression: (\S+)", log)
     both = set(lines)
     cipher, mac, compression = both.pop() if len(both) == 1 else ("", "", "")

@@ -74,7 +74,8 @@ class Sampler:
             offered_bps, loss = trial.offered_rate_bps, self.loss(trial)
             if loss <= goal.loss_ratio:
                 passed_bps = max(passed_bps, offered_bps)
-                failed_bps = failed_bps if failed_bps > passed_bps else math.inf
+                if failed_bps <= passed_bps:  # it was an accident; what is known is this rate
+                    failed_bps, step = math.inf, STEP
                 if trial.sender_short or rate_bps >= goal.max_rate_bps:
                     at_limit += 1
                     if at_limit >= 2:
