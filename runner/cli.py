@@ -129,6 +129,8 @@ def doctor(image: ImageName = images.DEFAULT, as_json: Json = False) -> None:
         print(json.dumps([vars(check) for check in checks], indent=1))
     else:
         table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+        for _ in range(3):
+            table.add_column(overflow="fold")
         for check in checks:
             mark = {"ok": "[green]ok[/]", "warning": "[yellow]unsupported[/]", "error": "[red]missing[/]"}[check.level]
             table.add_row(mark, check.what, check.says.replace("[", r"\["))
