@@ -26,6 +26,15 @@ from runner.errors import CannotRunHere, UsageError
 PACKAGES = Path(__file__).resolve().parent.parent / "vagrant" / "packages"
 SUITES = {"trixie": "Debian 13", "bookworm": "Debian 12"}
 DEFAULT = "trixie"
+NODE_TOOLS = {  # what every node of a lab runs: command -> Debian package
+    "ethtool": "ethtool",
+    "iperf3": "iperf3",
+    "pkill": "procps",
+    "python3": "python3",
+    "ss": "iproute2",
+    "sysctl": "procps",
+    "tc": "iproute2",
+}
 RECIPE = 2  # raise it when build() changes what ends up in the image
 
 
@@ -102,6 +111,10 @@ def host_image() -> Image:
     for part in ("/usr", "/etc", "/var"):
         if os.path.ismount(part):
             raise CannotRunHere(f"--image host: {part} is a file system of its own, which a node would not see")
+    lacks = [tool for tool in NODE_TOOLS if shutil.which(tool) is None]
+    if lacks:
+        packages = " ".join(sorted({NODE_TOOLS[tool] for tool in lacks}))
+        raise CannotRunHere(f"--image host: this machine has no {', '.join(lacks)}; apt-get install {packages}")
     return Image("host", Path("/"), "host", installed_packages(Path("/")))
 
 

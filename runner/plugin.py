@@ -69,6 +69,8 @@ class Vpn(ABC):
     reference: ClassVar[bool] = False  # shown in reports, never ranked
     note: ClassVar[str] = ""  # what a reader of the ranking must know
 
+    tools: ClassVar[Mapping[str, str]] = {}  # command -> Debian package, what a gateway must have
+
     # Level -> the daemon's own word for it. What is not here is unsupported with ``limits`` as the reason.
     ciphers: ClassVar[Mapping[str, str]] = {"none": "none"}
     integrities: ClassVar[Mapping[str, str]] = {"none": "none"}

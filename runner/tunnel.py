@@ -79,7 +79,12 @@ def start_services(lab: Lab) -> None:
 def unsupported(lab: Lab, vpn: Vpn, params: Params) -> Unsupported | None:
     """The plugin's live probe, on both gateways."""
     for site in lab.sites:
-        if no := vpn.supports(lab.gateway(site), params):
+        gateway = lab.gateway(site)
+        lacks = [tool for tool in vpn.tools if gateway.run("which", tool, check=False).code != 0]
+        if lacks:
+            packages = " ".join(sorted({vpn.tools[tool] for tool in lacks}))
+            return Unsupported(f"the gateway has no {' and no '.join(lacks)} (Debian: apt-get install {packages})")
+        if no := vpn.supports(gateway, params):
             return no
     return None
 

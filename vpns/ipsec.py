@@ -51,6 +51,7 @@ class Ipsec(Vpn):
     }
     integrities = {"hmac-sha1": "sha1", "hmac-sha256": "sha256"}
     compressions = {"off": "no", "on": "yes"}
+    tools = {"swanctl": "strongswan-swanctl", "openssl": "openssl"}
     comparable = AES_CBC
     recommended = {"cipher": "aes-128-gcm", "integrity": "aead", "compression": "off"}  # RFC 8221 §5
     start_action = "trap"  # a policy is there before the SA is and after it went: down means closed

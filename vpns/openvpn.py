@@ -20,6 +20,7 @@ class OpenVpn(Vpn):
     title = "OpenVPN (UDP)"
     dataplane = "userspace"
     layer = 3
+    tools = {"openvpn": "openvpn", "openssl": "openssl"}
     transport = "udp"
     ciphers = {
         "aes-128-cbc": "AES-128-CBC",

@@ -30,6 +30,7 @@ class SshForward(Vpn):
     title = "SSH port forwarding"
     dataplane = "userspace"
     layer = 4
+    tools = {"ssh": "openssh-client", "ssh-keygen": "openssh-client", "sshd": "openssh-server"}
     transport = "tcp"
     carries = "tcp"
     note = "carries TCP connections to named ports only"

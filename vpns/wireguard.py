@@ -17,6 +17,7 @@ class WireGuard(Vpn):
     title = "WireGuard (kernel)"
     dataplane = "kernel"
     layer = 3
+    tools = {"wg": "wireguard-tools"}
     transport = "udp"
     ciphers = {"chacha20-poly1305": "ChaCha20-Poly1305"}
     integrities = {}

@@ -13,6 +13,7 @@ from vpns.wireguard import WireGuard
 class WireGuardGo(WireGuard):
     title = "WireGuard (wireguard-go)"
     dataplane = "userspace"
+    tools = {"wg": "wireguard-tools", "wireguard-go": "wireguard-go"}
     kind = "tun"
 
     def supports(self, node: Node, params: Params) -> Unsupported | None:
