@@ -4,14 +4,17 @@ import importlib
 import inspect
 import re
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from runner.errors import UsageError
 from runner.experiment import LEVELS
-from runner.lab import SITES
+from runner.lab import SITES, Lab
+from runner.node import Node
 from runner.plugin import AEAD, NO_CIPHER, Params, Site, Vpn, load_vpn, pair_number, vpn_names
 from runner.recipe import Paper
+from runner.tunnel import unsupported
 from tests.unit.helpers import GW1, GW2, THREE, Answers, named_secrets
 
 EVERY = pytest.mark.parametrize("vpn", [load_vpn(name) for name in vpn_names()], ids=lambda vpn: vpn.name)
@@ -292,3 +295,20 @@ def test_an_unknown_name_gives_near_matches_and_the_valid_ones() -> None:
         load_vpn("zzz")
     with pytest.raises(UsageError):
         load_vpn("_certificates")
+
+
+@pytest.mark.parametrize("name", [name for name in vpn_names() if load_vpn(name).tools])
+def test_a_missing_tool_is_named_with_its_package(name: str) -> None:
+    vpn = load_vpn(name)
+
+    class Bare:
+        sites = (GW1,)
+
+        def gateway(self, site: Site) -> Node:
+            return cast(Node, Answers())
+
+    no = unsupported(cast(Lab, Bare()), vpn, vpn.comparable)
+    assert no is not None
+    for tool, package in vpn.tools.items():
+        assert tool in no.reason
+        assert package in no.reason

@@ -202,3 +202,27 @@ def test_one_accident_does_not_decide() -> None:
 
 def test_the_same_measurements_give_the_same_search() -> None:
     assert find_throughput(device(), **FAST) == find_throughput(device(), **FAST)
+
+
+def collapsing(rate_bps: float, duration_s: float) -> Loss:
+    """A tunnel that carries 200 Mbit/s and breaks down above it, as an SSH session does."""
+    return Loss(1000, 1000 if rate_bps <= 200e6 else 0, rate_bps)
+
+
+@pytest.mark.parametrize("first_bps", [100e6, 190e6, 600e6])
+@pytest.mark.parametrize("budget_s", [5.0, 9.0, 60.0])
+def test_no_budget_makes_a_number_above_what_was_seen_to_fail(first_bps: float, budget_s: float) -> None:
+    found = find_throughput(
+        collapsing,
+        relative_width=0.02,
+        trial_duration_s=1.0,
+        confirm=None,
+        budget_s=budget_s,
+        first_rate_bps=first_bps,
+        overhead_s=0.1,
+    )
+    failed = [trial.offered_rate_bps for trial in found.trials if trial.loss_ratio > 0.01]
+    if found.rate_bps is not None:
+        assert found.rate_bps <= min(failed, default=float("inf"))
+    else:
+        assert found.flags, "no number without a flag that says why"
