@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from runner import image as images
 from runner.errors import VpnevalError
-from runner.lab import HOST_TOOLS, check_machine, facts, namespace_lab
+from runner.facts import facts
+from runner.lab import HOST_TOOLS, check_machine, namespace_lab
 from runner.plugin import load_vpn, vpn_names
 from runner.tunnel import unsupported
 

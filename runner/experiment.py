@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from runner.errors import UsageError
-from runner.measure import UdpSearch
+from runner.measure.udp import UdpSearch
 from runner.model import Cell, ExperimentRecord
 from runner.plugin import AEAD, Vpn, require_known
 

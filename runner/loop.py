@@ -11,11 +11,14 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Protocol
 
-from runner import measure
 from runner.errors import CommandError, LabError, MeasurementError, ProofError, VpnevalError
 from runner.experiment import Profile
 from runner.image import Image
 from runner.lab import SITES, Lab, check_alive, namespace_lab, shape
+from runner.measure.idle import idle
+from runner.measure.result import Measured
+from runner.measure.tcp import tcp
+from runner.measure.udp import udp
 from runner.model import TRAFFIC_FACTORS, Cell, Proof, Status, Trial
 from runner.plan import BASELINE, Planned, PlannedTunnel, blocks, expected_s, tunnel_levels
 from runner.plugin import Unsupported, Vpn
@@ -210,25 +213,28 @@ class Loop:
         params, profile = planned.cell.params, self.settings.profile
         up = bench.tunnel
         try:
-            if params["transport"] == "tcp":
-                how = int(params["streams"]), params["direction"], params["payload"]
-                measured = measure.tcp(bench.lab, up.address, profile.duration_s, *how)
-            elif params["transport"] == "udp":
-                measured = self._udp(bench, planned)
-            else:
-                measured = measure.idle(bench.lab, up.address, profile.rtt_s, up.setup_s)
+            match params["transport"]:
+                case "tcp":
+                    how = int(params["streams"]), params["direction"], params["payload"]
+                    measured = tcp(bench.lab, up.address, profile.duration_s, *how)
+                case "udp":
+                    measured = self._udp(bench, planned)
+                case "idle":
+                    measured = idle(bench.lab, up.address, profile.rtt_s, up.setup_s)
+                case other:
+                    raise AssertionError(f"nobody measures the traffic {other}")
         except (MeasurementError, CommandError, TimeoutError) as error:
             check_alive(bench.lab)
             reason, usable = str(error), bench.carries_payload()
             if not usable:
                 reason += f"; the tunnel carries no payload any more{tail(self.store.folder / log)}"
-            spent = measure.Measured(measuring_s=time.monotonic() - started)
+            spent = Measured(measuring_s=time.monotonic() - started)
             self._record(planned, up, measured=spent, status="failed", reason=reason, log=log, started=started)
             return usable
         self._record(planned, up, measured=measured, log=log, started=started, rest=rest)
         return True
 
-    def _udp(self, bench: Bench, planned: Planned) -> measure.Measured:
+    def _udp(self, bench: Bench, planned: Planned) -> Measured:
         """The search starts where an earlier repetition ended. The first starts from overload, except through a
         tunnel that is itself TCP: overload breaks OpenSSH's, so that it starts at half the TCP throughput."""
         search, profile = self.settings.profile.udp, self.settings.profile
@@ -236,17 +242,17 @@ class Loop:
         if first_bps is not None and profile.warm_budget_s is not None:
             search = replace(search, budget_s=profile.warm_budget_s)
         elif first_bps is None and self.vpns[planned.cell.vpn].transport == "tcp":
-            pilot = measure.tcp(bench.lab, bench.address, 1, 1, "forward", "random")
+            pilot = tcp(bench.lab, bench.address, 1, 1, "forward", "random")
             first_bps = pilot.measurements[0].value / 2
         seed = self.settings.seed * 1000 + planned.repetition
         payload_bytes = int(planned.cell.params["payload_bytes"])
         try:
-            return measure.udp(bench, payload_bytes, search, first_bps, seed)
+            return udp(bench, payload_bytes, search, first_bps, seed)
         except MeasurementError as nothing:
             if search == profile.udp or not bench.carries_payload():
                 raise
             # The little time that a warm start gets was not enough: once more, with all of it.
-            measured = measure.udp(bench, payload_bytes, profile.udp, first_bps, seed)
+            measured = udp(bench, payload_bytes, profile.udp, first_bps, seed)
             measured.warnings.append(f"searched twice, first: {nothing}")
             return measured
 
@@ -262,7 +268,7 @@ class Loop:
         planned: Planned,
         up: Tunnel | None = None,
         *,
-        measured: measure.Measured | None = None,
+        measured: Measured | None = None,
         status: Status = "ok",
         reason: str = "",
         log: str = "",
@@ -271,7 +277,7 @@ class Loop:
         proof: Proof | None = None,
     ) -> None:
         """Write one trial's line and tell the watcher."""
-        measured = measured or measure.Measured()
+        measured = measured or Measured()
         self.outcome.measuring_s += measured.measuring_s
         duration_s = 0.0 if started is None else time.monotonic() - started
         trial = Trial(
@@ -305,7 +311,7 @@ class Loop:
             if found.metric == "udp_throughput":
                 self._warm[trial.cell] = found.value
 
-    def _implausible(self, planned: Planned, measured: measure.Measured) -> list[str]:
+    def _implausible(self, planned: Planned, measured: Measured) -> list[str]:
         """A VPN that is faster than this block's plain IP is a warning."""
         if planned.cell.vpn == BASELINE:
             return []
@@ -317,7 +323,7 @@ class Loop:
         return []
 
 
-def faster_than(baseline: Trial, measured: measure.Measured) -> list[str]:
+def faster_than(baseline: Trial, measured: Measured) -> list[str]:
     """Warnings for throughputs that exceed the baseline's by more than the noise that is usual."""
     plain = {found.metric: found.value for found in baseline.measurements if found.metric.endswith("throughput")}
     return [

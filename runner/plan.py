@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from runner.experiment import TCP, TUNNEL, Experiment, Profile
-from runner.measure import OVERHEAD_S
+from runner.measure.iperf import OVERHEAD_S
 from runner.model import TUNNEL_FACTORS, Cell, Position, trial_id
 from runner.plugin import NO_CIPHER, Vpn
 

@@ -16,9 +16,10 @@ from rich.console import Console
 
 from runner.errors import Interrupted, LabError, UsageError
 from runner.experiment import PROFILES, Experiment, Profile, load_experiment, parse_levels
+from runner.facts import facts
 from runner.image import DEFAULT, Image, open_image
 from runner.image import names as image_names
-from runner.lab import check_machine, facts, namespace_lab
+from runner.lab import check_machine, namespace_lab
 from runner.loop import Loop, Outcome, Settings, Watcher
 from runner.model import Cell, ExperimentRecord, Invocation, Run, VpnRecord
 from runner.plan import BASELINE, all_cells, blocks, expected_s

@@ -14,10 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from runner import measure
 from runner.errors import MeasurementError
 from runner.image import Image
 from runner.lab import Lab, namespace_lab
+from runner.measure.iperf import restart_server
+from runner.measure.tcp import tcp
 from runner.model import Trial
 from runner.node import wait_until
 from runner.plugin import load_vpn
@@ -135,22 +136,22 @@ def test_a_hung_iperf3_is_ended_in_time_and_the_next_test_works(plain: Lab) -> N
     plain.host2.run("pkill", "-STOP", "iperf3")
     started = time.monotonic()
     with pytest.raises(MeasurementError, match="iperf3"):
-        measure.tcp(plain, "10.2.0.2", 1, 1, "forward", "random")
+        tcp(plain, "10.2.0.2", 1, 1, "forward", "random")
     assert time.monotonic() - started < 15
-    measure.restart_server(plain)
+    restart_server(plain)
     wait_until(lambda: ":5201 " in plain.host2.run("ss", "-Hltn").stdout, "a new server")
-    assert measure.tcp(plain, "10.2.0.2", 1, 1, "forward", "random").measurements[0].value > 0
+    assert tcp(plain, "10.2.0.2", 1, 1, "forward", "random").measurements[0].value > 0
 
 
 def test_a_payload_whose_source_ends_is_refused(plain: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     ended = "import sys, os, time\nopen(sys.argv[2], 'wb').write(b'x' * 10_000)\nsys.exit(4)\n"
     monkeypatch.setattr("runner.probes.source", lambda name: ended)
     with pytest.raises(MeasurementError, match="payload was exhausted"):
-        measure.tcp(plain, "10.2.0.2", 2, 1, "forward", "text")
+        tcp(plain, "10.2.0.2", 2, 1, "forward", "text")
 
 
 def test_an_endless_text_lasts_the_whole_test(plain: Lab) -> None:
-    sent = measure.tcp(plain, "10.2.0.2", 2, 1, "forward", "text").measurements[0]
+    sent = tcp(plain, "10.2.0.2", 2, 1, "forward", "text").measurements[0]
     assert len(sent.samples) == 2
     assert min(sent.samples) > 0
 

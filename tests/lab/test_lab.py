@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from runner.errors import CannotRunHere, CommandError, LabError
+from runner.facts import facts
 from runner.image import Image, check, host_image
-from runner.lab import Lab, check_alive, facts, namespace_lab, shape
+from runner.lab import Lab, check_alive, namespace_lab, shape
 from runner.node import wait_until
 from tests.lab.conftest import interfaces, mounts
 

@@ -15,10 +15,11 @@ from typing import Any, cast
 
 import pytest
 
-from runner import measure, probes
+from runner import probes
 from runner.errors import CommandError, LabError, MeasurementError, ProofError
 from runner.lab import Lab, check_alive
 from runner.loop import Loop, Settings, faster_than, scrub, tail
+from runner.measure import idle, iperf, result, tcp, udp
 from runner.model import Cell, Evidence, Measurement, Proof, Trial, trial_id
 from runner.node import Completed, NamespaceProcess, Node
 from runner.plan import Planned
@@ -124,12 +125,12 @@ def lab_with(iperf: Iperf, host2: Any = None) -> Lab:
     return cast(Lab, PaperLab({"host1": iperf, "host2": host2 or Paper("host2")}))
 
 
-def tcp(found: dict[str, Any], duration_s: int = 2) -> measure.Measured:
-    return measure.tcp(lab_with(Iperf(json.dumps(found))), "10.2.0.2", duration_s, 1, "forward", "random")
+def tcp_of(found: dict[str, Any], duration_s: int = 2) -> result.Measured:
+    return tcp.tcp(lab_with(Iperf(json.dumps(found))), "10.2.0.2", duration_s, 1, "forward", "random")
 
 
 def test_tcp_that_is_in_order() -> None:
-    throughput, cpu = tcp(report("tcp")).measurements
+    throughput, cpu = tcp_of(report("tcp")).measurements
     assert throughput.value == pytest.approx(12905887585)
     assert (len(throughput.samples), throughput.detail["retransmits"]) == (2, 135)
     assert cpu.metric == "cpu_per_gigabyte"
@@ -138,12 +139,12 @@ def test_tcp_that_is_in_order() -> None:
 
 def test_tcp_with_nothing_received() -> None:
     with pytest.raises(MeasurementError, match="nothing was received"):
-        tcp(edited("tcp", lambda r: r["end"]["sum_received"].update(bytes=0, bits_per_second=0)))
+        tcp_of(edited("tcp", lambda r: r["end"]["sum_received"].update(bytes=0, bits_per_second=0)))
 
 
 def test_tcp_whose_payload_ended_early() -> None:
     with pytest.raises(MeasurementError, match=r"exhausted.* after 1\.0 s"):
-        tcp(report("tcp-exhausted"))
+        tcp_of(report("tcp-exhausted"))
 
 
 def test_tcp_where_nothing_was_sent_most_of_the_time() -> None:
@@ -156,20 +157,20 @@ def test_tcp_where_nothing_was_sent_most_of_the_time() -> None:
                 interval["sum"].update(bytes=0, bits_per_second=0)
 
     with pytest.raises(MeasurementError, match=r"nothing was sent from 2\.0 s on"):
-        tcp(edited("tcp", stall))
+        tcp_of(edited("tcp", stall))
 
 
 def test_iperf3_that_reports_an_error_or_no_json() -> None:
     with pytest.raises(MeasurementError, match="iperf3: unable to connect"):
-        tcp({"start": {}, "intervals": [], "end": {}, "error": "unable to connect to server"})
+        tcp_of({"start": {}, "intervals": [], "end": {}, "error": "unable to connect to server"})
     with pytest.raises(MeasurementError, match="said no JSON: Segmentation fault"):
-        measure.iperf3(lab_with(Iperf("Segmentation fault")), "10.2.0.2", 1)
+        iperf.iperf3(lab_with(Iperf("Segmentation fault")), "10.2.0.2", 1)
 
 
 def test_iperf3_that_hangs_gets_a_new_server() -> None:
     host2 = Paper("host2")
     with pytest.raises(MeasurementError, match="iperf3 hung"):
-        measure.iperf3(lab_with(Iperf("", hangs=True), host2), "10.2.0.2", 1)
+        iperf.iperf3(lab_with(Iperf("", hangs=True), host2), "10.2.0.2", 1)
     assert host2.lines == ["pkill -KILL iperf3", "iperf3 --server --port 5201 &"]
 
 
@@ -181,12 +182,12 @@ def started(*argv: str, log: Path) -> NamespaceProcess:
 
 
 def test_feeder_that_outlasted_the_test(tmp_path: Path) -> None:
-    measure.check_feeder(started("true", log=tmp_path))
+    tcp.check_feeder(started("true", log=tmp_path))
 
 
 def test_feeder_that_ended_first(tmp_path: Path) -> None:
     with pytest.raises(MeasurementError, match=r"payload was exhausted.*exit 1"):
-        measure.check_feeder(started("false", log=tmp_path))
+        tcp.check_feeder(started("false", log=tmp_path))
 
 
 class Stuck(PaperProcess):
@@ -202,7 +203,7 @@ class Stuck(PaperProcess):
 def test_feeder_that_nobody_read_to_the_end() -> None:
     stuck = Stuck()
     with pytest.raises(MeasurementError, match="never read the payload"):
-        measure.check_feeder(cast(NamespaceProcess, stuck))
+        tcp.check_feeder(cast(NamespaceProcess, stuck))
     assert stuck.stopped
 
 
@@ -215,11 +216,11 @@ def test_feeder_repeats_its_file_until_the_reader_goes(tmp_path: Path) -> None:
     with (tmp_path / "fifo").open("rb") as reader:
         read = reader.read(3 * len(payload) + 17)
     assert read == (payload * 4)[: len(read)]
-    measure.check_feeder(feeder)
+    tcp.check_feeder(feeder)
 
 
 def test_text_payload_shrinks_to_a_quarter() -> None:
-    text = measure.text_payload().encode()
+    text = tcp.text_payload().encode()
     assert len(text) == 2_000_000
     assert 0.2 < len(zlib.compress(text)) / len(text) < 0.3
 
@@ -229,34 +230,34 @@ def test_text_payload_shrinks_to_a_quarter() -> None:
 
 def test_udp_with_nothing_sent() -> None:
     with pytest.raises(MeasurementError, match="sent no datagram"):
-        measure.udp_loss(edited("udp", lambda r: r["end"]["sum_sent"].update(packets=0)), 1300)
+        udp.udp_loss(edited("udp", lambda r: r["end"]["sum_sent"].update(packets=0)), 1300)
 
 
 def test_udp_lost_tail_is_loss() -> None:
     found = report("udp-total-loss")
     assert found["end"]["sum"]["lost_packets"] == 0  # what iperf3 makes of it
-    assert measure.udp_loss(found, 1300).received == 0
+    assert udp.udp_loss(found, 1300).received == 0
 
 
 def test_udp_drops_of_the_receiver_are_no_loss_of_the_vpn() -> None:
     found = report("udp-drops")
-    assert measure.udp_loss(found, 1300).received / 62797 == pytest.approx(0.514, abs=0.001)
-    dropped = measure.snmp(Completed(0, captured("proc-net-snmp-drops.txt"), ""), "Udp", "RcvbufErrors")
-    loss = measure.udp_loss(found, 1300, dropped)
+    assert udp.udp_loss(found, 1300).received / 62797 == pytest.approx(0.514, abs=0.001)
+    dropped = udp.snmp(Completed(0, captured("proc-net-snmp-drops.txt"), ""), "Udp", "RcvbufErrors")
+    loss = udp.udp_loss(found, 1300, dropped)
     assert loss.received == loss.sent == 62797
 
 
 def test_udp_never_has_more_received_than_sent() -> None:
-    loss = measure.udp_loss(report("udp-drops"), 1300, 40_000)  # other sockets of the host drop, too
+    loss = udp.udp_loss(report("udp-drops"), 1300, 40_000)  # other sockets of the host drop, too
     assert loss.received == loss.sent
 
 
 def jitter_of(**sent: float) -> Measurement:
-    def change(found: dict[str, Any]) -> None:  # 1 Mbit/s of 200-byte datagrams, as measure.jitter asks for
+    def change(found: dict[str, Any]) -> None:  # 1 Mbit/s of 200-byte datagrams, as udp.jitter asks for
         found["end"]["sum_sent"].update({"packets": 625, "bits_per_second": 1e6} | sent)
         found["end"]["sum_received"].update(bytes=625 * 200 if sent.get("packets", 1) else 0)
 
-    return measure.jitter(lab_with(Iperf(json.dumps(edited("udp", change)))), "10.2.0.2")
+    return udp.jitter(lab_with(Iperf(json.dumps(edited("udp", change)))), "10.2.0.2")
 
 
 def test_jitter() -> None:
@@ -271,12 +272,12 @@ def test_jitter_when_the_sender_fell_short() -> None:
 def test_jitter_with_nothing_received() -> None:
     found = edited("udp-total-loss", lambda r: r["end"]["sum_sent"].update(bits_per_second=1e6))
     with pytest.raises(MeasurementError, match="nothing was received"):
-        measure.jitter(lab_with(Iperf(json.dumps(found))), "10.2.0.2")
+        udp.jitter(lab_with(Iperf(json.dumps(found))), "10.2.0.2")
 
 
 def test_idle_with_no_exchange_finished() -> None:
     with pytest.raises(MeasurementError, match="no exchange was finished"):
-        measure.idle(lab_with(Iperf("[]")), "10.2.0.2", 0.5, 1.0)
+        idle.idle(lab_with(Iperf("[]")), "10.2.0.2", 0.5, 1.0)
 
 
 # --- the loop ------------------------------------------------------------------------------------------------
@@ -286,7 +287,7 @@ PLAIN = {"cipher": "none", "integrity": "none", "compression": "off"}
 
 
 def throughput(value: float) -> Measurement:
-    return measure.measurement("tcp_throughput", value)
+    return result.measurement("tcp_throughput", value)
 
 
 def baseline(value: float, repetition: int = 1) -> Trial:
@@ -305,11 +306,11 @@ def baseline(value: float, repetition: int = 1) -> Trial:
 
 def test_faster_than_the_baseline() -> None:
     plain = baseline(1e9)
-    assert faster_than(plain, measure.Measured([throughput(1.04e9)])) == []
-    assert faster_than(plain, measure.Measured([throughput(1.2e9)])) == [
+    assert faster_than(plain, result.Measured([throughput(1.04e9)])) == []
+    assert faster_than(plain, result.Measured([throughput(1.2e9)])) == [
         "tcp_throughput is 1.20 times the baseline's: not plausible"
     ]
-    assert faster_than(plain, measure.Measured([measure.measurement("rtt", 9e9)])) == []
+    assert faster_than(plain, result.Measured([result.measurement("rtt", 9e9)])) == []
 
 
 class Silent:
@@ -331,7 +332,7 @@ def test_the_line_of_a_trial_that_beats_its_own_blocks_baseline_warns(
         store.append(baseline(9e9, 2))
         loop = Loop(store, {}, [], cast(Settings, Unlimited()), Silent(), {})
         planned = Planned(Cell(vpn="openvpn", params={**AES_CBC, **TCP}), repetition)
-        loop._record(planned, measured=measure.Measured([throughput(2e9)]))
+        loop._record(planned, measured=result.Measured([throughput(2e9)]))
         assert bool(store.trials[-1].warnings) == warned
 
 

@@ -5,7 +5,8 @@ import pytest
 import vpns.ipsec
 import vpns.openvpn
 import vpns.ssh_forward
-from runner.measure import check_duration, snmp, udp_loss
+from runner.measure.tcp import check_duration
+from runner.measure.udp import snmp, udp_loss
 from runner.node import Completed
 from runner.plugin import load_vpn
 from tests.unit.helpers import GW1, GW2, Answers, captured, report

@@ -1,0 +1,4 @@
+"""Measuring through a tunnel: one file for each kind of traffic.
+
+Every number here has a guard that refuses it when the instrument did not do what it was asked.
+"""

@@ -1,0 +1,26 @@
+"""What a measurement gives: values in the units of runner/metrics.py, their samples, and the time it took."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from runner.metrics import METRICS
+from runner.model import Measurement
+
+
+@dataclass
+class Measured:
+    """What a measurement of one trial gave, and for how long the instruments ran (seconds)."""
+
+    measurements: list[Measurement] = field(default_factory=list)
+    measuring_s: float = 0.0
+    warnings: list[str] = field(default_factory=list)
+
+
+def measurement(metric: str, value: float, samples: list[float] | None = None, **detail: Any) -> Measurement:
+    """A value in the unit that the metric is defined in."""
+    known = METRICS[metric]
+    return Measurement(
+        metric=metric, value=value, unit=known.unit, better=known.better, samples=samples or [], detail=detail
+    )

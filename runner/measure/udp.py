@@ -1,0 +1,170 @@
+"""UDP throughput by a loss-bounded search, and jitter at a low rate."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from runner.errors import MeasurementError
+from runner.lab import Lab
+from runner.measure.iperf import OVERHEAD_S, iperf3
+from runner.measure.result import Measured, measurement
+from runner.model import Measurement
+from runner.node import Completed
+from runner.search import Engine, Loss, SearchResult, find_throughput
+from runner.tunnel import Bench
+
+WINDOW_BYTES = 2**21  # socket buffers asked for in UDP tests, if net.core.rmem_max allows
+LOSS_RATIO = 0.01  # the thesis' bound on the mean loss, §3.5.1
+JITTER_RATE_BPS = 1e6
+JITTER_PAYLOAD_BYTES = 200
+
+
+@dataclass(frozen=True)
+class UdpSearch:
+    """How UDP throughput is searched for: see runner.search.find_throughput."""
+
+    engine: Engine = "bayes"
+    relative_width: float = 0.01
+    trial_duration_s: float = 2.0
+    confirm: tuple[int, float] | None = (10, 10.0)
+    max_rate_bps: float = 10e9
+    budget_s: float | None = None
+
+
+def udp(bench: Bench, payload_bytes: int, search: UdpSearch, first_bps: float | None, seed: int) -> Measured:
+    """UDP throughput by the loss-bounded search, and jitter at a low rate.
+
+    ``first_bps``: where to start, if anything is known. The search sees the tunnel only through ``offer``. A
+    rate that breaks the tunnel down counts as lost altogether, and the tunnel is made anew. Raises
+    MeasurementError where there is no throughput to report.
+    """
+    started = time.monotonic()
+    measured = Measured()
+    counters = {"receive_buffer_errors": 0, "fragments": 0}
+    breakdowns: list[float] = []
+    window = str(min(WINDOW_BYTES, int(bench.lab.host2.run("sysctl", "-n", "net.core.rmem_max").stdout)))
+    options = ("--udp", "--length", str(payload_bytes), "--window", window, "--bitrate")
+
+    def offer(rate_bps: float, duration_s: float) -> Loss:
+        before = receive_buffer_errors(bench.lab), fragments_created(bench.lab)
+        try:
+            report = iperf3(bench.lab, bench.address, max(1, round(duration_s)), *options, str(int(rate_bps)))
+        except MeasurementError:
+            if bench.carries_payload():
+                raise  # the instrument failed, not the tunnel
+            breakdowns.append(rate_bps)
+            bench.renew()
+            return Loss(1, 0, rate_bps)
+        dropped = receive_buffer_errors(bench.lab) - before[0]
+        counters["receive_buffer_errors"] += dropped
+        counters["fragments"] += fragments_created(bench.lab) - before[1]
+        return udp_loss(report, payload_bytes, dropped)
+
+    result = find_throughput(
+        offer,
+        loss_ratio=LOSS_RATIO,
+        relative_width=search.relative_width,
+        trial_duration_s=search.trial_duration_s,
+        confirm=search.confirm,
+        max_rate_bps=search.max_rate_bps,
+        budget_s=search.budget_s,
+        engine=search.engine,
+        first_rate_bps=first_bps,
+        overhead_s=OVERHEAD_S,
+        seed=seed,
+    )
+    value = result.confirmed_rate_bps or result.rate_bps
+    if value is None and all(trial.loss_ratio <= LOSS_RATIO for trial in result.trials):
+        # Nothing failed: what was offered last is a lower bound, and is reported as one.
+        value = max(trial.offered_rate_bps for trial in result.trials)
+        limited = "generator_limited" in result.flags
+        why = "iperf3 could offer no more" if limited else "the search's time ended before a rate failed"
+        measured.warnings.append(f"UDP throughput is at least this: {why}")
+    if value is None:
+        raise MeasurementError(f"no UDP throughput: {explain(result)}")
+    if "unstable" in result.flags:
+        measured.warnings.append("UDP throughput is unstable: the loss at one rate changed during the search")
+    if breakdowns:
+        measured.warnings.append(f"the tunnel broke down under UDP, from {min(breakdowns) / 1e6:.0f} Mbit/s offered")
+    detail = search_detail(result) | counters | {"payload_bytes": payload_bytes, "breakdowns_bps": breakdowns}
+    found = measurement("udp_throughput", value, **detail)
+    measured.measurements.append(found)
+    try:
+        measured.measurements.append(jitter(bench.lab, bench.address))
+    except MeasurementError as error:  # the throughput that was found stays found
+        measured.warnings.append(f"no jitter: {error}")
+    measured.measuring_s = time.monotonic() - started
+    return measured
+
+
+def udp_loss(report: dict[str, Any], payload_bytes: int, receiver_drops: int = 0) -> Loss:
+    """Datagrams sent and received of an iperf3 UDP test, the receiver's own drops counted apart.
+
+    iperf3 counts gaps in the sequence only, so that a lost tail reads as no loss; sent minus received does not.
+    What the receiving socket dropped came through the tunnel, and is no loss of the VPN.
+    """
+    sent = report["end"]["sum_sent"]
+    received = report["end"]["sum_received"]["bytes"] / payload_bytes + receiver_drops
+    if not sent["packets"]:
+        raise MeasurementError("iperf3 sent no datagram")
+    return Loss(sent["packets"], min(received, sent["packets"]), sent["bits_per_second"])
+
+
+def search_detail(result: SearchResult) -> dict[str, Any]:
+    """A search as data for the trial's line: every trial of it, with what was offered and lost."""
+    return {
+        "interval_bps": list(result.interval_bps) if result.interval_bps else None,
+        "confirmed_rate_bps": result.confirmed_rate_bps,
+        "flags": sorted(result.flags),
+        "trials": [
+            {
+                "offered_rate_bps": round(trial.offered_rate_bps),
+                "duration_s": trial.duration_s,
+                "loss_ratio": round(trial.loss_ratio, 6),
+                "purpose": trial.purpose,
+            }
+            for trial in result.trials
+        ],
+    }
+
+
+def explain(result: SearchResult) -> str:
+    losses = ", ".join(f"{t.loss_ratio:.1%} at {t.offered_rate_bps / 1e6:.3g} Mbit/s" for t in result.trials[-3:])
+    return f"{', '.join(sorted(result.flags)) or 'the search found none'}; loss ratio {losses or 'not measured'}"
+
+
+def jitter(lab: Lab, address: str) -> Measurement:
+    """Jitter of a 1 Mbit/s stream of small datagrams for a second, as iperf3's receiver computes it."""
+    report = iperf3(
+        lab,
+        address,
+        1,
+        *("--udp", "--bitrate", str(int(JITTER_RATE_BPS)), "--length", str(JITTER_PAYLOAD_BYTES)),
+    )
+    loss = udp_loss(report, JITTER_PAYLOAD_BYTES)
+    if loss.received == 0:
+        raise MeasurementError("the jitter stream was sent, and nothing was received")
+    achieved = report["end"]["sum_sent"]["bits_per_second"]
+    if achieved < 0.9 * JITTER_RATE_BPS:
+        raise MeasurementError(f"the sender fell short: {achieved / 1e6:.2f} of {JITTER_RATE_BPS / 1e6:.2f} Mbit/s")
+    end = report["end"]["sum_received"]
+    return measurement("jitter", end["jitter_ms"], loss_ratio=1 - loss.received / loss.sent)
+
+
+def receive_buffer_errors(lab: Lab) -> int:
+    """UdpRcvbufErrors of host2: datagrams that arrived and found the socket's buffer full."""
+    return snmp(lab.host2.run("cat", "/proc/net/snmp"), "Udp", "RcvbufErrors")
+
+
+def fragments_created(lab: Lab) -> int:
+    """IP fragments that the near host and its gateway have made so far."""
+    nodes = (lab.host1, lab.gateway(lab.sites[0]))
+    return sum(snmp(node.run("cat", "/proc/net/snmp"), "Ip", "FragCreates") for node in nodes)
+
+
+def snmp(shown: Completed, protocol: str, counter: str) -> int:
+    """One counter of /proc/net/snmp (RFC 1213 names): a line of names, then a line of values."""
+    names, values = (line.split() for line in shown.stdout.splitlines() if line.startswith(protocol + ":"))
+    return int(values[names.index(counter)])
