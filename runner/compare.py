@@ -12,18 +12,23 @@ from rich.text import Text
 from scipy import stats
 
 from runner.metrics import METRICS
-from runner.model import TRAFFIC_FACTORS, TUNNEL_FACTORS, Run, Strict, Trial
+from runner.model import Run, Strict, Trial
+from runner.ranking import conditions_of
 from runner.report import text
+from runner.report.facts import BASELINE
 from runner.report.merge import identity
-from runner.stats import Ratio, Summary, block_values, compare_independent, summarise
+from runner.stats import Ratio, Summary, block_values, compare_independent, lower_bounds, summarise
 
 Verdict = Literal["regression", "improvement", "no difference", "not separable", "now failing"]
 SIGNIFICANCE = 0.05
+ABSOLUTE = ("setup_time",)  # plain IP has no tunnel to set up: its value is the probe's own time, and mostly noise
 
 
 class Change(Strict):
-    """One metric of one cell. ``ratio`` is after over before; ``adjusted_p`` is its p-value among all of the
-    comparison's (Benjamini–Hochberg), None where there is no test. Summaries are in ``unit``."""
+    """One metric of one cell. ``ratio`` is after over before: of the shares of each run's own baseline where
+    ``of_baseline``, else of the values; ``adjusted_p`` is its p-value among all of the comparison's
+    (Benjamini–Hochberg), None where there is no test. Summaries are of the values, in ``unit``; ``bounded``
+    tells whose value is a lower bound."""
 
     vpn: str
     levels: str
@@ -33,6 +38,8 @@ class Change(Strict):
     before: Summary
     after: Summary | None
     ratio: Ratio | None
+    of_baseline: bool
+    bounded: list[Literal["before", "after"]]
     adjusted_p: float | None
     verdict: Verdict
     reason: str = ""
@@ -54,15 +61,18 @@ class Comparison(Strict):
 def compare_runs(before: tuple[Run, Sequence[Trial]], after: tuple[Run, Sequence[Trial]]) -> Comparison:
     """Compare every cell and metric that both runs measured: Welch's t on logarithms, and a verdict where the
     p-value adjusted for the number of comparisons is below 5 %. Otherwise a hundred equal cells would cry
-    wolf five times in every CI run."""
+    wolf five times in every CI run.
+
+    Compared are the shares of each run's own baseline, block by block, where both runs have a baseline of the
+    same traffic: what makes the whole machine slower that day is in both, and cancels."""
     (run_a, trials_a), (run_b, trials_b) = before, after
     cells_a, cells_b = _by_cell(trials_a), _by_cell(trials_b)
     tests = []
     for key, old in cells_a.items():
         for metric in METRICS:
-            values = block_values(old, metric)
-            if values and key in cells_b:
-                tests.append(_change(run_b, old[0], metric, list(values.values()), cells_b[key]))
+            if key in cells_b and block_values(old, metric):
+                before_side, after_side = _Side(old, trials_a, metric), _Side(cells_b[key], trials_b, metric)
+                tests.append(_change(run_b, old[0], metric, before_side, after_side))
     tested = [p for change, p in tests if p is not None]
     adjusted = iter([float(p) for p in stats.false_discovery_control(tested)] if tested else [])
     changes = [_judged(change, None if p is None else next(adjusted)) for change, p in tests]
@@ -91,6 +101,18 @@ def render(comparison: Comparison, console: Console) -> None:
         number = sum(change.verdict == verdict for change in comparison.changes)
         if number:
             console.print(f"{text.counted(number, 'measurement')}: {verdict}")
+    shares = sum(change.of_baseline for change in comparison.changes)
+    if shares:
+        rest = len(comparison.changes) - shares
+        console.print(
+            f"{text.counted(shares, 'measurement')}: compared as shares of each run's own baseline, which a slower or "
+            "faster machine does not change" + (f"; {rest} as absolute numbers (marked a)" if rest else ""),
+            style="dim",
+        )
+    elif comparison.changes:
+        console.print(
+            "Compared as absolute numbers (a): one of the runs has no baseline of the same traffic.", style="dim"
+        )
     if not comparison.changes:
         console.print(Text("The runs share no measurement.", "bold red"))
     for words, cells in (("before", comparison.only_before), ("after", comparison.only_after)):
@@ -114,24 +136,43 @@ def _table(changes: Sequence[Change]) -> Table:
     table.add_column("verdict", no_wrap=True)
     for change in changes:
         style = "green" if change.verdict == "improvement" else "red"
-        after = text.with_interval(change.after, change.unit) if change.after else change.reason
+        after = change.reason
+        if change.after:
+            after = text.with_interval(change.after, change.unit, "after" in change.bounded)
+        moved = text.change(change.ratio).replace(" (", "\n(") if change.ratio else text.NONE
         table.add_row(
             Text.assemble((change.vpn, "bold"), "\n", (change.levels, "dim")),
             text.SHORT.get(change.metric, change.metric),
-            Text(f"{text.with_interval(change.before, change.unit)}\n{after}"),
-            text.change(change.ratio).replace(" (", "\n(") if change.ratio else text.NONE,
+            Text(f"{text.with_interval(change.before, change.unit, 'before' in change.bounded)}\n{after}"),
+            moved + (" a" if change.ratio and not change.of_baseline else ""),
             Text(change.verdict, "dim" if change.reference else style),
         )
     return table
 
 
-def _change(
-    run: Run, cell: Trial, metric: str, before: list[float], trials: Sequence[Trial]
-) -> tuple[Change, float | None]:
+class _Side:
+    """One metric of one cell in one run: its values, and their shares of that run's baseline by block."""
+
+    def __init__(self, trials: Sequence[Trial], run: Sequence[Trial], metric: str) -> None:
+        blocks = block_values(trials, metric)
+        mine = conditions_of(trials[0].params)
+        plain = [trial for trial in run if trial.vpn == BASELINE and conditions_of(trial.params) == mine]
+        baseline = block_values(plain, metric)
+        usable = metric not in ABSOLUTE and trials[0].vpn != BASELINE
+        usable = usable and not lower_bounds(plain, metric) and min(baseline.values(), default=0) > 0
+        self.trials = trials
+        self.values = list(blocks.values())
+        self.bounded = bool(lower_bounds(trials, metric))
+        self.shares = [value / baseline[block] for block, value in blocks.items() if usable and block in baseline]
+
+
+def _change(run: Run, cell: Trial, metric: str, before: _Side, after: _Side) -> tuple[Change, float | None]:
     """The change of one metric, not yet judged, and the p-value of no change."""
-    after = list(block_values(trials, metric).values())
-    ratio, p = compare_independent(before, after) if after else (None, None)
-    failed = [trial.reason for trial in trials if trial.status == "failed"]
+    # Shares only where no repetition is lost by it.
+    of_baseline = all(side.shares and len(side.shares) == len(side.values) for side in (before, after))
+    compared = (before.shares, after.shares) if of_baseline else (before.values, after.values)
+    ratio, p = compare_independent(*compared) if after.values else (None, None)
+    failed = [trial.reason for trial in after.trials if trial.status == "failed"]
     known = METRICS[metric]
     change = Change(
         vpn=cell.vpn,
@@ -139,12 +180,14 @@ def _change(
         metric=metric,
         unit=known.unit,
         reference=cell.vpn in run.vpns and run.vpns[cell.vpn].reference,
-        before=summarise(before),
-        after=summarise(after) if after else None,
+        before=summarise(before.values),
+        after=summarise(after.values) if after.values else None,
         ratio=ratio,
+        of_baseline=of_baseline,
+        bounded=[*(["before"] if before.bounded else []), *(["after"] if after.bounded else [])],
         adjusted_p=None,
-        verdict="now failing" if failed and not after else "not separable",
-        reason=" ".join(failed[0].split()) if failed else "" if after else "not measured",
+        verdict="now failing" if failed and not after.values else "not separable",
+        reason=" ".join(failed[0].split()) if failed else "" if after.values else "not measured",
     )
     return change, p
 
@@ -154,6 +197,9 @@ def _judged(change: Change, adjusted_p: float | None) -> Change:
         return change
     verdict: Verdict = "no difference"
     if adjusted_p < SIGNIFICANCE:
+        less = "after" if change.ratio.ratio < 1 else "before"
+        if less in change.bounded:  # it may be more than that, and as much as the other
+            return change.model_copy(update={"adjusted_p": adjusted_p, "reason": f"{less}: known from below only"})
         better = (change.ratio.ratio > 1) == (METRICS[change.metric].better == "higher")
         verdict = "improvement" if better else "regression"
     return change.model_copy(update={"adjusted_p": adjusted_p, "verdict": verdict})
@@ -167,9 +213,7 @@ def _by_cell(trials: Sequence[Trial]) -> dict[str, list[Trial]]:
 
 
 def _levels(cell: Trial) -> str:
-    tunnel = {factor: cell.params[factor] for factor in TUNNEL_FACTORS if factor in cell.params}
-    inside = {factor: cell.params[factor] for factor in TRAFFIC_FACTORS if factor in cell.params}
-    return ", ".join(words for words in (text.configuration(tunnel), text.traffic(inside)) if words)
+    return text.levels(cell.params)
 
 
 def _cell_title(cell: Trial) -> str:

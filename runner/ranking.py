@@ -2,45 +2,35 @@
 results"): rank the VPNs for each attribute, weight the ranks, and average.
 
 Two things are added. A rank is 1 + the number of VPNs that are *significantly* better, so that VPNs which
-the measurement cannot tell apart share one. And the order's own uncertainty is given, as the probability
-that each VPN is best.
+the measurement cannot tell apart share one. And the order's own uncertainty is given: the probability that
+each VPN is best, the interval of its place, how sure each pair of neighbours is, and how far each weight may
+move before another VPN wins.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
+from itertools import combinations, pairwise
 from typing import Literal
 
-import numpy as np
-from scipy import stats
-
+from runner.draws import CONFIDENCE, DRAWS, Blocks, Order, draw_order
 from runner.errors import UsageError
 from runner.metrics import METRICS
-from runner.model import TRAFFIC_FACTORS, Run, Strict, Trial
-from runner.stats import Array, block_values, compare_blocks
-from runner.weights import Weights, default_weights
+from runner.model import TRAFFIC_FACTORS, WAN_FACTORS, Run, Strict, Trial
+from runner.stats import block_values, compare_blocks, lower_bounds
+from runner.weights import Slack, Weights, default_weights, slack
 
 Missing = Literal["unranked", "worst"]
-Blocks = Mapping[int, float]
-
 STREAM = {"transport": "tcp", "streams": "1", "direction": "forward", "payload": "random"}
-# The traffic that a metric is ranked by. Only ``transport`` must be named by a trial's parameters.
-RANKED_BY: dict[str, dict[str, str]] = {
-    "tcp_throughput": STREAM,
-    "cpu_per_gigabyte": STREAM,
-    "udp_throughput": {"transport": "udp", "payload": "random"},
-    "rtt": {"transport": "idle"},
-    "jitter": {"transport": "udp"},
-    "setup_time": {"transport": "idle"},
-}
-DRAWS = 20_000
 
 
 class Standing(Strict):
     """One VPN in a ranking. ``ranks`` has every metric that it delivers; ``average``, ``place`` and
     ``best_probability`` are None where it is not ranked. ``missing`` maps the weighted metrics that it
-    lacks to the reason; ``imputed`` are those which were given the worst rank instead."""
+    lacks to the reason; ``imputed`` are those which were given the worst rank instead; ``at_least`` are those
+    known from below only, in one block or more. ``place_interval``: from which to which place 95 % of the
+    draws put it."""
 
     vpn: str
     levels: dict[str, str]
@@ -49,19 +39,41 @@ class Standing(Strict):
     average: float | None = None
     place: int | None = None
     best_probability: float | None = None
+    place_interval: tuple[int, int] | None = None
+    at_least: list[str] = []
     missing: dict[str, str] = {}
     imputed: list[str] = []
 
 
+class Pair(Strict):
+    """Two neighbours of a ranking, in their order. ``probability`` is the share of the draws in which ``first`` has
+    the lower average, ``equal`` the share in which both are equal; None where nothing could be drawn.
+    ``separated``: ``second`` is ahead in 5 % of the draws at most, so that the order holds, or is a tie."""
+
+    first: str
+    second: str
+    probability: float | None = None
+    equal: float | None = None
+    separated: bool = False
+
+    @property
+    def certainty(self) -> float:
+        """The share of the draws in which ``second`` is not ahead; 0 where nothing could be drawn."""
+        return 0.0 if self.probability is None or self.equal is None else self.probability + self.equal
+
+
 class Ranking(Strict):
     """The ranking of one named configuration. ``standings``: the ranked by place, then the unranked by
-    name. ``traffic`` is what each metric was measured with; ``image`` the gateways' software, if a factor."""
+    name. ``traffic`` is what each metric was measured with; ``image`` the gateways' software, if a factor.
+    ``pairs`` are the ranked VPNs and the next after each; ``slack`` has the counted metrics, see there."""
 
     configuration: str
     image: str
     weights: Weights
     traffic: dict[str, dict[str, str]]
     standings: list[Standing]
+    pairs: list[Pair]
+    slack: list[Slack]
     method: str
     probability_method: str
 
@@ -88,7 +100,7 @@ def rank_all(
     for name in configurations or known:
         for image in images:
             chosen = [trial for trial in trials if trial.params.get("image", "") == image]
-            measured = _measurements(run, _selected(run, chosen, name))
+            measured = _measurements(_selected(run, chosen, name))
             if measured or configurations:
                 given = weights or default_weights(measured)
                 rankings.append(rank(run, chosen, configuration=name, weights=given, missing=missing, image=image))
@@ -110,8 +122,9 @@ def rank(
     last rank there is (the number of VPNs with any weighted metric), unless it has none at all.
     """
     selected = _selected(run, trials, configuration)
-    values = _measurements(run, selected)
-    ranks = {metric: metric_ranks(metric, by_vpn) for metric, by_vpn in values.items()}
+    values = _measurements(selected)
+    bounds = _bounds(selected, values)
+    ranks = {metric: metric_ranks(metric, by_vpn, bounds[metric]) for metric, by_vpn in values.items()}
     alive = {vpn for metric in weights.counted for vpn in values.get(metric, {})}
     standings = []
     for vpn, record in run.vpns.items():
@@ -133,20 +146,31 @@ def rank(
                 ranks=own,
                 blocks={metric: len(by_vpn[vpn]) for metric, by_vpn in values.items() if vpn in by_vpn},
                 average=average,
+                at_least=[metric for metric, by_vpn in bounds.items() if by_vpn.get(vpn)],
                 missing=absent,
                 imputed=imputed,
             )
         )
-    standings, probability_method = _with_probabilities(_with_places(standings), values, weights, len(alive), run.seed)
+    standings = _with_places(standings)
+    placed = [standing.vpn for standing in standings if standing.place]
+    bounded = {metric: {vpn for vpn, found in by_vpn.items() if found} for metric, by_vpn in bounds.items()}
+    order = draw_order(values, bounded, weights.counted, placed, len(alive), run.seed)
+    standings = _with_chances(standings, order)
     return Ranking(
         configuration=configuration,
         image=image,
         weights=weights,
         traffic={metric: _traffic(metric, selected) for metric in values},
         standings=standings,
+        pairs=[_pair(a, b, order) for a, b in pairwise(standing for standing in standings if standing.place)],
+        slack=slack({standing.vpn: standing.ranks for standing in standings if standing.place}, weights),
         method="rank per metric = 1 + number of VPNs significantly better (95 % interval of the ratio paired within "
-        "blocks, each pair on its own); weighted average rank after the OSLV paper",
-        probability_method=probability_method,
+        "blocks, each pair on its own; what is known from below only is never called worse); weighted average rank "
+        "after the OSLV paper",
+        probability_method=f"{DRAWS} draws of every VPN's mean logarithm from its t distribution (block effects "
+        f"removed; a VPN with one block has the others' spread), ranked anew without ties; seed {run.seed}"
+        if order
+        else "no probability: it needs two VPNs, and two blocks of one VPN at least of every weighted metric",
     )
 
 
@@ -155,15 +179,35 @@ def measured_metrics(trials: Sequence[Trial]) -> set[str]:
     return {measurement.metric for trial in trials if trial.status == "ok" for measurement in trial.measurements}
 
 
-def metric_ranks(metric: str, values: Mapping[str, Blocks]) -> dict[str, int]:
-    """VPN -> 1 + the number of VPNs significantly better. ``values``: VPN -> block -> value."""
+def ranked_by(metric: str) -> dict[str, str]:
+    """The traffic that a metric is ranked by. Only ``transport`` must be named by a trial's parameters."""
+    transport = METRICS[metric].transport
+    return STREAM if transport == "tcp" else {"transport": transport, "payload": "random"}
+
+
+def conditions_of(params: Mapping[str, str]) -> dict[str, str]:
+    """What cells must share to be compared: the levels of the traffic and of the WAN, not those of the tunnel."""
+    return {factor: params[factor] for factor in (*TRAFFIC_FACTORS, *WAN_FACTORS) if factor in params}
+
+
+def metric_ranks(
+    metric: str, values: Mapping[str, Blocks], bounds: Mapping[str, Set[int]] | None = None
+) -> dict[str, int]:
+    """VPN -> 1 + the number of VPNs significantly better. ``values``: VPN -> block -> value.
+
+    ``bounds``: VPN -> the blocks in which its value is a lower bound. Where the comparison uses one of them,
+    it cannot show that this VPN is below another.
+    """
     higher = METRICS[metric].better == "higher"
-
-    def beats(a: Blocks, b: Blocks) -> bool:
-        ratio = compare_blocks(a, b)
-        return ratio.significant and ratio.ratio is not None and (ratio.ratio > 1) == higher
-
-    return {vpn: 1 + sum(beats(other, own) for other in values.values()) for vpn, own in values.items()}
+    ranks = dict.fromkeys(values, 1)
+    for a, b in combinations(values, 2):
+        ratio = compare_blocks(values[a], values[b])
+        if not ratio.significant or ratio.ratio is None:
+            continue
+        less = b if ratio.ratio > 1 else a
+        if not (bounds or {}).get(less, set()) & values[a].keys() & values[b].keys():
+            ranks[less if higher else (a if less == b else b)] += 1
+    return ranks
 
 
 def weighted_average(ranks: Mapping[str, float], weights: Weights) -> float:
@@ -183,58 +227,30 @@ def _with_places(standings: Sequence[Standing]) -> list[Standing]:
     return sorted(placed, key=lambda standing: (standing.place or len(placed) + 1, standing.vpn))
 
 
-def _with_probabilities(
-    standings: list[Standing], values: Mapping[str, Mapping[str, Blocks]], weights: Weights, worst: int, seed: int
-) -> tuple[list[Standing], str]:
-    """Each ranked VPN's probability of the lowest weighted average rank; ties within a draw share it."""
-    ranked = [standing for standing in standings if standing.place]
-    if len(ranked) < 2 or any(
-        len(blocks) < 2 for metric in weights.counted for blocks in values.get(metric, {}).values()
-    ):
-        return standings, "no probability: it needs two VPNs, and two blocks of every weighted metric"
-    rng = np.random.default_rng(seed)
-    averages = np.zeros((DRAWS, len(ranked)))
-    for metric, weight in weights.counted.items():
-        if metric not in values:  # nobody has it: the worst rank for all moves no one
-            continue
-        draws = _draws(values[metric], rng)
-        names = list(values[metric])
-        sign = -1 if METRICS[metric].better == "higher" else 1
-        drawn = stats.rankdata(sign * draws, axis=1)
-        for column, standing in enumerate(ranked):
-            rank_of = drawn[:, names.index(standing.vpn)] if standing.vpn in names else float(worst)
-            averages[:, column] += weight * rank_of
-    best = np.abs(averages - averages.min(axis=1, keepdims=True)) < 1e-9
-    chances = (best / best.sum(axis=1, keepdims=True)).mean(axis=0)
-    by_vpn = {standing.vpn: float(chance) for standing, chance in zip(ranked, chances, strict=True)}
-    done = [standing.model_copy(update={"best_probability": by_vpn.get(standing.vpn)}) for standing in standings]
-    return done, (
-        f"{DRAWS} draws of every VPN's mean logarithm from its t distribution (block effects removed), "
-        f"ranked anew without ties; seed {seed}"
-    )
+def _with_chances(standings: Sequence[Standing], order: Order | None) -> list[Standing]:
+    """The probability of being best and the interval of the place, for the ranked; equals by their probability."""
+    if order is None:
+        return list(standings)
+    best, places = order.chances_of_best(), order.place_intervals()
+    found = [
+        standing.model_copy(
+            update={"best_probability": best.get(standing.vpn), "place_interval": places.get(standing.vpn)}
+        )
+        for standing in standings
+    ]
+    return sorted(found, key=lambda standing: (standing.place or len(found) + 1, -(standing.best_probability or 0)))
 
 
-def _draws(values: Mapping[str, Blocks], rng: np.random.Generator) -> Array:
-    """Draws of each VPN's mean logarithm, shape (DRAWS, VPNs).
-
-    A block's effect is the mean over the VPNs that have every block; it is taken off, because it moves all
-    VPNs alike. That also takes 1/m of each VPN's own noise off, m of them: the scale gives it back.
-    """
-    positive = all(value > 0 for blocks in values.values() for value in blocks.values())
-    log = np.log if positive else np.asarray  # a jitter of zero has no logarithm
-    every = {block for blocks in values.values() for block in blocks}
-    complete = [blocks for blocks in values.values() if blocks.keys() == every]
-    effect = dict.fromkeys(every, 0.0)
-    scale = 1.0
-    if len(complete) > 1:
-        effect = {block: float(np.mean(log([blocks[block] for blocks in complete]))) for block in every}
-        scale = float(np.sqrt(len(complete) / (len(complete) - 1)))
-    columns = []
-    for blocks in values.values():
-        own = log(list(blocks.values())) - np.array([effect[block] for block in blocks])
-        spread = scale * float(stats.sem(own))
-        columns.append(own.mean() + spread * rng.standard_t(len(own) - 1, DRAWS))
-    return np.column_stack(columns)
+def _pair(a: Standing, b: Standing, order: Order | None) -> Pair:
+    """Who shares a place stands in the likelier order."""
+    if order is None:
+        return Pair(first=a.vpn, second=b.vpn)
+    before, equal = order.pair(a.vpn, b.vpn)
+    first, second = a.vpn, b.vpn
+    if a.place == b.place and before + equal < 0.5:
+        first, second, before = b.vpn, a.vpn, 1 - before - equal
+    pair = Pair(first=first, second=second, probability=before, equal=equal)
+    return pair.model_copy(update={"separated": pair.certainty >= CONFIDENCE})
 
 
 def _selected(run: Run, trials: Sequence[Trial], configuration: str) -> dict[str, list[Trial]]:
@@ -247,7 +263,7 @@ def _selected(run: Run, trials: Sequence[Trial], configuration: str) -> dict[str
 
 
 def _for_metric(metric: str, trials: Sequence[Trial]) -> list[Trial]:
-    wanted = RANKED_BY[metric]
+    wanted = ranked_by(metric)
     return [
         trial
         for trial in trials
@@ -259,29 +275,41 @@ def _for_metric(metric: str, trials: Sequence[Trial]) -> list[Trial]:
 def _traffic(metric: str, selected: Mapping[str, Sequence[Trial]]) -> dict[str, str]:
     """The one traffic that the metric is ranked by: what most ok trials have, the largest payload of equals."""
     found: Counter[tuple[tuple[str, str], ...]] = Counter(
-        tuple((factor, trial.params[factor]) for factor in TRAFFIC_FACTORS if factor in trial.params)
+        tuple(conditions_of(trial.params).items())
         for trials in selected.values()
         for trial in _for_metric(metric, trials)
         if any(measurement.metric == metric for measurement in trial.measurements)
     )
     if not found:
         return {}
-    most = max(found, key=lambda traffic: (found[traffic], dict(traffic).get("payload_bytes", "").zfill(9)))
+    most = max(sorted(found), key=lambda traffic: (found[traffic], dict(traffic).get("payload_bytes", "").zfill(9)))
     return dict(most)
 
 
-def _measurements(run: Run, selected: Mapping[str, Sequence[Trial]]) -> dict[str, dict[str, dict[int, float]]]:
+def _measurements(selected: Mapping[str, Sequence[Trial]]) -> dict[str, dict[str, dict[int, float]]]:
     """Metric -> VPN -> block -> value, with what was measured only."""
     values = {}
-    for metric in RANKED_BY:
+    for metric in METRICS:
         traffic = _traffic(metric, selected)
-        by_vpn = {
-            vpn: block_values([t for t in _for_metric(metric, trials) if t.params.items() >= traffic.items()], metric)
-            for vpn, trials in selected.items()
-        }
+        by_vpn = {vpn: block_values(_with(traffic, metric, trials), metric) for vpn, trials in selected.items()}
         if any(by_vpn.values()):
             values[metric] = {vpn: blocks for vpn, blocks in by_vpn.items() if blocks}
     return values
+
+
+def _bounds(
+    selected: Mapping[str, Sequence[Trial]], values: Mapping[str, Mapping[str, Blocks]]
+) -> dict[str, dict[str, set[int]]]:
+    """Metric -> VPN -> the blocks in which its value is a lower bound."""
+    return {
+        metric: {vpn: lower_bounds(_with(_traffic(metric, selected), metric, selected[vpn]), metric) for vpn in by_vpn}
+        for metric, by_vpn in values.items()
+    }
+
+
+def _with(traffic: Mapping[str, str], metric: str, trials: Sequence[Trial]) -> list[Trial]:
+    """The trials that the metric is ranked by, with this one traffic."""
+    return [trial for trial in _for_metric(metric, trials) if conditions_of(trial.params) == traffic]
 
 
 def _reason(run: Run, vpn: str, metric: str, selected: Mapping[str, Sequence[Trial]]) -> str:
@@ -297,5 +325,5 @@ def _reason(run: Run, vpn: str, metric: str, selected: Mapping[str, Sequence[Tri
 
 def why_absent(run: Run, vpn: str, metric: str) -> str:
     """Why an ok trial has no value of ``metric``, as far as the plugin's own data tells."""
-    udp = metric in ("udp_throughput", "jitter")
+    udp = METRICS[metric].transport == "udp" or metric == "udp_rtt"
     return "carries TCP only" if udp and vpn in run.vpns and run.vpns[vpn].carries == "tcp" else "not measured"

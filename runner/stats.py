@@ -8,8 +8,9 @@ asked for; what is compared is compared within blocks, so that slow changes of t
 from __future__ import annotations
 
 import math
+import statistics
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,10 @@ from runner.model import Strict, Trial
 
 CONFIDENCE = 0.95
 BOOTSTRAP_FROM = 10  # below it, a bootstrap has too few distinct values and its intervals are too narrow
+RESAMPLES = 2999  # the interval's ends then move by a hundredth of its width at another seed
+ALL_EQUAL = "all repetitions equal"
 Array = np.ndarray[Any, np.dtype[np.float64]]
+Interval = tuple[float | None, float | None, str]  # low, high, the method's name
 
 
 class Summary(Strict):
@@ -56,7 +60,7 @@ class Ratio(Strict):
 
 def block_values(trials: Sequence[Trial], metric: str) -> dict[int, float]:
     """Block -> value of ``metric`` over the ok trials: their geometric mean where a block has several,
-    as the baseline has (first and last)."""
+    as the baseline has (first, between and last)."""
     found: dict[int, list[float]] = {}
     for trial in trials:
         for measurement in trial.measurements:
@@ -69,14 +73,15 @@ def summarise(values: Sequence[float]) -> Summary:
     """Median and mean of at least one repetition, and the median's interval.
 
     Below ten: Student's t on the logarithms, which bounds the median of log-normal values. From ten: the
-    BCa bootstrap of the median. Values that are not all positive are taken as they are, not as logarithms.
+    BCa bootstrap of the median. Values that are all equal, as of a quantity without chance, have an interval
+    of no width. Values that are not all positive are taken as they are, not as logarithms.
     """
     array = np.asarray(values, dtype=float)
     logs = bool((array > 0).all())
-    low, high, method = _interval(np.log(array) if logs else array, np.median)
+    low, high, method = _interval(np.log(array) if logs else array, _bootstrap_median)
     if logs:
         low, high = _exp(low), _exp(high)
-    elif low is not None:
+    elif low is not None and method != ALL_EQUAL:
         method += " (of the values: not all are positive)"
     mean = float(array.mean())
     return Summary(
@@ -92,7 +97,7 @@ def summarise(values: Sequence[float]) -> Summary:
 
 def compare_blocks(a: Mapping[int, float], b: Mapping[int, float]) -> Ratio:
     """``a`` over ``b`` within the blocks that both have: t interval on the paired log ratios below ten
-    blocks, BCa bootstrap of their mean from ten. Fewer than two shared blocks are not separable."""
+    blocks, studentised bootstrap of their mean from ten. Fewer than two shared blocks are not separable."""
     shared = sorted(a.keys() & b.keys())
     if not all(a[block] > 0 and b[block] > 0 for block in shared):
         return Ratio(
@@ -104,7 +109,7 @@ def compare_blocks(a: Mapping[int, float], b: Mapping[int, float]) -> Ratio:
             method="not separable: a value is not positive",
         )
     logs = np.log([a[block] / b[block] for block in shared])
-    low, high, method = _interval(logs, np.mean)
+    low, high, method = _interval(logs, _bootstrap_mean)
     if len(shared) < 2:
         method = f"not separable: {len(shared)} shared block{'s' * (len(shared) != 1)}"
     return Ratio(
@@ -144,41 +149,97 @@ def compare_independent(a: Sequence[float], b: Sequence[float]) -> tuple[Ratio, 
     ), p
 
 
-def drift(baseline: Sequence[Trial], metric: str) -> Ratio:
-    """The last over the first baseline of each block, over trials of the same traffic: ``significant``
-    means that the machine moved within the blocks by more than the interval."""
-    first = block_values([trial for trial in baseline if trial.position == "first"], metric)
-    last = block_values([trial for trial in baseline if trial.position == "last"], metric)
-    return compare_blocks(last, first)
+class Drift(Strict):
+    """How one metric of the baseline moved within the blocks. ``params`` are the baseline's levels.
+
+    ``last`` is the last over the first baseline of a block; ``between`` is the one between them over the
+    geometric mean of both, which sees what comes and goes. ``moved``: one of them by more than its interval.
+    """
+
+    metric: str
+    params: dict[str, str]
+    last: Ratio
+    between: Ratio
+    moved: bool
+
+    @property
+    def judged(self) -> bool:
+        """Are there two blocks to judge from?"""
+        return self.last.blocks > 1
 
 
-def _interval(sample: Array, statistic: Any) -> tuple[float | None, float | None, str]:
-    """The 95 % interval of the sample's centre, and the method's name."""
+def drift(baseline: Sequence[Trial], metric: str) -> Drift:
+    """The movement of the baseline's trials of one cell, at least one."""
+    at = {
+        position: block_values([trial for trial in baseline if trial.position == position], metric)
+        for position in ("first", "between", "last")
+    }
+    both = at["first"].keys() & at["last"].keys()
+    ends = {block: _gmean([at["first"][block], at["last"][block]]) for block in both}
+    last, between = compare_blocks(at["last"], at["first"]), compare_blocks(at["between"], ends)
+    moved = last.significant or between.significant
+    return Drift(metric=metric, params=baseline[0].params, last=last, between=between, moved=moved)
+
+
+def lower_bounds(trials: Sequence[Trial], metric: str) -> set[int]:
+    """The blocks in which the value of ``metric`` is known from below only."""
+    return {
+        trial.repetition
+        for trial in trials
+        for measurement in trial.measurements
+        if trial.status == "ok" and measurement.metric == metric and measurement.at_least
+    }
+
+
+def _interval(sample: Array, bootstrap: Callable[[Array], Interval]) -> Interval:
+    """The 95 % interval of the sample's centre, and the method's name; ``bootstrap`` makes it from ten on."""
     if len(sample) < 2:
         return None, None, f"n={len(sample)}, no interval"
     if np.ptp(sample) < 1e-12:  # neither method can tell a spread from values that are all equal
-        return float(sample[0]), float(sample[0]), "all repetitions equal"
-    if len(sample) < BOOTSTRAP_FROM:
-        bounds = stats.ttest_1samp(sample, 0.0).confidence_interval(CONFIDENCE)
-        return float(bounds.low), float(bounds.high), "t interval on logarithms"
-    bounds = _bootstrap(sample, statistic, "BCa")
-    if math.isfinite(bounds.low) and math.isfinite(bounds.high):
-        return float(bounds.low), float(bounds.high), "BCa bootstrap"
-    bounds = _bootstrap(sample, statistic, "percentile")  # BCa is undefined where most values are equal
-    return float(bounds.low), float(bounds.high), "percentile bootstrap"
+        return float(sample[0]), float(sample[0]), ALL_EQUAL
+    return _student(sample) if len(sample) < BOOTSTRAP_FROM else bootstrap(sample)
 
 
-def _bootstrap(sample: Array, statistic: Any, method: Any) -> Any:
+def _student(sample: Array) -> Interval:
+    bounds = stats.ttest_1samp(sample, 0.0).confidence_interval(CONFIDENCE)
+    return float(bounds.low), float(bounds.high), "t interval on logarithms"
+
+
+def _bootstrap_median(sample: Array) -> Interval:
+    low, high = _bootstrap(sample, np.median, "BCa")
+    if math.isfinite(low) and math.isfinite(high):
+        return low, high, "BCa bootstrap of the median"
+    low, high = _bootstrap(sample, np.median, "percentile")  # BCa is undefined where most values are equal
+    return low, high, "percentile bootstrap of the median"
+
+
+def _bootstrap_mean(sample: Array) -> Interval:
+    """The bootstrap-t interval (Efron and Tibshirani, An Introduction to the Bootstrap, §12.5): scipy's
+    percentiles of the resamples' t statistic take the place of Student's. See docs/decisions/0010."""
+    mean, error = float(sample.mean()), float(stats.sem(sample))
+    low_t, high_t = _bootstrap(sample, lambda x, axis: (x.mean(axis) - mean) / stats.sem(x, axis), "percentile")
+    if not (math.isfinite(low_t) and math.isfinite(high_t)):  # many equal values: some resamples have no spread
+        return _student(sample)
+    return mean - high_t * error, mean - low_t * error, "studentised bootstrap on logarithms"
+
+
+def _bootstrap(sample: Array, statistic: Any, method: Any) -> tuple[float, float]:
     """scipy's bootstrap of one sample, without its warning of what the caller looks at itself; seeded."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
-        return stats.bootstrap(
-            (sample,), statistic, confidence_level=CONFIDENCE, method=method, rng=np.random.default_rng(0)
+        bounds = stats.bootstrap(
+            (sample,),
+            statistic,
+            n_resamples=RESAMPLES,
+            confidence_level=CONFIDENCE,
+            method=method,
+            rng=np.random.default_rng(0),
         ).confidence_interval
+    return float(bounds.low), float(bounds.high)
 
 
 def _gmean(values: Sequence[float]) -> float:
-    return float(stats.gmean(values)) if min(values) > 0 else float(np.mean(values))
+    return statistics.geometric_mean(values) if min(values) > 0 else statistics.fmean(values)
 
 
 def _exp(value: float | None) -> float | None:

@@ -6,6 +6,7 @@ import json
 import math
 import tomllib
 from collections.abc import Collection, Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +28,26 @@ class Weights(Strict):
         return {metric: weight for metric, weight in self.values.items() if weight > 0}
 
 
+class Slack(Strict):
+    """How far the weight of ``metric`` may move, the others kept, before another VPN than those in the first
+    place leads. ``low`` and ``high`` are weights; ``high`` is None where no weight is too large, and ``low``
+    is 0 where none is too small. ``below`` and ``above`` name who leads beyond."""
+
+    metric: str
+    weight: float
+    low: float
+    high: float | None
+    below: list[str] = []
+    above: list[str] = []
+
+
+# These count where nobody gives weights. A metric that is measured beside them counts when it is given one.
+BALANCED = ("tcp_throughput", "udp_throughput", "rtt", "jitter", "setup_time", "cpu_per_gigabyte")
 PRESETS: dict[str, Weights] = {
     preset.name: preset
     for preset in [
         # The OSLV paper's plain case, "when all attributes are equally important".
-        Weights(name="balanced", values=dict.fromkeys(METRICS, 1.0)),
+        Weights(name="balanced", values=dict.fromkeys(BALANCED, 1.0)),
         # Its "home user interested in maximum bandwidth": downloads are TCP, video calls and games are UDP.
         Weights(name="bandwidth", values={"tcp_throughput": 3, "udp_throughput": 1}),
         # Voice and video: delay and its variation decide; the rate must hold, but is seldom the limit.
@@ -68,6 +84,43 @@ def default_weights(measured: Collection[str]) -> Weights:
     """``balanced`` over the metrics there are, for a report that nobody gave weights for."""
     values = {metric: weight for metric, weight in PRESETS["balanced"].values.items() if metric in measured}
     return Weights(name="balanced", values=values)
+
+
+def slack(ranks: Mapping[str, Mapping[str, float]], weights: Weights) -> list[Slack]:
+    """The slack of each counted weight, exact: Σ weight·rank is linear in each weight, and the ranks stay.
+
+    ``ranks``: VPN -> metric -> rank, with every counted metric. Empty for fewer than two VPNs, and where one
+    metric alone counts.
+    """
+    counted = weights.counted
+    if len(ranks) < 2 or len(counted) < 2:
+        return []
+    found = []
+    for metric, weight in counted.items():
+        rest = {vpn: sum(w * own[m] for m, w in counted.items() if m != metric) for vpn, own in ranks.items()}
+
+        def leaders(at: float, metric: str = metric, rest: Mapping[str, float] = rest) -> list[str]:
+            sums = {vpn: rest[vpn] + at * own[metric] for vpn, own in ranks.items()}
+            return sorted(vpn for vpn, total in sums.items() if total < min(sums.values()) + 1e-9)
+
+        winners = set(leaders(weight))
+        crossings = {
+            (rest[b] - rest[a]) / (ranks[a][metric] - ranks[b][metric])
+            for a in winners
+            for b in ranks.keys() - winners
+            if ranks[a][metric] != ranks[b][metric]
+        }
+        # Another leads from a crossing on if it does so halfway to the next one.
+        up = [*sorted(at for at in crossings if at > weight), math.inf]
+        down = [*sorted((at for at in crossings if 0 < at < weight), reverse=True), 0.0]
+        higher = [
+            (at, leaders((at + next_at) / 2 if next_at < math.inf else 2 * at + 1)) for at, next_at in pairwise(up)
+        ]
+        lower = [(at, leaders((at + next_at) / 2)) for at, next_at in pairwise(down)]
+        high, above = next(((at, led) for at, led in higher if not winners & set(led)), (None, []))
+        low, below = next(((at, led) for at, led in lower if not winners & set(led)), (0.0, []))
+        found.append(Slack(metric=metric, weight=weight, low=low, high=high, below=below, above=above))
+    return found
 
 
 def _pairs(text: str) -> dict[str, Any]:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from runner.model import Run, Strict, Trial, cell_key
 from runner.ranking import Ranking
-from runner.report.text import change, counted, percent, title, traffic
-from runner.stats import BOOTSTRAP_FROM, drift
+from runner.report.text import chance, change, counted, percent, title, traffic
+from runner.stats import Drift, Summary, drift
 
 BASELINE = "none"  # the VPN that is none
 FEW_BLOCKS = 5
 GOAL_MEASURING = 0.7  # what the quick profile promises
-FIRST_FACTS = ("kind", "kernel", "machine", "cpu", "cores")
+FIRST_FACTS = ("kind", "kernel", "guest", "machine", "cpu", "cores")
 
 
 class Fact(Strict):
@@ -58,12 +59,17 @@ def caveats(run: Run, trials: Sequence[Trial], rankings: Sequence[Ranking]) -> l
         said.append("One repetition: no number has an interval, no VPN can be told from another, and all tie.")
     elif ok and blocks < FEW_BLOCKS:
         said.append(f"{blocks} repetitions: the intervals are wide, and small differences are not seen.")
-    said += _drift(ok)
+    said += _drift(drifts(ok))
+    said += _noise(trials)
     elapsed = sum(call.elapsed_s for call in run.invocations)
     share = sum(call.measuring_s for call in run.invocations) / elapsed if elapsed else 1.0
     if share < GOAL_MEASURING:
         said.append(f"Only {percent(share, 0)} of the time was spent measuring; the rest was set-up and proof.")
-    said += [sentence for ranking in rankings for sentence in _thin(ranking, blocks)]
+    said += [
+        sentence
+        for ranking in rankings
+        for sentence in (*_thin(ranking, blocks), *_from_below(ranking), *_won_by_ties(ranking))
+    ]
     return said
 
 
@@ -79,39 +85,54 @@ def warnings(trials: Sequence[Trial]) -> list[str]:
     ]
 
 
-def interval_method(repetitions: int) -> str:
-    """How the report's intervals were made, in a sentence for its foot."""
-    how = (
-        "BCa bootstrap of the median"
-        if repetitions >= BOOTSTRAP_FROM
-        else "Student's t on logarithms, which suits fewer than ten repetitions"
-    )
+def interval_method(summaries: Iterable[Summary]) -> str:
+    """How the intervals of a report's medians were made, in a sentence for its foot."""
+    found: dict[str, set[int]] = {}
+    for summary in summaries:
+        if summary.n > 1:
+            found.setdefault(summary.method, set()).add(summary.n)
+    how = "; ".join(f"{method}, n = {_span(numbers)}" for method, numbers in found.items())
     return (
-        f"Median and 95 % interval ({how}) over n repetitions; CoV: coefficient of variation. The share of the "
-        "baseline (plain IP, measured first and last in each block) is paired within blocks. ×÷ k: an interval wider "
-        "than a factor of ten, from a k-th of the value to k times it."
+        f"Median and 95 % interval over n repetitions{f' ({how})' if how else ''}; CoV: coefficient of variation, the "
+        "sample standard deviation over the mean. The share of the baseline (plain IP, measured first, last and, in "
+        "long blocks, between) is paired within blocks. ×÷ k: an interval wider than a factor of ten, from a k-th of "
+        "the value to k times it. ≥: known from below only, because no rate failed before the generator's limit or "
+        "the end of the time; ≤: a share of such a baseline."
     )
 
 
-def _drift(trials: Sequence[Trial]) -> list[str]:
+def _span(numbers: set[int]) -> str:
+    low, high = min(numbers), max(numbers)
+    return f"{low}" if low == high else f"{low} to {high}"
+
+
+def drifts(trials: Sequence[Trial]) -> list[Drift]:
+    """How each metric of each baseline cell moved within the blocks, where there is anything to compare."""
     baseline: dict[str, list[Trial]] = {}
     for trial in trials:
-        if trial.vpn == BASELINE:
+        if trial.vpn == BASELINE and trial.status == "ok":
             baseline.setdefault(cell_key(trial.vpn, trial.params), []).append(trial)
-    moves = [
-        (metric, same[0].params, drift(same, metric))
+    found = [
+        drift(same, metric)
         for same in baseline.values()
         for metric in dict.fromkeys(m.metric for trial in same for m in trial.measurements)
     ]
-    judged = [move for move in moves if move[2].blocks > 1]
-    moved = [
-        f"{title(metric)} ({traffic(params)}) {change(ratio)}" for metric, params, ratio in judged if ratio.significant
-    ]
+    return [one for one in found if one.last.blocks or one.between.blocks]
+
+
+def _drift(found: Sequence[Drift]) -> list[str]:
+    judged = [one for one in found if one.judged]
+    moved = []
+    for one in (one for one in judged if one.moved):
+        to = [f"last against first {change(one.last)}"] if one.last.significant else []
+        to += [f"between against both {change(one.between)}"] if one.between.significant else []
+        moved.append(f"{title(one.metric)} ({traffic(one.params)}), {', '.join(to)}")
     if not moved:
         return []
     return [
-        f"Drift: from first to last in the blocks the baseline moved by more than its interval in {len(moved)} of "
-        f"{counted(len(judged), 'measurement')}: {'; '.join(moved)}."
+        f"Drift: within the blocks the baseline moved by more than its interval in {len(moved)} of "
+        f"{counted(len(judged), 'measurement')}: {'; '.join(moved)}. Comparisons are made within blocks, and the order "
+        "in them is random, so that this widens intervals and favours nobody."
     ]
 
 
@@ -128,6 +149,43 @@ def _thin(ranking: Ranking, blocks: int) -> list[str]:
     return [
         f"Ranking {ranking.configuration}: {', '.join(thin)} ended ok once only in a metric, and ties there with all."
     ]
+
+
+def _from_below(ranking: Ranking) -> list[str]:
+    """VPNs that were faster than could be measured: the ranking does not hold it against them."""
+    found: dict[str, list[str]] = {}
+    for standing in ranking.standings:
+        for metric in standing.at_least if standing.place else []:
+            if metric in ranking.weights.counted:
+                found.setdefault(metric, []).append(standing.vpn)
+    return [
+        f"Ranking {ranking.configuration}: the {title(metric)} of {', '.join(vpns)} is known from below only (≥), and "
+        "therefore not called worse than any."
+        for metric, vpns in found.items()
+    ]
+
+
+def _won_by_ties(ranking: Ranking) -> list[str]:
+    """A first place that the draws do not share: what was measured badly ties, and ties are in its favour."""
+    likeliest = max(ranking.standings, key=lambda standing: standing.best_probability or 0, default=None)
+    first = [standing.vpn for standing in ranking.standings if standing.place == 1]
+    if not likeliest or not likeliest.best_probability or likeliest.vpn in first:
+        return []
+    return [
+        f"Ranking {ranking.configuration}: {', '.join(first)} leads because it ties where the repetitions are too few "
+        f"to tell; by the chance of being best it is {likeliest.vpn} ({chance(likeliest.best_probability)})."
+    ]
+
+
+def _noise(trials: Sequence[Trial]) -> list[str]:
+    """What the trials' own warnings say of the machine, in one sentence."""
+    found = Counter(warning for trial in trials for warning in trial.warnings if warning.startswith("noise: "))
+    if not found:
+        return []
+    stolen = max((trial.noise.steal_ratio or 0.0 for trial in trials if trial.noise), default=0.0)
+    words = [f"{warning.removeprefix('noise: ')} in {counted(number, 'trial')}" for warning, number in found.items()]
+    most = f" (at most {percent(stolen)})" if stolen else ""
+    return [f"Noise: {'; '.join(words)}{most}. They are flagged, not dropped."]
 
 
 def _plain(value: Any) -> str:

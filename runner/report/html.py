@@ -8,7 +8,7 @@ from html import escape
 from runner.ranking import Ranking
 from runner.report import text
 from runner.report.facts import BASELINE, interval_method
-from runner.report.model import ExperimentReport, MetricTable, Report, Row, row_levels, row_repetitions
+from runner.report.model import ExperimentReport, MetricTable, Report, Row, row_levels, row_repetitions, row_share
 
 STYLE = """
 :root { color-scheme: light dark; --ink: #1c2430; --paper: #fff; --soft: #5b6675; --line: #d5dbe3;
@@ -30,7 +30,7 @@ caption { text-align: left; font-weight: 600; padding: .3rem 0; } caption small 
 th, td { padding: .3rem .6rem; border-bottom: 1px solid var(--line); text-align: left; vertical-align: top; }
 thead th { background: var(--band); vertical-align: bottom; }
 tbody th small { display: block; font-weight: 400; color: var(--soft); } tbody th { min-width: 8.5rem; }
-@media (min-width: 40rem) { tbody th { min-width: 12rem; } }
+@media (min-width: 40rem) { tbody th { min-width: 14rem; } }
 .number { text-align: right; } td.number { white-space: nowrap; }
 .first { color: var(--good); font-weight: 700; } .reference { color: var(--soft); }
 .failed { color: var(--bad); font-weight: 600; } .partly { color: var(--bad); } .unsupported { color: var(--warn); }
@@ -60,7 +60,7 @@ def html_text(report: Report) -> str:
         *rankings,
         references if report.references else "",
         *[_experiment(experiment, number) for number, experiment in enumerate(report.experiments)],
-        f"<section><h2>How to read this</h2><p>{escape(interval_method(report.repetitions))}</p>",
+        f"<section><h2>How to read this</h2><p>{escape(interval_method(report.summaries))}</p>",
         *[f"<p>Ranking: {escape(method)}.</p>" for method in methods],
         "</section>",
         _list("Warnings", report.warnings),
@@ -79,7 +79,8 @@ def _summary(report: Report) -> str:
         f"<p><span class=profile>{escape(report.profile)}</span> {escape(report.profile_note)}</p>"
         f"<p>{counts or 'no trials'}{trimmed}; {text.duration(report.elapsed_s)}, "
         f"{text.percent(report.measuring_share, 0)} of it spent measuring.</p>"
-        f"<p class=soft>{escape(report.created_at)}, vpneval {escape(report.vpneval_version)}<br>"
+        + (f"<p>Until significant: {escape(report.separation)}.</p>" if report.separation else "")
+        + f"<p class=soft>{escape(report.created_at)}, vpneval {escape(report.vpneval_version)}<br>"
         f"<code>{escape(report.command_line)}</code></p>" + (f"<ul class=caveats>{caveats}</ul>" if caveats else "")
     )
 
@@ -87,13 +88,13 @@ def _summary(report: Report) -> str:
 def _ranking(ranking: Ranking, number: int) -> str:
     metrics = list(ranking.weights.counted)
     ranks = {metric: text.ranks(ranking, metric) for metric in metrics}
-    head = ["place", "VPN, as configured", "weighted average rank", "chance of best"]
+    head = ["place", "VPN, as configured", "weighted average rank", "place (95\u00a0%)", "chance of best"]
     head += [f"{text.SHORT.get(metric, metric)} ×{ranking.weights.counted[metric]:g}" for metric in metrics]
     rows = []
     for standing in ranking.standings:
         if standing.average is None:
             continue
-        cells = [f"{standing.average:.2f}", text.chance(standing.best_probability)]
+        cells = [f"{standing.average:.2f}", text.place_interval(standing), text.chance(standing.best_probability)]
         cells += [ranks[metric].get(standing.vpn, text.NONE) for metric in metrics]
         name = _row_head(standing.vpn, text.configuration(standing.levels), "first" if standing.place == 1 else "")
         rows.append(f"<td class=number>{text.place(ranking, standing)}</td>{name}{_cells(cells, numbers_from=0)}")
@@ -103,6 +104,7 @@ def _ranking(ranking: Ranking, number: int) -> str:
             f'<td colspan="{len(head) - 2}" class="unsupported why">not ranked: {escape(why)}</td>'
         )
     notes = [f"<p>{escape(vpns)} {escape(f'{text.IMPUTED} {why}')}</p>" for vpns, why in text.imputed(ranking)]
+    notes += [f"<p>{escape(said)}</p>" for said in (text.doubts(ranking), text.slack(ranking)) if said]
     name = ranking.configuration + (f", {ranking.image}" if ranking.image else "")
     caption = f"Weights: {text.weights(ranking)}"
     return (
@@ -148,8 +150,8 @@ def _measured(row: Row, metric: MetricTable) -> str:
         row.vpn, row_levels(row), "reference" if row.reference else "", "plain" if row.not_encrypted else ""
     )
     numbers = [
-        text.with_interval(row.summary, metric.unit),
-        "baseline" if row.vpn == BASELINE else text.share(row.share, metric.better),
+        text.with_interval(row.summary, metric.unit, row.at_least > 0),
+        "baseline" if row.vpn == BASELINE else row_share(row, metric),
         row_repetitions(row),
         text.percent(row.summary.variation),
     ]

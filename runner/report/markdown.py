@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from runner.ranking import Ranking
 from runner.report import text
 from runner.report.facts import BASELINE, interval_method
-from runner.report.model import ExperimentReport, MetricTable, Report, Row, row_levels, row_repetitions
+from runner.report.model import ExperimentReport, MetricTable, Report, Row, row_levels, row_repetitions, row_share
 
 
 def markdown_text(report: Report) -> str:
@@ -25,6 +25,7 @@ def markdown_text(report: Report) -> str:
         f"- Started: {_md(report.created_at)}, vpneval {_md(report.vpneval_version)}",
         f"- Trials: {counts or 'none'}; {text.counted(report.trimmed, 'trial')} trimmed",
         f"- Time: {text.duration(report.elapsed_s)}, {share} of it spent measuring",
+        *([f"- Until significant: {_md(report.separation)}"] if report.separation else []),
         "",
         *[f"> **Note** {_md(caveat)}\n" for caveat in report.caveats],
     ]
@@ -36,7 +37,7 @@ def markdown_text(report: Report) -> str:
         lines += [f"Shown for reference, not ranked: {_md(', '.join(report.references))}.", ""]
     for experiment in report.experiments:
         lines += _experiment(experiment)
-    lines += ["## How to read this", "", interval_method(report.repetitions), ""]
+    lines += ["## How to read this", "", interval_method(report.summaries), ""]
     for method in dict.fromkeys(m for r in report.rankings for m in (r.method, r.probability_method)):
         lines += [f"Ranking: {_md(method)}.", ""]
     if report.warnings:
@@ -48,7 +49,7 @@ def markdown_text(report: Report) -> str:
 def _ranking(ranking: Ranking) -> list[str]:
     metrics = list(ranking.weights.counted)
     ranks = {metric: text.ranks(ranking, metric) for metric in metrics}
-    head = ["place", "VPN", "configuration", "weighted average rank", "chance of best"]
+    head = ["place", "VPN", "configuration", "weighted average rank", "place (95 %)", "chance of best"]
     head += [f"{text.SHORT.get(metric, metric)} ×{ranking.weights.counted[metric]:g}" for metric in metrics]
     rows = [
         [
@@ -56,6 +57,7 @@ def _ranking(ranking: Ranking) -> list[str]:
             standing.vpn,
             text.configuration(standing.levels),
             f"{standing.average:.2f}",
+            text.place_interval(standing),
             text.chance(standing.best_probability),
             *[ranks[metric].get(standing.vpn, text.NONE) for metric in metrics],
         ]
@@ -64,6 +66,7 @@ def _ranking(ranking: Ranking) -> list[str]:
     ]
     name = ranking.configuration + (f", {ranking.image}" if ranking.image else "")
     notes = [f"- **{_md(vpns)}** {_md(f'{text.IMPUTED} {why}')}" for vpns, why in text.imputed(ranking)]
+    notes += [f"- {_md(sentence)}" for sentence in (text.doubts(ranking), text.slack(ranking)) if sentence]
     notes += [f"- **{_md(vpns)}** is not ranked: {_md(why)}" for vpns, why in text.unranked(ranking)]
     table = _table(head, rows) if rows else ["No VPN could be ranked.", ""]
     return [f"## Ranking: {_md(name)}", "", f"Weights: {_md(text.weights(ranking))}", "", *table, *notes, ""]
@@ -91,8 +94,8 @@ def _row(row: Row, metric: MetricTable) -> list[str]:
     return [
         row.vpn,
         row_levels(row),
-        text.with_interval(row.summary, metric.unit),
-        "baseline" if row.vpn == BASELINE else text.share(row.share, metric.better),
+        text.with_interval(row.summary, metric.unit, row.at_least > 0),
+        "baseline" if row.vpn == BASELINE else row_share(row, metric),
         row_repetitions(row),
         text.percent(row.summary.variation),
         status,

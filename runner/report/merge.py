@@ -46,7 +46,7 @@ def merge_runs(runs: Sequence[tuple[Run, list[Trial]]]) -> tuple[Run, list[Trial
 
 def identity(run: Run) -> dict[str, Any]:
     """What must be equal for numbers to be of one kind: lab, kernel, machine, image, profile."""
-    lab = {name: run.lab.get(name) for name in ("kind", "kernel", "cpu", "cores")}
+    lab = {name: run.lab.get(name) for name in ("kind", "kernel", "guest", "cpu", "cores")}
     image = run.image.get("digest") or run.image.get("name")
     return {"lab " + name: value for name, value in lab.items()} | {"image": image, "profile": run.profile}
 

@@ -7,12 +7,13 @@ from collections.abc import Iterable, Sequence
 from typing import Literal
 
 from runner.metrics import METRICS
-from runner.model import TRAFFIC_FACTORS, Cell, ExperimentRecord, Run, Strict, Trial
-from runner.ranking import Missing, Ranking, rank_all, why_absent
+from runner.model import Cell, ExperimentRecord, Run, Strict, Trial
+from runner.ranking import Missing, Ranking, conditions_of, rank_all, why_absent
 from runner.report import facts
 from runner.report.facts import BASELINE, Fact
-from runner.report.text import configuration, traffic
-from runner.stats import Ratio, Summary, block_values, compare_blocks, summarise
+from runner.report.text import bound, share
+from runner.report.text import levels as levels_in_words
+from runner.stats import Drift, Ratio, Summary, block_values, compare_blocks, lower_bounds, summarise
 from runner.weights import Weights
 
 CellStatus = Literal["ok", "partly", "failed", "unsupported", "lab_error", "not measured", "not run"]
@@ -21,7 +22,8 @@ CellStatus = Literal["ok", "partly", "failed", "unsupported", "lab_error", "not 
 class Row(Strict):
     """One cell of one metric. ``levels`` names what varies in the experiment; ``summary`` is None where
     nothing was measured, ``share`` where there is no baseline (and on the baseline itself). ``problem`` is
-    the number of the experiment's problem that explains it; ``ok`` and ``trials`` count trials."""
+    the number of the experiment's problem that explains it; ``ok`` and ``trials`` count trials. ``at_least``
+    counts the blocks whose value is a lower bound, ``baseline_at_least`` tells of one under the share."""
 
     vpn: str
     params: dict[str, str]
@@ -35,6 +37,8 @@ class Row(Strict):
     not_encrypted: bool
     summary: Summary | None
     share: Ratio | None
+    at_least: int = 0
+    baseline_at_least: bool = False
 
 
 class Problem(Strict):
@@ -104,15 +108,23 @@ class Report(Strict):
     repetitions: int
     trials: dict[str, int]
     trimmed: int
+    separation: str
     elapsed_s: float
     measuring_share: float | None
     facts: list[Fact]
     caveats: list[str]
     warnings: list[str]
+    drift: list[Drift]
     rankings: list[Ranking]
     references: list[str]
     experiments: list[ExperimentReport]
     observations: list[Observation]
+
+    @property
+    def summaries(self) -> list[Summary]:
+        """Every summary that is shown."""
+        rows = (row for experiment in self.experiments for table in experiment.tables for row in table.measured)
+        return [row.summary for row in rows if row.summary]
 
 
 def build(
@@ -142,11 +154,13 @@ def build(
         repetitions=run.repetitions,
         trials=counts,
         trimmed=run.invocations[-1].trimmed if run.invocations else 0,
+        separation=run.invocations[-1].separation if run.invocations else "",
         elapsed_s=elapsed,
         measuring_share=measuring / elapsed if elapsed else None,
         facts=facts.facts(run, trials),
         caveats=facts.caveats(run, trials, rankings),
         warnings=facts.warnings(trials),
+        drift=facts.drifts(trials),
         rankings=rankings,
         references=[name for name, record in run.vpns.items() if record.reference],
         experiments=experiments,
@@ -166,6 +180,11 @@ def row_repetitions(row: Row) -> str:
     """``3``, or ``2/3`` where some trials did not end ok."""
     n = row.summary.n if row.summary else 0
     return f"{n}" if row.status == "ok" else f"{row.ok}/{row.trials}"
+
+
+def row_share(row: Row, table: MetricTable) -> str:
+    """The share of the baseline, and how it is bounded."""
+    return share(row.share, table.better, bound(row.at_least, row.baseline_at_least))
 
 
 def _experiment(run: Run, trials: Sequence[Trial], record: ExperimentRecord) -> ExperimentReport:
@@ -207,7 +226,12 @@ def _table(
         best[row.vpn] = min(value, best.get(row.vpn, float("inf")))
     rows.sort(key=lambda row: (best[row.vpn], row.vpn))
     return MetricTable(
-        metric=metric, title=known.title, unit=known.unit, better=known.better, common=_phrase(common), rows=rows
+        metric=metric,
+        title=known.title,
+        unit=known.unit,
+        better=known.better,
+        common=levels_in_words(common),
+        rows=rows,
     )
 
 
@@ -233,11 +257,12 @@ def _row(
     else:
         status = bad[-1].status if bad else "not run"
         reasons = reasons or ["not run: trimmed, stopped or still to come"]
-    same_traffic = [t for t in baseline if _traffic(t.params) == _traffic(cell.params)]
+    bounded = lower_bounds(trials, metric)
+    same_traffic = [t for t in baseline if conditions_of(t.params) == conditions_of(cell.params)]
     return Row(
         vpn=cell.vpn,
         params=cell.params,
-        levels=_phrase({factor: level for factor, level in cell.params.items() if factor in varying}),
+        levels=levels_in_words({factor: level for factor, level in cell.params.items() if factor in varying}),
         status=status,
         ok=len(ok) if blocks else 0,
         trials=len(trials),
@@ -249,6 +274,8 @@ def _row(
         share=compare_blocks(blocks, block_values(same_traffic, metric))
         if same_traffic and cell.vpn != BASELINE
         else None,
+        at_least=len(bounded & blocks.keys()),
+        baseline_at_least=cell.vpn != BASELINE and bool(lower_bounds(same_traffic, metric) & blocks.keys()),
     )
 
 
@@ -285,15 +312,6 @@ def _split(cells: Sequence[Cell]) -> tuple[set[str], dict[str, str]]:
     levels = {factor: {cell.params.get(factor, "") for cell in cells} for factor in factors}
     varying = {factor for factor, found in levels.items() if len(found) > 1}
     return varying, {factor: next(iter(found)) for factor, found in levels.items() if len(found) == 1}
-
-
-def _phrase(params: dict[str, str]) -> str:
-    """Levels in words: what the tunnel is, then what runs inside it."""
-    return ", ".join(part for part in (configuration(params), traffic(params)) if part)
-
-
-def _traffic(params: dict[str, str]) -> dict[str, str]:
-    return {factor: level for factor, level in params.items() if factor in TRAFFIC_FACTORS}
 
 
 def _observations(trials: Sequence[Trial]) -> Iterable[Observation]:

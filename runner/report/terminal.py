@@ -15,10 +15,10 @@ from rich.text import Text
 from runner.ranking import Ranking
 from runner.report import text
 from runner.report.facts import BASELINE, interval_method
-from runner.report.model import ExperimentReport, MetricTable, Report, Row, row_levels, row_repetitions
+from runner.report.model import ExperimentReport, MetricTable, Report, Row, row_levels, row_repetitions, row_share
 
 WIDE = 100
-FACTS_SHOWN = ("lab kind", "lab kernel", "lab cpu", "lab cores", "image name")
+FACTS_SHOWN = ("lab kind", "lab kernel", "lab guest", "lab cpu", "lab cores", "image name")
 SENTENCES_SHOWN = 12
 REASON_SHOWN = 400
 COLOUR = {"failed": "bold red", "lab_error": "bold red", "partly": "red", "unsupported": "yellow"}
@@ -41,13 +41,18 @@ def render(report: Report, console: Console) -> None:
     if not report.rankings:
         console.print("\n[bold red]Nothing to rank:[/] no VPN measured anything in a named configuration.\n")
     if report.rankings:
-        console.print(_dim("Rank: 1 + the number of VPNs significantly better; = shares it. Lowest average wins."))
+        console.print(
+            _dim(
+                "Rank: 1 + the number of VPNs significantly better; = shares it. Lowest average wins. "
+                "Place and chance: of draws, which know no ties."
+            )
+        )
     if report.references:
         console.print(_dim(f"Shown for reference, not ranked: {', '.join(report.references)}"))
     for experiment in report.experiments:
         _experiment(experiment, console)
     if report.experiments:
-        console.print(_dim("\n" + interval_method(report.repetitions)))
+        console.print(_dim("\n" + interval_method(report.summaries)))
     _list("Warnings", report.warnings, console)
     console.print()
 
@@ -73,6 +78,8 @@ def _header(report: Report, console: Console) -> None:
         console.print(_labelled("command", report.command_line))
     bad = "bold red" if report.trials["failed"] or report.trials["lab_error"] else ""
     console.print(_labelled("trials", f"{counts or 'none'}; {text.duration(report.elapsed_s)}{share}", bad))
+    if report.separation:
+        console.print(_labelled("until", report.separation))
     facts = {fact.name: fact.value for fact in report.facts}
     lab = " · ".join(facts[name] + (" cores" if name == "lab cores" else "") for name in FACTS_SHOWN if facts.get(name))
     console.print(_labelled("lab", lab))
@@ -85,12 +92,15 @@ def _header(report: Report, console: Console) -> None:
 def _ranking(ranking: Ranking, console: Console) -> None:
     counted = list(ranking.weights.counted)
     name = ranking.configuration + (f", {ranking.image}" if ranking.image else "")
-    console.print(Text.assemble("\n", (f"Ranking: {name}", "bold cyan"), "  ", (text.weights(ranking), "dim")))
+    console.print(
+        Text.assemble("\n", (f"Ranking: {name}", "bold cyan"), "  ", (f"weights: {ranking.weights.name}", "dim"))
+    )
     gap = 1 if console.width >= WIDE else 0
     table = Table(box=box.SIMPLE_HEAD, padding=(0, gap, 0, 0), show_edge=False, header_style="bold")
     table.add_column("#", justify="right", min_width=2)
     table.add_column("VPN, as configured", overflow="fold", min_width=23)
     table.add_column("average\nrank", justify="right")
+    table.add_column("place\n95 %", justify="right")
     table.add_column("chance\nof best", justify="right")
     for metric in counted:
         table.add_column(f"{text.SHORT.get(metric, metric)}\n×{ranking.weights.counted[metric]:g}", justify="right")
@@ -105,6 +115,7 @@ def _ranking(ranking: Ranking, console: Console) -> None:
             Text(text.place(ranking, standing), "bold green" if winner else ""),
             vpn,
             Text(f"{standing.average:.2f}", "bold green" if winner else "bold"),
+            text.place_interval(standing),
             text.chance(standing.best_probability),
             *[_rank(ranks[metric].get(standing.vpn, text.NONE)) for metric in counted],
         )
@@ -112,6 +123,8 @@ def _ranking(ranking: Ranking, console: Console) -> None:
         console.print(table)
     else:
         console.print("[red]No VPN could be ranked.[/]")
+    for sentence in filter(None, (text.doubts(ranking), text.slack(ranking))):
+        console.print(_hanging(Text("· " + sentence, "dim")))
     for vpns, why in text.imputed(ranking):
         console.print(_hanging(Text.assemble((vpns, "bold"), f" {text.IMPUTED} {_short(why)}")))
 
@@ -120,7 +133,8 @@ def _rank(rank: str) -> Text:
     return Text(rank, "green" if rank.rstrip("=") == "1" else "dim" if rank == text.NONE else "")
 
 
-NUMBERS = 62  # characters that the columns of numbers take
+NUMBERS = 63  # characters that the columns of numbers take, with a gap
+NARROW = 57  # and without
 
 
 def _experiment(experiment: ExperimentReport, console: Console) -> None:
@@ -162,20 +176,18 @@ def _metric(metric: MetricTable, widths: tuple[int, int], stacked: bool, console
 
 def _table(metric: MetricTable, widths: tuple[int, int], stacked: bool, width: int) -> Table:
     """One line a row; where the terminal is narrow, levels stand below the VPN's name."""
-    bare = any(row.summary and row.summary.low is None for row in metric.measured)  # that takes more words
-    gap = 0 if stacked or bare else 1
+    gap = 0 if stacked else 1
     table = Table(box=box.SIMPLE_HEAD, padding=(0, gap, 0, 0), show_edge=False, header_style="bold")
     levelled = any(row_levels(row) for row in metric.measured)
-    head = min(max(widths), width - NUMBERS + 12) if stacked else widths[0]
+    head = min(max(widths), width - NARROW) if stacked else widths[0]
     table.add_column("VPN", min_width=head, overflow="fold")
     if levelled and not stacked:
         table.add_column("levels", min_width=min(widths[1], width - widths[0] - NUMBERS), overflow="fold")
     table.add_column("median (95 % interval)", justify="right", min_width=24, no_wrap=True)
     share = "of the baseline" if metric.better == "higher" else "× baseline"
-    table.add_column(share, justify="right", min_width=0 if bare else 19, no_wrap=True)
+    table.add_column(share, justify="right", min_width=19, no_wrap=True)
     table.add_column("n", justify="right", min_width=3, no_wrap=True)
-    if not stacked:
-        table.add_column("CoV", justify="right", min_width=0 if bare else 6, no_wrap=True)
+    table.add_column("CoV%", justify="right", min_width=4, no_wrap=True)
     many = Counter(row.vpn for row in metric.measured)
     last = ""
     for row in metric.measured:
@@ -187,13 +199,14 @@ def _table(metric: MetricTable, widths: tuple[int, int], stacked: bool, width: i
         if stacked and levelled:
             name = levels if many[row.vpn] > 1 else Text.assemble(name, "\n", levels)
         last = row.vpn
+        variation = text.percent(row.summary.variation).removesuffix(" %") if row.summary else text.NONE
         table.add_row(
             name,
             *([levels] if levelled and not stacked else []),
-            Text(text.with_interval(row.summary, metric.unit) if row.summary else text.NONE, style),
-            Text("baseline" if row.vpn == BASELINE else text.share(row.share, metric.better), style),
+            Text(text.with_interval(row.summary, metric.unit, row.at_least > 0) if row.summary else text.NONE, style),
+            Text("baseline" if row.vpn == BASELINE else row_share(row, metric), style),
             Text(row_repetitions(row), style),
-            *([] if stacked else [Text(text.percent(row.summary.variation) if row.summary else text.NONE, style)]),
+            Text(variation, style),
         )
     return table
 

@@ -6,9 +6,10 @@ import math
 from collections.abc import Mapping, Sequence
 
 from runner.metrics import METRICS
-from runner.model import TRAFFIC_FACTORS
-from runner.ranking import Ranking, Standing
-from runner.stats import Ratio, Summary
+from runner.model import TRAFFIC_FACTORS, WAN_FACTORS
+from runner.ranking import Pair, Ranking, Standing
+from runner.stats import ALL_EQUAL, Ratio, Summary
+from runner.weights import Slack
 
 SHORT = {
     "tcp_throughput": "TCP",
@@ -26,13 +27,15 @@ def title(metric: str) -> str:
     return METRICS[metric].title if metric in METRICS else metric
 
 
-def with_interval(summary: Summary, unit: str) -> str:
-    """``341 (325–358) Mbit/s``: median and 95 % interval; says so where there is no interval."""
+def with_interval(summary: Summary, unit: str, at_least: bool = False) -> str:
+    """``341 (325–358) Mbit/s``: median and 95 % interval; says so where there is none, and where it has no width."""
     scale, prefixed = _prefix(summary.median, unit)
     digits = _digits(summary.median / scale)
-    centre = f"{summary.median / scale:.{digits}f}"
+    centre = f"{'≥ ' * at_least}{summary.median / scale:.{digits}f}"
     if summary.low is None or summary.high is None:
-        return f"{centre} {prefixed} (n={summary.n}, no interval)"
+        return f"{centre} (no interval) {prefixed}"
+    if summary.method == ALL_EQUAL:
+        return f"{centre} (all equal) {prefixed}"
     if wide := _factor(summary.low, summary.high):
         return f"{centre} ({wide}) {prefixed}"
     return f"{centre} ({summary.low / scale:.{digits}f}–{summary.high / scale:.{digits}f}) {prefixed}"
@@ -43,13 +46,18 @@ def _factor(low: float, high: float) -> str:
     return f"×÷ {math.sqrt(high / low):.0f}" if high > 10 * low > 0 else ""
 
 
-def share(ratio: Ratio | None, better: str) -> str:
+def bound(row_at_least: int, baseline_at_least: bool) -> str:
+    """How a share is bounded, by whose value is a lower bound; ``?`` where both are."""
+    return {(True, False): "≥ ", (False, True): "≤ ", (True, True): "? "}.get((row_at_least > 0, baseline_at_least), "")
+
+
+def share(ratio: Ratio | None, better: str, bound: str = "") -> str:
     """``12.3 (11.8–12.9) %`` of the baseline for what should be high, ``2.41 (2.30–2.52) ×`` for costs."""
     if ratio is None or ratio.ratio is None:
         return NONE
     scale, unit = (100.0, "%") if better == "higher" else (1.0, "×")
     digits = min(2, _digits(ratio.ratio * scale))
-    centre = f"{ratio.ratio * scale:.{digits}f}"
+    centre = f"{bound}{ratio.ratio * scale:.{digits}f}"
     if ratio.low is None or ratio.high is None:
         return f"{centre} {unit} (n={ratio.blocks})"  # the median beside it says that there is no interval
     if wide := _factor(ratio.low, ratio.high):
@@ -95,16 +103,49 @@ def configuration(levels: Mapping[str, str]) -> str:
     return " ".join(words)
 
 
+# How a level is said, where the level alone would not tell what it is.
+PHRASES = {
+    "streams": "{} streams",
+    "payload_bytes": "{} B",
+    "load": "{} load",
+    "packet_bytes": "{}-byte packets",
+    "fragmentation": "fragmentation: {}",
+    "wan_delay_ms": "{} ms delay",
+    "wan_jitter_ms": "{} ms jitter",
+    "wan_loss_ratio": "loss ratio {}",
+    "wan_queue_ms": "{} ms queue",
+    "wan_mtu_bytes": "MTU {} B",
+}
+ORDER = ("transport", "streams", "payload", "direction")
+
+
 def traffic(levels: Mapping[str, str]) -> str:
-    """Traffic levels in one phrase: ``tcp, 1 stream, forward, random``."""
-    words = [
-        levels[factor] for factor in TRAFFIC_FACTORS if factor in levels and factor not in ("streams", "payload_bytes")
-    ]
-    if "streams" in levels:
-        words.insert(1, f"{levels['streams']} stream{'s' * (levels['streams'] != '1')}")
-    if "payload_bytes" in levels:
-        words.append(f"{levels['payload_bytes']} B")
+    """Traffic levels in one phrase: ``tcp, 1 stream, random, forward``."""
+    factors = [*ORDER, *(factor for factor in TRAFFIC_FACTORS if factor not in ORDER)]
+    words = [_said(factor, levels[factor]) for factor in factors if factor in levels]
     return ", ".join(words)
+
+
+def wan(levels: Mapping[str, str]) -> str:
+    """The WAN's levels in one phrase: ``WAN 25 ms delay, 20 Mbit/s``; empty where none is named."""
+    words = [_said(factor, levels[factor]) for factor in WAN_FACTORS if factor in levels]
+    return f"WAN {', '.join(words)}" if words else ""
+
+
+def levels(params: Mapping[str, str]) -> str:
+    """A cell's levels in words: what the tunnel is, what lies under it, and what runs inside it."""
+    return ", ".join(words for words in (configuration(params), wan(params), traffic(params)) if words)
+
+
+def _said(factor: str, level: str) -> str:
+    if factor == "streams" and level == "1":
+        return "1 stream"
+    if factor == "file_bytes":
+        return f"{int(level) / 1e6:g} MB"
+    if factor == "wan_rate_bps":
+        scale, unit = _prefix(float(level), "bit/s")
+        return f"{float(level) / scale:g} {unit}"
+    return PHRASES.get(factor, "{}").format(level)
 
 
 def unranked(ranking: Ranking) -> list[tuple[str, str]]:
@@ -147,6 +188,46 @@ def place(ranking: Ranking, standing: Standing) -> str:
     return f"{standing.place}" + ("=" if places.count(standing.place) > 1 else "")
 
 
+def place_interval(standing: Standing) -> str:
+    """``1–2``: from which to which place, or ``1`` alone."""
+    if standing.place_interval is None:
+        return NONE
+    low, high = standing.place_interval
+    return f"{low}" if low == high else f"{low}–{high}"
+
+
+def slack(ranking: Ranking) -> str:
+    """How far each weight may move, in one sentence; empty where there is nothing to say."""
+    if not ranking.slack:
+        return ""
+    free = [SHORT.get(one.metric, one.metric) for one in ranking.slack if not one.low and one.high is None]
+    if len(free) == len(ranking.slack):
+        return "No weight alone, however small or large, makes another VPN win."
+    words = [_slack(one) for one in ranking.slack if one.low or one.high is not None]
+    words += [f"{', '.join(free)} any"] if free else []
+    return f"Another VPN wins where a weight alone leaves its range: {'; '.join(words)}."
+
+
+def _slack(one: Slack) -> str:
+    """``TCP 0.5 (then openvpn) to 3 (then ssh_tun)``."""
+    low = f"{one.low:.3g} (then {', '.join(one.below)})" if one.below else "0"
+    high = "any" if one.high is None else f"{one.high:.3g} (then {', '.join(one.above)})"
+    return f"{SHORT.get(one.metric, one.metric)} {low} to {high}"
+
+
+def doubts(ranking: Ranking) -> str:
+    """The pairs of neighbours whose order is not sure, in one sentence; empty where all are."""
+    unsure = [one for one in ranking.pairs if not one.separated]
+    if not unsure:
+        return ""
+    return f"Not separated (the order, or a tie, holds in less than 95 % of the draws): {'; '.join(map(pair, unsure))}."
+
+
+def pair(one: Pair) -> str:
+    """``openvpn before ssh_tun 71 %``: two neighbours, and the share of the draws in which the order holds."""
+    return f"{one.first} before {one.second}" + ("" if one.probability is None else f" {chance(one.certainty)}")
+
+
 def weights(ranking: Ranking) -> str:
     """``balanced: TCP ×1, UDP ×1``."""
     counted_ones = [f"{SHORT.get(metric, metric)} ×{weight:g}" for metric, weight in ranking.weights.counted.items()]
@@ -161,6 +242,7 @@ PREFIXES: dict[str, list[tuple[float, str]]] = {
     "bit/s": [(1e9, "Gbit/s"), (1e6, "Mbit/s"), (1e3, "kbit/s")],
     "ms": [(1e3, "s"), (1.0, "ms"), (1e-3, "µs")],
     "s": [(1.0, "s"), (1e-3, "ms")],
+    "B": [(2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB")],  # memory
 }
 
 

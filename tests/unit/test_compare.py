@@ -113,3 +113,72 @@ def test_it_fits_the_terminal(width: int) -> None:
     text = printed(compare_runs((run, before), (run, after)), width)
     assert max(len(line) for line in text.splitlines()) <= width
     assert "…" not in text
+
+
+def with_baseline(vpn: float, plain: float, seed: int, metric: str = "tcp_throughput") -> list[Trial]:
+    """Four blocks in which the machine's pace moves a lot from block to block, and both with it."""
+    rng = np.random.default_rng(seed)
+    traffic = IDLE if metric == "setup_time" else TCP
+    trials = []
+    for block in range(4):
+        pace = float(rng.normal(1, 0.15))
+        trials += [
+            make_trial(name, params | traffic, block, {metric: value * pace * float(rng.normal(1, 0.005))}, position=at)
+            for name, params, value, at in (("none", PLAIN, plain, "first"), ("openvpn", CBC, vpn, "within"))
+        ]
+    return trials
+
+
+def changes(comparison: Comparison) -> dict[str, Change]:
+    return {change.vpn: change for change in comparison.changes}
+
+
+def test_shares_of_the_baseline_see_through_a_slower_machine() -> None:
+    """The whole machine at 60 %: absolute numbers would blame the VPN."""
+    before, slower = with_baseline(300, 9000, 1), with_baseline(180, 5400, 2)
+    found = changes(compared(before, slower))
+    assert found["openvpn"].of_baseline
+    assert found["openvpn"].verdict == "no difference"
+    assert found["openvpn"].ratio is not None
+    assert found["openvpn"].ratio.ratio == pytest.approx(1, rel=0.02)
+    assert not found["none"].of_baseline
+    text = printed(compared(before, slower))
+    assert "compared as shares of each run's own baseline" in text
+    assert "1 as absolute numbers" in text
+    # And a VPN that lost a tenth on a machine that moves by 15 % from block to block.
+    lost = compared(before, with_baseline(270, 9000, 3))
+    assert changes(lost)["openvpn"].verdict == "regression"
+    assert lost.regressed
+
+
+def test_absolute_numbers_where_there_is_no_baseline_or_none_that_means_anything() -> None:
+    before, after = with_baseline(300, 9000, 1), with_baseline(300, 9000, 2)
+    alone = [trial for trial in after if trial.vpn == "openvpn"]
+    assert not changes(compared(before, alone))["openvpn"].of_baseline
+    assert "Compared as absolute numbers" in printed(compared(before, alone))
+    setup = compared(with_baseline(1.0, 0.02, 1, "setup_time"), with_baseline(1.0, 0.02, 2, "setup_time"))
+    assert not changes(setup)["openvpn"].of_baseline
+    zero = [
+        t.model_copy(update={"measurements": [m.model_copy(update={"value": 0.0}) for m in t.measurements]})
+        if t.vpn == "none"
+        else t
+        for t in after
+    ]
+    assert not changes(compared(before, zero))["openvpn"].of_baseline
+
+
+def test_a_lower_bound_is_no_regression() -> None:
+    def bounded(trials: list[Trial]) -> list[Trial]:
+        detail = {"interval_bps": None}
+        return [
+            t.model_copy(update={"measurements": [m.model_copy(update={"detail": detail}) for m in t.measurements]})
+            for t in trials
+        ]
+
+    slow, fast = trials_of({"tcp_throughput": 70.0}, 1), trials_of({"tcp_throughput": 100.0}, 2)
+    assert only(compared(fast, slow)).verdict == "regression"
+    held = compared(fast, bounded(slow))
+    assert (only(held).verdict, only(held).reason) == ("not separable", "after: known from below only")
+    assert not held.regressed
+    assert only(compared(bounded(slow), fast)).verdict == "not separable"
+    assert only(compared(bounded(fast), slow)).verdict == "regression"  # at least 100 before, 70 now

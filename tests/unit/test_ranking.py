@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 from scipy import stats as scipy_stats
 
+from runner.draws import draw_means, draw_order
 from runner.errors import UsageError
 from runner.metrics import METRICS
 from runner.model import Run, Status, Trial
-from runner.ranking import RANKED_BY, Ranking, metric_ranks, rank, rank_all, weighted_average
+from runner.ranking import Ranking, metric_ranks, rank, rank_all, ranked_by, weighted_average
 from runner.report.merge import merge_runs
-from runner.weights import PRESETS, Weights, default_weights, parse_weights
+from runner.weights import BALANCED, PRESETS, Weights, default_weights, parse_weights, slack
 from tests.unit.synthetic import CBC, IDLE, TCP, UDP, make_run, make_trial, realistic_run
 
 NOISE = (0.99, 1.0, 1.01)
@@ -161,7 +162,175 @@ def test_probability_of_best_against_the_closed_form() -> None:
     drawn = np.mean(logs) + scipy_stats.sem(logs) / math.sqrt(2) * (t[0] - t[1])
     assert chances["openvpn"] == pytest.approx(float((drawn > 0).mean()), abs=0.012)
     assert rank(run, trials, configuration="comparable", weights=weights) == ranking  # seeded
-    assert "no probability" in rank(run, trials[:4], configuration="comparable", weights=weights).probability_method
+    once = [trial for trial in trials if trial.repetition == 0]
+    alone = rank(run, once, configuration="comparable", weights=weights)
+    assert "no probability" in alone.probability_method
+    assert [(pair.probability, pair.separated) for pair in alone.pairs] == [(None, False)]
+
+
+def test_places_and_pairs_follow_from_the_draws() -> None:
+    """a and b cannot be told apart, c is far behind: a and b share two places, and only that pair is in doubt."""
+    values = {
+        "a": {0: 100.0, 1: 104.0, 2: 96.0, 3: 101.0},
+        "b": {0: 101.0, 1: 99.0, 2: 103.0, 3: 97.0},
+        "c": {0: 10.0, 1: 10.2, 2: 9.9, 3: 10.1},
+    }
+    order = draw_order({"tcp_throughput": values}, {}, {"tcp_throughput": 1.0}, ["a", "b", "c"], 3, 1)
+    assert order is not None
+    assert order.place_intervals() == {"a": (1, 2), "b": (1, 2), "c": (3, 3)}
+    before, equal = order.pair("a", "b")
+    assert 0.05 < before < 0.95
+    assert equal == 0
+    assert order.pair("b", "c")[0] > 0.99
+    ranking = ranked(THREE, {"tcp_throughput": 1})
+    assert [(pair.first, pair.second, pair.separated) for pair in ranking.pairs] == [
+        ("ipsec", "openvpn", True),
+        ("openvpn", "ssh_tun", True),
+    ]
+    assert [standing.place_interval for standing in ranking.standings] == [(1, 1), (2, 2), (3, 3)]
+
+
+def test_a_certain_tie_is_separated_too() -> None:
+    """One is surely better in TCP, the other surely in RTT: the averages are equal, and more blocks change nothing."""
+    values = {"ipsec": {"tcp_throughput": 900.0, "rtt": 3.0}, "openvpn": {"tcp_throughput": 300.0, "rtt": 1.0}}
+    pair = ranked(values, {"tcp_throughput": 1, "rtt": 1}).pairs[0]
+    assert pair.equal is not None
+    assert pair.equal > 0.95
+    assert pair.separated
+
+
+def test_a_coin_flip_beside_a_sure_win_leaves_no_doubt_about_the_order() -> None:
+    """Surely better in TCP, equal in RTT: ahead or level in every draw, and RTT may be repeated for ever."""
+    values = {"ipsec": {"tcp_throughput": 900.0, "rtt": 1.0}, "openvpn": {"tcp_throughput": 300.0, "rtt": 1.0}}
+    pair = ranked(values, {"tcp_throughput": 1, "rtt": 1}).pairs[0]
+    assert pair.probability is not None
+    assert 0.2 < pair.probability < 0.8
+    assert (pair.first, pair.separated) == ("ipsec", True)
+
+
+def test_an_order_that_the_draws_reverse_is_in_doubt() -> None:
+    """One VPN leads by ties, because two of its blocks are far apart; the draws put it second."""
+    run = make_run(("ipsec", "openvpn"))
+    blocks = {
+        "ipsec": {"tcp_throughput": (100.0, 101.0, 99.0), "rtt": (1.0, 1.01, 0.99)},
+        "openvpn": {"tcp_throughput": (98.0, 140.0, 20.0), "rtt": (0.9, 0.91, 0.89)},
+    }
+    trials = [
+        make_trial(vpn, CBC | (IDLE if metric == "rtt" else TCP), block, {metric: value})
+        for vpn, metrics in blocks.items()
+        for metric, values in metrics.items()
+        for block, value in enumerate(values)
+    ]
+    weights = Weights(name="", values={"tcp_throughput": 2, "rtt": 1})
+    ranking = rank(run, trials, configuration="comparable", weights=weights)
+    assert places(ranking) == {"openvpn": 1, "ipsec": 2}
+    assert ranking.pairs[0].first == "openvpn"
+    assert not ranking.pairs[0].separated
+
+
+def test_draws_of_uneven_blocks_take_off_what_moves_a_block() -> None:
+    """Blocks twice and half as fast, some with two of three VPNs: the spread left is the VPNs' own, 1 %."""
+    pace = (1.0, 2.0, 0.5, 1.5, 0.7, 1.2)
+    noise = (1.01, 0.99, 1.0, 1.01, 0.99, 1.0)
+    values = {
+        vpn: {block: level * pace[block] * noise[(block + shift) % 6] for block in range(last)}
+        for shift, (vpn, level, last) in enumerate([("a", 100.0, 6), ("b", 110.0, 6), ("c", 130.0, 3)])
+    }
+    drawn = np.exp(draw_means(values, np.random.default_rng(1)))
+    middle = np.median(drawn, axis=0)
+    assert middle[1] / middle[0] == pytest.approx(1.1, rel=0.02)
+    assert middle[2] / middle[0] == pytest.approx(1.3, rel=0.02)
+    low, high = np.quantile(drawn, [0.25, 0.75], axis=0)
+    assert (high / low < 1.03).all()
+    # Without a shared block there is nothing to compare within, and nothing is taken off.
+    apart = {"a": {0: 100.0, 1: 200.0}, "b": {2: 100.0, 3: 50.0}}
+    low, high = np.quantile(draw_means(apart, np.random.default_rng(1)), [0.25, 0.75], axis=0)
+    assert (high - low > 0.5).all()
+
+
+def test_one_block_borrows_the_spread_of_the_others() -> None:
+    values = {"a": {0: 100.0, 1: 102.0, 2: 98.0}, "b": {0: 50.0, 1: 51.5, 2: 49.0}, "c": {1: 70.0}}
+    drawn = draw_means(values, np.random.default_rng(1))
+    widths = np.subtract(*np.quantile(drawn, [0.75, 0.25], axis=0))
+    assert 0 < widths[2] < 0.1
+    assert widths[2] > widths[0]
+
+
+# Lower bounds
+
+
+def test_what_is_known_from_below_only_is_never_called_worse() -> None:
+    values = {"a": {0: 300.0, 1: 303.0, 2: 297.0}, "b": {0: 100.0, 1: 101.0, 2: 99.0}, "c": {0: 50.0, 1: 49.5, 2: 50.5}}
+    assert metric_ranks("udp_throughput", values) == {"a": 1, "b": 2, "c": 3}
+    assert metric_ranks("udp_throughput", values, {"b": {1}}) == {"a": 1, "b": 1, "c": 3}  # b still beats c
+    assert metric_ranks("udp_throughput", values, {"a": {0, 1}}) == {"a": 1, "b": 2, "c": 3}  # at least 300 beats 100
+    assert metric_ranks("udp_throughput", values, {"b": {7}}) == {"a": 1, "b": 2, "c": 3}  # no shared block
+    assert metric_ranks("rtt", values) == {"a": 3, "b": 2, "c": 1}
+    assert metric_ranks("rtt", values, {"b": {1}}) == {"a": 2, "b": 2, "c": 1}  # b may be as slow as a
+
+
+def test_a_lower_bound_holds_through_the_ranking() -> None:
+    def bounded(trial: Trial) -> Trial:
+        found = [m.model_copy(update={"detail": {"interval_bps": None}}) for m in trial.measurements]
+        return trial.model_copy(update={"measurements": found}) if trial.vpn == "ssh_tun" else trial
+
+    trials = trials_of({"openvpn": {"udp_throughput": 300.0}, "ssh_tun": {"udp_throughput": 100.0}})
+    run, weights = make_run(("openvpn", "ssh_tun")), Weights(name="", values={"udp_throughput": 1})
+    plain = rank(run, trials, configuration="comparable", weights=weights)
+    assert places(plain) == {"openvpn": 1, "ssh_tun": 2}
+    assert plain.pairs[0].separated
+    held = rank(run, list(map(bounded, trials)), configuration="comparable", weights=weights)
+    assert places(held) == {"openvpn": 1, "ssh_tun": 1}
+    assert {s.vpn: s.at_least for s in held.standings} == {"openvpn": [], "ssh_tun": ["udp_throughput"]}
+    chances = {s.vpn: s.best_probability for s in held.standings}
+    assert chances == {"openvpn": pytest.approx(0.5, abs=0.01), "ssh_tun": pytest.approx(0.5, abs=0.01)}
+
+
+# How far a weight may move
+
+
+def test_slack_by_hand() -> None:
+    """a: 1, 3; b: 2, 1. With weights 3 and 1, a leads by 6 to 7. TCP below 2 (w + 3 = 2w + 1), or RTT above 1.5
+    (3 + 3w = 6 + w), and b does."""
+    ranks = {"a": {"tcp_throughput": 1, "rtt": 3}, "b": {"tcp_throughput": 2, "rtt": 1}}
+    tcp, rtt = slack(ranks, Weights(name="", values={"tcp_throughput": 3, "rtt": 1}))
+    assert (tcp.metric, tcp.weight, tcp.high) == ("tcp_throughput", 3, None)
+    assert tcp.low == pytest.approx(2)
+    assert (tcp.below, tcp.above) == (["b"], [])
+    assert rtt.high == pytest.approx(1.5)
+    assert (rtt.low, rtt.below, rtt.above) == (0, [], ["b"])
+
+
+def test_the_slack_is_where_the_winner_changes_and_nowhere_before() -> None:
+    rng = np.random.default_rng(4)
+    metrics = list(BALANCED)
+    for _ in range(200):
+        vpns = [f"v{i}" for i in range(int(rng.integers(2, 7)))]
+        ranks = {vpn: {m: int(rng.integers(1, 6)) for m in metrics} for vpn in vpns}
+        values = {m: float(rng.integers(1, 4)) for m in metrics}
+
+        def leaders(metric: str, weight: float, ranks=ranks, values=values) -> set[str]:  # type: ignore[no-untyped-def]
+            at = values | {metric: weight}
+            sums = {vpn: sum(at[m] * own[m] for m in metrics) for vpn, own in ranks.items()}
+            return {vpn for vpn, total in sums.items() if total < min(sums.values()) + 1e-9}
+
+        for one in slack(ranks, Weights(name="", values=values)):
+            now = leaders(one.metric, one.weight)
+            end = one.high if one.high is not None else 1000.0
+            for weight in np.linspace(one.low + 1e-6, end - 1e-6, 25):
+                assert now & leaders(one.metric, float(weight))
+            if one.high is not None:
+                assert not now & leaders(one.metric, one.high + 1e-6)
+                assert leaders(one.metric, one.high + 1e-6) <= set(one.above)
+            if one.low > 0:
+                assert not now & leaders(one.metric, one.low - 1e-6)
+                assert leaders(one.metric, one.low - 1e-6) <= set(one.below)
+
+
+def test_one_metric_has_no_slack() -> None:
+    assert slack({"a": {"rtt": 1}, "b": {"rtt": 2}}, Weights(name="", values={"rtt": 1})) == []
+    assert ranked(THREE, {"tcp_throughput": 1}).slack == []
+    assert [one.metric for one in ranked(THREE, {"tcp_throughput": 1, "rtt": 1}).slack] == ["tcp_throughput", "rtt"]
 
 
 def test_a_realistic_run_ranks_in_the_order_of_its_truth() -> None:
@@ -213,7 +382,9 @@ def test_runs_of_one_lab_merge_and_others_do_not() -> None:
 
 
 def test_every_metric_can_be_ranked() -> None:
-    assert RANKED_BY.keys() == METRICS.keys()
+    for metric, known in METRICS.items():
+        assert ranked_by(metric)["transport"] == known.transport
+    assert ranked_by("tcp_throughput") == TCP
 
 
 # Weights
@@ -223,7 +394,7 @@ def test_every_preset_names_known_metrics() -> None:
     for preset in PRESETS.values():
         assert preset.values.keys() <= METRICS.keys()
         assert preset.counted
-    assert parse_weights("balanced").values == dict.fromkeys(METRICS, 1.0)
+    assert parse_weights("balanced").values == dict.fromkeys(BALANCED, 1.0)
 
 
 def test_pairs_and_files(tmp_path: Path) -> None:
@@ -285,3 +456,17 @@ def test_a_run_without_the_configuration_says_so() -> None:
     run = run.model_copy(update={"vpns": run.vpns | {"ipsec": bare}})
     ranking = rank(run, trials_of(THREE), configuration="comparable", weights=default_weights(["rtt"]))
     assert ranking.standings[-1].missing == {"rtt": "has no such configuration"}
+
+
+def test_a_metric_under_other_traffic_is_not_mixed_in() -> None:
+    """The idle tunnel's round trip, and the same metric beside a load: the factor that one has and the other lacks."""
+    trials = trials_of({"openvpn": {"rtt": 1.0}, "ssh_tun": {"rtt": 2.0}})
+    loaded = [make_trial("openvpn", CBC | IDLE | {"load": "tcp"}, block, {"rtt": 900.0 + block}) for block in range(2)]
+    ranking = rank(
+        make_run(("openvpn", "ssh_tun")),
+        trials + loaded,
+        configuration="comparable",
+        weights=Weights(name="", values={"rtt": 1}),
+    )
+    assert averages(ranking) == {"openvpn": 1, "ssh_tun": 2}
+    assert ranking.traffic["rtt"] == IDLE

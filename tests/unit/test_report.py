@@ -11,15 +11,18 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from runner.model import Cell, ExperimentRecord, Run, Trial
+from runner import noise
+from runner.model import Cell, ExperimentRecord, Noise, Run, Trial
+from runner.ranking import Pair
 from runner.report.html import html_text
 from runner.report.markdown import markdown_text
 from runner.report.model import Report, build
 from runner.report.tables import csv_text, json_text
 from runner.report.terminal import render
-from runner.report.text import change, duration, share, with_interval
+from runner.report.text import change, doubts, duration, share, slack, with_interval
 from runner.report.write import RENDERERS, write_reports
 from runner.stats import Ratio, Summary, summarise
+from runner.weights import Slack
 from tests.unit.synthetic import CBC, IDLE, PLAIN, TCP, UDP, make_run, make_trial, realistic_run, record
 
 
@@ -172,7 +175,7 @@ def test_a_poor_run_still_makes_a_report_that_says_so(name: str) -> None:
         assert form(report)
     for text in everywhere(report).values():
         if name == "one repetition":
-            assert "100 Mbit/s (n=1, no interval)" in text
+            assert "100 (no interval) Mbit/s" in text
             assert "One repetition" in text
         else:
             assert "No trial ended ok" in text
@@ -208,7 +211,13 @@ def test_drift_is_flagged() -> None:
     ]
     caveat = next(c for c in build(one_experiment(trials), trials).caveats if c.startswith("Drift"))
     assert "1 of 1 measurement" in caveat
-    assert "TCP throughput (tcp, 1 stream, random, forward) −20.0 %" in caveat
+    assert "TCP throughput (tcp, 1 stream, random, forward), last against first −20.0 %" in caveat
+    trials += [
+        make_trial("none", PLAIN | TCP, block, {"tcp_throughput": 1500.0}, position="between") for block in range(3)
+    ]
+    report = build(one_experiment(trials), trials)
+    assert "between against both +6" in next(c for c in report.caveats if c.startswith("Drift"))
+    assert [one.moved for one in report.drift] == [True]
 
 
 HOSTILE = '<script>alert("1")</script>|[bold red]x[/]\x1b[31m\\u001b'
@@ -279,11 +288,109 @@ def test_csv_is_tidy() -> None:
     rows = list(csv.DictReader(io.StringIO(csv_text(build(run, trials)))))
     measurements = [m for t in trials for m in t.measurements]
     bare = sum(not t.measurements for t in trials)
-    assert len(rows) == len(measurements) + sum(len(m.samples) for m in measurements) + bare
-    assert {row["trial"] for row in rows} == {t.id for t in trials}  # nothing is dropped
+    of_trials = [row for row in rows if row["trial"]]
+    assert len(of_trials) == len(measurements) + sum(len(m.samples) for m in measurements) + bare
+    assert {row["trial"] for row in of_trials} == {t.id for t in trials}  # nothing is dropped
     values = [float(row["value"]) for row in rows if row["kind"] == "value"]
     assert values == [m.value for m in measurements]
     assert {row["cipher"] for row in rows} >= {"none", "aes-128-cbc", "aes-256-gcm"}
+
+
+def test_csv_ends_with_the_summary_of_each_cell_once() -> None:
+    report = realistic()
+    rows = [row for row in csv.DictReader(io.StringIO(csv_text(report))) if not row["trial"]]
+    assert {row["kind"] for row in rows} == {"n", "median", "mean", "low", "high", "variation"}
+    shown = {
+        (row.vpn, str(row.params), table.metric): row.summary.variation
+        for experiment in report.experiments
+        for table in experiment.tables
+        for row in table.measured
+        if row.summary
+    }
+    variations = [row for row in rows if row["kind"] == "variation"]
+    assert sorted(float(row["value"]) for row in variations) == sorted(v for v in shown.values() if v is not None)
+    assert {row["unit"] for row in variations} == {"1"}
+    shared = next(r for r in variations if r["vpn"] == "openvpn" and r["metric"] == "tcp_throughput")
+    assert len(shared["experiments"].split()) > 1
+
+
+@pytest.mark.parametrize("width", [80, 100, 120])
+def test_the_coefficient_of_variation_stands_in_every_row(width: int) -> None:
+    report = realistic()
+    lines = terminal(report, width).splitlines()
+    page, markdown = html_text(report), markdown_text(report)
+    for table in report.experiments[0].tables:
+        for row in table.measured:
+            assert row.summary
+            interval, variation = with_interval(row.summary, table.unit), f"{100 * (row.summary.variation or 0):.1f}"
+            assert any(interval in line and f" {variation}" in line.split(interval)[1] for line in lines)
+            assert f"<td class=number>{variation} %</td>" in page
+            assert re.search(rf"{re.escape(interval)}.*\| {variation} % \|", markdown)
+
+
+def bounded(trials: Sequence[Trial], vpn: str) -> list[Trial]:
+    """The trials, with what ``vpn``'s UDP search found turned into a lower bound."""
+
+    def of(trial: Trial) -> Trial:
+        found = [
+            m.model_copy(update={"detail": {"interval_bps": None}}) if m.metric == "udp_throughput" else m
+            for m in trial.measurements
+        ]
+        return trial.model_copy(update={"measurements": found}) if trial.vpn == vpn else trial
+
+    return [of(trial) for trial in trials]
+
+
+def test_lower_bounds_are_marked_everywhere() -> None:
+    run, trials = realistic_run()
+    assert "≥ 1" not in terminal(build(run, trials))
+    for text in everywhere(build(run, bounded(trials, "ssh_tun"))).values():
+        assert re.search(r"≥ 1[12]\d \(", text)  # ssh_tun's 120 Mbit/s
+        assert "the UDP throughput of ssh_tun is known from below only (≥)" in text
+        assert "≤ 19" not in text
+    for text in everywhere(build(run, bounded(trials, "none"))).values():
+        assert "≥ 2.0" in text
+        assert "≤ 19" in text  # wireguard_go's share of such a baseline
+
+
+def test_order_and_slack_are_said_everywhere() -> None:
+    report = realistic()
+    ranking = report.rankings[0]
+    assert len(ranking.pairs) == len([s for s in ranking.standings if s.place]) - 1
+    assert {one.metric for one in ranking.slack} == set(ranking.weights.counted)
+    for text in everywhere(report).values():
+        assert "weight alone" in text
+    one = Slack(metric="rtt", weight=1, low=0.5, high=2.5, below=["openvpn"], above=["ssh_tun", "ipsec"])
+    free = one.model_copy(update={"metric": "jitter", "low": 0, "high": None, "below": [], "above": []})
+    assert slack(ranking.model_copy(update={"slack": [one, free]})) == (
+        "Another VPN wins where a weight alone leaves its range: RTT 0.5 (then openvpn) to 2.5 (then ssh_tun, ipsec); "
+        "Jitter any."
+    )
+    doubt = Pair(first="openvpn", second="ssh_tun", probability=0.71, equal=0.03)
+    sure = Pair(first="ssh_tun", second="ipsec", probability=0.99, equal=0.0, separated=True)
+    assert doubts(ranking.model_copy(update={"pairs": [doubt, sure]})) == (
+        "Not separated (the order, or a tie, holds in less than 95 % of the draws): openvpn before ssh_tun 74 %."
+    )
+    assert doubts(ranking.model_copy(update={"pairs": [sure]})) == ""
+
+
+def test_noise_is_counted_and_nothing_dropped() -> None:
+    run, trials = realistic_run()
+    loud = Noise(steal_ratio=0.034)
+    said = noise.warnings(loud, loaded=True)
+    trials[5:7] = [t.model_copy(update={"warnings": said, "noise": loud}) for t in trials[5:7]]
+    report = build(run, trials)
+    assert report.trials["ok"] == realistic().trials["ok"]
+    for text in everywhere(report).values():
+        assert "Noise: more than 1 % of the CPU time was stolen in 2 trials (at most 3.4 %)" in text
+
+
+def test_what_until_significant_came_to_is_shown() -> None:
+    run, trials = realistic_run()
+    said = "after 9 blocks, ended by the deadline, still in doubt: a before b"
+    call = run.invocations[0].model_copy(update={"separation": said})
+    for text in everywhere(build(run.model_copy(update={"invocations": [call]}), trials)).values():
+        assert said in text
 
 
 def test_json_is_the_report_again() -> None:
@@ -323,9 +430,10 @@ def test_numbers_as_people_read_them() -> None:
     assert with_interval(of(999.9e6, 0.99e9, 1.01e9), "bit/s") == "1.00 (0.99–1.01) Gbit/s"
     assert with_interval(of(17.7e9, 17.2e9, 18.1e9), "bit/s") == "17.7 (17.2–18.1) Gbit/s"
     assert with_interval(of(0.0423, 0.0411, 0.0436), "ms") == "42.3 (41.1–43.6) µs"
-    assert with_interval(of(0.25, None, None), "s") == "250 ms (n=1, no interval)"
+    assert with_interval(of(0.25, None, None), "s") == "250 (no interval) ms"
     assert with_interval(of(62.7, 57.2, 67.6), "s/GB") == "62.7 (57.2–67.6) s/GB"
-    assert with_interval(summarise([0.0, 0.0]), "ms") == "0.000 (0.000–0.000) ms"
+    assert with_interval(summarise([0.0, 0.0]), "ms") == "0.000 (all equal) ms"
+    assert with_interval(of(1.33e9, 1.2e9, 1.46e9), "bit/s", at_least=True) == "≥ 1.33 (1.20–1.46) Gbit/s"
     ratio = Ratio(blocks=3, ratio=0.123, low=0.118, high=0.129, significant=True, method="")
     assert share(ratio, "higher") == "12.3 (11.8–12.9) %"
     assert share(ratio.model_copy(update={"ratio": 2.4, "low": 2.3, "high": 2.5}), "lower") == "2.40 (2.30–2.50) ×"
