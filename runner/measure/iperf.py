@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from typing import Any
 
-from runner.errors import CommandError, MeasurementError
+from runner.errors import CannotRunHere, CommandError, MeasurementError
 from runner.lab import Lab
+from runner.node import Node
 from runner.plugin import TCP_PORTS
 
 IPERF_PORT = str(TCP_PORTS[0])
+NEEDED = (3, 2)  # --connect-timeout
+THREADS_SINCE = (3, 16)  # before, all parallel streams share one thread
 OVERHEAD_S = 0.1  # what a one-second iperf3 costs beyond its second: process, connection, exchange of results
 
 
@@ -36,6 +40,24 @@ def iperf3(lab: Lab, address: str, duration_s: int, *options: str) -> dict[str, 
     if error := report.get("error"):
         raise MeasurementError(f"iperf3: {error}")
     return report
+
+
+def version_of(said: str) -> tuple[int, int]:
+    """The version in what iperf3 says of itself: ``iperf 3.18 (cJSON 1.7.15)`` is (3, 18)."""
+    found = re.match(r"iperf (\d+)\.(\d+)", said)
+    if found is None:
+        raise MeasurementError(f"this is no version of iperf3: {said[:80]!r}")
+    return int(found[1]), int(found[2])
+
+
+def check_version(node: Node, needed: tuple[int, int] = NEEDED) -> str:
+    """The version of a node's iperf3 as text. Raises CannotRunHere where it is older than ``needed``."""
+    said = node.run("iperf3", "--version").stdout
+    version = version_of(said)
+    have, need = (".".join(map(str, number)) for number in (version, needed))
+    if version < needed:
+        raise CannotRunHere(f"iperf3 {have} on {node.name} is too old: vpneval needs {need} or newer there")
+    return have
 
 
 def restart_server(lab: Lab) -> None:

@@ -16,6 +16,7 @@ class Measured:
     measurements: list[Measurement] = field(default_factory=list)
     measuring_s: float = 0.0
     warnings: list[str] = field(default_factory=list)
+    attempt: dict[str, Any] = field(default_factory=dict)  # what was seen where there is no number
 
 
 def measurement(metric: str, value: float, samples: list[float] | None = None, **detail: Any) -> Measurement:

@@ -1,4 +1,4 @@
-"""TCP throughput and its CPU cost: one iperf3 test."""
+"""TCP throughput and what it costs: one iperf3 test."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ from typing import Any
 from runner import probes
 from runner.errors import MeasurementError
 from runner.lab import Lab
-from runner.measure.cost import cpu_seconds
-from runner.measure.iperf import iperf3
+from runner.measure.cost import costs, snapshot
+from runner.measure.iperf import THREADS_SINCE, iperf3, version_of
 from runner.measure.result import Measured, measurement
+from runner.measure.wire import outer
 from runner.node import NamespaceProcess
 
 FEED = "/run/vpneval/payload"
 
 
 def tcp(lab: Lab, address: str, duration_s: int, streams: int, direction: str, payload: str) -> Measured:
-    """TCP throughput and CPU cost of one iperf3 test of ``duration_s`` whole seconds.
+    """TCP throughput and its cost (see runner.measure.cost) of one iperf3 test of ``duration_s`` whole seconds.
 
     ``direction``: ``forward`` host1 to host2, ``reverse`` host2 to host1. ``payload``: ``random`` is iperf3's
     own buffer (128 KiB of random bytes again and again: longer than any VPN's compression window), ``zeros``
@@ -33,9 +34,11 @@ def tcp(lab: Lab, address: str, duration_s: int, streams: int, direction: str, p
     elif payload == "text":
         feeder = start_feeder(lab)
         options += ["--file", FEED]
-    before, started = cpu_seconds(), time.monotonic()
+    wire_before = wan_bytes(lab)
+    before, started = snapshot(lab), time.monotonic()
     report = iperf3(lab, address, duration_s, *options)
-    elapsed, cpu = time.monotonic() - started, cpu_seconds() - before
+    elapsed, after = time.monotonic() - started, snapshot(lab)
+    wire_bytes = wan_bytes(lab) - wire_before
     if feeder is not None:
         check_feeder(feeder)
     received = report["end"]["sum_received"]
@@ -54,10 +57,18 @@ def tcp(lab: Lab, address: str, duration_s: int, streams: int, direction: str, p
             congestion_control=report["end"].get("sender_tcp_congestion"),
         )
     )
-    measured.measurements.append(
-        measurement("cpu_per_gigabyte", cpu / (received["bytes"] / 1e9), cpu_seconds=round(cpu, 3))
-    )
+    ratio = measurement("wire_bytes_per_payload_byte", wire_bytes / received["bytes"], wan_ip_bytes=wire_bytes)
+    measured.measurements.append(ratio)
+    measured.measurements += costs(lab, before, after, received["bytes"])
+    if streams > 1 and (version := version_of(report["start"]["version"])) < THREADS_SINCE:
+        have, need = (".".join(map(str, number)) for number in (version, THREADS_SINCE))
+        measured.warnings.append(f"iperf3 {have} sends all streams from one thread; it has threads since {need}")
     return measured
+
+
+def wan_bytes(lab: Lab) -> int:
+    """Bytes of IP that have gone over the WAN so far, both directions together."""
+    return sum(outer(lab, direction).ip_bytes for direction in ("forward", "reverse"))
 
 
 def check_duration(report: dict[str, Any], duration_s: float) -> None:

@@ -17,6 +17,7 @@ from runner.tunnel import Bench
 
 WINDOW_BYTES = 2**21  # socket buffers asked for in UDP tests, if net.core.rmem_max allows
 LOSS_RATIO = 0.01  # the thesis' bound on the mean loss, §3.5.1
+NEAR = 0.05  # the goodput is that of a trial which offered the throughput within this share
 JITTER_RATE_BPS = 1e6
 JITTER_PAYLOAD_BYTES = 200
 
@@ -83,14 +84,14 @@ def udp(bench: Bench, payload_bytes: int, search: UdpSearch, first_bps: float | 
         why = "iperf3 could offer no more" if limited else "the search's time ended before a rate failed"
         measured.warnings.append(f"UDP throughput is at least this: {why}")
     if value is None:
-        raise MeasurementError(f"no UDP throughput: {explain(result)}")
+        raise MeasurementError(f"no UDP throughput: {explain(result)}", **search_detail(result))
     if "unstable" in result.flags:
         measured.warnings.append("UDP throughput is unstable: the loss at one rate changed during the search")
     if breakdowns:
         measured.warnings.append(f"the tunnel broke down under UDP, from {min(breakdowns) / 1e6:.0f} Mbit/s offered")
     detail = search_detail(result) | counters | {"payload_bytes": payload_bytes, "breakdowns_bps": breakdowns}
     found = measurement("udp_throughput", value, **detail)
-    measured.measurements.append(found)
+    measured.measurements += [found, *goodput(result, value)]
     try:
         measured.measurements.append(jitter(bench.lab, bench.address))
     except MeasurementError as error:  # the throughput that was found stays found
@@ -110,6 +111,19 @@ def udp_loss(report: dict[str, Any], payload_bytes: int, receiver_drops: int = 0
     if not sent["packets"]:
         raise MeasurementError("iperf3 sent no datagram")
     return Loss(sent["packets"], min(received, sent["packets"]), sent["bits_per_second"])
+
+
+def goodput(result: SearchResult, rate_bps: float) -> list[Measurement]:
+    """What came through at the throughput ``rate_bps``: the forwarding rate of the passing trial nearest to it.
+
+    Nothing where no such trial offered a rate within a few per cent: it was not measured then.
+    """
+    passed = [trial for trial in result.trials if trial.loss_ratio <= LOSS_RATIO]
+    nearest = min(passed, key=lambda trial: abs(trial.offered_rate_bps - rate_bps), default=None)
+    if nearest is None or abs(nearest.offered_rate_bps / rate_bps - 1) > NEAR:
+        return []
+    offered = round(nearest.offered_rate_bps)
+    return [measurement("udp_goodput", nearest.forwarded_rate_bps, offered_rate_bps=offered, purpose=nearest.purpose)]
 
 
 def search_detail(result: SearchResult) -> dict[str, Any]:

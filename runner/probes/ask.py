@@ -1,7 +1,8 @@
 """Near host: ask the answering host, through the tunnel.
 
 usage: ask.py first  ADDRESS PORT SECONDS   try until the first payload is answered; exit 1 if it never is
-       ask.py rtt    ADDRESS PORT SECONDS   one byte and its answer, again and again; JSON list of ms
+       ask.py rtt    ADDRESS PORT SECONDS [AT_LEAST]   one byte and its answer, again and again; JSON list of ms.
+                                            Goes on to three times SECONDS until AT_LEAST exchanges were done
        ask.py marker ADDRESS PORT SECONDS   send the hex on standard input; exit 1 unless all comes back
 """
 
@@ -50,12 +51,13 @@ def first(address: str, port: int, seconds: float) -> int:
 
 def rtt(address: str, port: int, seconds: float) -> int:
     times: list[float] = []
+    at_least = int(sys.argv[5]) if len(sys.argv) > 5 else 1
     with socket.create_connection((address, port), timeout=5) as connection:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         for _ in range(5):  # neighbours, caches and congestion window warm up
             exchange(connection, b"\x55")
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
+        begun = time.monotonic()
+        while time.monotonic() < begun + seconds * (1 if len(times) >= at_least else 3):
             started = time.perf_counter()
             exchange(connection, b"\x55")
             times.append(round((time.perf_counter() - started) * 1e3, 4))

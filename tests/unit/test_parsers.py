@@ -128,7 +128,8 @@ def test_ssh_is_up_when_the_last_port_listens() -> None:
     log = captured("ssh_forward-trixie-aes-128-cbc.log")
     vpn = load_vpn("ssh_forward")
     assert vpn.is_up(Answers(logs={"ssh-gw2": log}), GW1, [GW2])
-    before = log.partition("Local forwarding listening on 10.1.0.1 port 5202")[0]
+    before = log.partition("Local forwarding listening on 10.1.0.1 port 5203")[0]
+    assert before != log
     assert not vpn.is_up(Answers(logs={"ssh-gw2": before}), GW1, [GW2])
 
 

@@ -1,0 +1,17 @@
+"""What a VPN costs its gateways: CPU, switches, system calls, memory. It shares its TCP trials with `transport`."""
+
+from runner.experiment import LOADED, TCP, Experiment
+
+EXPERIMENT = Experiment(
+    name="cost",
+    question="What does a VPN cost the machines that carry it, and what does that explain of its throughput?",
+    method="AES-128-CBC without compression, or the nearest a VPN has. Around one iperf3 test with one TCP stream: CPU "
+    "seconds with softirq, context switches, and then the daemons' memory. System calls are counted in a time of their "
+    "own while a TCP stream fills the tunnel, because counting slows them down.",
+    source="proc_stat(5), proc_pid_smaps(5), perf-stat(1); the thesis explains its ranking by switches and calls",
+    metrics=(
+        *("tcp_throughput", "cpu_per_gigabyte", "throughput_per_core", "context_switches_per_packet"),
+        *("memory_bytes", "syscalls_per_packet"),
+    ),
+    traffic=(TCP, LOADED),
+)

@@ -1,0 +1,14 @@
+"""Download time of files by HTTP, as a user sees it."""
+
+from runner.experiment import DOWNLOAD, Experiment
+
+EXPERIMENT = Experiment(
+    name="download",
+    question="How long does a file take through the tunnel?",
+    method="AES-128-CBC without compression, or the nearest a VPN has. curl on the near host fetches a file of random "
+    "bytes from nginx on the far one, in one new TCP connection; slow start is part of it, so that the size matters.",
+    source="the high-availability paper's downloads of 50 MB, 500 MB and 1 GB; curl(1), --write-out time_total",
+    metrics=("download_time",),
+    traffic=(DOWNLOAD,),
+    vary_traffic={"file_bytes": ("20000000", "50000000", "500000000", "1000000000")},
+)

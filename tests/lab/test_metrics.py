@@ -1,0 +1,180 @@
+"""Latency, download and cost through real tunnels, each with a control that shows it measures what it says."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from runner.errors import MeasurementError
+from runner.facts import facts, openssl_bps
+from runner.image import Image
+from runner.lab import Lab, namespace_lab, shape
+from runner.measure.cost import processes, snapshot, system_calls
+from runner.measure.download import download
+from runner.measure.idle import idle
+from runner.measure.loaded import loaded, udp_rtt
+from runner.measure.result import Measured
+from runner.measure.tcp import tcp
+from runner.node import wait_until
+from runner.plugin import load_vpn
+from runner.tunnel import Tunnel, bring_up, start_services
+
+SHAPED_BPS, QUEUE_MS = 20e6, 20.0  # the queue's length in ms is runner.lab's QUEUE_S
+EVERY = pytest.mark.parametrize("name", ["none", "openvpn", "wireguard_go", "ssh_forward"])
+
+
+@pytest.fixture
+def lab(image: Image, tmp_path: Path) -> Iterator[Lab]:
+    with namespace_lab(image, logs=tmp_path) as up:
+        yield up
+
+
+def tunnel(lab: Lab, image: Image, name: str) -> Tunnel:
+    vpn = load_vpn(name)
+    with namespace_lab(image) as keys:
+        secrets = vpn.secrets(keys.host1, lab.sites)
+    start_services(lab)
+    return bring_up(lab, vpn, vpn.comparable, secrets)
+
+
+def values(measured: Measured) -> dict[str, float]:
+    return {found.metric: found.value for found in measured.measurements}
+
+
+@EVERY
+def test_latency_under_load(lab: Lab, image: Image, name: str) -> None:
+    ip = load_vpn(name).carries == "ip"
+    up = tunnel(lab, image, name)
+    measured = loaded(lab, up.address, "full", 0.5, datagrams=ip)
+    found = {m.metric: m for m in measured.measurements}
+    rtt = found["rtt_loaded"]
+    assert rtt.value > 0
+    assert rtt.detail["load_bps"] > 1e6
+    assert rtt.detail["added_ms"] == pytest.approx(rtt.value - rtt.detail["idle_ms"], abs=1e-3)
+    assert ("udp_rtt" in found) is ip
+    assert ("syscalls_per_packet" in found) is not ("no_syscalls" in rtt.detail)
+    # The server is free at once for the next trial.
+    assert tcp(lab, up.address, 1, 1, "forward", "random").measurements[0].value > 1e6
+
+
+def test_the_queue_of_a_shaped_wan_is_seen_under_load_and_not_on_the_idle_tunnel(lab: Lab, image: Image) -> None:
+    shape(lab, SHAPED_BPS)
+    up = tunnel(lab, image, "none")
+    before = values(idle(lab, up.address, 0.5, up.setup_s))["rtt"]
+    full = loaded(lab, up.address, "full", 1.0, datagrams=False).measurements[0]
+    assert full.detail["load_bps"] == pytest.approx(SHAPED_BPS, rel=0.15)
+    # At most the queue's 20 ms, and what the bucket lets through at once; BBR drains a part of it.
+    assert before < QUEUE_MS / 4 < full.value
+    assert full.value < 2 * QUEUE_MS
+    half = loaded(lab, up.address, "half", 1.0, datagrams=False).measurements[0]
+    assert half.detail["load_bps"] == pytest.approx(SHAPED_BPS / 2, rel=0.25)
+    assert half.value < full.value
+
+
+def test_irtt_agrees_with_a_delay_that_is_known(lab: Lab, image: Image) -> None:
+    up = tunnel(lab, image, "none")
+    added = lab.wan.run("tc", "qdisc", "add", "dev", "gw2", "root", "netem", "delay", "15ms", check=False)
+    if added.code != 0:
+        pytest.skip(f"no netem in this kernel: {added.stderr.strip()}")
+    assert udp_rtt(lab, up.address).value == pytest.approx(15, abs=5)
+
+
+def test_a_load_that_dies_fails_the_trial(lab: Lab, image: Image) -> None:
+    up = tunnel(lab, image, "none")
+    lab.host2.run("pkill", "-KILL", "iperf3")
+    with pytest.raises(MeasurementError, match=r"the load ended too early: .*unable to connect"):
+        loaded(lab, up.address, "full", 0.3, datagrams=False)
+
+
+@EVERY
+def test_download(lab: Lab, image: Image, name: str) -> None:
+    up = tunnel(lab, image, name)
+    found = download(lab, up.address, 5_000_000).measurements[0]
+    assert 0 < found.value < 30
+    assert found.detail["file_bytes"] == 5_000_000
+    assert found.detail["connect_s"] <= found.detail["first_byte_s"] <= found.value
+    assert not [line for line in lab.host2.run("ss", "-Hltn").stdout.splitlines() if ":5203 " in line]
+
+
+def test_download_time_is_that_of_the_shaped_wan(lab: Lab, image: Image) -> None:
+    shape(lab, SHAPED_BPS)
+    up = tunnel(lab, image, "none")
+    file_bytes = 5_000_000
+    found = download(lab, up.address, file_bytes).measurements[0]
+    assert found.value == pytest.approx(file_bytes * 8 / SHAPED_BPS, rel=0.25)
+
+
+@EVERY
+def test_cost_of_a_tcp_test(lab: Lab, image: Image, name: str) -> None:
+    up = tunnel(lab, image, name)
+    found = {m.metric: m for m in tcp(lab, up.address, 1, 1, "forward", "random").measurements}
+    per_core, per_gigabyte = found["throughput_per_core"].value, found["cpu_per_gigabyte"].value
+    assert per_core * per_gigabyte == pytest.approx(8e9)
+    assert sum(found["cpu_per_gigabyte"].detail["cpu_seconds"].values()) > 0.2
+    switches = found["context_switches_per_packet"]
+    assert switches.value > 0
+    assert switches.detail["wan_frames"] > 0
+    memory = found["memory_bytes"]
+    if name == "none":
+        assert memory.value == 0
+        assert switches.detail["of_daemons"] == 0
+    else:
+        assert memory.value > 1e6
+        assert switches.detail["of_daemons"] > 0
+        daemons = {"openvpn", "wireguard-go", "ssh", "sshd", "sshd-session", "sshd-auth"}
+        assert set(memory.detail["by_daemon"]) <= daemons
+
+
+def test_a_spinning_process_is_seen_in_the_cpu_seconds_and_is_a_daemon_of_its_gateway(lab: Lab) -> None:
+    gw1 = lab.gateway(lab.sites[0])
+    before = snapshot(lab)
+    assert before.daemons == {}
+    spinning = gw1.spawn("sh", "-c", "while :; do :; done", log="spinning")
+    started = time.monotonic()
+    wait_until(lambda: time.monotonic() - started > 1.0, "a second")
+    after = snapshot(lab)
+    assert after.cpu_s["user"] - before.cpu_s["user"] > 0.3  # of a core that others use as well
+    assert [(node, daemon.name) for (node, _), daemon in after.daemons.items()] == [("gw1", "sh")]
+    spinning.stop()
+    wait_until(lambda: not processes([gw1]), "the process gone")
+
+
+def test_a_look_from_inside_sees_the_same_daemons(lab: Lab, image: Image) -> None:
+    tunnel(lab, image, "openvpn")
+    here = snapshot(lab)
+    lab.shared_kernel = False  # as if the gateways were machines of their own
+    there = snapshot(lab)
+    named = [sorted((node, daemon.name) for (node, _), daemon in each.daemons.items()) for each in (here, there)]
+    assert named[0] == named[1] == [("gw1", "openvpn"), ("gw2", "openvpn")]
+    assert sum(daemon.switches for daemon in there.daemons.values()) >= sum(d.switches for d in here.daemons.values())
+    assert there.wan_frames >= here.wan_frames > 0
+
+
+def test_system_calls_of_a_process_that_makes_them(lab: Lab) -> None:
+    assert system_calls(lab, 0.1) == 0.0
+    lab.gateway(lab.sites[1]).spawn("dd", "if=/dev/zero", "of=/dev/null", "bs=1", log="dd")  # two calls a byte
+    wait_until(lambda: bool(processes([lab.gateway(lab.sites[1])])), "dd running")
+    calls = system_calls(lab, 0.3)
+    if isinstance(calls, str):
+        pytest.skip(calls)
+    assert calls > 20_000
+
+
+def test_facts_of_the_lab(lab: Lab) -> None:
+    shape(lab, 1e9)
+    found = facts(lab)
+    interfaces = [name for link in found["links"] for name in link["interfaces"]]
+    assert len(interfaces) == len(set(interfaces)) == 9
+    assert {link["mtu"] for link in found["links"]} == {1500}
+    shaped = [link["interfaces"] for link in found["links"] if link["qdisc"].startswith("tbf")]
+    assert shaped == [["wan gw1", "wan gw2"]]
+    assert (
+        found["congestion_control"] == lab.host1.run("sysctl", "-n", "net.ipv4.tcp_congestion_control").stdout.strip()
+    )
+    assert 0 <= found["steal_ratio_since_boot"] < 1
+
+
+def test_openssl_speed_of_the_lab(lab: Lab) -> None:
+    found = openssl_bps(lab, {"aes-128-gcm", "3des-cbc"}, {})
+    assert found["aes-128-gcm"] > found["3des-cbc"] > 1e6
