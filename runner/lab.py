@@ -13,12 +13,12 @@ import os
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from runner.errors import CannotRunHere, LabError
+from runner.errors import CannotRunHere, LabError, MeasurementError
 from runner.image import Image
 from runner.node import NamespaceNode
 from runner.plugin import Site
@@ -27,6 +27,7 @@ SITES = (
     Site(1, "gw1", "192.168.0.1", "wan0", "10.1.0.0/24", "10.1.0.1", "10.1.0.2"),
     Site(2, "gw2", "192.168.0.2", "wan0", "10.2.0.0/24", "10.2.0.1", "10.2.0.2"),
 )
+QUEUE_S = 0.02  # what waits at a shaped WAN at most, in seconds of its rate
 HOST_TOOLS = {  # what the namespace lab needs on the machine itself: command -> Debian package
     "unshare": "util-linux",
     "nsenter": "util-linux",
@@ -44,6 +45,8 @@ class Lab:
     sites: tuple[Site, ...] = SITES
     bring_up_s: float = 0.0
     commands: list[str] = field(default_factory=list)
+    kind: str = "netns"
+    shared_kernel: bool = True  # do the nodes share the runner's kernel, its CPUs and its /proc?
 
     @property
     def host1(self) -> NamespaceNode:
@@ -54,7 +57,15 @@ class Lab:
         return self.nodes["host2"]
 
     @property
+    def has_wan(self) -> bool:
+        """Is there a machine between the gateways, or only a cable?"""
+        return "wan" in self.nodes
+
+    @property
     def wan(self) -> NamespaceNode:
+        """The node between the gateways. Raises MeasurementError where there is none."""
+        if not self.has_wan:
+            raise MeasurementError("this needs a machine between the gateways (wan), and this lab has none")
         return self.nodes["wan"]
 
     def gateway(self, site: Site) -> NamespaceNode:
@@ -64,7 +75,7 @@ class Lab:
 def check_machine() -> None:
     """Raise CannotRunHere if this machine cannot hold a namespace lab; the text says what to do."""
     if os.geteuid() != 0:
-        raise CannotRunHere("the namespace lab needs root: run the same command with sudo")
+        raise CannotRunHere("the namespace lab needs root, or a user namespace: see docs/labs.md")
     missing = {tool: package for tool, package in HOST_TOOLS.items() if shutil.which(tool) is None}
     if missing:
         raise CannotRunHere(
@@ -106,7 +117,7 @@ def namespace_lab(
 
 
 def cable(nodes: dict[str, NamespaceNode], say: Callable[[str], object]) -> None:
-    """Lay the four cables straight into the nodes, and give every interface its address."""
+    """Lay the four cables straight into the nodes, then ``address`` them."""
     cables = (
         ("host1", "eth0", "gw1", "lan0"),
         ("gw1", "wan0", "wan", "gw1"),
@@ -129,12 +140,17 @@ def cable(nodes: dict[str, NamespaceNode], say: Callable[[str], object]) -> None
     )
     if done.returncode != 0:
         raise LabError(f"the nodes cannot be cabled: {done.stderr.strip()}")
+    address(nodes)
 
-    batch(
-        nodes["wan"],
-        *("link add br0 type bridge", "link set br0 up"),
-        *("link set gw1 master br0", "link set gw1 up", "link set gw2 master br0", "link set gw2 up"),
-    )
+
+def address(nodes: Mapping[str, NamespaceNode]) -> None:
+    """Give every interface its address, the hosts their route, and the WAN, if it is a node, its bridge."""
+    if "wan" in nodes:
+        batch(
+            nodes["wan"],
+            *("link add br0 type bridge", "link set br0 up"),
+            *("link set gw1 master br0", "link set gw1 up", "link set gw2 master br0", "link set gw2 up"),
+        )
     for site, host in zip(SITES, ("host1", "host2"), strict=True):
         gateway = nodes[site.name]
         gateway.run("sysctl", "-qw", "net.ipv4.ip_forward=1", "net.ipv4.conf.all.rp_filter=0")
@@ -153,12 +169,25 @@ def cable(nodes: dict[str, NamespaceNode], say: Callable[[str], object]) -> None
         )
 
 
-def shape(lab: Lab, rate_bps: float) -> None:
-    """Limit the WAN to ``rate_bps`` in each direction: a token bucket on each port of the bridge (tc-tbf(8))."""
+def shape(lab: Lab, rate_bps: float, queue_s: float = QUEUE_S) -> None:
+    """Limit the WAN to ``rate_bps`` in each direction: a token bucket on each port of the bridge (tc-tbf(8)).
+
+    The rate counts Ethernet frames without preamble, gap and checksum: 14 bytes more than the IP packet.
+    """
     for port in ("gw1", "gw2"):
-        # The burst holds two of the largest segments that offloading makes, the queue 20 ms.
-        limits = ("rate", f"{int(rate_bps)}bit", "burst", "131072", "latency", "20ms")
-        lab.wan.run("tc", "qdisc", "add", "dev", port, "root", "tbf", *limits)
+        sizes = ("burst", str(bucket_bytes(rate_bps)), "limit", str(queue_bytes(rate_bps, queue_s)))
+        lab.wan.run("tc", "qdisc", "add", "dev", port, "root", "tbf", "rate", f"{int(rate_bps)}bit", *sizes)
+
+
+def bucket_bytes(rate_bps: float) -> int:
+    """The token bucket's size: a millisecond's worth, so that a test's first moments are not a gift, and at
+    least two full frames. Larger segments that offloading makes are cut by the kernel."""
+    return max(4096, int(rate_bps / 8 * 0.001))
+
+
+def queue_bytes(rate_bps: float, queue_s: float = QUEUE_S) -> int:
+    """What may wait at the shaped WAN: so many seconds of its rate, and ten full frames, or TCP cannot fill it."""
+    return max(10 * 1514, int(rate_bps / 8 * queue_s))
 
 
 def check_alive(lab: Lab) -> None:

@@ -13,7 +13,7 @@ import shlex
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +26,8 @@ ENVIRONMENT = {
     "HOME": "/root",
     "LC_ALL": "C",
 }
+# Every deadline for something to happen on a node is multiplied by this; a slow guest kernel sets it.
+PATIENCE = float(os.environ.get("VPNEVAL_PATIENCE", "1"))
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,8 @@ class Node(Protocol):
 
 
 def wait_until(condition: Callable[[], bool], what: str, deadline_s: float = 15.0, pause_s: float = 0.02) -> None:
-    """Poll ``condition`` until it holds. Raises TimeoutError naming ``what`` after ``deadline_s`` seconds."""
+    """Poll ``condition`` until it holds; TimeoutError naming ``what`` after ``deadline_s`` × PATIENCE seconds."""
+    deadline_s *= PATIENCE
     end = time.monotonic() + deadline_s
     while not condition():
         if time.monotonic() > end:
@@ -70,7 +73,8 @@ def wait_until(condition: Callable[[], bool], what: str, deadline_s: float = 15.
 
 # What PID 1 of a node does, before it becomes the loop that holds the node and reaps its orphans.
 # It reports its PID as the host sees it (the old /proc is still mounted then), and ends with the runner,
-# because the pipe on its standard input then ends. Source: unshare(1), pivot_root(2), mount(8).
+# because the pipe on its standard input then ends. Where the runner is on another machine, the pipe may never end,
+# so that it must also hear from it every SILENCE seconds. Source: unshare(1), pivot_root(2), mount(8).
 INIT = r"""
 set -eu
 read -r pid _ < /proc/self/stat
@@ -83,9 +87,9 @@ mkdir -p proc sys dev run tmp .old
 mount -t proc proc proc
 mount -t sysfs sysfs sys
 mount -t tmpfs -o mode=755,size=16m tmpfs dev
-for d in null zero full random urandom tty; do touch dev/$d; mount --bind /dev/$d dev/$d; done
+for d in null zero full random urandom tty; do : >dev/$d; mount --bind /dev/$d dev/$d; done
 mkdir dev/net dev/pts dev/shm
-if [ -e /dev/net/tun ]; then touch dev/net/tun; mount --bind /dev/net/tun dev/net/tun; fi
+if [ -w /dev/net/tun ]; then : >dev/net/tun; mount --bind /dev/net/tun dev/net/tun; fi
 mount -t devpts -o newinstance,ptmxmode=0666 devpts dev/pts
 ln -s pts/ptmx dev/ptmx
 ln -s /proc/self/fd dev/fd; for f in 0:stdin 1:stdout 2:stderr; do ln -s /proc/self/fd/${f%:*} dev/${f#*:}; done
@@ -101,33 +105,38 @@ hostname "$NAME"
 printf '127.0.0.1 localhost %s\n' "$NAME" > /etc/hosts
 ip link set lo up
 echo "$pid"
-exec bash -c 'while read -r _; do :; done' "$NAME"
+exec bash -c 'while read -r ${SILENCE:+-t "$SILENCE"} _; do :; done' "$NAME"
 """
+UNSHARE = ("unshare", "--net", "--mount", "--uts", "--ipc", "--pid", "--fork", "--kill-child")
+# Not --all: an ordinary user may not enter a cgroup namespace, not even the one it is in.
+NSENTER = ("nsenter", "--net", "--mount", "--uts", "--ipc", "--pid", "--target")
 
 
 class NamespaceNode:
     """A node made of namespaces. Start it from the main thread: the parent-death signal follows the thread."""
+
+    environment: Mapping[str, str] = ENVIRONMENT  # of the host's command that ``argv`` gives
 
     def __init__(self, name: str, root: Path, log: Callable[[str], object] = lambda line: None) -> None:
         self.name = name
         self.log = log
         self.logs = Path(os.devnull).parent  # set for each trial, see log_to()
         self._background: list[NamespaceProcess] = []
-        # Line by line: die with the runner; kill PID 1, and with it the node, when unshare dies.
-        self._holder = subprocess.Popen(
-            [
-                *("setpriv", "--pdeathsig", "KILL"),
-                *("unshare", "--net", "--mount", "--uts", "--ipc", "--pid", "--fork", "--kill-child"),
-                *("bash", "-c", INIT),
-            ],
+        self._holder = self._hold(root)
+        self.pid = 0
+
+    def _hold(self, root: Path) -> subprocess.Popen[str]:
+        """Start the process that holds the node, until its standard input ends."""
+        return subprocess.Popen(
+            # Die with the runner; kill PID 1, and with it the node, when unshare dies.
+            ["setpriv", "--pdeathsig", "KILL", *UNSHARE, "bash", "-c", INIT],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            env={**ENVIRONMENT, "ROOT": str(root), "NAME": name},
+            env={**ENVIRONMENT, "ROOT": str(root), "NAME": self.name},
             start_new_session=True,
             text=True,
         )
-        self.pid = 0
 
     def wait_ready(self) -> None:
         """Wait until the node has its root and says so. Raises LabError with the kernel's reason."""
@@ -144,10 +153,21 @@ class NamespaceNode:
         """Send the logs of what is started from now on to ``folder``."""
         self.logs = folder
 
-    def argv(self, *argv: str) -> list[str]:
-        """The host's command that runs ``argv`` inside the node and dies with the runner (nsenter(1))."""
+    def argv(self, *argv: str, tty: bool = False) -> list[str]:
+        """The host's command that runs ``argv`` inside the node and dies with the runner (nsenter(1)).
+
+        ``tty``: somebody will type into it; here it has this process's terminal in any case.
+        """
         # setpriv, because a killed nsenter would leave its child behind.
-        return ["nsenter", "-t", str(self.pid), "-a", "--wd=/", "setpriv", "--pdeathsig", "KILL", *argv]
+        return [*NSENTER, str(self.pid), "setpriv", "--pdeathsig", "KILL", *argv]
+
+    def job(self, *argv: str) -> list[str]:
+        """The host's command that runs ``argv`` so that ``end`` ends it whole."""
+        return self.argv(*argv)
+
+    def end(self, process: subprocess.Popen[str] | subprocess.Popen[bytes]) -> None:
+        """Kill a command that is running on the node, with what it started."""
+        kill_group(process)
 
     def run(self, *argv: str, check: bool = True, timeout: float = 30.0, input: str | None = None) -> Completed:
         """Run a command to its end. Raises CommandError on a non-zero exit (if ``check``) or a time-out.
@@ -157,23 +177,25 @@ class NamespaceNode:
         """
         self.log(f"[{self.name}] {_shown(argv)}")
         process = subprocess.Popen(
-            self.argv(*argv),
+            self.job(*argv),
             stdin=subprocess.DEVNULL if input is None else subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            env=ENVIRONMENT,
+            env=self.environment,
             start_new_session=True,
             text=True,
             errors="replace",
         )
         try:
-            stdout, stderr = process.communicate(input, timeout=timeout)
+            stdout, stderr = process.communicate(input, timeout=timeout * PATIENCE)
         except subprocess.TimeoutExpired as late:
-            _kill_group(process)
-            _, stderr = process.communicate()
-            raise CommandError(self.name, argv, None, stderr, timeout) from late
+            self.end(process)
+            stderr = ""
+            with suppress(subprocess.TimeoutExpired):  # a machine that is gone does not close its end
+                _, stderr = process.communicate(timeout=20)
+            raise CommandError(self.name, argv, None, stderr, timeout * PATIENCE) from late
         except BaseException:
-            _kill_group(process)
+            self.end(process)
             process.wait()
             raise
         if check and process.returncode != 0:
@@ -186,14 +208,14 @@ class NamespaceNode:
         path = self.logs / f"{self.name}-{log}.log"
         with path.open("ab") as out:
             popen = subprocess.Popen(
-                self.argv(*argv),
+                self.job(*argv),
                 stdin=stdin,
                 stdout=out,
                 stderr=subprocess.STDOUT,
-                env=ENVIRONMENT,
+                env=self.environment,
                 start_new_session=True,
             )
-        process = NamespaceProcess(popen, path)
+        process = NamespaceProcess(popen, path, self.end)
         self._background.append(process)
         return process
 
@@ -235,8 +257,10 @@ class NamespaceNode:
 class NamespaceProcess:
     """A background command in a namespace node."""
 
-    def __init__(self, popen: subprocess.Popen[bytes], log: Path) -> None:
-        self._popen, self.log = popen, log
+    def __init__(
+        self, popen: subprocess.Popen[bytes], log: Path, end: Callable[[subprocess.Popen[bytes]], None] | None = None
+    ) -> None:
+        self._popen, self.log, self._end = popen, log, end or kill_group
 
     def alive(self) -> bool:
         return self._popen.poll() is None
@@ -244,7 +268,7 @@ class NamespaceProcess:
     def stop(self) -> None:
         """End it now, with what it started."""
         if self.alive():
-            _kill_group(self._popen)
+            self._end(self._popen)
         self._popen.wait()
 
     def wait(self, timeout: float) -> int:
@@ -255,7 +279,7 @@ class NamespaceProcess:
             raise TimeoutError(f"still running after {timeout:g} s") from late
 
 
-def _kill_group(process: subprocess.Popen[str] | subprocess.Popen[bytes]) -> None:
+def kill_group(process: subprocess.Popen[str] | subprocess.Popen[bytes]) -> None:
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
 

@@ -9,12 +9,14 @@ from __future__ import annotations
 import json
 import secrets
 import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 
 from runner import probes
 from runner.errors import MeasurementError, ProofError
 from runner.lab import Lab
 from runner.model import Proof
-from runner.node import ENVIRONMENT
+from runner.node import NamespaceNode
 from runner.plugin import TCP_PORTS
 
 MARKER_BYTES = 1024
@@ -28,13 +30,50 @@ def prove(lab: Lab, address: str, *, confidential: bool) -> Proof:
     Raises ProofError where the tunnel breaks its promise, MeasurementError where the probe itself did not work.
     """
     marker = secrets.token_bytes(MARKER_BYTES)
-    # gw1's cable carries both directions of the WAN; the watcher needs no promiscuous bridge.
+    both = f"{marker.hex()} {marker.translate(COMPLEMENT).hex()}\n"
+    found = []
+    with ExitStack() as stack:
+        watchers = [stack.enter_context(_watching(node, where)) for node, where in watch_points(lab)]
+        ask = ("python3", "-IS", f"{probes.FOLDER}/ask.py", "marker", address, str(ANSWER_PORT), "5")
+        sent = lab.host1.run(*ask, input=marker.hex(), check=False, timeout=15)
+        for watch in watchers:
+            report, error = watch.communicate(both, timeout=15)
+            if not report.strip():
+                raise MeasurementError(f"the WAN watcher died: {error.strip()[-300:]}")
+            found.append(json.loads(report))
+    seen = [any(each) for each in zip(*(report["seen"] for report in found), strict=True)]
+    proof = Proof(
+        confidential_promised=confidential,
+        delivered=sent.code == 0,
+        marker_on_wan=any(seen),
+        sent_bytes=2 * MARKER_BYTES,
+        captured_bytes=sum(report["bytes"] for report in found),
+        captured_on=" and ".join(f"{node.name} {' '.join(where)}" for node, where in watch_points(lab)),
+    )
+    judge(proof, seen, sent.stderr)
+    return proof
+
+
+def watch_points(lab: Lab) -> list[tuple[NamespaceNode, tuple[str, ...]]]:
+    """Where the WAN is captured, as nodes and arguments of the watcher: on the WAN node, where there is one.
+
+    gw1's cable carries both directions of the WAN; the watcher needs no promiscuous bridge. Without a WAN node:
+    what each gateway sends out of its WAN port.
+    """
+    if lab.has_wan:
+        return [(lab.wan, ("gw1",))]
+    return [(lab.gateway(site), ("--sent", site.wan_interface)) for site in lab.sites]
+
+
+@contextmanager
+def _watching(node: NamespaceNode, where: tuple[str, ...]) -> Iterator[subprocess.Popen[str]]:
+    """A watcher that is capturing. Raises MeasurementError if it cannot."""
     watch = subprocess.Popen(
-        lab.wan.argv("python3", "-IS", f"{probes.FOLDER}/watch.py", "gw1"),
+        node.argv("python3", "-IS", f"{probes.FOLDER}/watch.py", *where),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        env=ENVIRONMENT,
+        env=node.environment,
         text=True,
         start_new_session=True,
     )
@@ -42,25 +81,10 @@ def prove(lab: Lab, address: str, *, confidential: bool) -> Proof:
         assert watch.stdout is not None
         if watch.stdout.readline().strip() != "watching":
             raise MeasurementError(f"the WAN cannot be captured: {watch.communicate()[1].strip()}")
-        ask = ("python3", "-IS", f"{probes.FOLDER}/ask.py", "marker", address, str(ANSWER_PORT), "5")
-        sent = lab.host1.run(*ask, input=marker.hex(), check=False, timeout=15)
-        both = f"{marker.hex()} {marker.translate(COMPLEMENT).hex()}\n"
-        report, error = watch.communicate(both, timeout=15)
+        yield watch
     finally:
         watch.kill()
         watch.wait()
-    if not report.strip():
-        raise MeasurementError(f"the WAN watcher died: {error.strip()[-300:]}")
-    found = json.loads(report)
-    proof = Proof(
-        confidential_promised=confidential,
-        delivered=sent.code == 0,
-        marker_on_wan=any(found["seen"]),
-        sent_bytes=2 * MARKER_BYTES,
-        captured_bytes=found["bytes"],
-    )
-    judge(proof, found["seen"], sent.stderr)
-    return proof
 
 
 def judge(proof: Proof, seen: list[bool], complaint: str = "") -> None:

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 
 from runner import probes
 from runner.errors import ProofError
-from runner.image import Image
 from runner.lab import Lab
 from runner.model import Evidence, Proof
-from runner.node import NamespaceNode, wait_until
+from runner.node import PATIENCE, Node, wait_until
 from runner.plugin import TCP_PORTS, Params, Site, Unsupported, Vpn
-from runner.proof import ANSWER_PORT, prove
+from runner.proof import ANSWER_PORT, prove, watch_points
 
-UP_WITHIN_S = 15.0
+UP_WITHIN_S = 15.0 * PATIENCE
 
 
 @dataclass(frozen=True)
@@ -50,28 +50,23 @@ class Bench:
         return self.lab.host1.run(*ask, check=False, timeout=10).code == 0
 
 
-def make_secrets(
-    vpn: Vpn, image: Image, sites: Sequence[Site], say: Callable[[str], object] = lambda line: None
-) -> dict[str, str]:
-    """Fresh keys by the VPN's own tools, made on a node without a network that goes afterwards."""
-    ca = NamespaceNode("ca", image.root, say)
-    try:
-        ca.wait_ready()
+def make_secrets(vpn: Vpn, alone: AbstractContextManager[Node], sites: Sequence[Site]) -> dict[str, str]:
+    """Fresh keys by the VPN's own tools, made ``alone``: on a node without a network that goes afterwards."""
+    with alone as ca:
         return vpn.secrets(ca, sites)
-    finally:
-        ca.stop()
 
 
 def start_services(lab: Lab) -> None:
     """The far host's servers, and the probes on the nodes that use them."""
-    for node, name in ((lab.host1, "ask"), (lab.host2, "answer"), (lab.wan, "watch")):
+    watched = [(node, "watch") for node, _ in watch_points(lab)]
+    for node, name in ((lab.host1, "ask"), (lab.host2, "answer"), *watched):
         node.write(f"{probes.FOLDER}/{name}.py", probes.source(name), mode=0o644)
     lab.host2.spawn("python3", "-IS", f"{probes.FOLDER}/answer.py", str(ANSWER_PORT), log="answer")
     lab.host2.spawn("iperf3", "--server", "--port", str(TCP_PORTS[0]), log="iperf3-server")
 
     def listening() -> bool:
         sockets = lab.host2.run("ss", "-Hltn").stdout
-        return all(f":{port} " in sockets for port in TCP_PORTS)
+        return all(f":{port} " in sockets for port in (TCP_PORTS[0], ANSWER_PORT))
 
     wait_until(listening, "the far host's servers listening")
 

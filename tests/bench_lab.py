@@ -1,4 +1,4 @@
-"""`make bench-lab`: how long the five-node lab takes to come up and go, beside Mininet's for the same chain.
+"""`make bench-labs`: how long the five-node lab takes to come up and go, beside Mininet's for the same chain.
 
 Mininet (Debian: mininet) is measured where it is installed: four hosts and a Linux bridge, which is far less
 isolation (its nodes share root file system, PIDs and /run). Printed as medians and a ratio of one run.
@@ -8,9 +8,13 @@ import shutil
 import statistics
 import subprocess
 import time
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from runner.image import open_image
 from runner.lab import check_machine, namespace_lab
+from runner.labs import open_rig
+from tests.lab.machines import machines
 
 ROUNDS = 15
 MININET = """
@@ -49,6 +53,22 @@ def ours() -> list[tuple[float, float]]:
     return found
 
 
+def ssh() -> list[tuple[float, float]]:
+    """The SSH lab on machines that are namespace nodes with sshd: what ssh itself costs, with no network between."""
+    found = []
+    with (
+        TemporaryDirectory() as folder,
+        machines(open_image(), Path(folder)) as testbed,
+        open_rig(f"ssh:{testbed.inventory()}", print) as rig,
+    ):
+        for _ in range(ROUNDS):
+            started = time.monotonic()
+            with rig.lab(rig.image("host")):
+                up = time.monotonic()
+            found.append((up - started, time.monotonic() - up))
+    return found
+
+
 def theirs() -> list[tuple[float, float]]:
     # Mininet would put its bridge and cables on the machine itself: give it a network namespace for them.
     argv = [
@@ -78,8 +98,9 @@ def show(name: str, rounds: list[tuple[float, float]]) -> float:
 
 if __name__ == "__main__":
     check_machine()
-    mine = show("vpneval", ours())
+    mine = show("netns", ours())
+    show("ssh", ssh())
     if shutil.which("mn"):
-        print(f"ratio vpneval / Mininet: {mine / show('Mininet', theirs()):.2f}")
+        print(f"ratio netns / Mininet: {mine / show('Mininet', theirs()):.2f}")
     else:
         print("Mininet is not installed (Debian: mininet); nothing to compare with")

@@ -1,6 +1,7 @@
 """WAN: capture everything on one interface until a line of hex arrives, then say whether it was seen.
 
-usage: watch.py INTERFACE [FILE]
+usage: watch.py [--sent] INTERFACE [FILE]
+With --sent, only what leaves by the interface: a gateway with kernel IPsec shows what it has decrypted as received.
 Prints "watching" when the socket is open. Reads one line "HEX HEX …" of markers. Prints a JSON object with
 the frames and bytes captured and, for each marker, whether any 32-byte part of it was on the wire.
 With FILE, the frames are also written there as a pcap, for evidence.
@@ -17,6 +18,9 @@ ETH_P_ALL = 3
 PART = 32
 MAXIMUM = 64 * 2**20  # bytes; proof traffic is a few kilobytes
 
+sent_only = sys.argv[1] == "--sent"
+if sent_only:
+    del sys.argv[1]
 packets = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETH_P_ALL))
 packets.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8 * 2**20)
 packets.bind((sys.argv[1], 0))
@@ -27,8 +31,11 @@ captured = 0
 while captured < MAXIMUM:
     ready, _, _ = select.select([packets, sys.stdin], [], [])
     if packets in ready:
-        frames.append((time.time(), packets.recv(70000)))
-        captured += len(frames[-1][1])
+        frame, origin = packets.recvfrom(70000)
+        if sent_only and origin[2] != socket.PACKET_OUTGOING:
+            continue
+        frames.append((time.time(), frame))
+        captured += len(frame)
     elif sys.stdin in ready:
         break
 

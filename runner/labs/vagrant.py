@@ -1,0 +1,75 @@
+"""The VMs of the Vagrantfile as machines of an SSH lab: found with ``vagrant ssh-config``, their ports by MAC."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from runner.errors import CannotRunHere
+from runner.labs.inventory import Inventory
+from runner.labs.machines import SshRig, ssh_rig
+
+HOME = Path(__file__).resolve().parents[2]  # the project's Vagrantfile is the fallback
+# Each node's ports in the order of vagrant/lab.yml; the Vagrantfile gives the n-th port of the m-th node its MAC.
+PORTS = {"host1": ["lan"], "gw1": ["lan", "wan"], "wan": ["gw1", "gw2"], "gw2": ["lan", "wan"], "host2": ["lan"]}
+UP_WITHIN_S = 1800.0  # a first `up` fetches the box and provisions it
+
+
+def folder_of_vagrantfile() -> Path:
+    """Where the Vagrantfile is: here, else in the project. Raises CannotRunHere."""
+    for folder in (Path.cwd(), HOME):
+        if (folder / "Vagrantfile").exists():
+            return folder
+    raise CannotRunHere(f"--lab vagrant: there is no Vagrantfile in {Path.cwd()}; go to the project's folder")
+
+
+def inventory_of(config: Path) -> Inventory:
+    """The inventory of the VMs, given the file that ``vagrant ssh-config`` wrote."""
+    machines: dict[str, dict[str, Any]] = {}
+    for number, (name, ports) in enumerate(PORTS.items(), 1):
+        macs = {port: f"52:54:00:76:{number:02x}:{nth:02x}" for nth, port in enumerate(ports, 1)}
+        machines[name] = {"address": name, "config": config, **macs}
+    return Inventory.model_validate(machines)
+
+
+@contextmanager
+def vagrant_rig(up: bool, say: Callable[[str], None]) -> Iterator[SshRig]:
+    """The VMs, started first if ``up``. They are left running: ``vagrant destroy`` is the user's.
+
+    Raises CannotRunHere where Vagrant is missing or the VMs are not up, with the command that helps.
+    """
+    if shutil.which("vagrant") is None:
+        raise CannotRunHere("vagrant is missing; get it with: apt-get install vagrant vagrant-libvirt")
+    folder = folder_of_vagrantfile()
+    if up:
+        say(f"vagrant up in {folder}")
+        _vagrant(folder, "up", "--parallel", timeout=UP_WITHIN_S)
+    try:
+        config = _vagrant(folder, "ssh-config", timeout=120)
+    except CannotRunHere as down:
+        again = f"start them with: vagrant up (in {folder}), or let the runner do it: --lab vagrant:up"
+        raise CannotRunHere(f"the VMs are not all up; {again}. {down}") from down
+    with TemporaryDirectory(prefix="vpneval-") as private:
+        file = Path(private) / "ssh-config"
+        file.write_text(config)
+        with ssh_rig(inventory_of(file), "vagrant") as rig:
+            yield rig
+
+
+def _vagrant(folder: Path, *argv: str, timeout: float) -> str:
+    """What vagrant says on its standard output. Raises CannotRunHere with its complaint."""
+    try:
+        done = subprocess.run(
+            ["vagrant", *argv], cwd=folder, capture_output=True, text=True, timeout=timeout, check=False
+        )
+    except subprocess.TimeoutExpired as late:
+        raise CannotRunHere(f"vagrant {argv[0]} did not end within {timeout:g} s") from late
+    if done.returncode != 0:
+        said = " ".join((done.stderr or done.stdout).split())[-600:]
+        raise CannotRunHere(f"vagrant {argv[0]} says: {said}")
+    return done.stdout

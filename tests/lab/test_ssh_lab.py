@@ -1,0 +1,353 @@
+"""The SSH lab on five machines with real sshd: the plugins' contract, refusals, and that every change is undone.
+
+Whatever happens, the machines must be exactly as before: interfaces, addresses, routes, sysctls, processes, files.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from runner.errors import CannotRunHere, LabError, MeasurementError
+from runner.image import Image, cache_dir
+from runner.lab import Lab
+from runner.labs import Rig, open_rig
+from runner.labs import ssh as ssh_module
+from runner.labs.machines import SshRig
+from runner.measure import tcp
+from runner.node import wait_until
+from runner.plugin import load_vpn
+from runner.store import load_run
+from runner.tunnel import bring_up, make_secrets, start_services, unsupported
+from tests.lab.machines import Machines, machines
+
+VPNEVAL = [sys.executable, "-m", "runner"]
+pytestmark = pytest.mark.timeout(300)  # the ends by silence take their time
+CONTRACT = ["none", "openvpn", "ssh_tun", "wireguard_go", "ipsec_user"]
+
+
+@pytest.fixture(scope="module")
+def testbed(image: Image, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machines]:
+    with machines(image, tmp_path_factory.mktemp("machines")) as up:
+        yield up
+
+
+@pytest.fixture
+def unchanged(testbed: Machines) -> Iterator[Machines]:
+    """The machines, which must in the end be as they were."""
+    before = settled(testbed)
+    yield testbed
+    as_before(testbed, before)
+
+
+def settled(testbed: Machines) -> dict[str, list[str]]:
+    wait_until(lambda: "tentative" not in str(testbed.snapshot()), "duplicate address detection at an end")
+    return testbed.snapshot()
+
+
+def as_before(testbed: Machines, before: dict[str, list[str]], deadline_s: float = 15.0) -> None:
+    """Wait until the machines are as ``before``; the difference is the failure's text."""
+
+    def difference() -> dict[str, tuple[set[str], set[str]]]:
+        now = testbed.snapshot()
+        return {
+            name: (set(before[name]) - set(now[name]), set(now[name]) - set(before[name]))
+            for name in now
+            if now[name] != before[name]
+        }
+
+    try:
+        wait_until(lambda: not difference(), "the machines as before", deadline_s, 0.2)
+    except TimeoutError:
+        gone_and_new = "\n".join(f"{name}: gone {was}, new {now}" for name, (was, now) in difference().items())
+        assert not gone_and_new, gone_and_new
+
+
+def lent(testbed: Machines) -> bool:
+    """Are the ports of both gateways away, in a lab?"""
+    return all("ens1" not in testbed.nodes[name].run("ip", "-br", "link").stdout for name in ("gw1", "gw2"))
+
+
+def start_run(inventory: Path, out: Path, *more: str) -> subprocess.Popen[str]:
+    argv = [*VPNEVAL, "run", "reference", "--profile", "smallest", "--vpn", "none", "--duration", "20", *more]
+    return subprocess.Popen(
+        [*argv, "--lab", f"ssh:{inventory}", "--out", str(out)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def measuring(out: Path) -> bool:
+    """Is the run inside its first trial?"""
+    return any("iperf3 --client" in path.read_text() for path in out.glob("logs/*/commands.log"))
+
+
+def descendants(pid: int) -> list[int]:
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [int(child) for child in children]
+
+
+# --- the contract --------------------------------------------------------------------------------------------
+
+
+def tunnel_through(rig: Rig, lab: Lab, name: str) -> None:
+    vpn = load_vpn(name)
+    assert not unsupported(lab, vpn, vpn.comparable)
+    secrets = make_secrets(vpn, rig.alone(rig.image("host"), lambda line: None), lab.sites)
+    start_services(lab)
+    tunnel = bring_up(lab, vpn, vpn.comparable, secrets)
+    assert tunnel.proof.delivered
+    assert tunnel.proof.marker_on_wan is not vpn.confidential(vpn.comparable)
+    assert tunnel.proof.captured_bytes >= tunnel.proof.sent_bytes
+    assert tunnel.proof.captured_on == ("wan gw1" if lab.has_wan else "gw1 --sent wan0 and gw2 --sent wan0")
+    assert tunnel.evidence.data_path.startswith(vpn.dataplane)
+    measured = tcp.tcp(lab, tunnel.address, 1, 1, "forward", "random").measurements
+    assert {found.metric: found.value > 0 for found in measured}["tcp_throughput"]
+    said = "\n".join([*lab.commands, *(path.read_text() for path in lab.host1.logs.glob("*.log"))])
+    for secret, text in secrets.items():
+        assert not secret.endswith(".key") or text.strip() not in said, f"{secret} is in a log"
+
+
+@pytest.mark.parametrize("name", CONTRACT)
+def test_a_plugin_runs_there_as_it_does_here(unchanged: Machines, tmp_path: Path, name: str) -> None:
+    with open_rig(f"ssh:{unchanged.inventory()}", print) as rig, rig.lab(rig.image("host"), logs=tmp_path) as lab:
+        assert lent(unchanged)
+        tunnel_through(rig, lab, name)
+        ping = lab.host1.run("ping", "-c", "2", "-i", "0.1", "-W", "1", "10.2.0.2", check=False)
+        assert ping.code == 0
+
+
+def test_four_machines_and_a_cable_between_the_gateways(image: Image, tmp_path: Path) -> None:
+    with machines(image, tmp_path) as testbed:
+        cable = testbed.nodes["wan"]  # here it is a switch, which the inventory does not know
+        cable.run("ip", "link", "add", "cable", "up", "type", "bridge")
+        for port in ("ens1", "ens2"):
+            cable.run("ip", "link", "set", port, "master", "cable", "up")
+        lab_machines = {name: node for name, node in testbed.nodes.items() if name != "wan"}
+        four = Machines(lab_machines, testbed.switch, tmp_path)
+        before = settled(four)
+        with open_rig(f"ssh:{four.inventory('wan')}", print) as rig:
+            for name in ("none", "ipsec_user"):
+                with rig.lab(rig.image("host"), logs=tmp_path) as lab:
+                    tunnel_through(rig, lab, name)
+                    with pytest.raises(MeasurementError, match="this lab has none"):
+                        _ = lab.wan
+        as_before(four, before)
+
+
+def test_a_whole_run_ends_in_a_report_that_says_where(unchanged: Machines, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    argv = [*VPNEVAL, "run", "reference", "--profile", "smallest", "--vpn", "wireguard_go", "--out", str(out)]
+    done = subprocess.run([*argv, "--lab", f"ssh:{unchanged.inventory()}"], capture_output=True, text=True, timeout=250)
+    assert done.returncode == 0, done.stderr
+    run, trials = load_run(out)
+    assert run.lab["kind"] == "ssh"
+    assert run.image["packages"]["wireguard-go"]
+    assert {trial.status for trial in trials} == {"ok"}
+    again = subprocess.run([*argv, "--lab", "netns"], capture_output=True, text=True, timeout=250)
+    assert again.returncode == 2
+    assert "choose another --out" in again.stderr
+
+
+def test_a_user_with_sudo_is_enough(image: Image, tmp_path: Path) -> None:
+    with machines(image, tmp_path, str(sudo_layer())) as testbed:
+        for name in ("gw1", "gw2"):
+            gateway = testbed.nodes[name]
+            gateway.run("useradd", "-m", "-s", "/bin/sh", "tester")
+            gateway.run("cp", "-r", "/root/.ssh", "/home/tester/")
+            gateway.run("chown", "-R", "tester:tester", "/home/tester/.ssh")
+        inventory = testbed.inventory(gw1={"user": "tester"}, gw2={"user": "tester"})
+        before = settled(testbed)
+        with pytest.raises(CannotRunHere, match=r"(?s)gw1: tester may not become root.*gw2.*NOPASSWD"):
+            open_rig(f"ssh:{inventory}", print).__enter__()
+        as_before(testbed, before)
+        for name in ("gw1", "gw2"):
+            testbed.nodes[name].write("/etc/sudoers.d/vpneval", "tester ALL=(ALL) NOPASSWD: ALL\n", 0o440)
+        before = settled(testbed)
+        with open_rig(f"ssh:{inventory}", print) as rig, rig.lab(rig.image("host"), logs=tmp_path) as lab:
+            tunnel_through(rig, lab, "openvpn")
+        as_before(testbed, before)
+
+
+def sudo_layer() -> Path:
+    """sudo, which the lab image does not have, unpacked to be put over it; fetched once."""
+    layer = cache_dir() / "tests" / "sudo-trixie"
+    if not layer.exists():
+        partial = layer.with_suffix(".partial")
+        argv = ["mmdebstrap", "--variant=extract", "--include=sudo", "trixie", str(partial)]
+        hold = ["setpriv", "--pdeathsig", "KILL", "unshare", "--mount", "--pid", "--fork", "--kill-child"]
+        partial.parent.mkdir(parents=True, exist_ok=True)
+        done = subprocess.run([*hold, "--mount-proc", *argv], capture_output=True, text=True, timeout=250)
+        if done.returncode != 0:
+            pytest.skip(f"sudo cannot be fetched: {done.stderr.splitlines()[-1:]}")
+        partial.rename(layer)
+    return layer
+
+
+# --- commands ------------------------------------------------------------------------------------------------
+
+
+def test_ending_a_command_ends_it_there_with_its_children(unchanged: Machines, tmp_path: Path) -> None:
+    with open_rig(f"ssh:{unchanged.inventory()}", print) as rig, rig.lab(rig.image("host"), logs=tmp_path) as lab:
+        gateway = lab.nodes["gw1"]
+        with pytest.raises(Exception, match=r"\[gw1\] .* did not end within 0.5 s"):
+            gateway.run("sh", "-c", "sleep 4711 & sleep 4711", timeout=0.5)
+        spawned = gateway.spawn("sh", "-c", "echo started; sleep 4712 & sleep 4712", log="sleeper")
+        wait_until(lambda: "started" in gateway.logged("sleeper"), "its log streamed here")
+        assert "4712" in gateway.run("ps", "axo", "args").stdout
+        spawned.stop()
+        wait_until(lambda: "471" not in gateway.run("ps", "axo", "args").stdout, "the children gone", 2.0)
+        assert gateway.run("sh", "-c", "exit 255", check=False).code == 255  # its own, not ssh's
+        assert gateway.run("printf", "%s|", "a b", "$HOME", "'").stdout == "a b|$HOME|'|", "no shell sees the arguments"
+
+
+# --- refusals ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        ({"gw1": {"wan": "ens7"}}, r"gw1: no interface ens7; it has: ens0 \(.*ens1 \(.*ens2"),
+        ({"gw1": {"wan": "ens0"}}, r"gw1: ens0 carries the ssh connection: the lab would cut the machine off"),
+        ({"host1": {"identity": "no-such-key"}}, r"host1 cannot be reached: .*Permission denied"),
+        (
+            {"wan": {"gw1": "ens2", "gw2": "ens1"}},
+            r"the WAN machine does not see gw1 on its port wan's ens2: swapped\?",
+        ),
+        ({"gw1": {"lan": "ens2", "wan": "ens1"}}, r"host1's ens1 and gw1's ens2 do not meet: .* no carrier|same cable"),
+    ],
+)
+def test_what_is_wrong_is_said_and_nothing_is_changed(
+    unchanged: Machines, changes: dict[str, dict[str, object]], complaint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("runner.labs.machines.CABLES_WITHIN_S", 3.0)
+    spec = f"ssh:{unchanged.inventory(**changes)}"
+    with pytest.raises(CannotRunHere, match=complaint), open_rig(spec, print) as rig, rig.lab(rig.image("host")):
+        pass
+
+
+def test_an_unreachable_machine_ends_the_run_with_code_3(unchanged: Machines, tmp_path: Path) -> None:
+    text = unchanged.inventory().read_text().replace("TCP:10.99.0.5:22", "TCP:10.99.0.77:22")
+    (unchanged.folder / "inventory.toml").write_text(text)
+    run = start_run(unchanged.folder / "inventory.toml", tmp_path / "run")
+    _, said = run.communicate(timeout=60)
+    assert run.returncode == 3
+    assert "host2 cannot be reached: " in said
+    assert "Traceback" not in said
+
+
+@pytest.mark.parametrize(
+    ("make", "undo", "complaint"),
+    [
+        ("ip link add br7 type bridge; ip link set ens2 master br7", "ip link del br7", "gw2: ens2 is a part of br7"),
+        ("tc qdisc add dev ens2 root tbf rate 1mbit burst 9k latency 9ms", "tc qdisc del dev ens2 root", "discipline"),
+        ("ip route add default dev ens1 metric 1", "ip route del default dev ens1", "ens1 is the default route"),
+    ],
+)
+def test_a_port_that_is_in_use_is_not_taken(unchanged: Machines, make: str, undo: str, complaint: str) -> None:
+    unchanged.nodes["gw2"].run("sh", "-c", make)
+    before = settled(unchanged)
+    try:
+        with pytest.raises(CannotRunHere, match=complaint):
+            open_rig(f"ssh:{unchanged.inventory()}", print).__enter__()
+        as_before(unchanged, before)
+    finally:
+        unchanged.nodes["gw2"].run("sh", "-c", undo)
+
+
+# --- ends ----------------------------------------------------------------------------------------------------
+
+
+def test_kill_9_of_the_runner_undoes_everything(unchanged: Machines, tmp_path: Path) -> None:
+    run = start_run(unchanged.inventory(), tmp_path / "run")
+    wait_until(lambda: measuring(tmp_path / "run"), "the first trial", 60)
+    assert lent(unchanged), "the positive control: there is something to undo"
+    run.kill()
+    run.communicate()
+
+
+def test_a_connection_that_is_cut_ends_the_run_and_undoes_everything(unchanged: Machines, tmp_path: Path) -> None:
+    run = start_run(unchanged.inventory(), tmp_path / "run")
+    wait_until(lambda: measuring(tmp_path / "run"), "the first trial", 60)
+    assert lent(unchanged)
+    (master,) = [
+        pid
+        for pid in descendants(run.pid)
+        if b"ControlMaster=yes" in (argv := Path(f"/proc/{pid}/cmdline").read_bytes()) and b"/gw2\0" in argv
+    ]
+    os.kill(master, signal.SIGKILL)
+    _, said = run.communicate(timeout=90)
+    assert run.returncode == 4, said
+    assert "gw2" in said
+    statuses = {trial.status for trial in load_run(tmp_path / "run")[1]}
+    assert statuses == {"lab_error"}
+
+
+def test_a_runner_that_falls_silent_is_taken_for_gone(
+    unchanged: Machines, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ssh_module, "SILENCE_S", 3)
+    monkeypatch.setattr("runner.labs.machines.HEARTBEAT_S", 1)
+
+    def cut_off() -> None:
+        with open_rig(f"ssh:{unchanged.inventory()}", print) as rig, rig.lab(rig.image("host"), logs=tmp_path) as lab:
+            assert lab.host1.run("sh", "-c", "sleep 4").code == 0, "heartbeats keep it"
+            unchanged.switch.run("ip", "link", "set", "gw1", "down")  # nothing is closed: packets are lost
+            alone = unchanged.nodes["gw1"]
+            wait_until(lambda: "ens1" in alone.run("ip", "-br", "link").stdout, "the ports back", 8)
+            lab.nodes["gw1"].run("true", timeout=1)
+
+    try:
+        with pytest.raises(LabError, match=r"gw1 .* does not answer any more; then gw1 .* has not confirmed"):
+            cut_off()
+    finally:
+        unchanged.switch.run("ip", "link", "set", "gw1", "up")
+
+
+def test_a_machine_that_dies_in_the_middle_is_a_lab_error(image: Image, tmp_path: Path) -> None:
+    with machines(image, tmp_path) as testbed:
+        before = settled(testbed)
+        run = start_run(testbed.inventory(), tmp_path / "run")
+        wait_until(lambda: measuring(tmp_path / "run"), "the first trial", 60)
+        os.kill(testbed.nodes["host2"].pid, signal.SIGKILL)
+        _, said = run.communicate(timeout=100)
+        assert run.returncode == 4, said
+        assert "Traceback" not in said
+        trials = load_run(tmp_path / "run")[1]
+        assert {trial.status for trial in trials} == {"lab_error"}
+        assert "host2" in trials[0].reason
+        # Its end of the cable is gone, and with it the other: nothing to compare on gw2's LAN port.
+        left = {name: node for name, node in testbed.nodes.items() if name in ("host1", "gw1", "wan")}
+        as_before(Machines(left, testbed.switch, tmp_path), {name: before[name] for name in left})
+
+
+def test_an_undo_that_fails_is_said(testbed: Machines, tmp_path: Path) -> None:
+    with open_rig(f"ssh:{testbed.inventory()}", print) as rig:
+        assert isinstance(rig, SshRig)
+        host1 = rig.lent["host1"]
+        spoilt = SshRig(rig.connections, {**rig.lent, "host1": replace(host1, restore=host1.restore + "\nbogus")})
+        lab = spoilt.lab(rig.image("host"), logs=tmp_path)
+        lab.__enter__()
+        with pytest.raises(LabError, match=r"host1 .* has not confirmed that its ports are as before: .*bogus"):
+            lab.__exit__(None, None, None)
+
+
+def test_the_inventory_names_file_line_and_what_is_valid(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text('[host1]\naddress = "a"\nlan = "eth1"\nwlan = "eth2"\n[gw1]\naddress = "-oProxyCommand=x"\n')
+    done = subprocess.run(
+        [*VPNEVAL, "run", "reference", "--lab", f"ssh:{path}"], capture_output=True, text=True, timeout=30
+    )
+    assert done.returncode == 2
+    assert f"{path}:4: [host1] wlan: is not known. Valid here: address, user, port" in done.stderr
+    assert f"{path}:6: [gw1] address: cannot be '-oProxyCommand=x'" in done.stderr
+    assert f"{path}:5: [gw1] lan: is missing" in done.stderr
+    assert json.dumps(str(path)) not in done.stderr
