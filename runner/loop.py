@@ -11,16 +11,16 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Protocol
 
+from runner import noise, traffic, wan
 from runner.errors import CommandError, LabError, MeasurementError, ProofError, VpnevalError
 from runner.experiment import Profile
 from runner.image import Image
-from runner.lab import SITES, Lab, check_alive, namespace_lab, shape
-from runner.measure.idle import idle
+from runner.lab import SITES, Lab, check_alive
+from runner.labs import NamespaceRig, Rig
+from runner.measure.mtu import TooLongError
 from runner.measure.result import Measured
-from runner.measure.tcp import tcp
-from runner.measure.udp import udp
-from runner.model import TRAFFIC_FACTORS, Cell, Proof, Status, Trial
-from runner.plan import BASELINE, Planned, PlannedTunnel, blocks, expected_s, tunnel_levels
+from runner.model import TRAFFIC_FACTORS, WAN_FACTORS, Cell, Noise, Proof, Status, Trial
+from runner.plan import BASELINE, Planned, PlannedTunnel, block, blocks, expected_s, tunnel_levels
 from runner.plugin import Unsupported, Vpn
 from runner.store import Store
 from runner.tunnel import Bench, Tunnel, bring_up, make_secrets, start_services, unsupported
@@ -49,6 +49,8 @@ class Settings:
     gateway_images: Mapping[str, Image]
     retry_failed: bool = False
     deadline: float | None = None  # time.monotonic() at which the run should have ended
+    most_repetitions: int | None = None  # for --until-significant; None where the deadline alone ends it
+    rig: Rig = field(default_factory=NamespaceRig)  # where the labs are set up
 
 
 @dataclass
@@ -60,6 +62,7 @@ class Outcome:
     trimmed: int = 0
     measuring_s: float = 0.0
     stopped: str = ""
+    separation: str = ""  # what --until-significant came to
 
 
 @dataclass
@@ -72,9 +75,13 @@ class Loop:
     settings: Settings
     watcher: Watcher
     experiments_of: Mapping[str, list[str]]  # cell key -> names of the experiments it belongs to
+    # For --until-significant: from the trials so far to the next block's cells, and the pairs in doubt, in words.
+    next_cells: Callable[[Sequence[Trial]], tuple[list[Cell], list[str]]] | None = None
     outcome: Outcome = field(default_factory=Outcome)
     _secrets: dict[tuple[str, str], dict[str, str]] = field(default_factory=dict)
     _warm: dict[str, float] = field(default_factory=dict)
+    _probed: dict[wan.Conditions, str] = field(default_factory=dict)
+    _too_long: set[str] = field(default_factory=set)  # cells whose packets their tunnel does not carry
     _pace: float = 1.0  # real against expected time, learnt as we go
 
     def run(self) -> Outcome:
@@ -89,13 +96,36 @@ class Loop:
         try:
             hopeless |= self.probe({trial.cell for trial in seen.values()})
             plan = blocks(self.cells, self.settings.repetitions, self.settings.seed, done, hopeless)
-            tunnels = [tunnel for block in plan for tunnel in block]
+            tunnels = [tunnel for planned in plan for tunnel in planned]
             self.watcher.planned(sum(len(tunnel.trials) for tunnel in tunnels), self._left(tunnels))
-            for block in plan:
-                self._block(block, tunnels)
+            for planned in plan:
+                self._block(planned, tunnels)
+            if self.next_cells:
+                self.outcome.separation = self._until_separated(self.next_cells, hopeless)
         except LabError as broken:
             self.outcome.stopped = str(broken)
         return self.outcome
+
+    def _until_separated(
+        self, next_cells: Callable[[Sequence[Trial]], tuple[list[Cell], list[str]]], hopeless: set[str]
+    ) -> str:
+        """Block after block of the cells in doubt, until none is, or the time or the repetitions end; says which."""
+        settings = self.settings
+        while True:
+            cells, doubts = next_cells(self.store.trials)
+            measured = max((trial.repetition for trial in self.store.trials), default=0)
+            if not doubts:
+                return f"after {measured} blocks, no pair of neighbours in the ranking is in doubt"
+            tunnels = block(cells, measured + 1, settings.seed, set(), hopeless)
+            need_s = self._pace * sum(expected_s(tunnel, settings.profile) for tunnel in tunnels)
+            late = settings.deadline is not None and time.monotonic() + need_s > settings.deadline
+            most = settings.most_repetitions is not None and measured >= settings.most_repetitions
+            if late or most or not tunnels:
+                why = "deadline" if late else "limit of repetitions" if most else "lack of anything to measure"
+                return f"after {measured} blocks, ended by the {why}, still in doubt: {'; '.join(doubts)}"
+            self.watcher.say(f"block {measured + 1}, because still in doubt: {'; '.join(doubts)}")
+            self.watcher.planned(sum(len(tunnel.trials) for tunnel in tunnels), self._left(tunnels))
+            self._block(list(tunnels), tunnels)
 
     def probe(self, known: set[str]) -> set[str]:
         """Ask every VPN, live on a gateway, what it can do here; what it cannot becomes `unsupported` trials.
@@ -108,14 +138,18 @@ class Loop:
             cells = [cell for cell in cells if cell.key not in known]
             if not cells:
                 continue
-            with namespace_lab(self.settings.image, image, logs=self.store.logs("probe")) as lab:
+            with self.settings.rig.lab(self.settings.image, image, logs=self.store.logs("probe")) as lab:
                 answers: dict[tuple[str, ...], Unsupported | None] = {}
+                wans: dict[wan.Conditions, Unsupported | None] = {}
                 for cell in cells:
                     vpn, levels = self.vpns[cell.vpn], tunnel_levels(cell.params)
                     key = (cell.vpn, *levels.values())
                     if key not in answers:
                         answers[key] = unsupported(lab, vpn, levels)
-                    no = answers[key] or self._traffic_refused(vpn, cell)
+                    underlay = wan.conditions(cell.params, self.settings.profile.wan_rate_bps)
+                    if underlay not in wans:
+                        wans[underlay] = wan.unsupported(lab, underlay)
+                    no = answers[key] or wans[underlay] or self._traffic_refused(vpn, cell)
                     if no:
                         found.add(cell.key)
                         self._record(Planned(cell, 1), status="unsupported", reason=no.reason)
@@ -126,7 +160,7 @@ class Loop:
 
     @staticmethod
     def _traffic_refused(vpn: Vpn, cell: Cell) -> Unsupported | None:
-        if vpn.carries == "tcp" and cell.params["transport"] == "udp":
+        if vpn.carries == "tcp" and cell.params["transport"] in ("udp", "packets", "overhead", "mtu"):
             return Unsupported(f"{vpn.title} carries TCP only")
         return None
 
@@ -169,11 +203,11 @@ class Loop:
                 """A new lab with the tunnel up in it; the one before goes."""
                 labs.close()
                 images = self.settings.image, self._images()[image_name]
-                lab = labs.enter_context(namespace_lab(*images, say, folder))
-                if self.settings.profile.wan_rate_bps:
-                    shape(lab, self.settings.profile.wan_rate_bps)
+                lab = labs.enter_context(self.settings.rig.lab(*images, say, folder))
+                found = self._underlay(lab, tunnel.params)
                 start_services(lab)
-                return lab, bring_up(lab, vpn, tunnel_levels(tunnel.params), secrets)
+                up = bring_up(lab, vpn, tunnel_levels(tunnel.params), secrets)
+                return lab, replace(up, evidence=up.evidence.model_copy(update={"facts": up.evidence.facts | found}))
 
             def say(line: str) -> None:
                 commands.write(line + "\n")
@@ -200,61 +234,55 @@ class Loop:
             finally:
                 scrub(folder, self._secrets.get((vpn.name, image_name), {}))
 
+    def _underlay(self, lab: Lab, params: Mapping[str, str]) -> dict[str, str]:
+        """Set the WAN's conditions, and probe them once a run; what the probe found, as a fact of the evidence."""
+        wanted = wan.conditions(params, self.settings.profile.wan_rate_bps)
+        if wanted == wan.Conditions():
+            return {}
+        wan.apply(lab, wanted)
+        if wanted not in self._probed:
+            self._probed[wanted] = wan.verify(lab, wanted)
+        return {"wan": self._probed[wanted]}
+
     def _keys(self, vpn: Vpn, image_name: str, say: Callable[[str], object]) -> dict[str, str]:
         """The VPN's secrets of this call, made at first use on a node without a network. Only in memory."""
         key = (vpn.name, image_name)
         if key not in self._secrets:
-            self._secrets[key] = make_secrets(vpn, self._images()[image_name], SITES, say)
+            alone = self.settings.rig.alone(self._images()[image_name], say)
+            self._secrets[key] = make_secrets(vpn, alone, SITES)
         return self._secrets[key]
 
     def _measure(self, bench: Bench, planned: Planned, log: str, rest: Sequence[PlannedTunnel]) -> bool:
         """One trial inside the tunnel. A failed measurement fails this trial only. Is the tunnel still usable?"""
-        started = time.monotonic()
-        params, profile = planned.cell.params, self.settings.profile
-        up = bench.tunnel
+        started, quiet = time.monotonic(), noise.snapshot()
+        params, up = planned.cell.params, bench.tunnel
+        if planned.cell.key in self._too_long:
+            return True  # told once
         try:
-            match params["transport"]:
-                case "tcp":
-                    how = int(params["streams"]), params["direction"], params["payload"]
-                    measured = tcp(bench.lab, up.address, profile.duration_s, *how)
-                case "udp":
-                    measured = self._udp(bench, planned)
-                case "idle":
-                    measured = idle(bench.lab, up.address, profile.rtt_s, up.setup_s)
-                case other:
-                    raise AssertionError(f"nobody measures the traffic {other}")
+            seed = self.settings.seed * 1000 + planned.repetition
+            asked = traffic.Asked(params, self.settings.profile, seed, self._warm.get(planned.cell.key))
+            measured = traffic.measure(bench, self.vpns[planned.cell.vpn], asked)
+        except TooLongError as refused:
+            self._too_long.add(planned.cell.key)
+            self._record(planned, up, status="unsupported", reason=str(refused), log=log, started=started)
+            return True
         except (MeasurementError, CommandError, TimeoutError) as error:
+            around = noise.since(quiet)
             check_alive(bench.lab)
             reason, usable = str(error), bench.carries_payload()
             if not usable:
                 reason += f"; the tunnel carries no payload any more{tail(self.store.folder / log)}"
             spent = Measured(measuring_s=time.monotonic() - started)
-            self._record(planned, up, measured=spent, status="failed", reason=reason, log=log, started=started)
+            spent.warnings += noise.warnings(around, loaded=False)
+            spent.attempt = error.attempt if isinstance(error, MeasurementError) else {}
+            self._record(
+                planned, up, measured=spent, status="failed", reason=reason, log=log, started=started, around=around
+            )
             return usable
-        self._record(planned, up, measured=measured, log=log, started=started, rest=rest)
+        around = noise.since(quiet)
+        measured.warnings += noise.warnings(around, loaded=params["transport"] == "tcp")
+        self._record(planned, up, measured=measured, log=log, started=started, rest=rest, around=around)
         return True
-
-    def _udp(self, bench: Bench, planned: Planned) -> Measured:
-        """The search starts where an earlier repetition ended. The first starts from overload, except through a
-        tunnel that is itself TCP: overload breaks OpenSSH's, so that it starts at half the TCP throughput."""
-        search, profile = self.settings.profile.udp, self.settings.profile
-        first_bps = self._warm.get(planned.cell.key)
-        if first_bps is not None and profile.warm_budget_s is not None:
-            search = replace(search, budget_s=profile.warm_budget_s)
-        elif first_bps is None and self.vpns[planned.cell.vpn].transport == "tcp":
-            pilot = tcp(bench.lab, bench.address, 1, 1, "forward", "random")
-            first_bps = pilot.measurements[0].value / 2
-        seed = self.settings.seed * 1000 + planned.repetition
-        payload_bytes = int(planned.cell.params["payload_bytes"])
-        try:
-            return udp(bench, payload_bytes, search, first_bps, seed)
-        except MeasurementError as nothing:
-            if search == profile.udp or not bench.carries_payload():
-                raise
-            # The little time that a warm start gets was not enough: once more, with all of it.
-            measured = udp(bench, payload_bytes, profile.udp, first_bps, seed)
-            measured.warnings.append(f"searched twice, first: {nothing}")
-            return measured
 
     def _fail(self, waiting: Sequence[Planned], error: Exception, folder: Path, log: str) -> None:
         what = str(error) or repr(error)
@@ -275,6 +303,7 @@ class Loop:
         started: float | None = None,
         rest: Sequence[PlannedTunnel] = (),
         proof: Proof | None = None,
+        around: Noise | None = None,
     ) -> None:
         """Write one trial's line and tell the watcher."""
         measured = measured or Measured()
@@ -297,6 +326,8 @@ class Loop:
             log=log,
             evidence=up.evidence if up else None,
             proof=up.proof if up else proof,
+            noise=around,
+            attempt=measured.attempt,
             measurements=measured.measurements,
         )
         self.store.append(trial)
@@ -310,14 +341,16 @@ class Loop:
         for found in trial.measurements:
             if found.metric == "udp_throughput":
                 self._warm[trial.cell] = found.value
+            if found.metric == "packet_rate":
+                self._warm[trial.cell] = found.value * 8 * int(trial.params["packet_bytes"])
 
     def _implausible(self, planned: Planned, measured: Measured) -> list[str]:
         """A VPN that is faster than this block's plain IP is a warning."""
         if planned.cell.vpn == BASELINE:
             return []
         for baseline in self.store.trials:
-            same = {name: baseline.params.get(name) for name in TRAFFIC_FACTORS}
-            mine = {name: planned.cell.params.get(name) for name in TRAFFIC_FACTORS}
+            same = {name: baseline.params.get(name) for name in (*TRAFFIC_FACTORS, *WAN_FACTORS)}
+            mine = {name: planned.cell.params.get(name) for name in (*TRAFFIC_FACTORS, *WAN_FACTORS)}
             if baseline.vpn == BASELINE and baseline.repetition == planned.repetition and same == mine:
                 return faster_than(baseline, measured)
         return []

@@ -1,0 +1,191 @@
+"""The WAN's conditions: delay, jitter, loss, rate, queue and MTU between the gateways, set on the WAN node.
+
+Delay, jitter and loss are tc-netem(8)'s, for each direction; the rate is a token bucket's, tc-tbf(8), behind it,
+with a queue of its own. What was asked for is probed between the bare gateways before any VPN is started.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from scipy import stats
+
+from runner import probes
+from runner.errors import MeasurementError, UsageError
+from runner.lab import QUEUE_S, Lab, bucket_bytes, queue_bytes
+from runner.measure.wire import outer
+from runner.plugin import Unsupported
+
+PINGS = 1000
+PROBE_S = 1.0
+UNLIKELY = 1e-4  # a loss that chance brings about less often than this was not the one asked for
+IN_ORDER = "40gbit"  # with a rate of its own, netem keeps the order of the packets that it delays unequally
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """What each direction of the WAN does to a packet. ``rate_bps`` None: as fast as the lab is."""
+
+    delay_ms: float = 0.0  # one way: the round trip has twice this
+    jitter_ms: float = 0.0  # standard deviation of the delay, normally distributed, order kept
+    loss_ratio: float = 0.0  # independent losses
+    rate_bps: float | None = None
+    queue_ms: float = QUEUE_S * 1e3  # what may wait for the rate
+    mtu_bytes: int = 1500
+
+    @property
+    def impaired(self) -> bool:
+        """Is netem needed?"""
+        return bool(self.delay_ms or self.jitter_ms or self.loss_ratio)
+
+
+# Our choice of round numbers. The satellite's delay: RFC 2488 §2 (geostationary, 240 to 280 ms one way).
+PRESETS = {
+    "lan": Conditions(),
+    "metro": Conditions(delay_ms=2.5, jitter_ms=0.2, rate_bps=1e9),
+    "intercontinental": Conditions(delay_ms=75, jitter_ms=1, loss_ratio=0.0005, rate_bps=100e6, queue_ms=50),
+    "lte": Conditions(delay_ms=25, jitter_ms=5, loss_ratio=0.002, rate_bps=30e6, queue_ms=200),
+    "satellite": Conditions(delay_ms=270, jitter_ms=2, loss_ratio=0.005, rate_bps=20e6, queue_ms=300),
+}
+# Factor -> the field that it sets on top of the preset, and its range.
+FACTORS = {
+    "wan_delay_ms": ("delay_ms", 0.0, 5000.0),
+    "wan_jitter_ms": ("jitter_ms", 0.0, 1000.0),
+    "wan_loss_ratio": ("loss_ratio", 0.0, 0.5),
+    "wan_rate_bps": ("rate_bps", 1e5, 100e9),
+    "wan_queue_ms": ("queue_ms", 1.0, 10_000.0),
+    "wan_mtu_bytes": ("mtu_bytes", 576.0, 9000.0),
+}
+
+
+def conditions(params: Mapping[str, str], profile_rate_bps: float | None = None) -> Conditions:
+    """What ``params`` ask of the WAN: a preset (factor ``wan``), single factors on top of it, and the profile's
+    rate where nobody names one."""
+    found = PRESETS[params.get("wan", "lan")]
+    if found.rate_bps is None:
+        found = replace(found, rate_bps=profile_rate_bps)
+    for factor, (name, _, _) in FACTORS.items():
+        if factor in params:
+            value = float(params[factor])
+            changed: dict[str, Any] = {name: int(value) if name == "mtu_bytes" else value}
+            found = replace(found, **changed)
+    return found
+
+
+def in_range(factor: str, level: str) -> str:
+    """The number ``level`` of a WAN factor as it is written in a trial. Raises UsageError unless it is in range."""
+    _, low, high = FACTORS[factor]
+    try:
+        value = float(level)
+    except ValueError:
+        value = math.nan
+    if not low <= value <= high:
+        raise UsageError(f"{factor} takes a number from {low:g} to {high:g}, not {level!r}")
+    return f"{value:.10g}"
+
+
+def unsupported(lab: Lab, wanted: Conditions) -> Unsupported | None:
+    """Can this lab's WAN do that? A live probe; the reason is the kernel's."""
+    if wanted == Conditions():
+        return None
+    if not lab.has_wan:
+        return Unsupported("this lab has no WAN node that could set conditions")
+    for discipline in ["netem"] * wanted.impaired + ["tbf"] * bool(wanted.rate_bps):
+        options = ("delay", "1ms") if discipline == "netem" else ("rate", "1mbit", "burst", "4096", "limit", "4096")
+        tried = lab.wan.run("tc", "qdisc", "add", "dev", "lo", "root", discipline, *options, check=False)
+        lab.wan.run("tc", "qdisc", "del", "dev", "lo", "root", check=False)
+        if tried.code != 0:
+            return Unsupported(f"the WAN node's kernel has no {discipline}: {tried.stderr.strip().splitlines()[-1]}")
+    return None
+
+
+def apply(lab: Lab, wanted: Conditions) -> None:
+    """Set the conditions on both ports of the WAN node, and the MTU on the whole WAN."""
+    for port in ("gw1", "gw2"):
+        parent: tuple[str, ...] = ("root", "handle", "1:")
+        if wanted.impaired:
+            delay: tuple[str, ...] = ("delay", f"{wanted.delay_ms}ms")
+            if wanted.jitter_ms:
+                delay += (f"{wanted.jitter_ms}ms", "distribution", "normal")
+            loss = ("loss", "random", f"{100 * wanted.loss_ratio}%") if wanted.loss_ratio else ()
+            order = ("rate", IN_ORDER) if wanted.jitter_ms else ()
+            # Whatever is on its way waits here: far more packets than any rate puts into any delay.
+            netem = ("netem", "limit", "1000000", *delay, *loss, *order)
+            lab.wan.run("tc", "qdisc", "add", "dev", port, *parent, *netem)
+            parent = ("parent", "1:1", "handle", "2:")
+        if wanted.rate_bps:
+            queue = queue_bytes(wanted.rate_bps, wanted.queue_ms / 1e3)
+            sizes = ("burst", str(bucket_bytes(wanted.rate_bps)), "limit", str(queue))
+            rate = ("tbf", "rate", f"{int(wanted.rate_bps)}bit", *sizes)
+            lab.wan.run("tc", "qdisc", "add", "dev", port, *parent, *rate)
+    if wanted.mtu_bytes != Conditions.mtu_bytes:
+        for port in ("gw1", "gw2"):
+            lab.wan.run("ip", "link", "set", "dev", port, "mtu", str(wanted.mtu_bytes))
+        for site in lab.sites:
+            lab.gateway(site).run("ip", "link", "set", "dev", site.wan_interface, "mtu", str(wanted.mtu_bytes))
+
+
+def verify(lab: Lab, wanted: Conditions) -> str:
+    """Probe what the WAN does now, between the bare gateways; what was found, in words.
+
+    Raises MeasurementError where delay, loss, MTU or rate are not what was asked for.
+    """
+    said = []
+    near, far = lab.gateway(lab.sites[0]), lab.sites[-1].wan_address
+    if wanted.impaired or wanted.mtu_bytes != Conditions.mtu_bytes:
+        said.append(_pinged(lab, wanted))
+    full = wanted.mtu_bytes - 28  # IPv4 and ICMP
+    fits = near.run("ping", "-c3", "-W3", "-i0.2", "-Mdo", f"-s{full}", far, check=False).code
+    longer = near.run("ping", "-c1", "-W1", "-Mdo", f"-s{full + 1}", far, check=False).code
+    if (fits != 0 and wanted.loss_ratio < 0.2) or longer == 0:
+        raise MeasurementError(f"the WAN's MTU is not {wanted.mtu_bytes} bytes")
+    if wanted.rate_bps:
+        said.append(_rate(lab, wanted))
+    return ", ".join(said)
+
+
+def _pinged(lab: Lab, wanted: Conditions) -> str:
+    """Round-trip time and loss of a thousand pings."""
+    near, far = lab.gateway(lab.sites[0]), lab.sites[-1].wan_address
+    count = PINGS if wanted.loss_ratio else 40
+    done = near.run("ping", "-q", f"-c{count}", "-i0.002", "-W3", far, check=False, timeout=60)
+    times = re.search(r"= ([\d.]+)/([\d.]+)/", done.stdout)
+    received = re.search(r"(\d+) received", done.stdout)
+    if not times or not received:
+        raise MeasurementError(f"the WAN carries no ping: {done.stdout.strip()[-200:]}")
+    fastest_ms, mean_ms = float(times[1]), float(times[2])
+    expected_ms = 2 * wanted.delay_ms
+    slack_ms = 1 + 0.1 * expected_ms + wanted.jitter_ms
+    if fastest_ms < 0.9 * expected_ms - 8 * wanted.jitter_ms or mean_ms > expected_ms + slack_ms * 3:
+        raise MeasurementError(f"the WAN's round trip takes {mean_ms:.1f} ms, not {expected_ms:g} ms")
+    lost = count - int(received[1])
+    both_ways = 1 - (1 - wanted.loss_ratio) ** 2
+    if stats.binomtest(lost, count, both_ways).pvalue < UNLIKELY:
+        raise MeasurementError(f"the WAN lost {lost} of {count} round trips, not {both_ways:.2%}")
+    return f"RTT {mean_ms:.2f} ms, {lost} of {count} round trips lost"
+
+
+def _rate(lab: Lab, wanted: Conditions) -> str:
+    """What passes in a second of more than the rate, after the queue has filled."""
+    assert wanted.rate_bps is not None
+    near, far = lab.gateway(lab.sites[0]), lab.sites[-1].wan_address
+    length = min(wanted.mtu_bytes, 1400)
+    near.write(f"{probes.FOLDER}/send.py", probes.source("send"), mode=0o644)
+    per_s = 1.3 * wanted.rate_bps / 8 / (length + 14) / (1 - wanted.loss_ratio)
+    seconds = PROBE_S + (wanted.queue_ms + 2 * wanted.delay_ms) / 1e3
+    send = ("python3", "-IS", f"{probes.FOLDER}/send.py", far, "9", str(length), f"{per_s:.1f}", f"{seconds + 0.5:.3f}")
+    sender = near.spawn(*send, log="wan-rate")
+    time.sleep(seconds - PROBE_S + 0.2)  # until the queue is full: there is nothing to poll for
+    started, before = time.monotonic(), outer(lab)
+    time.sleep(0.6 * PROBE_S)
+    elapsed, passed = time.monotonic() - started, outer(lab) - before
+    sender.wait(10)
+    found_bps = 8 * (passed.ip_bytes + 14 * passed.packets) / elapsed
+    if not 0.85 * wanted.rate_bps <= found_bps <= 1.1 * wanted.rate_bps:
+        raise MeasurementError(f"the WAN carries {found_bps / 1e6:.4g} Mbit/s, not {wanted.rate_bps / 1e6:.4g}")
+    return f"{found_bps / 1e6:.4g} Mbit/s"

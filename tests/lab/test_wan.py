@@ -1,0 +1,95 @@
+"""The WAN's conditions: they are what was asked for, and the probe refuses them where they are not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from runner import wan
+from runner.errors import MeasurementError
+from runner.image import Image
+from runner.lab import Lab, namespace_lab
+from runner.measure.idle import idle
+from runner.measure.udp import UdpSearch, udp
+from runner.plugin import load_vpn
+from runner.tunnel import Bench, Tunnel, bring_up, start_services
+from runner.wan import Conditions
+
+FAR = Conditions(delay_ms=25, loss_ratio=0.02)
+
+
+@pytest.fixture
+def netem_lab(image: Image, tmp_path: Path) -> Iterator[Lab]:
+    with namespace_lab(image, logs=tmp_path) as lab:
+        if no := wan.unsupported(lab, FAR):
+            pytest.skip(no.reason)
+        yield lab
+
+
+def measured(lab: Lab) -> Bench:
+    def renewal() -> tuple[Lab, Tunnel]:
+        raise AssertionError("plain IP does not break down")
+
+    plain = load_vpn("none")
+    start_services(lab)
+    return Bench(lab, bring_up(lab, plain, plain.comparable, {}), renewal)
+
+
+def test_delay_and_loss_are_as_asked(netem_lab: Lab) -> None:
+    wan.apply(netem_lab, FAR)
+    assert "round trips lost" in wan.verify(netem_lab, FAR)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [Conditions(delay_ms=40, loss_ratio=0.02), Conditions(delay_ms=25, loss_ratio=0.1), Conditions(delay_ms=25)],
+    ids=["delay", "loss", "no loss"],
+)
+def test_what_was_not_asked_for_is_refused(netem_lab: Lab, other: Conditions) -> None:
+    wan.apply(netem_lab, other)
+    with pytest.raises(MeasurementError, match="round trip"):
+        wan.verify(netem_lab, FAR)
+
+
+def test_a_known_delay_is_the_round_trip_time(netem_lab: Lab) -> None:
+    wan.apply(netem_lab, Conditions(delay_ms=25))
+    bench = measured(netem_lab)
+    (rtt,) = [found for found in idle(netem_lab, bench.address, 3.0, 0.0).measurements if found.metric == "rtt"]
+    assert 50 <= rtt.value < 60
+
+
+def test_a_known_loss_is_found_below_the_throughput(netem_lab: Lab) -> None:
+    """Half of a per cent is lost at every rate: the search's trials show it, and it is no congestion."""
+    wan.apply(netem_lab, Conditions(loss_ratio=0.005, rate_bps=10e6))
+    bench = measured(netem_lab)
+    search = UdpSearch(relative_width=0.02, trial_duration_s=2.0, confirm=None, budget_s=40)
+    (found, *_) = udp(bench, 1400, search, None, 1).measurements
+    passing = [t["loss_ratio"] for t in found.detail["trials"] if t["offered_rate_bps"] < 0.95 * found.value]
+    line_bps = 10e6 * 1400 / (1400 + 28 + 14)
+    assert 0.97 * line_bps < found.value < 1.06 * line_bps
+    assert all(loss < 0.02 for loss in passing)
+
+
+def test_a_shaped_wan_is_verified_and_a_faster_one_refused(lab: Lab) -> None:
+    """Needs no netem: the token bucket alone."""
+    wan.apply(lab, Conditions(rate_bps=20e6))
+    assert "Mbit/s" in wan.verify(lab, Conditions(rate_bps=20e6))
+    with pytest.raises(MeasurementError, match="not 10"):
+        wan.verify(lab, Conditions(rate_bps=10e6))
+
+
+def test_a_smaller_mtu_is_verified(lab: Lab) -> None:
+    wan.apply(lab, Conditions(mtu_bytes=1400))
+    wan.verify(lab, Conditions(mtu_bytes=1400))
+    with pytest.raises(MeasurementError, match="MTU"):
+        wan.verify(lab, Conditions(mtu_bytes=1300))
+
+
+def test_a_kernel_without_netem_says_so(lab: Lab) -> None:
+    tried = lab.wan.run("tc", "qdisc", "add", "dev", "lo", "root", "netem", "delay", "1ms", check=False)
+    no = wan.unsupported(lab, FAR)
+    assert (no is not None) == (tried.code != 0)
+    if no is not None:
+        assert "netem" in no.reason

@@ -1,0 +1,29 @@
+"""OpenVPN over TCP: as openvpn, but the tunnel is one TCP connection. For networks that let nothing else through.
+
+TCP inside TCP repeats what is lost twice; the experiment `wan` measures what that costs. Source: openvpn(8) 2.6.
+"""
+
+from collections.abc import Sequence
+
+from runner.plugin import Params, Secrets, Site
+from vpns.openvpn import OpenVpn
+
+
+class OpenVpnTcp(OpenVpn):
+    title = "OpenVPN (TCP)"
+    transport = "tcp"
+    note = "TCP in TCP: losses on the WAN are repaired twice"
+
+    def overhead(self, params: Params, inner_bytes: int) -> int:
+        """As over UDP, but with TCP's header and time stamps for UDP's, and each packet's length in two bytes."""
+        return super().overhead(params, inner_bytes) - 8 + 32 + 2
+
+    def render(self, me: Site, peers: Sequence[Site], params: Params, secrets: Secrets) -> dict[str, str]:
+        files = super().render(me, peers, params, secrets)
+        for peer in peers:
+            path = f"/etc/openvpn/{peer.name}.conf"
+            end = "client" if me.number < peer.number else "server"
+            # connect-retry: the peer may come up a moment later, and the default is to wait 5 s for it.
+            retry = "connect-retry 1\n" if end == "client" else ""
+            files[path] = files[path].replace("proto udp4\n", f"proto tcp4-{end}\n{retry}socket-flags TCP_NODELAY\n")
+        return files
