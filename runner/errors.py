@@ -37,7 +37,14 @@ class Interrupted(VpnevalError):
 
 
 class MeasurementError(VpnevalError):
-    """A measurement that cannot be trusted: the trial fails, the number is not reported."""
+    """A measurement that cannot be trusted: the trial fails, the number is not reported.
+
+    ``attempt`` is what the instrument saw until then, every trial of a search, say; it is stored with the trial.
+    """
+
+    def __init__(self, text: str, **attempt: Any) -> None:
+        super().__init__(text)
+        self.attempt = attempt
 
 
 class CommandError(VpnevalError):

@@ -12,9 +12,10 @@ import pkgutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from runner import wan
 from runner.errors import UsageError
 from runner.measure.udp import UdpSearch
-from runner.model import Cell, ExperimentRecord
+from runner.model import WAN_FACTORS, Cell, ExperimentRecord
 from runner.plugin import AEAD, Vpn, require_known
 
 # Every level that a factor can have. A VPN may have fewer: what it lacks is `unsupported`, with its own words.
@@ -32,16 +33,39 @@ LEVELS: dict[str, tuple[str, ...]] = {
     ),
     "integrity": ("hmac-sha1", "hmac-sha256", "aead"),
     "compression": ("off", "on", "lz4"),
-    "transport": ("tcp", "udp", "idle"),
+    "transport": ("tcp", "udp", "idle", "loaded", "download", "packets", "overhead", "mtu"),
     "payload": ("random", "zeros", "text"),
     "streams": ("1", "4"),
     "direction": ("forward", "reverse"),
+    "load": ("full", "half"),
+    "file_bytes": ("20000000", "50000000", "500000000", "1000000000"),
+    "payload_bytes": ("1300", "1470"),
+    "packet_bytes": ("64", "128", "256", "512", "1024", "1400"),
+    "fragmentation": ("refuse", "allow"),
+    "wan": tuple(wan.PRESETS),
+    "wan_delay_ms": ("0", "25"),
+    "wan_jitter_ms": ("0", "5"),
+    "wan_loss_ratio": ("0", "0.001", "0.01", "0.03"),
+    "wan_rate_bps": ("20000000", "100000000", "1000000000"),
+    "wan_queue_ms": ("20", "200"),
+    "wan_mtu_bytes": ("1500", "1400", "1280"),
 }
+# Factors that take any whole number between these: a UDP payload, an IPv4 packet with a UDP header (RFC 768), a file.
+RANGES = {"payload_bytes": (1, 65507), "packet_bytes": (28, 65535), "file_bytes": (1, 10**11)}
 TUNNEL = ("cipher", "integrity", "compression")
 
 TCP = {"transport": "tcp", "payload": "random", "streams": "1", "direction": "forward"}
 UDP = {"transport": "udp"}
 IDLE = {"transport": "idle"}
+LOADED = {"transport": "loaded", "load": "full"}
+DOWNLOAD = {"transport": "download", "file_bytes": "20000000"}
+PACKETS = {"transport": "packets", "packet_bytes": "64"}
+OVERHEAD = {"transport": "overhead", "packet_bytes": "64"}
+PATH_MTU = {"transport": "mtu"}
+MAY_FRAGMENT = ("udp", "packets", "overhead")
+
+
+SHORT_SEARCH = UdpSearch(relative_width=0.05, trial_duration_s=1.0, confirm=None, budget_s=7.5)
 
 
 @dataclass(frozen=True)
@@ -56,6 +80,9 @@ class Profile:
     warm_budget_s: float | None = None  # the search's budget from the second repetition on
     wan_rate_bps: float | None = None
     rtt_s: float = 0.5
+    loaded_s: float = 1.0  # of the exchanges under load
+    packets: UdpSearch = SHORT_SEARCH
+    fragmentation: str = "refuse"  # what happens to packets that are longer than the tunnel's MTU
     levels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     skip: tuple[Mapping[str, str], ...] = ()  # cells with all of these levels are left out
     note: str = ""
@@ -69,7 +96,11 @@ PROFILES = {
         udp_payload_bytes=1300,
         udp=UdpSearch(relative_width=0.02, trial_duration_s=1.0, confirm=None, budget_s=9.0),
         warm_budget_s=5.0,
-        levels={"cipher": ("aes-128-cbc", "aes-128-gcm", "chacha20-poly1305", "3des-cbc")},
+        levels={
+            "cipher": ("aes-128-cbc", "aes-128-gcm", "chacha20-poly1305", "3des-cbc", "null"),
+            "file_bytes": ("20000000",),
+            "packet_bytes": ("64", "512", "1400"),
+        },
         # Without compression the payload does not matter; the thesis measured one there, too (§3.5.1).
         skip=({"compression": "off", "payload": "zeros"}, {"compression": "off", "payload": "text"}),
         note="quick profile: 1 s tests, 3 repetitions, UDP search unconfirmed and warm-started, four ciphers, "
@@ -83,6 +114,10 @@ PROFILES = {
         udp=UdpSearch(engine="binary", relative_width=0.001, confirm=(10, 10.0), max_rate_bps=1e9),
         wan_rate_bps=1e9,
         rtt_s=2.0,
+        loaded_s=10.0,
+        packets=UdpSearch(relative_width=0.01, trial_duration_s=2.0, confirm=(3, 10.0)),
+        fragmentation="allow",
+        levels={"file_bytes": ("50000000", "500000000", "1000000000")},
         note="thesis profile: 10 repetitions of 10 s, UDP payload 1470 B with fragmentation allowed, "
         "WAN shaped to 1 Gbit/s, UDP throughput where the mean loss of ten 10 s trials reaches 1 %",
     ),
@@ -93,7 +128,14 @@ PROFILES = {
         udp_payload_bytes=1300,
         udp=UdpSearch(relative_width=0.05, trial_duration_s=1.0, confirm=None, budget_s=6.0),
         rtt_s=0.2,
-        levels={"cipher": ("aes-128-cbc",), "payload": ("random", "zeros")},
+        loaded_s=0.5,
+        levels={
+            "cipher": ("aes-128-cbc", "null"),
+            "payload": ("random", "zeros"),
+            "load": ("full",),
+            "file_bytes": ("20000000",),
+            "packet_bytes": ("64", "1400"),
+        },
         note="smallest profile: one repetition, to see that everything works; its numbers have no spread",
     ),
 }
@@ -148,10 +190,13 @@ class Experiment:
 
     def _tunnels(self, vpn: Vpn, profile: Profile, chosen: Mapping[str, Sequence[str]]) -> list[dict[str, str]]:
         base = dict(vpn.recommended if self.base == "recommended" else vpn.comparable)
-        if vpn.reference:
-            return [base]  # it has no cipher to vary; it is there to be compared with
         varied = {name: self._levels(name, levels, profile, chosen) for name, levels in self.vary.items()}
-        varied |= {name: levels for name, levels in chosen.items() if name in TUNNEL}
+        varied |= {name: levels for name, levels in chosen.items() if name in TUNNEL or name in WAN_FACTORS}
+        if "wan" in chosen:  # another WAN altogether
+            varied = {name: levels for name, levels in varied.items() if name in chosen or name not in WAN_FACTORS}
+        if vpn.reference:  # it has no cipher to vary, but its WAN is everybody's: it is there to be compared with
+            wans = {name: levels for name, levels in varied.items() if name in WAN_FACTORS}
+            return [base | dict(zip(wans, levels, strict=True)) for levels in itertools.product(*wans.values())]
         tunnels: list[dict[str, str]] = []
         for levels in itertools.product(*varied.values()):
             tunnel = base | dict(zip(varied, levels, strict=True))
@@ -164,15 +209,20 @@ class Experiment:
     def _traffics(self, profile: Profile, chosen: Mapping[str, Sequence[str]]) -> list[dict[str, str]]:
         varied = {name: self._levels(name, levels, profile, chosen) for name, levels in self.vary_traffic.items()}
         found: list[dict[str, str]] = []
-        for traffic in self.traffic:
+        for declared in self.traffic:
+            traffic = dict(declared)
+            if traffic["transport"] == "udp":
+                traffic["payload_bytes"] = str(profile.udp_payload_bytes)
+            if traffic["transport"] in MAY_FRAGMENT:
+                traffic["fragmentation"] = profile.fragmentation
             mine = {factor: levels for factor, levels in varied.items() if factor in traffic}
             mine |= {factor: levels for factor, levels in chosen.items() if factor in traffic}
             for levels in itertools.product(*mine.values()):
                 one = dict(traffic) | dict(zip(mine, levels, strict=True))
                 if one["transport"] != traffic["transport"]:
                     continue  # --set transport=udp drops the TCP traffic; it does not turn it into UDP
-                if one["transport"] == "udp":
-                    one["payload_bytes"] = str(profile.udp_payload_bytes)
+                if one.get("fragmentation") == "refuse":
+                    del one["fragmentation"]  # as it is where nobody asks for it
                 if one not in found:
                     found.append(one)
         return found
@@ -203,7 +253,7 @@ def load_experiment(name: str) -> Experiment:
 def parse_levels(text: str) -> dict[str, list[str]]:
     """``--set``: ``factor=level,factor=level``; a factor named twice has both levels.
 
-    Raises UsageError for an unknown factor or level.
+    Raises UsageError for an unknown factor or level, and for a number outside of its factor's range.
     """
     chosen: dict[str, list[str]] = {}
     for part in filter(None, (piece.strip() for piece in text.split(","))):
@@ -211,6 +261,19 @@ def parse_levels(text: str) -> dict[str, list[str]]:
         if not equals or not level:
             raise UsageError(f"--set takes factor=level, not {part!r}; factors: {', '.join(LEVELS)}")
         require_known("factor", factor, list(LEVELS))
-        require_known(f"{factor} level", level, LEVELS[factor])
+        if factor in RANGES:
+            level = _in_range(factor, level)
+        elif factor in wan.FACTORS:
+            level = wan.in_range(factor, level)
+        else:
+            require_known(f"{factor} level", level, LEVELS[factor])
         chosen.setdefault(factor, []).append(level)
     return chosen
+
+
+def _in_range(factor: str, level: str) -> str:
+    """The number ``level`` as it is written in a trial. Raises UsageError unless it is whole and in range."""
+    low, high = RANGES[factor]
+    if not (level.isascii() and level.isdigit() and low <= int(level) <= high):
+        raise UsageError(f"{factor} takes a whole number from {low} to {high}, not {level!r}")
+    return str(int(level))

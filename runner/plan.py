@@ -13,7 +13,11 @@ from runner.plugin import NO_CIPHER, Vpn
 
 TUNNEL_S = 0.9  # bring-up, proof and tear-down of one tunnel, on average
 SEARCH_TRIALS = {"cold": 8, "warm": 4}  # what the search needs on average without a budget
+LOADED_S = 2.0  # the idle tunnel first, the load's start and end, and counting
+DOWNLOAD_BPS = 400e6  # what a file's download is guessed by
+SLOW_PACKETS_S = 1.5  # a slow stream and its counters, or a search for the path MTU
 BASELINE = "none"
+HALVED_FROM = 6  # tunnels in a block, from which on the baseline is measured in its middle, too
 
 
 @dataclass(frozen=True)
@@ -69,31 +73,35 @@ def all_cells(
 def blocks(
     cells: Sequence[Cell], repetitions: int, seed: int, done: set[str], hopeless: set[str]
 ) -> list[list[PlannedTunnel]]:
-    """One list of tunnels for each repetition: the baseline first and last, the VPNs between in random order.
+    """The blocks of the repetitions from 1 on, each a list of tunnels."""
+    return [block(cells, repetition, seed, done, hopeless) for repetition in range(1, repetitions + 1)]
+
+
+def block(cells: Sequence[Cell], repetition: int, seed: int, done: set[str], hopeless: set[str]) -> list[PlannedTunnel]:
+    """One repetition of ``cells``: the baseline first and last, and between where the block is long; the VPNs'
+    tunnels in random order.
 
     ``done`` trial ids and ``hopeless`` (unsupported) cell keys are left out, so that a second call with the
     same seed plans exactly what is missing, in the same order.
     """
-    planned = []
-    for repetition in range(1, repetitions + 1):
-        rng = random.Random(f"{seed}/{repetition}")
-        tunnels = _tunnels([cell for cell in cells if cell.vpn != BASELINE], repetition, rng)
-        rng.shuffle(tunnels)
-        baseline = [cell for cell in cells if cell.vpn == BASELINE]
-        again = [cell for cell in baseline if cell.params.items() >= (TCP | NO_CIPHER).items()]  # enough to see drift
-        again += [cell for cell in baseline if cell.params["transport"] == "idle"]
-        tunnels = [
-            *_tunnels(baseline, repetition, rng, "first"),
-            *tunnels,
-            *_tunnels(again, repetition, rng, "last"),
-        ]
-        missing = []
-        for tunnel in tunnels:
-            trials = tuple(t for t in tunnel.trials if t.id not in done and t.cell.key not in hopeless)
-            if trials:
-                missing.append(PlannedTunnel(tunnel.vpn, tunnel.params, trials))
-        planned.append(missing)
-    return planned
+    rng = random.Random(f"{seed}/{repetition}")
+    tunnels = _tunnels([cell for cell in cells if cell.vpn != BASELINE], repetition, rng)
+    rng.shuffle(tunnels)
+    baseline = [cell for cell in cells if cell.vpn == BASELINE]
+    stream = [cell for cell in baseline if cell.params.items() >= (TCP | NO_CIPHER).items()]  # enough to see drift
+    idle = [cell for cell in baseline if cell.params["transport"] == "idle"]
+    first = _tunnels(baseline, repetition, rng, "first")
+    last = _tunnels(stream + idle, repetition, rng, "last")
+    half = len(tunnels) // 2
+    closed = any(trial.id in done for tunnel in last for trial in tunnel.trials)
+    halved = len(tunnels) >= HALVED_FROM and not closed  # after its last baseline, a block has no middle any more
+    between = _tunnels(stream, repetition, rng, "between") if halved else []
+    missing = []
+    for tunnel in [*first, *tunnels[:half], *between, *tunnels[half:], *last]:
+        trials = tuple(t for t in tunnel.trials if t.id not in done and t.cell.key not in hopeless)
+        if trials:
+            missing.append(PlannedTunnel(tunnel.vpn, tunnel.params, trials))
+    return missing
 
 
 def _tunnels(
@@ -125,7 +133,13 @@ def expected_trial_s(trial: Planned, profile: Profile) -> float:
         return profile.rtt_s + 0.1
     if transport == "tcp":
         return profile.duration_s + 0.05
-    search = profile.udp
+    if transport == "loaded":
+        return LOADED_S + profile.loaded_s + (profile.duration_s + 0.1 if trial.cell.params["load"] == "half" else 0)
+    if transport == "download":
+        return 0.3 + int(trial.cell.params["file_bytes"]) * 8 / DOWNLOAD_BPS
+    if transport in ("overhead", "mtu"):
+        return SLOW_PACKETS_S
+    search = profile.packets if transport == "packets" else profile.udp
     if search.engine == "bayes":
         first = trial.repetition == 1
         count = SEARCH_TRIALS["cold" if first else "warm"]

@@ -22,7 +22,7 @@ Secrets = Mapping[str, str]  # name -> text, for example {"gw1.key": "-----BEGIN
 
 NO_CIPHER = {"cipher": "none", "integrity": "none", "compression": "off"}
 AES_CBC = {"cipher": "aes-128-cbc", "integrity": "hmac-sha256", "compression": "off"}
-TCP_PORTS = (5201, 5202)  # what a VPN that forwards ports must forward: iperf3, and the answering probe
+TCP_PORTS = (5201, 5202, 5203)  # what a VPN that forwards ports must forward: iperf3, the answering probe, HTTP
 AEAD = ("aes-128-gcm", "aes-256-gcm", "chacha20-poly1305")
 
 
@@ -95,6 +95,11 @@ class Vpn(ABC):
     def confidential(self, params: Params) -> bool:
         """Does this VPN promise, at these levels, that nobody on the WAN can read the payload?"""
         return params["cipher"] not in ("none", "null")
+
+    def overhead(self, params: Params, inner_bytes: int) -> int | None:
+        """How many bytes longer an inner packet of ``inner_bytes`` (IPv4) is on the WAN, by the protocol's closed form
+        (runner/closed_form.py); None where none is known. It is compared with what is measured."""
+        return None
 
     def secrets(self, ca: Node, sites: Sequence[Site]) -> dict[str, str]:
         """Make fresh keys with the real tools on ``ca``, a node without a network. Name -> text."""

@@ -16,6 +16,11 @@ from runner.metrics import METRICS
 from runner.model import Trial
 from runner.plan import Planned
 
+# Measured by the way, in nearly every trial: the report has them.
+ASIDE = {
+    *("cpu_per_gigabyte", "throughput_per_core", "context_switches_per_packet", "memory_bytes"),
+    *("udp_goodput", "wire_bytes_per_payload_byte"),
+}
 COLOURS = {"ok": "green", "failed": "red", "unsupported": "yellow", "lab_error": "bold red"}
 
 
@@ -25,6 +30,11 @@ def rate(value_bps: float) -> str:
         if value_bps >= factor:
             return f"{value_bps / factor:.3g} {prefix}bit/s"
     return f"{value_bps:.3g} bit/s"
+
+
+def short(value: float) -> str:
+    """Three digits, and never an exponent for what is large: ``0.0123``, ``34700``."""
+    return f"{value:.0f}" if value >= 1000 else f"{value:.3g}"
 
 
 def clock(seconds: float) -> str:
@@ -43,6 +53,12 @@ def levels_of(params: Mapping[str, str]) -> str:
         words.append(f"{params['streams']} streams")
     if params.get("direction", "forward") != "forward":
         words.append(params["direction"])
+    if "packet_bytes" in params:
+        words.append(f"{params['packet_bytes']} B")
+    if params.get("load", "full") != "full":
+        words.append(f"{params['load']} load")
+    if "file_bytes" in params:
+        words.append(f"{int(params['file_bytes']) / 1e6:g} MB")
     return " · ".join(word for word in words if word and word != "none")
 
 
@@ -52,9 +68,9 @@ def result_of(trial: Trial) -> str:
         return f"{trial.status}: {trial.reason.splitlines()[0] if trial.reason else ''}"
     parts = []
     for found in trial.measurements:
-        if found.metric == "cpu_per_gigabyte":
+        if found.metric in ASIDE:
             continue
-        value = rate(found.value) if found.unit == "bit/s" else f"{found.value:.3g} {found.unit}"
+        value = rate(found.value) if found.unit == "bit/s" else f"{short(found.value)} {found.unit}"
         parts.append(f"{METRICS[found.metric].title if found.metric in METRICS else found.metric} {value}")
     return ", ".join(parts)
 
@@ -68,7 +84,7 @@ class PlainProgress:
         self.done = self.total = 0
 
     def planned(self, trials: int, expected_s: float) -> None:
-        self.total = trials
+        self.total = self.done + trials
         self.say(f"{trials} trials to measure, about {clock(expected_s)} min")
 
     def tunnel(self, repetition: int, vpn: str, params: Mapping[str, str]) -> None:
@@ -119,7 +135,7 @@ class LiveProgress:
         self.live.stop()
 
     def planned(self, trials: int, expected_s: float) -> None:
-        self.total, self.remaining_s, self.remaining_at = trials, expected_s, time.monotonic()
+        self.total, self.remaining_s, self.remaining_at = self.done + trials, expected_s, time.monotonic()
 
     def tunnel(self, repetition: int, vpn: str, params: Mapping[str, str]) -> None:
         self.now = f"block {repetition} · {vpn} · {levels_of(params) or 'no cipher'} · tunnel comes up"

@@ -19,6 +19,7 @@ from runner import probes
 from runner.errors import MeasurementError, UsageError
 from runner.lab import QUEUE_S, Lab, bucket_bytes, queue_bytes
 from runner.measure.wire import outer
+from runner.node import wait_until
 from runner.plugin import Unsupported
 
 PINGS = 1000
@@ -177,14 +178,18 @@ def _rate(lab: Lab, wanted: Conditions) -> str:
     length = min(wanted.mtu_bytes, 1400)
     near.write(f"{probes.FOLDER}/send.py", probes.source("send"), mode=0o644)
     per_s = 1.3 * wanted.rate_bps / 8 / (length + 14) / (1 - wanted.loss_ratio)
-    seconds = PROBE_S + (wanted.queue_ms + 2 * wanted.delay_ms) / 1e3
-    send = ("python3", "-IS", f"{probes.FOLDER}/send.py", far, "9", str(length), f"{per_s:.1f}", f"{seconds + 0.5:.3f}")
-    sender = near.spawn(*send, log="wan-rate")
-    time.sleep(seconds - PROBE_S + 0.2)  # until the queue is full: there is nothing to poll for
+    filled_s = 0.2 + (wanted.queue_ms / 0.3 + wanted.delay_ms) / 1e3
+    seconds = f"{filled_s + 2 * PROBE_S:.3f}"
+    idle = outer(lab).packets + 20
+    sender = near.spawn(
+        *("python3", "-IS", f"{probes.FOLDER}/send.py", far, "9", str(length), f"{per_s:.1f}", seconds), log="wan-rate"
+    )
+    wait_until(lambda: outer(lab).packets > idle, "the probe's packets on the WAN")
+    time.sleep(filled_s)  # nothing tells that the queue is full
     started, before = time.monotonic(), outer(lab)
-    time.sleep(0.6 * PROBE_S)
+    time.sleep(PROBE_S)
     elapsed, passed = time.monotonic() - started, outer(lab) - before
-    sender.wait(10)
+    sender.wait(20)
     found_bps = 8 * (passed.ip_bytes + 14 * passed.packets) / elapsed
     if not 0.85 * wanted.rate_bps <= found_bps <= 1.1 * wanted.rate_bps:
         raise MeasurementError(f"the WAN carries {found_bps / 1e6:.4g} Mbit/s, not {wanted.rate_bps / 1e6:.4g}")

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from runner import closed_form
 from runner.node import Node
 from runner.plugin import Params, Site, Unsupported
 from vpns.ipsec import Ipsec
@@ -21,6 +22,11 @@ class GreIpsec(Ipsec):
             return Unsupported(f"the kernel has no GRE: {probe.stderr.strip()}")
         node.run("ip", "link", "del", "probe0")
         return None
+
+    def overhead(self, params: Params, inner_bytes: int) -> int | None:
+        if params["compression"] != "off":
+            return None
+        return closed_form.esp(inner_bytes, params["cipher"], params["integrity"], gre=True)
 
     def selectors(self, me: Site, peer: Site) -> str:
         return "mode = transport\n                local_ts = dynamic[gre]\n                remote_ts = dynamic[gre]"

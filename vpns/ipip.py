@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from runner import closed_form
 from runner.model import Evidence
 from runner.node import Node
 from runner.plugin import NO_CIPHER, Params, Site, Unsupported, Vpn
@@ -25,6 +26,9 @@ class IpIp(Vpn):
             return Unsupported(f"the kernel has no IPIP: {probe.stderr.strip()}")
         node.run("ip", "link", "del", "probe0")
         return None
+
+    def overhead(self, params: Params, inner_bytes: int) -> int:
+        return closed_form.ipip(inner_bytes)
 
     def start(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> None:
         for peer in peers:

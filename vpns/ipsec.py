@@ -7,6 +7,7 @@ strongswan.conf(5), RFC 7296 (IKEv2), RFC 4303 (ESP), RFC 3173 (IPComp).
 import re
 from collections.abc import Sequence
 
+from runner import closed_form
 from runner.errors import CommandError, ProofError
 from runner.model import Evidence
 from runner.node import Node, wait_until
@@ -61,6 +62,11 @@ class Ipsec(Vpn):
 
     def supports(self, node: Node, params: Params) -> Unsupported | None:
         return super().supports(node, params) or kernel_esp(node, params)
+
+    def overhead(self, params: Params, inner_bytes: int) -> int | None:
+        if params["compression"] != "off":
+            return None
+        return closed_form.esp(inner_bytes, params["cipher"], params["integrity"], udp=self.transport == "udp")
 
     def secrets(self, ca: Node, sites: Sequence[Site]) -> dict[str, str]:
         return certificates(ca, sites)

@@ -17,6 +17,9 @@ class PlainIp(Vpn):
     comparable = NO_CIPHER
     recommended = NO_CIPHER
 
+    def overhead(self, params: Params, inner_bytes: int) -> int:
+        return 0
+
     def start(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> None:
         for peer in peers:
             node.run("ip", "route", "add", peer.lan, "via", peer.wan_address)

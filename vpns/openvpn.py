@@ -7,6 +7,7 @@ needed; the ciphers that OpenSSL 3 calls legacy need its legacy provider.
 import re
 from collections.abc import Sequence
 
+from runner import closed_form
 from runner.errors import ProofError
 from runner.model import Evidence
 from runner.node import Node
@@ -31,12 +32,14 @@ class OpenVpn(Vpn):
         "aes-128-gcm": "AES-128-GCM",
         "aes-256-gcm": "AES-256-GCM",
         "chacha20-poly1305": "CHACHA20-POLY1305",
+        "null": "none",  # integrity only
     }
     integrities = {"hmac-sha1": "SHA1", "hmac-sha256": "SHA256"}
     compressions = {"off": "", "on": "lzo", "lz4": "lz4"}  # the thesis used LZO (§5.4)
     comparable = AES_CBC
     # The first of the default --data-ciphers, openvpn(8).
     recommended = {"cipher": "aes-256-gcm", "integrity": "aead", "compression": "off"}
+    offloaded = False  # whether the data channel has to be in the kernel
 
     def supports(self, node: Node, params: Params) -> Unsupported | None:
         if no := super().supports(node, params):
@@ -44,11 +47,16 @@ class OpenVpn(Vpn):
         if node.run("test", "-c", "/dev/net/tun", check=False).code != 0:
             return Unsupported("the kernel has no TUN (/dev/net/tun is missing)")
         cipher = self.ciphers[params["cipher"]]
+        if cipher == "none":
+            return None  # no cipher to list
         providers = ("--providers", "legacy", "default") if params["cipher"] in LEGACY else ()
         known = node.run("openvpn", "--show-ciphers", *providers, check=False)
         if cipher not in known.stdout:
             return Unsupported(f"openvpn --show-ciphers does not list {cipher} {known.stderr.strip()}".strip())
         return None
+
+    def overhead(self, params: Params, inner_bytes: int) -> int:
+        return closed_form.openvpn(inner_bytes, params["cipher"], params["integrity"], params["compression"])
 
     def secrets(self, ca: Node, sites: Sequence[Site]) -> dict[str, str]:
         return certificates(ca, sites)
@@ -109,8 +117,10 @@ verb 3
             raise ProofError(f"asked for {params['integrity']}, the data channel has {found['integrity'] or 'none'}")
         if found["compression"] != self.compressions[params["compression"]]:
             raise ProofError(f"asked for compression {params['compression']}, got {found['compression'] or 'off'}")
-        if "dco" in found["data_path"]:
+        if "dco" in found["data_path"] and not self.offloaded:
             raise ProofError("the data channel is offloaded to the kernel, although disable-dco is set")
+        if self.offloaded and "dco" not in found["data_path"]:
+            raise ProofError("the data channel is not offloaded to the kernel; the log says why")
         return Evidence(**found)
 
 
@@ -123,7 +133,7 @@ def negotiated(log: str) -> dict[str, str]:
     version = re.search(r"OpenVPN (\d\S+)", log)
     paths = {"TUN/TAP": "userspace: openvpn on TUN", "DCO": "kernel: dco"}
     return {
-        "cipher": cipher,
+        "cipher": "none" if cipher == "[null-cipher]" else cipher,
         "integrity": integrity,
         "compression": compression[1] if compression and compression[1] != "stub" else "",
         "data_path": paths[device[1].split()[0]] if device else "",

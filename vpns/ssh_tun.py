@@ -6,6 +6,7 @@ Sources: ssh(1) SSH-BASED VIRTUAL PRIVATE NETWORKS, ssh_config(5) Tunnel.
 
 from collections.abc import Sequence
 
+from runner import closed_form
 from runner.model import Evidence
 from runner.node import Node
 from runner.plugin import Params, Site, Unsupported, Vpn, pair_number
@@ -22,6 +23,11 @@ class SshTun(SshForward):
         if node.run("test", "-c", "/dev/net/tun", check=False).code != 0:
             return Unsupported("the kernel has no TUN (/dev/net/tun is missing)")
         return super().supports(node, params)
+
+    def overhead(self, params: Params, inner_bytes: int) -> int | None:
+        if params["compression"] != "off":
+            return None
+        return closed_form.ssh_tun(inner_bytes, params["cipher"], params["integrity"])
 
     def rights_of(self, me: Site, peer: Site) -> str:
         return f'port-forwarding,tunnel="{peer.number}"'

@@ -5,6 +5,7 @@ Debian: wireguard-tools. Source: wg(8); the protocol: Donenfeld, WireGuard (NDSS
 
 from collections.abc import Sequence
 
+from runner import closed_form
 from runner.errors import ProofError
 from runner.model import Evidence
 from runner.node import Node
@@ -34,6 +35,9 @@ class WireGuard(Vpn):
             return Unsupported(f"the kernel has no WireGuard: {probe.stderr.strip()}")
         node.run("ip", "link", "del", "probe0")
         return None
+
+    def overhead(self, params: Params, inner_bytes: int) -> int:
+        return closed_form.wireguard(inner_bytes, mtu=1420)
 
     def secrets(self, ca: Node, sites: Sequence[Site]) -> dict[str, str]:
         secrets = {}

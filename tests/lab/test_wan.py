@@ -89,6 +89,7 @@ def test_a_smaller_mtu_is_verified(lab: Lab) -> None:
 
 def test_a_kernel_without_netem_says_so(lab: Lab) -> None:
     tried = lab.wan.run("tc", "qdisc", "add", "dev", "lo", "root", "netem", "delay", "1ms", check=False)
+    lab.wan.run("tc", "qdisc", "del", "dev", "lo", "root", check=False)
     no = wan.unsupported(lab, FAR)
     assert (no is not None) == (tried.code != 0)
     if no is not None:

@@ -1,0 +1,14 @@
+"""How much longer packets get: bytes on the WAN for each packet, and the longest packet that fits."""
+
+from runner.experiment import OVERHEAD, PATH_MTU, Experiment
+
+EXPERIMENT = Experiment(
+    name="overhead",
+    question="How many bytes does a VPN add to a packet, and how long may a packet be?",
+    method="200 packets of one length, slowly, through the idle tunnel: bytes of IP on the WAN less the packets' own, "
+    "by counters, against a capture and the protocol's closed form. Path MTU by ICMP echo with DF set.",
+    source="RFC 4303 §2 (ESP), WireGuard whitepaper §5.4.6, openvpn(8), RFC 4253 §6 (SSH), RFC 1191 §3 (path MTU)",
+    metrics=("overhead_bytes", "path_mtu"),
+    traffic=(OVERHEAD, PATH_MTU),
+    vary_traffic={"packet_bytes": ("64", "128", "256", "512", "1024", "1400")},
+)

@@ -1,0 +1,14 @@
+"""Packets per second at several packet lengths: what the paper calls packet throughput."""
+
+from runner.experiment import PACKETS, Experiment
+
+EXPERIMENT = Experiment(
+    name="packet_rate",
+    question="How many packets of which length can a VPN carry in a second?",
+    method="UDP in packets of one length from the near host, counted at the far host's interface before any program: "
+    "the highest offered rate whose mean loss stays below 1 %, by search. No fragmentation.",
+    source="the paper on the Quagga and strongSwan router, §VI, figure 11 (lengths from 64 bytes on); RFC 2544 §26.1",
+    metrics=("packet_rate", "packets_per_cpu_second"),
+    traffic=(PACKETS,),
+    vary_traffic={"packet_bytes": ("64", "128", "256", "512", "1024", "1400")},
+)

@@ -1,0 +1,88 @@
+"""How long an inner IP packet is on the WAN: each protocol's arithmetic, from its own specification.
+
+All lengths are bytes of IPv4 packets without options, the Ethernet header left out on both sides. Each function
+returns the *overhead*: what the outer packets are longer than the inner one. The inner packet is taken to fit:
+nothing is fragmented, and nothing compressed.
+"""
+
+from __future__ import annotations
+
+IPV4 = 20  # RFC 791 §3.1
+UDP = 8  # RFC 768
+TCP = 20 + 12  # RFC 9293 §3.1, and the timestamps option (RFC 7323 §3.2) that Linux pads to 12
+GRE = 4  # RFC 2784 §2, without key, sequence number and checksum
+
+# Cipher -> block, explicit IV and the cipher's own tag. ESP: RFC 3602 (AES-CBC), RFC 2451 (3DES, Blowfish),
+# RFC 2410 (NULL), RFC 4106 §3.1 (GCM), RFC 7634 §2 (ChaCha20-Poly1305).
+ESP = {
+    "aes-128-cbc": (16, 16, 0),
+    "aes-192-cbc": (16, 16, 0),
+    "aes-256-cbc": (16, 16, 0),
+    "3des-cbc": (8, 8, 0),
+    "blowfish-128-cbc": (8, 8, 0),
+    "aes-128-gcm": (1, 8, 16),
+    "aes-256-gcm": (1, 8, 16),
+    "chacha20-poly1305": (1, 8, 16),
+    "null": (1, 0, 0),
+}
+ESP_ICV = {"aead": 0, "hmac-sha1": 12, "hmac-sha256": 16}  # RFC 2404 (96 bits), RFC 4868 §2.3 (128 bits)
+HMAC = {"aead": 0, "hmac-sha1": 20, "hmac-sha256": 32}  # whole, as OpenVPN and SSH send it
+
+
+def rounded_up(length: int, multiple: int) -> int:
+    return -(-length // multiple) * multiple
+
+
+def ipip(inner_bytes: int) -> int:
+    """RFC 2003 §3.1: one more IPv4 header, whatever the length."""
+    return IPV4
+
+
+def esp(inner_bytes: int, cipher: str, integrity: str, *, udp: bool = False, gre: bool = False) -> int:
+    """ESP, RFC 4303 §2: outer IPv4 header, SPI and sequence number, IV, the payload with padding, pad length and
+    next header up to a whole block and a multiple of 4, ICV.
+
+    ``udp``: in UDP (RFC 3948 §2.1). ``gre``: the payload is a GRE packet in transport mode, else tunnel mode.
+    """
+    block, iv, tag = ESP[cipher]
+    payload = inner_bytes + (GRE if gre else 0)
+    encrypted = rounded_up(payload + 2, max(block, 4))
+    outer = IPV4 + (UDP if udp else 0) + 4 + 4 + iv + encrypted + tag + ESP_ICV[integrity]
+    return outer - inner_bytes
+
+
+def wireguard(inner_bytes: int, mtu: int = 1420) -> int:
+    """WireGuard's transport data message (whitepaper §5.4.6): type 4, receiver 4, counter 8, the packet padded to
+    a multiple of 16, tag 16; in UDP. The padding never exceeds the interface's MTU, as in the Linux driver."""
+    padded = max(inner_bytes, min(rounded_up(inner_bytes, 16), mtu))
+    return IPV4 + UDP + 16 + padded + 16 - inner_bytes
+
+
+def openvpn(inner_bytes: int, cipher: str, integrity: str, compression: str = "off") -> int:
+    """OpenVPN's P_DATA_V2 over UDP (OpenVPN 2.6, crypto.h "OpenVPN Data Channel Crypto Module" and the wire protocol
+    draft): opcode and peer id 4, then for an AEAD packet id 4, tag 16, payload; else HMAC, IV, and, encrypted
+    with PKCS#7 padding, packet id 4 and payload. A compressor that leaves a packet as it is adds its byte."""
+    block, iv, tag = ESP[cipher] if cipher != "none" else (1, 0, 0)
+    payload = inner_bytes + (0 if compression == "off" else 1)
+    if tag:
+        return IPV4 + UDP + 4 + 4 + 16 + payload - inner_bytes
+    encrypted = 4 + payload
+    if block > 1:
+        encrypted = rounded_up(encrypted + 1, block)  # PKCS#7 (RFC 5652 §6.3): one byte of padding at least
+    return IPV4 + UDP + 4 + HMAC[integrity] + iv + encrypted - inner_bytes
+
+
+def ssh_tun(inner_bytes: int, cipher: str, integrity: str, mss: int = 1448) -> int:
+    """SSH with a TUN, each packet in a channel message of its own, which holds while packets come slowly.
+
+    The payload is SSH_MSG_CHANNEL_DATA (RFC 4254 §5.2): type 1, channel 4, length 4, then OpenSSH's address family 4
+    (PROTOCOL §2.3) and the packet. Around it (RFC 4253 §6): packet length 4, padding length 1, at least 4 bytes of
+    padding up to a whole block, MAC or tag. The packet length is left out of the rounding where it is not encrypted
+    with the rest: *-etm MACs (PROTOCOL §1.7), GCM (RFC 5647 §7.3) and OpenSSH's ChaCha20-Poly1305. In TCP, one
+    segment for each ``mss`` bytes begun; acknowledgements travel the other way and are not counted.
+    """
+    block, _, tag = ESP[cipher]
+    block = 8 if cipher == "chacha20-poly1305" else max(block, 16 if tag else 8)
+    plain = 1 + (9 + 4 + inner_bytes)
+    stream = 4 + rounded_up(plain + 4, block) + (tag or HMAC[integrity])
+    return -(-stream // mss) * (IPV4 + TCP) + stream - inner_bytes

@@ -1,0 +1,100 @@
+"""WAN: the lengths of the IPv4 packets that pass an interface, until a line arrives on standard input.
+
+usage: lengths.py INTERFACE
+Prints "watching" when it does, then a JSON object: "in" and "out", each with the "lengths" of the packets (IPv4 total
+length -> how many), how many of them are "fragments" (RFC 791 §3.1: more to come, or an offset), and the
+"other_bytes" of frames that are not IPv4, without their Ethernet header; and "counted": packets and bytes, with
+Ethernet headers, that the interface's root queueing discipline has sent meanwhile (tc(8)). A TCP segment that
+offloading has not cut yet is longer than the interface's MTU, and is counted as what it will be cut into.
+"""
+
+import json
+import select
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+
+ETH_P_ALL, ETH_P_IP = 3, 0x0800
+PACKET_OUTGOING = 4  # packet(7)
+ETHERNET_BYTES = 14
+
+
+def counters() -> tuple[int, int]:
+    """Packets and bytes that the root queueing discipline has sent so far."""
+    shown = subprocess.run(
+        ["tc", "-statistics", "-json", "qdisc", "show", "dev", sys.argv[1]], capture_output=True, check=True
+    )
+    root = next(discipline for discipline in json.loads(shown.stdout) if discipline.get("root"))
+    return root["packets"], root["bytes"]
+
+
+def on_the_wire(packet: bytes, mtu: int) -> list[int]:
+    """The lengths of the packets that an IPv4 packet becomes on the wire."""
+    length = int.from_bytes(packet[2:4], "big")
+    header = (packet[0] & 15) * 4
+    if length <= mtu or packet[9] != socket.IPPROTO_TCP:
+        return [length]
+    header += (packet[header + 12] >> 4) * 4
+    full, rest = divmod(length - header, mtu - header)
+    return [mtu] * full + ([header + rest] if rest else [])
+
+
+packets = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETH_P_ALL))
+packets.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8 * 2**20)
+packets.bind((sys.argv[1], 0))
+with open(f"/sys/class/net/{sys.argv[1]}/mtu") as file:
+    mtu = int(file.read())
+packets.setblocking(False)
+lengths: dict[str, dict[int, int]] = {"in": {}, "out": {}}
+fragments = {"in": 0, "out": 0}
+other_bytes = {"in": 0, "out": 0}
+
+
+def discard() -> int:
+    """How many frames waited in the socket; they are forgotten."""
+    count = 0
+    with suppress(BlockingIOError):
+        while True:
+            packets.recv(1)
+            count += 1
+    return count
+
+
+def drain() -> int:
+    """How many frames waited in the socket; they are taken note of."""
+    count = 0
+    with suppress(BlockingIOError):
+        while True:
+            frame, (_, protocol, kind, *_) = packets.recvfrom(70000)
+            count += 1
+            way = "out" if kind == PACKET_OUTGOING else "in"
+            packet = frame[ETHERNET_BYTES:]
+            if protocol != ETH_P_IP:
+                other_bytes[way] += len(packet)
+                continue
+            for length in on_the_wire(packet, mtu):
+                lengths[way][length] = lengths[way].get(length, 0) + 1
+            fragments[way] += bool(int.from_bytes(packet[6:8], "big") & 0x3FFF)
+    return count
+
+
+def counters_between_frames(take: Callable[[], int]) -> tuple[int, int]:
+    """The counters at a moment around which no frame came, so that capture and counters begin and end alike."""
+    take()
+    read = counters()
+    for _ in range(20):
+        if not take():
+            break
+        read = counters()
+    return read
+
+
+before = counters_between_frames(discard)
+print("watching", flush=True)
+while sys.stdin not in select.select([packets, sys.stdin], [], [])[0]:
+    drain()
+after = counters_between_frames(drain)
+seen = {way: {"lengths": lengths[way], "fragments": fragments[way], "other_bytes": other_bytes[way]} for way in lengths}
+print(json.dumps({**seen, "counted": [after[0] - before[0], after[1] - before[1]]}))

@@ -1,0 +1,76 @@
+"""Near host: which lengths of IPv4 packets reach the far host and are answered, by ICMP echo with DF set.
+
+usage: pmtu.py search ADDRESS LOW HIGH     the largest length from LOW to HIGH that is answered; 0 where not even LOW is
+       pmtu.py echo   ADDRESS LENGTH COUNT [fragment]   how many of COUNT packets are answered; without DF if "fragment"
+Prints the number. A packet that is too long is given up at once where a router says so (ICMP type 3 code 4,
+RFC 1191 §4), else after two times 0.25 s.
+"""
+
+import os
+import socket
+import struct
+import sys
+import time
+
+IP_MTU_DISCOVER, DONT_SET_DF, PROBE = 10, 0, 3  # ip(7); PROBE sets DF and does not heed what PMTU was learnt
+ECHO, ECHO_REPLY, UNREACHABLE, TOO_BIG = 8, 0, 3, 4
+WAIT_S, ATTEMPTS = 0.25, 2
+
+sock = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP)
+sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2**20)
+sock.setsockopt(socket.IPPROTO_IP, IP_MTU_DISCOVER, DONT_SET_DF if "fragment" in sys.argv[5:] else PROBE)
+identity = os.getpid() & 0xFFFF
+sequence = 0
+
+
+def checksum(data: bytes) -> int:
+    total: int = sum(struct.unpack(f"!{(len(data) + 1) // 2}H", data + bytes(len(data) % 2)))
+    while total >> 16:
+        total = (total & 0xFFFF) + (total >> 16)
+    return 0xFFFF - total
+
+
+def answered(address: str, length: int) -> bool:
+    """Is one echo of ``length`` bytes of IPv4 packet answered?"""
+    global sequence
+    sequence = sequence % 0xFFFF + 1
+    payload = os.urandom(length - 28)
+    message = struct.pack("!BBHHH", ECHO, 0, 0, identity, sequence) + payload
+    message = message[:2] + struct.pack("!H", checksum(message)) + message[4:]
+    try:
+        sock.sendto(message, (address, 0))
+    except OSError:
+        return False  # EMSGSIZE: longer than the MTU of our own interface
+    end = time.monotonic() + WAIT_S
+    while (left := end - time.monotonic()) > 0:
+        sock.settimeout(left)
+        try:
+            packet = sock.recv(70000)
+        except TimeoutError:
+            break
+        except OSError:
+            return False
+        icmp = packet[(packet[0] & 15) * 4 :]
+        if icmp[0] == ECHO_REPLY and struct.unpack("!HH", icmp[4:8]) == (identity, sequence):
+            return icmp[8:] == payload
+        if icmp[:2] == bytes((UNREACHABLE, TOO_BIG)):
+            inner = icmp[8:]
+            if inner[(inner[0] & 15) * 4 + 4 :][:4] == struct.pack("!HH", identity, sequence):
+                return False
+    return False
+
+
+if sys.argv[1] == "echo":
+    print(sum(answered(sys.argv[2], int(sys.argv[3])) for _ in range(int(sys.argv[4]))))
+else:
+    address, low, high = sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+    if not any(answered(address, low) for _ in range(2 * ATTEMPTS)):
+        print(0)
+        sys.exit()
+    while low < high:
+        middle = (low + high + 1) // 2
+        if any(answered(address, middle) for _ in range(ATTEMPTS)):
+            low = middle
+        else:
+            high = middle - 1
+    print(low)

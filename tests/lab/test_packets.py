@@ -1,0 +1,151 @@
+"""Packet rate, overhead and path MTU in real tunnels, against closed forms and against a WAN whose limits are known."""
+
+from pathlib import Path
+
+import pytest
+
+from runner.image import Image
+from runner.lab import Lab, batch, namespace_lab, shape
+from runner.measure.mtu import TooLongError, path_mtu, refuse_too_long
+from runner.measure.overhead import overhead
+from runner.measure.packets import packets, stream
+from runner.measure.tcp import tcp
+from runner.measure.udp import UdpSearch
+from runner.measure.wire import outer
+from runner.plugin import AEAD, load_vpn
+from runner.tunnel import Bench
+from tests.lab.test_vpns import tunnel_in
+
+SEARCH = UdpSearch(relative_width=0.01, trial_duration_s=4.0, confirm=None, budget_s=60.0)
+CARRIERS = [
+    *(("none", "none"), ("ipip", "none"), ("gre_ipsec", "aes-128-cbc"), ("ipsec", "aes-128-cbc")),
+    *(("openvpn", cipher) for cipher in ("aes-128-cbc", "aes-128-gcm", "null")),
+    *(("ipsec_user", cipher) for cipher in ("aes-128-cbc", "3des-cbc", "aes-128-gcm", "chacha20-poly1305", "null")),
+    *(("wireguard", "chacha20-poly1305"), ("wireguard_go", "chacha20-poly1305")),
+    *(("ssh_tun", cipher) for cipher in ("aes-128-cbc", "aes-128-gcm", "chacha20-poly1305")),
+]
+
+
+def bench_in(lab: Lab, name: str, image: Image, cipher: str = "") -> Bench:
+    """``name`` up in ``lab``; a tunnel that breaks down is a failure here."""
+    vpn = load_vpn(name)
+    params = dict(vpn.comparable)
+    if cipher:
+        integrity = "aead" if cipher in AEAD else params["integrity"]
+        params |= {"cipher": cipher, "integrity": integrity}
+
+    def renew() -> tuple[Lab, object]:
+        raise AssertionError("the tunnel broke down")
+
+    return Bench(lab, tunnel_in(lab, name, params, image, []), renew)  # type: ignore[arg-type]
+
+
+def set_mtu(lab: Lab, mtu: int) -> None:
+    batch(lab.wan, f"link set gw1 mtu {mtu}", f"link set gw2 mtu {mtu}", f"link set br0 mtu {mtu}")
+    for site in lab.sites:
+        batch(lab.gateway(site), f"link set wan0 mtu {mtu}")
+
+
+@pytest.mark.parametrize(("name", "cipher"), CARRIERS)
+def test_overhead_is_the_closed_form(lab: Lab, image: Image, name: str, cipher: str) -> None:
+    bench = bench_in(lab, name, image, cipher)
+    vpn = load_vpn(name)
+    integrity = "aead" if cipher in AEAD else vpn.comparable["integrity"]
+    params = {"cipher": cipher, "integrity": integrity, "compression": "off"}
+    for length in (64, 65, 512, 1380):
+        expected = vpn.overhead(params, length)
+        measured = overhead(lab, bench.address, length, False, expected)
+        found = measured.measurements[0]
+        assert measured.warnings == [], length
+        assert expected is not None
+        repeated = found.detail["retransmissions"] * (length + expected) / 200
+        assert expected - 0.5 <= found.value <= expected + 0.5 + repeated, length
+        assert found.detail["captured_bytes"] == pytest.approx(found.value, abs=0.5)
+
+
+def test_a_wrong_closed_form_is_found(lab: Lab, image: Image) -> None:
+    bench = bench_in(lab, "none", image)
+    assert "closed form is 8" in overhead(lab, bench.address, 256, False, 8).warnings[0]
+
+
+def test_every_packet_is_counted(lab: Lab, image: Image) -> None:
+    bench = bench_in(lab, "none", image)
+    for length in (28, 64, 1500):
+        counted = stream(lab, bench.address, length, 2000, 0.5)
+        assert counted.received == counted.sent > 500  # on a busy machine, the sender forgets some
+        assert counted.outer_packets == pytest.approx(counted.sent, abs=10)  # and a few of ARP
+    assert "vpneval" not in lab.host2.run("nft", "list", "tables").stdout, "the sink has gone"
+
+
+def test_what_is_lost_on_the_wan_is_missing_at_the_sink(lab: Lab, image: Image) -> None:
+    bench = bench_in(lab, "none", image)
+    rules = """
+    table netdev cut {
+        chain drops {
+            type filter hook ingress device "gw1" priority 0
+            udp dport 9 numgen inc mod 10 0 counter drop
+        }
+    }
+    """
+    lab.wan.run("nft", "-f", "-", input=rules)
+    counted = stream(lab, bench.address, 256, 2000, 0.5)
+    dropped = lab.wan.run("nft", "list", "table", "netdev", "cut").stdout.partition("counter packets ")[2].split()[0]
+    assert int(dropped) == -(-counted.sent // 10) > 50
+    assert counted.sent == counted.received + counted.lost
+    assert counted.lost == int(dropped)
+
+
+def test_fragments_are_counted(lab: Lab, image: Image) -> None:
+    bench = bench_in(lab, "none", image)
+    counted = stream(lab, bench.address, 2000, 400, 0.5, fragment=True)
+    assert counted.received == counted.sent > 100
+    assert counted.fragments == 2 * counted.sent
+    assert counted.outer_packets == pytest.approx(2 * counted.sent, abs=10)
+
+
+def test_packet_rate_of_a_shaped_wan(lab: Lab, image: Image) -> None:
+    bench = bench_in(lab, "none", image)
+    shape(lab, 20e6)
+    found = packets(bench, 512, False, SEARCH, None, 1).measurements[0]
+    # The bucket counts frames of 14 bytes more, and the rate is the one at which 1 % is lost.
+    expected = 20e6 / (8 * (512 + 14)) / 0.99
+    assert found.value == pytest.approx(expected, rel=0.02)
+    assert found.detail["outer_packets_per_packet"] == pytest.approx(1, abs=0.02)
+    assert found.detail["fragments"] == 0
+
+
+@pytest.mark.parametrize("name", ["none", "openvpn", "ipsec_user", "wireguard_go", "ssh_tun"])
+def test_path_mtu_of_a_known_link(tmp_path: Path, image: Image, name: str) -> None:
+    with namespace_lab(image, logs=tmp_path) as lab:
+        set_mtu(lab, 1300)
+        bench = bench_in(lab, name, image)
+        found = path_mtu(bench).measurements[0]
+        vpn = load_vpn(name)
+        if name == "ssh_tun":  # a stream of bytes: its packets are as long as the TUN's MTU, whatever the link
+            assert found.value == found.detail["unfragmented_bytes"] == 1500
+            return
+        whole = found.detail["unfragmented_bytes"]
+        per_packet = vpn.overhead(vpn.comparable, whole)
+        per_longer = vpn.overhead(vpn.comparable, whole + 1)
+        assert per_packet is not None
+        assert per_longer is not None
+        assert whole + per_packet <= 1300 < whole + 1 + per_longer
+        assert found.value >= whole
+        assert found.detail["one_byte_more"]["fragments"] > 0
+
+
+def test_too_long_packets_are_refused_with_the_mtu(lab: Lab, image: Image) -> None:
+    bench = bench_in(lab, "wireguard_go", image)
+    refuse_too_long(bench, 1420)
+    with pytest.raises(TooLongError, match=r"1421 bytes \(IPv4\) is longer than the tunnel's MTU, 1420 bytes"):
+        refuse_too_long(bench, 1421)
+
+
+def test_wan_bytes_of_a_tcp_test(lab: Lab, image: Image) -> None:
+    bench = bench_in(lab, "none", image)
+    before = outer(lab)
+    measured = {m.metric: m for m in tcp(lab, bench.address, 1, 1, "forward", "random").measurements}
+    found = measured["wire_bytes_per_payload_byte"]
+    # Full segments of 1448 bytes in packets of 1500, and acknowledgements of 52 for at least every 45 segments.
+    assert 1500 / 1448 * 0.999 < found.value < (1500 + 52) / 1448 * 1.02
+    assert (outer(lab) - before).packets > measured["tcp_throughput"].value / 8 / 1448 * 0.9

@@ -1,0 +1,125 @@
+"""Overhead: each protocol's closed form against lengths worked out by hand, and what is made of the counts."""
+
+import pytest
+
+from runner import closed_form, probes
+from runner.measure.overhead import disagreements, of_the_stream
+from runner.plugin import load_vpn, vpn_names
+
+CBC, GCM, CHACHA = ("aes-128-cbc", "hmac-sha256"), ("aes-128-gcm", "aead"), ("chacha20-poly1305", "aead")
+
+# Inner length, levels, and the outer IPv4 packet as its parts add up.
+ESP_TUNNEL = [
+    # outer header, SPI and sequence, IV, encrypted (inner + 2, rounded up), ICV
+    (64, CBC, 20 + 8 + 16 + 80 + 16),
+    (62, CBC, 20 + 8 + 16 + 64 + 16),
+    (63, CBC, 20 + 8 + 16 + 80 + 16),
+    (1400, CBC, 20 + 8 + 16 + 1408 + 16),
+    (64, ("aes-256-cbc", "hmac-sha1"), 20 + 8 + 16 + 80 + 12),
+    (64, ("3des-cbc", "hmac-sha256"), 20 + 8 + 8 + 72 + 16),
+    (64, GCM, 20 + 8 + 8 + 68 + 16),
+    (65, GCM, 20 + 8 + 8 + 68 + 16),
+    (1400, CHACHA, 20 + 8 + 8 + 1404 + 16),
+    (512, ("null", "hmac-sha256"), 20 + 8 + 0 + 516 + 16),
+]
+OPENVPN = [
+    # outer header, UDP, opcode and peer id, HMAC, IV, encrypted (4 + inner, PKCS#7); AEAD: packet id and tag
+    (64, CBC, 20 + 8 + 4 + 32 + 16 + 80),
+    (75, CBC, 20 + 8 + 4 + 32 + 16 + 80),
+    (76, CBC, 20 + 8 + 4 + 32 + 16 + 96),
+    (1400, CBC, 20 + 8 + 4 + 32 + 16 + 1408),
+    (64, ("blowfish-128-cbc", "hmac-sha1"), 20 + 8 + 4 + 20 + 8 + 72),
+    (64, GCM, 20 + 8 + 4 + 4 + 16 + 64),
+    (1400, CHACHA, 20 + 8 + 4 + 4 + 16 + 1400),
+    (64, ("null", "hmac-sha256"), 20 + 8 + 4 + 32 + 4 + 64),
+]
+WIREGUARD = [
+    # outer header, UDP, header, padded, tag
+    (64, 20 + 8 + 16 + 64 + 16),
+    (65, 20 + 8 + 16 + 80 + 16),
+    (1400, 20 + 8 + 16 + 1408 + 16),
+    (1420, 20 + 8 + 16 + 1420 + 16),  # 1424 would be more than the interface's MTU
+]
+SSH_TUN = [
+    # IP and TCP with timestamps, packet length, padding length + message + packet, padding (4 at least), MAC or tag
+    (64, CBC, 52 + 4 + (1 + 13 + 64 + 18) + 32),
+    (62, CBC, 52 + 4 + (1 + 13 + 62 + 4) + 32),
+    (64, GCM, 52 + 4 + (1 + 13 + 64 + 18) + 16),
+    (64, CHACHA, 52 + 4 + (1 + 13 + 64 + 10) + 16),
+    (64, ("3des-cbc", "hmac-sha1"), 52 + 4 + (1 + 13 + 64 + 10) + 20),
+    (1400, CBC, 2 * 52 + 4 + (1 + 13 + 1400 + 10) + 32),  # 1460 bytes of stream are more than a segment's 1448
+    (1400, GCM, 52 + 4 + (1 + 13 + 1400 + 10) + 16),
+]
+
+
+@pytest.mark.parametrize(("inner", "levels", "outer"), ESP_TUNNEL)
+def test_esp(inner: int, levels: tuple[str, str], outer: int) -> None:
+    assert closed_form.esp(inner, *levels) == outer - inner
+    assert closed_form.esp(inner, *levels, udp=True) == outer + 8 - inner
+
+
+def test_gre_in_esp_transport_mode() -> None:
+    # outer header, SPI and sequence, IV, encrypted (GRE header + inner + 2 = 70, rounded up), ICV
+    assert closed_form.esp(64, *CBC, gre=True) == 20 + 8 + 16 + 80 + 16 - 64
+    assert closed_form.esp(75, *CBC, gre=True) == 20 + 8 + 16 + 96 + 16 - 75
+
+
+@pytest.mark.parametrize(("inner", "levels", "outer"), OPENVPN)
+def test_openvpn(inner: int, levels: tuple[str, str], outer: int) -> None:
+    assert closed_form.openvpn(inner, *levels) == outer - inner
+
+
+def test_openvpn_marks_what_it_could_not_compress() -> None:
+    assert closed_form.openvpn(64, *GCM, "lz4") == closed_form.openvpn(64, *GCM) + 1
+
+
+@pytest.mark.parametrize(("inner", "outer"), WIREGUARD)
+def test_wireguard(inner: int, outer: int) -> None:
+    assert closed_form.wireguard(inner) == outer - inner
+
+
+@pytest.mark.parametrize(("inner", "levels", "outer"), SSH_TUN)
+def test_ssh_tun(inner: int, levels: tuple[str, str], outer: int) -> None:
+    assert closed_form.ssh_tun(inner, *levels) == outer - inner
+
+
+def test_every_packet_carrier_knows_its_closed_form() -> None:
+    expected = {"none": 0, "ipip": 20, "ipsec": 76, "ipsec_user": 84, "gre_ipsec": 76, "openvpn": 96}
+    expected |= {"wireguard": 60, "wireguard_go": 60, "ssh_tun": 120}
+    for name in set(vpn_names()) & set(expected):
+        assert load_vpn(name).overhead(load_vpn(name).comparable, 64) == expected[name], name
+
+
+def test_no_closed_form_is_guessed() -> None:
+    assert load_vpn("ssh_forward").overhead(load_vpn("ssh_forward").comparable, 64) is None
+    assert load_vpn("ipsec").overhead({**load_vpn("ipsec").comparable, "compression": "on"}, 64) is None
+
+
+def test_rare_short_packets_are_not_the_streams() -> None:
+    assert of_the_stream({160: 200, 100: 1, 52: 2}) == (32000, 204)
+    assert of_the_stream({1500: 200, 64: 200}) == (312800, 0)  # each in two segments
+    assert of_the_stream({1496: 196, 1500: 4, 1480: 1, 52: 1}) == (1496 * 196 + 1500 * 4 + 1480, 52)
+    assert of_the_stream({}) == (0, 0)
+
+
+def test_disagreement_is_told() -> None:
+    assert disagreements(96.0, 96.0, 96) == []
+    assert disagreements(96.3, 96.0, None) == []
+    assert "counters say 97.0 byte/packet, the capture 96.0" in disagreements(97.0, 96.0, None)[0]
+    assert disagreements(99.0, 99.0, 96, repeated_bytes=3.0) == []
+    assert len(disagreements(93.0, 93.0, 96, repeated_bytes=3.0)) == 1
+    assert "the protocol's closed form is 88" in disagreements(96.0, 96.0, 88)[0]
+
+
+def test_segments_are_counted_as_they_will_be_cut() -> None:
+    text = probes.source("lengths")
+    scope: dict[str, object] = {}
+    exec(text[text.index("import json") : text.index("packets = socket")], scope)  # noqa: S102 (a program of our own)
+    on_the_wire = scope["on_the_wire"]
+    assert callable(on_the_wire)
+    tcp = bytes([0x45, 0]) + (3000).to_bytes(2, "big") + bytes(5) + bytes([6]) + bytes(10)
+    tcp += bytes(12) + bytes([0x80]) + bytes(19)  # 32 bytes of TCP header
+    assert on_the_wire(tcp, 1500) == [1500, 1500, 52 + (3000 - 52 - 2 * 1448)]
+    udp = tcp[:9] + bytes([17]) + tcp[10:]
+    assert on_the_wire(udp, 1500) == [3000]
+    assert on_the_wire(tcp, 9000) == [3000]

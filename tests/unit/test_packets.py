@@ -1,0 +1,97 @@
+"""Packet rate: what is made of the sink's counts, and what may be asked for."""
+
+from typing import Any
+
+import pytest
+
+from runner.errors import MeasurementError, UsageError
+from runner.experiment import PROFILES, RANGES, load_experiment, parse_levels
+from runner.measure.packets import Counted, arrived_by, best_passing, check_sink, stream_detail, whole_packets
+from runner.plugin import load_vpn
+
+
+def counted(sent: int, on_time: int, **more: Any) -> Counted:
+    usual = {"seconds": 1.0, "received": on_time, "outer_packets": sent, "outer_ip_bytes": 100 * sent}
+    return Counted(sent=sent, on_time=on_time, **{**usual, "fragments": 0, "cpu_s": 1.0, **more})
+
+
+def test_packets_are_counted_by_their_payload() -> None:
+    assert whole_packets(200, 200 * 64, 0, 64) == 200
+    # three datagrams of 36 bytes that a tunnel has put into one: headers once
+    assert whole_packets(1, 28 + 3 * 36, 0, 64) == 3
+    assert whole_packets(10, 280, 0, 28) == 10, "no payload: nothing can be put together"
+
+
+def test_a_packet_in_fragments_is_one_packet() -> None:
+    assert whole_packets(100, 100 * 1500, 100, 2000) == 100
+    assert whole_packets(100, 100 * 1500, 200, 4000) == 100
+    assert whole_packets(100, 100 * 1500, 90, 2000) == 90, "ten have lost their second half"
+    assert whole_packets(0, 0, 7, 2000) == 0
+
+
+def test_what_comes_late_has_waited_in_a_queue() -> None:
+    steady = [(0.3 + i / 1000, 10 * i) for i in range(1, 1001)]
+    assert arrived_by(steady, 1.0) == 1.0
+    # offered twice what goes through: half of it comes within the second, the rest afterwards
+    slow = [(0.3 + i / 1000, 10 * i) for i in range(1, 2001)]
+    assert arrived_by(slow, 1.0) == pytest.approx(0.5, abs=0.01)
+    delayed = [(when + 5, count) for when, count in steady]
+    assert arrived_by(delayed, 1.0) == 1.0, "a constant delay is none"
+    assert arrived_by([], 1.0) == 0.0
+
+
+def test_a_sink_whose_counters_disagree_is_refused() -> None:
+    check_sink({"first": [1000, 0], "rest": [0, 0], "interface": 1010})
+    with pytest.raises(MeasurementError, match="received 500 packets, its filter counted 1000"):
+        check_sink({"first": [1000, 0], "rest": [0, 0], "interface": 500})
+
+
+def test_costs_are_of_the_fastest_stream_that_passed() -> None:
+    streams = [counted(1000, 1000), counted(3000, 2980), counted(5000, 4900), counted(9000, 4000)]
+    assert best_passing(streams) == streams[1]
+    assert best_passing(streams[2:]) is None
+
+
+def test_sent_is_received_late_and_lost() -> None:
+    one = counted(1000, 700, received=900, outer_packets=1800)
+    assert (one.late, one.lost) == (200, 100)
+    detail = stream_detail(one)
+    assert detail["received"] + detail["lost"] == detail["sent"]
+    assert detail["outer_packets_per_packet"] == 2
+
+
+# --- what may be asked for -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("factor", RANGES)
+def test_numbers_in_range(factor: str) -> None:
+    low, high = RANGES[factor]
+    asked = parse_levels(f"{factor}={low},{factor}=0700,{factor}={high}")
+    assert asked == {factor: [str(low), "700", str(high)]}
+
+
+@pytest.mark.parametrize("level", ["27", "65536", "-64", "64.5", "many", "1e3", "٦٤"])
+def test_numbers_out_of_range(level: str) -> None:
+    with pytest.raises(UsageError, match="packet_bytes takes a whole number from 28 to 65535, not"):
+        parse_levels(f"packet_bytes={level}")
+
+
+def test_any_length_can_be_asked_for() -> None:
+    openvpn, quick = load_vpn("openvpn"), PROFILES["quick"]
+    chosen = parse_levels("packet_bytes=777,payload_bytes=1400,fragmentation=allow")
+    for name in ("packet_rate", "overhead"):
+        sized = [c.params for c in load_experiment(name).cells(openvpn, quick, chosen) if "packet_bytes" in c.params]
+        assert sized
+        assert all(params["packet_bytes"] == "777" for params in sized)
+        assert all(params["fragmentation"] == "allow" for params in sized)
+    udp = [c.params for c in load_experiment("transport").cells(openvpn, quick, chosen) if "payload_bytes" in c.params]
+    assert [(params["payload_bytes"], params["fragmentation"]) for params in udp] == [("1400", "allow")]
+
+
+def test_fragmentation_is_refused_unless_asked_for() -> None:
+    openvpn, transport = load_vpn("openvpn"), load_experiment("transport")
+    assert all("fragmentation" not in cell.params for cell in transport.cells(openvpn, PROFILES["quick"], {}))
+    thesis = [cell.params for cell in transport.cells(openvpn, PROFILES["thesis"], {})]
+    assert [p["fragmentation"] for p in thesis if p["transport"] == "udp"] == ["allow"]
+    refused = transport.cells(openvpn, PROFILES["thesis"], parse_levels("fragmentation=refuse"))
+    assert all("fragmentation" not in cell.params for cell in refused)

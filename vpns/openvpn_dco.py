@@ -1,0 +1,43 @@
+"""OpenVPN with its data channel in the kernel: OpenVPN 2.6 and the module ovpn-dco-v2 (Debian: openvpn-dco-dkms).
+
+Configured like `openvpn`, without `disable-dco`. Sources: openvpn(8); OpenVPN 2.6's README.dco.md, which says what
+is not offloaded: ciphers that are not AEADs, compression. The kernel's own ovpn (Linux 6.16) needs OpenVPN 2.7.
+"""
+
+from collections.abc import Sequence
+
+from runner.model import Evidence
+from runner.node import Node
+from runner.plugin import Params, Secrets, Site, Unsupported
+from vpns.openvpn import OpenVpn
+
+AEAD_ONLY = "OpenVPN's data-channel offload has AEAD ciphers only (README.dco.md)"
+
+
+class OpenVpnDco(OpenVpn):
+    title = "OpenVPN (UDP, data-channel offload)"
+    dataplane = "kernel"
+    ciphers = {name: OpenVpn.ciphers[name] for name in ("aes-128-gcm", "aes-256-gcm", "chacha20-poly1305")}
+    integrities = {}
+    compressions = {"off": ""}
+    limits = {"cipher": AEAD_ONLY, "integrity": AEAD_ONLY, "compression": "data-channel offload does not compress"}
+    comparable = {"cipher": "aes-128-gcm", "integrity": "aead", "compression": "off"}
+    offloaded = True
+
+    def supports(self, node: Node, params: Params) -> Unsupported | None:
+        if no := super().supports(node, params):
+            return no
+        probe = node.run("ip", "link", "add", "probe0", "type", "ovpn-dco", check=False)
+        if probe.code != 0:
+            return Unsupported(f"the kernel has no ovpn-dco-v2: {probe.stderr.strip()}")
+        node.run("ip", "link", "del", "probe0")
+        return None
+
+    def render(self, me: Site, peers: Sequence[Site], params: Params, secrets: Secrets) -> dict[str, str]:
+        files = super().render(me, peers, params, secrets)
+        return {path: text.replace("disable-dco\n", "") for path, text in files.items()}
+
+    def evidence(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> Evidence:
+        found = super().evidence(node, me, peers, params)
+        module = node.run("cat", "/sys/module/ovpn_dco_v2/version", check=False).stdout.strip()
+        return found.model_copy(update={"version": f"{found.version}, ovpn-dco-v2 {module}".rstrip()})
