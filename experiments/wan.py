@@ -8,12 +8,9 @@ EXPERIMENT = Experiment(
     method="One TCP stream and the idle tunnel, through a WAN of 20 Mbit/s and 50 ms round trip that loses 0 to 3 % of "
     "the packets each way, at AES-128-CBC or the nearest. SSH and OpenVPN over TCP stack TCP on TCP; SSH port "
     "forwarding does not, it ends the inner connection at the gateway. --set wan=lte and others give other WANs.",
-    source='OSLV paper, "TCP stacking"; O. Titz, "Why TCP Over TCP Is A Bad Idea", 2001',
+    source='OSLV paper, "Bandwidth Utilization"; RFC 8229 §12.1 (TCP-in-TCP)',
     metrics=("tcp_throughput", "rtt"),
     traffic=(TCP, IDLE),
-    vary={
-        "wan_rate_bps": ("20000000",),
-        "wan_delay_ms": ("25",),
-        "wan_loss_ratio": ("0", "0.001", "0.01", "0.03"),
-    },
+    underlay={"wan_rate_bps": "20000000", "wan_delay_ms": "25"},
+    vary={"wan_loss_ratio": ("0", "0.001", "0.01", "0.03")},
 )

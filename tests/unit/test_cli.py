@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -14,6 +13,7 @@ from runner import image, lab
 from runner.cli import main
 from runner.errors import UsageError
 from runner.experiment import LEVELS, PROFILES, experiment_names
+from runner.labs import rootless
 from runner.metrics import METRICS
 from runner.plugin import vpn_names
 from runner.session import seconds
@@ -28,6 +28,7 @@ def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(rootless, "refusal", lambda: "it is off; allow it with: sudo x")
     return tmp_path
 
 
@@ -87,7 +88,7 @@ def test_what_does_not_exist(capsys: CapSys, nowhere: Path, argv: tuple[str, ...
         (("run", "cipher", "--set", "transport=udp"), "leaves nothing to measure in cipher"),
         (("run", "transport", "--set", "cipher"), "--set takes factor=level"),
         (("recipe", "openvpn", "--set", "streams=4"), "one level each of cipher, integrity, compression"),
-        (("recipe", "openvpn", "--set", "cipher=null"), "has no cipher null (asked"),
+        (("recipe", "ssh_tun", "--set", "cipher=null"), "has no cipher null (asked"),
         (("report", "."), "is not a run folder"),
         (("report", "absent"), "is not a run folder"),
         (("compare", ".", "."), "is not a run folder"),
@@ -109,7 +110,7 @@ def test_what_makes_no_sense(capsys: CapSys, nowhere: Path, argv: tuple[str, ...
 def test_not_root(capsys: CapSys, nowhere: Path, argv: tuple[str, ...]) -> None:
     code, _, err = vpneval(capsys, *argv)
     assert code == 3
-    assert "the namespace lab needs root: run the same command with sudo" in err
+    assert "without root, the namespace lab needs user namespaces: it is off; allow it with: sudo x" in err
     assert os.listdir(nowhere) == []
 
 
@@ -128,8 +129,8 @@ def test_doctor_without_root_says_what_to_do(capsys: CapSys) -> None:
     code, out, _ = vpneval(capsys, "doctor", "--json")
     assert code == 3
     checks = {check["what"]: check for check in json.loads(out)}
-    assert checks["namespace lab"]["level"] == "error"
-    assert "with sudo" in checks["namespace lab"]["says"]
+    assert checks["lab netns"]["level"] == "error"
+    assert "allow it with: sudo x" in checks["lab netns"]["says"]
     assert {f"command {tool}" for tool in lab.HOST_TOOLS} <= set(checks)
 
 
@@ -137,7 +138,7 @@ def test_building_an_image_needs_root(capsys: CapSys, nowhere: Path, monkeypatch
     monkeypatch.setenv("VPNEVAL_CACHE", str(nowhere / "cache"))
     code, _, err = vpneval(capsys, "image", "trixie")
     assert code == 3
-    assert re.search(r"building the lab image needs root; once: sudo \S+ image trixie", err)
+    assert "without root, the namespace lab needs user namespaces: it is off; allow it with: sudo x" in err
     assert os.listdir(nowhere) == []
 
 

@@ -9,6 +9,7 @@ import pytest
 from runner.errors import UsageError
 from runner.experiment import LEVELS, PROFILES, TUNNEL, Experiment, Profile, experiment_names, load_experiment
 from runner.metrics import METRICS
+from runner.model import WAN_FACTORS
 from runner.plugin import load_vpn, vpn_names
 
 EVERY = pytest.mark.parametrize(
@@ -48,7 +49,8 @@ def test_levels_are_known(experiment: Experiment) -> None:
     for factor, levels in {**experiment.vary, **experiment.vary_traffic}.items():
         assert set(levels) <= set(LEVELS[factor])
         assert len(set(levels)) == len(levels) > 1
-    assert set(experiment.vary) <= set(TUNNEL)
+    assert set(experiment.vary) <= {*TUNNEL, *WAN_FACTORS}
+    assert set(experiment.underlay) <= set(WAN_FACTORS)
     assert not set(experiment.vary_traffic) & set(TUNNEL)
     for traffic in experiment.traffic:
         assert all(level in LEVELS[factor] for factor, level in traffic.items())
