@@ -10,6 +10,8 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import ExitStack
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any
@@ -19,13 +21,16 @@ from rich.console import Console
 from rich.table import Table
 
 from runner import image as images
+from runner import kernels
 from runner.compare import compare_runs
 from runner.compare import render as render_comparison
 from runner.doctor import examine
 from runner.errors import UsageError, VpnevalError
-from runner.experiment import LEVELS, PROFILES, experiment_names, load_experiment, parse_levels
-from runner.lab import namespace_lab
+from runner.experiment import LEVELS, PROFILES, RANGES, experiment_names, load_experiment, parse_levels
+from runner.kernels.runs import indexed, run_under, run_with_rest, this_command_under
+from runner.labs import FORMS, open_rig, rootless
 from runner.metrics import METRICS
+from runner.model import TRAFFIC_FACTORS
 from runner.plugin import Vpn, load_vpn, require_known, vpn_names
 from runner.ranking import measured_metrics
 from runner.recipe import recipe as recipe_of
@@ -39,6 +44,7 @@ from runner.report.write import write_reports
 from runner.session import Asked, ask, conduct
 from runner.store import load_run
 from runner.tunnel import bring_up, make_secrets, start_services, unsupported
+from runner.until import MOST_REPETITIONS
 from runner.weights import PRESETS, parse_weights
 
 app = typer.Typer(
@@ -58,10 +64,19 @@ Levels = Annotated[str, typer.Option("--set", metavar="FACTOR=LEVEL,…", help="
 ProfileName = Annotated[str, typer.Option("--profile", help=f"{', '.join(PROFILES)}")]
 Reps = Annotated[int | None, typer.Option("--reps", help="repetitions (blocks); default: the profile's")]
 Duration = Annotated[int | None, typer.Option("--duration", help="seconds of each throughput test")]
+LabSpec = Annotated[str, typer.Option("--lab", metavar="LAB", help=FORMS)]
 ImageName = Annotated[str, typer.Option("--image", help=f"{', '.join(images.names())}")]
 Gateways = Annotated[str, typer.Option("--gateway-image", metavar="A,B", help="the gateways' software as a factor")]
+KernelNames = Annotated[
+    str, typer.Option("--kernel", metavar="A,B", help=f"{', '.join(kernels.names())}; several: side by side")
+]
+KernelName = Annotated[str, typer.Option("--kernel", metavar="NAME", help=", ".join(kernels.names()))]
 Seed = Annotated[int, typer.Option("--seed", help="of the order of the trials")]
 Json = Annotated[bool, typer.Option("--json", help="print JSON, and nothing else, on standard output")]
+
+
+def _tell(text: str) -> None:
+    err.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
 @app.callback(invoke_without_command=True)
@@ -93,7 +108,7 @@ def list_(
             {"name": name, "weights": ", ".join(f"{metric} {value:g}" for metric, value in preset.values.items())}
             for name, preset in PRESETS.items()
         ],
-        "factors": [{"name": name, "levels": ", ".join(levels)} for name, levels in LEVELS.items()],
+        "factors": [{"name": name, "levels": _levels(name)} for name in LEVELS],
         "profiles": [{"name": name, "note": profile.note} for name, profile in PROFILES.items()],
     }
     require_known("listing", what, list(tables))
@@ -106,6 +121,11 @@ def list_(
     for row in tables[what]:
         table.add_row(*row.values())
     out.print(table)
+
+
+def _levels(factor: str) -> str:
+    numbers = " (or any from {} to {})".format(*RANGES[factor]) if factor in RANGES else ""
+    return ", ".join(LEVELS[factor]) + numbers
 
 
 def _vpn_row(vpn: Vpn, whole: bool) -> dict[str, str]:
@@ -122,9 +142,14 @@ def _vpn_row(vpn: Vpn, whole: bool) -> dict[str, str]:
 
 
 @app.command()
-def doctor(image: ImageName = images.DEFAULT, as_json: Json = False) -> None:
-    """What this machine can measure, what is missing, and how to get it."""
-    checks = examine(image)
+def doctor(
+    image: ImageName = images.DEFAULT, lab: LabSpec = "netns", kernel: KernelName = kernels.HOST, as_json: Json = False
+) -> None:
+    """What this machine, or another lab, or a guest kernel on it, can measure, what is missing, and how to get it."""
+    (under,) = kernels.parse(kernel, lab, several=False)
+    if under and not kernels.inside():
+        raise typer.Exit(this_command_under(under, image, _tell))
+    checks = examine(image, lab)
     if as_json:
         print(json.dumps([vars(check) for check in checks], indent=1))
     else:
@@ -146,6 +171,7 @@ def image_(
 ) -> None:
     """Build and check the lab image; `run` does it too when it is missing."""
     require_known("image", name, list(images.SUITES))
+    rootless.enter("netns")
     if rebuild:
         images.remove(name)
     built = images.open_image(name, say=lambda text: err.print(text, markup=False, highlight=False))
@@ -186,9 +212,9 @@ def plan(
     for cell in asked.cells:
         tunnel = [cell.params[f] for f in ("cipher", "integrity", "compression", "image") if f in cell.params]
         traffic = [
-            f"{f} {level}" if f in ("streams", "payload_bytes") else level
+            f"{f} {level}" if f in ("streams", "payload_bytes", "packet_bytes", "fragmentation") else level
             for f, level in cell.params.items()
-            if f in ("transport", "payload", "streams", "direction", "payload_bytes")
+            if f in TRAFFIC_FACTORS
         ]
         table.add_row(cell.vpn, ", ".join(tunnel), ", ".join(traffic))
     out.print(table)
@@ -207,8 +233,11 @@ def run(
     profile: ProfileName = "quick",
     reps: Reps = None,
     duration: Duration = None,
-    lab: Annotated[str, typer.Option("--lab", help="netns")] = "netns",
-    kernel: Annotated[str, typer.Option("--kernel", help="host")] = "host",
+    lab: LabSpec = "netns",
+    kernel: KernelNames = kernels.HOST,
+    rest: Annotated[
+        str, typer.Option("--rest", metavar="KERNEL", help="then what this kernel lacks, under that: a second ranking")
+    ] = kernels.HOST,
     image: ImageName = images.DEFAULT,
     gateways: Gateways = "",
     seed: Seed = 1,
@@ -219,13 +248,23 @@ def run(
         str, typer.Option("--deadline", metavar="TIME", help="end by then (6m): trims what is last")
     ] = "",
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="measure failed trials again")] = False,
+    until_significant: Annotated[
+        bool,
+        typer.Option(
+            "--until-significant",
+            help="then repeat what may still change the ranking's order (by --weights; rtt=1 for one metric), "
+            f"until the --deadline, or {MOST_REPETITIONS} blocks where there is none",
+        ),
+    ] = False,
     weights: Annotated[str, typer.Option("--weights", help="of the report at the end")] = "",
     quiet: Annotated[bool, typer.Option("--quiet", help="no progress, no report")] = False,
     as_json: Json = False,
 ) -> None:
     """Measure, and end with the report. The same --out again runs only what is missing."""
-    require_known("lab", lab, ["netns"])
-    require_known("kernel", kernel, ["host"])
+    under = kernels.parse(kernel, lab)
+    (second,) = kernels.parse(rest, lab, several=False)
+    if second and (under != [None] or as_json):
+        raise UsageError("--rest goes with neither --kernel nor --json: it makes a run of this kernel, then another")
     if weights:
         parse_weights(weights)
     asked = ask(
@@ -241,11 +280,24 @@ def run(
         out=out_dir,
         deadline=deadline,
         retry_failed=retry_failed,
+        until_significant=until_significant,
+        weights=weights,
+        lab=lab,
     )
-    _conduct(asked, weights, quiet, as_json)
+    rootless.enter(lab)
+    if (under == [None] and not second) or kernels.inside():
+        raise typer.Exit(_conduct(asked, weights, quiet, as_json))
+
+    def here(folder: Path) -> int:
+        return _conduct(replace(asked, out=folder), weights, quiet, as_json)
+
+    say = (lambda text: None) if quiet else _tell
+    if second:
+        raise typer.Exit(run_with_rest(second, asked, here, say))
+    raise typer.Exit(run_under(under, asked, here, say, as_json))
 
 
-def _conduct(asked: Asked, weights: str, quiet: bool, as_json: bool) -> None:
+def _conduct(asked: Asked, weights: str, quiet: bool, as_json: bool) -> int:
     folder, outcome = conduct(asked, ["vpneval", *sys.argv[1:]], err, quiet)
     report = _report([folder], weights, "", "unranked")
     try:
@@ -257,6 +309,8 @@ def _conduct(asked: Asked, weights: str, quiet: bool, as_json: bool) -> None:
     elif not quiet:
         render_terminal(report, out)
         out.print(f"\nreport: {folder / 'report.html'}", highlight=False, soft_wrap=True)
+    if outcome.separation and not quiet:
+        err.print(f"--until-significant: {outcome.separation}", markup=False, highlight=False, soft_wrap=True)
     if outcome.trimmed and not quiet:
         err.print(
             f"deadline reached: {outcome.trimmed} trials left out; to measure them: --out {folder}", soft_wrap=True
@@ -264,9 +318,8 @@ def _conduct(asked: Asked, weights: str, quiet: bool, as_json: bool) -> None:
     if outcome.stopped:
         err.print(f"vpneval: stopped: {outcome.stopped}", markup=False, soft_wrap=True)
         err.print(f"what is measured is safe; to go on: the same command with --out {folder}", soft_wrap=True)
-        raise typer.Exit(4)
-    if any(report.trials[status] for status in ("failed", "lab_error")):
-        raise typer.Exit(1)
+        return 4
+    return 1 if any(report.trials[status] for status in ("failed", "lab_error")) else 0
 
 
 def _report(folders: list[Path], weights: str, configuration: str, missing: str) -> Report:
@@ -283,7 +336,7 @@ def _report(folders: list[Path], weights: str, configuration: str, missing: str)
 
 @app.command()
 def report(
-    folders: Annotated[list[Path], typer.Argument(metavar="DIR…", help="run folders of the same lab")],
+    folders: Annotated[list[Path], typer.Argument(metavar="DIR…", help="run folders of the same lab, or a parent")],
     weights: Annotated[str, typer.Option("--weights", metavar="PRESET|FILE|metric=w,…", help="see: list presets")] = "",
     configuration: Annotated[str, typer.Option("--configuration", help="comparable, recommended; default: both")] = "",
     missing: Annotated[
@@ -291,14 +344,23 @@ def report(
     ] = "unranked",
     form: Annotated[str, typer.Option("--format", help="term, html, md, json, csv")] = "term",
 ) -> None:
-    """The ranked, weighted report of one run, or of several of the same lab."""
+    """The ranked, weighted report of one run, or of several of the same lab; of a parent folder each run's in turn."""
     forms = {"html": html_text, "md": markdown_text, "json": json_text, "csv": csv_text}
     require_known("format", form, ["term", *forms])
-    made = _report(folders, weights, configuration, missing)
-    if form == "term":
-        render_terminal(made, out)
-    else:
-        print(forms[form](made), end="")
+    beside = indexed(folders[0]) if len(folders) == 1 else None
+    if beside is not None and form in ("html", "csv"):
+        raise UsageError(f"{folders[0]} holds several runs; --format {form} takes one of {', '.join(map(str, beside))}")
+    made = [_report(runs, weights, configuration, missing) for runs in ([[run] for run in beside or ()] or [folders])]
+    if form == "json" and beside is not None:
+        print("[" + ",\n".join(json_text(one) for one in made) + "]")
+        return
+    for one, folder in zip(made, beside or folders, strict=False):
+        if form != "term":
+            print(forms[form](one), end="")
+            continue
+        if beside is not None:
+            out.rule(folder.name)
+        render_terminal(one, out)
 
 
 @app.command()
@@ -340,22 +402,26 @@ def lab_shell(
     vpn: Annotated[str, typer.Option("--vpn", metavar="NAME", help="the VPN that is up in it")] = "none",
     levels: Levels = "",
     image: ImageName = images.DEFAULT,
+    where: LabSpec = "netns",
     command: Annotated[str, typer.Option("--command", "-c", help="run this instead of a shell that you type in")] = "",
 ) -> None:
     """A shell on a node of a live lab with a tunnel up; the lab goes when the shell ends."""
     from tempfile import TemporaryDirectory
 
-    from runner.lab import check_machine
-
     require_known("node", node, ["host1", "gw1", "wan", "gw2", "host2"])
     plugin = load_vpn(vpn)
     params = _one_tunnel(plugin, levels)
-    check_machine()
-    root = images.open_image(image, say=lambda text: err.print(text, markup=False, highlight=False))
-    with TemporaryDirectory() as logs, namespace_lab(root, logs=Path(logs)) as lab:
+    rootless.enter(where)
+    say = lambda text: err.print(text, markup=False, highlight=False)  # noqa: E731
+    with ExitStack() as stack:
+        rig = stack.enter_context(open_rig(where, say))
+        root = rig.image(image, say)
+        lab = stack.enter_context(rig.lab(root, logs=Path(stack.enter_context(TemporaryDirectory()))))
+        if node not in lab.nodes:
+            raise UsageError(f"this lab has no {node}; it has: {', '.join(lab.nodes)}")
         if no := unsupported(lab, plugin, params):
             raise VpnevalError(f"{vpn} cannot run here: {no.reason}")
-        secrets = make_secrets(plugin, root, lab.sites)
+        secrets = make_secrets(plugin, rig.alone(root, lambda line: None), lab.sites)
         start_services(lab)
         up = bring_up(lab, plugin, params, secrets)
         if not command:
@@ -366,7 +432,7 @@ def lab_shell(
         environment = {"TERM": os.environ.get("TERM", "dumb"), "PS1": f"{node}# ", "HOME": "/root"}
         path = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
         settings = [f"{name}={value}" for name, value in environment.items()]
-        code = subprocess.call(lab.nodes[node].argv("env", "-i", path, *settings, *argv))
+        code = subprocess.call(lab.nodes[node].argv("env", "-i", path, *settings, *argv, tty=True))
     raise typer.Exit(code)
 
 

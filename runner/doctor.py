@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 from runner import image as images
-from runner.errors import VpnevalError
+from runner import kernels
+from runner.errors import CannotRunHere, VpnevalError
 from runner.facts import facts
-from runner.lab import HOST_TOOLS, check_machine, namespace_lab
+from runner.lab import HOST_TOOLS
+from runner.labs import check_spec, open_rig, rootless
 from runner.plugin import load_vpn, vpn_names
 from runner.tunnel import unsupported
 
@@ -22,22 +26,32 @@ class Check:
     says: str
 
 
-def examine(image_name: str) -> list[Check]:
-    """Look at this machine: tools, image, lab, and every VPN's own probe at both ranked configurations."""
+def examine(image_name: str, lab_spec: str = "netns") -> list[Check]:
+    """Look at this machine, or at another lab's: tools, image, lab, and every VPN's own probe at both ranked
+    configurations."""
+    check_spec(lab_spec)
     checks = []
-    for tool, package in HOST_TOOLS.items():
+    for tool, package in HOST_TOOLS.items() if lab_spec == "netns" else ():
         found = shutil.which(tool)
         says = found or f"missing; get it with: apt-get install {package}"
         checks.append(Check(f"command {tool}", "ok" if found else "error", says))
+    if os.environ.get(rootless.INSIDE):
+        tun = os.access("/dev/net/tun", os.W_OK)
+        says = "as root of a user namespace" + (
+            "" if tun else "; userspace VPNs need TUN, which you may not open: sudo chmod 0666 /dev/net/tun"
+        )
+        checks.append(Check("without root", "ok" if tun else "warning", says))
+    checks += guest_kernels() if lab_spec == "netns" else []
     try:
-        check_machine()
-        image = images.open_image(image_name)
-        checks.append(Check(f"image {image_name}", "ok", f"{image.root}, {len(image.packages)} packages"))
-        with namespace_lab(image) as lab:
+        rootless.enter(lab_spec)
+        with ExitStack() as stack:
+            rig = stack.enter_context(open_rig(lab_spec, lambda text: None))
+            image = rig.image(image_name)
+            checks.append(Check(f"image {image.name}", "ok", f"{image.root}, {len(image.packages)} packages"))
+            lab = stack.enter_context(rig.lab(image))
             lab_facts = facts(lab)
-            checks.append(
-                Check("namespace lab", "ok", f"5 nodes in {lab_facts['bring_up_s']} s, {lab_facts['cores']} cores")
-            )
+            up = f"{len(lab.nodes)} nodes in {lab_facts['bring_up_s']} s, {lab_facts['cores']} cores"
+            checks.append(Check(f"lab {lab.kind}", "ok", up))
             checks.append(Check("kernel", "ok", f"{lab_facts['kernel']}, {lab_facts['cpu']}"))
             for name in vpn_names():
                 vpn = load_vpn(name)
@@ -48,5 +62,18 @@ def examine(image_name: str) -> list[Check]:
                     says = no.reason if no else f"{vpn.title}: {params['cipher']} works"
                     checks.append(Check(f"vpn {name} ({title})", "warning" if no else "ok", says))
     except VpnevalError as error:
-        checks.append(Check("namespace lab", "error", str(error)))
+        checks.append(Check(f"lab {lab_spec}", "error", str(error)))
+    return checks
+
+
+def guest_kernels() -> list[Check]:
+    """Can --kernel start the guests it knows? Looked at, not started; inside a guest, which one it is."""
+    if kernels.inside():
+        return [Check("guest kernel", "ok", f"inside {kernels.inside()}: everything below is what it can do")]
+    checks = []
+    for guest in (kernels.Uml(), kernels.Qemu(images.DEFAULT)):
+        try:
+            checks.append(Check(f"guest kernel {guest.name}", "ok", guest.describe()))
+        except CannotRunHere as lack:
+            checks.append(Check(f"guest kernel {guest.name}", "warning", str(lack)))
     return checks

@@ -11,12 +11,18 @@ from pydantic import BaseModel, ConfigDict, Field
 
 SCHEMA_VERSION = 1
 
-Position = Literal["first", "within", "last"]  # a baseline trial opens or closes its block
+Position = Literal["first", "within", "between", "last"]  # a baseline opens, halves or closes its block
 Status = Literal["ok", "failed", "unsupported", "lab_error"]
 
-# Factors that shape the tunnel (one tunnel for each combination) and the traffic inside it.
-TUNNEL_FACTORS = ("cipher", "integrity", "compression", "image")
-TRAFFIC_FACTORS = ("transport", "payload", "streams", "direction", "payload_bytes")
+# Factors of what lies under the tunnel, of the tunnel (one for each combination), and of the traffic inside it.
+WAN_FACTORS = (
+    *("wan", "wan_delay_ms", "wan_jitter_ms", "wan_loss_ratio", "wan_rate_bps", "wan_queue_ms", "wan_mtu_bytes"),
+)
+TUNNEL_FACTORS = ("cipher", "integrity", "compression", "image", *WAN_FACTORS)
+TRAFFIC_FACTORS = (
+    *("transport", "payload", "streams", "direction", "payload_bytes", "load", "file_bytes"),
+    *("packet_bytes", "fragmentation"),
+)
 
 
 class Strict(BaseModel):
@@ -41,6 +47,13 @@ class Measurement(Strict):
     samples: list[float] = []
     detail: dict[str, Any] = {}
 
+    @property
+    def at_least(self) -> bool:
+        """Is the value a lower bound only? A search says so by having neither an interval nor a confirmed rate:
+        the generator could offer no more, or the time was over, before any rate failed."""
+        searched = "interval_bps" in self.detail
+        return searched and not self.detail["interval_bps"] and not self.detail.get("confirmed_rate_bps")
+
 
 class Evidence(Strict):
     """What was observed of the tunnel: proof that the VPN asked for is the one that was measured."""
@@ -61,6 +74,21 @@ class Proof(Strict):
     marker_on_wan: bool
     sent_bytes: int
     captured_bytes: int
+    captured_on: str = "wan gw1"  # where: the WAN node, or, where there is none, what each gateway sent
+
+
+class Noise(Strict):
+    """What the machine did beside a trial, over the trial's measurement; None where its kernel does not tell.
+
+    ``steal_ratio`` and ``iowait_ratio`` are shares of all CPU time (0 to 1; proc_stat(5)). ``throttled`` counts
+    what slowed the CPU down: thermal events of all cores, and periods in which a cgroup's CPU quota was used
+    up. ``clock_ratio`` is the fastest core's frequency over its highest, read at the end.
+    """
+
+    steal_ratio: float | None = None
+    iowait_ratio: float | None = None
+    throttled: int | None = None
+    clock_ratio: float | None = None
 
 
 class Trial(Strict):
@@ -83,6 +111,8 @@ class Trial(Strict):
     log: str = ""  # folder of its tunnel's commands and daemon logs, relative to the run folder
     evidence: Evidence | None = None
     proof: Proof | None = None
+    noise: Noise | None = None
+    attempt: dict[str, Any] = Field(default={}, description="what a failed measurement saw, a search's trials, say")
     measurements: list[Measurement] = []
 
     @property
@@ -137,6 +167,7 @@ class Invocation(Strict):
     elapsed_s: float = 0.0
     measuring_s: float = 0.0
     trimmed: int = 0
+    separation: str = Field(default="", description="with --until-significant: what is separated, and what is not")
 
 
 class Run(Strict):
@@ -165,5 +196,5 @@ def cell_key(vpn: str, params: Mapping[str, str]) -> str:
 def trial_id(vpn: str, params: Mapping[str, str], repetition: int, position: str = "within") -> str:
     """The trial's name: VPN, repetition, and a digest of its levels; safe as a file name."""
     digest = hashlib.sha256(cell_key(vpn, params).encode()).hexdigest()[:10]
-    suffix = {"first": "-first", "last": "-last"}.get(position, "")
+    suffix = "" if position == "within" else f"-{position}"
     return f"{vpn}-{digest}-r{repetition}{suffix}"

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -14,18 +15,23 @@ from typing import Any
 
 from rich.console import Console
 
-from runner.errors import Interrupted, LabError, UsageError
+from runner.errors import CannotRunHere, Interrupted, LabError, UsageError
 from runner.experiment import PROFILES, Experiment, Profile, load_experiment, parse_levels
-from runner.facts import facts
-from runner.image import DEFAULT, Image, open_image
+from runner.facts import facts, openssl_bps
+from runner.image import DEFAULT, Image
 from runner.image import names as image_names
-from runner.lab import check_machine, namespace_lab
+from runner.lab import shape
+from runner.labs import Rig, check_spec, open_rig
 from runner.loop import Loop, Outcome, Settings, Watcher
+from runner.measure.iperf import check_version
+from runner.metrics import METRICS
 from runner.model import Cell, ExperimentRecord, Invocation, Run, VpnRecord
 from runner.plan import BASELINE, all_cells, blocks, expected_s
 from runner.plugin import Vpn, load_vpn, require_known, vpn_names
 from runner.progress import LiveProgress, PlainProgress, is_live
 from runner.store import Store, open_store, read_run
+from runner.until import INITIAL_REPETITIONS, MOST_REPETITIONS, next_cells
+from runner.weights import Weights, parse_weights
 
 SHOWN_PACKAGES = (
     *("charon-systemd", "strongswan-charon", "openvpn", "openssh-server", "wireguard-go", "wireguard-tools"),
@@ -48,6 +54,9 @@ class Asked:
     out: Path | None = None
     deadline_s: float | None = None
     retry_failed: bool = False
+    until_significant: bool = False
+    weights: Weights | None = None  # of the ranking that until_significant goes by
+    lab: str = "netns"
 
     @property
     def cells(self) -> list[Cell]:
@@ -84,6 +93,9 @@ def ask(
     out: Path | None = None,
     deadline: str = "",
     retry_failed: bool = False,
+    until_significant: bool = False,
+    weights: str = "",
+    lab: str = "netns",
 ) -> Asked:
     """Check everything that a user can get wrong. Raises UsageError; starts nothing."""
     require_known("profile", profile, list(PROFILES))
@@ -95,6 +107,7 @@ def ask(
         chosen_profile = replace(chosen_profile, duration_s=duration_s, note=note)
     if repetitions is not None and repetitions < 1:
         raise UsageError(f"--reps is 1 or more, not {repetitions}")
+    check_spec(lab)
     require_known("image", image, image_names())
     gateways = [name.strip() for name in gateway_images.split(",") if name.strip()]
     for name in gateways:
@@ -116,7 +129,14 @@ def ask(
         out,
         seconds(deadline) if deadline else None,
         retry_failed,
+        until_significant,
+        lab=lab,
     )
+    if until_significant:
+        asked.repetitions = max(asked.repetitions, INITIAL_REPETITIONS)
+        transports = {cell.params["transport"] for cell in asked.cells}
+        measured = [metric.name for metric in METRICS.values() if metric.transport in transports]
+        asked.weights = parse_weights(weights, measured) if weights else None
     if not asked.cells:
         raise UsageError(f"--set {levels} leaves nothing to measure in {', '.join(experiments)}")
     return asked
@@ -140,16 +160,28 @@ def conduct(asked: Asked, command_line: list[str], console: Console, quiet: bool
 
     Raises Interrupted on Ctrl-C, after the invocation has been written down.
     """
-    check_machine()
     say = lambda text: None if quiet else console.print(text, markup=False, highlight=False)  # noqa: E731
-    image = open_image(asked.image, say=say)
-    gateway_images = {name: open_image(name, say=say) for name in asked.gateway_images}
+    with open_rig(asked.lab, say) as rig:
+        return _conduct_on(rig, asked, command_line, console, quiet)
+
+
+def _conduct_on(rig: Rig, asked: Asked, command_line: list[str], console: Console, quiet: bool) -> tuple[Path, Outcome]:
+    say = lambda text: None if quiet else console.print(text, markup=False, highlight=False)  # noqa: E731
+    image = rig.image(asked.image, say)
+    gateway_images = {name: rig.image(name, say) for name in asked.gateway_images}
     started = time.monotonic()
     folder = asked.out or Path("results") / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{asked.profile.name}"
     with open_store(folder) as store:
-        with namespace_lab(image) as lab:
-            lab_facts = facts(lab)
-        run = describe(asked, store, lab_facts, image)
+        with rig.lab(image) as lab:
+            if asked.profile.wan_rate_bps and not lab.has_wan:
+                raise CannotRunHere("this profile shapes the WAN, and this lab has no machine between the gateways")
+            if asked.profile.wan_rate_bps:
+                shape(lab, asked.profile.wan_rate_bps)  # so that the facts show the queues that will be there
+            iperf3 = {node.name: check_version(node) for node in (lab.host1, lab.host2)}
+            run = describe(asked, store, facts(lab) | {"iperf3": iperf3}, image, gateway_images)
+            levels = {cell.params[factor] for cell in asked.cells for factor in ("cipher", "integrity")}
+            run.lab["openssl_bps"] = openssl_bps(lab, levels, run.lab.get("openssl_bps", {}))
+        save_packages(store, [image, *gateway_images.values()])
         call = Invocation(command_line=command_line, started_at=datetime.now(UTC).isoformat(timespec="seconds"))
         store.save_run(run.model_copy(update={"invocations": [*run.invocations, call]}))
         settings = Settings(
@@ -160,10 +192,14 @@ def conduct(asked: Asked, command_line: list[str], console: Console, quiet: bool
             gateway_images,
             asked.retry_failed,
             started + asked.deadline_s if asked.deadline_s else None,
+            None if asked.deadline_s else MOST_REPETITIONS,
+            rig,
         )
         live = LiveProgress(console) if is_live(console) and not quiet else None
         watcher: Watcher = live or PlainProgress(console, quiet)
         loop = Loop(store, {vpn.name: vpn for vpn in asked.vpns}, asked.cells, settings, watcher, membership(run))
+        if asked.until_significant:
+            loop.next_cells = lambda trials: next_cells(run, trials, asked.cells, asked.weights)
         outcome = "interrupted"
         previous = signal.signal(signal.SIGTERM, signal.default_int_handler)  # a polite end is an interruption
         try:
@@ -186,6 +222,7 @@ def conduct(asked: Asked, command_line: list[str], console: Console, quiet: bool
                     "elapsed_s": round(time.monotonic() - started, 3),
                     "measuring_s": round(loop.outcome.measuring_s, 3),
                     "trimmed": loop.outcome.trimmed,
+                    "separation": loop.outcome.separation,
                 }
             )
             try:
@@ -195,7 +232,23 @@ def conduct(asked: Asked, command_line: list[str], console: Console, quiet: bool
     return folder, done
 
 
-def describe(asked: Asked, store: Store, lab_facts: dict[str, Any], image: Image) -> Run:
+def save_packages(store: Store, images: Sequence[Image]) -> None:
+    """Every package of every image of this run, with its version, beside run.json: packages.json."""
+    path = store.folder / "packages.json"
+    known = json.loads(path.read_text()) if path.exists() else {}
+    known |= {image.name: {"digest": image.digest, "packages": image.packages} for image in images}
+    partial = path.with_suffix(".json.partial")
+    partial.write_text(json.dumps(known, indent=1) + "\n")
+    partial.rename(path)
+
+
+def describe(
+    asked: Asked,
+    store: Store,
+    lab_facts: dict[str, Any],
+    image: Image,
+    gateway_images: Mapping[str, Image],
+) -> Run:
     """The run.json of this folder: a new one, or the one that is there with what is asked now added.
 
     Raises UsageError where the folder belongs to another lab, kernel, image or profile.
@@ -215,6 +268,7 @@ def describe(asked: Asked, store: Store, lab_facts: dict[str, Any], image: Image
             "name": image.name,
             "digest": image.digest,
             "packages": {name: image.packages[name] for name in SHOWN_PACKAGES if name in image.packages},
+            "gateways": {name: gateway.digest for name, gateway in gateway_images.items()},
         },
         experiments=asked.records,
         vpns=vpns,
@@ -223,10 +277,13 @@ def describe(asked: Asked, store: Store, lab_facts: dict[str, Any], image: Image
     if not path.exists():
         return fresh
     old = read_run(path)
+    gateways = old.image.get("gateways", {}) | fresh.image["gateways"]
     for what, ours, theirs in (
+        *((f"gateway image {name}", gateways[name], digest) for name, digest in old.image.get("gateways", {}).items()),
         ("profile", fresh.profile_note, old.profile_note),
         ("image", fresh.image.get("digest"), old.image.get("digest")),
         ("kernel", fresh.lab.get("kernel"), old.lab.get("kernel")),
+        ("guest", fresh.lab.get("guest"), old.lab.get("guest")),
         ("lab", fresh.lab.get("kind"), old.lab.get("kind")),
         ("CPU", fresh.lab.get("cpu"), old.lab.get("cpu")),
     ):
@@ -240,6 +297,7 @@ def describe(asked: Asked, store: Store, lab_facts: dict[str, Any], image: Image
         update={
             "experiments": list(experiments.values()),
             "vpns": old.vpns | fresh.vpns,
+            "image": old.image | {"gateways": gateways},
             "repetitions": max(old.repetitions, fresh.repetitions),
         }
     )

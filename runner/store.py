@@ -62,15 +62,15 @@ def open_store(folder: Path) -> Iterator[Store]:
 
     Raises UsageError where the folder is something else, or in use.
     """
-    if folder.exists() and not folder.is_dir():
-        raise UsageError(f"{folder} is a file; --out takes a folder")
-    if folder.exists() and any(folder.iterdir()) and not (folder / ".lock").exists():
-        raise UsageError(f"{folder} is not empty and not a run folder; choose another --out")
     try:
+        if folder.exists() and not folder.is_dir():
+            raise UsageError(f"{folder} is a file; --out takes a folder")
+        if folder.exists() and any(folder.iterdir()) and not (folder / ".lock").exists():
+            raise UsageError(f"{folder} is not empty and not a run folder; choose another --out")
         folder.mkdir(parents=True, exist_ok=True)
         (folder / ".lock").touch()
     except OSError as error:
-        raise UsageError(f"--out {folder} cannot be made: {error.strerror}") from None
+        raise UsageError(f"--out {folder} cannot be used: {error.strerror}") from None
     with (folder / ".lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -6,14 +6,22 @@ import math
 
 from runner.search import bisection
 from runner.search.model import Account, BudgetSpent, Flag, Goal, Purpose, SearchResult, SearchTrial
-from runner.search.posterior import Estimate, Posterior
+from runner.search.posterior import CAPACITY_DEVIATION, CRITERION_S, Estimate, Posterior
 from runner.search.stability import unstable
 
 NEAR = 0.2  # a pass and a fail within this are close enough for the grid
 STEP = 0.05  # the first step away from a rate that is not yet known to be near
-MAX_TRIALS = 160
+MAX_TRIALS = 150
+MAX_BELIEFS = 12  # a device that moves away more often is no steady one
+REACH = 0.2  # trials further above the estimate than this (logarithm) say nothing about it
 UNSETTLED = 1.25  # an interval this much wider than asked after all these trials is no mere noise
-CRITERION_S = 10.0  # the loss that counts is that of trials this long (thesis §3.5.1)
+LEAST_TRIALS = 18  # at ± 1 %
+OFFSETS = (0.0, 0.5)  # above the estimate, in turn and in deviations of the noise
+PROBE_EVERY = 4
+PROBE = 1.13  # an overload by this shows the capacity of the moment, whatever state the device is in
+BREAKDOWN = 0.5  # a device that loses this much of a probe is not probed again
+LONG_TRIALS = 3  # at most, to tell start-up loss from a floor
+LEAST_NOISE = 0.01  # for that purpose: rates too near each other tell no slope
 
 
 class NoNumber(Exception):
@@ -45,7 +53,7 @@ class Sampler:
 
     def __init__(self, account: Account, goal: Goal) -> None:
         self.account, self.goal = account, goal
-        self.span = 0.3
+        self.beliefs = 0
         self.startup_s: float | None = None  # None: not yet looked for
 
     def offer(self, rate_bps: float, purpose: Purpose) -> SearchTrial:
@@ -54,7 +62,7 @@ class Sampler:
         return self.account.trial(rate_bps, self.goal.trial_duration_s, purpose)
 
     def loss(self, trial: SearchTrial) -> float:
-        """Loss ratio as a trial of ``CRITERION_S`` would have it: a short one overstates start-up loss."""
+        """Loss ratio as a trial of ``CRITERION_S`` would have it, for passes and fails; the posterior needs no such."""
         overstated = (self.startup_s or 0.0) * max(0.0, 1 / trial.duration_s - 1 / CRITERION_S)
         return max(0.0, trial.loss_ratio - overstated)
 
@@ -123,68 +131,78 @@ class Sampler:
         if less > chance and less > 0.1 * self.goal.loss_ratio:
             self.startup_s = less / (1 / short.duration_s - 1 / duration_s)
 
-    def local(self, centre_bps: float) -> list[SearchTrial]:
+    def local(self, centre_bps: float, spread: float) -> list[SearchTrial]:
         """The trials near or below a rate: far above it, a device that slows down under overload misleads."""
-        highest_bps = centre_bps * math.exp(max(0.04, 1.5 * self.span))
+        highest_bps = centre_bps * math.exp(max(REACH, spread))
         return [t for t in self.account.trials if centre_bps / 2 < t.offered_rate_bps < highest_bps]
 
-    def refocus(self, centre_bps: float) -> None:
-        """A new grid around ``centre_bps`` with the trials near it."""
-        self.posterior = Posterior(self.goal.loss_ratio, centre_bps, self.span)
-        for trial in self.local(centre_bps):
-            self.posterior.update(trial, self.loss(trial))
+    def believe(self, centre_bps: float, spread: float) -> None:
+        """A new belief from the trials near ``centre_bps``."""
+        trials = self.local(centre_bps, spread)
+        self.beliefs += 1
+        self.posterior = Posterior(
+            self.goal.loss_ratio, centre_bps, self.goal.trial_duration_s, trials, self.startup_s or 0.0
+        )
         self.estimate = self.posterior.estimate()
 
-    def focus(self) -> None:
-        """Move the grid where the belief runs off it, and zoom in where it has become narrow."""
-        for _ in range(6):
-            width = math.log(self.estimate.high_bps / self.estimate.low_bps)
-            if self.estimate.edge:
-                self.span = min(0.6, self.span * 1.5)
-                centre_bps = self.posterior.centre_bps * math.exp(self.estimate.edge * self.span / 2)
-                self.refocus(min(max(centre_bps, self.goal.min_rate_bps), self.goal.max_rate_bps))
-            elif width < self.span / 4 and self.span > 0.03:
-                self.span = max(0.03, width * 1.5)
-                self.refocus(self.estimate.rate_bps)
-            else:
+    def look(self) -> None:
+        """Follow the belief where it has moved away from what it was made from."""
+        while self.beliefs < MAX_BELIEFS:
+            rate_bps = min(max(self.estimate.rate_bps, self.goal.min_rate_bps), self.goal.max_rate_bps)
+            moved = abs(math.log(rate_bps / self.posterior.centre_bps)) > 2 * CAPACITY_DEVIATION
+            spread = 3 * self.estimate.noise + math.log(self.estimate.high_bps / self.estimate.rate_bps)
+            if not moved and len(self.local(rate_bps, spread)) >= len(self.posterior.trials):
                 return
+            self.believe(rate_bps, spread)
 
     def estimate_from(self, centre_bps: float) -> None:
         """Trials until the interval is narrow, the budget spent, or the limit of trials reached."""
         goal = self.goal
-        # as many as a noise of 2 % would need: fewer cannot know that there is less noise
-        wanted = max(3, min(30, round((0.04 / goal.relative_width) ** 2)))
-        self.refocus(centre_bps)
+        # fewer trials cannot know that there is little noise, nor that the device stays as it is
+        wanted = max(3, min(40, round(LEAST_TRIALS * (0.01 / goal.relative_width) ** 2)))
+        self.believe(centre_bps, 0.4)
+        long_trials, broke_down = 0, False
         for number in range(MAX_TRIALS):
-            self.focus()
-            floor_matters = self.estimate.floor > (25 * goal.relative_width) * goal.loss_ratio
-            if self.startup_s is None and (floor_matters or self.estimate.no_throughput > 0.5):
-                self.look_for_startup(0.85 * self.estimate.rate_bps)
-                self.refocus(self.estimate.rate_bps)
-                continue
-            if self.estimate.no_throughput > 0.5:
+            self.look()
+            if self.estimate.no_throughput > 0.5 and long_trials >= LONG_TRIALS:
                 raise NoNumber("no_throughput")
-            enough = len(self.local(self.estimate.rate_bps)) >= wanted
+            enough = len(self.posterior.trials) >= wanted and self.posterior.trusted
             if enough and self.estimate.relative_width <= goal.relative_width:
                 break
-            over = math.exp(0.5 * max(0.003, self.estimate.noise) * (number % 2))
             try:
-                trial = self.offer(self.estimate.rate_bps * over, "estimate")
+                if number > 4 and long_trials < LONG_TRIALS and self.startup_matters():
+                    long_trials += 1
+                    duration_s = min(CRITERION_S, 5 * goal.trial_duration_s)
+                    trial = self.account.trial(0.85 * self.estimate.rate_bps, duration_s, "floor")
+                elif number % PROBE_EVERY == 2 and not broke_down:
+                    trial = self.offer(PROBE * self.estimate.rate_bps, "probe")
+                    broke_down = trial.loss_ratio > BREAKDOWN
+                else:
+                    over = math.exp(OFFSETS[number % len(OFFSETS)] * max(LEAST_NOISE, self.estimate.noise))
+                    trial = self.offer(self.estimate.rate_bps * over, "estimate")
             except BudgetSpent:
                 break
-            self.posterior.update(trial, self.loss(trial))
+            self.posterior.update(trial)
             self.estimate = self.posterior.estimate()
-        above = self.estimate.rate_bps > max(trial.offered_rate_bps for trial in self.account.trials)
-        if above and not self.contradicted():
-            raise NoNumber("generator_limited")
+        self.startup_s = self.estimate.startup_s
+        highest = max(self.account.trials, key=lambda trial: trial.offered_rate_bps)
+        if self.estimate.rate_bps > highest.offered_rate_bps and not self.contradicted():
+            if any(t.sender_short for t in self.account.trials) or highest.asked_rate_bps >= goal.max_rate_bps:
+                raise NoNumber("generator_limited")
+            raise BudgetSpent  # it could have offered more, had there been time
         if self.estimate.rate_bps < goal.min_rate_bps:
             raise NoNumber("no_throughput")
 
+    def startup_matters(self) -> bool:
+        """Does the answer depend on what only short trials lose? Trials of one duration alone cannot tell."""
+        return self.estimate.due_to_startup > 0.25 * self.goal.relative_width or self.estimate.no_throughput > 0.5
+
     def flags(self) -> frozenset[Flag]:
         """``unstable`` where one throughput does not describe the trials, or they never settled on one."""
-        trials = [t for t in self.account.trials if t.purpose == "estimate"]
-        settled = self.estimate.relative_width <= UNSETTLED * self.goal.relative_width or len(trials) < MAX_TRIALS - 2
-        moved = not settled or unstable(trials, [self.loss(trial) for trial in trials], self.estimate)
+        trials = [t for t in self.account.trials if t.purpose in ("estimate", "probe")]
+        narrow = self.estimate.relative_width <= UNSETTLED * self.goal.relative_width and self.posterior.trusted
+        settled = narrow or len(trials) < MAX_TRIALS - 2 - LONG_TRIALS
+        moved = not settled or unstable(self.account.trials, self.goal.loss_ratio, self.estimate)
         return frozenset({"unstable"}) if moved else frozenset()
 
     def result(self, confirmed_rate_bps: float | None = None, *flags: Flag) -> SearchResult:

@@ -11,7 +11,7 @@ from runner.errors import MeasurementError
 
 Flag = Literal["generator_limited", "no_throughput", "unconfirmed", "unstable"]
 Engine = Literal["bayes", "binary", "scan", "rfc2544", "mlrsearch"]
-Purpose = Literal["seed", "floor", "estimate", "confirm"]
+Purpose = Literal["seed", "floor", "estimate", "probe", "confirm"]
 
 SHORTFALL = 0.05  # a sender further than this below the asked rate did not offer that rate
 

@@ -1,4 +1,10 @@
-"""Whether one throughput describes all the trials, or the device changed while it was searched."""
+"""Whether one throughput describes all the trials, or the device changed while it was searched.
+
+Three explanations of the same trials are compared by their evidence, the mean of the likelihood over what each leaves
+open (Kass and Raftery, Journal of the American Statistical Association 90(430), 1995): one capacity with noise; two
+capacities between which the device switches, a hidden Markov chain; a capacity that rises or falls steadily. The
+rest of the device's behaviour is taken as estimated.
+"""
 
 from __future__ import annotations
 
@@ -6,51 +12,81 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.special import ndtr
 
 from runner.search.model import SearchTrial
-from runner.search.posterior import Estimate, normal
+from runner.search.posterior import Array, Devices, Estimate
 
-NOISIEST = 0.07  # a capacity that differs more than this between trials is no noise of one device
+NOISIEST = 0.08  # a capacity that differs more than this between trials is no noise of one device
+FASTER = 0.04  # so far above the capacity, and so many deviations of the noise, only a faster device forwards
+FASTER_DEVIATIONS = 4
 FEWEST = 8
-SIGNIFICANT = 2.3  # standard errors
-STRANGE, STRANGE_SHARE = 4.0, 0.1  # more trials than this far below what noise explains are no stalls
-CLEAR = 0.0015  # loss above the floor that only congestion explains
+ODDS = 30.0  # in favour of a device that changes
+STEP = 0.01  # of the logarithm of the capacity
+REACH = 40  # steps on each side
+NOISE = np.array([0.005, 0.01, 0.02, 0.04, 0.08])
+GAPS = np.array([4, 7, 10, 15, 20, 25, 30, 35])  # between the states, in steps
+STAY = np.array([0.7, 0.85, 0.95])  # chance that the next trial meets the same state
+DRIFTS = np.array([-60, -30, -15, -8, -4, 4, 8, 15, 30, 60])  # from the first to the last trial, in steps
 
 
-def unstable(trials: Sequence[SearchTrial], losses: Sequence[float], estimate: Estimate) -> bool:
-    """Whether the capacity moved in time: a trend, or neighbours in time more alike than noise allows.
+def unstable(trials: Sequence[SearchTrial], loss_ratio: float, estimate: Estimate) -> bool:
+    """Whether a device that changes explains the trials (in the order of time) better than one that does not.
 
-    ``losses`` are the loss ratios of ``trials``, in the order of time.
+    ``loss_ratio`` is the one that is searched for. Trials of a clear overload say little about the device as it
+    is at its throughput, and are left out.
     """
     if estimate.noise > NOISIEST:
         return True
+    near_bps = estimate.rate_bps * math.exp(max(0.2, 3 * estimate.noise))
+    faster_bps = estimate.capacity_bps * math.exp(max(FASTER, FASTER_DEVIATIONS * estimate.noise))
+    if any(t.forwarded_rate_bps > (1 - estimate.floor) * faster_bps for t in trials):
+        return True
+    trials = [t for t in trials if t.loss_ratio <= loss_ratio or t.offered_rate_bps < near_bps]
     if len(trials) < FEWEST:
         return False
-    scores = np.array([_score(t, loss, estimate) for t, loss in zip(trials, losses, strict=True)])
-    if np.mean(scores < -STRANGE) > STRANGE_SHARE:
-        return True
-    # one stall must not look like a trend
-    scores = np.clip(scores - np.median(scores), -3, 3)
-    scores -= scores.mean()
-    power = float(scores @ scores) + 1e-12
-    time = np.arange(len(scores)) - (len(scores) - 1) / 2
-    trend = float(time @ scores) / math.sqrt(float(time @ time) * power)
-    alike = float(scores[1:] @ scores[:-1]) / power
-    # passes alone tell little about the capacity, but in an independent series they do not come in runs
-    lossy = np.array([float(loss - estimate.floor > CLEAR) for loss in losses])
-    lossy -= lossy.mean()
-    alike = max(alike, float(lossy[1:] @ lossy[:-1]) / (float(lossy @ lossy) + 1e-12))
-    root = math.sqrt(len(scores))
-    return abs(trend) * root > SIGNIFICANT or alike * root > SIGNIFICANT
+    likelihood = _likelihood(trials, loss_ratio, estimate)
+    steady = _log_mean(np.log(likelihood).sum(axis=0))
+    changing = max(_log_switching(likelihood), _log_drifting(likelihood))
+    return changing - steady > math.log(ODDS)
 
 
-def _score(trial: SearchTrial, loss_ratio: float, estimate: Estimate) -> float:
-    """The trial's capacity in standard deviations of the noise; its expected value where it was not reached."""
-    lost = 1 - (1 - loss_ratio) / (1 - estimate.floor)
-    reached = math.log(trial.offered_rate_bps * max(1e-3, 1 - max(lost, 0.0)) / estimate.capacity_bps)
-    score = reached / estimate.noise
-    if lost > CLEAR:
-        return float(np.clip(score, -6, 6))
-    score = min(score, 5.0)
-    return float(normal(np.array(score), 1.0) / ndtr(-score))
+def _likelihood(trials: Sequence[SearchTrial], loss_ratio: float, estimate: Estimate) -> Array:
+    """Of each trial (first axis) at each capacity and noise."""
+    capacity: Array = math.log(estimate.capacity_bps) + STEP * np.arange(-REACH, REACH + 1.0)
+    fixed = (estimate.jitter, estimate.floor, estimate.stalls_per_s, estimate.startup_s, estimate.livelock)
+    devices = Devices(capacity[:, None], NOISE, *map(np.asarray, fixed))
+    return np.stack([devices.likelihood(trial, loss_ratio) for trial in trials])
+
+
+def _log_mean(logarithms: Array) -> float:
+    highest = logarithms.max()
+    return float(highest + np.log(np.exp(logarithms - highest).mean()))
+
+
+def _log_switching(likelihood: Array) -> float:
+    """Evidence of two states, by the forward algorithm for every pair of capacities, noise and ``STAY`` at once."""
+    size = likelihood.shape[1]
+    low = np.arange(size)
+    high = np.minimum(low[:, None] + GAPS, size - 1)
+    shape = (size, GAPS.size, NOISE.size, STAY.size)
+    in_low, in_high = np.full(shape, 0.5), np.full(shape, 0.5)
+    evidence = np.zeros(shape)
+    for now in likelihood:
+        in_low, in_high = in_low * STAY + in_high * (1 - STAY), in_high * STAY + in_low * (1 - STAY)
+        in_low *= now[low][:, None, :, None]
+        in_high *= now[high][..., None]
+        total = in_low + in_high
+        evidence += np.log(total)
+        in_low /= total
+        in_high /= total
+    return _log_mean(evidence)
+
+
+def _log_drifting(likelihood: Array) -> float:
+    """Evidence of a steady drift."""
+    count, size, _ = likelihood.shape
+    share = np.linspace(-0.5, 0.5, count)
+    moved = np.rint(DRIFTS[:, None] * share).astype(np.intp)  # drift, trial
+    at = np.clip(np.arange(size)[None, None] + moved[..., None], 0, size - 1)
+    log_likelihood = np.log(likelihood)
+    return _log_mean(np.stack([log_likelihood[np.arange(count)[:, None], one].sum(axis=0) for one in at]))

@@ -18,7 +18,7 @@ def compared(image: Image, tmp_path_factory: pytest.TempPathFactory) -> tuple[Pa
     """The run folder and the terminal's output of one `make compare`."""
     out = tmp_path_factory.mktemp("compare") / "run"
     done = subprocess.run(
-        ["make", "--no-print-directory", "compare", "PROFILE=smallest", f"OUT={out}"],
+        ["make", "--no-print-directory", "compare", "PROFILE=smallest", "REST=", f"OUT={out}"],
         cwd=REPOSITORY,
         capture_output=True,
         text=True,

@@ -1,0 +1,299 @@
+"""``--kernel uml``: real guests, real strongSwan in their kernel; exit codes, output, and ends by signal."""
+
+import fcntl
+import json
+import os
+import pty
+import re
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import termios
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from runner import kernels
+from runner.errors import LabError
+from runner.kernels.boot import run_in
+from runner.kernels.runs import CONSOLE_LOG
+from runner.model import Trial
+from runner.node import wait_until
+from runner.store import load_run
+from tests.lab.test_faults import descendants, lines, running
+
+VPNEVAL = [sys.executable, "-m", "runner"]
+SMALLEST = ("--profile", "smallest", "--kernel", "uml")
+KERNEL_VPNS = {"ipsec": "kernel: ESP", "gre_ipsec": "kernel: GRE in ESP", "ipip": "kernel: ipip"}
+AT_WORK = ("run", "transport", *SMALLEST, "--vpn", "wireguard_go", "--out")
+FAILS = """
+from vpns.none import PlainIp
+class Fails(PlainIp):
+    reference = False
+    def start(self, node, me, peers, params):
+        node.run("false")
+"""
+# What a kernel says on its console, the guest's as well as the emulator's own.
+KERNEL_LINES = re.compile(r"SELinux|hostfs|Core dump limits|Checking |mmapper|Kernel panic|reboot: |\[ *\d+\.\d+\]")
+
+pytestmark = pytest.mark.timeout(1200)
+
+
+def vpneval(*argv: object, timeout: float = 1190) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*VPNEVAL, *map(str, argv)], capture_output=True, text=True, timeout=timeout)
+
+
+def trials(folder: Path, vpn: str) -> list[Trial]:
+    return [trial for trial in load_run(folder)[1] if trial.vpn == vpn]
+
+
+@pytest.fixture(scope="module")
+def measured(uml: kernels.Uml, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """One run of the kernel's VPNs beside one that fails, and what it said on standard error."""
+    folder = tmp_path_factory.mktemp("uml")
+    (folder / "fails.py").write_text(FAILS)
+    vpns = ",".join([*KERNEL_VPNS, str(folder / "fails.py")])
+    done = vpneval("run", "reference", *SMALLEST, "--vpn", vpns, "--json", "--out", folder / "run")
+    assert done.returncode == 1, f"a failed trial's exit code, carried out of the guest: {done.stderr}"
+    assert json.loads(done.stdout)["trials"]["failed"] == 1, "--json prints JSON and nothing else"
+    return folder / "run", done.stderr
+
+
+@pytest.mark.parametrize("vpn", KERNEL_VPNS)
+def test_a_vpn_of_the_kernel_is_up_proven_and_measured(measured: tuple[Path, str], vpn: str) -> None:
+    (trial,) = trials(measured[0], vpn)
+    assert trial.status == "ok", trial.reason
+    assert trial.evidence is not None
+    assert trial.evidence.data_path == KERNEL_VPNS[vpn]
+    assert trial.proof is not None
+    assert trial.encrypted == (vpn != "ipip")
+    assert trial.proof.marker_on_wan == (vpn == "ipip")
+    (throughput,) = [found.value for found in trial.measurements if found.metric == "tcp_throughput"]
+    assert throughput > 1e6
+
+
+def test_the_run_knows_its_kernel_and_says_nothing_of_its_console(measured: tuple[Path, str]) -> None:
+    folder, said = measured
+    run, _ = load_run(folder)
+    assert run.lab["guest"] == "uml"
+    assert run.lab["kernel"] != os.uname().release
+    assert "--kernel" in run.invocations[-1].command_line
+    assert "fails" in said, "the failed trial is told of"
+    assert not KERNEL_LINES.search(said), said
+    assert KERNEL_LINES.search((folder / CONSOLE_LOG).read_text()), "positive control: the console's log has them"
+
+
+def test_a_folder_of_another_kernel_is_refused_inside_the_guest(uml: kernels.Uml, tmp_path: Path) -> None:
+    host = vpneval("run", "reference", "--profile", "smallest", "--vpn", "none", "--out", tmp_path / "run")
+    assert host.returncode == 0, host.stderr
+    before = (tmp_path / "run" / "trials.jsonl").read_bytes()
+    done = vpneval("run", "reference", *SMALLEST, "--vpn", "none", "--out", tmp_path / "run")
+    assert done.returncode == 2, done.stderr
+    assert "was measured with kernel" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert (tmp_path / "run" / "trials.jsonl").read_bytes() == before
+
+
+def test_old_ciphers_with_ipcomp(uml: kernels.Uml, tmp_path: Path) -> None:
+    ciphers = ("3des-cbc", "blowfish-128-cbc", "aes-192-cbc", "null")
+    levels = ",".join([*(f"cipher={cipher}" for cipher in ciphers), "compression=on"])
+    done = vpneval("run", "cipher", *SMALLEST, "--vpn", "ipsec", "--set", levels, "--quiet", "--out", tmp_path / "run")
+    assert done.returncode == 0, done.stderr
+    found = {trial.params["cipher"]: trial for trial in trials(tmp_path / "run", "ipsec")}
+    assert set(found) == set(ciphers)
+    for cipher, trial in found.items():
+        assert trial.status == "ok", f"{cipher}: {trial.reason}"
+        assert trial.evidence is not None
+        assert trial.evidence.compression == "on"
+        assert trial.encrypted == (cipher != "null")
+
+
+class Terminal:
+    """A vpneval run whose standard output and error are a terminal of 40 rows and 111 columns."""
+
+    def __init__(self, *argv: object) -> None:
+        self.master, theirs = pty.openpty()
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 111, 0, 0))
+        environment = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "COLUMNS")}
+        self.process = subprocess.Popen(
+            [*VPNEVAL, *map(str, argv)],
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            env={**environment, "TERM": "xterm"},
+        )
+        os.close(theirs)
+        os.set_blocking(self.master, False)
+        self._said = b""
+
+    def said(self) -> str:
+        try:
+            while data := os.read(self.master, 65536):
+                self._said += data
+        except OSError:  # nothing more now, or the last one who had it open is gone
+            pass
+        return self._said.decode(errors="replace")
+
+    def ends(self) -> bool:
+        self.said()
+        return self.process.poll() is not None
+
+
+@dataclass
+class Interrupted:
+    """A run in a terminal that Ctrl-C has ended after its first trial."""
+
+    folder: Path
+    code: int
+    said: str
+    kept: list[str]  # the lines of trials.jsonl just before
+    left_over: set[int]
+
+
+@pytest.fixture(scope="module")
+def interrupted(uml: kernels.Uml, tmp_path_factory: pytest.TempPathFactory) -> Interrupted:
+    out = tmp_path_factory.mktemp("interrupted") / "run"
+    terminal = Terminal(*AT_WORK, out)
+    try:
+        wait_until(lambda: len(lines(out)) >= 1 or terminal.ends(), "a trial", 400)
+        kept = lines(out)
+        children = descendants(terminal.process.pid)
+        assert emulator(terminal.process.pid) in children, terminal.said()
+        terminal.process.send_signal(signal.SIGINT)
+        wait_until(terminal.ends, "the end", 90)
+        with suppress(TimeoutError):
+            wait_until(lambda: not running(children), "every process of the guest gone", 2)
+        return Interrupted(out, terminal.process.returncode, terminal.said(), kept, running(children))
+    finally:
+        terminal.process.kill()
+        terminal.process.wait()
+        os.close(terminal.master)
+
+
+def test_the_display_lives_and_ctrl_c_loses_nothing(interrupted: Interrupted) -> None:
+    said = interrupted.said
+    assert interrupted.code == 130, said
+    assert "\x1b[" in said, "the display is drawn in place"
+    assert "trials ·" in said, "and is the run's own"
+    assert not KERNEL_LINES.search(said), said
+    assert interrupted.kept
+    assert lines(interrupted.folder)[: len(interrupted.kept)] == interrupted.kept
+    run, _ = load_run(interrupted.folder)
+    assert run.invocations[-1].outcome == "interrupted", "the guest's command has ended by itself"
+    assert not interrupted.left_over
+
+
+@pytest.fixture
+def at_work(interrupted: Interrupted, tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], Path]]:
+    """The interrupted run going on in a new guest, the first trial being safe."""
+    out = tmp_path / "run"
+    shutil.copytree(interrupted.folder, out)
+    calls = len(load_run(out)[0].invocations)
+    process = subprocess.Popen(
+        [*VPNEVAL, *AT_WORK, str(out)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    wait_until(lambda: len(load_run(out)[0].invocations) > calls or process.poll() is not None, "a guest at work", 200)
+    assert process.poll() is None
+    yield process, out
+    process.kill()
+    process.wait()
+
+
+def emulator(pid: int) -> int:
+    """The PID of the User Mode Linux under ``pid``: of its processes the one that unshare(1) started."""
+
+    def name(process: int) -> str:
+        return Path(f"/proc/{process}/comm").read_text().strip()
+
+    def parent(process: int) -> int:
+        return int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
+
+    started = [child for child in descendants(pid) if name(child) == "unshare"]
+    (found,) = [child for child in descendants(pid) if name(child) == "linux.uml" and parent(child) in started]
+    return found
+
+
+def test_kill_9_leaves_nothing(at_work: tuple[subprocess.Popen[str], Path]) -> None:
+    process, out = at_work
+    kept = lines(out)
+    children = descendants(process.pid)
+    assert emulator(process.pid) in children
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    wait_until(lambda: not running(children), "every process of the guest gone", 2)
+    assert lines(out)[: len(kept)] == kept
+
+
+def test_a_guest_that_dies_in_the_middle(at_work: tuple[subprocess.Popen[str], Path]) -> None:
+    process, out = at_work
+    kept = lines(out)
+    children = descendants(process.pid)
+    os.kill(emulator(process.pid), signal.SIGKILL)
+    _, said = process.communicate(timeout=30)
+    assert process.returncode == 4, said
+    assert "guest kernel uml has ended in the middle" in said
+    assert f"--out {out}" in said
+    assert "Traceback" not in said
+    assert lines(out)[: len(kept)] == kept
+    assert load_run(out)[0].invocations[-1].outcome.startswith("stopped: the guest kernel uml")
+    wait_until(lambda: not running(children), "every process of the guest gone", 2)
+
+
+def test_exit_codes_output_and_files_of_any_command(
+    uml: kernels.Uml, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    (tmp_path / "open").mkdir()
+    binary = "import sys; sys.stdout.buffer.write(bytes(range(256)) * 1000)"
+    script = f"""
+        {sys.executable} -c '{binary}'
+        echo to stderr >&2
+        uname -r > {tmp_path}/open/kernel
+        echo no > {tmp_path}/closed || echo closed >&2
+        exit 7"""
+    assert run_in(uml, ["sh", "-c", script], folders=[tmp_path / "open"]) == 7
+    out, said = capfdbinary.readouterr()
+    assert out == bytes(range(256)) * 1000
+    assert said.startswith(b"to stderr\n")
+    assert b"Read-only file system\nclosed\n" in said, "only the folders that were named can be written to"
+    assert not (tmp_path / "closed").exists()
+    assert (tmp_path / "open" / "kernel").read_text().strip() != os.uname().release
+    assert run_in(uml, ["sh", "-c", "kill -9 $$"]) == 137
+
+
+def test_a_guest_that_powers_off_by_itself_says_so(uml: kernels.Uml, tmp_path: Path) -> None:
+    with pytest.raises(LabError, match="guest kernel uml has ended in the middle"):
+        run_in(uml, ["sh", "-c", "echo o > /proc/sysrq-trigger; sleep 20"], console_log=tmp_path / "console")
+    assert (tmp_path / "console").read_text().strip()
+
+
+def test_doctor_inside(uml: kernels.Uml) -> None:
+    done = vpneval("doctor", "--kernel", "uml", "--json")
+    assert done.returncode == 0, done.stderr
+    checks = {check["what"]: check for check in json.loads(done.stdout)}
+    assert "inside uml" in checks["guest kernel"]["says"]
+    for vpn in KERNEL_VPNS:
+        assert checks[f"vpn {vpn} (comparable)"]["level"] == "ok", checks[f"vpn {vpn} (comparable)"]["says"]
+    assert checks["vpn wireguard (comparable)"]["level"] == "warning", "UML 6.1 has no WireGuard"
+
+
+def test_what_the_hosts_kernel_lacks_is_a_second_ranking(uml: kernels.Uml, tmp_path: Path) -> None:
+    out = tmp_path / "both"
+    done = vpneval("run", "reference", "--profile", "smallest", "--vpn", "ipip", "--rest", "uml", "--out", out)
+    assert done.returncode in (0, 1), done.stderr  # 1: on a busy machine, a UDP search may find nothing in its time
+    (trial,) = trials(out / "host", "ipip")
+    index = json.loads((out / "index.json").read_text())["runs"]
+    if trial.status == "ok":
+        assert [run["kernel"] for run in index] == ["host"], "nothing is lacking"
+        pytest.skip("this machine's kernel has IPIP")
+    assert [run["kernel"] for run in index] == ["host", "uml"]
+    assert all(run["outcome"].startswith("complete") for run in index)
+    assert "ok" in {trial.status for trial in trials(out / "uml", "ipip") if trial.params["transport"] == "tcp"}
+    assert load_run(out / "host")[0].lab["kernel"] != load_run(out / "uml")[0].lab["kernel"]
+    shown = json.loads(vpneval("report", out, "--format", "json").stdout)
+    kernels_shown = [{fact["name"]: fact["value"] for fact in report["facts"]}["lab kernel"] for report in shown]
+    assert kernels_shown == [load_run(out / name)[0].lab["kernel"] for name in ("host", "uml")]

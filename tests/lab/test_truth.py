@@ -1,0 +1,57 @@
+"""Links of a known rate: what is found must be what arithmetic says, within two per cent."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from runner.image import Image
+from runner.measure.packets import packets
+from runner.measure.tcp import tcp
+from runner.measure.udp import UdpSearch, udp
+from runner.plugin import load_vpn
+from tests import truth
+from tests.truth import QUEUE_S, shaped
+
+WITHIN = 0.02
+TRIAL_S = 2.0
+SEARCH = UdpSearch(relative_width=0.01, trial_duration_s=TRIAL_S, confirm=None, budget_s=40)
+PAYLOAD_BYTES = 1472  # fills the frame: the fewest packets for a rate
+
+
+@pytest.mark.parametrize(("link_bps", "duration_s"), [(2e6, 20), (20e6, 10), (200e6, 5), (1000e6, 5)])
+def test_tcp_fills_the_link(image: Image, tmp_path: Path, link_bps: float, duration_s: int) -> None:
+    """A long test at a low rate: what is still queued at the end, some 60 ms of it, is not received."""
+    with shaped(image, tmp_path, link_bps, 0.02) as bench:
+        found = tcp(bench.lab, bench.address, duration_s, 1, "forward", "random").measurements[0]
+    assert found.value == pytest.approx(truth.tcp_goodput(link_bps), rel=WITHIN)
+
+
+@pytest.mark.parametrize("link_bps", [2e6, 20e6, 200e6, 1000e6])
+def test_the_search_finds_the_link(image: Image, tmp_path: Path, link_bps: float) -> None:
+    with shaped(image, tmp_path, link_bps, QUEUE_S) as bench:
+        found = udp(bench, PAYLOAD_BYTES, SEARCH, None, 1).measurements[0]
+    true_bps = truth.udp_throughput(link_bps, PAYLOAD_BYTES, 0.01, TRIAL_S, QUEUE_S)
+    assert found.value == pytest.approx(true_bps, rel=WITHIN), found.detail
+
+
+@pytest.mark.parametrize(("link_bps", "packet_bytes"), [(2e6, 128), (20e6, 512), (200e6, 1400), (1000e6, 1500)])
+def test_the_packet_rate_is_the_links(image: Image, tmp_path: Path, link_bps: float, packet_bytes: int) -> None:
+    with shaped(image, tmp_path, link_bps, QUEUE_S) as bench:
+        found = packets(bench, packet_bytes, False, SEARCH, None, 1).measurements[0]
+    true_pps = truth.packet_rate(link_bps, packet_bytes, 0.01, TRIAL_S)
+    assert found.value == pytest.approx(true_pps, rel=WITHIN), found.detail
+
+
+@pytest.mark.parametrize("name", ["openvpn", "wireguard_go"])
+def test_a_tunnels_bytes_are_the_ones_that_it_adds(image: Image, tmp_path: Path, name: str) -> None:
+    """On a link far slower than the tunnel, the packet rate falls by exactly the bytes of the closed form."""
+    vpn, packet_bytes, link_bps = load_vpn(name), 512, 10e6
+    overhead = vpn.overhead(vpn.comparable, packet_bytes)
+    assert overhead is not None
+    assert overhead > 30
+    with shaped(image, tmp_path, link_bps, QUEUE_S, name) as bench:
+        found = packets(bench, packet_bytes, False, SEARCH, None, 1).measurements[0]
+    true_pps = truth.packet_rate(link_bps, packet_bytes, 0.01, TRIAL_S, overhead)
+    assert found.value == pytest.approx(true_pps, rel=WITHIN), found.detail
