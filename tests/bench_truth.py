@@ -47,7 +47,7 @@ def main() -> None:
 
 def found_and_true(image: Image, logs: Path, link_bps: float) -> list[dict[str, Any]]:
     """TCP, UDP search and packet rate on one shaped link: what was found, what is true, and their ratio."""
-    duration_s = 20 if link_bps < 5e6 else 10 if link_bps < 5e7 else 5
+    duration_s = 40 if link_bps < 5e6 else 10 if link_bps < 5e7 else 5
     with shaped(image, logs, link_bps, 0.02) as bench:
         streamed = tcp(bench.lab, bench.address, duration_s, 1, "forward", "random").measurements[0].value
     rows = [row("TCP throughput", link_bps, streamed, truth.tcp_goodput(link_bps))]

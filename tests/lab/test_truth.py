@@ -20,7 +20,7 @@ SEARCH = UdpSearch(relative_width=0.01, trial_duration_s=TRIAL_S, confirm=None, 
 PAYLOAD_BYTES = 1472  # fills the frame: the fewest packets for a rate
 
 
-@pytest.mark.parametrize(("link_bps", "duration_s"), [(2e6, 20), (20e6, 10), (200e6, 5), (1000e6, 5)])
+@pytest.mark.parametrize(("link_bps", "duration_s"), [(2e6, 40), (20e6, 10), (200e6, 5), (1000e6, 5)])
 def test_tcp_fills_the_link(image: Image, tmp_path: Path, link_bps: float, duration_s: int) -> None:
     """A long test at a low rate: what is still queued at the end, some 60 ms of it, is not received."""
     with shaped(image, tmp_path, link_bps, 0.02) as bench:
@@ -33,6 +33,10 @@ def test_the_search_finds_the_link(image: Image, tmp_path: Path, link_bps: float
     with shaped(image, tmp_path, link_bps, QUEUE_S) as bench:
         found = udp(bench, PAYLOAD_BYTES, SEARCH, None, 1).measurements[0]
     true_bps = truth.udp_throughput(link_bps, PAYLOAD_BYTES, 0.01, TRIAL_S, QUEUE_S)
+    if "generator_limited" in found.detail["flags"]:
+        assert found.at_least, "a lower bound, and marked as one"
+        assert found.value < true_bps
+        pytest.skip(f"iperf3 offers no more than {found.value / 1e6:.0f} Mbit/s on this machine, and says so")
     assert found.value == pytest.approx(true_bps, rel=WITHIN), found.detail
 
 
