@@ -139,9 +139,9 @@ def _metric(metric: MetricTable) -> str:
             f"{_row_head(vpn, levels)}"
             f'<td colspan="4" class="why">{escape(reason)}</td><td class="{_class(status)}">{escape(status)}</td>'
         )
-    return _table(
-        metric.title, head, rows, note=f"{metric.better} is better; {metric.common}", numbers=list(range(1, 5))
-    )
+    note = f"{metric.better} is better; {metric.common}"
+    table = _table(metric.title, head, rows, note=note, numbers=list(range(1, 5)))
+    return table + (f"<p class=soft>{escape(metric.crypto_limit)}</p>" if metric.crypto_limit else "")
 
 
 def _measured(row: Row, metric: MetricTable) -> str:

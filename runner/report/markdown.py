@@ -81,6 +81,7 @@ def _experiment(experiment: ExperimentReport) -> list[str]:
         head = ["VPN", "levels", "median (95 % interval)", "share of baseline", "n", "CoV", "status"]
         rows = [_row(row, metric) for row in metric.rows]
         lines += [f"### {_md(metric.title)}", "", _md(better), "", *_table(head, rows)]
+        lines += [_md(metric.crypto_limit), ""] if metric.crypto_limit else []
     for problem in experiment.problems:
         what = f"**{problem.status}** {_md(', '.join(problem.cells))}"
         lines.append(f"{problem.number}. {what}: {_md(problem.reason)}")

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
+from runner.facts import crypto_limit
 from runner.metrics import METRICS
 from runner.model import Cell, ExperimentRecord, Run, Strict, Trial
 from runner.ranking import Missing, Ranking, conditions_of, rank_all, why_absent
-from runner.report import facts
+from runner.report import facts, text
 from runner.report.facts import BASELINE, Fact
 from runner.report.text import bound, share
 from runner.report.text import levels as levels_in_words
@@ -23,7 +25,8 @@ class Row(Strict):
     """One cell of one metric. ``levels`` names what varies in the experiment; ``summary`` is None where
     nothing was measured, ``share`` where there is no baseline (and on the baseline itself). ``problem`` is
     the number of the experiment's problem that explains it; ``ok`` and ``trials`` count trials. ``at_least``
-    counts the blocks whose value is a lower bound, ``baseline_at_least`` tells of one under the share."""
+    counts the blocks whose value is a lower bound, ``baseline_at_least`` tells of one under the share.
+    ``crypto_share``: the median over what OpenSSL encrypts on one core at these levels (runner.facts)."""
 
     vpn: str
     params: dict[str, str]
@@ -39,6 +42,7 @@ class Row(Strict):
     share: Ratio | None
     at_least: int = 0
     baseline_at_least: bool = False
+    crypto_share: float | None = None
 
 
 class Problem(Strict):
@@ -59,6 +63,15 @@ class MetricTable(Strict):
     better: Literal["higher", "lower"]
     common: str
     rows: list[Row]
+
+    @property
+    def crypto_limit(self) -> str:
+        """How near to the crypto limit each VPN runs, in a sentence; empty where that is not known."""
+        shares: dict[str, list[float]] = {}
+        for row in self.rows:
+            if row.crypto_share is not None:
+                shares.setdefault(row.vpn, []).append(row.crypto_share)
+        return text.crypto_limit(shares)
 
     @property
     def measured(self) -> list[Row]:
@@ -276,7 +289,14 @@ def _row(
         else None,
         at_least=len(bounded & blocks.keys()),
         baseline_at_least=cell.vpn != BASELINE and bool(lower_bounds(same_traffic, metric) & blocks.keys()),
+        crypto_share=_crypto_share(run, cell, blocks) if metric == "tcp_throughput" else None,
     )
+
+
+def _crypto_share(run: Run, cell: Cell, blocks: Mapping[int, float]) -> float | None:
+    """How near to the crypto limit one stream runs; None where nothing is encrypted or the limit is not known."""
+    limit_bps = crypto_limit(run, cell.params)
+    return statistics.median(blocks.values()) / limit_bps if blocks and limit_bps else None
 
 
 def _problems(rows: Sequence[Row]) -> list[Problem]:

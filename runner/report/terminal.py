@@ -165,6 +165,8 @@ def _metric(metric: MetricTable, widths: tuple[int, int], stacked: bool, console
     console.print(Text.assemble("\n", (metric.title, "bold cyan"), (f"  {arrow} · {metric.common}", "dim")))
     if metric.measured:
         console.print(_table(metric, widths, stacked, console.width))
+    if metric.crypto_limit:
+        console.print(_dim(metric.crypto_limit))
     told: dict[str, list[Row]] = {}
     for row in [row for row in metric.rows if row.reason]:
         told.setdefault(row.status, []).append(row)

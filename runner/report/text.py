@@ -265,3 +265,14 @@ def _signed(ratio: float) -> str:
 def _lower(words: str) -> str:
     """A title within a sentence; abbreviations stay."""
     return words if words[:2].isupper() else words[:1].lower() + words[1:]
+
+
+def crypto_limit(shares: Mapping[str, Sequence[float]]) -> str:
+    """VPN -> share of what OpenSSL encrypts on one core, one for each of its levels, in a sentence."""
+    if not shares:
+        return ""
+    said = []
+    for vpn, found in sorted(shares.items(), key=lambda item: -max(item[1])):
+        low, high = percent(min(found), 0), percent(max(found), 0)
+        said.append(f"{vpn} {low if low == high else f'{low} to {high}'}")
+    return f"Of what OpenSSL encrypts on one core with the same cipher and HMAC: {', '.join(said)}."

@@ -202,7 +202,9 @@ class Sampler:
         trials = [t for t in self.account.trials if t.purpose in ("estimate", "probe")]
         narrow = self.estimate.relative_width <= UNSETTLED * self.goal.relative_width and self.posterior.trusted
         settled = narrow or len(trials) < MAX_TRIALS - 2 - LONG_TRIALS
-        moved = not settled or unstable(self.account.trials, self.goal.loss_ratio, self.estimate)
+        moved = not settled or unstable(
+            self.account.trials, self.goal.loss_ratio, self.estimate, self.account.overhead_s
+        )
         return frozenset({"unstable"}) if moved else frozenset()
 
     def result(self, confirmed_rate_bps: float | None = None, *flags: Flag) -> SearchResult:

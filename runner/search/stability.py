@@ -25,15 +25,15 @@ STEP = 0.01  # of the logarithm of the capacity
 REACH = 40  # steps on each side
 NOISE = np.array([0.005, 0.01, 0.02, 0.04, 0.08])
 GAPS = np.array([4, 7, 10, 15, 20, 25, 30, 35])  # between the states, in steps
-STAY = np.array([0.7, 0.85, 0.95])  # chance that the next trial meets the same state
+DWELLS_S = np.array([3.0, 7.0, 20.0])  # mean time in a state
 DRIFTS = np.array([-60, -30, -15, -8, -4, 4, 8, 15, 30, 60])  # from the first to the last trial, in steps
 
 
-def unstable(trials: Sequence[SearchTrial], loss_ratio: float, estimate: Estimate) -> bool:
+def unstable(trials: Sequence[SearchTrial], loss_ratio: float, estimate: Estimate, overhead_s: float = 0.0) -> bool:
     """Whether a device that changes explains the trials (in the order of time) better than one that does not.
 
-    ``loss_ratio`` is the one that is searched for. Trials of a clear overload say little about the device as it
-    is at its throughput, and are left out.
+    ``loss_ratio`` is the one that is searched for, ``overhead_s`` what lies between two trials. From a clear overload
+    a device may forward less than it could, but never more: such trials only tell that it was faster once.
     """
     if estimate.noise > NOISIEST:
         return True
@@ -41,12 +41,14 @@ def unstable(trials: Sequence[SearchTrial], loss_ratio: float, estimate: Estimat
     faster_bps = estimate.capacity_bps * math.exp(max(FASTER, FASTER_DEVIATIONS * estimate.noise))
     if any(t.forwarded_rate_bps > (1 - estimate.floor) * faster_bps for t in trials):
         return True
-    trials = [t for t in trials if t.loss_ratio <= loss_ratio or t.offered_rate_bps < near_bps]
-    if len(trials) < FEWEST:
+    middles_s = np.cumsum([t.duration_s + overhead_s for t in trials]) - [t.duration_s / 2 for t in trials]
+    tells = [t.loss_ratio <= loss_ratio or t.offered_rate_bps < near_bps for t in trials]
+    if sum(tells) < FEWEST:
         return False
-    likelihood = _likelihood(trials, loss_ratio, estimate)
+    likelihood = _likelihood([t for t, tell in zip(trials, tells, strict=True) if tell], loss_ratio, estimate)
+    times_s = middles_s[tells]
     steady = _log_mean(np.log(likelihood).sum(axis=0))
-    changing = max(_log_switching(likelihood), _log_drifting(likelihood))
+    changing = max(_log_switching(likelihood, times_s), _log_drifting(likelihood, times_s))
     return changing - steady > math.log(ODDS)
 
 
@@ -63,16 +65,17 @@ def _log_mean(logarithms: Array) -> float:
     return float(highest + np.log(np.exp(logarithms - highest).mean()))
 
 
-def _log_switching(likelihood: Array) -> float:
-    """Evidence of two states, by the forward algorithm for every pair of capacities, noise and ``STAY`` at once."""
+def _log_switching(likelihood: Array, times_s: Array) -> float:
+    """Evidence of two states, by the forward algorithm for every pair of capacities, noise and dwell time at once."""
     size = likelihood.shape[1]
     low = np.arange(size)
     high = np.minimum(low[:, None] + GAPS, size - 1)
-    shape = (size, GAPS.size, NOISE.size, STAY.size)
+    shape = (size, GAPS.size, NOISE.size, DWELLS_S.size)
     in_low, in_high = np.full(shape, 0.5), np.full(shape, 0.5)
     evidence = np.zeros(shape)
-    for now in likelihood:
-        in_low, in_high = in_low * STAY + in_high * (1 - STAY), in_high * STAY + in_low * (1 - STAY)
+    for now, passed_s in zip(likelihood, np.diff(times_s, prepend=times_s[0]), strict=True):
+        same = 0.5 + 0.5 * np.exp(-2 * passed_s / DWELLS_S)  # chance to meet the state of the trial before
+        in_low, in_high = in_low * same + in_high * (1 - same), in_high * same + in_low * (1 - same)
         in_low *= now[low][:, None, :, None]
         in_high *= now[high][..., None]
         total = in_low + in_high
@@ -82,10 +85,10 @@ def _log_switching(likelihood: Array) -> float:
     return _log_mean(evidence)
 
 
-def _log_drifting(likelihood: Array) -> float:
+def _log_drifting(likelihood: Array, times_s: Array) -> float:
     """Evidence of a steady drift."""
     count, size, _ = likelihood.shape
-    share = np.linspace(-0.5, 0.5, count)
+    share = (times_s - times_s[0]) / (times_s[-1] - times_s[0]) - 0.5
     moved = np.rint(DRIFTS[:, None] * share).astype(np.intp)  # drift, trial
     at = np.clip(np.arange(size)[None, None] + moved[..., None], 0, size - 1)
     log_likelihood = np.log(likelihood)

@@ -439,3 +439,15 @@ def test_numbers_as_people_read_them() -> None:
     assert share(ratio.model_copy(update={"ratio": 2.4, "low": 2.3, "high": 2.5}), "lower") == "2.40 (2.30–2.50) ×"
     assert change(ratio) == "−87.7 % (−88.2 to −87.1)"
     assert (duration(59.6), duration(330)) == ("60 s", "5 min 30 s")
+
+
+def test_how_near_to_the_crypto_limit_is_said_everywhere() -> None:
+    trials = [make_trial("openvpn", CBC | TCP, b, {"tcp_throughput": 2.5e8}) for b in (0, 1)]
+    trials += [make_trial("none", PLAIN | TCP, b, {"tcp_throughput": 1e9}) for b in (0, 1)]
+    run = one_experiment(trials)
+    cipher, integrity = CBC["cipher"], CBC["integrity"]
+    known = run.model_copy(update={"lab": run.lab | {"openssl_bps": {cipher: 2e9, integrity: 2e9}}})
+    for name, said in everywhere(build(known, trials)).items():
+        assert "the same cipher and HMAC: openvpn 25 %." in said, name  # 1 / (1/2 + 1/2) = 1 Gbit/s
+    for name, said in everywhere(build(run, trials)).items():
+        assert "OpenSSL encrypts" not in said, f"{name}: it was not measured"
