@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 from scipy import stats
 
+from runner.agreement import Agreement, agreement
 from runner.metrics import METRICS
 from runner.model import Run, Strict, Trial
 from runner.ranking import conditions_of
@@ -47,7 +48,8 @@ class Change(Strict):
 
 class Comparison(Strict):
     """Two runs. ``regressed``: some ranked VPN has a regression, or fails where it did not; references
-    (plain IP) do not count, their change is the machine's. ``differences``: how the runs' labs differ."""
+    (plain IP) do not count, their change is the machine's. ``differences``: how the runs' labs differ.
+    ``agreement``: whether both rank the VPNs alike."""
 
     before: str
     after: str
@@ -56,6 +58,7 @@ class Comparison(Strict):
     only_before: list[str]
     only_after: list[str]
     regressed: bool
+    agreement: list[Agreement] = []
 
 
 def compare_runs(before: tuple[Run, Sequence[Trial]], after: tuple[Run, Sequence[Trial]]) -> Comparison:
@@ -86,6 +89,7 @@ def compare_runs(before: tuple[Run, Sequence[Trial]], after: tuple[Run, Sequence
         only_before=sorted({_cell_title(cells_a[key][0]) for key in cells_a.keys() - cells_b.keys()}),
         only_after=sorted({_cell_title(cells_b[key][0]) for key in cells_b.keys() - cells_a.keys()}),
         regressed=any(change.verdict in bad and not change.reference for change in changes),
+        agreement=agreement(before, after),
     )
 
 
@@ -121,6 +125,11 @@ def render(comparison: Comparison, console: Console) -> None:
     moved = [c for c in shown if c.reference and c.ratio]
     if moved:
         console.print(Text("! the references changed: the machine did, not only the VPNs", "yellow"))
+    for one in comparison.agreement:
+        if one.what == "weighted":
+            tau = "no tau-b: all tie" if one.tau_b is None else f"Kendall's tau-b {one.tau_b:.2f}"
+            apart = f"separated groups: {one.groups[0]} before, {one.groups[1]} after"
+            console.print(f"ranking {one.configuration}, {text.counted(len(one.vpns), 'VPN')}: {tau}; {apart}")
     end = (
         ("Significant regression", "bold red") if comparison.regressed else ("No significant regression", "bold green")
     )

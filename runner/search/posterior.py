@@ -1,4 +1,4 @@
-"""The belief about one device: weighted hypotheses about its capacity, noise, floor, stalls, jitter, start-up and livelock.
+"""The belief about one device: weighted hypotheses about its capacity, noise, floor, stalls, start-up and livelock.
 
 The model of one trial of T seconds at offered rate R: the trial's capacity is C·exp(σz), z standard normal. Within
 the trial it jitters by τ around that, and what exceeds it is lost: τ·G(x/τ) for the trial's excess
