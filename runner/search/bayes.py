@@ -15,9 +15,9 @@ MAX_TRIALS = 150
 MAX_BELIEFS = 12  # a device that moves away more often is no steady one
 REACH = 0.2  # trials further above the estimate than this (logarithm) say nothing about it
 UNSETTLED = 1.25  # an interval this much wider than asked after all these trials is no mere noise
-LEAST_TRIALS = 18  # at ± 1 %
+LEAST_TRIALS = 22  # at ± 1 %
 OFFSETS = (0.0, 0.5)  # above the estimate, in turn and in deviations of the noise
-PROBE_EVERY = 4
+PROBE_EVERY = 2  # what lies between probes goes unseen
 PROBE = 1.13  # an overload by this shows the capacity of the moment, whatever state the device is in
 BREAKDOWN = 0.5  # a device that loses this much of a probe is not probed again
 LONG_TRIALS = 3  # at most, to tell start-up loss from a floor
@@ -159,7 +159,7 @@ class Sampler:
         """Trials until the interval is narrow, the budget spent, or the limit of trials reached."""
         goal = self.goal
         # fewer trials cannot know that there is little noise, nor that the device stays as it is
-        wanted = max(3, min(40, round(LEAST_TRIALS * (0.01 / goal.relative_width) ** 2)))
+        wanted = max(3, min(40, int(LEAST_TRIALS * (0.01 / goal.relative_width) ** 2)))
         self.believe(centre_bps, 0.4)
         long_trials, broke_down = 0, False
         for number in range(MAX_TRIALS):
@@ -174,11 +174,13 @@ class Sampler:
                     long_trials += 1
                     duration_s = min(CRITERION_S, 5 * goal.trial_duration_s)
                     trial = self.account.trial(0.85 * self.estimate.rate_bps, duration_s, "floor")
-                elif number % PROBE_EVERY == 2 and not broke_down:
+                elif number % PROBE_EVERY == 1 and not broke_down:
                     trial = self.offer(PROBE * self.estimate.rate_bps, "probe")
                     broke_down = trial.loss_ratio > BREAKDOWN
                 else:
-                    over = math.exp(OFFSETS[number % len(OFFSETS)] * max(LEAST_NOISE, self.estimate.noise))
+                    over = math.exp(
+                        OFFSETS[number // PROBE_EVERY % len(OFFSETS)] * max(LEAST_NOISE, self.estimate.noise)
+                    )
                     trial = self.offer(self.estimate.rate_bps * over, "estimate")
             except BudgetSpent:
                 break

@@ -15,22 +15,26 @@ import numpy as np
 
 from runner.errors import CannotRunHere
 from runner.search import SearchResult, find_throughput, mlr
-from runner.search.devices import KINDS, Device, Kind, population
+from runner.search.devices import Device, Kind, population
 
-EVALUATION_SEED = 71_000  # the priors and limits were tuned on seeds below 100
+EVALUATION_SEED = 73_000  # the priors and limits were tuned on seeds below 100
 OVERHEAD_S = 0.3
-QUICK: dict[str, Any] = {"confirm": None, "trial_duration_s": 1.0}
+MAX_RATE_BPS = 10e9
+FIND: dict[str, Any] = {"confirm": None, "trial_duration_s": 1.0}
+DEFAULT: dict[str, Any] = {"relative_width": 0.01, **FIND}
+QUICK: dict[str, Any] = {"relative_width": 0.02, "budget_s": 9.0, **FIND}
 
-METHODS: dict[str, dict[str, Any]] = {
-    "bayes ±1 %": {"relative_width": 0.01, **QUICK},
-    "bayes ±2 % (quick)": {"relative_width": 0.02, **QUICK},
-    "bayes ±2 %, warm start": {"relative_width": 0.02, "first_rate_bps": "near", **QUICK},
-    "bayes ±1 %, confirmed": {"relative_width": 0.01, "trial_duration_s": 1.0},
-    "mlrsearch, pooled": {"engine": "mlrsearch", **QUICK},
-    "binary, 10×10 s": {"engine": "binary"},
-    "rfc2544, 60 s": {"engine": "rfc2544"},
-    "scan, 10×10 s": {"engine": "scan"},
+METHODS: dict[str, tuple[int, dict[str, Any]]] = {  # plain devices, options
+    "bayes ±1 %": (150, DEFAULT),
+    "bayes ±1 %, confirmed": (40, {"relative_width": 0.01, "trial_duration_s": 1.0}),
+    "bayes ±2 %, 9 s (quick)": (30, QUICK),
+    "bayes ±2 %, 9 s, warm start": (30, {"first_rate_bps": "near", **QUICK}),
+    "mlrsearch, pooled": (60, {"engine": "mlrsearch", **FIND}),
+    "binary, 10×10 s": (60, {"engine": "binary"}),
+    "rfc2544, 60 s": (60, {"engine": "rfc2544"}),
+    "scan, 10×10 s": (60, {"engine": "scan"}),
 }
+OTHER_KINDS: dict[Kind, int] = {"two_state": 60, "drift": 40, "startup": 40, "livelock": 40, "jitter": 40, "quiet": 40}
 
 
 @dataclass
@@ -45,13 +49,18 @@ class Outcome:
     unstable: bool
     cpu_s: float
 
+    @property
+    def wild(self) -> bool:
+        """More than 2 % off, without a warning."""
+        return self.error is not None and abs(self.error) > 0.02 and not self.unstable
+
 
 def search(device: Device, options: dict[str, Any]) -> Outcome:
     """One method on one device; the confirmed rate is what counts where one was asked for."""
     truth_bps = device.true_throughput()
     options = {"overhead_s": OVERHEAD_S, **options}
     if options.get("first_rate_bps"):
-        options["first_rate_bps"] = truth_bps * (0.95 if device.seed % 2 else 1.05)
+        options["first_rate_bps"] = min(MAX_RATE_BPS, truth_bps * (0.95 if device.seed % 2 else 1.05))
     if options.get("engine") == "scan":
         return _scan(device, truth_bps, options)
     began_s = time.process_time()
@@ -88,8 +97,8 @@ def row(name: str, outcomes: list[Outcome]) -> str:
     if not errors.size:
         return f"| {name} | no number from any of {len(outcomes)} |"
     seconds = [o.seconds for o in outcomes]
-    wild = sum(o.error is not None and abs(o.error) > 0.02 and not o.unstable for o in outcomes)
     cells = [
+        f"{len(outcomes)}",
         f"{np.mean(seconds):.0f} / {np.median(seconds):.0f}",
         f"{np.median([o.trials for o in outcomes]):.0f}",
         f"{100 * errors.mean():.2f} %",
@@ -98,44 +107,45 @@ def row(name: str, outcomes: list[Outcome]) -> str:
         f"{np.mean([o.over for o in outcomes]):.0%}",
         f"{len(outcomes) - errors.size}",
         f"{np.mean([o.unstable for o in outcomes]):.0%}",
-        f"{wild}",
+        f"{sum(o.wild for o in outcomes)}",
         f"{1000 * sum(o.cpu_s for o in outcomes) / sum(o.trials for o in outcomes):.1f}",
     ]
     return f"| {name} | " + " | ".join(cells) + " |"
 
 
 HEAD = (
-    "| method | time mean / median (s) | trials | mean error | 95th pct | covers | over | no number | unstable "
-    "| unflagged > 2 % | CPU ms/trial |\n|---|---|---|---|---|---|---|---|---|---|---|"
+    "| method or kind | devices | time mean / median (s) | trials | mean error | 95th pct | covers | over | no number "
+    "| unstable | unflagged > 2 % | CPU ms/trial |\n|---|---|---|---|---|---|---|---|---|---|---|---|"
 )
 
 
-def verdicts(plain: list[Outcome], confirmed: list[Outcome], changing: list[Outcome]) -> list[str]:
+def verdicts(found: dict[str, list[Outcome]]) -> list[str]:
     """Each goal with what came out: of the default on plain devices, confirmed, and where the device changes."""
+    plain = found["bayes ±1 %"]
     errors = np.abs([o.error for o in plain if o.error is not None])
-    wild = sum(o.error is not None and abs(o.error) > 0.02 and not o.unstable for o in changing)
-    over = float(np.mean([o.over for o in confirmed]))
-    flagged = float(np.mean([o.unstable for o in changing]))
+    over = float(np.mean([o.over for o in found["bayes ±1 %, confirmed"]]))
     covered = float(np.mean([o.covered for o in plain]))
     seconds = float(np.mean([o.seconds for o in plain]))
     goals = [
-        ("mean error ≤ 0.35 %", f"{100 * errors.mean():.2f} %", errors.mean() <= 0.0035),
+        ("mean error ≤ 0.35 %", f"{100 * errors.mean():.3f} %", errors.mean() <= 0.0035),
         ("95th percentile ≤ 1.0 %", f"{100 * np.quantile(errors, 0.95):.2f} %", np.quantile(errors, 0.95) <= 0.01),
         ("coverage ≥ 95 %", f"{covered:.1%}", covered >= 0.95),
-        ("mean time ≤ 65 s", f"{seconds:.0f} s", seconds <= 65),
+        ("mean time ≤ 65 s", f"{seconds:.1f} s", seconds <= 65),
         ("confirmed over-estimates ≤ 6 %", f"{over:.1%}", over <= 0.06),
-        ("changing devices flagged ≥ 90 %", f"{flagged:.0%}", flagged >= 0.9),
-        ("changing devices, unflagged errors above 2 %: none", f"{wild}", wild == 0),
     ]
-    return [f"| {goal} | {found} | {'holds' if holds else 'MISSED'} |" for goal, found, holds in goals]
+    for kind in ("two_state", "drift"):
+        flagged = float(np.mean([o.unstable for o in found[kind]]))
+        wild = sum(o.wild for o in found[kind])
+        goals.append((f"{kind}: flagged ≥ 90 %", f"{flagged:.1%}", flagged >= 0.9))
+        goals.append((f"{kind}: no unflagged error above 2 %", f"{wild} of {len(found[kind])}", wild == 0))
+    return [f"| {goal} | {result} | {'holds' if holds else 'MISSED'} |" for goal, result, holds in goals]
 
 
 def main() -> None:
-    """Print three tables: every method on plain devices, the default on every kind, and the goals."""
+    """Print three tables: every method on plain devices, the default on every other kind, and the goals."""
     parser = argparse.ArgumentParser(prog="python -m runner.search.bench", description=__doc__)
-    parser.add_argument("devices", type=int, nargs="?", default=200, help="plain devices a method; default 200")
-    parser.add_argument("--kinds", type=int, default=60, help="devices of every other kind; default 60")
-    parser.add_argument("--seed", type=int, default=EVALUATION_SEED)
+    parser.add_argument("devices", type=int, nargs="?", default=150, help="at most so many devices a row; default 150")
+    parser.add_argument("--seed", type=int, default=EVALUATION_SEED, help=f"default {EVALUATION_SEED}")
     arguments = parser.parse_args()
     methods = dict(METHODS)
     try:
@@ -143,20 +153,19 @@ def main() -> None:
     except CannotRunHere as error:
         print(f"without mlrsearch: {error}\n")
         del methods["mlrsearch, pooled"]
-    print(f"{arguments.devices} plain devices, seed {arguments.seed}\n\n{HEAD}", flush=True)
     found: dict[str, list[Outcome]] = {}
-    for name, options in methods.items():
-        found[name] = [search(device, options) for device in population(arguments.devices, arguments.seed)]
+    print(f"plain devices, seed {arguments.seed}\n\n{HEAD}", flush=True)
+    for name, (count, options) in methods.items():
+        devices = population(min(count, arguments.devices), arguments.seed)
+        found[name] = [search(device, options) for device in devices]
         print(row(name, found[name]), flush=True)
-    print(f"\nbayes ±1 % on {arguments.kinds} devices of every other kind\n\n{HEAD}", flush=True)
-    kinds: list[Kind] = [kind for kind in KINDS if kind != "plain"]
-    for kind in kinds:
-        devices = population(arguments.kinds, arguments.seed, kind)
-        found[kind] = [search(device, METHODS["bayes ±1 %"]) for device in devices]
+    print(f"\nbayes ±1 % on devices of the other kinds\n\n{HEAD}", flush=True)
+    for kind, count in OTHER_KINDS.items():
+        devices = population(min(count, arguments.devices), arguments.seed, kind)
+        found[kind] = [search(device, DEFAULT) for device in devices]
         print(row(kind, found[kind]), flush=True)
     print("\n| goal | found | |\n|---|---|---|")
-    changing = found["two_state"] + found["drift"]
-    print("\n".join(verdicts(found["bayes ±1 %"], found["bayes ±1 %, confirmed"], changing)))
+    print("\n".join(verdicts(found)))
 
 
 if __name__ == "__main__":

@@ -226,3 +226,40 @@ def test_no_budget_makes_a_number_above_what_was_seen_to_fail(first_bps: float, 
         assert found.rate_bps <= min(failed, default=float("inf"))
     else:
         assert found.flags, "no number without a flag that says why"
+
+
+def test_probes_overload_a_little_and_show_the_capacity() -> None:
+    result = find_throughput(device(), confirm=None, trial_duration_s=1.0)
+    probes = [trial for trial in result.trials if trial.purpose == "probe"]
+    assert len(probes) >= 4
+    assert result.rate_bps is not None
+    for probe in probes:
+        assert 1.05 < probe.offered_rate_bps / result.rate_bps < 1.25
+        assert probe.forwarded_rate_bps == pytest.approx(300e6, rel=0.03)
+
+
+def test_a_device_that_breaks_down_under_a_probe_is_not_probed_again() -> None:
+    result = find_throughput(collapsing, confirm=None, trial_duration_s=1.0, first_rate_bps=190e6)
+    assert [trial.loss_ratio > 0.5 for trial in result.trials if trial.purpose == "probe"].count(True) <= 1
+    assert any(trial.loss_ratio > 0.5 for trial in result.trials)
+
+
+def test_livelock_does_not_bend_the_estimate() -> None:
+    dut = device(livelock=1.0)
+    result = find_throughput(dut, confirm=None, trial_duration_s=1.0)
+    assert result.rate_bps == pytest.approx(dut.true_throughput(), rel=0.01)
+    assert "unstable" not in result.flags
+
+
+@pytest.mark.parametrize(("lead", "flags"), [(1.0, set()), (1.1, {"unstable"})])
+def test_one_trial_that_forwarded_more_is_enough_to_know_of_a_faster_state(lead: float, flags: set[str]) -> None:
+    slow, fast, count = device(), device(capacity_bps=300e6 * lead), 0
+
+    def first_faster(rate_bps: float, duration_s: float) -> Loss:
+        nonlocal count
+        count += 1
+        return (fast if count == 1 else slow)(rate_bps, duration_s)
+
+    result = find_throughput(first_faster, confirm=None, trial_duration_s=1.0)
+    assert result.rate_bps == pytest.approx(slow.true_throughput(), rel=0.015)
+    assert result.flags == flags

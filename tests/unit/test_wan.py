@@ -1,0 +1,63 @@
+"""The WAN's conditions as factors: presets, single factors on top, and what is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from runner import wan
+from runner.errors import UsageError
+from runner.experiment import LEVELS, PROFILES, load_experiment, parse_levels
+from runner.model import WAN_FACTORS
+from runner.plugin import load_vpn
+from runner.wan import Conditions, conditions
+
+
+def test_nothing_asked_is_the_lan_and_the_profiles_rate() -> None:
+    assert conditions({}) == Conditions() == conditions({"wan": "lan"})
+    assert conditions({}, 1e9) == Conditions(rate_bps=1e9)
+    assert conditions({"wan": "lte"}, 1e9).rate_bps == wan.PRESETS["lte"].rate_bps, "the preset's own rate counts"
+
+
+def test_single_factors_lie_on_top_of_the_preset() -> None:
+    found = conditions({"wan": "satellite", "wan_loss_ratio": "0", "wan_mtu_bytes": "1400"})
+    assert (found.delay_ms, found.loss_ratio, found.mtu_bytes) == (wan.PRESETS["satellite"].delay_ms, 0, 1400)
+
+
+def test_the_factors_are_the_models() -> None:
+    assert {"wan", *wan.FACTORS} == set(WAN_FACTORS)
+    assert set(WAN_FACTORS) <= set(LEVELS)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("wan=moon", "unknown wan level 'moon'. Valid: lan, metro"),
+        ("wan_loss_ratio=2", "from 0 to 0.5, not '2'"),
+        ("wan_loss_ratio=nan", "not 'nan'"),
+        ("wan_delay_ms=-1", "from 0 to 5000"),
+        ("wan_rate_bps=fast", "takes a number"),
+        ("wan_mtu_bytes=100", "from 576 to 9000"),
+    ],
+)
+def test_conditions_that_make_no_sense_are_refused(text: str, said: str) -> None:
+    with pytest.raises(UsageError, match=said.replace("(", r"\(")):
+        parse_levels(text)
+
+
+def test_the_experiment_gives_the_baseline_the_same_wans() -> None:
+    experiment, profile = load_experiment("wan"), PROFILES["quick"]
+    under = {
+        name: [
+            {factor: level for factor, level in cell.params.items() if factor in WAN_FACTORS}
+            for cell in experiment.cells(load_vpn(name), profile, {})
+        ]
+        for name in ("none", "openvpn")
+    }
+    assert under["none"] == under["openvpn"]
+    assert {found["wan_loss_ratio"] for found in under["none"]} == {"0", "0.001", "0.01", "0.03"}
+    assert {found["wan_delay_ms"] for found in under["none"]} == {"25"}
+
+
+def test_another_wan_replaces_the_experiments() -> None:
+    cells = load_experiment("wan").cells(load_vpn("openvpn"), PROFILES["quick"], {"wan": ["lte"]})
+    assert {frozenset(set(cell.params) & set(WAN_FACTORS)) for cell in cells} == {frozenset({"wan"})}
