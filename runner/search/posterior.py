@@ -206,7 +206,7 @@ class Posterior:
         return weight, 1 / float(weight @ weight) / HYPOTHESES
 
     def _refit(self) -> None:
-        """Draw around the likely hypotheses until there are enough of them; from the prior where that fails."""
+        """Draw around the likely hypotheses until there are enough of them; once from the start where that fails."""
         self._approach(8)
         if self._weigh()[1] < FEWEST_SHARE / 4 and self._restarts:
             self._restarts -= 1
