@@ -11,11 +11,11 @@ from runner.search.stability import unstable
 
 NEAR = 0.2  # a pass and a fail within this are close enough for the grid
 STEP = 0.05  # the first step away from a rate that is not yet known to be near
-MAX_TRIALS = 150
+MAX_TRIALS = 100
 MAX_BELIEFS = 12  # a device that moves away more often is no steady one
 REACH = 0.2  # trials further above the estimate than this (logarithm) say nothing about it
-UNSETTLED = 1.25  # an interval this much wider than asked after all these trials is no mere noise
-LEAST_TRIALS = 22  # at ± 1 %
+UNSETTLED = 1.35  # an interval this much wider than asked after all these trials is no mere noise
+LEAST_TRIALS = 24  # at ± 1 %
 OFFSETS = (0.0, 0.5)  # above the estimate, in turn and in deviations of the noise
 PROBE_EVERY = 2  # what lies between probes goes unseen
 PROBE = 1.13  # an overload by this shows the capacity of the moment, whatever state the device is in

@@ -46,7 +46,7 @@ STALL_S = 0.1
 SMEAR_SHARE = 0.02  # of the loss ratio: a floor is not more constant than this
 OUTLIER = 0.05  # density of losses that no other term explains: even a good device has a bad trial
 SMALLEST_RATIO = 1e-5  # no finite number of packets tells a smaller mean loss from zero
-INTERVAL = (0.025, 0.5, 0.975)
+INTERVAL = (0.021, 0.5, 0.979)  # who stops when it is narrow favours what came out too narrow: this covers 95 %
 
 _D = np.linspace(-8, 8, 4001)
 _LOG_G = np.log(_D * ndtr(_D) + np.exp(-_D * _D / 2) / np.sqrt(2 * np.pi))
