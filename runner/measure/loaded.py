@@ -68,8 +68,6 @@ def loaded(lab: Lab, address: str, load: str, duration_s: float, datagrams: bool
     finally:
         stream.stop()
         free_server(lab)
-    if packets_per_s == 0 and not isinstance(calls, str):
-        raise MeasurementError("the load stalled: nothing arrived at the far host at the end")
     if wanted_bps and load_bps < FELL_SHORT * wanted_bps:
         share = load_bps / wanted_bps
         measured.warnings.append(f"the load of half the throughput reached only {share:.0%} of that")
@@ -80,6 +78,8 @@ def loaded(lab: Lab, address: str, load: str, duration_s: float, datagrams: bool
     measured.measurements.append(under_load)
     if isinstance(calls, str):
         under_load.detail["no_syscalls"] = calls
+    elif packets_per_s == 0:  # iperf3 paces in blocks of 128 KiB
+        under_load.detail["no_syscalls"] = f"nothing arrived in the {COUNTING_S:g} s of counting"
     else:
         per_packet = measurement("syscalls_per_packet", calls / packets_per_s)
         per_packet.detail.update(calls_per_s=round(calls), packets_per_s=round(packets_per_s))

@@ -17,7 +17,7 @@ from runner.errors import CannotRunHere
 from runner.search import SearchResult, find_throughput, mlr
 from runner.search.devices import Device, Kind, population
 
-EVALUATION_SEED = 75_000  # the priors and limits were tuned on seeds below 100
+EVALUATION_SEED = 76_000  # the priors and limits were tuned on seeds below 100
 OVERHEAD_S = 0.3
 MAX_RATE_BPS = 10e9
 FIND: dict[str, Any] = {"confirm": None, "trial_duration_s": 1.0}
