@@ -6,14 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from scipy import stats
 
 from runner import wan
 from runner.errors import MeasurementError
 from runner.image import Image
 from runner.lab import Lab, namespace_lab
 from runner.measure.idle import idle
-from runner.measure.packets import stream
 from runner.plugin import load_vpn
 from runner.tunnel import Bench, Tunnel, bring_up, start_services
 from runner.wan import Conditions
@@ -59,16 +57,6 @@ def test_a_known_delay_is_the_round_trip_time(netem_lab: Lab) -> None:
     bench = measured(netem_lab)
     (rtt,) = [found for found in idle(netem_lab, bench.address, 3.0, 0.0).measurements if found.metric == "rtt"]
     assert 50 <= rtt.value < 60
-
-
-def test_a_known_loss_is_what_the_packets_lose(netem_lab: Lab) -> None:
-    """One way, three per cent: of two thousand packets, as many as chance allows for."""
-    wan.apply(netem_lab, Conditions(loss_ratio=0.03))
-    bench = measured(netem_lab)
-    counted = stream(netem_lab, bench.address, 512, 500, 4.0)
-    assert counted.sent > 1000
-    assert stats.binomtest(counted.lost, counted.sent, 0.03).pvalue > 1e-4, counted
-    assert counted.lost > 0
 
 
 def test_a_shaped_wan_is_verified_and_a_faster_one_refused(lab: Lab) -> None:
