@@ -27,7 +27,6 @@ SITES = (
     Site(1, "gw1", "192.168.0.1", "wan0", "10.1.0.0/24", "10.1.0.1", "10.1.0.2"),
     Site(2, "gw2", "192.168.0.2", "wan0", "10.2.0.0/24", "10.2.0.1", "10.2.0.2"),
 )
-QUEUE_S = 0.02  # what waits at a shaped WAN at most, in seconds of its rate
 HOST_TOOLS = {  # what the namespace lab needs on the machine itself: command -> Debian package
     "unshare": "util-linux",
     "nsenter": "util-linux",
@@ -167,27 +166,6 @@ def address(nodes: Mapping[str, NamespaceNode]) -> None:
             "link set eth0 up",
             f"route add default via {site.lan_address}",
         )
-
-
-def shape(lab: Lab, rate_bps: float, queue_s: float = QUEUE_S) -> None:
-    """Limit the WAN to ``rate_bps`` in each direction: a token bucket on each port of the bridge (tc-tbf(8)).
-
-    The rate counts Ethernet frames without preamble, gap and checksum: 14 bytes more than the IP packet.
-    """
-    for port in ("gw1", "gw2"):
-        sizes = ("burst", str(bucket_bytes(rate_bps)), "limit", str(queue_bytes(rate_bps, queue_s)))
-        lab.wan.run("tc", "qdisc", "add", "dev", port, "root", "tbf", "rate", f"{int(rate_bps)}bit", *sizes)
-
-
-def bucket_bytes(rate_bps: float) -> int:
-    """The token bucket's size: a millisecond's worth, so that a test's first moments are not a gift, and at
-    least two full frames. Larger segments that offloading makes are cut by the kernel."""
-    return max(4096, int(rate_bps / 8 * 0.001))
-
-
-def queue_bytes(rate_bps: float, queue_s: float = QUEUE_S) -> int:
-    """What may wait at the shaped WAN: so many seconds of its rate, and ten full frames, or TCP cannot fill it."""
-    return max(10 * 1514, int(rate_bps / 8 * queue_s))
 
 
 def check_alive(lab: Lab) -> None:

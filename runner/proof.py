@@ -6,15 +6,13 @@ seen, which shows that the capture works: the probe's positive control.
 
 from __future__ import annotations
 
-import json
 import secrets
-import subprocess
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 
 from runner import probes
 from runner.errors import MeasurementError, ProofError
 from runner.lab import Lab
+from runner.measure.wire import answer, probe
 from runner.model import Proof
 from runner.node import NamespaceNode
 from runner.plugin import TCP_PORTS
@@ -30,17 +28,14 @@ def prove(lab: Lab, address: str, *, confidential: bool) -> Proof:
     Raises ProofError where the tunnel breaks its promise, MeasurementError where the probe itself did not work.
     """
     marker = secrets.token_bytes(MARKER_BYTES)
-    both = f"{marker.hex()} {marker.translate(COMPLEMENT).hex()}\n"
-    found = []
+    both = f"{marker.hex()} {marker.translate(COMPLEMENT).hex()}"
     with ExitStack() as stack:
-        watchers = [stack.enter_context(_watching(node, where)) for node, where in watch_points(lab)]
+        watchers = [
+            stack.enter_context(probe(node, "watch", *where, ready="watching")) for node, where in watch_points(lab)
+        ]
         ask = ("python3", "-IS", f"{probes.FOLDER}/ask.py", "marker", address, str(ANSWER_PORT), "5")
         sent = lab.host1.run(*ask, input=marker.hex(), check=False, timeout=15)
-        for watch in watchers:
-            report, error = watch.communicate(both, timeout=15)
-            if not report.strip():
-                raise MeasurementError(f"the WAN watcher died: {error.strip()[-300:]}")
-            found.append(json.loads(report))
+        found = [answer(watch, "watch", both, timeout_s=15) for watch in watchers]
     seen = [any(each) for each in zip(*(report["seen"] for report in found), strict=True)]
     proof = Proof(
         confidential_promised=confidential,
@@ -63,28 +58,6 @@ def watch_points(lab: Lab) -> list[tuple[NamespaceNode, tuple[str, ...]]]:
     if lab.has_wan:
         return [(lab.wan, ("gw1",))]
     return [(lab.gateway(site), ("--sent", site.wan_interface)) for site in lab.sites]
-
-
-@contextmanager
-def _watching(node: NamespaceNode, where: tuple[str, ...]) -> Iterator[subprocess.Popen[str]]:
-    """A watcher that is capturing. Raises MeasurementError if it cannot."""
-    watch = subprocess.Popen(
-        node.argv("python3", "-IS", f"{probes.FOLDER}/watch.py", *where),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=node.environment,
-        text=True,
-        start_new_session=True,
-    )
-    try:
-        assert watch.stdout is not None
-        if watch.stdout.readline().strip() != "watching":
-            raise MeasurementError(f"the WAN cannot be captured: {watch.communicate()[1].strip()}")
-        yield watch
-    finally:
-        watch.kill()
-        watch.wait()
 
 
 def judge(proof: Proof, seen: list[bool], complaint: str = "") -> None:

@@ -15,12 +15,12 @@ from typing import Any
 
 from rich.console import Console
 
+from runner import wan
 from runner.errors import CannotRunHere, Interrupted, LabError, UsageError
 from runner.experiment import PROFILES, Experiment, Profile, load_experiment, parse_levels
 from runner.facts import facts, openssl_bps
 from runner.image import DEFAULT, Image
 from runner.image import names as image_names
-from runner.lab import shape
 from runner.labs import Rig, check_spec, open_rig
 from runner.loop import Loop, Outcome, Settings, Watcher
 from runner.measure.iperf import check_version
@@ -176,7 +176,9 @@ def _conduct_on(rig: Rig, asked: Asked, command_line: list[str], console: Consol
             if asked.profile.wan_rate_bps and not lab.has_wan:
                 raise CannotRunHere("this profile shapes the WAN, and this lab has no machine between the gateways")
             if asked.profile.wan_rate_bps:
-                shape(lab, asked.profile.wan_rate_bps)  # so that the facts show the queues that will be there
+                wan.apply(
+                    lab, wan.conditions({}, asked.profile.wan_rate_bps)
+                )  # so that the facts show the queues that will be there
             iperf3 = {node.name: check_version(node) for node in (lab.host1, lab.host2)}
             run = describe(asked, store, facts(lab) | {"iperf3": iperf3}, image, gateway_images)
             levels = {cell.params[factor] for cell in asked.cells for factor in ("cipher", "integrity")}

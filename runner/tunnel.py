@@ -14,7 +14,7 @@ from runner.lab import Lab
 from runner.model import Evidence, Proof
 from runner.node import PATIENCE, Node, wait_until
 from runner.plugin import TCP_PORTS, Params, Site, Unsupported, Vpn
-from runner.proof import ANSWER_PORT, prove, watch_points
+from runner.proof import ANSWER_PORT, prove
 
 UP_WITHIN_S = 15.0 * PATIENCE
 
@@ -57,9 +57,8 @@ def make_secrets(vpn: Vpn, alone: AbstractContextManager[Node], sites: Sequence[
 
 
 def start_services(lab: Lab) -> None:
-    """The far host's servers, and the probes on the nodes that use them."""
-    watched = [(node, "watch") for node, _ in watch_points(lab)]
-    for node, name in ((lab.host1, "ask"), (lab.host2, "answer"), *watched):
+    """The far host's servers, and the probe that asks them."""
+    for node, name in ((lab.host1, "ask"), (lab.host2, "answer")):
         node.write(f"{probes.FOLDER}/{name}.py", probes.source(name), mode=0o644)
     lab.host2.spawn("python3", "-IS", f"{probes.FOLDER}/answer.py", str(ANSWER_PORT), log="answer")
     lab.host2.spawn("iperf3", "--server", "--port", str(TCP_PORTS[0]), log="iperf3-server")

@@ -17,7 +17,7 @@ from scipy import stats
 
 from runner import probes
 from runner.errors import MeasurementError, UsageError
-from runner.lab import QUEUE_S, Lab, bucket_bytes, queue_bytes
+from runner.lab import Lab
 from runner.measure.wire import outer
 from runner.node import wait_until
 from runner.plugin import Unsupported
@@ -36,7 +36,7 @@ class Conditions:
     jitter_ms: float = 0.0  # standard deviation of the delay, normally distributed, order kept
     loss_ratio: float = 0.0  # independent losses
     rate_bps: float | None = None
-    queue_ms: float = QUEUE_S * 1e3  # what may wait for the rate
+    queue_ms: float = 20.0  # what may wait for the rate
     mtu_bytes: int = 1500
 
     @property
@@ -106,7 +106,10 @@ def unsupported(lab: Lab, wanted: Conditions) -> Unsupported | None:
 
 
 def apply(lab: Lab, wanted: Conditions) -> None:
-    """Set the conditions on both ports of the WAN node, and the MTU on the whole WAN."""
+    """Set the conditions on both ports of the WAN node, and the MTU on the whole WAN.
+
+    The rate counts Ethernet frames without preamble, gap and checksum: 14 bytes more than the IP packet.
+    """
     for port in ("gw1", "gw2"):
         parent: tuple[str, ...] = ("root", "handle", "1:")
         if wanted.impaired:
@@ -120,8 +123,7 @@ def apply(lab: Lab, wanted: Conditions) -> None:
             lab.wan.run("tc", "qdisc", "add", "dev", port, *parent, *netem)
             parent = ("parent", "1:1", "handle", "2:")
         if wanted.rate_bps:
-            queue = queue_bytes(wanted.rate_bps, wanted.queue_ms / 1e3)
-            sizes = ("burst", str(bucket_bytes(wanted.rate_bps)), "limit", str(queue))
+            sizes = ("burst", str(bucket_bytes(wanted)), "limit", str(queue_bytes(wanted)))
             rate = ("tbf", "rate", f"{int(wanted.rate_bps)}bit", *sizes)
             lab.wan.run("tc", "qdisc", "add", "dev", port, *parent, *rate)
     if wanted.mtu_bytes != Conditions.mtu_bytes:
@@ -129,6 +131,19 @@ def apply(lab: Lab, wanted: Conditions) -> None:
             lab.wan.run("ip", "link", "set", "dev", port, "mtu", str(wanted.mtu_bytes))
         for site in lab.sites:
             lab.gateway(site).run("ip", "link", "set", "dev", site.wan_interface, "mtu", str(wanted.mtu_bytes))
+
+
+def bucket_bytes(wanted: Conditions) -> int:
+    """The token bucket's size: a millisecond's worth, so that a test's first moments are not a gift, and at
+    least two full frames. Larger segments that offloading makes are cut by the kernel."""
+    assert wanted.rate_bps is not None
+    return max(4096, int(wanted.rate_bps / 8 * 0.001))
+
+
+def queue_bytes(wanted: Conditions) -> int:
+    """What may wait at the shaped WAN: ``queue_ms`` of its rate, and ten full frames, or TCP cannot fill it."""
+    assert wanted.rate_bps is not None
+    return max(10 * 1514, int(wanted.rate_bps / 8 * wanted.queue_ms / 1e3))
 
 
 def verify(lab: Lab, wanted: Conditions) -> str:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -26,7 +27,7 @@ Address = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_\[][A-Za-z0-9_.
 Port = Annotated[str, StringConstraints(pattern=r"^[^-\s/:][^\s/:]{0,14}$|^([0-9a-fA-F]{2}:){5}[0-9a-fA-F]{2}$")]
 
 
-class Machine(BaseModel):
+class Machine(BaseModel, ABC):
     """How one machine is reached. What is not given is left to ssh and its configuration."""
 
     model_config = ConfigDict(extra="forbid")
@@ -38,9 +39,9 @@ class Machine(BaseModel):
     config: Path | None = None
     options: dict[Annotated[str, StringConstraints(pattern=r"^[A-Za-z]+$")], str] = {}
 
+    @abstractmethod
     def ports(self) -> dict[str, str]:
         """What each port is called in the lab -> the machine's own name (or the MAC address) of it."""
-        raise NotImplementedError
 
     def options_of_ssh(self) -> list[str]:
         """The options of ssh(1) that lead to this machine."""

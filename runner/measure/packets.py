@@ -17,7 +17,7 @@ from runner.measure.mtu import IP_UDP_BYTES
 from runner.measure.result import Measured, measurement
 from runner.measure.udp import LOSS_RATIO, UdpSearch, explain, fragments_created, search_detail
 from runner.measure.wire import answer, interface, outer, probe
-from runner.search import Loss, find_throughput
+from runner.search import Loss
 from runner.tunnel import Bench
 
 PORT = "9"  # discard, RFC 863: nobody listens there, and the sink drops before anybody could complain
@@ -80,20 +80,7 @@ def packets(
         streams.append(counted)
         return Loss(counted.sent, counted.on_time, counted.sent / counted.seconds * bits)
 
-    result = find_throughput(
-        offer,
-        loss_ratio=LOSS_RATIO,
-        min_rate_bps=min(MIN_RATE_BPS, first_bps or MIN_RATE_BPS),
-        max_rate_bps=search.max_rate_bps,
-        relative_width=search.relative_width,
-        trial_duration_s=search.trial_duration_s,
-        confirm=search.confirm,
-        budget_s=search.budget_s,
-        engine=search.engine,
-        first_rate_bps=first_bps,
-        overhead_s=OVERHEAD_S,
-        seed=seed,
-    )
+    result = search.find(offer, first_bps, OVERHEAD_S, seed, min(MIN_RATE_BPS, first_bps or MIN_RATE_BPS))
     value = result.confirmed_rate_bps or result.rate_bps
     passed = [trial.offered_rate_bps for trial in result.trials if trial.loss_ratio <= LOSS_RATIO]
     limited = "generator_limited" in result.flags

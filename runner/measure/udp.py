@@ -12,7 +12,7 @@ from runner.measure.iperf import OVERHEAD_S, iperf3
 from runner.measure.result import Measured, measurement
 from runner.model import Measurement
 from runner.node import Completed
-from runner.search import Engine, Loss, SearchResult, find_throughput
+from runner.search import Engine, Loss, Measure, SearchResult, find_throughput
 from runner.tunnel import Bench
 
 WINDOW_BYTES = 2**21  # socket buffers asked for in UDP tests, if net.core.rmem_max allows
@@ -41,6 +41,25 @@ class UdpSearch:
     max_rate_bps: float = 10e9
     budget_s: float | None = None
 
+    def find(
+        self, offer: Measure, first_bps: float | None, overhead_s: float, seed: int, min_rate_bps: float = 1e6
+    ) -> SearchResult:
+        """Search with these settings for the rate at which the mean loss reaches LOSS_RATIO."""
+        return find_throughput(
+            offer,
+            loss_ratio=LOSS_RATIO,
+            min_rate_bps=min_rate_bps,
+            max_rate_bps=self.max_rate_bps,
+            relative_width=self.relative_width,
+            trial_duration_s=self.trial_duration_s,
+            confirm=self.confirm,
+            budget_s=self.budget_s,
+            engine=self.engine,
+            first_rate_bps=first_bps,
+            overhead_s=overhead_s,
+            seed=seed,
+        )
+
 
 def udp(bench: Bench, payload_bytes: int, search: UdpSearch, first_bps: float | None, seed: int) -> Measured:
     """UDP throughput by the loss-bounded search, and jitter at a low rate.
@@ -58,32 +77,22 @@ def udp(bench: Bench, payload_bytes: int, search: UdpSearch, first_bps: float | 
 
     def offer(rate_bps: float, duration_s: float) -> Loss:
         before = receive_buffer_errors(bench.lab), fragments_created(bench.lab)
+        test = max(1, round(duration_s)), *options, str(int(rate_bps))
         try:
-            report = iperf3(bench.lab, bench.address, max(1, round(duration_s)), *options, str(int(rate_bps)))
+            report = iperf3(bench.lab, bench.address, *test)
         except MeasurementError:
-            if bench.carries_payload():
-                raise  # the instrument failed, not the tunnel
-            breakdowns.append(rate_bps)
-            bench.renew()
-            return Loss(1, 0, rate_bps)
+            if not bench.carries_payload():
+                breakdowns.append(rate_bps)
+                bench.renew()
+                return Loss(1, 0, rate_bps)
+            # The instrument failed, not the tunnel: iperf3 begins with a datagram each way, and hangs if one is lost.
+            report = iperf3(bench.lab, bench.address, *test)
         dropped = receive_buffer_errors(bench.lab) - before[0]
         counters["receive_buffer_errors"] += dropped
         counters["fragments"] += fragments_created(bench.lab) - before[1]
         return udp_loss(report, payload_bytes, dropped)
 
-    result = find_throughput(
-        offer,
-        loss_ratio=LOSS_RATIO,
-        relative_width=search.relative_width,
-        trial_duration_s=search.trial_duration_s,
-        confirm=search.confirm,
-        max_rate_bps=search.max_rate_bps,
-        budget_s=search.budget_s,
-        engine=search.engine,
-        first_rate_bps=first_bps,
-        overhead_s=OVERHEAD_S,
-        seed=seed,
-    )
+    result = search.find(offer, first_bps, OVERHEAD_S, seed)
     value = result.confirmed_rate_bps or result.rate_bps
     if value is None and all(trial.loss_ratio <= LOSS_RATIO for trial in result.trials):
         # Nothing failed: what was offered last is a lower bound, and is reported as one.

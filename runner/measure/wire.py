@@ -93,10 +93,13 @@ def probe(node: NamespaceNode, name: str, *argv: str, ready: str) -> Iterator[su
         running.wait()
 
 
-def answer(running: subprocess.Popen[str], name: str, timeout_s: float = 10.0) -> dict[str, Any]:
-    """Tell a probe that the test is over; what it has found. Raises MeasurementError where it says nothing."""
+def answer(running: subprocess.Popen[str], name: str, last: str = "end", timeout_s: float = 10.0) -> dict[str, Any]:
+    """Tell a probe by a ``last`` line that the test is over; what it has found.
+
+    Raises MeasurementError where it says nothing.
+    """
     try:
-        said, error = running.communicate("end\n", timeout=timeout_s)
+        said, error = running.communicate(last + "\n", timeout=timeout_s)
     except subprocess.TimeoutExpired as late:
         raise MeasurementError(f"the probe {name} did not answer within {timeout_s:g} s") from late
     try:

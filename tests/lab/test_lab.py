@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from runner import wan
 from runner.errors import CannotRunHere, CommandError, LabError
 from runner.facts import facts
 from runner.image import Image, check, host_image
-from runner.lab import Lab, check_alive, namespace_lab, shape
+from runner.lab import Lab, check_alive, namespace_lab
 from runner.node import wait_until
 from tests.lab.conftest import interfaces, mounts
 
@@ -75,7 +76,7 @@ def test_every_command_is_logged_and_no_content(image: Image) -> None:
 
 
 def test_shaping_limits_the_wan(lab: Lab) -> None:
-    shape(lab, 1e9)
+    wan.apply(lab, wan.Conditions(rate_bps=1e9))
     assert lab.wan.run("tc", "qdisc", "show", "dev", "gw1").stdout.startswith("qdisc tbf")
     assert "rate 1Gbit" in lab.wan.run("tc", "qdisc", "show", "dev", "gw2").stdout
 

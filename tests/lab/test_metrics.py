@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from runner import wan
 from runner.errors import MeasurementError
 from runner.facts import facts, openssl_bps
 from runner.image import Image
-from runner.lab import Lab, namespace_lab, shape
+from runner.lab import Lab, namespace_lab
 from runner.measure.cost import processes, snapshot, system_calls
 from runner.measure.download import download
 from runner.measure.idle import idle
@@ -59,7 +60,7 @@ def test_latency_under_load(lab: Lab, image: Image, name: str) -> None:
 
 
 def test_the_queue_of_a_shaped_wan_is_seen_under_load_and_not_on_the_idle_tunnel(lab: Lab, image: Image) -> None:
-    shape(lab, SHAPED_BPS)
+    wan.apply(lab, wan.Conditions(rate_bps=SHAPED_BPS))
     up = tunnel(lab, image, "none")
     before = values(idle(lab, up.address, 0.5, up.setup_s))["rtt"]
     full = loaded(lab, up.address, "full", 1.0, datagrams=False).measurements[0]
@@ -98,7 +99,7 @@ def test_download(lab: Lab, image: Image, name: str) -> None:
 
 
 def test_download_time_is_that_of_the_shaped_wan(lab: Lab, image: Image) -> None:
-    shape(lab, SHAPED_BPS)
+    wan.apply(lab, wan.Conditions(rate_bps=SHAPED_BPS))
     up = tunnel(lab, image, "none")
     file_bytes = 5_000_000
     found = download(lab, up.address, file_bytes).measurements[0]
@@ -162,7 +163,7 @@ def test_system_calls_of_a_process_that_makes_them(lab: Lab) -> None:
 
 
 def test_facts_of_the_lab(lab: Lab) -> None:
-    shape(lab, 1e9)
+    wan.apply(lab, wan.Conditions(rate_bps=1e9))
     found = facts(lab)
     interfaces = [name for link in found["links"] for name in link["interfaces"]]
     assert len(interfaces) == len(set(interfaces)) == 9

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from runner import wan
 from runner.image import Image
-from runner.lab import Lab, batch, namespace_lab, shape
+from runner.lab import Lab, batch, namespace_lab
 from runner.measure.mtu import TooLongError, path_mtu, refuse_too_long
 from runner.measure.overhead import overhead
 from runner.measure.packets import packets, stream
@@ -105,7 +106,7 @@ def test_fragments_are_counted(lab: Lab, image: Image) -> None:
 
 def test_packet_rate_of_a_shaped_wan(lab: Lab, image: Image) -> None:
     bench = bench_in(lab, "none", image)
-    shape(lab, 20e6)
+    wan.apply(lab, wan.Conditions(rate_bps=20e6))
     found = packets(bench, 512, False, SEARCH, None, 1).measurements[0]
     # The bucket counts frames of 14 bytes more, and the rate is the one at which 1 % is lost.
     expected = 20e6 / (8 * (512 + 14)) / 0.99
