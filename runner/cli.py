@@ -7,10 +7,7 @@ lab cannot run it, 4 stopped by a broken lab or a full disk, 130 interrupted.
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
-from contextlib import ExitStack
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
@@ -26,12 +23,12 @@ from runner.compare import compare_runs
 from runner.compare import render as render_comparison
 from runner.doctor import examine
 from runner.errors import UsageError, VpnevalError
-from runner.experiment import LEVELS, PROFILES, RANGES, experiment_names, load_experiment, parse_levels
+from runner.experiment import PROFILES
 from runner.kernels.runs import indexed, run_under, run_with_rest, this_command_under
-from runner.labs import FORMS, open_rig, rootless
-from runner.metrics import METRICS
+from runner.labs import FORMS, rootless
+from runner.listing import tables
 from runner.model import TRAFFIC_FACTORS
-from runner.plugin import Vpn, load_vpn, require_known, vpn_names
+from runner.plugin import load_vpn, require_known
 from runner.ranking import measured_metrics
 from runner.recipe import recipe as recipe_of
 from runner.report.html import html_text
@@ -42,10 +39,10 @@ from runner.report.tables import csv_text, json_text
 from runner.report.terminal import render as render_terminal
 from runner.report.write import write_reports
 from runner.session import Asked, ask, conduct
+from runner.shell import one_tunnel, shell
 from runner.store import load_run
-from runner.tunnel import bring_up, make_secrets, start_services, unsupported
 from runner.until import MOST_REPETITIONS
-from runner.weights import PRESETS, parse_weights
+from runner.weights import parse_weights
 
 app = typer.Typer(
     help="Which VPN, on this hardware, for this purpose, and how sure are we?",
@@ -94,51 +91,17 @@ def list_(
     as_json: Json = False,
 ) -> None:
     """What there is: VPNs, experiments, metrics, weight presets, factors, profiles."""
-    tables: dict[str, list[dict[str, str]]] = {
-        "vpns": [_vpn_row(load_vpn(name), as_json) for name in vpn_names()],
-        "experiments": [
-            {"name": e.name, "question": e.question, "source": e.source}
-            for e in map(load_experiment, experiment_names())
-        ],
-        "metrics": [
-            {"name": m.name, "unit": m.unit, "better": m.better, "definition": m.definition, "source": m.source}
-            for m in METRICS.values()
-        ],
-        "presets": [
-            {"name": name, "weights": ", ".join(f"{metric} {value:g}" for metric, value in preset.values.items())}
-            for name, preset in PRESETS.items()
-        ],
-        "factors": [{"name": name, "levels": _levels(name)} for name in LEVELS],
-        "profiles": [{"name": name, "note": profile.note} for name, profile in PROFILES.items()],
-    }
-    require_known("listing", what, list(tables))
+    found = tables(whole=as_json)
+    require_known("listing", what, list(found))
     if as_json:
-        print(json.dumps(tables[what], indent=1))
+        print(json.dumps(found[what], indent=1))
         return
     table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
-    for column in tables[what][0]:
+    for column in found[what][0]:
         table.add_column(column, overflow="fold", no_wrap=column == "name")
-    for row in tables[what]:
+    for row in found[what]:
         table.add_row(*row.values())
     out.print(table)
-
-
-def _levels(factor: str) -> str:
-    numbers = " (or any from {} to {})".format(*RANGES[factor]) if factor in RANGES else ""
-    return ", ".join(LEVELS[factor]) + numbers
-
-
-def _vpn_row(vpn: Vpn, whole: bool) -> dict[str, str]:
-    row = {
-        "name": vpn.name,
-        "title": vpn.title,
-        "data path": vpn.dataplane,
-        "carried in": vpn.transport,
-        "carries": vpn.carries,
-        "ciphers": ", ".join(vpn.ciphers),
-        "compression": ", ".join(vpn.compressions),
-    }
-    return row if whole else row | {"ciphers": str(len(vpn.ciphers)) if vpn.ciphers != {"none": "none"} else "none"}
 
 
 @app.command()
@@ -379,21 +342,7 @@ def compare(before: Path, after: Path, as_json: Json = False) -> None:
 def recipe(vpn: Annotated[str, typer.Argument(metavar="VPN")], levels: Levels = "") -> None:
     """The runbook of files and commands that sets this tunnel up on two plain gateways."""
     plugin = load_vpn(vpn)
-    print(recipe_of(plugin, _one_tunnel(plugin, levels)), end="")
-
-
-def _one_tunnel(vpn: Vpn, levels: str) -> dict[str, str]:
-    from runner.experiment import matching_integrity
-
-    chosen = parse_levels(levels)
-    params = dict(vpn.comparable)
-    for factor, values in chosen.items():
-        if factor not in params or len(values) != 1:
-            raise UsageError(f"one level each of {', '.join(params)} makes a tunnel, not {levels!r}")
-        params[factor] = values[0]
-    if "cipher" in chosen and "integrity" not in chosen:
-        params["integrity"] = matching_integrity(vpn, params["cipher"])
-    return params
+    print(recipe_of(plugin, one_tunnel(plugin, levels)), end="")
 
 
 @lab_app.command("shell")
@@ -406,34 +355,11 @@ def lab_shell(
     command: Annotated[str, typer.Option("--command", "-c", help="run this instead of a shell that you type in")] = "",
 ) -> None:
     """A shell on a node of a live lab with a tunnel up; the lab goes when the shell ends."""
-    from tempfile import TemporaryDirectory
-
     require_known("node", node, ["host1", "gw1", "wan", "gw2", "host2"])
     plugin = load_vpn(vpn)
-    params = _one_tunnel(plugin, levels)
+    params = one_tunnel(plugin, levels)
     rootless.enter(where)
-    say = lambda text: err.print(text, markup=False, highlight=False)  # noqa: E731
-    with ExitStack() as stack:
-        rig = stack.enter_context(open_rig(where, say))
-        root = rig.image(image, say)
-        lab = stack.enter_context(rig.lab(root, logs=Path(stack.enter_context(TemporaryDirectory()))))
-        if node not in lab.nodes:
-            raise UsageError(f"this lab has no {node}; it has: {', '.join(lab.nodes)}")
-        if no := unsupported(lab, plugin, params):
-            raise VpnevalError(f"{vpn} cannot run here: {no.reason}")
-        secrets = make_secrets(plugin, rig.alone(root, lambda line: None), lab.sites)
-        start_services(lab)
-        up = bring_up(lab, plugin, params, secrets)
-        if not command:
-            err.print(
-                f"{plugin.title} is up in {up.setup_s:.2f} s; host1 reaches host2 at {up.address}", highlight=False
-            )
-        argv = ["bash", "-c", command] if command else ["bash", "-i"]
-        environment = {"TERM": os.environ.get("TERM", "dumb"), "PS1": f"{node}# ", "HOME": "/root"}
-        path = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-        settings = [f"{name}={value}" for name, value in environment.items()]
-        code = subprocess.call(lab.nodes[node].argv("env", "-i", path, *settings, *argv, tty=True))
-    raise typer.Exit(code)
+    raise typer.Exit(shell(node, plugin, params, image, where, command, _tell))
 
 
 def main(argv: list[str] | None = None) -> Any:

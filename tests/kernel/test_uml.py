@@ -204,18 +204,24 @@ def at_work(interrupted: Interrupted, tmp_path: Path) -> Iterator[tuple[subproce
     process.wait()
 
 
-def emulator(pid: int) -> int:
+def emulator(pid: int) -> int | None:
     """The PID of the User Mode Linux under ``pid``: of its processes the one that unshare(1) started."""
 
-    def name(process: int) -> str:
-        return Path(f"/proc/{process}/comm").read_text().strip()
+    def stat(process: int) -> tuple[str, int]:
+        """Name and parent; of a process that has just gone, nothing."""
+        try:
+            fields = Path(f"/proc/{process}/stat").read_text()
+        except (FileNotFoundError, ProcessLookupError):
+            return "", 0
+        return fields[fields.index("(") + 1 : fields.rindex(")")], int(fields.rpartition(")")[2].split()[1])
 
-    def parent(process: int) -> int:
-        return int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
-
-    started = [child for child in descendants(pid) if name(child) == "unshare"]
-    (found,) = [child for child in descendants(pid) if name(child) == "linux.uml" and parent(child) in started]
-    return found
+    seen = {child: stat(child) for child in descendants(pid)}
+    found = [
+        child
+        for child, (name, parent) in seen.items()
+        if name == "linux.uml" and seen.get(parent, ("", 0))[0] == "unshare"
+    ]
+    return found[0] if len(found) == 1 else None
 
 
 def test_kill_9_leaves_nothing(at_work: tuple[subprocess.Popen[str], Path]) -> None:
@@ -233,7 +239,9 @@ def test_a_guest_that_dies_in_the_middle(at_work: tuple[subprocess.Popen[str], P
     process, out = at_work
     kept = lines(out)
     children = descendants(process.pid)
-    os.kill(emulator(process.pid), signal.SIGKILL)
+    victim = emulator(process.pid)
+    assert victim is not None
+    os.kill(victim, signal.SIGKILL)
     _, said = process.communicate(timeout=30)
     assert process.returncode == 4, said
     assert "guest kernel uml has ended in the middle" in said
