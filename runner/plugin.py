@@ -13,6 +13,7 @@ from ipaddress import ip_network
 from pathlib import Path
 from typing import ClassVar
 
+from runner.declared import Abilities, Security
 from runner.errors import UsageError
 from runner.model import Evidence
 from runner.node import Node
@@ -68,6 +69,9 @@ class Vpn(ABC):
     carries: ClassVar[str] = "ip"  # "ip", or "tcp" where it forwards ports only
     reference: ClassVar[bool] = False  # shown in reports, never ranked
     note: ClassVar[str] = ""  # what a reader of the ranking must know
+
+    security: ClassVar[Security | None] = None  # as declared; None is "nothing declared", which reports say
+    abilities: ClassVar[Abilities | None] = None
 
     tools: ClassVar[Mapping[str, str]] = {}  # command -> Debian package, what a gateway must have
 
