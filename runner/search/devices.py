@@ -41,6 +41,8 @@ class Device:
     seed: int = 0
     kind: Kind = "plain"
     clock_s: float = field(default=0.0, init=False)
+    busy_s: float = field(default=0.0, init=False)  # in trials
+    served_s: float = field(default=0.0, init=False)  # of these, as seconds of the full capacity
 
     def __post_init__(self) -> None:
         self._random = np.random.default_rng(self.seed)
@@ -81,7 +83,10 @@ class Device:
                 self._low, self._switch_s = not self._low, self._switch_s + self._random.exponential(self.dwell_s)
         middle_s = self.clock_s + duration_s / 2
         self.clock_s = end_s + self.overhead_s
-        return max(0.05, 1 - (1 - self.low_state) * low_s / duration_s) * max(0.3, 1 + self.drift_per_s * middle_s)
+        state = max(0.05, 1 - (1 - self.low_state) * low_s / duration_s) * max(0.3, 1 + self.drift_per_s * middle_s)
+        self.busy_s += duration_s
+        self.served_s += state * duration_s
+        return state
 
     def mean_loss(self, rate_bps: float, draws: int = 4001) -> float:
         """Mean loss ratio of trials of ten seconds at a rate, by quadrature over the noise."""
@@ -95,6 +100,10 @@ class Device:
         """The rate (bit/s) where the mean loss is ``loss_ratio``; at time zero, in the high state."""
         low, high = 0.5 * self.capacity_bps, 1.5 * self.capacity_bps
         return float(brentq(lambda rate_bps: self.mean_loss(rate_bps) - loss_ratio, low, high, rtol=1e-6))
+
+    def mean_state(self) -> float:
+        """What the device was on the mean over the trials so far, as a share of its full capacity at time zero."""
+        return self.served_s / self.busy_s if self.busy_s else 1.0
 
 
 def _normal_quantiles(count: int) -> np.ndarray:
