@@ -43,6 +43,7 @@ class Device:
     clock_s: float = field(default=0.0, init=False)
     busy_s: float = field(default=0.0, init=False)  # in trials
     served_s: float = field(default=0.0, init=False)  # of these, as seconds of the full capacity
+    slow_s: float = field(default=0.0, init=False)  # of these, in the low state
 
     def __post_init__(self) -> None:
         self._random = np.random.default_rng(self.seed)
@@ -86,6 +87,7 @@ class Device:
         state = max(0.05, 1 - (1 - self.low_state) * low_s / duration_s) * max(0.3, 1 + self.drift_per_s * middle_s)
         self.busy_s += duration_s
         self.served_s += state * duration_s
+        self.slow_s += low_s
         return state
 
     def mean_loss(self, rate_bps: float, draws: int = 4001) -> float:
@@ -101,9 +103,14 @@ class Device:
         low, high = 0.5 * self.capacity_bps, 1.5 * self.capacity_bps
         return float(brentq(lambda rate_bps: self.mean_loss(rate_bps) - loss_ratio, low, high, rtol=1e-6))
 
-    def mean_state(self) -> float:
-        """What the device was on the mean over the trials so far, as a share of its full capacity at time zero."""
-        return self.served_s / self.busy_s if self.busy_s else 1.0
+    def truths(self) -> tuple[float, float]:
+        """What a device that changes was during the trials so far, as shares of its full capacity at time zero.
+
+        On the mean, and in the state in which it was most of the time; of a device without states, the mean twice.
+        """
+        mean = self.served_s / self.busy_s if self.busy_s else 1.0
+        state = self.low_state if self.slow_s > self.busy_s / 2 else 1.0
+        return mean, mean if self.low_state == 1 else state
 
 
 def _normal_quantiles(count: int) -> np.ndarray:
