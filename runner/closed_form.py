@@ -10,6 +10,9 @@ from __future__ import annotations
 IPV4 = 20  # RFC 791 §3.1
 UDP = 8  # RFC 768
 TCP = 20 + 12  # RFC 9293 §3.1, and the timestamps option (RFC 7323 §3.2) that Linux pads to 12
+ETHERNET = 14  # IEEE 802.3, without the FCS
+L2TP = UDP + 6 + 4  # RFC 2661 §3.1 without the optional fields; PPP's address, control, protocol (RFC 1662 §3.1)
+VXLAN = UDP + 8 + ETHERNET  # RFC 7348 §5
 GRE = 4  # RFC 2784 §2, without key, sequence number and checksum
 
 # Cipher -> block, explicit IV and the cipher's own tag. ESP: RFC 3602 (AES-CBC), RFC 2451 (3DES, Blowfish),
@@ -24,8 +27,14 @@ ESP = {
     "aes-256-gcm": (1, 8, 16),
     "chacha20-poly1305": (1, 8, 16),
     "null": (1, 0, 0),
+    # RFC 3686 (CTR), RFC 4312 (Camellia), RFC 2451 (CAST-128), RFC 4309 (CCM), RFC 4543 (GMAC)
+    **{f"aes-{bits}-ctr": (1, 8, 0) for bits in (128, 192, 256)},
+    **{f"camellia-{bits}-cbc": (16, 16, 0) for bits in (128, 192, 256)},
+    **dict.fromkeys(("blowfish-192-cbc", "blowfish-256-cbc", "cast-128-cbc"), (8, 8, 0)),
+    **{f"aes-{bits}-{mode}": (1, 8, 16) for mode in ("gcm", "ccm", "gmac") for bits in (128, 192, 256)},
 }
 ESP_ICV = {"aead": 0, "hmac-sha1": 12, "hmac-sha256": 16}  # RFC 2404 (96 bits), RFC 4868 §2.3 (128 bits)
+ESP_ICV |= {"hmac-sha384": 24, "hmac-sha512": 32, "hmac-md5": 12, "aes-xcbc": 12, "aes-cmac": 12}  # RFC 8221 §6
 HMAC = {"aead": 0, "hmac-sha1": 20, "hmac-sha256": 32}  # whole, as OpenVPN and SSH send it
 
 
@@ -38,14 +47,44 @@ def ipip(inner_bytes: int) -> int:
     return IPV4
 
 
-def esp(inner_bytes: int, cipher: str, integrity: str, *, udp: bool = False, gre: bool = False) -> int:
+def gre(inner_bytes: int) -> int:
+    """RFC 2784 §2: an IPv4 header and GRE's own, whatever the length."""
+    return IPV4 + GRE
+
+
+def l2tp(inner_bytes: int) -> int:
+    """L2TP version 2 (RFC 2661 §3.1) as Linux sends it: no length, no sequence numbers, PPP's header whole."""
+    return IPV4 + L2TP
+
+
+def l2tpv3(inner_bytes: int) -> int:
+    """L2TPv3 over UDP (RFC 3931 §4.1.2.1): flags and version 4, session 4, the default sublayer 4 (§4.6), Ethernet."""
+    return IPV4 + UDP + 4 + 4 + 4 + ETHERNET
+
+
+def ah(inner_bytes: int, integrity: str) -> int:
+    """AH in tunnel mode (RFC 4302 §2): outer IPv4 header, 12 bytes, ICV; a multiple of 4 over IPv4 (§3.3.3.2.1)."""
+    return IPV4 + 12 + ESP_ICV[integrity]
+
+
+def esp(
+    inner_bytes: int,
+    cipher: str,
+    integrity: str,
+    *,
+    udp: bool = False,
+    gre: bool = False,
+    vxlan: bool = False,
+    l2tp: bool = False,
+) -> int:
     """ESP, RFC 4303 §2: outer IPv4 header, SPI and sequence number, IV, the payload with padding, pad length and
     next header up to a whole block and a multiple of 4, ICV.
 
-    ``udp``: in UDP (RFC 3948 §2.1). ``gre``: the payload is a GRE packet in transport mode, else tunnel mode.
+    ``udp``: in UDP (RFC 3948 §2.1). ``gre``, ``vxlan``, ``l2tp``: the payload is such a packet in transport
+    mode, else tunnel mode.
     """
     block, iv, tag = ESP[cipher]
-    payload = inner_bytes + (GRE if gre else 0)
+    payload = inner_bytes + (GRE if gre else 0) + (VXLAN if vxlan else 0) + (L2TP if l2tp else 0)
     encrypted = rounded_up(payload + 2, max(block, 4))
     outer = IPV4 + (UDP if udp else 0) + 4 + 4 + iv + encrypted + tag + ESP_ICV[integrity]
     return outer - inner_bytes
@@ -86,3 +125,13 @@ def ssh_tun(inner_bytes: int, cipher: str, integrity: str, mss: int = 1448) -> i
     plain = 1 + (9 + 4 + inner_bytes)
     stream = 4 + rounded_up(plain + 4, block) + (tag or HMAC[integrity])
     return -(-stream // mss) * (IPV4 + TCP) + stream - inner_bytes
+
+
+def tinc(inner_bytes: int, cipher: str, integrity: str) -> int:
+    """tinc 1.0 in router mode (manual, 6.3.1): sequence number 4 and the packet with a made-up Ethernet header 14,
+    encrypted with PKCS#7 padding, then the whole digest; in UDP."""
+    block, _, _ = ESP[cipher]
+    encrypted = 4 + 14 + inner_bytes
+    if block > 1:
+        encrypted = rounded_up(encrypted + 1, block)
+    return IPV4 + UDP + encrypted + HMAC[integrity] - inner_bytes

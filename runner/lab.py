@@ -3,7 +3,8 @@
     host1 ──── gw1 ════ wan ════ gw2 ──── host2
      10.1.0.0/24   192.168.0.0/24   10.2.0.0/24
 
-The addresses are the thesis' testbed (§3.5). The WAN is a node of its own, a bridge, so that capture,
+The addresses are the thesis' testbed (§3.5). More sites may be on the same WAN (``mesh_sites``), each with a gateway
+and a host. The WAN is a node of its own, a bridge, so that capture,
 shaping, tampering and cutting never sit on an endpoint.
 """
 
@@ -23,10 +24,16 @@ from runner.image import Image
 from runner.node import NamespaceNode
 from runner.plugin import Site
 
-SITES = (
-    Site(1, "gw1", "192.168.0.1", "wan0", "10.1.0.0/24", "10.1.0.1", "10.1.0.2"),
-    Site(2, "gw2", "192.168.0.2", "wan0", "10.2.0.0/24", "10.2.0.1", "10.2.0.2"),
-)
+
+def mesh_sites(number: int) -> tuple[Site, ...]:
+    """The first ``number`` sites (at most 9) on one WAN: gw3 is 192.168.0.3, in front of 10.3.0.0/24, and so on."""
+    return tuple(
+        Site(n, f"gw{n}", f"192.168.0.{n}", "wan0", f"10.{n}.0.0/24", f"10.{n}.0.1", f"10.{n}.0.2")
+        for n in range(1, number + 1)
+    )
+
+
+SITES = mesh_sites(2)
 HOST_TOOLS = {  # what the namespace lab needs on the machine itself: command -> Debian package
     "unshare": "util-linux",
     "nsenter": "util-linux",
@@ -88,8 +95,10 @@ def namespace_lab(
     gateway_image: Image | None = None,
     log: Callable[[str], object] | None = None,
     logs: Path | None = None,
+    sites: tuple[Site, ...] = SITES,
 ) -> Iterator[Lab]:
-    """Five nodes, cabled and addressed; gone, with all that runs in them, when the block ends.
+    """Five nodes, cabled and addressed; gone, with all that runs in them, when the block ends. Each site after the
+    second adds two nodes.
 
     Hosts and WAN run ``image``, the gateways ``gateway_image``. ``log`` gets every command as
     ``[node] argv``. Raises LabError when the kernel refuses.
@@ -99,15 +108,16 @@ def namespace_lab(
     say = log or commands.append
     nodes: dict[str, NamespaceNode] = {}
     try:
-        for name in ("host1", "gw1", "wan", "gw2", "host2"):
+        names = [f"{kind}{site.number}" for site in sites for kind in ("host", "gw")]
+        for name in ("host1", "gw1", "wan", *reversed(names[2:4]), *names[4:]):
             root = (gateway_image or image) if name.startswith("gw") else image
             nodes[name] = NamespaceNode(name, root.root, say)
         for node in nodes.values():
             node.wait_ready()
             if logs is not None:
                 node.log_to(logs)
-        cable(nodes, say)
-        yield Lab(nodes, SITES, time.monotonic() - started, commands)
+        cable(nodes, say, sites)
+        yield Lab(nodes, sites, time.monotonic() - started, commands)
     finally:
         for node in nodes.values():
             node.release()
@@ -115,14 +125,13 @@ def namespace_lab(
             node.stop()
 
 
-def cable(nodes: dict[str, NamespaceNode], say: Callable[[str], object]) -> None:
-    """Lay the four cables straight into the nodes, then ``address`` them."""
-    cables = (
-        ("host1", "eth0", "gw1", "lan0"),
-        ("gw1", "wan0", "wan", "gw1"),
-        ("gw2", "wan0", "wan", "gw2"),
-        ("gw2", "lan0", "host2", "eth0"),
-    )
+def cable(nodes: dict[str, NamespaceNode], say: Callable[[str], object], sites: tuple[Site, ...] = SITES) -> None:
+    """Lay two cables for each site straight into the nodes, then ``address`` them."""
+    cables = [
+        cable
+        for site in sites
+        for cable in ((f"host{site.number}", "eth0", site.name, "lan0"), (site.name, "wan0", "wan", site.name))
+    ]
     lines = ""
     for a, a_name, b, b_name in cables:
         say(f"[{a}] ip link add {a_name} type veth peer name {b_name} netns {b}")
@@ -139,19 +148,19 @@ def cable(nodes: dict[str, NamespaceNode], say: Callable[[str], object]) -> None
     )
     if done.returncode != 0:
         raise LabError(f"the nodes cannot be cabled: {done.stderr.strip()}")
-    address(nodes)
+    address(nodes, sites)
 
 
-def address(nodes: Mapping[str, NamespaceNode]) -> None:
+def address(nodes: Mapping[str, NamespaceNode], sites: tuple[Site, ...] = SITES) -> None:
     """Give every interface its address, the hosts their route, and the WAN, if it is a node, its bridge."""
     if "wan" in nodes:
         batch(
             nodes["wan"],
             *("link add br0 type bridge", "link set br0 up"),
-            *("link set gw1 master br0", "link set gw1 up", "link set gw2 master br0", "link set gw2 up"),
+            *(f"link set {site.name} master br0 up" for site in sites),
         )
-    for site, host in zip(SITES, ("host1", "host2"), strict=True):
-        gateway = nodes[site.name]
+    for site in sites:
+        gateway, host = nodes[site.name], f"host{site.number}"
         gateway.run("sysctl", "-qw", "net.ipv4.ip_forward=1", "net.ipv4.conf.all.rp_filter=0")
         batch(
             gateway,

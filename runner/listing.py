@@ -2,20 +2,35 @@
 
 from __future__ import annotations
 
-from runner.experiment import LEVELS, PROFILES, RANGES, experiment_names, load_experiment
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+from runner.experiment import GROUPS, LEVELS, PROFILES, RANGES, experiment_names, load_experiment
 from runner.metrics import METRICS
 from runner.plugin import Vpn, load_vpn, vpn_names
 from runner.wan import FACTORS as WAN_RANGES
 from runner.weights import PRESETS
+
+# Systems of the papers that nobody can build any more, each with its citation and the living system of its class.
+EXTINCT = json.loads((Path(__file__).parent.parent / "results/published/extinct.json").read_text())
 
 
 def tables(whole: bool) -> dict[str, list[dict[str, str]]]:
     """Name of the listing -> its rows, column -> text. ``whole``: every level of every VPN, instead of their number."""
     return {
         "vpns": [_vpn_row(load_vpn(name), whole) for name in vpn_names()],
+        "extinct": [
+            {**system, "source": f"{EXTINCT['source']}, tables 1, 4, 5"} if whole else _few(system)
+            for system in EXTINCT["systems"]
+        ],
         "experiments": [
             {"name": e.name, "question": e.question, "source": e.source}
             for e in map(load_experiment, experiment_names())
+        ]
+        + [
+            {"name": name, "question": f"all of: {', '.join(members)}", "source": ""}
+            for name, members in GROUPS.items()
         ],
         "metrics": [
             {"name": m.name, "unit": m.unit, "better": m.better, "definition": m.definition, "source": m.source}
@@ -35,6 +50,26 @@ def _levels(factor: str) -> str:
     return ", ".join(LEVELS[factor]) + ("" if low is None else f" (or any from {low:.10g} to {high:.10g})")
 
 
+def _few(system: dict[str, str]) -> dict[str, str]:
+    """What of an extinct system fits a terminal; ``--json`` has the rest."""
+    return {name: system[name] for name in ("name", "class", "transport", "ciphers", "effort", "living")}
+
+
+def _declared(vpn: Vpn) -> dict[str, str]:
+    """What the plugin declares of its security and abilities (runner/declared.py), as texts."""
+    if vpn.security is None or vpn.abilities is None:
+        return {}
+    return {
+        name: ", ".join(value)
+        if isinstance(value, tuple)
+        else ("yes" if value else "no")
+        if value in (True, False)
+        else value
+        for part in (asdict(vpn.security), asdict(vpn.abilities))
+        for name, value in part.items()
+    }
+
+
 def _vpn_row(vpn: Vpn, whole: bool) -> dict[str, str]:
     row = {
         "name": vpn.name,
@@ -45,4 +80,8 @@ def _vpn_row(vpn: Vpn, whole: bool) -> dict[str, str]:
         "ciphers": ", ".join(vpn.ciphers),
         "compression": ", ".join(vpn.compressions),
     }
-    return row if whole else row | {"ciphers": str(len(vpn.ciphers)) if vpn.ciphers != {"none": "none"} else "none"}
+    return (
+        row | _declared(vpn)
+        if whole
+        else row | {"ciphers": str(len(vpn.ciphers)) if vpn.ciphers != {"none": "none"} else "none"}
+    )

@@ -24,7 +24,9 @@ Secrets = Mapping[str, str]  # name -> text, for example {"gw1.key": "-----BEGIN
 NO_CIPHER = {"cipher": "none", "integrity": "none", "compression": "off"}
 AES_CBC = {"cipher": "aes-128-cbc", "integrity": "hmac-sha256", "compression": "off"}
 TCP_PORTS = (5201, 5202, 5203)  # what a VPN that forwards ports must forward: iperf3, the answering probe, HTTP
-AEAD = ("aes-128-gcm", "aes-256-gcm", "chacha20-poly1305")
+AES_AEAD = tuple(f"aes-{bits}-{mode}" for mode in ("gcm", "ccm", "gmac") for bits in (128, 192, 256))
+AEAD = (*AES_AEAD, "chacha20-poly1305", "salsa2012-umac")
+UNENCRYPTED = ("none", "null", "aes-128-gmac", "aes-192-gmac", "aes-256-gmac")  # integrity at most (RFC 2410, RFC 4543)
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,7 @@ class Vpn(ABC):
     title: ClassVar[str]
     dataplane: ClassVar[str]  # "kernel" or "userspace"
     layer: ClassVar[int]  # OSI layer of what it carries: 2 Ethernet, 3 IP, 4 TCP streams
-    transport: ClassVar[str]  # what it travels in on the WAN: esp, udp, tcp, gre, ipip, ip
+    transport: ClassVar[str]  # what it travels in on the WAN: esp, udp, tcp, gre, ipip, ip, ethernet
     carries: ClassVar[str] = "ip"  # "ip", or "tcp" where it forwards ports only
     reference: ClassVar[bool] = False  # shown in reports, never ranked
     note: ClassVar[str] = ""  # what a reader of the ranking must know
@@ -74,12 +76,15 @@ class Vpn(ABC):
     abilities: ClassVar[Abilities | None] = None
 
     tools: ClassVar[Mapping[str, str]] = {}  # command -> Debian package, what a gateway must have
+    image_layer: ClassVar[str] = ""  # where the image lacks these tools: vagrant/layers/NAME.sh (runner/layers.py)
 
     # Level -> the daemon's own word for it. What is not here is unsupported with ``limits`` as the reason.
     ciphers: ClassVar[Mapping[str, str]] = {"none": "none"}
     integrities: ClassVar[Mapping[str, str]] = {"none": "none"}
     compressions: ClassVar[Mapping[str, str]] = {"off": "off"}
     limits: ClassVar[Mapping[str, str]] = {}  # factor -> why it has no other levels
+
+    rekeys: ClassVar[tuple[str, ...]] = ()  # what ``rekey`` can renew on command: esp (the data's keys), ike
 
     comparable: ClassVar[Params]  # AES-128-CBC and HMAC-SHA-256, or the nearest there is
     recommended: ClassVar[Params]  # as its makers advise today
@@ -98,7 +103,7 @@ class Vpn(ABC):
 
     def confidential(self, params: Params) -> bool:
         """Does this VPN promise, at these levels, that nobody on the WAN can read the payload?"""
-        return params["cipher"] not in ("none", "null")
+        return params["cipher"] not in UNENCRYPTED
 
     def overhead(self, params: Params, inner_bytes: int) -> int | None:
         """How many bytes longer an inner packet of ``inner_bytes`` (IPv4) is on the WAN, by the protocol's closed form
@@ -126,6 +131,12 @@ class Vpn(ABC):
         """What the daemon and the kernel say was negotiated, and the data path in use.
 
         Raises ProofError where it is not what was asked."""
+
+    def rekey(self, node: Node, me: Site, peers: Sequence[Site], what: str) -> None:
+        """Renew the keys ``what`` (one of ``rekeys``) of gateway ``me``'s tunnels, and return when they are new.
+
+        Raises TimeoutError where they stay the old ones."""
+        raise NotImplementedError(f"{self.title} names no keys that it can renew")
 
     def entry(self, sites: Sequence[Site]) -> str:
         """The address that the first site's host connects to in order to reach the last site's host."""

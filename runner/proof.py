@@ -22,7 +22,7 @@ ANSWER_PORT = TCP_PORTS[1]
 COMPLEMENT = bytes(255 - byte for byte in range(256))
 
 
-def prove(lab: Lab, address: str, *, confidential: bool) -> Proof:
+def prove(lab: Lab, address: str, *, confidential: bool, judged: bool = True) -> Proof:
     """Run the marker experiment from host1 to ``address``.
 
     Raises ProofError where the tunnel breaks its promise, MeasurementError where the probe itself did not work.
@@ -45,7 +45,8 @@ def prove(lab: Lab, address: str, *, confidential: bool) -> Proof:
         captured_bytes=sum(report["bytes"] for report in found),
         captured_on=" and ".join(f"{node.name} {' '.join(where)}" for node, where in watch_points(lab)),
     )
-    judge(proof, seen, sent.stderr)
+    if judged or not proof.delivered:
+        judge(proof, seen, sent.stderr)
     return proof
 
 

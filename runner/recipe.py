@@ -8,7 +8,7 @@ from pathlib import Path
 from runner.errors import UsageError
 from runner.lab import SITES
 from runner.node import Completed
-from runner.plugin import Params, Vpn
+from runner.plugin import Params, Site, Vpn
 
 # Questions that a plugin asks; a person looks instead of typing them.
 QUESTIONS = ("test", "ss", "find")
@@ -55,30 +55,30 @@ class PaperProcess:
         return 0
 
 
-def recipe(vpn: Vpn, params: Params) -> str:
-    """Files and commands that set this tunnel up on two plain gateways; secrets are named placeholders.
+def recipe(vpn: Vpn, params: Params, sites: tuple[Site, ...] = SITES) -> str:
+    """Files and commands that set this tunnel up on plain gateways, two or more; secrets are named placeholders.
 
     Raises UsageError for levels that the VPN does not have.
     """
     if no := Vpn.supports(vpn, Paper("gw1"), params):
         raise UsageError(f"{vpn.name}: {no.reason}")
     ca = Paper("a trusted machine")
-    secrets = {name: f"<{name}>" for name in vpn.secrets(ca, SITES)}
+    secrets = {name: f"<{name}>" for name in vpn.secrets(ca, sites)}
     text = [
         f"# {vpn.title}: {', '.join(f'{name} {level}' for name, level in params.items())}",
-        *(f"#   {site.name}: WAN {site.wan_address}, LAN {site.lan} ({site.lan_address})" for site in SITES),
+        *(f"#   {site.name}: WAN {site.wan_address}, LAN {site.lan} ({site.lan_address})" for site in sites),
         "# Both gateways forward: sysctl -w net.ipv4.ip_forward=1",
         "# The daemons are started by hand here: stop and mask the services that their packages bring.",
     ]
     if ca.lines:
         text += ["", "## Keys, on a trusted machine; <NAME> below stands for the content of that key or certificate"]
         text += [line for line in ca.lines if not line.startswith("cat ")]
-    for site in reversed(SITES):
+    for site in reversed(sites):
         paper = Paper(site.name)
-        peers = [peer for peer in SITES if peer is not site]
+        peers = [peer for peer in sites if peer is not site]
         for path, content in vpn.render(site, peers, params, secrets).items():
             paper.write(path, content)
         vpn.start(paper, site, peers, params)
         text += ["", f"## {site.name}", *paper.lines]
-    text += ["", f"# Then {SITES[0].host_address} reaches {SITES[1].host_address} at {vpn.entry(SITES)}."]
+    text += ["", f"# Then {sites[0].host_address} reaches {sites[-1].host_address} at {vpn.entry(sites)}."]
     return "\n".join(text) + "\n"

@@ -1,4 +1,6 @@
-"""What the kernel's ESP can do, asked as ip-xfrm(8) does."""
+"""What the kernel's IPsec can do, asked as ip-xfrm(8) does, and what it must never let out."""
+
+from collections.abc import Sequence
 
 from runner.node import Node
 from runner.plugin import AEAD, Params, Unsupported
@@ -16,28 +18,70 @@ KERNEL = {
     "chacha20-poly1305": ("aead", "rfc7539esp(chacha20,poly1305)", 36),
     "hmac-sha1": ("auth-trunc", "hmac(sha1)", 20),
     "hmac-sha256": ("auth-trunc", "hmac(sha256)", 32),
+    **{f"aes-{bits}-ctr": ("enc", "rfc3686(ctr(aes))", bits // 8 + 4) for bits in (128, 192, 256)},
+    **{f"camellia-{bits}-cbc": ("enc", "cbc(camellia)", bits // 8) for bits in (128, 192, 256)},
+    **{f"blowfish-{bits}-cbc": ("enc", "cbc(blowfish)", bits // 8) for bits in (192, 256)},
+    "cast-128-cbc": ("enc", "cbc(cast5)", 16),
+    "aes-192-gcm": ("aead", "rfc4106(gcm(aes))", 28),
+    **{f"aes-{bits}-ccm": ("aead", "rfc4309(ccm(aes))", bits // 8 + 3) for bits in (128, 192, 256)},
+    **{f"aes-{bits}-gmac": ("aead", "rfc4543(gcm(aes))", bits // 8 + 4) for bits in (128, 192, 256)},
+    "hmac-md5": ("auth-trunc", "hmac(md5)", 16),
+    "hmac-sha384": ("auth-trunc", "hmac(sha384)", 48),
+    "hmac-sha512": ("auth-trunc", "hmac(sha512)", 64),
+    "aes-xcbc": ("auth-trunc", "xcbc(aes)", 16),
+    "aes-cmac": ("auth-trunc", "cmac(aes)", 16),
 }
+# Bits of the ICV: RFC 2403, 2404, 3566, 4494 (96), RFC 4868 §2.3; every AEAD here has 128.
+ICV_BITS = {
+    **dict.fromkeys(("hmac-md5", "hmac-sha1", "aes-xcbc", "aes-cmac"), "96"),
+    **{"hmac-sha384": "192", "hmac-sha512": "256"},
+}
+
+
+# 192.0.2.0/24 is for documentation (RFC 5737); the probes' keys count from 0 and are gone on the next line.
+ENDS = ("src", "192.0.2.1", "dst", "192.0.2.2")
 
 
 def kernel_esp(node: Node, params: Params) -> Unsupported | None:
     """Ask the kernel for an ESP state with these algorithms, as `ip xfrm state add`; None if it takes it."""
     wanted = [params["cipher"]] if params["cipher"] in AEAD else [params["cipher"], params["integrity"]]
+    return kernel_xfrm(node, "esp", wanted, params["compression"])
+
+
+def kernel_xfrm(node: Node, protocol: str, wanted: Sequence[str], compression: str) -> Unsupported | None:
+    """The same for ``protocol`` esp or ah with the levels ``wanted``, and IPComp where ``compression`` is on."""
     algorithms: list[str] = []
     for level in wanted:
         kind, name, length = KERNEL[level]
         algorithms += [kind, name, "0x" + bytes(range(length)).hex() if length else ""]
         if kind != "enc":
-            algorithms.append("96" if level == "hmac-sha1" else "128")
-    # 192.0.2.0/24 is for documentation (RFC 5737); a key that counts from 0, gone on the next line.
-    sa = ("src", "192.0.2.1", "dst", "192.0.2.2", "proto", "esp", "spi", "0x1000")
+            algorithms.append(ICV_BITS.get(level, "128"))
+    sa = (*ENDS, "proto", protocol, "spi", "0x1000")
     probe = node.run("ip", "xfrm", "state", "add", *sa, "mode", "tunnel", *algorithms, check=False)
     if probe.code != 0:
-        return Unsupported(f"the kernel has no ESP with {' and '.join(wanted)}: {probe.stderr.strip()}")
+        return Unsupported(f"the kernel has no {protocol.upper()} with {' and '.join(wanted)}: {probe.stderr.strip()}")
     node.run("ip", "xfrm", "state", "del", *sa)
-    if params["compression"] == "on":
-        ipcomp = ("src", "192.0.2.1", "dst", "192.0.2.2", "proto", "comp", "spi", "0x1001")
+    if compression == "on":
+        ipcomp = (*ENDS, "proto", "comp", "spi", "0x1001")
         probe = node.run("ip", "xfrm", "state", "add", *ipcomp, "comp", "deflate", check=False)
         if probe.code != 0:
             return Unsupported(f"the kernel has no IPComp: {probe.stderr.strip()}")
         node.run("ip", "xfrm", "state", "del", *ipcomp)
     return None
+
+
+def never_bare(node: Node, *what: str, to: str = "0.0.0.0/0") -> None:
+    """``what`` (an ip-xfrm(8) selector, "proto gre") never leaves unprotected: a policy of our own, below those
+    of the IKE daemon, that stays when the daemon goes."""
+    bare = ("src", "0.0.0.0/0", "dst", to, *what, "dir", "out")
+    node.run("ip", "xfrm", "policy", "add", *bare, "priority", "4000000000", "action", "block")
+    node.defer("ip", "xfrm", "policy", "del", *bare)
+
+
+def forget_afterwards(node: Node, *pairs: tuple[str, str]) -> None:
+    """When the tunnel goes, so do the policies and states between these addresses or networks: an IKE daemon that is
+    killed leaves them in the kernel."""
+    for here, there in pairs:
+        for ends in (("src", here, "dst", there), ("src", there, "dst", here)):
+            node.defer("ip", "xfrm", "policy", "deleteall", *ends)
+            node.defer("ip", "xfrm", "state", "deleteall", *ends)

@@ -1,10 +1,13 @@
 """GRE in IPsec transport mode: GRE (RFC 2784) carries the LANs, ESP protects GRE (IP protocol 47)."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from runner import closed_form
 from runner.node import Node
 from runner.plugin import Params, Site, Unsupported
+from vpns._xfrm import never_bare
+from vpns.gre import kernel_gre
 from vpns.ipsec import Ipsec
 
 
@@ -12,16 +15,15 @@ class GreIpsec(Ipsec):
     title = "GRE in IPsec (strongSwan, kernel)"
     data_path = "kernel: GRE in ESP"
     mode = "TRANSPORT"
+    security = replace(
+        Ipsec.security, specification="IKEv2 (RFC 7296), GRE (RFC 2784) in ESP transport mode (RFC 4303)"
+    )
+    abilities = replace(
+        Ipsec.abilities, inner=("IPv4", "IPv6", "multicast"), routes="configuration", modes=("transport",)
+    )
 
     def supports(self, node: Node, params: Params) -> Unsupported | None:
-        if no := super().supports(node, params):
-            return no
-        ends = ("local", "192.0.2.1", "remote", "192.0.2.2")
-        probe = node.run("ip", "link", "add", "probe0", "type", "gre", *ends, check=False)
-        if probe.code != 0:
-            return Unsupported(f"the kernel has no GRE: {probe.stderr.strip()}")
-        node.run("ip", "link", "del", "probe0")
-        return None
+        return super().supports(node, params) or kernel_gre(node)
 
     def overhead(self, params: Params, inner_bytes: int) -> int | None:
         if params["compression"] != "off":
@@ -32,10 +34,7 @@ class GreIpsec(Ipsec):
         return "mode = transport\n                local_ts = dynamic[gre]\n                remote_ts = dynamic[gre]"
 
     def start(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> None:
-        # Bare GRE never leaves: a policy of our own, below charon's, that stays when charon goes.
-        bare = ("src", "0.0.0.0/0", "dst", "0.0.0.0/0", "proto", "gre", "dir", "out")
-        node.run("ip", "xfrm", "policy", "add", *bare, "priority", "4000000000", "action", "block")
-        node.defer("ip", "xfrm", "policy", "del", *bare)
+        never_bare(node, "proto", "gre")
         for peer in peers:
             tunnel = f"gre{peer.number}"
             ends = ("local", me.wan_address, "remote", peer.wan_address)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from runner import closed_form
+from runner.declared import Abilities, Security
 from runner.model import Evidence
 from runner.node import Node
 from runner.plugin import NO_CIPHER, Params, Site, Unsupported, Vpn
@@ -17,6 +18,27 @@ class IpIp(Vpn):
     limits = {"cipher": "IPIP does not encrypt", "compression": "IPIP does not compress"}
     comparable = NO_CIPHER
     recommended = NO_CIPHER
+    security = Security(
+        protocol="standard",
+        specification="RFC 2003",
+        authentication=("none",),
+        key_exchange="",
+        forward_secrecy=False,
+        post_quantum=False,
+        maintained="yes (Linux)",
+        sources=("https://www.rfc-editor.org/rfc/rfc2003",),
+        as_of="2026-11-21",
+        known_breaks=("no protection at all: anybody on the way can read, change and inject packets",),
+    )
+    abilities = Abilities(
+        inner=("IPv4",),  # IPv6 in IPv4 is another protocol (sit, RFC 4213)
+        outer=("IPv4",),
+        nat=False,
+        tcp_443=False,
+        roaming=False,
+        routes="operator",
+        mesh=False,
+    )
 
     def supports(self, node: Node, params: Params) -> Unsupported | None:
         if no := super().supports(node, params):

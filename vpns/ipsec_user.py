@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from runner.errors import ProofError
 from runner.node import Node
 from runner.plugin import Params, Site, Unsupported
+from vpns._esp import daemon_esp
 from vpns.ipsec import Ipsec
 
 
@@ -23,6 +24,8 @@ class IpsecUser(Ipsec):
 
     def supports(self, node: Node, params: Params) -> Unsupported | None:
         if no := super(Ipsec, self).supports(node, params):
+            return no
+        if no := daemon_esp(node, params, kernel=False):
             return no
         plugin = node.run("find", "/usr/lib/ipsec/plugins", "-name", "libstrongswan-kernel-libipsec.so", check=False)
         if not plugin.stdout:

@@ -8,6 +8,7 @@ import re
 from collections.abc import Sequence
 
 from runner import closed_form
+from runner.declared import Abilities, Security
 from runner.errors import ProofError
 from runner.model import Evidence
 from runner.node import Node
@@ -39,6 +40,27 @@ class OpenVpn(Vpn):
     comparable = AES_CBC
     # The first of the default --data-ciphers, openvpn(8).
     recommended = {"cipher": "aes-256-gcm", "integrity": "aead", "compression": "off"}
+    security = Security(
+        protocol="own",
+        specification="OpenVPN's wire protocol (draft), its control channel TLS 1.2 or 1.3 (RFC 8446)",
+        authentication=("certificate", "pre-shared key", "password"),
+        key_exchange="TLS (ECDHE), which keys the data channel",
+        forward_secrecy=True,
+        post_quantum=False,
+        maintained="yes",
+        sources=("openvpn(8) 2.6", "https://openvpn.github.io/openvpn-rfc/openvpn-wire-protocol.html"),
+        as_of="2026-11-21",
+        known_breaks=("SWEET32 for 64-bit blocks (Bhargavan and Leurent, CCS 2016)", "VORACLE for compression (2018)"),
+    )
+    abilities = Abilities(
+        inner=("IPv4", "IPv6"),
+        outer=("IPv4", "IPv6"),
+        nat=True,
+        tcp_443=True,
+        roaming=True,
+        routes="configuration",
+        mesh=False,
+    )
     offloaded = False  # whether the data channel has to be in the kernel
 
     def supports(self, node: Node, params: Params) -> Unsupported | None:

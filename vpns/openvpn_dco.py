@@ -6,6 +6,7 @@ is not offloaded: ciphers that are not AEADs, compression. The kernel's own ovpn
 
 from collections.abc import Sequence
 
+from runner.declared import Abilities
 from runner.model import Evidence
 from runner.node import Node
 from runner.plugin import Params, Secrets, Site, Unsupported
@@ -22,6 +23,15 @@ class OpenVpnDco(OpenVpn):
     compressions = {"off": ""}
     limits = {"cipher": AEAD_ONLY, "integrity": AEAD_ONLY, "compression": "data-channel offload does not compress"}
     comparable = {"cipher": "aes-128-gcm", "integrity": "aead", "compression": "off"}
+    abilities = Abilities(
+        inner=("IPv4", "IPv6"),
+        outer=("IPv4", "IPv6"),
+        nat=True,
+        tcp_443=True,
+        roaming=False,  # ovpn-dco-v2 does not follow a peer that moves (README.dco.md)
+        routes="configuration",
+        mesh=False,
+    )
     offloaded = True
 
     def supports(self, node: Node, params: Params) -> Unsupported | None:

@@ -7,6 +7,7 @@ Sources: ssh_config(5), sshd_config(5), sshd(8) AUTHORIZED_KEYS FILE FORMAT.
 import re
 from collections.abc import Sequence
 
+from runner.declared import Abilities, Security
 from runner.errors import ProofError
 from runner.model import Evidence
 from runner.node import Node, wait_until
@@ -49,6 +50,31 @@ class SshForward(Vpn):
     comparable = AES_CBC
     # The first of OpenSSH's default Ciphers, ssh_config(5).
     recommended = {"cipher": "chacha20-poly1305", "integrity": "aead", "compression": "off"}
+    security = Security(
+        protocol="standard",
+        specification="SSH (RFC 4251 to 4254), OpenSSH's PROTOCOL for its extensions",
+        authentication=("public key", "certificate", "password"),
+        key_exchange="mlkem768x25519-sha256 since OpenSSH 10, before it sntrup761x25519-sha512",
+        forward_secrecy=True,
+        post_quantum=True,
+        maintained="yes",
+        sources=("https://www.openssh.org/pq.html", "https://www.openssh.org/txt/release-10.0"),
+        as_of="2026-11-21",
+        known_breaks=(
+            "CBC without encrypt-then-MAC: plaintext recovery (Albrecht et al., IEEE S&P 2009)",
+            "Terrapin: prefix truncation (CVE-2023-48795), fixed by strict key exchange in 9.6",
+        ),
+    )
+    abilities = Abilities(
+        inner=("TCP streams",),
+        outer=("IPv4", "IPv6"),
+        nat=True,
+        tcp_443=True,
+        roaming=False,
+        routes="operator",
+        mesh=False,
+        modes=("transport",),
+    )
 
     def supports(self, node: Node, params: Params) -> Unsupported | None:
         if no := super().supports(node, params):

@@ -7,6 +7,7 @@ Sources: ssh(1) SSH-BASED VIRTUAL PRIVATE NETWORKS, ssh_config(5) Tunnel.
 from collections.abc import Sequence
 
 from runner import closed_form
+from runner.declared import Abilities
 from runner.model import Evidence
 from runner.node import Node
 from runner.plugin import Params, Site, Unsupported, Vpn, pair_number
@@ -18,6 +19,15 @@ class SshTun(SshForward):
     layer = 3
     carries = "ip"
     note = "TCP on the WAN: TCP inside it is stacked on TCP"
+    abilities = Abilities(
+        inner=("IPv4", "IPv6"),
+        outer=("IPv4", "IPv6"),
+        nat=True,
+        tcp_443=True,
+        roaming=False,
+        routes="operator",
+        mesh=False,
+    )
 
     def supports(self, node: Node, params: Params) -> Unsupported | None:
         if node.run("test", "-c", "/dev/net/tun", check=False).code != 0:

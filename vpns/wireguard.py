@@ -6,6 +6,7 @@ Debian: wireguard-tools. Source: wg(8); the protocol: Donenfeld, WireGuard (NDSS
 from collections.abc import Sequence
 
 from runner import closed_form
+from runner.declared import Abilities, Security
 from runner.errors import ProofError
 from runner.model import Evidence
 from runner.node import Node
@@ -25,6 +26,26 @@ class WireGuard(Vpn):
     limits = {"cipher": SUITE, "integrity": SUITE, "compression": "WireGuard does not compress"}
     comparable = {"cipher": "chacha20-poly1305", "integrity": "aead", "compression": "off"}
     recommended = comparable
+    security = Security(
+        protocol="own",
+        specification="J. Donenfeld, WireGuard: Next Generation Kernel Network Tunnel (NDSS 2017); Noise_IKpsk2",
+        authentication=("public key", "pre-shared key"),
+        key_exchange="Curve25519; a pre-shared key may be mixed in",
+        forward_secrecy=True,
+        post_quantum=False,
+        maintained="yes",
+        sources=("https://www.wireguard.com/papers/wireguard.pdf", "https://www.wireguard.com/known-limitations/"),
+        as_of="2026-11-21",
+    )
+    abilities = Abilities(
+        inner=("IPv4", "IPv6"),
+        outer=("IPv4", "IPv6"),
+        nat=True,
+        tcp_443=False,
+        roaming=True,
+        routes="operator",
+        mesh=True,
+    )
     kind = "wireguard"  # what `ip -d link` calls the interface
 
     def supports(self, node: Node, params: Params) -> Unsupported | None:

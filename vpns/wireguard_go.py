@@ -24,6 +24,7 @@ class WireGuardGo(WireGuard):
         return None
 
     def create(self, node: Node) -> None:
+        node.defer("rm", "-f", "/run/wireguard/wg0.sock")
         node.spawn("wireguard-go", "--foreground", "wg0", log="wireguard-go")
         wait_until(
             lambda: node.run("test", "-S", "/run/wireguard/wg0.sock", check=False).code == 0,

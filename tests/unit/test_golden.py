@@ -9,10 +9,13 @@ from pathlib import Path
 import pytest
 
 from runner.experiment import matching_integrity
+from runner.lab import mesh_sites
 from runner.plugin import Params, load_vpn, vpn_names
 from runner.recipe import recipe
 
 GOLDEN = Path(__file__).parent.parent / "golden"
+# Two sites are in the recipes of every VPN; tests/lab/test_mesh.py brings four of them up.
+MESHES = [(name, number) for name in ("ipsec_user", "openvpn", "wireguard_go", "tinc", "nebula") for number in (3, 5)]
 
 
 def tunnel(name: str, cipher: str, compression: str = "off") -> Params:
@@ -53,5 +56,16 @@ def test_recipe_is_as_it_was(file: str) -> None:
     assert text == path.read_text()
 
 
+@pytest.mark.parametrize(("name", "number"), MESHES)
+def test_mesh_recipe_is_as_it_was(name: str, number: int) -> None:
+    vpn, path = load_vpn(name), GOLDEN / f"{name}-mesh-of-{number}.txt"
+    text = recipe(vpn, vpn.comparable, mesh_sites(number))
+    if os.environ.get("UPDATE_GOLDEN") == "1":
+        path.write_text(text)
+        pytest.fail(f"{path.name} was written, not compared: read the difference, then run without UPDATE_GOLDEN")
+    assert text == path.read_text()
+
+
 def test_no_golden_file_is_left_over() -> None:
-    assert {path.stem for path in GOLDEN.glob("*")} == set(configurations())
+    meshes = {f"{name}-mesh-of-{number}" for name, number in MESHES}
+    assert {path.stem for path in GOLDEN.glob("*")} == set(configurations()) | meshes

@@ -10,6 +10,7 @@ from runner.measure.udp import snmp, udp_loss
 from runner.node import Completed
 from runner.plugin import load_vpn
 from tests.unit.helpers import GW1, GW2, Answers, captured, report
+from vpns._esp import NEGOTIATED
 
 IMAGES = pytest.mark.parametrize("image", ["trixie", "bookworm"])
 
@@ -32,9 +33,10 @@ def test_swanctl_list_sas(image: str, level: str, cipher: str, integrity: str) -
         "integrity": integrity,
         "compression": "off",
         "mode": "TUNNEL",
+        "protocol": "ESP",
         "encapsulation": "UDP",
     }
-    assert vpns.ipsec.NEGOTIATED[level] == cipher
+    assert NEGOTIATED[level] == cipher
 
 
 def test_swanctl_list_sas_with_ipcomp_and_without_udp() -> None:

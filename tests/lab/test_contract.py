@@ -1,0 +1,133 @@
+"""What every plugin owes beyond a tunnel that works: it goes without a trace, comes again, and lets no stranger in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from runner import probes, tunnel
+from runner.errors import CommandError
+from runner.image import Image, open_image
+from runner.lab import Lab, namespace_lab
+from runner.node import NamespaceNode, wait_until
+from runner.plugin import Params, Site, Vpn, load_vpn, vpn_names
+from runner.proof import ANSWER_PORT
+from runner.tunnel import bring_up, equip, start_services, unsupported
+
+NAMES = vpn_names()
+KEYED = [name for name in NAMES if not load_vpn(name).reference]
+OLDER = ("vtun", "vtun_tcp", "softether")  # only Debian 12 has them
+REFUSED_S = 2.0  # a tunnel of these is up in less; the time that strangers get
+
+
+@pytest.fixture
+def older() -> Image:
+    return open_image("bookworm", say=print)
+
+
+def keys_of(vpn: Vpn, image: Image, sites: Sequence[Site]) -> dict[str, str]:
+    with namespace_lab(image) as alone:
+        if vpn.image_layer:
+            equip(alone.host1, vpn)
+        return vpn.secrets(alone.host1, sites)
+
+
+def skip_unless_supported(lab: Lab, vpn: Vpn) -> None:
+    if no := unsupported(lab, vpn, vpn.comparable):
+        assert no.reason
+        pytest.skip(f"{vpn.name}: {no.reason}")
+
+
+def state(node: NamespaceNode) -> dict[str, list[str]]:
+    """What a VPN could leave on a gateway: interfaces, addresses, routes, rules, IPsec policies, processes."""
+    asked = {
+        "interfaces": ("ls", "/sys/class/net"),
+        "addresses": ("ip", "-4", "-br", "addr"),
+        "routes": ("ip", "-4", "route", "show", "table", "all"),
+        "rules": ("ip", "rule"),
+        "policies": ("ip", "xfrm", "policy"),
+        "processes": ("ps", "axo", "args="),
+    }
+    return {
+        what: sorted(line.strip() for line in node.run(*argv, check=False).stdout.splitlines() if "ps axo" not in line)
+        for what, argv in asked.items()
+    }
+
+
+def undo(node: NamespaceNode, deferred: list[tuple[str, ...]]) -> None:
+    """Bring the VPN down as on a machine that stays: its processes, then its changes, last in, first out."""
+    for process in node._background:
+        process.stop()
+    node._background.clear()
+    for argv in reversed(deferred):
+        node.run(*argv, check=False)  # what went with the daemon is gone already
+    deferred.clear()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_goes_without_a_trace_and_comes_again(
+    image: Image, older: Image, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    vpn, gateways = load_vpn(name), older if name in OLDER else image
+    with namespace_lab(image, gateways, logs=tmp_path) as lab:
+        skip_unless_supported(lab, vpn)
+        secrets = keys_of(vpn, gateways, lab.sites)
+        start_services(lab)
+        deferred: dict[str, list[tuple[str, ...]]] = {site.name: [] for site in lab.sites}
+        for site in lab.sites:
+            monkeypatch.setattr(lab.gateway(site), "defer", lambda *argv, to=deferred[site.name]: to.append(argv))
+        before = {site.name: state(lab.gateway(site)) for site in lab.sites}
+        for _ in ("up", "up again"):
+            assert bring_up(lab, vpn, vpn.comparable, secrets).proof.delivered
+            for site in lab.sites:
+                undo(lab.gateway(site), deferred[site.name])
+            for log in tmp_path.glob("gw*.log"):
+                log.unlink()  # is_up reads what the daemons have said, and these are other daemons
+        for site in lab.sites:
+            with suppress(TimeoutError):
+                wait_until(lambda s=site: state(lab.gateway(s)) == before[s.name], "as before", 3)  # type: ignore[misc]
+            assert state(lab.gateway(site)) == before[site.name]
+
+
+def start_one(lab: Lab, vpn: Vpn, site: Site, params: Params, secrets: Mapping[str, str]) -> None:
+    """Bring one gateway up; that its daemon refuses to go on alone is no error here."""
+    peers = [peer for peer in lab.sites if peer is not site]
+    for path, text in vpn.render(site, peers, params, secrets).items():
+        lab.gateway(site).write(path, text)
+    with suppress(CommandError, TimeoutError):
+        vpn.start(lab.gateway(site), site, peers, params)
+
+
+@pytest.mark.parametrize("name", KEYED)
+def test_another_key_is_refused(image: Image, older: Image, tmp_path: Path, name: str) -> None:
+    vpn, gateways = load_vpn(name), older if name in OLDER else image
+    with namespace_lab(image, gateways, logs=tmp_path) as lab:
+        skip_unless_supported(lab, vpn)
+        start_services(lab)
+        # Both ends have whole sets of keys, of two runs: the positive control is the same with one set, above.
+        for site in reversed(lab.sites):
+            start_one(lab, vpn, site, vpn.comparable, keys_of(vpn, gateways, lab.sites))
+        ask = ("python3", "-IS", f"{probes.FOLDER}/ask.py", "first", vpn.entry(lab.sites))
+        done = lab.host1.run(*ask, str(ANSWER_PORT), str(REFUSED_S), check=False)
+        assert done.code != 0, "payload came through between gateways with different keys"
+
+
+@pytest.mark.parametrize("name", KEYED)
+def test_an_absent_peer_is_a_clear_failure_in_time(
+    image: Image, older: Image, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    vpn, gateways = load_vpn(name), older if name in OLDER else image
+    with namespace_lab(image, gateways, logs=tmp_path) as lab:
+        skip_unless_supported(lab, vpn)
+        secrets = keys_of(vpn, gateways, lab.sites)
+        start_services(lab)
+        start = vpn.start
+        monkeypatch.setattr(vpn, "start", lambda node, me, *rest: start(node, me, *rest) if me.number == 1 else None)
+        monkeypatch.setattr(tunnel, "UP_WITHIN_S", 1.5)
+        monkeypatch.setattr("runner.node.PATIENCE", 0.2)  # what waits for the peer waits less long
+        with pytest.raises((TimeoutError, CommandError)) as failure:
+            bring_up(lab, vpn, vpn.comparable, secrets)
+        assert "gw1" in str(failure.value)

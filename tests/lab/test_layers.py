@@ -1,0 +1,64 @@
+"""Layers: built in a view of the image that goes, unpacked on a gateway, and missed in words that help."""
+
+from pathlib import Path
+
+import pytest
+
+from runner import layers
+from runner.errors import CannotRunHere
+from runner.image import Image, open_image
+from runner.lab import Lab
+from runner.plugin import load_vpn
+from runner.tunnel import equip
+from tests.lab.conftest import mounts
+
+TOY = 'mkdir -p "$1/usr/bin"\nprintf "#!/bin/sh\\necho toy\\n" > "$1/usr/bin/toy"\nchmod 755 "$1/usr/bin/toy"\n'
+
+
+@pytest.fixture
+def recipes(image: Image, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of recipes and a cache of the test's own."""
+    (tmp_path / "recipes").mkdir()
+    monkeypatch.setattr(layers, "SCRIPTS", tmp_path / "recipes")
+    monkeypatch.setattr(layers, "cache_dir", lambda: tmp_path / "cache")
+    return tmp_path / "recipes"
+
+
+def test_a_layer_is_built_once_and_unpacked_on_a_gateway(lab: Lab, recipes: Path) -> None:
+    (recipes / "toy.sh").write_text(TOY)
+    gateway, said = lab.nodes["gw1"], list[str]()
+    why = layers.unpack(gateway, "toy")
+    assert why == "its layer is not built; build it with: vpneval image trixie --layer toy"
+    before = mounts()
+    built = layers.build("toy", "trixie", said.append)
+    assert mounts() == before
+    assert layers.build("toy", "trixie", said.append) == built
+    assert len(said) == 2, "built twice"
+    assert layers.unpack(gateway, "toy") == ""
+    assert gateway.run("toy").stdout == "toy\n"
+    assert not (open_image().root / "usr/bin/toy").exists(), "the image itself was changed"
+    assert lab.nodes["gw2"].run("toy", check=False).code != 0
+
+
+def test_a_changed_recipe_is_another_layer(recipes: Path) -> None:
+    (recipes / "toy.sh").write_text(TOY)
+    first = layers.locate("toy", "trixie")
+    assert layers.locate("toy", "bookworm") != first
+    (recipes / "toy.lock").write_text("pinned")
+    assert layers.locate("toy", "trixie") != first
+    assert layers.names() == ["toy"]
+
+
+def test_a_recipe_that_fails_leaves_no_layer_and_says_why(recipes: Path) -> None:
+    (recipes / "bad.sh").write_text("echo before\nno-such-command\n")
+    with pytest.raises(CannotRunHere, match=r"(?s)bad could not be built.*no-such-command"):
+        layers.build("bad", "trixie", lambda text: None)
+    assert not layers.locate("bad", "trixie").exists()
+    assert not list(layers.locate("bad", "trixie").parent.glob("*.partial"))
+
+
+def test_a_vpn_without_its_layer_names_the_command(lab: Lab, recipes: Path) -> None:
+    no = equip(lab.nodes["gw1"], load_vpn("boringtun"))
+    assert no is not None
+    assert "vpneval image trixie --layer boringtun" in no.reason
+    assert "boringtun-cli" in no.reason

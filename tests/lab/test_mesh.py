@@ -1,0 +1,54 @@
+"""Full meshes for real, small ones: everybody reaches everybody, or it is said who does not."""
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+import pytest
+
+from runner import mesh as meshes
+from runner.errors import MeasurementError
+from runner.image import Image
+from runner.lab import Lab
+from runner.labs import NamespaceRig
+from runner.mesh import METRICS, mesh
+from runner.model import Evidence, Proof
+from runner.plugin import Secrets, Site, Vpn, load_vpn
+from runner.topologies import Topology, topology_lab
+from runner.tunnel import Bench, Tunnel, make_secrets
+
+
+def bench_for(vpn: Vpn, image: Image, logs: Path) -> Bench:
+    """A bench that can make meshes, and has nothing else."""
+
+    def shaped(topology: Topology) -> AbstractContextManager[Lab]:
+        return topology_lab(topology, image, logs=logs)
+
+    def keys_of(sites: Sequence[Site]) -> Secrets:
+        return make_secrets(vpn, NamespaceRig().alone(image, lambda line: None), sites)
+
+    proof = Proof(confidential_promised=True, delivered=True, marker_on_wan=False, sent_bytes=0, captured_bytes=0)
+    nothing = Lab({}), Tunnel("", 0.0, Evidence(), proof)
+    return Bench(*nothing, lambda: nothing, meshes=shaped, keys_of=keys_of)
+
+
+def test_three_sites_and_what_ten_would_take(image: Image, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(meshes, "UP_WITHIN_S", 100.0)  # a busy machine has time
+    vpn = load_vpn("wireguard_go")
+    found = mesh(bench_for(vpn, image, tmp_path), vpn, vpn.recommended, sizes=(2, 3), budget_s=100)
+    assert set(found.attempt["sizes"]) == {"2", "3"}, found.attempt["ended"]
+    two, three = (found.attempt["sizes"][count] for count in ("2", "3"))
+    assert (two["tunnels"], three["tunnels"]) == (1, 3)
+    assert three["memory_bytes"] > two["memory_bytes"] > 1e6
+    assert three["config_lines"] > two["config_lines"] > 0
+    assert not found.measurements, "ten sites were not brought up"
+    assert set(found.attempt["inconclusive"]) == set(METRICS)
+
+
+def test_a_site_that_reaches_nobody_is_named(image: Image, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    vpn = load_vpn("none")
+    undisturbed = vpn.start
+    monkeypatch.setattr(meshes, "UP_WITHIN_S", 1.0)
+    monkeypatch.setattr(vpn, "start", lambda node, me, *rest: me.number == 3 or undisturbed(node, me, *rest))
+    with pytest.raises(MeasurementError, match="gw3 did not reach every other site"):
+        mesh(bench_for(vpn, image, tmp_path), vpn, vpn.recommended, sizes=(3,))

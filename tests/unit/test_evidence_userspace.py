@@ -1,0 +1,79 @@
+"""Evidence of the userspace VPNs, from what the real daemons said: only what was asked for passes."""
+
+from __future__ import annotations
+
+import pytest
+
+from runner.errors import ProofError
+from runner.experiment import matching_integrity
+from runner.plugin import Params, load_vpn
+from tests.unit.helpers import GW1, GW2, Answers, captured
+from vpns.nebula import handshakes
+from vpns.tinc import nodes
+
+CAPTURED = {  # plugin -> a gateway that says what was captured, and the cipher's name in the evidence
+    "tinc": (Answers({"tincd": ""}, {"tincd": captured("tinc-trixie.txt")}), "aes-128-cbc"),
+    "nebula": (Answers({"grep": "cipher: aes\n", "nebula": ""}, {"nebula": captured("nebula-trixie.txt")}), "aes"),
+    "openconnect": (
+        Answers({"openconnect": ""}, {"openconnect-gw2": captured("openconnect-trixie.txt")}),
+        "(DTLS1.2)-(PSK)-(AES-128-CBC)-(SHA256)",
+    ),
+    "stunnel_forward": (Answers({}, {"stunnel": captured("stunnel_forward-trixie.txt")}), "ECDHE-ECDSA-AES128-SHA256"),
+    "fastd": (Answers({"socat": captured("fastd-trixie.txt"), "fastd": "fastd v23"}), "aes128-gcm"),
+    "softether": (Answers({"vpncmd": captured("softether-bookworm.txt")}), "TLS_AES_256_GCM_SHA384"),
+}
+
+
+def others(name: str) -> list[Params]:
+    """The VPN's levels that were not asked for when this was captured."""
+    vpn = load_vpn(name)
+    ciphers: list[Params] = [
+        {"cipher": cipher, "integrity": matching_integrity(vpn, cipher), "compression": "off"}
+        for cipher in vpn.ciphers
+        if cipher != vpn.comparable["cipher"]
+    ]
+    return ciphers + [{**vpn.comparable, "compression": level} for level in vpn.compressions if level != "off"]
+
+
+@pytest.mark.parametrize("name", CAPTURED)
+def test_what_was_asked_for_passes(name: str) -> None:
+    vpn, (node, cipher) = load_vpn(name), CAPTURED[name]
+    found = vpn.evidence(node, GW1, [GW2], vpn.comparable)
+    assert found.cipher == cipher
+    assert found.data_path.startswith("userspace: ")
+    assert found.compression == "off"
+
+
+@pytest.mark.parametrize(
+    ("name", "params"),
+    [(name, params) for name in CAPTURED for params in others(name)],
+    ids=lambda value: value if isinstance(value, str) else "-".join(value.values()),
+)
+def test_anything_else_does_not(name: str, params: Params) -> None:
+    with pytest.raises((ProofError, KeyError)) as failure:
+        load_vpn(name).evidence(CAPTURED[name][0], GW1, [GW2], params)
+    if failure.type is KeyError:
+        assert name == "stunnel_forward", "only its table of suites lacks pairs"
+
+
+@pytest.mark.parametrize("name", ["nebula", "openconnect", "stunnel_forward"])
+def test_a_daemon_that_has_said_nothing_is_no_evidence(name: str) -> None:
+    silent = Answers({"grep": "cipher: aes\n"})
+    with pytest.raises(ProofError):
+        load_vpn(name).evidence(silent, GW1, [GW2], load_vpn(name).comparable)
+
+
+def test_tinc_is_up_when_the_peers_key_has_come() -> None:
+    tinc, dump = load_vpn("tinc"), captured("tinc-trixie.txt")
+    found = nodes(dump)["gw2"]
+    assert found["cipher"] == "419"
+    assert found["mac_bytes"] == "32"
+    assert tinc.is_up(Answers({"tincd": ""}, {"tincd": dump}), GW1, [GW2])
+    early = dump.replace("cipher 419 digest 672 maclength 32", "cipher 0 digest 0 maclength 0")
+    assert not tinc.is_up(Answers({"tincd": ""}, {"tincd": early}), GW1, [GW2])
+    assert not tinc.is_up(Answers({"tincd": ""}, {"tincd": ""}), GW1, [GW2])
+
+
+def test_nebula_names_the_peers_of_its_handshakes() -> None:
+    assert handshakes(captured("nebula-trixie.txt")) == ["gw2"]
+    assert handshakes("") == []

@@ -1,0 +1,164 @@
+"""The ESP algorithms beyond the usual ones, in strongSwan's words, and the daemon asked which of them it has.
+
+Sources: strongSwan's documentation of cipher suites, swanctl(8) --list-algs, RFC 8221 (what should be used).
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from weakref import WeakKeyDictionary
+
+from runner.node import Node, wait_until
+from runner.plugin import AEAD, Params, Unsupported
+from vpns._xfrm import kernel_esp
+
+DAEMONS = ("/usr/sbin/charon-systemd", "/usr/lib/ipsec/charon")  # Debian 13, Debian 12
+BITS = (128, 192, 256)
+
+# Level -> the word in a proposal. Serpent and Twofish are not among them: their numbers are for private use (RFC 7296
+# §3.3.2), and a peer refuses them unless it is told otherwise.
+CIPHERS = {
+    **{"aes-128-cbc": "aes128", "aes-192-cbc": "aes192", "aes-256-cbc": "aes256", "3des-cbc": "3des"},
+    **{"blowfish-128-cbc": "blowfish128", "aes-128-gcm": "aes128gcm16", "aes-256-gcm": "aes256gcm16"},
+    **{"chacha20-poly1305": "chacha20poly1305", "null": "null"},
+    **{f"aes-{bits}-ctr": f"aes{bits}ctr" for bits in BITS},
+    **{f"camellia-{bits}-cbc": f"camellia{bits}" for bits in BITS},
+    **{f"blowfish-{bits}-cbc": f"blowfish{bits}" for bits in BITS[1:]},
+    "cast-128-cbc": "cast128",
+    "aes-192-gcm": "aes192gcm16",
+    **{f"aes-{bits}-ccm": f"aes{bits}ccm16" for bits in BITS},
+    **{f"aes-{bits}-gmac": f"aes{bits}gmac" for bits in BITS},
+}
+INTEGRITIES = {
+    **{"hmac-sha1": "sha1", "hmac-sha256": "sha256"},
+    **{"hmac-md5": "md5", "hmac-sha384": "sha384", "hmac-sha512": "sha512"},
+    **{"aes-xcbc": "aesxcbc", "aes-cmac": "aescmac"},
+}
+# Level -> what `swanctl --list-sas` says of the algorithms that not every kernel and daemon has. Without the key's
+# length it is the name in `swanctl --list-algs`.
+RARE = {
+    **{f"aes-{bits}-ctr": f"AES_CTR-{bits}" for bits in BITS},
+    **{f"camellia-{bits}-cbc": f"CAMELLIA_CBC-{bits}" for bits in BITS},
+    **{f"blowfish-{bits}-cbc": f"BLOWFISH_CBC-{bits}" for bits in BITS[1:]},
+    "cast-128-cbc": "CAST_CBC-128",
+    "aes-192-gcm": "AES_GCM_16-192",
+    **{f"aes-{bits}-ccm": f"AES_CCM_16-{bits}" for bits in BITS},
+    **{f"aes-{bits}-gmac": f"NULL_AES_GMAC-{bits}" for bits in BITS},
+    **{"hmac-md5": "HMAC_MD5_96", "hmac-sha384": "HMAC_SHA2_384_192", "hmac-sha512": "HMAC_SHA2_512_256"},
+    **{"aes-xcbc": "AES_XCBC_96", "aes-cmac": "AES_CMAC_96"},
+}
+NEGOTIATED = {
+    **{
+        "aes-128-cbc": "AES_CBC-128",
+        "aes-192-cbc": "AES_CBC-192",
+        "aes-256-cbc": "AES_CBC-256",
+        "3des-cbc": "3DES_CBC",
+    },
+    **{"blowfish-128-cbc": "BLOWFISH_CBC-128", "aes-128-gcm": "AES_GCM_16-128", "aes-256-gcm": "AES_GCM_16-256"},
+    **{"chacha20-poly1305": "CHACHA20_POLY1305", "null": "NULL", "none": "", "aead": ""},
+    **{"hmac-sha1": "HMAC_SHA1_96", "hmac-sha256": "HMAC_SHA2_256_128"},
+    **RARE,
+}
+PROBE = "/run/vpneval-esp-probe.conf"
+
+
+@dataclass(frozen=True)
+class Daemon:
+    """What a node's strongSwan has: ``algorithms`` of its own (ESP in userspace), and the levels whose words it
+    ``refused`` in a proposal, each with what it said (ESP in the kernel, which has algorithms of its own)."""
+
+    algorithms: frozenset[str]
+    refused: Mapping[str, str]
+
+
+_ASKED: WeakKeyDictionary[Node, Daemon] = WeakKeyDictionary()  # to start charon takes 13 s in a guest kernel
+
+
+def daemon_esp(node: Node, params: Params, *, kernel: bool) -> Unsupported | None:
+    """Have the daemon and, where ESP is the ``kernel``'s, the kernel these algorithms? None if they have.
+
+    With the kernel's ESP the daemon need only know the words, and the kernel the algorithms. In userspace the daemon
+    does the work, and its own list decides. A refusal says what the other of the two answers.
+    """
+    levels = [params["cipher"]] if params["cipher"] in AEAD else [params["cipher"], params["integrity"]]
+    in_kernel = kernel_esp(node, params) if kernel or set(levels) & set(RARE) else None
+    if not set(levels) & set(RARE):  # what every strongSwan has
+        return in_kernel if kernel else None
+    daemon = ask_daemon(node)
+    if kernel:
+        said = "; ".join(daemon.refused[level] for level in levels if level in daemon.refused)
+    else:
+        names = [re.sub(r"-\d+$", "", RARE[level]) for level in levels if level in RARE]
+        said = " and ".join(f"no {name}" for name in names if name not in daemon.algorithms)
+        said += " among its algorithms (swanctl --list-algs)" if said else ""
+    if said and in_kernel:
+        return Unsupported(f"neither strongSwan nor the kernel has it. strongSwan: {said}; {in_kernel.reason}")
+    if said:
+        return Unsupported(f"the kernel takes {' and '.join(levels)}, strongSwan does not: {said}")
+    if kernel and in_kernel:
+        return Unsupported(f"strongSwan takes {' and '.join(levels)}, the kernel does not: {in_kernel.reason}")
+    return None
+
+
+def ask_daemon(node: Node) -> Daemon:
+    """What the node's charon has; one is started for the question where none runs, and goes after it."""
+    if node in _ASKED:
+        return _ASKED[node]
+    started = None
+    if node.run("test", "-S", "/run/charon.vici", check=False).code != 0:
+        path = next(path for path in DAEMONS if node.run("test", "-x", path, check=False).code == 0)
+        started = node.spawn(path, log="charon-probe")
+        wait_until(lambda: node.run("test", "-S", "/run/charon.vici", check=False).code == 0, "charon's socket")
+    node.write(PROBE, f"connections {{\n{''.join(map(connection, RARE))}}}\n")
+    algorithms = offers(node.run("swanctl", "--list-algs").stdout)
+    loaded = node.run("swanctl", "--load-conns", "--file", PROBE, check=False)
+    _ASKED[node] = Daemon(frozenset(algorithms), refusals(loaded.stdout + loaded.stderr))
+    if started:
+        started.stop()
+        node.run("sh", "-c", "rm -f /run/charon.*")
+    return _ASKED[node]
+
+
+def connection(level: str) -> str:
+    """A connection of swanctl.conf(5) that asks for ``level``. 192.0.2.0/24 is for documentation (RFC 5737)."""
+    words = CIPHERS[level] if level in CIPHERS else f"aes128-{INTEGRITIES[level]}"
+    proposal = words if level in AEAD or level in INTEGRITIES else f"{words}-sha256"
+    ends = "local_addrs = 192.0.2.1\nremote_addrs = 192.0.2.2\nlocal { auth = psk }\nremote { auth = psk }"
+    return f"{level} {{\n{ends}\nchildren {{ probe {{ esp_proposals = {proposal}\n}} }} }}\n"
+
+
+def refusals(said: str) -> dict[str, str]:
+    """Connection -> why it was refused, in what `swanctl --load-conns` says."""
+    return dict(re.findall(r"^loading connection '([^']+)' failed: (.*)$", said, flags=re.MULTILINE))
+
+
+def offers(listed: str) -> set[str]:
+    """The names of the encryption, AEAD and integrity algorithms in what `swanctl --list-algs` says."""
+    found: set[str] = set()
+    kind = ""
+    for line in listed.splitlines():
+        if line.endswith(":") and not line.startswith(" "):
+            kind = line[:-1]
+        elif kind in ("encryption", "integrity", "aead"):
+            found.add(line.split("[")[0].strip())
+    return found
+
+
+def renew(node: Node, what: str, name: str) -> None:
+    """Rekey the child SA (``esp``) or IKE SA (``ike``) ``name``, swanctl(8), and wait until there are others.
+
+    A message that the load's queues lose is sent again after 4 s, then 7 s (strongswan.conf(5), retransmit_timeout).
+    """
+    before = spis(node.run("swanctl", "--list-sas", "--raw").stdout, what)
+    node.run("swanctl", "--rekey", "--child" if what == "esp" else "--ike", name)
+
+    def renewed() -> bool:
+        return bool(spis(node.run("swanctl", "--list-sas", "--raw").stdout, what) - before)
+
+    wait_until(renewed, f"new {what} keys on {node.name}")
+
+
+def spis(raw: str, what: str) -> set[str]:
+    """The SPIs of all child SAs (``esp``) or IKE SAs (``ike``) in `swanctl --list-sas --raw`."""
+    names = "spi-in|spi-out" if what == "esp" else "initiator-spi|responder-spi"
+    return set(re.findall(rf"\b(?:{names})=(\w+)", raw))

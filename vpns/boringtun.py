@@ -1,0 +1,27 @@
+"""WireGuard in userspace by boringtun, Cloudflare's implementation in Rust, configured by the same `wg`.
+
+Not in Debian: the layer vagrant/layers/boringtun.sh builds the crate boringtun-cli (`vpneval image --layer boringtun`).
+"""
+
+from runner.node import Node, wait_until
+from vpns.wireguard_go import WireGuardGo
+
+
+class BoringTun(WireGuardGo):
+    title = "WireGuard (boringtun)"
+    tools = {"wg": "wireguard-tools", "boringtun-cli": "boringtun-cli"}
+    image_layer = "boringtun"
+
+    def create(self, node: Node) -> None:
+        node.defer("rm", "-f", "/run/wireguard/wg0.sock")
+        # It drops its privileges by default to those of a log-in user, whom a daemon of a gateway does not have.
+        node.spawn("boringtun-cli", "--foreground", "--disable-drop-privileges", "wg0", log="boringtun")
+        wait_until(
+            lambda: node.run("test", "-S", "/run/wireguard/wg0.sock", check=False).code == 0, "boringtun's socket"
+        )
+
+    def data_path(self) -> str:
+        return "userspace: boringtun on TUN"
+
+    def version(self, node: Node) -> str:
+        return node.run("boringtun-cli", "--version").stdout.strip()

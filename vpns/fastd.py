@@ -1,0 +1,123 @@
+"""fastd: a small daemon of the German community networks. Key pairs, packets in UDP, one TUN for each peer.
+
+Debian: fastd. Sources: fastd(1); https://fastd.readthedocs.io/ (Configuration, Crypto methods, Protocol).
+"""
+
+import json
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from runner.declared import Abilities, Security
+from runner.errors import ProofError
+from runner.model import Evidence
+from runner.node import Node, wait_until
+from runner.plugin import Params, Secrets, Site, Unsupported, Vpn
+
+HOME = "/etc/fastd/vpneval"
+STATUS = "/run/fastd-vpneval.status"
+
+
+class Fastd(Vpn):
+    title = "fastd"
+    dataplane = "userspace"
+    layer = 3
+    transport = "udp"
+    tools = {"fastd": "fastd", "socat": "socat"}
+    ciphers = {"aes-128-gcm": "aes128-gcm", "salsa2012-umac": "salsa2012+umac", "null": "null+salsa2012+umac"}
+    limits = {
+        "cipher": "fastd has stream ciphers only: AES-128 in counter mode, Salsa20, Salsa20/12",
+        "compression": "fastd does not compress",
+    }
+    comparable = {"cipher": "aes-128-gcm", "integrity": "aead", "compression": "off"}
+    # The method of fastd's own example configuration (documentation, "Example configuration").
+    recommended = {"cipher": "salsa2012-umac", "integrity": "aead", "compression": "off"}
+    # "null" is authenticated all the same, by the UMAC of its method.
+    integrities = {"hmac-sha256": "umac"}
+    security = Security(
+        protocol="own",
+        specification="fastd's documentation, ec25519-fhmqvc protocol",
+        authentication=("public key",),
+        key_exchange="FHMQV-C on the curve of Ed25519",
+        forward_secrecy=True,
+        post_quantum=False,
+        maintained="yes",
+        sources=("https://fastd.readthedocs.io/en/stable/", "https://eprint.iacr.org/2009/408"),
+        as_of="2026-11-21",
+        known_breaks=("CVE-2020-27638: remote denial of service, fixed in v21",),
+    )
+    abilities = Abilities(
+        inner=("IPv4", "IPv6", "Ethernet", "multicast"),
+        outer=("IPv4", "IPv6"),
+        nat=True,
+        tcp_443=False,
+        roaming=True,
+        routes="operator",
+        mesh=True,
+    )
+
+    def supports(self, node: Node, params: Params) -> Unsupported | None:
+        if no := super().supports(node, params):
+            return no
+        if node.run("test", "-c", "/dev/net/tun", check=False).code != 0:
+            return Unsupported("the kernel has no TUN (/dev/net/tun is missing)")
+        method = self.ciphers[params["cipher"]]
+        known = node.run("fastd", "--config", "-", "--verify-config", input=f'method "{method}";\n', check=False)
+        if "not supported" in known.stderr:
+            return Unsupported(f"fastd: {known.stderr.strip()}")
+        return None
+
+    def secrets(self, ca: Node, sites: Sequence[Site]) -> dict[str, str]:
+        secrets = {}
+        for site in sites:
+            secret = ca.run("fastd", "--generate-key", "--machine-readable").stdout.strip()
+            show = ("fastd", "--config", "-", "--show-key", "--machine-readable")
+            secrets[f"{site.name}.key"] = secret
+            secrets[f"{site.name}.pub"] = ca.run(*show, input=f'secret "{secret}";\n').stdout.strip()
+        return secrets
+
+    def render(self, me: Site, peers: Sequence[Site], params: Params, secrets: Secrets) -> dict[str, str]:
+        config = (
+            f'mode tun;\nmtu 1400;\nbind {me.wan_address}:10000;\nmethod "{self.ciphers[params["cipher"]]}";\n'
+            f'secret "{secrets[f"{me.name}.key"]}";\nstatus socket "{STATUS}";\npersist interface yes;\n'
+        )
+        for peer in peers:
+            config += (
+                f'peer "{peer.name}" {{\n    key "{secrets[f"{peer.name}.pub"]}";\n'
+                f'    remote {peer.wan_address}:10000;\n    interface "fastd{peer.number}";\n}}\n'
+            )
+        return {f"{HOME}/fastd.conf": config}
+
+    def start(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> None:
+        node.spawn("fastd", "--config", f"{HOME}/fastd.conf", log="fastd")
+        for peer in peers:
+            device = f"fastd{peer.number}"
+            wait_until(partial(exists, node, device), f"{device} there")
+            node.run("ip", "link", "set", device, "up")
+            node.run("ip", "route", "add", peer.lan, "dev", device, "src", me.lan_address)
+
+    def status(self, node: Node) -> dict[str, Any]:
+        """Peer's name -> its connection, from the status socket; {} for one that is not established."""
+        told = node.run("socat", "-", f"UNIX-CONNECT:{STATUS}", check=False).stdout
+        peers = json.loads(told)["peers"].values() if told else []
+        return {peer["name"]: peer["connection"] or {} for peer in peers}
+
+    def is_up(self, node: Node, me: Site, peers: Sequence[Site]) -> bool:
+        found = self.status(node)
+        return all(found.get(peer.name) for peer in peers)
+
+    def evidence(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> Evidence:
+        method = self.status(node)[peers[0].name]["method"]
+        if method != self.ciphers[params["cipher"]]:
+            raise ProofError(f"asked for {self.ciphers[params['cipher']]}, fastd uses {method}")
+        return Evidence(
+            cipher=method,
+            integrity="UMAC" if "umac" in method else "GMAC",
+            compression="off",
+            data_path="userspace: fastd on TUN",
+            version=node.run("fastd", "--version").stdout.strip(),
+        )
+
+
+def exists(node: Node, device: str) -> bool:
+    return node.run("ip", "link", "show", device, check=False).code == 0

@@ -1,0 +1,77 @@
+"""GRE (RFC 2784) between the gateways: encapsulation without encryption, the outer half of `gre_ipsec`."""
+
+from collections.abc import Sequence
+
+from runner import closed_form
+from runner.declared import Abilities, Security
+from runner.errors import ProofError
+from runner.model import Evidence
+from runner.node import Node
+from runner.plugin import NO_CIPHER, Params, Site, Unsupported, Vpn
+
+
+class Gre(Vpn):
+    title = "GRE"
+    dataplane = "kernel"
+    layer = 3
+    transport = "gre"
+    reference = True
+    note = "GRE neither encrypts nor authenticates"
+    limits = {"cipher": "GRE does not encrypt", "compression": "GRE does not compress"}
+    comparable = NO_CIPHER
+    recommended = NO_CIPHER
+    security = Security(
+        protocol="standard",
+        specification="GRE (RFC 2784)",
+        authentication=("none",),
+        key_exchange="",
+        forward_secrecy=False,
+        post_quantum=False,
+        maintained="yes",
+        sources=("RFC 2784 §6 (it has no security of its own)",),
+        as_of="2026-11-21",
+    )
+    abilities = Abilities(
+        inner=("IPv4", "IPv6", "multicast"),
+        outer=("IPv4", "IPv6"),
+        nat=False,
+        tcp_443=False,
+        roaming=False,
+        routes="configuration",
+        mesh=True,
+    )
+
+    def supports(self, node: Node, params: Params) -> Unsupported | None:
+        return super().supports(node, params) or kernel_gre(node)
+
+    def overhead(self, params: Params, inner_bytes: int) -> int:
+        return closed_form.gre(inner_bytes)
+
+    def start(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> None:
+        for peer in peers:
+            tunnel = f"gre{peer.number}"
+            ends = ("local", me.wan_address, "remote", peer.wan_address)
+            node.run("ip", "link", "add", tunnel, "type", "gre", *ends, "ttl", "64")
+            node.defer("ip", "link", "del", tunnel)
+            node.run("ip", "link", "set", tunnel, "up")
+            node.run("ip", "route", "add", peer.lan, "dev", tunnel, "src", me.lan_address)
+
+    def is_up(self, node: Node, me: Site, peers: Sequence[Site]) -> bool:
+        return True  # GRE has no state: it cannot know whether the other end is there
+
+    def evidence(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> Evidence:
+        for peer in peers:
+            shown = node.run("ip", "-d", "link", "show", f"gre{peer.number}").stdout
+            if f"gre remote {peer.wan_address}" not in shown:
+                raise ProofError(f"gre{peer.number} is no GRE tunnel to {peer.wan_address}")
+        return Evidence(cipher="none", integrity="none", compression="off", data_path="kernel: GRE")
+
+
+def kernel_gre(node: Node) -> Unsupported | None:
+    """Ask the kernel for a GRE tunnel."""
+    ends = ("local", "192.0.2.1", "remote", "192.0.2.2")
+    probe = node.run("ip", "link", "add", "probe0", "type", "gre", *ends, check=False)
+    if probe.code != 0:
+        return Unsupported(f"the kernel has no GRE: {probe.stderr.strip()}")
+    node.run("ip", "link", "del", "probe0")
+    return None

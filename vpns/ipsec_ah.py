@@ -1,0 +1,39 @@
+"""IPsec with AH (RFC 4302) in place of ESP: tunnel mode, integrity and no encryption; IKEv2 as in ipsec.py."""
+
+from dataclasses import replace
+
+from runner import closed_form
+from runner.node import Node
+from runner.plugin import NO_CIPHER, Params, Unsupported, Vpn
+from vpns._xfrm import kernel_xfrm
+from vpns.ipsec import Ipsec
+
+
+class IpsecAh(Ipsec):
+    title = "IPsec with AH (strongSwan, kernel)"
+    transport = "ip"
+    reference = True
+    note = "AH authenticates and does not encrypt"
+    ciphers = {"none": ""}
+    compressions = {"off": "no"}
+    limits = {"cipher": "AH does not encrypt (RFC 4302 §1)", "compression": "IPComp is not asked for beside AH here"}
+    comparable = NO_CIPHER | {"integrity": "hmac-sha256"}
+    recommended = comparable
+    data_path = "kernel: AH"
+    protocol = "AH"
+    security = replace(
+        Ipsec.security,
+        specification="IKEv2 (RFC 7296), AH (RFC 4302): integrity only",
+        sources=("RFC 7296", "RFC 4302", "RFC 8221 §6"),
+    )
+    abilities = replace(Ipsec.abilities, nat=False)  # AH covers the outer addresses, RFC 3715 §2.1
+
+    def supports(self, node: Node, params: Params) -> Unsupported | None:
+        no = Vpn.supports(self, node, params)
+        return no or kernel_xfrm(node, "ah", [params["integrity"]], params["compression"])
+
+    def overhead(self, params: Params, inner_bytes: int) -> int:
+        return closed_form.ah(inner_bytes, params["integrity"])
+
+    def proposal(self, params: Params) -> str:
+        return f"ah_proposals = {self.integrities[params['integrity']]}-ecp256"

@@ -1,0 +1,21 @@
+"""IPsec as in ipsec.py, its keys agreed on by IKEv1 (RFC 2409), main mode with certificates, which IKEv2 replaced."""
+
+from dataclasses import replace
+
+from vpns.ipsec import Ipsec
+
+
+class IpsecIkev1(Ipsec):
+    title = "IPsec with IKEv1 (strongSwan, kernel ESP)"
+    note = "IKEv1 is historic (RFC 9395); the data path is that of `ipsec`"
+    ike = 1
+    security = replace(
+        Ipsec.security,
+        specification="IKEv1 (RFC 2409, historic since RFC 9395), ESP (RFC 4303)",
+        known_breaks=(
+            "weak pre-shared keys are found offline, in aggressive and main mode, and encrypted nonces are oracles "
+            "(Felsch et al., The Dangers of Key Reuse, USENIX Security 2018); neither is used here",
+        ),
+        sources=("RFC 2409", "RFC 9395 (April 2023)", "RFC 4303", "Felsch et al., USENIX Security 2018"),
+    )
+    abilities = replace(Ipsec.abilities, roaming=False)  # MOBIKE is IKEv2's

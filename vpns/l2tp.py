@@ -1,0 +1,125 @@
+"""L2TP version 2 (RFC 2661): xl2tpd keeps the tunnel, pppd the session, the kernel carries PPP in UDP.
+
+CHAP authenticates who dials; nothing is encrypted: see `l2tp_ipsec`. Debian: xl2tpd, ppp.
+Sources: xl2tpd.conf(5), pppd(8).
+"""
+
+from collections.abc import Sequence
+
+from runner import closed_form
+from runner.declared import Abilities, Security
+from runner.errors import ProofError
+from runner.model import Evidence
+from runner.node import Node
+from runner.plugin import NO_CIPHER, Params, Secrets, Site, Unsupported, Vpn, higher_numbered, lower_numbered
+from vpns import _ppp
+from vpns._keys import pair_keys
+
+CONFIG = "/etc/xl2tpd/xl2tpd.conf"
+OPTIONS = "/etc/ppp/options.xl2tpd"
+SESSIONS = "/proc/net/pppol2tp"
+
+
+class L2tp(Vpn):
+    title = "L2TP (xl2tpd)"
+    dataplane = "kernel"
+    layer = 3
+    transport = "udp"
+    reference = True
+    note = "L2TP does not encrypt"
+    tools = {"xl2tpd": "xl2tpd", "pppd": "ppp", "openssl": "openssl"}
+    limits = {"cipher": "L2TP does not encrypt (RFC 2661 §9)", "compression": "not asked of PPP here"}
+    comparable = NO_CIPHER
+    recommended = NO_CIPHER
+    security = Security(
+        protocol="standard",
+        specification="L2TP (RFC 2661), PPP (RFC 1661), CHAP (RFC 1994)",
+        authentication=("password",),
+        key_exchange="",
+        forward_secrecy=False,
+        post_quantum=False,
+        maintained="yes",
+        sources=("RFC 2661 §9", "RFC 1994", "https://github.com/xelerance/xl2tpd"),
+        as_of="2026-11-21",
+        known_breaks=("CHAP's MD5 response lets a weak password be found offline (RFC 1994)",),
+    )
+    abilities = Abilities(
+        inner=("IPv4", "IPv6"),
+        outer=("IPv4",),
+        nat=True,
+        tcp_443=False,
+        roaming=False,
+        routes="configuration",
+        mesh=True,
+    )
+
+    def supports(self, node: Node, params: Params) -> Unsupported | None:
+        return super().supports(node, params) or _ppp.kernel_ppp(node) or kernel_l2tp(node)
+
+    def overhead(self, params: Params, inner_bytes: int) -> int:
+        return closed_form.l2tp(inner_bytes)
+
+    def secrets(self, ca: Node, sites: Sequence[Site]) -> dict[str, str]:
+        return pair_keys(ca, sites)
+
+    def render(self, me: Site, peers: Sequence[Site], params: Params, secrets: Secrets) -> dict[str, str]:
+        return files(me, peers, secrets)
+
+    def start(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> None:
+        run(node)
+
+    def is_up(self, node: Node, me: Site, peers: Sequence[Site]) -> bool:
+        return _ppp.is_up(node, peers)
+
+    def evidence(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> Evidence:
+        check_path(node, peers)
+        return Evidence(
+            cipher="none",
+            integrity="none",
+            compression="off",
+            data_path="kernel: PPP in L2TP",
+            version=node.run("xl2tpd", "--version", check=False).stdout.strip(),
+        )
+
+
+def kernel_l2tp(node: Node) -> Unsupported | None:
+    """Ask the kernel for L2TP's data path: without it, xl2tpd would carry the packets itself, and say so in its log."""
+    probe = node.run("modprobe", "l2tp_ppp", check=False)
+    if node.run("test", "-e", SESSIONS, check=False).code != 0:
+        return Unsupported(f"the kernel has no L2TP for PPP: {probe.stderr.strip()}")
+    return None
+
+
+def files(me: Site, peers: Sequence[Site], secrets: Secrets) -> dict[str, str]:
+    """xl2tpd answers to those with lower numbers as an LNS, and dials the others as a LAC."""
+    # 1400 leaves room for PPP, L2TP and UDP, and for ESP with any cipher of the sweep within 1500.
+    options = f"{_ppp.address(me)}:\nmtu 1400\nmru 1400\n{_ppp.PLAIN}{_ppp.COMPRESSION['off']}nomppe\n{_ppp.LOGGED}"
+    found = {**_ppp.chap_secrets(me, peers, secrets), **_ppp.routes(me, peers)}
+    config = f"[global]\nlisten-addr = {me.wan_address}\nport = 1701\n"
+    if lower_numbered(me, peers):
+        config += (
+            f"\n[lns default]\nname = {me.name}\nassign ip = no\nrequire authentication = yes\nrequire chap = yes\n"
+            f"refuse pap = yes\npppoptfile = {OPTIONS}.lns\n"
+        )
+        found[f"{OPTIONS}.lns"] = options
+    for peer in higher_numbered(me, peers):
+        config += (
+            f"\n[lac {peer.name}]\nlns = {peer.wan_address}\nname = {me.name}\nrefuse pap = yes\n"
+            f"autodial = yes\nredial = yes\nredial timeout = 1\npppoptfile = {OPTIONS}.lac\n"
+        )
+        found[f"{OPTIONS}.lac"] = f"noauth\n{options}"  # who dials, is authenticated
+    return {CONFIG: config, **found}
+
+
+def run(node: Node) -> None:
+    _ppp.prepare(node)
+    node.run("mkdir", "-p", "/run/xl2tpd")
+    node.spawn("xl2tpd", "-D", "-c", CONFIG, "-p", "/run/xl2tpd.pid", "-C", "/run/xl2tpd/l2tp-control", log="xl2tpd")
+
+
+def check_path(node: Node, peers: Sequence[Site]) -> None:
+    """Raise ProofError unless the kernel has a PPP interface and an L2TP session for each peer."""
+    _ppp.check_path(node, peers)
+    shown = node.run("cat", SESSIONS).stdout
+    if shown.count("  SESSION '") < len(peers):
+        raise ProofError(f"the kernel carries no L2TP session for each peer: {SESSIONS} says {shown.strip()}")

@@ -1,0 +1,64 @@
+"""L2TP in IPsec transport mode (RFC 3193): L2TP as in l2tp.py, ESP protects its UDP port 1701, IKEv1 with certificates.
+
+Sources: RFC 3193, swanctl.conf(5), xl2tpd.conf(5).
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from runner import closed_form
+from runner.node import Node
+from runner.plugin import Params, Secrets, Site, Unsupported
+from vpns import _ppp, l2tp
+from vpns._keys import pair_keys
+from vpns._xfrm import never_bare
+from vpns.ipsec import Ipsec
+from vpns.ipsec_ikev1 import IpsecIkev1
+
+PORT = "1701"
+
+
+class L2tpIpsec(Ipsec):
+    title = "L2TP in IPsec (xl2tpd, strongSwan)"
+    note = "IKEv1, which RFC 3193 asks for, is historic (RFC 9395)"
+    tools = {**Ipsec.tools, **l2tp.L2tp.tools}
+    compressions = {"off": "no"}
+    limits = {"compression": "RFC 3193 knows no IPComp; PPP's compression is not asked for here"}
+    ike = 1
+    data_path = "kernel: PPP in L2TP in ESP"
+    mode = "TRANSPORT"
+    security = replace(
+        IpsecIkev1.security,
+        specification="IKEv1 (RFC 2409), ESP transport mode (RFC 4303), L2TP (RFC 2661), PPP with CHAP (RFC 1994)",
+        authentication=("certificate", "pre-shared key", "password"),
+        sources=("RFC 3193", *IpsecIkev1.security.sources),
+    )
+    abilities = replace(l2tp.L2tp.abilities, modes=("transport",))
+
+    def supports(self, node: Node, params: Params) -> Unsupported | None:
+        return super().supports(node, params) or _ppp.kernel_ppp(node) or l2tp.kernel_l2tp(node)
+
+    def overhead(self, params: Params, inner_bytes: int) -> int | None:
+        return closed_form.esp(inner_bytes, params["cipher"], params["integrity"], l2tp=True)
+
+    def secrets(self, ca: Node, sites: Sequence[Site]) -> dict[str, str]:
+        return {**super().secrets(ca, sites), **pair_keys(ca, sites)}
+
+    def render(self, me: Site, peers: Sequence[Site], params: Params, secrets: Secrets) -> dict[str, str]:
+        return {**super().render(me, peers, params, secrets), **l2tp.files(me, peers, secrets)}
+
+    def selectors(self, me: Site, peer: Site) -> str:
+        port = f"dynamic[udp/{PORT}]"
+        return f"mode = transport\n                local_ts = {port}\n                remote_ts = {port}"
+
+    def start(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> None:
+        never_bare(node, "proto", "udp", "dport", PORT)
+        super().start(node, me, peers, params)
+        l2tp.run(node)
+
+    def is_up(self, node: Node, me: Site, peers: Sequence[Site]) -> bool:
+        return super().is_up(node, me, peers) and _ppp.is_up(node, peers)
+
+    def check_path(self, node: Node, peers: Sequence[Site]) -> None:
+        super().check_path(node, peers)
+        l2tp.check_path(node, peers)

@@ -1,0 +1,168 @@
+"""IPsec with Libreswan's pluto, the heir of FreeS/WAN (the magazine's): IKEv2, ESP in tunnel mode, in the kernel.
+
+Debian lets it stand beside no strongSwan, so that it is a layer (vagrant/layers/libreswan.sh). Sources: ipsec.conf(5),
+ipsec.secrets(5), ipsec-whack(8), RFC 7296 (IKEv2), RFC 4303 (ESP).
+"""
+
+import re
+from collections.abc import Sequence
+
+from runner import closed_form
+from runner.declared import Abilities, Security
+from runner.errors import ProofError
+from runner.model import Evidence
+from runner.node import Node, wait_until
+from runner.plugin import AEAD, AES_CBC, Params, Secrets, Site, Unsupported, Vpn, higher_numbered
+from vpns._keys import pair_keys, shared
+from vpns._xfrm import forget_afterwards, kernel_esp, never_bare
+
+PLUTO = "/usr/libexec/ipsec/pluto"
+# What pluto's status calls what was negotiated.
+NEGOTIATED = {
+    ("aes-128-cbc", "hmac-sha1"): "AES_CBC_128-HMAC_SHA1_96",
+    ("aes-128-cbc", "hmac-sha256"): "AES_CBC_128-HMAC_SHA2_256_128",
+    ("aes-192-cbc", "hmac-sha1"): "AES_CBC_192-HMAC_SHA1_96",
+    ("aes-192-cbc", "hmac-sha256"): "AES_CBC_192-HMAC_SHA2_256_128",
+    ("aes-256-cbc", "hmac-sha1"): "AES_CBC_256-HMAC_SHA1_96",
+    ("aes-256-cbc", "hmac-sha256"): "AES_CBC_256-HMAC_SHA2_256_128",
+    ("3des-cbc", "hmac-sha1"): "3DES_CBC-HMAC_SHA1_96",
+    ("3des-cbc", "hmac-sha256"): "3DES_CBC-HMAC_SHA2_256_128",
+    ("null", "hmac-sha1"): "NULL-HMAC_SHA1_96",
+    ("null", "hmac-sha256"): "NULL-HMAC_SHA2_256_128",
+    ("aes-128-gcm", "aead"): "AES_GCM_16_128-NONE",
+    ("aes-256-gcm", "aead"): "AES_GCM_16_256-NONE",
+    ("chacha20-poly1305", "aead"): "CHACHA20_POLY1305-NONE",
+}
+
+
+class Libreswan(Vpn):
+    title = "IPsec (Libreswan, kernel ESP)"
+    dataplane = "kernel"
+    layer = 3
+    transport = "esp"
+    image_layer = "libreswan"
+    tools = {PLUTO: "libreswan", "ipsec": "libreswan", "openssl": "openssl"}
+    ciphers = {
+        "aes-128-cbc": "aes128",
+        "aes-192-cbc": "aes192",
+        "aes-256-cbc": "aes256",
+        "3des-cbc": "3des",
+        "aes-128-gcm": "aes_gcm128",
+        "aes-256-gcm": "aes_gcm256",
+        "chacha20-poly1305": "chacha20_poly1305",
+        "null": "null",
+    }
+    integrities = {"hmac-sha1": "sha1", "hmac-sha256": "sha2_256"}
+    compressions = {"off": "no", "on": "yes"}
+    comparable = AES_CBC
+    recommended = {"cipher": "aes-256-gcm", "integrity": "aead", "compression": "off"}  # the first of its defaults
+    security = Security(
+        protocol="standard",
+        specification="IKEv2 (RFC 7296), ESP (RFC 4303)",
+        authentication=("pre-shared key", "certificate", "public key"),
+        key_exchange="ECDH, NIST P-256",
+        forward_secrecy=True,
+        post_quantum=False,  # pre-shared keys can be mixed in (RFC 8784); not asked for here
+        maintained="yes",
+        sources=("RFC 7296", "RFC 4303", "RFC 8221", "https://libreswan.org/", "ipsec.conf(5)"),
+        as_of="2026-11-21",
+    )
+    abilities = Abilities(
+        inner=("IPv4", "IPv6"),
+        outer=("IPv4", "IPv6"),
+        nat=True,
+        tcp_443=True,  # RFC 9329, tcp-remoteport; off here
+        roaming=True,  # MOBIKE, RFC 4555; off here
+        routes="configuration",
+        mesh=True,
+        modes=("tunnel", "transport"),
+    )
+
+    def supports(self, node: Node, params: Params) -> Unsupported | None:
+        return super().supports(node, params) or kernel_esp(node, params)
+
+    def overhead(self, params: Params, inner_bytes: int) -> int | None:
+        if params["compression"] != "off":
+            return None
+        return closed_form.esp(inner_bytes, params["cipher"], params["integrity"])
+
+    def secrets(self, ca: Node, sites: Sequence[Site]) -> dict[str, str]:
+        return pair_keys(ca, sites)
+
+    def render(self, me: Site, peers: Sequence[Site], params: Params, secrets: Secrets) -> dict[str, str]:
+        proposal = self.ciphers[params["cipher"]]
+        if params["cipher"] not in AEAD:
+            proposal += "-" + self.integrities[params["integrity"]]
+        config = "config setup\n    uniqueids=no\n"
+        keys = ""
+        for peer in peers:
+            config += f"""
+conn {peer.name}
+    keyexchange=ikev2
+    type=tunnel
+    authby=secret
+    left={me.wan_address}
+    leftid=@{me.name}
+    leftsubnet={me.lan}
+    right={peer.wan_address}
+    rightid=@{peer.name}
+    rightsubnet={peer.lan}
+    ike=aes128-sha2_256-dh19
+    esp={proposal}
+    compress={self.compressions[params["compression"]]}
+    mobike=no
+"""
+            keys += f'@{me.name} @{peer.name} : PSK "{secrets[shared(me, peer)]}"\n'
+        return {"/etc/ipsec.conf": config, "/etc/ipsec.secrets": keys}
+
+    def start(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> None:
+        node.run("mkdir", "-p", "/run/pluto", "/var/lib/ipsec/nss")
+        node.run("ipsec", "initnss")
+        node.run("rm", "-f", "/run/pluto/pluto.pid", "/run/pluto/pluto.ctl")  # of a daemon that was killed
+        for peer in peers:
+            forget_afterwards(node, (me.lan, peer.lan), (me.wan_address, peer.wan_address))
+        node.defer("ip", "xfrm", "policy", "deleteall", "proto", "ipv6-icmp")  # its holes for neighbour discovery
+        node.spawn(PLUTO, "--config", "/etc/ipsec.conf", "--nofork", "--stderrlog", log="pluto")
+        # It empties the kernel's policies when it starts.
+        wait_until(lambda: node.run("ipsec", "whack", "--status", check=False).code == 0, "pluto's socket")
+        for peer in peers:
+            node.run("ipsec", "add", peer.name)
+            node.run("ipsec", "ondemand", peer.name)
+            # Nothing to the LAN leaves unprotected: pluto's policies go when it goes, and this route stays.
+            never_bare(node, to=peer.lan)
+            node.run("ip", "route", "add", peer.lan, "via", peer.wan_address, "src", me.lan_address)
+            node.defer("ip", "route", "del", peer.lan)
+        for peer in higher_numbered(me, peers):
+            node.run("ipsec", "up", peer.name)
+
+    def is_up(self, node: Node, me: Site, peers: Sequence[Site]) -> bool:
+        return all(algorithms(node, peer) for peer in peers)
+
+    def evidence(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> Evidence:
+        asked = NEGOTIATED[params["cipher"], params["integrity"]]
+        for peer in peers:
+            if (found := algorithms(node, peer)) != asked:
+                raise ProofError(f"asked for {asked}, pluto negotiated {found or 'nothing'}")
+        compressing = node.run("ip", "xfrm", "state", "list", "proto", "comp").stdout.count("comp deflate")
+        compression = "deflate" if compressing >= 2 * len(peers) else "off"
+        if (compression == "off") != (params["compression"] == "off"):
+            raise ProofError(f"asked for compression {params['compression']}, the kernel has {compression}")
+        states = node.run("ip", "xfrm", "state", "count").stdout  # `ip xfrm state` itself prints keys
+        in_kernel = re.search(r"count (\d+)", states)
+        if not in_kernel or int(in_kernel[1]) < 2 * len(peers):
+            raise ProofError(f"ESP is not in the kernel: {states.strip()}")
+        cipher, _, integrity = asked.partition("-")
+        return Evidence(
+            cipher=cipher,
+            integrity=integrity,
+            compression=compression,
+            data_path="kernel: ESP",
+            version=node.run("ipsec", "--version", check=False).stdout.strip(),
+        )
+
+
+def algorithms(node: Node, peer: Site) -> str:
+    """What pluto's status says of the newest ESP SA of a connection; "" where there is none."""
+    status = node.run("ipsec", "whack", "--status", check=False).stdout
+    found = re.search(rf'"{peer.name}":\s+ESP algorithm newest: ([^;\s]+)', status)
+    return found[1] if found else ""

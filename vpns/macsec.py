@@ -1,0 +1,108 @@
+"""MACsec (IEEE 802.1AE) between gateways on one Ethernet: the kernel encrypts frames, keys are static.
+
+The LANs are routed through it. Keys go to ip(8) in a file, never as arguments. Source: ip-macsec(8).
+"""
+
+from collections.abc import Sequence
+
+from runner.declared import Abilities, Security
+from runner.errors import ProofError
+from runner.model import Evidence
+from runner.node import Node
+from runner.plugin import Params, Secrets, Site, Unsupported, Vpn
+from vpns._keys import shared
+
+SUITE = "MACsec has the cipher suites GCM-AES-128 and GCM-AES-256 (IEEE 802.1AE-2018 clause 14)"
+KEYS = "/etc/vpneval/macsec.batch"
+
+
+class MacSec(Vpn):
+    title = "MACsec (kernel, static keys)"
+    dataplane = "kernel"
+    layer = 2
+    transport = "ethernet"
+    note = "only where the gateways share an Ethernet segment: it crosses no router"
+    tools = {"openssl": "openssl"}
+    ciphers = {"aes-128-gcm": "gcm-aes-128", "aes-256-gcm": "gcm-aes-256"}
+    integrities = {}
+    limits = {"cipher": SUITE, "integrity": SUITE, "compression": "MACsec does not compress"}
+    comparable = {"cipher": "aes-128-gcm", "integrity": "aead", "compression": "off"}
+    recommended = comparable
+    security = Security(
+        protocol="standard",
+        specification="MACsec (IEEE 802.1AE-2018); keys by hand, without MKA (IEEE 802.1X)",
+        authentication=("pre-shared key",),
+        key_exchange="",
+        forward_secrecy=False,
+        post_quantum=True,  # symmetric keys only
+        maintained="yes",
+        sources=(
+            "IEEE 802.1AE-2018",
+            "ip-macsec(8)",
+            "Dubroca, MACsec: Encryption for the wired LAN, netdev 1.1, 2016",
+        ),
+        as_of="2026-11-21",
+    )
+    abilities = Abilities(
+        inner=("IPv4", "IPv6", "Ethernet", "multicast"),
+        outer=(),
+        nat=False,
+        tcp_443=False,
+        roaming=False,
+        routes="configuration",
+        mesh=True,
+    )
+
+    def supports(self, node: Node, params: Params) -> Unsupported | None:
+        if no := super().supports(node, params):
+            return no
+        cipher = self.ciphers[params["cipher"]]
+        # On a veth of its own: lo is no Ethernet, and the gateway's ports are in use.
+        node.run("ip", "link", "add", "probe0", "type", "veth", "peer", "name", "probe1", check=False)
+        probe = node.run(
+            "ip", "link", "add", "link", "probe0", "probe2", "type", "macsec", "cipher", cipher, check=False
+        )
+        node.run("ip", "link", "del", "probe0", check=False)
+        return Unsupported(f"the kernel has no MACsec: {probe.stderr.strip()}") if probe.code != 0 else None
+
+    def secrets(self, ca: Node, sites: Sequence[Site]) -> dict[str, str]:
+        # One key for all, as MKA would hand out: a frame's nonce has its sender's identifier in it.
+        return {shared(*sites): ca.run("openssl", "rand", "-hex", "32").stdout.strip()}
+
+    def render(self, me: Site, peers: Sequence[Site], params: Params, secrets: Secrets) -> dict[str, str]:
+        key = secrets[shared(me, *peers)][: 64 if params["cipher"] == "aes-256-gcm" else 32]
+        lines = f"macsec add macsec0 tx sa 0 pn 1 on key 01 {key}\n"
+        for peer in peers:
+            channel = f"macsec0 rx sci {peer.number:#x}"
+            lines += f"# {peer.name}, {peer.wan_address}\nmacsec add {channel}\n"
+            lines += f"macsec add {channel} sa 0 pn 1 on key 01 {key}\n"
+        return {KEYS: lines}
+
+    def start(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> None:
+        # The gateway's number as its secure channel identifier, so that the peers need not know its MAC address.
+        node.run(
+            *("ip", "link", "add", "link", me.wan_interface, "macsec0", "type", "macsec", "sci", f"{me.number:#x}"),
+            *("cipher", self.ciphers[params["cipher"]], "send_sci", "on", "encrypt", "on", "protect", "on"),
+            *("validate", "strict", "replay", "on", "window", "32"),
+        )
+        node.defer("ip", "link", "del", "macsec0")
+        node.run("ip", "-batch", KEYS)
+        node.run("ip", "addr", "add", f"10.9.0.{me.number}/24", "dev", "macsec0")
+        node.run("ip", "link", "set", "macsec0", "up")
+        for peer in peers:
+            node.run("ip", "route", "add", peer.lan, "via", f"10.9.0.{peer.number}", "src", me.lan_address)
+
+    def is_up(self, node: Node, me: Site, peers: Sequence[Site]) -> bool:
+        return True  # static keys have no state: a gateway cannot know whether the other end is there
+
+    def evidence(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> Evidence:
+        shown = node.run("ip", "-d", "link", "show", "macsec0").stdout  # `ip macsec show` has key identifiers only
+        for what in (self.ciphers[params["cipher"]].upper(), "encrypt on", "validate strict"):
+            if what.lower() not in shown.lower():
+                raise ProofError(f"asked for MACsec with {what}; the kernel shows: {shown.strip()}")
+        return Evidence(
+            cipher=self.ciphers[params["cipher"]].upper(),
+            compression="off",
+            data_path="kernel: MACsec",
+            version=node.run("uname", "-r").stdout.strip(),
+        )

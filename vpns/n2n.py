@@ -1,0 +1,97 @@
+"""n2n: an Ethernet of edges that find each other through a supernode; one shared key, Twofish, packets in UDP.
+
+The last gateway runs the supernode as well; edges that can reach each other then talk directly. LZO is always on, and
+nothing authenticates a packet. Debian: n2n (version 1; 2.x and 3.x never came). Sources: edge(8), supernode(1).
+"""
+
+from collections.abc import Sequence
+
+from runner.declared import Abilities, Security
+from runner.errors import ProofError
+from runner.model import Evidence
+from runner.node import Node
+from runner.plugin import Params, Secrets, Site, Unsupported, Vpn
+
+HOME = "/etc/n2n/vpneval"
+ONE_CIPHER = "n2n 1 has Twofish alone"
+
+
+class N2n(Vpn):
+    title = "n2n 1"
+    dataplane = "userspace"
+    layer = 2
+    transport = "udp"
+    note = "one key for all, no integrity; compression (LZO) cannot be switched off"
+    tools = {"edge": "n2n", "supernode": "n2n", "openssl": "openssl"}
+    ciphers = {"twofish-128-cbc": "Twofish"}
+    integrities = {"none": "none"}
+    limits = {"cipher": ONE_CIPHER, "integrity": "n2n 1 has no integrity", "compression": "n2n 1 always uses LZO"}
+    comparable = {"cipher": "twofish-128-cbc", "integrity": "none", "compression": "off"}
+    recommended = comparable
+    security = Security(
+        protocol="own",
+        specification="none but its source and L. Deri, R. Andrews, N2N: A Layer Two Peer-to-Peer VPN (AIMS 2008)",
+        authentication=("pre-shared key",),
+        key_exchange="",
+        forward_secrecy=False,
+        post_quantum=False,
+        maintained="no: upstream is at n2n 3; Debian still ships version 1",
+        sources=("https://packages.debian.org/trixie/n2n", "https://github.com/ntop/n2n"),
+        as_of="2026-11-21",
+        known_breaks=("no message authentication: packets can be changed and replayed (its source, twofish.c)",),
+    )
+    abilities = Abilities(
+        inner=("IPv4", "Ethernet", "multicast"),
+        outer=("IPv4",),
+        nat=True,
+        tcp_443=False,
+        roaming=True,
+        routes="operator",
+        mesh=True,
+    )
+
+    def supports(self, node: Node, params: Params) -> Unsupported | None:
+        if no := super().supports(node, params):
+            return no
+        if node.run("test", "-c", "/dev/net/tun", check=False).code != 0:
+            return Unsupported("the kernel has no TUN (/dev/net/tun is missing)")
+        return None
+
+    def secrets(self, ca: Node, sites: Sequence[Site]) -> dict[str, str]:
+        key = ca.run("openssl", "rand", "-hex", "16").stdout.strip()
+        return {f"{site.name}.key": key for site in sites}  # one for all
+
+    def render(self, me: Site, peers: Sequence[Site], params: Params, secrets: Secrets) -> dict[str, str]:
+        # In the environment, because edge would show an argument to everybody.
+        return {f"{HOME}/key": f"N2N_KEY={secrets[f'{me.name}.key']}\n"}
+
+    def start(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> None:
+        last = max((me, *peers), key=lambda site: site.number)
+        if me is last:
+            node.spawn("supernode", "-l", "7654", log="supernode")
+        # The TAP is there first, so that the routes can be; edge attaches to it, and sets the same address.
+        node.run("ip", "tuntap", "add", "n2n0", "mode", "tap")
+        node.defer("ip", "link", "del", "n2n0")
+        node.run("ip", "addr", "add", f"10.56.0.{me.number}/24", "dev", "n2n0")
+        node.run("ip", "link", "set", "n2n0", "mtu", "1400", "up")
+        for peer in peers:
+            node.run("ip", "route", "add", peer.lan, "via", f"10.56.0.{peer.number}", "src", me.lan_address)
+        edge = ("edge", "-d", "n2n0", "-a", f"10.56.0.{me.number}", "-s", "255.255.255.0", "-c", "vpneval")
+        mac = f"02:00:00:00:06:{me.number:02x}"
+        argv = (*edge, "-l", f"{last.wan_address}:7654", "-p", "7655", "-M", "1400", "-m", mac, "-r")
+        node.spawn("sh", "-c", f'set -a; . {HOME}/key; exec "$@"', "sh", *argv, log="edge")
+
+    def is_up(self, node: Node, me: Site, peers: Sequence[Site]) -> bool:
+        return "Registered with supernode" in node.logged("edge") or "REGISTER_ACK" in node.logged("edge")
+
+    def evidence(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> Evidence:
+        if "tap" not in node.run("ip", "-d", "link", "show", "n2n0").stdout:
+            raise ProofError("n2n0 is no TAP")
+        version = node.run("edge", "-h", check=False)
+        return Evidence(
+            cipher="Twofish",
+            integrity="none",
+            compression="LZO",
+            data_path="userspace: edge on TAP",
+            version=(version.stdout + version.stderr).partition("Welcome to ")[2].partition(" for")[0],
+        )

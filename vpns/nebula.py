@@ -1,0 +1,142 @@
+"""Nebula, Slack's mesh: certificates of a CA of its own, Noise handshakes, packets in UDP, a TUN.
+
+Here without a lighthouse: every gateway knows the others' addresses. A LAN behind a gateway is an "unsafe route"; the
+gateway's certificate must name it. A tunnel is made when the first packet needs it. Debian: nebula.
+Sources: https://nebula.defined.net/docs/config/; the example configuration; the Noise Protocol Framework.
+"""
+
+import re
+from collections.abc import Sequence
+
+from runner.declared import Abilities, Security
+from runner.errors import ProofError
+from runner.model import Evidence
+from runner.node import Node, wait_until
+from runner.plugin import Params, Secrets, Site, Unsupported, Vpn
+
+HOME = "/etc/nebula/vpneval"
+
+
+class Nebula(Vpn):
+    title = "Nebula"
+    dataplane = "userspace"
+    layer = 3
+    transport = "udp"
+    tools = {"nebula": "nebula", "nebula-cert": "nebula"}
+    ciphers = {"aes-256-gcm": "aes", "chacha20-poly1305": "chachapoly"}
+    integrities = {}
+    limits = {"cipher": "Nebula has AES-256-GCM and ChaCha20-Poly1305", "compression": "Nebula does not compress"}
+    comparable = {"cipher": "aes-256-gcm", "integrity": "aead", "compression": "off"}  # the default as well
+    recommended = comparable
+    security = Security(
+        protocol="own",
+        specification="Noise_IX (Noise Protocol Framework, revision 34) with certificates of its own",
+        authentication=("certificate",),
+        key_exchange="Curve25519",
+        forward_secrecy=True,
+        post_quantum=False,
+        maintained="yes",
+        sources=("https://nebula.defined.net/docs/", "https://noiseprotocol.org/noise.html"),
+        as_of="2026-11-21",
+    )
+    abilities = Abilities(
+        inner=("IPv4",),  # IPv6 inside needs Nebula 1.10's certificates
+        outer=("IPv4", "IPv6"),
+        nat=True,
+        tcp_443=False,
+        roaming=True,
+        routes="configuration",
+        mesh=True,
+    )
+
+    def supports(self, node: Node, params: Params) -> Unsupported | None:
+        if no := super().supports(node, params):
+            return no
+        if node.run("test", "-c", "/dev/net/tun", check=False).code != 0:
+            return Unsupported("the kernel has no TUN (/dev/net/tun is missing)")
+        return None
+
+    def secrets(self, ca: Node, sites: Sequence[Site]) -> dict[str, str]:
+        here = "/run/ca/"
+        ca.run("mkdir", "-pm", "700", here)
+        crt, key = ("-ca-crt", here + "ca.crt"), ("-ca-key", here + "ca.key")
+        ca.run("nebula-cert", "ca", "-name", "vpneval", "-out-crt", crt[1], "-out-key", key[1])
+        secrets = {"ca.crt": ca.run("cat", here + "ca.crt").stdout}
+        for site in sites:
+            out = ("-out-crt", f"{here}{site.name}.crt", "-out-key", f"{here}{site.name}.key")
+            who = ("-name", site.name, "-ip", f"10.57.0.{site.number}/24", "-subnets", site.lan)
+            ca.run("nebula-cert", "sign", *crt, *key, *who, *out)
+            for end in ("crt", "key"):
+                secrets[f"{site.name}.{end}"] = ca.run("cat", f"{here}{site.name}.{end}").stdout
+        return secrets
+
+    def render(self, me: Site, peers: Sequence[Site], params: Params, secrets: Secrets) -> dict[str, str]:
+        hosts = "".join(f'  "10.57.0.{peer.number}": ["{peer.wan_address}:4242"]\n' for peer in peers)
+        routes = "".join(f"    - route: {peer.lan}\n      via: 10.57.0.{peer.number}\n" for peer in peers)
+        config = f"""\
+pki:
+  ca: {HOME}/ca.crt
+  cert: {HOME}/{me.name}.crt
+  key: {HOME}/{me.name}.key
+static_host_map:
+{hosts}lighthouse:
+  am_lighthouse: false
+  hosts: []
+listen:
+  host: {me.wan_address}
+  port: 4242
+cipher: {self.ciphers[params["cipher"]]}
+tun:
+  dev: nebula0
+  mtu: 1400
+  unsafe_routes:
+{routes}logging:
+  level: info
+firewall:
+  outbound:
+    - port: any
+      proto: any
+      host: any
+  inbound:
+    - port: any
+      proto: any
+      host: any
+      local_cidr: {me.lan}
+    - port: any
+      proto: any
+      host: any
+"""
+        return {
+            f"{HOME}/config.yml": config,
+            f"{HOME}/ca.crt": secrets["ca.crt"],
+            f"{HOME}/{me.name}.crt": secrets[f"{me.name}.crt"],
+            f"{HOME}/{me.name}.key": secrets[f"{me.name}.key"],
+        }
+
+    def start(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> None:
+        node.spawn("nebula", "-config", f"{HOME}/config.yml", log="nebula")
+        wait_until(lambda: node.run("test", "-d", "/sys/class/net/nebula0", check=False).code == 0, "nebula0 there")
+
+    def is_up(self, node: Node, me: Site, peers: Sequence[Site]) -> bool:
+        return set(handshakes(node.logged("nebula"))) >= {peer.name for peer in peers}
+
+    def evidence(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> Evidence:
+        # The name of the cipher goes into the hash of the handshake (Noise §8): with another one at either end there
+        # is no session at all, and nebula tells neither. So: what it was configured with, and that it has a session.
+        configured = node.run("grep", "^cipher:", f"{HOME}/config.yml").stdout.split()[1]
+        if configured != self.ciphers[params["cipher"]]:
+            raise ProofError(f"asked for {self.ciphers[params['cipher']]}, nebula is configured with {configured}")
+        if peers[0].name not in handshakes(node.logged("nebula")):
+            raise ProofError(f"nebula has had no handshake with {peers[0].name}")
+        return Evidence(
+            cipher=configured,
+            integrity="aead",
+            compression="off",
+            data_path="userspace: nebula on TUN",
+            version="nebula " + node.run("nebula", "-version").stdout.partition(": ")[2].strip(),
+        )
+
+
+def handshakes(log: str) -> list[str]:
+    """The names in the certificates of the peers with which nebula has completed a handshake."""
+    return re.findall(r'msg="Handshake message (?:received|sent)" certName=(\w+)', log)

@@ -1,0 +1,174 @@
+"""OpenConnect: the AnyConnect protocol, free. ocserv on the higher-numbered gateway, openconnect dials from the other.
+
+TLS carries the set-up, DTLS the packets; both ends have certificates of a common CA. Debian: ocserv, openconnect.
+Sources: ocserv(8), openconnect(8), draft-mavrogiannopoulos-openconnect-04; cipher names as in GnuTLS.
+"""
+
+import re
+from collections.abc import Sequence
+
+from runner.declared import Abilities, Security
+from runner.errors import ProofError
+from runner.model import Evidence
+from runner.node import Node, wait_until
+from runner.plugin import (
+    AES_CBC,
+    Params,
+    Secrets,
+    Site,
+    Unsupported,
+    Vpn,
+    higher_numbered,
+    lower_numbered,
+)
+from vpns._certificates import certificates
+
+HOME = "/etc/ocserv/vpneval"
+MACS = {"hmac-sha1": "SHA1", "hmac-sha256": "SHA256", "aead": "AEAD"}
+GNUTLS = {
+    ("aes-128-cbc", "hmac-sha1"): "AES-128-CBC:+SHA1",
+    ("aes-128-cbc", "hmac-sha256"): "AES-128-CBC:+SHA256",
+    ("aes-256-cbc", "hmac-sha1"): "AES-256-CBC:+SHA1",
+    ("aes-128-gcm", "aead"): "AES-128-GCM:+AEAD",
+    ("aes-256-gcm", "aead"): "AES-256-GCM:+AEAD",
+    ("chacha20-poly1305", "aead"): "CHACHA20-POLY1305:+AEAD",
+}
+
+
+class OpenConnect(Vpn):
+    title = "OpenConnect (DTLS)"
+    dataplane = "userspace"
+    layer = 3
+    transport = "udp"
+    tools = {"openconnect": "openconnect", "ocserv": "ocserv", "openssl": "openssl"}
+    ciphers = {cipher: words.partition(":")[0] for (cipher, _), words in GNUTLS.items()}
+    integrities = {integrity: MACS[integrity] for _, integrity in GNUTLS if integrity != "aead"}
+    limits = {"compression": "this plugin leaves the protocol's LZ4 and LZS off, as ocserv does by default"}
+    comparable = AES_CBC
+    recommended = {"cipher": "aes-256-gcm", "integrity": "aead", "compression": "off"}  # what both choose by themselves
+    security = Security(
+        protocol="own",
+        specification="draft-mavrogiannopoulos-openconnect-04 over TLS and DTLS (RFC 8446, RFC 6347)",
+        authentication=("certificate", "password"),
+        key_exchange="ECDHE for TLS; DTLS is keyed from it (PSK)",
+        forward_secrecy=True,
+        post_quantum=False,
+        maintained="yes",
+        sources=("https://ocserv.openconnect-vpn.net/", "https://www.infradead.org/openconnect/"),
+        as_of="2026-11-21",
+    )
+    abilities = Abilities(
+        inner=("IPv4", "IPv6"),
+        outer=("IPv4", "IPv6"),
+        nat=True,
+        tcp_443=True,
+        roaming=True,
+        routes="configuration",
+        mesh=False,
+    )
+    dtls = True
+
+    def supports(self, node: Node, params: Params) -> Unsupported | None:
+        if no := super().supports(node, params):
+            return no
+        if (params["cipher"], params["integrity"]) not in GNUTLS:
+            return Unsupported(f"TLS has no suite with {params['cipher']} and {params['integrity']} for this")
+        if node.run("test", "-c", "/dev/net/tun", check=False).code != 0:
+            return Unsupported("the kernel has no TUN (/dev/net/tun is missing)")
+        return None
+
+    def secrets(self, ca: Node, sites: Sequence[Site]) -> dict[str, str]:
+        return certificates(ca, sites)
+
+    def priorities(self, params: Params) -> str:
+        """GnuTLS's priority string that leaves one cipher, and TLS 1.2, which DTLS's keys are taken from."""
+        words = GNUTLS[params["cipher"], params["integrity"]]
+        return f"NORMAL:-VERS-ALL:+VERS-TLS1.2:+VERS-DTLS1.2:-CIPHER-ALL:-MAC-ALL:+{words}"
+
+    def render(self, me: Site, peers: Sequence[Site], params: Params, secrets: Secrets) -> dict[str, str]:
+        files = {
+            f"{HOME}/ca.crt": secrets["ca.crt"],
+            f"{HOME}/{me.name}.crt": secrets[f"{me.name}.crt"],
+            f"{HOME}/{me.name}.key": secrets[f"{me.name}.key"],
+        }
+        if dialers := lower_numbered(me, peers):
+            udp = "udp-port = 443\n" if self.dtls else ""
+            files[f"{HOME}/ocserv.conf"] = f"""\
+auth = "certificate"
+listen-host = {me.wan_address}
+tcp-port = 443
+{udp}run-as-user = nobody
+run-as-group = nogroup
+socket-file = /run/ocserv-vpneval.socket
+isolate-workers = false
+server-cert = {HOME}/{me.name}.crt
+server-key = {HOME}/{me.name}.key
+ca-cert = {HOME}/ca.crt
+cert-user-oid = 2.5.4.3
+tls-priorities = "{self.priorities(params)}"
+dtls-legacy = false
+cisco-client-compat = false
+device = oc
+ipv4-network = 10.55.{me.number}.0
+ipv4-netmask = 255.255.255.0
+predictable-ips = true
+max-clients = 16
+max-same-clients = 1
+mtu = 1500
+dpd = 30
+keepalive = 30
+rekey-time = 172800
+config-per-user = {HOME}/users/
+route-add-cmd = "ip route add %{{R}} dev %{{D}} src {me.lan_address}"
+route-del-cmd = "ip route del %{{R}} dev %{{D}}"
+"""
+            for peer in dialers:
+                files[f"{HOME}/users/{peer.name}"] = (
+                    f"iroute = {peer.lan}\nexplicit-ipv4 = 10.55.{me.number}.{100 + peer.number}\n"
+                )
+        return files
+
+    def start(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> None:
+        if lower_numbered(me, peers):
+            node.spawn("ocserv", "--foreground", "--debug=1", "--config", f"{HOME}/ocserv.conf", log="ocserv")
+            wait_until(lambda: node.run("ss", "-Hltn", "sport = :443").stdout != "", "ocserv listening")
+        for peer in higher_numbered(me, peers):
+            device = f"oc{peer.number}"
+            node.run("ip", "tuntap", "add", device, "mode", "tun")
+            node.defer("ip", "link", "del", device)
+            node.run("ip", "addr", "add", f"10.55.{peer.number}.{100 + me.number}", "dev", device)
+            node.run("ip", "link", "set", device, "mtu", "1360", "up")
+            node.run("ip", "route", "add", peer.lan, "dev", device, "src", me.lan_address)
+            node.spawn(
+                *("openconnect", f"https://{peer.name}/", f"--resolve={peer.name}:{peer.wan_address}"),
+                *(f"--cafile={HOME}/ca.crt", f"--certificate={HOME}/{me.name}.crt", f"--sslkey={HOME}/{me.name}.key"),
+                *("--no-system-trust", "--non-inter", "--reconnect-timeout=60", f"--interface={device}"),
+                *("--script=true", f"--gnutls-priority={self.priorities(params)}"),
+                *(() if self.dtls else ("--no-dtls",)),
+                log=f"openconnect-{peer.name}",
+            )
+
+    def is_up(self, node: Node, me: Site, peers: Sequence[Site]) -> bool:
+        word = "Established DTLS connection" if self.dtls else "CSTP connected"
+        dialed = all(word in node.logged(f"openconnect-{peer.name}") for peer in higher_numbered(me, peers))
+        routes = node.run("ip", "route").stdout
+        return dialed and all(peer.lan in routes for peer in peers)
+
+    def evidence(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> Evidence:
+        dialed = higher_numbered(me, peers)
+        if not dialed:
+            return Evidence()  # the dialing side's log has it all
+        log = node.logged(f"openconnect-{dialed[0].name}")
+        suites = re.findall(r"(DTLS|HTTPS) .*ciphersuite (\S+)", log, re.IGNORECASE)
+        wanted = self.ciphers[params["cipher"]]
+        found = [suite.rstrip(".") for kind, suite in suites if (kind == "DTLS") is self.dtls]
+        if not found or wanted not in found[-1]:
+            raise ProofError(f"asked for {wanted}, openconnect negotiated {found or 'nothing'}")
+        version = re.search(r"OpenConnect version v\S+", node.run("openconnect", "--version").stdout)
+        return Evidence(
+            cipher=found[-1],
+            integrity=params["integrity"],
+            compression="off",
+            data_path="userspace: openconnect and ocserv on TUN",
+            version=version[0] if version else "",
+        )

@@ -1,0 +1,50 @@
+"""OpenVPN with TAP: as openvpn, but the tunnel is an Ethernet between the gateways. It carries any protocol.
+
+The sites stay networks of their own, with routes over that Ethernet; bridging them would need nothing but a bridge.
+Each packet is 14 bytes longer than with TUN. Source: openvpn(8) 2.6, --dev.
+"""
+
+from collections.abc import Sequence
+
+from runner.declared import Abilities
+from runner.model import Evidence
+from runner.node import Node
+from runner.plugin import Params, Secrets, Site
+from vpns.openvpn import OpenVpn
+
+ETHERNET = 14
+
+
+class OpenVpnTap(OpenVpn):
+    title = "OpenVPN (UDP, TAP)"
+    layer = 2
+    abilities = Abilities(
+        inner=("IPv4", "IPv6", "Ethernet", "multicast"),
+        outer=("IPv4", "IPv6"),
+        nat=True,
+        tcp_443=True,
+        roaming=True,
+        routes="configuration",
+        mesh=False,
+    )
+
+    def overhead(self, params: Params, inner_bytes: int) -> int:
+        return super().overhead(params, inner_bytes + ETHERNET) + ETHERNET
+
+    def render(self, me: Site, peers: Sequence[Site], params: Params, secrets: Secrets) -> dict[str, str]:
+        files = super().render(me, peers, params, secrets)
+        for peer in peers:
+            path = f"/etc/openvpn/{peer.name}.conf"
+            tunnel = files[path].partition("\nifconfig ")[2].partition("\n")[0]
+            mine, theirs = tunnel.split()
+            files[path] = (
+                files[path]
+                .replace(f"dev tun{peer.number}\ndev-type tun\n", f"dev tap{peer.number}\ndev-type tap\n")
+                .replace("topology p2p\n", "")
+                .replace(f"ifconfig {tunnel}\n", f"ifconfig {mine} 255.255.255.0\nroute-gateway {theirs}\n")
+            )
+        return files
+
+    def evidence(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> Evidence:
+        found = super().evidence(node, me, peers, params)
+        return found.model_copy(update={"data_path": found.data_path.replace("TUN", "TAP")})

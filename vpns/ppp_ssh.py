@@ -1,0 +1,90 @@
+"""PPP over SSH: pppd on both gateways, the one that dials speaks through ssh to the other's pppd.
+
+A classic of the magazine's comparison (VPN HOWTO). TCP on the WAN, so that TCP inside it is stacked on TCP.
+Sources: pppd(8) pty and notty, sshd(8) AUTHORIZED_KEYS FILE FORMAT.
+"""
+
+from collections.abc import Sequence
+
+from runner.declared import Abilities, Security
+from runner.model import Evidence
+from runner.node import Node
+from runner.plugin import Params, Secrets, Site, Unsupported, Vpn, higher_numbered, lower_numbered
+from vpns import _ppp
+from vpns.ssh_forward import HOME, SshForward
+
+
+class PppSsh(SshForward):
+    title = "PPP over SSH"
+    layer = 3
+    carries = "ip"
+    note = "TCP on the WAN: TCP inside it is stacked on TCP"
+    tools = {**SshForward.tools, "pppd": "ppp"}
+    security = Security(
+        protocol="standard",
+        specification="SSH (RFC 4251 to 4254), PPP (RFC 1661)",
+        authentication=("public key", "certificate", "password"),
+        key_exchange="OpenSSH's default: ML-KEM-768 with X25519 since 9.9, sntrup761 with X25519 since 9.0",
+        forward_secrecy=True,
+        post_quantum=True,
+        maintained="yes",
+        sources=("RFC 4253", "https://www.openssh.com/pq.html", "https://www.openssh.com/releasenotes.html"),
+        as_of="2026-11-21",
+    )
+    abilities = Abilities(
+        inner=("IPv4", "IPv6"),
+        outer=("IPv4", "IPv6"),
+        nat=True,
+        tcp_443=True,
+        roaming=False,
+        routes="configuration",
+        mesh=True,
+    )
+
+    def supports(self, node: Node, params: Params) -> Unsupported | None:
+        return super().supports(node, params) or _ppp.kernel_ppp(node)
+
+    def rights_of(self, me: Site, peer: Site) -> str:
+        return f'command="/usr/sbin/pppd file {options(peer)}"'
+
+    def server_options(self) -> str:
+        return "PermitTTY no\n"
+
+    def client_options(self, me: Site, peer: Site) -> str:
+        return "RequestTTY no\n"
+
+    def render(self, me: Site, peers: Sequence[Site], params: Params, secrets: Secrets) -> dict[str, str]:
+        files = {**super().render(me, peers, params, secrets), **_ppp.routes(me, peers)}
+        common = _ppp.PLAIN + _ppp.TERMINAL + _ppp.PROTECTED_BELOW + _ppp.COMPRESSION["off"]  # compression is SSH's
+        for peer in lower_numbered(me, peers):
+            files[options(peer)] = f"notty\n{_ppp.address(me)}:{_ppp.address(peer)}\n{common}{_ppp.LOGGED}"
+        for peer in higher_numbered(me, peers):
+            files[f"/etc/ppp/peers/{peer.name}"] = (
+                f'pty "ssh -F {HOME}/ssh_config {peer.name}"\n{_ppp.address(me)}:{_ppp.address(peer)}\n{common}'
+            )
+        return files
+
+    def start(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> None:
+        _ppp.prepare(node)
+        super().start(node, me, [peer for peer in peers if peer.number < me.number], params)
+        for peer in higher_numbered(me, peers):
+            node.spawn("pppd", "call", peer.name, log=f"ssh-{peer.name}")  # and what ssh says
+
+    def is_up(self, node: Node, me: Site, peers: Sequence[Site]) -> bool:
+        return _ppp.is_up(node, peers)
+
+    def evidence(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> Evidence:
+        _ppp.check_path(node, peers)
+        found = super().evidence(node, me, peers, params)
+        if not found.version:
+            return found
+        facts = {"ppp": _ppp.version(node)}
+        return found.model_copy(update={"data_path": "userspace: pppd, ssh and sshd", "facts": facts})
+
+    def entry(self, sites: Sequence[Site]) -> str:
+        return Vpn.entry(self, sites)
+
+
+def options(peer: Site) -> str:
+    """The options of the pppd that ``peer`` gets when it dials."""
+    return f"/etc/ppp/options.{peer.name}"

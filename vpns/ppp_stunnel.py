@@ -1,0 +1,73 @@
+"""PPP over TLS: stunnel between the gateways, and on each a pppd on a terminal of stunnel's.
+
+TCP on the WAN, so that TCP inside it is stacked on TCP. Debian: stunnel4, ppp. Sources: stunnel(8), pppd(8).
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from runner.errors import ProofError
+from runner.model import Evidence
+from runner.node import Node
+from runner.plugin import Params, Secrets, Site, Unsupported, Vpn, higher_numbered, pair_number
+from vpns import _ppp
+from vpns.stunnel_forward import HOME, StunnelForward
+
+PORT = 4430
+
+
+class PppStunnel(StunnelForward):
+    title = "PPP over TLS (stunnel)"
+    layer = 3
+    carries = "ip"
+    note = "TCP on the WAN: TCP inside it is stacked on TCP"
+    tools = {**StunnelForward.tools, "pppd": "ppp"}
+    compressions = {"off": "off", "on": "on"}  # PPP's deflate (RFC 1979); Debian's OpenSSL has no zlib
+    limits = {}
+    security = replace(StunnelForward.security, specification="TLS 1.3 (RFC 8446) or 1.2 (RFC 5246), PPP (RFC 1661)")
+    abilities = replace(StunnelForward.abilities, inner=("IPv4", "IPv6"), routes="configuration", modes=("tunnel",))
+
+    def supports(self, node: Node, params: Params) -> Unsupported | None:
+        return super().supports(node, params) or _ppp.kernel_ppp(node)
+
+    def render(self, me: Site, peers: Sequence[Site], params: Params, secrets: Secrets) -> dict[str, str]:
+        files = {**super().render(me, [], params, secrets), **_ppp.routes(me, peers)}
+        for peer in peers:
+            port, options = PORT + pair_number(me, peer), f"/etc/ppp/options.{peer.name}"
+            if me.number < peer.number:
+                # With exec and connect, stunnel starts pppd and dials at once (stunnel(8), retry).
+                ends = f"client = yes\nconnect = {peer.wan_address}:{port}\nretry = yes\n"
+            else:
+                ends = f"accept = {me.wan_address}:{port}\n"
+            files[f"{HOME}/stunnel.conf"] += (
+                f"[{peer.name}]\n{ends}checkHost = {peer.name}\n"
+                f"exec = /usr/sbin/pppd\nexecArgs = pppd file {options}\npty = yes\n"
+            )
+            files[options] = (
+                f"{_ppp.address(me)}:{_ppp.address(peer)}\n{_ppp.PLAIN}{_ppp.TERMINAL}{_ppp.PROTECTED_BELOW}"
+                f"{_ppp.COMPRESSION[params['compression']]}{_ppp.LOGGED}"
+            )
+        return files
+
+    def start(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> None:
+        _ppp.prepare(node)
+        node.spawn("stunnel4", f"{HOME}/stunnel.conf", log="stunnel")
+
+    def is_up(self, node: Node, me: Site, peers: Sequence[Site]) -> bool:
+        return _ppp.is_up(node, peers)
+
+    def evidence(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> Evidence:
+        _ppp.check_path(node, peers)
+        deflate = _ppp.said(node).count("Deflate (15) compression enabled") >= len(peers)
+        if deflate != (params["compression"] == "on"):
+            raise ProofError(f"asked for compression {params['compression']}, PPP has it {'on' if deflate else 'off'}")
+        if not higher_numbered(me, peers):
+            return Evidence()  # the dialing side's log has the rest
+        found = super().evidence(node, me, peers, params)
+        facts = {**found.facts, "ppp": _ppp.version(node)}
+        compression = "deflate" if deflate else "off"
+        path = "userspace: pppd and stunnel"
+        return found.model_copy(update={"compression": compression, "data_path": path, "facts": facts})
+
+    def entry(self, sites: Sequence[Site]) -> str:
+        return Vpn.entry(self, sites)

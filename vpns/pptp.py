@@ -1,0 +1,118 @@
+"""PPTP (RFC 2637): PPP with MPPE (RFC 3078) in GRE; pptpd listens, pptp-linux dials. Broken since 2012: see `security`.
+
+The kernel encrypts, in PPP; pptp(8) and pptpctrl(8) put each packet into GRE in userspace. Debian: pptpd, pptp-linux,
+ppp. Sources: pptpd.conf(5), pptp(8), pppd(8).
+"""
+
+from collections.abc import Sequence
+
+from runner.declared import Abilities, Security
+from runner.errors import ProofError
+from runner.model import Evidence
+from runner.node import Node, wait_until
+from runner.plugin import Params, Secrets, Site, Unsupported, Vpn, higher_numbered, lower_numbered
+from vpns import _ppp
+from vpns._keys import pair_keys
+
+CONFIG = "/etc/vpneval/pptpd.conf"
+OPTIONS = "/etc/ppp/options.vpneval"
+MPPE = "MPPE 128-bit stateless compression enabled"
+
+
+class Pptp(Vpn):
+    title = "PPTP (pptpd, pptp-linux)"
+    dataplane = "userspace"
+    layer = 3
+    transport = "gre"
+    note = "broken: who records a handshake can have its keys, by one search of DES (Marlinspike, Hulton, 2012)"
+    tools = {"pptpd": "pptpd", "pptp": "pptp-linux", "pppd": "ppp", "openssl": "openssl"}
+    ciphers = {"rc4-128": "require-mppe-128"}
+    integrities = {"none": "none"}
+    limits = {
+        "cipher": "MPPE has RC4 only (RFC 3078 §1)",
+        "integrity": "MPPE does not authenticate packets (RFC 3078)",
+        "compression": "PPP has one compressor at a time, and MPPE is it; Linux has no MPPC",
+    }
+    comparable = {"cipher": "rc4-128", "integrity": "none", "compression": "off"}
+    recommended = comparable
+    security = Security(
+        protocol="standard",
+        specification="PPTP (RFC 2637, informational), MPPE (RFC 3078), MS-CHAP v2 (RFC 2759)",
+        authentication=("password",),
+        key_exchange="",  # the keys are made from the password and the challenges, RFC 3079
+        forward_secrecy=False,
+        post_quantum=False,
+        maintained="the protocol no; pptpd 1.5.0 is in Debian 13",
+        sources=(
+            "RFC 2637",
+            "RFC 3078",
+            "RFC 2759",
+            "https://github.com/moxie0/chapcrack",
+            "https://poptop.sourceforge.net/",
+        ),
+        as_of="2026-11-21",
+        known_breaks=(
+            "one search of DES, 2^56, gives the keys of a recorded MS-CHAP v2 handshake (Marlinspike, Hulton, DEF CON "
+            "20, 2012; before: Schneier, Mudge, Wagner, MS-CHAPv2, 1999)",
+            "MPPE has no integrity, so that bits can be flipped (Schneier, Mudge, 1998)",
+            "RC4 is biased (RFC 7465, 2015, forbids it in TLS)",
+        ),
+    )
+    abilities = Abilities(
+        inner=("IPv4", "IPv6"),
+        outer=("IPv4",),
+        nat=True,  # where the NAT knows PPTP
+        tcp_443=False,
+        roaming=False,
+        routes="configuration",
+        mesh=True,
+    )
+
+    def supports(self, node: Node, params: Params) -> Unsupported | None:
+        if no := super().supports(node, params) or _ppp.kernel_ppp(node):
+            return no
+        probe = node.run("modprobe", "ppp_mppe", check=False)
+        return Unsupported(f"the kernel has no MPPE: {probe.stderr.strip()}") if probe.code != 0 else None
+
+    def secrets(self, ca: Node, sites: Sequence[Site]) -> dict[str, str]:
+        return pair_keys(ca, sites)
+
+    def render(self, me: Site, peers: Sequence[Site], params: Params, secrets: Secrets) -> dict[str, str]:
+        common = (
+            f"name {me.name}\nrefuse-pap\nrefuse-chap\nrefuse-mschap\nrefuse-eap\n{self.ciphers[params['cipher']]}\n"
+            f"nomppe-stateful\nmtu 1400\nmru 1400\n{_ppp.PLAIN}{_ppp.TERMINAL}{_ppp.COMPRESSION['off']}{_ppp.LOGGED}"
+        )
+        files = {**_ppp.chap_secrets(me, peers, secrets), **_ppp.routes(me, peers)}
+        if lower_numbered(me, peers):
+            files[CONFIG] = f"ppp /usr/sbin/pppd\noption {OPTIONS}\nlisten {me.wan_address}\ndelegate\n"
+            files[OPTIONS] = f"auth\nrequire-mschap-v2\n{_ppp.address(me)}:\n{common}"
+        for peer in higher_numbered(me, peers):
+            files[f"/etc/ppp/peers/{peer.name}"] = (
+                f'pty "pptp {peer.wan_address} --nolaunchpppd"\nnoauth\nremotename {peer.name}\n'
+                f"{_ppp.address(me)}:{_ppp.address(peer)}\n{common}"
+            )
+        return files
+
+    def start(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> None:
+        _ppp.prepare(node)
+        if lower_numbered(me, peers):
+            node.spawn("pptpd", "--fg", "--conf", CONFIG, "--pidfile", "/run/pptpd.pid", log="pptpd")
+            wait_until(lambda: bool(node.run("ss", "-Hltn", "sport = :1723").stdout), "pptpd listening")
+        for peer in higher_numbered(me, peers):
+            node.defer("pkill", "-x", "pptp")  # its call manager is in a session of its own, pptp(8)
+            node.spawn("pppd", "call", peer.name, log=f"pppd-{peer.name}")
+
+    def is_up(self, node: Node, me: Site, peers: Sequence[Site]) -> bool:
+        return _ppp.is_up(node, peers)
+
+    def evidence(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> Evidence:
+        _ppp.check_path(node, peers)
+        if _ppp.said(node).count(MPPE) < len(peers):
+            raise ProofError(f"asked for MPPE of 128 bits, and pppd has not said: {MPPE}")
+        return Evidence(
+            cipher="MPPE-128 (RC4)",
+            integrity="none",
+            compression="off",
+            data_path="userspace: pptp and pptpctrl; MPPE in the kernel's PPP",
+            version=f"{node.run('pptpd', '--version', check=False).stdout.strip()}, {_ppp.version(node)}",
+        )

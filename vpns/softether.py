@@ -1,0 +1,145 @@
+"""SoftEther VPN: an Ethernet hub on the last gateway, which the others join over TLS; TAPs on all of them.
+
+Debian 12 only: it left Debian afterwards. Everything is set by vpncmd, from files, so that no password is an argument.
+Its UDP acceleration is switched off, so that TLS carries all. Debian: softether-vpnserver, -vpnclient, -vpncmd.
+Sources: vpncmd's own help; https://www.softether.org/4-docs/1-manual
+"""
+
+import re
+from collections.abc import Sequence
+
+from runner.declared import Abilities, Security
+from runner.errors import ProofError
+from runner.model import Evidence
+from runner.node import Node, wait_until
+from runner.plugin import Params, Secrets, Site, Unsupported, Vpn
+
+HOME = "/etc/softether/vpneval"
+FOLDERS = ("/run/softether", "/var/lib/softether", "/var/log/softether")  # as its systemd units make them
+TLS_13 = "SoftEther's ServerCipherSet rules TLS 1.2 alone; with TLS 1.3 OpenSSL's first suite is taken"
+
+
+class SoftEther(Vpn):
+    title = "SoftEther VPN"
+    dataplane = "userspace"
+    layer = 2
+    transport = "tcp"
+    note = "TCP in TCP: losses on the WAN are repaired twice"
+    tools = {
+        "vpnserver": "softether-vpnserver, which Debian 12 has: --gateway-image bookworm",
+        "vpnclient": "softether-vpnclient",
+        "vpncmd": "softether-vpncmd",
+        "openssl": "openssl",
+    }
+    ciphers = {"aes-256-gcm": "TLS_AES_256_GCM_SHA384"}
+    integrities = {}
+    compressions = {"off": "AccountCompressDisable", "on": "AccountCompressEnable"}
+    limits = {"cipher": TLS_13, "integrity": TLS_13}
+    comparable = {"cipher": "aes-256-gcm", "integrity": "aead", "compression": "off"}
+    recommended = comparable
+    security = Security(
+        protocol="own",
+        specification="SoftEther's manual, chapter 2, over TLS 1.3 (RFC 8446)",
+        authentication=("password", "certificate"),
+        key_exchange="ECDHE",
+        forward_secrecy=True,
+        post_quantum=False,
+        maintained="yes (the 5.x developer edition; not in Debian after 12)",
+        sources=("https://www.softether.org/4-docs/1-manual", "https://tracker.debian.org/pkg/softether-vpn"),
+        as_of="2026-11-21",
+        known_breaks=("CVE-2023-27395 and CVE-2023-31192 (Talos, 2023): client-side flaws, fixed in 5.02",),
+    )
+    abilities = Abilities(
+        inner=("IPv4", "IPv6", "Ethernet", "multicast"),
+        outer=("IPv4", "IPv6"),
+        nat=True,
+        tcp_443=True,
+        roaming=True,
+        routes="operator",
+        mesh=True,
+    )
+
+    def supports(self, node: Node, params: Params) -> Unsupported | None:
+        if no := super().supports(node, params):
+            return no
+        if node.run("test", "-c", "/dev/net/tun", check=False).code != 0:
+            return Unsupported("the kernel has no TUN (/dev/net/tun is missing)")
+        return None
+
+    def secrets(self, ca: Node, sites: Sequence[Site]) -> dict[str, str]:
+        hub = sites[-1]  # it knows its members' passwords, so that they are secrets of both
+        names = [f"{site.name}.{hub.name}.key" for site in sites]
+        return {name: ca.run("openssl", "rand", "-hex", "24").stdout.strip() for name in names}
+
+    def render(self, me: Site, peers: Sequence[Site], params: Params, secrets: Secrets) -> dict[str, str]:
+        hub = max((me, *peers), key=lambda site: site.number)
+        if me is not hub:
+            return {
+                f"{HOME}/client": f"""\
+NicCreate se
+AccountCreate vpneval /SERVER:{hub.wan_address}:443 /HUB:vpneval /USERNAME:{me.name} /NICNAME:se
+AccountPasswordSet vpneval /PASSWORD:{secrets[f"{me.name}.{hub.name}.key"]} /TYPE:standard
+AccountDetailSet vpneval /MAXTCP:1 /INTERVAL:1 /TTL:0 /HALF:no /BRIDGE:no /MONITOR:no /NOTRACK:yes /NOQOS:yes \
+/DISABLEUDP:yes
+{self.compressions[params["compression"]]} vpneval
+AccountConnect vpneval
+"""
+            }
+        users = "".join(
+            f"UserCreate {peer.name} /GROUP:none /REALNAME:none /NOTE:none\n"
+            f"UserPasswordSet {peer.name} /PASSWORD:{secrets[f'{peer.name}.{hub.name}.key']}\n"
+            for peer in peers
+        )
+        return {
+            f"{HOME}/server": f"""\
+HubCreate vpneval /PASSWORD:{secrets[f"{me.name}.{hub.name}.key"]}
+Hub vpneval
+SecureNatDisable
+{users}Hub
+BridgeCreate vpneval /DEVICE:se /TAP:yes
+ServerPasswordSet {secrets[f"{me.name}.{hub.name}.key"]}
+"""
+        }
+
+    def start(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> None:
+        hub = me.number > max(peer.number for peer in peers)
+        device, daemon = ("tap_se", "vpnserver") if hub else ("vpn_se", "vpnclient")
+        node.run("mkdir", "-p", *FOLDERS)
+        node.spawn(daemon, "execsvc", log=daemon)
+        manage = ("vpncmd", "localhost", "/SERVER" if hub else "/CLIENT")
+        wait_until(lambda: node.run(*manage, "/CMD", "About", check=False).code == 0, f"{daemon} ready")
+        node.run(*manage, f"/IN:{HOME}/{'server' if hub else 'client'}")
+        wait_until(lambda: node.run("ip", "link", "show", device, check=False).code == 0, f"{device} there")
+        node.run("ip", "addr", "add", f"10.53.0.{me.number}/24", "dev", device)
+        node.run("ip", "link", "set", device, "mtu", "1400", "up")
+        for peer in peers:
+            node.run("ip", "route", "add", peer.lan, "via", f"10.53.0.{peer.number}", "src", me.lan_address)
+
+    def status(self, node: Node) -> dict[str, str]:
+        """What vpnclient says of its session, as name -> text. Never log it: the session's key is in it."""
+        told = node.run("vpncmd", "localhost", "/CLIENT", "/CMD", "AccountStatusGet", "vpneval", check=False).stdout
+        return {name.strip(): text.strip() for name, _, text in (line.partition("|") for line in told.splitlines())}
+
+    def is_up(self, node: Node, me: Site, peers: Sequence[Site]) -> bool:
+        if me.number > max(peer.number for peer in peers):
+            return node.run("ip", "link", "show", "tap_se", check=False).code == 0  # its members dial
+        return self.status(node).get("Session Status", "").startswith("Connection Completed")
+
+    def evidence(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> Evidence:
+        if me.number > max(peer.number for peer in peers):
+            return Evidence()  # the client knows it all
+        found = self.status(node)
+        suite = re.search(r"Algorithm: (\S+?)\)", found.get("Encryption", ""))
+        if suite is None or suite[1] != self.ciphers[params["cipher"]]:
+            raise ProofError(f"asked for {self.ciphers[params['cipher']]}, got {found.get('Encryption') or 'nothing'}")
+        if found["Use of Compression"].startswith("No") is not (params["compression"] == "off"):
+            raise ProofError(f"asked for compression {params['compression']}, got {found['Use of Compression']}")
+        if not found.get("UDP Acceleration is Active", "No").startswith("No"):
+            raise ProofError("UDP acceleration is active although it was switched off")
+        return Evidence(
+            cipher=suite[1],
+            integrity="aead",
+            compression="off" if params["compression"] == "off" else "zlib",
+            data_path="userspace: vpnclient and vpnserver on TAP",
+            version=f"SoftEther {found['Server Version']} {found['Server Build']}",
+        )

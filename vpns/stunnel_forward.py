@@ -1,0 +1,146 @@
+"""stunnel: gw1 listens for the site's hosts and forwards each connection in a TLS connection of its own to host2.
+
+It carries TCP only, to named ports, as SSH port forwarding does. Debian: stunnel4. Source: stunnel(8); RFC 8446.
+"""
+
+import re
+from collections.abc import Sequence
+
+from runner.declared import Abilities, Security
+from runner.errors import ProofError
+from runner.model import Evidence
+from runner.node import Node, wait_until
+from runner.plugin import (
+    AES_CBC,
+    TCP_PORTS,
+    Params,
+    Secrets,
+    Site,
+    Unsupported,
+    Vpn,
+    higher_numbered,
+    pair_number,
+)
+from vpns._certificates import certificates
+
+HOME = "/etc/stunnel/vpneval"
+# Cipher and integrity -> OpenSSL's cipher suite (openssl-ciphers(1)): those with CBC end with TLS 1.2.
+SUITES = {
+    ("aes-128-cbc", "hmac-sha256"): "ECDHE-ECDSA-AES128-SHA256",
+    ("aes-128-cbc", "hmac-sha1"): "ECDHE-ECDSA-AES128-SHA",
+    ("aes-128-gcm", "aead"): "TLS_AES_128_GCM_SHA256",
+    ("aes-256-gcm", "aead"): "TLS_AES_256_GCM_SHA384",
+    ("chacha20-poly1305", "aead"): "TLS_CHACHA20_POLY1305_SHA256",
+}
+
+
+class StunnelForward(Vpn):
+    title = "stunnel (TLS port forwarding)"
+    dataplane = "userspace"
+    layer = 4
+    transport = "tcp"
+    carries = "tcp"
+    note = "carries TCP connections to named ports only"
+    tools = {"stunnel4": "stunnel4", "openssl": "openssl"}
+    ciphers = {cipher: cipher for cipher, _ in SUITES}
+    integrities = {integrity: integrity for _, integrity in SUITES if integrity != "aead"}
+    limits = {"compression": "TLS 1.3 has no compression (RFC 8446 §4.1.2), and Debian's OpenSSL has no zlib"}
+    comparable = AES_CBC
+    # The first suite that stunnel(8) lists as the default of "ciphersuites".
+    recommended = {"cipher": "aes-256-gcm", "integrity": "aead", "compression": "off"}
+    security = Security(
+        protocol="standard",
+        specification="TLS 1.3 (RFC 8446), TLS 1.2 (RFC 5246) for suites with CBC",
+        authentication=("certificate", "pre-shared key"),
+        key_exchange="ECDHE (here P-256 certificates; the group is OpenSSL's default)",
+        forward_secrecy=True,
+        post_quantum=False,
+        known_breaks=("TLS 1.2 with CBC: Lucky Thirteen, a timing attack (AlFardan and Paterson, IEEE S&P 2013)",),
+        maintained="yes",
+        sources=("https://www.stunnel.org/static/stunnel.html", "https://www.rfc-editor.org/rfc/rfc8446"),
+        as_of="2026-11-21",
+    )
+    abilities = Abilities(
+        inner=("TCP streams",),
+        outer=("IPv4", "IPv6"),
+        nat=True,
+        tcp_443=True,
+        roaming=False,
+        routes="operator",
+        mesh=True,
+        modes=("transport",),
+    )
+
+    def supports(self, node: Node, params: Params) -> Unsupported | None:
+        if no := super().supports(node, params):
+            return no
+        suite = SUITES.get((params["cipher"], params["integrity"]))
+        if suite is None:
+            return Unsupported(f"TLS has no ECDSA suite with {params['cipher']} and {params['integrity']}")
+        flag = ("-tls1_3", "-ciphersuites", suite) if suite.startswith("TLS_") else (suite,)
+        known = node.run("openssl", "ciphers", "-s", *flag, check=False)
+        return Unsupported(f"openssl ciphers: {known.stderr.strip()}") if suite not in known.stdout else None
+
+    def secrets(self, ca: Node, sites: Sequence[Site]) -> dict[str, str]:
+        return certificates(ca, sites)
+
+    def render(self, me: Site, peers: Sequence[Site], params: Params, secrets: Secrets) -> dict[str, str]:
+        suite = SUITES[params["cipher"], params["integrity"]]
+        tls = f"ciphersuites = {suite}\n" if suite.startswith("TLS_") else f"sslVersion = TLSv1.2\nciphers = {suite}\n"
+        config = (
+            f"foreground = yes\npid =\ndebug = info\nsyslog = no\nsocket = l:TCP_NODELAY=1\nsocket = r:TCP_NODELAY=1\n"
+            f"CAfile = {HOME}/ca.crt\ncert = {HOME}/{me.name}.crt\nkey = {HOME}/{me.name}.key\nverifyChain = yes\n{tls}"
+        )
+        for peer in peers:
+            for port in TCP_PORTS:
+                outside = 10 * port + pair_number(me, peer)  # on the WAN, one for each pair and inner port
+                if me.number < peer.number:
+                    config += (
+                        f"[{peer.name}.{port}]\nclient = yes\naccept = {me.lan_address}:{local_port(me, peer, port)}\n"
+                        f"connect = {peer.wan_address}:{outside}\ncheckHost = {peer.name}\n"
+                    )
+                else:
+                    config += (
+                        f"[{peer.name}.{port}]\naccept = {me.wan_address}:{outside}\n"
+                        f"connect = {me.host_address}:{port}\ncheckHost = {peer.name}\n"
+                    )
+        return {
+            f"{HOME}/stunnel.conf": config,
+            f"{HOME}/ca.crt": secrets["ca.crt"],
+            f"{HOME}/{me.name}.crt": secrets[f"{me.name}.crt"],
+            f"{HOME}/{me.name}.key": secrets[f"{me.name}.key"],
+        }
+
+    def start(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> None:
+        node.spawn("stunnel4", f"{HOME}/stunnel.conf", log="stunnel")
+        wait_until(lambda: node.run("ss", "-Hltn", "sport >= :5201").stdout != "", "stunnel listening")
+
+    def is_up(self, node: Node, me: Site, peers: Sequence[Site]) -> bool:
+        """stunnel listens; it dials for each connection that it forwards."""
+        return "Configuration successful" in node.logged("stunnel")
+
+    def evidence(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> Evidence:
+        if not higher_numbered(me, peers):
+            return Evidence()  # the dialing side's log has it all
+        spoken = set(re.findall(r"(TLSv\S+) ciphersuite: (\S+)", node.logged("stunnel")))
+        suites = {name for _, name in spoken}
+        suite = SUITES[params["cipher"], params["integrity"]]
+        if suites != {suite}:
+            raise ProofError(f"asked for {suite}, stunnel negotiated {', '.join(sorted(suites)) or 'nothing'}")
+        version = re.search(r"stunnel \d\S*", node.logged("stunnel"))
+        return Evidence(
+            cipher=suite,
+            integrity=params["integrity"],
+            compression="off",
+            data_path="userspace: stunnel",
+            version=version[0] if version else "",
+            facts={"protocol": spoken.pop()[0]},
+        )
+
+    def entry(self, sites: Sequence[Site]) -> str:
+        return sites[0].lan_address
+
+
+def local_port(me: Site, peer: Site, port: int) -> int:
+    """The port on ``me`` that leads to ``port`` at the host of ``peer``."""
+    return port + 10 * (peer.number - me.number - 1)

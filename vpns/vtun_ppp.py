@@ -1,0 +1,73 @@
+"""PPP over VTun: vtund over TCP with a pppd on each end, in place of vtun.py's TUN. Only Debian 12 has it.
+
+TCP on the WAN, so that TCP inside it is stacked on TCP. Debian 12: vtun, ppp. Sources: vtund.conf(5), pppd(8).
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from runner.model import Evidence
+from runner.node import Node
+from runner.plugin import Params, Secrets, Site, Unsupported, Vpn, pair_number
+from vpns import _ppp
+from vpns.vtun import CONFIG, OPENSSL_CNF, PORT, PROVIDERS
+from vpns.vtun_tcp import VtunTcp
+
+
+class VtunPpp(VtunTcp):
+    title = "PPP over VTun (TCP)"
+    transport = "tcp"
+    note = "no integrity, not maintained; TCP inside it is stacked on TCP"
+    tools = {**VtunTcp.tools, "pppd": "ppp"}
+    security = replace(VtunTcp.security, specification="none but its source; PPP (RFC 1661)")
+    abilities = replace(VtunTcp.abilities, inner=("IPv4", "IPv6"))
+    protocol = "tcp"
+
+    def supports(self, node: Node, params: Params) -> Unsupported | None:
+        return Vpn.supports(self, node, params) or _ppp.kernel_ppp(node)
+
+    def render(self, me: Site, peers: Sequence[Site], params: Params, secrets: Secrets) -> dict[str, str]:
+        config = f"options {{\n    port {PORT};\n    timeout 10;\n    ppp /usr/sbin/pppd;\n}}\n"
+        files = _ppp.routes(me, peers)
+        for peer in peers:
+            options = f"/etc/ppp/options.{peer.name}"
+            # Who dials waits for the other's first word: until its pppd is there, a terminal echoes what comes.
+            manner = "silent\n" if me.number < peer.number else ""
+            config += f"""\
+pair{pair_number(me, peer)} {{
+    passwd {secrets[f"{me.name}.key"]};
+    type tty;
+    proto {self.protocol};
+    encrypt {self.ciphers[params["cipher"]]};
+    compress {self.compressions[params["compression"]]};
+    keepalive yes;
+    persist yes;
+    up {{
+        ppp "file {options}";
+    }};
+}}
+"""
+            files[options] = (
+                f"{manner}{_ppp.address(me)}:{_ppp.address(peer)}\n{_ppp.PLAIN}{_ppp.TERMINAL}{_ppp.PROTECTED_BELOW}"
+                f"{_ppp.COMPRESSION['off']}{_ppp.LOGGED}"
+            )
+        return {CONFIG: config, OPENSSL_CNF: PROVIDERS, **files}
+
+    def interfaces(self, node: Node, me: Site, peers: Sequence[Site]) -> None:
+        """None beforehand: pppd makes them."""
+
+    def start(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> None:
+        _ppp.prepare(node)
+        super().start(node, me, peers, params)
+
+    def is_up(self, node: Node, me: Site, peers: Sequence[Site]) -> bool:
+        return _ppp.is_up(node, peers)
+
+    def evidence(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> Evidence:
+        _ppp.check_path(node, peers)
+        facts = {"ppp": _ppp.version(node)}
+        return (
+            super()
+            .evidence(node, me, [], params)
+            .model_copy(update={"data_path": "userspace: pppd and vtund", "facts": facts})
+        )

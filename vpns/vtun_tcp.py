@@ -1,0 +1,13 @@
+"""VTun over TCP: as vtun, but the session is one TCP connection, which CBC needs: it goes on from packet to packet."""
+
+from vpns.vtun import Vtun
+
+
+class VtunTcp(Vtun):
+    title = "VTun (TCP)"
+    transport = "tcp"
+    note = "no integrity: packets can be changed on the way; TCP in TCP; not maintained"
+    protocol = "tcp"
+    ciphers = {"aes-128-cbc": "aes128cbc", "aes-256-cbc": "aes256cbc", **Vtun.ciphers}
+    limits = {"cipher": "VTun's blowfish128cbc makes garbage with OpenSSL 3", "integrity": "VTun has no integrity"}
+    comparable = {"cipher": "aes-128-cbc", "integrity": "none", "compression": "off"}

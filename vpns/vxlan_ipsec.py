@@ -1,0 +1,69 @@
+"""VXLAN (RFC 7348) in IPsec transport mode: Ethernet between the gateways, ESP protects its UDP port 4789.
+
+The LANs are routed through it. Source: ip-link(8) VXLAN Type Support.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from runner import closed_form
+from runner.node import Node
+from runner.plugin import Params, Site, Unsupported, pair_number
+from vpns._xfrm import never_bare
+from vpns.ipsec import Ipsec
+
+PORT = "4789"
+
+
+class VxlanIpsec(Ipsec):
+    title = "VXLAN in IPsec (strongSwan, kernel)"
+    layer = 2
+    data_path = "kernel: VXLAN in ESP"
+    mode = "TRANSPORT"
+    security = replace(
+        Ipsec.security, specification="IKEv2 (RFC 7296), VXLAN (RFC 7348) in ESP transport mode (RFC 4303)"
+    )
+    abilities = replace(
+        Ipsec.abilities,
+        inner=("IPv4", "IPv6", "Ethernet", "multicast"),
+        routes="configuration",
+        modes=("transport",),
+    )
+
+    def supports(self, node: Node, params: Params) -> Unsupported | None:
+        if no := super().supports(node, params):
+            return no
+        probe = node.run("ip", "link", "add", "probe0", "type", "vxlan", "id", "1", "dstport", PORT, check=False)
+        if probe.code != 0:
+            return Unsupported(f"the kernel has no VXLAN: {probe.stderr.strip()}")
+        node.run("ip", "link", "del", "probe0")
+        return None
+
+    def overhead(self, params: Params, inner_bytes: int) -> int | None:
+        if params["compression"] != "off":
+            return None
+        return closed_form.esp(inner_bytes, params["cipher"], params["integrity"], vxlan=True)
+
+    def selectors(self, me: Site, peer: Site) -> str:
+        port = f"dynamic[udp/{PORT}]"
+        return f"mode = transport\n                local_ts = {port}\n                remote_ts = {port}"
+
+    def start(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> None:
+        never_bare(node, "proto", "udp", "dport", PORT)
+        for peer in peers:
+            number = pair_number(me, peer)
+            tunnel = f"vxlan{peer.number}"
+            ends = ("local", me.wan_address, "remote", peer.wan_address, "dstport", PORT)
+            # One source port, so that one pair of policies has it all; inside ESP no router could hash it anyway.
+            ports = ("srcport", PORT, str(int(PORT) + 1))
+            # 1400 leaves room for Ethernet, VXLAN, UDP and for ESP with any cipher of the sweep within 1500.
+            node.run("ip", "link", "add", tunnel, "mtu", "1400", "type", "vxlan", "id", str(number + 1), *ends, *ports)
+            node.defer("ip", "link", "del", tunnel)
+            # An IPv6 router solicitation would spring the trap before the peer is ready.
+            node.run("sysctl", "-qw", f"net.ipv6.conf.{tunnel}.disable_ipv6=1", check=False)
+        super().start(node, me, peers, params)
+        for peer in peers:
+            number = pair_number(me, peer)
+            node.run("ip", "addr", "add", f"10.9.{number}.{me.number}/24", "dev", f"vxlan{peer.number}")
+            node.run("ip", "link", "set", f"vxlan{peer.number}", "up")
+            node.run("ip", "route", "add", peer.lan, "via", f"10.9.{number}.{peer.number}", "src", me.lan_address)
