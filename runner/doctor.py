@@ -71,7 +71,8 @@ def guest_kernels() -> list[Check]:
     if kernels.inside():
         return [Check("guest kernel", "ok", f"inside {kernels.inside()}: everything below is what it can do")]
     checks = []
-    for guest in (kernels.Uml(), kernels.Qemu(images.DEFAULT)):
+    guests: list[kernels.Uml | kernels.Qemu] = [kernels.Uml(), *map(kernels.Qemu, images.SUITES)]
+    for guest in guests:
         try:
             checks.append(Check(f"guest kernel {guest.name}", "ok", guest.describe()))
         except CannotRunHere as lack:

@@ -18,13 +18,15 @@ from scipy import stats
 from runner import probes
 from runner.errors import MeasurementError, UsageError
 from runner.lab import Lab
-from runner.measure.wire import outer
-from runner.node import wait_until
+from runner.measure.wire import interface, outer
+from runner.node import PATIENCE, Node, wait_until
 from runner.plugin import Unsupported
 
 PINGS = 1000
 PROBE_S = 1.0
 UNLIKELY = 1e-4  # a loss that chance brings about less often than this was not the one asked for
+CLOCK_SOURCE = "/sys/devices/system/clocksource/clocksource0/current_clocksource"
+UML_TICK_S = 0.01  # its kernel's CONFIG_HZ is 100
 IN_ORDER = "40gbit"  # with a rate of its own, netem keeps the order of the packets that it delays unequally
 
 
@@ -110,6 +112,7 @@ def apply(lab: Lab, wanted: Conditions) -> None:
 
     The rate counts Ethernet frames without preamble, gap and checksum: 14 bytes more than the IP packet.
     """
+    tick = tick_s(lab.wan) if wanted.rate_bps else 0.0
     for port in ("gw1", "gw2"):
         parent: tuple[str, ...] = ("root", "handle", "1:")
         if wanted.impaired:
@@ -123,7 +126,7 @@ def apply(lab: Lab, wanted: Conditions) -> None:
             lab.wan.run("tc", "qdisc", "add", "dev", port, *parent, *netem)
             parent = ("parent", "1:1", "handle", "2:")
         if wanted.rate_bps:
-            sizes = ("burst", str(bucket_bytes(wanted)), "limit", str(queue_bytes(wanted)))
+            sizes = ("burst", str(bucket_bytes(wanted, tick)), "limit", str(queue_bytes(wanted)))
             rate = ("tbf", "rate", f"{int(wanted.rate_bps)}bit", *sizes)
             lab.wan.run("tc", "qdisc", "add", "dev", port, *parent, *rate)
     if wanted.mtu_bytes != Conditions.mtu_bytes:
@@ -133,11 +136,24 @@ def apply(lab: Lab, wanted: Conditions) -> None:
             lab.gateway(site).run("ip", "link", "set", "dev", site.wan_interface, "mtu", str(wanted.mtu_bytes))
 
 
-def bucket_bytes(wanted: Conditions) -> int:
+def bucket_bytes(wanted: Conditions, tick_s: float = 0.0) -> int:
     """The token bucket's size: a millisecond's worth, so that a test's first moments are not a gift, and at
-    least two full frames. Larger segments that offloading makes are cut by the kernel."""
+    least two full frames. Larger segments that offloading makes are cut by the kernel. Where the kernel looks at
+    it only every ``tick_s``, the bucket must last as long, or what overflows is missing from the rate."""
     assert wanted.rate_bps is not None
-    return max(4096, int(wanted.rate_bps / 8 * 0.001))
+    return max(4096, int(wanted.rate_bps / 8 * max(0.001, tick_s)))
+
+
+def tick_s(node: Node) -> float:
+    """How far apart a node's timers can fire, in seconds: next to nothing, but where its kernel has no better clock.
+
+    A kernel without high-resolution timers says so in /proc/net/psched: its fourth number is their resolution, in
+    1/s. That of User Mode Linux claims to have them; it is an ordinary process, whose clock source, called ``timer``,
+    is signals that come when the machine lets them. Source: net/sched/sch_api.c, arch/um/kernel/time.c.
+    """
+    clock = node.run("cat", CLOCK_SOURCE, check=False).stdout.strip()
+    resolution = node.run("cat", "/proc/net/psched", check=False).stdout.split()[3:]
+    return UML_TICK_S if clock == "timer" else 1 / int(resolution[0], 16) if resolution else 0.0
 
 
 def queue_bytes(wanted: Conditions) -> int:
@@ -194,18 +210,25 @@ def _rate(lab: Lab, wanted: Conditions) -> str:
     near.write(f"{probes.FOLDER}/send.py", probes.source("send"), mode=0o644)
     per_s = 1.3 * wanted.rate_bps / 8 / (length + 14) / (1 - wanted.loss_ratio)
     filled_s = 0.2 + (wanted.queue_ms / 0.3 + wanted.delay_ms) / 1e3
-    seconds = f"{filled_s + 2 * PROBE_S:.3f}"
+    seconds = f"{filled_s + 10 * PROBE_S * PATIENCE:.3f}"  # at most: it is stopped when all is seen
     idle = outer(lab).packets + 20
     sender = near.spawn(
         *("python3", "-IS", f"{probes.FOLDER}/send.py", far, "9", str(length), f"{per_s:.1f}", seconds), log="wan-rate"
     )
     wait_until(lambda: outer(lab).packets > idle, "the probe's packets on the WAN")
     time.sleep(filled_s)  # nothing tells that the queue is full
-    started, before = time.monotonic(), outer(lab)
-    time.sleep(PROBE_S)
-    elapsed, passed = time.monotonic() - started, outer(lab) - before
-    sender.wait(20)
+    counter = f"/sys/class/net/{interface(near, lab.sites[0].wan_interface)}/statistics/tx_packets"
+    started, before, sent = time.monotonic(), outer(lab), int(near.run("cat", counter).stdout)
+    time.sleep(PROBE_S * PATIENCE)  # in a guest kernel, a reading takes tenths of a second
+    elapsed, passed, sent = time.monotonic() - started, outer(lab) - before, int(near.run("cat", counter).stdout) - sent
+    if not sender.alive():
+        raise MeasurementError("the probe of the WAN's rate was over before it was read: this machine is too busy")
+    sender.stop()
     found_bps = 8 * (passed.ip_bytes + 14 * passed.packets) / elapsed
+    offered_bps = 8 * (length + 14) * sent / elapsed * (1 - wanted.loss_ratio)
+    if found_bps < 0.85 * wanted.rate_bps and offered_bps < 1.1 * wanted.rate_bps:
+        said = f"this machine offered {offered_bps / 1e6:.4g} Mbit/s to a WAN of {wanted.rate_bps / 1e6:.4g}"
+        raise MeasurementError(f"the WAN's rate cannot be probed: {said}")
     if not 0.85 * wanted.rate_bps <= found_bps <= 1.1 * wanted.rate_bps:
         raise MeasurementError(f"the WAN carries {found_bps / 1e6:.4g} Mbit/s, not {wanted.rate_bps / 1e6:.4g}")
     return f"{found_bps / 1e6:.4g} Mbit/s"

@@ -31,13 +31,15 @@ ENDS_WITHIN_S = 15.0  # from an interruption to the end of the guest's command, 
 
 @dataclass(frozen=True)
 class Attempt:
-    """One way to start a guest. ``patience`` multiplies every deadline inside it."""
+    """One way to start a guest. ``patience`` multiplies every deadline inside it; ``cached`` folders of the machine's
+    are mounted again with a cache, where the guest's root has none."""
 
     kind: str
     argv: Sequence[str]
     boots_within_s: float
     patience: float
     environment: Mapping[str, str] = field(default_factory=dict)
+    cached: Sequence[Path] = ()
 
 
 class Kernel(Protocol):
@@ -163,6 +165,7 @@ def _spec(attempt: Attempt, kernel: Kernel, argv: Sequence[str], folders: Sequen
         "size": _size().decode(),
         "modules": str(kernel.modules),
         "writable": [str(folder) for folder in folders] if attempt.kind == "uml" else [],
+        "cached": [str(folder) for folder in attempt.cached],
     }
     return json.dumps(spec).encode()
 

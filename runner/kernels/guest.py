@@ -29,6 +29,7 @@ from typing import Any
 HEADER = struct.Struct(">cI")
 POWER_OFF = 0x4321FEDC  # reboot(2), LINUX_REBOOT_CMD_POWER_OFF
 CHUNK = 65536
+FILES = "vpneval.files"  # QEMU: the tag of the machine's files
 
 
 class Channel:
@@ -98,12 +99,18 @@ def open_channel(kind: str) -> Channel:
 
 def make_ready(spec: dict[str, Any]) -> None:
     """The rest of the guest: kernel modules, the writable folders, overlayfs, TUN and the loopback interface."""
+    if spec["cached"]:
+        os.makedirs("/run/files", exist_ok=True)
+        options = "ro,trans=virtio,version=9p2000.L,msize=524288,cache=loose"
+        subprocess.run(["mount", "-t", "9p", "-o", options, FILES, "/run/files"], check=True)
+        for folder in spec["cached"]:
+            subprocess.run(["mount", "--bind", f"/run/files{folder}", folder], check=True)
     subprocess.run(["mount", "--bind", str(spec["modules"]), "/lib/modules"], check=True)
     for folder in spec["writable"]:  # all else of the host's files is read-only
         mount("hostfs", folder, folder)
     if not os.path.isdir(spec["cwd"]):  # under one of the fresh /run and /dev/shm
         mount("hostfs", spec["cwd"], f"ro,{spec['cwd']}")
-    subprocess.run(["modprobe", "-a", "overlay", "tun"], check=False)  # either may be built in
+    subprocess.run(["modprobe", "-a", "overlay", "tun", "ppp_generic"], check=False)  # either may be built in
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
     os.makedirs("/run/tmp", exist_ok=True)
 

@@ -2,14 +2,16 @@
 
 usage: sink.py INTERFACE SOURCE PORT
 Prints "counting" when it counts, then waits for a line on standard input and for the last packet. Prints a JSON object:
-"first": packets and bytes of those that have the UDP header, "rest": those of later fragments, counted by nftables
-at the interface's ingress; "interface": what the interface itself received meanwhile, in packets; "samples":
+"first": packets and bytes of those that have the UDP header, "rest": those of later fragments; "by": the packet filter
+that counted them, nftables at the interface's ingress, or where the kernel has none of that, iptables' table raw, the
+next place on their way; "interface": what the interface itself received meanwhile, in packets; "samples":
 [seconds, packets] of the interface whenever its count had changed, looked at every 2 ms.
 """
 
 import gc
 import json
 import os
+import re
 import select
 import subprocess
 import sys
@@ -18,7 +20,17 @@ from contextlib import suppress
 
 STILL_S, LONGEST_S = 0.15, 2.0  # RFC 2544 §23: two seconds for residual frames
 interface, source, port = sys.argv[1:4]
-RULES = f"""
+
+
+def tool(*argv: str, text: str | None = None) -> str:
+    return subprocess.run(argv, input=text, capture_output=True, text=True, check=True).stdout
+
+
+class Nftables:
+    """nft(8). It counts what the interface hands over, in bytes of IP."""
+
+    name = "nftables"
+    rules = f"""
 add table netdev vpneval
 delete table netdev vpneval
 table netdev vpneval {{
@@ -32,12 +44,63 @@ table netdev vpneval {{
 }}
 """
 
+    def start(self) -> None:
+        tool("nft", "-f", "-", text=self.rules)
 
-def nft(*argv: str, text: str | None = None) -> str:
-    return subprocess.run(["nft", *argv], input=text, capture_output=True, text=True, check=True).stdout
+    def counted(self) -> dict[str, list[int]]:
+        listed = json.loads(tool("nft", "-j", "list", "counters"))["nftables"]
+        counters = {entry["counter"]["name"]: entry["counter"] for entry in listed if "counter" in entry}
+        return {name: [counters[name]["packets"], counters[name]["bytes"]] for name in ("first", "rest")}
+
+    def stop(self) -> None:
+        tool("nft", "delete", "table", "netdev", "vpneval")
 
 
-nft("-f", "-", text=RULES)
+class Iptables:
+    """iptables(8) of the legacy kind. Its table raw sees a packet before routing and before fragments are joined."""
+
+    name = "iptables"
+    jump = f"PREROUTING -i {interface} -s {source} -p udp -j vpneval"
+    rules = f"""
+*raw
+:vpneval - [0:0]
+-A vpneval -f -j DROP
+-A vpneval -p udp --dport {port} -j DROP
+-I {jump}
+COMMIT
+"""
+
+    def start(self) -> None:
+        with suppress(subprocess.CalledProcessError):  # the rest of a sink that was killed
+            self.stop()
+        tool("iptables-legacy-restore", "--noflush", text=self.rules)
+
+    def counted(self) -> dict[str, list[int]]:
+        listed = tool("iptables-legacy-save", "--counters", "--table", "raw")
+        rest, first = re.findall(r"^\[(\d+):(\d+)\] -A vpneval ", listed, re.MULTILINE)
+        return {"first": [int(count) for count in first], "rest": [int(count) for count in rest]}
+
+    def stop(self) -> None:
+        tool("iptables-legacy", "-t", "raw", *f"-D {self.jump}".split())
+        tool("iptables-legacy", "-t", "raw", "-F", "vpneval")
+        tool("iptables-legacy", "-t", "raw", "-X", "vpneval")
+
+
+def open_filter() -> Nftables | Iptables:
+    """The first packet filter that works here, counting. Ends the probe with the words of each where none does."""
+    refusals = []
+    for found in (Nftables(), Iptables()):
+        try:
+            found.start()
+            return found
+        except FileNotFoundError as missing:
+            refusals.append(f"{found.name}: {missing.filename} is missing")
+        except subprocess.CalledProcessError as refused:
+            refusals.append(f"{found.name}: {(refused.stderr.strip().splitlines() or ['refused'])[0]}")
+    sys.exit("no packet filter that counts: " + "; ".join(refusals))
+
+
+packet_filter = open_filter()
 gc.disable()
 with suppress(PermissionError):
     os.nice(-15)  # as send.py
@@ -63,9 +126,7 @@ try:
             if told is not None and (now > max(told, changed) + STILL_S or now > told + LONGEST_S):
                 break
             time.sleep(0.002)
-    listed = json.loads(nft("-j", "list", "counters"))["nftables"]
+    counted = packet_filter.counted()
 finally:
-    nft("delete", "table", "netdev", "vpneval")
-counted = {entry["counter"]["name"]: entry["counter"] for entry in listed if "counter" in entry}
-result = {name: [counted[name]["packets"], counted[name]["bytes"]] for name in ("first", "rest")}
-print(json.dumps({**result, "interface": last - before, "samples": samples}))
+    packet_filter.stop()
+print(json.dumps({**counted, "by": packet_filter.name, "interface": last - before, "samples": samples}))

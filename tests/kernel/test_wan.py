@@ -1,27 +1,27 @@
-"""The WAN's conditions need netem, which a guest kernel has: the lab's own tests of them, run there."""
-
-import sys
-import xml.etree.ElementTree as ET
-from pathlib import Path
+"""The WAN's conditions, packet counters and ESP, which many machines' kernels lack: tests/kernel/lab_inside.py."""
 
 import pytest
 
-from runner import kernels
-from runner.kernels.boot import run_in
-
-ROOT = Path(__file__).parent.parent.parent
+from tests.kernel.inside import Inside
+from tests.kernel.lab_inside import CONTRACT
 
 pytestmark = pytest.mark.timeout(900)
+INSIDE = "tests/kernel/lab_inside.py"
+TESTS = (
+    "test_delay_and_loss_are_as_asked",
+    *(f"test_what_was_not_asked_for_is_refused[{what}]" for what in ("delay", "loss", "no loss")),
+    "test_a_known_delay_is_the_round_trip_time",
+    "test_a_shaped_wan_is_verified_and_a_faster_one_refused",
+    "test_a_smaller_mtu_is_verified",
+    "test_a_kernel_without_netem_says_so",
+    "test_every_packet_is_counted",
+    "test_fragments_are_counted",
+    *(f"test_contract[{name}]" for name in CONTRACT),
+)
 
 
-def test_the_wans_tests_pass_under_a_kernel_with_netem(uml: kernels.Uml, tmp_path: Path) -> None:
-    tests = [str(ROOT / "tests/lab/test_wan.py"), "--rootdir", str(ROOT), "--timeout=300", "-p", "no:cacheprovider"]
-    # Not the rate: this kernel's token bucket, of a millisecond's worth, passes half of it, and the probe says so.
-    tests += ["-k", "not shaped"]
-    report = tmp_path / "report.xml"
-    argv = [sys.executable, "-m", "pytest", "-q", *tests, f"--junitxml={report}", f"--basetemp={tmp_path / 'lab'}"]
-    code = run_in(uml, argv, folders=[tmp_path])
-    (suite,) = ET.parse(report).getroot().iter("testsuite")
-    assert code == 0
-    assert int(suite.attrib["tests"]) == 7
-    assert int(suite.attrib["skipped"]) == 0, "this kernel has everything"
+@pytest.mark.parametrize("test", TESTS)
+def test_passes_under_a_kernel_that_has_everything(lab_inside: Inside, test: str) -> None:
+    outcomes = lab_inside.outcomes()
+    assert set(outcomes) == {f"{INSIDE}::{name}" for name in TESTS}, lab_inside.log
+    assert outcomes[f"{INSIDE}::{test}"] == "passed", lab_inside.log

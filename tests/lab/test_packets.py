@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from runner import wan
+from runner.errors import MeasurementError
 from runner.image import Image
 from runner.lab import Lab, batch, namespace_lab
 from runner.measure.mtu import TooLongError, path_mtu, refuse_too_long
@@ -24,6 +25,7 @@ CARRIERS = [
     *(("openvpn", cipher) for cipher in ("aes-128-cbc", "aes-128-gcm", "null")),
     *(("ipsec_user", cipher) for cipher in ("aes-128-cbc", "3des-cbc", "aes-128-gcm", "chacha20-poly1305", "null")),
     *(("wireguard", "chacha20-poly1305"), ("wireguard_go", "chacha20-poly1305")),
+    *(("tinc", cipher) for cipher in ("aes-128-cbc", "null")),
     *(("ssh_tun", cipher) for cipher in ("aes-128-cbc", "aes-128-gcm", "chacha20-poly1305")),
 ]
 
@@ -103,6 +105,23 @@ def test_fragments_are_counted(lab: Lab, image: Image) -> None:
     assert counted.received == counted.sent > 100
     assert counted.fragments == 2 * counted.sent
     assert counted.outer_packets == pytest.approx(2 * counted.sent, abs=10)
+
+
+def refuse(lab: Lab, tool: str) -> None:
+    """On the far host, ``tool`` says no from now on, as on a kernel without what it needs."""
+    lab.host2.write(f"/usr/local/sbin/{tool}", "#!/bin/sh\necho Operation not supported >&2\nexit 1\n", mode=0o755)
+
+
+def test_where_nftables_does_not_work_iptables_counts(lab: Lab, image: Image) -> None:
+    bench = bench_in(lab, "none", image)
+    refuse(lab, "nft")
+    for length, fragment in ((28, False), (1500, False), (2000, True)):
+        counted = stream(lab, bench.address, length, 400, 0.5, fragment)
+        assert counted.received == counted.sent > 100
+    assert "vpneval" not in lab.host2.run("iptables-legacy-save").stdout, "the sink has gone"
+    refuse(lab, "iptables-legacy-restore")
+    with pytest.raises(MeasurementError, match="nftables: Operation not supported; iptables: Operation not supported"):
+        stream(lab, bench.address, 64, 400, 0.5)
 
 
 def test_packet_rate_of_a_shaped_wan(lab: Lab, image: Image) -> None:

@@ -11,6 +11,7 @@ from runner import kernels
 from runner.cli import main
 from runner.errors import CannotRunHere, UsageError
 from runner.kernels.guest import HEADER, Channel
+from runner.kernels.qemu import cacheable
 from runner.kernels.runs import add_to_index, check_parent, indexed, lacks
 
 EXAMPLE = next((Path(__file__).parents[2] / "results" / "examples").glob("*/run.json")).parent
@@ -50,6 +51,12 @@ def test_a_missing_program_is_named_with_how_to_get_it(
     monkeypatch.setattr(shutil, "which", lambda name: None)
     with pytest.raises(CannotRunHere, match=get):
         guest.describe()
+
+
+def test_what_holds_a_writable_folder_is_not_cached() -> None:
+    everything = cacheable([])
+    assert Path("/usr") in everything
+    assert cacheable([Path("/usr/share/results/run")]) == [path for path in everything if path != Path("/usr")]
 
 
 def test_frames_survive_any_cut() -> None:

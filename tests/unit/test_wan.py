@@ -23,6 +23,13 @@ def test_single_factors_lie_on_top_of_the_preset() -> None:
     assert (found.delay_ms, found.loss_ratio, found.mtu_bytes) == (wan.PRESETS["satellite"].delay_ms, 0, 1400)
 
 
+def test_the_bucket_lasts_as_long_as_the_clock_looks_away() -> None:
+    assert wan.bucket_bytes(Conditions(rate_bps=100e6)) == 12_500, "a millisecond"
+    assert wan.bucket_bytes(Conditions(rate_bps=100e6), 1e-9) == 12_500, "an ordinary kernel's clock changes nothing"
+    assert wan.bucket_bytes(Conditions(rate_bps=100e6), 0.01) == 125_000
+    assert wan.bucket_bytes(Conditions(rate_bps=1e6), 0.01) == 4096, "two full frames"
+
+
 def test_the_factors_are_the_models() -> None:
     assert {"wan", *wan.FACTORS} == set(WAN_FACTORS)
     assert set(WAN_FACTORS) <= set(LEVELS)

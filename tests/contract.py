@@ -1,0 +1,75 @@
+"""The plugins' contract, the same on every lab: up, payload, evidence; and when it is down, nothing of it is left.
+
+Other labs call ``contract`` from their own tests. Where there is none, as in a guest kernel, this file is run itself:
+``pytest tests/contract.py -k "ipsec or ipip"``.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from runner.image import DEFAULT
+from runner.labs import NamespaceRig, Rig
+from runner.node import wait_until
+from runner.plugin import load_vpn, vpn_names
+from runner.tunnel import UP_WITHIN_S, Tunnel, bring_up, make_secrets, start_services, unsupported
+from tests.lab.conftest import interfaces, mounts
+from tests.lab.test_faults import descendants, running
+
+
+def contract(
+    rig: Rig, name: str, logs: Path, left: Callable[[], object], image: str = DEFAULT, gone_within_s: float = 15.0
+) -> Tunnel:
+    """Hold the VPN ``name``, comparably configured, to its contract in a lab of ``rig``; skips with the probe's reason.
+
+    ``left`` tells what a lab may leave behind on its machines: interfaces, routes, processes, files. It must find the
+    same after the lab as before it; ``this_machine`` is that of the namespace lab. Returns the tunnel that was up.
+    """
+    vpn, said = load_vpn(name), list[str]()
+    params, found = vpn.comparable, rig.image(image)
+    before = left()
+    with rig.lab(found, log=said.append, logs=logs) as lab:
+        if no := unsupported(lab, vpn, params):
+            assert no.reason
+            pytest.skip(f"{name}: {no.reason}")
+        secrets = make_secrets(vpn, rig.alone(found, said.append), lab.sites)
+        start_services(lab)
+        tunnel = bring_up(lab, vpn, params, secrets)
+        assert tunnel.proof.delivered
+        assert tunnel.proof.marker_on_wan is not vpn.confidential(params)
+        assert tunnel.proof.captured_bytes >= tunnel.proof.sent_bytes
+        assert tunnel.evidence.data_path.startswith(vpn.dataplane)
+        assert 0 < tunnel.setup_s < UP_WITHIN_S
+        far = lab.sites[-1].host_address
+        ping = lab.host1.run("ping", "-c", "2", "-i", "0.1", "-W", "1", far, check=False)
+        assert (ping.code == 0) is (vpn.carries == "ip")
+        told = "\n".join([*said, *(path.read_text(errors="replace") for path in logs.glob("*.log"))])
+        argv = "\n".join(node.run("ps", "axo", "args").stdout for node in lab.nodes.values())
+        for secret, text in secrets.items():
+            if secret.endswith(".key"):
+                assert text.strip() not in told, f"{secret} is in a log"
+                assert text.strip() not in argv, f"{secret} is in an argument vector"
+    try:
+        wait_until(lambda: left() == before, "everything as before", gone_within_s)
+    except TimeoutError as late:
+        raise AssertionError(f"{name} has left something: {before} before, {left()} after") from late
+    return tunnel
+
+
+# What the kernel makes by itself, once for ever, as it loads a tunnel's module (net.core.fb_tunnels_only_for_init_net).
+FALLBACKS = {"erspan0", "gre0", "gretap0", "ip6_vti0", "ip6gre0", "ip6tnl0", "ip_vti0", "sit0", "tunl0"}
+
+
+def this_machine() -> dict[str, set[str]]:
+    """What the namespace lab could leave on this machine: interfaces, mounts, processes below this one."""
+    processes = {str(pid) for pid in running(descendants(os.getpid()))}
+    return {"interfaces": interfaces() - FALLBACKS, "mounts": set(mounts().splitlines()), "processes": processes}
+
+
+@pytest.mark.parametrize("name", vpn_names())
+def test_contract(name: str, tmp_path: Path) -> None:
+    contract(NamespaceRig(), name, tmp_path, this_machine)
