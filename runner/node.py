@@ -94,7 +94,7 @@ mount -a -T /mnt/first
 mkdir -p dev/net dev/pts dev/shm run/lock run/sshd
 binds="devpts $PWD/dev/pts devpts newinstance,ptmxmode=0666 0 0
 tmpfs $PWD/dev/shm tmpfs mode=1777 0 0"
-for device in null zero full random urandom tty net/tun; do
+for device in null zero full random urandom tty net/tun ppp; do
   [ -w /dev/$device ] || continue
   : >dev/$device
   binds="$binds

@@ -64,14 +64,18 @@ class NamespaceRig:
 
 
 def check_spec(spec: str) -> None:
-    """Raise UsageError unless ``spec`` is a --lab that exists, its inventory included. Starts nothing."""
+    """Raise UsageError unless ``spec`` is a --lab that exists, its inventory or lab.yml included. Starts nothing."""
     kind, _, rest = spec.partition(":")
     if kind == "ssh" and rest:
         from runner.labs.inventory import read_inventory
 
         read_inventory(Path(rest))
-    else:
-        require_known("lab", spec, FORMS.split(", "))
+        return
+    require_known("lab", spec, FORMS.split(", "))
+    if kind == "vagrant":
+        from runner.labs.vagrant import lab_file
+
+        lab_file()
 
 
 @contextmanager

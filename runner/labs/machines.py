@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -26,12 +25,12 @@ from runner.errors import CannotRunHere, LabError, UsageError
 from runner.image import DEFAULT, NODE_TOOLS, Image
 from runner.lab import HOST_TOOLS, SITES, Lab, address
 from runner.labs.inventory import Inventory, Machine
-from runner.labs.ssh import HEARTBEAT_S, Connection, Lent, SshNode
+from runner.labs.ssh import Connection, Lent, SshNode
 from runner.node import NamespaceNode, wait_until
 
 CABLES_WITHIN_S = 15.0  # a link of 1000BASE-T takes about 3 s to come up
 TOOLS = {**HOST_TOOLS, **NODE_TOOLS, "bridge": "iproute2", "ping": "iputils-ping", "setsid": "util-linux"}
-# One command each, because in an emulated VM a command over ssh takes a second. Their sections end with a separator.
+# One command each, because in an emulated VM every process takes its time. Their sections end with a separator.
 # $1: the ssh client's address; the rest: tools.
 LOOK_AT_MACHINE = r"""
 client=$1; shift
@@ -41,17 +40,17 @@ unshare --net --mount --uts --ipc --pid --fork true 2>&1; printf '\036'
 ip -d -j addr show; printf '\036'
 { ip route show default; ip -o route get "$client"; } 2> /dev/null
 """
-# $0: a port. Of its sysctls, those that are not as the default ones, which it would have after a move.
-LOOK_AT_PORT = r"""
-tc qdisc show dev "$0" root; printf '\036'
-ip -4 -o route show table all dev "$0"; printf '\036'
-ip -6 -o route show table all dev "$0"; printf '\036'
-ip -o neigh show dev "$0" nud permanent; printf '\036'
-for f in /proc/sys/net/ipv[46]/conf/"$0"/* /proc/sys/net/ipv[46]/neigh/"$0"/*; do
-    case "$f" in */mtu | */stable_secret) continue;; esac
-    IFS= read -r own < "$f" && IFS= read -r usual < "${f%/*/*}/default/${f##*/}" || continue
-    [ "$own" = "$usual" ] || echo "$f $own"
-done 2> /dev/null
+# $@: ports.
+LOOK_AT_PORTS = r"""
+for port; do
+    tc qdisc show dev "$port" root; printf '\036'
+    ip -4 -o route show table all dev "$port"; printf '\036'
+    ip -6 -o route show table all dev "$port"; printf '\036'
+    ip -o neigh show dev "$port" nud permanent; printf '\036'
+done
+files=()
+for port in "$@" default; do files+=(/proc/sys/net/ipv[46]/{conf,neigh}/"$port"/*); done
+grep -s . "${files[@]}"
 """
 
 
@@ -101,12 +100,11 @@ class SshRig:
         started = time.monotonic()
         commands: list[str] = []
         nodes: dict[str, SshNode] = {}
-        ended = threading.Event()
         try:
             for name, connection in self.connections.items():
                 nodes[name] = SshNode(name, connection, self.lent[name], log or commands.append)
-            threading.Thread(target=_beat, args=(nodes, ended), daemon=True).start()
             for node in nodes.values():
+                node.companions = nodes
                 node.wait_ready()
                 if logs is not None:
                     node.log_to(logs)
@@ -120,19 +118,11 @@ class SshRig:
             lab.bring_up_s = time.monotonic() - started
             yield lab
         except BaseException as error:
-            ended.set()
             if trouble := _give_back(nodes):
                 raise LabError(f"{error or 'interrupted'}; then {trouble}") from error
             raise
-        ended.set()
         if trouble := _give_back(nodes):
             raise LabError(trouble)
-
-
-def _beat(nodes: Mapping[str, SshNode], ended: threading.Event) -> None:
-    while not ended.wait(HEARTBEAT_S):
-        for node in list(nodes.values()):
-            node.beat()
 
 
 def _give_back(nodes: Mapping[str, SshNode]) -> str:
@@ -197,17 +187,15 @@ def examine(connection: Connection, machine: Machine) -> Lent:
     reserved |= dict.fromkeys(re.findall(r"^default .*dev (\S+)", routes, re.MULTILINE), "is the default route")
     to_client = re.findall(rf"^{re.escape(client)} .*dev (\S+)", routes, re.MULTILINE)
     reserved |= dict.fromkeys([*to_client, *ours], "carries the ssh connection")
-    ports, restore, restore6, sysctls = {}, [], [], ""
-    for lab_name, wanted in machine.ports().items():
-        own = by_mac.get(wanted.lower(), wanted)
-        if own not in links:
-            have = ", ".join(f"{link} ({found.get('address', '')})" for link, found in links.items() if link != "lo")
-            problems.append(f"no interface {wanted}; it has: {have or 'none'} (or does another run hold it?)")
-            continue
-        ports[lab_name] = own
-        qdisc, routes4, routes6, neighbours, settings = connection.run("bash", "-c", LOOK_AT_PORT, own).stdout.split(
-            "\036"
-        )
+    ports = {lab_name: by_mac.get(wanted.lower(), wanted) for lab_name, wanted in machine.ports().items()}
+    for wanted in [wanted for lab_name, wanted in machine.ports().items() if ports[lab_name] not in links]:
+        have = ", ".join(f"{link} ({found.get('address', '')})" for link, found in links.items() if link != "lo")
+        problems.append(f"no interface {wanted}; it has: {have or 'none'} (or does another run hold it?)")
+    owns = [own for own in ports.values() if own in links]
+    *shown, settings = connection.run("bash", "-c", LOOK_AT_PORTS, "bash", *owns).stdout.split("\036")
+    restore, restore6 = [], []
+    for nth, own in enumerate(owns):
+        qdisc, routes4, routes6, neighbours = shown[4 * nth : 4 * nth + 4]
         if own in reserved:
             problems.append(f"{own} {reserved[own]}: the lab would cut the machine off")
         elif "master" in links[own]:
@@ -218,10 +206,9 @@ def examine(connection: Connection, machine: Machine) -> Lent:
             problems.append(f"{own} has multipath routes, which the lab could not restore")
         restore += link_lines(links[own]) + route_lines(own, routes4) + neighbour_lines(own, neighbours)
         restore6 += route_lines(own, routes6)
-        sysctls += settings
     if problems:
         raise CannotRunHere("\n".join(f"{name}: {problem}" for problem in problems))
-    return Lent(ports, "\n".join(restore), "\n".join(restore6), sysctls.strip())
+    return Lent(ports, "\n".join(restore), "\n".join(restore6), "\n".join(sysctl_lines(settings)))
 
 
 def link_lines(link: Mapping[str, Any]) -> list[str]:
@@ -258,6 +245,21 @@ def neighbour_lines(device: str, shown: str) -> list[str]:
     """Lines for ip -batch from what ``ip -o neigh show dev DEVICE nud permanent`` says."""
     found = [re.match(r"(\S+) lladdr (\S+)", line) for line in shown.splitlines()]
     return [f"neigh replace {entry[1]} lladdr {entry[2]} nud permanent dev {device}" for entry in found if entry]
+
+
+def sysctl_lines(shown: str) -> list[str]:
+    """Lines "path value" from what grep says of the ports' sysctls and the default ones, which a port has after a move.
+
+    Only those that are not as the default ones; the kernel derives ``mtu``, and does not show ``stable_secret``.
+    """
+    values = dict(line.split(":", 1) for line in shown.splitlines() if ":" in line)
+    found = []
+    for path, value in values.items():
+        folder, _, name = path.rpartition("/")
+        usual = values.get(f"{folder.rpartition('/')[0]}/default/{name}", value)
+        if value != usual and name not in ("mtu", "stable_secret"):
+            found.append(f"{path} {value}")
+    return found
 
 
 def check_cables(lab: Lab, lent: Mapping[str, Lent]) -> None:

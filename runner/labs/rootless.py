@@ -1,5 +1,6 @@
-"""The namespace lab without root: the whole command again, as root of a user namespace of its own.
+"""What a lab asks of the process itself: the whole command again, as root of a user namespace, or more patient.
 
+The namespace lab without root runs as root of a user namespace of its own.
 In it the user is root (user_namespaces(7)), and the ids that /etc/subuid and /etc/subgid lend the user are the
 other users, whom daemons drop to and packages belong to. Root of this machine is not in it, so that nothing
 outside can be touched that the user could not touch before.
@@ -24,8 +25,14 @@ INSIDE = "VPNEVAL_ROOTLESS"
 def enter(lab: str) -> None:
     """Where ``lab`` needs root and we are not: start this command again inside a user namespace, for good.
 
+    Where its machines are emulated, and the user has said no VPNEVAL_PATIENCE: again with the one that they need.
     Raises CannotRunHere with the one command that allows it, where this machine does not.
     """
+    if lab.startswith("vagrant") and "VPNEVAL_PATIENCE" not in os.environ:
+        from runner.labs.vagrant import lab_file
+
+        environment = {**os.environ, "VPNEVAL_PATIENCE": f"{lab_file().patience:g}"}
+        os.execve(sys.executable, [sys.executable, "-m", "runner", *sys.argv[1:]], environment)
     if lab != "netns" or os.geteuid() == 0:
         return
     if why := refusal():

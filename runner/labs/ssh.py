@@ -1,63 +1,45 @@
 """A node on another machine: namespaces there, held through OpenSSH, with the machine's ports moved into them.
 
-The node is made as on this machine, with the other machine's own root under it. What it changes is therefore
-in namespaces, and goes with them, but for one thing: the ports that were moved into it. The script that holds
-the node (``KEEP``) runs outside of it, and puts them back as they were when the node ends, however it ends: the
-runner lets it go, the connection breaks, or the runner is silent for ``SILENCE_S``. It is the watchdog.
+The node is as on this machine, with the other machine's own root under it. What it changes is therefore
+in namespaces, and goes with them, but for one thing: the ports that were moved into it. The program that makes
+the node (``runner/probes/agent.py``) stays outside of it, and puts them back as they were when the node ends, however
+it ends: the runner lets it go, the connection breaks, or the runner is silent for ``SILENCE_S``. It is the watchdog.
+
+The node's PID 1, which that program has forked, runs the commands: one process each, and no ssh session.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
 
+from runner import probes
 from runner.errors import CannotRunHere, CommandError, LabError
+from runner.labs.agent import Agent, AgentGoneError, AgentProcess, Job
 from runner.labs.inventory import Machine
-from runner.node import ENVIRONMENT, INIT, NSENTER, PATIENCE, UNSHARE, Completed, NamespaceNode, kill_group
+from runner.node import ENVIRONMENT, NSENTER, PATIENCE, Completed, NamespaceNode, kill_group
 
 SILENCE_S = 30  # a node that has not heard from its runner for so long ends
 HEARTBEAT_S = 5
 UNDO_WITHIN_S = 20.0 * PATIENCE
+POLLS_REST = 4  # times as long as the command took
 ANSWERS_WITHIN_S = 5.0 * PATIENCE
 
-# Holds a node on the machine, lends it the ports, takes them back. In: INIT, ROOT, NAME, SILENCE; PORTS, a line
-# "own-name lab-name" each; RESTORE and RESTORE6, lines for ip -batch; SYSCTLS, a line "path value" each.
-# Moving an interface to another network namespace takes its addresses, routes and sysctls away (ip-link(8)). The
-# descriptor 9 keeps the namespace until the ports are out: with it, the kernel would delete the virtual ones.
-# Killed itself, it takes the node along; physical ports then fall back to the machine, without their addresses.
-KEEP = rf"""
-set -u
-trap '' HUP INT TERM PIPE
-exec 3<&0
-exec 4< <(trap - HUP INT TERM PIPE
-    exec setpriv --pdeathsig KILL {shlex.join(UNSHARE)} bash -c "$INIT" <&3 3<&-)
-holder=$!
-exec 3<&- < /dev/null
-read -r pid <&4 && exec 9< "/proc/$pid/ns/net" || exit 1
-code=0
-while read -r own lab; do
-    [ -z "$own" ] || ip link set dev "$own" netns "$pid" name "$lab" || {{ code=1; kill -KILL "$holder"; break; }}
-done <<< "$PORTS"
-[ $code = 1 ] || echo "$pid"
-wait "$holder"
-while read -r own lab; do
-    [ -z "$own" ] || ip link show dev "$own" > /dev/null 2>&1 ||
-        nsenter --net=/proc/self/fd/9 ip link set dev "$lab" netns $$ name "$own" || code=1
-done <<< "$PORTS"
-ip -force -batch - <<< "$RESTORE" || code=1
-ip -6 -force -batch - <<< "$RESTORE6" || code=1
-while read -r path value; do
-    [ -z "$path" ] || echo "$value" > "$path" || code=1
-done <<< "$SYSCTLS"
-exit $code
-"""
+# Reads the agent's program from standard input, its length before it, and runs it: as an argument ps(1) would show it.
+BOOT = """import os
+def read(n):
+    text = b""
+    while len(text) < n and (more := os.read(0, n - len(text))): text += more
+    return text
+exec(read(int(read(8))), {"__name__": "agent"})"""
 
 
 @dataclass(frozen=True)
@@ -77,6 +59,7 @@ class Connection:
         """Start to connect; ``folder`` is private to the run. The connection goes with the runner."""
         self.name, self.machine = name, machine
         self.sudo: tuple[str, ...] = ()
+        self.diagnose: Callable[[], str] = lambda: ""  # why it may not answer, where somebody knows
         self._socket, self._said = folder / name, folder / f"{name}.log"
         self._options = [
             *machine.options_of_ssh(),
@@ -87,7 +70,8 @@ class Connection:
             self._master = subprocess.Popen(
                 [
                     *("setpriv", "--pdeathsig", "KILL", "ssh", *self._options, "-o", "ControlMaster=yes", "-N"),
-                    *("-o", "ConnectTimeout=10", "-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3"),
+                    *("-o", "ConnectTimeout=10"),
+                    *("-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=6"),
                     machine.address,
                 ],
                 stdin=subprocess.DEVNULL,
@@ -126,9 +110,9 @@ class Connection:
         only = ("-o", "ControlMaster=no", "-o", "ProxyCommand=false", "-o", "LogLevel=ERROR")
         return ["ssh", *only, *self._options, *(["-t"] if tty else []), self.machine.address, shlex.join(argv)]
 
-    def argv(self, *argv: str, tty: bool = False, variables: Mapping[str, str] | None = None) -> list[str]:
-        """The same as root, with ``variables`` in its environment."""
-        settings = [f"{name}={value}" for name, value in {**ENVIRONMENT, **(variables or {})}.items()]
+    def argv(self, *argv: str, tty: bool = False) -> list[str]:
+        """The same as root, with a node's environment."""
+        settings = [f"{name}={value}" for name, value in ENVIRONMENT.items()]
         return self.plain_argv(*self.sudo, "env", "-i", *settings, *argv, tty=tty)
 
     def run(self, *argv: str, timeout: float = 20.0 * PATIENCE, as_root: bool = True) -> Completed:
@@ -162,83 +146,120 @@ class SshNode(NamespaceNode):
         self, name: str, connection: Connection, lent: Lent, log: Callable[[str], object] = lambda line: None
     ) -> None:
         self.connection, self.lent = connection, lent
-        self._jobs: dict[str, str] = {}  # the command as sent -> the file on the node with its process group
         for lab_name, own in lent.ports.items():
             log(f"[{name}'s machine] ip link set dev {own} netns {name} name {lab_name}")
         super().__init__(name, Path("/"), log)
+        self.companions: Mapping[str, SshNode] = {}  # the lab's nodes: none is of use without the others
+        self._culprit: SshNode | None = None  # the one of them that went first
+        self._last: tuple[tuple[str, ...], float] = (), 0.0  # the last command, and the seconds that it took
+        self._agent = Agent(self._holder)
+        self._released = threading.Event()
+        threading.Thread(target=self._beat, daemon=True).start()
 
     def _hold(self, root: Path) -> subprocess.Popen[str]:
-        variables = {
-            **{"INIT": INIT, "ROOT": str(root), "NAME": self.name, "SILENCE": str(SILENCE_S)},
-            "PORTS": "\n".join(f"{own} {lab_name}" for lab_name, own in self.lent.ports.items()),
-            **{"RESTORE": self.lent.restore, "RESTORE6": self.lent.restore6, "SYSCTLS": self.lent.sysctls},
-        }
-        return subprocess.Popen(
-            ["setpriv", "--pdeathsig", "KILL", *self.connection.argv("bash", "-c", KEEP, variables=variables)],
+        node = {"name": self.name, "silence_s": SILENCE_S, **vars(self.lent)}
+        holder = subprocess.Popen(
+            [
+                *("setpriv", "--pdeathsig", "KILL"),
+                *self.connection.argv("python3", "-IS", "-c", BOOT, json.dumps(node)),
+            ],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             start_new_session=True,
             text=True,
         )
+        assert holder.stdin is not None
+        program = probes.source("agent")
+        with suppress(BrokenPipeError):  # wait_ready() says why
+            holder.stdin.write(f"{len(program.encode()):8}{program}")
+            holder.stdin.flush()
+        return holder
 
-    def beat(self) -> None:
-        """Tell the node that its runner is there."""
-        assert self._holder.stdin is not None
-        with suppress(OSError, ValueError):  # ValueError: it has been let go meanwhile
-            self._holder.stdin.write("\n")
-            self._holder.stdin.flush()
+    def wait_ready(self) -> None:
+        """As NamespaceNode.wait_ready."""
+        super().wait_ready()
+        self._agent.listen(self._lost)
+
+    def _lost(self) -> None:
+        """The node has gone. If nobody let it go, nothing that runs on the others is worth waiting for."""
+        if not self._released.is_set():
+            for node in (self, *self.companions.values()):
+                node._culprit = node._culprit or self
+                node._agent.abandon()
+
+    def _beat(self) -> None:
+        """Tell the node that its runner is there, until it is let go."""
+        while not self._released.wait(HEARTBEAT_S):
+            self._agent.beat()
 
     def argv(self, *argv: str, tty: bool = False) -> list[str]:
-        """This machine's command that runs ``argv`` inside the node."""
+        """This machine's command that runs ``argv`` inside the node: a session of ssh of its own."""
         return self.connection.argv(*NSENTER, str(self.pid), *argv, tty=tty)
-
-    def job(self, *argv: str) -> list[str]:
-        # Ending ssh does not end what it started: a process group of its own does, its number kept on the node.
-        number = f"/run/vpneval-{len(self._jobs) + 1}"
-        command = self.argv("setsid", "sh", "-c", 'echo $$ > "$0"; exec "$@"', number, *argv)
-        self._jobs[command[-1]] = number
-        return command
-
-    def end(self, process: subprocess.Popen[str] | subprocess.Popen[bytes]) -> None:
-        number = self._jobs[cast(list[str], process.args)[-1]]
-        kill = 'for _ in 1 2 3 4 5; do [ -s "$0" ] && break; sleep 0.1; done; kill -s KILL -- -"$(cat "$0")"'
-        if self._holder.poll() is None:
-            with suppress(subprocess.TimeoutExpired):
-                ended = self.argv("sh", "-c", kill, number)
-                subprocess.run(
-                    ended, stdin=subprocess.DEVNULL, capture_output=True, timeout=ANSWERS_WITHIN_S, check=False
-                )
-        kill_group(process)
 
     def run(self, *argv: str, check: bool = True, timeout: float = 30.0, input: str | None = None) -> Completed:
         """As NamespaceNode.run. Raises LabError where the machine, not the command, is what failed."""
+        self.log(f"[{self.name}] {shlex.join(argv)}")
+        if argv == self._last[0]:
+            # A poll. On a slow machine it would take the processor from what it waits for: most of the time is that's.
+            time.sleep(POLLS_REST * self._last[1])
+        started = time.monotonic()
+        job = self._start(*argv, input=input)
         try:
-            done = super().run(*argv, check=check, timeout=timeout, input=input)
-        except CommandError as error:
-            if error.code in (None, 255):
-                self.check_reachable()
+            in_time = job.ended.wait(timeout * PATIENCE)
+        except BaseException:
+            self._agent.kill(job)
             raise
-        if done.code == 255:  # ssh's own failure, or the command's
-            self.check_reachable()
-        return done
+        if not in_time:
+            self._end(job)
+        if job.code is None:
+            raise self._gone()
+        self._last = argv, time.monotonic() - started
+        stderr = job.text("err")
+        if not in_time:
+            raise CommandError(self.name, argv, None, stderr, timeout * PATIENCE)
+        stdout = job.text("out")
+        if check and job.code != 0:
+            raise CommandError(self.name, argv, job.code, stderr or stdout)
+        return Completed(job.code, stdout, stderr)
 
-    def check_reachable(self) -> None:
-        """Raise LabError unless the node still answers."""
-        if not self.alive():
-            raise LabError(f"{self.name} ({self.connection.machine.address}) does not answer any more")
+    def spawn(self, *argv: str, log: str, stdin: int = subprocess.DEVNULL) -> AgentProcess:
+        """As NamespaceNode.spawn; nothing can be written to its standard input. Raises LabError too."""
+        if stdin != subprocess.DEVNULL:
+            raise ValueError("a background command of a node on another machine has no standard input")
+        self.log(f"[{self.name}] {shlex.join(argv)} &")
+        path = self.logs / f"{self.name}-{log}.log"
+        process = AgentProcess(self._start(*argv, log=path), path, self._end)
+        self._background.append(process)
+        return process
+
+    def _start(self, *argv: str, input: str | None = None, log: Path | None = None) -> Job:
+        try:
+            return self._agent.start(*argv, input=input, log=log)
+        except AgentGoneError as gone:
+            raise self._gone() from gone
+
+    def _end(self, job: Job) -> None:
+        """Kill a command that is running on the node, with what it started."""
+        self._agent.kill(job)
+        job.ended.wait(ANSWERS_WITHIN_S)
+
+    def _gone(self) -> LabError:
+        culprit = self._culprit or self
+        why = culprit.connection.diagnose()
+        gone = f"{culprit.name} ({culprit.connection.machine.address}) does not answer any more"
+        return LabError(f"{gone} ({why})" if why else gone)
 
     def alive(self) -> bool:
         """Does the node answer, within ANSWERS_WITHIN_S?"""
-        if self._holder.poll() is not None or not self.connection.alive():
-            return False
-        try:
-            ask = subprocess.run(
-                self.argv("true"), stdin=subprocess.DEVNULL, capture_output=True, timeout=ANSWERS_WITHIN_S, check=False
-            )
-        except subprocess.TimeoutExpired:
-            return False
-        return ask.returncode == 0
+        if self._culprit is not None:
+            return self._culprit is not self
+        return self._agent.answers(ANSWERS_WITHIN_S)
+
+    def release(self) -> None:
+        """Let the node go."""
+        self._released.set()
+        self._agent.hang_up()
 
     def stop(self) -> None:
         """Let the node go and wait until the machine is as before. Raises LabError where that is not certain."""
@@ -252,8 +273,6 @@ class SshNode(NamespaceNode):
             kill_group(self._holder)
             self._holder.wait()
             trouble = f"no answer within {UNDO_WITHIN_S:g} s"
-        for process in self._background:  # they ended with the node
-            process.stop()
         if trouble:
             raise LabError(
                 f"{self.name} ({self.connection.machine.address}) has not confirmed that its ports are as before: "

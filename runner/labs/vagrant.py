@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import os
+import re
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from runner.errors import CannotRunHere
 from runner.labs.inventory import Inventory
+from runner.labs.labfile import LabFile, read_lab_file
 from runner.labs.machines import SshRig, ssh_rig
 
 HOME = Path(__file__).resolve().parents[2]  # the project's Vagrantfile is the fallback
-# Each node's ports in the order of vagrant/lab.yml; the Vagrantfile gives the n-th port of the m-th node its MAC.
-PORTS = {"host1": ["lan"], "gw1": ["lan", "wan"], "wan": ["gw1", "gw2"], "gw2": ["lan", "wan"], "host2": ["lan"]}
 UP_WITHIN_S = 1800.0  # a first `up` fetches the box and provisions it
 
 
@@ -28,12 +30,17 @@ def folder_of_vagrantfile() -> Path:
     raise CannotRunHere(f"--lab vagrant: there is no Vagrantfile in {Path.cwd()}; go to the project's folder")
 
 
-def inventory_of(config: Path) -> Inventory:
+def lab_file() -> LabFile:
+    """The lab.yml that Vagrant will take. Raises CannotRunHere, and UsageError for a mistake in it."""
+    folder = folder_of_vagrantfile()
+    return read_lab_file(folder / os.environ.get("VPNEVAL_LAB_YML", "vagrant/lab.yml"))
+
+
+def inventory_of(lab: LabFile, config: Path) -> Inventory:
     """The inventory of the VMs, given the file that ``vagrant ssh-config`` wrote."""
-    machines: dict[str, dict[str, Any]] = {}
-    for number, (name, ports) in enumerate(PORTS.items(), 1):
-        macs = {port: f"52:54:00:76:{number:02x}:{nth:02x}" for nth, port in enumerate(ports, 1)}
-        machines[name] = {"address": name, "config": config, **macs}
+    machines: dict[str, dict[str, Any]] = {
+        name: {"address": name, "config": config, **macs} for name, macs in lab.macs().items()
+    }
     return Inventory.model_validate(machines)
 
 
@@ -41,8 +48,10 @@ def inventory_of(config: Path) -> Inventory:
 def vagrant_rig(up: bool, say: Callable[[str], None]) -> Iterator[SshRig]:
     """The VMs, started first if ``up``. They are left running: ``vagrant destroy`` is the user's.
 
-    Raises CannotRunHere where Vagrant is missing or the VMs are not up, with the command that helps.
+    Raises UsageError for a mistake in lab.yml, and CannotRunHere where Vagrant is missing or the VMs are not up, with
+    the command that helps.
     """
+    lab = lab_file()
     if shutil.which("vagrant") is None:
         raise CannotRunHere("vagrant is missing; get it with: apt-get install vagrant vagrant-libvirt")
     folder = folder_of_vagrantfile()
@@ -50,15 +59,27 @@ def vagrant_rig(up: bool, say: Callable[[str], None]) -> Iterator[SshRig]:
         say(f"vagrant up in {folder}")
         _vagrant(folder, "up", "--parallel", timeout=UP_WITHIN_S)
     try:
-        config = _vagrant(folder, "ssh-config", timeout=120)
+        config = _vagrant(folder, "ssh-config", timeout=300)
     except CannotRunHere as down:
         again = f"start them with: vagrant up (in {folder}), or let the runner do it: --lab vagrant:up"
         raise CannotRunHere(f"the VMs are not all up; {again}. {down}") from down
     with TemporaryDirectory(prefix="vpneval-") as private:
         file = Path(private) / "ssh-config"
         file.write_text(config)
-        with ssh_rig(inventory_of(file), "vagrant") as rig:
+        with ssh_rig(inventory_of(lab, file), "vagrant") as rig:
+            for name, connection in rig.connections.items():
+                connection.diagnose = partial(_state, folder, name)
             yield rig
+
+
+def _state(folder: Path, name: str) -> str:
+    """What Vagrant says of a VM that does not answer."""
+    try:
+        told = _vagrant(folder, "status", name, "--machine-readable", timeout=120)
+    except CannotRunHere as worse:
+        return str(worse)
+    state = re.search(r"^\d+,[^,]*,state,(\S+)$", told, re.MULTILINE)
+    return f"vagrant status says: {state[1] if state else 'nothing'}"
 
 
 def _vagrant(folder: Path, *argv: str, timeout: float) -> str:

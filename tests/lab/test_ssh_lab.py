@@ -5,23 +5,25 @@ Whatever happens, the machines must be exactly as before: interfaces, addresses,
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from runner.errors import CannotRunHere, LabError, MeasurementError
+from runner.errors import CannotRunHere, CommandError, LabError, MeasurementError
 from runner.image import Image, cache_dir
 from runner.lab import Lab
 from runner.labs import Rig, open_rig
 from runner.labs import ssh as ssh_module
 from runner.labs.machines import SshRig
 from runner.measure import tcp
-from runner.node import wait_until
+from runner.node import Completed, NamespaceNode, wait_until
 from runner.plugin import load_vpn
 from runner.store import load_run
 from runner.tunnel import bring_up, make_secrets, start_services, unsupported
@@ -209,6 +211,43 @@ def test_ending_a_command_ends_it_there_with_its_children(unchanged: Machines, t
         assert gateway.run("printf", "%s|", "a b", "$HOME", "'").stdout == "a b|$HOME|'|", "no shell sees the arguments"
 
 
+def test_commands_are_fed_and_heard_whole(unchanged: Machines) -> None:
+    with (
+        open_rig(f"ssh:{unchanged.inventory()}", print) as rig,
+        rig.alone(rig.image("host"), lambda line: None) as node,
+    ):
+        text = "é\n" * 500_000
+        assert node.run("cat", input=text).stdout == text
+        assert node.run("sh", "-c", "echo out; echo err >&2; exit 3", check=False) == Completed(3, "out\n", "err\n")
+        assert node.run("no-such-tool", check=False).code == 127
+        with pytest.raises(CommandError, match=r"no-such-tool exited with 127: no-such-tool: No such file"):
+            node.run("no-such-tool")
+        assert node.run("true", input="x" * 1_000_000).code == 0, "a command need not read"
+        assert node.run("sh", "-c", "sleep 30 & echo left").stdout == "left\n", "a child is not waited for"
+        with ThreadPoolExecutor(8) as threads:
+            said = threads.map(lambda number: node.run("echo", str(number)).stdout, range(50))
+        assert list(said) == [f"{number}\n" for number in range(50)]
+
+
+def test_a_node_there_is_made_as_one_here(unchanged: Machines, image: Image) -> None:
+    # /run/mount is mount(8)'s own
+    show = "awk '{print $2, $3}' /proc/mounts; ls -l --time-style=+ -I mount / /dev /dev/net /run"
+    look = f"{show}; hostname; cat /etc/hosts; umask"
+    here = NamespaceNode("ca", image.root)
+    try:
+        here.wait_ready()
+        with open_rig(f"ssh:{unchanged.inventory()}", print) as rig, rig.alone(rig.image("host"), print) as there:
+            assert shape(there.run("sh", "-c", look).stdout) == shape(here.run("sh", "-c", look).stdout)
+            assert there.run("ip", "-br", "link").stdout == here.run("ip", "-br", "link").stdout
+    finally:
+        here.stop()
+
+
+def shape(listing: str) -> list[str]:
+    """Without the sizes of folders and how many links they have."""
+    return [re.sub(r"^(d\S+) +\d+ (\w+ +\w+) +\d+|^total \d+", r"\1 \2", line) for line in listing.splitlines()]
+
+
 # --- refusals ------------------------------------------------------------------------------------------------
 
 
@@ -295,7 +334,7 @@ def test_a_runner_that_falls_silent_is_taken_for_gone(
     unchanged: Machines, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ssh_module, "SILENCE_S", 3)
-    monkeypatch.setattr("runner.labs.machines.HEARTBEAT_S", 1)
+    monkeypatch.setattr(ssh_module, "HEARTBEAT_S", 1)
 
     def cut_off() -> None:
         with open_rig(f"ssh:{unchanged.inventory()}", print) as rig, rig.lab(rig.image("host"), logs=tmp_path) as lab:

@@ -8,8 +8,9 @@ import pytest
 from runner.errors import CannotRunHere, UsageError
 from runner.labs import check_spec
 from runner.labs.inventory import read_inventory
-from runner.labs.machines import link_lines, neighbour_lines, route_lines
-from runner.labs.vagrant import PORTS, inventory_of, vagrant_rig
+from runner.labs.labfile import read_lab_file
+from runner.labs.machines import link_lines, neighbour_lines, route_lines, sysctl_lines
+from runner.labs.vagrant import inventory_of, vagrant_rig
 
 ROOT = Path(__file__).resolve().parents[2]
 FOUR = """
@@ -126,13 +127,59 @@ def test_a_port_gets_back_the_routes_that_somebody_made() -> None:
     ]
 
 
-def test_vagrants_ports_are_those_of_lab_yml() -> None:
-    nodes = re.findall(r"^  (\w+): \[(.*?)\]", (ROOT / "vagrant" / "lab.yml").read_text(), re.MULTILINE)
-    assert {name: len(networks.split(",")) for name, networks in nodes} == {n: len(p) for n, p in PORTS.items()}
-    assert [name for name, _ in nodes] == list(PORTS), "their order numbers the MAC addresses"
-    inventory = inventory_of(Path("/run/ssh-config"))
+def test_a_port_gets_back_the_sysctls_that_are_not_the_usual_ones() -> None:
+    # Captured from grep -s . /proc/sys/net/ipv4/conf/{eth1,default}/*, shortened.
+    folder = "/proc/sys/net/ipv4/conf"
+    shown = (
+        f"{folder}/eth1/forwarding:0\n{folder}/eth1/proxy_arp:1\n{folder}/eth1/tag:0\n"
+        f"/proc/sys/net/ipv6/conf/eth1/mtu:1400\n"
+        f"{folder}/default/forwarding:0\n{folder}/default/proxy_arp:0\n/proc/sys/net/ipv6/conf/default/mtu:1280\n"
+    )
+    assert sysctl_lines(shown) == [f"{folder}/eth1/proxy_arp 1"]
+
+
+LAB_YML = ROOT / "vagrant" / "lab.yml"
+
+
+def test_vagrants_machines_are_those_of_lab_yml() -> None:
+    inventory = inventory_of(read_lab_file(LAB_YML), Path("/run/ssh-config"))
+    assert list(inventory.machines) == ["host1", "gw1", "wan", "gw2", "host2"]
     assert inventory.gw2.ports() == {"lan0": "52:54:00:76:04:01", "wan0": "52:54:00:76:04:02"}
     assert inventory.gw2.options_of_ssh() == ["-F", "/run/ssh-config"]
+
+
+def test_a_smaller_topology_and_emulation_are_honoured(tmp_path: Path) -> None:
+    text = LAB_YML.read_text().replace("driver: auto", "driver: qemu")
+    lines = [line for line in text.splitlines() if not line.startswith("  wan:")]
+    (tmp_path / "lab.yml").write_text("\n".join(lines).replace("[lan2, wan2]", "[lan2, wan1]"))
+    lab = read_lab_file(tmp_path / "lab.yml")
+    assert lab.patience > 1
+    inventory = inventory_of(lab, tmp_path / "ssh-config")
+    assert inventory.wan is None
+    assert inventory.gw2.ports() == {"lan0": "52:54:00:76:03:01", "wan0": "52:54:00:76:03:02"}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "complaint"),
+    [
+        ("driver: auto", "driver: xen", r"lab.yml:\d+: unknown driver 'xen'. Valid: auto, kvm, qemu"),
+        ("driver: auto", "", r"lab.yml:1: driver is missing. Valid here: driver, box"),
+        ("cpus: 1", "cpu: 1", r"cpus is missing"),
+        ("cpus: 1", "cpus: 1\ncolour: red", r"lab.yml:\d+: colour is not known. Valid here: driver, box"),
+        ("memory_mib: 512", "memory_mib: much", r"memory_mib is a whole number from 1 on, not 'much'"),
+        ("cpus: 1", "cpus 1", r"lab.yml:\d+: not understood: 'cpus 1'. Valid: 'key: value'"),
+        ("  gw1:", "  gate:", r"the node gw1 is missing. The nodes are host1, gw1"),
+        ("  host2:", "  host3: [lan2]\n  host2:", r"lab.yml:\d+: there is no node host3. Valid: host1"),
+        ("host1: [lan1]", "host1: [lan1, lan3]", r"host1 needs 1 networks, for its lan"),
+        ("host1: [lan1]", "host1: [lan9]", r"host1 lan is on lan9 and gw1 lan on lan1: they need the same one"),
+    ],
+)
+def test_a_mistake_in_lab_yml_is_named_with_its_line(tmp_path: Path, old: str, new: str, complaint: str) -> None:
+    text = LAB_YML.read_text()
+    assert old in text
+    (tmp_path / "lab.yml").write_text(text.replace(old, new, 1))
+    with pytest.raises(UsageError, match=complaint):
+        read_lab_file(tmp_path / "lab.yml")
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ PROJECT = HERE.parent.parent
 LAB = PROJECT / "vagrant" / "lab.yml"
 KERNEL = {"ipip": "IPIP", "ipsec": "ESP", "gre_ipsec": "ESP", "wireguard": "WireGuard"}
 USERSPACE = {"ipsec_user", "openvpn", "ssh_forward", "ssh_tun", "wireguard_go"}
+STORY_WITHIN_S = 3600.0  # a quarter of an hour on two cores that do nothing else
 
 
 def lab_file(folder: Path, **changed: object) -> Path:
@@ -58,11 +59,11 @@ def processes_in(root: int) -> set[int]:
 
 @pytest.fixture(scope="module")
 def results(box: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The whole story, told once: up, three experiments, report, destroy."""
+    """The whole story, told once: up, three experiments, report, a machine that dies, destroy."""
     folder = tmp_path_factory.mktemp("story")
     lab = lab_file(folder, driver="qemu", box="local", boot_timeout_s=1800)
     interfaces = sorted(os.listdir("/sys/class/net"))
-    told = enclosed(str(HERE / "story.sh"), str(folder), lab=lab, timeout_s=3600)
+    told = enclosed(str(HERE / "story.sh"), str(folder), lab=lab, timeout_s=STORY_WITHIN_S)
     (folder / "phases").write_text(told.stdout)
     print(told.stdout, told.stderr)
     assert sorted(os.listdir("/sys/class/net")) == interfaces, "an interface of the lab is on the host"
@@ -72,7 +73,7 @@ def results(box: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def phase(results: Path, name: str) -> int:
     """The exit code of a phase of the story."""
     lines = [line.split() for line in (results / "phases").read_text().splitlines()]
-    return next(int(code) for _, phase, _, code in lines if phase == name)
+    return next(int(words[3]) for words in lines if words[:2] == ["phase", name])
 
 
 def said(results: Path, name: str) -> str:
@@ -81,10 +82,13 @@ def said(results: Path, name: str) -> str:
 
 def trials(results: Path, experiment: str) -> dict[str, Trial]:
     """The experiment's trials by VPN: one level and one repetition each."""
-    return {trial.vpn: trial for trial in load_run(results / experiment)[1]}
+    run, all_trials = load_run(results / "run")
+    (record,) = [record for record in run.experiments if record.name == experiment]
+    keys = {cell.key for cell in record.cells}
+    return {trial.vpn: trial for trial in all_trials if trial.cell in keys}
 
 
-@pytest.mark.timeout(3600)
+@pytest.mark.timeout(STORY_WITHIN_S + 60)
 def test_vagrant_up_makes_the_five_machines(results: Path) -> None:
     assert phase(results, "up") == 0, said(results, "up")
     assert said(results, "nodes").count("running (libvirt)") == 5
@@ -93,7 +97,9 @@ def test_vagrant_up_makes_the_five_machines(results: Path) -> None:
 @pytest.mark.parametrize("experiment", ["transport", "cipher", "compression"])
 def test_no_trial_fails(results: Path, experiment: str) -> None:
     assert phase(results, experiment) == 0, said(results, experiment)
-    assert {trial.status for trial in trials(results, experiment).values()} <= {"ok", "unsupported"}
+    found = trials(results, experiment)
+    assert set(found) == {"none", *KERNEL, *USERSPACE}
+    assert {trial.status for trial in found.values()} <= {"ok", "unsupported"}
 
 
 @pytest.mark.parametrize("vpn", sorted([*KERNEL, *USERSPACE]))
@@ -114,8 +120,23 @@ def test_the_kernel_vpns_run_in_the_guests_kernel(results: Path, vpn: str) -> No
     assert KERNEL[vpn].lower() in evidence.data_path.lower()
 
 
+@pytest.mark.parametrize(
+    ("experiment", "factor", "level", "vpns"),
+    [
+        ("cipher", "cipher", "chacha20-poly1305", {"ipsec", "gre_ipsec", "openvpn", "ssh_tun", "wireguard"}),
+        ("compression", "compression", "on", {"ipsec", "openvpn", "ssh_forward", "ssh_tun"}),
+    ],
+)
+def test_the_sweeps_levels_are_measured(
+    results: Path, experiment: str, factor: str, level: str, vpns: set[str]
+) -> None:
+    found = trials(results, experiment)
+    assert {vpn for vpn in vpns if found[vpn].status == "ok"} == vpns, {v: found[v].reason for v in vpns}
+    assert {found[vpn].params[factor] for vpn in vpns} == {level}
+
+
 def test_the_lab_is_what_was_measured(results: Path) -> None:
-    run, _ = load_run(results / "transport")
+    run, _ = load_run(results / "run")
     assert run.lab["kind"] == "vagrant"
     assert run.lab["kernel"] != os.uname().release
 
@@ -128,6 +149,24 @@ def test_it_ends_in_a_ranking(results: Path) -> None:
     assert {*KERNEL, *USERSPACE} - {"ipip"} <= ranked
 
 
+def test_a_machine_that_dies_ends_the_run_with_the_cause(results: Path) -> None:
+    assert phase(results, "dies") == 4, said(results, "dies")
+    (trial,) = load_run(results / "dies")[1]
+    assert trial.status == "lab_error"
+    assert "gw2 (gw2) does not answer any more" in trial.reason
+    assert "vagrant status says: shutoff" in trial.reason
+    assert "Traceback" not in said(results, "dies")
+
+
+@pytest.mark.parametrize("machine", ["host1", "gw1", "wan", "host2"])
+def test_nothing_stays_up_on_the_machines_that_are_left(results: Path, machine: str) -> None:
+    assert phase(results, f"traces-{machine}") == 0
+    traces = said(results, f"traces-{machine}")
+    assert "eth1" in traces, "its port is back"
+    assert "sshd" in traces, "the control: processes are seen"
+    assert not re.search(r"python3|iperf3", traces), "an agent, a probe or a server is left"
+
+
 def test_destroy_takes_all_down(results: Path) -> None:
     assert phase(results, "destroy") == 0, said(results, "destroy")
     assert said(results, "left").split() == []
@@ -138,6 +177,8 @@ def test_destroy_takes_all_down(results: Path) -> None:
     ("changed", "complaint"),
     [
         ({"driver": "xen"}, 'unknown driver "xen"; valid: auto, kvm, qemu'),
+        ({"cpus": "many"}, 'cpus is a whole number from 1 on, not "many"'),
+        ({"cpus": "[1"}, "did not find expected"),
         ({"box": "local"}, "the local box is not built; build it with: make box"),
     ],
 )
@@ -148,6 +189,31 @@ def test_wrong_input_is_refused_in_a_sentence(tmp_path: Path, changed: dict[str,
     assert done.returncode == 1
     assert complaint in done.stderr
     assert "Error" not in done.stderr
+
+
+@pytest.mark.usefixtures("libvirt")
+@pytest.mark.parametrize(
+    ("spec", "changed", "code", "complaint"),
+    [
+        (
+            "vagrant:up",
+            {"box": "local"},
+            3,
+            "vagrant up says: vpneval: the local box is not built; build it with: make",
+        ),
+        ("vagrant", {"box": "auto"}, 3, "the VMs are not all up; start them with: vagrant up (in "),
+        ("vagrant", {"driver": "xen"}, 2, "lab.yml:5: unknown driver 'xen'. Valid: auto, kvm, qemu"),
+    ],
+)
+def test_the_runner_says_it_too(tmp_path: Path, spec: str, changed: dict[str, str], code: int, complaint: str) -> None:
+    lab = lab_file(tmp_path, **changed)
+    (tmp_path / "Vagrantfile").write_text((PROJECT / "Vagrantfile").read_text())
+    run = (str(PROJECT / ".venv/bin/vpneval"), "run", "reference", "--out", str(tmp_path / "run"), "--lab", spec)
+    done = enclosed("env", "-C", str(tmp_path), *run, lab=lab)
+    assert done.returncode == code, done.stderr
+    assert complaint in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "run").exists(), "nothing was begun"
 
 
 @pytest.mark.usefixtures("libvirt")
