@@ -1,0 +1,202 @@
+"""Full meshes of growing size, brought up for real: time, memory and CPU against the number of sites.
+
+    gw1 … gwN, all on one WAN; each has its LAN's address on its loopback and no hosts.
+
+The OSLV paper leaves memory and processing out (section Scalability); here they are measured, and what this machine
+cannot hold is predicted from a fit, and said to be.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from runner import probes
+from runner.errors import MeasurementError
+from runner.lab import Lab
+from runner.measure.cost import daemon, processes
+from runner.measure.result import Measured, measurement
+from runner.node import PATIENCE, NamespaceNode, wait_until
+from runner.operations import AT, SIZES, lines
+from runner.operations import mesh as sites_of
+from runner.plan import tunnel_levels
+from runner.plugin import Params, Secrets, Site, Vpn
+from runner.proof import ANSWER_PORT
+from runner.topologies import Port, Topology
+from runner.tunnel import Bench, equip
+
+BUDGET_S = 90.0  # for all sizes
+UP_WITHIN_S = 30.0
+SHARE = 0.5  # of the memory that is available, which a mesh may take
+TICKS = os.sysconf("SC_CLK_TCK")
+METRICS = {"mesh_time": "up_s", "mesh_memory": "memory_bytes_per_tunnel", "mesh_cpu": "cpu_s_per_tunnel"}
+
+
+@dataclass(frozen=True)
+class Size:
+    """What a full mesh of ``sites`` sites took. Memory is the daemons' proportional set size, CPU what they have used
+    until every site had reached every other; the configuration is the last site's."""
+
+    sites: int
+    up_s: float
+    memory_bytes: int
+    cpu_s: float
+    config_bytes: int
+    config_lines: int
+
+    @property
+    def tunnels(self) -> int:
+        return self.sites * (self.sites - 1) // 2
+
+    def as_data(self) -> dict[str, Any]:
+        return {
+            **vars(self),
+            "tunnels": self.tunnels,
+            "memory_bytes_per_tunnel": round(self.memory_bytes / self.tunnels),
+            "cpu_s_per_tunnel": round(self.cpu_s / self.tunnels, 4),
+        }
+
+
+def star(sites: Sequence[Site]) -> Topology:
+    """Gateways on one WAN."""
+    return Topology(
+        cables=tuple(
+            (Port(site.name, site.wan_interface, (f"{site.wan_address}/24",)), Port("wan", site.name)) for site in sites
+        ),
+        bridges=("wan",),
+        sites=tuple(sites),
+        gateways=tuple(site.name for site in sites),
+        default_routes={},
+        loopbacks={site.name: site.lan_address for site in sites},
+    )
+
+
+def mesh(bench: Bench, vpn: Vpn, params: Params, sizes: Sequence[int] = SIZES, budget_s: float = BUDGET_S) -> Measured:
+    """Meshes of these sizes, as far as time and memory go. Raises MeasurementError where not one comes up."""
+    started = time.monotonic()
+    if bench.meshes is None or bench.keys_of is None:
+        raise MeasurementError("meshes of more than two sites need the namespace lab")
+    if vpn.carries == "tcp":
+        raise MeasurementError("it forwards ports, and carries nothing between the sites' networks")
+    points: list[Size] = []
+    why = ""
+    for count in sizes:
+        if why := no_room(points, count, budget_s - (time.monotonic() - started)):
+            break
+        sites = sites_of(count)
+        secrets = bench.keys_of(sites)
+        with bench.meshes(star(sites)) as lab:
+            try:
+                points.append(bring_up(lab, vpn, tunnel_levels(params), secrets))
+            except MeasurementError as never:
+                if not points:
+                    raise
+                why = f"{count} sites: {never}"
+                break
+    measured = results(points, sizes, why)
+    measured.measuring_s = time.monotonic() - started
+    return measured
+
+
+def bring_up(lab: Lab, vpn: Vpn, params: Params, secrets: Secrets) -> Size:
+    """From the first command on a gateway until every gateway has reached every other LAN. Raises MeasurementError."""
+    text: dict[str, str] = {}
+    for site in lab.sites:
+        gateway, peers = lab.gateway(site), [peer for peer in lab.sites if peer is not site]
+        if vpn.image_layer:
+            equip(gateway, vpn)
+        text = vpn.render(site, peers, params, secrets)
+        for path, content in text.items():
+            gateway.write(path, content)
+        for name in ("answer", "everyone"):
+            gateway.write(f"{probes.FOLDER}/{name}.py", probes.source(name), mode=0o644)
+        gateway.spawn("python3", "-IS", f"{probes.FOLDER}/answer.py", str(ANSWER_PORT), log="mesh-answer")
+    for site in lab.sites:
+        wait_until(partial(listening, lab.gateway(site)), "the answering probe listening")
+    started = time.monotonic()
+    for site in reversed(lab.sites):
+        vpn.start(lab.gateway(site), site, [peer for peer in lab.sites if peer is not site], params)
+    limit_s = UP_WITHIN_S * PATIENCE
+    asking = []
+    for site in lab.sites:
+        others = [peer.lan_address for peer in lab.sites if peer is not site]
+        argv = ("python3", "-IS", f"{probes.FOLDER}/everyone.py", site.lan_address, str(ANSWER_PORT), f"{limit_s:g}")
+        asking.append((site, lab.gateway(site).spawn(*argv, *others, log=f"mesh-{len(lab.sites)}")))
+    late = [site.name for site, process in asking if process.wait(limit_s + 10) != 0]
+    up_s = time.monotonic() - started
+    if late:
+        raise MeasurementError(f"{', '.join(late)} did not reach every other site within {limit_s:g} s")
+    memory, cpu = cost_of(lab)
+    size = sum(len(content.encode()) for content in text.values())
+    return Size(len(lab.sites), round(up_s, 3), memory, round(cpu, 2), size, sum(len(lines(c)) for c in text.values()))
+
+
+def listening(node: NamespaceNode) -> bool:
+    return f":{ANSWER_PORT} " in node.run("ss", "-Hltn").stdout
+
+
+def cost_of(lab: Lab) -> tuple[int, float]:
+    """Bytes and CPU seconds of the VPN's processes on all gateways (proc_pid_stat(5)); the probes' are none."""
+    memory, ticks = 0, 0
+    for _, pid in processes([lab.gateway(site) for site in lab.sites]):
+        with suppress(OSError):
+            if probes.FOLDER.encode() in Path(f"/proc/{pid}/cmdline").read_bytes():
+                continue
+            memory += daemon(pid).pss_bytes
+            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+            ticks += sum(int(field) for field in fields[11:15])
+    return memory, ticks / TICKS
+
+
+def no_room(points: Sequence[Size], count: int, left_s: float) -> str:
+    """Why a mesh of ``count`` sites is not tried after those of ``points``; "" where it is."""
+    if not points:
+        return ""
+    need_s, need_bytes = predicted(points, count, "up_s"), predicted(points, count, "memory_bytes")
+    if need_s > min(left_s, UP_WITHIN_S * PATIENCE):
+        return f"{count} sites would take about {need_s:.0f} s, and {left_s:.0f} s are left"
+    shown = re.search(r"MemAvailable:\s+(\d+) kB", Path("/proc/meminfo").read_text())
+    room = int(shown[1]) * 1024 * SHARE if shown else float("inf")
+    if need_bytes > room:
+        return f"{count} sites would take about {need_bytes / 2**30:.1f} GiB of {room / 2**30:.1f} GiB"
+    return ""
+
+
+def predicted(points: Sequence[Size], count: int, what: str) -> float:
+    """From the points there are: a parabola in the number of sites from three on, else in proportion to the tunnels."""
+    values = [float(getattr(point, what)) for point in points]
+    if len(points) < 3:
+        return values[-1] * (count * (count - 1) / 2) / points[-1].tunnels
+    fit = np.polyfit([point.sites for point in points], values, 2)
+    return max(0.0, float(np.polyval(fit, count)))
+
+
+def results(points: Sequence[Size], sizes: Sequence[int], why: str) -> Measured:
+    """Values at ``AT`` sites where that was brought up; every size, and predictions of those that were not, beside."""
+    by_size = {point.sites: point for point in points}
+    missing = [count for count in sizes if count not in by_size]
+    expected = {
+        str(count): {what: round(predicted(points, count, what), 3) for what in ("up_s", "memory_bytes", "cpu_s")}
+        for count in missing
+    }
+    detail = {"sizes": {str(point.sites): point.as_data() for point in points}, "predicted": expected, "ended": why}
+    measured = Measured()
+    if missing:
+        measured.warnings.append(f"mesh of {', '.join(map(str, missing))} sites: predicted, not measured: {why}")
+    if AT in by_size:
+        data = by_size[AT].as_data()
+        measured.measurements = [measurement(metric, float(data[name])) for metric, name in METRICS.items()]
+        measured.measurements[0].detail.update(detail)
+    else:
+        reason = {"reason": f"no mesh of {AT} sites: {why or 'not asked for'}"}
+        measured.attempt = {"inconclusive": dict.fromkeys(METRICS, reason), **detail}
+    return measured

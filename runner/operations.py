@@ -1,0 +1,288 @@
+"""What a VPN asks of its operator, counted from the plugin itself run on paper: nobody judges anything.
+
+Set-up: files, lines, commands and secrets of a two-site tunnel (the OSLV paper's Table 1 gives asterisks). Modularity:
+the ciphers that configuration alone gives (Table 2). Routing: who sets the routes (Table 3). Scalability: what changes
+when the N-th site joins a full mesh (Table 5), by rendering it with and without. docs/operations.md defines each count.
+"""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import json
+import re
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from runner.errors import UsageError
+from runner.measure.result import Measured, measurement
+from runner.plugin import Params, Site, Vpn
+from runner.recipe import Paper
+
+TABLES = Path(__file__).parent.parent / "results" / "published" / "oslv_tables.json"
+SIZES = (2, 3, 5, 10, 20)  # sites of a full mesh
+AT = 10  # the paper's example
+PUBLIC = (".crt", ".pub")
+# The paper's system for a plugin of the same protocol, by the beginning of the plugin's name, the longest first.
+OF_THE_PAPER = {
+    "ppp_ssh": "PPP_over_SSH",
+    "ppp_stunnel": "Stunnel",
+    "stunnel": "Stunnel",
+    "openvpn": "OpenVPN",
+    "vtun_ppp": "VTUN_PPP",
+    "vtun": "VTUN",
+    "tinc": "Tinc",
+    "pptp": "PPTP",
+    "l2tp": "L2tpd",
+    "ipsec": "FreeS/Wan",
+    "libreswan": "FreeS/Wan",
+}
+
+
+class Draft(Paper):
+    """A node on paper that keeps its files apart from its commands."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.files: dict[str, str] = {}
+
+    def write(self, path: str, text: str, mode: int = 0o600) -> None:
+        self.files[path] = text
+
+    @property
+    def routes(self) -> list[str]:
+        """The commands that set a route."""
+        return [line for line in self.lines if re.match(r"ip (-\S+ )*route (add|replace)\b", line)]
+
+
+@dataclass(frozen=True)
+class Joining:
+    """What changes in a full mesh when its last of ``sites`` sites joins. ``effort`` is the paper's: for the whole
+    mesh, each site having joined at that price."""
+
+    sites: int
+    files: int
+    lines: int
+    routes: int
+    keys: int
+    commands: int
+
+    @property
+    def effort(self) -> int:
+        return self.sites * (self.files + self.routes + self.keys)
+
+
+@dataclass
+class Setup:
+    """A mesh on paper: each site's files and commands, and where the keys come from."""
+
+    drafts: dict[str, Draft]
+    ca: Draft
+    secrets: dict[str, str] = field(default_factory=dict)
+
+
+def operations(vpn: Vpn, params: Params) -> Measured:
+    """All counts, at these tunnel levels. Raises UsageError for levels that the VPN does not have."""
+    started = time.monotonic()
+    if no := Vpn.supports(vpn, Paper("gw1"), params):
+        raise UsageError(f"{vpn.name}: {no.reason}")
+    pair = on_paper(vpn, params, mesh(2))
+    drafts = [*pair.drafts.values()]
+    private = sorted(name for name in pair.secrets if not name.endswith(PUBLIC))
+    ciphers = by_configuration(vpn, params)
+    setup = {
+        "setup_files": sum(len(draft.files) for draft in drafts),
+        "setup_lines": sum(len(lines(text)) for draft in drafts for text in draft.files.values()),
+        "setup_commands": sum(len(draft.lines) for draft in [*drafts, pair.ca]),
+        "setup_secrets": len(private),
+    }
+    printed = printed_tables(vpn.name)
+    measured = Measured(
+        [measurement(name, float(value), commands_are="gateways and key making") for name, value in setup.items()]
+    )
+    routes = [route for draft in drafts for route in draft.routes]
+    by_whom = vpn.abilities.routes if vpn.abilities else "not declared"
+    measured.measurements += [
+        measurement("manual_routes", float(len(routes)), commands=routes, declared=by_whom, **printed["routing"]),
+        measurement(
+            "cipher_choice",
+            float(len(ciphers)),
+            ciphers=ciphers,
+            integrities=list(vpn.integrities),
+            compressions=list(vpn.compressions),
+            **printed["modularity"],
+        ),
+    ]
+    measured.measurements[0].detail.update(printed["setup"])
+    try:
+        joined = {size: joining(vpn, params, size) for size in SIZES}
+    except ValueError as refused:  # a plugin that makes tunnels of two ends only unpacks its one peer
+        measured.attempt["inconclusive"] = {"scaling_effort": {"reason": f"no mesh of more than two sites: {refused}"}}
+        measured.warnings.append(f"scaling_effort: the plugin makes no mesh of more than two sites ({refused})")
+    else:
+        counts = {str(size): {**vars(one), "effort": one.effort} for size, one in joined.items()}
+        measured.measurements += [
+            measurement("scaling_effort", float(joined[AT].effort), joining=counts, **printed["scalability"]),
+            measurement("scaling_lines", float(joined[AT].lines), joining=counts),
+        ]
+    measured.measuring_s = time.monotonic() - started
+    return measured
+
+
+def mesh(count: int) -> tuple[Site, ...]:
+    """``count`` sites on one WAN, numbered from 1. The first two are the lab's; the networks of the others keep clear
+    of those that plugins take for tunnels (10.8.0.0/16 and the like)."""
+    lans = {n: f"10.{n if n < 3 else 100 + n}.0" for n in range(1, count + 1)}
+    return tuple(
+        Site(n, f"gw{n}", f"192.168.0.{n}", "wan0", f"{lan}.0/24", f"{lan}.1", f"{lan}.2") for n, lan in lans.items()
+    )
+
+
+def on_paper(vpn: Vpn, params: Params, sites: Sequence[Site]) -> Setup:
+    """Set the full mesh of ``sites`` up on paper. Secrets are placeholders, one line each."""
+    ca = Draft("a trusted machine")
+    # Hexadecimal, one line, and different from the beginning, because some plugins cut a key to its length.
+    secrets = {name: sha256(name.encode()).hexdigest() for name in vpn.secrets(ca, sites)}
+    ca.lines = [line for line in ca.lines if not line.startswith("cat ")]
+    found = Setup({}, ca, secrets)
+    for site in reversed(sites):
+        draft = found.drafts[site.name] = Draft(site.name)
+        peers = [peer for peer in sites if peer is not site]
+        draft.files.update(vpn.render(site, peers, params, secrets))
+        vpn.start(draft, site, peers, params)
+    return found
+
+
+def joining(vpn: Vpn, params: Params, count: int) -> Joining:
+    """What the last of ``count`` sites costs: the mesh with it against the mesh without.
+
+    Files and lines are counted where they are new or changed, at every site. A key is counted for each site that it has
+    to be brought to, its own site's not.
+    """
+    sites = mesh(count)
+    after = on_paper(vpn, params, sites)
+    before = on_paper(vpn, params, sites[:-1]) if count > 2 else Setup({}, Draft(""))
+    files = changed = routes = commands = keys = 0
+    for name, draft in after.drafts.items():
+        old = before.drafts.get(name, Draft(name))
+        for path in draft.files.keys() | old.files.keys():
+            was, now = lines(old.files.get(path, "")), lines(draft.files.get(path, ""))
+            if was != now:
+                files += 1
+                changed += sum(line[0] in "+-" for line in difflib.ndiff(was, now))
+        routes += fresh(draft.routes, old.routes)
+        commands += fresh(draft.lines, old.lines)
+        keys += len(foreign_keys(draft, after.secrets) - foreign_keys(old, before.secrets))
+    return Joining(count, files, changed, routes, keys, commands)
+
+
+def lines(text: str) -> list[str]:
+    """The lines that are not empty."""
+    return [line for line in text.splitlines() if line.strip()]
+
+
+def fresh(now: Sequence[str], before: Sequence[str]) -> int:
+    return sum((Counter(now) - Counter(before)).values())
+
+
+def foreign_keys(draft: Draft, secrets: Mapping[str, str]) -> set[str]:
+    """The secrets and certificates in a site's files that another site, or none, has made."""
+    text = "\n".join(draft.files.values())
+    return {name for name, mark in secrets.items() if mark[:24] in text and not name.startswith(f"{draft.name}.")}
+
+
+def by_configuration(vpn: Vpn, params: Params) -> list[str]:
+    """The ciphers that only need other words in a file or a command: rendered with each, and seen to differ."""
+    found: dict[str, str] = {}
+    for cipher in vpn.ciphers:
+        if cipher in ("none", "null"):
+            continue
+        for integrity in (params["integrity"], "aead", *vpn.integrities):
+            levels = {**params, "cipher": cipher, "integrity": integrity}
+            if Vpn.supports(vpn, Paper("gw1"), levels):
+                continue
+            try:
+                setup = on_paper(vpn, levels, mesh(2))
+            except KeyError:  # it has both, but no suite of them together
+                continue
+            text = json.dumps([[draft.files, draft.lines] for draft in setup.drafts.values()])
+            found.setdefault(text, cipher)
+            break
+    return list(found.values())
+
+
+@cache
+def tables() -> dict[str, Any]:
+    """The OSLV paper's tables 1 to 5 as printed (results/published/oslv_tables.json)."""
+    read: dict[str, Any] = json.loads(TABLES.read_text())
+    return read
+
+
+def printed_tables(plugin: str) -> dict[str, dict[str, Any]]:
+    """What the paper says of the system of a plugin's protocol; empty for one that it does not have."""
+    system = next((name for start, name in OF_THE_PAPER.items() if plugin.startswith(start)), "")
+    if not system:
+        return {"setup": {}, "modularity": {}, "routing": {}, "scalability": {}}
+    row = {n: tables()[f"table_{n}"]["rows"].get(system) for n in (1, 2, 3)}
+    return {
+        "setup": {"paper_system": system, "paper_asterisks": row[1][-1]},
+        "modularity": {"paper_system": system, "paper_difficulty": row[2][0]},
+        "routing": {"paper_system": system, "paper_routing": " - ".join(row[3])},
+        "scalability": {"paper_system": system, "paper": paper_effort("VTUN_*" if "VTUN" in system else system)},
+    }
+
+
+def paper_security(plugin: str) -> dict[str, bool]:
+    """The paper's Table 4 for the system of a plugin's protocol: column -> yes or no. Empty for what it does not list,
+    as everything by an open standard, which it calls implicitly secure."""
+    system = next((name for start, name in OF_THE_PAPER.items() if plugin.startswith(start)), "")
+    table = tables()["table_4"]
+    row = table["rows"].get(system, [])
+    return dict(zip(table["columns"], row, strict=False))
+
+
+def paper_effort(system: str) -> dict[str, Any]:
+    """A row of Table 5 as printed, and recomputed from its own cells; what differs is marked [sic]."""
+    files, routes, keys, total, at_10 = tables()["table_5"]["rows"][system]
+    recomputed = {n: n * sum(value(cell, n) for cell in (files, routes, keys)) for n in SIZES}
+    return {
+        "files": files,
+        "routes": routes,
+        "keys": keys,
+        "total": total + ("" if value(total, AT) == recomputed[AT] else " [sic]"),
+        "printed_at_10": f"{at_10}" + ("" if at_10 == recomputed[AT] else " [sic]"),
+        "recomputed": {str(n): int(effort) for n, effort in recomputed.items()},
+    }
+
+
+def value(formula: str, n: int) -> Fraction:
+    """What a formula of Table 5 comes to: ``2(N-1)``, ``N(2.5N)``, or nothing for an empty cell.
+
+    Raises UsageError for anything that is not numbers, N, sums, differences and products.
+    """
+    if not formula:
+        return Fraction(0)
+    explicit = re.sub(r"(?<=[\dN)])(?=[N(])", "*", formula)
+
+    def of(node: ast.expr) -> Fraction:
+        match node:
+            case ast.Constant(value=int() | float() as number):
+                return Fraction(str(number))
+            case ast.Name(id="N"):
+                return Fraction(n)
+            case ast.BinOp(left=left, op=ast.Add(), right=right):
+                return of(left) + of(right)
+            case ast.BinOp(left=left, op=ast.Sub(), right=right):
+                return of(left) - of(right)
+            case ast.BinOp(left=left, op=ast.Mult(), right=right):
+                return of(left) * of(right)
+        raise UsageError(f"{formula!r} is not a formula in N")
+
+    return of(ast.parse(explicit, mode="eval").body)

@@ -1,0 +1,175 @@
+"""WAN: stand between the gateways in the bridge's place, pass every frame on, and interfere when told to.
+
+usage: relay.py NEAR FAR
+Prints "relaying" when it does. Each line of standard input is a JSON object {"do": WHAT, "least": BYTES}, answered by
+one: "sent" is what was made of the frames that it interfered with since the last line, as hex; "acknowledged" says
+whether the far end's TCP has acknowledged repeated bytes. WHAT, for IPv4 packets from near to far of BYTES or more:
+    pass     nothing
+    touch    make the checksums anew and nothing else: shows that those of "flip" are right
+    flip     flip a bit of the payload, another place each time, and make the checksums anew
+    repeat   send it twice
+    record   nothing, but remember the last one, a TCP segment
+    insert   put what was recorded into the stream a second time, now, with the numbers to fit (once)
+    drop     both ways and of any length: IPv4 does not pass, ARP does
+"""
+
+import json
+import select
+import socket
+import struct
+import sys
+from contextlib import suppress
+
+ETH_P_ALL, ETH_P_IP, PACKET_OUTGOING, ETHERNET = 3, b"\x08\x00", 4, 14
+HEADER = {socket.IPPROTO_UDP: 8, socket.IPPROTO_ESP: 8, socket.IPPROTO_GRE: 4}
+PLACES = (0.4, 0.55, 0.7, 0.85, 0.95, 1.0)  # of the payload; the last is where a tag would be
+
+
+def checksum(data: bytes) -> int:
+    """RFC 1071."""
+    data += b"\0" * (len(data) % 2)
+    total: int = sum(struct.unpack(f"!{len(data) // 2}H", data))
+    while total >> 16:
+        total = (total & 0xFFFF) + (total >> 16)
+    return ~total & 0xFFFF
+
+
+def parts(frame: bytes | bytearray) -> tuple[int, int, int]:
+    """Where the IPv4 payload and the transport's payload begin, and where the packet ends."""
+    upper = ETHERNET + (frame[ETHERNET] & 15) * 4
+    protocol, end = frame[ETHERNET + 9], ETHERNET + int.from_bytes(frame[ETHERNET + 2 : ETHERNET + 4], "big")
+    if protocol == socket.IPPROTO_TCP:
+        return upper, upper + (frame[upper + 12] >> 4) * 4, end
+    return upper, upper + HEADER.get(protocol, 0), end
+
+
+def finished(frame: bytearray) -> bytes:
+    """The frame with the checksums of IPv4, UDP and TCP made anew."""
+    upper, _, end = parts(frame)
+    frame[ETHERNET + 10 : ETHERNET + 12] = b"\0\0"
+    frame[ETHERNET + 10 : ETHERNET + 12] = checksum(bytes(frame[ETHERNET:upper])).to_bytes(2, "big")
+    protocol = frame[ETHERNET + 9]
+    if protocol in (socket.IPPROTO_UDP, socket.IPPROTO_TCP):
+        at = upper + (6 if protocol == socket.IPPROTO_UDP else 16)
+        frame[at : at + 2] = b"\0\0"
+        pseudo = bytes(frame[ETHERNET + 12 : ETHERNET + 20]) + struct.pack("!BBH", 0, protocol, end - upper)
+        frame[at : at + 2] = (checksum(pseudo + bytes(frame[upper:end])) or 0xFFFF).to_bytes(2, "big")
+    return bytes(frame)
+
+
+def flipped(frame: bytes, turn: int) -> bytes:
+    """One bit of the payload is another."""
+    _, start, end = parts(frame)
+    changed = bytearray(frame)
+    changed[min(end - 1, start + int((end - start) * PLACES[turn % len(PLACES)]))] ^= 0x40
+    return finished(changed)
+
+
+class Splice:
+    """Bytes that were put into a TCP stream: later numbers move by as many, acknowledgements back by as many."""
+
+    def __init__(self, frame: bytes, at: int) -> None:
+        upper, start, end = parts(frame)
+        self.ports, self.added, self.at = frame[upper : upper + 4], end - start, at
+        self.copy = self.moved(frame, 4, at)
+        self.acknowledged = False
+
+    @staticmethod
+    def moved(frame: bytes, field: int, number: int) -> bytes:
+        upper, _, _ = parts(frame)
+        changed = bytearray(frame)
+        changed[upper + field : upper + field + 4] = (number % 2**32).to_bytes(4, "big")
+        return finished(changed)
+
+    def after(self, number: int) -> int:
+        """How far a number is behind the place where bytes were put in; negative before it (RFC 9293 §3.4)."""
+        return (number - self.at + 2**31) % 2**32 - 2**31
+
+    def forward(self, frame: bytes) -> bytes:
+        upper, _, _ = parts(frame)
+        number = int.from_bytes(frame[upper + 4 : upper + 8], "big")
+        mine = frame[upper : upper + 4] == self.ports
+        return self.moved(frame, 4, number + self.added) if mine and self.after(number) >= 0 else frame
+
+    def back(self, frame: bytes) -> bytes:
+        upper, _, _ = parts(frame)
+        number = int.from_bytes(frame[upper + 8 : upper + 12], "big")
+        if frame[upper : upper + 4] != self.ports[2:] + self.ports[:2] or self.after(number) <= 0:
+            return frame
+        self.acknowledged |= self.after(number) >= self.added
+        return self.moved(frame, 8, max(self.at, number - self.added))
+
+
+def opened(interface: str) -> socket.socket:
+    sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETH_P_ALL))
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8 * 2**20)
+    sock.bind((interface, 0))
+    return sock
+
+
+near, far = opened(sys.argv[1]), opened(sys.argv[2])
+what, least, turn = "pass", 0, 0
+sent: list[str] = []
+recorded, end_of_stream = b"", 0
+splice: Splice | None = None
+
+
+def forward(frame: bytes) -> list[bytes]:
+    """What goes on to the far end for a frame from the near one."""
+    global recorded, end_of_stream, turn
+    ip = frame[12:14] == ETH_P_IP
+    if not ip:
+        return [frame]
+    tcp = frame[ETHERNET + 9] == socket.IPPROTO_TCP
+    _, start, end = parts(frame)
+    long = end - ETHERNET >= least and end > start
+    if tcp and what == "record" and long:
+        recorded = frame
+    if tcp and recorded and end > start:
+        upper = ETHERNET + (frame[ETHERNET] & 15) * 4
+        end_of_stream = (int.from_bytes(frame[upper + 4 : upper + 8], "big") + end - start) % 2**32
+    if tcp and splice:
+        frame = splice.forward(frame)
+    if what == "drop":
+        return []
+    if what in ("pass", "record", "insert") or not long:
+        return [frame]
+    if what == "repeat":
+        sent.append(frame.hex())
+        return [frame, frame]
+    changed = flipped(frame, turn) if what == "flip" else finished(bytearray(frame))
+    turn += 1
+    sent.append(changed.hex())
+    return [changed]
+
+
+def back(frame: bytes) -> list[bytes]:
+    """The same for a frame from the far end to the near one."""
+    ip = frame[12:14] == ETH_P_IP
+    if ip and what == "drop":
+        return []
+    return [splice.back(frame) if ip and splice and frame[ETHERNET + 9] == socket.IPPROTO_TCP else frame]
+
+
+print("relaying", flush=True)
+while True:
+    ready, _, _ = select.select([near, far, sys.stdin], [], [])
+    for here, there, made in ((near, far, forward), (far, near, back)):
+        if here in ready:
+            frame, origin = here.recvfrom(70000)
+            if origin[2] == PACKET_OUTGOING:
+                continue
+            for each in made(frame):
+                with suppress(OSError):  # the port is down: lost, as on any cable
+                    there.send(each)
+    if sys.stdin in ready:
+        line = sys.stdin.readline()
+        if not line:
+            break
+        asked = json.loads(line)
+        print(json.dumps({"sent": sent, "acknowledged": bool(splice and splice.acknowledged)}), flush=True)
+        what, least, sent = asked["do"], asked.get("least", 0), []
+        if what == "insert" and recorded:
+            splice = Splice(recorded, end_of_stream)
+            far.send(splice.copy)
+            sent.append(splice.copy.hex())

@@ -1,0 +1,44 @@
+"""Near host, or whoever else: send one thing at a time.
+
+usage: speak.py
+Prints "speaking". Each line of standard input is a JSON object, answered by {} or {"error": why}:
+    {"udp": HEX, "to": [ADDRESS, PORT]}     a datagram without a checksum, so that nothing but the VPN guards it
+    {"connect": [ADDRESS, PORT]}            a TCP connection, in the place of the one before
+    {"tcp": HEX}                            bytes into it
+    {"raw": HEX, "on": INTERFACE}           an Ethernet frame, past the machine's own IP
+"""
+
+import json
+import socket
+import sys
+
+SO_NO_CHECK = 11  # socket(7), asm-generic/socket.h
+TIMEOUT_S = 3.0
+
+datagrams = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+datagrams.setsockopt(socket.SOL_SOCKET, SO_NO_CHECK, 1)
+stream: socket.socket | None = None
+print("speaking", flush=True)
+for line in sys.stdin:
+    asked = json.loads(line)
+    answer = {}
+    try:
+        if "udp" in asked:
+            datagrams.sendto(bytes.fromhex(asked["udp"]), tuple(asked["to"]))
+        elif "connect" in asked:
+            if stream is not None:
+                stream.close()
+            stream = None
+            stream = socket.create_connection(tuple(asked["connect"]), timeout=TIMEOUT_S)
+            stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        elif "tcp" in asked:
+            if stream is None:
+                raise OSError("there is no connection")
+            stream.sendall(bytes.fromhex(asked["tcp"]))
+        else:
+            with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as sock:
+                sock.bind((asked["on"], 0))
+                sock.send(bytes.fromhex(asked["raw"]))
+    except OSError as error:
+        answer = {"error": str(error)}
+    print(json.dumps(answer), flush=True)

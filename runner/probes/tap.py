@@ -1,0 +1,45 @@
+"""WAN or gateway: every frame that passes an interface, on demand.
+
+usage: tap.py INTERFACE
+Prints "tapping" when it does. Each line of standard input is answered by a JSON object: "frames" since the last line,
+each as [seconds since the epoch, "in" or "out", hex]. "lost" counts those beyond what it keeps.
+"""
+
+import json
+import select
+import socket
+import sys
+import time
+from contextlib import suppress
+
+ETH_P_ALL, PACKET_OUTGOING = 3, 4
+MOST = 5000
+
+packets = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETH_P_ALL))
+packets.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8 * 2**20)
+packets.bind((sys.argv[1], 0))
+packets.setblocking(False)
+frames: list[tuple[float, str, str]] = []
+lost = 0
+
+
+def drain() -> None:
+    global lost
+    with suppress(BlockingIOError):
+        while True:
+            frame, origin = packets.recvfrom(70000)
+            if len(frames) < MOST:
+                frames.append((time.time(), "out" if origin[2] == PACKET_OUTGOING else "in", frame.hex()))
+            else:
+                lost += 1
+
+
+print("tapping", flush=True)
+while True:
+    ready, _, _ = select.select([packets, sys.stdin], [], [])
+    drain()
+    if sys.stdin in ready:
+        if not sys.stdin.readline():
+            break
+        print(json.dumps({"frames": frames, "lost": lost}), flush=True)
+        frames, lost = [], 0

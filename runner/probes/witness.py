@@ -1,0 +1,44 @@
+"""Far host: keep what arrives on a port, datagrams and streams, and tell it on demand.
+
+usage: witness.py PORT
+Prints "listening". Each line of standard input is answered by a JSON object: "datagrams", each with its time of
+arrival, [seconds, hex], and "streams", the bytes of each TCP connection so far, as hex.
+"""
+
+import json
+import select
+import socket
+import sys
+import time
+
+port = int(sys.argv[1])
+datagrams = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+datagrams.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2**22)
+datagrams.bind(("0.0.0.0", port))
+listener = socket.create_server(("0.0.0.0", port), backlog=64)
+heard: list[tuple[float, str]] = []
+streams: dict[int, bytearray] = {}
+open_ones: dict[int, socket.socket] = {}
+
+print("listening", flush=True)
+while True:
+    ready, _, _ = select.select([datagrams, listener, sys.stdin, *open_ones.values()], [], [])
+    if datagrams in ready:
+        heard.append((time.time(), datagrams.recv(70000).hex()))
+    if listener in ready:
+        connection = listener.accept()[0]
+        number = len(streams)
+        open_ones[number], streams[number] = connection, bytearray()
+    for number, connection in list(open_ones.items()):
+        if connection in ready:
+            try:
+                data = connection.recv(65536)
+            except OSError:  # reset by a tunnel that broke
+                data = b""
+            streams[number] += data
+            if not data:
+                open_ones.pop(number).close()
+    if sys.stdin in ready and datagrams not in ready:  # what has arrived is told first
+        if not sys.stdin.readline():
+            break
+        print(json.dumps({"datagrams": heard, "streams": [bytes(each).hex() for each in streams.values()]}), flush=True)

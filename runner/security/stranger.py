@@ -1,0 +1,139 @@
+"""A stranger: somebody on the WAN without any key makes packets in the clear, and the far host must get none of them.
+
+Each carries an inner packet to the far host with a marker of its own: in the place of a message that a captured packet
+shows in the clear; behind 0 to 32 bytes of a captured packet's own beginning, as they are, and with what counts in them
+counted on; in IPIP (RFC 2003) and GRE (RFC 2784); each from the near gateway's address, and in UDP from an address that
+nobody has. Control: all of them arrived at the
+far gateway, and such an inner packet is delivered when the far gateway's LAN port sends it. Bare IP to the far LAN is
+tried as well and told, but not counted: that is the gateway's packet filter's task.
+"""
+
+import struct
+from typing import Literal
+
+from runner.measure.wire import interface
+from runner.security.vantage import ETHERNET_BYTES, PORT, Frame, Outcome, Vantage, hardware, message, speaker_on
+
+KEPT = range(32, -1, -4)  # bytes of a captured packet that a forged one begins with
+IPIP, GRE, UDP, TCP = 4, 47, 17, 6
+STRANGER = 77  # the last byte of the address that nobody has
+
+
+def stranger(at: Vantage) -> Outcome:
+    near, far = at.lab.sites[0], at.lab.sites[-1]
+    said = [message(), message()]
+    for each in said:
+        at.speak(each)
+        at.count([each])
+    at.look()
+    samples = [frame for frame in at.outer() if frame.ip_bytes >= len(said[0])]
+    if len(samples) < 2:
+        return Outcome("inconclusive", "no packets of the tunnel were captured to forge others from")
+    sample = samples[-1]
+    forged = forgeries(at, sample, beginnings(samples[-2].payload, sample.payload), said[-1])
+    bare_marker = message(128)
+    bare = sample.data[:ETHERNET_BYTES] + inner(near.host_address, far.host_address, bare_marker)
+    open_marker = message(128)
+    gateway = at.lab.gateway(far)
+    lan = hardware(at.lab.host2, interface(at.lab.host2, "eth0")) + hardware(gateway, "lan0") + b"\x08\x00"
+    with speaker_on(at.lab.wan) as attacker, speaker_on(gateway) as helper:
+        port = interface(at.lab.wan, far.name)
+        for frame in forged.values():
+            attacker.say(raw=frame.hex(), on=port)
+        attacker.say(raw=bare.hex(), on=port)
+        helper.say(raw=(lan + inner(near.host_address, far.host_address, open_marker)).hex(), on="lan0")
+    delivered = at.settled([*forged, bare_marker, open_marker])
+    arrived = at.arrived(list(forged.values()))
+    accepted = sum(count > 0 for count in delivered[:-2])
+    detail = {"forged": len(forged), "arrived": arrived, "delivered": accepted, "bare_ip_forwarded": delivered[-2] > 0}
+    control = f"{arrived} forged packets arrived at the far gateway; the far host takes such packets from its LAN"
+    if accepted:
+        return Outcome("fail", f"{accepted} packets of somebody without a key were delivered", control, detail)
+    if arrived < len(forged):
+        return Outcome("inconclusive", f"{arrived} of {len(forged)} forged packets arrived", detail=detail)
+    if not delivered[-1]:
+        return Outcome("inconclusive", "the far host does not even take such a packet from its own LAN", detail=detail)
+    return Outcome("pass", f"none of {len(forged)} packets of somebody without a key was delivered", control, detail)
+
+
+def beginnings(one: bytes, next_one: bytes) -> list[bytes]:
+    """What a forged payload may begin with: some of the next one's own bytes, the first field that differs from ``one``
+    counted on by 256 and more each time, in network byte order and in the other; then as they are.
+
+    The longest first: what is taken for a number far ahead would make a receiver refuse all that come after it.
+    """
+    longest = next_one[: KEPT[0]]
+    changed = next((at for at in range(min(len(one), len(longest))) if one[at] != longest[at]), 0)
+    before, after = range(max(0, changed - 7), changed), range(changed + 1, min(changed + 4, len(longest)))
+    counted = [on(longest, before, "big", turn + 1)[:kept] for turn, kept in enumerate(KEPT)]
+    counted += [on(longest, after, "little", turn + 1)[:kept] for turn, kept in enumerate(KEPT)]
+    return counted + [longest[:kept] for kept in KEPT]
+
+
+def on(data: bytes, field: range, order: Literal["big", "little"], by: int) -> bytes:
+    """``data`` with the number in the bytes of that field counted on; an empty field stays."""
+    if not field:
+        return data
+    number = int.from_bytes(data[field.start : field.stop], order) + by
+    return data[: field.start] + (number % (1 << 8 * len(field))).to_bytes(len(field), order) + data[field.stop :]
+
+
+def forgeries(at: Vantage, sample: Frame, begun: list[bytes], said: bytes) -> dict[bytes, bytes]:
+    """Marker -> the forged frame that carries it."""
+    near, far = at.lab.sites[0], at.lab.sites[-1]
+    found: dict[bytes, bytes] = {}
+    if said in sample.data:
+        marker = message(len(said))
+        place = sample.data.index(said)
+        whole = sample.data[:place] + marker + sample.data[place + len(said) :]
+        found[marker] = framed(
+            whole[:ETHERNET_BYTES],
+            sample.protocol,
+            address_of(sample, 12),
+            address_of(sample, 16),
+            whole[ETHERNET_BYTES + 20 : ETHERNET_BYTES + sample.ip_bytes],
+        )
+    ends = address_of(sample, 12), address_of(sample, 16)
+    nobody = ends[0][:3] + bytes([STRANGER])
+    header = sample.data[ETHERNET_BYTES + 20 : sample.payload_at]
+    for source in (ends[0], nobody) if sample.protocol == UDP else (ends[0],):
+        for beginning in begun if sample.protocol != TCP else ():
+            marker = message(128)
+            content = header + beginning + inner(near.host_address, far.host_address, marker)
+            found[marker] = framed(sample.data[:ETHERNET_BYTES], sample.protocol, source, ends[1], content)
+    for protocol, header in ((IPIP, b""), (GRE, struct.pack("!HH", 0, 0x0800))):
+        marker = message(128)
+        content = header + inner(near.host_address, far.host_address, marker)
+        found[marker] = framed(sample.data[:ETHERNET_BYTES], protocol, *ends, content)
+    return found
+
+
+def address_of(frame: Frame, at: int) -> bytes:
+    """An IPv4 address of the frame: 12 is the source's offset, 16 the destination's (RFC 791 §3.1)."""
+    return frame.data[ETHERNET_BYTES + at : ETHERNET_BYTES + at + 4]
+
+
+def inner(source: str, destination: str, content: bytes) -> bytes:
+    """An IPv4 packet with a UDP datagram without a checksum (RFC 768)."""
+    datagram = struct.pack("!HHHH", PORT, PORT, 8 + len(content), 0) + content
+    return packet(UDP, packed(source), packed(destination), datagram)
+
+
+def framed(ethernet: bytes, protocol: int, source: bytes, destination: bytes, content: bytes) -> bytes:
+    """An Ethernet frame with an IPv4 packet; in UDP without a checksum and with the right length."""
+    if protocol == UDP:
+        content = content[:4] + struct.pack("!HH", len(content), 0) + content[8:]
+    return ethernet + packet(protocol, source, destination, content)
+
+
+def packet(protocol: int, source: bytes, destination: bytes, content: bytes) -> bytes:
+    """An IPv4 packet without options (RFC 791 §3.1)."""
+    header = struct.pack("!BBHHHBBH4s4s", 0x45, 0, 20 + len(content), 0, 0, 64, protocol, 0, source, destination)
+    total: int = sum(struct.unpack("!10H", header))
+    total = (total & 0xFFFF) + (total >> 16)
+    total = (total & 0xFFFF) + (total >> 16)
+    return header[:10] + (~total & 0xFFFF).to_bytes(2, "big") + header[12:] + content
+
+
+def packed(address: str) -> bytes:
+    return bytes(int(part) for part in address.split("."))

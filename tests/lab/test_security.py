@@ -1,0 +1,153 @@
+"""The security probes against a toy VPN that is secure, or weak in one way at a time; and with controls taken away.
+
+Each weakness must be caught by its probe, the secure toy must pass all of them, and a probe whose control does not come
+out must be inconclusive, never pass.
+"""
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from runner.errors import MeasurementError
+from runner.image import Image
+from runner.lab import SITES, Lab, namespace_lab
+from runner.labs import NamespaceRig
+from runner.plugin import Vpn
+from runner.security.run import PROBES, WRONG_KEY, security
+from runner.store import load_run
+from runner.tunnel import Bench, Tunnel, bring_up, make_secrets, start_services
+from tests.lab import toy
+from tests.lab.toy import Toy
+
+Benches = Callable[[Vpn], Bench]
+
+
+@pytest.fixture
+def bench_of(image: Image, tmp_path: Path) -> Iterator[Benches]:
+    """A bench for a VPN, as the trial loop makes it, gone after the test."""
+    with ExitStack() as labs:
+
+        def made(vpn: Vpn) -> Bench:
+            def keys(others: bool) -> dict[str, str]:
+                if others not in known:
+                    known[others] = make_secrets(vpn, NamespaceRig().alone(image, lambda line: None), SITES)
+                return known[others]
+
+            def bare() -> Lab:
+                labs.close()
+                lab = labs.enter_context(namespace_lab(image, logs=tmp_path))
+                start_services(lab)
+                return lab
+
+            def fresh() -> tuple[Lab, Tunnel]:
+                lab = bare()
+                return lab, bring_up(lab, vpn, vpn.recommended, keys(False), judged=False)
+
+            known: dict[bool, dict[str, str]] = {}
+            return Bench(*fresh(), fresh, bare=bare, keys=keys)
+
+        yield made
+
+
+def weakened(*weak: str) -> Toy:
+    vpn = Toy()
+    vpn.weak = weak
+    return vpn
+
+
+def test_a_secure_vpn_passes_all(bench_of: Benches, tmp_path: Path) -> None:
+    found = security(bench_of(Toy()), Toy(), Toy.recommended)
+    values = {one.metric: (one.value, one.detail["reason"]) for one in found.measurements}
+    assert set(values) == {*PROBES, WRONG_KEY}, found.attempt
+    assert {value for value, _ in values.values()} == {1.0}, values
+    assert all(one.detail["control"] for one in found.measurements)
+    captures = {path.name for path in tmp_path.glob("security-*.pcap")}
+    assert captures >= {f"security-{name.replace('_', '-')}.pcap" for name in PROBES}
+    assert all(path.stat().st_size > 100 for path in tmp_path.glob("security-*.pcap"))
+    assert "declares nothing" in found.attempt["inconclusive"]["declared_strength"]["reason"]
+
+
+@pytest.mark.parametrize(
+    ("weakness", "probe"),
+    [
+        ("no_cipher", "confidentiality"),
+        ("no_tag", "data_integrity"),
+        ("replays", "anti_replay"),
+        ("no_key", "peer_authentication"),
+        ("no_key", WRONG_KEY),
+        ("padless", "length_hiding"),
+        ("compresses", "content_hiding"),
+        ("opens", "fail_closed"),
+    ],
+)
+def test_each_weakness_is_caught(bench_of: Benches, weakness: str, probe: str) -> None:
+    vpn = weakened(weakness)
+    (found,) = security(bench_of(vpn), vpn, vpn.recommended, only=(probe,)).measurements
+    assert (found.metric, found.value, found.detail["result"]) == (probe, 0.0, "fail"), found.detail
+
+
+def test_a_weakness_is_not_blamed_on_another_probe(bench_of: Benches) -> None:
+    """Without a check of replays, what is flipped or forged is still refused."""
+    vpn = weakened("replays")
+    found = security(bench_of(vpn), vpn, vpn.recommended, only=("data_integrity", "peer_authentication"))
+    assert [one.value for one in found.measurements] == [1.0, 1.0], found.attempt
+
+
+def test_without_its_control_no_probe_passes(bench_of: Benches, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The WAN's far port is down, so that nothing arrives: a failure could not have been seen either."""
+    bench = bench_of(Toy())
+    monkeypatch.setattr(bench, "carries_payload", lambda: True)
+    bench.lab.wan.run("ip", "link", "set", "gw2", "down")
+    found = security(bench, Toy(), Toy.recommended, only=tuple(PROBES))
+    assert not found.measurements
+    assert set(found.attempt["inconclusive"]) == set(PROBES)
+    assert all(told["reason"] for told in found.attempt["inconclusive"].values())
+
+
+def test_without_a_stranger_heard_a_wrong_key_proves_nothing(bench_of: Benches) -> None:
+    bench = bench_of(Toy())
+    undisturbed = bench.bare
+    assert undisturbed is not None
+
+    def cut() -> Lab:
+        lab = undisturbed()
+        lab.wan.run("ip", "link", "set", "gw2", "down")
+        return lab
+
+    bench.bare = cut
+    found = security(bench, Toy(), Toy.recommended, only=(WRONG_KEY,))
+    assert not found.measurements
+    assert "no packet of a stranger" in found.attempt["inconclusive"][WRONG_KEY]["reason"]
+
+
+def test_without_a_machine_between_the_gateways(bench_of: Benches) -> None:
+    bench = bench_of(Toy())
+    del bench.lab.nodes["wan"]
+    with pytest.raises(MeasurementError, match="needs a machine between the gateways"):
+        security(bench, Toy(), Toy.recommended)
+
+
+def test_a_leaking_plugin_from_the_command_line(image: Image, tmp_path: Path) -> None:
+    """It promises confidentiality, and would not be measured otherwise: here it is, and fails."""
+    source = Path(toy.__file__).read_text().replace("weak: Sequence[str] = ()", 'weak: Sequence[str] = ("no_cipher",)')
+    (tmp_path / "leaky.py").write_text(source)
+    out = tmp_path / "run"
+    argv = ("run", "security", "--profile", "smallest", "--set", "compression=off", "--vpn", tmp_path / "leaky.py")
+    done = subprocess.run(
+        [sys.executable, "-m", "runner", *map(str, argv), "--out", str(out)],
+        capture_output=True,
+        text=True,
+        timeout=110,
+    )
+    assert done.returncode == 0, done.stderr
+    trials = {trial.vpn: trial for trial in load_run(out)[1]}
+    leaky = {one.metric: one.value for one in trials["leaky"].measurements}
+    assert leaky["confidentiality"] == 0.0
+    assert leaky["data_integrity"] == leaky["anti_replay"] == 1.0, "its packets are authenticated all the same"
+    plain = {one.metric: one.value for one in trials["none"].measurements}
+    assert {plain[name] for name in plain if name != "content_hiding"} == {0.0}, "every probe can fail: plain IP does"
+    assert (out / trials["leaky"].log / "security-confidentiality.pcap").stat().st_size > 1000

@@ -1,0 +1,100 @@
+"""A toy VPN that is secure, and can be weakened in one way at a time: what the security probes are tested on.
+
+Encrypt-then-MAC with HMAC-SHA-256 of the standard library, counters with a window, padding to one length, a TUN that
+outlives its daemon. Nothing for anybody's real traffic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from runner.model import Evidence
+from runner.node import Node
+from runner.plugin import Params, Secrets, Site, Vpn
+
+TOYD = r"""
+import fcntl, hashlib, hmac, json, os, select, socket, struct, sys, time, zlib
+key_text, local, remote, *weak = sys.argv[1:]
+key, mine, theirs = bytes.fromhex(open(key_text).read().strip()), local.encode(), remote.encode()
+tun = os.open("/dev/net/tun", os.O_RDWR)
+fcntl.ioctl(tun, 0x400454CA, struct.pack("16sH", b"toy0", 0x1001))  # TUNSETIFF, IFF_TUN | IFF_NO_PI
+wan = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+wan.bind((local, 7777))
+def stream(who, counter, data):
+    if "no_cipher" in weak or "no_key" in weak:
+        return data
+    pad = hashlib.shake_256(key + who + struct.pack("!Q", counter)).digest(len(data))
+    return (int.from_bytes(data, "big") ^ int.from_bytes(pad, "big")).to_bytes(len(data), "big")
+def tag(who, data):
+    return b"" if "no_tag" in weak or "no_key" in weak else hmac.digest(key + who, data, "sha256")[:16]
+counter, seen = time.time_ns(), set()
+while True:
+    for ready in select.select([tun, wan], [], [])[0]:
+        if ready is tun:
+            inner = os.read(tun, 2000)
+            if "compresses" in weak:
+                inner = zlib.compress(inner)
+            if "padless" not in weak and "compresses" not in weak:
+                inner = inner.ljust(1302, b"\0")
+            counter += 1
+            head = struct.pack("!Q", counter)
+            body = head + stream(mine, counter, inner)
+            wan.sendto(body + tag(mine, body), (remote, 7777))
+            continue
+        data = wan.recv(4000)
+        body = data if not tag(theirs, b"") else data[:-16]
+        if len(body) < 29 or data != body + tag(theirs, body):
+            continue
+        number = int.from_bytes(body[:8], "big")
+        if "replays" not in weak:
+            if number in seen or (seen and number < max(seen) - 64):
+                continue
+            seen.add(number)
+            seen = {each for each in seen if each > max(seen) - 65}
+        inner = stream(theirs, number, body[8:])
+        if "compresses" in weak:
+            inner = zlib.decompress(inner)
+        length = int.from_bytes(inner[2:4], "big")
+        if inner[0] >> 4 == 4 and length <= len(inner):
+            os.write(tun, inner[:length])
+"""
+
+
+class Toy(Vpn):
+    """``weak``: in which ways; see TOYD, and "opens": its TUN goes with its daemon."""
+
+    name = "toy"
+    title = "toy"
+    dataplane = "userspace"
+    layer = 3
+    transport = "udp"
+    ciphers = {"aes-128-cbc": "a keystream of SHAKE-256"}
+    integrities = {"hmac-sha256": "HMAC-SHA-256"}
+    compressions = {"off": "off", "on": "on"}
+    comparable = {"cipher": "aes-128-cbc", "integrity": "hmac-sha256", "compression": "off"}
+    recommended = comparable
+    weak: Sequence[str] = ()
+
+    def secrets(self, ca: Node, sites: Sequence[Site]) -> dict[str, str]:
+        return {"toy.key": ca.run("openssl", "rand", "-hex", "32").stdout.strip()}
+
+    def render(self, me: Site, peers: Sequence[Site], params: Params, secrets: Secrets) -> dict[str, str]:
+        return {"/etc/toy/key": secrets["toy.key"], "/etc/toy/toyd.py": TOYD}
+
+    def start(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> None:
+        (peer,) = peers
+        argv = ("python3", "/etc/toy/toyd.py", "/etc/toy/key", me.wan_address, peer.wan_address, *self.weak)
+        if "opens" in self.weak:
+            node.spawn("sh", "-c", 'ip tuntap del toy0 mode tun; exec "$@"', "sh", *argv, log="toyd")
+            node.run("sh", "-c", "until ip link show toy0 >/dev/null 2>&1; do :; done", timeout=10)
+        else:
+            node.run("ip", "tuntap", "add", "toy0", "mode", "tun")
+            node.spawn(*argv, log="toyd")
+        node.run("ip", "link", "set", "toy0", "mtu", "1300", "up")
+        node.run("ip", "route", "add", peer.lan, "dev", "toy0", "src", me.lan_address)
+
+    def is_up(self, node: Node, me: Site, peers: Sequence[Site]) -> bool:
+        return True
+
+    def evidence(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> Evidence:
+        return Evidence(cipher="toy", integrity="toy", compression="off", data_path="userspace: toyd on TUN")

@@ -1,0 +1,229 @@
+"""The counts of a set-up and of a mesh, and the paper's own tables recomputed."""
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+import pytest
+
+from runner.errors import UsageError
+from runner.lab import SITES
+from runner.mesh import Size, no_room, results
+from runner.model import Evidence
+from runner.node import Node
+from runner.operations import (
+    SIZES,
+    foreign_keys,
+    joining,
+    mesh,
+    on_paper,
+    operations,
+    paper_effort,
+    paper_security,
+    printed_tables,
+    tables,
+    value,
+)
+from runner.plugin import Params, Secrets, Site, Vpn, load_vpn, vpn_names
+
+# What Table 5 prints at N = 10 and does not follow from its own cells.
+WRONG_AT_10 = {"Vpnd": 270, "Htun": 360, "Cipe": 180, "PPTP": 460, "L2tpd": 450}
+WRONG_FORMULA = {"Htun", "Cipe", "PPTP", "L2tpd"}
+
+
+class Counted(Vpn):
+    """A plugin whose counts can be told by looking at it: one file a site with a line for each peer, a key each."""
+
+    name = "counted"
+    title = "counted"
+    dataplane = "userspace"
+    layer = 3
+    transport = "udp"
+    ciphers = {"aes-128-cbc": "a", "aes-128-gcm": "b", "aes-256-cbc": "a"}
+    integrities = {"hmac-sha256": "h"}
+    comparable = {"cipher": "aes-128-cbc", "integrity": "hmac-sha256", "compression": "off"}
+    recommended = comparable
+
+    def secrets(self, ca: Node, sites: Sequence[Site]) -> dict[str, str]:
+        made: dict[str, str] = {}
+        for site in sites:
+            ca.run("genkey", site.name)
+            made |= {f"{site.name}.key": "k", f"{site.name}.pub": "p"}
+        return made
+
+    def render(self, me: Site, peers: Sequence[Site], params: Params, secrets: Secrets) -> dict[str, str]:
+        lines = [f"cipher {self.ciphers[params['cipher']]}", "", f"key {secrets[f'{me.name}.key']}"]
+        return {"/etc/counted": "\n".join(lines + [f"peer {secrets[f'{peer.name}.pub']}" for peer in peers])}
+
+    def start(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> None:
+        node.run("countd")
+        for peer in peers:
+            node.run("ip", "route", "add", peer.lan, "dev", "tun0")
+
+    def is_up(self, node: Node, me: Site, peers: Sequence[Site]) -> bool:
+        return True
+
+    def evidence(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> Evidence:
+        return Evidence()
+
+
+def test_the_counts_of_a_plugin_that_can_be_counted_by_hand() -> None:
+    found = {one.metric: one for one in operations(Counted(), Counted.recommended).measurements}
+    assert {name: one.value for name, one in found.items()} == {
+        "setup_files": 2,
+        "setup_lines": 2 * 3,  # the empty line is none
+        "setup_commands": 2 * 2 + 2,  # a daemon and a route each, and two keys made
+        "setup_secrets": 2,  # the public halves are none
+        "manual_routes": 2,
+        "cipher_choice": 2,  # two of the three come to the same words
+        "scaling_effort": 10 * (10 + 18 + 18),  # every file, a route each way with 9 peers, a key each way
+        "scaling_lines": 9 + 2 + 9,
+    }
+    assert found["cipher_choice"].detail["ciphers"] == ["aes-128-cbc", "aes-128-gcm"]
+
+
+@pytest.mark.parametrize("count", SIZES)
+def test_what_joining_changes(count: int) -> None:
+    found = joining(Counted(), Counted.recommended, count)
+    old = 0 if count == 2 else count - 1  # the first two sites are set up together
+    joins = count - old
+    assert found.files == old + joins
+    assert found.routes == found.keys == old + joins * (count - 1)
+    assert found.effort == count * (found.files + found.routes + found.keys)
+
+
+def test_a_key_is_carried_unless_it_is_made_there() -> None:
+    setup = on_paper(Counted(), Counted.recommended, mesh(3))
+    assert foreign_keys(setup.drafts["gw1"], setup.secrets) == {"gw2.pub", "gw3.pub"}
+
+
+def test_the_first_two_sites_are_the_labs() -> None:
+    assert mesh(2) == SITES
+
+
+@pytest.mark.parametrize("name", ["openvpn", "wireguard", "ipsec", "ssh_tun", "tinc"])
+def test_real_plugins_grow_as_a_full_mesh_does(name: str) -> None:
+    vpn = load_vpn(name)
+    small, large = (joining(vpn, vpn.recommended, size) for size in (5, 10))
+    assert large.files > small.files
+    assert large.lines > small.lines
+    assert large.effort > small.effort
+
+
+def test_certificates_are_carried_once_and_public_keys_to_everybody() -> None:
+    openvpn, wireguard = load_vpn("openvpn"), load_vpn("wireguard")
+    assert joining(openvpn, openvpn.recommended, 10).keys == 1
+    assert joining(wireguard, wireguard.recommended, 10).keys == 2 * 9
+
+
+def test_levels_that_a_vpn_lacks() -> None:
+    with pytest.raises(UsageError, match="wireguard: WireGuard does not compress"):
+        operations(load_vpn("wireguard"), {**load_vpn("wireguard").recommended, "compression": "on"})
+
+
+def test_a_plugin_for_two_sites_only_has_no_mesh() -> None:
+    class Pair(Counted):
+        def start(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> None:
+            (peer,) = peers
+            super().start(node, me, [peer], params)
+
+    found = operations(Pair(), Pair.recommended)
+    assert not {"scaling_effort", "scaling_lines"} & {one.metric for one in found.measurements}
+    assert "no mesh of more than two" in found.attempt["inconclusive"]["scaling_effort"]["reason"]
+
+
+def sized(sites: int, up_s: float = 1.0, memory_bytes: int = 10**6) -> Size:
+    return Size(sites, up_s, memory_bytes * sites * (sites - 1) // 2, 0.5, 100, 10)
+
+
+def test_ten_sites_are_the_values_and_twenty_a_prediction() -> None:
+    points = [sized(2, 1.0), sized(3, 2.0), sized(5, 4.0), sized(10, 9.0)]
+    found = results(points, SIZES, "20 sites would take about 20 GiB")
+    assert {one.metric: one.value for one in found.measurements} == {
+        "mesh_time": 9.0,
+        "mesh_memory": 1e6,
+        "mesh_cpu": round(0.5 / 45, 4),
+    }
+    expected = found.measurements[0].detail["predicted"]["20"]
+    assert expected["up_s"] == pytest.approx(19.0), "the points lie on a line"
+    assert expected["memory_bytes"] == pytest.approx(190e6), "and on a parabola"
+    assert "predicted, not measured: 20 sites would take" in found.warnings[0]
+
+
+def test_ten_sites_that_were_not_brought_up_are_no_value() -> None:
+    found = results([sized(2), sized(3)], SIZES, "no memory")
+    assert not found.measurements
+    assert found.attempt["predicted"]["10"]["memory_bytes"] == pytest.approx(45e6), "in proportion to the tunnels"
+    assert found.attempt["inconclusive"]["mesh_time"]["reason"] == "no mesh of 10 sites: no memory"
+
+
+@pytest.mark.parametrize(
+    ("points", "left_s", "why"),
+    [
+        ([], 0.0, ""),
+        ([sized(3)], 60.0, ""),
+        ([sized(3, up_s=10.0)], 60.0, "10 sites would take about 150 s, and 60 s are left"),
+        ([sized(3)], 2.0, "10 sites would take about 15 s, and 2 s are left"),
+        ([sized(3, memory_bytes=2**45)], 60.0, "10 sites would take about 1474560.0 GiB of "),
+    ],
+)
+def test_what_does_not_fit_is_not_tried(points: list[Size], left_s: float, why: str) -> None:
+    assert no_room(points, 10, left_s).startswith(why)
+    assert bool(no_room(points, 10, left_s)) == bool(why)
+
+
+@pytest.mark.parametrize("system", tables()["table_5"]["rows"])
+def test_the_papers_sums_are_recomputed_and_the_wrong_ones_marked(system: str) -> None:
+    found = paper_effort(system)
+    printed = tables()["table_5"]["rows"][system][-1]
+    assert found["recomputed"]["10"] == WRONG_AT_10.get(system, printed)
+    assert found["printed_at_10"].endswith("[sic]") == (system in WRONG_AT_10)
+    assert found["total"].endswith("[sic]") == (system in WRONG_FORMULA)
+
+
+@pytest.mark.parametrize(
+    ("formula", "at_10"),
+    [
+        ("1", 1),
+        ("", 0),
+        ("N", 10),
+        ("2(N-1)", 18),
+        ("(N-1)", 9),
+        ("N(2.5N)", 250),
+        ("N(3N-2)", 280),
+        ("N(2(N-1))", 180),
+    ],
+)
+def test_formulas(formula: str, at_10: int) -> None:
+    assert value(formula, 10) == Fraction(at_10)
+
+
+@pytest.mark.parametrize("formula", ["M", "N**9", "print(1)", "N/2"])
+def test_what_is_no_formula(formula: str) -> None:
+    with pytest.raises(UsageError, match="not a formula in N"):
+        value(formula, 10)
+
+
+def test_the_papers_tables_have_its_fifteen_systems() -> None:
+    sizes = {name: len(tables()[name]["rows"]) for name in tables() if name.startswith("table_")}
+    assert sizes == {"table_1": 15, "table_2": 15, "table_3": 15, "table_4": 10, "table_5": 14}
+    for name, count in sizes.items():
+        columns = tables()[name]["columns"]
+        assert all(len(row) == len(columns) for row in tables()[name]["rows"].values()), (name, count)
+    assert set(tables()["table_1"]["rows"]) == set(tables()["table_2"]["rows"]) == set(tables()["table_3"]["rows"])
+
+
+def test_table_4_is_found_for_the_systems_it_lists() -> None:
+    assert paper_security("tinc") == dict.fromkeys(
+        ("confidentiality", "data_integrity", "authentication", "anti_replay"), True
+    )
+    assert paper_security("l2tp")["confidentiality"] is False
+    assert paper_security("vtun_tcp")["data_integrity"] is False
+    assert paper_security("ipsec") == {}, "an open standard, which the paper does not take apart"
+    assert paper_security("wireguard") == {}, "not in the paper"
+
+
+def test_no_plugin_is_compared_with_a_system_that_the_paper_lacks() -> None:
+    for name in vpn_names():
+        for metric in ("setup", "modularity", "routing"):
+            system = printed_tables(name)[metric].get("paper_system")
+            assert system is None or system in tables()["table_1"]["rows"]

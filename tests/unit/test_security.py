@@ -1,0 +1,230 @@
+"""How probes' results become values, how a declaration is rated, and what the forged packets look like."""
+
+import struct
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from runner.declared import Security
+from runner.lab import SITES
+from runner.measure.result import Measured
+from runner.metrics import METRICS
+from runner.plugin import load_vpn
+from runner.ranking import metric_ranks
+from runner.security.replay import judged
+from runner.security.run import PROBES, WRONG_KEY, compresses, rate, results
+from runner.security.scale import MOST, OUTRANKING, SCALE, WITH_A_BREAK, applies
+from runner.security.scale import rate as points_of
+from runner.security.stranger import GRE, KEPT, UDP, beginnings, framed, inner, packed
+from runner.security.vantage import Frame, Outcome, clear_frame, message, write_pcap
+from runner.security.wrong_key import from_address, stranger_of
+from runner.weights import PRESETS
+
+BEST = Security(
+    protocol="standard",
+    specification="RFC 7296",
+    authentication=("certificate",),
+    key_exchange="ECDH and ML-KEM",
+    forward_secrecy=True,
+    post_quantum=True,
+    maintained="yes",
+    sources=("RFC 9370",),
+    as_of="2026-11-21",
+)
+GCM = {"cipher": "aes-128-gcm", "integrity": "aead", "compression": "off"}
+
+
+def test_the_scale_adds_up_to_its_most() -> None:
+    assert sum(points for points, _, _ in SCALE) == MOST
+    assert all(what and source for _, what, source in SCALE)
+    assert points_of(BEST, GCM).points == MOST
+
+
+@pytest.mark.parametrize(
+    ("changed", "points"),
+    [
+        ({"protocol": "own"}, 9),
+        ({"protocol": "own", "specification": ""}, 8),
+        ({"authentication": ("pre-shared key",)}, 9),
+        ({"authentication": ("password",)}, 8),
+        ({"authentication": ("none",)}, 0),
+        ({"forward_secrecy": False}, 8),
+        ({"post_quantum": False}, 9),
+        ({"maintained": "until 2013"}, 9),
+        ({"known_breaks": ("MS-CHAPv2 (Marlinspike 2012)",)}, WITH_A_BREAK),
+        ({"known_breaks": ("CVE-2018-16737, fixed in 1.0.35",)}, 10),
+    ],
+)
+def test_what_a_declaration_loses(changed: dict[str, object], points: int) -> None:
+    rating = points_of(replace(BEST, **changed), GCM)  # type: ignore[arg-type]
+    assert rating.points == points
+    assert len(rating.reasons) >= len(SCALE)
+
+
+@pytest.mark.parametrize(
+    ("levels", "points"),
+    [
+        ({"cipher": "blowfish-128-cbc", "integrity": "hmac-sha1"}, 9),
+        ({"cipher": "3des-cbc", "integrity": "none"}, 8),
+        ({"cipher": "aes-128-ecb", "integrity": "hmac-sha256"}, 9),
+        ({"cipher": "aes-192-ccm", "integrity": "aead"}, 10),
+        ({"cipher": "aes-128-gmac", "integrity": "aead"}, 0),
+        ({"cipher": "null", "integrity": "hmac-sha256"}, 0),
+        ({"cipher": "none", "integrity": "none"}, 0),
+    ],
+)
+def test_what_the_levels_take_from_it(levels: dict[str, str], points: int) -> None:
+    assert points_of(BEST, {**levels, "compression": "off"}).points == points
+
+
+@pytest.mark.parametrize(
+    ("told", "cipher", "compression", "counts"),
+    [
+        ("SWEET32 for 64-bit blocks", "3des-cbc", "off", True),
+        ("SWEET32 for 64-bit blocks", "aes-128-gcm", "off", False),
+        ("VORACLE for compression (2018)", "aes-128-gcm", "on", True),
+        ("VORACLE for compression (2018)", "aes-128-gcm", "off", False),
+        ("TLS 1.2 with CBC: Lucky Thirteen", "aes-128-cbc", "off", True),
+        ("TLS 1.2 with CBC: Lucky Thirteen", "chacha20-poly1305", "off", False),
+        ("Terrapin, fixed by strict key exchange", "chacha20-poly1305", "off", False),
+        ("weak keys are found in aggressive mode; neither is used here", "aes-128-cbc", "off", False),
+        ("the password itself is the key", "aes-128-gcm", "off", True),
+    ],
+)
+def test_a_break_counts_at_the_levels_that_it_concerns(told: str, cipher: str, compression: str, counts: bool) -> None:
+    assert applies(told, {"cipher": cipher, "integrity": "aead", "compression": compression}) is counts
+
+
+def test_pass_is_one_fail_is_zero_and_inconclusive_is_nothing() -> None:
+    found = results(
+        {
+            "confidentiality": Outcome("pass", "nothing seen", "the tap saw a clear marker", {"seen": []}),
+            "anti_replay": Outcome("fail", "delivered again", "it was seen"),
+            "data_integrity": Outcome("inconclusive", "0 of 12 flipped packets arrived", detail={"flipped": 12}),
+        }
+    )
+    assert {one.metric: one.value for one in found.measurements} == {"confidentiality": 1.0, "anti_replay": 0.0}
+    assert found.attempt["inconclusive"]["data_integrity"]["reason"] == "0 of 12 flipped packets arrived"
+    assert any("data_integrity: inconclusive" in warning for warning in found.warnings)
+    assert found.measurements[0].detail["control"] == "the tap saw a clear marker"
+
+
+@pytest.mark.parametrize("failed", [*OUTRANKING, None])
+def test_a_failed_probe_outranks_a_declaration(failed: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    vpn = load_vpn("none")
+    monkeypatch.setattr(type(vpn), "security", BEST)
+    measured = Measured()
+    outcomes = {name: Outcome("fail" if name == failed else "pass", "seen") for name in OUTRANKING}
+    rate(measured, vpn, GCM, {**outcomes, "length_hiding": Outcome("fail", "seen")})
+    (found,) = measured.measurements
+    assert found.value == (MOST if failed is None else 0)
+    assert found.detail["declared_points"] == MOST
+    assert found.detail["outranked_by"] == ([failed] if failed else [])
+    assert found.detail["sources"] == ["RFC 9370"]
+
+
+def test_nothing_declared_is_no_value(monkeypatch: pytest.MonkeyPatch) -> None:
+    vpn, measured = load_vpn("none"), Measured()
+    monkeypatch.setattr(type(vpn), "security", None)
+    rate(measured, vpn, GCM, {})
+    assert not measured.measurements
+    assert "declares nothing" in measured.attempt["inconclusive"]["declared_strength"]["reason"]
+
+
+def test_every_probe_has_its_metric_and_the_preset_counts_them() -> None:
+    probes = {*PROBES, WRONG_KEY}
+    assert {name for name, metric in METRICS.items() if metric.transport == "security"} == probes | {
+        "declared_strength"
+    }
+    assert set(OUTRANKING) <= set(PRESETS["security"].counted) <= probes | {"declared_strength"}
+
+
+def test_compression_is_what_is_not_off() -> None:
+    assert [compresses(levels) for levels in ({"compression": "off"}, {"compression": "lz4"}, {})] == [
+        False,
+        True,
+        False,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("delivered", "reached", "result"),
+    [
+        ([1, 1], True, "pass"),
+        ([1, 1], False, "inconclusive"),
+        ([1, 0], True, "inconclusive"),
+        ([1, 2], True, "fail"),
+        ([0, 2], False, "fail"),
+    ],
+)
+def test_replays_are_judged_by_deliveries_and_the_control(delivered: list[int], reached: bool, result: str) -> None:
+    assert judged(delivered, 2, reached, "the copies arrived").result == result
+
+
+def test_a_stranger_has_what_is_public_and_keys_of_its_own() -> None:
+    own = {"ca.crt": "A", "gw1.crt": "A1", "gw1.key": "a1", "gw2.crt": "A2", "gw2.key": "a2", "net.psk": "s"}
+    others = {name: text.replace("A", "B").replace("a", "b").replace("s", "t") for name, text in own.items()}
+    assert stranger_of(own, others, SITES[0]) == {
+        "ca.crt": "A",
+        "gw1.crt": "B1",
+        "gw1.key": "b1",
+        "gw2.crt": "A2",
+        "gw2.key": "b2",
+        "net.psk": "t",
+    }
+
+
+def test_a_forged_packet_is_a_whole_one() -> None:
+    carried = inner("10.1.0.2", "10.2.0.2", b"marker")
+    frame = framed(b"\0" * 12 + b"\x08\0", UDP, packed("192.168.0.1"), packed("192.168.0.2"), b"\x1e\x61" * 4 + carried)
+    seen = Frame(0.0, "in", frame)
+    assert seen.is_ip
+    assert seen.ip_bytes == len(frame) - 14 == 28 + len(carried)
+    assert seen.payload == carried
+    words = struct.unpack("!10H", frame[14:34])
+    assert (sum(words) & 0xFFFF) + (sum(words) >> 16) == 0xFFFF, "RFC 791: the header's words add up to all ones"
+    assert frame[38:42] == struct.pack("!HH", 8 + len(carried), 0), "UDP's length, and no checksum"
+    assert from_address(seen, SITES[0])
+    assert not from_address(seen, SITES[1])
+
+
+def test_forged_beginnings_count_on() -> None:
+    first, second = bytes(7) + b"\x01" + b"rest" * 8, bytes(7) + b"\x02" + b"REST" * 8
+    begun = beginnings(first, second)
+    assert len(begun) == 3 * len(KEPT)
+    big_endian = [int.from_bytes(each[:8], "big") for each in begun[: len(KEPT)] if len(each) >= 8]
+    assert big_endian == sorted(set(big_endian))
+    assert big_endian[0] == 256 + 2
+    assert begun[-1] == b""
+    ends = bytes(6) + b"\xff\x07" + bytes(24)
+    carried = [int.from_bytes(each[:8], "big") for each in beginnings(bytes(6) + b"\xff\x06" + bytes(24), ends)[:7]]
+    assert carried == [0xFF07 + 256 * turn for turn in range(1, 8)], "a carry goes on into the next byte"
+    little = beginnings(b"\x06" + bytes(31), b"\x07" + bytes(31))[len(KEPT) : len(KEPT) + 7]
+    assert [int.from_bytes(each[:8], "little") for each in little[:7]] == [7 + 256 * turn for turn in range(1, 8)]
+    assert begun[2 * len(KEPT)] == second[: KEPT[0]]
+
+
+def test_other_protocols_carry_what_they_are_given() -> None:
+    frame = framed(b"\0" * 12 + b"\x08\0", GRE, packed("192.168.0.1"), packed("192.168.0.2"), b"\0\0\x08\0inner")
+    assert Frame(0.0, "in", frame).payload == b"\0\0\x08\0inner"
+
+
+def test_the_capture_is_a_pcap(tmp_path: Path) -> None:
+    frames = [Frame(1.5, "in", clear_frame(message(40))), Frame(2.25, "out", clear_frame(message(90)))]
+    write_pcap(tmp_path / "x.pcap", frames)
+    data = (tmp_path / "x.pcap").read_bytes()
+    assert struct.unpack("<IHHiIII", data[:24]) == (0xA1B2C3D4, 2, 4, 0, 0, 70000, 1)
+    assert struct.unpack("<IIII", data[24:40]) == (1, 500000, 54, 54)
+    assert data[40:94] == frames[0].data
+    assert data[110:] == frames[1].data
+
+
+def test_verdicts_rank_although_zero_has_no_ratio() -> None:
+    always, never, unsure = {1: 1.0, 2: 1.0, 3: 1.0}, {1: 0.0, 2: 0.0, 3: 0.0}, {1: 1.0, 2: 0.0, 3: 1.0}
+    ranks = metric_ranks("confidentiality", {"a": always, "b": never, "c": always, "d": unsure})
+    assert ranks == {"a": 1, "b": 3, "c": 1, "d": 1}, "what comes out now this way, now that, is told from nobody"
+    assert metric_ranks("manual_routes", {"a": {1: 2.0, 2: 2.0}, "b": {1: 0.0, 2: 0.0}}) == {"a": 2, "b": 1}
+    assert metric_ranks("confidentiality", {"a": {1: 1.0}, "b": {1: 0.0}}) == {"a": 1, "b": 1}, (
+        "one block tells nothing"
+    )
