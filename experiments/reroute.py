@@ -1,0 +1,52 @@
+"""The Quagga paper's reroute: a link dies, OSPF finds another path, and the tunnel follows it."""
+
+from functools import partial
+
+from runner.experiment import REROUTE, Experiment
+from runner.findings import Data, Finding, Judgement, NotMeasured, single
+
+
+def moved(data: Data, how: str) -> Judgement:
+    """The share of failures after which the tunnel that ends on the dead link came through again, by repetition."""
+    wanted = {"endpoint": "link", "link_failure": how}
+    trials = [trial for trial in data.trials if trial.status == "ok" and wanted.items() <= trial.params.items()]
+    recovered: dict[int, list[float]] = {}
+    for trial in trials:
+        detail = next(found.detail for found in trial.measurements if found.metric == "convergence_ms")
+        recovered.setdefault(trial.repetition, []).append(1 - detail["unrecovered"] / detail["failures"])
+    if not recovered:
+        raise NotMeasured(f"no tunnel ended on the dead link ({how}) in this run")
+    return single(
+        {block: sum(shares) / len(shares) for block, shares in recovered.items()},
+        (0.999, 1.0),
+        1.0 if how == "carrier" else None,
+    )
+
+
+EXPERIMENT = Experiment(
+    name="reroute",
+    question="How long is a tunnel between OSPF routers dead when the link below it dies, and what decides that?",
+    method="Five FRR routers; gw1–r2–r3–gw2 is the cheaper path, gw1–r5–gw2 the other. A thousand datagrams a second "
+    "each way through the tunnel while the link gw1–r2 dies: with loss of carrier, or silently. Neighbours are watched "
+    "by hellos of 1 s, by minimal hellos, or by BFD (in the thesis profile by default hellos, too). The tunnel ends "
+    "on loopbacks, or at gw1 on the address of the link that dies, as in the paper. Both paths are in the detail.",
+    source="paper on strongSwan and Quagga, Section V; RFC 6412, RFC 6413; RFC 5880 (BFD); RFC 2328 (OSPF)",
+    metrics=("convergence_ms",),
+    traffic=(REROUTE,),
+    vary_traffic={
+        "detection": ("default", "hello", "minimal_hello", "bfd"),
+        "endpoint": ("loopback", "link"),
+        "link_failure": ("carrier", "silent"),
+    },
+    only=("ipip", "ipsec", "ipsec_user", "gre_ipsec", "wireguard", "wireguard_go", "openvpn", "tinc"),
+    findings=tuple(
+        Finding(
+            f"moved.{how}",
+            "router",
+            "§V",
+            f"a tunnel that ends on the dead link moves ({how})",
+            partial(moved, how=how),
+        )
+        for how in ("carrier", "silent")  # the paper disabled the link; a silent death is our addition
+    ),
+)

@@ -1,0 +1,150 @@
+"""What happened when it broke: a line for each kind of failure, and the timeline of the one in the middle."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from html import escape
+from typing import Any
+
+import numpy as np
+from rich import box
+from rich.console import Console
+from rich.rule import Rule
+from rich.table import Table
+from rich.text import Text
+
+from runner.model import FAILURE_FACTORS, Measurement, Strict, Timeline, Trial
+
+HEAD = ("VPN", "failure", "outage: median (least–most), n", "resolution", "what happened, seconds after the failure")
+ABOUT = (
+    "Outages are loss-derived: datagrams lost or late by 400 ms, over their rate, of the worse direction. The timeline "
+    "is that of the failure whose outage is in the middle; ≥: given up before it had recovered. The timers: those of "
+    "the gateways' configuration."
+)
+METRICS = ("outage_ms", "convergence_ms", "failover_outage_ms")
+MOST_GAPS = 6  # of a timeline, as shown
+
+
+class FailureRow(Strict):
+    """One kind of failure of one VPN: all outages (ms), how many never ended, the resolution (ms), the ``timers`` that
+    decide, and ``steps``: events and gaps of the middle one."""
+
+    vpn: str
+    levels: str
+    outages_ms: list[float]
+    unrecovered: int
+    resolution_ms: float
+    timers: list[str]
+    paths: str
+    steps: list[str]
+
+    @property
+    def outage(self) -> str:
+        low, middle, high = (_ms(f(self.outages_ms)) for f in (min, np.median, max))
+        bound = "≥ " if 2 * self.unrecovered >= len(self.outages_ms) else ""
+        never = f", {self.unrecovered} without recovery" if self.unrecovered else ""
+        return f"{bound}{middle} ({low}–{high}), {len(self.outages_ms)}{never}"
+
+    @property
+    def story(self) -> str:
+        return "; ".join([*self.steps, *([self.paths] if self.paths else [])])
+
+    @property
+    def cells(self) -> tuple[str, str, str, str, str]:
+        """The row under HEAD."""
+        timers = f". Timers: {'; '.join(self.timers)}" if self.timers else ""
+        return self.vpn, self.levels, self.outage, _ms(self.resolution_ms), self.story + timers
+
+
+def failures(trials: Sequence[Trial]) -> list[FailureRow]:
+    """A row for each cell whose trials broke something and measured an outage."""
+    cells: dict[str, list[Trial]] = {}
+    for trial in trials:
+        if trial.status == "ok" and trial.timelines and any(m.metric in METRICS for m in trial.measurements):
+            cells.setdefault(trial.cell, []).append(trial)
+    return [_row(own) for own in cells.values()]
+
+
+def _row(trials: Sequence[Trial]) -> FailureRow:
+    found = [(ms, line) for trial in trials for ms, line in zip(_outage(trial).samples, trial.timelines, strict=False)]
+    found.sort(key=lambda each: each[0])
+    details = [_outage(trial).detail for trial in trials]
+    levels = ", ".join(trials[0].params[factor] for factor in FAILURE_FACTORS if factor in trials[0].params)
+    before, after = ({path for detail in details for path in detail.get(key, [])} for key in PATHS)
+    return FailureRow(
+        vpn=trials[0].vpn,
+        levels=levels,
+        outages_ms=[ms for ms, _ in found],
+        unrecovered=sum(detail.get("unrecovered", 0) for detail in details),
+        resolution_ms=max(detail.get("resolution_ms", 0.0) for detail in details),
+        timers=list(dict.fromkeys(_timers(details[0]))),
+        paths=f"path {' or '.join(sorted(before))}, then {' or '.join(sorted(after))}" if before else "",
+        steps=steps(found[len(found) // 2][1]),
+    )
+
+
+PATHS = ("path_before", "path_after")
+
+
+def _outage(trial: Trial) -> Measurement:
+    return next(m for m in trial.measurements if m.metric in METRICS)
+
+
+def _timers(detail: dict[str, Any]) -> Iterator[str]:
+    """The timers in a measurement's detail: a text, a list of them, or a list for each gateway."""
+    for found in (detail.get("detection", []), detail.get("timers", [])):
+        if isinstance(found, str):
+            yield found
+        elif isinstance(found, dict):
+            for timer in dict.fromkeys(timer for timers in found.values() for timer in timers):
+                yield f"{', '.join(name for name, timers in found.items() if timer in timers)}: {timer}"
+        else:
+            yield from found
+
+
+def steps(timeline: Timeline) -> list[str]:
+    """Events and the longest gaps in their order, in seconds after the first event, which is the failure."""
+    zero = timeline.events[0].at_s if timeline.events else 0.0
+    longest = sorted(timeline.gaps, key=lambda gap: gap.lost, reverse=True)[:MOST_GAPS]
+    told = [(event.at_s, f"{event.at_s - zero:+.2f} {event.what}") for event in timeline.events]
+    for gap in longest:
+        words = f"{gap.start_s - zero:+.2f} to {gap.end_s - zero:+.2f} nothing {gap.direction} ({gap.lost} lost)"
+        told.append((gap.start_s, words))
+    return [words for _, words in sorted(told)]
+
+
+def _ms(value: Any) -> str:
+    return f"{float(value):.3g} ms" if value < 1000 else f"{float(value) / 1e3:.3g} s"
+
+
+def markdown_lines(
+    rows: Sequence[FailureRow], table: Callable[[Sequence[str], Sequence[Sequence[str]]], list[str]]
+) -> list[str]:
+    """The section of a Markdown report; ``table`` makes lines of a head and of rows of plain text."""
+    return ["## Timelines", "", ABOUT, "", *table(HEAD, [row.cells for row in rows]), ""] if rows else []
+
+
+def html_section(rows: Sequence[FailureRow], table: Callable[[str, Sequence[str], Sequence[str]], str]) -> str:
+    """The section of the page; ``table`` makes one of a caption, a head and rows of HTML. All is escaped here."""
+    if not rows:
+        return ""
+    body = ["".join(f"<td>{escape(cell)}</td>" for cell in row.cells) for row in rows]
+    shown = table("Failures and what happened", HEAD, body)
+    return f'<section id="timelines" tabindex="-1"><h2>Timelines</h2><p>{escape(ABOUT)}</p>{shown}</section>'
+
+
+def render(rows: Sequence[FailureRow], console: Console) -> None:
+    """The table in a terminal, a story to a failure."""
+    if not rows:
+        return
+    console.print()
+    console.print(Rule(Text("timelines", "bold"), style="cyan", align="left"))
+    console.print(Text(ABOUT, "dim"))
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False, header_style="bold")
+    table.add_column("VPN and failure", overflow="fold", ratio=2)
+    table.add_column("outage", overflow="fold", ratio=2)
+    table.add_column("what happened, seconds after the failure", overflow="fold", ratio=4)
+    for row in rows:
+        name = Text.assemble(row.vpn, "\n", (row.levels, "dim"))
+        table.add_row(name, Text(f"{row.outage}\n±{_ms(row.resolution_ms)}"), Text("\n".join([*row.steps, row.paths])))
+    console.print(table)

@@ -1,0 +1,198 @@
+"""One failure of each kind, for real: daemons that die, addresses that change, links and gateways that go."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+
+from runner.failures import prepare, reroute
+from runner.failures.breaks import CUT_S, DOWN_S, break_by, processes
+from runner.failures.outage import Outage, Watch, outage
+from runner.failures.redundancy import PAIR, arm, is_active
+from runner.failures.takeover import Handover, break_gateway, read_handover
+from runner.failures.timers import timers_of
+from runner.image import Image
+from runner.lab import SITES, Lab
+from runner.labs import NamespaceRig
+from runner.measure.wire import answer, probe
+from runner.node import wait_until
+from runner.plugin import Vpn, load_vpn
+from runner.store import load_run
+from runner.topologies import ospf
+from runner.tunnel import bring_up, make_secrets, start_services
+from tests.lab.test_faults import vpneval
+
+SHORT = Watch(rate=500, limit_s=4.0, look_s=1.0, phase_s=0.1)  # for what is not going to recover
+LONG = Watch(rate=500, limit_s=40.0, look_s=1.0, phase_s=0.1)
+
+
+@contextmanager
+def tunnel(image: Image, tmp_path: Path, name: str, **levels: str) -> Iterator[tuple[Lab, Vpn, str]]:
+    """``name`` up in the lab that these levels need: the lab, the VPN, the address of the far host."""
+    vpn = prepare.prepared(load_vpn(name), levels)
+    with ExitStack() as stack:
+        lab = stack.enter_context(prepare.lab_for(NamespaceRig(), levels, image, image, lambda line: None, tmp_path))
+        start_services(lab)
+        secrets = make_secrets(vpn, NamespaceRig().alone(image, lambda line: None), SITES)
+        yield lab, vpn, bring_up(lab, vpn, dict(vpn.comparable), secrets).address
+
+
+def recovery(image: Image, tmp_path: Path, name: str, failure: str, watch: Watch) -> Outage:
+    with tunnel(image, tmp_path, name, failure=failure) as (lab, vpn, address):
+        return outage(lab, address, break_by(lab, vpn, dict(vpn.comparable), failure), watch, random.Random(1))
+
+
+def test_without_a_failure_there_is_no_outage(image: Image, tmp_path: Path) -> None:
+    """The control: the stream itself loses nothing."""
+    with tunnel(image, tmp_path, "none") as (lab, _, address):
+        found = outage(lab, address, lambda note: note("nothing"), LONG, random.Random(1))
+    assert found.recovered_s == 0
+    assert found.worse_s == 0
+    assert [event.what for event in found.timeline.events] == ["nothing", "the stream flows again"]
+
+
+def test_a_cut_of_the_wan_is_as_long_as_it_is(image: Image, tmp_path: Path) -> None:
+    found = recovery(image, tmp_path, "none", "wan_cut", LONG)
+    assert found.recovered_s is not None
+    for seconds in (found.forward_s, found.reverse_s):
+        assert CUT_S - 0.1 <= seconds < CUT_S + 3
+    whole = [event.at_s for event in found.timeline.events if event.what == "the WAN is whole again"]
+    longest = max(found.timeline.gaps, key=lambda gap: gap.lost)
+    assert longest.start_s < whole[0] <= longest.end_s + 0.2
+
+
+def test_a_restart(image: Image, tmp_path: Path) -> None:
+    found = recovery(image, tmp_path, "wireguard_go", "restart", LONG)
+    assert found.recovered_s is not None
+    assert found.worse_s > 0
+
+
+def test_a_reboot_lasts_at_least_as_long_as_the_gateway_is_away(image: Image, tmp_path: Path) -> None:
+    found = recovery(image, tmp_path, "openvpn", "reboot", LONG)
+    assert found.recovered_s is not None
+    assert found.worse_s > DOWN_S - 0.1
+
+
+def test_a_new_address_with_mobike(image: Image, tmp_path: Path) -> None:
+    found = recovery(image, tmp_path, "ipsec_user", "roaming", LONG)
+    assert found.recovered_s is not None
+
+
+def test_a_peer_that_nobody_asks_whether_it_lives_is_not_recovered(image: Image, tmp_path: Path) -> None:
+    """ssh ends with its server, and nothing starts it again."""
+    with tunnel(image, tmp_path, "ssh_tun") as (lab, vpn, address):
+        breaks = break_by(lab, vpn, dict(vpn.comparable), "restart")
+        found = outage(lab, address, breaks, SHORT, random.Random(1))
+        assert any("ServerAliveInterval 15" in timer for timer in timers_of(lab.gateway(lab.sites[0])))
+        assert processes(lab.gateway(lab.sites[1]))  # sshd is back, and waits
+    assert found.recovered_s is None
+    assert found.worse_s > SHORT.limit_s - 1
+    assert found.timeline.events[-1].what == "given up after 4 s"
+
+
+def test_ospf_moves_the_tunnel_to_the_other_path(image: Image, tmp_path: Path) -> None:
+    with tunnel(image, tmp_path, "wireguard_go", detection="bfd", endpoint="loopback") as (lab, _, address):
+        topology = ospf("loopback")
+        assert reroute.paths(topology, lab) == (reroute.FIRST, reroute.FIRST[::-1])
+        found = outage(lab, address, reroute.kill_link(lab, "silent"), LONG, random.Random(1))
+        assert reroute.paths(topology, lab) == (reroute.SECOND, reroute.SECOND[::-1])
+    assert found.recovered_s is not None
+    assert found.worse_s > 0
+
+
+def test_a_tunnel_that_ends_on_a_silently_dead_link_stays_dead(image: Image, tmp_path: Path) -> None:
+    """The router at the other end of the link goes on to announce its network, and swallows what is for gw1; where
+    it loses carrier it does not, and the tunnel moves."""
+    levels = {"detection": "minimal_hello", "endpoint": "link"}
+    with tunnel(image, tmp_path, "wireguard_go", **levels) as (lab, _, address):
+        topology = ospf("link")
+        silent = outage(lab, address, reroute.kill_link(lab, "silent"), SHORT, random.Random(1))
+        there, back = reroute.paths(topology, lab)
+        assert (there, back[:3]) == (reroute.SECOND, ["gw2", "r3", "r2"])
+        carrier = outage_after(lab, address)
+    assert silent.recovered_s is None
+    assert carrier.recovered_s is not None
+
+
+def outage_after(lab: Lab, address: str) -> Outage:
+    """The link is mended, so that the stream flows again, and then dies with loss of carrier."""
+    lab.wan.run("ip", "link", "set", "gw1", "master", "br0")
+    topology = ospf("link")
+    mended = (reroute.FIRST, reroute.FIRST[::-1])
+    wait_until(lambda: reroute.paths(topology, lab) == mended, "the first path again", deadline_s=40)
+    return outage(lab, address, reroute.kill_link(lab, "carrier"), LONG, random.Random(1))
+
+
+def taken_over(
+    image: Image, tmp_path: Path, name: str, failure: str, redundancy: str = "vrrp_fast"
+) -> tuple[Outage, Handover, bool]:
+    with tunnel(image, tmp_path, name, redundancy=redundancy) as (lab, vpn, address):
+        assert is_active(lab, PAIR[0])
+        assert not is_active(lab, PAIR[1])
+        arm(lab, vpn, redundancy)
+        breaks = break_gateway(lab, failure)
+        with probe(lab.wan, "handover", lab.sites[-1].wan_address, *PAIR, ready="watching") as watcher:
+            found = outage(lab, address, breaks, LONG, random.Random(1))
+            return found, read_handover(answer(watcher, "handover", timeout_s=20)), is_active(lab, PAIR[1])
+
+
+@pytest.mark.parametrize(
+    ("name", "failure", "redundancy"),
+    [
+        ("wireguard_go", "interface", "vrrp_fast"),
+        ("openvpn", "gateway", "vrrp_fast"),
+        ("ipsec_user", "daemon", "vrrp_fast"),
+        ("ipsec_user", "gateway", "ha_sync"),
+    ],
+)
+def test_the_second_gateway_takes_over(image: Image, tmp_path: Path, name: str, failure: str, redundancy: str) -> None:
+    found, handover, second_is_active = taken_over(image, tmp_path, name, failure, redundancy)
+    assert found.recovered_s is not None
+    assert second_is_active
+    assert handover.handover_s is not None
+    assert handover.handover_s > 0
+    assert found.worse_s > 0
+
+
+def test_the_preferred_gateway_returns(image: Image, tmp_path: Path) -> None:
+    found, handover, second_is_active = taken_over(image, tmp_path, "wireguard_go", "return")
+    assert found.recovered_s is not None
+    assert not second_is_active
+    assert handover.changes >= 1
+
+
+def test_a_run_keeps_the_timeline(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    levels = ("--set", "failure=wan_cut,transport=recovery")
+    done = vpneval(
+        "run", "recovery", "--profile", "smallest", "--vpn", "wireguard_go,ssh_forward", *levels, "--out", out
+    )
+    assert done.returncode == 0, done.stderr
+    trials = {trial.vpn: trial for trial in load_run(out)[1]}
+    assert trials["ssh_forward"].status == "unsupported"
+    assert "TCP only" in trials["ssh_forward"].reason
+    for name in ("none", "wireguard_go"):
+        (timeline,) = trials[name].timelines
+        assert [event.what for event in timeline.events][:2] == ["the WAN is cut", "the WAN is whole again"]
+        assert {gap.direction for gap in timeline.gaps} == {"forward", "reverse"}
+        assert trials[name].measurements[0].metric == "outage_ms"
+    assert any(
+        "persistent" in timer.lower() for timer in trials["wireguard_go"].measurements[0].detail["timers"]["gw1"]
+    )
+
+
+def test_routers_that_do_not_find_each_other_fail_with_that_reason(
+    image: Image, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reroute, "CONVERGED_WITHIN_S", 0.5)
+    monkeypatch.setattr(reroute, "configuration", lambda *_: "hostname mute\n")
+    with (
+        pytest.raises(TimeoutError, match=r"OSPF's first convergence did not happen within 0\.5 s"),
+        tunnel(image, tmp_path, "wireguard_go", detection="hello", endpoint="loopback"),
+    ):
+        pass
+    assert "ospfd" in (tmp_path / "gw1-ospfd.log").read_text()
