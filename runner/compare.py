@@ -16,6 +16,7 @@ from runner.metrics import METRICS
 from runner.model import Run, Strict, Trial
 from runner.ranking import conditions_of
 from runner.report import text
+from runner.report.checks import check
 from runner.report.facts import BASELINE
 from runner.report.merge import identity
 from runner.stats import Ratio, Summary, block_values, compare_independent, lower_bounds, summarise
@@ -69,6 +70,8 @@ def compare_runs(before: tuple[Run, Sequence[Trial]], after: tuple[Run, Sequence
     Compared are the shares of each run's own baseline, block by block, where both runs have a baseline of the
     same traffic: what makes the whole machine slower that day is in both, and cancels."""
     (run_a, trials_a), (run_b, trials_b) = before, after
+    check(*before)
+    check(*after)
     cells_a, cells_b = _by_cell(trials_a), _by_cell(trials_b)
     tests = []
     for key, old in cells_a.items():
@@ -127,9 +130,7 @@ def render(comparison: Comparison, console: Console) -> None:
         console.print(Text("! the references changed: the machine did, not only the VPNs", "yellow"))
     for one in comparison.agreement:
         if one.what == "weighted":
-            tau = "no tau-b: all tie" if one.tau_b is None else f"Kendall's tau-b {one.tau_b:.2f}"
-            apart = f"separated groups: {one.groups[0]} before, {one.groups[1]} after"
-            console.print(f"ranking {one.configuration}, {text.counted(len(one.vpns), 'VPN')}: {tau}; {apart}")
+            console.print(f"ranking {one.configuration}, {text.counted(len(one.vpns), 'VPN')}: {one.said}")
     end = (
         ("Significant regression", "bold red") if comparison.regressed else ("No significant regression", "bold green")
     )

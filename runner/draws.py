@@ -1,8 +1,14 @@
-"""How sure an order is: the ranking made anew for many draws of what each VPN's true means may be."""
+"""How sure an order is: the ranking made anew for many draws of what each VPN's true means may be.
+
+The ranks of a metric are drawn once, whatever the weights; an order is their weighted average. The page of a report
+holds the same ranks and averages them again in JavaScript (runner/report/page.js), so what is here is arithmetic that
+comes out the same there to the last bit: additions in the order of the weights, and counts of draws.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+import zlib
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +20,18 @@ from runner.stats import Array
 Blocks = Mapping[int, float]
 DRAWS = 20_000
 CONFIDENCE = 0.95
+TAIL = DRAWS // 40  # draws outside a place's interval, on each side: 2.5 %
 SAME = 1e-9  # averages of ranks closer than this are equal
+Ranks = np.ndarray[tuple[int, int], np.dtype[np.uint16]]
+
+
+@dataclass(frozen=True)
+class DrawnRanks:
+    """The ranks of ``vpns`` in one metric in every draw, doubled so that the rank of a tie is whole: ``doubled`` has
+    the shape (DRAWS, len(vpns))."""
+
+    vpns: tuple[str, ...]
+    doubled: Ranks
 
 
 @dataclass(frozen=True)
@@ -27,54 +44,65 @@ class Order:
     def chances_of_best(self) -> dict[str, float]:
         """VPN -> share of the draws in which its average is the lowest; VPNs that tie in a draw share it."""
         best = np.abs(self.averages - self.averages.min(axis=1, keepdims=True)) < SAME
-        shares = (best / best.sum(axis=1, keepdims=True)).mean(axis=0)
-        return dict(zip(self.vpns, shares.tolist(), strict=True))
+        sharing = best.sum(axis=1)
+        chances = {}
+        for column, vpn in enumerate(self.vpns):
+            shares = np.bincount(sharing[best[:, column]], minlength=len(self.vpns) + 1)
+            total = 0.0
+            for others in range(1, len(self.vpns) + 1):
+                total += int(shares[others]) / others
+            chances[vpn] = total / DRAWS
+        return chances
 
     def place_intervals(self) -> dict[str, tuple[int, int]]:
         """VPN -> the places between which 95 % of the draws put it; equals share the better place."""
-        places = stats.rankdata(np.round(self.averages, 9), method="min", axis=1)
-        tail = (1 - CONFIDENCE) / 2
-        low, high = np.quantile(places, [tail, 1 - tail], axis=0, method="inverted_cdf")
-        return {vpn: (int(a), int(b)) for vpn, a, b in zip(self.vpns, low, high, strict=True)}
+        intervals = {}
+        for column, vpn in enumerate(self.vpns):
+            ahead = self.averages < self.averages[:, [column]] - SAME
+            places = np.sort(1 + ahead.sum(axis=1))
+            intervals[vpn] = int(places[TAIL]), int(places[DRAWS - 1 - TAIL])
+        return intervals
 
     def pair(self, a: str, b: str) -> tuple[float, float]:
         """The shares of the draws in which ``a`` has the lower average, and in which both are equal."""
         difference = self.averages[:, self.vpns.index(a)] - self.averages[:, self.vpns.index(b)]
-        return float((difference < -SAME).mean()), float((np.abs(difference) <= SAME).mean())
+        return int((difference < -SAME).sum()) / DRAWS, int((np.abs(difference) <= SAME).sum()) / DRAWS
 
 
-def draw_order(
-    values: Mapping[str, Mapping[str, Blocks]],
-    bounded: Mapping[str, Set[str]],
-    weights: Mapping[str, float],
-    ranked: Sequence[str],
-    worst: int,
-    seed: int,
-) -> Order | None:
-    """The order of the ``ranked`` VPNs in each draw, or None without two of them and two blocks of each metric.
+def draw_ranks(metric: str, values: Mapping[str, Blocks], bounded: Set[str], seed: int) -> DrawnRanks | None:
+    """The ranks of all VPNs that were measured in ``metric``, or None where none of them has two blocks.
 
-    ``values``: metric -> VPN -> block -> value, of all VPNs that were measured; ``bounded``: metric -> the VPNs
-    of which it is known from below only, and which nobody outranks therefore; ``weights``: of the metrics that
-    count; ``worst``: the rank of who lacks a metric.
+    ``values``: VPN -> block -> value; ``bounded``: the VPNs of which it is known from below only, and which nobody
+    outranks therefore. Each metric has a stream of random numbers of its own, so that its ranks do not depend on
+    what else counts.
     """
-    counted = {metric: values.get(metric, {}) for metric in weights}
-    if len(ranked) < 2 or any(own and max(map(len, own.values())) < 2 for own in counted.values()):
+    if not values or max(map(len, values.values())) < 2:
         return None
-    rng = np.random.default_rng(seed)
+    higher = METRICS[metric].better == "higher"
+    means = draw_means(values, np.random.default_rng([seed, zlib.crc32(metric.encode())]))
+    ranks = stats.rankdata(-means if higher else means, axis=1)
+    if higher:
+        ranks[:, [vpn in bounded for vpn in values]] = 1.0
+    doubled: Ranks = (2 * ranks).astype(np.uint16)
+    return DrawnRanks(tuple(values), doubled)
+
+
+def order_of(
+    drawn: Mapping[str, DrawnRanks], weights: Mapping[str, float], ranked: tuple[str, ...], worst: int
+) -> Order:
+    """The order of the ``ranked`` VPNs in each draw. ``weights``: of the metrics that count, at least one; ``drawn``:
+    the ranks of those that somebody has (what nobody has moves no one); ``worst``: the rank of who lacks a metric."""
     averages = np.zeros((DRAWS, len(ranked)))
+    total = 0.0
     for metric, weight in weights.items():
-        if not counted[metric]:  # nobody has it: the worst rank for all moves no one
+        total += weight
+        if metric not in drawn:
             continue
-        sign = -1 if METRICS[metric].better == "higher" else 1
-        drawn = stats.rankdata(sign * draw_means(counted[metric], rng), axis=1)
-        names = list(counted[metric])
         for column, vpn in enumerate(ranked):
-            if sign < 0 and vpn in bounded.get(metric, ()):
-                rank: Array | float = 1.0
-            else:
-                rank = drawn[:, names.index(vpn)] if vpn in names else float(worst)
+            found = drawn[metric]
+            rank: Array | float = found.doubled[:, found.vpns.index(vpn)] / 2 if vpn in found.vpns else float(worst)
             averages[:, column] += weight * rank
-    return Order(tuple(ranked), averages / sum(weights.values()))
+    return Order(ranked, averages / total)
 
 
 def draw_means(values: Mapping[str, Blocks], rng: np.random.Generator) -> Array:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 
-from rich.console import Console, Group
+from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
 from runner.metrics import METRICS
-from runner.model import Trial
+from runner.model import FAILURE_FACTORS, Trial
 from runner.plan import Planned
+from runner.ranking import Ranking
+from runner.report.terminal import WIDE, ranking_table
 
 # Measured by the way, in nearly every trial: the report has them.
 ASIDE = {
@@ -46,7 +48,7 @@ def levels_of(params: Mapping[str, str]) -> str:
     words = [params.get("cipher", "")]
     if params.get("compression", "off") != "off":
         words.append(f"compression {params['compression']}")
-    words += [params[name] for name in ("image", "transport") if name in params]
+    words += [params[name] for name in ("image", "transport", *FAILURE_FACTORS) if name in params]
     if params.get("payload", "random") != "random":
         words.append(params["payload"])
     if params.get("streams", "1") != "1":
@@ -115,10 +117,13 @@ class PlainProgress:
 
 
 class LiveProgress:
-    """A display that stays in place: what runs now, trials done and to go, time left, the last results."""
+    """A display that stays in place: what runs now, trials done and to go, time left, the last results, and the ranking
+    so far. ``rank`` makes that; it is asked once a block, because it takes time from measuring."""
 
-    def __init__(self, console: Console) -> None:
-        self.console = console
+    def __init__(self, console: Console, rank: Callable[[], Sequence[Ranking]] = tuple) -> None:
+        self.console, self.rank = console, rank
+        self.block = 0
+        self.rankings: Sequence[Ranking] = ()
         self.done = self.total = self.failed = self.unsupported = 0
         self.now = "asking every VPN what it can do here"
         self.remaining_s = 0.0
@@ -149,6 +154,9 @@ class LiveProgress:
         if trial.status != "unsupported":
             self.done += 1
             self.last = [*self.last, trial][-5:]
+        if trial.status == "ok" and trial.repetition > self.block:
+            self.rankings = self.rank() if self.block else ()  # a block has just ended
+            self.block = trial.repetition
         self.remaining_s, self.remaining_at = remaining_s, time.monotonic()
 
     def say(self, text: str) -> None:
@@ -177,7 +185,11 @@ class LiveProgress:
             )
         bar = Table.grid()  # a bare bar would not end its line
         bar.add_row(ProgressBar(total=max(1, self.total), completed=self.done, width=min(60, self.console.width)))
-        return Group(head, bar, results)
+        rankings: list[RenderableType] = []
+        gap = int(self.console.width >= WIDE)
+        for ranking in self.rankings:
+            rankings += [Text(f"\nranking so far: {ranking.configuration}", "dim"), ranking_table(ranking, gap)]
+        return Group(head, bar, results, *rankings)
 
 
 def is_live(console: Console) -> bool:

@@ -122,6 +122,14 @@ def compare_blocks(a: Mapping[int, float], b: Mapping[int, float]) -> Ratio:
     )
 
 
+def lead_of_differences(a: Mapping[int, float], b: Mapping[int, float]) -> int:
+    """For values that are not all positive and have no ratio, as verdicts of 0 and 1: is ``a`` (1) or ``b`` (-1)
+    significantly more, by the interval of the differences within blocks? 0 where neither is, or one block is shared."""
+    differences = np.array([a[block] - b[block] for block in sorted(a.keys() & b.keys())])
+    low, high, _ = _interval(differences, _bootstrap_mean) if len(differences) > 1 else (None, None, "")
+    return 0 if low is None or high is None else int(low > 0) - int(high < 0)
+
+
 def compare_independent(a: Sequence[float], b: Sequence[float]) -> tuple[Ratio, float | None]:
     """``b`` over ``a`` for two runs that share no blocks: Welch's t interval on the logarithms, and the
     p-value of no difference (None where either side has fewer than two values)."""

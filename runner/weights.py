@@ -54,6 +54,23 @@ PRESETS: dict[str, Weights] = {
         Weights(name="realtime", values={"rtt": 2, "jitter": 2, "udp_throughput": 1}),
         # Terminals, web pages, connections that come and go: delay first, then set-up and page load.
         Weights(name="interactive", values={"rtt": 3, "setup_time": 1, "tcp_throughput": 1}),
+        # The four properties of the OSLV paper's Table 4 (authentication in two ways), and what a probe cannot see.
+        Weights(
+            name="security",
+            values={
+                **dict.fromkeys(("confidentiality", "data_integrity", "anti_replay"), 2),
+                **dict.fromkeys(("peer_authentication", "key_authentication", "fail_closed"), 1),
+                "declared_strength": 2,
+            },
+        ),
+        # Who has to set it up and keep it: little to write and to type, and little more for another site.
+        Weights(
+            name="operations",
+            values={
+                **dict.fromkeys(("setup_lines", "setup_commands", "setup_secrets", "cipher_choice"), 1),
+                "scaling_effort": 2,
+            },
+        ),
     ]
 }
 FORMS = f"{', '.join(PRESETS)}, a .toml or .json file of metric = weight, or metric=weight,metric=weight"

@@ -1,79 +1,139 @@
-"""The report as one HTML page: no script, no network, light and dark. Every field is escaped."""
+"""The report as one HTML page: no network, light and dark. Every field is escaped; without a script it still reads.
+
+Three scripts stand in it, Vega's, plots.js and page.js, and the content security policy names them by their digests:
+nothing else runs, whatever a run folder holds."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import base64
+import hashlib
+from collections.abc import Mapping, Sequence
 from html import escape
+from importlib import resources
+from typing import Any
+from urllib.parse import quote
 
 from runner.ranking import Ranking
-from runner.report import text
+from runner.report import failures, text
+from runner.report.explore import page_data, script_json
 from runner.report.facts import BASELINE, interval_method
-from runner.report.model import ExperimentReport, MetricTable, Report, Row, row_levels, row_repetitions, row_share
-
-STYLE = """
-:root { color-scheme: light dark; --ink: #1c2430; --paper: #fff; --soft: #5b6675; --line: #d5dbe3;
-  --band: #f4f6f9; --accent: #0b5cad; --good: #14713a; --bad: #b3151b; --warn: #8a5a00; --plain: #8a2a8a; }
-@media (prefers-color-scheme: dark) { :root { --ink: #e3e8ef; --paper: #12161c; --soft: #9aa7b8;
-  --line: #303a47; --band: #1a2029; --accent: #7ab8ff; --good: #6fd596; --bad: #ff8a85; --warn: #f0c060;
-  --plain: #e59be5; } }
-* { box-sizing: border-box; }
-body { margin: 0 auto; padding: 1rem; max-width: 72rem; font: 1rem/1.5 system-ui, sans-serif;
-  color: var(--ink); background: var(--paper); overflow-wrap: break-word; }
-h1, h2 { line-height: 1.2; } h2 { margin-top: 2.5rem; border-bottom: 2px solid var(--accent); padding-bottom: .2rem; }
-a { color: var(--accent); } nav a { margin-right: 1rem; white-space: nowrap; }
-.profile { display: inline-block; padding: .1rem .6rem; border-radius: 1rem; background: var(--accent);
-  color: var(--paper); font-weight: 600; }
-.soft, caption small { color: var(--soft); } .caveats li { margin: .3rem 0; }
-.scroll { overflow-x: auto; margin: 1rem 0; } .scroll:focus-visible { outline: 2px solid var(--accent); }
-table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
-caption { text-align: left; font-weight: 600; padding: .3rem 0; } caption small { font-weight: 400; }
-th, td { padding: .3rem .6rem; border-bottom: 1px solid var(--line); text-align: left; vertical-align: top; }
-thead th { background: var(--band); vertical-align: bottom; }
-tbody th small { display: block; font-weight: 400; color: var(--soft); } tbody th { min-width: 8.5rem; }
-@media (min-width: 40rem) { tbody th { min-width: 14rem; } }
-.number { text-align: right; } td.number { white-space: nowrap; }
-.first { color: var(--good); font-weight: 700; } .reference { color: var(--soft); }
-.failed { color: var(--bad); font-weight: 600; } .partly { color: var(--bad); } .unsupported { color: var(--warn); }
-tbody th small.plain { color: var(--plain); } .why { min-width: 14rem; white-space: pre-line; overflow-wrap: anywhere; }
-"""
-HEAD = (
-    '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
-    "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">"
+from runner.report.findings import html_section
+from runner.report.model import (
+    ExperimentReport,
+    MetricTable,
+    Report,
+    Row,
+    row_levels,
+    row_repetitions,
+    row_share,
 )
+from runner.report.observations import Observation
+from runner.report.plots import plots_of
+from runner.report.plotting import Plot, Samples
+from runner.report.vega import script as vega
+
+LISTED = 4000  # measurements: of more the page lists no trials, and trials.jsonl has them
 
 
 def html_text(report: Report) -> str:
     """The whole report as one page."""
     title = f"vpneval: {report.run_id}"
+    data = page_data(report)
+    samples = Samples(report)
     links = [f'<a href="#ranking-{i}">Ranking: {escape(r.configuration)}</a>' for i, r in enumerate(report.rankings)]
     links += [f'<a href="#experiment-{i}">{escape(e.name)}</a>' for i, e in enumerate(report.experiments)]
+    caveats = [f'<a href="#caveats">{text.counted(len(report.caveats), "caveat")}</a>'] if report.caveats else []
+    links += [*caveats, '<a href="#lab">Lab</a>']
     rankings = [_ranking(ranking, number) for number, ranking in enumerate(report.rankings)]
     if not rankings:
         rankings = ["<p class=failed>Nothing to rank: no VPN measured anything in a named configuration.</p>"]
     references = f"<p>Shown for reference, not ranked: {escape(', '.join(report.references))}.</p>"
     methods = dict.fromkeys(method for r in report.rankings for method in (r.method, r.probability_method))
     parts = [
-        f'<!doctype html>\n<html lang="en"><head>{HEAD}<title>{escape(title)}</title>',
-        f"<style>{STYLE}</style></head><body>",
         f"<header><h1>{escape(title)}</h1>{_summary(report)}</header>",
-        f'<nav aria-label="Contents">{" ".join(links)} <a href="#lab">Lab</a></nav><main>',
+        f'<nav aria-label="Contents">{" ".join(links)}</nav><main>',
+        _weights(data) if report.bases else "",
         *rankings,
         references if report.references else "",
-        *[_experiment(experiment, number) for number, experiment in enumerate(report.experiments)],
+        _caveats(report),
+        _question(report),
+        *[_experiment(report, experiment, number, samples) for number, experiment in enumerate(report.experiments)],
+        html_section(report.findings, table_html),
+        failures.html_section(report.failures, table_html),
         f"<section><h2>How to read this</h2><p>{escape(interval_method(report.summaries))}</p>",
         *[f"<p>Ranking: {escape(method)}.</p>" for method in methods],
         "</section>",
         _list("Warnings", report.warnings),
-        '<section id="lab"><h2>The lab</h2>',
-        _table("What was measured on", ["fact", "value"], [_cells([f.name, f.value]) for f in report.facts]),
-        "</section></main></body></html>\n",
+        '<section id="lab" tabindex="-1"><h2>The lab</h2>',
+        table_html("What was measured on", ["fact", "value"], [cells_html([f.name, f.value]) for f in report.facts]),
+        "</section></main>",
+        f'<script type="application/json" id="data">{script_json(data)}</script>',
     ]
-    return "\n".join(part for part in parts if part)
+    return page(title, "\n".join(part for part in parts if part), "page.js")
+
+
+def page(title: str, body: str, *more: str) -> str:
+    """A page of its own, the style, Vega, plots.js and the scripts named in ``more`` within it. ``title`` is text,
+    ``body`` HTML."""
+    scripts = [vega(), *map(resource, ("plots.js", *more))]
+    digests = [base64.b64encode(hashlib.sha256(one.encode()).digest()).decode() for one in scripts]
+    allowed = " ".join(f"'sha256-{digest}'" for digest in digests)
+    policy = f"default-src 'none'; style-src 'unsafe-inline'; script-src {allowed}"
+    return "\n".join(
+        [
+            '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">',
+            '<meta name="viewport" content="width=device-width, initial-scale=1">',
+            f'<meta http-equiv="Content-Security-Policy" content="{policy}">',
+            f"<title>{escape(title)}</title><style>{resource('page.css')}</style></head><body>",
+            body,
+            *[f"<script>{one}</script>" for one in scripts],
+            "</body></html>\n",
+        ]
+    )
+
+
+def resource(name: str) -> str:
+    return resources.files("runner.report").joinpath(name).read_text(encoding="utf-8")
+
+
+def _weights(data: Mapping[str, Any]) -> str:
+    """The sliders and presets; hidden until the script works them."""
+    sliders = "".join(
+        f'<label><span>{escape(metric["title"])}</span><input type="range" name="{escape(metric["name"])}" min="0" '
+        f'max="10" step="0.5"><output>0</output></label>'
+        for metric in data["metrics"]
+    )
+    presets = "".join(
+        f'<button type="button" data-preset="{name}" aria-pressed="false">{name}</button>' for name in data["presets"]
+    )
+    return (
+        '<section id="weights" class="panel" hidden><h2>What counts for you?</h2>'
+        f'<p><button type="button" data-preset="" aria-pressed="true">as reported</button>{presets}</p>'
+        f'<div id="sliders">{sliders}</div><p id="wrong" class="wrong" role="alert"></p>'
+        '<p id="leader" role="status"></p><p class="soft">The address of this page carries the weights. The same in a '
+        "terminal, in the folder that holds the run: <code id=command></code></p></section>"
+    )
+
+
+def _question(report: Report) -> str:
+    """Which VPN sustains a rate at no more than a share of the CPU? Hidden until the script answers."""
+    if not report.cores or not report.cpu_of:
+        return ""
+    head = ["VPN and levels", "TCP throughput (Mbit/s)", "CPU for this rate", "sustains it"]
+    whose = f"of {report.cpu_of}, as a share of {text.counted(report.cores, 'core')}"
+    return (
+        '<section id="question" class="panel" hidden><h2>Which VPN sustains a rate?</h2><p><label>'
+        '<input id="rate" type="number" min="1" step="any" value="100"> Mbit/s</label> at no more than <label>'
+        '<input id="share" type="number" min="1" max="100" step="any" value="50"> % of the CPU</label></p>'
+        '<p role="status"><strong id="answer"></strong></p><details><summary>Every configuration</summary>'
+        f'<div id="capacity">{table_html("Rate and CPU", head, [], numbers=[1, 2])}</div></details>'
+        f"<p class=soft>CPU: {escape(whose)}. Yes: the whole 95 % intervals of throughput and CPU cost say so; the "
+        "cost of a byte is taken to be the same at this rate as at the full one.</p></section>"
+    )
 
 
 def _summary(report: Report) -> str:
     counts = ", ".join(f"{number} {status.replace('_', ' ')}" for status, number in report.trials.items() if number)
-    caveats = "".join(f"<li>{escape(caveat)}</li>" for caveat in report.caveats)
     trimmed = f"; {text.counted(report.trimmed, 'trial')} trimmed" if report.trimmed else ""
     return (
         f"<p><span class=profile>{escape(report.profile)}</span> {escape(report.profile_note)}</p>"
@@ -81,8 +141,14 @@ def _summary(report: Report) -> str:
         f"{text.percent(report.measuring_share, 0)} of it spent measuring.</p>"
         + (f"<p>Until significant: {escape(report.separation)}.</p>" if report.separation else "")
         + f"<p class=soft>{escape(report.created_at)}, vpneval {escape(report.vpneval_version)}<br>"
-        f"<code>{escape(report.command_line)}</code></p>" + (f"<ul class=caveats>{caveats}</ul>" if caveats else "")
+        f"<code>{escape(report.command_line)}</code></p>"
     )
+
+
+def _caveats(report: Report) -> str:
+    items = "".join(f"<li>{escape(caveat)}</li>" for caveat in report.caveats)
+    head = '<section class="box" id="caveats" tabindex="-1"><h2>What to know before believing it</h2>'
+    return f"{head}<ul>{items}</ul></section>" if items else ""
 
 
 def _ranking(ranking: Ranking, number: int) -> str:
@@ -96,8 +162,8 @@ def _ranking(ranking: Ranking, number: int) -> str:
             continue
         cells = [f"{standing.average:.2f}", text.place_interval(standing), text.chance(standing.best_probability)]
         cells += [ranks[metric].get(standing.vpn, text.NONE) for metric in metrics]
-        name = _row_head(standing.vpn, text.configuration(standing.levels), "first" if standing.place == 1 else "")
-        rows.append(f"<td class=number>{text.place(ranking, standing)}</td>{name}{_cells(cells, numbers_from=0)}")
+        name = row_head(standing.vpn, text.configuration(standing.levels), "first" if standing.place == 1 else "")
+        rows.append(f"<td class=number>{text.place(ranking, standing)}</td>{name}{cells_html(cells, numbers_from=0)}")
     for vpns, why in text.unranked(ranking):
         rows.append(
             f'<td class=number>{text.NONE}</td><th scope="row">{escape(vpns)}</th>'
@@ -107,59 +173,101 @@ def _ranking(ranking: Ranking, number: int) -> str:
     notes += [f"<p>{escape(said)}</p>" for said in (text.doubts(ranking), text.slack(ranking)) if said]
     name = ranking.configuration + (f", {ranking.image}" if ranking.image else "")
     caption = f"Weights: {text.weights(ranking)}"
+    hidden = " hidden" if any(s.place for s in ranking.standings) else ""
     return (
-        f'<section id="ranking-{number}"><h2>Ranking: {escape(name)}</h2>'
-        + ("" if any(s.place for s in ranking.standings) else "<p class=failed>No VPN could be ranked.</p>")
-        + _table(caption, head, rows, numbers=[0, *range(2, len(head))])
-        + "".join(notes)
-        + "</section>"
+        f'<section id="ranking-{number}" tabindex="-1"><h2>Ranking: {escape(name)}</h2>'
+        f'<p class="failed nobody"{hidden}>No VPN could be ranked.</p>'
+        + table_html(caption, head, rows, numbers=[0, *range(2, len(head))])
+        + f'<div class="notes">{"".join(notes)}</div></section>'
     )
 
 
-def _experiment(experiment: ExperimentReport, number: int) -> str:
+def _experiment(report: Report, experiment: ExperimentReport, number: int, samples: Samples) -> str:
     source = f" ({escape(experiment.source)})" if experiment.source else ""
+    listed = len(report.observations) <= LISTED
+    many = f"<p class=soft>{len(report.observations)} measurements: trials.jsonl lists them, this page does not.</p>"
     return (
-        f'<section id="experiment-{number}"><h2>{escape(experiment.name)}</h2>'
+        f'<section id="experiment-{number}" tabindex="-1"><h2>{escape(experiment.name)}</h2>'
         f"<p><strong>{escape(experiment.question)}</strong><br>"
         f"<span class=soft>{escape(experiment.method)}{source}</span></p>"
-        + "".join(_metric(metric) for metric in experiment.tables)
+        + ("" if listed else many)
+        + "".join(figure(plot) for plot in plots_of(report, experiment, samples))
+        + "".join(_metric(metric, samples if listed else None) for metric in experiment.tables)
         + "</section>"
     )
 
 
-def _metric(metric: MetricTable) -> str:
+def figure(plot: Plot) -> str:
+    """A plot that page.js draws; its label says what it shows, and the tables have its numbers."""
+    return (
+        f"<figure><figcaption>{escape(plot.title)}</figcaption>"
+        f'<div class="plot" role="img" aria-label="{escape(plot.alt)}"></div>'
+        f'<script type="application/json">{script_json(plot.spec)}</script></figure>'
+    )
+
+
+def _metric(metric: MetricTable, samples: Samples | None) -> str:
     head = ["VPN and levels", "median (95 % interval)", "share of baseline", "n", "CoV", "status"]
-    rows = [_measured(row, metric) for row in metric.measured]
+    rows = [_measured(row, metric, samples) for row in metric.measured]
     grouped: dict[tuple[str, str, str], list[Row]] = {}
     for row in metric.absent:
         grouped.setdefault((row.vpn, row.status, row.reason), []).append(row)
     for (vpn, status, reason), same in grouped.items():
         levels = "; ".join(row.levels for row in same)
+        logs = [one.log for row in same for one in (samples.failed(row) if samples else []) if one.log]
+        said = " ".join(_link(log, "log") for log in dict.fromkeys(logs))
         rows.append(
-            f"{_row_head(vpn, levels)}"
-            f'<td colspan="4" class="why">{escape(reason)}</td><td class="{_class(status)}">{escape(status)}</td>'
+            f"{row_head(vpn, levels)}"
+            f'<td colspan="4" class="why">{escape(reason)}{" " if said else ""}{said}</td>'
+            f'<td class="{_class(status)}">{escape(status)}</td>'
         )
     note = f"{metric.better} is better; {metric.common}"
-    table = _table(metric.title, head, rows, note=note, numbers=list(range(1, 5)))
+    table = table_html(metric.title, head, rows, note=note, numbers=list(range(1, 5)))
     return table + (f"<p class=soft>{escape(metric.crypto_limit)}</p>" if metric.crypto_limit else "")
 
 
-def _measured(row: Row, metric: MetricTable) -> str:
+def _measured(row: Row, metric: MetricTable, samples: Samples | None) -> str:
     assert row.summary
-    name = _row_head(
+    name = row_head(
         row.vpn, row_levels(row), "reference" if row.reference else "", "plain" if row.not_encrypted else ""
     )
     numbers = [
         text.with_interval(row.summary, metric.unit, row.at_least > 0),
         "baseline" if row.vpn == BASELINE else row_share(row, metric),
-        row_repetitions(row),
-        text.percent(row.summary.variation),
     ]
     reason = f'<td class="{_class(row.status)} why">{escape(row.status)}: {escape(row.reason)}</td>'
-    return name + _cells(numbers, numbers_from=0) + (reason if row.reason else f"<td>{row.status}</td>")
+    return (
+        name
+        + cells_html(numbers, numbers_from=0)
+        + f"<td class=number>{_trials(row, metric, samples)}</td>"
+        + cells_html([text.percent(row.summary.variation)], numbers_from=0)
+        + (reason if row.reason else f"<td>{row.status}</td>")
+    )
 
 
-def _row_head(vpn: str, levels: str, vpn_class: str = "", levels_class: str = "") -> str:
+def _trials(row: Row, metric: MetricTable, samples: Samples | None) -> str:
+    """The number of repetitions, which opens into the trials: value, what was negotiated, commands and logs."""
+    seen = samples.of(row, metric.metric) if samples else []
+    if not seen:
+        return row_repetitions(row)
+    items = "".join(f"<li>{_trial(one, metric)}</li>" for one in seen)
+    return f"<details><summary>{row_repetitions(row)}</summary><ul>{items}</ul></details>"
+
+
+def _trial(seen: Observation, metric: MetricTable) -> str:
+    where = f"{seen.repetition}" + (f" {seen.position}" if seen.position != "within" else "")
+    value = text.quantity(seen.value or 0.0, metric.unit)
+    said = f"{where}: {value}" + (f"; {seen.tunnel}" if seen.tunnel else "")
+    links = f" {_link(seen.log + '/commands.log', 'commands')} {_link(seen.log + '/', 'logs')}" if seen.log else ""
+    return escape(said) + links
+
+
+def _link(path: str, words: str) -> str:
+    """A link into the run folder, whatever the path says."""
+    return f'<a href="./{escape(quote(path))}">{words}</a>'
+
+
+def row_head(vpn: str, levels: str, vpn_class: str = "", levels_class: str = "") -> str:
     """The row's name for eye and screen reader: the VPN, and its levels below it."""
     small = f'<small class="{levels_class}">{escape(levels)}</small>' if levels else ""
     return f'<th scope="row" class="{vpn_class}">{escape(vpn)}{small}</th>'
@@ -174,14 +282,16 @@ def _list(heading: str, items: Sequence[str]) -> str:
     return f"<section><h2>{heading}</h2><ul>{entries}</ul></section>" if items else ""
 
 
-def _cells(values: Sequence[str], numbers_from: int = 99) -> str:
+def cells_html(values: Sequence[str], numbers_from: int = 99) -> str:
     return "".join(
         f"<td{' class=number' if index >= numbers_from else ''}>{escape(value)}</td>"
         for index, value in enumerate(values)
     )
 
 
-def _table(caption: str, head: Sequence[str], rows: Sequence[str], note: str = "", numbers: Sequence[int] = ()) -> str:
+def table_html(
+    caption: str, head: Sequence[str], rows: Sequence[str], note: str = "", numbers: Sequence[int] = ()
+) -> str:
     """A table in a box of its own that scrolls on a phone. ``rows`` are HTML; the rest is text."""
     small = f" <small>{escape(note)}</small>" if note else ""
     heads = "".join(

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from runner.ranking import Ranking
-from runner.report import text
+from runner.report import failures, text
 from runner.report.facts import BASELINE, interval_method
+from runner.report.findings import markdown_lines
 from runner.report.model import ExperimentReport, MetricTable, Report, Row, row_levels, row_repetitions, row_share
+from runner.report.plotting import Plot
+
+PICTURES = "report-plots"  # the folder of pictures beside report.md
 
 
-def markdown_text(report: Report) -> str:
-    """The whole report; everything that came from a run is escaped."""
+def markdown_text(report: Report, plots: Mapping[str, Sequence[Plot]] | None = None) -> str:
+    """The whole report; everything that came from a run is escaped. ``plots``: experiment -> those whose pictures
+    stand in the folder PICTURES beside it."""
     counts = ", ".join(f"{number} {status.replace('_', ' ')}" for status, number in report.trials.items() if number)
     share = text.percent(report.measuring_share, 0)
     lines = [
@@ -36,7 +41,9 @@ def markdown_text(report: Report) -> str:
     if report.references:
         lines += [f"Shown for reference, not ranked: {_md(', '.join(report.references))}.", ""]
     for experiment in report.experiments:
-        lines += _experiment(experiment)
+        lines += _experiment(experiment, (plots or {}).get(experiment.name, ()))
+    lines += markdown_lines(report.findings, _table)
+    lines += failures.markdown_lines(report.failures, _table)
     lines += ["## How to read this", "", interval_method(report.summaries), ""]
     for method in dict.fromkeys(m for r in report.rankings for m in (r.method, r.probability_method)):
         lines += [f"Ranking: {_md(method)}.", ""]
@@ -72,10 +79,12 @@ def _ranking(ranking: Ranking) -> list[str]:
     return [f"## Ranking: {_md(name)}", "", f"Weights: {_md(text.weights(ranking))}", "", *table, *notes, ""]
 
 
-def _experiment(experiment: ExperimentReport) -> list[str]:
+def _experiment(experiment: ExperimentReport, plots: Sequence[Plot]) -> list[str]:
     lines = [f"## {_md(experiment.name)}", "", f"**{_md(experiment.question)}**", ""]
     source = f" ({experiment.source})" if experiment.source else ""
     lines += [f"{_md(experiment.method + source)}", ""]
+    for plot in plots:
+        lines += [f"{_md(plot.title)}", "", f"![{_md(plot.alt)}]({PICTURES}/{plot.key}.svg)", ""]
     for metric in experiment.tables:
         better = f"{metric.better} is better; {metric.common}"
         head = ["VPN", "levels", "median (95 % interval)", "share of baseline", "n", "CoV", "status"]

@@ -16,6 +16,8 @@ def merge_runs(runs: Sequence[tuple[Run, list[Trial]]]) -> tuple[Run, list[Trial
     configurations are the same: numbers from different labs are never ranked together.
     """
     merged, trials = runs[0]
+    if len(runs) > 1:
+        trials = [_moved(merged, trial) for trial in trials]
     for run, more in runs[1:]:
         ours, theirs = identity(merged), identity(run)
         for name, value in ours.items():
@@ -29,7 +31,9 @@ def merge_runs(runs: Sequence[tuple[Run, list[Trial]]]) -> tuple[Run, list[Trial
                 raise UsageError(f"runs {merged.run_id} and {run.run_id}: the configurations of {vpn} differ")
         offset = max((trial.repetition for trial in trials), default=-1) + 1
         trials = trials + [
-            trial.model_copy(update={"id": f"{run.run_id}/{trial.id}", "repetition": trial.repetition + offset})
+            _moved(run, trial).model_copy(
+                update={"id": f"{run.run_id}/{trial.id}", "repetition": trial.repetition + offset}
+            )
             for trial in more
         ]
         merged = merged.model_copy(
@@ -42,6 +46,11 @@ def merge_runs(runs: Sequence[tuple[Run, list[Trial]]]) -> tuple[Run, list[Trial
             }
         )
     return merged, trials
+
+
+def _moved(run: Run, trial: Trial) -> Trial:
+    """The trial with its logs as they are seen from beside the run folders, where a page of several runs belongs."""
+    return trial.model_copy(update={"log": f"{run.run_id}/{trial.log}"}) if trial.log else trial
 
 
 def identity(run: Run) -> dict[str, Any]:

@@ -4,19 +4,36 @@ from __future__ import annotations
 
 import re
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
+
+from pydantic import Field, InstanceOf
 
 from runner.facts import crypto_limit
 from runner.metrics import METRICS
-from runner.model import Cell, ExperimentRecord, Run, Strict, Trial
-from runner.ranking import Missing, Ranking, conditions_of, rank_all, why_absent
+from runner.model import Cell, ExperimentRecord, Run, Strict, Trial, cell_key
+from runner.ranking import (
+    Basis,
+    Missing,
+    Ranking,
+    bases,
+    conditions_of,
+    measured_metrics,
+    weigh,
+    why_absent,
+)
 from runner.report import facts, text
+from runner.report.checks import check
 from runner.report.facts import BASELINE, Fact
+from runner.report.failures import FailureRow
+from runner.report.failures import failures as broken
+from runner.report.findings import Findings
+from runner.report.findings import findings as judged
+from runner.report.observations import Observation, observations_of
 from runner.report.text import bound, share
 from runner.report.text import levels as levels_in_words
 from runner.stats import Drift, Ratio, Summary, block_values, compare_blocks, lower_bounds, summarise
-from runner.weights import Weights
+from runner.weights import Weights, default_weights
 
 CellStatus = Literal["ok", "partly", "failed", "unsupported", "lab_error", "not measured", "not run"]
 
@@ -91,26 +108,11 @@ class ExperimentReport(Strict):
     problems: list[Problem]
 
 
-class Observation(Strict):
-    """One measurement of one trial, for the tidy table; ``metric`` is empty for a trial without any."""
-
-    trial: str
-    experiments: list[str]
-    vpn: str
-    params: dict[str, str]
-    repetition: int
-    position: str
-    status: str
-    reason: str
-    encrypted: bool
-    metric: str = ""
-    unit: str = ""
-    value: float | None = None
-    samples: list[float] = []
-
-
 class Report(Strict):
-    """Everything that any rendering shows. Times in seconds; ``measuring_share`` is a ratio of 1."""
+    """Everything that any rendering shows. Times in seconds; ``measuring_share`` is a ratio of 1. ``carriers``: VPN ->
+    what carries its packets over the WAN (``udp``, ``tcp``, ``esp``). ``cores``: of the machine, or of one of them;
+    ``cpu_of``: whose CPU time the CPU cost is. ``missing`` and ``bases`` are what the rankings
+    were made with, and the page makes them anew from; ``bases`` are not part of report.json."""
 
     run_id: str
     created_at: str
@@ -130,8 +132,15 @@ class Report(Strict):
     drift: list[Drift]
     rankings: list[Ranking]
     references: list[str]
+    carriers: dict[str, str] = {}
+    cores: int | None = None
+    cpu_of: str = ""
     experiments: list[ExperimentReport]
+    findings: Findings = Findings()
+    failures: list[FailureRow] = []
     observations: list[Observation]
+    missing: Missing = "unranked"
+    bases: list[InstanceOf[Basis]] = Field(default=[], exclude=True)
 
     @property
     def summaries(self) -> list[Summary]:
@@ -149,8 +158,12 @@ def build(
     missing: Missing = "unranked",
 ) -> Report:
     """The report of a run. Without ``weights``: balanced over the metrics there are; without
-    ``configurations``: all in which something was measured. Raises UsageError for an unknown one."""
-    rankings = rank_all(run, trials, configurations=configurations, weights=weights, missing=missing)
+    ``configurations``: all in which something was measured. Raises UsageError for an unknown one, and for what
+    ``runner.report.checks`` refuses."""
+    check(run, trials)
+    metrics = measured_metrics(trials) | set(weights.counted if weights else ())
+    found = bases(run, trials, metrics, configurations)
+    rankings = [weigh(basis, weights or default_weights(basis.values), missing) for basis in found]
     experiments = [_experiment(run, trials, record) for record in run.experiments]
     elapsed = sum(call.elapsed_s for call in run.invocations)
     measuring = sum(call.measuring_s for call in run.invocations)
@@ -176,8 +189,23 @@ def build(
         drift=facts.drifts(trials),
         rankings=rankings,
         references=[name for name, record in run.vpns.items() if record.reference],
+        carriers={name: record.transport for name, record in run.vpns.items()},
+        cores=run.lab["cores"] if isinstance(run.lab.get("cores"), int) else None,
+        cpu_of=next(
+            (
+                m.detail.get("of", "the whole lab")
+                for t in trials
+                for m in t.measurements
+                if m.metric == "cpu_per_gigabyte"
+            ),
+            "",
+        ),
         experiments=experiments,
-        observations=list(_observations(trials)),
+        findings=judged(run, trials),
+        failures=broken(trials),
+        observations=observations_of(trials),
+        missing=missing,
+        bases=found,
     )
 
 
@@ -229,7 +257,7 @@ def _table(
     """The metric's rows: VPNs by their best median, the unmeasured at the end, cells in declared order."""
     mine = [cell for cell in cells if _carries(cell, by_cell.get(cell.key, []), metric)]
     varying, common = _split(mine)
-    baseline = [trial for trial in trials if trial.vpn == BASELINE and trial.status == "ok"]
+    baseline = _Baseline(trials, metric)
     rows = [_row(run, by_cell.get(cell.key, []), cell, metric, varying, baseline) for cell in mine]
     known = METRICS[metric]
     sign = -1 if known.better == "higher" else 1
@@ -254,9 +282,7 @@ def _carries(cell: Cell, trials: Sequence[Trial], metric: str) -> bool:
     return measured or cell.params.get("transport") == METRICS[metric].transport
 
 
-def _row(
-    run: Run, trials: Sequence[Trial], cell: Cell, metric: str, varying: set[str], baseline: Sequence[Trial]
-) -> Row:
+def _row(run: Run, trials: Sequence[Trial], cell: Cell, metric: str, varying: set[str], baseline: _Baseline) -> Row:
     blocks = block_values(trials, metric)
     ok = [t for t in trials if t.status == "ok"]
     bad = [t for t in trials if t.status != "ok"]
@@ -271,7 +297,7 @@ def _row(
         status = bad[-1].status if bad else "not run"
         reasons = reasons or ["not run: trimmed, stopped or still to come"]
     bounded = lower_bounds(trials, metric)
-    same_traffic = [t for t in baseline if conditions_of(t.params) == conditions_of(cell.params)]
+    plain, plain_bounded = baseline.of(cell.params)
     return Row(
         vpn=cell.vpn,
         params=cell.params,
@@ -284,13 +310,30 @@ def _row(
         reference=cell.vpn in run.vpns and run.vpns[cell.vpn].reference,
         not_encrypted=bool(ok) and any(not t.encrypted or (t.proof and not t.proof.confidential_promised) for t in ok),
         summary=summarise(list(blocks.values())) if blocks else None,
-        share=compare_blocks(blocks, block_values(same_traffic, metric))
-        if same_traffic and cell.vpn != BASELINE
-        else None,
+        share=compare_blocks(blocks, plain) if plain is not None and cell.vpn != BASELINE else None,
         at_least=len(bounded & blocks.keys()),
-        baseline_at_least=cell.vpn != BASELINE and bool(lower_bounds(same_traffic, metric) & blocks.keys()),
+        baseline_at_least=cell.vpn != BASELINE and bool(plain_bounded & blocks.keys()),
         crypto_share=_crypto_share(run, cell, blocks) if metric == "tcp_throughput" else None,
     )
+
+
+class _Baseline:
+    """The baseline's values of one metric by what it shares with a cell: the traffic, and what lies under it."""
+
+    def __init__(self, trials: Sequence[Trial], metric: str) -> None:
+        same: dict[str, list[Trial]] = {}
+        for trial in trials:
+            if trial.vpn == BASELINE and trial.status == "ok":
+                same.setdefault(self._key(trial.params), []).append(trial)
+        self._found = {key: (block_values(one, metric), lower_bounds(one, metric)) for key, one in same.items()}
+
+    def of(self, params: Mapping[str, str]) -> tuple[dict[int, float] | None, set[int]]:
+        """Block -> value, and the blocks in which that is a lower bound; None where nothing like it was measured."""
+        return self._found.get(self._key(params), (None, set()))
+
+    @staticmethod
+    def _key(params: Mapping[str, str]) -> str:
+        return cell_key(BASELINE, conditions_of(params))
 
 
 def _crypto_share(run: Run, cell: Cell, blocks: Mapping[int, float]) -> float | None:
@@ -332,23 +375,3 @@ def _split(cells: Sequence[Cell]) -> tuple[set[str], dict[str, str]]:
     levels = {factor: {cell.params.get(factor, "") for cell in cells} for factor in factors}
     varying = {factor for factor, found in levels.items() if len(found) > 1}
     return varying, {factor: next(iter(found)) for factor, found in levels.items() if len(found) == 1}
-
-
-def _observations(trials: Sequence[Trial]) -> Iterable[Observation]:
-    for trial in trials:
-        common = Observation(
-            trial=trial.id,
-            experiments=trial.experiments,
-            vpn=trial.vpn,
-            params=trial.params,
-            repetition=trial.repetition,
-            position=trial.position,
-            status=trial.status,
-            reason=trial.reason,
-            encrypted=trial.encrypted,
-        )
-        if not trial.measurements:
-            yield common
-        for m in trial.measurements:
-            update = {"metric": m.metric, "unit": m.unit, "value": m.value, "samples": m.samples}
-            yield common.model_copy(update=update)

@@ -1,4 +1,4 @@
-"""The report's data for other programs: one tidy table (CSV), or all of it (JSON)."""
+"""The report's data for other programs: one tidy table (CSV, Parquet), or all of it (JSON)."""
 
 from __future__ import annotations
 
@@ -38,6 +38,23 @@ def csv_text(report: Report) -> str:
     return out.getvalue()
 
 
+def parquet_bytes(report: Report) -> bytes | None:
+    """The same table as Parquet, with numbers as numbers and empty fields as null; None where polars, which makes
+    it, is not installed (the extra ``data``)."""
+    try:
+        import polars
+    except ImportError:
+        return None
+    numbers = {"repetition": polars.Int64, "index": polars.Int64, "value": polars.Float64, "encrypted": polars.Boolean}
+    table = polars.read_csv(csv_text(report).encode(), infer_schema=False).with_columns(
+        polars.col(name).cast(kind) if kind != polars.Boolean else polars.col(name) == "true"
+        for name, kind in numbers.items()
+    )
+    out = io.BytesIO()
+    table.write_parquet(out)
+    return out.getvalue()
+
+
 def _summaries(report: Report, factors: Sequence[str], writer: Any) -> None:
     """Every cell and metric once, however many experiments share it; these lines name no trial."""
     tables = [(experiment.name, table) for experiment in report.experiments for table in experiment.tables]
@@ -57,4 +74,4 @@ def _summaries(report: Report, factors: Sequence[str], writer: Any) -> None:
 
 def json_text(report: Report) -> str:
     """The whole report but for the raw samples, which trials.jsonl and the CSV have."""
-    return report.model_dump_json(indent=1, exclude={"observations": {"__all__": {"samples"}}}) + "\n"
+    return report.model_dump_json(indent=1, exclude={"observations": {"__all__": {"samples", "search"}}}) + "\n"

@@ -15,6 +15,8 @@ from rich.text import Text
 from runner.ranking import Ranking
 from runner.report import text
 from runner.report.facts import BASELINE, interval_method
+from runner.report.failures import render as render_failures
+from runner.report.findings import render as render_findings
 from runner.report.model import ExperimentReport, MetricTable, Report, Row, row_levels, row_repetitions, row_share
 
 WIDE = 100
@@ -26,7 +28,7 @@ COLOUR = {"failed": "bold red", "lab_error": "bold red", "partly": "red", "unsup
 
 def render(report: Report, console: Console) -> None:
     """Print the report to ``console``, in its width and colours."""
-    report = Report.model_validate(_printable(report.model_dump(exclude={"observations"})) | {"observations": []})
+    report = Report.model_validate(printable(report.model_dump(exclude={"observations"})) | {"observations": []})
     _header(report, console)
     said: list[tuple[str, str]] = []
     for ranking in report.rankings:
@@ -51,20 +53,22 @@ def render(report: Report, console: Console) -> None:
         console.print(_dim(f"Shown for reference, not ranked: {', '.join(report.references)}"))
     for experiment in report.experiments:
         _experiment(experiment, console)
+    render_findings(report.findings, console)
+    render_failures(report.failures, console)
     if report.experiments:
         console.print(_dim("\n" + interval_method(report.summaries)))
     _list("Warnings", report.warnings, console)
     console.print()
 
 
-def _printable(value: Any) -> Any:
+def printable(value: Any) -> Any:
     """Data without control characters: a daemon's log must not steer the reader's terminal."""
     if isinstance(value, str):
         return re.sub(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", "", value)
     if isinstance(value, list):
-        return [_printable(inner) for inner in value]
+        return [printable(inner) for inner in value]
     if isinstance(value, dict):
-        return {_printable(name): _printable(inner) for name, inner in value.items()}
+        return {printable(name): printable(inner) for name, inner in value.items()}
     return value
 
 
@@ -90,12 +94,24 @@ def _header(report: Report, console: Console) -> None:
 
 
 def _ranking(ranking: Ranking, console: Console) -> None:
-    counted = list(ranking.weights.counted)
     name = ranking.configuration + (f", {ranking.image}" if ranking.image else "")
     console.print(
         Text.assemble("\n", (f"Ranking: {name}", "bold cyan"), "  ", (f"weights: {ranking.weights.name}", "dim"))
     )
-    gap = 1 if console.width >= WIDE else 0
+    table = ranking_table(ranking, 1 if console.width >= WIDE else 0)
+    if table.row_count:
+        console.print(table)
+    else:
+        console.print("[red]No VPN could be ranked.[/]")
+    for sentence in filter(None, (text.doubts(ranking), text.slack(ranking))):
+        console.print(_hanging(Text("· " + sentence, "dim")))
+    for vpns, why in text.imputed(ranking):
+        console.print(_hanging(Text.assemble((vpns, "bold"), f" {text.IMPUTED} {_short(why)}")))
+
+
+def ranking_table(ranking: Ranking, gap: int = 1) -> Table:
+    """The ranked VPNs, a row each; ``gap``: blanks between columns."""
+    counted = list(ranking.weights.counted)
     table = Table(box=box.SIMPLE_HEAD, padding=(0, gap, 0, 0), show_edge=False, header_style="bold")
     table.add_column("#", justify="right", min_width=2)
     table.add_column("VPN, as configured", overflow="fold", min_width=23)
@@ -119,14 +135,7 @@ def _ranking(ranking: Ranking, console: Console) -> None:
             text.chance(standing.best_probability),
             *[_rank(ranks[metric].get(standing.vpn, text.NONE)) for metric in counted],
         )
-    if table.row_count:
-        console.print(table)
-    else:
-        console.print("[red]No VPN could be ranked.[/]")
-    for sentence in filter(None, (text.doubts(ranking), text.slack(ranking))):
-        console.print(_hanging(Text("· " + sentence, "dim")))
-    for vpns, why in text.imputed(ranking):
-        console.print(_hanging(Text.assemble((vpns, "bold"), f" {text.IMPUTED} {_short(why)}")))
+    return table
 
 
 def _rank(rank: str) -> Text:

@@ -27,9 +27,21 @@ def title(metric: str) -> str:
     return METRICS[metric].title if metric in METRICS else metric
 
 
+def lower(metric: str) -> str:
+    """The metric's title within a sentence; abbreviations stay."""
+    words = title(metric)
+    return words if words[:2].isupper() else words[:1].lower() + words[1:]
+
+
+def quantity(value: float, unit: str) -> str:
+    """``341 Mbit/s``: one trial's value, which has no spread."""
+    scale, prefixed = prefix(value, unit)
+    return f"{value / scale:.{_digits(value / scale)}f} {prefixed}"
+
+
 def with_interval(summary: Summary, unit: str, at_least: bool = False) -> str:
     """``341 (325–358) Mbit/s``: median and 95 % interval; says so where there is none, and where it has no width."""
-    scale, prefixed = _prefix(summary.median, unit)
+    scale, prefixed = prefix(summary.median, unit)
     digits = _digits(summary.median / scale)
     centre = f"{'≥ ' * at_least}{summary.median / scale:.{digits}f}"
     if summary.low is None or summary.high is None:
@@ -110,6 +122,8 @@ PHRASES = {
     "load": "{} load",
     "packet_bytes": "{}-byte packets",
     "fragmentation": "fragmentation: {}",
+    "rekey": "{} keys",
+    "device_cipher": "ssh with {}",
     "wan_delay_ms": "{} ms delay",
     "wan_jitter_ms": "{} ms jitter",
     "wan_loss_ratio": "loss ratio {}",
@@ -141,9 +155,9 @@ def _said(factor: str, level: str) -> str:
     if factor == "streams" and level == "1":
         return "1 stream"
     if factor == "file_bytes":
-        return f"{int(level) / 1e6:g} MB"
+        return f"{float(level) / 1e6:g} MB"
     if factor == "wan_rate_bps":
-        scale, unit = _prefix(float(level), "bit/s")
+        scale, unit = prefix(float(level), "bit/s")
         return f"{float(level) / scale:g} {unit}"
     return PHRASES.get(factor, "{}").format(level)
 
@@ -164,7 +178,7 @@ def _reasons(standings: Sequence[Standing], ranking: Ranking) -> list[tuple[str,
         whole = standing.missing.keys() >= ranking.weights.counted.keys()
         by_reason: dict[str, list[str]] = {}
         for metric, reason in standing.missing.items():
-            by_reason.setdefault(reason, []).append(_lower(title(metric)))
+            by_reason.setdefault(reason, []).append(lower(metric))
         why = [reason if whole else f"no {', '.join(titles)} ({reason})" for reason, titles in by_reason.items()]
         grouped.setdefault(", ".join(why) or "nothing is weighted", []).append(standing.vpn)
     return [(", ".join(vpns), why) for why, vpns in grouped.items()]
@@ -246,7 +260,7 @@ PREFIXES: dict[str, list[tuple[float, str]]] = {
 }
 
 
-def _prefix(value: float, unit: str) -> tuple[float, str]:
+def prefix(value: float, unit: str) -> tuple[float, str]:
     """The scale and unit in which ``value`` has one to three digits before the point, where there is one."""
     choices = PREFIXES.get(unit, [])
     fitting = [choice for choice in choices if abs(value) >= choice[0] * 0.9995]
@@ -260,11 +274,6 @@ def _digits(value: float) -> int:
 
 def _signed(ratio: float) -> str:
     return f"{100 * (ratio - 1):+.1f}".replace("-", "−")
-
-
-def _lower(words: str) -> str:
-    """A title within a sentence; abbreviations stay."""
-    return words if words[:2].isupper() else words[:1].lower() + words[1:]
 
 
 def crypto_limit(shares: Mapping[str, Sequence[float]]) -> str:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from runner.agreement import agreement
+from runner.agreement import agreement, longest_chain
 from runner.model import Run, Trial
 from tests.unit.synthetic import CBC, TCP, make_run, make_trial
 
@@ -43,3 +43,19 @@ def test_where_all_tie_there_is_no_tau() -> None:
     metric = next(one for one in found if one.what == "tcp_throughput")
     assert metric.tau_b is None
     assert metric.groups[0] == 1
+
+
+def test_groups_count_what_is_told_apart_by_pairs() -> None:
+    """Each ties with the next, a beats c and d, b beats d: two are told apart, though no neighbours are."""
+    assert longest_chain(["a", "b", "c", "d"], {("a", "c"), ("a", "d"), ("b", "d")}) == 2
+    assert longest_chain(["a", "b", "c"], {("a", "b"), ("a", "c"), ("b", "c")}) == 3
+    assert longest_chain(["a", "b", "c"], {("a", "b"), ("b", "c")}) == 2  # a and c are not
+    assert longest_chain(["a", "b"], set()) == 1
+    assert longest_chain([], set()) == 0
+
+
+def test_overlapping_neighbours_do_not_hide_that_the_ends_differ() -> None:
+    """Rates 1 % apart under 1 % of noise: no neighbour is told from the next, the first and the last are."""
+    close = trials((1.0, 1.01, 1.02, 1.03), sway=0.008)
+    metric = next(one for one in agreement((RUN, close), (RUN, close)) if one.what == "tcp_throughput")
+    assert 1 < metric.groups[0] < 4

@@ -12,7 +12,7 @@ import pytest
 from runner import image, lab
 from runner.cli import main
 from runner.errors import UsageError
-from runner.experiment import LEVELS, PROFILES, experiment_names
+from runner.experiment import GROUPS, LEVELS, PROFILES, experiment_names
 from runner.labs import rootless
 from runner.metrics import METRICS
 from runner.plugin import vpn_names
@@ -146,7 +146,7 @@ def test_building_an_image_needs_root(capsys: CapSys, nowhere: Path, monkeypatch
     ("what", "expected"),
     [
         ("vpns", vpn_names()),
-        ("experiments", experiment_names()),
+        ("experiments", [*experiment_names(), *GROUPS]),
         ("metrics", [*METRICS]),
         ("presets", [*PRESETS]),
         ("factors", [*LEVELS]),

@@ -8,6 +8,8 @@ from rich.console import Console
 
 from runner.compare import Change, Comparison, compare_runs, render
 from runner.model import Run, Trial
+from runner.report import text
+from runner.report.comparison import comparison_html, history_html, trends
 from tests.unit.synthetic import CBC, IDLE, PLAIN, TCP, make_run, make_trial, realistic_run
 
 RUN = make_run(("none", "openvpn"))
@@ -182,3 +184,38 @@ def test_a_lower_bound_is_no_regression() -> None:
     assert not held.regressed
     assert only(compared(bounded(slow), fast)).verdict == "not separable"
     assert only(compared(bounded(fast), slow)).verdict == "regression"  # at least 100 before, 70 now
+
+
+def test_the_page_says_what_the_terminal_says() -> None:
+    before, after = (
+        trials_of({"tcp_throughput": 100.0, "rtt": 1.0}, 1),
+        trials_of({"tcp_throughput": 50.0, "rtt": 1.0}, 2),
+    )
+    comparison = compared(before, after)
+    page = comparison_html(comparison)
+    assert comparison.regressed
+    assert "Significant regression" in page
+    for change in comparison.changes:
+        assert change.verdict in page
+        assert change.ratio
+        assert text.change(change.ratio) in page
+    assert page.count("<figure>") == 2
+    assert "No significant regression" in comparison_html(compared(before, before))
+
+
+def test_history_has_a_trend_for_each_vpn_and_metric_and_keeps_labs_apart() -> None:
+    runs = []
+    for month, speed in ((3, 400.0), (1, 100.0), (2, 200.0)):
+        run = RUN.model_copy(update={"run_id": f"run{month}", "created_at": f"2026-0{month}-01T00:00:00+00:00"})
+        runs.append((run, trials_of({"tcp_throughput": speed}, month)))
+    elsewhere = runs[0][0].model_copy(update={"lab": RUN.lab | {"cpu": "<b>Another</b>"}, "run_id": "far"})
+    found = trends([*runs, (elsewhere, runs[0][1])])
+    here = next(trend for trend in found if trend.vpn == "openvpn" and len(trend.runs) == 3)
+    assert here.runs == ["run1", "run2", "run3"]  # by date
+    assert [round(one.median, -2) for one in here.summaries if one] == [100, 200, 400]
+    assert {trend.lab for trend in found} != {here.lab}
+    page = history_html(found)
+    assert "&lt;b&gt;Another" in page
+    assert "<b>Another" not in page
+    assert page.count("<figure>") == len({(trend.lab, trend.configuration, trend.metric) for trend in found})
+    assert text.with_interval(here.summaries[0], "bit/s") in page  # type: ignore[arg-type]

@@ -40,6 +40,15 @@ WIREGUARD = [
     (1400, 20 + 8 + 16 + 1408 + 16),
     (1420, 20 + 8 + 16 + 1420 + 16),  # 1424 would be more than the interface's MTU
 ]
+TINC = [
+    # outer header, UDP, encrypted (sequence number, Ethernet header, inner, PKCS#7), digest
+    (64, CBC, 20 + 8 + 96 + 32),
+    (77, CBC, 20 + 8 + 96 + 32),
+    (78, CBC, 20 + 8 + 112 + 32),
+    (1400, CBC, 20 + 8 + 1424 + 32),
+    (64, ("blowfish-128-cbc", "hmac-sha1"), 20 + 8 + 88 + 20),
+    (64, ("null", "hmac-sha256"), 20 + 8 + 4 + 14 + 64 + 32),
+]
 SSH_TUN = [
     # IP and TCP with timestamps, packet length, padding length + message + packet, padding (4 at least), MAC or tag
     (64, CBC, 52 + 4 + (1 + 13 + 64 + 18) + 32),
@@ -52,6 +61,11 @@ SSH_TUN = [
 ]
 
 
+@pytest.mark.parametrize(("inner", "levels", "outer"), TINC)
+def test_tinc(inner: int, levels: tuple[str, str], outer: int) -> None:
+    assert closed_form.tinc(inner, *levels) == outer - inner
+
+
 @pytest.mark.parametrize(("inner", "levels", "outer"), ESP_TUNNEL)
 def test_esp(inner: int, levels: tuple[str, str], outer: int) -> None:
     assert closed_form.esp(inner, *levels) == outer - inner
@@ -62,6 +76,21 @@ def test_gre_in_esp_transport_mode() -> None:
     # outer header, SPI and sequence, IV, encrypted (GRE header + inner + 2 = 70, rounded up), ICV
     assert closed_form.esp(64, *CBC, gre=True) == 20 + 8 + 16 + 80 + 16 - 64
     assert closed_form.esp(75, *CBC, gre=True) == 20 + 8 + 16 + 96 + 16 - 75
+
+
+def test_what_esp_protects_in_transport_mode() -> None:
+    # outer header, SPI and sequence, IV, encrypted, ICV; VXLAN: UDP 8, VXLAN 8, Ethernet 14; L2TP: UDP 8, L2TP 6, PPP 4
+    assert closed_form.esp(64, *CBC, vxlan=True) == 20 + 8 + 16 + 96 + 16 - 64  # 30 + 64 + 2 = 96
+    assert closed_form.esp(65, *CBC, vxlan=True) == 20 + 8 + 16 + 112 + 16 - 65
+    assert closed_form.esp(64, *GCM, l2tp=True) == 20 + 8 + 8 + 84 + 16 - 64  # 18 + 64 + 2 = 84
+
+
+def test_encapsulation_alone() -> None:
+    assert closed_form.gre(64) == 20 + 4
+    assert closed_form.l2tp(64) == 20 + 8 + 6 + 4
+    assert closed_form.l2tpv3(64) == 20 + 8 + 4 + 4 + 4 + 14
+    assert closed_form.ah(64, "hmac-sha256") == 20 + 12 + 16
+    assert closed_form.ah(64, "hmac-sha1") == 20 + 12 + 12
 
 
 @pytest.mark.parametrize(("inner", "levels", "outer"), OPENVPN)
@@ -85,7 +114,8 @@ def test_ssh_tun(inner: int, levels: tuple[str, str], outer: int) -> None:
 
 def test_every_packet_carrier_knows_its_closed_form() -> None:
     expected = {"none": 0, "ipip": 20, "ipsec": 76, "ipsec_user": 84, "gre_ipsec": 76, "openvpn": 96}
-    expected |= {"wireguard": 60, "wireguard_go": 60, "ssh_tun": 120}
+    expected |= {"wireguard": 60, "wireguard_go": 60, "ssh_tun": 120, "gre": 24, "l2tp": 38, "l2tpv3": 54}
+    expected |= {"ipsec_ah": 48, "ipsec_ikev1": 76, "libreswan": 76, "l2tp_ipsec": 92, "vxlan_ipsec": 92}
     for name in set(vpn_names()) & set(expected):
         assert load_vpn(name).overhead(load_vpn(name).comparable, 64) == expected[name], name
 

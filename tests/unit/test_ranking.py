@@ -1,65 +1,19 @@
 """The weighted average rank worked by hand, and everything that can go wrong around it."""
 
 import math
-from collections.abc import Mapping
-from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy import stats as scipy_stats
 
-from runner.draws import draw_means, draw_order
+from runner.draws import draw_means, draw_ranks, order_of
 from runner.errors import UsageError
-from runner.metrics import METRICS
 from runner.model import Run, Status, Trial
-from runner.ranking import Ranking, metric_ranks, rank, rank_all, ranked_by, weighted_average
+from runner.ranking import metric_ranks, rank, rank_all, weighted_average
 from runner.report.merge import merge_runs
-from runner.weights import BALANCED, PRESETS, Weights, default_weights, parse_weights, slack
+from runner.weights import Weights, default_weights
+from tests.unit.reports import THREE, averages, places, ranked, trials_of
 from tests.unit.synthetic import CBC, IDLE, TCP, UDP, make_run, make_trial, realistic_run
-
-NOISE = (0.99, 1.0, 1.01)
-
-
-def trials_of(values: Mapping[str, Mapping[str, float]], noise: tuple[float, ...] = NOISE) -> list[Trial]:
-    """VPN -> metric -> value, in three blocks whose noise differs from VPN to VPN."""
-    traffic = {"tcp_throughput": TCP, "cpu_per_gigabyte": TCP, "udp_throughput": UDP}
-    return [
-        make_trial(vpn, CBC | traffic.get(metric, IDLE), block, {metric: value * noise[(block + shift) % len(noise)]})
-        for shift, (vpn, metrics) in enumerate(values.items())
-        for metric, value in metrics.items()
-        for block in range(len(noise))
-    ]
-
-
-def ranked(values: Mapping[str, Mapping[str, float]], weights: Mapping[str, float], **options: object) -> Ranking:
-    run = make_run(tuple(values))
-    given = Weights(name="test", values=dict(weights))
-    missing = options.pop("missing", "unranked")
-    extra = options.pop("extra", [])
-    assert isinstance(extra, list)
-    return rank(
-        run,
-        trials_of(values) + extra,
-        configuration="comparable",
-        weights=given,
-        missing=missing,  # type: ignore[arg-type]
-    )
-
-
-def averages(ranking: Ranking) -> dict[str, float | None]:
-    return {standing.vpn: standing.average for standing in ranking.standings}
-
-
-def places(ranking: Ranking) -> dict[str, int | None]:
-    return {standing.vpn: standing.place for standing in ranking.standings}
-
-
-THREE = {
-    # TCP ranks 1, 2, 3; RTT ranks 3, 1, 1: the last two cannot be told apart.
-    "ipsec": {"tcp_throughput": 900.0, "rtt": 3.0},
-    "openvpn": {"tcp_throughput": 300.0, "rtt": 1.0},
-    "ssh_tun": {"tcp_throughput": 200.0, "rtt": 1.001},
-}
 
 
 def test_the_papers_rule_by_hand() -> None:
@@ -175,8 +129,9 @@ def test_places_and_pairs_follow_from_the_draws() -> None:
         "b": {0: 101.0, 1: 99.0, 2: 103.0, 3: 97.0},
         "c": {0: 10.0, 1: 10.2, 2: 9.9, 3: 10.1},
     }
-    order = draw_order({"tcp_throughput": values}, {}, {"tcp_throughput": 1.0}, ["a", "b", "c"], 3, 1)
-    assert order is not None
+    drawn = draw_ranks("tcp_throughput", values, set(), 1)
+    assert drawn is not None
+    order = order_of({"tcp_throughput": drawn}, {"tcp_throughput": 1.0}, ("a", "b", "c"), 3)
     assert order.place_intervals() == {"a": (1, 2), "b": (1, 2), "c": (3, 3)}
     before, equal = order.pair("a", "b")
     assert 0.05 < before < 0.95
@@ -256,9 +211,6 @@ def test_one_block_borrows_the_spread_of_the_others() -> None:
     assert widths[2] > widths[0]
 
 
-# Lower bounds
-
-
 def test_what_is_known_from_below_only_is_never_called_worse() -> None:
     values = {"a": {0: 300.0, 1: 303.0, 2: 297.0}, "b": {0: 100.0, 1: 101.0, 2: 99.0}, "c": {0: 50.0, 1: 49.5, 2: 50.5}}
     assert metric_ranks("udp_throughput", values) == {"a": 1, "b": 2, "c": 3}
@@ -284,53 +236,6 @@ def test_a_lower_bound_holds_through_the_ranking() -> None:
     assert {s.vpn: s.at_least for s in held.standings} == {"openvpn": [], "ssh_tun": ["udp_throughput"]}
     chances = {s.vpn: s.best_probability for s in held.standings}
     assert chances == {"openvpn": pytest.approx(0.5, abs=0.01), "ssh_tun": pytest.approx(0.5, abs=0.01)}
-
-
-# How far a weight may move
-
-
-def test_slack_by_hand() -> None:
-    """a: 1, 3; b: 2, 1. With weights 3 and 1, a leads by 6 to 7. TCP below 2 (w + 3 = 2w + 1), or RTT above 1.5
-    (3 + 3w = 6 + w), and b does."""
-    ranks = {"a": {"tcp_throughput": 1, "rtt": 3}, "b": {"tcp_throughput": 2, "rtt": 1}}
-    tcp, rtt = slack(ranks, Weights(name="", values={"tcp_throughput": 3, "rtt": 1}))
-    assert (tcp.metric, tcp.weight, tcp.high) == ("tcp_throughput", 3, None)
-    assert tcp.low == pytest.approx(2)
-    assert (tcp.below, tcp.above) == (["b"], [])
-    assert rtt.high == pytest.approx(1.5)
-    assert (rtt.low, rtt.below, rtt.above) == (0, [], ["b"])
-
-
-def test_the_slack_is_where_the_winner_changes_and_nowhere_before() -> None:
-    rng = np.random.default_rng(4)
-    metrics = list(BALANCED)
-    for _ in range(200):
-        vpns = [f"v{i}" for i in range(int(rng.integers(2, 7)))]
-        ranks = {vpn: {m: int(rng.integers(1, 6)) for m in metrics} for vpn in vpns}
-        values = {m: float(rng.integers(1, 4)) for m in metrics}
-
-        def leaders(metric: str, weight: float, ranks=ranks, values=values) -> set[str]:  # type: ignore[no-untyped-def]
-            at = values | {metric: weight}
-            sums = {vpn: sum(at[m] * own[m] for m in metrics) for vpn, own in ranks.items()}
-            return {vpn for vpn, total in sums.items() if total < min(sums.values()) + 1e-9}
-
-        for one in slack(ranks, Weights(name="", values=values)):
-            now = leaders(one.metric, one.weight)
-            end = one.high if one.high is not None else 1000.0
-            for weight in np.linspace(one.low + 1e-6, end - 1e-6, 25):
-                assert now & leaders(one.metric, float(weight))
-            if one.high is not None:
-                assert not now & leaders(one.metric, one.high + 1e-6)
-                assert leaders(one.metric, one.high + 1e-6) <= set(one.above)
-            if one.low > 0:
-                assert not now & leaders(one.metric, one.low - 1e-6)
-                assert leaders(one.metric, one.low - 1e-6) <= set(one.below)
-
-
-def test_one_metric_has_no_slack() -> None:
-    assert slack({"a": {"rtt": 1}, "b": {"rtt": 2}}, Weights(name="", values={"rtt": 1})) == []
-    assert ranked(THREE, {"tcp_throughput": 1}).slack == []
-    assert [one.metric for one in ranked(THREE, {"tcp_throughput": 1, "rtt": 1}).slack] == ["tcp_throughput", "rtt"]
 
 
 def test_a_realistic_run_ranks_in_the_order_of_its_truth() -> None:
@@ -371,6 +276,9 @@ def test_runs_of_one_lab_merge_and_others_do_not() -> None:
     merged, both = merge_runs([(run, trials), (run.model_copy(update={"run_id": "second"}), trials)])
     assert (merged.repetitions, len(both), len({t.id for t in both})) == (6, 2 * len(trials), 2 * len(trials))
     assert {t.repetition for t in both} == set(range(6))
+    logged = [trial.model_copy(update={"log": "logs/r1"}) for trial in trials]
+    _, both = merge_runs([(run, logged), (run.model_copy(update={"run_id": "second"}), logged)])
+    assert {t.log for t in both} == {"synthetic/logs/r1", "second/logs/r1"}  # as seen from beside the folders
     for change in (
         {"lab": run.lab | {"kernel": "6.1.0"}},
         {"lab": run.lab | {"kind": "vagrant"}},
@@ -379,75 +287,6 @@ def test_runs_of_one_lab_merge_and_others_do_not() -> None:
     ):
         with pytest.raises(UsageError, match="differs"):
             merge_runs([(run, trials), (run.model_copy(update=change), trials)])
-
-
-def test_every_metric_can_be_ranked() -> None:
-    for metric, known in METRICS.items():
-        assert ranked_by(metric)["transport"] == known.transport
-    assert ranked_by("tcp_throughput") == TCP
-
-
-# Weights
-
-
-def test_every_preset_names_known_metrics() -> None:
-    for preset in PRESETS.values():
-        assert preset.values.keys() <= METRICS.keys()
-        assert preset.counted
-    assert parse_weights("balanced").values == dict.fromkeys(BALANCED, 1.0)
-
-
-def test_pairs_and_files(tmp_path: Path) -> None:
-    wanted = {"rtt": 2.0, "tcp_throughput": 1.0}
-    assert parse_weights("rtt=2, tcp_throughput=1").values == wanted
-    (tmp_path / "w.toml").write_text("[weights]\nrtt = 2\ntcp_throughput = 1.0\n")
-    (tmp_path / "w.json").write_text('{"rtt": 2, "tcp_throughput": 1}')
-    assert parse_weights(str(tmp_path / "w.toml")).values == wanted
-    assert parse_weights(str(tmp_path / "w.json"), measured=["rtt", "tcp_throughput"]).values == wanted
-    assert parse_weights("rtt=1,jitter=0", measured=["rtt"]).counted == {"rtt": 1.0}  # zero is not asked for
-    assert default_weights(["rtt"]).values == {"rtt": 1.0}
-
-
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        ("rtt=-1", "zero or more"),
-        ("rtt=nan", "finite"),
-        ("rtt=inf", "finite"),
-        ("rtt=0,jitter=0", "all weights are zero"),
-        ("rtt=", "not a number"),
-        ("rtt=fast", "not a number"),
-        ("rtt=1,,", "not metric=weight"),
-        ("=1", "not metric=weight"),
-        ("rtt=1,rtt=2", "twice"),
-        ("rt=1", "did you mean rtt.*tcp_throughput"),
-        ("balance", "did you mean balanced.*realtime"),
-        ("", "unknown weights"),
-        ("udp_throughput=1", "did not measure udp_throughput.*measured: rtt"),
-        ("balanced", "did not measure"),
-        ("/nowhere/w.toml", "No such file"),
-    ],
-)
-def test_bad_weights_say_what_is_wrong(text: str, says: str) -> None:
-    with pytest.raises(UsageError, match=says):
-        parse_weights(text, measured=["rtt"])
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "says"),
-    [
-        ("w.toml", "rtt = ", "cannot be read"),
-        ("w.json", "[1, 2]", "expected a table"),
-        ("w.json", "{", "cannot be read"),
-        ("w.json", '{"rtt": "2"}', "not a number"),
-        ("w.json", '{"rtt": true}', "not a number"),
-        ("w.json", "{}", "all weights are zero"),
-    ],
-)
-def test_bad_weight_files_say_what_is_wrong(tmp_path: Path, name: str, content: str, says: str) -> None:
-    (tmp_path / name).write_text(content)
-    with pytest.raises(UsageError, match=says):
-        parse_weights(str(tmp_path / name))
 
 
 def test_a_run_without_the_configuration_says_so() -> None:

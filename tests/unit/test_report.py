@@ -1,60 +1,21 @@
-"""What a reader sees: nothing hidden, nothing without its spread, nothing that breaks the page."""
+"""What a reader sees: nothing hidden, nothing without its spread."""
 
-import csv
-import io
 import re
 from collections.abc import Sequence
-from functools import cache
-from html.parser import HTMLParser
-from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from runner import noise
-from runner.model import Cell, ExperimentRecord, Noise, Run, Trial
+from runner.model import Noise, Trial
 from runner.ranking import Pair
 from runner.report.html import html_text
 from runner.report.markdown import markdown_text
-from runner.report.model import Report, build
-from runner.report.tables import csv_text, json_text
-from runner.report.terminal import render
+from runner.report.model import build
 from runner.report.text import change, doubts, duration, share, slack, with_interval
-from runner.report.write import RENDERERS, write_reports
 from runner.stats import Ratio, Summary, summarise
 from runner.weights import Slack
-from tests.unit.synthetic import CBC, IDLE, PLAIN, TCP, UDP, make_run, make_trial, realistic_run, record
-
-
-@cache
-def realistic(blocks: int = 3) -> Report:
-    return build(*realistic_run(blocks))
-
-
-def terminal(report: Report, width: int = 100) -> str:
-    console = Console(width=width, file=io.StringIO(), record=True)
-    render(report, console)
-    return console.export_text()
-
-
-def everywhere(report: Report) -> dict[str, str]:
-    """Each rendering for people, its white space and line ends evened out."""
-    texts = {"html": re.sub(r"<[^>]+>", " ", html_text(report)), "md": markdown_text(report), "term": terminal(report)}
-    return {name: " ".join(text.replace("\\", "").split()) for name, text in texts.items()}
-
-
-def one_experiment(trials: Sequence[Trial], vpns: tuple[str, ...] = ("none", "openvpn")) -> Run:
-    cells = {t.cell: Cell(vpn=t.vpn, params=t.params) for t in trials}
-    experiment = ExperimentRecord(
-        name="transport",
-        question="How fast?",
-        method="iperf3",
-        source="thesis",
-        factors={},
-        metrics=["tcp_throughput", "udp_throughput", "rtt"],
-        cells=list(cells.values()),
-    )
-    return make_run(vpns, (experiment,))
+from tests.unit.reports import everywhere, one_experiment, realistic, terminal
+from tests.unit.synthetic import CBC, PLAIN, TCP, make_trial, realistic_run
 
 
 def test_the_realistic_report_shows_everything_everywhere() -> None:
@@ -151,41 +112,6 @@ def test_share_of_the_baseline_is_of_the_same_traffic_only() -> None:
     assert next(row for row in rows if row.vpn == "none").summary.n == 2  # type: ignore[union-attr]
 
 
-def bare_runs() -> dict[str, tuple[Run, list[Trial]]]:
-    failed = [make_trial("openvpn", CBC | t, 0, status="failed", reason="no route\nto host") for t in (TCP, UDP, IDLE)]
-    refused = [make_trial("openvpn", CBC | TCP, 0, status="unsupported", reason="no such cipher")]
-    broken = [make_trial("openvpn", CBC | TCP, 0, status="lab_error", reason="the lab is gone")]
-    alone = [make_trial("openvpn", CBC | TCP, 0, {"tcp_throughput": 1e8})]
-    return {
-        "only failed": (one_experiment(failed), failed),
-        "only unsupported": (one_experiment(refused), refused),
-        "lab error": (one_experiment(broken), broken),
-        "one repetition": (one_experiment(alone), alone),
-        "nothing yet": (one_experiment(failed), []),
-        "no experiment": (make_run(()), []),
-        "bare": (make_run(()).model_copy(update={"invocations": [], "lab": {}, "image": {}, "seed": 0}), []),
-    }
-
-
-@pytest.mark.parametrize("name", bare_runs())
-def test_a_poor_run_still_makes_a_report_that_says_so(name: str) -> None:
-    run, trials = bare_runs()[name]
-    report = build(run, trials)
-    for form in RENDERERS.values():
-        assert form(report)
-    for text in everywhere(report).values():
-        if name == "one repetition":
-            assert "100 (no interval) Mbit/s" in text
-            assert "One repetition" in text
-        else:
-            assert "No trial ended ok" in text
-            assert "Nothing to rank" in text
-        for trial in trials:
-            assert " ".join(trial.reason.split()) in text
-        if name == "nothing yet":
-            assert "not run" in text
-
-
 def test_missing_worst_is_marked_and_explained() -> None:
     for text in everywhere(build(*realistic_run(), missing="worst")).values():
         assert "5*" in text
@@ -218,100 +144,6 @@ def test_drift_is_flagged() -> None:
     report = build(one_experiment(trials), trials)
     assert "between against both +6" in next(c for c in report.caveats if c.startswith("Drift"))
     assert [one.moved for one in report.drift] == [True]
-
-
-HOSTILE = '<script>alert("1")</script>|[bold red]x[/]\x1b[31m\\u001b'
-
-
-class Tags(HTMLParser):
-    def __init__(self) -> None:
-        super().__init__()
-        self.tags: list[str] = []
-        self.text = ""
-
-    def handle_starttag(self, tag: str, attrs: object) -> None:
-        self.tags.append(tag)
-
-    def handle_data(self, data: str) -> None:
-        self.text += data
-
-
-def test_every_field_is_text_never_markup() -> None:
-    cell = {**CBC, **TCP, "cipher": HOSTILE}
-    trials = [
-        make_trial(HOSTILE, cell, block, {"tcp_throughput": 1e8 + block}, warnings=(HOSTILE,)) for block in (0, 1)
-    ]
-    trials += [make_trial(HOSTILE, CBC | UDP, 0, status="failed", reason=HOSTILE)]
-    run = one_experiment(trials)
-    vpn = record("openvpn").model_copy(update={"configurations": {HOSTILE: {"cipher": HOSTILE}}, "reference": False})
-    reference = vpn.model_copy(update={"reference": True})
-    experiment = run.experiments[0].model_copy(update=dict.fromkeys(("name", "question", "method", "source"), HOSTILE))
-    run = run.model_copy(
-        update={
-            **dict.fromkeys(("run_id", "profile", "profile_note", "created_at", "vpneval_version"), HOSTILE),
-            "vpns": {HOSTILE: vpn, HOSTILE + "2": reference, "other" + HOSTILE: vpn},
-            "experiments": [experiment],
-            "lab": {"kind": HOSTILE, HOSTILE: [HOSTILE]},
-            "image": {"name": HOSTILE},
-            "invocations": [run.invocations[0].model_copy(update={"command_line": [HOSTILE], "outcome": HOSTILE})],
-        }
-    )
-    report = build(run, trials)
-    page = Tags()
-    page.feed(html_text(report))
-    assert "script" not in page.tags
-    assert page.text.count(HOSTILE) > 20
-    assert "<script" not in markdown_text(report)
-    rows = [line for line in markdown_text(report).splitlines() if line.startswith("|") and "alert" in line]
-    assert {len(re.findall(r"(?<!\\)\|", row)) for row in rows if "Mbit/s" in row} == {8}  # seven columns
-    shown = terminal(report)
-    assert "[bold red]" in shown
-    assert "\x1b" not in shown  # no log may steer the reader's terminal
-    assert next(csv.DictReader(io.StringIO(csv_text(report))))["vpn"] == HOSTILE
-
-
-def test_html_is_self_contained_and_accessible() -> None:
-    page = html_text(realistic())
-    assert not re.search(r"(src|href)=[\"']?(https?:|//)|@import|url\(", page)
-    assert "prefers-color-scheme: dark" in page
-    assert 'name="viewport"' in page
-    assert page.count("<table>") == page.count("<caption>") == page.count("</table>")
-    assert 'scope="col"' in page
-    assert 'scope="row"' in page
-    ids = re.findall(r'id="([^"]+)"', page)
-    assert len(ids) == len(set(ids))
-    assert set(re.findall(r'href="#([^"]+)"', page)) <= set(ids)
-
-
-def test_csv_is_tidy() -> None:
-    run, trials = realistic_run()
-    rows = list(csv.DictReader(io.StringIO(csv_text(build(run, trials)))))
-    measurements = [m for t in trials for m in t.measurements]
-    bare = sum(not t.measurements for t in trials)
-    of_trials = [row for row in rows if row["trial"]]
-    assert len(of_trials) == len(measurements) + sum(len(m.samples) for m in measurements) + bare
-    assert {row["trial"] for row in of_trials} == {t.id for t in trials}  # nothing is dropped
-    values = [float(row["value"]) for row in rows if row["kind"] == "value"]
-    assert values == [m.value for m in measurements]
-    assert {row["cipher"] for row in rows} >= {"none", "aes-128-cbc", "aes-256-gcm"}
-
-
-def test_csv_ends_with_the_summary_of_each_cell_once() -> None:
-    report = realistic()
-    rows = [row for row in csv.DictReader(io.StringIO(csv_text(report))) if not row["trial"]]
-    assert {row["kind"] for row in rows} == {"n", "median", "mean", "low", "high", "variation"}
-    shown = {
-        (row.vpn, str(row.params), table.metric): row.summary.variation
-        for experiment in report.experiments
-        for table in experiment.tables
-        for row in table.measured
-        if row.summary
-    }
-    variations = [row for row in rows if row["kind"] == "variation"]
-    assert sorted(float(row["value"]) for row in variations) == sorted(v for v in shown.values() if v is not None)
-    assert {row["unit"] for row in variations} == {"1"}
-    shared = next(r for r in variations if r["vpn"] == "openvpn" and r["metric"] == "tcp_throughput")
-    assert len(shared["experiments"].split()) > 1
 
 
 @pytest.mark.parametrize("width", [80, 100, 120])
@@ -391,33 +223,6 @@ def test_what_until_significant_came_to_is_shown() -> None:
     call = run.invocations[0].model_copy(update={"separation": said})
     for text in everywhere(build(run.model_copy(update={"invocations": [call]}), trials)).values():
         assert said in text
-
-
-def test_json_is_the_report_again() -> None:
-    report = realistic()
-    again = Report.model_validate_json(json_text(report))
-    assert terminal(again) == terminal(report)
-    assert html_text(again) == html_text(report)
-
-
-def test_files_are_replaced_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    report = realistic(1)
-    assert [path.name for path in write_reports(tmp_path, report)] == [
-        "report.html",
-        "report.md",
-        "report.json",
-        "report.csv",
-    ]
-    before = (tmp_path / "report.html").read_text()
-
-    def full(*_: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("os.fsync", full)
-    with pytest.raises(OSError, match="No space"):
-        write_reports(tmp_path, realistic(3))
-    assert (tmp_path / "report.html").read_text() == before
-    assert len(list(tmp_path.iterdir())) == 4  # and no debris
 
 
 def test_numbers_as_people_read_them() -> None:

@@ -1,0 +1,51 @@
+"""What a schema cannot say of a run: a folder made by hand, or by a newer vpneval, is refused with the place."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from runner.errors import UsageError
+from runner.metrics import METRICS
+from runner.model import Run, Trial
+
+NUMBERS = ("file_bytes", "wan_rate_bps")  # the levels that a report reads as numbers
+
+
+def check(run: Run, trials: Sequence[Trial]) -> None:
+    """Raises UsageError for an unknown metric, another unit than the metric's, what is no finite number, and a level
+    that should be a number and is not."""
+    for experiment in run.experiments:
+        for metric in experiment.metrics:
+            _known(f"run.json: experiment {experiment.name}", metric)
+        for cell in experiment.cells:
+            _levels(f"run.json: experiment {experiment.name}: {cell.vpn}", cell.params)
+    for trial in trials:
+        where = f"trials.jsonl: trial {trial.id}"
+        _levels(where, trial.params)
+        for found in trial.measurements:
+            _known(where, found.metric)
+            known = METRICS[found.metric]
+            if (found.unit, found.better) != (known.unit, known.better):
+                said = f"{found.unit}, {found.better} is better; it is {known.unit}, {known.better}"
+                raise UsageError(f"{where}: {found.metric} is in {said}")
+            if not (math.isfinite(found.value) and all(map(math.isfinite, found.samples))):
+                raise UsageError(f"{where}: a value of {found.metric} is not a finite number")
+
+
+def _known(where: str, metric: str) -> None:
+    if metric not in METRICS:
+        raise UsageError(f"{where}: unknown metric {metric!r}; a newer vpneval may know it (see: vpneval list metrics)")
+
+
+def _levels(where: str, params: dict[str, str]) -> None:
+    for factor in NUMBERS:
+        if factor in params and not _is_number(params[factor]):
+            raise UsageError(f"{where}: the level {params[factor]!r} of {factor} is not a number")
+
+
+def _is_number(level: str) -> bool:
+    try:
+        return math.isfinite(float(level))
+    except ValueError:
+        return False

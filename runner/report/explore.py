@@ -1,0 +1,93 @@
+"""What the page needs to rank anew in the reader's browser, as JSON: the ranks, the drawn ranks, the presets.
+
+The arithmetic is runner/ranking.py's and runner/draws.py's, written again in page.js; tests/browser holds both against
+each other, number by number."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+from typing import Any
+
+import numpy as np
+
+from runner.draws import CONFIDENCE, DRAWS, TAIL, DrawnRanks
+from runner.metrics import METRICS
+from runner.model import cell_key
+from runner.ranking import Basis, Ranking
+from runner.report import text
+from runner.report.model import Report, row_levels
+from runner.weights import PRESETS
+
+LARGEST_BYTE = 255
+
+
+def page_data(report: Report) -> dict[str, Any]:
+    """Everything that the page's script works on; only what JSON has."""
+    measured = [metric for metric in METRICS if any(metric in basis.values for basis in report.bases)]
+    return {
+        "run": report.run_id,
+        "missing": report.missing,
+        "draws": DRAWS,
+        "tail": TAIL,
+        "confidence": CONFIDENCE,
+        "metrics": [
+            {"name": name, "title": text.title(name), "short": text.SHORT.get(name, name), "lower": text.lower(name)}
+            for name in measured
+        ],
+        "presets": {
+            name: list(preset.counted.items())
+            for name, preset in PRESETS.items()
+            if preset.counted.keys() <= set(measured)
+        },
+        # A report that was read from report.json has no bases, and its page no sliders.
+        "rankings": [_ranking(basis, made) for basis, made in zip(report.bases, report.rankings, strict=False)],
+        "capacity": _capacity(report),
+        "cores": report.cores,
+    }
+
+
+def script_json(data: Any) -> str:
+    """``data`` as JSON that cannot end the script element that it stands in."""
+    return json.dumps(data, separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c")
+
+
+def _ranking(basis: Basis, made: Ranking) -> dict[str, Any]:
+    return {
+        "name": made.configuration + (f", {made.image}" if made.image else ""),
+        "weights": {"name": made.weights.name, "counted": list(made.weights.counted.items())},
+        "vpns": list(basis.levels),
+        "levels": {vpn: text.configuration(levels) for vpn, levels in basis.levels.items()},
+        "ranks": basis.ranks,
+        "reasons": basis.reasons,
+        "drawn": {metric: _packed(drawn) for metric in basis.values if (drawn := basis.drawn(metric))},
+    }
+
+
+def _packed(drawn: DrawnRanks) -> dict[str, Any]:
+    """The doubled ranks VPN by VPN, a byte each (two where there are very many VPNs), as gzip in base64."""
+    wide = bool(drawn.doubled.max() > LARGEST_BYTE)
+    columns = drawn.doubled.T.astype("<u2" if wide else np.uint8)
+    packed = gzip.compress(columns.tobytes(), 6, mtime=0)
+    return {"vpns": drawn.vpns, "wide": wide, "doubled": base64.b64encode(packed).decode()}
+
+
+def _capacity(report: Report) -> list[dict[str, Any]]:
+    """Each cell's TCP throughput (bit/s) and CPU cost (s/GB) with their intervals, each cell once."""
+    found: dict[str, dict[str, Any]] = {}
+    for experiment in report.experiments:
+        tables = {table.metric: table for table in experiment.tables}
+        if not {"tcp_throughput", "cpu_per_gigabyte"} <= tables.keys():
+            continue
+        costs = {cell_key(row.vpn, row.params): row.summary for row in tables["cpu_per_gigabyte"].measured}
+        for row in tables["tcp_throughput"].measured:
+            key, cost = cell_key(row.vpn, row.params), costs.get(cell_key(row.vpn, row.params))
+            if row.summary and cost and not row.reference and key not in found:
+                found[key] = {
+                    "vpn": row.vpn,
+                    "levels": text.levels(row.params) or row_levels(row),
+                    "rate": [row.summary.low, row.summary.median, row.summary.high],
+                    "cost": [cost.low, cost.median, cost.high],
+                }
+    return list(found.values())

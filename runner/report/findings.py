@@ -1,0 +1,159 @@
+"""What the papers found beside what this run finds: a table of verdicts, the same in every rendering."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from html import escape
+from statistics import median
+
+from rich import box
+from rich.console import Console
+from rich.rule import Rule
+from rich.table import Table
+from rich.text import Text
+
+from runner.experiment import experiment_names, load_experiment
+from runner.findings import Verdict, judge, trials_of
+from runner.model import Run, Strict, Trial
+from runner.published import Device, device_row
+from runner.report.text import NONE
+from runner.stats import block_values
+
+HEAD = ("finding", "published", "measured (95 % interval)", "verdict", "why")
+COLOUR = {"reproduced": "green", "not reproduced": "bold red", "not comparable": "yellow"}
+ABOUT = (
+    "Ratios, of 1: of two systems, or of a share. Published numbers are those of the papers' text. Reproduced: the 95 "
+    "% interval lies within the claim; not reproduced: outside; not comparable: across its bound, or what it needs was "
+    "not measured."
+)
+
+
+class FindingRow(Strict):
+    """One finding. ``published``, ``value``, ``low`` and ``high`` are ratios of 1; None where there is none."""
+
+    experiment: str
+    id: str
+    citation: str
+    found: str
+    published: float | None
+    value: float | None
+    low: float | None
+    high: float | None
+    verdict: Verdict
+    reason: str
+
+    @property
+    def measured(self) -> str:
+        if self.value is None:
+            return NONE
+        if self.low is None or self.high is None:
+            return f"{self.value:.3g} (no interval)"
+        return f"{self.value:.3g} ({self.low:.3g}–{self.high:.3g})"
+
+    @property
+    def stated(self) -> str:
+        return NONE if self.published is None else f"{self.published:.3g}"
+
+    @property
+    def cells(self) -> tuple[str, str, str, str, str]:
+        """The row under HEAD."""
+        return f"{self.found} [{self.citation}]", self.stated, self.measured, self.verdict, self.reason
+
+
+class Findings(Strict):
+    """All findings of a run's experiments, and the row of the device table that it makes; empty where there is none."""
+
+    rows: list[FindingRow] = []
+    device_row: str = ""
+
+    @property
+    def counts(self) -> str:
+        verdicts = [row.verdict for row in self.rows]
+        return ", ".join(f"{verdicts.count(verdict)} {verdict}" for verdict in COLOUR if verdict in verdicts)
+
+
+def findings(run: Run, trials: Sequence[Trial]) -> Findings:
+    """The verdicts of every experiment that the run has and this version knows."""
+    known = set(experiment_names())
+    rows = []
+    for record in run.experiments:
+        if record.name not in known:
+            continue
+        own = trials_of(run, trials, record.name)
+        for finding in load_experiment(record.name).findings:
+            found = judge(finding, run, own)
+            about = {"experiment": record.name, "id": finding.id, "citation": finding.citation, "found": finding.found}
+            rows.append(FindingRow.model_validate({**about, **found.model_dump()}))
+    return Findings(rows=rows, device_row=_device(run, trials_of(run, trials, "devices")))
+
+
+def _device(run: Run, trials: Sequence[Trial]) -> str:
+    """This machine as a line of devices.csv; empty where the transfers were not measured."""
+    rates = {}
+    for cipher in ("aes-128-cbc", "aes-256-cbc"):
+        mine = [trial for trial in trials if trial.params.get("device_cipher") == cipher]
+        if not (values := block_values(mine, "ssh_rate")):
+            return ""
+        rates[cipher] = round(median(values.values()) / 1e6, 1)
+    numbers = {
+        f"aes{cipher[4:7]}_{what}": value
+        for cipher, rate in rates.items()
+        for what, value in (("s", round(800 / rate, 2)), ("mbit_s", rate))
+    }
+    told = [found.detail for trial in trials for found in trial.measurements if found.metric == "ssh_rate"]
+    about = {
+        "cpu": str(run.lab.get("cpu", "unknown")),
+        "mhz": next((detail["cpu_mhz"] for detail in told if detail.get("cpu_mhz")), None),
+        "device": f"{run.lab.get('machine', 'unknown')}, {run.lab.get('cores', '?')} cores",
+        "source": f"vpneval {run.vpneval_version}, run {run.run_id}, {run.created_at[:10]}",
+    }
+    return device_row(Device.model_validate({**about, **numbers}))
+
+
+def render(found: Findings, console: Console) -> None:
+    """The table in a terminal."""
+    if not found.rows and not found.device_row:
+        return
+    console.print()
+    console.print(Rule(Text("findings", "bold"), style="cyan", align="left"))
+    console.print(Text(ABOUT, "dim"))
+    console.print(Text(found.counts, "bold"))
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False, header_style="bold")
+    table.add_column("finding", overflow="fold", ratio=3)
+    table.add_column("published", justify="right", no_wrap=True)
+    table.add_column("measured", justify="right", overflow="fold")
+    table.add_column("verdict and why", overflow="fold", ratio=3)
+    for row in found.rows:
+        name = Text.assemble(row.found, "\n", (f"{row.experiment}: {row.citation}", "dim"))
+        verdict = Text.assemble((row.verdict, COLOUR[row.verdict]), f": {row.reason[:300]}")
+        table.add_row(name, row.stated, row.measured, verdict)
+    console.print(table)
+    if found.device_row:
+        console.print(Text.assemble(("device table  ", "cyan"), found.device_row))
+
+
+def markdown_lines(found: Findings, table: Callable[[Sequence[str], Sequence[Sequence[str]]], list[str]]) -> list[str]:
+    """The section of a Markdown report; ``table`` makes lines of a head and of rows of plain text."""
+    if not found.rows and not found.device_row:
+        return []
+    lines = ["## Findings", "", ABOUT, "", f"**{found.counts or 'none'}**", ""]
+    for experiment in dict.fromkeys(row.experiment for row in found.rows):
+        lines += [f"### Findings: {experiment}", ""]
+        lines += table(HEAD, [row.cells for row in found.rows if row.experiment == experiment])
+    if found.device_row:
+        lines += ["### This machine in the device table", "", "```csv", found.device_row, "```", ""]
+    return lines
+
+
+def html_section(found: Findings, table: Callable[[str, Sequence[str], Sequence[str]], str]) -> str:
+    """The section of a page; ``table`` makes one of a caption, a head and rows of HTML. Everything is escaped here."""
+    if not found.rows and not found.device_row:
+        return ""
+    parts = [f"<p>{escape(ABOUT)}</p><p><strong>{escape(found.counts)}</strong></p>"]
+    for experiment in dict.fromkeys(row.experiment for row in found.rows):
+        mine = [row for row in found.rows if row.experiment == experiment]
+        rows = ["".join(f"<td>{escape(cell)}</td>" for cell in row.cells) for row in mine]
+        parts.append(table(f"Findings: {experiment}", HEAD, rows))
+    if found.device_row:
+        parts.append(f"<p>This machine in the device table: <code>{escape(found.device_row)}</code></p>")
+    return f'<section id="findings" tabindex="-1"><h2>Findings</h2>{"".join(parts)}</section>'

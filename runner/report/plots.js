@@ -1,0 +1,54 @@
+"use strict";
+// Draws the page's plots when they come near the screen, or are printed, in the page's colours.
+
+const drawn = new Set();
+const dark = matchMedia("(prefers-color-scheme: dark)");
+
+function theme() {
+  const style = getComputedStyle(document.documentElement);
+  const ink = style.getPropertyValue("--ink").trim(), line = style.getPropertyValue("--line").trim();
+  const axis = {labelColor: ink, titleColor: ink, gridColor: line, domainColor: ink, tickColor: ink, gridOpacity: 0.7};
+  const labelLimit = innerWidth < 640 ? 110 : 320;
+  return {
+    background: "transparent", font: "system-ui, sans-serif", axis: {...axis, labelLimit}, view: {stroke: line},
+    legend: {labelColor: ink, titleColor: ink, ...(innerWidth < 640 ? {orient: "bottom", columns: 2} : {})},
+    header: {labelColor: ink, titleColor: ink}, title: {color: ink}, style: {ink: {stroke: ink, color: ink}},
+  };
+}
+
+function draw(figure) {
+  if (drawn.has(figure)) return;
+  drawn.add(figure);
+  const spec = JSON.parse(figure.querySelector("script").textContent);
+  if (typeof spec.width === "number" && !spec.encoding?.row) spec.width = "container";
+  spec.autosize = {type: "fit-x", contains: "padding"};
+  const asked = spec.layer || [spec];
+  for (const one of asked) if (innerWidth < 640 && one.encoding?.y?.axis?.labelLimit) one.encoding.y.axis.labelLimit = 110;
+  delete spec.config;
+  const options = {ast: true, actions: false, renderer: "svg", logLevel: 1, config: theme(), loader: {target: "_blank"}};
+  const box = figure.querySelector(".plot");
+  vegaEmbed(box, spec, options).then(() => {
+    figure.dataset.drawn = "yes";
+    box.querySelector("svg")?.setAttribute("aria-hidden", "true"); // the figure's label says what it shows
+  }).catch((error) => {
+    box.textContent = `This plot could not be drawn: ${error.message}`;
+    console.error(error);
+  });
+}
+
+function plots() {
+  const seen = new IntersectionObserver((entries) => {
+    for (const entry of entries) if (entry.isIntersecting) draw(entry.target);
+  }, {rootMargin: "600px"});
+  const all = document.querySelectorAll("figure");
+  all.forEach((figure) => seen.observe(figure));
+  document.documentElement.dataset.plots = "yes";
+  addEventListener("beforeprint", () => all.forEach(draw));
+  dark.addEventListener("change", () => {
+    const again = [...drawn];
+    drawn.clear();
+    again.forEach(draw);
+  });
+}
+
+plots();

@@ -1,0 +1,173 @@
+"""The plots that set one metric, or one VPN, against another."""
+
+from __future__ import annotations
+
+from runner.model import cell_key
+from runner.ranking import ranked_by
+from runner.report import text
+from runner.report.facts import BASELINE
+from runner.report.model import ExperimentReport, MetricTable
+from runner.report.plotting import (
+    STEP,
+    WIDTH,
+    Plot,
+    Samples,
+    Value,
+    key_of,
+    label_of,
+    scale_of,
+    spec_of,
+    unit_of,
+)
+
+
+def groups(experiment: ExperimentReport, tcp: MetricTable, udp: MetricTable, samples: Samples) -> Plot | None:
+    """TCP and UDP throughput side by side, the VPNs grouped by what carries them (after the thesis)."""
+    scale, unit = text.prefix(max(row.summary.median for row in [*tcp.measured, *udp.measured] if row.summary), "bit/s")
+    values: list[Value] = []
+    for table in (tcp, udp):
+        wanted = ranked_by(table.metric)
+        for row in table.measured:
+            usual = all(row.params.get(factor, level) == level for factor, level in wanted.items())
+            if not (row.summary and usual):
+                continue
+            carrier = samples.carriers.get(row.vpn, "")
+            words = (text.configuration(row.params), text.wan(row.params))
+            cell = ", ".join(word for word in (row.vpn, *words) if word)
+            value: Value = {"cell": cell, "group": "baseline" if row.vpn == BASELINE else f"over {carrier.upper()}"}
+            value |= {"inside": table.metric[:3].upper(), "median": row.summary.median / scale}
+            values.append(value | {"says": text.with_interval(row.summary, table.unit, row.at_least > 0)})
+    if len({value["inside"] for value in values}) < 2:
+        return None
+    x = {"field": "median", "type": "quantitative", "title": f"median throughput ({unit})", "scale": scale_of(values)}
+    encoding = {
+        "row": {"field": "group", "title": None, "header": {"labelAngle": 0, "labelAlign": "left"}},
+        "y": {"field": "cell", "title": None, "axis": {"labelLimit": 320}},
+        "yOffset": {"field": "inside"},
+        "x": x,
+        "color": {"field": "inside", "title": "inside", "scale": {"range": ["#4c78a8", "#f58518"]}},
+        "tooltip": [{"field": "cell"}, {"field": "inside"}, {"field": "says", "title": "median (95 %)"}],
+    }
+    mark = {"type": "point", "filled": True, "size": 70}
+    shape = {"width": WIDTH - 160, "height": {"step": 11}, "data": {"values": values}, "mark": mark}
+    spec = spec_of(shape | {"encoding": encoding, "resolve": {"scale": {"y": "independent"}}})
+    return Plot(
+        key=key_of(experiment, "groups"),
+        title="TCP and UDP throughput, by what carries the VPN",
+        alt="TCP and UDP throughput of each VPN side by side, grouped by the protocol that carries its packets.",
+        spec=spec,
+    )
+
+
+def cost(experiment: ExperimentReport, tcp: MetricTable, cpu: MetricTable, samples: Samples) -> Plot | None:
+    """CPU cost against throughput: the lower right is fast and cheap."""
+    scale, unit = unit_of(tcp)
+    costs = {cell_key(row.vpn, row.params): row for row in cpu.measured}
+    values: list[Value] = []
+    for row in tcp.measured:
+        cost = costs.get(cell_key(row.vpn, row.params))
+        if row.summary and cost and cost.summary:
+            value: Value = {"cell": label_of(row), "vpn": row.vpn, "rate": row.summary.median / scale}
+            says = f"{text.with_interval(row.summary, tcp.unit)}; {text.with_interval(cost.summary, cpu.unit)}"
+            values.append(value | {"cost": cost.summary.median, "says": says})
+    if len(values) < 2:
+        return None
+    encoding = {
+        "x": {
+            "field": "rate",
+            "type": "quantitative",
+            "title": f"TCP throughput ({unit})",
+            "scale": scale_of(values, "rate"),
+        },
+        "y": {
+            "field": "cost",
+            "type": "quantitative",
+            "title": f"CPU cost ({cpu.unit})",
+            "scale": scale_of(values, "cost"),
+        },
+        "color": samples.colour,
+        "tooltip": [{"field": "cell"}, {"field": "says", "title": "throughput; cost"}],
+    }
+    mark = {"type": "point", "filled": True, "size": 60}
+    return Plot(
+        key=key_of(experiment, "cost"),
+        title="CPU cost against TCP throughput",
+        alt="Each cell's CPU cost against its TCP throughput; lower right is fast and cheap.",
+        spec=spec_of({"height": 260, "data": {"values": values}, "mark": mark, "encoding": encoding}),
+    )
+
+
+def crypto_shares(experiment: ExperimentReport, table: MetricTable, samples: Samples) -> Plot | None:
+    values: list[Value] = [
+        {"cell": label_of(row), "vpn": row.vpn, "share": row.crypto_share}
+        for row in table.measured
+        if row.crypto_share is not None
+    ]
+    if not values:
+        return None
+    encoding = {
+        "y": {"field": "cell", "sort": "-x", "title": None, "axis": {"labelLimit": 320}},
+        "x": {"field": "share", "type": "quantitative", "axis": {"format": "%"}, "title": "of OpenSSL on one core"},
+        "color": samples.colour | {"legend": None},
+        "tooltip": [{"field": "cell"}, {"field": "share", "format": ".1%"}],
+    }
+    return Plot(
+        key=key_of(experiment, "crypto-limit"),
+        title="Share of the crypto limit",
+        alt=table.crypto_limit,
+        spec=spec_of({"height": STEP * len(values), "data": {"values": values}, "mark": "bar", "encoding": encoding}),
+    )
+
+
+def matrix(experiment: ExperimentReport, table: MetricTable) -> Plot | None:
+    """VPN by cipher: the throughput at the usual traffic, coloured by its share of the VPN's best."""
+    wanted = ranked_by(table.metric)
+    rows = [
+        row
+        for row in table.measured
+        if row.params.get("compression", "off") == "off"
+        and row.vpn != BASELINE
+        and all(row.params.get(factor, level) == level for factor, level in wanted.items())
+    ]
+    tunnels = {(row.vpn, text.configuration(row.params)) for row in rows}
+    if len({cipher for _, cipher in tunnels}) < 3 or len(tunnels) < len(rows):  # other factors vary: no matrix
+        return None
+    scale, unit = unit_of(table)
+    best: dict[str, float] = {}
+    for row in rows:
+        best[row.vpn] = max(best.get(row.vpn, 0.0), row.summary.median if row.summary else 0.0)
+    values: list[Value] = []
+    for row in rows:
+        assert row.summary
+        value: Value = {"vpn": row.vpn, "cipher": text.configuration(row.params), "median": row.summary.median / scale}
+        value |= {"share": row.summary.median / best[row.vpn], "label": f"{row.summary.median / scale:.3g}"}
+        values.append(value | {"says": text.with_interval(row.summary, table.unit, row.at_least > 0)})
+    x = {"field": "cipher", "title": None, "axis": {"labelAngle": -35, "labelLimit": 200}}
+    y = {"field": "vpn", "title": None}
+    told = [{"field": "vpn"}, {"field": "cipher"}, {"field": "says", "title": "median (95 %)"}]
+    colour = {
+        "field": "share",
+        "type": "quantitative",
+        "scale": {"scheme": "blues", "domain": [0, 1]},
+        "legend": {"format": "%", "title": "of its best"},
+    }
+    layers = [
+        {"mark": "rect", "encoding": {"x": x, "y": y, "color": colour, "tooltip": told}},
+        {
+            "mark": {"type": "text", "fontSize": 11},
+            "encoding": {
+                "x": x,
+                "y": y,
+                "text": {"field": "label"},
+                "color": {"condition": {"test": "datum.share > 0.6", "value": "white"}, "value": "black"},
+            },
+        },
+    ]
+    return Plot(
+        key=key_of(experiment, "matrix"),
+        title=f"Throughput by cipher ({unit})",
+        alt=f"Heat map: TCP throughput in {unit} of {len(best)} VPNs with each cipher. The table has all numbers.",
+        spec=spec_of(
+            {"height": 30 * len(best), "data": {"values": values}, "layer": layers}, "Colour: share of its best."
+        ),
+    )

@@ -1,0 +1,95 @@
+"""How long 100,000 trials take to load and report, and in how much memory: ``make bench-report``.
+
+Twenty VPNs, fifty cells each, a hundred repetitions: more than any paper has measured. Goals: 20 s and 1 GB, a page
+that does not grow with the repetitions, and twice the trials in no more than about twice the time."""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+from runner.model import Cell, ExperimentRecord, Run, Trial
+from runner.report.html import html_text
+from runner.report.model import build
+from runner.store import load_run
+from tests.unit.synthetic import CBC, IDLE, PLAIN, TCP, make_run, make_trial
+
+VPNS = ("none", *(f"vpn{number:02}" for number in range(1, 20)))
+CIPHERS = ("aes-128-cbc", "aes-192-cbc", "aes-256-cbc", "3des-cbc")
+SIZES = [str(100 * number) for number in range(1, 13)]
+GOAL_S, GOAL_BYTES, GOAL_PAGE = 20.0, 1e9, 6e6
+
+
+def cells() -> list[tuple[str, dict[str, str]]]:
+    """Fifty a VPN: every cipher with every length, one ranked stream, one idle tunnel."""
+    found = []
+    for vpn in VPNS:
+        own = PLAIN if vpn == "none" else CBC
+        found += [(vpn, own | TCP), (vpn, own | IDLE)]
+        for cipher in CIPHERS:
+            tunnel = own if vpn == "none" else own | {"cipher": cipher}
+            found += [(vpn, tunnel | TCP | {"payload": f"{cipher[:8]}{size}", "payload_bytes": size}) for size in SIZES]
+    return found
+
+
+def generate(folder: Path, blocks: int) -> int:
+    """A run folder of so many repetitions; returns the number of its trials."""
+    wanted = cells()
+    experiment = ExperimentRecord(
+        name="sweep",
+        question="How does it scale?",
+        method="Generated.",
+        source="",
+        factors={},
+        metrics=["tcp_throughput", "cpu_per_gigabyte", "rtt"],
+        cells=[Cell(vpn=vpn, params=params) for vpn, params in wanted],
+    )
+    run: Run = make_run(VPNS, (experiment,), blocks)
+    (folder / "run.json").write_text(run.model_dump_json())
+    rng = np.random.default_rng(1)
+    number = 0
+    with (folder / "trials.jsonl").open("w") as file:
+        for block in range(blocks):
+            for index, (vpn, params) in enumerate(wanted):
+                speed = 1e9 / (1 + index % 50) * float(rng.lognormal(0, 0.05))
+                values = {"tcp_throughput": speed, "cpu_per_gigabyte": 1e10 / speed}
+                values = {"rtt": 1e8 / speed} if params["transport"] == "idle" else values
+                trial: Trial = make_trial(vpn, params, block, values, experiments=("sweep",))
+                file.write(trial.model_dump_json() + "\n")
+                number += 1
+    return number
+
+
+def measure(folder: Path) -> None:
+    """Load and report one folder, and print seconds and bytes."""
+    started = time.monotonic()
+    run, trials = load_run(folder)
+    loaded = time.monotonic()
+    report = build(run, trials)
+    built = time.monotonic()
+    page = html_text(report)
+    ended = time.monotonic()
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    print(
+        f"{len(trials):7} trials: load {loaded - started:5.1f} s, build {built - loaded:5.1f} s, page "
+        f"{ended - built:5.1f} s, together {ended - started:5.1f} s (goal {GOAL_S:g}); {memory / 1e6:5.0f} MB (goal "
+        f"{GOAL_BYTES / 1e6:g}); page {len(page) / 1e6:.1f} MB (goal {GOAL_PAGE / 1e6:g})",
+        flush=True,
+    )
+
+
+def main() -> None:
+    for blocks in (25, 50, 100):
+        with tempfile.TemporaryDirectory() as folder:
+            generate(Path(folder), blocks)
+            subprocess.run([sys.executable, "-m", "tests.bench_report", folder], check=True)  # its own peak of memory
+
+
+if __name__ == "__main__":
+    measure(Path(sys.argv[1])) if len(sys.argv) > 1 else main()

@@ -1,0 +1,257 @@
+"""The report's page in a real browser: it ranks as the command line does, from the disk alone, for everybody."""
+
+import json
+import os
+import re
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import pytest
+from playwright.sync_api import BrowserContext, Page
+
+from runner.cli import main
+from runner.model import Run, Trial
+from runner.ranking import Ranking
+from runner.report import text
+from runner.report.html import html_text
+from runner.report.model import Report, build
+from tests.browser.conftest import Open
+from tests.unit.synthetic import CBC, IDLE, TCP, make_run, make_trial, realistic_run
+
+EXAMPLE = Path(__file__).resolve().parents[2] / "results" / "examples" / "debian13-2cores-quick"
+SCREENSHOTS = os.environ.get("VPNEVAL_SCREENSHOTS")  # a folder to keep them in: docs/ for the README's
+HOSTILE = '<script>alert("1")</script>'
+# A preset, whole numbers, and weights whose sums are no round number in binary.
+WEIGHTS = ["", "realtime", "tcp_throughput=3,rtt=1", "rtt=0.7,setup_time=0.1,cpu_per_gigabyte=0.35,jitter=2.25"]
+
+
+def written(folder: Path, run: Run, trials: list[Trial]) -> Path:
+    """A run folder of these, with its page."""
+    folder.mkdir(parents=True)
+    (folder / "run.json").write_text(run.model_dump_json())
+    (folder / "trials.jsonl").write_text("".join(trial.model_dump_json() + "\n" for trial in trials))
+    (folder / "report.html").write_text(html_text(build(run, trials)))
+    return folder / "report.html"
+
+
+@pytest.fixture(scope="module")
+def report_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return written(tmp_path_factory.mktemp("runs") / "synthetic", *realistic_run(3))
+
+
+def from_the_command_line(folder: Path, weights: str, capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
+    capsys.readouterr()
+    with pytest.raises(SystemExit) as ended:
+        main(["report", str(folder), "--format", "json", *(["--weights", weights] if weights else [])])
+    assert ended.value.code == 0
+    found: list[dict[str, Any]] = json.loads(capsys.readouterr().out)["rankings"]
+    return found
+
+
+def cells(page: Page, ranking: int) -> list[list[str]]:
+    rows = page.locator(f"#ranking-{ranking} tbody tr").all()
+    return [[cell.inner_text().replace("\n", " ") for cell in row.locator("th, td").all()] for row in rows]
+
+
+def expected(ranking: Ranking) -> list[list[str]]:
+    """What the table says of a ranking, by the same words as in the terminal."""
+    ranks = {metric: text.ranks(ranking, metric) for metric in ranking.weights.counted}
+    rows = [
+        [
+            text.place(ranking, one),
+            f"{one.vpn} {text.configuration(one.levels)}",
+            f"{one.average:.2f}",
+            text.place_interval(one),
+            text.chance(one.best_probability),
+            *[by_vpn[one.vpn] for by_vpn in ranks.values()],
+        ]
+        for one in ranking.standings
+        if one.average is not None
+    ]
+    return rows + [[text.NONE, vpns, f"not ranked: {why}"] for vpns, why in text.unranked(ranking)]
+
+
+@pytest.mark.parametrize("weights", WEIGHTS)
+def test_the_page_ranks_as_the_command_line_does(
+    weights: str, report_page: Path, open_page: Open, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = open_page(report_page, f"#weights={weights}" if weights else "")
+    shown = page.evaluate("window.vpneval")
+    told = from_the_command_line(report_page.parent, weights, capsys)
+    assert len(shown["rankings"]) == len(told) == 2
+    for number, (ours, theirs) in enumerate(zip(shown["rankings"], told, strict=True)):
+        same = ("vpn", "average", "place", "best_probability", "place_interval", "ranks", "missing", "imputed")
+        assert [{key: one[key] for key in same} for one in ours["standings"]] == [
+            {key: one[key] for key in same} for one in theirs["standings"]
+        ]
+        assert ours["pairs"] == theirs["pairs"]
+        assert ours["slack"] == theirs["slack"]
+        ranking = Ranking.model_validate(theirs)
+        assert cells(page, number) == expected(ranking)
+        notes = [said for said in (text.doubts(ranking), text.slack(ranking)) if said]
+        assert page.locator(f"#ranking-{number} .notes p").all_inner_texts() == notes
+        assert page.locator(f"#ranking-{number} caption").inner_text() == f"Weights: {text.weights(ranking)}"
+
+
+def test_the_numbers_do_not_pass_by_mistake(report_page: Path, open_page: Open) -> None:
+    """The control: other weights give other averages, so that equal ones above are equal for a reason."""
+    averages = [
+        [one["average"] for one in open_page(report_page, f"#weights={w}").evaluate("vpneval.rankings[0].standings")]
+        for w in WEIGHTS[1:]
+    ]
+    assert averages[0] != averages[1] != averages[2] != averages[0]
+
+
+def test_a_slider_reranks_at_once_and_the_link_carries_it(report_page: Path, open_page: Open) -> None:
+    page = open_page(report_page)
+    before = cells(page, 0)
+    slider = page.get_by_role("slider", name="TCP throughput")
+    slider.focus()
+    for _ in range(5):
+        page.keyboard.press("ArrowRight")  # half a step each
+    assert "tcp_throughput=3.5" in page.evaluate("location.hash")
+    after = cells(page, 0)
+    assert after != before
+    again = open_page(report_page, page.evaluate("location.hash"))
+    assert cells(again, 0) == after
+    assert again.evaluate("vpneval.rankings") == page.evaluate("vpneval.rankings")
+    assert again.locator("#command").inner_text() == page.locator("#command").inner_text()
+    page.get_by_role("button", name="as reported").click()
+    assert cells(page, 0) == before
+
+
+def test_the_keyboard_is_enough(report_page: Path, open_page: Open) -> None:
+    page = open_page(report_page)
+    reached = []
+    for _ in range(40):
+        page.keyboard.press("Tab")
+        reached.append(page.evaluate("document.activeElement.name || document.activeElement.textContent.slice(0, 40)"))
+        if reached[-1] == "bandwidth":
+            page.keyboard.press("Enter")
+            assert page.evaluate("location.hash") == "#weights=bandwidth"
+            assert page.get_by_role("button", name="bandwidth").get_attribute("aria-pressed") == "true"
+        if reached[-1] == "cpu_per_gigabyte":
+            page.keyboard.press("ArrowRight")
+            break
+    assert {"tcp_throughput", "udp_throughput", "rtt", "jitter", "setup_time", "cpu_per_gigabyte"} <= set(reached)
+    assert page.evaluate("location.hash") == "#weights=tcp_throughput=3,udp_throughput=1,cpu_per_gigabyte=0.5"
+    assert page.locator("#leader").get_attribute("role") == "status"  # said aloud
+
+
+@pytest.mark.parametrize(
+    ("fragment", "says"),
+    [
+        ("#weights=rtt", "is not metric=weight"),
+        ("#weights=toString=1", "did not measure toString"),
+        ("#weights=rtt=0", "all weights are zero"),
+        ("#weights=rtt=1,rtt=2", "given twice"),
+        ("#weights=%3Cscript%3E=1", "is not metric=weight"),
+    ],
+)
+def test_a_bad_link_is_said_and_not_guessed(fragment: str, says: str, report_page: Path, open_page: Open) -> None:
+    page = open_page(report_page, fragment)
+    assert says in page.get_by_role("alert").inner_text()
+    assert cells(page, 0) == cells(open_page(report_page), 0)
+
+
+@pytest.mark.parametrize(("width", "dark"), [(1200, False), (390, True)])
+def test_all_plots_are_drawn_and_nothing_overflows(
+    width: int, dark: bool, report_page: Path, open_page: Open, tmp_path: Path
+) -> None:
+    path = EXAMPLE / "report.html" if EXAMPLE.exists() else report_page
+    page = open_page(path, width=width, dark=dark)
+    kept = Path(SCREENSHOTS or tmp_path)
+    page.screenshot(path=kept / f"report-{'phone' if width < 640 else 'desk'}.png")
+    for plot in page.locator("figure").all():
+        plot.scroll_into_view_if_needed()
+    page.wait_for_selector("figure:not([data-drawn])", state="detached")
+    assert page.locator("figure").count() > 10
+    assert page.locator("figure .plot svg").count() == page.locator("figure").count()
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.locator("figure").nth(1).scroll_into_view_if_needed()
+    page.screenshot(path=kept / f"plots-{'phone' if width < 640 else 'desk'}.png")
+
+
+def test_every_link_into_the_run_folder_leads_somewhere(open_page: Open) -> None:
+    if not EXAMPLE.exists():
+        pytest.skip("no example run beside the source")
+    page = open_page(EXAMPLE / "report.html")
+    links = page.eval_on_selector_all("a", "all => all.map(one => one.getAttribute('href'))")
+    into = {unquote(link) for link in links if not link.startswith("#")}
+    assert len(into) > 50
+    assert [link for link in into if not (EXAMPLE / link).exists()] == []
+    for link in {link for link in links if link.startswith("#")}:
+        assert page.locator(link).count() == 1, link
+
+
+def test_the_question_of_rate_and_cpu(report_page: Path, open_page: Open) -> None:
+    """Two cores, 7.1 CPU seconds a gigabyte: 1 Gbit/s takes 0.89 of them, 44 %, and ssh_forward reaches 2.4 Gbit/s."""
+    page = open_page(report_page)
+    page.locator("#question details").evaluate("one => one.open = true")
+    page.locator("#rate").fill("1000")
+    page.locator("#share").fill("60")
+    rows = page.locator("#capacity tbody tr").all_inner_texts()
+    yes = [row for row in rows if row.endswith("yes")]
+    assert yes
+    assert all(row.startswith("ssh_forward") for row in yes)
+    assert page.locator("#answer").inner_text() == "Surely: ssh_forward."
+    shares = [float(share) for row in yes for share in re.findall(r"\t([\d.]+) %\t", row) if "aes-128-cbc" in row]
+    assert shares
+    assert all(25 < share < 60 for share in shares)
+    page.locator("#share").fill("1")
+    assert page.locator("#answer").inner_text() == "Surely: none."
+
+
+def test_it_reads_without_a_script(report_page: Path, chromium: BrowserContext) -> None:
+    page = chromium.new_page()
+    chromium.new_cdp_session(page).send("Emulation.setScriptExecutionDisabled", {"value": True})
+    page.goto(report_page.as_uri())
+    assert page.locator("#weights").is_hidden()
+    assert page.locator("#question").is_hidden()
+    assert page.locator("#ranking-0 tbody tr").count() > 4
+    page.close()
+
+
+def test_what_a_run_holds_stays_text(tmp_path: Path, open_page: Open) -> None:
+    names = (HOSTILE, "openvpn", "toString")
+    trials = [
+        make_trial(vpn, CBC | traffic, block, {metric: (number + 2) * (1 + 0.01 * ((block + number) % 3))})
+        for number, vpn in enumerate(names)
+        for traffic, metric in ((TCP, "tcp_throughput"), (TCP, "cpu_per_gigabyte"), (IDLE, "rtt"))
+        for block in range(3)
+    ]
+    trials = [trial.model_copy(update={"log": "javascript:alert(1)//" + HOSTILE}) for trial in trials]
+    run, _ = realistic_run(1)
+    run = make_run(names, tuple(run.experiments)).model_copy(update={"run_id": HOSTILE})
+    extra = [trial.model_copy(update={"experiments": ["transport", "recommended"]}) for trial in trials]
+    page = open_page(written(tmp_path / "run", run, extra), "#weights=tcp_throughput=2,rtt=1")
+    assert page.locator("h1").inner_text() == f"vpneval: {HOSTILE}"
+    assert page.locator("#ranking-0 tbody th").first.inner_text().startswith(("toString", HOSTILE, "openvpn"))
+    assert HOSTILE in page.locator("#leader").inner_text() + page.locator("#ranking-0 tbody").inner_text()
+    for plot in page.locator("figure").all():
+        plot.scroll_into_view_if_needed()
+    page.wait_for_selector("figure:not([data-drawn])", state="detached")
+    hrefs = page.eval_on_selector_all("a", "all => all.map(one => one.href.baseVal ?? one.href)")
+    assert hrefs
+    assert [href for href in hrefs if not href.startswith(("file:", "./"))] == []
+    assert page.evaluate("document.querySelectorAll('script:not([type])').length") == 3
+
+
+def test_a_report_without_draws_still_answers(tmp_path: Path, open_page: Open) -> None:
+    """One repetition: no probability; and a run of nothing but failures."""
+    page = open_page(written(tmp_path / "one", *realistic_run(1)), "#weights=rtt=1")
+    assert {row[4] for row in cells(page, 0) if len(row) > 4} == {text.NONE}
+    failed = [make_trial("openvpn", CBC | TCP, 0, status="failed", reason="no route")]
+    page = open_page(written(tmp_path / "none", make_run(("openvpn",)), failed))
+    assert "Nothing to rank" in page.locator("main").inner_text()
+
+
+def test_the_page_is_the_same_every_time(report_page: Path) -> None:
+    assert html_text(build(*realistic_run(3))) == report_page.read_text()
+
+
+def test_report_json_has_no_draws(report_page: Path) -> None:
+    run, trials = realistic_run(1)
+    assert "bases" not in json.loads(build(run, trials).model_dump_json())
+    assert Report.model_validate_json(build(run, trials).model_dump_json()).bases == []

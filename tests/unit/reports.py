@@ -1,0 +1,93 @@
+"""Runs, reports and rankings that several test files look at."""
+
+import io
+import re
+from collections.abc import Mapping, Sequence
+from functools import cache
+
+from rich.console import Console
+
+from runner.model import Cell, ExperimentRecord, Run, Trial
+from runner.ranking import Ranking, rank
+from runner.report.html import html_text
+from runner.report.markdown import markdown_text
+from runner.report.model import Report, build
+from runner.report.terminal import render
+from runner.weights import Weights
+from tests.unit.synthetic import CBC, IDLE, TCP, UDP, make_run, make_trial, realistic_run
+
+
+@cache
+def realistic(blocks: int = 3) -> Report:
+    return build(*realistic_run(blocks))
+
+
+def terminal(report: Report, width: int = 100) -> str:
+    console = Console(width=width, file=io.StringIO(), record=True)
+    render(report, console)
+    return console.export_text()
+
+
+def everywhere(report: Report) -> dict[str, str]:
+    """Each rendering for people, its white space and line ends evened out."""
+    texts = {"html": re.sub(r"<[^>]+>", " ", html_text(report)), "md": markdown_text(report), "term": terminal(report)}
+    return {name: " ".join(text.replace("\\", "").split()) for name, text in texts.items()}
+
+
+def one_experiment(trials: Sequence[Trial], vpns: tuple[str, ...] = ("none", "openvpn")) -> Run:
+    cells = {t.cell: Cell(vpn=t.vpn, params=t.params) for t in trials}
+    experiment = ExperimentRecord(
+        name="transport",
+        question="How fast?",
+        method="iperf3",
+        source="thesis",
+        factors={},
+        metrics=["tcp_throughput", "udp_throughput", "rtt"],
+        cells=list(cells.values()),
+    )
+    return make_run(vpns, (experiment,))
+
+
+NOISE = (0.99, 1.0, 1.01)
+
+
+def trials_of(values: Mapping[str, Mapping[str, float]], noise: tuple[float, ...] = NOISE) -> list[Trial]:
+    """VPN -> metric -> value, in three blocks whose noise differs from VPN to VPN."""
+    traffic = {"tcp_throughput": TCP, "cpu_per_gigabyte": TCP, "udp_throughput": UDP}
+    return [
+        make_trial(vpn, CBC | traffic.get(metric, IDLE), block, {metric: value * noise[(block + shift) % len(noise)]})
+        for shift, (vpn, metrics) in enumerate(values.items())
+        for metric, value in metrics.items()
+        for block in range(len(noise))
+    ]
+
+
+def ranked(values: Mapping[str, Mapping[str, float]], weights: Mapping[str, float], **options: object) -> Ranking:
+    run = make_run(tuple(values))
+    given = Weights(name="test", values=dict(weights))
+    missing = options.pop("missing", "unranked")
+    extra = options.pop("extra", [])
+    assert isinstance(extra, list)
+    return rank(
+        run,
+        trials_of(values) + extra,
+        configuration="comparable",
+        weights=given,
+        missing=missing,  # type: ignore[arg-type]
+    )
+
+
+def averages(ranking: Ranking) -> dict[str, float | None]:
+    return {standing.vpn: standing.average for standing in ranking.standings}
+
+
+def places(ranking: Ranking) -> dict[str, int | None]:
+    return {standing.vpn: standing.place for standing in ranking.standings}
+
+
+THREE = {
+    # TCP ranks 1, 2, 3; RTT ranks 3, 1, 1: the last two cannot be told apart.
+    "ipsec": {"tcp_throughput": 900.0, "rtt": 3.0},
+    "openvpn": {"tcp_throughput": 300.0, "rtt": 1.0},
+    "ssh_tun": {"tcp_throughput": 200.0, "rtt": 1.001},
+}

@@ -1,0 +1,125 @@
+"""The papers' numbers: every file is what the schema says, every number has its citation; wrong ones are refused."""
+
+import json
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from runner import published
+from runner.errors import UsageError
+from runner.published import Device, Paper, device_row, devices, names, paper
+
+EVERY = pytest.mark.parametrize("name", names())
+
+
+def test_the_five_papers_are_there() -> None:
+    assert set(names()) == {"clusterip", "devices", "oslv", "router", "thesis"}
+
+
+@EVERY
+def test_each_number_says_where_it_stands(name: str) -> None:
+    found = paper(name)
+    assert len(found.citation) > 40
+    for value in found.values:
+        assert value.where
+        assert value.says
+        assert value.unit
+        assert value.metric
+
+
+@pytest.mark.parametrize(
+    ("name", "number", "value"),
+    [
+        ("thesis", "tcp.none", 939.7),
+        ("thesis", "tcp.ipip", 927.9),
+        ("thesis", "tcp.ssh_forward", 167.6),
+        ("thesis", "udp.ipsec", 152),
+        ("thesis", "cov.cipher.openvpn.aes-256-cbc", 8.6),
+        ("thesis", "loss.udp.ssh_tun", 0.86),
+        ("router", "gcm.a.share", 10.8),
+        ("router", "gcm.b.rate", 1.04),
+        ("oslv", "effort.tinc", 40),
+        ("devices", "wl500g.aes-256-cbc.rate", 4.3),
+        ("clusterip", "ha.elapsed", 25),
+    ],
+)
+def test_numbers_as_in_the_papers(name: str, number: str, value: float) -> None:
+    assert paper(name)[number] == value
+
+
+def test_ranges() -> None:
+    (handover,) = [value for value in paper("clusterip").values if value.id == "handover"]
+    assert (handover.low, handover.high, handover.value) == (1.63, 1.66, None)
+    with pytest.raises(UsageError, match="states no single number 'handover'"):
+        paper("clusterip")["handover"]
+
+
+def test_what_only_figures_show_is_named_and_has_no_number() -> None:
+    assert any("figure 19" in words for words in paper("thesis").figures_only)
+    assert not any(value.metric == "tcp_throughput" and "3des" in value.id for value in paper("thesis").values)
+
+
+def test_a_paper_that_is_not_there() -> None:
+    with pytest.raises(UsageError, match=r"no .*wikipedia\.json; there are: clusterip, devices"):
+        paper("wikipedia")
+
+
+ROW = {"id": "a", "where": "§1", "metric": "rtt", "unit": "ms", "value": 1.0, "says": "a number"}
+GOOD = {
+    "id": "made-up",
+    "title": "a made-up paper",
+    "citation": "Nobody: Nothing measured, nowhere, 2026",
+    "hardware": [{"id": "pc", "role": "router", "text": "a PC"}],
+    "values": [ROW],
+}
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"citation": ""}, "citation"),
+        ({"values": []}, "values"),
+        ({"values": [ROW | {"where": ""}]}, "where"),
+        ({"values": [ROW, ROW]}, "named twice: a"),
+        ({"values": [ROW | {"value": None}]}, "either value, or low below high"),
+        ({"values": [ROW | {"low": 2, "high": 1}]}, "either value, or low below high"),
+        ({"values": [ROW | {"hardware": "mac"}]}, "unknown hardware: mac"),
+        ({"values": [ROW | {"guess": 1}]}, "guess"),
+    ],
+)
+def test_a_row_without_citation_or_number_is_refused(change: dict[str, object], says: str) -> None:
+    Paper.model_validate(GOOD)  # the control
+    with pytest.raises(ValidationError, match=says):
+        Paper.model_validate(GOOD | change)
+
+
+def test_a_broken_file_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "made-up-2.json").write_text(json.dumps(GOOD))
+    (tmp_path / "broken.json").write_text(json.dumps(GOOD | {"id": "broken", "values": []}))
+    monkeypatch.setattr(published, "FOLDER", tmp_path)
+    with pytest.raises(UsageError, match="says that it is 'made-up'"):
+        paper("made-up-2")
+    with pytest.raises(UsageError, match=r"broken\.json: 1 validation error"):
+        paper("broken")
+
+
+def test_devices_are_the_pages_rows_and_agree_with_the_paper() -> None:
+    rows = devices()
+    assert [row.device for row in rows][:1] == ["TP-Link TL-WDR4900"]
+    assert len(rows) == 4
+    for row in rows:
+        assert "OpenWrt" in row.source
+        assert row.aes128_mbit_s == pytest.approx(800 / row.aes128_s, rel=0.02)
+        assert row.aes256_mbit_s == pytest.approx(800 / row.aes256_s, rel=0.02)
+
+
+def test_a_row_that_is_sent_in_can_be_read_again(tmp_path: Path) -> None:
+    numbers = {"aes128_s": 2.5, "aes128_mbit_s": 320.0, "aes256_s": 3.2, "aes256_mbit_s": 250.0}
+    sent = Device(cpu='An "odd", name', mhz=None, device="box", source="vpneval 0.1, run x", **numbers)
+    path = tmp_path / "devices.csv"
+    path.write_text((published.FOLDER / published.DEVICES).read_text() + device_row(sent) + "\n")
+    assert devices(path)[-1] == sent
+    path.write_text(path.read_text() + "CPU,1,box,0,1,1,1,somewhere else\n")
+    with pytest.raises(UsageError, match="line 7"):
+        devices(path)

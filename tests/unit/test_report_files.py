@@ -1,0 +1,311 @@
+"""The report as files: tidy, escaped, whole, and honest about a poor run."""
+
+import csv
+import io
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from runner.compare import compare_runs
+from runner.errors import UsageError
+from runner.model import Run, Trial
+from runner.report import vega
+from runner.report.html import html_text
+from runner.report.markdown import markdown_text
+from runner.report.model import Report, build
+from runner.report.tables import csv_text, json_text, parquet_bytes
+from runner.report.write import RENDERERS, write_everything, write_reports
+from runner.store import load_run
+from tests.unit.reports import (
+    everywhere,
+    one_experiment,
+    realistic,
+    terminal,
+)
+from tests.unit.synthetic import CBC, IDLE, TCP, UDP, make_run, make_trial, realistic_run, record
+
+
+def bare_runs() -> dict[str, tuple[Run, list[Trial]]]:
+    failed = [make_trial("openvpn", CBC | t, 0, status="failed", reason="no route\nto host") for t in (TCP, UDP, IDLE)]
+    refused = [make_trial("openvpn", CBC | TCP, 0, status="unsupported", reason="no such cipher")]
+    broken = [make_trial("openvpn", CBC | TCP, 0, status="lab_error", reason="the lab is gone")]
+    alone = [make_trial("openvpn", CBC | TCP, 0, {"tcp_throughput": 1e8})]
+    return {
+        "only failed": (one_experiment(failed), failed),
+        "only unsupported": (one_experiment(refused), refused),
+        "lab error": (one_experiment(broken), broken),
+        "one repetition": (one_experiment(alone), alone),
+        "nothing yet": (one_experiment(failed), []),
+        "no experiment": (make_run(()), []),
+        "bare": (make_run(()).model_copy(update={"invocations": [], "lab": {}, "image": {}, "seed": 0}), []),
+    }
+
+
+@pytest.mark.parametrize("name", bare_runs())
+def test_a_poor_run_still_makes_a_report_that_says_so(name: str) -> None:
+    run, trials = bare_runs()[name]
+    report = build(run, trials)
+    for form in RENDERERS.values():
+        assert form(report)
+    for text in everywhere(report).values():
+        if name == "one repetition":
+            assert "100 (no interval) Mbit/s" in text
+            assert "One repetition" in text
+        else:
+            assert "No trial ended ok" in text
+            assert "Nothing to rank" in text
+        for trial in trials:
+            assert " ".join(trial.reason.split()) in text
+        if name == "nothing yet":
+            assert "not run" in text
+
+
+HOSTILE = '<script>alert("1")</script>|[bold red]x[/]\x1b[31m\\u001b'
+
+
+class Tags(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.scripts = self.data = 0
+        self.within = ""
+        self.text = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.within = tag
+        self.scripts += tag == "script"
+        self.data += tag == "script" and ("type", "application/json") in attrs
+
+    def handle_data(self, data: str) -> None:
+        self.text += data if self.within not in ("script", "style") else ""
+
+
+def test_every_field_is_text_never_markup() -> None:
+    cell = {**CBC, **TCP, "cipher": HOSTILE}
+    trials = [
+        make_trial(HOSTILE, cell, block, {"tcp_throughput": 1e8 + block}, warnings=(HOSTILE,)) for block in (0, 1)
+    ]
+    trials += [make_trial(HOSTILE, CBC | UDP, 0, status="failed", reason=HOSTILE)]
+    run = one_experiment(trials)
+    vpn = record("openvpn").model_copy(update={"configurations": {HOSTILE: {"cipher": HOSTILE}}, "reference": False})
+    reference = vpn.model_copy(update={"reference": True})
+    experiment = run.experiments[0].model_copy(update=dict.fromkeys(("name", "question", "method", "source"), HOSTILE))
+    run = run.model_copy(
+        update={
+            **dict.fromkeys(("run_id", "profile", "profile_note", "created_at", "vpneval_version"), HOSTILE),
+            "vpns": {HOSTILE: vpn, HOSTILE + "2": reference, "other" + HOSTILE: vpn},
+            "experiments": [experiment],
+            "lab": {"kind": HOSTILE, HOSTILE: [HOSTILE]},
+            "image": {"name": HOSTILE},
+            "invocations": [run.invocations[0].model_copy(update={"command_line": [HOSTILE], "outcome": HOSTILE})],
+        }
+    )
+    report = build(run, trials)
+    page = Tags()
+    page.feed(html_text(report))
+    assert page.scripts == 3 + page.data  # Vega's and the page's own; and data, which does not run
+    assert page.text.count(HOSTILE) > 20
+    assert "<script" not in markdown_text(report)
+    rows = [line for line in markdown_text(report).splitlines() if line.startswith("|") and "alert" in line]
+    assert {len(re.findall(r"(?<!\\)\|", row)) for row in rows if "Mbit/s" in row} == {8}  # seven columns
+    shown = terminal(report)
+    assert "[bold red]" in shown
+    assert "\x1b" not in shown  # no log may steer the reader's terminal
+    assert next(csv.DictReader(io.StringIO(csv_text(report))))["vpn"] == HOSTILE
+
+
+def test_html_is_self_contained_and_accessible() -> None:
+    page = re.sub(r"<script>.*?</script>", "", html_text(realistic()), flags=re.S)  # tests/browser looks at those
+    assert not re.search(r"(src|href)=[\"']?(https?:|//)|@import|url\(", page)
+    assert "default-src 'none'" in page
+    assert "prefers-color-scheme: dark" in page
+    assert 'name="viewport"' in page
+    assert page.count("<table>") == page.count("<caption>") == page.count("</table>")
+    assert 'scope="col"' in page
+    assert 'scope="row"' in page
+    ids = re.findall(r'id="([^"]+)"', page)
+    assert len(ids) == len(set(ids))
+    assert set(re.findall(r'href="#([^"]+)"', page)) <= set(ids)
+
+
+def test_csv_is_tidy() -> None:
+    run, trials = realistic_run()
+    rows = list(csv.DictReader(io.StringIO(csv_text(build(run, trials)))))
+    measurements = [m for t in trials for m in t.measurements]
+    bare = sum(not t.measurements for t in trials)
+    of_trials = [row for row in rows if row["trial"]]
+    assert len(of_trials) == len(measurements) + sum(len(m.samples) for m in measurements) + bare
+    assert {row["trial"] for row in of_trials} == {t.id for t in trials}  # nothing is dropped
+    values = [float(row["value"]) for row in rows if row["kind"] == "value"]
+    assert values == [m.value for m in measurements]
+    assert {row["cipher"] for row in rows} >= {"none", "aes-128-cbc", "aes-256-gcm"}
+
+
+def test_csv_ends_with_the_summary_of_each_cell_once() -> None:
+    report = realistic()
+    rows = [row for row in csv.DictReader(io.StringIO(csv_text(report))) if not row["trial"]]
+    assert {row["kind"] for row in rows} == {"n", "median", "mean", "low", "high", "variation"}
+    shown = {
+        (row.vpn, str(row.params), table.metric): row.summary.variation
+        for experiment in report.experiments
+        for table in experiment.tables
+        for row in table.measured
+        if row.summary
+    }
+    variations = [row for row in rows if row["kind"] == "variation"]
+    assert sorted(float(row["value"]) for row in variations) == sorted(v for v in shown.values() if v is not None)
+    assert {row["unit"] for row in variations} == {"1"}
+    shared = next(r for r in variations if r["vpn"] == "openvpn" and r["metric"] == "tcp_throughput")
+    assert len(shared["experiments"].split()) > 1
+
+
+def test_json_is_the_report_again() -> None:
+    report = realistic()
+    again = Report.model_validate_json(json_text(report))
+    assert terminal(again) == terminal(report)
+    assert markdown_text(again) == markdown_text(report)
+    page = html_text(again)
+    assert page.count("<figure>") > 10
+    assert 'id="weights"' not in page  # report.json has no draws to rank anew from
+    assert 'id="weights"' in html_text(report)
+
+
+def test_files_are_replaced_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    report = realistic(1)
+    assert [path.name for path in write_reports(tmp_path, report)] == [
+        "report.html",
+        "report.md",
+        "report.json",
+        "report.csv",
+    ]
+    before = (tmp_path / "report.html").read_text()
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(OSError, match="No space"):
+        write_reports(tmp_path, realistic(3))
+    assert (tmp_path / "report.html").read_text() == before
+    assert len(list(tmp_path.iterdir())) == 4  # and no debris
+
+
+def test_everything_is_written_with_pictures_that_the_markdown_shows(tmp_path: Path) -> None:
+    run, trials = realistic_run(2)
+    one = run.model_copy(update={"experiments": run.experiments[1:2]})
+    paths = {path.relative_to(tmp_path).as_posix() for path in write_everything(tmp_path, build(one, trials))}
+    assert {"report.html", "report.md", "report.json", "report.csv"} < paths
+    shown = re.findall(r"\]\((report-plots/[^)]+\.svg)\)", (tmp_path / "report.md").read_text())
+    assert len(shown) >= 3
+    assert {path for path in paths if path.endswith(".svg")} == set(shown)
+    for picture in shown:
+        assert (tmp_path / picture).read_text().startswith("<svg")
+        assert (tmp_path / picture).with_suffix(".png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_parquet_is_the_csv_with_types(tmp_path: Path) -> None:
+    polars = pytest.importorskip("polars")
+    report = realistic()
+    path = tmp_path / "report.parquet"
+    path.write_bytes(parquet_bytes(report) or b"")
+    table = polars.read_parquet(path)
+    rows = list(csv.DictReader(io.StringIO(csv_text(report))))
+    assert table.height == len(rows)
+    assert table.columns == list(rows[0])
+    values = table.filter(polars.col("kind") == "value")["value"].to_list()
+    assert values == [float(row["value"]) for row in rows if row["kind"] == "value"]
+    assert table.schema["encrypted"] == polars.Boolean
+
+
+BAD = {
+    "empty": ({}, "it has no run.json"),
+    "half a run.json": ({"run.json": b'{"schema_version": 1, "vpneval'}, "run.json: Invalid JSON"),
+    "another version": ({"run.json": b"VERSION 7"}, "schema version 7; this vpneval reads 1"),
+    "a wrong type": ({"run.json": b"RUN", "trials.jsonl": b"TYPE\n"}, "trials.jsonl, line 2: repetition"),
+    "no text": ({"run.json": b"RUN", "trials.jsonl": b"\xff\xfe\n"}, "trials.jsonl, line 1"),
+    "an unknown field": ({"run.json": b"RUN", "trials.jsonl": b"FIELD\n"}, "line 2: speed"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_bad_run_folder_is_refused_with_the_place(name: str, tmp_path: Path) -> None:
+    files, says = BAD[name]
+    run, trials = realistic_run(1)
+    line = trials[0].model_dump_json()
+    known = {
+        b"RUN": run.model_dump_json(),
+        b"VERSION 7": run.model_copy(update={"schema_version": 7}).model_dump_json(),
+        b"TYPE\n": line + "\n" + line.replace('"repetition":0', '"repetition":"often"') + "\n",
+        b"FIELD\n": line + "\n" + line.replace('"repetition":0', '"repetition":0,"speed":9') + "\n",
+    }
+    for file, content in files.items():
+        (tmp_path / file).write_bytes(known[content].encode() if content in known else content)
+    with pytest.raises(UsageError, match=re.escape(says)):
+        load_run(tmp_path)
+
+
+def test_a_torn_last_line_is_not_a_trial(tmp_path: Path) -> None:
+    run, trials = realistic_run(1)
+    (tmp_path / "run.json").write_text(run.model_dump_json())
+    whole = "".join(trial.model_dump_json() + "\n" for trial in trials)
+    (tmp_path / "trials.jsonl").write_text(whole + trials[0].model_dump_json()[:50])
+    assert load_run(tmp_path)[1] == trials
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"metric": "speed"}, "unknown metric 'speed'"),
+        ({"unit": "furlong"}, "is in furlong"),
+        ({"value": float("nan")}, "not a finite number"),
+        ({"samples": [float("inf")]}, "not a finite number"),
+    ],
+)
+def test_what_no_trial_can_have_measured_is_refused_with_the_trial(change: dict[str, object], says: str) -> None:
+    run, trials = realistic_run(1)
+    at = next(index for index, trial in enumerate(trials) if trial.measurements)
+    wrong = trials[at].model_copy(update={"measurements": [trials[at].measurements[0].model_copy(update=change)]})
+    broken = [*trials[:at], wrong, *trials[at + 1 :]]
+    with pytest.raises(UsageError, match=re.escape(says)) as refused:
+        build(run, broken)
+    assert wrong.id in str(refused.value)
+    with pytest.raises(UsageError, match=re.escape(says)):
+        compare_runs((run, trials), (run, broken))
+
+
+def test_a_level_that_is_no_number_is_refused() -> None:
+    run, trials = realistic_run(1)
+    trials[0] = trials[0].model_copy(update={"params": trials[0].params | {"wan_rate_bps": "fast"}})
+    with pytest.raises(UsageError, match="'fast' of wan_rate_bps is not a number"):
+        build(run, trials)
+
+
+def test_odd_details_are_left_out_not_guessed() -> None:
+    run, trials = realistic_run(1)
+    at = next(index for index, trial in enumerate(trials) if trial.measurements)
+    odd = {"trials": [3, {"offered_rate_bps": "fast"}, {"offered_rate_bps": 5, "loss_ratio": 0.5}], "interval_bps": 7}
+    found = [trials[at].measurements[0].model_copy(update={"detail": odd})]
+    trials[at] = trials[at].model_copy(update={"measurements": found})
+    report = build(run, trials)
+    assert next(one.search for one in report.observations if one.search) == [(5.0, 0.5)]
+    for form in RENDERERS.values():
+        assert form(report)
+
+
+def test_vega_is_kept_and_a_guest_makes_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VPNEVAL_CACHE", str(tmp_path))
+    monkeypatch.setattr("runner.kernels.inside", lambda: "uml")
+    vega.script.cache_clear()
+    assert "made in a guest kernel" in vega.script()
+    assert list(tmp_path.iterdir()) == []
+    monkeypatch.setattr("runner.kernels.inside", lambda: "")
+    vega.script.cache_clear()
+    made = vega.script()
+    assert len(made) > 500_000
+    (kept,) = tmp_path.iterdir()
+    assert kept.read_text(encoding="utf-8") == made
+    monkeypatch.setattr("runner.kernels.inside", lambda: "uml")
+    vega.script.cache_clear()
+    assert vega.script() == made  # the guest uses what is kept
+    vega.script.cache_clear()
