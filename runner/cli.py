@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.table import Table
 
 from runner import image as images
-from runner import kernels
+from runner import kernels, layers
 from runner.compare import compare_runs
 from runner.compare import render as render_comparison
 from runner.doctor import examine
@@ -31,17 +31,21 @@ from runner.model import TRAFFIC_FACTORS
 from runner.plugin import load_vpn, require_known
 from runner.ranking import measured_metrics
 from runner.recipe import recipe as recipe_of
+from runner.report import vega
+from runner.report.comparison import comparison_html, history_html, trends
 from runner.report.html import html_text
 from runner.report.markdown import markdown_text
 from runner.report.merge import merge_runs
 from runner.report.model import Report, build
+from runner.report.papers import findings_text
 from runner.report.tables import csv_text, json_text
 from runner.report.terminal import render as render_terminal
-from runner.report.write import write_reports
+from runner.report.write import write_everything, write_reports
 from runner.session import Asked, ask, conduct
 from runner.shell import one_tunnel, shell
 from runner.store import load_run
 from runner.until import MOST_REPETITIONS
+from runner.watch import watch
 from runner.weights import parse_weights
 
 app = typer.Typer(
@@ -87,10 +91,10 @@ def main_options(
 
 @app.command("list")
 def list_(
-    what: Annotated[str, typer.Argument(help="vpns, experiments, metrics, presets, factors, profiles")] = "vpns",
+    what: Annotated[str, typer.Argument(help="vpns, extinct, experiments, metrics, presets, …")] = "vpns",
     as_json: Json = False,
 ) -> None:
-    """What there is: VPNs, experiments, metrics, weight presets, factors, profiles."""
+    """What there is: VPNs, extinct ones, experiments, metrics, weight presets, factors, profiles."""
     found = tables(whole=as_json)
     require_known("listing", what, list(found))
     if as_json:
@@ -131,14 +135,20 @@ def doctor(
 def image_(
     name: Annotated[str, typer.Argument(help="trixie or bookworm")] = images.DEFAULT,
     rebuild: Annotated[bool, typer.Option("--rebuild", help="forget the one that is there")] = False,
+    layer: Annotated[str, typer.Option("--layer", help="build this layer for it as well (vagrant/layers/)")] = "",
 ) -> None:
     """Build and check the lab image; `run` does it too when it is missing."""
     require_known("image", name, list(images.SUITES))
+    if layer:
+        require_known("layer", layer, layers.names())
     rootless.enter("netns")
     if rebuild:
         images.remove(name)
     built = images.open_image(name, say=lambda text: err.print(text, markup=False, highlight=False))
     out.print(f"{name}: {built.root} ({len(built.packages)} packages)", highlight=False, soft_wrap=True)
+    if layer:
+        built_layer = layers.build(layer, name, lambda text: err.print(text, markup=False, highlight=False))
+        out.print(f"{layer}: {built_layer}", highlight=False, soft_wrap=True)
 
 
 @app.command()
@@ -255,6 +265,7 @@ def run(
         return _conduct(replace(asked, out=folder), weights, quiet, as_json)
 
     say = (lambda text: None) if quiet else _tell
+    vega.script()  # kept for the guests' pages, which cannot make it
     if second:
         raise typer.Exit(run_with_rest(second, asked, here, say))
     raise typer.Exit(run_under(under, asked, here, say, as_json))
@@ -305,10 +316,22 @@ def report(
     missing: Annotated[
         str, typer.Option("--missing", help="a VPN without a weighted metric: unranked, worst")
     ] = "unranked",
-    form: Annotated[str, typer.Option("--format", help="term, html, md, json, csv")] = "term",
+    form: Annotated[str, typer.Option("--format", help="term, html, md, json, csv, findings")] = "term",
+    write: Annotated[
+        bool, typer.Option("--write", help="into the run folder, with pictures; prints the files")
+    ] = False,
 ) -> None:
     """The ranked, weighted report of one run, or of several of the same lab; of a parent folder each run's in turn."""
-    forms = {"html": html_text, "md": markdown_text, "json": json_text, "csv": csv_text}
+    if write and (len(folders) > 1 or indexed(folders[0]) is not None):
+        raise UsageError("--write takes one run folder: the files stand in it, and link into it")
+    if write:
+        try:
+            paths = write_everything(folders[0], _report(folders, weights, configuration, missing))
+        except OSError as error:
+            raise UsageError(f"the report cannot be written: {error}") from None
+        print("\n".join(map(str, paths)))
+        return
+    forms = {"html": html_text, "md": markdown_text, "json": json_text, "csv": csv_text, "findings": findings_text}
     require_known("format", form, ["term", *forms])
     beside = indexed(folders[0]) if len(folders) == 1 else None
     if beside is not None and form in ("html", "csv"):
@@ -327,15 +350,41 @@ def report(
 
 
 @app.command()
-def compare(before: Path, after: Path, as_json: Json = False) -> None:
+def compare(
+    before: Path,
+    after: Path,
+    as_json: Json = False,
+    form: Annotated[str, typer.Option("--format", help="term, html, json")] = "term",
+) -> None:
     """Two runs, before and after; exit code 1 on a significant regression."""
+    require_known("format", form, ["term", "html", "json"])
     comparison = compare_runs(load_run(before), load_run(after))
-    if as_json:
+    if as_json or form == "json":
         print(comparison.model_dump_json(indent=1))
+    elif form == "html":
+        print(comparison_html(comparison), end="")
     else:
         render_comparison(comparison, out)
     if comparison.regressed:
         raise typer.Exit(1)
+
+
+@app.command()
+def history(
+    folders: Annotated[list[Path], typer.Argument(metavar="DIR…", help="run folders, or parents of some")],
+) -> None:
+    """A page over many runs, to redirect into a file: a trend for each VPN and metric; other labs stand apart."""
+    found = [run for folder in folders for run in indexed(folder) or [folder]]
+    print(history_html(trends([load_run(folder) for folder in found])), end="")
+
+
+@app.command("watch")
+def watch_(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="a run folder, finished or not")],
+    weights: Annotated[str, typer.Option("--weights", metavar="PRESET|FILE|metric=w,…", help="see: list presets")] = "",
+) -> None:
+    """The ranking of a run as it forms, until the run ends; it only reads, so any number may watch."""
+    watch(folder, out, parse_weights(weights) if weights else None)
 
 
 @app.command()

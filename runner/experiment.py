@@ -9,11 +9,12 @@ from __future__ import annotations
 import importlib
 import itertools
 import pkgutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from runner import wan
 from runner.errors import UsageError
+from runner.findings import Finding
 from runner.measure.udp import UdpSearch
 from runner.model import WAN_FACTORS, Cell, ExperimentRecord
 from runner.plugin import AEAD, Vpn, require_known
@@ -29,19 +30,39 @@ LEVELS: dict[str, tuple[str, ...]] = {
         "aes-128-gcm",
         "aes-256-gcm",
         "chacha20-poly1305",
-        "null",
+        *("null", "rc4-128"),
+        *("aes-128-ctr", "aes-192-ctr", "aes-256-ctr"),
+        *("camellia-128-cbc", "camellia-192-cbc", "camellia-256-cbc"),
+        *("blowfish-192-cbc", "blowfish-256-cbc", "cast-128-cbc", "twofish-128-cbc"),
+        *("aes-192-gcm", "aes-128-ccm", "aes-192-ccm", "aes-256-ccm"),
+        *("aes-128-gmac", "aes-192-gmac", "aes-256-gmac"),
+        *("salsa2012-umac", "aes-128-ecb", "blowfish-128-ecb"),
     ),
-    "integrity": ("hmac-sha1", "hmac-sha256", "aead"),
+    "integrity": (
+        *("hmac-sha1", "hmac-sha256", "hmac-md5", "hmac-sha384", "hmac-sha512", "aes-xcbc", "aes-cmac", "aead", "none"),
+    ),
     "compression": ("off", "on", "lz4"),
-    "transport": ("tcp", "udp", "idle", "loaded", "download", "packets", "overhead", "mtu"),
+    "transport": (
+        *("tcp", "udp", "idle", "loaded", "download", "packets", "overhead", "mtu"),
+        *("duplex", "flows", "rekey", "device", "security", "operations", "mesh"),
+        *("recovery", "reroute", "failover"),
+    ),
     "payload": ("random", "zeros", "text"),
-    "streams": ("1", "4"),
+    "streams": ("1", "2", "4", "8", "16", "32", "64"),
     "direction": ("forward", "reverse"),
     "load": ("full", "half"),
     "file_bytes": ("20000000", "50000000", "500000000", "1000000000"),
     "payload_bytes": ("1300", "1470"),
-    "packet_bytes": ("64", "128", "256", "512", "1024", "1400"),
+    "packet_bytes": ("64", "128", "256", "512", "1024", "1400", "1500"),
+    "rekey": ("esp", "ike"),
+    "device_cipher": ("aes-128-cbc", "aes-256-cbc", "aes-128-gcm", "aes-256-gcm", "chacha20-poly1305"),
     "fragmentation": ("refuse", "allow"),
+    "failure": ("restart", "reboot", "wan_cut", "roaming"),
+    "redundancy": ("off", "vrrp", "vrrp_fast", "ha_sync"),
+    "gateway_failure": ("interface", "gateway", "daemon", "sync_link", "return", "none"),
+    "link_failure": ("carrier", "silent"),
+    "detection": ("default", "hello", "minimal_hello", "bfd"),
+    "endpoint": ("loopback", "link"),
     "wan": tuple(wan.PRESETS),
     "wan_delay_ms": ("0", "25"),
     "wan_jitter_ms": ("0", "5"),
@@ -62,10 +83,21 @@ DOWNLOAD = {"transport": "download", "file_bytes": "20000000"}
 PACKETS = {"transport": "packets", "packet_bytes": "64"}
 OVERHEAD = {"transport": "overhead", "packet_bytes": "64"}
 PATH_MTU = {"transport": "mtu"}
+RECOVERY = {"transport": "recovery", "failure": "restart"}
+FAILOVER = {"transport": "failover", "redundancy": "vrrp", "gateway_failure": "interface"}
+REROUTE = {"transport": "reroute", "detection": "hello", "endpoint": "loopback", "link_failure": "silent"}
+DUPLEX = {"transport": "duplex", "packet_bytes": "64"}
+FLOWS = {"transport": "flows", "streams": "1"}
+REKEY = {"transport": "rekey", "rekey": "esp"}
+DEVICE = {"transport": "device", "device_cipher": "aes-128-cbc"}
+SECURITY = {"transport": "security"}
+OPERATIONS = {"transport": "operations"}
+MESH = {"transport": "mesh"}
 MAY_FRAGMENT = ("udp", "packets", "overhead")
 
 
 SHORT_SEARCH = UdpSearch(relative_width=0.05, trial_duration_s=1.0, confirm=None, budget_s=7.5)
+SHORTEST_SEARCH = UdpSearch(relative_width=0.08, trial_duration_s=0.4, confirm=None, budget_s=3.0)
 
 
 @dataclass(frozen=True)
@@ -82,6 +114,10 @@ class Profile:
     rtt_s: float = 0.5
     loaded_s: float = 1.0  # of the exchanges under load
     packets: UdpSearch = SHORT_SEARCH
+    duplex: UdpSearch = SHORTEST_SEARCH
+    failures: int = 1  # that a trial causes, one after another, each in a fresh lab
+    outage_limit_s: float = 60.0  # then a failure is given up as one without recovery
+    probe_rate: float = 1000.0  # datagrams a second each way: its inverse is the resolution of an outage
     fragmentation: str = "refuse"  # what happens to packets that are longer than the tunnel's MTU
     levels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     skip: tuple[Mapping[str, str], ...] = ()  # cells with all of these levels are left out
@@ -100,6 +136,7 @@ PROFILES = {
             "cipher": ("aes-128-cbc", "aes-128-gcm", "chacha20-poly1305", "3des-cbc", "null"),
             "file_bytes": ("20000000",),
             "packet_bytes": ("64", "512", "1400"),
+            "detection": ("hello", "minimal_hello", "bfd"),
         },
         # Without compression the payload does not matter; the thesis measured one there, too (§3.5.1).
         skip=({"compression": "off", "payload": "zeros"}, {"compression": "off", "payload": "text"}),
@@ -116,6 +153,9 @@ PROFILES = {
         rtt_s=2.0,
         loaded_s=10.0,
         packets=UdpSearch(relative_width=0.01, trial_duration_s=2.0, confirm=(3, 10.0)),
+        duplex=UdpSearch(relative_width=0.02, trial_duration_s=1.0, confirm=None, budget_s=20.0),
+        failures=3,  # 30 of each kind
+        outage_limit_s=150.0,  # more than the 60 s and 120 s that daemons wait by default
         fragmentation="allow",
         levels={"file_bytes": ("50000000", "500000000", "1000000000")},
         note="thesis profile: 10 repetitions of 10 s, UDP payload 1470 B with fragmentation allowed, "
@@ -133,12 +173,21 @@ PROFILES = {
             "cipher": ("aes-128-cbc", "null"),
             "payload": ("random", "zeros"),
             "load": ("full",),
+            "failure": ("restart", "wan_cut"),
+            "redundancy": ("vrrp_fast",),
+            "gateway_failure": ("interface", "return"),
+            "detection": ("minimal_hello",),
+            "endpoint": ("loopback",),
             "file_bytes": ("20000000",),
             "packet_bytes": ("64", "1400"),
         },
         note="smallest profile: one repetition, to see that everything works; its numbers have no spread",
     ),
 }
+
+
+# A combination's VPN and levels, and the profile -> is it measured? For questions that are no full cross of factors.
+Wanted = Callable[[Vpn, Mapping[str, str], Profile], bool]
 
 
 @dataclass(frozen=True)
@@ -157,6 +206,10 @@ class Experiment:
     vary: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     vary_traffic: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     only: tuple[str, ...] = ()  # VPNs it is about; empty: all that are asked for
+    keep: tuple[str, ...] = ()  # factors whose levels are the question itself: a profile leaves none of them out
+    own: bool = False  # each VPN's own levels beside those that are varied
+    wanted: Wanted | None = None  # which of all combinations it measures; all, where there is none
+    findings: tuple[Finding, ...] = ()  # what a paper found, and how this run's data is judged by it
 
     def cells(self, vpn: Vpn, profile: Profile, chosen: Mapping[str, Sequence[str]]) -> list[Cell]:
         """Every combination of levels for ``vpn``; ``chosen`` levels (--set) override those declared."""
@@ -166,6 +219,8 @@ class Experiment:
         traffics = self._traffics(profile, chosen)
         combined = [{**tunnel, **traffic} for tunnel in tunnels for traffic in traffics]
         wanted = [params for params in combined if not any(skip.items() <= params.items() for skip in profile.skip)]
+        if self.wanted and not any(factor in chosen for factor in TUNNEL):  # who names tunnels gets those
+            wanted = [params for params in wanted if self.wanted(vpn, params, profile)]
         return [Cell(vpn=vpn.name, params=params) for params in wanted]
 
     def record(self, vpns: Sequence[Vpn], profile: Profile, chosen: Mapping[str, Sequence[str]]) -> ExperimentRecord:
@@ -186,7 +241,7 @@ class Experiment:
     ) -> Sequence[str]:
         if factor in chosen:
             return chosen[factor]
-        allowed = profile.levels.get(factor)
+        allowed = None if factor in self.keep else profile.levels.get(factor)
         return [level for level in declared if allowed is None or level in allowed]
 
     def _tunnels(self, vpn: Vpn, profile: Profile, chosen: Mapping[str, Sequence[str]]) -> list[dict[str, str]]:
@@ -200,7 +255,7 @@ class Experiment:
         if vpn.reference:  # it has no cipher to vary, but its WAN is everybody's: it is there to be compared with
             wans = {name: levels for name, levels in varied.items() if name in WAN_FACTORS}
             return [base | dict(zip(wans, levels, strict=True)) for levels in itertools.product(*wans.values())]
-        tunnels: list[dict[str, str]] = []
+        tunnels = [base] if self.own and not any(factor in chosen for factor in TUNNEL) else []
         for levels in itertools.product(*varied.values()):
             tunnel = base | dict(zip(varied, levels, strict=True))
             if "integrity" not in varied or tunnel["cipher"] in AEAD:
@@ -244,6 +299,17 @@ def experiment_names() -> list[str]:
     import experiments
 
     return sorted(module.name for module in pkgutil.iter_modules(experiments.__path__))
+
+
+# Names that stand for several experiments.
+GROUPS = {"papers": ("thesis", "crypto_matrix", "oslv", "devices", "rekey", "load")}
+
+
+def expand(names: Sequence[str]) -> list[str]:
+    """The experiments that ``names`` name, groups opened, each once. Raises UsageError for an unknown name."""
+    for name in names:
+        require_known("experiment", name, [*experiment_names(), *GROUPS])
+    return list(dict.fromkeys(member for name in names for member in GROUPS.get(name, (name,))))
 
 
 def load_experiment(name: str) -> Experiment:

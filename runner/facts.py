@@ -48,6 +48,7 @@ SPEED = {
     "aes-256-cbc": ("-evp", "aes-256-cbc"),
     "3des-cbc": ("-evp", "des-ede3-cbc"),
     "blowfish-128-cbc": ("-evp", "bf-cbc", "-provider", "legacy", "-provider", "default"),
+    "rc4-128": ("-evp", "rc4", "-provider", "legacy", "-provider", "default"),
     "aes-128-gcm": ("-evp", "aes-128-gcm", "-aead"),
     "aes-256-gcm": ("-evp", "aes-256-gcm", "-aead"),
     "chacha20-poly1305": ("-evp", "chacha20-poly1305", "-aead"),

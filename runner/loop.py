@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -14,15 +14,19 @@ from typing import Protocol
 from runner import noise, traffic, wan
 from runner.errors import CommandError, LabError, MeasurementError, ProofError, VpnevalError
 from runner.experiment import Profile
+from runner.failures import prepare
 from runner.image import Image
 from runner.lab import SITES, Lab, check_alive
 from runner.labs import NamespaceRig, Rig
 from runner.measure.mtu import TooLongError
 from runner.measure.result import Measured
 from runner.model import TRAFFIC_FACTORS, WAN_FACTORS, Cell, Noise, Proof, Status, Trial
+from runner.operations import operations
 from runner.plan import BASELINE, Planned, PlannedTunnel, block, blocks, expected_s, tunnel_levels
-from runner.plugin import Unsupported, Vpn
+from runner.plugin import Site, Unsupported, Vpn
+from runner.recipe import recipe
 from runner.store import Store
+from runner.topologies import Topology, topology_lab
 from runner.tunnel import Bench, Tunnel, bring_up, make_secrets, start_services, unsupported
 
 FASTER_THAN_BASELINE = 1.05  # beyond this a VPN that beats plain IP is a warning, not good news
@@ -78,7 +82,7 @@ class Loop:
     # For --until-significant: from the trials so far to the next block's cells, and the pairs in doubt, in words.
     next_cells: Callable[[Sequence[Trial]], tuple[list[Cell], list[str]]] | None = None
     outcome: Outcome = field(default_factory=Outcome)
-    _secrets: dict[tuple[str, str], dict[str, str]] = field(default_factory=dict)
+    _secrets: dict[tuple[str, str, bool, int], dict[str, str]] = field(default_factory=dict)
     _warm: dict[str, float] = field(default_factory=dict)
     _probed: dict[wan.Conditions, str] = field(default_factory=dict)
     _too_long: set[str] = field(default_factory=set)  # cells whose packets their tunnel does not carry
@@ -144,12 +148,18 @@ class Loop:
                 for cell in cells:
                     vpn, levels = self.vpns[cell.vpn], tunnel_levels(cell.params)
                     key = (cell.vpn, *levels.values())
+                    if on_paper(cell):
+                        if no := Vpn.supports(vpn, lab.gateway(lab.sites[0]), levels):
+                            found.add(cell.key)
+                            self._record(Planned(cell, 1), status="unsupported", reason=no.reason)
+                        continue
                     if key not in answers:
                         answers[key] = unsupported(lab, vpn, levels)
                     underlay = wan.conditions(cell.params, self.settings.profile.wan_rate_bps)
                     if underlay not in wans:
                         wans[underlay] = wan.unsupported(lab, underlay)
                     no = answers[key] or wans[underlay] or self._traffic_refused(vpn, cell)
+                    no = no or prepare.refused(lab, vpn, cell.params)
                     if no:
                         found.add(cell.key)
                         self._record(Planned(cell, 1), status="unsupported", reason=no.reason)
@@ -160,8 +170,12 @@ class Loop:
 
     @staticmethod
     def _traffic_refused(vpn: Vpn, cell: Cell) -> Unsupported | None:
-        if vpn.carries == "tcp" and cell.params["transport"] in ("udp", "packets", "overhead", "mtu"):
+        if vpn.carries == "tcp" and cell.params["transport"] in ("udp", "packets", "overhead", "mtu", "duplex"):
             return Unsupported(f"{vpn.title} carries TCP only")
+        if cell.params["transport"] == "rekey" and cell.params["rekey"] not in vpn.rekeys:
+            return Unsupported(f"{vpn.title} has no command that asks for new keys ({cell.params['rekey']})")
+        if cell.params["transport"] == "device" and vpn.name != BASELINE:
+            return Unsupported("100 MB through ssh is measured without any VPN")
         return None
 
     def _block(self, block: Sequence[PlannedTunnel], tunnels: list[PlannedTunnel]) -> None:
@@ -196,25 +210,46 @@ class Loop:
         folder = self.store.logs(tunnel.name)
         log = str(folder.relative_to(self.store.folder))
         waiting = list(tunnel.trials)
+        if all(on_paper(trial.cell) for trial in waiting):
+            return self._on_paper(vpn, tunnel, folder)
         image_name = tunnel.params.get("image", "")
+        underlay: dict[str, str] = {}
+        probed_only = all(trial.cell.params["transport"] == "security" for trial in waiting)
         with (folder / "commands.log").open("w", buffering=1) as commands, ExitStack() as labs:
+
+            def bare() -> Lab:
+                """A new lab without a tunnel; the one before goes."""
+                labs.close()
+                images = self.settings.image, self._images()[image_name]
+                lab = labs.enter_context(prepare.lab_for(self.settings.rig, tunnel.params, *images, say, folder))
+                underlay.update(self._underlay(lab, tunnel.params))
+                start_services(lab)
+                return lab
 
             def fresh() -> tuple[Lab, Tunnel]:
                 """A new lab with the tunnel up in it; the one before goes."""
-                labs.close()
+                lab = bare()
+                one, levels = prepare.prepared(vpn, tunnel.params), tunnel_levels(tunnel.params)
+                up = bring_up(lab, one, levels, secrets, judged=not probed_only)
+                return lab, replace(up, evidence=up.evidence.model_copy(update={"facts": up.evidence.facts | underlay}))
+
+            def keys(others: bool) -> dict[str, str]:
+                return self._keys(vpn, image_name, say, others=others)
+
+            def keys_of(sites: Sequence[Site]) -> dict[str, str]:
+                return self._keys(vpn, image_name, say, sites=sites)
+
+            def meshes(topology: Topology) -> AbstractContextManager[Lab]:
                 images = self.settings.image, self._images()[image_name]
-                lab = labs.enter_context(self.settings.rig.lab(*images, say, folder))
-                found = self._underlay(lab, tunnel.params)
-                start_services(lab)
-                up = bring_up(lab, vpn, tunnel_levels(tunnel.params), secrets)
-                return lab, replace(up, evidence=up.evidence.model_copy(update={"facts": up.evidence.facts | found}))
+                return topology_lab(topology, *images, say, folder)
 
             def say(line: str) -> None:
                 commands.write(line + "\n")
 
             try:
                 secrets = self._keys(vpn, image_name, say)
-                bench = Bench(*fresh(), fresh)
+                bench = Bench(*fresh(), fresh, bare=bare, keys=keys, keys_of=keys_of)
+                bench.meshes = meshes if bench.lab.kind == "netns" else None
                 while waiting:
                     self.watcher.measuring(waiting[0])
                     usable = self._measure(bench, waiting[0], log, rest)
@@ -232,24 +267,46 @@ class Loop:
             except Exception as error:  # the one broad except: a failing VPN never stops the sweep
                 self._fail(waiting, error, folder, log)
             finally:
-                scrub(folder, self._secrets.get((vpn.name, image_name), {}))
+                for (name, *_), known in self._secrets.items():
+                    scrub(folder, known if name == vpn.name else {})
+
+    def _on_paper(self, vpn: Vpn, tunnel: PlannedTunnel, folder: Path) -> None:
+        """Trials that count what a plugin writes down, and need no tunnel; the recipe is their log."""
+        levels, log = tunnel_levels(tunnel.params), str(folder.relative_to(self.store.folder))
+        for planned in tunnel.trials:
+            try:
+                (folder / "recipe.txt").write_text(recipe(vpn, levels))
+                measured = operations(vpn, levels)
+            except Exception as error:  # as in _tunnel: a failing plugin never stops the sweep
+                self._fail([planned], error, folder, log)
+            else:
+                self._record(planned, measured=measured, log=log)
 
     def _underlay(self, lab: Lab, params: Mapping[str, str]) -> dict[str, str]:
         """Set the WAN's conditions, and probe them once a run; what the probe found, as a fact of the evidence."""
         wanted = wan.conditions(params, self.settings.profile.wan_rate_bps)
-        if wanted == wan.Conditions():
+        if wanted == wan.Conditions() or prepare.topology_of(params):  # another topology has another WAN
             return {}
         wan.apply(lab, wanted)
         if wanted not in self._probed:
             self._probed[wanted] = wan.verify(lab, wanted)
         return {"wan": self._probed[wanted]}
 
-    def _keys(self, vpn: Vpn, image_name: str, say: Callable[[str], object]) -> dict[str, str]:
-        """The VPN's secrets of this call, made at first use on a node without a network. Only in memory."""
-        key = (vpn.name, image_name)
+    def _keys(
+        self,
+        vpn: Vpn,
+        image_name: str,
+        say: Callable[[str], object],
+        *,
+        others: bool = False,
+        sites: Sequence[Site] = SITES,
+    ) -> dict[str, str]:
+        """The VPN's secrets of this call, made at first use on a node without a network; or others, which a stranger
+        could have made in the same way. Only in memory."""
+        key = (vpn.name, image_name, others, len(sites))
         if key not in self._secrets:
             alone = self.settings.rig.alone(self._images()[image_name], say)
-            self._secrets[key] = make_secrets(vpn, alone, SITES)
+            self._secrets[key] = make_secrets(vpn, alone, sites)
         return self._secrets[key]
 
     def _measure(self, bench: Bench, planned: Planned, log: str, rest: Sequence[PlannedTunnel]) -> bool:
@@ -282,7 +339,7 @@ class Loop:
         around = noise.since(quiet)
         measured.warnings += noise.warnings(around, loaded=params["transport"] == "tcp")
         self._record(planned, up, measured=measured, log=log, started=started, rest=rest, around=around)
-        return True
+        return params["transport"] != "security"  # its probes use the tunnel up
 
     def _fail(self, waiting: Sequence[Planned], error: Exception, folder: Path, log: str) -> None:
         what = str(error) or repr(error)
@@ -329,6 +386,7 @@ class Loop:
             noise=around,
             attempt=measured.attempt,
             measurements=measured.measurements,
+            timelines=measured.timelines,
         )
         self.store.append(trial)
         self._remember(trial)
@@ -341,7 +399,7 @@ class Loop:
         for found in trial.measurements:
             if found.metric == "udp_throughput":
                 self._warm[trial.cell] = found.value
-            if found.metric == "packet_rate":
+            if found.metric in ("packet_rate", "packet_rate_both_ways"):
                 self._warm[trial.cell] = found.value * 8 * int(trial.params["packet_bytes"])
 
     def _implausible(self, planned: Planned, measured: Measured) -> list[str]:
@@ -354,6 +412,11 @@ class Loop:
             if baseline.vpn == BASELINE and baseline.repetition == planned.repetition and same == mine:
                 return faster_than(baseline, measured)
         return []
+
+
+def on_paper(cell: Cell) -> bool:
+    """Is it counted from what the plugin writes down, whatever this machine can run?"""
+    return cell.params["transport"] == "operations"
 
 
 def faster_than(baseline: Trial, measured: Measured) -> list[str]:

@@ -21,8 +21,11 @@ WAN_FACTORS = (
 TUNNEL_FACTORS = ("cipher", "integrity", "compression", "image", *WAN_FACTORS)
 TRAFFIC_FACTORS = (
     *("transport", "payload", "streams", "direction", "payload_bytes", "load", "file_bytes"),
-    *("packet_bytes", "fragmentation"),
+    *("packet_bytes", "fragmentation", "rekey", "device_cipher"),
+    *("failure", "redundancy", "gateway_failure", "detection", "endpoint", "link_failure"),
 )
+# Traffic that breaks what carries it: each combination of these has a lab of its own.
+FAILURE_FACTORS = ("failure", "redundancy", "gateway_failure", "detection", "endpoint", "link_failure")
 
 
 class Strict(BaseModel):
@@ -50,7 +53,10 @@ class Measurement(Strict):
     @property
     def at_least(self) -> bool:
         """Is the value a lower bound only? A search says so by having neither an interval nor a confirmed rate:
-        the generator could offer no more, or the time was over, before any rate failed."""
+        the generator could offer no more, or the time was over, before any rate failed. An outage that had not ended
+        when it was given up says so itself."""
+        if self.detail.get("at_least"):
+            return True
         searched = "interval_bps" in self.detail
         return searched and not self.detail["interval_bps"] and not self.detail.get("confirmed_rate_bps")
 
@@ -91,6 +97,34 @@ class Noise(Strict):
     clock_ratio: float | None = None
 
 
+class Event(Strict):
+    """Something that was done or seen while a failure was watched; ``at_s`` seconds after the probe stream's start."""
+
+    at_s: float
+    what: str
+
+
+class LossGap(Strict):
+    """Probes of one direction that were lost, or late, in a row: how many, and from when to when (seconds)."""
+
+    direction: Literal["forward", "reverse"]
+    start_s: float
+    end_s: float
+    lost: int
+
+
+class Timeline(Strict):
+    """One failure: what was done, and what the probe stream saw of it. Bounded: the longest gaps, in their order.
+
+    ``gaps_left_off``: how many shorter ones there were; ``rate`` is the stream's, in datagrams a second each way.
+    """
+
+    rate: float
+    events: list[Event] = []
+    gaps: list[LossGap] = []
+    gaps_left_off: int = 0
+
+
 class Trial(Strict):
     """One line of trials.jsonl: one VPN, one level of each factor, one repetition."""
 
@@ -114,6 +148,7 @@ class Trial(Strict):
     noise: Noise | None = None
     attempt: dict[str, Any] = Field(default={}, description="what a failed measurement saw, a search's trials, say")
     measurements: list[Measurement] = []
+    timelines: list[Timeline] = Field(default=[], description="one for each failure that this trial caused on purpose")
 
     @property
     def cell(self) -> str:

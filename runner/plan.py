@@ -8,13 +8,15 @@ from dataclasses import dataclass
 
 from runner.experiment import TCP, TUNNEL, Experiment, Profile
 from runner.measure.iperf import OVERHEAD_S
-from runner.model import TUNNEL_FACTORS, Cell, Position, trial_id
+from runner.model import FAILURE_FACTORS, TUNNEL_FACTORS, Cell, Position, trial_id
 from runner.plugin import NO_CIPHER, Vpn
 
 TUNNEL_S = 0.9  # bring-up, proof and tear-down of one tunnel, on average
 SEARCH_TRIALS = {"cold": 8, "warm": 4}  # what the search needs on average without a budget
 LOADED_S = 2.0  # the idle tunnel first, the load's start and end, and counting
 DOWNLOAD_BPS = 400e6  # what a file's download is guessed by
+SECONDS = {"flows": 0.3, "rekey": 7.5, "device": 1.5, "security": 20, "mesh": 30}  # as long everywhere
+FAILURE_S = {"recovery": 12.0, "reroute": 25.0, "failover": 25.0}  # one failure, its lab and its stream, on average
 SLOW_PACKETS_S = 1.5  # a slow stream and its counters, or a search for the path MTU
 BASELINE = "none"
 HALVED_FROM = 6  # tunnels in a block, from which on the baseline is measured in its middle, too
@@ -110,12 +112,13 @@ def _tunnels(
     """Cells that share VPN and tunnel factors share a tunnel; inside it they are shuffled."""
     groups: dict[tuple[str, ...], list[Cell]] = {}
     for cell in cells:
-        levels = tuple(cell.params.get(factor, "") for factor in TUNNEL_FACTORS)
+        levels = tuple(cell.params.get(factor, "") for factor in (*TUNNEL_FACTORS, *FAILURE_FACTORS))
         groups.setdefault((cell.vpn, *levels), []).append(cell)
     tunnels = []
     for group in groups.values():
         rng.shuffle(group)
-        params = {factor: group[0].params[factor] for factor in TUNNEL_FACTORS if factor in group[0].params}
+        shared = (factor for factor in (*TUNNEL_FACTORS, *FAILURE_FACTORS) if factor in group[0].params)
+        params = {factor: group[0].params[factor] for factor in shared}
         trials = tuple(Planned(cell, repetition, position) for cell in group)
         tunnels.append(PlannedTunnel(group[0].vpn, params, trials))
     return tunnels
@@ -139,7 +142,12 @@ def expected_trial_s(trial: Planned, profile: Profile) -> float:
         return 0.3 + int(trial.cell.params["file_bytes"]) * 8 / DOWNLOAD_BPS
     if transport in ("overhead", "mtu"):
         return SLOW_PACKETS_S
-    search = profile.packets if transport == "packets" else profile.udp
+    if transport in FAILURE_S:
+        return FAILURE_S[transport] * profile.failures
+    if transport in SECONDS:
+        return SECONDS[transport] + (profile.duration_s if transport == "flows" else 0)
+    searches = {"packets": profile.packets, "duplex": profile.duplex}
+    search = searches.get(transport, profile.udp)
     if search.engine == "bayes":
         first = trial.repetition == 1
         count = SEARCH_TRIALS["cold" if first else "warm"]

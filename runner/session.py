@@ -17,7 +17,7 @@ from rich.console import Console
 
 from runner import wan
 from runner.errors import CannotRunHere, Interrupted, LabError, UsageError
-from runner.experiment import PROFILES, Experiment, Profile, load_experiment, parse_levels
+from runner.experiment import PROFILES, Experiment, Profile, expand, load_experiment, parse_levels
 from runner.facts import facts, openssl_bps
 from runner.image import DEFAULT, Image
 from runner.image import names as image_names
@@ -29,12 +29,14 @@ from runner.model import Cell, ExperimentRecord, Invocation, Run, VpnRecord
 from runner.plan import BASELINE, all_cells, blocks, expected_s
 from runner.plugin import Vpn, load_vpn, require_known, vpn_names
 from runner.progress import LiveProgress, PlainProgress, is_live
+from runner.ranking import rank_all
 from runner.store import Store, open_store, read_run
 from runner.until import INITIAL_REPETITIONS, MOST_REPETITIONS, next_cells
 from runner.weights import Weights, parse_weights
 
 SHOWN_PACKAGES = (
     *("charon-systemd", "strongswan-charon", "openvpn", "openssh-server", "wireguard-go", "wireguard-tools"),
+    *("tinc", "vtun", "fastd", "n2n", "nebula", "ocserv", "openconnect", "softether-vpnserver", "stunnel4"),
     *("iperf3", "openssl", "iproute2"),
 )
 
@@ -118,7 +120,7 @@ def ask(
     if twice:
         raise UsageError(f"--vpn names two plugins called {', '.join(twice)}; rename your file")
     asked = Asked(
-        [load_experiment(name) for name in dict.fromkeys(experiments)],
+        [load_experiment(name) for name in expand(experiments)],
         plugins,
         chosen_profile,
         parse_levels(levels),
@@ -197,7 +199,9 @@ def _conduct_on(rig: Rig, asked: Asked, command_line: list[str], console: Consol
             None if asked.deadline_s else MOST_REPETITIONS,
             rig,
         )
-        live = LiveProgress(console) if is_live(console) and not quiet else None
+        live = None
+        if is_live(console) and not quiet:
+            live = LiveProgress(console, lambda: rank_all(run, store.trials, weights=asked.weights))
         watcher: Watcher = live or PlainProgress(console, quiet)
         loop = Loop(store, {vpn.name: vpn for vpn in asked.vpns}, asked.cells, settings, watcher, membership(run))
         if asked.until_significant:

@@ -7,17 +7,26 @@ from dataclasses import dataclass, replace
 
 from runner.errors import MeasurementError
 from runner.experiment import Profile
+from runner.failures.measure import recovery, rerouted
+from runner.failures.takeover import failover
+from runner.measure.device import device
 from runner.measure.download import download
+from runner.measure.duplex import duplex
+from runner.measure.flows import flows
 from runner.measure.idle import idle
 from runner.measure.loaded import loaded
 from runner.measure.mtu import IP_UDP_BYTES, path_mtu, refuse_too_long
 from runner.measure.overhead import overhead
 from runner.measure.packets import packets
+from runner.measure.rekey import rekey
 from runner.measure.result import Measured
 from runner.measure.tcp import tcp
 from runner.measure.udp import udp
+from runner.mesh import mesh
+from runner.operations import operations
 from runner.plan import tunnel_levels
 from runner.plugin import Vpn
+from runner.security.run import security
 from runner.tunnel import Bench
 
 
@@ -52,12 +61,35 @@ def measure(bench: Bench, vpn: Vpn, asked: Asked) -> Measured:
             return download(bench.lab, address, int(params["file_bytes"]))
         case "packets":
             return _packets(bench, vpn, asked)
+        case "recovery":
+            return recovery(bench, vpn, params, profile, asked.seed)
+        case "failover":
+            return failover(bench, vpn, params, profile, asked.seed)
+        case "reroute":
+            return rerouted(bench, params, profile, asked.seed)
         case "overhead":
             packet_bytes = int(params["packet_bytes"])
             closed = vpn.overhead(tunnel_levels(params), packet_bytes)
             return overhead(bench.lab, address, packet_bytes, _may_fragment(bench, params, packet_bytes), closed)
         case "mtu":
             return path_mtu(bench)
+        case "duplex":
+            search = profile.duplex
+            if asked.known_bps is not None and profile.warm_budget_s is not None:
+                search = replace(search, budget_s=0.6 * (search.budget_s or profile.warm_budget_s))
+            return duplex(bench, int(params["packet_bytes"]), search, asked.known_bps, asked.seed)
+        case "flows":
+            return flows(bench.lab, address, profile.duration_s, int(params["streams"]))
+        case "rekey":
+            return rekey(bench, vpn, params["rekey"])
+        case "device":
+            return device(bench.lab, params["device_cipher"])
+        case "security":
+            return security(bench, vpn, params)
+        case "operations":
+            return operations(vpn, tunnel_levels(params))
+        case "mesh":
+            return mesh(bench, vpn, params)
         case other:
             raise AssertionError(f"nobody measures the traffic {other}")
 

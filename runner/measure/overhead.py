@@ -44,6 +44,8 @@ def overhead(lab: Lab, address: str, packet_bytes: int, fragment: bool, closed_f
         raise MeasurementError(f"{counted.lost} of {counted.sent} packets were lost at {PER_S:.0f} packet/s")
     lengths = {int(length): count for length, count in seen["lengths"].items()}
     mine, rare = of_the_stream(lengths)
+    if not mine:
+        raise MeasurementError("no IPv4 packet of the tunnel was seen on the WAN: it is carried in something else")
     value = (outer_ip_bytes - rare - seen["other_bytes"]) / counted.sent - packet_bytes
     captured = mine / counted.sent - packet_bytes
     detail = {

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from runner.metrics import METRICS
-from runner.model import Measurement
+from runner.model import Measurement, Timeline
 
 
 @dataclass
@@ -17,6 +17,7 @@ class Measured:
     measuring_s: float = 0.0
     warnings: list[str] = field(default_factory=list)
     attempt: dict[str, Any] = field(default_factory=dict)  # what was seen where there is no number
+    timelines: list[Timeline] = field(default_factory=list)  # of failures caused on purpose
 
 
 def measurement(metric: str, value: float, samples: list[float] | None = None, **detail: Any) -> Measurement:

@@ -1,0 +1,52 @@
+"""The thesis' open question: do the VPNs keep their order when many clients load the gateways?"""
+
+from collections.abc import Mapping
+from functools import partial
+from math import inf
+
+from runner.experiment import FLOWS, LEVELS, Experiment, Profile
+from runner.findings import At, Data, Finding, Judgement, all_of, ratio_of
+from runner.plugin import Vpn
+from runner.published import paper
+
+STATED = paper("thesis")
+FEW, MANY = "1", "64"
+
+
+def wanted(vpn: Vpn, params: Mapping[str, str], profile: Profile) -> bool:
+    """The short profiles leave out every second step."""
+    return profile.name == "thesis" or params["streams"] in ("1", "4", "16", "64")
+
+
+def at(vpn: str, streams: str) -> At:
+    return At(vpn, {"transport": "flows", "cipher": "aes-128-cbc", "streams": streams})
+
+
+def keeps_up(name: str, streams: str, found: str) -> Finding:
+    def against(vpn: str, data: Data) -> Judgement:
+        published = STATED["tcp.ssh_forward"] / STATED["tcp.ipsec"] if (vpn, streams) == ("ipsec", FEW) else None
+        return ratio_of("flows_throughput", at("ssh_forward", streams), at(vpn, streams), (0.9, inf), published)(data)
+
+    def judge(data: Data) -> Judgement:
+        """Against IPsec in the kernel, which the thesis had, and in userspace, whichever is measured."""
+        planes = [vpn for vpn in ("ipsec", "ipsec_user") if vpn in data.vpns("flows_throughput")] or ["ipsec"]
+        return all_of({vpn: partial(against, vpn, data) for vpn in planes})
+
+    return Finding(name, "thesis", "§6.2", found, judge)
+
+
+EXPERIMENT = Experiment(
+    name="load",
+    question="Does SSH port forwarding keep up with IPsec when many flows load the gateways, and who shares fairly?",
+    method="1, 2, 4 … 64 parallel TCP streams at AES-128-CBC without compression, or the nearest a VPN has: their rate "
+    "together, and Jain's fairness index of the streams' rates.",
+    source="thesis §6.2 (future work); Jain et al., DEC-TR-301 (1984); iperf3(1) --parallel",
+    metrics=("flows_throughput", "fairness"),
+    traffic=(FLOWS,),
+    vary_traffic={"streams": LEVELS["streams"]},
+    wanted=wanted,
+    findings=(
+        keeps_up("keeps-up-1", FEW, "SSH port forwarding keeps up with IPsec with one flow (1.02 times)"),
+        keeps_up("keeps-up-64", MANY, "open question: does it keep up with many? Here: 64 flows"),
+    ),
+)

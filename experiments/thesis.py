@@ -1,0 +1,109 @@
+"""The thesis' three sweeps at once, and what it found in them: an order, ratios, and an explanation."""
+
+from collections.abc import Mapping
+from functools import partial
+
+from runner import findings
+from runner.experiment import LOADED, TCP, UDP, Experiment, Profile
+from runner.findings import LESS, MORE, At, Data, Finding, Judgement, close
+from runner.plugin import Vpn
+from runner.published import paper
+
+VPNS = ("ipsec", "ipsec_user", "openvpn", "ssh_forward", "ssh_tun")
+CBC = ("aes-128-cbc", "aes-192-cbc", "aes-256-cbc", "blowfish-128-cbc", "3des-cbc")
+PLAIN = TCP | {"cipher": "aes-128-cbc", "compression": "off"}
+LINK = "their baseline was a link of 1 Gbit/s, this lab's is the CPU: shown beside each other, without a verdict"
+SWITCHES, BYTES = "context_switches_per_packet", "wire_bytes_per_payload_byte"
+STATED = paper("thesis")
+
+
+def wanted(vpn: Vpn, params: Mapping[str, str], profile: Profile) -> bool:
+    """One parameter at a time is varied, as in §3.5.1."""
+    if params["transport"] != "tcp":
+        return params["compression"] == "off" and params["cipher"] in ("none", "aes-128-cbc")
+    if params["compression"] == "off":
+        return params["payload"] == "random"
+    return params["cipher"] == "aes-128-cbc"
+
+
+def tcp(name: str, where: str, found: str, a: At, b: At, between: tuple[float, float], unlike: str = "") -> Finding:
+    """A ratio of two TCP throughputs, beside the thesis' own where its text has both."""
+    stated = {value.id: value.value for value in STATED.values}
+    theirs = [stated.get(f"tcp.{at.vpn}") if at.levels.items() >= PLAIN.items() else None for at in (a, b)]
+    published = theirs[0] / theirs[1] if theirs[0] and theirs[1] and a.vpn != b.vpn else None
+    return Finding(name, "thesis", where, found, findings.ratio_of("tcp_throughput", a, b, between, published, unlike))
+
+
+def at(vpn: str, **levels: str) -> At:
+    return At(vpn, PLAIN | levels)
+
+
+def tcp_is_udp(data: Data) -> Judgement:
+    def one(vpn: str) -> Judgement:
+        udp = data.blocks("udp_throughput", vpn, transport="udp", cipher="aes-128-cbc")
+        published = STATED["udp.ipsec"] / STATED["tcp.ipsec"] if vpn == "ipsec" else None
+        return findings.compare(udp, data.blocks("tcp_throughput", vpn, **PLAIN), close(0.15), published)
+
+    return findings.all_of({vpn: partial(one, vpn) for vpn in ("ipsec", "openvpn", "ssh_tun")})
+
+
+def extreme(cipher: str, found: str, between: tuple[float, float]) -> Finding:
+    def judge(data: Data) -> Judgement:
+        return findings.extreme(data, "tcp_throughput", VPNS, "cipher", cipher, PLAIN, between)
+
+    return Finding(cipher, "thesis", "§5.3", found, judge)
+
+
+def same_order(data: Data) -> Judgement:
+    return findings.single(findings.order_held(data, "tcp_throughput", VPNS, PLAIN), (0.85, 1.0))
+
+
+def spread(data: Data) -> Judgement:
+    return findings.bounded(*findings.largest_variation(data, "tcp_throughput"), STATED["cov.highest"] / 100)
+
+
+def packed(vpn: str, payload: str, between: tuple[float, float], found: str) -> Finding:
+    where = "§5.4, figures 20 and 21 as the text explains them"
+    return tcp(f"packed-{vpn}-{payload}", where, found, at(vpn, compression="on", payload=payload), at(vpn), between)
+
+
+def costs(metric: str, a: str, b: str, found: str) -> Finding:
+    return Finding(f"{metric}-{a}", "thesis", "§5.5", found, findings.ratio_of(metric, at(a), at(b), MORE))
+
+
+EXPERIMENT = Experiment(
+    name="thesis",
+    question="Do the thesis' order of VPNs, and its explanation, hold on today's software and this hardware?",
+    method="Its systems and its three sweeps: TCP and UDP at AES-128-CBC, TCP with each of its CBC ciphers, TCP with "
+    "compression and payloads that can and cannot be compressed; switches, calls and WAN bytes beside them.",
+    source="thesis §3.5.1 to §5.5",
+    metrics=("tcp_throughput", "udp_throughput", SWITCHES, "syscalls_per_packet", BYTES),
+    traffic=(TCP, UDP, LOADED),
+    vary={"cipher": CBC, "compression": ("off", "on")},
+    vary_traffic={"payload": ("random", "zeros")},
+    only=("none", "ipip", *VPNS),
+    keep=("cipher",),
+    wanted=wanted,
+    findings=(
+        tcp("ipip", "§4.1", "IPIP costs next to nothing", at("ipip"), at("none"), LESS, LINK),
+        tcp("encryption", "§4.1", "encryption costs most", at("ssh_forward"), at("none"), LESS, LINK),
+        tcp("forward", "§4.2", "SSH forwarding is as fast as IPsec", at("ssh_forward"), at("ipsec"), close(0.1)),
+        tcp("ipsec-tun", "§4.2", "IPsec is faster than SSH with a TUN", at("ipsec"), at("ssh_tun"), MORE),
+        tcp("forward-tun", "§4.2", "SSH forwarding is faster than a TUN", at("ssh_forward"), at("ssh_tun"), MORE),
+        tcp("tun-openvpn", "§4.2", "SSH with a TUN is faster than OpenVPN", at("ssh_tun"), at("openvpn"), MORE),
+        Finding("tcp-udp", "thesis", "§5.2", "UDP and TCP throughput are close, in every VPN", tcp_is_udp),
+        extreme("blowfish-128-cbc", "Blowfish is the fastest cipher", MORE),
+        extreme("3des-cbc", "3DES is the slowest cipher", LESS),
+        Finding("same-order", "thesis", "§6.1", "the VPNs have the same order in almost every test", same_order),
+        packed("openvpn", "zeros", MORE, "OpenVPN gains by compression"),
+        packed("ssh_forward", "zeros", MORE, "SSH port forwarding gains by compression"),
+        packed("ipsec", "zeros", LESS, "IPsec loses by compression"),
+        packed("ssh_tun", "zeros", LESS, "SSH with a TUN loses by compression"),
+        *(packed(vpn, "random", LESS, f"compressed data costs {vpn}") for vpn in ("ipsec", "ssh_tun", "ssh_forward")),
+        packed("openvpn", "random", close(0.1), "compressed data costs OpenVPN's LZO nothing"),
+        Finding("spread", "thesis", "§4, Appendix", "no coefficient of variation exceeds 9 %", spread),
+        costs(SWITCHES, "openvpn", "ipsec", "OpenVPN switches, and IPsec does not"),
+        costs(SWITCHES, "ssh_tun", "ssh_forward", "a virtual interface costs switches"),
+        costs(BYTES, "ipsec", "ssh_forward", "IPsec carries more bytes than SSH forwarding"),
+    ),
+)

@@ -1,0 +1,111 @@
+"""The papers' instruments in real tunnels: both ways at once, parallel flows, rekeys, and 100 MB through ssh."""
+
+import pytest
+
+from runner.image import Image
+from runner.lab import Lab, namespace_lab
+from runner.measure.device import device
+from runner.measure.duplex import both_ways, duplex
+from runner.measure.flows import flows
+from runner.measure.rekey import rekey
+from runner.measure.result import Measured
+from runner.measure.udp import UdpSearch
+from runner.node import Node
+from runner.plugin import Params, load_vpn
+from runner.tunnel import Bench
+from tests.lab.test_packets import bench_in
+from tests.lab.test_vpns import tunnel_in
+from vpns._esp import INTEGRITIES, NEGOTIATED, spis
+
+SLOW_PER_S = 300.0  # what every machine carries
+SEARCH = UdpSearch(relative_width=0.2, trial_duration_s=0.3, confirm=None, budget_s=2.0)
+
+
+def values(measured: Measured) -> dict[str, float]:
+    return {found.metric: found.value for found in measured.measurements}
+
+
+@pytest.fixture
+def bench(lab: Lab, image: Image) -> Bench:
+    return bench_in(lab, "ipsec_user", image)
+
+
+def sas(node: Node) -> str:
+    return node.run("swanctl", "--list-sas", "--raw").stdout
+
+
+def test_packets_go_both_ways_and_the_long_ones_in_two(bench: Bench) -> None:
+    for length, pieces in (("64", 1), ("1500", 2)):
+        both = both_ways(bench.lab, bench.address, int(length), SLOW_PER_S, 0.5)
+        assert both.sent == pytest.approx(2 * SLOW_PER_S * 0.5, abs=2), "both hosts send"
+        assert both.received == both.sent
+        assert both.outer_packets / both.received == pytest.approx(pieces, abs=0.1)
+        assert (both.fragments > 0) is (pieces == 2)
+
+
+def test_a_tunnel_that_is_cut_one_way_is_seen(bench: Bench) -> None:
+    rule = ("iptables-legacy", "-I", "OUTPUT", "-p", "udp", "--dport", "4500", "-j", "DROP")
+    if bench.lab.gateway(bench.lab.sites[1]).run(*rule, check=False).code != 0:
+        pytest.skip("the kernel has no iptables")
+    both = both_ways(bench.lab, bench.address, 64, SLOW_PER_S, 0.5)
+    assert both.received == pytest.approx(both.sent / 2, abs=2)
+
+
+def test_duplex_measures_rate_share_and_packets_on_the_wan(bench: Bench) -> None:
+    found = values(duplex(bench, 1500, SEARCH, None, 1))
+    assert found["packet_rate_both_ways"] > SLOW_PER_S
+    assert 0 < found["forwarded_share"] <= 1
+    assert found["wan_packets_per_packet"] == pytest.approx(2, abs=0.1)
+
+
+def test_flows_share_the_tunnel(bench: Bench) -> None:
+    alone = values(flows(bench.lab, bench.address, 1, 1))
+    assert alone["fairness"] == 1
+    many = flows(bench.lab, bench.address, 1, 4)
+    assert len(many.measurements[1].samples) == 4
+    assert 0.25 <= values(many)["fairness"] <= 1
+    assert values(many)["flows_throughput"] == pytest.approx(sum(many.measurements[1].samples), rel=0.02)
+
+
+@pytest.mark.parametrize("what", ["esp", "ike"])
+def test_a_rekey_under_load_changes_the_keys_it_names(bench: Bench, what: str) -> None:
+    gateway = bench.lab.gateway(bench.lab.sites[0])
+    before = sas(gateway)
+    measured = rekey(bench, load_vpn("ipsec_user"), what)
+    after = sas(gateway)
+    assert spis(after, what) - spis(before, what)
+    other = "ike" if what == "esp" else "esp"
+    assert spis(before, other) == spis(after, other), "the control: the others stay"
+    found = {one.metric: one for one in measured.measurements}
+    assert len(found["rekey_loss"].samples) == len(found["rekey_rtt"].samples) == 3
+    assert found["rekey_loss"].value < 1
+    assert found["rekey_rtt"].value > 0
+
+
+def test_a_hundred_megabytes_through_ssh(lab: Lab) -> None:
+    for cipher in ("aes-128-cbc", "chacha20-poly1305"):
+        measured = device(lab, cipher)
+        found = measured.measurements[0]
+        assert found.value == pytest.approx(8e8 / measured.measuring_s, rel=0.01)
+        assert found.detail["cipher"] == cipher
+    assert not lab.gateway(lab.sites[0]).run("ss", "-Hltn").stdout.count(":2223 "), "its sshd is gone"
+
+
+@pytest.mark.parametrize("integrity", sorted(INTEGRITIES))
+def test_every_integrity_is_negotiated(lab: Lab, image: Image, integrity: str) -> None:
+    params: Params = {"cipher": "camellia-256-cbc", "integrity": integrity, "compression": "off"}
+    tunnel = tunnel_in(lab, "ipsec_user", params, image, [])
+    assert tunnel.evidence.integrity == NEGOTIATED[integrity]
+    assert tunnel.evidence.cipher == "CAMELLIA_CBC-256"
+
+
+def test_the_daemon_is_asked_what_it_has(image: Image) -> None:
+    vpn = load_vpn("ipsec_user")
+    with namespace_lab(image) as lab:
+        gateway = lab.gateway(lab.sites[0])
+        gmac = {"cipher": "aes-128-gmac", "integrity": "aead", "compression": "off"}
+        no = vpn.supports(gateway, gmac)
+        assert no is not None
+        assert "NULL_AES_GMAC" in no.reason
+        assert vpn.supports(gateway, gmac | {"cipher": "aes-128-ccm"}) is None, "the control"
+        assert "/charon" not in gateway.run("ps", "axo", "args").stdout, "the daemon that was asked is gone"
