@@ -18,8 +18,24 @@ class Metric:
     definition: str
     source: str
     transport: Literal[
-        "tcp", "udp", "idle", "loaded", "download", "packets", "overhead", "mtu", "duplex", "flows", "rekey", "device",
-        "security", "operations", "mesh", "recovery", "reroute", "failover",
+        "tcp",
+        "udp",
+        "idle",
+        "loaded",
+        "download",
+        "packets",
+        "overhead",
+        "mtu",
+        "duplex",
+        "flows",
+        "rekey",
+        "device",
+        "security",
+        "operations",
+        "mesh",
+        "recovery",
+        "reroute",
+        "failover",
     ]
 
 

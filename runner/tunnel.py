@@ -105,9 +105,7 @@ def unsupported(lab: Lab, vpn: Vpn, params: Params) -> Unsupported | None:
     return None
 
 
-def bring_up(
-    lab: Lab, vpn: Vpn, params: Params, secrets: Mapping[str, str], *, judged: bool = True
-) -> Tunnel:
+def bring_up(lab: Lab, vpn: Vpn, params: Params, secrets: Mapping[str, str], *, judged: bool = True) -> Tunnel:
     """Files, daemons, tunnel, first payload; then evidence and proof.
 
     The set-up time runs from the first command on a gateway, keys and files being in place, to the first

@@ -55,6 +55,8 @@ for path in /sys/class/net/*; do
     case ${path##*/} in lo | lan0 | wan0) ;; *) ip link del ${path##*/} 2>/dev/null ;; esac
 done
 ip route flush scope global
+ip route flush table 220
+ip rule del table 220
 rm -rf /run/*
 mkdir -p /run/lock /run/sshd
 """

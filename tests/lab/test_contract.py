@@ -47,15 +47,15 @@ def state(node: NamespaceNode) -> dict[str, list[str]]:
     """What a VPN could leave on a gateway: interfaces, addresses, routes, rules, IPsec policies, processes."""
     asked = {
         "interfaces": ("ls", "/sys/class/net"),
-        "addresses": ("ip", "-4", "-br", "addr"),
+        "addresses": ("ip", "-4", "-o", "addr"),
         "routes": ("ip", "-4", "route", "show", "table", "all"),
         "rules": ("ip", "rule"),
         "policies": ("ip", "xfrm", "policy"),
         "processes": ("ps", "axo", "args="),
     }
+    told = {what: node.run(*argv, check=False).stdout.replace(" linkdown", "") for what, argv in asked.items()}
     return {
-        what: sorted(line.strip() for line in node.run(*argv, check=False).stdout.splitlines() if "ps axo" not in line)
-        for what, argv in asked.items()
+        what: sorted(line.strip() for line in text.splitlines() if "ps axo" not in line) for what, text in told.items()
     }
 
 
