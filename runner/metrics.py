@@ -224,8 +224,8 @@ METRICS: dict[str, Metric] = {
             "Convergence time",
             "ms",
             "lower",
-            "How long the tunnel's packets are lost when a link dies until routing has moved it to another path: datagrams "
-            "lost or late by 400 ms, over their rate; the worse direction. No recovery in time is a lower bound.",
+            "How long the tunnel's packets are lost when a link dies until routing has moved it to another path: "
+            "datagrams lost or late by 400 ms, over their rate; the worse direction. No recovery in time is a lower bound.",
             "RFC 6412, RFC 6413 (loss-derived method, forwarding delay threshold)",
             "reroute",
         ),
@@ -234,8 +234,8 @@ METRICS: dict[str, Metric] = {
             "Handover time",
             "ms",
             "lower",
-            "From the last tunnel packet that the failing gateway put on the WAN to the first of the one that takes over, "
-            "by capture on the WAN; packets of the probe stream's length, so that negotiating a tunnel does not count.",
+            "From the last tunnel packet that the failing gateway put on the WAN to the first of the one that takes "
+            "over, by capture on the WAN; packets of the probe stream's length, so that negotiating a tunnel does not count.",
             "ClusterIP paper, Fig. 1b and Section VI; draft-ietf-bmwg-ipsec-term (tunnel failover time)",
             "failover",
         ),
@@ -254,8 +254,8 @@ METRICS: dict[str, Metric] = {
             "Download with a second gateway",
             "s",
             "lower",
-            "Time for an HTTP download of 50 MB, as fast as it goes, while nothing fails, with or without a second gateway "
-            "that stands by. CPU seconds by kind are in the detail.",
+            "Time for an HTTP download of 50 MB, as fast as it goes, while nothing fails, with or without a second "
+            "gateway that stands by. CPU seconds by kind are in the detail.",
             "ClusterIP paper, Section VI (second test); curl(1), time_total; proc_stat(5)",
             "failover",
         ),
