@@ -225,7 +225,8 @@ METRICS: dict[str, Metric] = {
             "ms",
             "lower",
             "How long the tunnel's packets are lost when a link dies until routing has moved it to another path: "
-            "datagrams lost or late by 400 ms, over their rate; the worse direction. No recovery in time is a lower bound.",
+            "datagrams lost or late by 400 ms, over their rate; the worse direction. "
+            "No recovery in time is a lower bound.",
             "RFC 6412, RFC 6413 (loss-derived method, forwarding delay threshold)",
             "reroute",
         ),
@@ -235,7 +236,8 @@ METRICS: dict[str, Metric] = {
             "ms",
             "lower",
             "From the last tunnel packet that the failing gateway put on the WAN to the first of the one that takes "
-            "over, by capture on the WAN; packets of the probe stream's length, so that negotiating a tunnel does not count.",
+            "over, by capture on the WAN; packets of the probe stream's length, "
+            "so that negotiating a tunnel does not count.",
             "ClusterIP paper, Fig. 1b and Section VI; draft-ietf-bmwg-ipsec-term (tunnel failover time)",
             "failover",
         ),
