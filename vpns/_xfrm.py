@@ -81,7 +81,8 @@ def never_bare(node: Node, *what: str, to: str = "0.0.0.0/0") -> None:
 def forget_afterwards(node: Node, *pairs: tuple[str, str]) -> None:
     """When the tunnel goes, so do the policies and states between these addresses or networks: an IKE daemon that is
     killed leaves them in the kernel."""
-    for here, there in pairs:
-        for ends in (("src", here, "dst", there), ("src", there, "dst", here)):
-            node.defer("ip", "xfrm", "policy", "deleteall", *ends)
-            node.defer("ip", "xfrm", "state", "deleteall", *ends)
+    ends = [("src", a, "dst", b) for pair in pairs for a, b in (pair, pair[::-1])]
+    # Undone last-in first-out: the policies go first, or a late packet makes the kernel ask for a new state.
+    for what in ("state", "policy"):
+        for end in ends:
+            node.defer("ip", "xfrm", what, "deleteall", *end)

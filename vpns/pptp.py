@@ -88,7 +88,7 @@ class Pptp(Vpn):
             files[OPTIONS] = f"auth\nrequire-mschap-v2\n{_ppp.address(me)}:\n{common}"
         for peer in higher_numbered(me, peers):
             files[f"/etc/ppp/peers/{peer.name}"] = (
-                f'pty "pptp {peer.wan_address} --nolaunchpppd"\nnoauth\nremotename {peer.name}\n'
+                f'pty "pptp {peer.wan_address} --nolaunchpppd --nohostroute"\nnoauth\nremotename {peer.name}\n'
                 f"{_ppp.address(me)}:{_ppp.address(peer)}\n{common}"
             )
         return files
