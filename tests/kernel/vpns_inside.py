@@ -46,7 +46,9 @@ charon {
 kernel-netlink socket-default vici updown drbg
 }
 """
-STATE = "ip -br addr; ip -4 route show table all; ip rule; ip xfrm policy; ip xfrm state count; ps axo args="
+# A state without an SPI is the kernel's question for one; it cannot be deleted and expires (net.core.xfrm_acq_expires).
+STATES = "ip xfrm state | grep 'spi 0x' | grep -v 'spi 0x00000000'"
+STATE = f"ip -br addr; ip -4 route show table all; ip rule; ip xfrm policy; {STATES}; ps axo args="
 EMPTY = """
 kill -KILL -1
 ip xfrm state flush
@@ -145,7 +147,7 @@ class Undoing:
                 node.run(*argv, check=False)  # what went with a daemon is gone already
 
     def state(self) -> list[list[str]]:
-        """What a VPN could leave: addresses, routes, rules, IPsec policies and the number of states, processes."""
+        """What a VPN could leave: addresses, routes, rules, IPsec policies and states, processes."""
         shown = [node.run("sh", "-c", STATE, check=False).stdout for node in self.gateways]
         return [sorted(line.strip() for line in text.splitlines() if "ps axo" not in line) for text in shown]
 
