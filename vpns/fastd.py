@@ -89,6 +89,7 @@ class Fastd(Vpn):
         return {f"{HOME}/fastd.conf": config}
 
     def start(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> None:
+        node.run("rm", "-f", STATUS)  # of a daemon that was killed: fastd takes it for one that lives
         node.spawn("fastd", "--config", f"{HOME}/fastd.conf", log="fastd")
         for peer in peers:
             device = f"fastd{peer.number}"
