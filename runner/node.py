@@ -28,6 +28,7 @@ ENVIRONMENT = {
 }
 # Every deadline for something to happen on a node is multiplied by this; a slow guest kernel sets it.
 PATIENCE = float(os.environ.get("VPNEVAL_PATIENCE", "1"))
+GONE_WITHIN_S = 0.5
 
 
 @dataclass(frozen=True)
@@ -291,8 +292,23 @@ class NamespaceProcess:
 
 
 def kill_group(process: subprocess.Popen[str] | subprocess.Popen[bytes]) -> None:
+    """Kill a command with what it started, and wait a moment: a daemon holds its ports and locks until it is gone,
+    which is some milliseconds after the nsenter in front of it."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
+    end = time.monotonic() + GONE_WITHIN_S
+    while _group_lives(process.pid) and time.monotonic() < end:
+        time.sleep(0.002)
+
+
+def _group_lives(group: int) -> bool:
+    """Whether a process of the group is left that is no zombie, which holds nothing any more. See proc_pid_stat(5)."""
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):  # gone meanwhile
+            state, _, its_group = stat.read_text().rpartition(")")[2].split()[:3]
+            if int(its_group) == group and state not in "ZX":
+                return True
+    return False
 
 
 def _shown(argv: Sequence[str]) -> str:
