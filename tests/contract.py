@@ -20,6 +20,8 @@ from runner.tunnel import UP_WITHIN_S, Tunnel, bring_up, make_secrets, start_ser
 from tests.lab.conftest import interfaces, mounts
 from tests.lab.test_faults import descendants, running
 
+CONTRACT = ("none", "openvpn", "ssh_tun", "wireguard_go", "ipsec_user")  # of each way to carry, one; they run anywhere
+
 
 def contract(
     rig: Rig, name: str, logs: Path, left: Callable[[], object], image: str = DEFAULT, gone_within_s: float = 15.0

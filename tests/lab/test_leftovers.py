@@ -1,4 +1,4 @@
-"""The check of tests/contract.py that nothing is left: what a lab leaves behind breaks it."""
+"""The contract of tests/contract.py on the namespace lab, and its own control: what a lab leaves behind breaks it."""
 
 import subprocess
 from collections.abc import Callable, Iterator
@@ -10,7 +10,7 @@ import pytest
 from runner.image import Image
 from runner.lab import Lab
 from runner.labs import NamespaceRig
-from tests.contract import contract, this_machine
+from tests.contract import CONTRACT, contract, this_machine
 
 
 class Leaving(NamespaceRig):
@@ -30,6 +30,11 @@ class Leaving(NamespaceRig):
         with super().lab(image, gateway_image, log, logs) as up:
             yield up
         self.left.append(subprocess.Popen(["sleep", "60"]))
+
+
+@pytest.mark.parametrize("name", CONTRACT)
+def test_a_plugin_keeps_the_contract_here(image: Image, tmp_path: Path, name: str) -> None:
+    contract(NamespaceRig(), name, tmp_path, this_machine)
 
 
 def test_what_a_lab_leaves_breaks_the_contract(image: Image, tmp_path: Path) -> None:
