@@ -1,6 +1,7 @@
 """What a plugin declares of its VPN beyond what a tunnel shows: its security, and what it can do.
 
-Declared, not measured: each declaration has a dated source, and a probe that fails outranks it.
+Declared, not measured: each declaration is dated and names where to check it, and a probe that
+fails outranks it.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ class Security:
     """How a VPN protects what it carries, as its documents say.
 
     ``key_exchange`` is "" where keys are fixed by configuration. ``known_breaks``: each with where it was published.
-    ``maintained``: "yes", or until when. ``sources``: addresses or citations; ``as_of``: the day they were read (ISO).
+    ``maintained``: "yes", or until when. ``sources``: where to check it, addresses or citations; ``as_of``: the day
+    it was declared (ISO).
     """
 
     protocol: Literal["standard", "own"]

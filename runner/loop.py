@@ -18,6 +18,7 @@ from runner.failures import prepare
 from runner.image import Image
 from runner.lab import SITES, Lab, check_alive
 from runner.labs import NamespaceRig, Rig
+from runner.logs import scrub, tail
 from runner.measure.mtu import TooLongError
 from runner.measure.result import Measured
 from runner.model import TRAFFIC_FACTORS, WAN_FACTORS, Cell, Noise, Proof, Status, Trial
@@ -268,7 +269,8 @@ class Loop:
                 self._fail(waiting, error, folder, log)
             finally:
                 for (name, *_), known in self._secrets.items():
-                    scrub(folder, known if name == vpn.name else {})
+                    if name == vpn.name:
+                        scrub(folder, known)
 
     def _on_paper(self, vpn: Vpn, tunnel: PlannedTunnel, folder: Path) -> None:
         """Trials that count what a plugin writes down, and need no tunnel; the recipe is their log."""
@@ -427,25 +429,3 @@ def faster_than(baseline: Trial, measured: Measured) -> list[str]:
         for found in measured.measurements
         if found.metric in plain and found.value > FASTER_THAN_BASELINE * plain[found.metric]
     ]
-
-
-def tail(folder: Path, lines: int = 4) -> str:
-    """The last lines of the gateways' daemon logs, for the reason of a failure."""
-    said = []
-    for path in sorted(folder.glob("gw*.log")):
-        last = [line for line in path.read_text(errors="replace").splitlines() if line.strip()][-lines:]
-        if last:
-            said.append(f"{path.name}: " + " / ".join(line.strip()[:200] for line in last))
-    return "\n" + "\n".join(said) if said else ""
-
-
-def scrub(folder: Path, secrets: Mapping[str, str]) -> None:
-    """Replace any secret that a daemon wrote into its log by its name. None should be there; this makes sure."""
-    private = {name: text.strip() for name, text in secrets.items() if name.endswith(".key") and len(text) > 16}
-    for path in folder.glob("*.log"):
-        text = path.read_text(errors="replace")
-        clean = text
-        for name, value in private.items():
-            clean = clean.replace(value, f"<{name}>")
-        if clean != text:
-            path.write_text(clean)

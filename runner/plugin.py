@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from runner.declared import Abilities, Security
-from runner.errors import UsageError
+from runner.errors import MeasurementError, UsageError
 from runner.model import Evidence
 from runner.node import Node
 
@@ -136,7 +136,7 @@ class Vpn(ABC):
         """Renew the keys ``what`` (one of ``rekeys``) of gateway ``me``'s tunnels, and return when they are new.
 
         Raises TimeoutError where they stay the old ones."""
-        raise NotImplementedError(f"{self.title} names no keys that it can renew")
+        raise MeasurementError(f"the plugin {self.name} lists rekeys ({', '.join(self.rekeys)}), but has no rekey()")
 
     def entry(self, sites: Sequence[Site]) -> str:
         """The address that the first site's host connects to in order to reach the last site's host."""

@@ -18,7 +18,8 @@ import pytest
 from runner import probes
 from runner.errors import CommandError, LabError, MeasurementError, ProofError
 from runner.lab import Lab, check_alive
-from runner.loop import Loop, Settings, faster_than, scrub, tail
+from runner.logs import scrub, tail
+from runner.loop import Loop, Settings, faster_than
 from runner.measure import cost, idle, iperf, result, tcp, udp
 from runner.model import Cell, Evidence, Measurement, Proof, Trial, trial_id
 from runner.node import Completed, NamespaceProcess, Node

@@ -18,7 +18,7 @@ PROJECT = HERE.parent.parent
 LAB = PROJECT / "vagrant" / "lab.yml"
 KERNEL = {"ipip": "IPIP", "ipsec": "ESP", "gre_ipsec": "ESP", "wireguard": "WireGuard"}
 USERSPACE = {"ipsec_user", "openvpn", "ssh_forward", "ssh_tun", "wireguard_go"}
-STORY_WITHIN_S = 3600.0  # a quarter of an hour on two cores that do nothing else
+STORY_WITHIN_S = 3600.0  # it took 20 minutes on two cores that did other work beside it
 
 
 def lab_file(folder: Path, **changed: object) -> Path:
