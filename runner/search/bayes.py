@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 
 from runner.search import bisection
+from runner.search.likelihood import CRITERION_S
 from runner.search.model import Account, BudgetSpent, Flag, Goal, Purpose, SearchResult, SearchTrial
-from runner.search.posterior import CAPACITY_DEVIATION, CRITERION_S, Estimate, Posterior
+from runner.search.posterior import CAPACITY_DEVIATION, Estimate, Posterior
 from runner.search.stability import unstable
 
 NEAR = 0.2  # a pass and a fail within this are close enough for the grid
@@ -18,9 +19,11 @@ UNSETTLED = 1.5  # an interval this much wider than asked after all these trials
 LEAST_TRIALS = 24  # at ± 1 %
 OFFSETS = (0.0, 0.5)  # above the estimate, in turn and in deviations of the noise
 PROBE_EVERY = 2  # what lies between probes goes unseen
+PROBE_SELDOM = 4  # for a device that jitters: its loss is not the excess, and trials at the answer tell most of it
+JITTERS = 0.01
 PROBE = 1.13  # an overload by this shows the capacity of the moment, whatever state the device is in
 BREAKDOWN = 0.5  # a device that loses this much of a probe is not probed again
-LONG_TRIALS = 3  # at most, to tell start-up loss from a floor
+LONG_TRIALS = 3  # at most, each beside a short one, to tell start-up loss from a floor
 LEAST_NOISE = 0.01  # for that purpose: rates too near each other tell no slope
 
 
@@ -126,10 +129,15 @@ class Sampler:
         if short.loss_ratio < 0.2 * self.goal.loss_ratio or duration_s > CRITERION_S:
             return
         long = self.account.trial(short.asked_rate_bps, duration_s, "floor")
+        self.startup_s = self.startup_between(short, long)
+
+    def startup_between(self, short: SearchTrial, long: SearchTrial) -> float:
+        """What two trials at one rate without congestion say of the start-up (s); 0.0 where it may be chance."""
         less = short.loss_ratio - long.loss_ratio
         chance = 2 * math.sqrt(short.loss_ratio / short.sent)
-        if less > chance and less > 0.1 * self.goal.loss_ratio:
-            self.startup_s = less / (1 / short.duration_s - 1 / duration_s)
+        if less <= max(chance, 0.1 * self.goal.loss_ratio):
+            return 0.0
+        return less / (1 / short.duration_s - 1 / long.duration_s)
 
     def local(self, centre_bps: float, spread: float) -> list[SearchTrial]:
         """The trials near or below a rate: far above it, a device that slows down under overload misleads."""
@@ -173,14 +181,21 @@ class Sampler:
                 if number > 4 and long_trials < LONG_TRIALS and self.startup_matters():
                     long_trials += 1
                     duration_s = min(CRITERION_S, 5 * goal.trial_duration_s)
-                    trial = self.account.trial(0.85 * self.estimate.rate_bps, duration_s, "floor")
-                elif number % PROBE_EVERY == 1 and not broke_down:
+                    rate_bps = 0.85 * self.estimate.rate_bps
+                    short = self.offer(rate_bps, "floor")  # jitter loses nothing there, a start-up does
+                    trial = self.account.trial(rate_bps, duration_s, "floor")
+                    guess_s = self.startup_between(short, trial)
+                    if guess_s > 2 * self.estimate.startup_s:  # hardly among the hypotheses: new ones, around it
+                        self.startup_s = guess_s
+                        self.believe(self.estimate.rate_bps, 0.4)
+                        continue
+                    self.posterior.update(short)
+                elif number % (PROBE_SELDOM if self.jitters() else PROBE_EVERY) == 1 and not broke_down:
                     trial = self.offer(PROBE * self.estimate.rate_bps, "probe")
                     broke_down = trial.loss_ratio > BREAKDOWN
                 else:
-                    over = math.exp(
-                        OFFSETS[number // PROBE_EVERY % len(OFFSETS)] * max(LEAST_NOISE, self.estimate.noise)
-                    )
+                    offset = 0.0 if self.jitters() else OFFSETS[number // PROBE_EVERY % len(OFFSETS)]
+                    over = math.exp(offset * max(LEAST_NOISE, self.estimate.noise))
                     trial = self.offer(self.estimate.rate_bps * over, "estimate")
             except BudgetSpent:
                 break
@@ -194,6 +209,10 @@ class Sampler:
             raise BudgetSpent  # it could have offered more, had there been time
         if self.estimate.rate_bps < goal.min_rate_bps:
             raise NoNumber("no_throughput")
+
+    def jitters(self) -> bool:
+        """Does the capacity differ so much within a trial that it loses below its mean capacity?"""
+        return self.estimate.jitter > JITTERS
 
     def startup_matters(self) -> bool:
         """Does the answer depend on what only short trials lose? Trials of one duration alone cannot tell."""
@@ -235,7 +254,7 @@ class Sampler:
         """The thesis' verdict (§3.5.1) at the interval's lower end, stepping down where it fails."""
         assert self.goal.confirm is not None
         count, duration_s = self.goal.confirm
-        rate_bps = max(self.goal.min_rate_bps, self.estimate.low_bps)
+        rate_bps = max(self.goal.min_rate_bps, self.estimate.careful_bps)
         try:
             for _ in range(4):
                 verdict = bisection.judge(self.account, rate_bps, count, duration_s, self.goal.loss_ratio)

@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 
 from runner.errors import CannotRunHere
-from runner.search import SearchResult, find_throughput, mlr
-from runner.search.devices import Device, Kind, population
+from runner.search import SearchResult, bound, find_throughput, mlr
+from runner.search.bound import ERROR, NORMAL, Bound
+from runner.search.devices import KINDS, Device, Kind, population
 
 EVALUATION_SEED = 76_000  # the priors and limits were tuned on seeds below 100
 OVERHEAD_S = 0.3
@@ -123,6 +124,34 @@ HEAD = (
 )
 
 
+BOUND_DEVICES = 40
+BOUND_HEAD = (
+    "| kind | devices | ±1 %: least time (s) | taken (s) | mean error 0.35 %: least time (s) "
+    "| least mean error in the time taken | found | ratio |\n|---|---|---|---|---|---|---|---|"
+)
+
+
+def bound_row(kind: Kind, devices: list[Device], outcomes: list[Outcome]) -> str:
+    """What any search needs on these devices (runner.search.bound) beside what this one took; mean / median."""
+
+    def seconds(values: list[float]) -> str:
+        return f"{np.mean(values):.0f} / {np.median(values):.0f}"
+
+    bounds = [Bound(device) for device in devices]
+    least = ERROR * np.mean([b.deviation(o.seconds) for b, o in zip(bounds, outcomes, strict=True)])
+    error = np.mean([abs(o.error) for o in outcomes if o.error is not None])
+    cells = [
+        f"{len(devices)}",
+        seconds([bound.time_s(0.01 / NORMAL) for bound in bounds]),
+        seconds([o.seconds for o in outcomes]),
+        seconds([bound.time_s(0.0035 / ERROR) for bound in bounds]),
+        f"{100 * least:.2f} %",
+        f"{100 * error:.2f} %",
+        f"{error / least:.2f}",
+    ]
+    return f"| {kind} | " + " | ".join(cells) + " |"
+
+
 def verdicts(found: dict[str, list[Outcome]]) -> list[str]:
     """Each goal with what came out: of the default on plain devices, confirmed, and where the device changes."""
     plain = found["bayes ±1 %"]
@@ -145,12 +174,25 @@ def verdicts(found: dict[str, list[Outcome]]) -> list[str]:
     return [f"| {goal} | {result} | {'holds' if holds else 'MISSED'} |" for goal, result, holds in goals]
 
 
+def of_kind(kind: Kind, count: int, seed: int) -> None:
+    """Print the default's row on ``count`` devices of one kind, and against the bound where there is one."""
+    outcomes = [search(device, DEFAULT) for device in population(count, seed, kind)]
+    print(f"{kind} devices, seed {seed}\n\n{HEAD}\n{row(kind, outcomes)}", flush=True)
+    if kind in bound.KINDS:
+        few = outcomes[:BOUND_DEVICES]
+        print(f"\n{BOUND_HEAD}\n{bound_row(kind, population(len(few), seed, kind), few)}")
+
+
 def main() -> None:
-    """Print three tables: every method on plain devices, the default on every other kind, and the goals."""
+    """Print four tables: every method on plain devices, the default on every other kind, the bound, and the goals."""
     parser = argparse.ArgumentParser(prog="python -m runner.search.bench", description=__doc__)
     parser.add_argument("devices", type=int, nargs="?", default=150, help="at most so many devices a row; default 150")
     parser.add_argument("--seed", type=int, default=EVALUATION_SEED, help=f"default {EVALUATION_SEED}")
+    parser.add_argument("--kind", choices=KINDS, help="only the default on devices of this kind, and its bound")
     arguments = parser.parse_args()
+    if arguments.kind:
+        of_kind(arguments.kind, arguments.devices, arguments.seed)
+        return
     methods = dict(METHODS)
     try:
         mlr.load()
@@ -168,6 +210,11 @@ def main() -> None:
         devices = population(min(count, arguments.devices), arguments.seed, kind)
         found[kind] = [search(device, DEFAULT) for device in devices]
         print(row(kind, found[kind]), flush=True)
+    print(f"\nbayes ±1 % against the least that any search needs\n\n{BOUND_HEAD}", flush=True)
+    found["plain"] = found["bayes ±1 %"]
+    for kind in bound.KINDS:
+        outcomes = found[kind][:BOUND_DEVICES]
+        print(bound_row(kind, population(len(outcomes), arguments.seed, kind), outcomes), flush=True)
     print("\n| goal | found | |\n|---|---|---|")
     print("\n".join(verdicts(found)))
 

@@ -1,13 +1,5 @@
 """The belief about one device: weighted hypotheses about its capacity, noise, floor, stalls, start-up and livelock.
 
-The model of one trial of T seconds at offered rate R: the trial's capacity is C·exp(σz), z standard normal. Within
-the trial it jitters by τ around that, and what exceeds it is lost: τ·G(x/τ) for the trial's excess
-x = 1 − C·exp(σz)/R, where G(d) = d·Φ(d) + φ(d) is the mean of a normal variable cut off at zero. A floor f is lost
-at any rate, everything in the first s seconds, and v times a second the device stands still for about 0.1 s. A
-device in livelock forwards less the more is offered: what is lost to the excess is 1 + λ times as much.
-Averaged over z and for trials of ten seconds the loss is f + s/10 + 0.1·v + (1 + λ)·S·G(x/S) with S² = σ² + τ²;
-solved for R this is the rate where the *mean* loss reaches the loss ratio.
-
 Each parameter is a function of a standard normal variable, which is its prior. The posterior is integrated by
 adaptive importance sampling (Bugallo et al., IEEE Signal Processing Magazine 34(4), 2017): hypotheses are drawn from
 a Student distribution fitted to the last ones, always at the same quasi-random points, so that the same trials
@@ -20,14 +12,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import chdtri, ndtr, ndtri
 
+from runner.search.likelihood import Array, Devices
 from runner.search.model import SearchTrial
 
-Array = NDArray[np.float64]
-
-CRITERION_S = 10.0  # the loss that counts is that of trials this long (thesis §3.5.1)
 HYPOTHESES = 2048
 PARAMETERS = 7
 FREEDOM = 6  # of the Student distribution: heavier tails than any posterior here
@@ -42,84 +31,15 @@ FLOOR_SHARE = (0.15, 1.2)  # of the loss ratio: floor and start-up together, in 
 STARTUP_SHARE = (-2.0, 1.3)  # of that, the share of the start-up: Φ of a normal variable with this mean, deviation
 MOST_STALLS_PER_S = 0.02
 NO_LIVELOCK = 0.7  # probability; else its slope λ is uniform from 0 to 1
-STALL_S = 0.1
-SMEAR_SHARE = 0.02  # of the loss ratio: a floor is not more constant than this
-OUTLIER = 0.05  # density of losses that no other term explains: even a good device has a bad trial
 SMALLEST_RATIO = 1e-5  # no finite number of packets tells a smaller mean loss from zero
+CAREFUL = 0.1  # quantile at which a confirmation begins
+LEAST_WIDTH = 0.002  # of an interval on each side: whether there are stalls, half a minute does not tell
 INTERVAL = (0.021, 0.5, 0.979)  # who stops when it is narrow favours what came out too narrow: this covers 95 %
 
-_D = np.linspace(-8, 8, 4001)
-_LOG_G = np.log(_D * ndtr(_D) + np.exp(-_D * _D / 2) / np.sqrt(2 * np.pi))
-_LOG_Y, _STEP = np.linspace(np.log(1e-15), np.log(8), 8001, retstep=True)
-_D_OF_Y = np.interp(_LOG_Y, _LOG_G, _D)
 # quasi-random points in eight dimensions: multiples of the powers of g, g**9 = g + 1, without their integer part
 _POINTS = np.arange(1, HYPOTHESES + 1)[:, None] * 1.0850702454914507 ** -np.arange(1.0, 9.0) % 1
 _STANDARD = ndtri(_POINTS[:, :PARAMETERS])
 _STUDENT = _STANDARD * np.sqrt(FREEDOM / chdtri(FREEDOM, _POINTS[:, PARAMETERS:]))
-
-
-def inverse_g(y: Array) -> Array:
-    """d with G(d) = d·Φ(d) + φ(d) = y, for y > 0."""
-    at = np.clip((np.log(np.maximum(y, 1e-15)) - _LOG_Y[0]) / _STEP, 0, _LOG_Y.size - 1.001)
-    below = at.astype(np.intp)
-    part = at - below
-    return np.where(y >= 8, y, _D_OF_Y[below] * (1 - part) + _D_OF_Y[below + 1] * part)
-
-
-def normal(x: Array, deviation: Array | float) -> Array:
-    """Density of a normal variable with mean zero."""
-    return np.asarray(np.exp(-0.5 * (x / deviation) ** 2) / (np.sqrt(2 * np.pi) * deviation))
-
-
-@dataclass(frozen=True)
-class Devices:
-    """Hypotheses about a device, an array each: see the module's text. Capacity is the logarithm of bit/s."""
-
-    log_capacity: Array
-    noise: Array
-    jitter: Array
-    floor: Array
-    stalls_per_s: Array
-    startup_s: Array
-    livelock: Array
-
-    def likelihood(self, trial: SearchTrial, loss_ratio: float) -> Array:
-        """Density of a trial's loss ratio under each hypothesis; ``loss_ratio`` is the one that is asked for."""
-        passed = (1 - self.floor) * (1 - np.minimum(self.startup_s / trial.duration_s, 0.9))
-        lost = 1 - (1 - trial.loss_ratio) / passed
-        smear = np.sqrt((SMEAR_SHARE * loss_ratio) ** 2 + (1 - passed + 0.2 / trial.sent) / trial.sent)
-        # congested: the loss tells the capacity of this very trial
-        steep = 1 + self.livelock
-        d = inverse_g(np.maximum(lost, smear) / (steep * self.jitter))
-        share = ndtr(d)
-        counted = trial.loss_ratio / trial.sent / (steep * np.maximum(share, 0.4)) ** 2
-        congested = normal(self._above(trial, d), np.sqrt(self.noise**2 + counted))
-        congested /= steep * share * (1 - np.minimum(d * self.jitter, 0.999))
-        # not congested: the capacity was above what was offered, and only the floor is lost
-        above = ndtr(-self._above(trial, inverse_g(smear / (steep * self.jitter))) / self.noise)
-        usual = congested * ndtr(lost / smear) + normal(lost, smear) * above
-        length = min(1.0, STALL_S / trial.duration_s)
-        stalled = np.where(lost > 0, np.exp(-np.maximum(lost, 0) / length) / length, 0.0)
-        stall = -np.expm1(-self.stalls_per_s * trial.duration_s)
-        return np.asarray((1 - stall) * (usual + OUTLIER) + stall * stalled)
-
-    def _above(self, trial: SearchTrial, d: Array) -> Array:
-        """How far above the usual capacity the trial's was (logarithm), where it exceeded that by ``d`` jitters."""
-        excess = np.minimum(d * self.jitter, 0.999)
-        return np.asarray(np.log(trial.offered_rate_bps) + np.log1p(-excess) - self.log_capacity)
-
-    def left(self, loss_ratio: float) -> Array:
-        """The loss ratio that is left to congestion in a trial of ten seconds."""
-        return np.asarray(loss_ratio - self.floor - self.startup_s / CRITERION_S - STALL_S * self.stalls_per_s)
-
-    def log_throughput(self, loss_ratio: float) -> Array:
-        """Logarithm of the rate (bit/s) where the mean loss of ten seconds is the loss ratio."""
-        share = np.maximum(self.left(loss_ratio), 0.02 * loss_ratio) / (1 + self.livelock)
-        spread = np.hypot(self.noise, self.jitter)
-        over = np.minimum(spread * inverse_g(share / spread), 0.9)
-        for _ in range(2):  # at rate R the noise of x is S·C/R
-            over = np.minimum(spread * (1 - over) * inverse_g(share / (spread * (1 - over))), 0.9)
-        return np.asarray(self.log_capacity - np.log1p(-over))
 
 
 @dataclass(frozen=True)
@@ -129,6 +49,7 @@ class Estimate:
     rate_bps: float
     low_bps: float
     high_bps: float
+    careful_bps: float  # the throughput is hardly below this
     capacity_bps: float
     noise: float
     jitter: float
@@ -251,14 +172,16 @@ class Posterior:
         log_rate = devices.log_throughput(self.loss_ratio)
         order = np.argsort(log_rate)
         cumulated = np.cumsum(weight[order]) - 0.5 * weight[order]
-        low_bps, rate_bps, high_bps = np.exp(np.interp(INTERVAL, cumulated, log_rate[order]))
+        quantiles = np.interp((*INTERVAL, CAREFUL), cumulated, log_rate[order])
+        low_bps, rate_bps, high_bps, careful_bps = np.exp(quantiles)
         startup = devices.startup_s - weight @ devices.startup_s
         together = float(weight @ (startup * log_rate))
         due_to_startup = abs(together) / np.sqrt(float(weight @ startup**2) + 1e-30)
         return Estimate(
             float(rate_bps),
-            float(low_bps),
-            float(high_bps),
+            float(min(low_bps, rate_bps * (1 - LEAST_WIDTH))),
+            float(max(high_bps, rate_bps * (1 + LEAST_WIDTH))),
+            float(careful_bps),
             float(np.exp(weight @ devices.log_capacity)),
             float(np.exp(weight @ np.log(devices.noise))),
             float(np.exp(weight @ np.log(devices.jitter))),

@@ -13,8 +13,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from runner.search.likelihood import Array, Devices
 from runner.search.model import SearchTrial
-from runner.search.posterior import Array, Devices, Estimate
+from runner.search.posterior import Estimate
 
 NOISIEST = 0.08  # a capacity that differs more than this between trials is no noise of one device
 FASTER = 0.04  # so far above the capacity, and so many deviations of the noise, only a faster device forwards

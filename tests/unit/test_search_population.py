@@ -35,6 +35,15 @@ def test_a_device_without_noise_is_found_closely() -> None:
     for truth_bps, result in outcomes("quiet", 12):
         assert result.rate_bps is not None
         assert abs(result.rate_bps / truth_bps - 1) < 0.004
+        assert result.interval_bps is not None
+        assert result.interval_bps[0] <= truth_bps <= result.interval_bps[1]
+
+
+def test_devices_that_jitter_are_found_within_their_intervals() -> None:
+    found = outcomes("jitter", 10)
+    assert np.mean([abs((result.rate_bps or 0) / truth_bps - 1) for truth_bps, result in found]) < 0.01
+    assert sum(r.interval_bps is not None and r.interval_bps[0] <= t <= r.interval_bps[1] for t, r in found) >= 8
+    assert sum("unstable" in result.flags for _, result in found) <= 4
 
 
 def test_devices_that_change_are_flagged() -> None:
