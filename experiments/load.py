@@ -1,11 +1,10 @@
 """The thesis' open question: do the VPNs keep their order when many clients load the gateways?"""
 
 from collections.abc import Mapping
-from functools import partial
 from math import inf
 
 from runner.experiment import FLOWS, LEVELS, Experiment, Profile
-from runner.findings import At, Data, Finding, Judgement, all_of, ratio_of
+from runner.findings import At, Data, Finding, Judgement, on_ipsec, ratio_of
 from runner.plugin import Vpn
 from runner.published import paper
 
@@ -27,12 +26,7 @@ def keeps_up(name: str, streams: str, found: str) -> Finding:
         published = STATED["tcp.ssh_forward"] / STATED["tcp.ipsec"] if (vpn, streams) == ("ipsec", FEW) else None
         return ratio_of("flows_throughput", at("ssh_forward", streams), at(vpn, streams), (0.9, inf), published)(data)
 
-    def judge(data: Data) -> Judgement:
-        """Against IPsec in the kernel, which the thesis had, and in userspace, whichever is measured."""
-        planes = [vpn for vpn in ("ipsec", "ipsec_user") if vpn in data.vpns("flows_throughput")] or ["ipsec"]
-        return all_of({vpn: partial(against, vpn, data) for vpn in planes})
-
-    return Finding(name, "thesis", "§6.2", found, judge)
+    return Finding(name, "thesis", "§6.2", found, on_ipsec("flows_throughput", against))
 
 
 EXPERIMENT = Experiment(

@@ -6,7 +6,7 @@ EXPERIMENT = Experiment(
     name="mesh",
     question="How do time, memory and CPU grow with the number of sites, until this machine is full?",
     method="Full meshes of 2, 3, 5, 10 and 20 gateways in namespaces, as each VPN's makers advise. Time from the first "
-    "command until every gateway has reached every other LAN through its tunnel; memory and CPU of the daemons then. "
+    "command until each pair of gateways has talked through its tunnel; memory and CPU of the daemons then. "
     "Values are those of ten sites. What does not fit the machine is predicted by a parabola through what did, and "
     "said to be predicted.",
     source='OSLV paper, "Scalability" (memory and processing power, neglected there); proc_pid_smaps(5)',

@@ -31,7 +31,14 @@ def tcp(name: str, where: str, found: str, a: At, b: At, between: tuple[float, f
     stated = {value.id: value.value for value in STATED.values}
     theirs = [stated.get(f"tcp.{at.vpn}") if at.levels.items() >= PLAIN.items() else None for at in (a, b)]
     published = theirs[0] / theirs[1] if theirs[0] and theirs[1] and a.vpn != b.vpn else None
-    return Finding(name, "thesis", where, found, findings.ratio_of("tcp_throughput", a, b, between, published, unlike))
+
+    def judge(vpn: str, data: Data) -> Judgement:
+        first, second = (At(vpn, at.levels) if at.vpn == "ipsec" else at for at in (a, b))
+        return findings.ratio_of("tcp_throughput", first, second, between, published, unlike)(data)
+
+    about_ipsec = "ipsec" in (a.vpn, b.vpn)
+    judged = findings.on_ipsec("tcp_throughput", judge) if about_ipsec else partial(judge, "")
+    return Finding(name, "thesis", where, found, judged, "share" if unlike else "ratio")
 
 
 def at(vpn: str, **levels: str) -> At:
@@ -68,7 +75,7 @@ def packed(vpn: str, payload: str, between: tuple[float, float], found: str) -> 
 
 
 def costs(metric: str, a: str, b: str, found: str) -> Finding:
-    return Finding(f"{metric}-{a}", "thesis", "§5.5", found, findings.ratio_of(metric, at(a), at(b), MORE))
+    return Finding(f"{metric}-{a}", "thesis", "§5.5", found, findings.ratio_of(metric, at(a), at(b), MORE), "count")
 
 
 EXPERIMENT = Experiment(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,15 +60,24 @@ class Outage:
         return max(self.forward_s, self.reverse_s)
 
 
-def outage(lab: Lab, address: str, breaks: Break, watch: Watch, rng: random.Random) -> Outage:
+def outage(
+    lab: Lab,
+    address: str,
+    breaks: Break,
+    watch: Watch,
+    rng: random.Random,
+    ready: Callable[[], object] = lambda: None,
+) -> Outage:
     """Let the stream flow, break something, and watch until it flows again or ``watch.limit_s`` are over.
 
-    Raises MeasurementError where the stream does not even flow before the failure, and what ``breaks`` raises.
+    Raises MeasurementError where the stream does not even flow before the failure, what ``ready`` raises, which is
+    asked just before it, and what ``breaks`` raises.
     """
     with streams(lab, address, watch.rate, FLOWING_WITHIN_S + watch.phase_s + watch.limit_s) as both:
         if both.flows_within(FLOWING_WITHIN_S, settled_s=CALM_S) is None:
             raise MeasurementError(f"the probe stream did not flow within {FLOWING_WITHIN_S:g} s, before any failure")
         time.sleep(rng.uniform(0, watch.phase_s))
+        ready()
         failed_s = both.now()
         breaks(both.note)
         flowing_s = both.flows_within(watch.limit_s, failed_s)

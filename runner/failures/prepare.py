@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from runner.failures.cluster import no_clusterip
 from runner.failures.redundancy import cannot, start_redundancy
 from runner.failures.reroute import start_routing
 from runner.failures.roaming import ready_to_roam
@@ -45,12 +47,27 @@ def lab_for(
         with rig.lab(image, gateway_image, log, logs) as lab:
             yield lab
         return
-    with topology_lab(topology, image, gateway_image, log, logs) as lab:
+    with on_cpus(params.get("cpus")), topology_lab(topology, image, gateway_image, log, logs) as lab:
         if "redundancy" in params:
             start_redundancy(lab, params["redundancy"])
         else:
             start_routing(topology, lab, params["detection"])
         yield lab
+
+
+@contextmanager
+def on_cpus(wanted: str | None) -> Iterator[None]:
+    """What is started meanwhile runs on the first so many CPUs, all of them where none is named.
+
+    By sched_setaffinity(2), which children inherit; packets are worked on by the CPU of whom sends them.
+    """
+    before = os.sched_getaffinity(0)
+    try:
+        if wanted:
+            os.sched_setaffinity(0, sorted(before)[: int(wanted)])
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
 
 
 def prepared(vpn: Vpn, params: Mapping[str, str]) -> Vpn:
@@ -67,6 +84,11 @@ def refused(lab: Lab, vpn: Vpn, params: Mapping[str, str]) -> Unsupported | None
     if vpn.carries == "tcp":
         return Unsupported(f"{vpn.title} carries TCP only, and the probe stream is datagrams")
     if "redundancy" in params and (why := cannot(vpn, params["redundancy"])):
+        return Unsupported(why)
+    there = len(os.sched_getaffinity(0))
+    if int(params.get("cpus", "1")) > there:
+        return Unsupported(f"needs SMP: {params['cpus']} CPUs asked for, and this kernel gives us {there}")
+    if params.get("redundancy") == "clusterip" and (why := no_clusterip(lab.gateway(lab.sites[0]))):
         return Unsupported(why)
     if params.get("gateway_failure") == "daemon" and isinstance(vpn, WireGuard) and vpn.dataplane == "kernel":
         return Unsupported(f"{vpn.title} has no daemon that could die")

@@ -10,7 +10,8 @@ from runner.node import Node
 
 @dataclass(frozen=True)
 class Timer:
-    """A timer: the files that may set it (folder, pattern for find(1)), the line there, what holds without one."""
+    """A timer: the files that may set it (folder, pattern for find(1)), the line there, what holds without one ("":
+    the file is no sign of that VPN, and nothing is said)."""
 
     folder: str
     files: str
@@ -28,11 +29,18 @@ TIMERS = (
         "swanctl.conf(5)",
     ),
     Timer(
-        "/etc/swanctl/conf.d",
-        "*.conf",
+        "/etc/strongswan.d",
+        "vpneval.conf",
         r"retransmit_[^\n]+",
         "IKE retransmits five times and gives up after 165 s (default)",
         "strongswan.conf(5)",
+    ),
+    Timer(
+        "/etc",
+        "ipsec.conf",
+        r"(?m)^    ((?:dpddelay|retransmit-timeout)=[^\n]+)",
+        "",
+        "Libreswan's ipsec.conf(5)",
     ),
     Timer(
         "/etc/openvpn",
@@ -80,5 +88,6 @@ def timers_of(node: Node) -> list[str]:
         if not text:
             continue
         lines = list(dict.fromkeys(re.findall(timer.pattern, text)))
-        found.append(f"{'; '.join(lines) or timer.unset} ({timer.source})")
+        if lines or timer.unset:
+            found.append(f"{'; '.join(lines) or timer.unset} ({timer.source})")
     return found

@@ -1,4 +1,4 @@
-"""Gateway of a mesh: reach every other site through its tunnel.
+"""Gateway of a mesh: reach other sites through its tunnels.
 
 usage: everyone.py SOURCE PORT SECONDS ADDRESS…
 Tries each address from SOURCE until answer.py there has answered a byte. Exit code 1, and the addresses that never
@@ -19,7 +19,7 @@ answered: set[str] = set()
 def reach(address: str) -> None:
     while time.monotonic() < end:
         try:
-            with socket.create_connection((address, port), timeout=1, source_address=(source, 0)) as connection:
+            with socket.create_connection((address, port), timeout=0.5, source_address=(source, 0)) as connection:
                 connection.sendall(b"\x55")
                 if connection.recv(1) == b"\xaa":
                     answered.add(address)

@@ -3,14 +3,15 @@
 usage: relay.py NEAR FAR
 Prints "relaying" when it does. Each line of standard input is a JSON object {"do": WHAT, "least": BYTES}, answered by
 one: "sent" is what was made of the frames that it interfered with since the last line, as hex; "acknowledged" says
-whether the far end's TCP has acknowledged repeated bytes. WHAT, for IPv4 packets from near to far of BYTES or more:
+whether the far end's TCP has acknowledged repeated bytes. WHAT, for IPv4 packets and MACsec frames from near to far of
+BYTES or more:
     pass     nothing
     touch    make the checksums anew and nothing else: shows that those of "flip" are right
     flip     flip a bit of the payload, another place each time, and make the checksums anew
     repeat   send it twice
     record   nothing, but remember the last one, a TCP segment
     insert   put what was recorded into the stream a second time, now, with the numbers to fit (once)
-    drop     both ways and of any length: IPv4 does not pass, ARP does
+    drop     both ways and of any length: IPv4 and MACsec do not pass, ARP does
 """
 
 import json
@@ -20,7 +21,8 @@ import struct
 import sys
 from contextlib import suppress
 
-ETH_P_ALL, ETH_P_IP, PACKET_OUTGOING, ETHERNET = 3, b"\x08\x00", 4, 14
+ETH_P_ALL, ETH_P_IP, ETH_P_MACSEC, PACKET_OUTGOING, ETHERNET = 3, b"\x08\x00", b"\x88\xe5", 4, 14
+SECTAG = 14  # after the EtherType: flags, length, packet number, secure channel (IEEE 802.1AE §9.3)
 HEADER = {socket.IPPROTO_UDP: 8, socket.IPPROTO_ESP: 8, socket.IPPROTO_GRE: 4}
 PLACES = (0.4, 0.55, 0.7, 0.85, 0.95, 1.0)  # of the payload; the last is where a tag would be
 
@@ -35,7 +37,9 @@ def checksum(data: bytes) -> int:
 
 
 def parts(frame: bytes | bytearray) -> tuple[int, int, int]:
-    """Where the IPv4 payload and the transport's payload begin, and where the packet ends."""
+    """Where the IPv4 payload and the transport's payload begin, and where the packet ends; of MACsec, its content."""
+    if frame[12:14] == ETH_P_MACSEC:
+        return ETHERNET, ETHERNET + SECTAG, len(frame)
     upper = ETHERNET + (frame[ETHERNET] & 15) * 4
     protocol, end = frame[ETHERNET + 9], ETHERNET + int.from_bytes(frame[ETHERNET + 2 : ETHERNET + 4], "big")
     if protocol == socket.IPPROTO_TCP:
@@ -44,7 +48,9 @@ def parts(frame: bytes | bytearray) -> tuple[int, int, int]:
 
 
 def finished(frame: bytearray) -> bytes:
-    """The frame with the checksums of IPv4, UDP and TCP made anew."""
+    """The frame with the checksums of IPv4, UDP and TCP made anew; MACsec has none."""
+    if frame[12:14] == ETH_P_MACSEC:
+        return bytes(frame)
     upper, _, end = parts(frame)
     frame[ETHERNET + 10 : ETHERNET + 12] = b"\0\0"
     frame[ETHERNET + 10 : ETHERNET + 12] = checksum(bytes(frame[ETHERNET:upper])).to_bytes(2, "big")
@@ -117,10 +123,9 @@ splice: Splice | None = None
 def forward(frame: bytes) -> list[bytes]:
     """What goes on to the far end for a frame from the near one."""
     global recorded, end_of_stream, turn
-    ip = frame[12:14] == ETH_P_IP
-    if not ip:
+    if frame[12:14] not in (ETH_P_IP, ETH_P_MACSEC):
         return [frame]
-    tcp = frame[ETHERNET + 9] == socket.IPPROTO_TCP
+    tcp = frame[12:14] == ETH_P_IP and frame[ETHERNET + 9] == socket.IPPROTO_TCP
     _, start, end = parts(frame)
     long = end - ETHERNET >= least and end > start
     if tcp and what == "record" and long:
@@ -146,7 +151,7 @@ def forward(frame: bytes) -> list[bytes]:
 def back(frame: bytes) -> list[bytes]:
     """The same for a frame from the far end to the near one."""
     ip = frame[12:14] == ETH_P_IP
-    if ip and what == "drop":
+    if what == "drop" and (ip or frame[12:14] == ETH_P_MACSEC):
         return []
     return [splice.back(frame) if ip and splice and frame[ETHERNET + 9] == socket.IPPROTO_TCP else frame]
 
