@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any
 
+from runner.basis import bases
 from runner.compare import Change, Comparison
 from runner.metrics import METRICS
 from runner.model import Run, Strict, Trial
-from runner.ranking import bases
 from runner.report import text
 from runner.report.checks import check
 from runner.report.html import cells_html, figure, page, row_head, table_html

@@ -12,19 +12,22 @@ from typing import Any
 
 import numpy as np
 
+from runner.basis import Basis
 from runner.draws import CONFIDENCE, DRAWS, TAIL, DrawnRanks
 from runner.metrics import METRICS
 from runner.model import cell_key
-from runner.ranking import Basis, Ranking
+from runner.ranking import Ranking
 from runner.report import text
 from runner.report.model import Report, row_levels
 from runner.weights import PRESETS
 
 LARGEST_BYTE = 255
+MANY = 1000  # cells that are listed with their rate and cost
 
 
 def page_data(report: Report) -> dict[str, Any]:
     """Everything that the page's script works on; only what JSON has."""
+    cells = _capacity(report)
     measured = [metric for metric in METRICS if any(metric in basis.values for basis in report.bases)]
     return {
         "run": report.run_id,
@@ -43,7 +46,8 @@ def page_data(report: Report) -> dict[str, Any]:
         },
         # A report that was read from report.json has no bases, and its page no sliders.
         "rankings": [_ranking(basis, made) for basis, made in zip(report.bases, report.rankings, strict=False)],
-        "capacity": _capacity(report),
+        "capacity": unbeaten(cells) if len(cells) > MANY else cells,
+        "unbeaten": len(cells) > MANY,
         "cores": report.cores,
     }
 
@@ -91,3 +95,14 @@ def _capacity(report: Report) -> list[dict[str, Any]]:
                     "cost": [cost.low, cost.median, cost.high],
                 }
     return list(found.values())
+
+
+def unbeaten(cells: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Of very many cells, those that no other one of the same VPN beats in both rate and cost, by the medians."""
+    least: dict[str, float] = {}
+    found = []
+    for cell in sorted(cells, key=lambda cell: -cell["rate"][1]):
+        if cell["cost"][1] < least.get(cell["vpn"], float("inf")):
+            least[cell["vpn"]] = cell["cost"][1]
+            found.append(cell)
+    return found

@@ -23,13 +23,16 @@ ABOUT = (
 )
 METRICS = ("outage_ms", "convergence_ms", "failover_outage_ms")
 MOST_GAPS = 6  # of a timeline, as shown
+DRAWN = 5  # failures of a cell in a plot
 
 
 class FailureRow(Strict):
     """One kind of failure of one VPN: all outages (ms), how many never ended, the resolution (ms), the ``timers`` that
-    decide, and ``steps``: events and gaps of the middle one."""
+    decide, and ``steps``: events and gaps of the middle one. ``drawn``: the failures that a plot shows, at most
+    DRAWN, the shortest and the longest outage and the middle among them, in this order."""
 
     vpn: str
+    params: dict[str, str] = {}
     levels: str
     outages_ms: list[float]
     unrecovered: int
@@ -37,6 +40,7 @@ class FailureRow(Strict):
     timers: list[str]
     paths: str
     steps: list[str]
+    drawn: list[Timeline] = []
 
     @property
     def outage(self) -> str:
@@ -73,6 +77,7 @@ def _row(trials: Sequence[Trial]) -> FailureRow:
     before, after = ({path for detail in details for path in detail.get(key, [])} for key in PATHS)
     return FailureRow(
         vpn=trials[0].vpn,
+        params=trials[0].params,
         levels=levels,
         outages_ms=[ms for ms, _ in found],
         unrecovered=sum(detail.get("unrecovered", 0) for detail in details),
@@ -80,7 +85,15 @@ def _row(trials: Sequence[Trial]) -> FailureRow:
         timers=list(dict.fromkeys(_timers(details[0]))),
         paths=f"path {' or '.join(sorted(before))}, then {' or '.join(sorted(after))}" if before else "",
         steps=steps(found[len(found) // 2][1]),
+        drawn=[found[index][1] for index in _spread(len(found))],
     )
+
+
+def _spread(number: int) -> list[int]:
+    """At most DRAWN of so many indices, the first, the middle and the last among them."""
+    if number <= DRAWN:
+        return list(range(number))
+    return [step * (number - 1) // (DRAWN - 1) for step in range(DRAWN)]
 
 
 PATHS = ("path_before", "path_after")

@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import quote
 
 from runner.ranking import Ranking
-from runner.report import failures, text
+from runner.report import failures, paper_tables, text
 from runner.report.explore import page_data, script_json
 from runner.report.facts import BASELINE, interval_method
 from runner.report.findings import html_section
@@ -30,6 +30,7 @@ from runner.report.model import (
 from runner.report.observations import Observation
 from runner.report.plots import plots_of
 from runner.report.plotting import Plot, Samples
+from runner.report.thinning import RANGE_HEAD, note, ranges, shown
 from runner.report.vega import script as vega
 
 LISTED = 4000  # measurements: of more the page lists no trials, and trials.jsonl has them
@@ -43,7 +44,8 @@ def html_text(report: Report) -> str:
     links = [f'<a href="#ranking-{i}">Ranking: {escape(r.configuration)}</a>' for i, r in enumerate(report.rankings)]
     links += [f'<a href="#experiment-{i}">{escape(e.name)}</a>' for i, e in enumerate(report.experiments)]
     caveats = [f'<a href="#caveats">{text.counted(len(report.caveats), "caveat")}</a>'] if report.caveats else []
-    links += [*caveats, '<a href="#lab">Lab</a>']
+    tables = ['<a href="#paper-tables">Paper\'s tables</a>'] if report.paper_tables else []
+    links += [*tables, *caveats, '<a href="#lab">Lab</a>']
     rankings = [_ranking(ranking, number) for number, ranking in enumerate(report.rankings)]
     if not rankings:
         rankings = ["<p class=failed>Nothing to rank: no VPN measured anything in a named configuration.</p>"]
@@ -56,10 +58,11 @@ def html_text(report: Report) -> str:
         *rankings,
         references if report.references else "",
         _caveats(report),
-        _question(report),
+        _question(report, data),
         *[_experiment(report, experiment, number, samples) for number, experiment in enumerate(report.experiments)],
         html_section(report.findings, table_html),
         failures.html_section(report.failures, table_html),
+        paper_tables.html_section(report.paper_tables, table_html),
         f"<section><h2>How to read this</h2><p>{escape(interval_method(report.summaries))}</p>",
         *[f"<p>Ranking: {escape(method)}.</p>" for method in methods],
         "</section>",
@@ -115,17 +118,19 @@ def _weights(data: Mapping[str, Any]) -> str:
     )
 
 
-def _question(report: Report) -> str:
+def _question(report: Report, data: Mapping[str, Any]) -> str:
     """Which VPN sustains a rate at no more than a share of the CPU? Hidden until the script answers."""
     if not report.cores or not report.cpu_of:
         return ""
+    listed = "The configurations that no other of their VPN beats" if data["unbeaten"] else "Every configuration"
     head = ["VPN and levels", "TCP throughput (Mbit/s)", "CPU for this rate", "sustains it"]
     whose = f"of {report.cpu_of}, as a share of {text.counted(report.cores, 'core')}"
     return (
         '<section id="question" class="panel" hidden><h2>Which VPN sustains a rate?</h2><p><label>'
         '<input id="rate" type="number" min="1" step="any" value="100"> Mbit/s</label> at no more than <label>'
         '<input id="share" type="number" min="1" max="100" step="any" value="50"> % of the CPU</label></p>'
-        '<p role="status"><strong id="answer"></strong></p><details><summary>Every configuration</summary>'
+        '<p role="status"><strong id="answer"></strong></p>'
+        f"<details><summary>{listed}</summary>"
         f'<div id="capacity">{table_html("Rate and CPU", head, [], numbers=[1, 2])}</div></details>'
         f"<p class=soft>CPU: {escape(whose)}. Yes: the whole 95 % intervals of throughput and CPU cost say so; the "
         "cost of a byte is taken to be the same at this rate as at the full one.</p></section>"
@@ -186,15 +191,28 @@ def _experiment(report: Report, experiment: ExperimentReport, number: int, sampl
     source = f" ({escape(experiment.source)})" if experiment.source else ""
     listed = len(report.observations) <= LISTED
     many = f"<p class=soft>{len(report.observations)} measurements: trials.jsonl lists them, this page does not.</p>"
+    left_out = note(report)
+    shorter = shown(report, experiment)
+    ranged = [
+        table_html(f"{table.title}: all cells of each VPN", RANGE_HEAD, _plain(ranges(table)), numbers=[1, 2, 3, 4])
+        for table in (experiment.tables if left_out else ())
+        if table.measured
+    ]
     return (
         f'<section id="experiment-{number}" tabindex="-1"><h2>{escape(experiment.name)}</h2>'
         f"<p><strong>{escape(experiment.question)}</strong><br>"
         f"<span class=soft>{escape(experiment.method)}{source}</span></p>"
         + ("" if listed else many)
+        + (f"<p class=soft>{escape(left_out)}</p>" if left_out else "")
+        + "".join(ranged)
         + "".join(figure(plot) for plot in plots_of(report, experiment, samples))
-        + "".join(_metric(metric, samples if listed else None) for metric in experiment.tables)
+        + "".join(_metric(metric, samples if listed else None) for metric in shorter.tables)
         + "</section>"
     )
+
+
+def _plain(rows: Sequence[Sequence[str]]) -> list[str]:
+    return [f'<th scope="row">{escape(name)}</th>{cells_html(numbers, numbers_from=0)}' for name, *numbers in rows]
 
 
 def figure(plot: Plot) -> str:

@@ -7,11 +7,12 @@ import re
 from collections.abc import Mapping, Sequence
 
 from runner.ranking import Ranking
-from runner.report import failures, text
-from runner.report.facts import BASELINE, interval_method
+from runner.report import cells, failures, paper_tables, text
+from runner.report.facts import interval_method
 from runner.report.findings import markdown_lines
-from runner.report.model import ExperimentReport, MetricTable, Report, Row, row_levels, row_repetitions, row_share
+from runner.report.model import ExperimentReport, MetricTable, Report, Row, row_levels
 from runner.report.plotting import Plot
+from runner.report.thinning import note, shown
 
 PICTURES = "report-plots"  # the folder of pictures beside report.md
 
@@ -40,10 +41,12 @@ def markdown_text(report: Report, plots: Mapping[str, Sequence[Plot]] | None = N
         lines += ["Nothing to rank: no VPN measured anything in a named configuration.", ""]
     if report.references:
         lines += [f"Shown for reference, not ranked: {_md(', '.join(report.references))}.", ""]
+    lines += [note(report), ""] if note(report) else []
     for experiment in report.experiments:
-        lines += _experiment(experiment, (plots or {}).get(experiment.name, ()))
+        lines += _experiment(shown(report, experiment), (plots or {}).get(experiment.name, ()))
     lines += markdown_lines(report.findings, _table)
     lines += failures.markdown_lines(report.failures, _table)
+    lines += paper_tables.markdown_lines(report.paper_tables, _table)
     lines += ["## How to read this", "", interval_method(report.summaries), ""]
     for method in dict.fromkeys(m for r in report.rankings for m in (r.method, r.probability_method)):
         lines += [f"Ranking: {_md(method)}.", ""]
@@ -54,23 +57,9 @@ def markdown_text(report: Report, plots: Mapping[str, Sequence[Plot]] | None = N
 
 
 def _ranking(ranking: Ranking) -> list[str]:
-    metrics = list(ranking.weights.counted)
-    ranks = {metric: text.ranks(ranking, metric) for metric in metrics}
     head = ["place", "VPN", "configuration", "weighted average rank", "place (95 %)", "chance of best"]
-    head += [f"{text.SHORT.get(metric, metric)} ×{ranking.weights.counted[metric]:g}" for metric in metrics]
-    rows = [
-        [
-            text.place(ranking, standing),
-            standing.vpn,
-            text.configuration(standing.levels),
-            f"{standing.average:.2f}",
-            text.place_interval(standing),
-            text.chance(standing.best_probability),
-            *[ranks[metric].get(standing.vpn, text.NONE) for metric in metrics],
-        ]
-        for standing in ranking.standings
-        if standing.average is not None
-    ]
+    head += cells.weighted(ranking)
+    rows = cells.ranked(ranking)
     name = ranking.configuration + (f", {ranking.image}" if ranking.image else "")
     notes = [f"- **{_md(vpns)}** {_md(f'{text.IMPUTED} {why}')}" for vpns, why in text.imputed(ranking)]
     notes += [f"- {_md(sentence)}" for sentence in (text.doubts(ranking), text.slack(ranking)) if sentence]
@@ -99,22 +88,12 @@ def _experiment(experiment: ExperimentReport, plots: Sequence[Plot]) -> list[str
 
 def _row(row: Row, metric: MetricTable) -> list[str]:
     status = row.status + (f" ({row.problem})" if row.problem else "")
-    if not row.summary:
-        return [row.vpn, row_levels(row), text.NONE, text.NONE, row_repetitions(row), text.NONE, status]
-    return [
-        row.vpn,
-        row_levels(row),
-        text.with_interval(row.summary, metric.unit, row.at_least > 0),
-        "baseline" if row.vpn == BASELINE else row_share(row, metric),
-        row_repetitions(row),
-        text.percent(row.summary.variation),
-        status,
-    ]
+    return [row.vpn, row_levels(row), *cells.measured(row, metric), status]
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    def line(cells: Sequence[str]) -> str:
-        return "| " + " | ".join(_md(cell) for cell in cells) + " |"
+    def line(row: Sequence[str]) -> str:
+        return "| " + " | ".join(_md(cell) for cell in row) + " |"
 
     return [line(head), "|" + " --- |" * len(head), *[line(row) for row in rows], ""]
 

@@ -5,23 +5,16 @@ from __future__ import annotations
 import re
 import statistics
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Literal
 
 from pydantic import Field, InstanceOf
 
+from runner.basis import Basis, bases, measured_metrics, why_absent
 from runner.facts import crypto_limit
 from runner.metrics import METRICS
-from runner.model import Cell, ExperimentRecord, Run, Strict, Trial, cell_key
-from runner.ranking import (
-    Basis,
-    Missing,
-    Ranking,
-    bases,
-    conditions_of,
-    measured_metrics,
-    weigh,
-    why_absent,
-)
+from runner.model import Cell, ExperimentRecord, Run, Strict, Trial
+from runner.ranking import Missing, Ranking, weigh
 from runner.report import facts, text
 from runner.report.checks import check
 from runner.report.facts import BASELINE, Fact
@@ -29,10 +22,14 @@ from runner.report.failures import FailureRow
 from runner.report.failures import failures as broken
 from runner.report.findings import Findings
 from runner.report.findings import findings as judged
+from runner.report.mesh import MeshPoint, mesh_points
+from runner.report.numbers import Baseline, Numbers, numbers_of
 from runner.report.observations import Observation, observations_of
+from runner.report.paper_tables import PaperTable, paper_tables
 from runner.report.text import bound, share
 from runner.report.text import levels as levels_in_words
-from runner.stats import Drift, Ratio, Summary, block_values, compare_blocks, lower_bounds, summarise
+from runner.stats import Drift, Ratio, Summary, block_values, lower_bounds
+from runner.store import uncollected
 from runner.weights import Weights, default_weights
 
 CellStatus = Literal["ok", "partly", "failed", "unsupported", "lab_error", "not measured", "not run"]
@@ -138,6 +135,8 @@ class Report(Strict):
     experiments: list[ExperimentReport]
     findings: Findings = Findings()
     failures: list[FailureRow] = []
+    paper_tables: list[PaperTable] = []
+    mesh: list[MeshPoint] = []
     observations: list[Observation]
     missing: Missing = "unranked"
     bases: list[InstanceOf[Basis]] = Field(default=[], exclude=True)
@@ -149,6 +148,7 @@ class Report(Strict):
         return [row.summary for row in rows if row.summary]
 
 
+@uncollected()
 def build(
     run: Run,
     trials: Sequence[Trial],
@@ -164,7 +164,10 @@ def build(
     metrics = measured_metrics(trials) | set(weights.counted if weights else ())
     found = bases(run, trials, metrics, configurations)
     rankings = [weigh(basis, weights or default_weights(basis.values), missing) for basis in found]
-    experiments = [_experiment(run, trials, record) for record in run.experiments]
+    by_cell: dict[str, list[Trial]] = {}
+    for trial in trials:
+        by_cell.setdefault(trial.cell, []).append(trial)
+    experiments = [_experiment(run, trials, by_cell, record) for record in run.experiments]
     elapsed = sum(call.elapsed_s for call in run.invocations)
     measuring = sum(call.measuring_s for call in run.invocations)
     counts = {
@@ -203,6 +206,8 @@ def build(
         experiments=experiments,
         findings=judged(run, trials),
         failures=broken(trials),
+        paper_tables=paper_tables(trials),
+        mesh=mesh_points(trials),
         observations=observations_of(trials),
         missing=missing,
         bases=found,
@@ -228,13 +233,12 @@ def row_share(row: Row, table: MetricTable) -> str:
     return share(row.share, table.better, bound(row.at_least, row.baseline_at_least))
 
 
-def _experiment(run: Run, trials: Sequence[Trial], record: ExperimentRecord) -> ExperimentReport:
+def _experiment(
+    run: Run, trials: Sequence[Trial], by_cell: dict[str, list[Trial]], record: ExperimentRecord
+) -> ExperimentReport:
     keys = {cell.key for cell in record.cells}
     extra = [t for t in trials if record.name in t.experiments and t.cell not in keys]
     cells = record.cells + list({t.cell: Cell(vpn=t.vpn, params=t.params) for t in extra}.values())
-    by_cell: dict[str, list[Trial]] = {}
-    for trial in trials:
-        by_cell.setdefault(trial.cell, []).append(trial)
     tables = [_table(run, trials, by_cell, cells, metric) for metric in record.metrics]
     problems = _problems([row for table in tables for row in table.rows])
     number = {(problem.status, problem.reason): problem.number for problem in problems}
@@ -257,8 +261,13 @@ def _table(
     """The metric's rows: VPNs by their best median, the unmeasured at the end, cells in declared order."""
     mine = [cell for cell in cells if _carries(cell, by_cell.get(cell.key, []), metric)]
     varying, common = _split(mine)
-    baseline = _Baseline(trials, metric)
-    rows = [_row(run, by_cell.get(cell.key, []), cell, metric, varying, baseline) for cell in mine]
+    baseline = Baseline(trials, metric)
+    own = [by_cell.get(cell.key, []) for cell in mine]
+    numbers = numbers_of(mine, [block_values(trials, metric) for trials in own], baseline)
+    rows = [
+        _row(run, trials, cell, metric, varying, baseline, found)
+        for cell, trials, found in zip(mine, own, numbers, strict=True)
+    ]
     known = METRICS[metric]
     sign = -1 if known.better == "higher" else 1
     best: dict[str, float] = {}
@@ -282,8 +291,16 @@ def _carries(cell: Cell, trials: Sequence[Trial], metric: str) -> bool:
     return measured or cell.params.get("transport") == METRICS[metric].transport
 
 
-def _row(run: Run, trials: Sequence[Trial], cell: Cell, metric: str, varying: set[str], baseline: _Baseline) -> Row:
-    blocks = block_values(trials, metric)
+def _row(
+    run: Run,
+    trials: Sequence[Trial],
+    cell: Cell,
+    metric: str,
+    varying: set[str],
+    baseline: Baseline,
+    numbers: Numbers,
+) -> Row:
+    blocks = numbers.blocks
     ok = [t for t in trials if t.status == "ok"]
     bad = [t for t in trials if t.status != "ok"]
     reasons = list(dict.fromkeys(t.reason or "no reason was recorded" for t in bad))
@@ -292,16 +309,17 @@ def _row(run: Run, trials: Sequence[Trial], cell: Cell, metric: str, varying: se
         status = "partly" if bad else "ok"
     elif ok:
         status = "not measured"
-        reasons.append(why_absent(run, cell.vpn, metric))
+        unsure = [t.attempt["inconclusive"][metric] for t in ok if metric in t.attempt.get("inconclusive", {})]
+        reasons.append(f"inconclusive: {unsure[0]['reason']}" if unsure else why_absent(run, cell.vpn, metric))
     else:
         status = bad[-1].status if bad else "not run"
         reasons = reasons or ["not run: trimmed, stopped or still to come"]
     bounded = lower_bounds(trials, metric)
-    plain, plain_bounded = baseline.of(cell.params)
+    plain_bounded = baseline.of(cell.params)[1]
     return Row(
         vpn=cell.vpn,
         params=cell.params,
-        levels=levels_in_words({factor: level for factor, level in cell.params.items() if factor in varying}),
+        levels=_in_words(tuple((factor, level) for factor, level in cell.params.items() if factor in varying)),
         status=status,
         ok=len(ok) if blocks else 0,
         trials=len(trials),
@@ -309,31 +327,17 @@ def _row(run: Run, trials: Sequence[Trial], cell: Cell, metric: str, varying: se
         reason=re.sub(r"asked: [^;)]*; ", "", "; ".join(reasons)),
         reference=cell.vpn in run.vpns and run.vpns[cell.vpn].reference,
         not_encrypted=bool(ok) and any(not t.encrypted or (t.proof and not t.proof.confidential_promised) for t in ok),
-        summary=summarise(list(blocks.values())) if blocks else None,
-        share=compare_blocks(blocks, plain) if plain is not None and cell.vpn != BASELINE else None,
+        summary=numbers.summary,
+        share=numbers.share,
         at_least=len(bounded & blocks.keys()),
         baseline_at_least=cell.vpn != BASELINE and bool(plain_bounded & blocks.keys()),
         crypto_share=_crypto_share(run, cell, blocks) if metric == "tcp_throughput" else None,
     )
 
 
-class _Baseline:
-    """The baseline's values of one metric by what it shares with a cell: the traffic, and what lies under it."""
-
-    def __init__(self, trials: Sequence[Trial], metric: str) -> None:
-        same: dict[str, list[Trial]] = {}
-        for trial in trials:
-            if trial.vpn == BASELINE and trial.status == "ok":
-                same.setdefault(self._key(trial.params), []).append(trial)
-        self._found = {key: (block_values(one, metric), lower_bounds(one, metric)) for key, one in same.items()}
-
-    def of(self, params: Mapping[str, str]) -> tuple[dict[int, float] | None, set[int]]:
-        """Block -> value, and the blocks in which that is a lower bound; None where nothing like it was measured."""
-        return self._found.get(self._key(params), (None, set()))
-
-    @staticmethod
-    def _key(params: Mapping[str, str]) -> str:
-        return cell_key(BASELINE, conditions_of(params))
+@lru_cache(maxsize=50_000)  # every metric of a cell asks for them
+def _in_words(levels: tuple[tuple[str, str], ...]) -> str:
+    return levels_in_words(dict(levels))
 
 
 def _crypto_share(run: Run, cell: Cell, blocks: Mapping[int, float]) -> float | None:

@@ -1,53 +1,129 @@
-"""docs/findings.md: what one run says of the papers, by itself; ``vpneval report DIR --format findings``."""
+"""docs/findings.md: what runs say of the papers, by itself; ``vpneval report DIR… --format findings``."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
+from runner.experiment import experiment_names, load_experiment
+from runner.findings import Basis, Verdict
 from runner.published import names, paper
-from runner.report.findings import ABOUT, HEAD
+from runner.report.findings import FindingRow
 from runner.report.markdown import _table as table
 from runner.report.model import Report
 
+HEAD = ("finding", "run", "published", "measured (95 % interval)", "verdict", "stands", "why")
 SHOWN = ("lab kind", "lab kernel", "lab guest", "lab cpu", "lab cores", "image name")
-STANDS = {
-    True: "Hosts, gateways and WAN share the cores of one machine here. What stands on it: orders and ratios of VPNs "
-    "that were measured side by side, overheads and packets per packet (they are counted, and know no speed), and the "
-    "signs of gains and losses. What does not: absolute rates, shares of the plain link and of an offered load, and "
-    "latencies under load, in which the generators' own CPU time is.",
-    False: "Hosts, gateways and WAN are machines of their own here: ratios, shares and rates stand for this hardware.",
+INTRODUCTION = """\
+Five published texts measured VPNs (their names are at the end). What they concluded is put to the test here, on \
+today's software: each finding is a sentence of theirs, the number that it comes down to, what was measured, and a \
+verdict. The numbers are ratios, of 1: of two systems measured side by side, or a share. Rates themselves are never \
+compared: their machines were ten to twenty years older, and their limit was a cable where here it is the CPU.
+
+- **reproduced**: the 95 % interval of what was measured lies within the claim
+- **not reproduced**: it lies outside of the claim
+- **not comparable**: it reaches across the claim's bound, so that more repetitions might tell; or what the claim \
+needs was not measured here, with the reason
+
+A claim in words has these bounds: *faster, more*: above 1. *As fast as, hardly matters*: within 10 %. *Half, 80 % \
+more*: the number itself, within a fifth. A claim about several systems holds if it holds for each; the number is then \
+that of the system that decides. The published numbers, each with its place in its text, are in `results/published/`; \
+what a text shows in a figure alone is nowhere, because reading it off would be guessing."""
+STANDS: Mapping[Basis, str] = {
+    "count": "It counts bytes or packets, and knows no speed: it stands on any machine.",
+    "ratio": "It compares systems that were measured side by side, repetition by repetition. On machines that share "
+    "cores the sign and the order stand; the size is that of this machine.",
+    "share": "It is a share of a link, of an offered load or of plain IP. Where hosts, gateways and WAN share cores, "
+    "the generators take CPU from the VPN: there it does not stand.",
+    "time": "It is about waiting times. Where everything shares cores they hold the scheduler's, and in a guest kernel "
+    "its clock's (100 ticks a second in User Mode Linux): there it does not stand.",
 }
+WORD: Mapping[Basis, tuple[str, str]] = {  # on shared cores, and on machines of their own
+    "count": ("yes", "yes"),
+    "ratio": ("order and sign", "yes"),
+    "share": ("no", "yes"),
+    "time": ("no", "yes"),
+}
+GUEST = (
+    "A guest kernel has one CPU, which it lends to generators and gateways in turn, and the ciphers of the kernel are "
+    "generic C code in it: what stands there is which of two systems costs more, and no rate."
+)
 
 
-def findings_text(report: Report) -> str:
-    """The page, in Markdown: the run, the verdicts of each experiment, and which conclusions stand."""
-    found = report.findings
-    facts = {fact.name: fact.value for fact in report.facts}
-    lines = [
-        "# What this project finds of what the papers found",
-        "",
-        "Made by `vpneval report DIR --format findings` from a run, not written by hand. The published numbers, each "
-        "with the place where its paper states it, are in `results/published/`; what only a figure shows is not there.",
-        "",
-        f"- Command: `{report.command_line}`",
-        f"- Started: {report.created_at}, profile {report.profile}, {report.repetitions} repetitions",
-        f"- Lab: {', '.join(facts[name] for name in SHOWN if facts.get(name))}",
-        f"- Verdicts: {found.counts or 'none: the run has no experiment with findings'}",
-        "",
-        ABOUT,
-        "",
-        STANDS[facts.get("lab nodes share cores", "true").lower() in ("true", "yes")],
-        "",
-    ]
-    for experiment in dict.fromkeys(row.experiment for row in found.rows):
-        lines += [f"## {experiment}", ""]
-        lines += table(HEAD, [row.cells for row in found.rows if row.experiment == experiment])
-    if found.device_row:
-        lines += [
-            "## This machine as a row of results/published/devices.csv",
-            "",
-            "```csv",
-            found.device_row,
-            "```",
-            "",
-        ]
-    lines += ["## The papers", "", *[f"- **{paper(name).title}**: {paper(name).citation}" for name in names()], ""]
-    return "\n".join(lines)
+def findings_text(reports: Sequence[Report]) -> str:
+    """The page, in Markdown: the runs, which conclusions stand, all verdicts in short, and then each with its numbers.
+
+    Each report is a run of its own, with a letter: what two labs measured is shown side by side, and never compared.
+    """
+    facts = [{fact.name: fact.value for fact in report.facts} for report in reports]
+    runs = [chr(ord("A") + number) for number in range(len(reports))]
+    rows = _rows(dict(zip(runs, reports, strict=True)))
+    share = [lab.get("lab nodes share cores", "yes").lower() in ("yes", "true") for lab in facts]
+    shared = dict(zip(runs, share, strict=True))
+    lines = ["# What this project finds of what the papers found", ""]
+    lines += ["Made by `vpneval report DIR… --format findings` from runs, not written by hand.", "", INTRODUCTION, ""]
+    lines += ["## The runs", ""]
+    for run, report, lab in zip(runs, reports, facts, strict=True):
+        where = ", ".join(lab[name] for name in SHOWN if lab.get(name))
+        lines.append(f"- **{run}**: `{report.command_line}`, {report.created_at[:10]}: {where}. ")
+        lines[-1] += f"{report.repetitions} repetitions, profile {report.profile}. "
+        lines[-1] += f"Verdicts: {report.findings.counts or 'none: it has no experiment with findings'}."
+    lines += ["", "## Which conclusions stand", ""]
+    lines += ["What a verdict is worth depends on what it was made from; the column *stands* says it in a word.", ""]
+    lines += [f"- **{basis}**: {said}" for basis, said in STANDS.items()]
+    lines += ["", GUEST] if any(lab.get("lab guest", "") not in ("", "none") for lab in facts) else []
+    lines += ["", "## In short", "", *_in_short(rows)]
+    for experiment in dict.fromkeys(row.experiment for _, row in rows):
+        lines += [f"## {experiment}", "", load_experiment(experiment).question, ""]
+        mine = [(run, row) for run, row in rows if row.experiment == experiment]
+        lines += table(HEAD, [_cells(run, row, shared[run]) for run, row in mine])
+    for report in reports:
+        if line := report.findings.device_row:
+            lines += ["## This machine as a row of results/published/devices.csv", "", "```csv", line, "```", ""]
+    return "\n".join([*lines, "## The papers", "", *_papers(), ""])
+
+
+def _rows(reports: Mapping[str, Report]) -> list[tuple[str, FindingRow]]:
+    """The findings of all runs, those of one claim together. A run that has no number of a claim is left out where
+    another has one."""
+    by_claim: dict[tuple[str, str], list[tuple[str, FindingRow]]] = {}
+    for run, report in reports.items():
+        for row in report.findings.rows:
+            by_claim.setdefault((row.experiment, row.id), []).append((run, row))
+    found = []
+    for claim in by_claim.values():
+        measured = [(run, row) for run, row in claim if row.value is not None]
+        found += measured or claim[:1]
+    order = experiment_names()
+    return sorted(found, key=lambda item: order.index(item[1].experiment))
+
+
+def _in_short(rows: Sequence[tuple[str, FindingRow]]) -> list[str]:
+    """The claims by verdict, a line each."""
+    lines = []
+    verdicts: tuple[Verdict, ...] = ("reproduced", "not reproduced", "not comparable")
+    for verdict in verdicts:
+        mine = [(run, row) for run, row in rows if row.verdict == verdict]
+        if mine:
+            lines += [f"**{verdict.capitalize()}** ({len(mine)})", ""]
+            for run, row in mine:
+                number = f"run {run}: {row.measured}" if row.value is not None else "not measured"
+                lines.append(f"- {row.found} ({row.experiment}, {number})")
+            lines.append("")
+    return lines
+
+
+def _cells(run: str, row: FindingRow, shared: bool) -> tuple[str, ...]:
+    basis: Basis = next((one.basis for one in load_experiment(row.experiment).findings if one.id == row.id), "ratio")
+    word = WORD[basis][0 if shared else 1] if row.value is not None else "–"
+    finding = f"{row.found} [{row.citation}]"
+    return finding, run, row.stated, row.measured, row.verdict, f"{word} ({basis})", row.reason
+
+
+def _papers() -> list[str]:
+    """Each document, and the machines that it measured on."""
+    lines = []
+    for name in names():
+        one = paper(name)
+        machines = f" Measured on: {'; '.join(machine.text for machine in one.hardware)}." if one.hardware else ""
+        lines.append(f"- **{one.title}**: {one.citation.rstrip('.')}.{machines}")
+    return lines

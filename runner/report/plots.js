@@ -20,8 +20,10 @@ function draw(figure) {
   if (drawn.has(figure)) return;
   drawn.add(figure);
   const spec = JSON.parse(figure.querySelector("script").textContent);
-  if (typeof spec.width === "number" && !spec.encoding?.row) spec.width = "container";
-  spec.autosize = {type: "fit-x", contains: "padding"};
+  if (typeof spec.width === "number" && !spec.encoding?.row) { // one in rows cannot be fitted: it is scaled as a picture
+    spec.width = "container";
+    spec.autosize = {type: "fit-x", contains: "padding"};
+  }
   const asked = spec.layer || [spec];
   for (const one of asked) if (innerWidth < 640 && one.encoding?.y?.axis?.labelLimit) one.encoding.y.axis.labelLimit = 110;
   delete spec.config;
@@ -43,6 +45,7 @@ function plots() {
   const all = document.querySelectorAll("figure");
   all.forEach((figure) => seen.observe(figure));
   document.documentElement.dataset.plots = "yes";
+  if (location.search === "?print") all.forEach(draw); // for headless Chromium, which does not wait for beforeprint
   addEventListener("beforeprint", () => all.forEach(draw));
   dark.addEventListener("change", () => {
     const again = [...drawn];

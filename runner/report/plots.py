@@ -9,11 +9,14 @@ import numpy as np
 
 from runner.report import text
 from runner.report.facts import BASELINE
+from runner.report.failures import METRICS as OUTAGES
 from runner.report.model import ExperimentReport, MetricTable, Report
 from runner.report.observations import Observation
-from runner.report.plots_between import cost, crypto_shares, groups, matrix
+from runner.report.plots_between import cost, crypto_shares, groups
+from runner.report.plots_failures import timelines
+from runner.report.plots_matrix import encryption_by_integrity, matrix
+from runner.report.plots_mesh import mesh_plots
 from runner.report.plotting import (
-    POINTS,
     STEP,
     Plot,
     Samples,
@@ -26,6 +29,7 @@ from runner.report.plotting import (
     thinned,
     unit_of,
 )
+from runner.report.thinning import shown
 from runner.report.vega import Spec
 
 QUANTILES = 60  # of a distribution: enough for a line, whatever the number of samples
@@ -35,6 +39,7 @@ DELAYS = ("rtt", "udp_rtt", "rtt_loaded")
 
 def plots_of(report: Report, experiment: ExperimentReport, samples: Samples) -> list[Plot]:
     """The plots of one experiment, as many as its metrics have data for."""
+    experiment = shown(report, experiment)
     tables = {table.metric: table for table in experiment.tables if table.measured}
     found: list[Plot | None] = []
     for table in tables.values():
@@ -44,6 +49,10 @@ def plots_of(report: Report, experiment: ExperimentReport, samples: Samples) -> 
             found.append(_distribution(experiment, table, samples))
         if any(row.params.get("packet_bytes", "").isdecimal() for row in table.measured):
             found.append(_by_length(experiment, table, samples))
+        if table.metric in OUTAGES:
+            found.append(timelines(experiment, table, report.failures))
+        if table.metric == "packet_rate_both_ways":
+            found += encryption_by_integrity(experiment, table)
         if table.metric == "overhead_bytes":
             found.append(_layers(experiment, table))
     if "tcp_throughput" in tables:
@@ -53,6 +62,8 @@ def plots_of(report: Report, experiment: ExperimentReport, samples: Samples) -> 
             found.append(groups(experiment, tables["tcp_throughput"], tables["udp_throughput"], samples))
         if "cpu_per_gigabyte" in tables:
             found.append(cost(experiment, tables["tcp_throughput"], tables["cpu_per_gigabyte"], samples))
+    if report.mesh and any(table.metric == "mesh_time" for table in experiment.tables):
+        found += mesh_plots(report.mesh, lambda what: key_of(experiment, f"by-sites-{what}"))
     return [plot for plot in found if plot]
 
 
@@ -93,9 +104,9 @@ def _intervals(experiment: ExperimentReport, table: MetricTable, samples: Sample
             "mark": {"type": "tick", "thickness": 3, "size": 15},
             "encoding": {"y": y, "x": x | {"field": "median"}, "color": colour, "tooltip": told},
         },
-        _points(points, x | {"field": "value"}, y, colour),
+        _points(thin(points, samples.points), x | {"field": "value"}, y, colour),
     ]
-    note = thinned(points)
+    note = thinned(points, samples.points)
     best = text.with_interval(table.measured[0].summary, table.unit) if table.measured[0].summary else ""
     return Plot(
         key=key_of(experiment, table.metric),
@@ -144,20 +155,21 @@ def _searches(experiment: ExperimentReport, table: MetricTable, samples: Samples
         "encoding": {"y": y},
     }
     dots = {
-        "data": {"values": thin(values)},
+        "data": {"values": thin(values, samples.points)},
         "mark": {"type": "point", "filled": True, "size": 28, "opacity": 0.75},
         "encoding": {"x": x, "y": y, "color": samples.colour, "tooltip": told, "href": {"field": "log"}},
     }
     lines = {
-        "data": {"values": values if len(values) <= POINTS else []},
+        "data": {"values": values if len(values) <= samples.points else []},
         "mark": {"type": "line", "opacity": 0.35, "strokeWidth": 1},
         "encoding": {"x": x, "y": y, "color": samples.colour, "detail": {"field": "trial"}},
     }
+    said = thinned(values, samples.points) or "Dashed: the bound, 1 %."
     return Plot(
         key=key_of(experiment, f"{table.metric}-searches"),
         title=f"{table.title}: loss by offered rate, each search a line",
         alt=f"Loss ratio against offered rate, {text.counted(len(values), 'trial')} of all searches; the bound is 1 %.",
-        spec=spec_of({"height": 260, "layer": [bound, lines, dots]}, thinned(values) or "Dashed: the bound, 1 %."),
+        spec=spec_of({"height": 260, "layer": [bound, lines, dots]}, said),
     )
 
 
@@ -258,7 +270,7 @@ def _points(points: Sequence[Value], x: Spec, y: Spec, colour: Spec) -> Spec:
         {"field": "tunnel", "title": "negotiated"},
     ]
     return {
-        "data": {"values": thin(points)},
+        "data": {"values": points},
         "mark": {"type": "circle", "size": 26, "opacity": 0.8},
         "encoding": {"x": x, "y": y, "color": colour, "tooltip": told, "href": {"field": "log"}},
     }

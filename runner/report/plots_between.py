@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from runner.basis import ranked_by
 from runner.model import cell_key
-from runner.ranking import ranked_by
 from runner.report import text
 from runner.report.facts import BASELINE
 from runner.report.model import ExperimentReport, MetricTable
@@ -116,58 +116,4 @@ def crypto_shares(experiment: ExperimentReport, table: MetricTable, samples: Sam
         title="Share of the crypto limit",
         alt=table.crypto_limit,
         spec=spec_of({"height": STEP * len(values), "data": {"values": values}, "mark": "bar", "encoding": encoding}),
-    )
-
-
-def matrix(experiment: ExperimentReport, table: MetricTable) -> Plot | None:
-    """VPN by cipher: the throughput at the usual traffic, coloured by its share of the VPN's best."""
-    wanted = ranked_by(table.metric)
-    rows = [
-        row
-        for row in table.measured
-        if row.params.get("compression", "off") == "off"
-        and row.vpn != BASELINE
-        and all(row.params.get(factor, level) == level for factor, level in wanted.items())
-    ]
-    tunnels = {(row.vpn, text.configuration(row.params)) for row in rows}
-    if len({cipher for _, cipher in tunnels}) < 3 or len(tunnels) < len(rows):  # other factors vary: no matrix
-        return None
-    scale, unit = unit_of(table)
-    best: dict[str, float] = {}
-    for row in rows:
-        best[row.vpn] = max(best.get(row.vpn, 0.0), row.summary.median if row.summary else 0.0)
-    values: list[Value] = []
-    for row in rows:
-        assert row.summary
-        value: Value = {"vpn": row.vpn, "cipher": text.configuration(row.params), "median": row.summary.median / scale}
-        value |= {"share": row.summary.median / best[row.vpn], "label": f"{row.summary.median / scale:.3g}"}
-        values.append(value | {"says": text.with_interval(row.summary, table.unit, row.at_least > 0)})
-    x = {"field": "cipher", "title": None, "axis": {"labelAngle": -35, "labelLimit": 200}}
-    y = {"field": "vpn", "title": None}
-    told = [{"field": "vpn"}, {"field": "cipher"}, {"field": "says", "title": "median (95 %)"}]
-    colour = {
-        "field": "share",
-        "type": "quantitative",
-        "scale": {"scheme": "blues", "domain": [0, 1]},
-        "legend": {"format": "%", "title": "of its best"},
-    }
-    layers = [
-        {"mark": "rect", "encoding": {"x": x, "y": y, "color": colour, "tooltip": told}},
-        {
-            "mark": {"type": "text", "fontSize": 11},
-            "encoding": {
-                "x": x,
-                "y": y,
-                "text": {"field": "label"},
-                "color": {"condition": {"test": "datum.share > 0.6", "value": "white"}, "value": "black"},
-            },
-        },
-    ]
-    return Plot(
-        key=key_of(experiment, "matrix"),
-        title=f"Throughput by cipher ({unit})",
-        alt=f"Heat map: TCP throughput in {unit} of {len(best)} VPNs with each cipher. The table has all numbers.",
-        spec=spec_of(
-            {"height": 30 * len(best), "data": {"values": values}, "layer": layers}, "Colour: share of its best."
-        ),
     )

@@ -1,7 +1,7 @@
 """What all plots of a report share: Vega-Lite specifications, colours, scales, and how many points there are.
 
-Every sample is a point until a plot has more than POINTS of them; then every k-th is shown, and the plot says so. The
-interval and the median stay those of all. See docs/decisions/0017.
+Every sample is a point until a plot has more than POINTS of them (fewer where there are many plots); then every k-th is
+shown, and the plot says so. The interval and the median stay those of all. See docs/decisions/0017.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from runner.report.model import ExperimentReport, MetricTable, Report, Row, row_
 from runner.report.observations import Observation
 from runner.report.vega import SCHEMA, Spec
 
-POINTS = 1500
+POINTS = 1500  # of one plot
+ALL_POINTS, FEWEST = 12_000, 200  # of all plots of a page, shared out; but each has so many
 WIDTH = 620
 STEP = 22
 Value = dict[str, str | float | int]
@@ -31,10 +32,13 @@ class Plot(Strict):
 
 
 class Samples:
-    """The observations of a report by cell and metric, and how the VPNs are coloured: alike in every plot."""
+    """The observations of a report by cell and metric, how the VPNs are coloured, alike in every plot, and how many
+    ``points`` one has."""
 
     def __init__(self, report: Report) -> None:
         self.carriers = report.carriers
+        tables = sum(len(experiment.tables) for experiment in report.experiments)
+        self.points = max(FEWEST, min(POINTS, ALL_POINTS // max(1, tables)))
         self.by_cell: dict[tuple[str, str], list[Observation]] = {}
         self.bad: dict[str, list[Observation]] = {}
         for seen in report.observations:
@@ -54,13 +58,13 @@ class Samples:
         return self.bad.get(cell_key(row.vpn, row.params), [])
 
 
-def thin(values: Sequence[Value]) -> Sequence[Value]:
-    """At most POINTS of them, every k-th."""
-    return values[:: -(-len(values) // POINTS)] if values else values
+def thin(values: Sequence[Value], points: int = POINTS) -> Sequence[Value]:
+    """At most so many of them, every k-th."""
+    return values[:: -(-len(values) // points)] if values else values
 
 
-def thinned(values: Sequence[Value]) -> str:
-    shown = len(thin(values))
+def thinned(values: Sequence[Value], points: int = POINTS) -> str:
+    shown = len(thin(values, points))
     return f"{shown} of {len(values)} samples are shown." if shown < len(values) else ""
 
 

@@ -7,7 +7,7 @@ from collections import Counter
 from typing import Any
 
 from rich import box
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
@@ -18,6 +18,7 @@ from runner.report.facts import BASELINE, interval_method
 from runner.report.failures import render as render_failures
 from runner.report.findings import render as render_findings
 from runner.report.model import ExperimentReport, MetricTable, Report, Row, row_levels, row_repetitions, row_share
+from runner.report.paper_tables import render as render_paper_tables
 
 WIDE = 100
 FACTS_SHOWN = ("lab kind", "lab kernel", "lab guest", "lab cpu", "lab cores", "image name")
@@ -55,6 +56,7 @@ def render(report: Report, console: Console) -> None:
         _experiment(experiment, console)
     render_findings(report.findings, console)
     render_failures(report.failures, console)
+    render_paper_tables(report.paper_tables, console)
     if report.experiments:
         console.print(_dim("\n" + interval_method(report.summaries)))
     _list("Warnings", report.warnings, console)
@@ -109,12 +111,22 @@ def _ranking(ranking: Ranking, console: Console) -> None:
         console.print(_hanging(Text.assemble((vpns, "bold"), f" {text.IMPUTED} {_short(why)}")))
 
 
+def ranking_so_far(ranking: Ranking, gap: int = 1) -> list[RenderableType]:
+    """A ranking while it forms: the table, who is not in it yet, and what one repetition cannot tell."""
+    blocks = max((count for standing in ranking.standings for count in standing.blocks.values()), default=0)
+    waiting = ", ".join(vpns for vpns, _ in text.unranked(ranking))
+    parts: list[RenderableType] = [Text(f"\nRanking so far: {ranking.configuration}", "bold")]
+    parts += [ranking_table(ranking, gap)] if any(standing.place for standing in ranking.standings) else []
+    parts += [Text("one repetition: all tie, the next will tell some apart", "dim")] if blocks == 1 else []
+    return parts + ([Text(f"not ranked (yet): {waiting}", "dim")] if waiting else [])
+
+
 def ranking_table(ranking: Ranking, gap: int = 1) -> Table:
     """The ranked VPNs, a row each; ``gap``: blanks between columns."""
     counted = list(ranking.weights.counted)
     table = Table(box=box.SIMPLE_HEAD, padding=(0, gap, 0, 0), show_edge=False, header_style="bold")
     table.add_column("#", justify="right", min_width=2)
-    table.add_column("VPN, as configured", overflow="fold", min_width=23)
+    table.add_column("VPN, as configured", overflow="fold", min_width=23 if len(counted) <= 6 else 16)
     table.add_column("average\nrank", justify="right")
     table.add_column("place\n95 %", justify="right")
     table.add_column("chance\nof best", justify="right")

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
+from runner.intervals import ALL_EQUAL
 from runner.metrics import METRICS
 from runner.model import TRAFFIC_FACTORS, WAN_FACTORS
 from runner.ranking import Pair, Ranking, Standing
-from runner.stats import ALL_EQUAL, Ratio, Summary
+from runner.stats import Ratio, Summary
 from runner.weights import Slack
 
 SHORT = {
@@ -18,7 +19,20 @@ SHORT = {
     "jitter": "Jitter",
     "setup_time": "Set-up",
     "cpu_per_gigabyte": "CPU",
+    "confidentiality": "Leak",
+    "data_integrity": "Tamp.",
+    "anti_replay": "Repl.",
+    "peer_authentication": "Peer",
+    "key_authentication": "Key",
+    "fail_closed": "Down",
+    "declared_strength": "Decl.",
+    "setup_lines": "Lines",
+    "setup_commands": "Cmds",
+    "setup_secrets": "Keys",
+    "cipher_choice": "Ciph.",
+    "scaling_effort": "Mesh",
 }
+HUGE = 1000  # an interval of more than this factor says no more than that
 NONE = "–"
 IMPUTED = "ranked last (*) where it has"
 
@@ -55,7 +69,10 @@ def with_interval(summary: Summary, unit: str, at_least: bool = False) -> str:
 
 def _factor(low: float, high: float) -> str:
     """``×÷ 25`` for an interval that spans more than a factor of ten: its ends would say no more."""
-    return f"×÷ {math.sqrt(high / low):.0f}" if high > 10 * low > 0 else ""
+    if not high > 10 * low > 0:
+        return ""
+    factor = math.sqrt(high / low)
+    return f"×÷ {factor:.0f}" if factor < HUGE else f"×÷ >{HUGE}"
 
 
 def bound(row_at_least: int, baseline_at_least: bool) -> str:
@@ -122,7 +139,10 @@ PHRASES = {
     "load": "{} load",
     "packet_bytes": "{}-byte packets",
     "fragmentation": "fragmentation: {}",
-    "rekey": "{} keys",
+    "rekey": "rekey: {}",
+    "driver": "{} driver",
+    "ike": "IKE {}",
+    "gw2_cpu": "gateway 2 at {} of a CPU",
     "device_cipher": "ssh with {}",
     "wan_delay_ms": "{} ms delay",
     "wan_jitter_ms": "{} ms jitter",

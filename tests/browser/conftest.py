@@ -1,6 +1,8 @@
 """Browser tests open pages from the disk in headless Chromium; they need Chromium and the Python package playwright."""
 
 import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from shutil import which
@@ -29,6 +31,11 @@ def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrowserContex
     """A browser with a profile of its own, which is empty."""
     if not CHROMIUM:
         pytest.skip("no Chromium: apt-get install chromium, or set CHROMIUM to its path")
+    driver = subprocess.run([sys.executable, "-m", "playwright", "--version"], capture_output=True, text=True)
+    if driver.returncode != 0:
+        pytest.skip(
+            f"Playwright does not start ({driver.stderr.strip()}); on Debian it needs: apt-get install libatomic1"
+        )
     with sync_playwright() as playwright:
         context = playwright.chromium.launch_persistent_context(
             tmp_path_factory.mktemp("profile"), executable_path=CHROMIUM, headless=True, args=FLAGS, timeout=PATIENCE_MS

@@ -1,0 +1,103 @@
+"""Meshes by their number of sites, measured and predicted, beside the OSLV paper's formula of the effort (Table 5)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import median
+from typing import Any
+
+from runner.model import Strict, Trial
+from runner.report import text
+
+
+class MeshPoint(Strict):
+    """A full mesh of ``sites`` sites: the median over the repetitions. Memory and CPU are per tunnel, configuration per
+    site; ``effort`` is counted on paper, ``effort_of_the_paper`` its formula's value, None where there is none."""
+
+    vpn: str
+    sites: int
+    predicted: bool
+    up_s: float
+    memory_bytes: float
+    cpu_s: float
+    config_bytes: float
+    config_lines: float
+    effort: float | None = None
+    effort_of_the_paper: float | None = None
+
+
+def mesh_points(trials: Sequence[Trial]) -> list[MeshPoint]:
+    """What the run's meshes came to, by VPN and size; a size that any repetition brought up is measured."""
+    found: dict[tuple[str, int], list[MeshPoint]] = {}
+    for trial in trials:
+        detail = next((m.detail for m in trial.measurements if m.metric == "mesh_time"), trial.attempt)
+        if trial.status != "ok" or "sizes" not in detail:
+            continue
+        for predicted, sizes in ((False, detail["sizes"]), (True, detail["predicted"])):
+            for count, one in sizes.items():
+                found.setdefault((trial.vpn, int(count)), []).append(
+                    _point(trial.vpn, int(count), predicted, one, detail)
+                )
+    return [_middle(same) for _, same in sorted(found.items())]
+
+
+def _point(vpn: str, sites: int, predicted: bool, one: dict[str, Any], detail: dict[str, Any]) -> MeshPoint:
+    tunnels = sites * (sites - 1) / 2
+    return MeshPoint(
+        vpn=vpn,
+        sites=sites,
+        predicted=predicted,
+        up_s=one["up_s"],
+        memory_bytes=one["memory_bytes"] / tunnels,
+        cpu_s=one["cpu_s"] / tunnels,
+        config_bytes=one.get("config_bytes", 0),
+        config_lines=one.get("config_lines", 0),
+        effort=detail.get("joining", {}).get(str(sites)),
+        effort_of_the_paper=detail.get("paper", {}).get("paper", {}).get("recomputed", {}).get(str(sites)),
+    )
+
+
+def _middle(same: Sequence[MeshPoint]) -> MeshPoint:
+    """The median of the measured ones, or, where there is none, of the predictions."""
+    chosen = [point for point in same if not point.predicted] or same
+    middle = {what: median(getattr(point, what) for point in chosen) for what, _, _ in WHAT[:-1]}
+    return chosen[0].model_copy(update=middle)
+
+
+# (the field, its title, its unit); the last is counted on paper, and is the paper's own curve.
+WHAT = (
+    ("up_s", "Time to a full mesh", "s"),
+    ("memory_bytes", "Memory per tunnel", "B"),
+    ("cpu_s", "CPU time per tunnel", "s"),
+    ("config_bytes", "Configuration per site", "B"),
+    ("config_lines", "Lines of configuration per site", "1"),
+    ("effort", "Effort to join, times N", "1"),
+)
+HEAD = (
+    *("VPN", "sites", "time to a full mesh", "memory per tunnel", "CPU per tunnel", "configuration per site"),
+    *("lines per site", "effort", "paper's effort"),
+)
+ABOUT = (
+    "Full meshes of gateways in namespaces, until each pair had talked through its tunnel. ≈: predicted by the fit "
+    "through what came up (docs/operations.md), not measured. The paper's effort: its formula, recomputed."
+)
+
+
+def rows(points: Sequence[MeshPoint]) -> list[list[str]]:
+    """The table under HEAD; a prediction says so in every cell."""
+    return [
+        [
+            point.vpn,
+            str(point.sites),
+            *["≈ " * point.predicted + shown(getattr(point, what), unit) for what, _, unit in WHAT[:4]],
+            "≈ " * point.predicted + f"{point.config_lines:.0f}",
+            text.NONE if point.effort is None else f"{point.effort:g}",
+            text.NONE if point.effort_of_the_paper is None else f"{point.effort_of_the_paper:g}",
+        ]
+        for point in points
+    ]
+
+
+def shown(value: float, unit: str) -> str:
+    """As text.quantity, but for nothing and for what has no unit."""
+    return f"{value:g}" if value == 0 or unit == "1" else text.quantity(value, unit)

@@ -1,0 +1,49 @@
+"""What was measured in the cells of one table: values by block, their summary, their share of the baseline."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from runner.basis import conditions_of
+from runner.model import Cell, Trial, cell_key
+from runner.report.facts import BASELINE
+from runner.stats import Ratio, Summary, block_values, compare_all, lower_bounds, summarise_all
+
+
+class Baseline:
+    """The baseline's values of one metric by what it shares with a cell: the traffic, and what lies under it."""
+
+    def __init__(self, trials: Sequence[Trial], metric: str) -> None:
+        same: dict[str, list[Trial]] = {}
+        for trial in trials:
+            if trial.vpn == BASELINE and trial.status == "ok":
+                same.setdefault(self._key(trial.params), []).append(trial)
+        self._found = {key: (block_values(one, metric), lower_bounds(one, metric)) for key, one in same.items()}
+
+    def of(self, params: Mapping[str, str]) -> tuple[dict[int, float] | None, set[int]]:
+        """Block -> value, and the blocks in which that is a lower bound; None where nothing like it was measured."""
+        return self._found.get(self._key(params), (None, set()))
+
+    @staticmethod
+    def _key(params: Mapping[str, str]) -> str:
+        return cell_key(BASELINE, conditions_of(params))
+
+
+class Numbers(NamedTuple):
+    """What was measured in one cell: block -> value, their summary, their share of the baseline."""
+
+    blocks: dict[int, float]
+    summary: Summary | None
+    share: Ratio | None
+
+
+def numbers_of(cells: Sequence[Cell], blocks: Sequence[dict[int, float]], baseline: Baseline) -> list[Numbers]:
+    """Of all cells of a table at once: intervals cost little more together than one does alone."""
+    summaries = iter(summarise_all([list(own.values()) for own in blocks if own]))
+    plain = [None if cell.vpn == BASELINE else baseline.of(cell.params)[0] for cell in cells]
+    shares = iter(compare_all([(own, under) for own, under in zip(blocks, plain, strict=True) if under is not None]))
+    return [
+        Numbers(own, next(summaries) if own else None, None if under is None else next(shares))
+        for own, under in zip(blocks, plain, strict=True)
+    ]

@@ -1,0 +1,304 @@
+"""What was probed and counted beside the OSLV paper's Tables 1 to 5, and the scale of what is declared: one model.
+
+The paper judges set-up, modularity, routing, security and scalability by reading. Here each of its tables stands beside
+what this run counted or probed of a plugin of the same protocol; docs/security.md and docs/operations.md define each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from html import escape
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.rule import Rule
+from rich.table import Table
+from rich.text import Text
+
+from runner.metrics import METRICS
+from runner.model import Measurement, Strict, Trial
+from runner.operations import AT, SIZES, paper_security, tables
+from runner.report import mesh
+from runner.report.facts import BASELINE
+from runner.security import scale
+
+PROBES = (
+    *("confidentiality", "data_integrity", "anti_replay", "peer_authentication", "key_authentication"),
+    *("fail_closed", "length_hiding", "content_hiding"),
+)
+COLUMNS = ("plaintext", "tampering", "replay", "stranger", "wrong key", "tunnel down", "lengths", "content")
+WORDS = {1.0: "pass", 0.0: "FAIL"}
+ABOUT = (
+    "The OSLV paper judges by reading; this is probed or counted. Beside it stands, as printed, what the paper has of "
+    f"the system of the same protocol: {tables()['source']}."
+)
+NONE = "–"
+
+
+class PaperTable(Strict):
+    """One table: ``head`` names the columns of ``rows``; ``about`` says how to read it, ``notes`` what needs words."""
+
+    key: str
+    title: str
+    about: str
+    head: list[str]
+    rows: list[list[str]]
+    notes: list[str] = []
+
+
+def paper_tables(trials: Sequence[Trial]) -> list[PaperTable]:
+    """The tables for which the run has something, in the paper's order; empty for a run of other experiments."""
+    cells: dict[str, list[Trial]] = {}
+    for trial in trials:
+        if trial.status == "ok":
+            cells.setdefault(trial.cell, []).append(trial)
+    named = sorted(cells.values(), key=lambda own: (own[0].vpn != BASELINE, own[0].vpn, own[0].cell))
+    counts = [found for found in named if found[0].params.get("transport") == "operations"]
+    probed = [found for found in named if found[0].params.get("transport") == "security"]
+    found = [*(_counted(counts) if counts else ()), *(_probed(probed) if probed else ()), _meshes(trials)]
+    return sorted((table for table in found if table.rows), key=lambda table: table.key)
+
+
+def _counted(cells: Sequence[Sequence[Trial]]) -> Iterator[PaperTable]:
+    """Tables 1, 2, 3 and 5. The counts are the same in every repetition: nothing runs."""
+    by_vpn = {own[-1].vpn: {m.metric: m for m in own[-1].measurements} for own in cells}
+    yield PaperTable(
+        key="table-1",
+        title="Set-up complexity (Table 1)",
+        about="Of a tunnel between two sites, both gateways together; the paper has one to seven asterisks.",
+        head=["VPN", "files", "lines", "commands", "secrets", "paper's system", "paper's asterisks"],
+        rows=[
+            [
+                vpn,
+                *[_number(found.get(f"setup_{what}")) for what in ("files", "lines", "commands", "secrets")],
+                *_paper(found.get("setup_files"), "paper_system", "paper_asterisks"),
+            ]
+            for vpn, found in by_vpn.items()
+        ],
+    )
+    yield PaperTable(
+        key="table-2",
+        title="Modularity (Table 2)",
+        about="What configuration alone gives; the paper rates how hard an algorithm of one's own is to introduce.",
+        head=["VPN", "ciphers by configuration", "integrity", "compression", "paper's system", "paper's difficulty"],
+        rows=[
+            [
+                vpn,
+                _listed(found.get("cipher_choice"), "ciphers"),
+                _listed(found.get("cipher_choice"), "integrities"),
+                _listed(found.get("cipher_choice"), "compressions"),
+                *_paper(found.get("cipher_choice"), "paper_system", "paper_difficulty"),
+            ]
+            for vpn, found in by_vpn.items()
+        ],
+    )
+    yield PaperTable(
+        key="table-3",
+        title="Routing (Table 3)",
+        about="Route commands of a tunnel between two sites, and who sets the routes as the plugin declares.",
+        head=["VPN", "route commands", "routes set by", "paper's system", "paper's routing"],
+        rows=[
+            [
+                vpn,
+                _number(found.get("manual_routes")),
+                str(_detail(found.get("manual_routes")).get("declared", NONE)),
+                *_paper(found.get("manual_routes"), "paper_system", "paper_routing"),
+            ]
+            for vpn, found in by_vpn.items()
+        ],
+    )
+    yield _scalability(by_vpn, {own[-1].vpn: own[-1] for own in cells})
+
+
+def _scalability(by_vpn: Mapping[str, Mapping[str, Measurement]], trials: Mapping[str, Trial]) -> PaperTable:
+    rows, notes = [], []
+    for vpn, found in by_vpn.items():
+        detail = _detail(found.get("scaling_effort"))
+        if not detail:
+            why = trials[vpn].attempt.get("inconclusive", {}).get("scaling_effort", {}).get("reason")
+            notes += [f"{vpn}: {why}"] if why else []
+            continue
+        joins, paper = detail["joining"], detail.get("paper", {})
+        at = joins[str(AT)]
+        of_paper = (
+            [" + ".join(paper[what] or "0" for what in ("files", "routes", "keys")), paper["total"]] if paper else []
+        )
+        rows.append(
+            [
+                vpn,
+                f"{at['files']} + {at['routes']} + {at['keys']}",
+                " · ".join(str(joins[str(size)]["effort"]) for size in SIZES if str(size) in joins),
+                _number(found.get("scaling_lines")),
+                str(detail.get("paper_system", NONE)).replace("_", " "),
+                *(of_paper or [NONE, NONE]),
+                f"{paper['printed_at_10']}; {paper['recomputed'][str(AT)]}" if paper else NONE,
+            ]
+        )
+    return PaperTable(
+        key="table-5",
+        title="Scalability (Table 5)",
+        about=f"What the {AT}th site of a full mesh costs: files + routes + keys, times N for the effort, at N = "
+        f"{', '.join(map(str, SIZES))}. The paper's sum at N = {AT} as printed, and recomputed from its own cells: "
+        "[sic] marks what does not follow from its row.",
+        head=[
+            *("VPN", f"files + routes + keys at {AT}", "effort, by N", f"lines at {AT}"),
+            *("paper's system", "paper: files + routes + keys", "paper's total", f"printed; recomputed at {AT}"),
+        ],
+        rows=rows,
+        notes=notes,
+    )
+
+
+def _meshes(trials: Sequence[Trial]) -> PaperTable:
+    rows = mesh.rows(mesh.mesh_points(trials))
+    return PaperTable(key="table-5-mesh", title="Full meshes", about=mesh.ABOUT, head=list(mesh.HEAD), rows=rows)
+
+
+def _probed(cells: Sequence[Sequence[Trial]]) -> Iterator[PaperTable]:
+    """Table 4 and what is declared. A verdict that is not the same in every repetition is counted out."""
+    rows, notes, rated = [], [], []
+    for own in cells:
+        first = own[0]
+        name = first.vpn + (", compression" if first.params.get("compression", "off") != "off" else "")
+        rows.append([name, *[_verdict(own, probe) for probe in PROBES], _paper_row(first.vpn)])
+        notes += [f"{name}: {told}" for told in dict.fromkeys(_reasons(own))]
+        if strength := next((m for m in first.measurements if m.metric == "declared_strength"), None):
+            rated.append(_rated(first.vpn, strength))
+    yield PaperTable(
+        key="table-4",
+        title="Security (Table 4)",
+        about="Probed from the WAN, each probe with its control: pass, FAIL, or ? where the control did not come out. "
+        "With compression only what it can change is probed again. The paper's columns: confidentiality, data "
+        "integrity, authentication, anti-replay; it takes open standards (SSH, TLS, IPsec) to be secure and lists "
+        "none.",
+        head=["VPN", *COLUMNS, "paper"],
+        rows=rows,
+        notes=notes,
+    )
+    yield PaperTable(
+        key="table-4-declared",
+        title="Declared strength",
+        about=f"Points of {scale.MOST} by the scale below, {scale.PER_FAILURE} less for each failed probe: a failure "
+        "outranks a declaration. Bits: NIST SP 800-57-1r5, Table 2, of the weaker of cipher and key exchange.",
+        head=["VPN", "value", "declared", "bits", "points", "as of, sources"],
+        rows=rated,
+    )
+    yield PaperTable(
+        key="table-4-scale",
+        title="The scale of what is declared",
+        about=f"With a known break that is not fixed at these levels {scale.WITH_A_BREAK} points at most; without "
+        "encryption or without authentication none. The points are this project's, after these sources.",
+        head=["points", "for", "after"],
+        rows=[[str(points), what, source] for points, what, source in scale.SCALE] if rated else [],
+    )
+
+
+def _verdict(own: Sequence[Trial], probe: str) -> str:
+    """``pass``, or ``FAIL 1 of 3``: over the repetitions; empty where this probe is none of this cell's."""
+    verdicts = [WORDS[m.value] for trial in own for m in trial.measurements if m.metric == probe]
+    verdicts += ["?" for trial in own if probe in trial.attempt.get("inconclusive", {})]
+    if len(set(verdicts)) < 2:
+        return verdicts[0] if verdicts else NONE
+    return ", ".join(f"{word} {verdicts.count(word)}" for word in ("FAIL", "?", "pass") if word in verdicts)
+
+
+def _reasons(own: Sequence[Trial]) -> Iterator[str]:
+    """What failed or stayed open, each once, in a probe's own words."""
+    for trial in own:
+        for m in trial.measurements:
+            if m.metric in PROBES and m.value == 0:
+                yield f"{METRICS[m.metric].title}: {m.detail.get('reason', '')}"
+        for probe, told in trial.attempt.get("inconclusive", {}).items():
+            yield f"{METRICS[probe].title}: inconclusive: {told.get('reason', '')}"
+
+
+def _paper_row(vpn: str) -> str:
+    """The paper's row of Table 4, as ✓ and ✗ in its columns' order."""
+    return " ".join("✓" if yes else "✗" for yes in paper_security(vpn).values()) or NONE
+
+
+def _rated(vpn: str, strength: Measurement) -> list[str]:
+    detail = strength.detail
+    return [
+        vpn,
+        f"{strength.value:g}",
+        str(detail.get("declared_points", NONE)),
+        str(detail["strength_bits"]) if detail.get("strength_bits") is not None else NONE,
+        "; ".join(detail.get("reasons", [])),
+        f"{detail.get('as_of', '')}: {'; '.join(detail.get('sources', []))}",
+    ]
+
+
+def _detail(found: Measurement | None) -> dict[str, Any]:
+    return found.detail if found else {}
+
+
+def _number(found: Measurement | None) -> str:
+    return f"{found.value:g}" if found else NONE
+
+
+def _listed(found: Measurement | None, what: str) -> str:
+    names = _detail(found).get(what, [])
+    return f"{len(names)}: {', '.join(names)}" if names else "none"
+
+
+def _paper(found: Measurement | None, *keys: str) -> list[str]:
+    detail = _detail(found)
+    shown = [detail.get(key, NONE) for key in keys]
+    return ["*" * value if isinstance(value, int) else str(value).replace("_", " ") for value in shown]
+
+
+def markdown_lines(
+    tables: Sequence[PaperTable], table: Callable[[Sequence[str], Sequence[Sequence[str]]], list[str]]
+) -> list[str]:
+    """The section of a Markdown report; ``table`` makes lines of a head and of rows of plain text."""
+    lines = ["## Probed and counted beside the paper's judgement", "", ABOUT, ""] if tables else []
+    for one in tables:
+        lines += [f"### {one.title}", "", one.about.replace("[", "\\[").replace("]", "\\]"), ""]
+        lines += table(one.head, one.rows)
+        if one.notes:
+            lines += table(["what needs words"], [[note] for note in one.notes])
+    return lines
+
+
+def html_section(tables: Sequence[PaperTable], table: Callable[[str, Sequence[str], Sequence[str], str], str]) -> str:
+    """The section of the page; ``table`` makes one of a caption, a head, rows of HTML and a note. The rows are escaped
+    here."""
+    if not tables:
+        return ""
+    parts = []
+    for one in tables:
+        rows = [
+            "".join(f'<td class="{_class(cell)}">{escape(cell)}</td>' for cell in row) if row else ""
+            for row in one.rows
+        ]
+        notes = "".join(f"<li>{escape(note)}</li>" for note in one.notes)
+        parts.append(table(one.title, one.head, rows, one.about))
+        parts.append(f"<ul>{notes}</ul>" if notes else "")
+    head = '<section id="paper-tables" tabindex="-1"><h2>Probed and counted beside the paper\'s judgement</h2>'
+    return f"{head}<p>{escape(ABOUT)}</p>{''.join(parts)}</section>"
+
+
+def _class(cell: str) -> str:
+    return "failed" if cell.startswith("FAIL") else "first" if cell == "pass" else ""
+
+
+def render(tables: Sequence[PaperTable], console: Console) -> None:
+    """The tables in a terminal."""
+    if not tables:
+        return
+    console.print()
+    console.print(Rule(Text("probed and counted beside the paper's judgement", "bold"), style="cyan", align="left"))
+    console.print(Text(ABOUT, "dim"))
+    for one in tables:
+        console.print(Text.assemble("\n", (one.title, "bold cyan")))
+        console.print(Text(one.about, "dim"))
+        shown = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False, header_style="bold")
+        for number, name in enumerate(one.head):
+            shown.add_column(name, overflow="fold", no_wrap=number == 0)
+        for row in one.rows:
+            shown.add_row(*[Text(cell, {"failed": "bold red", "first": "green"}.get(_class(cell), "")) for cell in row])
+        console.print(shown)
+        for note in one.notes:
+            console.print(Text(f"  {note}", "dim"))
