@@ -59,6 +59,13 @@ NEGOTIATED = {
     **{"hmac-sha1": "HMAC_SHA1_96", "hmac-sha256": "HMAC_SHA2_256_128"},
     **RARE,
 }
+# A proposal of IKE -> cipher, key's length, PRF and group, as `swanctl --list-sas` has them.
+IKE = {
+    "aes128-sha256-ecp256": "AES_CBC 128 PRF_HMAC_SHA2_256 ECP_256",
+    "aes256-sha384-ecp384": "AES_CBC 256 PRF_HMAC_SHA2_384 ECP_384",
+    "aes256gcm16-prfsha384-x25519": "AES_GCM_16 256 PRF_HMAC_SHA2_384 CURVE_25519",
+    "aes128-sha256-modp4096": "AES_CBC 128 PRF_HMAC_SHA2_256 MODP_4096",
+}
 PROBE = "/run/vpneval-esp-probe.conf"
 
 
@@ -162,3 +169,24 @@ def spis(raw: str, what: str) -> set[str]:
     """The SPIs of all child SAs (``esp``) or IKE SAs (``ike``) in `swanctl --list-sas --raw`."""
     names = "spi-in|spi-out" if what == "esp" else "initiator-spi|responder-spi"
     return set(re.findall(rf"\b(?:{names})=(\w+)", raw))
+
+
+def negotiated(raw: str) -> dict[str, str]:
+    """What was negotiated for the first child SA in `swanctl --list-sas --raw`; "" for what is not in it."""
+    ike, _, rest = raw.partition("child-sas {")
+    child = rest.partition("}")[0]
+
+    def field(name: str, among: str = child) -> str:
+        match = re.search(rf"\b{name}=(\S+)", among)
+        return match[1] if match else ""
+
+    cipher, bits = field("encr-alg"), field("encr-keysize")
+    return {
+        "cipher": f"{cipher}-{bits}" if bits and cipher != "CHACHA20_POLY1305" else cipher,
+        "integrity": field("integ-alg"),
+        "compression": "on" if field("cpi-in") else "off",
+        "mode": field("mode"),
+        "protocol": field("protocol"),
+        "ike": " ".join(field(name, ike) for name in ("encr-alg", "encr-keysize", "prf-alg", "dh-group")).strip(),
+        "encapsulation": "UDP" if field("encap") == "yes" else "none",
+    }

@@ -3,7 +3,10 @@
 Not in Debian: the layer vagrant/layers/boringtun.sh builds the crate boringtun-cli (`vpneval image --layer boringtun`).
 """
 
+from dataclasses import replace
+
 from runner.node import Node, wait_until
+from vpns.wireguard import WireGuard
 from vpns.wireguard_go import WireGuardGo
 
 
@@ -11,6 +14,12 @@ class BoringTun(WireGuardGo):
     title = "WireGuard (boringtun)"
     tools = {"wg": "wireguard-tools", "boringtun-cli": "boringtun-cli"}
     image_layer = "boringtun"
+    security = replace(
+        WireGuard.security,
+        maintained="yes: 0.7.1 is the last on crates.io; 0.6.0 is what is built here",
+        sources=(*WireGuard.security.sources, "crates.io's boringtun-cli"),
+        unchecked=(*WireGuard.security.unchecked, "whether 0.6.0 lacks fixes of 0.7"),
+    )
 
     def create(self, node: Node) -> None:
         node.defer("rm", "-f", "/run/wireguard/wg0.sock")

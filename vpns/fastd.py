@@ -38,22 +38,31 @@ class Fastd(Vpn):
         protocol="own",
         specification="fastd's documentation, ec25519-fhmqvc protocol",
         authentication=("public key",),
-        key_exchange="FHMQV-C on the curve of Ed25519",
+        key_exchange="FHMQV-C on the curve of Ed25519; its proof of security was found faulty, without an attack",
         forward_secrecy=True,
         post_quantum=False,
-        maintained="yes",
-        sources=("https://fastd.readthedocs.io/en/stable/", "https://eprint.iacr.org/2009/408"),
+        maintained="yes: v23 is of January 2025",
+        sources=(
+            "fastd's documentation, crypto/fhmqvc.rst (github.com/neocturne/fastd)",
+            "CVE-2020-27638, CVE-2025-24356 (cve.org)",
+            "Debian's changelog of fastd 23-2 (2025-03-01)",
+        ),
         as_of="2026-11-21",
-        known_breaks=("CVE-2020-27638: remote denial of service, fixed in v21",),
+        flaws=(
+            "CVE-2020-27638: one packet stops it; fixed in v21",
+            "CVE-2025-24356: spoofed packets are answered 12-fold, with handshakes; fixed in v23, and Debian 12 has 22",
+        ),
+        unchecked=("https://eprint.iacr.org/2009/408, where FHMQV-C is from",),
     )
     abilities = Abilities(
         inner=("IPv4", "IPv6", "Ethernet", "multicast"),
         outer=("IPv4", "IPv6"),
         nat=True,
         tcp_443=False,
-        roaming=True,
+        roaming=True,  # with `float yes` at the peer; tried: 15 s
         routes="operator",
         mesh=True,
+        mesh_how="one daemon, with an interface for each peer",
     )
 
     def supports(self, node: Node, params: Params) -> Unsupported | None:

@@ -27,8 +27,8 @@ class Gre(Vpn):
         key_exchange="",
         forward_secrecy=False,
         post_quantum=False,
-        maintained="yes",
-        sources=("RFC 2784 §6 (it has no security of its own)",),
+        maintained="yes (Linux)",
+        sources=("RFC 2784, Security Considerations: as secure as plain IPv4",),
         as_of="2026-11-21",
     )
     abilities = Abilities(
@@ -39,6 +39,7 @@ class Gre(Vpn):
         roaming=False,
         routes="configuration",
         mesh=True,
+        mesh_how="a tunnel for each peer",
     )
 
     def supports(self, node: Node, params: Params) -> Unsupported | None:

@@ -26,7 +26,7 @@ class IpIp(Vpn):
         forward_secrecy=False,
         post_quantum=False,
         maintained="yes (Linux)",
-        sources=("https://www.rfc-editor.org/rfc/rfc2003",),
+        sources=("https://www.ietf.org/rfc/rfc2003.html (Proposed Standard, October 1996)",),
         as_of="2026-11-21",
         known_breaks=("no protection at all: anybody on the way can read, change and inject packets",),
     )
@@ -37,7 +37,8 @@ class IpIp(Vpn):
         tcp_443=False,
         roaming=False,
         routes="operator",
-        mesh=False,
+        mesh=True,
+        mesh_how="a tunnel for each peer",
     )
 
     def supports(self, node: Node, params: Params) -> Unsupported | None:

@@ -24,7 +24,8 @@ class IpsecAh(Ipsec):
     security = replace(
         Ipsec.security,
         specification="IKEv2 (RFC 7296), AH (RFC 4302): integrity only",
-        sources=("RFC 7296", "RFC 4302", "RFC 8221 §6"),
+        known_breaks=(),
+        unchecked=("RFC 7296, RFC 4302, RFC 8221 §6 and RFC 3715 §2.1 were not read again",),
     )
     abilities = replace(Ipsec.abilities, nat=False)  # AH covers the outer addresses, RFC 3715 §2.1
 

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from runner.declared import SWEET32
 from vpns.ipsec import Ipsec
 
 
@@ -13,9 +14,15 @@ class IpsecIkev1(Ipsec):
         Ipsec.security,
         specification="IKEv1 (RFC 2409, historic since RFC 9395), ESP (RFC 4303)",
         known_breaks=(
+            SWEET32,
             "weak pre-shared keys are found offline, in aggressive and main mode, and encrypted nonces are oracles "
-            "(Felsch et al., The Dangers of Key Reuse, USENIX Security 2018); neither is used here",
+            "(Felsch et al., The Dangers of Key Reuse, USENIX Security 2018; CVE-2018-5389); neither is used here",
         ),
-        sources=("RFC 2409", "RFC 9395 (April 2023)", "RFC 4303", "Felsch et al., USENIX Security 2018"),
+        sources=(
+            *Ipsec.security.sources,
+            "https://datatracker.ietf.org/doc/rfc9395/ (April 2023)",
+            "CVE-2018-5389 (cve.org); its authors' account (web-in-security.blogspot.com, August 2018)",
+        ),
+        unchecked=("RFC 2409 and RFC 4303 were not read again",),
     )
     abilities = replace(Ipsec.abilities, roaming=False)  # MOBIKE is IKEv2's

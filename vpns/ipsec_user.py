@@ -19,6 +19,7 @@ class IpsecUser(Ipsec):
     data_path = "userspace: kernel-libipsec on ipsec0"
     compressions = {"off": "no"}
     limits = {"compression": "strongSwan's kernel-libipsec has no IPComp"}
+    openssl = True  # and charon's own AES instructions, which go with them
     start_action = "none"  # kernel-libipsec has no policies that trap; without an SA there is no route either
     libipsec = "10"  # loaded before kernel-netlink, so that it installs the SAs
 

@@ -28,7 +28,7 @@ class L2tp(Vpn):
     reference = True
     note = "L2TP does not encrypt"
     tools = {"xl2tpd": "xl2tpd", "pppd": "ppp", "openssl": "openssl"}
-    limits = {"cipher": "L2TP does not encrypt (RFC 2661 §9)", "compression": "not asked of PPP here"}
+    limits = {"cipher": "L2TP does not encrypt (RFC 2661 §9)", "compression": "PPP's compression is not asked for here"}
     comparable = NO_CIPHER
     recommended = NO_CIPHER
     security = Security(
@@ -38,10 +38,15 @@ class L2tp(Vpn):
         key_exchange="",
         forward_secrecy=False,
         post_quantum=False,
-        maintained="yes",
-        sources=("RFC 2661 §9", "RFC 1994", "https://github.com/xelerance/xl2tpd"),
+        maintained="rarely: xl2tpd 1.3.18 is of November 2022",
+        sources=(
+            "draft-ietf-pppext-l2tp-sec-04: over IP, L2TP's security mechanism is IPsec",
+            "https://www.rfc-editor.org/pdfrfc/rfc2661.txt.pdf (Standards Track, August 1999)",
+            "Debian's changelog of xl2tpd 1.3.18-1 (2022-11-01)",
+        ),
         as_of="2026-11-21",
         known_breaks=("CHAP's MD5 response lets a weak password be found offline (RFC 1994)",),
+        unchecked=("RFC 2661 §9 and RFC 1994 were not read again",),
     )
     abilities = Abilities(
         inner=("IPv4", "IPv6"),
@@ -51,6 +56,7 @@ class L2tp(Vpn):
         roaming=False,
         routes="configuration",
         mesh=True,
+        mesh_how="one daemon, with a session for each peer",
     )
 
     def supports(self, node: Node, params: Params) -> Unsupported | None:

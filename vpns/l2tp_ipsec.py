@@ -31,7 +31,8 @@ class L2tpIpsec(Ipsec):
         IpsecIkev1.security,
         specification="IKEv1 (RFC 2409), ESP transport mode (RFC 4303), L2TP (RFC 2661), PPP with CHAP (RFC 1994)",
         authentication=("certificate", "pre-shared key", "password"),
-        sources=("RFC 3193", *IpsecIkev1.security.sources),
+        sources=(*IpsecIkev1.security.sources, *l2tp.L2tp.security.sources),
+        unchecked=(*IpsecIkev1.security.unchecked, *l2tp.L2tp.security.unchecked, "RFC 3193 was not read again"),
     )
     abilities = replace(l2tp.L2tp.abilities, modes=("transport",))
 

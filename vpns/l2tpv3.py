@@ -31,9 +31,10 @@ class L2tpv3(Vpn):
         key_exchange="",
         forward_secrecy=False,
         post_quantum=False,
-        maintained="yes",
-        sources=("RFC 3931 §8", "ip-l2tp(8)"),
+        maintained="yes (Linux)",
+        sources=("https://datatracker.ietf.org/doc/rfc3931 (Proposed Standard, March 2005)", "ip-l2tp(8)"),
         as_of="2026-11-21",
+        unchecked=("RFC 3931 §8 was not read again",),
     )
     abilities = Abilities(
         inner=("IPv4", "IPv6", "Ethernet", "multicast"),
@@ -43,6 +44,7 @@ class L2tpv3(Vpn):
         roaming=False,
         routes="configuration",
         mesh=True,
+        mesh_how="a tunnel for each peer",
     )
 
     def supports(self, node: Node, params: Params) -> Unsupported | None:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 
 from runner import closed_form
-from runner.declared import Abilities, Security
+from runner.declared import SWEET32, Abilities, Security
 from runner.errors import ProofError
 from runner.model import Evidence
 from runner.node import Node, wait_until
@@ -54,6 +54,8 @@ class Libreswan(Vpn):
     }
     integrities = {"hmac-sha1": "sha1", "hmac-sha256": "sha2_256"}
     compressions = {"off": "no", "on": "yes"}
+    rekeys = ("esp", "ike")
+    limits = {"cipher": "Libreswan has dropped Blowfish (its CHANGES), and this plugin has no others"}
     comparable = AES_CBC
     recommended = {"cipher": "aes-256-gcm", "integrity": "aead", "compression": "off"}  # the first of its defaults
     security = Security(
@@ -62,10 +64,20 @@ class Libreswan(Vpn):
         authentication=("pre-shared key", "certificate", "public key"),
         key_exchange="ECDH, NIST P-256",
         forward_secrecy=True,
-        post_quantum=False,  # pre-shared keys can be mixed in (RFC 8784); not asked for here
-        maintained="yes",
-        sources=("RFC 7296", "RFC 4303", "RFC 8221", "https://libreswan.org/", "ipsec.conf(5)"),
+        post_quantum=False,  # pre-shared keys can be mixed in (ppk, ipsec.conf(5)); not asked for here
+        maintained="yes: advisories of October 2026; Debian 13 has 5.2 of February 2025",
+        sources=(
+            "CVE-2026-77206, CVE-2026-94453 (cve.org); ipsec.conf(5): MOBIKE, ppk",
+            "Debian's changelog of libreswan 5.2-2.2 (2025-05-04), and libreswan's own for 5.2 (2025-02-26)",
+            SWEET32,
+        ),
         as_of="2026-11-21",
+        known_breaks=(SWEET32,),
+        flaws=(
+            "CVE-2026-77206: a stranger can stop pluto, in versions from 4.7 on; Debian's 5.2-2.2 is of before the fix",
+            "CVE-2026-94453: use after free with IKE over TCP, which is off here",
+        ),
+        unchecked=("RFC 7296, RFC 4303 and RFC 8221 were not read again",),
     )
     abilities = Abilities(
         inner=("IPv4", "IPv6"),
@@ -75,6 +87,7 @@ class Libreswan(Vpn):
         roaming=True,  # MOBIKE, RFC 4555; off here
         routes="configuration",
         mesh=True,
+        mesh_how="one daemon, with a connection for each peer",
         modes=("tunnel", "transport"),
     )
 
@@ -111,11 +124,14 @@ conn {peer.name}
     esp={proposal}
     compress={self.compressions[params["compression"]]}
     mobike=no
+    dpddelay=10
+    retransmit-timeout=15
 """
             keys += f'@{me.name} @{peer.name} : PSK "{secrets[shared(me, peer)]}"\n'
         return {"/etc/ipsec.conf": config, "/etc/ipsec.secrets": keys}
 
     def start(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> None:
+        node.run("rm", "-rf", "/var/lib/ipsec/nss")  # of a daemon that was there before: initnss refuses a second time
         node.run("mkdir", "-p", "/run/pluto", "/var/lib/ipsec/nss")
         node.run("ipsec", "initnss")
         node.run("rm", "-f", "/run/pluto/pluto.pid", "/run/pluto/pluto.ctl")  # of a daemon that was killed
@@ -138,6 +154,13 @@ conn {peer.name}
     def is_up(self, node: Node, me: Site, peers: Sequence[Site]) -> bool:
         return all(algorithms(node, peer) for peer in peers)
 
+    def rekey(self, node: Node, me: Site, peers: Sequence[Site], what: str) -> None:
+        """ipsec-whack(8); every SA has a serial number of its own."""
+        before, command = established(node, what), "--rekey-child" if what == "esp" else "--rekey-ike"
+        for peer in peers:
+            node.run("ipsec", "whack", command, "--name", peer.name, "--asynchronous")
+        wait_until(lambda: len(established(node, what) - before) >= len(peers), f"new {what} keys on {node.name}")
+
     def evidence(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> Evidence:
         asked = NEGOTIATED[params["cipher"], params["integrity"]]
         for peer in peers:
@@ -159,6 +182,13 @@ conn {peer.name}
             data_path="kernel: ESP",
             version=node.run("ipsec", "--version", check=False).stdout.strip(),
         )
+
+
+def established(node: Node, what: str) -> set[str]:
+    """The serial numbers of pluto's child SAs (``esp``) or IKE SAs (``ike``)."""
+    kind = "CHILD" if what == "esp" else "IKE"
+    states = node.run("ipsec", "whack", "--showstates", check=False).stdout
+    return set(re.findall(rf"#(\d+): .*ESTABLISHED_{kind}_SA", states))
 
 
 def algorithms(node: Node, peer: Site) -> str:

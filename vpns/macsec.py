@@ -35,13 +35,13 @@ class MacSec(Vpn):
         key_exchange="",
         forward_secrecy=False,
         post_quantum=True,  # symmetric keys only
-        maintained="yes",
+        maintained="yes (Linux)",
         sources=(
-            "IEEE 802.1AE-2018",
+            "S. Dubroca, macsec: introduce IEEE 802.1AE driver (Linux commit c09440f7dcb3, March 2016)",
             "ip-macsec(8)",
-            "Dubroca, MACsec: Encryption for the wired LAN, netdev 1.1, 2016",
         ),
         as_of="2026-11-21",
+        unchecked=("IEEE 802.1AE-2018 and 802.1X were not read",),
     )
     abilities = Abilities(
         inner=("IPv4", "IPv6", "Ethernet", "multicast"),
@@ -51,6 +51,7 @@ class MacSec(Vpn):
         roaming=False,
         routes="configuration",
         mesh=True,
+        mesh_how="one interface, with a channel for each sender and one key for all",
     )
 
     def supports(self, node: Node, params: Params) -> Unsupported | None:

@@ -35,19 +35,24 @@ class N2n(Vpn):
         key_exchange="",
         forward_secrecy=False,
         post_quantum=False,
-        maintained="no: upstream is at n2n 3; Debian still ships version 1",
-        sources=("https://packages.debian.org/trixie/n2n", "https://github.com/ntop/n2n"),
+        maintained="no: its makers have left version 1, which is what Debian ships, many years ago",
+        sources=(
+            "Debian's README.Debian (SECURITY) and changelog of n2n 1.3.1 (2018-04-17)",
+            "n2n(7) of versions 2 and 3: one password without expiry in version 1, and no way back to it",
+        ),
         as_of="2026-11-21",
         known_breaks=("no message authentication: packets can be changed and replayed (its source, twofish.c)",),
+        unchecked=("n2n's source was not opened again, nor the paper",),
     )
     abilities = Abilities(
         inner=("IPv4", "Ethernet", "multicast"),
         outer=("IPv4",),
         nat=True,
         tcp_443=False,
-        roaming=True,
+        roaming=False,  # tried: no answer within 150 s
         routes="operator",
         mesh=True,
+        mesh_how="one community, with one key for all; the last site runs the supernode",
     )
 
     def supports(self, node: Node, params: Params) -> Unsupported | None:

@@ -35,9 +35,16 @@ class Nebula(Vpn):
         key_exchange="Curve25519",
         forward_secrecy=True,
         post_quantum=False,
-        maintained="yes",
-        sources=("https://nebula.defined.net/docs/", "https://noiseprotocol.org/noise.html"),
+        maintained="yes: v1.12.0 is of October 2026; Debian 13 has 1.9.3",
+        sources=(
+            "https://github.com/slackhq/nebula (README: Noise, ECDH, AES-256-GCM)",
+            "https://nebula.defined.net/docs/guides/upgrade-to-cert-v2-and-ipv6/ (IPv6 inside from 1.10 on)",
+            "CVE-2026-25793 (cve.org)",
+            "the versions of the Go module github.com/slackhq/nebula",
+        ),
         as_of="2026-11-21",
+        flaws=("CVE-2026-25793: a blocked P-256 certificate gets in again, 1.7.0 to 1.10.2; Curve25519 is used here",),
+        unchecked=("https://noiseprotocol.org/noise.html, and that the handshake is IX",),
     )
     abilities = Abilities(
         inner=("IPv4",),  # IPv6 inside needs Nebula 1.10's certificates
@@ -47,6 +54,7 @@ class Nebula(Vpn):
         roaming=True,
         routes="configuration",
         mesh=True,
+        mesh_how="one daemon, which knows the others' addresses",
     )
 
     def supports(self, node: Node, params: Params) -> Unsupported | None:

@@ -11,3 +11,4 @@ class OpenConnectTls(OpenConnect):
     transport = "tcp"
     note = "TCP in TCP: losses on the WAN are repaired twice"
     dtls = False
+    rekey_says = ("openconnect-{}", "Renegotiated SSL")

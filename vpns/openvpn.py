@@ -37,29 +37,41 @@ class OpenVpn(Vpn):
     }
     integrities = {"hmac-sha1": "SHA1", "hmac-sha256": "SHA256"}
     compressions = {"off": "", "on": "lzo", "lz4": "lz4"}  # the thesis used LZO (§5.4)
+    openssl = True
+    rekeys, rekey_says = ("clock",), ("openvpn-{}", "Control Channel: TLS")  # its handshake; no command asks for it
     comparable = AES_CBC
     # The first of the default --data-ciphers, openvpn(8).
     recommended = {"cipher": "aes-256-gcm", "integrity": "aead", "compression": "off"}
     security = Security(
         protocol="own",
-        specification="OpenVPN's wire protocol (draft), its control channel TLS 1.2 or 1.3 (RFC 8446)",
+        specification="OpenVPN's wire protocol, its control channel TLS 1.2 or 1.3 (RFC 8446)",
         authentication=("certificate", "pre-shared key", "password"),
-        key_exchange="TLS (ECDHE), which keys the data channel",
+        key_exchange="TLS, which keys the data channel: X25519MLKEM768 with OpenSSL 3.5 (Debian 13), ECDHE before",
         forward_secrecy=True,
-        post_quantum=False,
-        maintained="yes",
-        sources=("openvpn(8) 2.6", "https://openvpn.github.io/openvpn-rfc/openvpn-wire-protocol.html"),
+        post_quantum=True,  # its log: "peer temporary key: 768 bits X25519MLKEM768"; not in Debian 12
+        maintained="yes: Debian's last update of 2.6.14 is of July 2026",
+        sources=(
+            "https://openvpn.net/community-resources/openvpn-protocol",
+            "openvpn(8) 2.6.14, and its log in this lab",
+            "https://postquantum.com/security-pqc/openssl-3-5-pqc-default/ (April 2025)",
+            "Debian's changelog of openvpn 2.6.14-1+deb13u3 (2026-07-01)",
+            "https://sweet32.info/; CVE-2016-6329 (cve.org)",
+            "https://github.com/skepticfx/voracle; OpenVPN's commit a59fd147 (2018)",
+        ),
         as_of="2026-11-21",
         known_breaks=("SWEET32 for 64-bit blocks (Bhargavan and Leurent, CCS 2016)", "VORACLE for compression (2018)"),
+        flaws=("CVE-2025-13086 and eight or more of 2026: crashes, memory errors; fixed up to 2.6.14-1+deb13u3",),
+        unchecked=("https://openvpn.github.io/openvpn-rfc/openvpn-wire-protocol.html",),
     )
     abilities = Abilities(
-        inner=("IPv4", "IPv6"),
+        inner=("IPv4", "IPv6", "multicast"),
         outer=("IPv4", "IPv6"),
         nat=True,
         tcp_443=True,
-        roaming=True,
+        roaming=False,  # of a server's clients only; between two ends it starts anew after ping-restart, tried
         routes="configuration",
-        mesh=False,
+        mesh=True,
+        mesh_how="a daemon for each peer",
     )
     offloaded = False  # whether the data channel has to be in the kernel
 
@@ -121,6 +133,8 @@ verb 3
                 config += "providers legacy default\n"
             if algorithm := self.compressions[params["compression"]]:
                 config += f"compress {algorithm}\nallow-compression yes\n"
+            if self.rekey_every_s and me.number < peer.number:
+                config += f"reneg-sec {self.rekey_every_s:.0f}\n"  # the shorter of both ends counts
             files[f"/etc/openvpn/{peer.name}.conf"] = config
         return files
 

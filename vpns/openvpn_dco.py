@@ -18,10 +18,15 @@ AEAD_ONLY = "OpenVPN's data-channel offload has AEAD ciphers only (README.dco.md
 class OpenVpnDco(OpenVpn):
     title = "OpenVPN (UDP, data-channel offload)"
     dataplane = "kernel"
+    openssl = False
     ciphers = {name: OpenVpn.ciphers[name] for name in ("aes-128-gcm", "aes-256-gcm", "chacha20-poly1305")}
     integrities = {}
     compressions = {"off": ""}
-    limits = {"cipher": AEAD_ONLY, "integrity": AEAD_ONLY, "compression": "data-channel offload does not compress"}
+    limits = {
+        "cipher": AEAD_ONLY,
+        "integrity": AEAD_ONLY,
+        "compression": "OpenVPN's data-channel offload does not compress",
+    }
     comparable = {"cipher": "aes-128-gcm", "integrity": "aead", "compression": "off"}
     abilities = Abilities(
         inner=("IPv4", "IPv6"),
@@ -30,7 +35,8 @@ class OpenVpnDco(OpenVpn):
         tcp_443=True,
         roaming=False,  # ovpn-dco-v2 does not follow a peer that moves (README.dco.md)
         routes="configuration",
-        mesh=False,
+        mesh=True,
+        mesh_how="a daemon for each peer",
     )
     offloaded = True
 

@@ -23,9 +23,10 @@ class OpenVpnTap(OpenVpn):
         outer=("IPv4", "IPv6"),
         nat=True,
         tcp_443=True,
-        roaming=True,
+        roaming=False,
         routes="configuration",
-        mesh=False,
+        mesh=True,
+        mesh_how="a daemon for each peer",
     )
 
     def overhead(self, params: Params, inner_bytes: int) -> int:

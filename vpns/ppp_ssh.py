@@ -5,8 +5,9 @@ Sources: pppd(8) pty and notty, sshd(8) AUTHORIZED_KEYS FILE FORMAT.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from runner.declared import Abilities, Security
+from runner.declared import Abilities
 from runner.model import Evidence
 from runner.node import Node
 from runner.plugin import Params, Secrets, Site, Unsupported, Vpn, higher_numbered, lower_numbered
@@ -20,17 +21,7 @@ class PppSsh(SshForward):
     carries = "ip"
     note = "TCP on the WAN: TCP inside it is stacked on TCP"
     tools = {**SshForward.tools, "pppd": "ppp"}
-    security = Security(
-        protocol="standard",
-        specification="SSH (RFC 4251 to 4254), PPP (RFC 1661)",
-        authentication=("public key", "certificate", "password"),
-        key_exchange="OpenSSH's default: ML-KEM-768 with X25519 since 9.9, sntrup761 with X25519 since 9.0",
-        forward_secrecy=True,
-        post_quantum=True,
-        maintained="yes",
-        sources=("RFC 4253", "https://www.openssh.com/pq.html", "https://www.openssh.com/releasenotes.html"),
-        as_of="2026-11-21",
-    )
+    security = replace(SshForward.security, specification="SSH (RFC 4251 to 4254), PPP (RFC 1661)")
     abilities = Abilities(
         inner=("IPv4", "IPv6"),
         outer=("IPv4", "IPv6"),
@@ -39,6 +30,7 @@ class PppSsh(SshForward):
         roaming=False,
         routes="configuration",
         mesh=True,
+        mesh_how="an SSH connection for each peer",
     )
 
     def supports(self, node: Node, params: Params) -> Unsupported | None:

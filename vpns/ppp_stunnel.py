@@ -23,9 +23,16 @@ class PppStunnel(StunnelForward):
     note = "TCP on the WAN: TCP inside it is stacked on TCP"
     tools = {**StunnelForward.tools, "pppd": "ppp"}
     compressions = {"off": "off", "on": "on"}  # PPP's deflate (RFC 1979); Debian's OpenSSL has no zlib
-    limits = {}
+    limits = {"cipher": StunnelForward.limits["cipher"]}
     security = replace(StunnelForward.security, specification="TLS 1.3 (RFC 8446) or 1.2 (RFC 5246), PPP (RFC 1661)")
-    abilities = replace(StunnelForward.abilities, inner=("IPv4", "IPv6"), routes="configuration", modes=("tunnel",))
+    abilities = replace(
+        StunnelForward.abilities,
+        inner=("IPv4", "IPv6"),
+        routes="configuration",
+        mesh=True,
+        mesh_how="a TLS connection for each peer",
+        modes=("tunnel",),
+    )
 
     def supports(self, node: Node, params: Params) -> Unsupported | None:
         return super().supports(node, params) or _ppp.kernel_ppp(node)

@@ -42,13 +42,13 @@ class Pptp(Vpn):
         key_exchange="",  # the keys are made from the password and the challenges, RFC 3079
         forward_secrecy=False,
         post_quantum=False,
-        maintained="the protocol no; pptpd 1.5.0 is in Debian 13",
+        maintained="the protocol no; Debian 13 has pptpd 1.5.0, of May 2024",
         sources=(
-            "RFC 2637",
-            "RFC 3078",
-            "RFC 2759",
-            "https://github.com/moxie0/chapcrack",
-            "https://poptop.sourceforge.net/",
+            "http://reedmurphy.net/post/divide-and-conquer-cracking-ms-chapv2-with-a-100-success-rate/ (2012)",
+            "B. Schneier, Mudge, D. Wagner, Cryptanalysis of Microsoft's PPTP Authentication Extensions, 1999",
+            "https://openwrt.org/docs/guide-user/services/vpn/pptp/start",
+            "https://rfc-editor.org/info/rfc7465 (2015)",
+            "Debian's changelog of pptpd 1.5.0-1 (2024-05-18)",
         ),
         as_of="2026-11-21",
         known_breaks=(
@@ -57,6 +57,7 @@ class Pptp(Vpn):
             "MPPE has no integrity, so that bits can be flipped (Schneier, Mudge, 1998)",
             "RC4 is biased (RFC 7465, 2015, forbids it in TLS)",
         ),
+        unchecked=("RFC 2637, 3078 and 2759, and Schneier and Mudge of 1998, were not read again",),
     )
     abilities = Abilities(
         inner=("IPv4", "IPv6"),
@@ -66,6 +67,7 @@ class Pptp(Vpn):
         roaming=False,
         routes="configuration",
         mesh=True,
+        mesh_how="one server, with a session for each peer",
     )
 
     def supports(self, node: Node, params: Params) -> Unsupported | None:

@@ -44,19 +44,29 @@ class SoftEther(Vpn):
         key_exchange="ECDHE",
         forward_secrecy=True,
         post_quantum=False,
-        maintained="yes (the 5.x developer edition; not in Debian after 12)",
-        sources=("https://www.softether.org/4-docs/1-manual", "https://tracker.debian.org/pkg/softether-vpn"),
+        maintained="no: Debian 12's is 5.01.9674 of 2020, without later fixes; its makers go on with 5.02",
+        sources=(
+            "Debian's changelog of softether-vpn 5.01.9674+git20200806+8181039+dfsg2-2 (2020-12-03)",
+            "CVE-2023-27395, CVE-2023-31192 (cve.org); SoftEtherVPN's pull requests 1824 and 1911 (2023)",
+            "https://www.sentinelone.com/vulnerability-database/cve-2026-39312/",
+        ),
         as_of="2026-11-21",
-        known_breaks=("CVE-2023-27395 and CVE-2023-31192 (Talos, 2023): client-side flaws, fixed in 5.02",),
+        known_breaks=(
+            "CVE-2023-27395: a man in the middle can run code on the server (heap overflow); 5.01.9674 has it",
+            "CVE-2023-31192: a man in the middle can have the client disclose memory; 5.01.9674 has it",
+        ),
+        flaws=("CVE-2026-39312: one packet of L2TP, which is off here, stops the server; up to 5.2.5188",),
+        unchecked=("https://www.softether.org/4-docs/1-manual",),
     )
     abilities = Abilities(
         inner=("IPv4", "IPv6", "Ethernet", "multicast"),
         outer=("IPv4", "IPv6"),
         nat=True,
         tcp_443=True,
-        roaming=True,
+        roaming=True,  # the session is resumed; tried: 21 s
         routes="operator",
         mesh=True,
+        mesh_how="a star of Ethernets: the last site's hub switches for all",
     )
 
     def supports(self, node: Node, params: Params) -> Unsupported | None:

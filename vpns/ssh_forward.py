@@ -47,6 +47,8 @@ class SshForward(Vpn):
     }
     integrities = {"hmac-sha1": "hmac-sha1-etm@openssh.com", "hmac-sha256": "hmac-sha2-256-etm@openssh.com"}
     compressions = {"off": "no", "on": "yes"}
+    openssl = True
+    rekeys, rekey_says = ("clock",), ("ssh-{}", "kex: server->client cipher")  # ~R asks for it, but on a terminal
     comparable = AES_CBC
     # The first of OpenSSH's default Ciphers, ssh_config(5).
     recommended = {"cipher": "chacha20-poly1305", "integrity": "aead", "compression": "off"}
@@ -54,16 +56,22 @@ class SshForward(Vpn):
         protocol="standard",
         specification="SSH (RFC 4251 to 4254), OpenSSH's PROTOCOL for its extensions",
         authentication=("public key", "certificate", "password"),
-        key_exchange="mlkem768x25519-sha256 since OpenSSH 10, before it sntrup761x25519-sha512",
+        key_exchange="mlkem768x25519-sha256 since OpenSSH 10.0, before it sntrup761x25519-sha512, since 9.0",
         forward_secrecy=True,
         post_quantum=True,
-        maintained="yes",
-        sources=("https://www.openssh.org/pq.html", "https://www.openssh.org/txt/release-10.0"),
+        maintained="yes: Debian's last update of 10.0 is of May 2026",
+        sources=(
+            "Debian's changelog of openssh 10.0p1 (2026-05-06), with OpenSSH's own for 9.0, 9.6, 9.9 and 10.0",
+            "RFC 10042 (August 2026): the hybrid exchange",
+            "CVE-2008-5161, CVE-2023-48795 (cve.org)",
+        ),
         as_of="2026-11-21",
         known_breaks=(
-            "CBC without encrypt-then-MAC: plaintext recovery (Albrecht et al., IEEE S&P 2009)",
-            "Terrapin: prefix truncation (CVE-2023-48795), fixed by strict key exchange in 9.6",
+            "CBC with encrypt-and-MAC, which is not used here: plaintext recovery (Albrecht et al., IEEE S&P 2009; "
+            "CVE-2008-5161)",
+            "Terrapin: prefix truncation (CVE-2023-48795), fixed by strict key exchange in 9.6, and in Debian 12's 9.2",
         ),
+        unchecked=("RFC 4251 to 4254, and Albrecht et al., were not read again",),
     )
     abilities = Abilities(
         inner=("TCP streams",),
@@ -73,6 +81,7 @@ class SshForward(Vpn):
         roaming=False,
         routes="operator",
         mesh=False,
+        mesh_how="it forwards ports and joins no networks; each far host has ports of its own",
         modes=("transport",),
     )
 
@@ -99,6 +108,7 @@ class SshForward(Vpn):
         algorithms = f"Ciphers {self.ciphers[params['cipher']]}\n"
         if params["integrity"] != "aead":
             algorithms += f"MACs {self.integrities[params['integrity']]}\n"
+        rekeying = f"RekeyLimit default {self.rekey_every_s:.0f}\n" if self.rekey_every_s else ""
         files = {}
         if dialers := lower_numbered(me, peers):
             files[f"{HOME}/host.key"] = secrets[f"{me.name}.host.key"]
@@ -121,7 +131,7 @@ class SshForward(Vpn):
                 f"IdentityFile {HOME}/user.key\nIdentitiesOnly yes\nUserKnownHostsFile {HOME}/known_hosts\n"
                 f"StrictHostKeyChecking yes\nExitOnForwardFailure yes\nServerAliveInterval 15\n"
                 f"LogVerbose kex.c:*:*,channels.c:channel_setup_fwd_listener_tcpip():*\n"
-                f"{self.client_options(me, peer)}"
+                f"{self.client_options(me, peer)}{rekeying}"
                 f"Compression {self.compressions[params['compression']]}\n{algorithms}\n"
                 for peer in listeners
             )
@@ -185,9 +195,5 @@ def negotiated(log: str) -> dict[str, str]:
     both = set(lines)
     cipher, mac, compression = both.pop() if len(both) == 1 else ("", "", "")
     version = re.search(r"Local version string SSH-2\.0-(\S+)", log)
-    return {
-        "cipher": cipher,
-        "integrity": mac,
-        "compression": compression,
-        "version": version[1] if version else "",
-    }
+    told = {"cipher": cipher, "integrity": mac, "compression": compression}
+    return told | {"version": version[1] if version else ""}

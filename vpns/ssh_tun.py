@@ -19,14 +19,16 @@ class SshTun(SshForward):
     layer = 3
     carries = "ip"
     note = "TCP on the WAN: TCP inside it is stacked on TCP"
+    device, mode = "tun", "point-to-point"
     abilities = Abilities(
-        inner=("IPv4", "IPv6"),
+        inner=("IPv4", "IPv6", "multicast"),
         outer=("IPv4", "IPv6"),
         nat=True,
         tcp_443=True,
         roaming=False,
         routes="operator",
-        mesh=False,
+        mesh=True,
+        mesh_how="an SSH connection for each peer",
     )
 
     def supports(self, node: Node, params: Params) -> Unsupported | None:
@@ -43,32 +45,33 @@ class SshTun(SshForward):
         return f'port-forwarding,tunnel="{peer.number}"'
 
     def server_options(self) -> str:
-        return "PermitTunnel point-to-point\n"
+        return f"PermitTunnel {self.mode}\n"
 
     def client_options(self, me: Site, peer: Site) -> str:
-        return f"Tunnel point-to-point\nTunnelDevice {peer.number}:{me.number}\n"
+        return f"Tunnel {self.mode}\nTunnelDevice {peer.number}:{me.number}\n"
 
     def start(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> None:
         for peer in peers:
-            tunnel, number = f"tun{peer.number}", pair_number(me, peer)
+            tunnel, number = f"{self.device}{peer.number}", pair_number(me, peer)
             first, second = f"10.9.{number}.1", f"10.9.{number}.2"
             mine, theirs = (first, second) if me.number < peer.number else (second, first)
-            # A persistent TUN: the addresses can be there before ssh and sshd attach to it.
-            node.run("ip", "tuntap", "add", tunnel, "mode", "tun")
+            # A persistent device: the addresses can be there before ssh and sshd attach to it.
+            node.run("ip", "tuntap", "add", tunnel, "mode", self.device)
             node.defer("ip", "link", "del", tunnel)
             node.run("ip", "addr", "add", mine, "peer", theirs, "dev", tunnel)
             node.run("ip", "link", "set", tunnel, "up")
-            node.run("ip", "route", "add", peer.lan, "dev", tunnel, "src", me.lan_address)
+            node.run("ip", "route", "add", peer.lan, "via", theirs, "src", me.lan_address)
         super().start(node, me, peers, params)
 
     def is_up(self, node: Node, me: Site, peers: Sequence[Site]) -> bool:
         links = node.run("ip", "-o", "link", "show", "up").stdout.splitlines()
         carriers = [line for line in links if "LOWER_UP" in line]
-        return all(any(f" tun{peer.number}:" in line for line in carriers) for peer in peers)
+        return all(any(f" {self.device}{peer.number}:" in line for line in carriers) for peer in peers)
 
     def evidence(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> Evidence:
         found = super().evidence(node, me, peers, params)
-        return found.model_copy(update={"data_path": "userspace: ssh and sshd on TUN"}) if found.version else found
+        data_path = f"userspace: ssh and sshd on {self.device.upper()}"
+        return found.model_copy(update={"data_path": data_path}) if found.version else found
 
     def entry(self, sites: Sequence[Site]) -> str:
         return Vpn.entry(self, sites)

@@ -44,7 +44,10 @@ class StunnelForward(Vpn):
     tools = {"stunnel4": "stunnel4", "openssl": "openssl"}
     ciphers = {cipher: cipher for cipher, _ in SUITES}
     integrities = {integrity: integrity for _, integrity in SUITES if integrity != "aead"}
-    limits = {"compression": "TLS 1.3 has no compression (RFC 8446 §4.1.2), and Debian's OpenSSL has no zlib"}
+    limits = {
+        "cipher": "TLS has no suite with ECDSA certificates and this cipher (aes-256-cbc goes with SHA-1 or SHA-384)",
+        "compression": "TLS 1.3 has no compression (RFC 8446 §4.1.2), and Debian's OpenSSL has no zlib",
+    }
     comparable = AES_CBC
     # The first suite that stunnel(8) lists as the default of "ciphersuites".
     recommended = {"cipher": "aes-256-gcm", "integrity": "aead", "compression": "off"}
@@ -52,13 +55,22 @@ class StunnelForward(Vpn):
         protocol="standard",
         specification="TLS 1.3 (RFC 8446), TLS 1.2 (RFC 5246) for suites with CBC",
         authentication=("certificate", "pre-shared key"),
-        key_exchange="ECDHE (here P-256 certificates; the group is OpenSSL's default)",
+        key_exchange="ECDHE: X25519, the first of stunnel's own list of curves",
         forward_secrecy=True,
-        post_quantum=False,
-        known_breaks=("TLS 1.2 with CBC: Lucky Thirteen, a timing attack (AlFardan and Paterson, IEEE S&P 2013)",),
-        maintained="yes",
-        sources=("https://www.stunnel.org/static/stunnel.html", "https://www.rfc-editor.org/rfc/rfc8446"),
+        post_quantum=False,  # stunnel names its curves itself, so that OpenSSL's hybrid default does not count
+        maintained="yes: 5.74 is of December 2024",
+        sources=(
+            "stunnel(8) 5.74: curves, ciphersuites; its log in this lab",
+            "stunnel's NEWS (5.74: 2024-12-13)",
+            "OpenSSL's CHANGES: CVE-2013-0169, 1.0.1e",
+            "https://github.com/advisories/GHSA-pg96-42c4-p633 (Lucky Thirteen)",
+        ),
         as_of="2026-11-21",
+        known_breaks=(
+            "TLS 1.2 with CBC: Lucky Thirteen, a timing attack (AlFardan and Paterson, IEEE S&P 2013; CVE-2013-0169), "
+            "fixed in OpenSSL 1.0.1e",
+        ),
+        unchecked=("RFC 8446 and RFC 5246 were not read again",),
     )
     abilities = Abilities(
         inner=("TCP streams",),
@@ -67,7 +79,8 @@ class StunnelForward(Vpn):
         tcp_443=True,
         roaming=False,
         routes="operator",
-        mesh=True,
+        mesh=False,
+        mesh_how="it forwards ports and joins no networks; each far host has ports of its own",
         modes=("transport",),
     )
 

@@ -58,6 +58,8 @@ class Tinc(Vpn):
     integrities = {"hmac-sha1": "sha1", "hmac-sha256": "sha256"}
     compressions = {"off": "0", "on": "6"}  # zlib 1-9, lzo 10 and 11
     limits = {"cipher": "tinc 1.0 has no AEAD, only ciphers in CBC mode with a digest"}
+    openssl = True
+    rekeys, rekey_says = ("clock",), ("tincd", "Expiring symmetric keys")
     comparable = AES_CBC
     security = Security(
         protocol="own",
@@ -66,13 +68,18 @@ class Tinc(Vpn):
         key_exchange="RSA-2048 encrypts the session keys",
         forward_secrecy=False,
         post_quantum=False,
+        maintained="rarely: 1.0.36 is of 2019; the 1.1 branch, with a better protocol, never left its previews",
+        sources=(
+            "The tinc manual of 1.0.36, 6.3; its README, Security statement",
+            "https://www.tinc-vpn.org/security/",
+            "CVE-2018-16737, CVE-2018-16758 (cve.org)",
+            "Debian's changelog of tinc 1.0.36-2.1 (1.0.36-1: 2019-08-26)",
+        ),
+        as_of="2026-11-21",
         known_breaks=(
             "CVE-2018-16737, -16738, -16758: authentication oracle and missing authentication, fixed in 1.0.35",
-            "No fresh IV for each packet; keys are encrypted with unpadded RSA (manual 6.3; Gutmann 2003)",
+            "A counter as IV, and RSA without padding or forward secrecy (manual 6.3; Gutmann 2003)",
         ),
-        maintained="rarely: 1.0.36 is of 2019; the 1.1 branch, with a better protocol, never left its previews",
-        sources=("https://www.tinc-vpn.org/security/", "https://www.tinc-vpn.org/documentation/Security.html"),
-        as_of="2026-11-21",
     )
     abilities = Abilities(
         inner=("IPv4", "IPv6", "Ethernet", "multicast"),
@@ -82,6 +89,7 @@ class Tinc(Vpn):
         roaming=True,
         routes="daemon",
         mesh=True,
+        mesh_how="one daemon, which also finds ways through others",
     )
     recommended = {"cipher": "aes-256-cbc", "integrity": "hmac-sha256", "compression": "off"}  # the defaults
 
@@ -110,6 +118,8 @@ class Tinc(Vpn):
     def render(self, me: Site, peers: Sequence[Site], params: Params, secrets: Secrets) -> dict[str, str]:
         config = f"Name = {me.name}\nMode = router\nInterface = tinc0\nAddressFamily = ipv4\nPingInterval = 10\n"
         config += "".join(f"ConnectTo = {peer.name}\n" for peer in higher_numbered(me, peers))
+        if self.rekey_every_s:
+            config += f"KeyExpire = {self.rekey_every_s:.0f}\n"
         files = {
             f"{HOME}/tinc.conf": config,
             f"{HOME}/rsa_key.priv": secrets[f"{me.name}.key"],

@@ -39,8 +39,8 @@ class Vtun(Vpn):
     integrities = {"none": "none"}
     compressions = {"off": "no", "on": "zlib:6"}
     limits = {
-        "cipher": "VTun's CBC goes on from packet to packet: over UDP the first lost one ends the session, so that ECB "
-        "is all that is left; its blowfish128cbc makes garbage with OpenSSL 3",
+        "cipher": "VTun has AES and Blowfish with 128 and 256 bits, and no AEAD; its CBC goes on from packet to "
+        "packet: over UDP the first lost one ends the session, so that ECB is all that is left",
         "integrity": "VTun has no integrity",
     }
     comparable = {"cipher": "aes-128-ecb", "integrity": "none", "compression": "off"}
@@ -53,13 +53,17 @@ class Vtun(Vpn):
         key_exchange="",
         forward_secrecy=False,
         post_quantum=False,
-        maintained="no; it left Debian after 12",
-        sources=("https://vtun.sourceforge.net/", "https://tracker.debian.org/pkg/vtun"),
+        maintained="no: Debian's last is of 2019, and Debian 13 has none",
+        sources=(
+            "Debian's README.Encryption of vtun 3.0.4: known to be very insecure; for casual eavesdroppers only",
+            "Debian's changelog of vtun 3.0.4-2 (2019-11-10)",
+        ),
         as_of="2026-11-21",
         known_breaks=(
             "P. Gutmann, Linux's answer to MS-PPTP (2003): no integrity, password as key, replay",
             "the password itself is the key (MD5, no salt): it can be guessed from a captured log-in",
         ),
+        unchecked=("Gutmann's text, to which the README points, and vtun's source were not opened again",),
     )
     abilities = Abilities(
         inner=("IPv4", "IPv6", "Ethernet", "multicast"),
@@ -68,7 +72,8 @@ class Vtun(Vpn):
         tcp_443=True,
         roaming=False,
         routes="configuration",
-        mesh=False,
+        mesh=True,
+        mesh_how="a session for each peer, with one password for all",
     )
 
     def supports(self, node: Node, params: Params) -> Unsupported | None:

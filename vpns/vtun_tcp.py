@@ -9,5 +9,9 @@ class VtunTcp(Vtun):
     note = "no integrity: packets can be changed on the way; TCP in TCP; not maintained"
     protocol = "tcp"
     ciphers = {"aes-128-cbc": "aes128cbc", "aes-256-cbc": "aes256cbc", **Vtun.ciphers}
-    limits = {"cipher": "VTun's blowfish128cbc makes garbage with OpenSSL 3", "integrity": "VTun has no integrity"}
+    limits = {
+        "cipher": "VTun has AES and Blowfish with 128 and 256 bits, and no AEAD; its blowfish128cbc makes garbage with "
+        "OpenSSL 3",
+        "integrity": "VTun has no integrity",
+    }
     comparable = {"cipher": "aes-128-cbc", "integrity": "none", "compression": "off"}

@@ -23,6 +23,7 @@ class WireGuard(Vpn):
     transport = "udp"
     ciphers = {"chacha20-poly1305": "ChaCha20-Poly1305"}
     integrities = {}
+    rekeys = ("protocol",)  # every 120 s, REKEY_AFTER_TIME (whitepaper §6.1)
     limits = {"cipher": SUITE, "integrity": SUITE, "compression": "WireGuard does not compress"}
     comparable = {"cipher": "chacha20-poly1305", "integrity": "aead", "compression": "off"}
     recommended = comparable
@@ -33,9 +34,10 @@ class WireGuard(Vpn):
         key_exchange="Curve25519; a pre-shared key may be mixed in",
         forward_secrecy=True,
         post_quantum=False,
-        maintained="yes",
-        sources=("https://www.wireguard.com/papers/wireguard.pdf", "https://www.wireguard.com/known-limitations/"),
+        maintained="yes (Linux)",
+        sources=("https://wireguard.com/known-limitations (no TCP; source addresses are not authenticated)",),
         as_of="2026-11-21",
+        unchecked=("https://www.wireguard.com/papers/wireguard.pdf was not read again",),
     )
     abilities = Abilities(
         inner=("IPv4", "IPv6"),
@@ -45,6 +47,7 @@ class WireGuard(Vpn):
         roaming=True,
         routes="operator",
         mesh=True,
+        mesh_how="one interface, with an entry for each peer",
     )
     kind = "wireguard"  # what `ip -d link` calls the interface
 
@@ -93,6 +96,9 @@ class WireGuard(Vpn):
     def is_up(self, node: Node, me: Site, peers: Sequence[Site]) -> bool:
         shown = node.run("wg", "show", "wg0", "latest-handshakes").stdout.split()
         return len(shown) == 2 * len(peers) and "0" not in shown[1::2]
+
+    def rekey_mark(self, node: Node, me: Site, peers: Sequence[Site]) -> str:
+        return node.run("wg", "show", "wg0", "latest-handshakes").stdout
 
     def evidence(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> Evidence:
         link = node.run("ip", "-d", "link", "show", "wg0").stdout

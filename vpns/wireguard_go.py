@@ -4,6 +4,7 @@ Debian: wireguard-go.
 """
 
 import re
+from dataclasses import replace
 
 from runner.node import Node, wait_until
 from runner.plugin import Params, Unsupported, Vpn
@@ -15,6 +16,15 @@ class WireGuardGo(WireGuard):
     dataplane = "userspace"
     tools = {"wg": "wireguard-tools", "wireguard-go": "wireguard-go"}
     kind = "tun"
+    security = replace(
+        WireGuard.security,
+        maintained="yes: upstream's last is of May 2026; Debian 13 has that of December 2023",
+        sources=(
+            *WireGuard.security.sources,
+            "the Go module golang.zx2c4.com/wireguard (v0.0.0-20260522210424)",
+            "Debian's changelog of wireguard-go 0.0.20231211-1 (2024-08-26)",
+        ),
+    )
 
     def supports(self, node: Node, params: Params) -> Unsupported | None:
         if no := Vpn.supports(self, node, params):

@@ -56,11 +56,8 @@ def leaks(at: Vantage) -> tuple[bool, bool]:
         time.sleep(APART_S * PATIENCE)
     outside = message()
     at.speaker.say(udp=outside.hex(), to=[OUTSIDE, PORT])
-    end = time.monotonic() + 1.0 * PATIENCE
-    while not at.visible(outside, at.outer()) and time.monotonic() < end:
-        time.sleep(0.02)
-        at.look()
-    return any(at.visible(each, at.outer()) for each in messages), at.visible(outside, at.outer())
+    seen = at.appears(outside, outer=True)
+    return any(at.visible(each, at.outer()) for each in messages), seen
 
 
 def kill_daemons(at: Vantage, gateway: NamespaceNode) -> list[str]:

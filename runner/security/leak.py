@@ -17,8 +17,7 @@ def leak(at: Vantage) -> Outcome:
         gateway = at.lab.gateway(site)
         with speaker_on(gateway) as speaker:
             speaker.say(raw=clear_frame(open_marker).hex(), on=interface(gateway, site.wan_interface))
-        at.look()
-        if not at.visible(open_marker):
+        if not at.appears(open_marker):
             return Outcome("inconclusive", f"the tap did not see a marker that {site.name} sent in the clear")
     marker = message(MARKER_BYTES)
     ask = ("python3", "-IS", f"{probes.FOLDER}/ask.py", "marker", at.address, str(ANSWER_PORT), "5")

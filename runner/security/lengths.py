@@ -74,16 +74,17 @@ def control(at: Vantage) -> str:
     with speaker_on(gateway) as speaker:
         for each in markers:
             speaker.say(raw=clear_frame(each).hex(), on=interface(gateway, site.wan_interface))
-    at.look()
+    if not all(at.appears(each) for each in markers):
+        return ""
     seen = [len(frame.data) for each in markers for frame in at.captured["near"] if each in frame.data]
     right = seen == [14 + size for size in sizes]
     return f"the tap read clear frames of {' and '.join(map(str, seen))} bytes right" if right else ""
 
 
 def outer_bytes(at: Vantage, data: bytes) -> int:
-    """Say it, and add up the IPv4 packets that leave the near gateway until nothing more comes."""
+    """Say it, and add up the packets that leave the near gateway until nothing more comes."""
     at.look()
-    before = len(at.captured["near"])
+    before, before_outer = len(at.captured["near"]), len(at.outer())
     at.speak(data)
     end = time.monotonic() + 0.5 * PATIENCE
     while time.monotonic() < end:
@@ -92,5 +93,4 @@ def outer_bytes(at: Vantage, data: bytes) -> int:
         at.look()
         if len(at.captured["near"]) == known > before:
             break
-    fresh = [frame for frame in at.captured["near"][before:] if frame.way == "in" and frame.is_ip]
-    return sum(frame.ip_bytes for frame in fresh if frame.payload)
+    return sum(frame.packet_bytes for frame in at.outer()[before_outer:] if frame.payload)

@@ -54,7 +54,9 @@ def security(bench: Bench, vpn: Vpn, params: Params, only: Collection[str] = ())
     outcomes = on_the_tunnel(bench, vpn, [name for name in PROBES if name in wanted])
     if WRONG_KEY in wanted:
         try:
+            began = time.monotonic()
             outcomes[WRONG_KEY] = wrong_key(bench, vpn, tunnel_levels(params))
+            outcomes[WRONG_KEY].detail["took_s"] = round(time.monotonic() - began, 2)
         except TROUBLE as trouble:
             outcomes[WRONG_KEY] = Outcome("inconclusive", str(trouble))
     measured = results(outcomes)
@@ -88,10 +90,8 @@ def on_the_tunnel(bench: Bench, vpn: Vpn, names: list[str]) -> dict[str, Outcome
                 at.begin()
                 outcome = PROBES[name](at)
                 at.look()
-                files = at.evidence(name.replace("_", "-"))
-                outcomes[name] = Outcome(
-                    outcome.result, outcome.reason, outcome.control, {**outcome.detail, "evidence": files}
-                )
+                took = {"took_s": at.took_s(), "evidence": at.evidence(name.replace("_", "-"))}
+                outcomes[name] = Outcome(outcome.result, outcome.reason, outcome.control, {**outcome.detail, **took})
             except TROUBLE as trouble:
                 outcomes[name] = Outcome("inconclusive", str(trouble))
     return outcomes
@@ -111,7 +111,7 @@ def results(outcomes: Mapping[str, Outcome]) -> Measured:
 
 
 def rate(measured: Measured, vpn: Vpn, params: Params, outcomes: Mapping[str, Outcome]) -> None:
-    """The declared strength as one more value. A probe's failure outranks it: the value is 0 then."""
+    """The declared strength as one more value. A probe's failure outranks it: each takes away more than it gives."""
     if vpn.security is None:
         reason = "the plugin declares nothing of its security"
         measured.attempt.setdefault("inconclusive", {})["declared_strength"] = {"reason": reason}
@@ -121,8 +121,9 @@ def rate(measured: Measured, vpn: Vpn, params: Params, outcomes: Mapping[str, Ou
     measured.measurements.append(
         measurement(
             "declared_strength",
-            0.0 if failed else float(rating.points),
+            float(rating.points - scale.PER_FAILURE * len(failed)),
             declared_points=rating.points,
+            strength_bits=rating.bits,
             reasons=list(rating.reasons),
             outranked_by=failed,
             sources=list(vpn.security.sources),

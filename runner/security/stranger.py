@@ -9,6 +9,7 @@ tried as well and told, but not counted: that is the gateway's packet filter's t
 """
 
 import struct
+from collections.abc import Callable
 from typing import Literal
 
 from runner.measure.wire import interface
@@ -16,6 +17,8 @@ from runner.security.vantage import ETHERNET_BYTES, PORT, Frame, Outcome, Vantag
 
 KEPT = range(32, -1, -4)  # bytes of a captured packet that a forged one begins with
 IPIP, GRE, UDP, TCP = 4, 47, 17, 6
+IPV4 = b"\x08\x00"  # EtherType
+SECTAG_BYTES = 14  # with the secure channel's identifier, behind the EtherType
 STRANGER = 77  # the last byte of the address that nobody has
 
 
@@ -26,16 +29,16 @@ def stranger(at: Vantage) -> Outcome:
         at.speak(each)
         at.count([each])
     at.look()
-    samples = [frame for frame in at.outer() if frame.ip_bytes >= len(said[0])]
+    samples = [frame for frame in at.outer() if frame.packet_bytes >= len(said[0])]
     if len(samples) < 2:
         return Outcome("inconclusive", "no packets of the tunnel were captured to forge others from")
     sample = samples[-1]
     forged = forgeries(at, sample, beginnings(samples[-2].payload, sample.payload), said[-1])
     bare_marker = message(128)
-    bare = sample.data[:ETHERNET_BYTES] + inner(near.host_address, far.host_address, bare_marker)
+    bare = sample.data[: ETHERNET_BYTES - 2] + IPV4 + inner(near.host_address, far.host_address, bare_marker)
     open_marker = message(128)
     gateway = at.lab.gateway(far)
-    lan = hardware(at.lab.host2, interface(at.lab.host2, "eth0")) + hardware(gateway, "lan0") + b"\x08\x00"
+    lan = hardware(at.lab.host2, interface(at.lab.host2, "eth0")) + hardware(gateway, "lan0") + IPV4
     with speaker_on(at.lab.wan) as attacker, speaker_on(gateway) as helper:
         port = interface(at.lab.wan, far.name)
         for frame in forged.values():
@@ -81,6 +84,8 @@ def on(data: bytes, field: range, order: Literal["big", "little"], by: int) -> b
 def forgeries(at: Vantage, sample: Frame, begun: list[bytes], said: bytes) -> dict[bytes, bytes]:
     """Marker -> the forged frame that carries it."""
     near, far = at.lab.sites[0], at.lab.sites[-1]
+    if sample.is_macsec:
+        return without_ip(sample, begun, inner_for=lambda marker: inner(near.host_address, far.host_address, marker))
     found: dict[bytes, bytes] = {}
     if said in sample.data:
         marker = message(len(said))
@@ -91,7 +96,7 @@ def forgeries(at: Vantage, sample: Frame, begun: list[bytes], said: bytes) -> di
             sample.protocol,
             address_of(sample, 12),
             address_of(sample, 16),
-            whole[ETHERNET_BYTES + 20 : ETHERNET_BYTES + sample.ip_bytes],
+            whole[ETHERNET_BYTES + 20 : ETHERNET_BYTES + sample.packet_bytes],
         )
     ends = address_of(sample, 12), address_of(sample, 16)
     nobody = ends[0][:3] + bytes([STRANGER])
@@ -105,6 +110,19 @@ def forgeries(at: Vantage, sample: Frame, begun: list[bytes], said: bytes) -> di
         marker = message(128)
         content = header + inner(near.host_address, far.host_address, marker)
         found[marker] = framed(sample.data[:ETHERNET_BYTES], protocol, *ends, content)
+    return found
+
+
+def without_ip(sample: Frame, begun: list[bytes], inner_for: Callable[[bytes], bytes]) -> dict[bytes, bytes]:
+    """The same for MACsec: behind a captured tag, as it is, counted on, shortened, and with "encrypted" and "changed"
+    taken back (IEEE 802.1AE §9.5), so that what follows is said to be in the clear; with 16 bytes that are no tag's."""
+    tag = sample.payload[:SECTAG_BYTES]
+    clear = bytes([tag[0] & ~0x0C]) + tag[1:]
+    found: dict[bytes, bytes] = {}
+    for beginning in [*begun, tag, clear, *[clear[:1] + each[1:SECTAG_BYTES] for each in begun[: len(KEPT)]]]:
+        marker = message(128)
+        content = beginning + IPV4 + inner_for(marker) + bytes(16)
+        found[marker] = sample.data[:ETHERNET_BYTES] + content
     return found
 
 

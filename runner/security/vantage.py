@@ -26,12 +26,14 @@ from runner.lab import Lab
 from runner.measure.wire import interface, probe
 from runner.node import PATIENCE, NamespaceNode
 from runner.plugin import TCP_PORTS, Vpn
+from runner.security.counters import Counters, changed, counters
 
 PORT = TCP_PORTS[2]
 MESSAGE_BYTES = 600
 ETHERNET_BYTES = 14
 SETTLE_S = 0.25  # how long is waited in the end before something counts as not delivered
 EVIDENCE_FRAMES = 500
+MACSEC = b"\x88\xe5"  # IEEE 802.1AE: a tunnel without IP
 EXPERIMENTAL = b"\x88\xb5"  # EtherType for experiments (IEEE 802), which no gateway's IP looks at
 
 Result = Literal["pass", "fail", "inconclusive"]
@@ -84,9 +86,13 @@ class Frame:
         return self.data[12:14] == b"\x08\x00"
 
     @property
-    def ip_bytes(self) -> int:
-        """The length of the IPv4 packet (RFC 791 §3.1)."""
-        return int.from_bytes(self.data[16:18], "big")
+    def is_macsec(self) -> bool:
+        return self.data[12:14] == MACSEC
+
+    @property
+    def packet_bytes(self) -> int:
+        """The length of the IPv4 packet (RFC 791 §3.1), or of what a MACsec frame has behind its EtherType."""
+        return len(self.data) - ETHERNET_BYTES if self.is_macsec else int.from_bytes(self.data[16:18], "big")
 
     @property
     def protocol(self) -> int:
@@ -94,7 +100,9 @@ class Frame:
 
     @property
     def payload_at(self) -> int:
-        """Where the payload of UDP, TCP or another protocol of IP begins."""
+        """Where the payload of UDP, TCP or another protocol of IP begins; of MACsec, its tag."""
+        if self.is_macsec:
+            return ETHERNET_BYTES
         upper = ETHERNET_BYTES + (self.data[ETHERNET_BYTES] & 15) * 4
         if self.protocol == 6:
             return upper + (self.data[upper + 12] >> 4) * 4
@@ -102,7 +110,7 @@ class Frame:
 
     @property
     def payload(self) -> bytes:
-        return self.data[self.payload_at : ETHERNET_BYTES + self.ip_bytes]
+        return self.data[self.payload_at : ETHERNET_BYTES + self.packet_bytes]
 
 
 @dataclass
@@ -120,6 +128,8 @@ class Vantage:
     said: list[bytes] = field(default_factory=list)
     _earlier: tuple[int, int] = (0, 0)  # datagrams and streams that the witness had when the probe began
     _logged: dict[Path, int] = field(default_factory=dict)
+    _counted: dict[str, Counters] = field(default_factory=dict)
+    _began: float = 0.0
 
     @property
     def stream_outside(self) -> bool:
@@ -128,13 +138,15 @@ class Vantage:
 
     def begin(self) -> None:
         """A new probe: forget what was said and seen, open a connection where only TCP is carried."""
+        self._began = time.monotonic()
         self.interfere("pass")
         self.look()
         self.captured = {"near": [], "far": []}
         self.said = []
         heard = self.witness.say()
         self._earlier = len(heard["datagrams"]), len(heard["streams"])
-        self._logged = {path: path.stat().st_size for path in self.lab.wan.logs.glob("gw*.log")}
+        self._logged = log_sizes(self.lab.wan.logs)
+        self._counted = {site.name: counters(self.lab.gateway(site)) for site in self.lab.sites}
         if self.vpn.carries == "tcp":
             self.connect()
 
@@ -212,8 +224,8 @@ class Vantage:
         return len(frames) - missing
 
     def outer(self) -> list[Frame]:
-        """The IPv4 frames that the near gateway has sent since ``begin``."""
-        return [frame for frame in self.captured["near"] if frame.way == "in" and frame.is_ip]
+        """The IPv4 and MACsec frames that the near gateway has sent since ``begin``."""
+        return [frame for frame in self.captured["near"] if frame.way == "in" and (frame.is_ip or frame.is_macsec)]
 
     def visible(self, marker: bytes, within: list[Frame] | None = None) -> bool:
         """Was any 32-byte part of ``marker`` in the clear at the near tap?"""
@@ -221,21 +233,39 @@ class Vantage:
         parts = [marker[at : at + 32] for at in range(0, len(marker) - 31, 32)]
         return any(part in frame.data for frame in frames for part in parts)
 
+    def appears(self, marker: bytes, *, outer: bool = False, within_s: float = 1.0) -> bool:
+        """Is ``marker`` in the clear at the near tap, or in one of its ``outer`` frames, before the time is over?
+
+        For controls: what was sent a moment ago may still be on its way through the relay.
+        """
+        end = time.monotonic() + within_s * PATIENCE
+        while True:
+            self.look()
+            if self.visible(marker, self.outer() if outer else None):
+                return True
+            if time.monotonic() > end:
+                return False
+            time.sleep(0.02)
+
+    def took_s(self) -> float:
+        """Since ``begin``."""
+        return round(time.monotonic() - self._began, 2)
+
     def evidence(self, name: str) -> list[str]:
-        """Write the capture and the gateways' new log lines into the trial's folder; the files' names."""
+        """Write the capture, what the gateways' kernels have counted and their new log lines into the trial's folder;
+        the files' names."""
         with_frames = self.lab.wan.logs / f"security-{name}.pcap"
         frames = sorted((frame for seen in self.captured.values() for frame in seen), key=lambda frame: frame.time)
         write_pcap(with_frames, frames[:EVIDENCE_FRAMES])
-        lines = [
-            f"{path.name}: {line}"
-            for path in sorted(self.lab.wan.logs.glob("gw*.log"))
-            for line in path.read_bytes()[self._logged.get(path, 0) :].decode(errors="replace").splitlines()
-        ]
-        if not lines:
-            return [with_frames.name]
+        counted = {
+            site.name: changed(self._counted.get(site.name, {}), counters(self.lab.gateway(site)))
+            for site in self.lab.sites
+        }
+        with_counters = self.lab.wan.logs / f"security-{name}.json"
+        with_counters.write_text(json.dumps({"counted_by_the_kernel": counted}, indent=1) + "\n")
         with_lines = self.lab.wan.logs / f"security-{name}.log"
-        with_lines.write_text("\n".join(lines) + "\n")
-        return [with_frames.name, with_lines.name]
+        write_lines(with_lines, self._logged)
+        return [with_frames.name, with_counters.name, with_lines.name]
 
 
 @contextmanager
@@ -295,6 +325,21 @@ def hardware(node: NamespaceNode, port: str) -> bytes:
 def clear_frame(content: bytes) -> bytes:
     """A broadcast frame with ``content`` in the clear, for the controls."""
     return b"\xff" * 6 + b"\x02" + b"\0" * 5 + EXPERIMENTAL + content
+
+
+def log_sizes(logs: Path) -> dict[Path, int]:
+    """How much the gateways' daemons have logged so far (bytes)."""
+    return {path: path.stat().st_size for path in logs.glob("gw*.log")}
+
+
+def write_lines(target: Path, before: dict[Path, int]) -> None:
+    """What the gateways' daemons have logged since ``log_sizes`` was ``before``, into a file beside their logs."""
+    lines = [
+        f"{path.name}: {line}"
+        for path in sorted(target.parent.glob("gw*.log"))
+        for line in path.read_bytes()[before.get(path, 0) :].decode(errors="replace").splitlines()
+    ]
+    target.write_text("\n".join(lines) + "\n" if lines else "(the gateways' daemons have logged nothing)\n")
 
 
 def write_pcap(path: Path, frames: list[Frame]) -> None:

@@ -1,0 +1,112 @@
+"""WireGuard (wireguard-go) with a pre-shared key that Rosenpass agrees on, post-quantum, and renews every two minutes.
+
+Not in Debian: the layer vagrant/layers/rosenpass.sh builds the crate rosenpass (`vpneval image --layer rosenpass`).
+WireGuard has no peers until Rosenpass has agreed with them on a key and adds them, so that nothing passes before; its
+makers' front end, rp, does it so too. Source: the crate's readme and its src/config.rs, cli.rs and app_server.rs.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from runner.errors import ProofError
+from runner.model import Evidence
+from runner.node import Node
+from runner.plugin import Params, Secrets, Site
+from vpns.wireguard import WireGuard
+from vpns.wireguard_go import WireGuardGo
+
+HOME = "/etc/rosenpass"
+EXCHANGED = re.compile(r"Exchanged key with peer (\S+)")  # by the hash of its public key
+
+
+class WireGuardRosenpass(WireGuardGo):
+    title = "WireGuard (wireguard-go) with Rosenpass"
+    tools = {**WireGuardGo.tools, "rosenpass": "rosenpass"}
+    image_layer = "rosenpass"
+    note = "its keys are post-quantum; the data path is wireguard_go's"
+    security = replace(
+        WireGuard.security,
+        specification=f"{WireGuard.security.specification}; the Rosenpass whitepaper",
+        authentication=("public key",),
+        key_exchange="Curve25519, and Classic McEliece 460896 with Kyber-512 by Rosenpass for the pre-shared key",
+        post_quantum=True,
+        maintained="yes: 0.2.3 is of June 2026; 0.2.2 is what is built here",
+        sources=(
+            *WireGuardGo.security.sources,
+            "the crate rosenpass 0.2.2: readme.md and src/ (pqkem.rs has the algorithms, protocol.rs the clocks)",
+            "https://github.com/rosenpass/rosenpass/issues/872 (0.2.3), /pull/860 (its upgraded dependencies), and rp",
+            "RUSTSEC-2023-0077",
+        ),
+        flaws=("a datagram of one byte stopped Rosenpass; mended in 0.2.1 (RUSTSEC-2023-0077)",),
+        unchecked=(
+            *WireGuard.security.unchecked,
+            "the Rosenpass whitepaper and its proofs were not read",
+            "whether the liboqs of oqs-sys 0.8.0 lacks fixes",
+        ),
+    )
+
+    def secrets(self, ca: Node, sites: Sequence[Site]) -> dict[str, str]:
+        secrets = super().secrets(ca, sites)
+        ca.run("mkdir", "-pm", "700", HOME)
+        for site in sites:
+            public, secret = f"{HOME}/{site.name}.pub", f"{HOME}/{site.name}.key"
+            ca.run("rosenpass", "gen-keys", "--public-key", public, "--secret-key", secret)
+            # Binary files, as text in one line: 700 kB and 18 kB.
+            secrets[f"{site.name}.rosenpass.pub"] = ca.run("base64", "-w0", public).stdout
+            secrets[f"{site.name}.rosenpass.key"] = ca.run("base64", "-w0", secret).stdout
+        return secrets
+
+    def render(self, me: Site, peers: Sequence[Site], params: Params, secrets: Secrets) -> dict[str, str]:
+        rosenpass = f"""\
+public_key = "{HOME}/{me.name}.pub"
+secret_key = "{HOME}/{me.name}.key"
+listen = ["0.0.0.0:9999"]
+verbosity = "Verbose"
+"""
+        for peer in peers:
+            # The words after `wg set`: with the endpoint, whoever has the key last calls at once, not the other in 5 s.
+            words = ("endpoint", f"{peer.wan_address}:51820", "allowed-ips", peer.lan, "persistent-keepalive", "25")
+            extra = ", ".join(f'"{word}"' for word in words)
+            rosenpass += f"""
+[[peers]]
+public_key = "{HOME}/{peer.name}.pub"
+device = "wg0"
+peer = "{secrets[f"{peer.name}.pub"]}"
+extra_params = [{extra}]
+"""
+            # One side alone asks: where two exchanges cross, the sides may keep different keys, as protocol.rs warns.
+            if me.number < peer.number:
+                rosenpass += f'endpoint = "{peer.wan_address}:9999"\n'
+        files = {
+            "/etc/wireguard/wg0.conf": f"[Interface]\nPrivateKey = {secrets[f'{me.name}.key']}\nListenPort = 51820\n",
+            f"{HOME}/rosenpass.toml": rosenpass,
+            f"{HOME}/{me.name}.key.base64": secrets[f"{me.name}.rosenpass.key"],
+        }
+        for site in (me, *peers):
+            files[f"{HOME}/{site.name}.pub.base64"] = secrets[f"{site.name}.rosenpass.pub"]
+        return files
+
+    def start(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> None:
+        super().start(node, me, peers, params)
+        decode = 'umask 077 && cd "$1" && for file in *.base64; do base64 -d "$file" > "${file%.base64}"; done'
+        node.run("sh", "-c", decode, "sh", HOME)
+        node.spawn("env", "RUST_LOG=info", "rosenpass", "exchange-config", f"{HOME}/rosenpass.toml", log="rosenpass")
+
+    def is_up(self, node: Node, me: Site, peers: Sequence[Site]) -> bool:
+        return len(exchanged(node)) == len(peers) and super().is_up(node, me, peers)
+
+    def evidence(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> Evidence:
+        if len(exchanged(node)) != len(peers):
+            raise ProofError(f"Rosenpass has agreed on keys with {len(exchanged(node))} of {len(peers)} peers")
+        if "(none)" in node.run("wg", "show", "wg0", "preshared-keys").stdout:
+            raise ProofError("WireGuard runs without a pre-shared key")
+        return super().evidence(node, me, peers, params)
+
+    def version(self, node: Node) -> str:
+        return f"{super().version(node)}, {node.run('rosenpass', '--version').stdout.strip()}"
+
+
+def exchanged(node: Node) -> set[str]:
+    """The peers that this gateway's Rosenpass says to have agreed on a key with. It says it when it tells WireGuard."""
+    return set(EXCHANGED.findall(node.logged("rosenpass")))
