@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence, Set
 
 from scipy import stats
 
+from runner.basis import Basis, bases
 from runner.draws import CONFIDENCE
 from runner.model import Run, Strict, Trial
-from runner.ranking import Basis, Ranking, bases, weigh
+from runner.ranking import Ranking, weigh
 from runner.weights import default_weights
 
 

@@ -14,38 +14,49 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from runner import image as images
-from runner import kernels, layers
-from runner.compare import compare_runs
-from runner.compare import render as render_comparison
+from runner import kernels, layers, reading
 from runner.doctor import examine
 from runner.errors import UsageError, VpnevalError
-from runner.experiment import PROFILES
-from runner.kernels.runs import indexed, run_under, run_with_rest, this_command_under
-from runner.labs import FORMS, rootless
+from runner.kernels.runs import run_under, run_with_rest, this_command_under
+from runner.labs import rootless
 from runner.listing import tables
 from runner.model import TRAFFIC_FACTORS
+from runner.options import (
+    Deadline,
+    Duration,
+    Experiments,
+    Gateways,
+    ImageName,
+    Json,
+    KernelName,
+    KernelNames,
+    LabSpec,
+    Levels,
+    OutDir,
+    ProfileName,
+    Quiet,
+    Reps,
+    Rest,
+    RetryFailed,
+    Seed,
+    UntilSignificant,
+    Vpns,
+    WeightsAtTheEnd,
+    err,
+    out,
+    tell,
+)
 from runner.plugin import load_vpn, require_known
-from runner.ranking import measured_metrics
 from runner.recipe import recipe as recipe_of
 from runner.report import vega
-from runner.report.comparison import comparison_html, history_html, trends
-from runner.report.html import html_text
-from runner.report.markdown import markdown_text
-from runner.report.merge import merge_runs
-from runner.report.model import Report, build
-from runner.report.papers import findings_text
-from runner.report.tables import csv_text, json_text
+from runner.report.tables import json_text
 from runner.report.terminal import render as render_terminal
-from runner.report.write import write_everything, write_reports
+from runner.report.write import write_reports
 from runner.session import Asked, ask, conduct
 from runner.shell import one_tunnel, shell
-from runner.store import load_run
-from runner.until import MOST_REPETITIONS
-from runner.watch import watch
 from runner.weights import parse_weights
 
 app = typer.Typer(
@@ -56,34 +67,15 @@ app = typer.Typer(
 )
 lab_app = typer.Typer(help="A live lab to play in.", no_args_is_help=True)
 app.add_typer(lab_app, name="lab")
-err = Console(stderr=True)
-out = Console()
-
-Experiments = Annotated[list[str], typer.Argument(metavar="EXPERIMENT…", help="see: vpneval list experiments")]
-Vpns = Annotated[str, typer.Option("--vpn", metavar="A,B", help="only these VPNs (or ./mine.py); default: all")]
-Levels = Annotated[str, typer.Option("--set", metavar="FACTOR=LEVEL,…", help="see: vpneval list factors")]
-ProfileName = Annotated[str, typer.Option("--profile", help=f"{', '.join(PROFILES)}")]
-Reps = Annotated[int | None, typer.Option("--reps", help="repetitions (blocks); default: the profile's")]
-Duration = Annotated[int | None, typer.Option("--duration", help="seconds of each throughput test")]
-LabSpec = Annotated[str, typer.Option("--lab", metavar="LAB", help=FORMS)]
-ImageName = Annotated[str, typer.Option("--image", help=f"{', '.join(images.names())}")]
-Gateways = Annotated[str, typer.Option("--gateway-image", metavar="A,B", help="the gateways' software as a factor")]
-KernelNames = Annotated[
-    str, typer.Option("--kernel", metavar="A,B", help=f"{', '.join(kernels.names())}; several: side by side")
-]
-KernelName = Annotated[str, typer.Option("--kernel", metavar="NAME", help=", ".join(kernels.names()))]
-Seed = Annotated[int, typer.Option("--seed", help="of the order of the trials")]
-Json = Annotated[bool, typer.Option("--json", help="print JSON, and nothing else, on standard output")]
-
-
-def _tell(text: str) -> None:
-    err.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
 @app.callback(invoke_without_command=True)
 def main_options(
-    context: typer.Context, show_version: Annotated[bool, typer.Option("--version", help="print the version")] = False
+    context: typer.Context,
+    show_version: Annotated[bool, typer.Option("--version", help="print the version")] = False,
+    no_color: Annotated[bool, typer.Option("--no-color", help="plain text; as NO_COLOR=1")] = False,
 ) -> None:
+    out.no_color, err.no_color = out.no_color or no_color, err.no_color or no_color
     if show_version:
         print(f"vpneval {version('vpneval')}")
         raise typer.Exit
@@ -115,7 +107,7 @@ def doctor(
     """What this machine, or another lab, or a guest kernel on it, can measure, what is missing, and how to get it."""
     (under,) = kernels.parse(kernel, lab, several=False)
     if under and not kernels.inside():
-        raise typer.Exit(this_command_under(under, image, _tell))
+        raise typer.Exit(this_command_under(under, image, tell))
     checks = examine(image, lab)
     if as_json:
         print(json.dumps([vars(check) for check in checks], indent=1))
@@ -144,10 +136,10 @@ def image_(
     rootless.enter("netns")
     if rebuild:
         images.remove(name)
-    built = images.open_image(name, say=lambda text: err.print(text, markup=False, highlight=False))
+    built = images.open_image(name, say=tell)
     out.print(f"{name}: {built.root} ({len(built.packages)} packages)", highlight=False, soft_wrap=True)
     if layer:
-        built_layer = layers.build(layer, name, lambda text: err.print(text, markup=False, highlight=False))
+        built_layer = layers.build(layer, name, tell)
         out.print(f"{layer}: {built_layer}", highlight=False, soft_wrap=True)
 
 
@@ -208,29 +200,16 @@ def run(
     duration: Duration = None,
     lab: LabSpec = "netns",
     kernel: KernelNames = kernels.HOST,
-    rest: Annotated[
-        str, typer.Option("--rest", metavar="KERNEL", help="then what this kernel lacks, under that: a second ranking")
-    ] = kernels.HOST,
+    rest: Rest = kernels.HOST,
     image: ImageName = images.DEFAULT,
     gateways: Gateways = "",
     seed: Seed = 1,
-    out_dir: Annotated[
-        Path | None, typer.Option("--out", metavar="DIR", help="run folder; the same again resumes")
-    ] = None,
-    deadline: Annotated[
-        str, typer.Option("--deadline", metavar="TIME", help="end by then (6m): trims what is last")
-    ] = "",
-    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="measure failed trials again")] = False,
-    until_significant: Annotated[
-        bool,
-        typer.Option(
-            "--until-significant",
-            help="then repeat what may still change the ranking's order (by --weights; rtt=1 for one metric), "
-            f"until the --deadline, or {MOST_REPETITIONS} blocks where there is none",
-        ),
-    ] = False,
-    weights: Annotated[str, typer.Option("--weights", help="of the report at the end")] = "",
-    quiet: Annotated[bool, typer.Option("--quiet", help="no progress, no report")] = False,
+    out_dir: OutDir = None,
+    deadline: Deadline = "",
+    retry_failed: RetryFailed = False,
+    until_significant: UntilSignificant = False,
+    weights: WeightsAtTheEnd = "",
+    quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
     """Measure, and end with the report. The same --out again runs only what is missing."""
@@ -264,7 +243,7 @@ def run(
     def here(folder: Path) -> int:
         return _conduct(replace(asked, out=folder), weights, quiet, as_json)
 
-    say = (lambda text: None) if quiet else _tell
+    say = (lambda text: None) if quiet else tell
     vega.script()  # kept for the guests' pages, which cannot make it
     if second:
         raise typer.Exit(run_with_rest(second, asked, here, say))
@@ -273,7 +252,7 @@ def run(
 
 def _conduct(asked: Asked, weights: str, quiet: bool, as_json: bool) -> int:
     folder, outcome = conduct(asked, ["vpneval", *sys.argv[1:]], err, quiet)
-    report = _report([folder], weights, "", "unranked")
+    report = reading.report_of([folder], weights, "", "unranked")
     try:
         write_reports(folder, report)
     except OSError as error:
@@ -296,95 +275,10 @@ def _conduct(asked: Asked, weights: str, quiet: bool, as_json: bool) -> int:
     return 1 if any(report.trials[status] for status in ("failed", "lab_error")) else 0
 
 
-def _report(folders: list[Path], weights: str, configuration: str, missing: str) -> Report:
-    require_known("--missing", missing, ["unranked", "worst"])
-    merged, trials = merge_runs([load_run(folder) for folder in folders])
-    return build(
-        merged,
-        trials,
-        weights=parse_weights(weights, measured_metrics(trials)) if weights else None,
-        configurations=[configuration] if configuration else None,
-        missing="worst" if missing == "worst" else "unranked",
-    )
-
-
-@app.command()
-def report(
-    folders: Annotated[list[Path], typer.Argument(metavar="DIR…", help="run folders of the same lab, or a parent")],
-    weights: Annotated[str, typer.Option("--weights", metavar="PRESET|FILE|metric=w,…", help="see: list presets")] = "",
-    configuration: Annotated[str, typer.Option("--configuration", help="comparable, recommended; default: both")] = "",
-    missing: Annotated[
-        str, typer.Option("--missing", help="a VPN without a weighted metric: unranked, worst")
-    ] = "unranked",
-    form: Annotated[str, typer.Option("--format", help="term, html, md, json, csv, findings")] = "term",
-    write: Annotated[
-        bool, typer.Option("--write", help="into the run folder, with pictures; prints the files")
-    ] = False,
-) -> None:
-    """The ranked, weighted report of one run, or of several of the same lab; of a parent folder each run's in turn."""
-    if write and (len(folders) > 1 or indexed(folders[0]) is not None):
-        raise UsageError("--write takes one run folder: the files stand in it, and link into it")
-    if write:
-        try:
-            paths = write_everything(folders[0], _report(folders, weights, configuration, missing))
-        except OSError as error:
-            raise UsageError(f"the report cannot be written: {error}") from None
-        print("\n".join(map(str, paths)))
-        return
-    forms = {"html": html_text, "md": markdown_text, "json": json_text, "csv": csv_text, "findings": findings_text}
-    require_known("format", form, ["term", *forms])
-    beside = indexed(folders[0]) if len(folders) == 1 else None
-    if beside is not None and form in ("html", "csv"):
-        raise UsageError(f"{folders[0]} holds several runs; --format {form} takes one of {', '.join(map(str, beside))}")
-    made = [_report(runs, weights, configuration, missing) for runs in ([[run] for run in beside or ()] or [folders])]
-    if form == "json" and beside is not None:
-        print("[" + ",\n".join(json_text(one) for one in made) + "]")
-        return
-    for one, folder in zip(made, beside or folders, strict=False):
-        if form != "term":
-            print(forms[form](one), end="")
-            continue
-        if beside is not None:
-            out.rule(folder.name)
-        render_terminal(one, out)
-
-
-@app.command()
-def compare(
-    before: Path,
-    after: Path,
-    as_json: Json = False,
-    form: Annotated[str, typer.Option("--format", help="term, html, json")] = "term",
-) -> None:
-    """Two runs, before and after; exit code 1 on a significant regression."""
-    require_known("format", form, ["term", "html", "json"])
-    comparison = compare_runs(load_run(before), load_run(after))
-    if as_json or form == "json":
-        print(comparison.model_dump_json(indent=1))
-    elif form == "html":
-        print(comparison_html(comparison), end="")
-    else:
-        render_comparison(comparison, out)
-    if comparison.regressed:
-        raise typer.Exit(1)
-
-
-@app.command()
-def history(
-    folders: Annotated[list[Path], typer.Argument(metavar="DIR…", help="run folders, or parents of some")],
-) -> None:
-    """A page over many runs, to redirect into a file: a trend for each VPN and metric; other labs stand apart."""
-    found = [run for folder in folders for run in indexed(folder) or [folder]]
-    print(history_html(trends([load_run(folder) for folder in found])), end="")
-
-
-@app.command("watch")
-def watch_(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="a run folder, finished or not")],
-    weights: Annotated[str, typer.Option("--weights", metavar="PRESET|FILE|metric=w,…", help="see: list presets")] = "",
-) -> None:
-    """The ranking of a run as it forms, until the run ends; it only reads, so any number may watch."""
-    watch(folder, out, parse_weights(weights) if weights else None)
+app.command()(reading.report)
+app.command()(reading.compare)
+app.command()(reading.history)
+app.command()(reading.watch)
 
 
 @app.command()
@@ -408,13 +302,15 @@ def lab_shell(
     plugin = load_vpn(vpn)
     params = one_tunnel(plugin, levels)
     rootless.enter(where)
-    raise typer.Exit(shell(node, plugin, params, image, where, command, _tell))
+    raise typer.Exit(shell(node, plugin, params, image, where, command, tell))
 
 
 def main(argv: list[str] | None = None) -> Any:
     """Entry point: errors become one sentence and an exit code, never a traceback."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    arguments.sort(key=lambda one: one != "--no-color")  # wherever it stands; the others keep their order
     try:
-        app(args=argv, standalone_mode=True)
+        app(args=arguments, standalone_mode=True)
     except VpnevalError as error:
         err.print(f"vpneval: {error}", markup=False, highlight=False, soft_wrap=True)
         sys.exit(error.exit_code)

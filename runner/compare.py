@@ -12,9 +12,9 @@ from rich.text import Text
 from scipy import stats
 
 from runner.agreement import Agreement, agreement
+from runner.basis import conditions_of
 from runner.metrics import METRICS
 from runner.model import Run, Strict, Trial
-from runner.ranking import conditions_of
 from runner.report import text
 from runner.report.checks import check
 from runner.report.facts import BASELINE

@@ -11,15 +11,18 @@ from typing import Literal
 
 Authentication = Literal["certificate", "public key", "pre-shared key", "password", "none"]
 Payload = Literal["IPv4", "IPv6", "Ethernet", "multicast", "TCP streams"]
+SWEET32 = "SWEET32 for 64-bit blocks (Bhargavan and Leurent, CCS 2016; https://sweet32.info/)"
 
 
 @dataclass(frozen=True)
 class Security:
     """How a VPN protects what it carries, as its documents say.
 
-    ``key_exchange`` is "" where keys are fixed by configuration. ``known_breaks``: each with where it was published.
-    ``maintained``: "yes", or until when. ``sources``: where to check it, addresses or citations; ``as_of``: the day
-    it was declared (ISO).
+    ``key_exchange`` is "" where keys are fixed by configuration. ``known_breaks``: of what the protocol or the package
+    promises, each with where it was published. ``flaws``: what only stopped it or could have been run on it, and what
+    has become of that; not counted as breaks. ``maintained``: "yes", or until when. ``sources``: what was opened on the
+    day ``as_of`` (ISO) and says so: addresses, citations, or a package's own documents. ``unchecked``: what is said
+    here, or named as a source, and was not opened then.
     """
 
     protocol: Literal["standard", "own"]
@@ -32,6 +35,8 @@ class Security:
     sources: tuple[str, ...]
     as_of: str
     known_breaks: tuple[str, ...] = ()
+    flaws: tuple[str, ...] = ()
+    unchecked: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -40,8 +45,9 @@ class Abilities:
 
     ``nat``: one gateway may be behind a NAT. ``tcp_443``: it can be carried in TCP to port 443 where UDP is blocked.
     ``roaming``: a gateway's address may change under a living tunnel. ``routes``: who sets the routes.
-    ``mesh``: one configuration per gateway joins more than two sites. ``modes``: tunnel (whole packets between
-    gateways), transport (between the two machines themselves).
+    ``mesh``: what the plugin renders joins any number of sites' networks, every one with every other; ``mesh_how``: by
+    what, or why not. ``modes``: tunnel (whole packets between gateways), transport (between the two machines
+    themselves).
     """
 
     inner: tuple[Payload, ...]
@@ -51,4 +57,5 @@ class Abilities:
     roaming: bool
     routes: Literal["daemon", "configuration", "operator"]
     mesh: bool
+    mesh_how: str = ""
     modes: tuple[Literal["tunnel", "transport"], ...] = ("tunnel",)

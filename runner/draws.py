@@ -14,10 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
+from runner.intervals import Array
 from runner.metrics import METRICS
-from runner.stats import Array
+from runner.stats import Blocks
 
-Blocks = Mapping[int, float]
 DRAWS = 20_000
 CONFIDENCE = 0.95
 TAIL = DRAWS // 40  # draws outside a place's interval, on each side: 2.5 %

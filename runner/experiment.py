@@ -16,7 +16,7 @@ from runner import wan
 from runner.errors import UsageError
 from runner.findings import Finding
 from runner.measure.udp import UdpSearch
-from runner.model import WAN_FACTORS, Cell, ExperimentRecord
+from runner.model import VARIANTS, WAN_FACTORS, Cell, ExperimentRecord
 from runner.plugin import AEAD, Vpn, require_known
 
 # Every level that a factor can have. A VPN may have fewer: what it lacks is `unsupported`, with its own words.
@@ -54,15 +54,21 @@ LEVELS: dict[str, tuple[str, ...]] = {
     "file_bytes": ("20000000", "50000000", "500000000", "1000000000"),
     "payload_bytes": ("1300", "1470"),
     "packet_bytes": ("64", "128", "256", "512", "1024", "1400", "1500"),
-    "rekey": ("esp", "ike"),
+    "rekey": ("esp", "ike", "clock", "protocol"),
+    "driver": ("accelerated", "generic"),
+    "ike": ("aes128-sha256-ecp256", "aes256-sha384-ecp384", "aes256gcm16-prfsha384-x25519", "aes128-sha256-modp4096"),
+    "gw2_cpu": ("0.5", "0.2", "0.05"),
     "device_cipher": ("aes-128-cbc", "aes-256-cbc", "aes-128-gcm", "aes-256-gcm", "chacha20-poly1305"),
     "fragmentation": ("refuse", "allow"),
     "failure": ("restart", "reboot", "wan_cut", "roaming"),
-    "redundancy": ("off", "vrrp", "vrrp_fast", "ha_sync"),
+    "redundancy": ("off", "vrrp", "vrrp_fast", "ha_sync", "clusterip"),
     "gateway_failure": ("interface", "gateway", "daemon", "sync_link", "return", "none"),
     "link_failure": ("carrier", "silent"),
     "detection": ("default", "hello", "minimal_hello", "bfd"),
     "endpoint": ("loopback", "link"),
+    "download_bytes": ("20000000", "50000000", "500000000", "1000000000"),
+    "download_limit": ("off", "2000000"),
+    "cpus": ("1", "2", "3", "4"),
     "wan": tuple(wan.PRESETS),
     "wan_delay_ms": ("0", "25"),
     "wan_jitter_ms": ("0", "5"),
@@ -72,7 +78,10 @@ LEVELS: dict[str, tuple[str, ...]] = {
     "wan_mtu_bytes": ("1500", "1400", "1280"),
 }
 # Factors that take any whole number between these: a UDP payload, an IPv4 packet with a UDP header (RFC 768), a file.
-RANGES = {"payload_bytes": (1, 65507), "packet_bytes": (28, 65535), "file_bytes": (1, 10**11)}
+RANGES = {
+    **{"payload_bytes": (1, 65507), "packet_bytes": (28, 65535), "file_bytes": (1, 10**11)},
+    **{"download_bytes": (10**6, 10**11), "cpus": (1, 4096)},
+}
 TUNNEL = ("cipher", "integrity", "compression")
 
 TCP = {"transport": "tcp", "payload": "random", "streams": "1", "direction": "forward"}
@@ -85,6 +94,7 @@ OVERHEAD = {"transport": "overhead", "packet_bytes": "64"}
 PATH_MTU = {"transport": "mtu"}
 RECOVERY = {"transport": "recovery", "failure": "restart"}
 FAILOVER = {"transport": "failover", "redundancy": "vrrp", "gateway_failure": "interface"}
+HA_DOWNLOAD = FAILOVER | {"gateway_failure": "none", "download_bytes": "20000000", "download_limit": "off", "cpus": "1"}
 REROUTE = {"transport": "reroute", "detection": "hello", "endpoint": "loopback", "link_failure": "silent"}
 DUPLEX = {"transport": "duplex", "packet_bytes": "64"}
 FLOWS = {"transport": "flows", "streams": "1"}
@@ -135,6 +145,7 @@ PROFILES = {
         levels={
             "cipher": ("aes-128-cbc", "aes-128-gcm", "chacha20-poly1305", "3des-cbc", "null"),
             "file_bytes": ("20000000",),
+            "download_bytes": ("20000000",),
             "packet_bytes": ("64", "512", "1400"),
             "detection": ("hello", "minimal_hello", "bfd"),
         },
@@ -157,7 +168,7 @@ PROFILES = {
         failures=3,  # 30 of each kind
         outage_limit_s=150.0,  # more than the 60 s and 120 s that daemons wait by default
         fragmentation="allow",
-        levels={"file_bytes": ("50000000", "500000000", "1000000000")},
+        levels=dict.fromkeys(("file_bytes", "download_bytes"), ("50000000", "500000000", "1000000000")),
         note="thesis profile: 10 repetitions of 10 s, UDP payload 1470 B with fragmentation allowed, "
         "WAN shaped to 1 Gbit/s, UDP throughput where the mean loss of ten 10 s trials reaches 1 %",
     ),
@@ -179,6 +190,8 @@ PROFILES = {
             "detection": ("minimal_hello",),
             "endpoint": ("loopback",),
             "file_bytes": ("20000000",),
+            "download_bytes": ("20000000",),
+            "cpus": ("1",),
             "packet_bytes": ("64", "1400"),
         },
         note="smallest profile: one repetition, to see that everything works; its numbers have no spread",
@@ -218,9 +231,20 @@ class Experiment:
         tunnels = self._tunnels(vpn, profile, chosen)
         traffics = self._traffics(profile, chosen)
         combined = [{**tunnel, **traffic} for tunnel in tunnels for traffic in traffics]
+        named = {factor: chosen[factor] for factor in VARIANTS if factor in chosen and not vpn.reference}
+        varied = [dict(zip(named, levels, strict=True)) for levels in itertools.product(*named.values())]
+        combined = _once([params | levels for params in combined for levels in varied])
         wanted = [params for params in combined if not any(skip.items() <= params.items() for skip in profile.skip)]
-        if self.wanted and not any(factor in chosen for factor in TUNNEL):  # who names tunnels gets those
-            wanted = [params for params in wanted if self.wanted(vpn, params, profile)]
+        if self.wanted:
+            # Who names tunnels gets those; who names the kind of rekey gets it, however long it takes.
+            asked = PROFILES["thesis"] if "rekey" in chosen else profile
+            named_tunnel = any(factor in chosen for factor in TUNNEL)
+            wanted = [
+                params
+                for params in wanted
+                if (named_tunnel and not any(factor in params and factor not in chosen for factor in VARIANTS))
+                or self.wanted(vpn, params, asked)
+            ]
         return [Cell(vpn=vpn.name, params=params) for params in wanted]
 
     def record(self, vpns: Sequence[Vpn], profile: Profile, chosen: Mapping[str, Sequence[str]]) -> ExperimentRecord:
@@ -284,6 +308,11 @@ class Experiment:
                 if one not in found:
                     found.append(one)
         return found
+
+
+def _once(params: Sequence[dict[str, str]]) -> list[dict[str, str]]:
+    """Each combination once, in its order."""
+    return list({tuple(one.items()): one for one in params}.values())
 
 
 def matching_integrity(vpn: Vpn, cipher: str) -> str:

@@ -13,13 +13,16 @@ from functools import partial
 from itertools import combinations
 from typing import Literal
 
-from runner.model import WAN_FACTORS, Run, Strict, Trial
+from runner.model import VARIANTS, WAN_FACTORS, Run, Strict, Trial
 from runner.published import paper
 from runner.stats import block_values, compare_blocks, summarise
 
 Verdict = Literal["reproduced", "not reproduced", "not comparable"]
+Basis = Literal["count", "ratio", "share", "time"]
 Blocks = Mapping[int, float]  # block -> value
-ELSEWHERE = (*WAN_FACTORS, "image", "fragmentation")  # factors that a cell must not have, unless they are asked for
+IPSEC = ("ipsec", "ipsec_user")
+# Factors that a cell must not have, unless they are asked for.
+ELSEWHERE = (*WAN_FACTORS, *VARIANTS, "image", "fragmentation")
 
 
 class Judgement(Strict):
@@ -47,6 +50,7 @@ class Finding:
     where: str
     found: str
     judge: Callable[[Data], Judgement]
+    basis: Basis = "ratio"  # what its number is made from, which says on what machines a verdict stands
 
     @property
     def citation(self) -> str:
@@ -190,6 +194,24 @@ def ratio_of(
     return judged
 
 
+Judge = Callable[[str, Data], Judgement]  # of one VPN
+
+
+def all_ratios(data: Data, metric: str, pairs: Mapping[str, tuple[At, At]], between: tuple[float, float]) -> Judgement:
+    """The claim that in each of ``pairs``, ``metric`` at the first over that at the second lies ``between`` bounds."""
+    return all_of({name: partial(ratio_of(metric, a, b, between), data) for name, (a, b) in pairs.items()})
+
+
+def on_ipsec(metric: str, judge: Judge) -> Callable[[Data], Judgement]:
+    """``judge`` of IPsec in the kernel and in userspace, whichever has ``metric``: a claim about both."""
+
+    def judged(data: Data) -> Judgement:
+        planes = [vpn for vpn in IPSEC if vpn in data.vpns(metric)] or IPSEC[:1]
+        return all_of({vpn: partial(judge, vpn, data) for vpn in planes})
+
+    return judged
+
+
 def order_held(data: Data, metric: str, vpns: Sequence[str], first: Mapping[str, str]) -> dict[int, float]:
     """Block -> of all pairs of VPNs and all cells alike, the share in whose order is that of the cell ``first``.
 
@@ -219,10 +241,11 @@ def largest_variation(data: Data, metric: str) -> tuple[float, str]:
 
     Raises NotMeasured where no cell has three.
     """
-    found = {}
+    same: dict[tuple[str, str], list[Trial]] = {}
     for trial in data.trials:
-        same = [other for other in data.trials if (other.cell, other.position) == (trial.cell, trial.position)]
-        values = block_values(same, metric)
+        same.setdefault((trial.cell, trial.position), []).append(trial)
+    found = {}
+    for (trial, *_), values in ((trials, block_values(trials, metric)) for trials in same.values()):
         if len(values) > 2 and (variation := summarise(list(values.values())).variation) is not None:
             found[f"{trial.vpn}, {trial.params['cipher']}, compression {trial.params['compression']}"] = variation
     if not found:
@@ -268,9 +291,6 @@ def judge(finding: Finding, run: Run, trials: Sequence[Trial]) -> Judgement:
         return finding.judge(Data(run, trials))
     except NotMeasured as missing:
         return Judgement(verdict="not comparable", reason=str(missing))
-
-
-Judge = Callable[[str, Data], Judgement]  # of one VPN
 
 
 def trials_of(run: Run, trials: Sequence[Trial], experiment: str) -> list[Trial]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -23,9 +24,17 @@ TRAFFIC_FACTORS = (
     *("transport", "payload", "streams", "direction", "payload_bytes", "load", "file_bytes"),
     *("packet_bytes", "fragmentation", "rekey", "device_cipher"),
     *("failure", "redundancy", "gateway_failure", "detection", "endpoint", "link_failure"),
+    *("driver", "ike", "gw2_cpu"),
+    *("download_bytes", "download_limit", "cpus"),
 )
-# Traffic that breaks what carries it: each combination of these has a lab of its own.
-FAILURE_FACTORS = ("failure", "redundancy", "gateway_failure", "detection", "endpoint", "link_failure")
+# What must be known of a trial before its tunnel comes up: traffic that breaks what carries it, and what
+# runner/variants.py sets. Each combination has a lab of its own.
+VARIANTS = ("driver", "ike", "gw2_cpu")
+FAILURE_FACTORS = (
+    *("failure", "redundancy", "gateway_failure", "detection", "endpoint", "link_failure"),
+    *("rekey", *VARIANTS),
+    *("download_bytes", "download_limit", "cpus"),
+)
 
 
 class Strict(BaseModel):
@@ -37,7 +46,7 @@ class Strict(BaseModel):
 class Measurement(Strict):
     """One metric of one trial: its value, and the raw samples that it was made from.
 
-    ``value`` is in ``unit`` (see runner/metrics.py). ``samples`` are in the same unit, one a second
+    ``value`` is in ``unit`` (see runner/metrics). ``samples`` are in the same unit, one a second
     (throughput) or one an exchange (rtt). ``detail`` holds what else the instrument said, for example
     every trial of a throughput search as ``{"trials": [{"offered_rate_bps", "duration_s",
     "loss_ratio"}, …], "interval_bps": [low, high], "flags": […]}``.
@@ -225,7 +234,12 @@ class Run(Strict):
 
 def cell_key(vpn: str, params: Mapping[str, str]) -> str:
     """A stable text for a VPN and its levels, independent of the order of the factors."""
-    return vpn + " " + json.dumps(dict(sorted(params.items())), separators=(",", ":"))
+    return _cell_key(vpn, tuple(params.items()))
+
+
+@lru_cache(maxsize=50_000)  # a trial's is asked for again and again, and its repetitions share it
+def _cell_key(vpn: str, params: tuple[tuple[str, str], ...]) -> str:
+    return vpn + " " + json.dumps(dict(sorted(params)), separators=(",", ":"))
 
 
 def trial_id(vpn: str, params: Mapping[str, str], repetition: int, position: str = "within") -> str:

@@ -14,7 +14,7 @@ import re
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cache
 from hashlib import sha256
@@ -23,6 +23,7 @@ from typing import Any
 
 from runner.errors import UsageError
 from runner.measure.result import Measured, measurement
+from runner.node import Completed
 from runner.plugin import Params, Site, Vpn
 from runner.recipe import Paper
 
@@ -62,6 +63,17 @@ class Draft(Paper):
         return [line for line in self.lines if re.match(r"ip (-\S+ )*route (add|replace)\b", line)]
 
 
+class TrustedDraft(Draft):
+    """A draft whose every command says something else, so that two secrets are the same where one was given twice."""
+
+    said = 0
+
+    def run(self, *argv: str, check: bool = True, timeout: float = 30.0, input: str | None = None) -> Completed:
+        self.said += 1
+        done = super().run(*argv, check=check, timeout=timeout, input=input)
+        return replace(done, stdout=f"{done.stdout}{self.said} ")
+
+
 @dataclass(frozen=True)
 class Joining:
     """What changes in a full mesh when its last of ``sites`` sites joins. ``effort`` is the paper's: for the whole
@@ -95,7 +107,7 @@ def operations(vpn: Vpn, params: Params) -> Measured:
         raise UsageError(f"{vpn.name}: {no.reason}")
     pair = on_paper(vpn, params, mesh(2))
     drafts = [*pair.drafts.values()]
-    private = sorted(name for name in pair.secrets if not name.endswith(PUBLIC))
+    private = {mark for name, mark in pair.secrets.items() if not name.endswith(PUBLIC)}
     ciphers = by_configuration(vpn, params)
     setup = {
         "setup_files": sum(len(draft.files) for draft in drafts),
@@ -146,10 +158,14 @@ def mesh(count: int) -> tuple[Site, ...]:
 
 
 def on_paper(vpn: Vpn, params: Params, sites: Sequence[Site]) -> Setup:
-    """Set the full mesh of ``sites`` up on paper. Secrets are placeholders, one line each."""
-    ca = Draft("a trusted machine")
+    """Set the full mesh of ``sites`` up on paper. Secrets are placeholders, one line each; one that the plugin gives to
+    several sites is the same, and the first's."""
+    ca = TrustedDraft("a trusted machine")
+    first: dict[str, str] = {}
     # Hexadecimal, one line, and different from the beginning, because some plugins cut a key to its length.
-    secrets = {name: sha256(name.encode()).hexdigest() for name in vpn.secrets(ca, sites)}
+    secrets = {
+        name: sha256(first.setdefault(text, name).encode()).hexdigest() for name, text in vpn.secrets(ca, sites).items()
+    }
     ca.lines = [line for line in ca.lines if not line.startswith("cat ")]
     found = Setup({}, ca, secrets)
     for site in reversed(sites):
@@ -193,9 +209,10 @@ def fresh(now: Sequence[str], before: Sequence[str]) -> int:
 
 
 def foreign_keys(draft: Draft, secrets: Mapping[str, str]) -> set[str]:
-    """The secrets and certificates in a site's files that another site, or none, has made."""
+    """The secrets and certificates in a site's files that another site, or none, has made: whoever has one first."""
     text = "\n".join(draft.files.values())
-    return {name for name, mark in secrets.items() if mark[:24] in text and not name.startswith(f"{draft.name}.")}
+    made_by = {mark: name for name, mark in reversed([*secrets.items()])}
+    return {name for mark, name in made_by.items() if mark[:24] in text and not name.startswith(f"{draft.name}.")}
 
 
 def by_configuration(vpn: Vpn, params: Params) -> list[str]:

@@ -15,7 +15,8 @@ TUNNEL_S = 0.9  # bring-up, proof and tear-down of one tunnel, on average
 SEARCH_TRIALS = {"cold": 8, "warm": 4}  # what the search needs on average without a budget
 LOADED_S = 2.0  # the idle tunnel first, the load's start and end, and counting
 DOWNLOAD_BPS = 400e6  # what a file's download is guessed by
-SECONDS = {"flows": 0.3, "rekey": 7.5, "device": 1.5, "security": 20, "mesh": 30}  # as long everywhere
+REKEY_S = {"clock": 17.0, "protocol": 125.0}  # else on command
+SECONDS = {"flows": 0.3, "rekey": 7.5, "device": 1.5, "security": 12, "mesh": 45}  # as long everywhere
 FAILURE_S = {"recovery": 12.0, "reroute": 25.0, "failover": 25.0}  # one failure, its lab and its stream, on average
 SLOW_PACKETS_S = 1.5  # a slow stream and its counters, or a search for the path MTU
 BASELINE = "none"
@@ -143,7 +144,13 @@ def expected_trial_s(trial: Planned, profile: Profile) -> float:
     if transport in ("overhead", "mtu"):
         return SLOW_PACKETS_S
     if transport in FAILURE_S:
+        if "download_bytes" in (params := trial.cell.params):
+            limit = DOWNLOAD_BPS / 8 if params["download_limit"] == "off" else int(params["download_limit"])
+            times = 1 if params["gateway_failure"] == "none" else profile.failures
+            return (5 + int(params["download_bytes"]) / limit) * times
         return FAILURE_S[transport] * profile.failures
+    if transport == "rekey":
+        return REKEY_S.get(trial.cell.params["rekey"], SECONDS["rekey"])
     if transport in SECONDS:
         return SECONDS[transport] + (profile.duration_s if transport == "flows" else 0)
     searches = {"packets": profile.packets, "duplex": profile.duplex}

@@ -84,7 +84,17 @@ class Vpn(ABC):
     compressions: ClassVar[Mapping[str, str]] = {"off": "off"}
     limits: ClassVar[Mapping[str, str]] = {}  # factor -> why it has no other levels
 
-    rekeys: ClassVar[tuple[str, ...]] = ()  # what ``rekey`` can renew on command: esp (the data's keys), ike
+    # How keys are renewed: on command (esp, the data's keys; ike), every ``rekey_every_s`` by an option (clock), or
+    # by a clock of the protocol that no option changes (protocol).
+    rekeys: ClassVar[tuple[str, ...]] = ()
+    # Of those that a clock renews: a log ({} is the peer's name), and the words that each rekey adds to it.
+    rekey_says: ClassVar[tuple[str, str]] = ("", "")
+    openssl: ClassVar[bool] = False  # does OpenSSL encrypt the payload? Then the factor ``driver`` can be set
+
+    # What a trial asks for beside the levels (runner/variants.py); set on a copy of the plugin.
+    rekey_every_s: float = 0.0  # seconds; 0 is the daemon's own default
+    ike_proposal: str = ""  # of the IKE SA, in strongSwan's words; "" where there is no such thing
+    generic_driver: bool = False  # no crypto instructions of this CPU
 
     comparable: ClassVar[Params]  # AES-128-CBC and HMAC-SHA-256, or the nearest there is
     recommended: ClassVar[Params]  # as its makers advise today
@@ -97,7 +107,7 @@ class Vpn(ABC):
             if factor == "integrity" and params["cipher"] in AEAD and level == "aead":
                 continue  # an AEAD brings its own
             if level not in levels:
-                why = self.limits.get(factor, f"{self.title} has no {factor} {level}")
+                why = self.limits.get(factor, f"the plugin of {self.title} does not offer {factor} {level}")
                 return Unsupported(f"{why} (asked: {factor} {level}; offered: {', '.join(levels)})")
         return None
 
@@ -137,6 +147,14 @@ class Vpn(ABC):
 
         Raises TimeoutError where they stay the old ones."""
         raise MeasurementError(f"the plugin {self.name} lists rekeys ({', '.join(self.rekeys)}), but has no rekey()")
+
+    def rekey_mark(self, node: Node, me: Site, peers: Sequence[Site]) -> str:
+        """A text that changes on gateway ``me`` whenever its keys were renewed by a clock (``rekeys``): by default, how
+        often ``rekey_says`` is in its logs."""
+        log, words = self.rekey_says
+        if not words:
+            raise MeasurementError(f"the plugin {self.name} lists rekeys ({', '.join(self.rekeys)}), but no rekey_says")
+        return str(sum(node.logged(log.format(peer.name)).count(words) for peer in peers))
 
     def entry(self, sites: Sequence[Site]) -> str:
         """The address that the first site's host connects to in order to reach the last site's host."""

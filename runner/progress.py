@@ -16,7 +16,7 @@ from runner.metrics import METRICS
 from runner.model import FAILURE_FACTORS, Trial
 from runner.plan import Planned
 from runner.ranking import Ranking
-from runner.report.terminal import WIDE, ranking_table
+from runner.report.terminal import WIDE, ranking_so_far
 
 # Measured by the way, in nearly every trial: the report has them.
 ASIDE = {
@@ -188,7 +188,7 @@ class LiveProgress:
         rankings: list[RenderableType] = []
         gap = int(self.console.width >= WIDE)
         for ranking in self.rankings:
-            rankings += [Text(f"\nranking so far: {ranking.configuration}", "dim"), ranking_table(ranking, gap)]
+            rankings += ranking_so_far(ranking, gap)
         return Group(head, bar, results, *rankings)
 
 

@@ -9,21 +9,16 @@ move before another VPN wins.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Mapping, Sequence, Set
-from dataclasses import dataclass, field
-from itertools import combinations, pairwise
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Literal
 
-from runner.draws import CONFIDENCE, DRAWS, Blocks, DrawnRanks, Order, draw_ranks, order_of
-from runner.errors import UsageError
-from runner.metrics import METRICS
-from runner.model import TRAFFIC_FACTORS, WAN_FACTORS, Run, Strict, Trial
-from runner.stats import block_values, compare_blocks, lead_of_differences, lower_bounds
+from runner.basis import Basis, bases, basis_of
+from runner.draws import CONFIDENCE, DRAWS, Order
+from runner.model import Run, Strict, Trial
 from runner.weights import Slack, Weights, default_weights, slack
 
 Missing = Literal["unranked", "worst"]
-STREAM = {"transport": "tcp", "streams": "1", "direction": "forward", "payload": "random"}
 
 
 class Standing(Strict):
@@ -79,41 +74,6 @@ class Ranking(Strict):
     probability_method: str
 
 
-@dataclass(frozen=True)
-class Basis:
-    """What a ranking of one configuration is made from, whatever the weights. ``values``: metric -> VPN -> block ->
-    value; ``bounds``: the blocks in which it is a lower bound; ``better``: metric -> the pairs (better, worse) that it
-    tells apart; ``ranks``: metric -> VPN -> rank, which follows from them; ``levels``: VPN -> its tunnel, of all that
-    are not references; ``reasons``: VPN -> metric -> why it has no value."""
-
-    configuration: str
-    image: str
-    seed: int
-    levels: Mapping[str, dict[str, str]]
-    traffic: Mapping[str, dict[str, str]]
-    values: Mapping[str, Mapping[str, Blocks]]
-    bounds: Mapping[str, Mapping[str, Set[int]]]
-    better: Mapping[str, Set[tuple[str, str]]]
-    ranks: Mapping[str, Mapping[str, int]]
-    reasons: Mapping[str, Mapping[str, str]]
-    _drawn: dict[str, DrawnRanks | None] = field(default_factory=dict)
-
-    def drawn(self, metric: str) -> DrawnRanks | None:
-        """The metric's ranks in every draw, made when they are first asked for."""
-        if metric not in self._drawn:
-            bounded = {vpn for vpn, found in self.bounds[metric].items() if found}
-            self._drawn[metric] = draw_ranks(metric, self.values[metric], bounded, self.seed)
-        return self._drawn[metric]
-
-    def order(self, weights: Weights, ranked: Sequence[str], worst: int) -> Order | None:
-        """The order of the ranked VPNs in every draw, or None without two of them and two blocks of each metric."""
-        drawn = {metric: self.drawn(metric) for metric in weights.counted if metric in self.values}
-        known = {metric: ranks for metric, ranks in drawn.items() if ranks}
-        if len(ranked) < 2 or len(known) < len(drawn):
-            return None
-        return order_of(known, weights.counted, tuple(ranked), worst)
-
-
 def rank_all(
     run: Run,
     trials: Sequence[Trial],
@@ -128,29 +88,6 @@ def rank_all(
     return [weigh(basis, weights or default_weights(basis.values), missing) for basis in found]
 
 
-def bases(
-    run: Run, trials: Sequence[Trial], metrics: Collection[str] = (), configurations: Sequence[str] | None = None
-) -> list[Basis]:
-    """What to rank by, for each configuration, and each gateway image where that is a factor.
-
-    By default the configurations in which something was measured. ``metrics``: those that may count beside the
-    measured ones. Raises UsageError for a configuration that no VPN of the run has.
-    """
-    known = sorted({name for record in run.vpns.values() for name in record.configurations})
-    for name in configurations or ():
-        if name not in known:
-            raise UsageError(f"unknown configuration {name!r}. Valid: {', '.join(known)}")
-    images = sorted({trial.params.get("image", "") for trial in trials}) or [""]
-    found = []
-    for name in configurations or known:
-        for image in images:
-            chosen = [trial for trial in trials if trial.params.get("image", "") == image]
-            basis = _basis(run, chosen, name, metrics, image)
-            if basis.values or configurations:
-                found.append(basis)
-    return found
-
-
 def rank(
     run: Run,
     trials: Sequence[Trial],
@@ -161,7 +98,7 @@ def rank(
     image: str = "",
 ) -> Ranking:
     """Rank the run's VPNs, references left out, in the named configuration; see ``weigh``."""
-    return weigh(_basis(run, trials, configuration, weights.counted, image), weights, missing)
+    return weigh(basis_of(run, trials, configuration, weights.counted, image), weights, missing)
 
 
 def weigh(basis: Basis, weights: Weights, missing: Missing = "unranked") -> Ranking:
@@ -211,87 +148,6 @@ def weigh(basis: Basis, weights: Weights, missing: Missing = "unranked") -> Rank
     )
 
 
-def _basis(run: Run, trials: Sequence[Trial], configuration: str, metrics: Collection[str], image: str) -> Basis:
-    selected = _selected(run, trials, configuration)
-    measured = measured_metrics(trials)
-    traffics = {metric: _traffic(metric, selected) for metric in METRICS if metric in measured}
-    values = _measurements(selected, traffics)
-    bounds = _bounds(selected, values, traffics)
-    better = {metric: apart(metric, by_vpn, bounds[metric]) for metric, by_vpn in values.items()}
-    candidates = [vpn for vpn, record in run.vpns.items() if not record.reference]
-    return Basis(
-        configuration=configuration,
-        image=image,
-        seed=run.seed,
-        levels={vpn: run.vpns[vpn].configurations.get(configuration, {}) for vpn in candidates},
-        traffic={metric: traffics[metric] for metric in values},
-        values=values,
-        bounds=bounds,
-        better=better,
-        ranks={metric: _ranks(by_vpn, better[metric]) for metric, by_vpn in values.items()},
-        reasons={
-            vpn: {
-                metric: _reason(run, vpn, metric, selected)
-                for metric in METRICS
-                if (metric in metrics or metric in values) and vpn not in values.get(metric, {})
-            }
-            for vpn in candidates
-        },
-    )
-
-
-def measured_metrics(trials: Sequence[Trial]) -> set[str]:
-    """The metrics that at least one ok trial measured: those that weights may name."""
-    return {measurement.metric for trial in trials if trial.status == "ok" for measurement in trial.measurements}
-
-
-def ranked_by(metric: str) -> dict[str, str]:
-    """The traffic that a metric is ranked by. Only ``transport`` must be named by a trial's parameters."""
-    transport = METRICS[metric].transport
-    return STREAM if transport == "tcp" else {"transport": transport, "payload": "random"}
-
-
-def conditions_of(params: Mapping[str, str]) -> dict[str, str]:
-    """What cells must share to be compared: the levels of the traffic and of the WAN, not those of the tunnel."""
-    return {factor: params[factor] for factor in (*TRAFFIC_FACTORS, *WAN_FACTORS) if factor in params}
-
-
-def metric_ranks(
-    metric: str, values: Mapping[str, Blocks], bounds: Mapping[str, Set[int]] | None = None
-) -> dict[str, int]:
-    """VPN -> 1 + the number of VPNs significantly better. ``values``: VPN -> block -> value; ``bounds``: see apart."""
-    return _ranks(values, apart(metric, values, bounds))
-
-
-def _ranks(vpns: Collection[str], better: Set[tuple[str, str]]) -> dict[str, int]:
-    ahead = Counter(worse for _, worse in better)
-    return {vpn: 1 + ahead[vpn] for vpn in vpns}
-
-
-def apart(
-    metric: str, values: Mapping[str, Blocks], bounds: Mapping[str, Set[int]] | None = None
-) -> set[tuple[str, str]]:
-    """The pairs (better, worse) of VPNs that the metric tells apart. ``values``: VPN -> block -> value.
-
-    ``bounds``: VPN -> the blocks in which its value is a lower bound. Where the comparison uses one of them,
-    it cannot show that this VPN is below another.
-    """
-    higher = METRICS[metric].better == "higher"
-    found = set()
-    for a, b in combinations(values, 2):
-        ratio = compare_blocks(values[a], values[b])
-        if ratio.ratio is None:  # a value is not positive, a verdict of 0, say
-            lead = lead_of_differences(values[a], values[b])
-        else:
-            lead = ratio.significant * (1 if ratio.ratio > 1 else -1)
-        if not lead:
-            continue
-        more, less = (a, b) if lead > 0 else (b, a)
-        if not (bounds or {}).get(less, set()) & values[a].keys() & values[b].keys():
-            found.add((more, less) if higher else (less, more))
-    return found
-
-
 def weighted_average(ranks: Mapping[str, float], weights: Weights) -> float:
     """Σ weight·rank / Σ weight over the metrics that count, added one after the other as the report's page does
     (``sum`` compensates for rounding since Python 3.12)."""
@@ -338,89 +194,3 @@ def _pair(a: Standing, b: Standing, order: Order | None) -> Pair:
         first, second, before = b.vpn, a.vpn, 1 - before - equal
     pair = Pair(first=first, second=second, probability=before, equal=equal)
     return pair.model_copy(update={"separated": pair.certainty >= CONFIDENCE})
-
-
-def _selected(run: Run, trials: Sequence[Trial], configuration: str) -> dict[str, list[Trial]]:
-    """Candidate VPN -> its trials at the configuration's tunnel levels."""
-    selected: dict[str, list[Trial]] = {}
-    wanted: dict[str, dict[str, str]] = {}
-    for vpn, record in run.vpns.items():
-        if not record.reference and configuration in record.configurations:
-            selected[vpn], wanted[vpn] = [], record.configurations[configuration]
-    for trial in trials:
-        if trial.vpn in wanted and trial.params.items() >= wanted[trial.vpn].items():
-            selected[trial.vpn].append(trial)
-    return selected
-
-
-def _for_metric(metric: str, trials: Sequence[Trial]) -> list[Trial]:
-    wanted = ranked_by(metric)
-    return [
-        trial
-        for trial in trials
-        if trial.params.get("transport") == wanted["transport"]
-        and all(trial.params.get(factor, level) == level for factor, level in wanted.items())
-    ]
-
-
-def _traffic(metric: str, selected: Mapping[str, Sequence[Trial]]) -> dict[str, str]:
-    """The one traffic that the metric is ranked by: what most ok trials have, the largest payload of equals."""
-    found: Counter[tuple[tuple[str, str], ...]] = Counter(
-        tuple(conditions_of(trial.params).items())
-        for trials in selected.values()
-        for trial in _for_metric(metric, trials)
-        if any(measurement.metric == metric for measurement in trial.measurements)
-    )
-    if not found:
-        return {}
-    most = max(sorted(found), key=lambda traffic: (found[traffic], dict(traffic).get("payload_bytes", "").zfill(9)))
-    return dict(most)
-
-
-def _measurements(
-    selected: Mapping[str, Sequence[Trial]], traffics: Mapping[str, dict[str, str]]
-) -> dict[str, dict[str, dict[int, float]]]:
-    """Metric -> VPN -> block -> value, with what was measured only; ``traffics``: metric -> what it is ranked by."""
-    values = {}
-    for metric, traffic in traffics.items():
-        by_vpn = {vpn: block_values(_with(traffic, metric, trials), metric) for vpn, trials in selected.items()}
-        if any(by_vpn.values()):
-            values[metric] = {vpn: blocks for vpn, blocks in by_vpn.items() if blocks}
-    return values
-
-
-def _bounds(
-    selected: Mapping[str, Sequence[Trial]],
-    values: Mapping[str, Mapping[str, Blocks]],
-    traffics: Mapping[str, dict[str, str]],
-) -> dict[str, dict[str, set[int]]]:
-    """Metric -> VPN -> the blocks in which its value is a lower bound."""
-    return {
-        metric: {vpn: lower_bounds(_with(traffics[metric], metric, selected[vpn]), metric) for vpn in by_vpn}
-        for metric, by_vpn in values.items()
-    }
-
-
-def _with(traffic: Mapping[str, str], metric: str, trials: Sequence[Trial]) -> list[Trial]:
-    """The trials that the metric is ranked by, with this one traffic."""
-    return [trial for trial in _for_metric(metric, trials) if conditions_of(trial.params) == traffic]
-
-
-def _reason(run: Run, vpn: str, metric: str, selected: Mapping[str, Sequence[Trial]]) -> str:
-    """Why ``vpn`` has no value of ``metric``: its own trial's reason, or what is known of it."""
-    if vpn not in selected:
-        return "has no such configuration"
-    told = [trial for trial in selected[vpn] if trial.status != "ok" and trial.reason]
-    asked = _for_metric(metric, told)
-    worked = any(trial.status == "ok" for trial in selected[vpn])
-    for trial in selected[vpn]:
-        if unsure := trial.attempt.get("inconclusive", {}).get(metric):
-            return f"inconclusive: {unsure['reason']}"
-    first = next(iter(asked or ([] if worked else told)), None)
-    return f"{first.status}: {first.reason}" if first else why_absent(run, vpn, metric)
-
-
-def why_absent(run: Run, vpn: str, metric: str) -> str:
-    """Why an ok trial has no value of ``metric``, as far as the plugin's own data tells."""
-    udp = METRICS[metric].transport == "udp" or metric == "udp_rtt"
-    return "carries TCP only" if udp and vpn in run.vpns and run.vpns[vpn].carries == "tcp" else "not measured"

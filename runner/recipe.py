@@ -67,7 +67,7 @@ def recipe(vpn: Vpn, params: Params, sites: tuple[Site, ...] = SITES) -> str:
     text = [
         f"# {vpn.title}: {', '.join(f'{name} {level}' for name, level in params.items())}",
         *(f"#   {site.name}: WAN {site.wan_address}, LAN {site.lan} ({site.lan_address})" for site in sites),
-        "# Both gateways forward: sysctl -w net.ipv4.ip_forward=1",
+        f"# {'Both' if len(sites) == 2 else 'All'} gateways forward: sysctl -w net.ipv4.ip_forward=1",
         "# The daemons are started by hand here: stop and mask the services that their packages bring.",
     ]
     if ca.lines:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import signal
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -16,13 +16,14 @@ from typing import Any
 from rich.console import Console
 
 from runner import wan
+from runner.call import Outcome, Settings, Watcher
 from runner.errors import CannotRunHere, Interrupted, LabError, UsageError
 from runner.experiment import PROFILES, Experiment, Profile, expand, load_experiment, parse_levels
 from runner.facts import facts, openssl_bps
 from runner.image import DEFAULT, Image
 from runner.image import names as image_names
 from runner.labs import Rig, check_spec, open_rig
-from runner.loop import Loop, Outcome, Settings, Watcher
+from runner.loop import Loop
 from runner.measure.iperf import check_version
 from runner.metrics import METRICS
 from runner.model import Cell, ExperimentRecord, Invocation, Run, VpnRecord
@@ -39,6 +40,8 @@ SHOWN_PACKAGES = (
     *("tinc", "vtun", "fastd", "n2n", "nebula", "ocserv", "openconnect", "softether-vpnserver", "stunnel4"),
     *("iperf3", "openssl", "iproute2"),
 )
+LONGEST_S = 86400  # iperf3's own limit for a test
+MOST_REPS = 1000  # all blocks are planned before the first
 
 
 @dataclass
@@ -103,12 +106,12 @@ def ask(
     require_known("profile", profile, list(PROFILES))
     chosen_profile = PROFILES[profile]
     if duration_s is not None:
-        if duration_s < 1:
-            raise UsageError(f"--duration is whole seconds from 1 on, not {duration_s}")
+        if not 1 <= duration_s <= LONGEST_S:
+            raise UsageError(f"--duration is whole seconds from 1 to {LONGEST_S}, not {duration_s}")
         note = f"{chosen_profile.note}; changed: tests of {duration_s} s"
         chosen_profile = replace(chosen_profile, duration_s=duration_s, note=note)
-    if repetitions is not None and repetitions < 1:
-        raise UsageError(f"--reps is 1 or more, not {repetitions}")
+    if repetitions is not None and not 1 <= repetitions <= MOST_REPS:
+        raise UsageError(f"--reps is from 1 to {MOST_REPS}, not {repetitions}")
     check_spec(lab)
     require_known("image", image, image_names())
     gateways = [name.strip() for name in gateway_images.split(",") if name.strip()]
@@ -174,20 +177,8 @@ def _conduct_on(rig: Rig, asked: Asked, command_line: list[str], console: Consol
     started = time.monotonic()
     folder = asked.out or Path("results") / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{asked.profile.name}"
     with open_store(folder) as store:
-        with rig.lab(image) as lab:
-            if asked.profile.wan_rate_bps and not lab.has_wan:
-                raise CannotRunHere("this profile shapes the WAN, and this lab has no machine between the gateways")
-            if asked.profile.wan_rate_bps:
-                wan.apply(
-                    lab, wan.conditions({}, asked.profile.wan_rate_bps)
-                )  # so that the facts show the queues that will be there
-            iperf3 = {node.name: check_version(node) for node in (lab.host1, lab.host2)}
-            run = describe(asked, store, facts(lab) | {"iperf3": iperf3}, image, gateway_images)
-            levels = {cell.params[factor] for cell in asked.cells for factor in ("cipher", "integrity")}
-            run.lab["openssl_bps"] = openssl_bps(lab, levels, run.lab.get("openssl_bps", {}))
+        run = _look(rig, asked, store, image, gateway_images)
         save_packages(store, [image, *gateway_images.values()])
-        call = Invocation(command_line=command_line, started_at=datetime.now(UTC).isoformat(timespec="seconds"))
-        store.save_run(run.model_copy(update={"invocations": [*run.invocations, call]}))
         settings = Settings(
             asked.profile,
             asked.repetitions,
@@ -206,36 +197,57 @@ def _conduct_on(rig: Rig, asked: Asked, command_line: list[str], console: Consol
         loop = Loop(store, {vpn.name: vpn for vpn in asked.vpns}, asked.cells, settings, watcher, membership(run))
         if asked.until_significant:
             loop.next_cells = lambda trials: next_cells(run, trials, asked.cells, asked.weights)
-        outcome = "interrupted"
-        previous = signal.signal(signal.SIGTERM, signal.default_int_handler)  # a polite end is an interruption
+        with _written_down(run, command_line, loop, started), live or nullcontext():
+            return folder, loop.run()
+
+
+def _look(rig: Rig, asked: Asked, store: Store, image: Image, gateway_images: Mapping[str, Image]) -> Run:
+    """What the lab is, before anything is measured in it. Raises CannotRunHere where it is not enough, and UsageError
+    where the run folder belongs to another."""
+    with rig.lab(image) as lab:
+        if asked.profile.wan_rate_bps:  # so that the facts show the queues that will be there
+            if not lab.has_wan:
+                raise CannotRunHere("this profile shapes the WAN, and this lab has no machine between the gateways")
+            wan.apply(lab, wan.conditions({}, asked.profile.wan_rate_bps))
+        iperf3 = {node.name: check_version(node) for node in (lab.host1, lab.host2)}
+        run = describe(asked, store, facts(lab) | {"iperf3": iperf3}, image, gateway_images)
+        levels = {cell.params[factor] for cell in asked.cells for factor in ("cipher", "integrity")}
+        run.lab["openssl_bps"] = openssl_bps(lab, levels, run.lab.get("openssl_bps", {}))
+    return run
+
+
+@contextmanager
+def _written_down(run: Run, command_line: list[str], loop: Loop, started: float) -> Iterator[None]:
+    """The call that begins here is in run.json at once; at its end, whatever that is, so is how it ended.
+
+    Raises Interrupted on Ctrl-C and SIGTERM, LabError where the run folder cannot be written any more.
+    """
+    store, outcome = loop.store, "interrupted"
+    call = Invocation(command_line=command_line, started_at=datetime.now(UTC).isoformat(timespec="seconds"))
+    store.save_run(run.model_copy(update={"invocations": [*run.invocations, call]}))
+    previous = signal.signal(signal.SIGTERM, signal.default_int_handler)  # a polite end is an interruption
+    try:
+        yield
+        outcome = f"stopped: {loop.outcome.stopped}" if loop.outcome.stopped else "complete"
+    except KeyboardInterrupt:
+        safe = f"interrupted; {len(store.trials)} trials are safe in {store.folder}"
+        raise Interrupted(f"{safe}. To go on: the same command with --out {store.folder}") from None
+    finally:
+        signal.signal(signal.SIGTERM, previous)
+        ended = call.model_copy(
+            update={
+                "ended_at": datetime.now(UTC).isoformat(timespec="seconds"),
+                "outcome": outcome,
+                "elapsed_s": round(time.monotonic() - started, 3),
+                "measuring_s": round(loop.outcome.measuring_s, 3),
+                "trimmed": loop.outcome.trimmed,
+                "separation": loop.outcome.separation,
+            }
+        )
         try:
-            with live or nullcontext():
-                done = loop.run()
-            outcome = f"stopped: {done.stopped}" if done.stopped else "complete"
-        except KeyboardInterrupt:
-            safe = f"interrupted; {len(store.trials)} trials are safe in {folder}"
-            raise Interrupted(f"{safe}. To go on: the same command with --out {folder}") from None
-        except OSError as error:
-            done = loop.outcome
-            done.stopped = f"the run folder cannot be written: {error}"
-            outcome = f"stopped: {done.stopped}"
-        finally:
-            signal.signal(signal.SIGTERM, previous)
-            ended = call.model_copy(
-                update={
-                    "ended_at": datetime.now(UTC).isoformat(timespec="seconds"),
-                    "outcome": outcome,
-                    "elapsed_s": round(time.monotonic() - started, 3),
-                    "measuring_s": round(loop.outcome.measuring_s, 3),
-                    "trimmed": loop.outcome.trimmed,
-                    "separation": loop.outcome.separation,
-                }
-            )
-            try:
-                store.save_run(run.model_copy(update={"invocations": [*run.invocations, ended]}))
-            except OSError as error:  # the disk is full: the trials are safe, this note is not
-                raise LabError(f"run.json cannot be written: {error}") from error
-    return folder, done
+            store.save_run(run.model_copy(update={"invocations": [*run.invocations, ended]}))
+        except OSError as error:  # the disk is full: the trials are safe, this note is not
+            raise LabError(f"run.json cannot be written: {error}") from error
 
 
 def save_packages(store: Store, images: Sequence[Image]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import gc
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +13,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from runner.errors import UsageError
-from runner.model import SCHEMA_VERSION, Run, Trial
+from runner.model import SCHEMA_VERSION, Run, Strict, Trial
 
 
 class Store:
@@ -114,15 +115,46 @@ def read_run(path: Path) -> Run:
 def read_trials(path: Path) -> list[Trial]:
     """All whole lines of trials.jsonl; of lines with the same id (a trial measured again) the last."""
     found: dict[str, Trial] = {}
-    lines = path.read_bytes().split(b"\n")
-    for number, line in enumerate(lines[:-1], start=1):  # what follows the last newline is a torn line, or nothing
-        try:
-            trial = Trial.model_validate_json(line)
-        except ValidationError as wrong:
-            raise UsageError(f"{path}, line {number}: {_first(wrong)}") from None
-        found.pop(trial.id, None)
-        found[trial.id] = trial
+    with uncollected(), path.open("rb") as lines:
+        for number, line in enumerate(lines, start=1):
+            if not line.endswith(b"\n"):  # torn: only the last can be
+                break
+            try:
+                trial = Trial.model_validate_json(line)
+            except ValidationError as wrong:
+                raise UsageError(f"{path}, line {number}: {_first(wrong)}") from None
+            for model in (trial, trial.evidence, trial.proof, trial.noise, *trial.measurements):
+                _share_fields_set(model)
+            found.pop(trial.id, None)
+            found[trial.id] = trial
     return list(found.values())
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Without the search for unreachable cycles: where a million objects are made and kept, and none of them has one,
+    it takes more time than making them."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+_FIELDS_SETS: dict[type[Strict], set[str]] = {}
+
+
+def _share_fields_set(model: Strict | None) -> None:
+    """Let models of one kind share the set of the fields that were given, which nobody asks for: of 100,000 trials
+    that saves 500 MB."""
+    if model is None:
+        return
+    kind = type(model)
+    if kind not in _FIELDS_SETS:
+        _FIELDS_SETS[kind] = set(kind.model_fields)
+    object.__setattr__(model, "__pydantic_fields_set__", _FIELDS_SETS[kind])
 
 
 def _first(wrong: ValidationError) -> str:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from runner.basis import conditions_of
 from runner.model import Cell, Run, Trial
 from runner.plan import BASELINE
-from runner.ranking import Pair, Ranking, conditions_of, rank_all
+from runner.ranking import Pair, Ranking, rank_all
 from runner.report import text
 from runner.weights import Weights
 

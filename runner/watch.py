@@ -14,8 +14,8 @@ from runner.errors import UsageError
 from runner.model import Run, Trial
 from runner.progress import clock, levels_of, result_of
 from runner.ranking import Missing, rank_all
-from runner.report.terminal import WIDE, printable, ranking_table
-from runner.report.text import counted, unranked
+from runner.report.terminal import WIDE, printable, ranking_so_far
+from runner.report.text import counted
 from runner.store import load_run
 from runner.weights import Weights
 
@@ -81,9 +81,8 @@ def view(
     head.append(f" · {clock(call.elapsed_s)} min" if call and call.elapsed_s else "")
     parts: list[RenderableType] = [head]
     for ranking in rank_all(run, trials, weights=weights, missing=missing):
-        parts += [Text(f"\nRanking so far: {ranking.configuration}", "bold"), ranking_table(ranking, gap)]
-        waiting = ", ".join(vpns for vpns, _ in unranked(ranking))
-        parts += [Text(f"not ranked (yet): {waiting}", "dim")] if waiting else []
+        parts += ranking_so_far(ranking, gap)
+    parts.append(Text())
     for trial in [trial for trial in trials if trial.status != "unsupported"][-LAST:]:
         said = printable(f"{trial.vpn} {levels_of(trial.params)}: {result_of(trial)}")
         parts.append(Text(said, "dim", no_wrap=True))

@@ -94,9 +94,9 @@ def run_in(
         for attempt in kernel.attempts(theirs.fileno(), folders):
             guest = Guest(_start(attempt, theirs, console), ours, console)
             try:
-                if not _is_ready(guest, attempt.boots_within_s):
-                    refusals.append(f"{attempt.kind}: {guest.last_words()}")
-                    say(f"{attempt.kind} does not start here")
+                if why := _not_ready(guest, attempt.boots_within_s):
+                    refusals.append(f"{attempt.kind}: {why}: {guest.last_words()}")
+                    say(f"{attempt.kind} does not start here: {why}")
                     continue
                 theirs.close()
                 return _converse(guest, attempt, kernel, argv, folders)
@@ -124,13 +124,16 @@ def _start(attempt: Attempt, channel: socket.socket, console: IO[bytes]) -> subp
     )
 
 
-def _is_ready(guest: Guest, within_s: float) -> bool:
-    """Wait for the agent's first word; False if the guest ends, or the time runs out."""
-    end = time.monotonic() + within_s
-    while time.monotonic() < end and guest.process.poll() is None:
+def _not_ready(guest: Guest, within_s: float) -> str:
+    """Wait for the agent's first word; why it has not come, or nothing."""
+    started = time.monotonic()
+    while (waited_s := time.monotonic() - started) < within_s:
+        if guest.process.poll() is not None:
+            return f"it ended after {waited_s:.0f} s with exit code {guest.process.returncode}"
         if select.select([guest.socket], [], [], 0.05)[0]:
-            return Channel(guest.socket.fileno()).next()[0] == b"H"
-    return False
+            word = Channel(guest.socket.fileno()).next()[0]
+            return "" if word == b"H" else f"its first word was {word!r}"
+    return f"not ready within {within_s:g} s (this machine's load: {os.getloadavg()[0]:.1f})"
 
 
 def _end(guest: Guest) -> None:

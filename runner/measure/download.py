@@ -37,13 +37,21 @@ WANTED = "%{http_code} %{size_download} %{time_connect} %{time_starttransfer} %{
 def download(lab: Lab, address: str, file_bytes: int) -> Measured:
     """Time to fetch ``file_bytes`` random bytes, which no compression shrinks, in one HTTP GET.
 
-    The file is made first, in memory on the far host. Raises MeasurementError where curl fails, or what came is
-    not the whole file.
+    The file is made first, in memory on the far host. Raises MeasurementError where it does not fit there, and as
+    ``fetch``.
+    """
+    make_file(lab, file_bytes)
+    return fetch(lab, address, file_bytes)
+
+
+def fetch(lab: Lab, address: str, file_bytes: int) -> Measured:
+    """Time to fetch the file that ``make_file`` has made.
+
+    Raises MeasurementError where a tool is missing, curl fails, or what came is not the whole file.
     """
     for node, tool, package in ((lab.host1, "curl", "curl"), (lab.host2, "nginx", "nginx-light")):
         if node.run("which", tool, check=False).code != 0:
             raise MeasurementError(f"{node.name} has no {tool} (Debian: apt-get install {package})")
-    make_file(lab, file_bytes)
     lab.host2.write(CONFIG, NGINX, mode=0o644)
     nginx = lab.host2.spawn("nginx", "-e", "stderr", "-c", CONFIG, log="nginx")
     limit_s = 10 + file_bytes * 8 / SLOWEST_BPS

@@ -1,13 +1,16 @@
 """New keys under load: how much throughput a rekey costs, and how long a packet waits meanwhile.
 
 A TCP stream fills the tunnel from the far host to the near one, so that iperf3's own intervals say what *arrived*.
-The second before and the second after each rekey are looked at, with one-byte exchanges beside the stream.
+The second before and the second after each rekey are looked at, with one-byte exchanges beside the stream. A rekey
+that a clock makes is watched for, and lies in the middle of its second.
 """
 
 from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
+from functools import partial
 from statistics import fmean, median
 from typing import Any
 
@@ -17,21 +20,24 @@ from runner.measure.iperf import IPERF_PORT
 from runner.measure.loaded import FLOWING_BYTES, check_load, free_server
 from runner.measure.result import Measured, measurement
 from runner.measure.udp import snmp
-from runner.node import wait_until
+from runner.node import PATIENCE, wait_until
 from runner.plugin import Vpn
 from runner.proof import ANSWER_PORT
 from runner.tunnel import Bench
 
-REKEYS = 3
+REKEYS = {"esp": 3, "ike": 3, "clock": 2, "protocol": 1}
 LOOKED_S = 1.0  # before and after each
 INTERVAL_S = 0.1
-LOAD_LIMIT_S = 90  # the load is ended earlier; this is the safety net
+LOAD_LIMIT_S = 200  # the load is ended earlier; this is the safety net
+CLOCK_LIMIT_S = {"clock": 30.0, "protocol": 150.0}  # within which a clock must have made a rekey
+LOOK_EVERY_S = 0.02
 LOG = "rekey-load"
 ENDED = "interrupt - the client has terminated"
 
 
 def rekey(bench: Bench, vpn: Vpn, what: str) -> Measured:
-    """Throughput lost and longest round trip at ``REKEYS`` rekeys of ``what`` (esp, ike) that gateway 1 asks for.
+    """Throughput lost and longest round trip at ``REKEYS`` rekeys of ``what``: esp and ike are those that gateway 1
+    asks for, clock and protocol those that its VPN makes by itself.
 
     The plugin sees to it that the keys are new. Raises MeasurementError, CommandError or TimeoutError where a rekey
     does not happen, or the load ends too early.
@@ -54,11 +60,19 @@ def rekey(bench: Bench, vpn: Vpn, what: str) -> Measured:
     after_ms: list[list[float]] = []
     try:
         wait_until(lambda: not stream.alive() or arrived() - first > FLOWING_BYTES, "the load arriving", deadline_s=10)
-        for _ in range(REKEYS):
+        for _ in range(REKEYS[what]):
             check_load(lab, stream)
+            if what in CLOCK_LIMIT_S:
+                quiet, seen, times = watch(bench, vpn, what)
+                before_ms.append(quiet)
+                asked_s.append(seen - LOOKED_S / 2 - begun)
+                after_ms.append(times)
+                continue
             before_ms.append(_exchanges(bench, lambda: None))
             asked_s.append(time.monotonic() - begun)
             after_ms.append(_exchanges(bench, lambda: vpn.rekey(lab.gateway(me), me, peers, what), took_s))
+        if what in CLOCK_LIMIT_S:
+            time.sleep(LOOKED_S / 2)  # so that the load covers the last rekey's second
         lab.host1.run("pkill", "-TERM", "iperf3")  # it then says what it has seen
         stream.wait(10)
     finally:
@@ -68,14 +82,44 @@ def rekey(bench: Bench, vpn: Vpn, what: str) -> Measured:
     losses = [lost(report["intervals"], at) for at in asked_s]
     spikes = [max(times) for times in after_ms]
     detail = {"what": what, "losses": [round(one, 4) for one in losses], "rekey_s": [round(one, 3) for one in took_s]}
-    quiet = {"before_max_ms": [max(times) for times in before_ms], "before_median_ms": [*map(median, before_ms)]}
+    idle = {"before_max_ms": [max(times) for times in before_ms], "before_median_ms": [*map(median, before_ms)]}
     return Measured(
         [
             measurement("rekey_loss", median(losses), losses, **detail),
-            measurement("rekey_rtt", median(spikes), spikes, **quiet, exchanges=sum(map(len, after_ms))),
+            measurement("rekey_rtt", median(spikes), spikes, **idle, exchanges=sum(map(len, after_ms))),
         ],
         time.monotonic() - started,
     )
+
+
+def watch(bench: Bench, vpn: Vpn, what: str) -> tuple[list[float], float, list[float]]:
+    """Exchanges for one second after another, until the VPN has renewed its keys in one of them.
+
+    Returns the round trips (ms) of the second before, the monotonic time at which the new keys were seen, and the
+    round trips of the second in which they were. Raises TimeoutError after CLOCK_LIMIT_S.
+    """
+    me, peers = bench.lab.sites[0], bench.lab.sites[1:]
+    mark = partial(vpn.rekey_mark, bench.lab.gateway(me), me, peers)
+    limit_s = CLOCK_LIMIT_S[what] * PATIENCE
+    old, started, before = mark(), time.monotonic(), list[float]()
+    while time.monotonic() < started + limit_s:
+        seen: list[float] = []
+        times = _exchanges(bench, partial(_look, mark, old, seen))
+        if seen and before:
+            return before, seen[0], times
+        if seen:  # too soon to have a second before it: the next one
+            old = mark()
+        before = times
+    raise TimeoutError(f"{vpn.title} renewed no keys within {limit_s:g} s")
+
+
+def _look(mark: Callable[[], str], old: str, seen: list[float]) -> None:
+    """Note in ``seen`` when ``mark`` is no longer ``old``, or return after a second."""
+    end = time.monotonic() + LOOKED_S
+    while not seen and time.monotonic() < end:
+        if mark() != old:
+            seen.append(time.monotonic())
+        time.sleep(LOOK_EVERY_S)
 
 
 def _exchanges(bench: Bench, do: Any, took_s: list[float] | None = None) -> list[float]:

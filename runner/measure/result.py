@@ -1,4 +1,4 @@
-"""What a measurement gives: values in the units of runner/metrics.py, their samples, and the time it took."""
+"""What a measurement gives: values in the units of runner/metrics, their samples, and the time it took."""
 
 from __future__ import annotations
 

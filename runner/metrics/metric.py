@@ -1,0 +1,39 @@
+"""What a metric is: its unit, which way is better, its definition, and where the definition comes from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One quantity that a trial can measure. ``unit`` is SI; ``better`` says which way a VPN wins;
+    ``transport`` is the traffic of the trials that measure it."""
+
+    name: str
+    title: str
+    unit: str
+    better: Literal["higher", "lower"]
+    definition: str
+    source: str
+    transport: Literal[
+        "tcp",
+        "udp",
+        "idle",
+        "loaded",
+        "download",
+        "packets",
+        "overhead",
+        "mtu",
+        "duplex",
+        "flows",
+        "rekey",
+        "device",
+        "security",
+        "operations",
+        "mesh",
+        "recovery",
+        "reroute",
+        "failover",
+    ]
