@@ -1,18 +1,21 @@
-"""Kernel tests boot real guests: they need root, the lab image, and User Mode Linux (or QEMU and virtme-ng)."""
+"""Kernel tests boot real guests: they need root, the lab image, and User Mode Linux (or QEMU and virtme-ng).
 
-from collections.abc import Iterator
-from contextlib import suppress
+What is only looked at in the end begins before the first test and goes on beside the others: see work.py.
+"""
+
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
 
 from runner import kernels
 from runner.errors import CannotRunHere
-from runner.image import open_image
 from runner.lab import check_machine
-from tests.kernel.inside import Inside, start
+from tests.kernel.inside import Guests, Work, needed
+from tests.kernel.work import work
 
 HERE = Path(__file__).parent
+GUESTS = pytest.StashKey[Guests]()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -21,29 +24,56 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.kernel)
 
 
-@pytest.fixture(scope="session")
-def uml() -> kernels.Uml:
+def user_mode_linux() -> kernels.Uml:
+    """Ready to boot. Raises CannotRunHere."""
     guest = kernels.Uml()
-    try:
-        check_machine()
-        guest.prepare(print)
-        open_image(say=print)
-    except CannotRunHere as lack:
-        pytest.skip(str(lack))
+    check_machine()
+    guest.prepare(print)
     return guest
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, object]:
+    guests = session.config.stash[GUESTS] = Guests()
+    try:
+        commands = work(guests.folder)
+        wanted = [] if session.config.option.collectonly else needed(session.items, commands)
+        try:
+            if wanted:
+                user_mode_linux()
+        except CannotRunHere:
+            wanted = []  # to those who ask for a guest, the fixture says so
+        for name in wanted:
+            guests.begin(name, commands[name])
+        return (yield)
+    finally:
+        guests.stop()
+
+
 @pytest.fixture(scope="session")
-def lab_inside(uml: kernels.Uml, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Inside]:
-    at_work = start("tests.kernel.lab_inside", tmp_path_factory.mktemp("inside"))
-    yield at_work
-    at_work.process.kill()
-    at_work.process.wait()
+def uml() -> kernels.Uml:
+    try:
+        return user_mode_linux()
+    except CannotRunHere as lack:
+        pytest.skip(str(lack))
 
 
-@pytest.fixture(scope="session", autouse=True)
-def at_once(request: pytest.FixtureRequest) -> None:
-    """A guest has one CPU: the one whose tests are looked at last works from the first kernel test on."""
-    if any("lab_inside" in getattr(item, "fixturenames", ()) for item in request.session.items):
-        with suppress(pytest.skip.Exception):  # to those who ask for it, it will say so
-            request.getfixturevalue("lab_inside")
+@pytest.fixture(scope="session")
+def begun(uml: kernels.Uml, pytestconfig: pytest.Config) -> dict[str, Work]:
+    """What guests work at beside the tests, by its fixture's name."""
+    return pytestconfig.stash[GUESTS].work
+
+
+@pytest.fixture(scope="session")
+def some_vpns(begun: dict[str, Work]) -> dict[str, str]:
+    return begun["some_vpns"].outcomes()
+
+
+@pytest.fixture(scope="session")
+def other_vpns(begun: dict[str, Work]) -> dict[str, str]:
+    return begun["other_vpns"].outcomes()
+
+
+@pytest.fixture(scope="session")
+def lab_inside(begun: dict[str, Work]) -> Work:
+    return begun["lab_inside"]

@@ -1,30 +1,48 @@
-"""A guest that runs tests of its own, in a process beside the other tests, and what came of it."""
+"""Guests at work beside the tests, in processes of their own, and what came of them."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+import tempfile
 import xml.etree.ElementTree as ET
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
+
+from runner import layers
+from runner.errors import CannotRunHere
+from runner.image import DEFAULT, open_image
+from runner.kernels import Uml
+from runner.kernels.boot import run_in
+
 ROOT = Path(__file__).parent.parent.parent
+CANNOT_RUN_HERE = 3  # the exit code of vpneval, and of the programs here
+Done = subprocess.CompletedProcess[str]
+AT_WORK: list[subprocess.Popen[str]] = []  # beside the tests; what they start is none of a lab's
 
 
 @dataclass
-class Inside:
-    """The guest at work. ``folder`` gets its report, and ``log`` what it and its tests say."""
+class Work:
+    """A command that boots a guest, at work or waiting for its turn. ``folder`` is its own."""
 
-    process: subprocess.Popen[bytes]
+    future: Future[Done]
     folder: Path
 
-    @property
-    def log(self) -> str:
-        return (self.folder / "log").read_text(errors="replace")
+    def done(self) -> Done:
+        """How it ended. Waits for that; skips where this machine cannot run it."""
+        done = self.future.result()
+        if done.returncode == CANNOT_RUN_HERE:
+            pytest.skip(done.stderr.strip())
+        return done
 
     def outcomes(self) -> dict[str, str]:
-        """Test -> ``passed``, or what it said instead. Waits for the guest's end."""
-        assert self.process.wait(900) in (0, 1), self.log
+        """Of tests in the guest: test -> ``passed``, or what it said instead. Waits for the guest's end."""
+        done = self.done()
+        assert done.returncode in (0, 1), done.stdout + done.stderr
         found = {}
         for case in ET.parse(self.folder / "report.xml").getroot().iter("testcase"):
             test = f"{case.attrib['classname'].replace('.', '/')}.py::{case.attrib['name']}"
@@ -32,8 +50,54 @@ class Inside:
         return found
 
 
-def start(module: str, folder: Path, *options: str) -> Inside:
-    """Run ``python -m module folder options``, which boots the guest; it ends with this process."""
-    with (folder / "log").open("wb") as log:
-        argv = ["setpriv", "--pdeathsig", "KILL", sys.executable, "-m", module, str(folder), *options]
-        return Inside(subprocess.Popen(argv, cwd=ROOT, stdout=log, stderr=subprocess.STDOUT), folder)
+class Guests:
+    """Works through commands that boot a guest, two at a time: each has one CPU. They end with this process."""
+
+    def __init__(self) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="vpneval-guests-", ignore_cleanup_errors=True)
+        self.folder = Path(self._folder.name)
+        self.work: dict[str, Work] = {}
+        self._pool = ThreadPoolExecutor(2)
+
+    def begin(self, name: str, argv: Sequence[str]) -> None:
+        self.work[name] = Work(self._pool.submit(self._run, argv), self.folder / name)
+
+    def _run(self, argv: Sequence[str]) -> Done:
+        held = ["setpriv", "--pdeathsig", "KILL", sys.executable, "-m", *argv]
+        process = subprocess.Popen(held, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        AT_WORK.append(process)
+        out, said = process.communicate()
+        return Done(held, process.returncode, out, said)
+
+    def stop(self) -> None:
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        for process in AT_WORK:
+            process.kill()
+        self._pool.shutdown()
+        self._folder.cleanup()
+
+
+def in_guest(folder: Path, options: Sequence[str], images: Sequence[str] = (DEFAULT,), layer: str = "") -> int:
+    """Run pytest with ``options`` in User Mode Linux; first, build what a guest cannot. The exit code of either.
+
+    ``folder``, alone writable there, gets ``report.xml``, the console's log, and what the tests write.
+    """
+    folder.mkdir(exist_ok=True)
+    always = ["-p", "no:cacheprovider", "--rootdir", str(ROOT), "--durations=0"]
+    always += [f"--junitxml={folder}/report.xml", f"--basetemp={folder}/lab"]
+    argv = [sys.executable, "-m", "pytest", *always, *options]
+    try:
+        for image in images:
+            open_image(image, say=print)
+        if layer:
+            layers.build(layer, DEFAULT, print)
+        return run_in(Uml(), argv, folders=[folder], console_log=folder / "console", say=print)
+    except CannotRunHere as lack:
+        print(lack, file=sys.stderr)
+        return CANNOT_RUN_HERE
+
+
+def needed(items: Sequence[pytest.Item], commands: Mapping[str, Sequence[str]]) -> list[str]:
+    """Of ``commands``, fixture -> argv, those whose fixture one of these tests uses."""
+    used = {name for item in items for name in getattr(item, "fixturenames", ())}
+    return [name for name in commands if name in used]

@@ -9,18 +9,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 
 import pytest
 
 from runner.image import Image, open_image
-from runner.kernels import Uml
-from runner.kernels.boot import run_in
 from runner.lab import Lab, namespace_lab
 from runner.labs import NamespaceRig
 from tests.contract import contract, this_machine
-from tests.kernel.inside import ROOT
+from tests.kernel.inside import in_guest
 from tests.lab.test_packets import set_mtu, test_every_packet_is_counted, test_fragments_are_counted
 from tests.lab.test_wan import (
     test_a_kernel_without_netem_says_so,
@@ -76,11 +73,8 @@ def test_contract(name: str, tmp_path: Path) -> None:
 
 
 def main() -> int:
-    folder = Path(sys.argv[1])
-    options = ["-q", "-rA", "--rootdir", str(ROOT), "--timeout=300", "-p", "no:cacheprovider", "--durations=0"]
-    options += [f"--junitxml={folder}/report.xml", f"--basetemp={folder}/lab", *sys.argv[2:]]
-    run = partial(run_in, Uml(), folders=[folder], console_log=folder / "console", say=print)
-    return run([sys.executable, "-m", "pytest", *options, __file__])
+    options = ["-q", "-rA", "--timeout=300", *sys.argv[2:], __file__]
+    return in_guest(Path(sys.argv[1]), options)
 
 
 if __name__ == "__main__":

@@ -11,8 +11,7 @@ import struct
 import subprocess
 import sys
 import termios
-from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -22,25 +21,17 @@ import pytest
 
 from runner import kernels
 from runner.errors import LabError
-from runner.kernels.boot import run_in
+from runner.kernels.boot import Attempt, run_in
 from runner.kernels.runs import CONSOLE_LOG
 from runner.model import Trial
 from runner.node import wait_until
 from runner.store import load_run
+from tests.kernel.inside import Work
+from tests.kernel.work import KERNEL_VPNS, OLD_CIPHERS, SMALLEST
 from tests.lab.test_faults import descendants, running
 
 VPNEVAL = [sys.executable, "-m", "runner"]
-SMALLEST = ("--profile", "smallest", "--kernel", "uml")
-KERNEL_VPNS = {"ipsec": "kernel: ESP", "gre_ipsec": "kernel: GRE in ESP"}
-OLD_CIPHERS = ("3des-cbc", "blowfish-128-cbc", "aes-192-cbc", "null")
 AT_WORK = ("run", "transport", *SMALLEST, "--vpn", "wireguard_go", "--out")
-FAILS = """
-from vpns.none import PlainIp
-class Fails(PlainIp):
-    reference = False
-    def start(self, node, me, peers, params):
-        node.run("false")
-"""
 # What a kernel says on its console, the guest's as well as the emulator's own.
 KERNEL_LINES = re.compile(r"SELinux|hostfs|Core dump limits|Checking |mmapper|Kernel panic|reboot: |\[ *\d+\.\d+\]")
 
@@ -66,50 +57,23 @@ def trials(folder: Path, vpn: str) -> list[Trial]:
     return [trial for trial in load_run(folder)[1] if trial.vpn == vpn]
 
 
-Done = tuple[subprocess.CompletedProcess[str], Path]  # a vpneval command that has ended, and its --out
-
-
 @pytest.fixture(scope="module")
-def begun(
-    uml: kernels.Uml, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
-) -> Iterator[dict[str, Future[Done]]]:
-    """What is only looked at in the end, of it what the chosen tests need; two at a time, as a guest has one CPU."""
-    folder = tmp_path_factory.mktemp("uml")
-    (folder / "fails.py").write_text(FAILS)
-    vpns = ",".join([*KERNEL_VPNS, str(folder / "fails.py")])
-    levels = ",".join([*(f"cipher={cipher}" for cipher in OLD_CIPHERS), "compression=on"])
-    commands = {
-        "measured": ("run", "reference", *SMALLEST, "--vpn", vpns, "--json", "--out", folder / "measured"),
-        "ciphers": ("run", "cipher", *SMALLEST, "--vpn", "ipsec", "--set", levels, "--out", folder / "ciphers"),
-        "doctor": ("doctor", "--kernel", "uml", "--json"),
-    }
-    needed = {name for item in request.session.items for name in getattr(item, "fixturenames", ())}
-    with ThreadPoolExecutor(2) as pool:
-        yield {
-            name: pool.submit(lambda argv, out: (vpneval(*argv), out), argv, folder / name)
-            for name, argv in commands.items()
-            if name in needed
-        }
-        pool.shutdown(cancel_futures=True)
-
-
-@pytest.fixture(scope="module")
-def measured(begun: dict[str, Future[Done]]) -> tuple[Path, str]:
+def measured(begun: dict[str, Work]) -> tuple[Path, str]:
     """One run of the kernel's VPNs beside one that fails, and what it said on standard error."""
-    done, folder = begun["measured"].result()
+    done = begun["measured"].done()
     assert done.returncode == 1, f"a failed trial's exit code, carried out of the guest: {done.stderr}"
     assert json.loads(done.stdout)["trials"]["failed"] == 1, "--json prints JSON and nothing else"
-    return folder, done.stderr
+    return begun["measured"].folder, done.stderr
 
 
 @pytest.fixture(scope="module")
-def ciphers(begun: dict[str, Future[Done]]) -> Done:
-    return begun["ciphers"].result()
+def ciphers(begun: dict[str, Work]) -> Work:
+    return begun["ciphers"]
 
 
 @pytest.fixture(scope="module")
-def doctor(begun: dict[str, Future[Done]]) -> Done:
-    return begun["doctor"].result()
+def doctor(begun: dict[str, Work]) -> Work:
+    return begun["doctor"]
 
 
 @pytest.mark.parametrize("vpn", KERNEL_VPNS)
@@ -137,10 +101,10 @@ def test_the_run_knows_its_kernel_and_says_nothing_of_its_console(measured: tupl
     assert KERNEL_LINES.search((folder / CONSOLE_LOG).read_text()), "positive control: the console's log has them"
 
 
-def test_old_ciphers_with_ipcomp(ciphers: Done) -> None:
-    done, folder = ciphers
+def test_old_ciphers_with_ipcomp(ciphers: Work) -> None:
+    done = ciphers.done()
     assert done.returncode == 0, done.stderr
-    found = {trial.params["cipher"]: trial for trial in trials(folder, "ipsec")}
+    found = {trial.params["cipher"]: trial for trial in trials(ciphers.folder, "ipsec")}
     assert set(found) == set(OLD_CIPHERS)
     for cipher, trial in found.items():
         assert trial.status == "ok", f"{cipher}: {trial.reason}"
@@ -340,14 +304,32 @@ def test_exit_codes_output_and_files_of_any_command(
     assert run_in(uml, ["sh", "-c", "kill -9 $$"]) == 137
 
 
+class Sluggish(kernels.Uml):
+    """Does not boot in time, then does not boot at all, then boots."""
+
+    def attempts(self, fd: int, folders: Sequence[Path]) -> Iterator[Attempt]:
+        yield Attempt("slow", ["sleep", "60"], 0.2, 1)
+        yield Attempt("broken", ["sh", "-c", "echo no such kernel; exit 9"], 30, 1)
+        yield from super().attempts(fd, folders)
+
+
+def test_a_guest_that_does_not_boot_is_tried_again_and_says_why(uml: kernels.Uml) -> None:
+    said: list[str] = []
+    assert run_in(Sluggish(), ["sh", "-c", "exit 7"], say=said.append) == 7
+    slow, broken = said
+    assert slow.startswith("slow does not start here: not ready within 0.2 s (this machine's load: ")
+    assert broken.startswith("broken does not start here: it ended after ")
+    assert broken.endswith(" s with exit code 9")
+
+
 def test_a_guest_that_powers_off_by_itself_says_so(uml: kernels.Uml, tmp_path: Path) -> None:
     with pytest.raises(LabError, match="guest kernel uml has ended in the middle"):
         run_in(uml, ["sh", "-c", "echo o > /proc/sysrq-trigger; sleep 20"], console_log=tmp_path / "console")
     assert (tmp_path / "console").read_text().strip()
 
 
-def test_doctor_inside(doctor: Done) -> None:
-    done, _ = doctor
+def test_doctor_inside(doctor: Work) -> None:
+    done = doctor.done()
     assert done.returncode == 0, done.stderr
     checks = {check["what"]: check for check in json.loads(done.stdout)}
     assert "inside uml" in checks["guest kernel"]["says"]
@@ -356,9 +338,13 @@ def test_doctor_inside(doctor: Done) -> None:
     assert checks["vpn wireguard (comparable)"]["level"] == "warning", "UML 6.1 has no WireGuard"
 
 
-def test_what_the_hosts_kernel_lacks_is_a_second_ranking(uml: kernels.Uml, tmp_path: Path) -> None:
-    out = tmp_path / "both"
-    done = vpneval("run", "reference", "--profile", "smallest", "--vpn", "ipip", "--rest", "uml", "--out", out)
+@pytest.fixture(scope="module")
+def both(begun: dict[str, Work]) -> Work:
+    return begun["both"]
+
+
+def test_what_the_hosts_kernel_lacks_is_a_second_ranking(both: Work) -> None:
+    done, out = both.done(), both.folder
     assert done.returncode in (0, 1), done.stderr  # 1: on a busy machine, a UDP search may find nothing in its time
     (trial,) = trials(out / "host", "ipip")
     index = json.loads((out / "index.json").read_text())["runs"]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.kernel.inside import Inside
+from tests.kernel.inside import Work
 from tests.kernel.lab_inside import CONTRACT
 
 pytestmark = pytest.mark.timeout(900)
@@ -21,7 +21,7 @@ TESTS = (
 
 
 @pytest.mark.parametrize("test", TESTS)
-def test_passes_under_a_kernel_that_has_everything(lab_inside: Inside, test: str) -> None:
+def test_passes_under_a_kernel_that_has_everything(lab_inside: Work, test: str) -> None:
     outcomes = lab_inside.outcomes()
-    assert set(outcomes) == {f"{INSIDE}::{name}" for name in TESTS}, lab_inside.log
-    assert outcomes[f"{INSIDE}::{test}"] == "passed", lab_inside.log
+    assert set(outcomes) == {f"{INSIDE}::{name}" for name in TESTS}, lab_inside.done().stdout
+    assert outcomes[f"{INSIDE}::{test}"] == "passed", lab_inside.done().stdout

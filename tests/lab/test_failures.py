@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import random
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
 
-from runner.failures import prepare, reroute
+from runner.failures import prepare, redundancy, reroute
 from runner.failures.breaks import CUT_S, DOWN_S, break_by, processes
 from runner.failures.outage import Outage, Watch, outage
-from runner.failures.redundancy import PAIR, arm, is_active
+from runner.failures.redundancy import PAIR, arm, is_active, settled
 from runner.failures.takeover import Handover, break_gateway, read_handover
 from runner.failures.timers import timers_of
 from runner.image import Image
@@ -24,7 +26,8 @@ from runner.plugin import Vpn, load_vpn
 from runner.store import load_run
 from runner.topologies import ospf
 from runner.tunnel import bring_up, make_secrets, start_services
-from tests.lab.test_faults import vpneval
+from tests.contract import this_machine
+from tests.lab.test_faults import descendants, running, vpneval
 
 SHORT = Watch(rate=500, limit_s=4.0, look_s=1.0, phase_s=0.1)  # for what is not going to recover
 LONG = Watch(rate=500, limit_s=40.0, look_s=1.0, phase_s=0.1)
@@ -134,9 +137,10 @@ def taken_over(
         assert is_active(lab, PAIR[0])
         assert not is_active(lab, PAIR[1])
         arm(lab, vpn, redundancy)
-        breaks = break_gateway(lab, failure)
+        breaks = break_gateway(lab, failure, redundancy)
         with probe(lab.wan, "handover", lab.sites[-1].wan_address, *PAIR, ready="watching") as watcher:
-            found = outage(lab, address, breaks, LONG, random.Random(1))
+            before = (lambda: None) if failure == "return" else lambda: settled(lab)
+            found = outage(lab, address, breaks, LONG, random.Random(1), ready=before)
             return found, read_handover(answer(watcher, "handover", timeout_s=20)), is_active(lab, PAIR[1])
 
 
@@ -155,14 +159,20 @@ def test_the_second_gateway_takes_over(image: Image, tmp_path: Path, name: str, 
     assert second_is_active
     assert handover.handover_s is not None
     assert handover.handover_s > 0
+    assert handover.changes == 1
     assert found.worse_s > 0
 
 
-def test_the_preferred_gateway_returns(image: Image, tmp_path: Path) -> None:
-    found, handover, second_is_active = taken_over(image, tmp_path, "wireguard_go", "return")
+@pytest.mark.parametrize(("name", "redundancy"), [("wireguard_go", "vrrp_fast"), ("ipsec_user", "ha_sync")])
+def test_the_preferred_gateway_returns(image: Image, tmp_path: Path, name: str, redundancy: str) -> None:
+    found, handover, second_is_active = taken_over(image, tmp_path, name, "return", redundancy)
     assert found.recovered_s is not None
     assert not second_is_active
     assert handover.changes >= 1
+    if redundancy == "ha_sync":  # the IKE SA is still what the peer knows, and renews the keys once more
+        said = (tmp_path / "gw2-charon.log").read_text()
+        assert said.count("parsed CREATE_CHILD_SA request") >= 2
+        assert "integrity check failed" not in said
 
 
 def test_a_run_keeps_the_timeline(tmp_path: Path) -> None:
@@ -185,6 +195,27 @@ def test_a_run_keeps_the_timeline(tmp_path: Path) -> None:
     )
 
 
+def test_a_download_goes_on_at_the_second_gateway(tmp_path: Path) -> None:
+    """The ClusterIP paper's third test; a file that is through before the failure is no result, nor are CPUs that
+    are not there."""
+    out = tmp_path / "run"
+    levels = "cipher=aes-128-cbc,integrity=hmac-sha1,redundancy=ha_sync,gateway_failure=interface,cpus=1,cpus=4096"
+    files = "download_limit=2000000,download_bytes=14000000,download_bytes=1000000"
+    done = vpneval(
+        *("run", "ha_http", "--profile", "smallest", "--vpn", "ipsec_user", "--set", f"{levels},{files}", "--out", out)
+    )
+    assert done.returncode == 1, done.stderr
+    trials = {(t.params["download_bytes"], t.params["cpus"]): t for t in load_run(out)[1]}
+    assert "needs SMP: 4096 CPUs" in trials["14000000", "4096"].reason
+    assert "1000000 bytes had come before the failure" in trials["1000000", "1"].reason
+    crossed = trials["14000000", "1"]
+    assert crossed.status == "ok", crossed.reason
+    found = {each.metric: each for each in crossed.measurements}
+    assert found["failover_download_s"].value > 14 / 2
+    assert found["failover_download_s"].detail["unrecovered"] == 0
+    assert found["handover_ms"].detail["changes"] == [1]
+
+
 def test_routers_that_do_not_find_each_other_fail_with_that_reason(
     image: Image, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -196,3 +227,37 @@ def test_routers_that_do_not_find_each_other_fail_with_that_reason(
     ):
         pass
     assert "ospfd" in (tmp_path / "gw1-ospfd.log").read_text()
+
+
+def test_a_gateway_that_does_not_become_active_fails_with_that_reason(
+    image: Image, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(redundancy, "ACTIVE_WITHIN_S", 0.5)
+    monkeypatch.setattr(redundancy, "configuration", lambda *_: "vrrp_instance WAN {\n")
+    with (
+        pytest.raises(TimeoutError, match=r"gw1 active did not happen within 0\.5 s"),
+        tunnel(image, tmp_path, "wireguard_go", redundancy="vrrp_fast"),
+    ):
+        pass
+    assert "gw1" in {path.name.partition("-")[0] for path in tmp_path.glob("*-keepalived.log")}
+
+
+def test_a_runner_killed_in_the_middle_of_a_failure_leaves_nothing(tmp_path: Path) -> None:
+    before, out = this_machine(), tmp_path / "run"
+    levels = ("--set", "redundancy=vrrp_fast,gateway_failure=gateway")
+    argv = [sys.executable, "-m", "runner", "run", "ha", "--profile", "smallest", "--vpn", "openvpn", *levels]
+    with (tmp_path / "said").open("wb") as said:
+        killed = subprocess.Popen([*argv, "--out", str(out)], stdout=said, stderr=said)
+
+    def gateway_is_dead() -> bool:
+        return any("[gw1] kill -KILL" in path.read_text() for path in out.glob("logs/*/commands.log"))
+
+    try:
+        wait_until(gateway_is_dead, "a gateway dead", 60)
+        children = descendants(killed.pid)
+    finally:
+        killed.kill()
+        killed.wait()
+    assert len(children) > 10
+    wait_until(lambda: not running(children), "every process of the labs gone", 20)
+    assert this_machine() == before

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -172,13 +173,11 @@ def descendants(pid: int) -> set[int]:
     found: set[int] = set()
     waiting = [pid]
     while waiting:
-        for children in Path(f"/proc/{waiting.pop()}/task").glob("*/children"):
-            try:
+        with suppress(OSError):  # it, or one of its threads, has ended meanwhile
+            for children in Path(f"/proc/{waiting.pop()}/task").glob("*/children"):
                 pids = [int(word) for word in children.read_text().split()]
-            except OSError:
-                continue
-            found.update(pids)
-            waiting.extend(pids)
+                found.update(pids)
+                waiting.extend(pids)
     return found
 
 

@@ -124,6 +124,7 @@ def test_where_nftables_does_not_work_iptables_counts(lab: Lab, image: Image) ->
         stream(lab, bench.address, 64, 400, 0.5)
 
 
+@pytest.mark.alone
 def test_packet_rate_of_a_shaped_wan(lab: Lab, image: Image) -> None:
     bench = bench_in(lab, "none", image)
     wan.apply(lab, wan.Conditions(rate_bps=20e6))

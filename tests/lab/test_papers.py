@@ -1,21 +1,25 @@
 """The papers' instruments in real tunnels: both ways at once, parallel flows, rekeys, and 100 MB through ssh."""
 
+import os
+from pathlib import Path
+
 import pytest
 
+from runner import variants
 from runner.image import Image
 from runner.lab import Lab, namespace_lab
 from runner.measure.device import device
 from runner.measure.duplex import both_ways, duplex
 from runner.measure.flows import flows
-from runner.measure.rekey import rekey
+from runner.measure.rekey import CLOCK_LIMIT_S, rekey
 from runner.measure.result import Measured
 from runner.measure.udp import UdpSearch
 from runner.node import Node
 from runner.plugin import Params, load_vpn
-from runner.tunnel import Bench
+from runner.tunnel import Bench, bring_up, start_services
 from tests.lab.test_packets import bench_in
 from tests.lab.test_vpns import tunnel_in
-from vpns._esp import INTEGRITIES, NEGOTIATED, spis
+from vpns._esp import IKE, INTEGRITIES, NEGOTIATED, spis
 
 SLOW_PER_S = 300.0  # what every machine carries
 SEARCH = UdpSearch(relative_width=0.2, trial_duration_s=0.3, confirm=None, budget_s=2.0)
@@ -80,6 +84,80 @@ def test_a_rekey_under_load_changes_the_keys_it_names(bench: Bench, what: str) -
     assert len(found["rekey_loss"].samples) == len(found["rekey_rtt"].samples) == 3
     assert found["rekey_loss"].value < 1
     assert found["rekey_rtt"].value > 0
+
+
+@pytest.mark.parametrize("name", ["openvpn", "ssh_forward"])
+def test_a_clock_renews_keys_under_load(lab: Lab, image: Image, name: str) -> None:
+    vpn = variants.prepared(load_vpn(name), {"rekey": "clock"})
+    with namespace_lab(image) as alone:
+        secrets = vpn.secrets(alone.host1, lab.sites)
+    start_services(lab)
+    bench = Bench(lab, bring_up(lab, vpn, vpn.comparable, secrets), lambda: pytest.fail("it broke down"))
+    gateway, (me, *peers) = lab.gateway(lab.sites[0]), lab.sites
+    before = int(vpn.rekey_mark(gateway, me, peers))
+    found = {one.metric: one for one in rekey(bench, vpn, "clock").measurements}
+    assert int(vpn.rekey_mark(gateway, me, peers)) >= before + 2, "as often as was measured"
+    assert len(found["rekey_rtt"].samples) == 2
+    assert min(found["rekey_rtt"].samples) > 0
+
+
+def test_a_clock_that_stands_still_is_an_error(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    vpn = load_vpn("ipsec_user")
+    monkeypatch.setitem(CLOCK_LIMIT_S, "clock", 1.0)
+    monkeypatch.setattr(type(vpn), "rekey_mark", lambda *asked: "always the same")
+    with pytest.raises(TimeoutError, match="renewed no keys within"):
+        rekey(bench, vpn, "clock")
+
+
+def test_the_generic_driver_is_slower_and_says_so(lab: Lab) -> None:
+    vpn, levels = load_vpn("none"), {"transport": "device", "cipher": "none", "device_cipher": "aes-128-gcm"}
+    for driver in ("generic", "accelerated"):
+        if no := variants.refused(lab, vpn, levels | {"driver": driver}):
+            pytest.skip(no.reason)
+    fast = device(lab, "aes-128-gcm").measurements[0].value
+    gateway = lab.gateway(lab.sites[0])
+    variants.set_driver(lab, vpn, levels | {"driver": "generic"})
+    slow = device(lab, "aes-128-gcm").measurements[0].value
+    assert slow < fast
+    words = variants.driver_said(lab, vpn, levels | {"driver": "generic"})["driver"]
+    assert words.startswith("OPENSSL_ia32cap 0x0")
+    assert gateway.environment["OPENSSL_ia32cap"] == variants.MASK
+    assert "OPENSSL_ia32cap" not in lab.host1.environment, "the hosts stay as they are"
+
+
+def test_charon_does_without_its_own_aes(lab: Lab, image: Image) -> None:
+    vpn = variants.prepared(load_vpn("ipsec_user"), {"driver": "generic"})
+    with namespace_lab(image) as alone:
+        secrets = vpn.secrets(alone.host1, lab.sites)
+    start_services(lab)
+    bring_up(lab, vpn, {**vpn.comparable, "cipher": "aes-128-gcm", "integrity": "aead"}, secrets)
+    for site in lab.sites:
+        assert "AES_GCM_16[openssl]" in lab.gateway(site).run("swanctl", "--list-algs").stdout
+
+
+@pytest.mark.parametrize("proposal", sorted(IKE))
+def test_every_proposal_of_ike_is_negotiated_beside_that_of_esp(lab: Lab, image: Image, proposal: str) -> None:
+    vpn = variants.prepared(load_vpn("ipsec_user"), {"ike": proposal})
+    with namespace_lab(image) as alone:
+        secrets = vpn.secrets(alone.host1, lab.sites)
+    start_services(lab)
+    found = bring_up(lab, vpn, vpn.comparable, secrets).evidence
+    assert found.facts["ike"] == IKE[proposal]
+    assert found.cipher == "AES_CBC-128"
+
+
+def test_a_gateway_with_a_twentieth_of_a_cpu_is_slower(image: Image, tmp_path: Path) -> None:
+    if why := variants.no_quota():
+        pytest.skip(why)
+    rates = []
+    for levels in ({}, {"gw2_cpu": "0.05"}):
+        with variants.quota(levels) as hold, namespace_lab(image, logs=tmp_path) as lab:
+            bench = bench_in(lab, "openvpn", image)
+            said = hold(lab)
+            rates.append(values(flows(lab, bench.address, 1, 1))["flows_throughput"])
+    assert "openvpn" in said["gw2_cpu"]
+    assert rates[1] < 0.7 * rates[0]
+    assert not list(variants.GROUPS.glob(f"*/vpneval-{os.getpid()}")), "the group goes with the lab"
 
 
 def test_a_hundred_megabytes_through_ssh(lab: Lab) -> None:

@@ -4,6 +4,7 @@ Each weakness must be caught by its probe, the secure toy must pass all of them,
 out must be inconclusive, never pass.
 """
 
+import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -16,8 +17,10 @@ from runner.errors import MeasurementError
 from runner.image import Image
 from runner.lab import SITES, Lab, namespace_lab
 from runner.labs import NamespaceRig
+from runner.measure.wire import probe
 from runner.plugin import Vpn
 from runner.security.run import PROBES, WRONG_KEY, security
+from runner.security.vantage import Talker, vantage
 from runner.store import load_run
 from runner.tunnel import Bench, Tunnel, bring_up, make_secrets, start_services
 from tests.lab import toy
@@ -65,6 +68,11 @@ def test_a_secure_vpn_passes_all(bench_of: Benches, tmp_path: Path) -> None:
     assert set(values) == {*PROBES, WRONG_KEY}, found.attempt
     assert {value for value, _ in values.values()} == {1.0}, values
     assert all(one.detail["control"] for one in found.measurements)
+    for one in found.measurements:
+        assert one.detail["evidence"]
+        assert all((tmp_path / name).stat().st_size for name in one.detail["evidence"]), one.detail["evidence"]
+    counted = json.loads((tmp_path / "security-anti-replay.json").read_text())["counted_by_the_kernel"]
+    assert counted["gw2"]["wan0 rx_packets"] > counted["gw1"]["wan0 tx_packets"], "the copies"
     captures = {path.name for path in tmp_path.glob("security-*.pcap")}
     assert captures >= {f"security-{name.replace('_', '-')}.pcap" for name in PROBES}
     assert all(path.stat().st_size > 100 for path in tmp_path.glob("security-*.pcap"))
@@ -106,6 +114,25 @@ def test_without_its_control_no_probe_passes(bench_of: Benches, monkeypatch: pyt
     assert not found.measurements
     assert set(found.attempt["inconclusive"]) == set(PROBES)
     assert all(told["reason"] for told in found.attempt["inconclusive"].values())
+
+
+@pytest.mark.parametrize(
+    ("blind", "probes"),
+    [
+        ("near", ("confidentiality", "length_hiding", "content_hiding", "fail_closed")),
+        ("far", ("peer_authentication", "anti_replay", "data_integrity")),
+    ],
+)
+def test_a_probe_whose_tap_is_blind_is_inconclusive(bench_of: Benches, blind: str, probes: tuple[str, ...]) -> None:
+    """Everything is delivered and nothing leaks, but the tap looks at another interface and would not have seen it."""
+    bench = bench_of(Toy())
+    node = bench.lab.wan if blind == "near" else bench.lab.gateway(bench.lab.sites[-1])
+    with vantage(bench.lab, Toy(), bench.address) as at, probe(node, "tap", "lo", ready="tapping") as process:
+        at.taps[blind] = Talker(node, process)
+        for name in probes:
+            at.begin()
+            outcome = PROBES[name](at)
+            assert (name, outcome.result) == (name, "inconclusive"), outcome
 
 
 def test_without_a_stranger_heard_a_wrong_key_proves_nothing(bench_of: Benches) -> None:

@@ -14,7 +14,7 @@ from runner.plugin import load_vpn
 from tests import truth
 from tests.truth import QUEUE_S, found_near, payload_that_fits, shaped
 
-pytestmark = pytest.mark.timeout(300)  # three attempts, where other work disturbs
+pytestmark = [pytest.mark.alone, pytest.mark.timeout(300)]  # three attempts, where other work disturbs
 WITHIN = 0.02
 TRIAL_S = 2.0
 SEARCH = UdpSearch(relative_width=0.015, trial_duration_s=TRIAL_S, confirm=None, budget_s=40)

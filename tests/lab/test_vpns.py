@@ -1,17 +1,38 @@
 """Every plugin with its real daemon: up, payload, ping, marker, evidence; secrets nowhere, nothing left."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from runner.image import Image, open_image
+from runner.errors import ProofError
+from runner.image import DEFAULT, Image, open_image
 from runner.lab import Lab, namespace_lab
 from runner.plugin import AEAD, UNENCRYPTED, Params, load_vpn, vpn_names
-from runner.tunnel import Tunnel, bring_up, start_services, unsupported
+from runner.tunnel import Tunnel, bring_up, equip, start_services, unsupported
+from tests.contract import OLDER
 from vpns._esp import RARE
 
 NAMES = vpn_names()
 SAME_CIPHERS = ("openvpn_tcp", "openvpn_tap", "ssh_tap", "openconnect_tls", "vtun_ppp")  # as their namesakes'
+
+# What vtund.conf(5) has beyond the levels of the plugins. Blowfish in CBC, CFB or OFB carries nothing with OpenSSL 3.
+VTUND_WORDS = (
+    *("yes", "oldblowfish128ecb", "blowfish256ecb", "aes128cfb", "aes128ofb"),
+    *("aes256ecb", "aes256cfb", "aes256ofb"),
+)
+
+
+@pytest.fixture
+def gateways(request: pytest.FixtureRequest) -> Image:
+    """The image of the gateways: the one that has the VPN of the test."""
+    return open_image("bookworm" if request.node.callspec.params["name"] in OLDER else DEFAULT, say=print)
+
+
+@pytest.fixture
+def lab(image: Image, gateways: Image, tmp_path: Path) -> Iterator[Lab]:
+    with namespace_lab(image, gateways, logs=tmp_path) as up:
+        yield up
 
 
 def tunnel_in(lab: Lab, name: str, params: Params, image: Image, commands: list[str]) -> Tunnel:
@@ -21,6 +42,8 @@ def tunnel_in(lab: Lab, name: str, params: Params, image: Image, commands: list[
         assert no.reason
         pytest.skip(f"{name}: {no.reason}")
     with namespace_lab(image, log=commands.append) as keys:
+        if vpn.image_layer:
+            equip(keys.host1, vpn)
         secrets = vpn.secrets(keys.host1, lab.sites)
     start_services(lab)
     tunnel = bring_up(lab, vpn, params, secrets)
@@ -35,12 +58,12 @@ def tunnel_in(lab: Lab, name: str, params: Params, image: Image, commands: list[
 
 @pytest.mark.parametrize("configuration", ["comparable", "recommended"])
 @pytest.mark.parametrize("name", NAMES)
-def test_comes_up_and_carries_payload(lab: Lab, image: Image, name: str, configuration: str) -> None:
+def test_comes_up_and_carries_payload(lab: Lab, gateways: Image, name: str, configuration: str) -> None:
     vpn = load_vpn(name)
     if configuration == "recommended" and vpn.recommended == vpn.comparable:
         pytest.skip(f"{name} has one configuration")
     params = vpn.comparable if configuration == "comparable" else vpn.recommended
-    tunnel = tunnel_in(lab, name, params, image, [])
+    tunnel = tunnel_in(lab, name, params, gateways, [])
     assert tunnel.proof.delivered
     assert tunnel.proof.marker_on_wan is not vpn.confidential(params)
     assert tunnel.proof.captured_bytes >= tunnel.proof.sent_bytes
@@ -61,11 +84,11 @@ def test_comes_up_and_carries_payload(lab: Lab, image: Image, name: str, configu
     ],
 )
 def test_every_cipher_is_negotiated_or_refused_in_the_tools_words(
-    lab: Lab, image: Image, name: str, cipher: str
+    lab: Lab, gateways: Image, name: str, cipher: str
 ) -> None:
     integrity = "aead" if cipher in AEAD else load_vpn(name).comparable["integrity"]
     params = {"cipher": cipher, "integrity": integrity, "compression": "off"}
-    tunnel = tunnel_in(lab, name, params, image, [])
+    tunnel = tunnel_in(lab, name, params, gateways, [])
     assert tunnel.evidence.cipher
     assert tunnel.proof.marker_on_wan is (cipher in UNENCRYPTED)
 
@@ -74,25 +97,50 @@ def test_every_cipher_is_negotiated_or_refused_in_the_tools_words(
     ("name", "compression"),
     [(name, level) for name in NAMES for level in load_vpn(name).compressions if level != "off"],
 )
-def test_every_compression_is_negotiated(lab: Lab, image: Image, name: str, compression: str) -> None:
-    tunnel = tunnel_in(lab, name, {**load_vpn(name).comparable, "compression": compression}, image, [])
+def test_every_compression_is_negotiated(lab: Lab, gateways: Image, name: str, compression: str) -> None:
+    tunnel = tunnel_in(lab, name, {**load_vpn(name).comparable, "compression": compression}, gateways, [])
     assert tunnel.evidence.compression not in ("", "off", "none")
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_two_of_a_kind_in_two_labs_at_once(image: Image, tmp_path: Path, name: str) -> None:
-    for folder in ("a", "b"):
-        (tmp_path / folder).mkdir()
-    with namespace_lab(image, logs=tmp_path / "a") as one, namespace_lab(image, logs=tmp_path / "b") as other:
+def test_two_of_a_kind_in_two_labs_at_once(lab: Lab, image: Image, gateways: Image, tmp_path: Path, name: str) -> None:
+    (tmp_path / "b").mkdir()
+    with namespace_lab(image, gateways, logs=tmp_path / "b") as other:
         params = load_vpn(name).comparable
-        assert tunnel_in(one, name, params, image, []).proof.delivered
-        assert tunnel_in(other, name, params, image, []).proof.delivered
+        first = tunnel_in(lab, name, params, gateways, [])
+        assert tunnel_in(other, name, params, gateways, []).proof.delivered
+        assert first.proof.delivered
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if load_vpn(name).dataplane == "userspace"])
+@pytest.mark.parametrize(
+    "name", [name for name in NAMES if load_vpn(name).dataplane == "userspace" and name not in OLDER]
+)
 def test_works_on_debian_12_as_well(tmp_path: Path, name: str, image: Image) -> None:
     older = open_image("bookworm", say=print)
     with namespace_lab(image, older, logs=tmp_path) as lab:
         tunnel = tunnel_in(lab, name, load_vpn(name).comparable, older, [])
         assert tunnel.proof.delivered
         assert tunnel.evidence.version
+
+
+@pytest.mark.parametrize("name", ["vtun", "vtun_tcp", "vtun_ppp"])
+def test_a_level_of_vtun_that_does_not_encrypt_is_found_by_the_proof(
+    lab: Lab, gateways: Image, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """VTun tells nobody what it does to the packets: here it is told not to encrypt, and the level promises AES."""
+    vpn = load_vpn(name)
+    cipher = vpn.comparable["cipher"]
+    monkeypatch.setattr(type(vpn), "ciphers", {cipher: "no"})
+    with pytest.raises(ProofError, match="plaintext on the WAN"):
+        tunnel_in(lab, name, vpn.comparable, gateways, [])
+
+
+@pytest.mark.parametrize("name", ["vtun_tcp"])
+@pytest.mark.parametrize("word", VTUND_WORDS)
+def test_what_else_vtund_calls_encryption_is_encryption(
+    lab: Lab, gateways: Image, monkeypatch: pytest.MonkeyPatch, name: str, word: str
+) -> None:
+    vpn = load_vpn(name)
+    cipher = vpn.comparable["cipher"]
+    monkeypatch.setattr(type(vpn), "ciphers", {cipher: word})
+    assert tunnel_in(lab, name, vpn.comparable, gateways, []).proof.marker_on_wan is False

@@ -60,11 +60,11 @@ def test_a_known_delay_is_the_round_trip_time(netem_lab: Lab) -> None:
 
 
 def test_a_shaped_wan_is_verified_and_a_faster_one_refused(lab: Lab) -> None:
-    """Needs no netem: the token bucket alone."""
-    wan.apply(lab, Conditions(rate_bps=20e6))
-    assert "Mbit/s" in wan.verify(lab, Conditions(rate_bps=20e6))
-    with pytest.raises(MeasurementError, match="not 10"):
-        wan.verify(lab, Conditions(rate_bps=10e6))
+    """Needs no netem: the token bucket alone. Slow enough for a guest that shares its CPU with other tests."""
+    wan.apply(lab, Conditions(rate_bps=4e6))
+    assert "Mbit/s" in wan.verify(lab, Conditions(rate_bps=4e6))
+    with pytest.raises(MeasurementError, match="not 2"):
+        wan.verify(lab, Conditions(rate_bps=2e6))
 
 
 def test_a_smaller_mtu_is_verified(lab: Lab) -> None:

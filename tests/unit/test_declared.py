@@ -17,7 +17,8 @@ def test_security_is_declared_with_dated_sources(vpn: Vpn) -> None:
     assert declared is not None, f"{vpn.name} declares no security"
     assert date(2026, 1, 1) <= date.fromisoformat(declared.as_of) <= date.today()
     assert declared.sources
-    assert all(len(text) > 5 for text in (*declared.sources, *declared.known_breaks))
+    assert all(len(text) > 5 for text in (*declared.sources, *declared.known_breaks, *declared.flaws))
+    assert not set(declared.sources) & set(declared.unchecked), "opened and not opened"
     assert declared.specification
     assert declared.authentication
     assert declared.maintained
@@ -44,6 +45,8 @@ def test_abilities_are_declared_and_fit_the_plugin(vpn: Vpn) -> None:
     assert declared is not None, f"{vpn.name} declares no abilities"
     assert declared.outer or vpn.transport == "ethernet"
     assert declared.modes
+    assert declared.mesh_how, "how it makes a mesh, or why not"
+    assert declared.mesh is not (vpn.carries == "tcp"), "who forwards ports joins no networks, and all others do"
     assert ("TCP streams" in declared.inner) is (vpn.carries == "tcp")
     assert vpn.layer != 2 or "Ethernet" in declared.inner
     assert vpn.carries == "tcp" or "IPv4" in declared.inner

@@ -4,6 +4,7 @@ UPDATE_GOLDEN=1 rewrites them; read the difference before you commit it.
 """
 
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -14,8 +15,9 @@ from runner.plugin import Params, load_vpn, vpn_names
 from runner.recipe import recipe
 
 GOLDEN = Path(__file__).parent.parent / "golden"
-# Two sites are in the recipes of every VPN; tests/lab/test_mesh.py brings four of them up.
-MESHES = [(name, number) for name in ("ipsec_user", "openvpn", "wireguard_go", "tinc", "nebula") for number in (3, 5)]
+# Every VPN that says that it makes meshes; two sites are in the recipes of all. tests/lab/test_mesh.py brings some up.
+MESHING = [name for name in vpn_names() if (able := load_vpn(name).abilities) and able.mesh]
+MESHES = [(name, number) for name in MESHING for number in (3, 5)]
 
 
 def tunnel(name: str, cipher: str, compression: str = "off") -> Params:
@@ -64,6 +66,33 @@ def test_mesh_recipe_is_as_it_was(name: str, number: int) -> None:
         path.write_text(text)
         pytest.fail(f"{path.name} was written, not compared: read the difference, then run without UPDATE_GOLDEN")
     assert text == path.read_text()
+
+
+# What a gateway has for itself alone, on the whole (an address) or among its own (where it listens).
+ADDRESS = re.compile(r"^(?:ip addr add (\S+?)(?:/24)? |ifconfig (\S+) )", re.M)
+LISTENS = re.compile(
+    r"^(?:accept = (\S+)|port (\d+)|ListenPort = (\d+)|LocalForward (\S+) .*|.*udp_sport (\d+) .*)$", re.M
+)
+
+
+@pytest.mark.parametrize("name", MESHING)
+def test_a_mesh_leaves_nobody_out_and_gives_nothing_twice(name: str) -> None:
+    vpn, sites = load_vpn(name), mesh_sites(5)
+    sections = re.split(r"^## ", recipe(vpn, vpn.comparable, sites), flags=re.M)
+    gateways = {text.split()[0]: text for text in sections if text.startswith("gw")}
+    assert len(gateways) == 5
+    addresses: list[str] = []
+    for site in sites:
+        text = gateways[site.name]
+        others = [other for other in sites if other is not site]
+        assert all(other.lan.removesuffix("/24") in text for other in others), "a LAN without a way to it"
+        assert f"route add {site.lan}" not in text, "its own LAN, routed away"
+        listening = [next(filter(None, found)) for found in LISTENS.findall(text)]
+        assert len(listening) == len(set(listening)), f"{site.name} listens twice: {listening}"
+        addresses += {next(filter(None, found)) for found in ADDRESS.findall(text)}
+        keys = set(re.findall(r"<(gw\d(?:\.user|\.host)?\.key)>", text))
+        assert not {key for key in keys if not key.startswith(f"{site.name}.")}, "a private key of somebody else"
+    assert len(addresses) == len(set(addresses)), f"the same address twice: {sorted(addresses)}"
 
 
 def test_no_golden_file_is_left_over() -> None:

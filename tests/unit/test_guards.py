@@ -19,7 +19,6 @@ from runner import probes
 from runner.errors import CommandError, LabError, MeasurementError, ProofError
 from runner.lab import Lab, check_alive
 from runner.logs import scrub, tail
-from runner.loop import Loop, Settings, faster_than
 from runner.measure import cost, idle, iperf, result, tcp, udp
 from runner.model import Cell, Evidence, Measurement, Proof, Trial, trial_id
 from runner.node import Completed, NamespaceProcess, Node
@@ -27,6 +26,7 @@ from runner.plan import Planned
 from runner.plugin import AES_CBC, Params, Site
 from runner.proof import judge
 from runner.recipe import Paper, PaperProcess
+from runner.records import Records, faster_than
 from runner.store import open_store
 from runner.tunnel import bring_up
 from tests.unit.helpers import GW1, GW2, captured, report
@@ -339,14 +339,10 @@ def test_the_line_of_a_trial_that_beats_its_own_blocks_baseline_warns(
     with open_store(tmp_path / "run") as store:
         store.append(baseline(1e9, 1))
         store.append(baseline(9e9, 2))
-        loop = Loop(store, {}, [], cast(Settings, Unlimited()), Silent(), {})
+        records = Records(store, Silent(), {})
         planned = Planned(Cell(vpn="openvpn", params={**AES_CBC, **TCP}), repetition)
-        loop._record(planned, measured=result.Measured([throughput(2e9)]))
+        records.write(planned, measured=result.Measured([throughput(2e9)]))
         assert bool(store.trials[-1].warnings) == warned
-
-
-class Unlimited:
-    deadline = None
 
 
 @dataclass

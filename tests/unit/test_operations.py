@@ -46,8 +46,8 @@ class Counted(Vpn):
     def secrets(self, ca: Node, sites: Sequence[Site]) -> dict[str, str]:
         made: dict[str, str] = {}
         for site in sites:
-            ca.run("genkey", site.name)
-            made |= {f"{site.name}.key": "k", f"{site.name}.pub": "p"}
+            key = ca.run("genkey", site.name).stdout
+            made |= {f"{site.name}.key": key, f"{site.name}.pub": f"of {key}"}
         return made
 
     def render(self, me: Site, peers: Sequence[Site], params: Params, secrets: Secrets) -> dict[str, str]:
@@ -96,6 +96,18 @@ def test_a_key_is_carried_unless_it_is_made_there() -> None:
     assert foreign_keys(setup.drafts["gw1"], setup.secrets) == {"gw2.pub", "gw3.pub"}
 
 
+def test_one_key_for_all_is_one_secret_and_is_brought_to_each() -> None:
+    class Shared(Counted):
+        def secrets(self, ca: Node, sites: Sequence[Site]) -> dict[str, str]:
+            key = ca.run("genkey").stdout
+            return {f"{site.name}.{end}": key for site in sites for end in ("key", "pub")}
+
+    found = {one.metric: one.value for one in operations(Shared(), Shared.recommended).measurements}
+    assert found["setup_secrets"] == 1
+    assert joining(Shared(), Shared.recommended, 10).keys == 1, "to the tenth"
+    assert joining(load_vpn("n2n"), load_vpn("n2n").recommended, 10).keys == 1
+
+
 def test_the_first_two_sites_are_the_labs() -> None:
     assert mesh(2) == SITES
 
@@ -141,7 +153,7 @@ def test_ten_sites_are_the_values_and_twenty_a_prediction() -> None:
     assert {one.metric: one.value for one in found.measurements} == {
         "mesh_time": 9.0,
         "mesh_memory": 1e6,
-        "mesh_cpu": round(0.5 / 45, 4),
+        "mesh_cpu": round(0.5 / 45, 5),
     }
     expected = found.measurements[0].detail["predicted"]["20"]
     assert expected["up_s"] == pytest.approx(19.0), "the points lie on a line"

@@ -2,7 +2,7 @@
 
 import pytest
 
-import vpns.ipsec
+import vpns._esp
 import vpns.openvpn
 import vpns.ssh_forward
 from runner.measure.tcp import check_duration
@@ -10,7 +10,7 @@ from runner.measure.udp import snmp, udp_loss
 from runner.node import Completed
 from runner.plugin import load_vpn
 from tests.unit.helpers import GW1, GW2, Answers, captured, report
-from vpns._esp import NEGOTIATED
+from vpns._esp import IKE, NEGOTIATED
 
 IMAGES = pytest.mark.parametrize("image", ["trixie", "bookworm"])
 
@@ -28,13 +28,14 @@ IMAGES = pytest.mark.parametrize("image", ["trixie", "bookworm"])
 )
 def test_swanctl_list_sas(image: str, level: str, cipher: str, integrity: str) -> None:
     # The IKE SA above the child has AES-CBC in all of them: the child's own fields must be read.
-    assert vpns.ipsec.negotiated(captured(f"ipsec_user-{image}-{level}.sas")) == {
+    assert vpns._esp.negotiated(captured(f"ipsec_user-{image}-{level}.sas")) == {
         "cipher": cipher,
         "integrity": integrity,
         "compression": "off",
         "mode": "TUNNEL",
         "protocol": "ESP",
         "encapsulation": "UDP",
+        "ike": IKE["aes128-sha256-ecp256"],
     }
     assert NEGOTIATED[level] == cipher
 
@@ -42,7 +43,7 @@ def test_swanctl_list_sas(image: str, level: str, cipher: str, integrity: str) -
 def test_swanctl_list_sas_with_ipcomp_and_without_udp() -> None:
     # Edited: kernel ESP cannot run here. vici lists cpi-in and cpi-out with IPComp only, and encap with UDP only.
     raw = captured("ipsec_user-trixie-aes-128-cbc.sas").replace(" encap=yes", "")
-    found = vpns.ipsec.negotiated(
+    found = vpns._esp.negotiated(
         raw.replace(
             " encr-alg=AES_CBC encr-keysize=128 integ-alg=HMAC_SHA2_256_128 bytes",
             " cpi-in=4f2a cpi-out=9c01 encr-alg=AES_CBC encr-keysize=128 integ-alg=HMAC_SHA2_256_128 bytes",
@@ -55,8 +56,8 @@ def test_swanctl_list_sas_with_ipcomp_and_without_udp() -> None:
 
 def test_swanctl_without_a_child() -> None:
     raw = captured("ipsec_user-trixie-aes-128-cbc.sas").partition("child-sas {")[0] + "child-sas {}}}\n"
-    assert vpns.ipsec.negotiated(raw)["cipher"] == ""
-    assert vpns.ipsec.negotiated("")["cipher"] == ""
+    assert vpns._esp.negotiated(raw)["cipher"] == ""
+    assert vpns._esp.negotiated("")["cipher"] == ""
 
 
 def test_ipsec_is_up_when_every_child_is_installed() -> None:

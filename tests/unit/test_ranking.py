@@ -9,7 +9,8 @@ from scipy import stats as scipy_stats
 from runner.draws import draw_means, draw_ranks, order_of
 from runner.errors import UsageError
 from runner.model import Run, Status, Trial
-from runner.ranking import metric_ranks, rank, rank_all, weighted_average
+from runner.ranking import rank, rank_all, weighted_average
+from runner.ranks import metric_ranks
 from runner.report.merge import merge_runs
 from runner.weights import Weights, default_weights
 from tests.unit.reports import THREE, averages, places, ranked, trials_of

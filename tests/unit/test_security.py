@@ -10,13 +10,14 @@ from runner.declared import Security
 from runner.lab import SITES
 from runner.measure.result import Measured
 from runner.metrics import METRICS
-from runner.plugin import load_vpn
-from runner.ranking import metric_ranks
+from runner.plugin import load_vpn, vpn_names
+from runner.ranks import metric_ranks
+from runner.security.counters import changed, parsed
 from runner.security.replay import judged
 from runner.security.run import PROBES, WRONG_KEY, compresses, rate, results
-from runner.security.scale import MOST, OUTRANKING, SCALE, WITH_A_BREAK, applies
+from runner.security.scale import MOST, OUTRANKING, PER_FAILURE, SCALE, WITH_A_BREAK, applies, in_words, strength
 from runner.security.scale import rate as points_of
-from runner.security.stranger import GRE, KEPT, UDP, beginnings, framed, inner, packed
+from runner.security.stranger import GRE, KEPT, UDP, beginnings, framed, inner, packed, without_ip
 from runner.security.vantage import Frame, Outcome, clear_frame, message, write_pcap
 from runner.security.wrong_key import from_address, stranger_of
 from runner.weights import PRESETS
@@ -118,10 +119,49 @@ def test_a_failed_probe_outranks_a_declaration(failed: str | None, monkeypatch: 
     outcomes = {name: Outcome("fail" if name == failed else "pass", "seen") for name in OUTRANKING}
     rate(measured, vpn, GCM, {**outcomes, "length_hiding": Outcome("fail", "seen")})
     (found,) = measured.measurements
-    assert found.value == (MOST if failed is None else 0)
+    assert found.value == (MOST if failed is None else MOST - PER_FAILURE)
     assert found.detail["declared_points"] == MOST
     assert found.detail["outranked_by"] == ([failed] if failed else [])
     assert found.detail["sources"] == ["RFC 9370"]
+
+
+def test_more_failures_are_always_less_than_fewer_whatever_is_declared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The best declaration with a failed probe ranks behind the worst without, and in the order of the failures."""
+    vpn = load_vpn("none")
+    worst = replace(BEST, authentication=("none",))
+    values = {}
+    for name, declared, failures in (("a", BEST, 2), ("b", worst, 1), ("c", BEST, 1), ("d", worst, 0)):
+        monkeypatch.setattr(type(vpn), "security", declared)
+        measured = Measured()
+        failed = OUTRANKING[-failures:] if failures else ()
+        rate(measured, vpn, GCM, {probe: Outcome("fail" if probe in failed else "pass", "") for probe in OUTRANKING})
+        values[name] = dict.fromkeys(range(3), measured.measurements[0].value)
+    ranks = metric_ranks("declared_strength", values)
+    assert ranks == {"d": 1, "c": 2, "b": 3, "a": 4}
+
+
+@pytest.mark.parametrize(
+    ("cipher", "key_exchange", "words"),
+    [
+        ("aes-256-gcm", "ECDH, NIST P-256", "128 bits, 2031 and beyond"),
+        ("aes-256-gcm", "ML-KEM-768 with X25519", "192 bits, 2031 and beyond"),
+        ("chacha20-poly1305", "Curve25519", "128 bits, 2031 and beyond"),
+        ("aes-128-gcm", "", "128 bits, 2031 and beyond"),
+        ("aes-128-cbc", "RSA-2048 encrypts the session keys", "112 bits, until 2030"),
+        ("3des-cbc", "ECDHE", "112 bits, until 2030"),
+        ("rc4-128", "", "0 bits, not acceptable"),
+        ("aes-128-cbc", "something of its own", "strength not known"),
+    ],
+)
+def test_the_strength_is_that_of_the_weaker_part(cipher: str, key_exchange: str, words: str) -> None:
+    assert in_words(strength(cipher, key_exchange)) == words
+
+
+@pytest.mark.parametrize("name", [name for name in vpn_names() if load_vpn(name).security])
+def test_every_declared_key_exchange_has_a_strength(name: str) -> None:
+    vpn = load_vpn(name)
+    assert vpn.security is not None
+    assert strength(vpn.recommended["cipher"], vpn.security.key_exchange) is not None
 
 
 def test_nothing_declared_is_no_value(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -180,13 +220,41 @@ def test_a_forged_packet_is_a_whole_one() -> None:
     frame = framed(b"\0" * 12 + b"\x08\0", UDP, packed("192.168.0.1"), packed("192.168.0.2"), b"\x1e\x61" * 4 + carried)
     seen = Frame(0.0, "in", frame)
     assert seen.is_ip
-    assert seen.ip_bytes == len(frame) - 14 == 28 + len(carried)
+    assert seen.packet_bytes == len(frame) - 14 == 28 + len(carried)
     assert seen.payload == carried
     words = struct.unpack("!10H", frame[14:34])
     assert (sum(words) & 0xFFFF) + (sum(words) >> 16) == 0xFFFF, "RFC 791: the header's words add up to all ones"
     assert frame[38:42] == struct.pack("!HH", 8 + len(carried), 0), "UDP's length, and no checksum"
     assert from_address(seen, SITES[0])
     assert not from_address(seen, SITES[1])
+
+
+def test_a_macsec_frame_is_read_and_forged_without_ip() -> None:
+    tag = (
+        b"\x2c\x00" + (7).to_bytes(4, "big") + (1).to_bytes(8, "big")
+    )  # encrypted, changed, with its channel; number 7
+    frame = Frame(0.0, "in", b"\2" * 12 + b"\x88\xe5" + tag + b"c" * 100)
+    assert (frame.is_ip, frame.is_macsec, frame.packet_bytes) == (False, True, 114)
+    assert from_address(frame, SITES[0])
+    begun = beginnings(frame.payload.replace(b"\x07", b"\x06"), frame.payload)
+    forged = without_ip(frame, begun, lambda marker: b"E" + marker)
+    assert all(each.startswith(frame.data[:14]) and marker in each for marker, each in forged.items())
+    contents = [each[14:] for each in forged.values()]
+    assert any(content.startswith(tag + b"\x08\x00E") for content in contents), "as it was"
+    assert any(content.startswith(b"\x20" + tag[1:] + b"\x08\x00E") for content in contents), "said to be in the clear"
+
+
+def test_kernel_counters_are_read_and_compared() -> None:
+    text = (
+        "Udp: InDatagrams NoPorts\nUdp: 7 0\nXfrmInStateSeqError     \t16\nInter-|   Receive | Transmit\n"
+        "  wan0: 900 9 0 1 0 0 0 0 800 8 0 0 0 0 0 0\n"
+    )
+    found = parsed(text)
+    assert found["UdpInDatagrams"] == 7
+    assert found["XfrmInStateSeqError"] == 16
+    assert (found["wan0 rx_packets"], found["wan0 rx_dropped"], found["wan0 tx_bytes"]) == (9, 1, 800)
+    assert changed({"UdpInDatagrams": 7, "wan0 rx_packets": 4}, found)["wan0 rx_packets"] == 5
+    assert "UdpInDatagrams" not in changed({"UdpInDatagrams": 7}, found)
 
 
 def test_forged_beginnings_count_on() -> None:

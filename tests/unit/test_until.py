@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from runner.call import Settings
 from runner.errors import UsageError
 from runner.experiment import PROFILES
-from runner.loop import Loop, Settings
+from runner.loop import Loop
 from runner.model import Cell, Trial
 from runner.plan import Planned
 from runner.session import ask
@@ -147,7 +148,7 @@ def loop_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
             loop = Loop(store, {}, CELLS, given, watcher, {})
             loop.next_cells = lambda trials: next_cells(RUN, trials, CELLS, TCP_ONLY)
 
-            def tunnel(planned: Any, rest: object) -> None:
+            def tunnel(planned: Any) -> None:
                 for one in planned.trials:
                     for trial in measured([one.cell], one.repetition, truth):
                         store.append(trial.model_copy(update={"id": one.id, "position": one.position}))

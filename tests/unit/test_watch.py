@@ -94,4 +94,4 @@ def test_the_live_display_ranks_once_a_block() -> None:
         live.finished(shifted, 1.0)
     assert len(asked) == 2  # after the first block, and after the second
     console.print(live.render())
-    assert "ranking so far: recommended" in console.export_text()
+    assert "Ranking so far: recommended" in console.export_text()

@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from runner.basis import ranked_by
 from runner.errors import UsageError
 from runner.metrics import METRICS
-from runner.ranking import ranked_by
 from runner.weights import BALANCED, PRESETS, Weights, default_weights, parse_weights, slack
 from tests.unit.reports import THREE, ranked
 from tests.unit.synthetic import TCP

@@ -1,0 +1,99 @@
+"""A gateway of two that dies, with ESP and CLUSTERIP in the kernel, inside a guest; run by tests/kernel/test_ha.py.
+
+usage: python -m tests.kernel.ha_inside FOLDER [pytest's options]   (boots User Mode Linux; report.xml goes to FOLDER)
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from runner.failures import prepare
+from runner.failures.cluster import DEAD_AFTER_S, HEARTBEAT_S
+from runner.failures.outage import Outage, Watch, outage
+from runner.failures.redundancy import PAIR, arm, is_active, settled
+from runner.failures.takeover import Handover, break_gateway, read_handover
+from runner.image import Image, open_image
+from runner.lab import SITES, Lab
+from runner.labs import NamespaceRig
+from runner.measure.wire import answer, probe
+from runner.plugin import Params, Secrets, Site
+from runner.tunnel import bring_up, make_secrets, start_services
+from tests.contract import this_machine
+from tests.kernel.inside import in_guest
+from tests.kernel.vpns_inside import LEAN
+from vpns.ipsec import Ipsec
+
+SLOWLY = Watch(rate=100, limit_s=60, look_s=4, phase_s=0.5)  # a guest has one slow CPU
+
+
+class Lean(Ipsec):
+    """`ipsec` with few of strongSwan's plugins, which a guest takes long to load."""
+
+    name = "ipsec"
+
+    def render(self, me: Site, peers: Sequence[Site], params: Params, secrets: Secrets) -> dict[str, str]:
+        found = super().render(me, peers, params, secrets)
+        return {**found, "/etc/strongswan.d/zz-lean.conf": LEAN.replace("vici updown", "vici updown ha")}
+
+
+@pytest.fixture(scope="module")
+def image() -> Image:
+    return open_image()
+
+
+@contextmanager
+def redundant(image: Image, logs: Path, redundancy: str) -> Iterator[tuple[Lab, str]]:
+    """Two gateways of which the first is active, the second knows its SAs; the address of the far host."""
+    vpn, rig, levels = Lean(), NamespaceRig(), {"redundancy": redundancy}
+    with prepare.lab_for(rig, levels, image, image, lambda line: None, logs) as lab:
+        start_services(lab)
+        secrets = make_secrets(vpn, rig.alone(image, lambda line: None), SITES)
+        up = bring_up(lab, vpn, vpn.comparable, secrets)
+        assert up.evidence.data_path == "kernel: ESP"
+        arm(lab, vpn, redundancy)
+        yield lab, up.address
+
+
+def taken_over(image: Image, logs: Path, redundancy: str, failure: str) -> tuple[Outage, Handover]:
+    before = this_machine()
+    with redundant(image, logs, redundancy) as (lab, address):
+        breaks, ready = break_gateway(lab, failure, redundancy), partial(settled, lab)
+        with probe(lab.wan, "handover", lab.sites[-1].wan_address, *PAIR, ready="watching") as watcher:
+            found = outage(lab, address, breaks, SLOWLY, random.Random(1), ready=ready)
+            handover = read_handover(answer(watcher, "handover", timeout_s=60))
+        assert is_active(lab, PAIR[1])
+    assert this_machine() == before
+    print(f"{redundancy}, {failure}: {found.timeline}; {handover}")
+    return found, handover
+
+
+def test_the_plugin_ha_hands_the_kernels_sas_over(image: Image, tmp_path: Path) -> None:
+    found, handover = taken_over(image, tmp_path, "ha_sync", "gateway")
+    assert found.recovered_s is not None
+    assert handover.handover_s is not None
+    assert handover.changes == 1
+
+
+def test_clusterip_moves_the_site_when_the_heartbeats_end(image: Image, tmp_path: Path) -> None:
+    """The ClusterIP paper's own failure. No sooner than what is left of 2.1 s when the heartbeat before it was sent."""
+    found, handover = taken_over(image, tmp_path, "clusterip", "interface")
+    assert found.recovered_s is not None
+    assert handover.handover_s is not None
+    assert handover.handover_s > DEAD_AFTER_S - HEARTBEAT_S - 0.5
+    assert handover.changes == 1
+
+
+def main() -> int:
+    options = ["-q", "-rA", "--timeout=300", *sys.argv[2:], __file__]
+    return in_guest(Path(sys.argv[1]), options)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

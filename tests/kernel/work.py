@@ -1,0 +1,41 @@
+"""What guests do beside the tests: each a module and its arguments, under the name of the fixture that looks at it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+SMALLEST = ("--profile", "smallest", "--kernel", "uml")
+KERNEL_VPNS = {"ipsec": "kernel: ESP", "gre_ipsec": "kernel: GRE in ESP"}
+OLD_CIPHERS = ("3des-cbc", "blowfish-128-cbc", "aes-192-cbc", "null")
+FAILS = """
+from vpns.none import PlainIp
+class Fails(PlainIp):
+    reference = False
+    def start(self, node, me, peers, params):
+        node.run("false")
+"""
+
+
+def work(folder: Path) -> dict[str, list[str]]:
+    """Fixture -> module and arguments, in the order in which tests look at what comes of it.
+
+    Each has the folder of its name in ``folder`` to itself.
+    """
+    from tests.kernel.vpns_inside import NAMES, OLDER  # not above: in a guest, pytest is to be the first to import it
+
+    (folder / "fails.py").write_text(FAILS)
+    every = (*OLDER, *NAMES)
+    vpns = ",".join([*KERNEL_VPNS, str(folder / "fails.py")])
+    levels = ",".join([*(f"cipher={cipher}" for cipher in OLD_CIPHERS), "compression=on"])
+    run, rest = ["runner", "run"], ["--profile", "smallest", "--rest", "uml"]
+    return {
+        "ha_inside": ["tests.kernel.ha_inside", f"{folder}/ha_inside"],
+        "security_inside": ["tests.kernel.security_inside", f"{folder}/security_inside"],
+        "measured": [*run, "reference", *SMALLEST, "--vpn", vpns, "--json", "--out", f"{folder}/measured"],
+        "ciphers": [*run, "cipher", *SMALLEST, "--vpn", "ipsec", "--set", levels, "--out", f"{folder}/ciphers"],
+        "doctor": ["runner", "doctor", "--kernel", "uml", "--json"],
+        "both": [*run, "reference", *rest, "--vpn", "ipip", "--out", f"{folder}/both"],
+        "some_vpns": ["tests.kernel.vpns_inside", f"{folder}/some_vpns", *every[::2]],
+        "other_vpns": ["tests.kernel.vpns_inside", f"{folder}/other_vpns", *every[1::2]],
+        "lab_inside": ["tests.kernel.lab_inside", f"{folder}/lab_inside"],
+    }

@@ -1,0 +1,136 @@
+"""What a tunnel carries, tried: an Ethernet frame that is no IP, and an IP multicast, put into the near gateway's end.
+
+Whether it comes out at the far gateway's end has to be as declared. The control is an ordinary datagram that is sent
+after them, in the same tunnel, and is seen by the same listener.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runner.image import Image, open_image
+from runner.lab import Lab, namespace_lab
+from runner.node import Completed, NamespaceNode, wait_until
+from runner.plugin import Vpn, load_vpn
+from runner.tunnel import unsupported
+from tests.lab.test_abilities import OLDER, up
+
+MULTICAST = "239.1.2.3"
+# IEEE 802: EtherType 0x88b5 is for local experiments. A frame counts with its header only: on a TUN, which has no
+# Ethernet, its payload goes in bare, and some carry even that.
+LISTEN = """
+import socket, sys
+tap = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
+tap.bind((sys.argv[1], 0))
+print("ready", flush=True)
+while True:
+    frame = tap.recv(65535)
+    if frame[:6] == b"\\xff" * 6 and frame[12:14] == b"\\x88\\xb5" and frame[14:].startswith(b"marker:Ethernet"):
+        print("seen Ethernet", flush=True)
+    for marker in (b"multicast", b"control!"):
+        if b"marker:" + marker in frame:
+            print("seen", marker.decode(), flush=True)
+"""
+SEND = """
+import socket, sys
+device, far, group = sys.argv[1:]
+tap = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM)
+tap.sendto(b"marker:Ethernet" + bytes(64), (device, 0x88b5, 0, 0, b"\\xff" * 6))
+out = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+out.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, socket.inet_aton("0.0.0.0") * 2
+    + socket.if_nametoindex(device).to_bytes(4, sys.byteorder))
+out.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_TTL, 8)
+out.sendto(b"marker:multicast", (group, 9))
+out.sendto(b"marker:control!", (far, 9))
+"""
+
+
+def device_to(gateway: NamespaceNode, address: str) -> str:
+    route = gateway.run("ip", "route", "get", address).stdout.split()
+    return route[route.index("dev") + 1]
+
+
+def carried(lab: Lab, wanted: set[str]) -> set[str]:
+    """Ethernet, multicast: those that came through the tunnel from the first gateway to the second before the control
+    did, or, of those ``wanted``, within ten seconds (n2n sends to all by its supernode, and to one directly)."""
+    near, far = (lab.gateway(site) for site in lab.sites)
+    listener = far.spawn("python3", "-c", LISTEN, device_to(far, lab.sites[0].host_address), log="listener")
+    wait_until(lambda: "ready" in far.logged("listener"), "the listener listening")
+    into = device_to(near, lab.sites[1].host_address)
+
+    def seen() -> set[str]:
+        return set(far.logged("listener").split())
+
+    def all_there() -> bool:
+        near.run("python3", "-c", SEND, into, lab.sites[1].lan_address, MULTICAST)
+        return seen() >= wanted | {"control!"}
+
+    wait_until(all_there, f"{', '.join((*sorted(wanted), 'the control'))} at the far end of the tunnel", 10)
+    listener.stop()
+    return seen() & {"Ethernet", "multicast"}
+
+
+def declared(vpn: Vpn) -> set[str]:
+    assert vpn.abilities
+    return {str(payload) for payload in vpn.abilities.inner} & {"Ethernet", "multicast"}
+
+
+AS_CONFIGURED = (
+    *("openvpn", "openvpn_tap", "ssh_tun", "ssh_tap", "n2n", "nebula", "wireguard_go", "ipsec_user", "openconnect"),
+    "softether",
+)
+
+
+@pytest.mark.parametrize("name", AS_CONFIGURED)
+def test_it_carries_what_is_declared_and_no_more(image: Image, tmp_path: Path, name: str) -> None:
+    gateways = open_image("bookworm", say=print) if name in OLDER else image
+    with namespace_lab(image, gateways, logs=tmp_path) as lab:
+        up(lab, name, gateways)
+        wanted = declared(load_vpn(name))
+        assert carried(lab, wanted) == wanted
+
+
+# What the plugin renders is for IP; the system can switch Ethernet as well, in these words. The near gateway's device.
+SWITCHED = {
+    "fastd": ("fastd2", "mode tun;", "mode multitap;"),
+    "tinc": ("tinc0", "Mode = router", "Mode = switch"),
+    "vtun_tcp": ("vtun2", "type tun;", "type ether;"),
+}
+
+
+class TapMaker:
+    """A gateway on which `ip tuntap add … mode tun` makes a TAP."""
+
+    def __init__(self, node: NamespaceNode) -> None:
+        self.node = node
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.node, name)
+
+    def run(self, *argv: str, **options: Any) -> Completed:
+        return self.node.run(*("tap" if word == "tun" else word for word in argv), **options)
+
+
+@pytest.mark.parametrize("name", SWITCHED)
+def test_ethernet_where_the_plugin_asks_for_ip(image: Image, tmp_path: Path, name: str) -> None:
+    vpn, (near_device, old, new) = load_vpn(name), SWITCHED[name]
+    assert "Ethernet" in declared(vpn)
+    gateways = open_image("bookworm", say=print) if name in OLDER else image
+    with namespace_lab(image, gateways, logs=tmp_path) as lab, namespace_lab(gateways) as keys:
+        if no := unsupported(lab, vpn, vpn.comparable):
+            pytest.skip(f"{name}: {no.reason}")
+        secrets = vpn.secrets(keys.gateway(keys.sites[0]), lab.sites)
+        for me, peer in (lab.sites[::-1], lab.sites):
+            node = TapMaker(lab.gateway(me))
+            for path, text in vpn.render(me, [peer], vpn.comparable, secrets).items():
+                node.write(path, text.replace(old, new))
+            vpn.start(node, me, [peer], vpn.comparable)
+        near, far = (lab.gateway(site) for site in lab.sites)
+        far.spawn("python3", "-c", LISTEN, near_device.replace("2", "1"), log="listener")
+
+        def seen() -> bool:
+            near.run("python3", "-c", SEND, near_device, lab.sites[1].lan_address, MULTICAST)
+            return "seen Ethernet" in far.logged("listener")
+
+        wait_until(seen, "an Ethernet frame at the far end of the tunnel", 20)

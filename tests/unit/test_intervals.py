@@ -1,0 +1,62 @@
+"""Many intervals at once are those of scipy's bootstrap one by one, and those of each alone."""
+
+import numpy as np
+import pytest
+from scipy import stats as scipy_stats
+
+from runner.intervals import ALL_EQUAL, RESAMPLES, of_means, of_medians
+from runner.stats import compare_all, compare_blocks, summarise, summarise_all
+
+
+@pytest.mark.parametrize("n", [10, 11, 30])
+def test_the_median_has_scipys_own_interval_from_the_same_resamples(n: int) -> None:
+    """scipy resamples the ordered sample with the same generator: the same draws, its own median of each."""
+    samples = [np.sort(sample) for sample in np.random.default_rng(n).normal(size=(5, n))]
+    for sample, (low, high, method) in zip(samples, of_medians(samples), strict=True):
+        expected = scipy_stats.bootstrap(
+            (sample,), np.median, n_resamples=RESAMPLES, method="BCa", rng=np.random.default_rng(0)
+        ).confidence_interval
+        assert (low, high) == pytest.approx((float(expected.low), float(expected.high)))
+        assert method == "BCa bootstrap of the median"
+
+
+@pytest.mark.parametrize("n", [10, 30])
+def test_the_mean_has_the_studentised_interval_worked_with_scipy(n: int) -> None:
+    (sample,) = np.random.default_rng(n).gamma(2.0, size=(1, n))
+    mean, error = sample.mean(), scipy_stats.sem(sample)
+    t = scipy_stats.bootstrap(
+        (sample,),
+        lambda x, axis: (x.mean(axis) - mean) / scipy_stats.sem(x, axis),
+        n_resamples=RESAMPLES,
+        method="percentile",
+        rng=np.random.default_rng(0),
+    ).confidence_interval
+    ((low, high, method),) = of_means([sample])
+    assert (low, high) == pytest.approx((mean - t.high * error, mean - t.low * error))
+    assert method == "studentised bootstrap on logarithms"
+
+
+def test_samples_of_all_lengths_and_kinds_come_back_in_their_order() -> None:
+    rng = np.random.default_rng(1)
+    many = [rng.lognormal(3, 0.1, n) for n in (12, 1, 3, 12, 40, 2, 3)]
+    many += [np.full(12, 7.0), np.array([0.0, 1.0, 2.0]), np.array([5.0] * 11 + [6.0])]
+    together, alone = summarise_all(list(map(list, many))), [summarise(list(one)) for one in many]
+    for ours, own in zip(together, alone, strict=True):
+        assert ours.model_dump(exclude={"low", "high"}) == own.model_dump(exclude={"low", "high"})
+        assert (ours.low is None) == (own.low is None)
+        assert (ours.low or 0, ours.high or 0) == pytest.approx((own.low or 0, own.high or 0), rel=1e-10)
+    assert [one.n for one in together] == [len(one) for one in many]
+    assert together[7].method == ALL_EQUAL
+
+
+def test_a_ratio_is_the_same_to_the_last_bit_whatever_is_compared_with_it() -> None:
+    """A rank that depended on how many VPNs there are would be a defect."""
+    rng = np.random.default_rng(2)
+    values = [dict(enumerate(rng.lognormal(0, 0.1, n))) for n in (12, 12, 3, 40, 40)] + [{0: 0.0, 1: 1.0}, {}]
+    pairs = [(a, b) for a in values for b in values]
+    assert compare_all(pairs) == [compare_blocks(a, b) for a, b in pairs]
+
+
+def test_more_rows_than_one_step_takes() -> None:
+    rows = list(np.random.default_rng(3).normal(size=(1500, 10)))
+    assert [low for low, _, _ in of_means(rows)][::700] == [of_means([row])[0][0] for row in rows[::700]]

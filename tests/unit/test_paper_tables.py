@@ -1,0 +1,161 @@
+"""The OSLV paper's tables beside what was counted and probed, and the meshes: the same in every rendering."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from runner.measure.result import Measured
+from runner.mesh import Size
+from runner.mesh import results as mesh_results
+from runner.model import Cell, ExperimentRecord, Trial
+from runner.operations import SIZES, operations, paper_effort
+from runner.plugin import load_vpn
+from runner.report.mesh import mesh_points, rows
+from runner.report.model import Report, build
+from runner.report.paper_tables import paper_tables
+from runner.report.plots import plots_of
+from runner.report.plotting import Samples
+from runner.report.vega import svg
+from runner.security.run import rate, results
+from runner.security.scale import PER_FAILURE, SCALE
+from runner.security.vantage import Outcome
+from tests.unit.reports import everywhere
+from tests.unit.synthetic import make_run, make_trial
+
+ALL = ("confidentiality", "data_integrity", "anti_replay", "peer_authentication", "key_authentication", "fail_closed")
+
+
+def trial_with(vpn: str, traffic: str, measured: Measured, block: int = 1, **levels: str) -> Trial:
+    made = make_trial(vpn, {**load_vpn(vpn).recommended, **levels, "transport": traffic}, block, {})
+    found = {"measurements": measured.measurements, "attempt": measured.attempt, "experiments": [traffic]}
+    return made.model_copy(update=found)
+
+
+def counted(vpn: str) -> Trial:
+    return trial_with(vpn, "operations", operations(load_vpn(vpn), load_vpn(vpn).recommended))
+
+
+def probed(vpn: str, block: int, **verdicts: str) -> Trial:
+    outcomes = {
+        name: Outcome(verdicts.get(name, "pass"), f"{name} seen", "control")  # type: ignore[arg-type]
+        for name in ALL
+    }
+    measured = results(outcomes)
+    rate(measured, load_vpn(vpn), load_vpn(vpn).recommended, outcomes)
+    return trial_with(vpn, "security", measured, block)
+
+
+def meshed(vpn: str, sizes: tuple[int, ...], block: int = 1) -> Trial:
+    points = [Size(n, 0.5 * n, 10**6 * n * (n - 1), 0.01 * n * (n - 1), 100 * n, 10 * n) for n in sizes]
+    beside = {"joining": {str(n): 7 * n for n in SIZES}, "paper": {"paper": paper_effort("Tinc")}}
+    return trial_with(vpn, "mesh", mesh_results(points, SIZES, "no room", beside), block)
+
+
+def report_of(trials: list[Trial]) -> Report:
+    metrics = {
+        "security": [*ALL, "declared_strength"],
+        "operations": ["setup_files", "scaling_effort"],
+        "mesh": ["mesh_time"],
+    }
+    records = [
+        ExperimentRecord(
+            name=name,
+            question="?",
+            method="so",
+            source="",
+            factors={},
+            metrics=metrics[name],
+            cells=[Cell(vpn=t.vpn, params=t.params) for t in trials if name in t.experiments],
+        )
+        for name in metrics
+    ]
+    return build(make_run(tuple(dict.fromkeys(t.vpn for t in trials)), tuple(records)), trials)
+
+
+def cells_of(report: Report, key: str) -> dict[str, Mapping[str, str]]:
+    (table,) = [table for table in report.paper_tables if table.key == key]
+    return {row[0]: dict(zip(table.head, row, strict=True)) for row in table.rows}
+
+
+def test_each_table_stands_beside_the_paper() -> None:
+    report = report_of([counted("openvpn"), counted("tinc"), probed("openvpn", 1), meshed("tinc", (2, 3, 5))])
+    keys = [table.key for table in report.paper_tables]
+    assert keys == [f"table-{n}" for n in ("1", "2", "3", "4", "4-declared", "4-scale", "5", "5-mesh")]
+    assert cells_of(report, "table-1")["openvpn"]["paper's asterisks"] == "**"
+    assert cells_of(report, "table-2")["tinc"]["paper's difficulty"] == "Low"
+    assert "Supports a built-in routing daemon" in cells_of(report, "table-3")["tinc"]["paper's routing"]
+    assert cells_of(report, "table-4")["openvpn"]["paper"] == "✓ ✓ ✓ ✓"
+    assert cells_of(report, "table-5")["tinc"]["paper: files + routes + keys"] == "1 + 1 + 2"
+    assert all(len(row) == len(table.head) for table in report.paper_tables for row in table.rows)
+
+
+def test_a_wrong_sum_is_marked_beside_its_recomputation() -> None:
+    counts = counted("pptp")
+    printed = cells_of(report_of([counts]), "table-5")["pptp"]["printed; recomputed at 10"]
+    assert printed == "480 [sic]; 460"
+
+
+def test_verdicts_are_counted_out_and_what_failed_is_said_in_every_rendering() -> None:
+    trials = [probed("openvpn", 1), probed("openvpn", 2, anti_replay="fail", fail_closed="inconclusive")]
+    report = report_of(trials)
+    row = cells_of(report, "table-4")["openvpn"]
+    assert (row["replay"], row["tunnel down"], row["tampering"]) == ("FAIL 1, pass 1", "? 1, pass 1", "pass")
+    assert row["lengths"] == "–", "not probed"
+    for name, said in everywhere(report).items():
+        assert "Anti-replay: anti_replay seen" in said, name
+        assert "Fails closed: inconclusive: fail_closed seen" in said, name
+
+
+def test_the_scale_is_printed_with_what_is_rated_by_it() -> None:
+    report = report_of([probed("openvpn", 1, anti_replay="fail")])
+    rated = cells_of(report, "table-4-declared")["openvpn"]
+    assert int(rated["value"]) == int(rated["declared"]) - PER_FAILURE < 0
+    assert int(rated["bits"]) >= 128
+    for name, said in everywhere(report).items():
+        assert "The scale of what is declared" in said, name
+        if name == "term":  # its columns fold
+            continue
+        assert all(what.split(":")[0].split("(")[0].strip() in said for _, what, _ in SCALE), name
+    assert [table.key for table in report_of([probed("none", 1)]).paper_tables] == ["table-4"], "nothing is declared"
+
+
+def test_other_experiments_have_no_such_section() -> None:
+    assert paper_tables([make_trial("openvpn", {"cipher": "aes-128-cbc", "transport": "tcp"}, 1, {})]) == []
+
+
+def test_a_mesh_that_did_not_come_up_is_a_prediction_and_says_so() -> None:
+    points = mesh_points([meshed("tinc", (2, 3, 5))])
+    assert [(point.sites, point.predicted) for point in points] == [
+        (2, False),
+        (3, False),
+        (5, False),
+        (10, True),
+        (20, True),
+    ]
+    by_sites = {point.sites: point for point in points}
+    assert by_sites[20].up_s == pytest.approx(10.0, abs=0.01), "on the line through the others"
+    assert by_sites[20].memory_bytes == pytest.approx(2e6, rel=0.01), "of a tunnel"
+    assert by_sites[20].config_lines == pytest.approx(200, rel=0.01), "of a site"
+    assert by_sites[10].effort_of_the_paper == 40
+    assert [row[2].startswith("≈") for row in rows(points)] == [False, False, False, True, True]
+
+
+def test_a_size_that_any_repetition_brought_up_is_measured() -> None:
+    points = mesh_points([meshed("tinc", (2, 3, 5)), meshed("tinc", SIZES, block=2)])
+    assert {point.sites for point in points if not point.predicted} == set(SIZES)
+
+
+def test_the_meshes_are_drawn_against_the_number_of_sites() -> None:
+    report = report_of([meshed("tinc", (2, 3, 5))])
+    (experiment,) = [one for one in report.experiments if one.name == "mesh"]
+    plots = {plot.key: plot for plot in plots_of(report, experiment, Samples(report)) if "by-sites" in plot.key}
+    assert len(plots) == 6
+    time, effort = plots["mesh-by-sites-up-s"], plots["mesh-by-sites-effort"]
+    paper, _, solid, hollow = (layer["data"]["values"] for layer in time.spec["layer"])
+    assert ([one["sites"] for one in solid], [one["sites"] for one in hollow]) == ([2, 3, 5], [10, 20])
+    assert paper == [], "the paper has no curve of time"
+    of_paper: list[dict[str, Any]] = effort.spec["layer"][0]["data"]["values"]
+    assert [(one["sites"], one["value"]) for one in of_paper] == [(2, 8), (3, 12), (5, 20), (10, 40), (20, 80)]
+    assert "Dashed: the paper" in str(effort.spec["title"])
+    assert "<svg" in svg(time.spec)

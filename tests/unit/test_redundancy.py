@@ -1,0 +1,206 @@
+"""Redundant gateways: what is planned of their failures, the modes, and the judgement of the papers' findings."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable, Mapping
+
+import pytest
+
+from runner.errors import MeasurementError
+from runner.experiment import PROFILES, load_experiment, parse_levels
+from runner.failures import cluster, prepare, redundancy
+from runner.findings import judge
+from runner.lab import Lab
+from runner.model import Cell
+from runner.node import Completed
+from runner.plan import blocks
+from runner.plugin import load_vpn
+from tests.unit.helpers import GW2, Answers
+from tests.unit.synthetic import make_run, make_trial
+
+
+def cells(experiment: str, vpn: str, profile: str, levels: str = "") -> list[Cell]:
+    return load_experiment(experiment).cells(load_vpn(vpn), PROFILES[profile], parse_levels(levels))
+
+
+@pytest.mark.parametrize("experiment", ["recovery", "reroute", "ha"])
+def test_the_thesis_profile_plans_thirty_failures_of_each_kind_and_the_others_say_how_few(experiment: str) -> None:
+    planned = cells(experiment, "openvpn", "thesis")
+    for name, least in (("thesis", 30), ("quick", 3), ("smallest", 1)):
+        profile = PROFILES[name]
+        trials = Counter(
+            trial.cell.key
+            for block in blocks(planned, profile.repetitions, 1, set(), set())
+            for tunnel in block
+            for trial in tunnel.trials
+        )
+        assert {count * profile.failures for count in trials.values()} == {least}
+    assert (
+        "30 failures of each kind in the thesis profile, 3 in quick, 1 in smallest"
+        in load_experiment(experiment).method
+    )
+
+
+def test_every_way_of_dying_meets_every_mode_of_redundancy() -> None:
+    failures_of = {"interface", "gateway", "daemon", "sync_link", "return"}
+    for vpn in ("ipsec", "ipsec_user", "wireguard", "wireguard_go", "openvpn"):
+        planned = {(c.params["redundancy"], c.params["gateway_failure"]) for c in cells("ha", vpn, "quick")}
+        modes = {"vrrp", "vrrp_fast", "ha_sync", "clusterip"}
+        assert planned == {(mode, failure) for mode in modes for failure in {*failures_of, "none"}} | {("off", "none")}
+
+
+def test_reroute_asks_tinc_wireguard_and_openvpn_too() -> None:
+    for vpn in ("ipsec", "tinc", "wireguard", "wireguard_go", "openvpn"):
+        planned = cells("reroute", vpn, "thesis")
+        assert len(planned) == 4 * 2 * 2  # detections, ends of the tunnel, ways of dying
+
+
+def sizes(found: list[Cell], **levels: str) -> set[tuple[str, str]]:
+    matching = [cell.params for cell in found if levels.items() <= cell.params.items()]
+    return {(params["download_bytes"], params["download_limit"]) for params in matching}
+
+
+def test_the_clusterip_papers_three_tests_are_planned_with_their_files() -> None:
+    planned = cells("ha_http", "ipsec", "thesis")
+    assert {cell.params["cpus"] for cell in planned} == {"1", "2", "3", "4"}
+    assert {cell.params["cpus"] for cell in planned if cell.params["integrity"] != "hmac-sha1"} == {"1"}
+    assert sizes(planned, gateway_failure="interface") == {("500000000", "off"), ("500000000", "2000000")}
+    assert sizes(planned, cipher="null") == {("1000000000", "off")}
+    assert sizes(planned, cipher="aes-128-cbc", redundancy="off") == {
+        (size, "off") for size in ("50000000", "500000000", "1000000000")
+    }
+
+
+def test_a_short_profile_takes_one_small_file_and_breaks_nothing_that_would_be_over() -> None:
+    planned = cells("ha_http", "ipsec", "quick")
+    assert sizes(planned, gateway_failure="interface") == {("20000000", "2000000")}
+    assert sizes(planned, gateway_failure="none", redundancy="off") == {("20000000", "off")}
+    assert {cell.params["cipher"] for cell in planned} == {"aes-128-cbc", "null"}
+
+
+def test_more_cpus_than_there_are_need_smp() -> None:
+    lab = Lab({}, kind="netns")
+    levels = {"transport": "failover", "redundancy": "off", "gateway_failure": "none", "cpus": "4097"}
+    no = prepare.refused(lab, load_vpn("ipsec"), levels)
+    assert no is not None
+    assert no.reason.startswith("needs SMP: 4097 CPUs asked for, and this kernel gives us ")
+    assert prepare.refused(lab, load_vpn("ipsec"), {**levels, "cpus": "1"}) is None
+
+
+def test_a_lab_on_one_cpu_and_all_of_them_afterwards() -> None:
+    before = os.sched_getaffinity(0)
+    with prepare.on_cpus("1"):
+        assert os.sched_getaffinity(0) == {min(before)}
+    assert os.sched_getaffinity(0) == before
+
+
+def test_a_kernel_without_clusterip_says_so_in_its_own_words() -> None:
+    no = cluster.no_clusterip(Answers())
+    assert "left Linux in 6.3" in no
+    assert no.endswith(": no such thing")
+    assert not cluster.no_clusterip(Answers({"iptables-legacy -A": "", "iptables-legacy -D": ""}))
+
+
+def test_heartbeats_go_where_the_mode_has_them() -> None:
+    assert "local = 10.99.0.1\n" in redundancy.ha_configuration("gw1", "ha_sync")
+    for name, remote in (("gw1", "192.168.0.22"), ("gw1b", "192.168.0.21")):
+        assert f"remote = {remote}\n" in redundancy.ha_configuration(name, "clusterip")
+        assert "heartbeat_timeout = 2100\n" in redundancy.ha_configuration(name, "clusterip")
+
+
+def test_who_takes_over_renews_the_keys_and_hands_nothing_back() -> None:
+    """``*1`` would spoil the other gateway's IKE SA."""
+    moved = redundancy.scripts(load_vpn("ipsec"), GW2, "ha_sync")
+    assert moved.active.endswith("swanctl --rekey --child to-gw2")
+    assert "+1" in moved.active
+    assert "*" not in moved.active + moved.standby
+
+
+class Gateway:
+    """A gateway that shows these addresses, and this log of keepalived's scripts."""
+
+    def __init__(self, addresses: str, log: str = "cat: /run/takeover.log: No such file or directory") -> None:
+        self.addresses, self.log = addresses, log
+
+    def run(self, *argv: str) -> Completed:
+        return Completed(0, self.log if "takeover" in argv[-1] else self.addresses, "")
+
+
+ACTIVE, STANDBY = "inet 192.168.0.1/24 wan0\ninet 10.1.0.1/24 lan0\n", "inet 192.168.0.22/24 wan0\n"
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (Gateway(STANDBY), Gateway(ACTIVE)),
+        (Gateway(ACTIVE), Gateway(ACTIVE)),
+        (Gateway(ACTIVE, "standby\nactive\n"), Gateway(STANDBY, "active\nstandby\n")),  # gone and back
+        (Gateway(ACTIVE + "buckets\n"), Gateway(ACTIVE + "buckets 1\n")),
+    ],
+)
+def test_a_tunnel_that_moved_before_anything_was_broken_is_no_result(first: Gateway, second: Gateway) -> None:
+    with pytest.raises(MeasurementError, match="before anything was broken"):
+        redundancy.settled(Lab({"gw1": first, "gw1b": second}))  # type: ignore[dict-item]
+
+
+@pytest.mark.parametrize("cluster", ["", "buckets"])
+def test_a_tunnel_that_stayed_is_settled(cluster: str) -> None:
+    first = Gateway(ACTIVE + (f"{cluster} 1\n" if cluster else ""))
+    second = Gateway(ACTIVE + "buckets\n" if cluster else STANDBY)
+    redundancy.settled(Lab({"gw1": first, "gw1b": second}))  # type: ignore[dict-item]
+
+
+def paper_holds(params: Mapping[str, str]) -> dict[str, float]:
+    """The ClusterIP paper's findings as values: seconds, and the handover in ms."""
+    redundant = params["redundancy"] != "off"
+    slower = (1.25 if redundant else 1) * (1 if params["cipher"] == "null" else 1.3)
+    dearer = (1.35 if redundant else 1) * (1.4 if params["cpus"] == "2" else 1)
+    limited = params["download_limit"] != "off"
+    return {"ha_download_s": 10 * slower, "ha_system_s": 5 * dearer, "handover_ms": 2080.0 if limited else 1645.0}
+
+
+def paper_fails(params: Mapping[str, str]) -> dict[str, float]:
+    redundant, cpus = params["redundancy"] != "off", params["cpus"]
+    slower = (0.8 if redundant else 1) * (2 if params["cipher"] == "null" else 1)
+    cheaper = 0.7 if redundant else 1
+    return {"ha_download_s": 10 * slower, "ha_system_s": 5 * cheaper / int(cpus), "handover_ms": 300.0}
+
+
+@pytest.mark.parametrize(
+    ("values", "verdict"),
+    [
+        (paper_holds, "reproduced"),
+        (paper_fails, "not reproduced"),
+        (lambda _: {}, "not comparable"),
+    ],
+)
+def test_the_clusterip_papers_findings_are_judged(
+    values: Callable[[Mapping[str, str]], dict[str, float]], verdict: str
+) -> None:
+    experiment = load_experiment("ha_http")
+    trials = [
+        make_trial(
+            "ipsec", c.params, block, {name: value * (1 + block / 1e3) for name, value in values(c.params).items()}
+        )
+        for c in cells("ha_http", "ipsec", "thesis")
+        for block in (1, 2, 3)
+    ]
+    run = make_run(("ipsec",))
+    assert {found.id: judge(found, run, trials).verdict for found in experiment.findings} == {
+        found.id: verdict for found in experiment.findings
+    }
+
+
+def test_a_handover_by_keepalived_is_not_taken_for_the_papers() -> None:
+    trials = [
+        make_trial("ipsec", c.params, block, paper_holds(c.params))
+        for c in cells("ha_http", "ipsec", "thesis")
+        if c.params["redundancy"] != "clusterip"
+        for block in (1, 2, 3)
+    ]
+    found = {f.id: judge(f, make_run(("ipsec",)), trials) for f in load_experiment("ha_http").findings}
+    assert found["handover"].verdict == "not comparable"
+    assert "clusterip" in found["handover"].reason
+    assert found["system"].verdict == "reproduced"

@@ -1,0 +1,132 @@
+"""The report as LaTeX and PDF, of a failure, and of a run that is too large for a page."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from runner.errors import UsageError
+from runner.model import Event, LossGap, Timeline
+from runner.report import vega
+from runner.report.failures import DRAWN, _spread
+from runner.report.html import html_text
+from runner.report.latex import latex_text
+from runner.report.markdown import markdown_text
+from runner.report.model import build
+from runner.report.pdf import pdf_bytes
+from runner.report.plots import plots_of
+from runner.report.plotting import Samples
+from runner.report.tables import csv_text
+from runner.report.text import IMPUTED
+from runner.report.thinning import ranges, shown
+from tests.unit.reports import one_experiment, realistic
+from tests.unit.synthetic import CBC, PLAIN, TCP, make_trial, realistic_run
+
+
+def test_latex_escapes_what_is_special_and_has_every_row() -> None:
+    evil = r"a_b & 50% #1 {x} \input{/etc/passwd} $^~ <y>"
+    trials = [make_trial("openvpn", CBC | TCP, block, {"tcp_throughput": 1e8 + block}) for block in range(3)]
+    trials += [make_trial("openvpn", CBC | TCP | {"payload": evil}, 0, status="failed", reason="no")]
+    text = latex_text(build(one_experiment(trials), trials))
+    assert r"\input" not in text
+    escaped = r"a\_b \& 50\% \#1 \{x\} \textbackslash{}input\{/etc/passwd\} "
+    assert escaped + r"\$\textasciicircum{}\textasciitilde{} \textless{}y\textgreater{}" in text
+    plain = re.sub(r"\\.|\$\\\w+\$|\$-\$", "", "\n".join(line for line in text.splitlines() if line.startswith("  ")))
+    assert not set(plain) & set("%$#_^~")
+    assert text.count(r"\begin{table*}") == text.count(r"\end{table*}") > 1
+    rows = [line for line in text.splitlines() if line.endswith(r"\\")]
+    assert sum("openvpn" in row and "failed" in row for row in rows) == 1
+    assert r"\par\noindent [1] failed: openvpn" in text
+    assert text.split(r"\par\noindent [1] failed: ")[1].splitlines()[0].endswith(": no")
+
+
+def test_latex_says_who_was_ranked_last_for_want_of_a_number() -> None:
+    assert IMPUTED not in latex_text(realistic())
+    assert IMPUTED in latex_text(build(*realistic_run(), missing="worst"))
+
+
+def test_latex_columns_are_as_many_as_declared() -> None:
+    for table in latex_text(realistic()).split(r"\begin{tabular}{")[1:]:
+        columns, body = table.split("}", 1)
+        body = body.split(r"\end{tabular}")[0]
+        for row in (line for line in body.splitlines() if line.endswith(r"\\")):
+            assert len(re.findall(r"(?<!\\)&", row)) == len(columns) - 1
+
+
+def test_pdf_says_what_it_needs_where_there_is_no_chromium(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("CHROMIUM", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(UsageError, match="apt-get install chromium"):
+        pdf_bytes("<p>")
+    monkeypatch.setenv("CHROMIUM", str(tmp_path / "none"))
+    with pytest.raises(UsageError, match="cannot be started: No such file"):
+        pdf_bytes("<p>")
+
+
+def test_a_pdf_that_was_not_made_is_an_error_with_the_browsers_last_words(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    browser = tmp_path / "chromium"
+    browser.write_text("#!/bin/sh\necho no display >&2\nexit 7\n")
+    browser.chmod(0o755)
+    monkeypatch.setenv("CHROMIUM", str(browser))
+    with pytest.raises(UsageError, match="ended with 7 and made no PDF: no display"):
+        pdf_bytes("<p>")
+
+
+def test_a_page_of_very_many_cells_shows_some_of_each_vpn_and_the_range_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("runner.report.thinning.ROWS", 20)
+    trials = [
+        make_trial(vpn, CBC | TCP | {"payload": str(number)}, block, {"tcp_throughput": 1e6 * number + 2e4 * block})
+        for vpn in ("none", "openvpn")
+        for number in range(1, 31)
+        for block in range(3)
+    ]
+    report = build(one_experiment(trials), trials)
+    (experiment,) = report.experiments
+    assert [len(table.rows) for table in experiment.tables] == [60]
+    (table,) = shown(report, experiment).tables
+    assert {row.vpn for row in table.rows} == {"none", "openvpn"}
+    assert len(table.rows) == 20
+    for text in (html_text(report), markdown_text(report), latex_text(report)):
+        assert "of each VPN, one cell of 3 is shown" in text
+    assert "all cells of each VPN" in html_text(report)
+    assert ranges(experiment.tables[0])[0] == ("none", "30", "1.02 Mbit/s", "15.5 Mbit/s", "30.0 Mbit/s")
+    assert csv_text(report).count(",median,") == 60
+    monkeypatch.undo()
+    assert "one cell of" not in html_text(realistic())
+
+
+def test_the_timeline_of_a_failure_is_drawn_from_the_break_to_the_first_packet_after() -> None:
+    cell = PLAIN | {"transport": "recovery", "failure": "wan_cut"}
+    trials = []
+    for block, outage_s in enumerate((3.0, 9.0, 0.1)):
+        trial = make_trial("none", cell, block, {"outage_ms": 1e3 * outage_s})
+        outage = trial.measurements[0].model_copy(update={"samples": [1e3 * outage_s]})
+        line = Timeline(
+            rate=1000.0,
+            events=[Event(at_s=1.5, what="the WAN is cut"), Event(at_s=2.0, what="the WAN is whole again")],
+            gaps=[LossGap(direction="forward", start_s=1.6, end_s=1.6 + outage_s, lost=int(1e3 * outage_s))],
+        )
+        trials.append(trial.model_copy(update={"measurements": [outage], "timelines": [line]}))
+    run = one_experiment(trials)
+    record = run.experiments[0].model_copy(update={"metrics": ["outage_ms"]})
+    report = build(run.model_copy(update={"experiments": [record]}), trials)
+    (plot,) = [one for one in plots_of(report, report.experiments[0], Samples(report)) if "timelines" in one.key]
+    bars, points = (layer["data"]["values"] for layer in plot.spec["layer"])
+    assert [(bar["from"], bar["to"]) for bar in bars] == [(0.1, 0.2), (0.1, 3.1), (0.1, 9.1)]  # by their outage
+    assert [(p["at"], p["kind"]) for p in points if p["failure"] == 3] == [
+        (0.0, "the break"),
+        (0.5, "what was done or seen"),
+        (9.1, "first packet after"),
+    ]
+    assert "WAN is whole" in vega.svg(plot.spec)
+    assert plot.title in html_text(report)
+
+
+@pytest.mark.parametrize("number", [1, 4, 5, 6, 30])
+def test_the_drawn_failures_are_few_and_have_both_ends(number: int) -> None:
+    found = _spread(number)
+    assert found == sorted(set(found))
+    assert len(found) == min(number, DRAWN)
+    assert {0, number - 1} <= set(found)
