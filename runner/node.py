@@ -28,7 +28,7 @@ ENVIRONMENT = {
 }
 # Every deadline for something to happen on a node is multiplied by this; a slow guest kernel sets it.
 PATIENCE = float(os.environ.get("VPNEVAL_PATIENCE", "1"))
-GONE_WITHIN_S = 0.5
+GONE_WITHIN_S = 5.0
 
 
 @dataclass(frozen=True)
@@ -302,11 +302,13 @@ def kill_group(process: subprocess.Popen[str] | subprocess.Popen[bytes]) -> None
 
 
 def _group_lives(group: int) -> bool:
-    """Whether a process of the group is left that is no zombie, which holds nothing any more. See proc_pid_stat(5)."""
+    """Whether a process of the group still holds anything: it is no zombie, or one with threads that are yet to end,
+    as a killed Go program is for a while. See proc_pid_stat(5)."""
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):  # gone meanwhile
-            state, _, its_group = stat.read_text().rpartition(")")[2].split()[:3]
-            if int(its_group) == group and state not in "ZX":
+            fields = stat.read_text().rpartition(")")[2].split()
+            state, its_group, threads = fields[0], int(fields[2]), int(fields[17])
+            if its_group == group and (state not in "ZX" or threads > 1):
                 return True
     return False
 
