@@ -7,12 +7,16 @@ import re
 from runner.plugin import Params, Secrets, Site, Vpn
 
 # Line (regular expression) -> what stands there on a roaming gateway, and on its peer. None: as it is.
-# swanctl.conf(5): mobike, %any; openvpn(8): without --local it binds to every address, --float accepts a new one.
+# swanctl.conf(5): mobike, %any; openvpn(8): without --local it binds to every address, --float accepts a new one;
+# fastd.readthedocs.io (bind, peer: float); nebula.defined.net/docs/config/listen (host).
 CHANGES: dict[str, tuple[str | None, str | None]] = {
     r"(?m)^(\s*)mobike = no$": (r"\1mobike = yes", r"\1mobike = yes"),
     r"(?m)^(\s*)local_addrs = .*$": (r"\1local_addrs = %any", None),
     r"(?m)^local \d+\.\d+\.\d+\.\d+$\n": ("", None),
     r"(?m)^(proto udp4)$": (None, r"\1\nfloat"),
+    r"(?m)^bind [\d.]+:": ("bind any:", None),
+    r"(?m)^(peer .* \{)$": (None, r"\1\n    float yes;"),
+    r"(?m)^  host: [\d.]+$": ("  host: 0.0.0.0", None),
 }
 
 

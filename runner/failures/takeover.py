@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,28 +12,24 @@ import numpy as np
 
 from runner.errors import MeasurementError
 from runner.experiment import Profile
-from runner.failures.breaks import processes
-from runner.failures.cluster import DEAD_AFTER_S, HEARTBEAT_S, silence
+from runner.failures.cluster import DEAD_AFTER_S, HEARTBEAT_S
+from runner.failures.gateway import FAILURES, break_gateway
 from runner.failures.outage import Outage, outage, reported, watch_of
-from runner.failures.redundancy import ADVERTISED_S, PAIR, arm, is_active, settled
-from runner.failures.stream import Break
+from runner.failures.redundancy import ADVERTISED_S, PAIR, arm, settled
 from runner.failures.timers import timers_of
-from runner.lab import Lab, batch
+from runner.failures.transfer import FILE_BYTES, LIMIT, UNLIMITED, downloading, limit_of, pushed
+from runner.lab import Lab
 from runner.measure.cost import counted, snapshot
-from runner.measure.download import HTTP_PORT, SLOWEST_BPS, fetch, make_file
+from runner.measure.download import SLOWEST_BPS, fetch, make_file
 from runner.measure.result import Measured, measurement
 from runner.measure.wire import answer, probe
-from runner.node import PATIENCE, NamespaceNode, NamespaceProcess, wait_until
 from runner.plugin import Vpn
 from runner.tunnel import Bench
 
-FILE_BYTES, LIMIT = 10_000_000, 2_000_000  # the download beside the probe stream, and its bytes a second
 WHOLE_FILE_BYTES = 50_000_000  # the download while nothing fails, as fast as it goes: the paper's second test
 FAILS_AFTER_S = 5.0  # the paper's third test: so long after its download's start
 LARGER = "ask for a larger file (--set download_bytes=…) or a limit (--set download_limit=2000000)"
-UNLIMITED = 2**32 - 1  # socket(7), SO_MAX_PACING_RATE: no limit
 LOOK_S = 6.0  # a failure whose effect comes later is watched so long
-Note = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -167,11 +162,6 @@ def interrupted(bench: Bench, vpn: Vpn, params: Mapping[str, str], profile: Prof
     return measured
 
 
-def limit_of(params: Mapping[str, str]) -> int:
-    """The rate that a download is limited to, bytes a second."""
-    return UNLIMITED if params.get("download_limit", "off") == "off" else int(params["download_limit"])
-
-
 def add_handovers(measured: Measured, handovers: Sequence[Handover], interval_s: float, *, expected: bool) -> None:
     """``handover_ms`` where the tunnel changed gateways; a warning where it did not although that was ``expected``."""
     times = [handover.handover_s for handover in handovers]
@@ -194,112 +184,8 @@ def detection(redundancy: str) -> str:
     return f"VRRP advertisement every {ADVERTISED_S[redundancy]:g} s, dead after three"
 
 
-@dataclass
-class Download:
-    """A download under way: curl on ``node``, since when."""
-
-    node: NamespaceNode
-    curl: NamespaceProcess
-    longest_s: float
-    started: float
-    seconds: float = 0.0  # until it ended or broke off
-
-    @property
-    def over(self) -> bool:
-        return not self.curl.alive()
-
-    def end(self) -> float | str:
-        """Await the end: its time in seconds, or curl's reason why it broke off."""
-        code = self.curl.wait((self.longest_s + 10) * PATIENCE)
-        self.seconds = time.monotonic() - self.started
-        said = self.node.logged("curl").split("\n")
-        return float(said[-2]) if code == 0 else " ".join(said).strip()[-200:]
-
-
-@contextmanager
-def downloading(lab: Lab, address: str, limit_s: float) -> Iterator[Callable[[], float | str]]:
-    """A download through the tunnel, slow enough to be under way during what the block does; how to await its end."""
-    longest_s = limit_s + 4 * FILE_BYTES / LIMIT
-    with fetching(lab.host2, lab.host1, address, longest_s, FILE_BYTES, LIMIT) as download:
-        yield download.end
-
-
-def pushed(lab: Lab, longest_s: float, size: int, limit: int, stall_s: float) -> AbstractContextManager[Download]:
-    """A download from the host behind the two gateways, as in the paper; given up where ``stall_s`` bring nothing."""
-    stalls = ("--speed-limit", "1", "--speed-time", f"{stall_s:.0f}")
-    return fetching(lab.host1, lab.host2, lab.sites[0].host_address, longest_s, size, limit, *stalls)
-
-
-@contextmanager
-def fetching(
-    server: NamespaceNode, client: NamespaceNode, address: str, longest_s: float, size: int, limit: int, *options: str
-) -> Iterator[Download]:
-    """``size`` bytes by HTTP from ``server``, at ``limit`` bytes a second, during what the block does."""
-    with probe(server, "serve", str(HTTP_PORT), str(size), str(limit), ready="serving"):
-        argv = ("curl", "--silent", "--show-error", "--max-time", f"{longest_s:.0f}", "--output", "/dev/null")
-        wanted = ("--write-out", "%{time_total}\n", f"http://{address}:{HTTP_PORT}/")
-        curl = client.spawn(*argv, *options, *wanted, log="curl")
-        try:
-            yield Download(client, curl, longest_s, time.monotonic())
-        finally:
-            curl.stop()
-
-
 def read_handover(found: Mapping[str, Any]) -> Handover:
     """The handover among the spells that runner/probes/handover.py saw: between the first two."""
     spells: Sequence[Sequence[Any]] = found["spells"]
     changes = max(0, len(spells) - 1) + found["left_off"]
     return Handover(spells[1][1] - spells[0][2] if len(spells) > 1 else None, changes)
-
-
-FAILURES = {
-    "interface": "the WAN interface of the active gateway goes down",
-    "gateway": "the active gateway dies with all its ports",
-    "daemon": "the VPN's daemon on the active gateway is killed; keepalived asks for it every second",
-    "sync_link": "the link between the two gateways is cut",
-    "return": "the preferred gateway, whose WAN interface was down, comes back",
-}
-
-
-def break_gateway(lab: Lab, failure: str, redundancy: str) -> Break:
-    """The failure of that name, of the gateway that is active."""
-    one, two = (lab.nodes[name] for name in PAIR)
-    match failure:
-        case "interface":
-            return lambda note: ports(one, note, "down", "wan0")
-        case "gateway":
-            return lambda note: kill(one, note)
-        case "daemon":
-            return lambda note: kill_daemons(one, note)
-        case "sync_link" if redundancy == "clusterip":
-            return lambda note: silence(lab, PAIR, note)
-        case "sync_link":
-            return lambda note: ports(one, note, "down", "sync0")
-        case "return":
-            ports(one, lambda what: None, "down", "wan0")
-            wait_until(lambda: is_active(lab, two.name), f"{two.name} active", 20)
-            return lambda note: ports(one, note, "up", "wan0")
-    raise AssertionError(f"nobody knows the failure {failure}")
-
-
-def ports(gateway: NamespaceNode, note: Note, state: str, *names: str) -> None:
-    """Set ports of a gateway up or down."""
-    note(f"{gateway.name}: {' and '.join(names)} {state}")
-    batch(gateway, *(f"link set {name} {state}" for name in names))
-
-
-def kill(gateway: NamespaceNode, note: Note) -> None:
-    """The gateway is gone: nothing runs on it, and nothing comes from its ports. No daemon has time for last words."""
-    note(f"{gateway.name}: everything is killed")
-    gateway.run("kill", "-KILL", "--", "-1", check=False)
-    ports(gateway, note, "down", "wan0", "lan0", "sync0")
-
-
-def kill_daemons(gateway: NamespaceNode, note: Note) -> None:
-    """Kill what the VPN runs, not what moves it. Raises MeasurementError where it runs nothing."""
-    names = sorted({name for name in processes(gateway) if name not in ("keepalived", "python3")})
-    if not names:
-        raise MeasurementError("this VPN runs no daemon that could be killed")
-    note(f"{gateway.name}: SIGKILL to {', '.join(names)}")
-    for name in names:
-        gateway.run("pkill", "-KILL", "-x", name, check=False)

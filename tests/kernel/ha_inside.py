@@ -16,9 +16,10 @@ import pytest
 
 from runner.failures import prepare
 from runner.failures.cluster import DEAD_AFTER_S, HEARTBEAT_S
+from runner.failures.gateway import break_gateway
 from runner.failures.outage import Outage, Watch, outage
 from runner.failures.redundancy import PAIR, arm, is_active, settled
-from runner.failures.takeover import Handover, break_gateway, read_handover
+from runner.failures.takeover import Handover, read_handover
 from runner.image import Image, open_image
 from runner.lab import SITES, Lab
 from runner.labs import NamespaceRig

@@ -13,9 +13,10 @@ import pytest
 
 from runner.failures import prepare, redundancy, reroute
 from runner.failures.breaks import CUT_S, DOWN_S, break_by, processes
+from runner.failures.gateway import break_gateway
 from runner.failures.outage import Outage, Watch, outage
 from runner.failures.redundancy import PAIR, arm, is_active, settled
-from runner.failures.takeover import Handover, break_gateway, read_handover
+from runner.failures.takeover import Handover, read_handover
 from runner.failures.timers import timers_of
 from runner.image import Image
 from runner.lab import SITES, Lab

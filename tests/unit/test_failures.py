@@ -175,6 +175,8 @@ def test_the_loopback_as_the_tunnels_end_leaves_link_detection_on() -> None:
 def test_who_may_roam() -> None:
     for name, mine, theirs in (
         ("ipsec_user", ["mobike = yes", "local_addrs = %any"], ["mobike = yes", f"local_addrs = {GW2.wan_address}"]),
+        ("fastd", ["bind any:10000;"], ["    float yes;", f"bind {GW2.wan_address}:10000;"]),
+        ("nebula", ["  host: 0.0.0.0"], [f"  host: {GW2.wan_address}"]),
         ("openvpn", [f"remote {GW2.wan_address}"], ["float", f"local {GW2.wan_address}"]),
     ):
         vpn = ready_to_roam(load_vpn(name))

@@ -1,0 +1,66 @@
+"""How the active gateway of two fails."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from runner.errors import MeasurementError
+from runner.failures.breaks import processes
+from runner.failures.cluster import silence
+from runner.failures.redundancy import PAIR, is_active
+from runner.failures.stream import Break
+from runner.lab import Lab, batch
+from runner.node import NamespaceNode, wait_until
+
+Note = Callable[[str], None]
+FAILURES = {
+    "interface": "the WAN interface of the active gateway goes down",
+    "gateway": "the active gateway dies with all its ports",
+    "daemon": "the VPN's daemon on the active gateway is killed; keepalived asks for it every second",
+    "sync_link": "the link between the two gateways is cut",
+    "return": "the preferred gateway, whose WAN interface was down, comes back",
+}
+
+
+def break_gateway(lab: Lab, failure: str, redundancy: str) -> Break:
+    """The failure of that name, of the gateway that is active."""
+    one, two = (lab.nodes[name] for name in PAIR)
+    match failure:
+        case "interface":
+            return lambda note: ports(one, note, "down", "wan0")
+        case "gateway":
+            return lambda note: kill(one, note)
+        case "daemon":
+            return lambda note: kill_daemons(one, note)
+        case "sync_link" if redundancy == "clusterip":
+            return lambda note: silence(lab, PAIR, note)
+        case "sync_link":
+            return lambda note: ports(one, note, "down", "sync0")
+        case "return":
+            ports(one, lambda what: None, "down", "wan0")
+            wait_until(lambda: is_active(lab, two.name), f"{two.name} active", 20)
+            return lambda note: ports(one, note, "up", "wan0")
+    raise AssertionError(f"nobody knows the failure {failure}")
+
+
+def ports(gateway: NamespaceNode, note: Note, state: str, *names: str) -> None:
+    """Set ports of a gateway up or down."""
+    note(f"{gateway.name}: {' and '.join(names)} {state}")
+    batch(gateway, *(f"link set {name} {state}" for name in names))
+
+
+def kill(gateway: NamespaceNode, note: Note) -> None:
+    """The gateway is gone: nothing runs on it, and nothing comes from its ports. No daemon has time for last words."""
+    note(f"{gateway.name}: everything is killed")
+    gateway.run("kill", "-KILL", "--", "-1", check=False)
+    ports(gateway, note, "down", "wan0", "lan0", "sync0")
+
+
+def kill_daemons(gateway: NamespaceNode, note: Note) -> None:
+    """Kill what the VPN runs, not what moves it. Raises MeasurementError where it runs nothing."""
+    names = sorted({name for name in processes(gateway) if name not in ("keepalived", "python3")})
+    if not names:
+        raise MeasurementError("this VPN runs no daemon that could be killed")
+    note(f"{gateway.name}: SIGKILL to {', '.join(names)}")
+    for name in names:
+        gateway.run("pkill", "-KILL", "-x", name, check=False)

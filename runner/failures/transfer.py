@@ -1,0 +1,72 @@
+"""A download that is under way while a gateway fails."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+
+from runner.lab import Lab
+from runner.measure.download import HTTP_PORT
+from runner.measure.wire import probe
+from runner.node import PATIENCE, NamespaceNode, NamespaceProcess
+
+FILE_BYTES, LIMIT = 10_000_000, 2_000_000  # the download beside the probe stream, and its bytes a second
+UNLIMITED = 2**32 - 1  # socket(7), SO_MAX_PACING_RATE: no limit
+
+
+def limit_of(params: Mapping[str, str]) -> int:
+    """The rate that a download is limited to, bytes a second."""
+    return UNLIMITED if params.get("download_limit", "off") == "off" else int(params["download_limit"])
+
+
+@dataclass
+class Download:
+    """A download under way: curl on ``node``, since when."""
+
+    node: NamespaceNode
+    curl: NamespaceProcess
+    longest_s: float
+    started: float
+    seconds: float = 0.0  # until it ended or broke off
+
+    @property
+    def over(self) -> bool:
+        return not self.curl.alive()
+
+    def end(self) -> float | str:
+        """Await the end: its time in seconds, or curl's reason why it broke off."""
+        code = self.curl.wait((self.longest_s + 10) * PATIENCE)
+        self.seconds = time.monotonic() - self.started
+        said = self.node.logged("curl").split("\n")
+        return float(said[-2]) if code == 0 else " ".join(said).strip()[-200:]
+
+
+@contextmanager
+def downloading(lab: Lab, address: str, limit_s: float) -> Iterator[Callable[[], float | str]]:
+    """A download through the tunnel, slow enough to be under way during what the block does; how to await its end."""
+    longest_s = limit_s + 4 * FILE_BYTES / LIMIT
+    with fetching(lab.host2, lab.host1, address, longest_s, FILE_BYTES, LIMIT) as download:
+        yield download.end
+
+
+def pushed(lab: Lab, longest_s: float, size: int, limit: int, stall_s: float) -> AbstractContextManager[Download]:
+    """A download from the host behind the two gateways, as in the paper; given up where ``stall_s`` bring nothing."""
+    stalls = ("--speed-limit", "1", "--speed-time", f"{stall_s:.0f}")
+    return fetching(lab.host1, lab.host2, lab.sites[0].host_address, longest_s, size, limit, *stalls)
+
+
+@contextmanager
+def fetching(
+    server: NamespaceNode, client: NamespaceNode, address: str, longest_s: float, size: int, limit: int, *options: str
+) -> Iterator[Download]:
+    """``size`` bytes by HTTP from ``server``, at ``limit`` bytes a second, during what the block does."""
+    with probe(server, "serve", str(HTTP_PORT), str(size), str(limit), ready="serving"):
+        argv = ("curl", "--silent", "--show-error", "--max-time", f"{longest_s:.0f}", "--output", "/dev/null")
+        wanted = ("--write-out", "%{time_total}\n", f"http://{address}:{HTTP_PORT}/")
+        curl = client.spawn(*argv, *options, *wanted, log="curl")
+        try:
+            yield Download(client, curl, longest_s, time.monotonic())
+        finally:
+            curl.stop()
