@@ -14,6 +14,7 @@ from runner.published import paper
 
 STATED = paper("oslv")
 LINK_BPS = STATED["link"] * 1e6
+LEAST_OVERHEAD_BYTES = STATED["overhead.least"]  # what the paper divides all others by (figure 3a)
 WAN = {"wan_rate_bps": f"{LINK_BPS:.0f}"}
 # Their routers had 2 GHz and 400 MHz. A fifth of a CPU still fills the link today; a twentieth does not.
 SLOW = {"gw2_cpu": "0.05"}
@@ -36,7 +37,7 @@ def metric_of(data: Data, metric: str, vpn: str, cipher: str = "", **more: str) 
         raise NotMeasured(f"{vpn} is not in this run")
     levels = data.run.vpns[vpn].configurations["comparable"]
     tunnel = {"cipher": cipher or levels["cipher"], "integrity": levels["integrity"]}
-    return data.blocks(metric, vpn, **WAN, **tunnel, **TRAFFIC[metric], **more)
+    return data.blocks(metric, vpn, **(WAN | tunnel | TRAFFIC[metric] | more))
 
 
 def measured(
@@ -118,7 +119,7 @@ def least(data: Data) -> Judgement:
     if not (found := measured(data, "overhead_bytes")):
         raise NotMeasured("no VPN has an overhead on this link")
     name = min(found, key=lambda vpn: sum(found[vpn].values()) / len(found[vpn]))
-    shares = {block: value / STATED["overhead.least"] for block, value in found[name].items()}
+    shares = {block: value / LEAST_OVERHEAD_BYTES for block, value in found[name].items()}
     judged = findings.single(shares, (1 / TOLERANCE, TOLERANCE), 1.0)
     return judged.model_copy(update={"reason": f"the least is {name}'s: {judged.reason}"})
 

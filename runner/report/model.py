@@ -206,7 +206,7 @@ def build(
         experiments=experiments,
         findings=judged(run, trials),
         failures=broken(trials),
-        paper_tables=paper_tables(trials),
+        paper_tables=paper_tables(run, trials),
         mesh=mesh_points(trials),
         observations=observations_of(trials),
         missing=missing,

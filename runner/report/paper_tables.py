@@ -1,4 +1,5 @@
-"""What was probed and counted beside the OSLV paper's Tables 1 to 5, and the scale of what is declared: one model.
+"""What was measured, probed and counted beside the OSLV paper's Figure 3 and Tables 1 to 5, and the scale of what is
+declared: one model.
 
 The paper judges set-up, modularity, routing, security and scalability by reading. Here each of its tables stands beside
 what this run counted or probed of a plugin of the same protocol; docs/security.md and docs/operations.md define each.
@@ -17,9 +18,9 @@ from rich.table import Table
 from rich.text import Text
 
 from runner.metrics import METRICS
-from runner.model import Measurement, Strict, Trial
+from runner.model import Measurement, Run, Strict, Trial
 from runner.operations import AT, SIZES, paper_security, tables
-from runner.report import mesh
+from runner.report import mesh, oslv_performance
 from runner.report.facts import BASELINE
 from runner.security import scale
 
@@ -30,8 +31,8 @@ PROBES = (
 COLUMNS = ("plaintext", "tampering", "replay", "stranger", "wrong key", "tunnel down", "lengths", "content")
 WORDS = {1.0: "pass", 0.0: "FAIL"}
 ABOUT = (
-    "The OSLV paper judges by reading; this is probed or counted. Beside it stands, as printed, what the paper has of "
-    f"the system of the same protocol: {tables()['source']}."
+    "What the OSLV paper judges by reading is probed or counted here, and its Figure 3 measured. Beside it stands, as "
+    f"printed, what the paper has of the system of the same protocol: {tables()['source']}."
 )
 NONE = "–"
 
@@ -47,7 +48,7 @@ class PaperTable(Strict):
     notes: list[str] = []
 
 
-def paper_tables(trials: Sequence[Trial]) -> list[PaperTable]:
+def paper_tables(run: Run, trials: Sequence[Trial]) -> list[PaperTable]:
     """The tables for which the run has something, in the paper's order; empty for a run of other experiments."""
     cells: dict[str, list[Trial]] = {}
     for trial in trials:
@@ -56,7 +57,14 @@ def paper_tables(trials: Sequence[Trial]) -> list[PaperTable]:
     named = sorted(cells.values(), key=lambda own: (own[0].vpn != BASELINE, own[0].vpn, own[0].cell))
     counts = [found for found in named if found[0].params.get("transport") == "operations"]
     probed = [found for found in named if found[0].params.get("transport") == "security"]
-    found = [*(_counted(counts) if counts else ()), *(_probed(probed) if probed else ()), _meshes(trials)]
+    performance = PaperTable(
+        key="figure-3",
+        title="Network performance (Figure 3)",
+        about=oslv_performance.ABOUT,
+        head=list(oslv_performance.HEAD),
+        rows=oslv_performance.rows(run, trials),
+    )
+    found = [performance, *(_counted(counts) if counts else ()), *(_probed(probed) if probed else ()), _meshes(trials)]
     return sorted((table for table in found if table.rows), key=lambda table: table.key)
 
 
@@ -253,7 +261,7 @@ def markdown_lines(
     tables: Sequence[PaperTable], table: Callable[[Sequence[str], Sequence[Sequence[str]]], list[str]]
 ) -> list[str]:
     """The section of a Markdown report; ``table`` makes lines of a head and of rows of plain text."""
-    lines = ["## Probed and counted beside the paper's judgement", "", ABOUT, ""] if tables else []
+    lines = ["## Beside the OSLV paper's figure and tables", "", ABOUT, ""] if tables else []
     for one in tables:
         lines += [f"### {one.title}", "", one.about.replace("[", "\\[").replace("]", "\\]"), ""]
         lines += table(one.head, one.rows)
@@ -276,7 +284,7 @@ def html_section(tables: Sequence[PaperTable], table: Callable[[str, Sequence[st
         notes = "".join(f"<li>{escape(note)}</li>" for note in one.notes)
         parts.append(table(one.title, one.head, rows, one.about))
         parts.append(f"<ul>{notes}</ul>" if notes else "")
-    head = '<section id="paper-tables" tabindex="-1"><h2>Probed and counted beside the paper\'s judgement</h2>'
+    head = '<section id="paper-tables" tabindex="-1"><h2>Beside the OSLV paper\'s figure and tables</h2>'
     return f"{head}<p>{escape(ABOUT)}</p>{''.join(parts)}</section>"
 
 
@@ -289,7 +297,7 @@ def render(tables: Sequence[PaperTable], console: Console) -> None:
     if not tables:
         return
     console.print()
-    console.print(Rule(Text("probed and counted beside the paper's judgement", "bold"), style="cyan", align="left"))
+    console.print(Rule(Text("beside the OSLV paper's figure and tables", "bold"), style="cyan", align="left"))
     console.print(Text(ABOUT, "dim"))
     for one in tables:
         console.print(Text.assemble("\n", (one.title, "bold cyan")))

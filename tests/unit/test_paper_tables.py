@@ -22,6 +22,7 @@ from runner.security.scale import PER_FAILURE, SCALE
 from runner.security.vantage import Outcome
 from tests.unit.reports import everywhere
 from tests.unit.synthetic import make_run, make_trial
+from tests.unit.test_findings import made
 
 ALL = ("confidentiality", "data_integrity", "anti_replay", "peer_authentication", "key_authentication", "fail_closed")
 
@@ -120,8 +121,25 @@ def test_the_scale_is_printed_with_what_is_rated_by_it() -> None:
     assert [table.key for table in report_of([probed("none", 1)]).paper_tables] == ["table-4"], "nothing is declared"
 
 
+def test_network_performance_is_normalised_as_in_the_papers_figure() -> None:
+    run, trials = made("oslv")
+    (figure,) = [table for table in paper_tables(run, trials) if table.key == "figure-3"]
+    found = {row[0]: dict(zip(figure.head, row, strict=True)) for row in figure.rows}
+    assert set(found) == {"ipsec", "ipsec_user", "openvpn", "openvpn_tcp", "ssh_forward", "ssh_tun", "wireguard_go"}
+    lowest = found["ipsec"]
+    assert lowest["512 B packets"].startswith("1.00 ("), "80 of 80 bytes"
+    assert found["ssh_tun"]["512 B packets"].startswith("2.00 (")
+    assert lowest["use of the link"].startswith("45.0 (")
+    assert lowest["latency ÷ plain IP"].startswith("0.80 ("), "0.4 ms of 0.5 ms"
+    assert found["openvpn_tcp"]["carried by"] == "tcp"
+    ranks = {vpn: float(row["mean rank"]) for vpn, row in found.items() if row["mean rank"] != "–"}
+    assert min(ranks, key=ranks.__getitem__) == "ipsec"
+    assert "ssh_forward" not in ranks, "it has no jitter"
+    assert sum(ranks.values()) == pytest.approx(sum(range(1, len(ranks) + 1)))
+
+
 def test_other_experiments_have_no_such_section() -> None:
-    assert paper_tables([make_trial("openvpn", {"cipher": "aes-128-cbc", "transport": "tcp"}, 1, {})]) == []
+    assert paper_tables(make_run(("openvpn",)), [make_trial("openvpn", {"transport": "tcp"}, 1, {})]) == []
 
 
 def test_a_mesh_that_did_not_come_up_is_a_prediction_and_says_so() -> None:
