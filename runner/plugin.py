@@ -201,6 +201,8 @@ def load_vpn(name: str) -> Vpn:
             raise UsageError(f"plugin file {name} cannot be loaded: {broken!r}") from broken
         stem = path.stem
     else:
+        if "/" in name:
+            raise UsageError(f"a plugin from outside the tree is a file whose name ends in .py, not {name}")
         require_known("VPN", name, vpn_names())
         module, stem = importlib.import_module(f"vpns.{name}"), name
     for value in vars(module).values():

@@ -80,6 +80,7 @@ def test_what_does_not_exist(capsys: CapSys, nowhere: Path, argv: tuple[str, ...
     ("argv", "said"),
     [
         (("run", "transport", "--vpn", "./mine.py"), "no plugin file ./mine.py"),
+        (("run", "transport", "--vpn", "./mine"), "whose name ends in .py, not ./mine"),
         (("run", "transport", "--reps", "0"), "--reps is from 1 to 1000, not 0"),
         (("plan", "transport", "--reps", "1000000000"), "--reps is from 1 to 1000, not 1000000000"),
         (("run", "transport", "--duration", "0"), "--duration is whole seconds from 1 to 86400, not 0"),
