@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from math import inf
 
-from runner.experiment import FLOWS, LEVELS, Experiment, Profile
+from runner.experiment import CLIENTS, FLOWS, LEVELS, Experiment, Profile
 from runner.findings import At, Data, Finding, Judgement, on_ipsec, ratio_of
 from runner.plugin import Vpn
 from runner.published import paper
@@ -14,11 +14,15 @@ FEW, MANY = "1", "64"
 
 def wanted(vpn: Vpn, params: Mapping[str, str], profile: Profile) -> bool:
     """The short profiles leave out every second step."""
-    return profile.name == "thesis" or params["streams"] in ("1", "4", "16", "64")
+    return profile.name == "thesis" or (params.get("streams") or params["clients"]) in ("1", "4", "16", "64")
 
 
 def at(vpn: str, streams: str) -> At:
     return At(vpn, {"transport": "flows", "cipher": "aes-128-cbc", "streams": streams})
+
+
+def from_clients(vpn: str, clients: str) -> At:
+    return At(vpn, {"transport": "clients", "cipher": "aes-128-cbc", "clients": clients})
 
 
 def keeps_up(name: str, streams: str, found: str) -> Finding:
@@ -29,18 +33,28 @@ def keeps_up(name: str, streams: str, found: str) -> Finding:
     return Finding(name, "thesis", "§6.2", found, on_ipsec("flows_throughput", against))
 
 
+def serves_many(found: str) -> Finding:
+    def against(vpn: str, data: Data) -> Judgement:
+        ours, theirs = from_clients("ssh_forward", MANY), from_clients(vpn, MANY)
+        return ratio_of("clients_throughput", ours, theirs, (0.9, inf), None)(data)
+
+    return Finding("keeps-up-clients", "thesis", "§6.2", found, on_ipsec("clients_throughput", against))
+
+
 EXPERIMENT = Experiment(
     name="load",
     question="Does SSH port forwarding keep up with IPsec when many flows load the gateways, and who shares fairly?",
     method="1, 2, 4 … 64 parallel TCP streams at AES-128-CBC without compression, or the nearest a VPN has: their rate "
-    "together, and Jain's fairness index of the streams' rates.",
-    source="thesis §6.2 (future work); Jain et al., DEC-TR-301 (1984); iperf3(1) --parallel",
-    metrics=("flows_throughput", "fairness"),
-    traffic=(FLOWS,),
-    vary_traffic={"streams": LEVELS["streams"]},
+    "together, and Jain's fairness index of the streams' rates. The same for as many clients, each with an address of "
+    "its own behind the near gateway, that download by HTTP at once.",
+    source="thesis §6.2 (future work); Jain et al., DEC-TR-301 (1984); iperf3(1) --parallel; curl(1) --parallel",
+    metrics=("flows_throughput", "fairness", "clients_throughput", "clients_fairness"),
+    traffic=(FLOWS, CLIENTS),
+    vary_traffic={"streams": LEVELS["streams"], "clients": LEVELS["clients"]},
     wanted=wanted,
     findings=(
         keeps_up("keeps-up-1", FEW, "SSH port forwarding keeps up with IPsec with one flow (1.02 times)"),
         keeps_up("keeps-up-64", MANY, "open question: does it keep up with many? Here: 64 flows"),
+        serves_many("open question: does it keep up with many clients? Here: 64, each with its own address"),
     ),
 )

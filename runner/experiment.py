@@ -44,11 +44,12 @@ LEVELS: dict[str, tuple[str, ...]] = {
     "compression": ("off", "on", "lz4"),
     "transport": (
         *("tcp", "udp", "idle", "loaded", "download", "packets", "overhead", "mtu"),
-        *("duplex", "flows", "rekey", "device", "security", "operations", "mesh"),
+        *("duplex", "flows", "clients", "rekey", "device", "security", "operations", "mesh"),
         *("recovery", "reroute", "failover"),
     ),
     "payload": ("random", "zeros", "text"),
     "streams": ("1", "2", "4", "8", "16", "32", "64"),
+    "clients": ("1", "2", "4", "8", "16", "32", "64"),
     "direction": ("forward", "reverse"),
     "load": ("full", "half"),
     "file_bytes": ("20000000", "50000000", "500000000", "1000000000"),
@@ -98,6 +99,7 @@ HA_DOWNLOAD = FAILOVER | {"gateway_failure": "none", "download_bytes": "20000000
 REROUTE = {"transport": "reroute", "detection": "hello", "endpoint": "loopback", "link_failure": "silent"}
 DUPLEX = {"transport": "duplex", "packet_bytes": "64"}
 FLOWS = {"transport": "flows", "streams": "1"}
+CLIENTS = {"transport": "clients", "clients": "1"}
 REKEY = {"transport": "rekey", "rekey": "esp"}
 DEVICE = {"transport": "device", "device_cipher": "aes-128-cbc"}
 SECURITY = {"transport": "security"}

@@ -21,7 +21,7 @@ WAN_FACTORS = (
 )
 TUNNEL_FACTORS = ("cipher", "integrity", "compression", "image", *WAN_FACTORS)
 TRAFFIC_FACTORS = (
-    *("transport", "payload", "streams", "direction", "payload_bytes", "load", "file_bytes"),
+    *("transport", "payload", "streams", "clients", "direction", "payload_bytes", "load", "file_bytes"),
     *("packet_bytes", "fragmentation", "rekey", "device_cipher"),
     *("failure", "redundancy", "gateway_failure", "detection", "endpoint", "link_failure"),
     *("driver", "ike", "gw2_cpu"),

@@ -16,7 +16,7 @@ SEARCH_TRIALS = {"cold": 8, "warm": 4}  # what the search needs on average witho
 LOADED_S = 2.0  # the idle tunnel first, the load's start and end, and counting
 DOWNLOAD_BPS = 400e6  # what a file's download is guessed by
 REKEY_S = {"clock": 17.0, "protocol": 125.0}  # else on command
-SECONDS = {"flows": 0.3, "rekey": 7.5, "device": 1.5, "security": 12, "mesh": 45}  # as long everywhere
+SECONDS = {"flows": 0.3, "clients": 1.2, "rekey": 7.5, "device": 1.5, "security": 12, "mesh": 45}  # as long everywhere
 FAILURE_S = {"recovery": 12.0, "reroute": 25.0, "failover": 25.0}  # one failure, its lab and its stream, on average
 SLOW_PACKETS_S = 1.5  # a slow stream and its counters, or a search for the path MTU
 BASELINE = "none"
@@ -152,7 +152,7 @@ def expected_trial_s(trial: Planned, profile: Profile) -> float:
     if transport == "rekey":
         return REKEY_S.get(trial.cell.params["rekey"], SECONDS["rekey"])
     if transport in SECONDS:
-        return SECONDS[transport] + (profile.duration_s if transport == "flows" else 0)
+        return SECONDS[transport] + (profile.duration_s if transport in ("flows", "clients") else 0)
     searches = {"packets": profile.packets, "duplex": profile.duplex}
     search = searches.get(transport, profile.udp)
     if search.engine == "bayes":

@@ -53,6 +53,8 @@ def levels_of(params: Mapping[str, str]) -> str:
         words.append(params["payload"])
     if params.get("streams", "1") != "1":
         words.append(f"{params['streams']} streams")
+    if "clients" in params:
+        words.append(f"{params['clients']} clients")
     if params.get("direction", "forward") != "forward":
         words.append(params["direction"])
     if "packet_bytes" in params:

@@ -9,6 +9,7 @@ from runner.errors import MeasurementError
 from runner.experiment import Profile
 from runner.failures.measure import recovery, rerouted
 from runner.failures.takeover import failover
+from runner.measure.clients import clients
 from runner.measure.device import device
 from runner.measure.download import download
 from runner.measure.duplex import duplex
@@ -80,6 +81,8 @@ def measure(bench: Bench, vpn: Vpn, asked: Asked) -> Measured:
             return duplex(bench, int(params["packet_bytes"]), search, asked.known_bps, asked.seed)
         case "flows":
             return flows(bench.lab, address, profile.duration_s, int(params["streams"]))
+        case "clients":
+            return clients(bench.lab, address, profile.duration_s, int(params["clients"]))
         case "rekey":
             return rekey(bench, vpn, params["rekey"])
         case "device":

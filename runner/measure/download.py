@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from runner.errors import CommandError, MeasurementError
 from runner.lab import Lab
@@ -49,28 +51,38 @@ def fetch(lab: Lab, address: str, file_bytes: int) -> Measured:
 
     Raises MeasurementError where a tool is missing, curl fails, or what came is not the whole file.
     """
-    for node, tool, package in ((lab.host1, "curl", "curl"), (lab.host2, "nginx", "nginx-light")):
-        if node.run("which", tool, check=False).code != 0:
-            raise MeasurementError(f"{node.name} has no {tool} (Debian: apt-get install {package})")
-    lab.host2.write(CONFIG, NGINX, mode=0o644)
-    nginx = lab.host2.spawn("nginx", "-e", "stderr", "-c", CONFIG, log="nginx")
     limit_s = 10 + file_bytes * 8 / SLOWEST_BPS
-    try:
-        wait_until(lambda: f":{HTTP_PORT} " in lab.host2.run("ss", "-Hltn").stdout, "nginx listening", deadline_s=5)
+    with serving(lab):
         started = time.monotonic()
         argv = ("curl", "--silent", "--show-error", "--max-time", f"{limit_s:.0f}", "--output", "/dev/null")
         url = f"http://{address}:{HTTP_PORT}/{file_bytes}"
         done = lab.host1.run(*argv, "--write-out", WANTED, url, check=False, timeout=limit_s + 5)
         elapsed = time.monotonic() - started
+    if done.code != 0:
+        raise MeasurementError(f"{done.stderr.strip()[-300:]} (exit {done.code})")
+    return Measured([read_curl(done.stdout, file_bytes)], elapsed)
+
+
+@contextmanager
+def serving(lab: Lab) -> Iterator[None]:
+    """nginx on the far host, for as long as the near one fetches from it.
+
+    Raises MeasurementError where a tool is missing, nginx does not listen, or curl hangs.
+    """
+    for node, tool, package in ((lab.host1, "curl", "curl"), (lab.host2, "nginx", "nginx-light")):
+        if node.run("which", tool, check=False).code != 0:
+            raise MeasurementError(f"{node.name} has no {tool} (Debian: apt-get install {package})")
+    lab.host2.write(CONFIG, NGINX, mode=0o644)
+    nginx = lab.host2.spawn("nginx", "-e", "stderr", "-c", CONFIG, log="nginx")
+    try:
+        wait_until(lambda: f":{HTTP_PORT} " in lab.host2.run("ss", "-Hltn").stdout, "nginx listening", deadline_s=5)
+        yield
     except CommandError as late:
         raise MeasurementError(f"curl hung: {late}") from late
     except TimeoutError as never:
         raise MeasurementError(f"{never}: {lab.host2.logged('nginx').strip()[-300:]}") from never
     finally:
         nginx.stop()
-    if done.code != 0:
-        raise MeasurementError(f"{done.stderr.strip()[-300:]} (exit {done.code})")
-    return Measured([read_curl(done.stdout, file_bytes)], elapsed)
 
 
 def read_curl(said: str, file_bytes: int) -> Measurement:

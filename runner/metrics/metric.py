@@ -28,6 +28,7 @@ class Metric:
         "mtu",
         "duplex",
         "flows",
+        "clients",
         "rekey",
         "device",
         "security",

@@ -60,6 +60,25 @@ THROUGHPUT = [
         "flows",
     ),
     Metric(
+        "clients_throughput",
+        "Throughput of many clients",
+        "bit/s",
+        "higher",
+        "Bytes of an incompressible file that all clients together downloaded by HTTP at once, each from an address "
+        "of its own in the near LAN, over the time of the longest, connection set-up included.",
+        "curl(1) --parallel, --interface; thesis §6.2 (loading the gateways with multiple requests)",
+        "clients",
+    ),
+    Metric(
+        "clients_fairness",
+        "Fairness between clients",
+        "1",
+        "higher",
+        "Jain's fairness index of the clients' rates: 1 where all are equal, 1/n where one has all.",
+        "Jain, Chiu, Hawe: A Quantitative Measure of Fairness, DEC-TR-301 (1984)",
+        "clients",
+    ),
+    Metric(
         "rekey_loss",
         "Throughput lost at a rekey",
         "1",

@@ -135,6 +135,7 @@ def configuration(levels: Mapping[str, str]) -> str:
 # How a level is said, where the level alone would not tell what it is.
 PHRASES = {
     "streams": "{} streams",
+    "clients": "{} of them",
     "payload_bytes": "{} B",
     "load": "{} load",
     "packet_bytes": "{}-byte packets",
@@ -150,7 +151,7 @@ PHRASES = {
     "wan_queue_ms": "{} ms queue",
     "wan_mtu_bytes": "MTU {} B",
 }
-ORDER = ("transport", "streams", "payload", "direction")
+ORDER = ("transport", "streams", "clients", "payload", "direction")
 
 
 def traffic(levels: Mapping[str, str]) -> str:

@@ -8,6 +8,7 @@ import pytest
 from runner import variants
 from runner.image import Image
 from runner.lab import Lab, namespace_lab
+from runner.measure.clients import clients
 from runner.measure.device import device
 from runner.measure.duplex import both_ways, duplex
 from runner.measure.flows import flows
@@ -69,6 +70,19 @@ def test_flows_share_the_tunnel(bench: Bench) -> None:
     assert len(many.measurements[1].samples) == 4
     assert 0.25 <= values(many)["fairness"] <= 1
     assert values(many)["flows_throughput"] == pytest.approx(sum(many.measurements[1].samples), rel=0.02)
+
+
+def test_clients_share_the_tunnel_and_one_that_is_cut_off_counts(bench: Bench) -> None:
+    before = bench.lab.host1.run("ip", "addr").stdout
+    served = clients(bench.lab, bench.address, 1, 4)
+    assert values(served)["clients_fairness"] > 0.5
+    assert served.measurements[0].detail["idle_clients"] == 0
+    assert bench.lab.host1.run("ip", "addr").stdout == before, "their addresses are gone"
+    site = bench.lab.sites[0]
+    bench.lab.gateway(site).run("ip", "rule", "add", "from", "10.1.0.102", "blackhole")
+    cut = clients(bench.lab, bench.address, 1, 4)
+    assert cut.measurements[0].detail["idle_clients"] == 1
+    assert values(cut)["clients_fairness"] <= 0.75
 
 
 @pytest.mark.parametrize("what", ["esp", "ike"])

@@ -157,7 +157,8 @@ def devices(vpn: str, params: Mapping[str, str], metric: str, holds: bool) -> fl
 
 
 def load(vpn: str, params: Mapping[str, str], metric: str, holds: bool) -> float:
-    return {"flows_throughput": THESIS[vpn] * (1 if holds or vpn != "ssh_forward" else 0.3)}.get(metric, 1.0)
+    rate = THESIS[vpn] * (1 if holds or vpn != "ssh_forward" else 0.3)
+    return rate if metric in ("flows_throughput", "clients_throughput") else 1.0
 
 
 WORLDS: dict[str, tuple[Values, Values]] = {

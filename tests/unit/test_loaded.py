@@ -7,6 +7,7 @@ import pytest
 
 from runner.errors import CannotRunHere, MeasurementError
 from runner.lab import Lab
+from runner.measure.clients import read_clients
 from runner.measure.download import make_file, read_curl
 from runner.measure.idle import percentiles
 from runner.measure.iperf import check_version, version_of
@@ -67,6 +68,29 @@ def test_a_whole_download() -> None:
 def test_what_is_not_the_whole_file_is_no_time(said: str) -> None:
     with pytest.raises(MeasurementError, match="not 200 and 20000000"):
         read_curl(said, 20_000_000)
+
+
+def test_many_clients_downloads() -> None:
+    said = "28 1000000 1.0 10.1.0.100 timed out\n28 3000000 1.0 10.1.0.101 timed out\n28 0 1.0  timed out\n"
+    throughput, fairness = read_clients(said, 3)
+    assert throughput.value == 32e6
+    assert throughput.detail == {"slowest_bps": 0, "fastest_bps": 24e6, "idle_clients": 1}
+    assert fairness.value == pytest.approx((8 + 24) ** 2 / (3 * (8**2 + 24**2)))
+    (alone, _) = read_clients("0 100000000 0.5 10.1.0.100 \n", 1)
+    assert alone.value == 1.6e9, "it had all of the file before the time was over"
+
+
+@pytest.mark.parametrize(
+    ("said", "error"),
+    [
+        ("28 1000 1.0 10.1.0.100 timed out\n", "curl tells of 1 clients, not 2"),
+        ("28 1000 1.0 10.1.0.100 late\n7 0 0.1  Connection refused\n", "1 of 2 clients were refused, .* refused"),
+        ("28 0 1.0 10.1.0.100 late\n28 0 1.0 10.1.0.101 late\n", "no client got a byte"),
+    ],
+)
+def test_clients_without_a_number(said: str, error: str) -> None:
+    with pytest.raises(MeasurementError, match=error):
+        read_clients(said, 2)
 
 
 def test_a_file_that_does_not_fit_into_memory() -> None:
