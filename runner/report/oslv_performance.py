@@ -67,7 +67,7 @@ def _column(data: Data, vpns: Sequence[str], make: Callable[..., tuple[float, st
 def _overhead(data: Data, vpn: str, packet_bytes: str) -> tuple[float, str]:
     blocks = metric_of(data, "overhead_bytes", vpn, packet_bytes=packet_bytes)
     summary = summarise([value / LEAST_OVERHEAD_BYTES for value in blocks.values()])
-    return summary.median, text.with_interval(summary, "1")
+    return summary.median, text.with_interval(summary, "×")
 
 
 def _use(data: Data, vpn: str) -> tuple[float, str]:
