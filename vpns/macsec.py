@@ -10,7 +10,6 @@ from runner.errors import ProofError
 from runner.model import Evidence
 from runner.node import Node
 from runner.plugin import Params, Secrets, Site, Unsupported, Vpn
-from vpns._keys import shared
 
 SUITE = "MACsec has the cipher suites GCM-AES-128 and GCM-AES-256 (IEEE 802.1AE-2018 clause 14)"
 KEYS = "/etc/vpneval/macsec.batch"
@@ -68,10 +67,11 @@ class MacSec(Vpn):
 
     def secrets(self, ca: Node, sites: Sequence[Site]) -> dict[str, str]:
         # One key for all, as MKA would hand out: a frame's nonce has its sender's identifier in it.
-        return {shared(*sites): ca.run("openssl", "rand", "-hex", "32").stdout.strip()}
+        key = ca.run("openssl", "rand", "-hex", "32").stdout.strip()
+        return {f"{site.name}.key": key for site in sites}
 
     def render(self, me: Site, peers: Sequence[Site], params: Params, secrets: Secrets) -> dict[str, str]:
-        key = secrets[shared(me, *peers)][: 64 if params["cipher"] == "aes-256-gcm" else 32]
+        key = secrets[f"{me.name}.key"][: 64 if params["cipher"] == "aes-256-gcm" else 32]
         lines = f"macsec add macsec0 tx sa 0 pn 1 on key 01 {key}\n"
         for peer in peers:
             channel = f"macsec0 rx sci {peer.number:#x}"
