@@ -10,7 +10,7 @@ from runner.declared import Abilities, Security
 from runner.errors import ProofError
 from runner.model import Evidence
 from runner.node import Node
-from runner.plugin import Params, Secrets, Site, Unsupported, Vpn
+from runner.plugin import Params, Secrets, Site, Unsupported, Vpn, higher_numbered
 
 HOME = "/etc/n2n/vpneval"
 ONE_CIPHER = "n2n 1 has Twofish alone"
@@ -52,7 +52,7 @@ class N2n(Vpn):
         roaming=False,  # tried: no answer within 150 s
         routes="operator",
         mesh=True,
-        mesh_how="one community, with one key for all; the last site runs the supernode",
+        mesh_how="one community, with one key for all; the last site runs the supernode, and the edges meet one by one",
     )
 
     def supports(self, node: Node, params: Params) -> Unsupported | None:
@@ -85,6 +85,11 @@ class N2n(Vpn):
         mac = f"02:00:00:00:06:{me.number:02x}"
         argv = (*edge, "-l", f"{last.wan_address}:7654", "-p", "7655", "-M", "1400", "-m", mac, "-r")
         node.spawn("sh", "-c", f'set -a; . {HOME}/key; exec "$@"', "sh", *argv, log="edge")
+        if len(peers) > 1:
+            # One after the other: an edge that awaits two peers' answers takes the first for that of whoever came last
+            # (set_peer_operational in edge.c), and sends each one's frames to the other until it forgets both.
+            for peer in higher_numbered(me, peers):
+                node.run("ping", "-q", "-c", "1", "-w", "10", f"10.56.0.{peer.number}", check=False)
 
     def is_up(self, node: Node, me: Site, peers: Sequence[Site]) -> bool:
         return "Registered with supernode" in node.logged("edge") or "REGISTER_ACK" in node.logged("edge")
