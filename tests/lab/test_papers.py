@@ -100,7 +100,7 @@ def test_a_rekey_under_load_changes_the_keys_it_names(bench: Bench, what: str) -
     assert found["rekey_rtt"].value > 0
 
 
-@pytest.mark.parametrize("name", ["openvpn", "ssh_forward"])
+@pytest.mark.parametrize("name", ["openvpn", "ssh_forward", "openconnect_tls"])
 def test_a_clock_renews_keys_under_load(lab: Lab, image: Image, name: str) -> None:
     vpn = variants.prepared(load_vpn(name), {"rekey": "clock"})
     with namespace_lab(image) as alone:
