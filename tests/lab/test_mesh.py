@@ -1,7 +1,7 @@
 """Full meshes for real, small ones: everybody reaches everybody, or it is said who does not."""
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import pytest
@@ -60,6 +60,25 @@ def test_a_site_that_reaches_nobody_is_named(image: Image, tmp_path: Path, monke
     monkeypatch.setattr(vpn, "start", lambda node, me, *rest: me.number == 3 or undisturbed(node, me, *rest))
     with pytest.raises(MeasurementError, match="gw1, gw2 did not reach every later site"):
         mesh(bench_for(vpn, image, tmp_path), vpn, vpn.recommended, sizes=(3,))
+
+
+def test_the_clock_does_not_start_before_the_wan_carries(
+    image: Image, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(meshes, "UP_WITHIN_S", 1.0)
+    vpn = load_vpn("none")
+    monkeypatch.setattr(vpn, "start", lambda *_: pytest.fail("it began without a WAN"))
+    bench = bench_for(vpn, image, tmp_path)
+
+    @contextmanager
+    def cut(topology: Topology) -> Iterator[Lab]:
+        with topology_lab(topology, image, logs=tmp_path) as lab:
+            lab.wan.run("ip", "link", "set", "gw3", "down")
+            yield lab
+
+    bench.meshes = cut
+    with pytest.raises(MeasurementError, match=r"^gw3 did not reach gw1 on the WAN"):
+        mesh(bench, vpn, vpn.recommended, sizes=(3,))
 
 
 # Those that this kernel can carry in userspace; the smallest mesh in which two sites that did not start together, and
