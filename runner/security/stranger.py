@@ -2,14 +2,16 @@
 
 Each carries an inner packet to the far host with a marker of its own: in the place of a message that a captured packet
 shows in the clear; behind 0 to 32 bytes of a captured packet's own beginning, as they are, and with what counts in them
-counted on; in IPIP (RFC 2003) and GRE (RFC 2784); each from the near gateway's address, and in UDP from an address that
-nobody has. Control: all of them arrived at the
-far gateway, and such an inner packet is delivered when the far gateway's LAN port sends it. Bare IP to the far LAN is
-tried as well and told, but not counted: that is the gateway's packet filter's task.
+counted on, as long as the captured one, so that a length in them is right; where GRE carries the tunnel, once more as
+PPP, in the clear; in IPIP (RFC 2003) and GRE (RFC 2784); each from the near gateway's address, and in UDP from an
+address that nobody has. Control: all of them arrived at the far gateway, and such an inner packet is delivered when the
+far gateway's LAN port sends it. Bare IP to the far LAN is tried as well and told, but not counted: that is the
+gateway's packet filter's task.
 """
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import product
 from typing import Literal
 
 from runner.measure.wire import interface
@@ -17,7 +19,12 @@ from runner.security.vantage import ETHERNET_BYTES, PORT, Frame, Outcome, Vantag
 
 KEPT = range(32, -1, -4)  # bytes of a captured packet that a forged one begins with
 IPIP, GRE, UDP, TCP = 4, 47, 17, 6
+HEADERS_BYTES = 28  # of IPv4 and UDP
+PPP = b"\xff\x03\x00\x21"  # address, control, and the protocol number of IPv4 (RFC 1661 §2, RFC 1662 §3.1)
 IPV4 = b"\x08\x00"  # EtherType
+Order = Literal["big", "little"]
+BIG: Order = "big"
+LITTLE: Order = "little"
 SECTAG_BYTES = 14  # with the secure channel's identifier, behind the EtherType
 STRANGER = 77  # the last byte of the address that nobody has
 
@@ -33,7 +40,8 @@ def stranger(at: Vantage) -> Outcome:
     if len(samples) < 2:
         return Outcome("inconclusive", "no packets of the tunnel were captured to forge others from")
     sample = samples[-1]
-    forged = forgeries(at, sample, beginnings(samples[-2].payload, sample.payload), said[-1])
+    links = (b"", PPP) if sample.is_ip and sample.protocol == GRE else (b"",)
+    forged = forgeries(at, sample, beginnings(samples[-2].payload, sample.payload, links), said[-1])
     bare_marker = message(128)
     bare = sample.data[: ETHERNET_BYTES - 2] + IPV4 + inner(near.host_address, far.host_address, bare_marker)
     open_marker = message(128)
@@ -59,21 +67,28 @@ def stranger(at: Vantage) -> Outcome:
     return Outcome("pass", f"none of {len(forged)} packets of somebody without a key was delivered", control, detail)
 
 
-def beginnings(one: bytes, next_one: bytes) -> list[bytes]:
+def beginnings(one: bytes, next_one: bytes, links: Sequence[bytes] = (b"",)) -> list[bytes]:
     """What a forged payload may begin with: some of the next one's own bytes, the first field that differs from ``one``
-    counted on by 256 and more each time, in network byte order and in the other; then as they are.
+    counted on by one more each time; by 256 and more, in network byte order and in the other; as they are. Behind them
+    each of ``links``, every one with a number of its own: a number that has come is refused, whatever follows it.
 
-    The longest first: what is taken for a number far ahead would make a receiver refuse all that come after it.
+    The nearest and the longest first: what is taken for a number far ahead would make a receiver refuse all that come
+    after it.
     """
     longest = next_one[: KEPT[0]]
     changed = next((at for at in range(min(len(one), len(longest))) if one[at] != longest[at]), 0)
-    before, after = range(max(0, changed - 7), changed), range(changed + 1, min(changed + 4, len(longest)))
-    counted = [on(longest, before, "big", turn + 1)[:kept] for turn, kept in enumerate(KEPT)]
-    counted += [on(longest, after, "little", turn + 1)[:kept] for turn, kept in enumerate(KEPT)]
-    return counted + [longest[:kept] for kept in KEPT]
+    whole = range(max(0, changed - 7), changed + 1)
+    before, after = whole[:-1], range(changed + 1, min(changed + 4, len(longest)))
+    ends = list(enumerate(product(KEPT, links), 1))
+    begun = [
+        on(longest, field, order, turn)[:kept] + link
+        for field, order in ((whole, BIG), (before, BIG), (after, LITTLE))
+        for turn, (kept, link) in ends
+    ]
+    return begun + [longest[:kept] + link for _, (kept, link) in ends]
 
 
-def on(data: bytes, field: range, order: Literal["big", "little"], by: int) -> bytes:
+def on(data: bytes, field: range, order: Order, by: int) -> bytes:
     """``data`` with the number in the bytes of that field counted on; an empty field stays."""
     if not field:
         return data
@@ -103,7 +118,7 @@ def forgeries(at: Vantage, sample: Frame, begun: list[bytes], said: bytes) -> di
     header = sample.data[ETHERNET_BYTES + 20 : sample.payload_at]
     for source in (ends[0], nobody) if sample.protocol == UDP else (ends[0],):
         for beginning in begun if sample.protocol != TCP else ():
-            marker = message(128)
+            marker = message(len(sample.payload) - len(beginning) - HEADERS_BYTES)
             content = header + beginning + inner(near.host_address, far.host_address, marker)
             found[marker] = framed(sample.data[:ETHERNET_BYTES], sample.protocol, source, ends[1], content)
     for protocol, header in ((IPIP, b""), (GRE, struct.pack("!HH", 0, 0x0800))):

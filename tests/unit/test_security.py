@@ -17,7 +17,7 @@ from runner.security.replay import judged
 from runner.security.run import PROBES, WRONG_KEY, compresses, rate, results
 from runner.security.scale import MOST, OUTRANKING, PER_FAILURE, SCALE, WITH_A_BREAK, applies, in_words, strength
 from runner.security.scale import rate as points_of
-from runner.security.stranger import GRE, KEPT, UDP, beginnings, framed, inner, packed, without_ip
+from runner.security.stranger import GRE, KEPT, PPP, UDP, beginnings, framed, inner, packed, without_ip
 from runner.security.vantage import Frame, Outcome, clear_frame, message, write_pcap
 from runner.security.wrong_key import from_address, stranger_of
 from runner.weights import PRESETS
@@ -260,17 +260,28 @@ def test_kernel_counters_are_read_and_compared() -> None:
 def test_forged_beginnings_count_on() -> None:
     first, second = bytes(7) + b"\x01" + b"rest" * 8, bytes(7) + b"\x02" + b"REST" * 8
     begun = beginnings(first, second)
-    assert len(begun) == 3 * len(KEPT)
-    big_endian = [int.from_bytes(each[:8], "big") for each in begun[: len(KEPT)] if len(each) >= 8]
+    assert len(begun) == 4 * len(KEPT)
+    nearest = [int.from_bytes(each[:8], "big") for each in begun[:7]]
+    assert nearest == [2 + turn for turn in range(1, 8)], "where what is far ahead is refused, what is next is not"
+    big_endian = [int.from_bytes(each[:8], "big") for each in begun[len(KEPT) : 2 * len(KEPT)] if len(each) >= 8]
     assert big_endian == sorted(set(big_endian))
     assert big_endian[0] == 256 + 2
     assert begun[-1] == b""
     ends = bytes(6) + b"\xff\x07" + bytes(24)
-    carried = [int.from_bytes(each[:8], "big") for each in beginnings(bytes(6) + b"\xff\x06" + bytes(24), ends)[:7]]
+    far = beginnings(bytes(6) + b"\xff\x06" + bytes(24), ends)[len(KEPT) : len(KEPT) + 7]
+    carried = [int.from_bytes(each[:8], "big") for each in far]
     assert carried == [0xFF07 + 256 * turn for turn in range(1, 8)], "a carry goes on into the next byte"
-    little = beginnings(b"\x06" + bytes(31), b"\x07" + bytes(31))[len(KEPT) : len(KEPT) + 7]
+    little = beginnings(b"\x06" + bytes(31), b"\x07" + bytes(31))[2 * len(KEPT) : 2 * len(KEPT) + 7]
     assert [int.from_bytes(each[:8], "little") for each in little[:7]] == [7 + 256 * turn for turn in range(1, 8)]
-    assert begun[2 * len(KEPT)] == second[: KEPT[0]]
+    assert begun[3 * len(KEPT)] == second[: KEPT[0]]
+
+
+def test_each_link_header_has_a_number_of_its_own() -> None:
+    begun = beginnings(bytes(8) + bytes(24), bytes(7) + b"\x01" + bytes(24), (b"", PPP))
+    assert len(begun) == 2 * 4 * len(KEPT)
+    numbers = [int.from_bytes(each[:8], "big") for each in begun[:14]]
+    assert numbers == list(range(2, 16))
+    assert [each.endswith(PPP) for each in begun[:4]] == [False, True, False, True]
 
 
 def test_other_protocols_carry_what_they_are_given() -> None:
