@@ -135,8 +135,8 @@ def bring_up(lab: Lab, vpn: Vpn, params: Params, secrets: Secrets) -> Size:
         gateway.spawn("python3", "-IS", f"{probes.FOLDER}/answer.py", str(ANSWER_PORT), log="mesh-answer")
     for site in lab.sites:
         wait_until(partial(listening, lab.gateway(site)), "the answering probe listening")
-    # On a busy machine the ports of a lab that was made this moment drop what comes in their first second. fastd's
-    # first call came so late then that it crossed the other end's, and nothing passed for 20 s.
+    # On a busy machine what is sent in a new lab's first second can come a second late. fastd's first call crossed the
+    # other end's then, and nothing passed for 20 s.
     first, limit_s = lab.sites[0], UP_WITHIN_S * PATIENCE
     if mute := late(lab, {site.name: (site.wan_address, [first.wan_address]) for site in lab.sites[1:]}, limit_s):
         raise MeasurementError(f"{', '.join(mute)} did not reach {first.name} on the WAN within {limit_s:g} s")
