@@ -12,7 +12,7 @@ from runner.search.stability import unstable
 
 NEAR = 0.2  # a pass and a fail within this are close enough for the grid
 STEP = 0.05  # the first step away from a rate that is not yet known to be near
-MAX_TRIALS = 100
+MAX_TRIALS = 100  # of the usual duration, or the time of as many
 MAX_BELIEFS = 12  # a device that moves away more often is no steady one
 REACH = 0.2  # trials further above the estimate than this (logarithm) say nothing about it
 UNSETTLED = 1.5  # an interval this much wider than asked after all these trials is no mere noise
@@ -23,7 +23,10 @@ PROBE_SELDOM = 4  # for a device that jitters: its loss is not the excess, and t
 JITTERS = 0.01
 PROBE = 1.13  # an overload by this shows the capacity of the moment, whatever state the device is in
 BREAKDOWN = 0.5  # a device that loses this much of a probe is not probed again
-LONG_TRIALS = 3  # at most, each beside a short one, to tell start-up loss from a floor
+LONG = 5  # times the usual duration is a trial that tells start-up loss from a floor
+LONG_TRIALS = 3  # at most, each beside a short one
+LARGE_FLOOR = 0.3  # of the loss ratio: a floor beyond this may be a start-up, however little the prior thinks of one
+DOUBT = 0.005  # probability of a loss that no rate brings below the ratio; a stall in the only long trial leaves it
 LEAST_NOISE = 0.01  # for that purpose: rates too near each other tell no slope
 
 
@@ -58,6 +61,9 @@ class Sampler:
         self.account, self.goal = account, goal
         self.beliefs = 0
         self.startup_s: float | None = None  # None: not yet looked for
+        self.long_trials = 0  # beside a short one each, after the seed
+        self.compared = False  # a start-up was seen in these, or twice none: a stall may hide it, hardly twice
+        self.exhausted = False  # the limit of trials is reached
 
     def offer(self, rate_bps: float, purpose: Purpose) -> SearchTrial:
         """One trial of the usual duration within the range of rates."""
@@ -125,16 +131,19 @@ class Sampler:
         self.startup_s = 0.0
         # a stall may hit one of them; hardly both
         short = min((self.offer(rate_bps, "floor") for _ in range(2)), key=lambda trial: trial.loss_ratio)
-        duration_s = 5 * self.goal.trial_duration_s
+        duration_s = LONG * self.goal.trial_duration_s
         if short.loss_ratio < 0.2 * self.goal.loss_ratio or duration_s > CRITERION_S:
             return
-        long = self.account.trial(short.asked_rate_bps, duration_s, "floor")
-        self.startup_s = self.startup_between(short, long)
+        for _ in range(2):  # a stall may hide what the first one would show
+            long = self.account.trial(short.asked_rate_bps, duration_s, "floor")
+            self.startup_s = self.startup_between(short, long)
+            if self.startup_s:
+                return
 
     def startup_between(self, short: SearchTrial, long: SearchTrial) -> float:
         """What two trials at one rate without congestion say of the start-up (s); 0.0 where it may be chance."""
         less = short.loss_ratio - long.loss_ratio
-        chance = 2 * math.sqrt(short.loss_ratio / short.sent)
+        chance = math.sqrt(short.loss_ratio / short.sent)  # one deviation: to miss it is worse than to look in vain
         if less <= max(chance, 0.1 * self.goal.loss_ratio):
             return 0.0
         return less / (1 / short.duration_s - 1 / long.duration_s)
@@ -169,22 +178,27 @@ class Sampler:
         # fewer trials cannot know that there is little noise, nor that the device stays as it is
         wanted = max(3, min(40, int(LEAST_TRIALS * (0.01 / goal.relative_width) ** 2)))
         self.believe(centre_bps, 0.4)
-        long_trials, broke_down = 0, False
-        for number in range(MAX_TRIALS):
+        broke_down = False
+        for number in range(MAX_TRIALS + 1):
+            self.exhausted = number + LONG * self.long_trials >= MAX_TRIALS
             self.look()
-            if self.estimate.no_throughput > 0.5 and long_trials >= LONG_TRIALS:
+            if self.estimate.no_throughput > 0.5 and self.long_trials >= LONG_TRIALS:
                 raise NoNumber("no_throughput")
             enough = len(self.posterior.trials) >= wanted and self.posterior.trusted
-            if enough and self.estimate.relative_width <= goal.relative_width:
+            narrow = self.estimate.relative_width <= goal.relative_width
+            if self.exhausted or (enough and narrow):
                 break
             try:
-                if number > 4 and long_trials < LONG_TRIALS and self.startup_matters():
-                    long_trials += 1
-                    duration_s = min(CRITERION_S, 5 * goal.trial_duration_s)
+                if number > 4 and self.long_trials < LONG_TRIALS and self.startup_matters():
+                    self.long_trials += 1
+                    duration_s = min(CRITERION_S, LONG * goal.trial_duration_s)
                     rate_bps = 0.85 * self.estimate.rate_bps
                     short = self.offer(rate_bps, "floor")  # jitter loses nothing there, a start-up does
                     trial = self.account.trial(rate_bps, duration_s, "floor")
-                    guess_s = self.startup_between(short, trial)
+                    shorts = [t for t in self.posterior.trials if t.duration_s == short.duration_s]
+                    least = min([short, *shorts], key=lambda t: t.loss_ratio)  # each loses the start-up, few a stall
+                    guess_s = self.startup_between(least, trial)
+                    self.compared |= guess_s > 0 or self.long_trials > 1
                     if guess_s > 2 * self.estimate.startup_s:  # hardly among the hypotheses: new ones, around it
                         self.startup_s = guess_s
                         self.believe(self.estimate.rate_bps, 0.4)
@@ -216,13 +230,17 @@ class Sampler:
 
     def startup_matters(self) -> bool:
         """Does the answer depend on what only short trials lose? Trials of one duration alone cannot tell."""
-        return self.estimate.due_to_startup > 0.25 * self.goal.relative_width or self.estimate.no_throughput > 0.5
+        believed, width = self.estimate, self.goal.relative_width
+        if self.compared:  # another pair, where the start-up is a good part of what is not known
+            width = max(width, believed.relative_width / 2)
+        elif self.startup_s is None and believed.floor > LARGE_FLOOR * self.goal.loss_ratio:
+            return True
+        return believed.due_to_startup > 0.25 * width or believed.no_throughput > DOUBT
 
     def flags(self) -> frozenset[Flag]:
         """``unstable`` where one throughput does not describe the trials, or they never settled on one."""
-        trials = [t for t in self.account.trials if t.purpose in ("estimate", "probe")]
         narrow = self.estimate.relative_width <= UNSETTLED * self.goal.relative_width and self.posterior.trusted
-        settled = narrow or len(trials) < MAX_TRIALS - 2 - LONG_TRIALS
+        settled = narrow or not self.exhausted
         moved = not settled or unstable(
             self.account.trials, self.goal.loss_ratio, self.estimate, self.account.overhead_s
         )

@@ -32,7 +32,7 @@ STARTUP_SHARE = (-2.0, 1.3)  # of that, the share of the start-up: Φ of a norma
 MOST_STALLS_PER_S = 0.02
 NO_LIVELOCK = 0.7  # probability; else its slope λ is uniform from 0 to 1
 SMALLEST_RATIO = 1e-5  # no finite number of packets tells a smaller mean loss from zero
-CAREFUL = 0.1  # quantile at which a confirmation begins
+CAREFUL = 0.05  # quantile at which a confirmation begins
 LEAST_WIDTH = 0.002  # of an interval on each side: whether there are stalls, half a minute does not tell
 INTERVAL = (0.021, 0.5, 0.979)  # who stops when it is narrow favours what came out too narrow: this covers 95 %
 

@@ -200,6 +200,34 @@ def test_one_accident_does_not_decide() -> None:
     assert result.rate_bps == pytest.approx(dut.true_throughput(), rel=0.01)
 
 
+@pytest.mark.parametrize("stalled_s", [0.0, 0.1])
+def test_a_stall_in_the_first_long_trial_does_not_hide_a_start_up(stalled_s: float) -> None:
+    """In trials of one second this device loses more than 1 % at any rate: without a start-up there is no number."""
+    dut, longs = device(startup_s=0.012), 0
+
+    def stalls_once(rate_bps: float, duration_s: float) -> Loss:
+        nonlocal longs
+        longs += duration_s > 1
+        loss = dut(rate_bps, duration_s)
+        stalled = stalled_s if duration_s > 1 and longs == 1 else 0.0
+        return loss._replace(received=loss.received * (1 - stalled / duration_s))
+
+    result = find_throughput(stalls_once, confirm=None, trial_duration_s=1.0)
+    assert longs >= 1 + (stalled_s > 0)
+    assert result.rate_bps == pytest.approx(dut.true_throughput(), rel=0.01)
+
+
+@pytest.mark.parametrize(("floor", "startup_s"), [(0.001, 0.004), (0.005, 0.0)])
+def test_what_a_quiet_device_loses_at_any_rate_is_tried_in_a_long_trial(floor: float, startup_s: float) -> None:
+    """A start-up and a floor look the same in trials of one duration, and only one of them counts for ten seconds."""
+    dut = device(floor=floor, startup_s=startup_s)
+    result = find_throughput(dut, confirm=None, trial_duration_s=1.0)
+    assert any(trial.duration_s > 1 for trial in result.trials)
+    assert result.interval_bps is not None
+    assert result.interval_bps[0] < dut.true_throughput() < result.interval_bps[1]
+    assert result.rate_bps == pytest.approx(dut.true_throughput(), rel=0.004)
+
+
 def test_the_same_measurements_give_the_same_search() -> None:
     assert find_throughput(device(), **FAST) == find_throughput(device(), **FAST)
 
