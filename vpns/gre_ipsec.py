@@ -19,7 +19,11 @@ class GreIpsec(Ipsec):
         Ipsec.security, specification="IKEv2 (RFC 7296), GRE (RFC 2784) in ESP transport mode (RFC 4303)"
     )
     abilities = replace(
-        Ipsec.abilities, inner=("IPv4", "IPv6", "multicast"), routes="configuration", modes=("transport",)
+        Ipsec.abilities,
+        inner=("IPv4", "IPv6", "multicast"),
+        roaming=False,  # GRE is between two addresses, and MOBIKE is for tunnel mode (RFC 4555)
+        routes="configuration",
+        modes=("transport",),
     )
 
     def supports(self, node: Node, params: Params) -> Unsupported | None:

@@ -67,7 +67,7 @@ class Libreswan(Vpn):
         post_quantum=False,  # pre-shared keys can be mixed in (ppk, ipsec.conf(5)); not asked for here
         maintained="yes: advisories of October 2026; Debian 13 has 5.2 of February 2025",
         sources=(
-            "CVE-2026-77206, CVE-2026-94453 (cve.org); ipsec.conf(5): MOBIKE, ppk",
+            "CVE-2026-77206, CVE-2026-94453 (cve.org); ipsec.conf(5) of 5.2: mobike, enable-tcp, ppk",
             "Debian's changelog of libreswan 5.2-2.2 (2025-05-04), and libreswan's own for 5.2 (2025-02-26)",
             SWEET32,
         ),
@@ -83,8 +83,8 @@ class Libreswan(Vpn):
         inner=("IPv4", "IPv6"),
         outer=("IPv4", "IPv6"),
         nat=True,
-        tcp_443=True,  # RFC 9329, tcp-remoteport; off here
-        roaming=True,  # MOBIKE, RFC 4555; off here
+        tcp_443=False,  # RFC 9329 wants a kernel with INET_ESPINTCP; Debian 13's has none
+        roaming=False,  # MOBIKE only for a client that gets its address from the peer (modecfgclient, ipsec.conf(5))
         routes="configuration",
         mesh=True,
         mesh_how="one daemon, with a connection for each peer",

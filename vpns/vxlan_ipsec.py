@@ -26,6 +26,7 @@ class VxlanIpsec(Ipsec):
     abilities = replace(
         Ipsec.abilities,
         inner=("IPv4", "IPv6", "Ethernet", "multicast"),
+        roaming=False,  # VXLAN is between two addresses here, and MOBIKE is for tunnel mode (RFC 4555)
         routes="configuration",
         modes=("transport",),
     )

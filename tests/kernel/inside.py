@@ -17,7 +17,7 @@ from runner import layers
 from runner.errors import CannotRunHere
 from runner.image import DEFAULT, open_image
 from runner.kernels import Uml
-from runner.kernels.boot import run_in
+from runner.kernels.boot import Kernel, run_in
 
 ROOT = Path(__file__).parent.parent.parent
 CANNOT_RUN_HERE = 3  # the exit code of vpneval, and of the programs here
@@ -77,8 +77,16 @@ class Guests:
         self._folder.cleanup()
 
 
-def in_guest(folder: Path, options: Sequence[str], images: Sequence[str] = (DEFAULT,), layer: str = "") -> int:
-    """Run pytest with ``options`` in User Mode Linux; first, build what a guest cannot. The exit code of either.
+def in_guest(
+    folder: Path,
+    options: Sequence[str],
+    images: Sequence[str] = (DEFAULT,),
+    layer: str = "",
+    kernel: Kernel | None = None,
+) -> int:
+    """Run pytest with ``options`` in User Mode Linux, or under another ``kernel``; first, build what a guest cannot.
+
+    The exit code of either.
 
     ``folder``, alone writable there, gets ``report.xml``, the console's log, and what the tests write.
     """
@@ -91,7 +99,9 @@ def in_guest(folder: Path, options: Sequence[str], images: Sequence[str] = (DEFA
             open_image(image, say=print)
         if layer:
             layers.build(layer, DEFAULT, print)
-        return run_in(Uml(), argv, folders=[folder], console_log=folder / "console", say=print)
+        guest = kernel or Uml()
+        guest.prepare(print)
+        return run_in(guest, argv, folders=[folder], console_log=folder / "console", say=print)
     except CannotRunHere as lack:
         print(lack, file=sys.stderr)
         return CANNOT_RUN_HERE
