@@ -53,6 +53,11 @@ class OpenVpnDco(OpenVpn):
         files = super().render(me, peers, params, secrets)
         return {path: text.replace("disable-dco\n", "") for path, text in files.items()}
 
+    def start(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> None:
+        for peer in peers:
+            node.defer("ip", "link", "del", f"tun{peer.number}")  # a daemon that is killed leaves it in the kernel
+        super().start(node, me, peers, params)
+
     def evidence(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> Evidence:
         found = super().evidence(node, me, peers, params)
         module = node.run("cat", "/sys/module/ovpn_dco_v2/version", check=False).stdout.strip()
