@@ -5,7 +5,7 @@ import pytest
 from runner.errors import MeasurementError, UsageError
 from runner.experiment import GROUPS, PROFILES, expand, load_experiment, parse_levels
 from runner.measure.flows import jain
-from runner.measure.rekey import lost
+from runner.measure.rekey import lost, too_slow
 from runner.plugin import load_vpn
 from tests.unit.helpers import Answers, captured
 from vpns._esp import RARE, daemon_esp, offers, spis
@@ -127,6 +127,11 @@ def test_jain() -> None:
 
 def intervals(*rates: float) -> list[dict[str, dict[str, float]]]:
     return [{"sum": {"start": number / 10, "bits_per_second": rate}} for number, rate in enumerate(rates)]
+
+
+def test_a_rekey_longer_than_the_second_looked_at_is_said() -> None:
+    assert "took 14.3 s" in too_slow([0.2, 14.3])
+    assert too_slow([0.2, 0.9]) == too_slow([]) == ""
 
 
 def test_what_is_lost_at_a_rekey() -> None:
