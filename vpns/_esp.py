@@ -34,6 +34,14 @@ INTEGRITIES = {
     **{"hmac-md5": "md5", "hmac-sha384": "sha384", "hmac-sha512": "sha512"},
     **{"aes-xcbc": "aesxcbc", "aes-cmac": "aescmac"},
 }
+# With IKEv1: strongSwan has no number for the others there (its proposal_substructure.c). It offers the rest of the
+# proposal without them, and the peer answers NO_PROPOSAL_CHOSEN.
+IKEV1_CIPHERS = {level: word for level, word in CIPHERS.items() if level != "chacha20-poly1305"}
+IKEV1_INTEGRITIES = {level: word for level, word in INTEGRITIES.items() if level != "aes-cmac"}
+IKEV1_LIMITS = {
+    "cipher": "strongSwan's IKEv1 has no ChaCha20-Poly1305, whose RFC 7634 is for IKEv2, nor any but those offered",
+    "integrity": "strongSwan's IKEv1 has no AES-CMAC, nor any integrity but those offered",
+}
 # Level -> what `swanctl --list-sas` says of the algorithms that not every kernel and daemon has. Without the key's
 # length it is the name in `swanctl --list-algs`.
 RARE = {

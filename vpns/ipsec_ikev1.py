@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from runner.declared import SWEET32
+from vpns._esp import IKEV1_CIPHERS, IKEV1_INTEGRITIES, IKEV1_LIMITS
 from vpns.ipsec import Ipsec
 
 
@@ -10,6 +11,7 @@ class IpsecIkev1(Ipsec):
     title = "IPsec with IKEv1 (strongSwan, kernel ESP)"
     note = "IKEv1 is historic (RFC 9395); the data path is that of `ipsec`"
     ike = 1
+    ciphers, integrities, limits = IKEV1_CIPHERS, IKEV1_INTEGRITIES, IKEV1_LIMITS
     security = replace(
         Ipsec.security,
         specification="IKEv1 (RFC 2409, historic since RFC 9395), ESP (RFC 4303)",

@@ -23,7 +23,11 @@ class L2tpIpsec(Ipsec):
     note = "IKEv1, which RFC 3193 asks for, is historic (RFC 9395)"
     tools = {**Ipsec.tools, **l2tp.L2tp.tools}
     compressions = {"off": "no"}
-    limits = {"compression": "RFC 3193 knows no IPComp; PPP's compression is not asked for here"}
+    ciphers, integrities = IpsecIkev1.ciphers, IpsecIkev1.integrities
+    limits = {
+        **IpsecIkev1.limits,
+        "compression": "RFC 3193 knows no IPComp; PPP's compression is not asked for here",
+    }
     ike = 1
     data_path = "kernel: PPP in L2TP in ESP"
     mode = "TRANSPORT"
