@@ -1,7 +1,8 @@
-"""Every cipher level of the VPNs of a guest kernel, up and proven in one: run by ``make test-ciphers``, or by hand.
+"""Every cipher and integrity level of the VPNs of a guest kernel, up and proven in one: run by ``make test-ciphers``,
+or by hand.
 
-One tunnel for a VPN; from level to level its daemons go on and get another configuration, because to start them takes
-longer than all the rest. usage: python -m tests.kernel.levels_inside FOLDER [VPN…]
+One tunnel for a VPN of ``RELOADED``; from level to level its daemons go on and get another configuration, because to
+start them takes longer than all the rest. usage: python -m tests.kernel.levels_inside FOLDER [VPN…]
 """
 
 from __future__ import annotations
@@ -14,22 +15,31 @@ import pytest
 
 from runner.experiment import matching_integrity
 from runner.lab import Lab
+from runner.model import Evidence, Proof
 from runner.node import NamespaceNode, wait_until
 from runner.plugin import UNENCRYPTED, Params, Vpn, load_vpn
 from runner.proof import prove
 from runner.tunnel import bring_up, unsupported
 from tests.kernel.inside import in_guest
-from tests.kernel.vpns_inside import authority, empty, fresh_secrets, lab
+from tests.kernel.vpns_inside import OLDER, authority, empty, fresh_secrets, lab, older_lab
 
-__all__ = ["authority", "lab"]  # fixtures
+__all__ = ["authority", "lab", "older_lab"]  # fixtures
 
-NAMES = ("ipsec", "vxlan_ipsec", "l2tp_ipsec", "libreswan", "macsec")
-# (VPN, cipher) -> a word of the refusal, which says whether daemon or kernel lacks it. Any other refusal is a failure.
+RELOADED = ("ipsec", "ipsec_ikev1", "ipsec_ah", "gre_ipsec", "vxlan_ipsec", "l2tp_ipsec", "libreswan", "macsec")
+STARTED = ("pptp", "ppp_ssh", "ppp_stunnel", "vtun_ppp")  # anew for each level
+# (VPN, level) -> a word of the refusal, which says whether daemon or kernel lacks it. Any other refusal is a failure.
 REFUSED: dict[tuple[str, str], str] = {}
 
 
-def params_of(vpn: Vpn, cipher: str) -> Params:
-    return {"cipher": cipher, "integrity": matching_integrity(vpn, cipher), "compression": "off"}
+def levels(vpn: Vpn) -> list[str]:
+    """Its ciphers, then those integrities that do not come with one of them."""
+    return [*vpn.ciphers, *(level for level in vpn.integrities if level != vpn.comparable["integrity"])]
+
+
+def params_of(vpn: Vpn, level: str) -> Params:
+    if level in vpn.ciphers:
+        return {"cipher": level, "integrity": matching_integrity(vpn, level), "compression": "off"}
+    return {**vpn.comparable, "integrity": level}
 
 
 class Standing:
@@ -38,11 +48,12 @@ class Standing:
     def __init__(self, lab: Lab, authority: NamespaceNode) -> None:
         self.lab, self.authority = lab, authority
         self.name, self.secrets = "", dict[str, str]()
+        self.files: dict[tuple[str, str], str] = {}  # gateway and path -> text, as they are there
 
-    def bring_up(self, plugin: Vpn, logs: Path) -> dict[str, str]:
-        """The keys of ``plugin``, which is up already or is brought up in the place of another; skips if it cannot."""
+    def bring_up(self, plugin: Vpn, logs: Path) -> None:
+        """Bring ``plugin`` up in the place of another, unless it is up already; skips if it cannot."""
         if self.name != plugin.name:
-            self.name = ""
+            self.name, self.files = "", {}
             empty(self.lab)
             for node in self.lab.nodes.values():
                 node.log_to(logs)
@@ -51,7 +62,20 @@ class Standing:
             self.secrets = fresh_secrets(plugin, self.authority, self.lab)
             assert bring_up(self.lab, plugin, plugin.comparable, self.secrets).proof.delivered
             self.name = plugin.name
-        return self.secrets
+
+    def change(self, plugin: Vpn, params: Params) -> tuple[Evidence, Proof]:
+        """The tunnel that is up, at other levels: what its dialing gateway says, and the marker through it."""
+        for site in reversed(self.lab.sites):
+            peers = [peer for peer in self.lab.sites if peer is not site]
+            for path, text in plugin.render(site, peers, params, self.secrets).items():
+                if self.files.get((site.name, path)) != text:  # a command costs a guest much
+                    self.lab.gateway(site).write(path, text)
+                    self.files[site.name, path] = text
+        renew(self.lab, plugin, params)
+        site, peer = self.lab.sites[0], self.lab.sites[-1]
+        wait_until(lambda: plugin.is_up(self.lab.gateway(site), site, [peer]), f"{plugin.name} with {params}")
+        evidence = plugin.evidence(self.lab.gateway(site), site, [peer], params)
+        return evidence, prove(self.lab, plugin.entry(self.lab.sites), confidential=plugin.confidential(params))
 
 
 @pytest.fixture(scope="module")
@@ -61,26 +85,31 @@ def standing(lab: Lab, authority: NamespaceNode) -> Iterator[Standing]:
     empty(lab)
 
 
-@pytest.mark.parametrize(("name", "cipher"), [(name, cipher) for name in NAMES for cipher in load_vpn(name).ciphers])
-def test_level(lab: Lab, standing: Standing, name: str, cipher: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "level"), [(name, level) for name in (*RELOADED, *STARTED) for level in levels(load_vpn(name))]
+)
+def test_level(request: pytest.FixtureRequest, authority: NamespaceNode, name: str, level: str, tmp_path: Path) -> None:
     plugin = load_vpn(name)
-    secrets = standing.bring_up(plugin, tmp_path)
-    params = params_of(plugin, cipher)
-    if no := unsupported(lab, plugin, params):
-        assert REFUSED.get((plugin.name, cipher), "nobody") in no.reason, no.reason
+    params = params_of(plugin, level)
+    lab: Lab = request.getfixturevalue("older_lab" if name in OLDER else "lab")
+    if name in RELOADED:
+        standing: Standing = request.getfixturevalue("standing")
+        standing.bring_up(plugin, tmp_path)
+    if no := plugin.supports(lab.gateway(lab.sites[0]), params):  # the other gateway has the same kernel and image
+        assert REFUSED.get((name, level), "nobody") in no.reason, no.reason
         return
-    for site in reversed(lab.sites):
-        peers = [peer for peer in lab.sites if peer is not site]
-        for path, text in plugin.render(site, peers, params, secrets).items():
-            lab.gateway(site).write(path, text)
-    renew(lab, plugin, params)
-    site, peer = lab.sites[0], lab.sites[-1]
-    wait_until(lambda: plugin.is_up(lab.gateway(site), site, [peer]), f"{plugin.name} with {cipher}")
-    evidence = plugin.evidence(lab.gateway(site), site, [peer], params)
-    proof = prove(lab, plugin.entry(lab.sites), confidential=plugin.confidential(params))
-    print(f"{plugin.name} {cipher}: {evidence.cipher}; {proof}")
+    assert (name, level) not in REFUSED
+    if name in RELOADED:
+        evidence, proof = standing.change(plugin, params)
+    else:
+        empty(lab)
+        for node in lab.nodes.values():
+            node.log_to(tmp_path)
+        up = bring_up(lab, plugin, params, fresh_secrets(plugin, authority, lab))
+        evidence, proof = up.evidence, up.proof
+    print(f"{name} {level}: {evidence.cipher} {evidence.integrity}; {proof}")
     assert proof.delivered
-    assert proof.marker_on_wan is (cipher in UNENCRYPTED)
+    assert proof.marker_on_wan is (params["cipher"] in UNENCRYPTED)
 
 
 def renew(lab: Lab, plugin: Vpn, params: Params) -> None:
@@ -101,14 +130,15 @@ def renew(lab: Lab, plugin: Vpn, params: Params) -> None:
             for node in (answering, dialing):
                 node.run("swanctl", "--load-conns")
             dialing.run("swanctl", "--terminate", "--ike", "gw2", check=False)
-            dialing.run("swanctl", "--initiate", "--child", "to-gw2", "--timeout", "10", check=False)
+            done = dialing.run("swanctl", "--initiate", "--child", "to-gw2", "--timeout", "10", check=False)
+            print(done.stdout[-1000:] if done.code else "")
 
 
 def main() -> int:
-    folder, names = Path(sys.argv[1]), sys.argv[2:] or NAMES
+    folder, names = Path(sys.argv[1]), sys.argv[2:] or (*RELOADED, *STARTED)
     chosen = " or ".join(f"test_level[{name}-" for name in names)
     options = ["-v", "-s", "-ra", "--timeout=400", "-k", chosen, __file__]
-    return in_guest(folder, options, layer="libreswan")
+    return in_guest(folder, options, ("trixie", "bookworm"), "libreswan")
 
 
 if __name__ == "__main__":

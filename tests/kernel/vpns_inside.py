@@ -43,12 +43,15 @@ TWINS = ("l2tp_ipsec", "macsec")
 REFUSED_FOR_S = 1.5 * PATIENCE
 ALONE_FOR_S = 2
 PACKET_BYTES = 64
-# Of strongSwan's plugins only what is used here: a guest takes 13 s to load all.
+# Of strongSwan's plugins only what is used here: a guest takes 13 s to load all, and swanctl half of its time.
 LEAN = """\
 charon {
     load_modular = no
     load = random nonce x509 revocation constraints pubkey pkcs1 pkcs8 pem openssl kdf hmac sha1 sha2 aes gcm \
 kernel-netlink socket-default vici updown drbg
+}
+swanctl {
+    load = random x509 pubkey pkcs1 pkcs8 pem openssl
 }
 """
 # A state without an SPI is the kernel's question for one; it cannot be deleted and expires (net.core.xfrm_acq_expires).
