@@ -56,6 +56,11 @@ def test_libreswan_negotiated_something_else() -> None:
     for other in ({"cipher": "aes-256-cbc"}, {"integrity": "hmac-sha1"}, {"compression": "on"}):
         with pytest.raises(ProofError, match="asked for"):
             vpn.evidence(node, GW1, [GW2], {**vpn.comparable, **other})
+    triple = PLUTO.replace("AES_CBC_128", "3DES_CBC_192")  # as pluto's status says it; its log says 3DES_CBC
+    node = Answers({"ipsec whack --status": triple, **STATES})
+    assert vpn.evidence(node, GW1, [GW2], {**vpn.comparable, "cipher": "3des-cbc"}).cipher == "3DES_CBC_192"
+    with pytest.raises(ProofError, match="negotiated 3DES_CBC_192"):
+        vpn.evidence(node, GW1, [GW2], vpn.comparable)
     with pytest.raises(ProofError, match="negotiated nothing"):
         vpn.evidence(Answers({"ipsec whack --status": "", **STATES}), GW1, [GW2], vpn.comparable)
     counted = {**STATES, "ip xfrm state count": "\t SAD count 0\n"}
