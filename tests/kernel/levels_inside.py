@@ -2,7 +2,7 @@
 or by hand.
 
 One tunnel for a VPN of ``RELOADED``; from level to level its daemons go on and get another configuration, because to
-start them takes longer than all the rest. usage: python -m tests.kernel.levels_inside FOLDER [VPN…]
+start them takes longer than all the rest. usage: python -m tests.kernel.levels_inside FOLDER [VPN or VPN-LEVEL…]
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ def renew(lab: Lab, plugin: Vpn, params: Params) -> None:
 
 def main() -> int:
     folder, names = Path(sys.argv[1]), sys.argv[2:] or (*RELOADED, *STARTED)
-    chosen = " or ".join(f"test_level[{name}-" for name in names)
+    chosen = " or ".join(f"test_level[{name}" if "-" in name else f"test_level[{name}-" for name in names)
     options = ["-v", "-s", "-ra", "--timeout=400", "-k", chosen, __file__]
     return in_guest(folder, options, ("trixie", "bookworm"), "libreswan")
 
