@@ -16,6 +16,7 @@ from runner.failures.cluster import DEAD_AFTER_S, HEARTBEAT_S
 from runner.failures.gateway import FAILURES, break_gateway
 from runner.failures.outage import Outage, outage, reported, watch_of
 from runner.failures.redundancy import ADVERTISED_S, PAIR, arm, settled
+from runner.failures.stream import Break
 from runner.failures.timers import timers_of
 from runner.failures.transfer import FILE_BYTES, LIMIT, UNLIMITED, downloading, limit_of, pushed
 from runner.lab import Lab
@@ -23,12 +24,14 @@ from runner.measure.cost import counted, snapshot
 from runner.measure.download import SLOWEST_BPS, fetch, make_file
 from runner.measure.result import Measured, measurement
 from runner.measure.wire import answer, probe
+from runner.node import wait_until
 from runner.plugin import Vpn
 from runner.tunnel import Bench
 
 WHOLE_FILE_BYTES = 50_000_000  # the download while nothing fails, as fast as it goes: the paper's second test
 FAILS_AFTER_S = 5.0  # the paper's third test: so long after its download's start
 LARGER = "ask for a larger file (--set download_bytes=…) or a limit (--set download_limit=2000000)"
+CARRIES_WITHIN_S = 30.0
 LOOK_S = 6.0  # a failure whose effect comes later is watched so long
 
 
@@ -60,9 +63,8 @@ def failover(bench: Bench, vpn: Vpn, params: Mapping[str, str], profile: Profile
         if turn:
             bench.renew()
         lab = bench.lab
-        arm(lab, vpn, redundancy)
+        breaks = prepared(bench, vpn, params)
         timers = timers_of(lab.nodes[PAIR[0]])
-        breaks = break_gateway(lab, failure, redundancy)
         with probe(lab.wan, "handover", lab.sites[-1].wan_address, *PAIR, ready="watching") as watcher:
             with downloading(lab, bench.address, watch.limit_s) as ended:
                 rng = random.Random(f"{seed}/{turn}")
@@ -79,6 +81,18 @@ def failover(bench: Bench, vpn: Vpn, params: Mapping[str, str], profile: Profile
     measured.warnings += [f"the download broke off: {why}" for why in downloads if isinstance(why, str)]
     measured.measuring_s = time.monotonic() - started
     return measured
+
+
+def prepared(bench: Bench, vpn: Vpn, params: Mapping[str, str]) -> Break:
+    """The second gateway stands by and the tunnel carries payload: how to cause the failure.
+
+    A gateway that returns has failed before, and its address moves sooner than its tunnel: a download that began in
+    between was refused. Raises as ``arm``, and TimeoutError where nothing comes through.
+    """
+    arm(bench.lab, vpn, params["redundancy"])
+    breaks = break_gateway(bench.lab, params["gateway_failure"], params["redundancy"])
+    wait_until(bench.carries_payload, "payload through the tunnel before the failure", CARRIES_WITHIN_S)
+    return breaks
 
 
 def readiness(lab: Lab, params: Mapping[str, str]) -> Callable[[], None]:
@@ -131,8 +145,7 @@ def interrupted(bench: Bench, vpn: Vpn, params: Mapping[str, str], profile: Prof
         if turn:
             bench.renew()
         lab = bench.lab
-        arm(lab, vpn, redundancy)
-        breaks = break_gateway(lab, failure, redundancy)
+        breaks = prepared(bench, vpn, params)
         after_s = FAILS_AFTER_S + random.Random(f"{seed}/{turn}").uniform(0, HEARTBEAT_S)
         with (
             probe(lab.wan, "handover", lab.sites[-1].wan_address, *PAIR, ready="watching") as watcher,

@@ -1,6 +1,6 @@
 """Far host: serve any HTTP GET with random bytes, paced by the sender's TCP, so that a stall is never made up for.
 
-usage: serve.py PORT BYTES BYTES_PER_SECOND
+usage: serve.py PORT BYTES BYTES_PER_SECOND   4294967295: as fast as it goes
 Prints "serving" when it listens. SO_MAX_PACING_RATE (socket(7)) counts headers, too: the download takes 3 % longer than
 BYTES / BYTES_PER_SECOND.
 """
@@ -17,7 +17,7 @@ port, length, rate = (int(text) for text in sys.argv[1:])
 
 def serve(connection: socket.socket) -> None:
     try:
-        connection.setsockopt(socket.SOL_SOCKET, SO_MAX_PACING_RATE, rate)
+        connection.setsockopt(socket.SOL_SOCKET, SO_MAX_PACING_RATE, rate.to_bytes(4, sys.byteorder))  # unsigned
         request = b""
         while b"\r\n\r\n" not in request:
             if not (part := connection.recv(4096)):

@@ -11,29 +11,32 @@ from runner.report.text import counted
 LANES = ("events", "forward", "reverse")  # of one failure, from top to bottom
 LANE, PADDING = 7, 16  # pixels
 BREAK, EVENT, FIRST, NEVER = "the break", "what was done or seen", "first packet after", "given up"
-DECADES = (0, 0.1, 1, 10, 60)  # seconds
+DECADES = (0, 0.1, 0.3, 1, 3, 10, 30, 60)  # seconds
 WIDE = 20  # outages further apart than this factor are drawn on a logarithmic axis
 FAILURES = f"Up to {DRAWN} failures of each cell, from the shortest outage to the longest."
 
 
 def timelines(experiment: ExperimentReport, table: MetricTable, failures: list[FailureRow]) -> Plot | None:
-    """Failures as lanes, grouped by cell, seconds after the break; those of one cell by their outage."""
-    wanted = {(row.vpn, tuple(sorted(row.params.items()))) for row in table.measured}
-    rows = [row for row in failures if (row.vpn, tuple(sorted(row.params.items()))) in wanted]
+    """Failures as lanes, grouped by cell in the order of the table, seconds after the break; those of one cell by
+    their outage. What was lost before the break is none of it, and left out."""
+    places = {(row.vpn, tuple(sorted(row.params.items()))): place for place, row in enumerate(table.measured)}
+    found = [(places.get((row.vpn, tuple(sorted(row.params.items())))), row) for row in failures]
+    rows = [row for _, row in sorted(((at, row) for at, row in found if at is not None), key=lambda each: each[0])]
     gaps: list[Value] = []
     events: list[Value] = []
     for row in rows:
         for number, timeline in enumerate(row.drawn):
             zero = timeline.events[0].at_s if timeline.events else 0.0
             cell: Value = {"cell": f"{row.vpn} · {row.levels}", "failure": number + 1}
-            for gap in timeline.gaps:
+            since = [gap for gap in timeline.gaps if gap.end_s > zero]
+            for gap in since:
                 where: Value = {"lane": f"{number} {gap.direction}", "direction": gap.direction, "lost": gap.lost}
                 gaps.append(cell | where | {"from": round(gap.start_s - zero, 4), "to": round(gap.end_s - zero, 4)})
             kinds = [NEVER if event.what.startswith(NEVER) else EVENT for event in timeline.events]
             seen = [(event.at_s, kind, event.what) for event, kind in zip(timeline.events, kinds, strict=True)]
             seen[:1] = [(at, BREAK, what) for at, _, what in seen[:1]]
-            if timeline.gaps and NEVER not in kinds:
-                seen.append((max(gap.end_s for gap in timeline.gaps), FIRST, "the first packet after the last gap"))
+            if since and NEVER not in kinds:
+                seen.append((max(gap.end_s for gap in since), FIRST, "the first packet after the last gap"))
             for at, kind, what in seen:
                 events.append(
                     cell | {"lane": f"{number} events", "at": round(at - zero, 4), "kind": kind, "what": what}

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import random
+import socket
+import subprocess
+import sys
+import urllib.request
 from typing import cast
 
 import pytest
 
+from runner import probes
 from runner.failures import prepare, redundancy, reroute
 from runner.failures.loss import Gap, OneWay, gaps, one_way
 from runner.failures.measure import repeated
 from runner.failures.outage import MOST_GAPS, Outage, reported, timeline
 from runner.failures.roaming import ready_to_roam
 from runner.failures.takeover import read_handover
+from runner.failures.transfer import UNLIMITED
 from runner.lab import SITES, Lab
 from runner.model import Event, Timeline, Trial
 from runner.plugin import load_vpn
@@ -315,3 +321,18 @@ def test_the_report_says_at_least() -> None:
 def test_a_run_in_which_nothing_was_broken_has_no_section() -> None:
     trial = a_trial(1, 1).model_copy(update={"timelines": []})
     assert failures([trial]) == []
+
+
+def test_a_file_is_served_as_fast_as_it_goes_where_nothing_limits_it() -> None:
+    """4294967295 is no signed integer, as which setsockopt(2) is called by Python where it is given a number."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    argv = [sys.executable, "-IS", "-c", probes.source("serve"), str(port), "300000", str(UNLIMITED)]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as server:
+        try:
+            assert server.stdout is not None
+            assert server.stdout.readline() == "serving\n"
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=20) as answer:
+                assert len(answer.read()) == 300000
+        finally:
+            server.kill()

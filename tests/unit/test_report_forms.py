@@ -106,7 +106,10 @@ def test_the_timeline_of_a_failure_is_drawn_from_the_break_to_the_first_packet_a
         line = Timeline(
             rate=1000.0,
             events=[Event(at_s=1.5, what="the WAN is cut"), Event(at_s=2.0, what="the WAN is whole again")],
-            gaps=[LossGap(direction="forward", start_s=1.6, end_s=1.6 + outage_s, lost=int(1e3 * outage_s))],
+            gaps=[
+                LossGap(direction="forward", start_s=0.2, end_s=0.3, lost=100),  # before the break: none of it
+                LossGap(direction="forward", start_s=1.6, end_s=1.6 + outage_s, lost=int(1e3 * outage_s)),
+            ],
         )
         trials.append(trial.model_copy(update={"measurements": [outage], "timelines": [line]}))
     run = one_experiment(trials)
@@ -122,6 +125,26 @@ def test_the_timeline_of_a_failure_is_drawn_from_the_break_to_the_first_packet_a
     ]
     assert "WAN is whole" in vega.svg(plot.spec)
     assert plot.title in html_text(report)
+
+
+def test_a_failure_that_cost_nothing_has_no_first_packet_after_it_and_the_cells_stand_as_in_the_table() -> None:
+    trials = []
+    for vpn in ("openvpn", "none"):  # as they were measured
+        trial = make_trial(vpn, PLAIN | {"transport": "recovery", "failure": "wan_cut"}, 0, {"outage_ms": 0.0})
+        outage = trial.measurements[0].model_copy(update={"samples": [0.0]})
+        early = LossGap(direction="reverse", start_s=0.2, end_s=0.3, lost=100)
+        line = Timeline(rate=1000.0, events=[Event(at_s=1.5, what="the WAN is cut")], gaps=[early])
+        trials.append(trial.model_copy(update={"measurements": [outage], "timelines": [line]}))
+    run = one_experiment(trials)
+    record = run.experiments[0].model_copy(update={"metrics": ["outage_ms"]})
+    report = build(run.model_copy(update={"experiments": [record]}), trials)
+    (plot,) = [one for one in plots_of(report, report.experiments[0], Samples(report)) if "timelines" in one.key]
+    bars, points = (layer["data"]["values"] for layer in plot.spec["layer"])
+    assert bars == []
+    assert [(point["cell"].split()[0], point["kind"]) for point in points] == [
+        ("none", "the break"),
+        ("openvpn", "the break"),
+    ]
 
 
 @pytest.mark.parametrize("number", [1, 4, 5, 6, 30])
