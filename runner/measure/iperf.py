@@ -9,12 +9,13 @@ from typing import Any
 
 from runner.errors import CannotRunHere, CommandError, MeasurementError
 from runner.lab import Lab
-from runner.node import Node
+from runner.node import PATIENCE, Node, wait_until
 from runner.plugin import TCP_PORTS
 
 IPERF_PORT = str(TCP_PORTS[0])
 NEEDED = (3, 2)  # --connect-timeout
 THREADS_SINCE = (3, 16)  # before, all parallel streams share one thread
+FREE_WITHIN_S = 5.0  # of the test before, after whose end here the server has something left to do
 OVERHEAD_S = 0.1  # what a one-second iperf3 costs beyond its second: process, connection, exchange of results
 
 
@@ -25,11 +26,12 @@ def iperf3(lab: Lab, address: str, duration_s: int, *options: str) -> dict[str, 
     """
     argv = ["iperf3", "--client", address, "--port", IPERF_PORT, "--time", str(duration_s), "--json"]
     argv += ["--connect-timeout", "3000", *options]
+    end = time.monotonic() + FREE_WITHIN_S * PATIENCE
     try:
-        done = lab.host1.run(*argv, check=False, timeout=duration_s + 4)
-        if "the server is busy" in done.stdout:  # the test before ended here, and not there yet
-            time.sleep(0.5)
-            done = lab.host1.run(*argv, check=False, timeout=duration_s + 4)
+        while "the server is busy" in (done := lab.host1.run(*argv, check=False, timeout=duration_s + 4)).stdout:
+            if time.monotonic() > end:
+                break
+            time.sleep(0.1)  # the test before ended here, and not there yet
     except CommandError as late:
         restart_server(lab)
         raise MeasurementError(f"iperf3 hung: {late}") from late
@@ -61,6 +63,15 @@ def check_version(node: Node, needed: tuple[int, int] = NEEDED) -> str:
 
 
 def restart_server(lab: Lab) -> None:
-    """After a hung test the server may still wait for it: give the next test a new one."""
+    """After a hung test the server may still wait for it: give the next test a new one, which listens.
+
+    Raises TimeoutError where the old one does not go, or the new one does not come."""
     lab.host2.run("pkill", "-KILL", "iperf3", check=False)
+    wait_until(lambda: not listens(lab), "the end of the hung iperf3 server")  # it holds the port until it is gone
     lab.host2.spawn("iperf3", "--server", "--port", IPERF_PORT, log="iperf3-server")
+    wait_until(lambda: listens(lab), "a new iperf3 server listening")
+
+
+def listens(lab: Lab) -> bool:
+    """Is there an iperf3 server on the far host?"""
+    return bool(lab.host2.run("ss", "-Hltn", f"sport = :{IPERF_PORT}").stdout)

@@ -74,7 +74,7 @@ def rekey(bench: Bench, vpn: Vpn, what: str) -> Measured:
         if what in CLOCK_LIMIT_S:
             time.sleep(LOOKED_S / 2)  # so that the load covers the last rekey's second
         lab.host1.run("pkill", "-TERM", "iperf3")  # it then says what it has seen
-        stream.wait(10)
+        stream.wait(10 * PATIENCE)
     finally:
         stream.stop()
         free_server(lab)

@@ -12,7 +12,7 @@ from typing import Any
 from runner import probes
 from runner.errors import MeasurementError
 from runner.lab import Lab
-from runner.node import NamespaceNode
+from runner.node import NamespaceNode, kill_group
 
 ETHERNET_BYTES = 14  # the frame's header; a queueing discipline counts it, and the frame check sequence not
 QUEUE_PACKETS = "10000"
@@ -89,7 +89,8 @@ def probe(node: NamespaceNode, name: str, *argv: str, ready: str) -> Iterator[su
             raise MeasurementError(f"the probe {name} does not work on {node.name}: {''.join(said)}")
         yield running
     finally:
-        running.kill()
+        if running.poll() is None:
+            kill_group(running)  # and what nsenter has started: its ports and interfaces are free for the next
         running.wait()
 
 

@@ -176,11 +176,45 @@ def test_iperf3_that_reports_an_error_or_no_json() -> None:
         iperf.iperf3(lab_with(Iperf("Segmentation fault")), "10.2.0.2", 1)
 
 
-def test_iperf3_that_hangs_gets_a_new_server() -> None:
-    host2 = Paper("host2")
+class SlowToDie(Paper):
+    """A host whose killed server holds its port until it has been looked at twice."""
+
+    looked = 0
+
+    def run(self, *argv: str, check: bool = True, timeout: float = 30.0, input: str | None = None) -> Completed:
+        done = super().run(*argv, check=check, timeout=timeout, input=input)
+        if argv[0] != "ss":
+            return done
+        self.looked += 1
+        self.lines.append("ss")
+        return Completed(0, "" if self.looked == 2 else "LISTEN 0 4096 *:5201 *:*\n", "")
+
+
+def test_iperf3_that_hangs_gets_a_new_server_once_the_port_is_free() -> None:
+    host2 = SlowToDie("host2")
     with pytest.raises(MeasurementError, match="iperf3 hung"):
         iperf.iperf3(lab_with(Iperf("", hangs=True), host2), "10.2.0.2", 1)
-    assert host2.lines == ["pkill -KILL iperf3", "iperf3 --server --port 5201 &"]
+    assert host2.lines == ["pkill -KILL iperf3", "ss", "ss", "iperf3 --server --port 5201 &", "ss"]
+
+
+class BusyAtFirst(Iperf):
+    """An iperf3 whose server has not done with the test before when it is asked first."""
+
+    asked = 0
+
+    def run(self, *argv: str, **options: Any) -> Completed:
+        self.asked += 1
+        busy = '{"error": "the server is busy running a test. try again later"}'
+        return Completed(1, busy, "") if self.asked < 4 else super().run(*argv, **options)
+
+
+def test_iperf3_waits_for_a_server_that_is_still_busy(monkeypatch: pytest.MonkeyPatch) -> None:
+    host1 = BusyAtFirst(json.dumps(report("tcp")))
+    assert iperf.iperf3(lab_with(host1), "10.2.0.2", 1)["end"]["sum_received"]["bytes"] > 0
+    assert host1.asked == 4
+    monkeypatch.setattr(iperf, "FREE_WITHIN_S", 0.0)
+    with pytest.raises(MeasurementError, match="the server is busy"):
+        iperf.iperf3(lab_with(BusyAtFirst("")), "10.2.0.2", 1)
 
 
 # --- the payload's source ------------------------------------------------------------------------------------
