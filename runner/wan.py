@@ -218,9 +218,11 @@ def _rate(lab: Lab, wanted: Conditions) -> str:
     wait_until(lambda: outer(lab).packets > idle, "the probe's packets on the WAN")
     time.sleep(filled_s)  # nothing tells that the queue is full
     counter = f"/sys/class/net/{interface(near, lab.sites[0].wan_interface)}/statistics/tx_packets"
-    started, before, sent = time.monotonic(), outer(lab), int(near.run("cat", counter).stdout)
-    time.sleep(PROBE_S * PATIENCE)  # in a guest kernel, a reading takes tenths of a second
-    elapsed, passed, sent = time.monotonic() - started, outer(lab) - before, int(near.run("cat", counter).stdout) - sent
+    # The time is taken after each reading: nearly all that one takes, a tenth of a second and more on a busy machine
+    # or in a guest kernel, goes by before its command looks at the counter.
+    before, started, sent = outer(lab), time.monotonic(), int(near.run("cat", counter).stdout)
+    time.sleep(PROBE_S * PATIENCE)
+    passed, elapsed, sent = outer(lab) - before, time.monotonic() - started, int(near.run("cat", counter).stdout) - sent
     if not sender.alive():
         raise MeasurementError("the probe of the WAN's rate was over before it was read: this machine is too busy")
     sender.stop()

@@ -68,8 +68,8 @@ def cut_wan(lab: Lab, note: Note) -> None:
     note("the WAN is cut")
     batch(lab.wan, "link set gw2 nomaster")
     time.sleep(CUT_S)
+    note("the WAN is whole again")  # told just before, as every event is: nothing that comes of it is earlier
     batch(lab.wan, "link set gw2 master br0")
-    note("the WAN is whole again")
 
 
 def change_address(gateway: NamespaceNode, site: Site, note: Note) -> None:
