@@ -50,6 +50,7 @@ from runner.options import (
     tell,
 )
 from runner.plugin import load_vpn, require_known
+from runner.progress import roughly
 from runner.recipe import recipe as recipe_of
 from runner.report import vega
 from runner.report.tables import json_text
@@ -185,7 +186,7 @@ def plan(
     out.print(table)
     out.print(
         f"\n{len(asked.cells)} cells × {asked.repetitions} repetitions, baseline first and last: {trials} trials, "
-        f"about {expected_s / 60:.0f} min if every VPN can run here. {asked.profile.note}",
+        f"about {roughly(expected_s)} if every VPN can run here. {asked.profile.note}",
         highlight=False,
     )
 

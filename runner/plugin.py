@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import pkgutil
+import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -198,7 +199,7 @@ def load_vpn(name: str) -> Vpn:
         try:
             spec.loader.exec_module(module)
         except Exception as broken:
-            raise UsageError(f"plugin file {name} cannot be loaded: {broken!r}") from broken
+            raise UsageError(f"plugin file {name} cannot be loaded: {_told(broken, path)}") from broken
         stem = path.stem
     else:
         if "/" in name:
@@ -220,6 +221,16 @@ def _finished(name: str, plugin: type[Vpn]) -> Vpn:
     if missing:
         raise UsageError(f"plugin {name} is not finished: {plugin.__name__} lacks {', '.join(missing)}")
     return plugin()
+
+
+def _told(broken: Exception, path: Path) -> str:
+    """An error of a plugin file in words, with the line of that file that it comes from."""
+    lines = [
+        frame.lineno for frame in traceback.extract_tb(broken.__traceback__) if Path(frame.filename) == path.resolve()
+    ]
+    line = broken.lineno if isinstance(broken, SyntaxError) else lines[-1] if lines else None
+    what = broken.msg if isinstance(broken, SyntaxError) else str(broken)
+    return f"{f'line {line}: ' if line else ''}{type(broken).__name__}: {what}"
 
 
 def require_known(kind: str, name: str, valid: Sequence[str]) -> None:

@@ -39,6 +39,18 @@ def short(value: float) -> str:
     return f"{value:.0f}" if value >= 1000 else f"{value:.3g}"
 
 
+def roughly(seconds: float) -> str:
+    """A long time in the unit in which one would plan it."""
+    minutes = seconds / 60
+    return (
+        f"{minutes:.0f} min"
+        if minutes < 120
+        else f"{minutes / 60:.0f} h"
+        if minutes < 2880
+        else f"{minutes / 1440:.0f} days"
+    )
+
+
 def clock(seconds: float) -> str:
     return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
 

@@ -143,7 +143,8 @@ def ask(
         measured = [metric.name for metric in METRICS.values() if metric.transport in transports]
         asked.weights = parse_weights(weights, measured) if weights else None
     if not asked.cells:
-        raise UsageError(f"--set {levels} leaves nothing to measure in {', '.join(experiments)}")
+        options = [f"--profile {profile}", *[f"--vpn {vpns}"] * bool(vpns), *[f"--set {levels}"] * bool(levels)]
+        raise UsageError(f"{' '.join(options)} leaves nothing to measure in {', '.join(experiments)}")
     return asked
 
 

@@ -95,11 +95,21 @@ def repair(path: Path) -> None:
 
 def load_run(folder: Path) -> tuple[Run, list[Trial]]:
     """A run folder as data, read only. Raises UsageError that says what is wrong, and where."""
-    if not (folder / "run.json").is_file():
-        raise UsageError(f"{folder} is not a run folder: it has no run.json")
+    check_run_folder(folder)
     run = read_run(folder / "run.json")
     path = folder / "trials.jsonl"
     return run, read_trials(path) if path.exists() else []
+
+
+def check_run_folder(folder: Path) -> None:
+    """Raise UsageError, which names some that are, unless ``folder`` is a run folder."""
+    if (folder / "run.json").is_file():
+        return
+    why = "it has no run.json" if folder.is_dir() else "it is a file" if folder.exists() else "it is not there"
+    found = [run.parent for place in (folder, Path("results")) for run in place.glob("*/run.json")]
+    latest = sorted(found, key=lambda run: run.stat().st_mtime)[-3:]
+    near = f". Run folders near by: {', '.join(map(str, latest))}" if latest else ""
+    raise UsageError(f"{folder} is not a run folder: {why}{near}")
 
 
 def read_run(path: Path) -> Run:

@@ -10,13 +10,12 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from runner.errors import UsageError
 from runner.model import Run, Trial
 from runner.progress import clock, levels_of, result_of
 from runner.ranking import Missing, rank_all
 from runner.report.terminal import WIDE, printable, ranking_so_far
 from runner.report.text import counted
-from runner.store import load_run
+from runner.store import check_run_folder, load_run
 from runner.weights import Weights
 
 POLL_S = 2.0
@@ -91,6 +90,5 @@ def view(
 
 def _size(folder: Path) -> int:
     """What changes whenever the run does: the bytes of both files. A run begins with its run.json."""
-    if not (folder / "run.json").is_file():
-        raise UsageError(f"{folder} is not a run folder: it has no run.json")
+    check_run_folder(folder)
     return sum(path.stat().st_size for name in ("run.json", "trials.jsonl") if (path := folder / name).exists())

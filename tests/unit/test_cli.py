@@ -16,7 +16,9 @@ from runner.experiment import GROUPS, LEVELS, PROFILES, experiment_names
 from runner.labs import rootless
 from runner.metrics import METRICS
 from runner.plugin import vpn_names
+from runner.progress import roughly
 from runner.session import seconds
+from runner.store import check_run_folder
 from runner.weights import PRESETS
 
 CapSys = pytest.CaptureFixture[str]
@@ -93,7 +95,9 @@ def test_what_does_not_exist(capsys: CapSys, nowhere: Path, argv: tuple[str, ...
         (("recipe", "openvpn", "--set", "streams=4"), "one level each of cipher, integrity, compression"),
         (("recipe", "ssh_tun", "--set", "cipher=null"), "does not offer cipher null (asked"),
         (("report", "."), "is not a run folder"),
-        (("report", "absent"), "is not a run folder"),
+        (("report", "absent"), "absent is not a run folder: it is not there"),
+        (("report", __file__), "is not a run folder: it is a file"),
+        (("run", "ha", "--vpn", "none"), "--profile quick --vpn none leaves nothing to measure in ha"),
         (("compare", ".", "."), "is not a run folder"),
         (("run",), "Missing argument"),
         (("frobnicate",), "No such command"),
@@ -225,3 +229,15 @@ def test_the_installed_command() -> None:
     done = subprocess.run([sys.executable, "-m", "runner", "plan", "nothing"], capture_output=True, text=True)
     assert done.returncode == 2
     assert done.stderr.startswith("vpneval: unknown experiment 'nothing'")
+
+
+def test_a_folder_of_runs_names_them(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "run.json").touch()
+    with pytest.raises(UsageError, match=f"it has no run.json. Run folders near by: .*{tmp_path}/mine"):
+        check_run_folder(tmp_path)
+
+
+@pytest.mark.parametrize(("minutes", "said"), [(13, "13 min"), (119.4, "119 min"), (130, "2 h"), (2905, "2 days")])
+def test_a_long_time_is_told_in_hours_or_days(minutes: float, said: str) -> None:
+    assert roughly(60 * minutes) == said

@@ -257,8 +257,8 @@ def test_a_plugin_outside_the_tree(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("class Broken(:\n", "cannot be loaded: SyntaxError"),
-        ("import no_such_module\n", "cannot be loaded: ModuleNotFoundError"),
+        ("class Broken(:\n", "cannot be loaded: line 1: SyntaxError: invalid syntax"),
+        ("import no_such_module\n", "cannot be loaded: line 1: ModuleNotFoundError: No module"),
         ("from vpns.none import PlainIp\nx = 1\n", "defines no subclass of runner.plugin.Vpn"),
     ],
 )

@@ -146,7 +146,7 @@ def test_an_unknown_field_in_run_json(folder: Path) -> None:
 def test_what_is_not_a_run_folder(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"has no run\.json"):
         load_run(tmp_path)
-    with pytest.raises(UsageError, match=r"has no run\.json"):
+    with pytest.raises(UsageError, match="absent is not a run folder: it is not there"):
         load_run(tmp_path / "absent")
 
 
