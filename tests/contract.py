@@ -17,9 +17,8 @@ from runner.labs import NamespaceRig, Rig
 from runner.node import wait_until
 from runner.plugin import load_vpn, vpn_names
 from runner.tunnel import UP_WITHIN_S, Tunnel, bring_up, make_secrets, start_services, unsupported
-from tests.kernel.inside import AT_WORK
-from tests.lab.conftest import interfaces, mounts
-from tests.lab.test_faults import descendants, running
+from tests.kernel.inside import at_work
+from tests.lab.conftest import below, interfaces, mounts, parents, running
 
 CONTRACT = ("none", "openvpn", "ssh_tun", "wireguard_go", "ipsec_user")  # of each way to carry, one; they run anywhere
 OLDER = ("vtun", "vtun_tcp", "vtun_ppp", "softether")  # only Debian 12 has them
@@ -71,11 +70,12 @@ FALLBACKS = {"erspan0", "gre0", "gretap0", "ip6_vti0", "ip6gre0", "ip6tnl0", "ip
 def this_machine() -> dict[str, set[str]]:
     """What the namespace lab could leave on this machine: interfaces, mounts, processes below this one.
 
-    Not the guests that work beside the tests, and what is below them.
+    Not the guests that work beside the tests, and what is below them: told apart in one look at all processes, because
+    a guest's come and go, and one that only the first of two looks had seen would be the lab's.
     """
-    below = descendants(os.getpid())
-    guests = {pid for guest in AT_WORK for pid in (guest.pid, *descendants(guest.pid))}
-    processes = {str(pid) for pid in running(below - guests)}  # asked last: those that ended meanwhile are not counted
+    guests = at_work()
+    above = parents()
+    processes = {str(pid) for pid in running(below({os.getpid()}, above) - guests - below(guests, above))}
     return {"interfaces": interfaces() - FALLBACKS, "mounts": set(mounts().splitlines()), "processes": processes}
 
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
 
 import pytest
 
@@ -22,7 +23,14 @@ from runner.kernels.boot import Kernel, run_in
 ROOT = Path(__file__).parent.parent.parent
 CANNOT_RUN_HERE = 3  # the exit code of vpneval, and of the programs here
 Done = subprocess.CompletedProcess[str]
-AT_WORK: list[subprocess.Popen[str]] = []  # beside the tests; what they start is none of a lab's
+_AT_WORK: list[subprocess.Popen[str]] = []
+_STARTING = Lock()  # from a guest's start until it is in the list
+
+
+def at_work() -> set[int]:
+    """The processes of the guests beside the tests; what they start is none of a lab's."""
+    with _STARTING:
+        return {process.pid for process in _AT_WORK if process.returncode is None}
 
 
 @dataclass
@@ -64,15 +72,17 @@ class Guests:
 
     def _run(self, argv: Sequence[str]) -> Done:
         held = ["setpriv", "--pdeathsig", "KILL", sys.executable, "-m", *argv]
-        process = subprocess.Popen(held, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        AT_WORK.append(process)
+        with _STARTING:
+            process = subprocess.Popen(held, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            _AT_WORK.append(process)
         out, said = process.communicate()
         return Done(held, process.returncode, out, said)
 
     def stop(self) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)
-        for process in AT_WORK:
-            process.kill()
+        with _STARTING:
+            for process in _AT_WORK:
+                process.kill()
         self._pool.shutdown()
         self._folder.cleanup()
 

@@ -28,7 +28,8 @@ from runner.node import wait_until
 from runner.store import load_run
 from tests.kernel.inside import Work
 from tests.kernel.work import KERNEL_VPNS, OLD_CIPHERS, SMALLEST
-from tests.lab.test_faults import descendants, running
+from tests.lab.conftest import descendants, running
+from tests.lab.test_faults import lines
 
 VPNEVAL = [sys.executable, "-m", "runner"]
 AT_WORK = ("run", "transport", *SMALLEST, "--vpn", "wireguard_go", "--out")
@@ -40,12 +41,6 @@ pytestmark = pytest.mark.timeout(1200)
 
 def vpneval(*argv: object, timeout: float = 1190) -> subprocess.CompletedProcess[str]:
     return subprocess.run([*VPNEVAL, *map(str, argv)], capture_output=True, text=True, timeout=timeout)
-
-
-def lines(folder: Path) -> list[str]:
-    """The trials on the disk; a line that is being written, which the guest does in pieces, is none yet."""
-    path = folder / "trials.jsonl"
-    return path.read_text().rpartition("\n")[0].splitlines() if path.exists() else []
 
 
 def all_gone(processes: set[int]) -> None:

@@ -183,7 +183,7 @@ class Undoing:
 
     def is_as(self, before: list[list[str]]) -> None:
         with suppress(TimeoutError):
-            wait_until(lambda: self.state() == before, "as before", 2, 0.2)
+            wait_until(lambda: self.state() == before, "as before", pause_s=0.2)
         assert self.state() == before
 
     def state(self) -> list[list[str]]:

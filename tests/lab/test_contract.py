@@ -92,7 +92,7 @@ def test_goes_without_a_trace_and_comes_again(
                 log.unlink()  # is_up reads what the daemons have said, and these are other daemons
         for site in lab.sites:
             with suppress(TimeoutError):
-                wait_until(lambda s=site: state(lab.gateway(s)) == before[s.name], "as before", 3)  # type: ignore[misc]
+                wait_until(lambda s=site: state(lab.gateway(s)) == before[s.name], "as before")  # type: ignore[misc]
             assert state(lab.gateway(site)) == before[site.name]
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import random
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -28,7 +26,8 @@ from runner.store import load_run
 from runner.topologies import ospf
 from runner.tunnel import bring_up, make_secrets, start_services
 from tests.contract import this_machine
-from tests.lab.test_faults import descendants, running, vpneval
+from tests.lab.conftest import descendants, running
+from tests.lab.test_faults import start, until, vpneval
 
 SHORT = Watch(rate=500, limit_s=4.0, look_s=1.0, phase_s=0.1)  # for what is not going to recover
 LONG = Watch(rate=500, limit_s=40.0, look_s=1.0, phase_s=0.1)
@@ -246,19 +245,17 @@ def test_a_gateway_that_does_not_become_active_fails_with_that_reason(
 def test_a_runner_killed_in_the_middle_of_a_failure_leaves_nothing(tmp_path: Path) -> None:
     before, out = this_machine(), tmp_path / "run"
     levels = ("--set", "redundancy=vrrp_fast,gateway_failure=gateway")
-    argv = [sys.executable, "-m", "runner", "run", "ha", "--profile", "smallest", "--vpn", "openvpn", *levels]
-    with (tmp_path / "said").open("wb") as said:
-        killed = subprocess.Popen([*argv, "--out", str(out)], stdout=said, stderr=said)
+    killed = start(out, "ha", "--profile", "smallest", "--vpn", "openvpn", *levels)
 
     def gateway_is_dead() -> bool:
         return any("[gw1] kill -KILL" in path.read_text() for path in out.glob("logs/*/commands.log"))
 
     try:
-        wait_until(gateway_is_dead, "a gateway dead", 60)
+        until(killed, gateway_is_dead, "a gateway dead")
         children = descendants(killed.pid)
     finally:
         killed.kill()
         killed.wait()
     assert len(children) > 10
     wait_until(lambda: not running(children), "every process of the labs gone", 20)
-    assert this_machine() == before
+    wait_until(lambda: this_machine() == before, "everything as before")

@@ -8,8 +8,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -18,14 +17,13 @@ import pytest
 from runner.errors import MeasurementError
 from runner.image import Image
 from runner.lab import Lab, namespace_lab
-from runner.measure.iperf import restart_server
 from runner.measure.tcp import tcp
 from runner.model import Trial
 from runner.node import wait_until
 from runner.plugin import load_vpn
 from runner.store import load_run
 from runner.tunnel import bring_up, start_services
-from tests.lab.conftest import mounts
+from tests.lab.conftest import descendants, mounts, running
 
 VPNEVAL = [sys.executable, "-m", "runner"]
 
@@ -50,14 +48,16 @@ LEAKS = (
         return True
 """
 )
-# One tunnel in ten seconds of traffic is enough: the routes, which are this toy's tunnel, go after two.
+# The routes, which are this toy's tunnel, go when a megabyte has come from the near host: under load, and not while the
+# tunnel is still being proven.
 DIES = (
     HEAD
     + """
     def start(self, node, me, peers, params):
         super().start(node, me, peers, params)
         if me.number == 1:
-            node.spawn("sh", "-c", "sleep 2; echo toyd: dying now; ip route del 10.2.0.0/24", log="toyd")
+            wait = "until [ $(cat /sys/class/net/lan0/statistics/rx_bytes) -gt 1000000 ]; do sleep 0.1; done"
+            node.spawn("sh", "-c", f"{wait}; echo toyd: dying now; ip route del 10.2.0.0/24", log="toyd")
 """
 )
 NO_EVIDENCE = (
@@ -69,7 +69,7 @@ NO_EVIDENCE = (
 )
 
 
-def vpneval(*argv: object, timeout: float = 100) -> subprocess.CompletedProcess[str]:
+def vpneval(*argv: object, timeout: float = 240) -> subprocess.CompletedProcess[str]:
     return subprocess.run([*VPNEVAL, *map(str, argv)], capture_output=True, text=True, timeout=timeout)
 
 
@@ -135,12 +135,8 @@ def plain(lab: Lab) -> Lab:
 
 def test_a_hung_iperf3_is_ended_in_time_and_the_next_test_works(plain: Lab) -> None:
     plain.host2.run("pkill", "-STOP", "iperf3")
-    started = time.monotonic()
-    with pytest.raises(MeasurementError, match="iperf3"):
+    with pytest.raises(MeasurementError, match=r"iperf3 hung: \[host1\] iperf3 .* did not end within 5 s"):
         tcp(plain, "10.2.0.2", 1, 1, "forward", "random")
-    assert time.monotonic() - started < 15
-    restart_server(plain)
-    wait_until(lambda: ":5201 " in plain.host2.run("ss", "-Hltn").stdout, "a new server")
     assert tcp(plain, "10.2.0.2", 1, 1, "forward", "random").measurements[0].value > 0
 
 
@@ -158,58 +154,58 @@ def test_an_endless_text_lasts_the_whole_test(plain: Lab) -> None:
 
 
 SMALL = (
-    *("run", "transport", "--profile", "smallest", "--vpn", "wireguard_go,ssh_forward"),
+    *("transport", "--profile", "smallest", "--vpn", "wireguard_go,ssh_forward"),
     *("--set", "transport=tcp,transport=idle"),
 )
 
 
 def lines(folder: Path) -> list[str]:
+    """The trials on the disk; a line that is being written, which a guest does in pieces, is none yet."""
     path = folder / "trials.jsonl"
-    return path.read_text().splitlines() if path.exists() else []
+    return path.read_text().rpartition("\n")[0].splitlines() if path.exists() else []
 
 
-def descendants(pid: int) -> set[int]:
-    """All processes below ``pid``."""
-    found: set[int] = set()
-    waiting = [pid]
-    while waiting:
-        with suppress(OSError):  # it, or one of its threads, has ended meanwhile
-            for children in Path(f"/proc/{waiting.pop()}/task").glob("*/children"):
-                pids = [int(word) for word in children.read_text().split()]
-                found.update(pids)
-                waiting.extend(pids)
-    return found
+def start(out: Path, *argv: object) -> subprocess.Popen[str]:
+    """A run that goes on beside the test, in ``out``."""
+    command = [*VPNEVAL, "run", *map(str, argv), "--out", str(out)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
-def running(pids: set[int]) -> set[int]:
-    """Those of ``pids`` that still run; a zombie that waits for init to look at it is gone."""
-    alive = set()
-    for pid in pids:
-        try:
-            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-        except OSError:
-            continue
-        if state != "Z":
-            alive.add(pid)
-    return alive
+def until(process: subprocess.Popen[str], condition: Callable[[], bool], what: str, deadline_s: float = 60.0) -> None:
+    """As wait_until; a run that has ended meanwhile fails the test at once, with its last words."""
+
+    def seen() -> bool:
+        if condition():
+            return True
+        if (code := process.poll()) is not None:
+            pytest.fail(f"{what}: the run has ended with {code} before it: {''.join(process.communicate())[-2000:]}")
+        return False
+
+    wait_until(seen, what, deadline_s)
+
+
+def measuring(out: Path) -> bool:
+    """Is a run inside its first trial?"""
+    return any("iperf3 --client" in path.read_text() for path in out.glob("logs/*/commands.log"))
 
 
 @pytest.fixture
 def interrupted(image: Image, tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], Path]]:
-    """A run that has two trials done and is in the middle of more."""
+    """A run that has two trials done and is in the middle of more, its next lab being up."""
     out = tmp_path / "run"
-    process = subprocess.Popen(
-        [*VPNEVAL, *SMALL, "--out", str(out)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    wait_until(lambda: sum('"status":"ok"' in line for line in lines(out)) >= 2, "two trials", 60)
-    yield process, out
-    process.kill()
-    process.wait()
+    process = start(out, *SMALL)
+    try:
+        until(process, lambda: sum('"status":"ok"' in line for line in lines(out)) >= 2, "two trials")
+        until(process, lambda: len(descendants(process.pid)) >= 5, "a lab")
+        yield process, out
+    finally:
+        process.kill()
+        process.wait()
 
 
 def complete(out: Path, before: list[str]) -> None:
     """The same command again measures exactly what is missing, and leaves what was there alone."""
-    done = vpneval(*SMALL, "--out", out)
+    done = vpneval("run", *SMALL, "--out", out)
     assert done.returncode == 0, done.stderr
     after = lines(out)
     assert after[: len(before)] == before
@@ -217,7 +213,7 @@ def complete(out: Path, before: list[str]) -> None:
     assert len(ids) == len(set(ids))
     asked = {cell.key for record in load_run(out)[0].experiments for cell in record.cells}
     assert {trial.cell for trial in load_run(out)[1]} == asked
-    again = vpneval(*SMALL, "--out", out)
+    again = vpneval("run", *SMALL, "--out", out)
     assert again.returncode == 0
     assert lines(out) == after, "a third call finds nothing to do"
 
@@ -226,12 +222,11 @@ def test_kill_9_leaves_nothing_and_loses_nothing(interrupted: tuple[subprocess.P
     process, out = interrupted
     before_mounts = mounts()
     children = descendants(process.pid)
-    assert len(children) >= 5
     process.send_signal(signal.SIGKILL)
     process.wait()
-    wait_until(lambda: not running(children), "every process of the run gone", 1.0)
+    wait_until(lambda: not running(children), "every process of the run gone")
     assert mounts() == before_mounts
-    complete(out, [line for line in lines(out) if line.endswith("}")])
+    complete(out, lines(out))
 
 
 def test_a_torn_last_line_is_measured_again(interrupted: tuple[subprocess.Popen[str], Path]) -> None:
@@ -251,35 +246,42 @@ def test_an_interruption_says_how_to_go_on(
     process, out = interrupted
     children = descendants(process.pid)
     process.send_signal(end)
-    _, said = process.communicate(timeout=20)
+    _, said = process.communicate(timeout=120)
     assert process.returncode == 130
     assert f"--out {out}" in said
     assert "Traceback" not in said
-    wait_until(lambda: not running(children), "every process of the run gone", 1.0)
+    wait_until(lambda: not running(children), "every process of the run gone")
     assert load_run(out)[0].invocations[-1].outcome == "interrupted"
 
 
-def test_a_node_that_is_killed_stops_the_run(interrupted: tuple[subprocess.Popen[str], Path]) -> None:
-    process, out = interrupted
-
-    def gateways() -> list[int]:
-        found = []
-        for pid in descendants(process.pid):
-            try:
-                words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-            except OSError:
-                continue
-            if words[:2] == [b"bash", b"-c"] and b"gw1" in words[3:]:
+def first_processes(pids: set[int], name: str) -> list[int]:
+    """Of ``pids`` those that hold a node of that name."""
+    found = []
+    for pid in pids:
+        with suppress(OSError):  # gone meanwhile
+            words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+            if words[:2] == [b"bash", b"-c"] and name.encode() in words[3:]:
                 found.append(pid)
-        return found
+    return found
 
-    wait_until(lambda: bool(gateways()), "a gateway", 20)
-    os.kill(gateways()[0], signal.SIGKILL)
-    _, said = process.communicate(timeout=60)
+
+def test_a_node_that_is_killed_stops_the_run(image: Image, tmp_path: Path) -> None:
+    """It dies while something is measured: a node that is being let go has every right to be gone."""
+    out = tmp_path / "run"
+    argv = ("reference", "--profile", "smallest", "--vpn", "wireguard_go", "--duration", "6")
+    process = start(out, *argv)
+    try:
+        until(process, lambda: measuring(out), "the first trial")
+        (gateway,) = first_processes(descendants(process.pid), "gw1")
+        os.kill(gateway, signal.SIGKILL)
+        _, said = process.communicate(timeout=120)
+    finally:
+        process.kill()
+        process.wait()
     assert process.returncode == 4, said
     assert "gw1" in said
     assert "lab_error" in {json.loads(line)["status"] for line in lines(out)}
-    complete_again = vpneval(*SMALL, "--out", out)
+    complete_again = vpneval("run", *argv, "--out", out)
     assert complete_again.returncode in (0, 1)
     assert not [trial for trial in load_run(out)[1] if trial.status == "lab_error"], "measured again"
 
@@ -310,7 +312,7 @@ def test_two_runs_at_once_do_not_touch_each_other(image: Image, tmp_path: Path) 
         for name in ("one", "other")
     ]
     for run in runs:
-        said, _ = run.communicate(timeout=60)
+        said, _ = run.communicate(timeout=200)
         assert run.returncode == 0, said
 
 

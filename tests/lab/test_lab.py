@@ -44,7 +44,7 @@ def test_nothing_of_it_is_on_the_host(image: Image) -> None:
         assert (interfaces(), mounts()) == before
         pids = [node.pid for node in lab.nodes.values()]
     assert (interfaces(), mounts()) == before
-    wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids), "the nodes gone", 1.0)
+    wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids), "the nodes gone")
 
 
 def test_two_labs_at_once_do_not_see_each_other(image: Image) -> None:
@@ -57,7 +57,7 @@ def test_two_labs_at_once_do_not_see_each_other(image: Image) -> None:
 def test_a_command_that_takes_too_long_is_ended_with_its_children(lab: Lab) -> None:
     with pytest.raises(CommandError, match=r"\[gw1\] .* did not end within 0.3 s"):
         lab.nodes["gw1"].run("sh", "-c", "sleep 4711 & sleep 4711", timeout=0.3)
-    wait_until(lambda: "4711" not in lab.nodes["gw1"].run("ps", "axo", "args").stdout, "the children gone", 1.0)
+    wait_until(lambda: "4711" not in lab.nodes["gw1"].run("ps", "axo", "args").stdout, "the children gone")
 
 
 def test_a_failing_command_names_node_argv_code_and_stderr(lab: Lab) -> None:
@@ -92,7 +92,7 @@ def test_facts_say_what_this_lab_is(lab: Lab) -> None:
 def test_a_dead_node_is_a_lab_error(lab: Lab) -> None:
     check_alive(lab)
     os.kill(lab.nodes["gw2"].pid, signal.SIGKILL)
-    wait_until(lambda: not lab.nodes["gw2"].alive(), "the node gone", 1.0)
+    wait_until(lambda: not lab.nodes["gw2"].alive(), "the node gone")
     with pytest.raises(LabError, match="gw2"):
         check_alive(lab)
 
@@ -131,7 +131,7 @@ def test_kill_9_of_the_runner_leaves_nothing(image: Image, tmp_path: Path) -> No
                 continue  # it ended while we looked
         return found
 
-    wait_until(lambda: not namespaces & namespaces_in_use(), "every process of the lab gone", 1.0)
+    wait_until(lambda: not namespaces & namespaces_in_use(), "every process of the lab gone")
     assert (interfaces(), mounts()) == before
 
 

@@ -59,6 +59,7 @@ def test_latency_under_load(lab: Lab, image: Image, name: str) -> None:
     assert tcp(lab, up.address, 1, 1, "forward", "random").measurements[0].value > 1e6
 
 
+@pytest.mark.alone
 def test_the_queue_of_a_shaped_wan_is_seen_under_load_and_not_on_the_idle_tunnel(lab: Lab, image: Image) -> None:
     wan.apply(lab, wan.Conditions(rate_bps=SHAPED_BPS))
     up = tunnel(lab, image, "none")
@@ -98,6 +99,7 @@ def test_download(lab: Lab, image: Image, name: str) -> None:
     assert not [line for line in lab.host2.run("ss", "-Hltn").stdout.splitlines() if ":5203 " in line]
 
 
+@pytest.mark.alone
 def test_download_time_is_that_of_the_shaped_wan(lab: Lab, image: Image) -> None:
     wan.apply(lab, wan.Conditions(rate_bps=SHAPED_BPS))
     up = tunnel(lab, image, "none")

@@ -168,7 +168,7 @@ def test_a_leaking_plugin_from_the_command_line(image: Image, tmp_path: Path) ->
         [sys.executable, "-m", "runner", *map(str, argv), "--out", str(out)],
         capture_output=True,
         text=True,
-        timeout=110,
+        timeout=240,
     )
     assert done.returncode == 0, done.stderr
     trials = {trial.vpn: trial for trial in load_run(out)[1]}

@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -28,7 +29,9 @@ from runner.plugin import load_vpn
 from runner.store import load_run
 from runner.tunnel import bring_up, make_secrets, start_services, unsupported
 from tests.contract import CONTRACT, contract
+from tests.lab.conftest import parents
 from tests.lab.machines import Machines, machines
+from tests.lab.test_faults import measuring, until
 
 VPNEVAL = [sys.executable, "-m", "runner"]
 pytestmark = pytest.mark.timeout(300)  # the ends by silence take their time
@@ -87,14 +90,11 @@ def start_run(inventory: Path, out: Path, *more: str) -> subprocess.Popen[str]:
     )
 
 
-def measuring(out: Path) -> bool:
-    """Is the run inside its first trial?"""
-    return any("iperf3 --client" in path.read_text() for path in out.glob("logs/*/commands.log"))
-
-
-def descendants(pid: int) -> list[int]:
-    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return [int(child) for child in children]
+def command_line(pid: int) -> bytes:
+    """A process' argument vector; nothing of one that has just ended."""
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    return b""
 
 
 # --- the contract --------------------------------------------------------------------------------------------
@@ -145,13 +145,13 @@ def test_four_machines_and_a_cable_between_the_gateways(image: Image, tmp_path: 
 def test_a_whole_run_ends_in_a_report_that_says_where(unchanged: Machines, tmp_path: Path) -> None:
     out = tmp_path / "run"
     argv = [*VPNEVAL, "run", "reference", "--profile", "smallest", "--vpn", "wireguard_go", "--out", str(out)]
-    done = subprocess.run([*argv, "--lab", f"ssh:{unchanged.inventory()}"], capture_output=True, text=True, timeout=250)
+    done = subprocess.run([*argv, "--lab", f"ssh:{unchanged.inventory()}"], capture_output=True, text=True, timeout=280)
     assert done.returncode == 0, done.stderr
     run, trials = load_run(out)
     assert run.lab["kind"] == "ssh"
     assert run.image["packages"]["wireguard-go"]
     assert {trial.status for trial in trials} == {"ok"}
-    again = subprocess.run([*argv, "--lab", "netns"], capture_output=True, text=True, timeout=250)
+    again = subprocess.run([*argv, "--lab", "netns"], capture_output=True, text=True, timeout=280)
     assert again.returncode == 2
     assert "choose another --out" in again.stderr
 
@@ -184,7 +184,7 @@ def sudo_layer() -> Path:
         argv = ["mmdebstrap", "--variant=extract", "--include=sudo", "trixie", str(partial)]
         hold = ["setpriv", "--pdeathsig", "KILL", "unshare", "--mount", "--pid", "--fork", "--kill-child"]
         partial.parent.mkdir(parents=True, exist_ok=True)
-        done = subprocess.run([*hold, "--mount-proc", *argv], capture_output=True, text=True, timeout=250)
+        done = subprocess.run([*hold, "--mount-proc", *argv], capture_output=True, text=True, timeout=280)
         if done.returncode != 0:
             pytest.skip(f"sudo cannot be fetched: {done.stderr.splitlines()[-1:]}")
         partial.rename(layer)
@@ -203,7 +203,7 @@ def test_ending_a_command_ends_it_there_with_its_children(unchanged: Machines, t
         wait_until(lambda: "started" in gateway.logged("sleeper"), "its log streamed here")
         assert "4712" in gateway.run("ps", "axo", "args").stdout
         spawned.stop()
-        wait_until(lambda: "471" not in gateway.run("ps", "axo", "args").stdout, "the children gone", 2.0)
+        wait_until(lambda: "471" not in gateway.run("ps", "axo", "args").stdout, "the children gone")
         assert gateway.run("sh", "-c", "exit 255", check=False).code == 255  # its own, not ssh's
         assert gateway.run("printf", "%s|", "a b", "$HOME", "'").stdout == "a b|$HOME|'|", "no shell sees the arguments"
 
@@ -274,7 +274,7 @@ def test_an_unreachable_machine_ends_the_run_with_code_3(unchanged: Machines, tm
     text = unchanged.inventory().read_text().replace("TCP:10.99.0.5:22", "TCP:10.99.0.77:22")
     (unchanged.folder / "inventory.toml").write_text(text)
     run = start_run(unchanged.folder / "inventory.toml", tmp_path / "run")
-    _, said = run.communicate(timeout=60)
+    _, said = run.communicate(timeout=120)
     assert run.returncode == 3
     assert "host2 cannot be reached: " in said
     assert "Traceback" not in said
@@ -304,7 +304,7 @@ def test_a_port_that_is_in_use_is_not_taken(unchanged: Machines, make: str, undo
 
 def test_kill_9_of_the_runner_undoes_everything(unchanged: Machines, tmp_path: Path) -> None:
     run = start_run(unchanged.inventory(), tmp_path / "run")
-    wait_until(lambda: measuring(tmp_path / "run"), "the first trial", 60)
+    until(run, lambda: measuring(tmp_path / "run"), "the first trial")
     assert lent(unchanged), "the positive control: there is something to undo"
     run.kill()
     run.communicate()
@@ -312,13 +312,12 @@ def test_kill_9_of_the_runner_undoes_everything(unchanged: Machines, tmp_path: P
 
 def test_a_connection_that_is_cut_ends_the_run_and_undoes_everything(unchanged: Machines, tmp_path: Path) -> None:
     run = start_run(unchanged.inventory(), tmp_path / "run")
-    wait_until(lambda: measuring(tmp_path / "run"), "the first trial", 60)
+    until(run, lambda: measuring(tmp_path / "run"), "the first trial")
     assert lent(unchanged)
-    (master,) = [
-        pid
-        for pid in descendants(run.pid)
-        if b"ControlMaster=yes" in (argv := Path(f"/proc/{pid}/cmdline").read_bytes()) and b"/gw2\0" in argv
-    ]
+    # Not the commands that come and go: what this process itself holds as long as the run lasts.
+    holds = [pid for pid, parent in parents().items() if parent == run.pid]
+    argvs = {pid: argv for pid in holds if (argv := command_line(pid))}
+    (master,) = [pid for pid, argv in argvs.items() if b"ControlMaster=yes" in argv and b"/gw2\0" in argv]
     os.kill(master, signal.SIGKILL)
     _, said = run.communicate(timeout=90)
     assert run.returncode == 4, said
@@ -338,7 +337,7 @@ def test_a_runner_that_falls_silent_is_taken_for_gone(
             assert lab.host1.run("sh", "-c", "sleep 4").code == 0, "heartbeats keep it"
             unchanged.switch.run("ip", "link", "set", "gw1", "down")  # nothing is closed: packets are lost
             alone = unchanged.nodes["gw1"]
-            wait_until(lambda: "ens1" in alone.run("ip", "-br", "link").stdout, "the ports back", 8)
+            wait_until(lambda: "ens1" in alone.run("ip", "-br", "link").stdout, "the ports back", 30)
             lab.nodes["gw1"].run("true", timeout=1)
 
     try:
@@ -352,7 +351,7 @@ def test_a_machine_that_dies_in_the_middle_is_a_lab_error(image: Image, tmp_path
     with machines(image, tmp_path) as testbed:
         before = settled(testbed)
         run = start_run(testbed.inventory(), tmp_path / "run")
-        wait_until(lambda: measuring(tmp_path / "run"), "the first trial", 60)
+        until(run, lambda: measuring(tmp_path / "run"), "the first trial")
         os.kill(testbed.nodes["host2"].pid, signal.SIGKILL)
         _, said = run.communicate(timeout=100)
         assert run.returncode == 4, said
@@ -380,7 +379,7 @@ def test_the_inventory_names_file_line_and_what_is_valid(tmp_path: Path) -> None
     path = tmp_path / "mine.toml"
     path.write_text('[host1]\naddress = "a"\nlan = "eth1"\nwlan = "eth2"\n[gw1]\naddress = "-oProxyCommand=x"\n')
     done = subprocess.run(
-        [*VPNEVAL, "run", "reference", "--lab", f"ssh:{path}"], capture_output=True, text=True, timeout=30
+        [*VPNEVAL, "run", "reference", "--lab", f"ssh:{path}"], capture_output=True, text=True, timeout=240
     )
     assert done.returncode == 2
     assert f"{path}:4: [host1] wlan: is not known. Valid here: address, user, port" in done.stderr

@@ -45,6 +45,6 @@ def test_two_lines_load_a_run(library: str, tmp_path: Path) -> None:
         env=os.environ | {"PYTHONWARNINGS": "ignore"},
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=240,
     )
     assert ended.returncode == 0, ended.stderr
