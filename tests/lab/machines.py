@@ -100,15 +100,15 @@ def machines(image: Image, folder: Path, gateway_root: str = "") -> Iterator[Mac
 
     ``gateway_root``: a layer to put over the gateways' image.
     """
-    nodes: dict[str, NamespaceNode] = {}
+    every: dict[str, NamespaceNode] = {}
     try:
         for name in (*NAMES, "switch"):
             root = f"{gateway_root}:{image.root}" if gateway_root and name.startswith("gw") else str(image.root)
-            nodes[name] = NamespaceNode(name, Path(root))
-        for node in nodes.values():
+            every[name] = NamespaceNode(name, Path(root))
+        for node in every.values():
             node.wait_ready()
             node.log_to(folder)
-        switch = nodes.pop("switch")
+        switch, nodes = every["switch"], {name: every[name] for name in NAMES}
         _cable(nodes, switch)
         switch.run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", "/root/key")
         key = folder / "key"
@@ -122,9 +122,9 @@ def machines(image: Image, folder: Path, gateway_root: str = "") -> Iterator[Mac
             wait_until(lambda node=node: ":22 " in node.run("ss", "-Hltn").stdout, "sshd listening")  # type: ignore[misc]
         yield Machines(nodes, switch, folder)
     finally:
-        for node in nodes.values():
+        for node in every.values():
             node.release()
-        for node in nodes.values():
+        for node in every.values():
             node.stop()
 
 
