@@ -45,8 +45,9 @@ def no_clusterip(node: Node) -> str:
 def start_cluster(lab: Lab, pair: tuple[str, str]) -> None:
     """Give the first gateway the site's addresses, both the same MAC address on the LAN, which its bridge ignores."""
     for name in pair:
-        batch(lab.nodes[name], f"link set lan0 address {LAN_MAC}")
+        # In this order: a frame in between would teach the bridge one of the two ports for minutes.
         batch(lab.nodes["lan"], f"link set {name} type bridge_slave learning off")
+        batch(lab.nodes[name], f"link set lan0 address {LAN_MAC}")
     batch(lab.nodes[pair[0]], *ADDRESSES)
     lab.nodes[pair[1]].run("sysctl", "-qw", "net.ipv4.conf.lan0.forwarding=0")
 
