@@ -27,8 +27,8 @@ def clients(lab: Lab, address: str, duration_s: int, number: int) -> Measured:
     """
     near = [f"{lab.sites[0].host_address.rpartition('.')[0]}.{100 + client}" for client in range(number)]
     device = lab.host1.run("ip", "-o", "addr", "show", "to", lab.sites[0].host_address).stdout.split()[1]
-    lab.host1.run("ip", "-batch", "-", input="".join(f"addr add {one}/32 dev {device}\n" for one in near))
     try:
+        lab.host1.run("ip", "-batch", "-", input="".join(f"addr add {one}/32 dev {device}\n" for one in near))
         make_file(lab, FILE_BYTES)
         with serving(lab):
             started = time.monotonic()

@@ -73,11 +73,11 @@ def test_flows_share_the_tunnel(bench: Bench) -> None:
 
 
 def test_clients_share_the_tunnel_and_one_that_is_cut_off_counts(bench: Bench) -> None:
-    before = bench.lab.host1.run("ip", "addr").stdout
+    before = bench.lab.host1.run("ip", "-o", "-4", "addr").stdout
     served = clients(bench.lab, bench.address, 1, 4)
     assert values(served)["clients_fairness"] > 0.5
     assert served.measurements[0].detail["idle_clients"] == 0
-    assert bench.lab.host1.run("ip", "addr").stdout == before, "their addresses are gone"
+    assert bench.lab.host1.run("ip", "-o", "-4", "addr").stdout == before, "their addresses are gone"
     site = bench.lab.sites[0]
     bench.lab.gateway(site).run("ip", "rule", "add", "from", "10.1.0.102", "blackhole")
     cut = clients(bench.lab, bench.address, 1, 4)
