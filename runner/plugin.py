@@ -14,6 +14,7 @@ from ipaddress import ip_network
 from pathlib import Path
 from typing import ClassVar
 
+from runner.closed_form import Layers, overhead_of
 from runner.declared import Abilities, Security
 from runner.errors import MeasurementError, UsageError
 from runner.model import Evidence
@@ -116,10 +117,15 @@ class Vpn(ABC):
         """Does this VPN promise, at these levels, that nobody on the WAN can read the payload?"""
         return params["cipher"] not in UNENCRYPTED
 
-    def overhead(self, params: Params, inner_bytes: int) -> int | None:
-        """How many bytes longer an inner packet of ``inner_bytes`` (IPv4) is on the WAN, by the protocol's closed form
-        (runner/closed_form.py); None where none is known. It is compared with what is measured."""
+    def encapsulation(self, params: Params, inner_bytes: int) -> Layers | None:
+        """The layers in which an inner packet of ``inner_bytes`` (IPv4) travels on the WAN, by the protocol's closed
+        form (runner/closed_form.py); None where none is known. Their length is compared with what is measured."""
         return None
+
+    def overhead(self, params: Params, inner_bytes: int) -> int | None:
+        """How many bytes longer an inner packet of ``inner_bytes`` is on the WAN, by ``encapsulation``."""
+        layers = self.encapsulation(params, inner_bytes)
+        return None if layers is None else overhead_of(layers)
 
     def secrets(self, ca: Node, sites: Sequence[Site]) -> dict[str, str]:
         """Make fresh keys with the real tools on ``ca``, a node without a network. Name -> text."""

@@ -70,8 +70,8 @@ def measure(bench: Bench, vpn: Vpn, asked: Asked) -> Measured:
             return rerouted(bench, params, profile, asked.seed)
         case "overhead":
             packet_bytes = int(params["packet_bytes"])
-            closed = vpn.overhead(tunnel_levels(params), packet_bytes)
-            return overhead(bench.lab, address, packet_bytes, _may_fragment(bench, params, packet_bytes), closed)
+            layers = vpn.encapsulation(tunnel_levels(params), packet_bytes)
+            return overhead(bench.lab, address, packet_bytes, _may_fragment(bench, params, packet_bytes), layers)
         case "mtu":
             return path_mtu(bench)
         case "duplex":

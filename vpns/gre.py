@@ -45,7 +45,7 @@ class Gre(Vpn):
     def supports(self, node: Node, params: Params) -> Unsupported | None:
         return super().supports(node, params) or kernel_gre(node)
 
-    def overhead(self, params: Params, inner_bytes: int) -> int:
+    def encapsulation(self, params: Params, inner_bytes: int) -> closed_form.Layers:
         return closed_form.gre(inner_bytes)
 
     def start(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> None:

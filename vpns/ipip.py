@@ -50,7 +50,7 @@ class IpIp(Vpn):
         node.run("ip", "link", "del", "probe0")
         return None
 
-    def overhead(self, params: Params, inner_bytes: int) -> int:
+    def encapsulation(self, params: Params, inner_bytes: int) -> closed_form.Layers:
         return closed_form.ipip(inner_bytes)
 
     def start(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> None:

@@ -85,7 +85,7 @@ class Ipsec(Vpn):
     def supports(self, node: Node, params: Params) -> Unsupported | None:
         return super().supports(node, params) or daemon_esp(node, params, kernel=True)
 
-    def overhead(self, params: Params, inner_bytes: int) -> int | None:
+    def encapsulation(self, params: Params, inner_bytes: int) -> closed_form.Layers | None:
         found = closed_form.esp(inner_bytes, params["cipher"], params["integrity"], udp=self.transport == "udp")
         return found if params["compression"] == "off" else None
 

@@ -33,7 +33,7 @@ class IpsecAh(Ipsec):
         no = Vpn.supports(self, node, params)
         return no or kernel_xfrm(node, "ah", [params["integrity"]], params["compression"])
 
-    def overhead(self, params: Params, inner_bytes: int) -> int:
+    def encapsulation(self, params: Params, inner_bytes: int) -> closed_form.Layers:
         return closed_form.ah(inner_bytes, params["integrity"])
 
     def proposal(self, params: Params) -> str:

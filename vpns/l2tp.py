@@ -62,7 +62,7 @@ class L2tp(Vpn):
     def supports(self, node: Node, params: Params) -> Unsupported | None:
         return super().supports(node, params) or _ppp.kernel_ppp(node) or kernel_l2tp(node)
 
-    def overhead(self, params: Params, inner_bytes: int) -> int:
+    def encapsulation(self, params: Params, inner_bytes: int) -> closed_form.Layers:
         return closed_form.l2tp(inner_bytes)
 
     def secrets(self, ca: Node, sites: Sequence[Site]) -> dict[str, str]:

@@ -43,7 +43,7 @@ class L2tpIpsec(Ipsec):
     def supports(self, node: Node, params: Params) -> Unsupported | None:
         return super().supports(node, params) or _ppp.kernel_ppp(node) or l2tp.kernel_l2tp(node)
 
-    def overhead(self, params: Params, inner_bytes: int) -> int | None:
+    def encapsulation(self, params: Params, inner_bytes: int) -> closed_form.Layers | None:
         return closed_form.esp(inner_bytes, params["cipher"], params["integrity"], l2tp=True)
 
     def secrets(self, ca: Node, sites: Sequence[Site]) -> dict[str, str]:

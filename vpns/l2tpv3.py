@@ -58,7 +58,7 @@ class L2tpv3(Vpn):
         node.run("ip", "l2tp", "del", "tunnel", "tunnel_id", "99")
         return None
 
-    def overhead(self, params: Params, inner_bytes: int) -> int:
+    def encapsulation(self, params: Params, inner_bytes: int) -> closed_form.Layers:
         return closed_form.l2tpv3(inner_bytes)
 
     def start(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> None:

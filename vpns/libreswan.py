@@ -94,7 +94,7 @@ class Libreswan(Vpn):
     def supports(self, node: Node, params: Params) -> Unsupported | None:
         return super().supports(node, params) or kernel_esp(node, params)
 
-    def overhead(self, params: Params, inner_bytes: int) -> int | None:
+    def encapsulation(self, params: Params, inner_bytes: int) -> closed_form.Layers | None:
         if params["compression"] != "off":
             return None
         return closed_form.esp(inner_bytes, params["cipher"], params["integrity"])

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from runner import closed_form
 from runner.model import Evidence
 from runner.node import Node
 from runner.plugin import NO_CIPHER, Params, Site, Vpn
@@ -17,8 +18,8 @@ class PlainIp(Vpn):
     comparable = NO_CIPHER
     recommended = NO_CIPHER
 
-    def overhead(self, params: Params, inner_bytes: int) -> int:
-        return 0
+    def encapsulation(self, params: Params, inner_bytes: int) -> closed_form.Layers:
+        return closed_form.plain(inner_bytes)
 
     def start(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> None:
         for peer in peers:

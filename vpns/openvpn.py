@@ -89,8 +89,9 @@ class OpenVpn(Vpn):
             return Unsupported(f"openvpn --show-ciphers does not list {cipher} {known.stderr.strip()}".strip())
         return None
 
-    def overhead(self, params: Params, inner_bytes: int) -> int:
-        return closed_form.openvpn(inner_bytes, params["cipher"], params["integrity"], params["compression"])
+    def encapsulation(self, params: Params, inner_bytes: int) -> closed_form.Layers:
+        levels = params["cipher"], params["integrity"], params["compression"]
+        return closed_form.openvpn(inner_bytes, *levels, tcp=self.transport == "tcp", ethernet=self.layer == 2)
 
     def secrets(self, ca: Node, sites: Sequence[Site]) -> dict[str, str]:
         return certificates(ca, sites)

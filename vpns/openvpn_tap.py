@@ -12,8 +12,6 @@ from runner.node import Node
 from runner.plugin import Params, Secrets, Site
 from vpns.openvpn import OpenVpn
 
-ETHERNET = 14
-
 
 class OpenVpnTap(OpenVpn):
     title = "OpenVPN (UDP, TAP)"
@@ -28,9 +26,6 @@ class OpenVpnTap(OpenVpn):
         mesh=True,
         mesh_how="a daemon for each peer",
     )
-
-    def overhead(self, params: Params, inner_bytes: int) -> int:
-        return super().overhead(params, inner_bytes + ETHERNET) + ETHERNET
 
     def render(self, me: Site, peers: Sequence[Site], params: Params, secrets: Secrets) -> dict[str, str]:
         files = super().render(me, peers, params, secrets)

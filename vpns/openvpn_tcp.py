@@ -14,10 +14,6 @@ class OpenVpnTcp(OpenVpn):
     transport = "tcp"
     note = "TCP in TCP: losses on the WAN are repaired twice"
 
-    def overhead(self, params: Params, inner_bytes: int) -> int:
-        """As over UDP, but with TCP's header and time stamps for UDP's, and each packet's length in two bytes."""
-        return super().overhead(params, inner_bytes) - 8 + 32 + 2
-
     def render(self, me: Site, peers: Sequence[Site], params: Params, secrets: Secrets) -> dict[str, str]:
         files = super().render(me, peers, params, secrets)
         for peer in peers:

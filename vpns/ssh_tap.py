@@ -23,5 +23,5 @@ class SshTap(SshTun):
         mesh_how="an SSH connection for each peer",
     )
 
-    def overhead(self, params: Params, inner_bytes: int) -> int | None:
+    def encapsulation(self, params: Params, inner_bytes: int) -> None:
         return None  # several frames share a segment, and none is padded alike: ssh_tun has the arithmetic for TUN

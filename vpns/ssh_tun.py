@@ -36,7 +36,7 @@ class SshTun(SshForward):
             return Unsupported("the kernel has no TUN (/dev/net/tun is missing)")
         return super().supports(node, params)
 
-    def overhead(self, params: Params, inner_bytes: int) -> int | None:
+    def encapsulation(self, params: Params, inner_bytes: int) -> closed_form.Layers | None:
         if params["compression"] != "off":
             return None
         return closed_form.ssh_tun(inner_bytes, params["cipher"], params["integrity"])

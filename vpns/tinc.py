@@ -100,7 +100,7 @@ class Tinc(Vpn):
             return Unsupported("the kernel has no TUN (/dev/net/tun is missing)")
         return None
 
-    def overhead(self, params: Params, inner_bytes: int) -> int | None:
+    def encapsulation(self, params: Params, inner_bytes: int) -> closed_form.Layers | None:
         if params["compression"] != "off":
             return None
         return closed_form.tinc(inner_bytes, params["cipher"], params["integrity"])

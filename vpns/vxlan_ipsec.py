@@ -40,7 +40,7 @@ class VxlanIpsec(Ipsec):
         node.run("ip", "link", "del", "probe0")
         return None
 
-    def overhead(self, params: Params, inner_bytes: int) -> int | None:
+    def encapsulation(self, params: Params, inner_bytes: int) -> closed_form.Layers | None:
         if params["compression"] != "off":
             return None
         return closed_form.esp(inner_bytes, params["cipher"], params["integrity"], vxlan=True)

@@ -60,7 +60,7 @@ class WireGuard(Vpn):
         node.run("ip", "link", "del", "probe0")
         return None
 
-    def overhead(self, params: Params, inner_bytes: int) -> int:
+    def encapsulation(self, params: Params, inner_bytes: int) -> closed_form.Layers:
         return closed_form.wireguard(inner_bytes, mtu=1420)
 
     def secrets(self, ca: Node, sites: Sequence[Site]) -> dict[str, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 
+from runner.closed_form import Layers, overhead_of
 from runner.errors import MeasurementError
 from runner.lab import Lab
 from runner.measure.packets import stream
@@ -19,15 +20,15 @@ SHORT_BYTES = 256
 COMMON = 0.02  # lengths that make up less than this of the captured packets are not the stream's
 
 
-def overhead(lab: Lab, address: str, packet_bytes: int, fragment: bool, closed_form_bytes: int | None) -> Measured:
+def overhead(lab: Lab, address: str, packet_bytes: int, fragment: bool, layers: Layers | None) -> Measured:
     """Overhead, bytes of IP per inner packet of ``packet_bytes``, host1 to host2, the tunnel otherwise idle.
 
     What the WAN's counters say that it carried from the first gateway to the last while PACKETS packets were sent,
     less what does not belong to them, less the packets themselves; Ethernet headers are on neither side. A capture
     of the same packets tells what does not belong to them: other protocols, and packets of rare, short lengths, such as
     keepalives. (What the idle tunnel sends in the same time is no measure of that: OpenVPN's pings stop while
-    there is traffic.) Counters, capture and ``closed_form_bytes``, where the plugin knows it, must agree, or there
-    is a warning. Raises MeasurementError where packets were lost.
+    there is traffic.) Counters, capture and the closed form, ``layers`` where the plugin knows them, must agree, or
+    there is a warning. Raises MeasurementError where packets were lost.
     """
     started = time.monotonic()
     outer(lab), outer(lab, "reverse")  # a port without a queue gets one now, and not within the measurement
@@ -48,10 +49,12 @@ def overhead(lab: Lab, address: str, packet_bytes: int, fragment: bool, closed_f
         raise MeasurementError("no IPv4 packet of the tunnel was seen on the WAN: it is carried in something else")
     value = (outer_ip_bytes - rare - seen["other_bytes"]) / counted.sent - packet_bytes
     captured = mine / counted.sent - packet_bytes
+    closed_form_bytes = None if layers is None else overhead_of(layers)
     detail = {
         "packet_bytes": packet_bytes,
         "layer": "IP: outer minus inner IPv4 packet length, Ethernet headers excluded",
         "closed_form_bytes": closed_form_bytes,
+        "layers": layers,
         "captured_bytes": round(captured, 3),
         "captured_lengths": lengths,
         "captured_fragments": seen["fragments"],

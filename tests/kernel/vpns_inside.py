@@ -195,8 +195,8 @@ class Undoing:
 def smallest_measurement(lab: Lab, vpn: Vpn, address: str) -> dict[str, float]:
     """TCP throughput of a second, bit/s; overhead of a short packet, where the plugin knows its closed form."""
     found = [tcp(lab, address, 1, 1, "forward", "random")]
-    if closed := vpn.overhead(vpn.comparable, PACKET_BYTES):
-        found.append(overhead(lab, address, PACKET_BYTES, False, closed))
+    if layers := vpn.encapsulation(vpn.comparable, PACKET_BYTES):
+        found.append(overhead(lab, address, PACKET_BYTES, False, layers))
     measured = {each.metric: each.value for one in found for each in one.measurements}
     print(f"{vpn.name}: {measured}")
     return measured

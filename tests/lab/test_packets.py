@@ -57,8 +57,8 @@ def test_overhead_is_the_closed_form(lab: Lab, image: Image, name: str, cipher: 
     integrity = "aead" if cipher in AEAD else vpn.comparable["integrity"]
     params = {"cipher": cipher, "integrity": integrity, "compression": "off"}
     for length in (64, 65, 512, 1380):
-        expected = vpn.overhead(params, length)
-        measured = overhead(lab, bench.address, length, False, expected)
+        layers, expected = vpn.encapsulation(params, length), vpn.overhead(params, length)
+        measured = overhead(lab, bench.address, length, False, layers)
         found = measured.measurements[0]
         assert measured.warnings == [], length
         assert expected is not None
@@ -69,7 +69,8 @@ def test_overhead_is_the_closed_form(lab: Lab, image: Image, name: str, cipher: 
 
 def test_a_wrong_closed_form_is_found(lab: Lab, image: Image) -> None:
     bench = bench_in(lab, "none", image)
-    assert "closed form is 8" in overhead(lab, bench.address, 256, False, 8).warnings[0]
+    wrong = {"UDP": 8, "inner packet": 256}
+    assert "closed form is 8" in overhead(lab, bench.address, 256, False, wrong).warnings[0]
 
 
 def test_every_packet_is_counted(lab: Lab, image: Image) -> None:
