@@ -3,16 +3,15 @@
 from collections.abc import Mapping
 from functools import partial
 
-from runner.experiment import FAILOVER, LEVELS, Experiment, Profile
+from runner.experiment import FAILOVER, LEVELS, Experiment
 from runner.findings import Data, Finding, Judgement, single
-from runner.plugin import Vpn
 
 # VRRP: 3 advertisements and (256 - priority 100) / 256 of one (RFC 9568 §6.1). CLUSTERIP: the paper's timeout.
 DETECTED_MS = {"vrrp": 3609.0, "vrrp_fast": 360.9, "clusterip": 2100.0}
 DOMINATED = "the time between heartbeats dominates the handover: handover over detection, {}"
 
 
-def wanted(vpn: Vpn, params: Mapping[str, str], profile: Profile) -> bool:
+def sensible(params: Mapping[str, str]) -> bool:
     """Without a second gateway there is nothing to fail over to."""
     return params["redundancy"] != "off" or params["gateway_failure"] == "none"
 
@@ -39,7 +38,7 @@ EXPERIMENT = Experiment(
     metrics=("handover_ms", "failover_outage_ms", "failover_download_s", "ha_download_s", "ha_user_s", "ha_system_s"),
     traffic=(FAILOVER,),
     vary_traffic={factor: LEVELS[factor] for factor in ("redundancy", "gateway_failure")},
-    wanted=wanted,
+    sensible=sensible,
     findings=(
         *(
             Finding(

@@ -223,7 +223,8 @@ class Experiment:
     only: tuple[str, ...] = ()  # VPNs it is about; empty: all that are asked for
     keep: tuple[str, ...] = ()  # factors whose levels are the question itself: a profile leaves none of them out
     own: bool = False  # each VPN's own levels beside those that are varied
-    wanted: Wanted | None = None  # which of all combinations it measures; all, where there is none
+    sensible: Callable[[Mapping[str, str]], bool] | None = None  # which combinations can be measured at all
+    wanted: Wanted | None = None  # which of these it measures, unless tunnels are named; all, where there is none
     findings: tuple[Finding, ...] = ()  # what a paper found, and how this run's data is judged by it
 
     def cells(self, vpn: Vpn, profile: Profile, chosen: Mapping[str, Sequence[str]]) -> list[Cell]:
@@ -237,6 +238,8 @@ class Experiment:
         varied = [dict(zip(named, levels, strict=True)) for levels in itertools.product(*named.values())]
         combined = _once([params | levels for params in combined for levels in varied])
         wanted = [params for params in combined if not any(skip.items() <= params.items() for skip in profile.skip)]
+        if self.sensible:
+            wanted = [params for params in wanted if self.sensible(params)]
         if self.wanted:
             # Who names tunnels gets those; who names the kind of rekey gets it, however long it takes.
             asked = PROFILES["thesis"] if "rekey" in chosen else profile

@@ -3,6 +3,7 @@
 import importlib
 import inspect
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -70,6 +71,19 @@ def test_every_profile_leaves_something_of_it_for_every_vpn(experiment: Experime
             every = measured == {t["transport"] for t in experiment.traffic}
             assert every or experiment.wanted, "only an experiment that chooses may leave traffic out for a VPN"
     assert measured == {t["transport"] for t in experiment.traffic}
+
+
+@pytest.mark.parametrize(("name", "vpn"), [("ha", "ipsec_user"), ("ha_http", "ipsec_user")])
+@pytest.mark.parametrize("profile", ["quick", "thesis"])
+def test_who_names_a_tunnel_gets_nothing_that_makes_no_sense(name: str, vpn: str, profile: str) -> None:
+    experiment = load_experiment(name)
+    assert experiment.sensible
+    named = experiment.cells(load_vpn(vpn), PROFILES[profile], {"cipher": ["null"], "integrity": ["hmac-sha1"]})
+    assert named
+    assert all(experiment.sensible(cell.params) for cell in named)
+    without = replace(experiment, sensible=None)
+    control = without.cells(load_vpn(vpn), PROFILES[profile], {"cipher": ["null"], "integrity": ["hmac-sha1"]})
+    assert len(control) > len(named)
 
 
 @EVERY
