@@ -67,6 +67,10 @@ class Size:
         }
 
 
+class TooSlow(MeasurementError):
+    """The mesh was not full in time."""
+
+
 def star(sites: Sequence[Site]) -> Topology:
     """Gateways on one WAN."""
     return Topology(
@@ -92,7 +96,7 @@ def mesh(bench: Bench, vpn: Vpn, params: Params, sizes: Sequence[int] = SIZES, b
     if vpn.carries == "tcp":
         raise MeasurementError("it forwards ports, and carries nothing between the sites' networks")
     points: list[Size] = []
-    why = ""
+    why, too_slow = "", 0
     for count in sizes:
         if why := no_room(points, count, budget_s - (time.monotonic() - started)):
             break
@@ -104,13 +108,13 @@ def mesh(bench: Bench, vpn: Vpn, params: Params, sizes: Sequence[int] = SIZES, b
             except MeasurementError as never:
                 if not points:
                     raise
-                why = f"{count} sites: {never}"
+                why, too_slow = f"{count} sites: {never}", count if isinstance(never, TooSlow) else 0
                 break
     on_paper = {
         "joining": {str(size): joining(vpn, tunnel_levels(params), size).effort for size in sizes},
         "paper": printed_tables(vpn.name)["scalability"],
     }
-    measured = results(points, sizes, why, on_paper)
+    measured = results(points, sizes, why, on_paper, too_slow)
     measured.measuring_s = time.monotonic() - started
     return measured
 
@@ -150,7 +154,7 @@ def bring_up(lab: Lab, vpn: Vpn, params: Params, secrets: Secrets) -> Size:
     missed = late(lab, later, limit_s)
     up_s = time.monotonic() - started
     if missed:
-        raise MeasurementError(f"{', '.join(missed)} did not reach every later site within {limit_s:g} s")
+        raise TooSlow(f"{', '.join(missed)} did not reach every later site within {limit_s:g} s")
     memory, cpu = cost_of(lab)
     size = sum(len(content.encode()) for content in text.values())
     return Size(len(lab.sites), round(up_s, 3), memory, round(cpu, 4), size, sum(len(lines(c)) for c in text.values()))
@@ -215,15 +219,26 @@ def predicted(points: Sequence[Size], count: int, what: str) -> float:
 
 
 def results(
-    points: Sequence[Size], sizes: Sequence[int], why: str, on_paper: Mapping[str, Any] | None = None
+    points: Sequence[Size],
+    sizes: Sequence[int],
+    why: str,
+    on_paper: Mapping[str, Any] | None = None,
+    too_slow: int = 0,
 ) -> Measured:
-    """Values at ``AT`` sites where that was brought up; every size, and predictions of those that were not, beside."""
+    """Values at ``AT`` sites where that was brought up; every size, and predictions of those that were not, beside.
+
+    ``too_slow``: the size that was not full in time, if any. What the fit says of it, and of larger ones, is then a
+    lower bound where it is less than that time."""
     by_size = {point.sites: point for point in points}
     missing = [count for count in sizes if count not in by_size]
     expected = {
         str(count): {what: round(predicted(points, count, what), 3) for what in (*OF_ALL, *OF_A_SITE)}
         for count in missing
     }
+    limit_s = UP_WITHIN_S * PATIENCE
+    for count in missing:
+        if too_slow and count >= too_slow and expected[str(count)]["up_s"] < limit_s:
+            expected[str(count)] |= {"up_s": limit_s, "up_at_least": True}
     detail = {
         "sizes": {str(point.sites): point.as_data() for point in points},
         "predicted": expected,

@@ -12,7 +12,8 @@ from runner.report import text
 
 class MeshPoint(Strict):
     """A full mesh of ``sites`` sites: the median over the repetitions. Memory and CPU are per tunnel, configuration per
-    site; ``effort`` is counted on paper, ``effort_of_the_paper`` its formula's value, None where there is none."""
+    site; ``at_least``: it was not up in that time; ``effort`` is counted on paper, ``effort_of_the_paper`` its
+    formula's value, None where there is none."""
 
     vpn: str
     sites: int
@@ -22,6 +23,7 @@ class MeshPoint(Strict):
     cpu_s: float
     config_bytes: float
     config_lines: float
+    at_least: bool = False
     effort: float | None = None
     effort_of_the_paper: float | None = None
 
@@ -52,6 +54,7 @@ def _point(vpn: str, sites: int, predicted: bool, one: dict[str, Any], detail: d
         cpu_s=one["cpu_s"] / tunnels,
         config_bytes=one.get("config_bytes", 0),
         config_lines=one.get("config_lines", 0),
+        at_least=bool(one.get("up_at_least")),
         effort=detail.get("joining", {}).get(str(sites)),
         effort_of_the_paper=detail.get("paper", {}).get("paper", {}).get("recomputed", {}).get(str(sites)),
     )
@@ -79,7 +82,8 @@ HEAD = (
 )
 ABOUT = (
     "Full meshes of gateways in namespaces, until each pair had talked through its tunnel. ≈: predicted by the fit "
-    "through what came up (docs/operations.md), not measured. The paper's effort: its formula, recomputed."
+    "through what came up (docs/operations.md), not measured; ≥: not full in that time. The paper's effort: its "
+    "formula, recomputed."
 )
 
 
@@ -89,7 +93,8 @@ def rows(points: Sequence[MeshPoint]) -> list[list[str]]:
         [
             point.vpn,
             str(point.sites),
-            *["≈ " * point.predicted + shown(getattr(point, what), unit) for what, _, unit in WHAT[:4]],
+            ("≥ " if point.at_least else "≈ " * point.predicted) + shown(point.up_s, "s"),
+            *["≈ " * point.predicted + shown(getattr(point, what), unit) for what, _, unit in WHAT[1:4]],
             "≈ " * point.predicted + f"{point.config_lines:.0f}",
             text.NONE if point.effort is None else f"{point.effort:g}",
             text.NONE if point.effort_of_the_paper is None else f"{point.effort_of_the_paper:g}",

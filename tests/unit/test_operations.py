@@ -7,9 +7,9 @@ import pytest
 
 from runner.errors import UsageError
 from runner.lab import SITES
-from runner.mesh import Size, no_room, results
+from runner.mesh import UP_WITHIN_S, Size, no_room, results
 from runner.model import Evidence
-from runner.node import Node
+from runner.node import PATIENCE, Node
 from runner.operations import (
     SIZES,
     foreign_keys,
@@ -161,6 +161,16 @@ def test_ten_sites_are_the_values_and_twenty_a_prediction() -> None:
     assert expected["up_s"] == pytest.approx(19.0), "the points lie on a line"
     assert expected["memory_bytes"] == pytest.approx(190e6), "and on a parabola"
     assert "predicted, not measured: 20 sites would take" in found.warnings[0]
+
+
+def test_a_size_that_was_too_slow_is_not_predicted_to_be_fast() -> None:
+    points = [sized(2, 1.0), sized(3, 2.0), sized(5, 4.0)]
+    found = results(points, SIZES, "10 sites: gw3 did not reach every later site within 60 s", too_slow=10).attempt
+    assert [found["predicted"][size]["up_s"] for size in ("10", "20")] == [UP_WITHIN_S * PATIENCE] * 2
+    assert found["predicted"]["10"]["up_at_least"]
+    without = results(points, SIZES, "no memory").attempt  # the control: nobody tried
+    assert without["predicted"]["10"]["up_s"] < 10
+    assert "up_at_least" not in without["predicted"]["10"]
 
 
 def test_ten_sites_that_were_not_brought_up_are_no_value() -> None:
