@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import gc
+import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -113,13 +114,27 @@ def check_run_folder(folder: Path) -> None:
 
 
 def read_run(path: Path) -> Run:
+    text = path.read_bytes()
     try:
-        run = Run.model_validate_json(path.read_bytes())
+        run = Run.model_validate_json(text)
     except ValidationError as wrong:
-        raise UsageError(f"{path}: {_first(wrong)}") from None
+        raise UsageError(other_version(str(path), text) or f"{path}: {_first(wrong)}") from None
     if run.schema_version != SCHEMA_VERSION:
-        raise UsageError(f"{path} has schema version {run.schema_version}; this vpneval reads {SCHEMA_VERSION}")
+        raise UsageError(other_version(str(path), text))
     return run
+
+
+def other_version(where: str, text: bytes) -> str:
+    """A sentence where this JSON says that it has another schema version, whatever else it holds; else empty."""
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return ""
+    version = found.get("schema_version") if isinstance(found, dict) else None
+    if not isinstance(version, int) or version == SCHEMA_VERSION:
+        return ""
+    newer = "read it with the vpneval that made it, or a newer one" if version > SCHEMA_VERSION else "measure it again"
+    return f"{where} has schema version {version}; this vpneval reads {SCHEMA_VERSION}: {newer}"
 
 
 def read_trials(path: Path) -> list[Trial]:
@@ -132,7 +147,10 @@ def read_trials(path: Path) -> list[Trial]:
             try:
                 trial = Trial.model_validate_json(line)
             except ValidationError as wrong:
-                raise UsageError(f"{path}, line {number}: {_first(wrong)}") from None
+                where = f"{path}, line {number}"
+                raise UsageError(other_version(where, line) or f"{where}: {_first(wrong)}") from None
+            if trial.schema_version != SCHEMA_VERSION:
+                raise UsageError(other_version(f"{path}, line {number}", line))
             for model in (trial, trial.evidence, trial.proof, trial.noise, *trial.measurements):
                 _share_fields_set(model)
             found.pop(trial.id, None)

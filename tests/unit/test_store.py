@@ -137,6 +137,23 @@ def test_another_schema_version(folder: Path) -> None:
         load_run(folder)
 
 
+def test_another_schema_version_is_said_before_what_it_brings(folder: Path) -> None:
+    edit_run(folder, schema_version=2, weather="fine")
+    with pytest.raises(UsageError, match=r"has schema version 2; .* read it with the vpneval that made it, or a newer"):
+        load_run(folder)
+    edit_run(folder, schema_version=0)
+    with pytest.raises(UsageError, match=r"has schema version 0; .* measure it again"):
+        load_run(folder)
+
+
+@pytest.mark.parametrize("more", [{}, {"weather": "fine"}])
+def test_a_trial_of_another_schema_version(folder: Path, more: dict[str, str]) -> None:
+    line = json.loads(trial("x").model_dump_json()) | {"schema_version": 2} | more
+    tear(folder, json.dumps(line) + "\n")
+    with pytest.raises(UsageError, match=r"trials\.jsonl, line 3 has schema version 2; this vpneval reads 1"):
+        load_run(folder)
+
+
 def test_an_unknown_field_in_run_json(folder: Path) -> None:
     edit_run(folder, weather="fine")
     with pytest.raises(UsageError, match=r"run\.json: weather: Extra inputs"):
