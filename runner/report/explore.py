@@ -18,7 +18,7 @@ from runner.metrics import METRICS
 from runner.model import cell_key
 from runner.ranking import Ranking
 from runner.report import text
-from runner.report.model import Report, row_levels
+from runner.report.model import MetricTable, Report, row_levels
 from runner.weights import PRESETS
 
 LARGEST_BYTE = 255
@@ -45,7 +45,7 @@ def page_data(report: Report) -> dict[str, Any]:
             if preset.counted.keys() <= set(measured)
         },
         # A report that was read from report.json has no bases, and its page no sliders.
-        "rankings": [_ranking(basis, made) for basis, made in zip(report.bases, report.rankings, strict=False)],
+        "rankings": [_ranking(report, *pair) for pair in zip(report.bases, report.rankings, strict=False)],
         "capacity": unbeaten(cells) if len(cells) > MANY else cells,
         "unbeaten": len(cells) > MANY,
         "cores": report.cores,
@@ -57,12 +57,30 @@ def script_json(data: Any) -> str:
     return json.dumps(data, separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c")
 
 
-def _ranking(basis: Basis, made: Ranking) -> dict[str, Any]:
+def table_id(experiment: int, table: MetricTable) -> str:
+    """The id of a metric's table on the page, in the experiment of this number."""
+    return f"table-{experiment}-{table.metric}"
+
+
+def tables_of(report: Report, ranking: Ranking) -> dict[str, str]:
+    """Metric -> the id of the first table that has what the ranking ranks: its configuration's levels."""
+    levels = {standing.vpn: standing.levels for standing in ranking.standings}
+    found: dict[str, str] = {}
+    for number, experiment in enumerate(report.experiments):
+        for table in experiment.tables:
+            ranked = any(row.vpn in levels and levels[row.vpn].items() <= row.params.items() for row in table.measured)
+            if ranked:
+                found.setdefault(table.metric, table_id(number, table))
+    return found
+
+
+def _ranking(report: Report, basis: Basis, made: Ranking) -> dict[str, Any]:
     return {
         "name": made.configuration + (f", {made.image}" if made.image else ""),
         "weights": {"name": made.weights.name, "counted": list(made.weights.counted.items())},
         "vpns": list(basis.levels),
         "levels": {vpn: text.configuration(levels) for vpn, levels in basis.levels.items()},
+        "tables": tables_of(report, made),
         "ranks": basis.ranks,
         "reasons": basis.reasons,
         "drawn": {metric: _packed(drawn) for metric in basis.values if (drawn := basis.drawn(metric))},

@@ -28,8 +28,9 @@ DRAWN = 5  # failures of a cell in a plot
 
 class FailureRow(Strict):
     """One kind of failure of one VPN: all outages (ms), how many never ended, the resolution (ms), the ``timers`` that
-    decide, and ``steps``: events and gaps of the middle one. ``drawn``: the failures that a plot shows, at most
-    DRAWN, the shortest and the longest outage and the middle among them, in this order."""
+    decide, and ``steps``: events and gaps of the middle one, whose trial's folder of logs is ``log``. ``drawn``: the
+    failures that a plot shows, at most DRAWN, the shortest and the longest outage and the middle among them, in this
+    order."""
 
     vpn: str
     params: dict[str, str] = {}
@@ -41,6 +42,7 @@ class FailureRow(Strict):
     paths: str
     steps: list[str]
     drawn: list[Timeline] = []
+    log: str = ""
 
     @property
     def outage(self) -> str:
@@ -70,7 +72,11 @@ def failures(trials: Sequence[Trial]) -> list[FailureRow]:
 
 
 def _row(trials: Sequence[Trial]) -> FailureRow:
-    found = [(ms, line) for trial in trials for ms, line in zip(_outage(trial).samples, trial.timelines, strict=False)]
+    found = [
+        (ms, line, trial.log)
+        for trial in trials
+        for ms, line in zip(_outage(trial).samples, trial.timelines, strict=False)
+    ]
     found.sort(key=lambda each: each[0])
     details = [_outage(trial).detail for trial in trials]
     levels = ", ".join(trials[0].params[factor] for factor in FAILURE_FACTORS if factor in trials[0].params)
@@ -79,13 +85,14 @@ def _row(trials: Sequence[Trial]) -> FailureRow:
         vpn=trials[0].vpn,
         params=trials[0].params,
         levels=levels,
-        outages_ms=[ms for ms, _ in found],
+        outages_ms=[ms for ms, _, _ in found],
         unrecovered=sum(detail.get("unrecovered", 0) for detail in details),
         resolution_ms=max(detail.get("resolution_ms", 0.0) for detail in details),
         timers=list(dict.fromkeys(_timers(details[0]))),
         paths=f"path {' or '.join(sorted(before))}, then {' or '.join(sorted(after))}" if before else "",
         steps=steps(found[len(found) // 2][1]),
         drawn=[found[index][1] for index in _spread(len(found))],
+        log=found[len(found) // 2][2],
     )
 
 
@@ -137,11 +144,20 @@ def markdown_lines(
     return ["## Timelines", "", ABOUT, "", *table(HEAD, [row.cells for row in rows]), ""] if rows else []
 
 
-def html_section(rows: Sequence[FailureRow], table: Callable[[str, Sequence[str], Sequence[str]], str]) -> str:
-    """The section of the page; ``table`` makes one of a caption, a head and rows of HTML. All is escaped here."""
+def html_section(
+    rows: Sequence[FailureRow],
+    table: Callable[[str, Sequence[str], Sequence[str]], str],
+    link: Callable[[str, str], str],
+) -> str:
+    """The section of the page; ``table`` makes one of a caption, a head and rows of HTML, ``link`` one of a path in the
+    run folder and words. All else is escaped here."""
     if not rows:
         return ""
-    body = ["".join(f"<td>{escape(cell)}</td>" for cell in row.cells) for row in rows]
+    body = [
+        "".join(f"<td>{escape(cell)}</td>" for cell in row.cells[:-1])
+        + f"<td>{escape(row.cells[-1])}{' ' + link(row.log + '/commands.log', 'commands') if row.log else ''}</td>"
+        for row in rows
+    ]
     shown = table("Failures and what happened", HEAD, body)
     return f'<section id="timelines" tabindex="-1"><h2>Timelines</h2><p>{escape(ABOUT)}</p>{shown}</section>'
 

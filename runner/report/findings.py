@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from statistics import median
 
@@ -145,8 +145,11 @@ def markdown_lines(found: Findings, table: Callable[[Sequence[str], Sequence[Seq
     return lines
 
 
-def html_section(found: Findings, table: Callable[[str, Sequence[str], Sequence[str]], str]) -> str:
-    """The section of a page; ``table`` makes one of a caption, a head and rows of HTML. Everything is escaped here."""
+def html_section(
+    found: Findings, table: Callable[[str, Sequence[str], Sequence[str]], str], experiments: Mapping[str, str]
+) -> str:
+    """The section of a page; ``table`` makes one of a caption, a head and rows of HTML; ``experiments``: name -> the id
+    of its section. Everything is escaped here."""
     if not found.rows and not found.device_row:
         return ""
     parts = [f"<p>{escape(ABOUT)}</p><p><strong>{escape(found.counts)}</strong></p>"]
@@ -154,6 +157,8 @@ def html_section(found: Findings, table: Callable[[str, Sequence[str], Sequence[
         mine = [row for row in found.rows if row.experiment == experiment]
         rows = ["".join(f"<td>{escape(cell)}</td>" for cell in row.cells) for row in mine]
         parts.append(table(f"Findings: {experiment}", HEAD, rows))
+        if experiment in experiments:
+            parts.append(f'<p><a href="#{experiments[experiment]}">What {escape(experiment)} measured</a></p>')
     if found.device_row:
         parts.append(f"<p>This machine in the device table: <code>{escape(found.device_row)}</code></p>")
     return f'<section id="findings" tabindex="-1"><h2>Findings</h2>{"".join(parts)}</section>'

@@ -14,8 +14,8 @@ from typing import Any
 from urllib.parse import quote
 
 from runner.ranking import Ranking
-from runner.report import failures, paper_tables, text
-from runner.report.explore import page_data, script_json
+from runner.report import failures, paper_tables, proofs, text
+from runner.report.explore import page_data, script_json, table_id, tables_of
 from runner.report.facts import BASELINE, interval_method
 from runner.report.findings import html_section
 from runner.report.model import (
@@ -45,8 +45,9 @@ def html_text(report: Report) -> str:
     links += [f'<a href="#experiment-{i}">{escape(e.name)}</a>' for i, e in enumerate(report.experiments)]
     caveats = [f'<a href="#caveats">{text.counted(len(report.caveats), "caveat")}</a>'] if report.caveats else []
     tables = ['<a href="#paper-tables">Paper\'s tables</a>'] if report.paper_tables else []
-    links += [*tables, *caveats, '<a href="#lab">Lab</a>']
-    rankings = [_ranking(ranking, number) for number, ranking in enumerate(report.rankings)]
+    evidence = ['<a href="#evidence">Evidence</a>'] if report.proofs else []
+    links += [*tables, *caveats, *evidence, '<a href="#lab">Lab</a>']
+    rankings = [_ranking(report, ranking, number) for number, ranking in enumerate(report.rankings)]
     if not rankings:
         rankings = ["<p class=failed>Nothing to rank: no VPN measured anything in a named configuration.</p>"]
     references = f"<p>Shown for reference, not ranked: {escape(', '.join(report.references))}.</p>"
@@ -60,9 +61,12 @@ def html_text(report: Report) -> str:
         _caveats(report),
         _question(report, data),
         *[_experiment(report, experiment, number, samples) for number, experiment in enumerate(report.experiments)],
-        html_section(report.findings, table_html),
-        failures.html_section(report.failures, table_html),
+        html_section(
+            report.findings, table_html, {e.name: f"experiment-{i}" for i, e in enumerate(report.experiments)}
+        ),
+        failures.html_section(report.failures, table_html, link_html),
         paper_tables.html_section(report.paper_tables, table_html),
+        proofs.html_section(report.proofs, table_html),
         f"<section><h2>How to read this</h2><p>{escape(interval_method(report.summaries))}</p>",
         *[f"<p>Ranking: {escape(method)}.</p>" for method in methods],
         "</section>",
@@ -156,11 +160,14 @@ def _caveats(report: Report) -> str:
     return f"{head}<ul>{items}</ul></section>" if items else ""
 
 
-def _ranking(ranking: Ranking, number: int) -> str:
+def _ranking(report: Report, ranking: Ranking, number: int) -> str:
     metrics = list(ranking.weights.counted)
+    where = tables_of(report, ranking)
     ranks = {metric: text.ranks(ranking, metric) for metric in metrics}
     head = ["place", "VPN, as configured", "weighted average rank", "place (95\u00a0%)", "chance of best"]
-    head += [f"{text.SHORT.get(metric, metric)} ×{ranking.weights.counted[metric]:g}" for metric in metrics]
+    weighted = {metric: f"{text.SHORT.get(metric, metric)} ×{ranking.weights.counted[metric]:g}" for metric in metrics}
+    links = {words: f"#{where[metric]}" for metric, words in weighted.items() if metric in where}
+    head += weighted.values()
     rows = []
     for standing in ranking.standings:
         if standing.average is None:
@@ -182,7 +189,7 @@ def _ranking(ranking: Ranking, number: int) -> str:
     return (
         f'<section id="ranking-{number}" tabindex="-1"><h2>Ranking: {escape(name)}</h2>'
         f'<p class="failed nobody"{hidden}>No VPN could be ranked.</p>'
-        + table_html(caption, head, rows, numbers=[0, *range(2, len(head))])
+        + table_html(caption, head, rows, numbers=[0, *range(2, len(head))], links=links)
         + f'<div class="notes">{"".join(notes)}</div></section>'
     )
 
@@ -206,7 +213,7 @@ def _experiment(report: Report, experiment: ExperimentReport, number: int, sampl
         + (f"<p class=soft>{escape(left_out)}</p>" if left_out else "")
         + "".join(ranged)
         + "".join(figure(plot) for plot in plots_of(report, experiment, samples))
-        + "".join(_metric(metric, samples if listed else None) for metric in shorter.tables)
+        + "".join(_metric(metric, table_id(number, metric), samples if listed else None) for metric in shorter.tables)
         + "</section>"
     )
 
@@ -224,7 +231,7 @@ def figure(plot: Plot) -> str:
     )
 
 
-def _metric(metric: MetricTable, samples: Samples | None) -> str:
+def _metric(metric: MetricTable, name: str, samples: Samples | None) -> str:
     head = ["VPN and levels", "median (95 % interval)", "share of baseline", "n", "CoV", "status"]
     rows = [_measured(row, metric, samples) for row in metric.measured]
     grouped: dict[tuple[str, str, str], list[Row]] = {}
@@ -233,14 +240,14 @@ def _metric(metric: MetricTable, samples: Samples | None) -> str:
     for (vpn, status, reason), same in grouped.items():
         levels = "; ".join(row.levels for row in same)
         logs = [one.log for row in same for one in (samples.failed(row) if samples else []) if one.log]
-        said = " ".join(_link(log, "log") for log in dict.fromkeys(logs))
+        said = " ".join(link_html(log, "log") for log in dict.fromkeys(logs))
         rows.append(
             f"{row_head(vpn, levels)}"
             f'<td colspan="4" class="why">{escape(reason)}{" " if said else ""}{said}</td>'
             f'<td class="{_class(status)}">{escape(status)}</td>'
         )
     note = f"{metric.better} is better; {metric.common}"
-    table = table_html(metric.title, head, rows, note=note, numbers=list(range(1, 5)))
+    table = table_html(metric.title, head, rows, note=note, numbers=list(range(1, 5)), name=name)
     return table + (f"<p class=soft>{escape(metric.crypto_limit)}</p>" if metric.crypto_limit else "")
 
 
@@ -276,11 +283,13 @@ def _trial(seen: Observation, metric: MetricTable) -> str:
     where = f"{seen.repetition}" + (f" {seen.position}" if seen.position != "within" else "")
     value = text.quantity(seen.value or 0.0, metric.unit)
     said = f"{where}: {value}" + (f"; {seen.tunnel}" if seen.tunnel else "")
-    links = f" {_link(seen.log + '/commands.log', 'commands')} {_link(seen.log + '/', 'logs')}" if seen.log else ""
+    logs = ((f"{seen.log}/commands.log", "commands"), (f"{seen.log}/", "logs")) if seen.log else ()
+    links = "".join(f" {link_html(path, words)}" for path, words in logs)
+    links += f' <a href="#evidence-{seen.proof}">evidence</a>' if seen.proof else ""
     return escape(said) + links
 
 
-def _link(path: str, words: str) -> str:
+def link_html(path: str, words: str) -> str:
     """A link into the run folder, whatever the path says."""
     return f'<a href="./{escape(quote(path))}">{words}</a>'
 
@@ -308,16 +317,28 @@ def cells_html(values: Sequence[str], numbers_from: int = 99) -> str:
 
 
 def table_html(
-    caption: str, head: Sequence[str], rows: Sequence[str], note: str = "", numbers: Sequence[int] = ()
+    caption: str,
+    head: Sequence[str],
+    rows: Sequence[str],
+    note: str = "",
+    numbers: Sequence[int] = (),
+    name: str = "",
+    links: Mapping[str, str] | None = None,
 ) -> str:
-    """A table in a box of its own that scrolls on a phone. ``rows`` are HTML; the rest is text."""
+    """A table in a box of its own that scrolls on a phone. ``rows`` are HTML; the rest is text. ``name``: its id;
+    ``links``: heads -> where they lead to."""
     small = f" <small>{escape(note)}</small>" if note else ""
     heads = "".join(
-        f'<th scope="col"{" class=number" if index in numbers else ""}>{escape(name)}</th>'
-        for index, name in enumerate(head)
+        f'<th scope="col"{" class=number" if index in numbers else ""}>{_head(words, links or {})}</th>'
+        for index, words in enumerate(head)
     )
+    called = f' id="{escape(name)}"' if name else ""
     body = "".join(f"<tr>{row}</tr>\n" for row in rows)
     return (
-        f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(caption)}"><table>'
+        f'<div class="scroll"{called} tabindex="0" role="group" aria-label="{escape(caption)}"><table>'
         f"<caption>{escape(caption)}{small}</caption><thead><tr>{heads}</tr></thead>\n<tbody>{body}</tbody></table></div>"
     )
+
+
+def _head(words: str, links: Mapping[str, str]) -> str:
+    return f'<a href="{escape(links[words])}">{escape(words)}</a>' if words in links else escape(words)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from runner.ranking import Ranking
-from runner.report import cells, failures, paper_tables, text
+from runner.report import cells, failures, paper_tables, proofs, text
 from runner.report.facts import interval_method
 from runner.report.findings import markdown_lines
 from runner.report.model import ExperimentReport, MetricTable, Report, Row, row_levels
@@ -47,6 +47,7 @@ def markdown_text(report: Report, plots: Mapping[str, Sequence[Plot]] | None = N
     lines += markdown_lines(report.findings, _table)
     lines += failures.markdown_lines(report.failures, _table)
     lines += paper_tables.markdown_lines(report.paper_tables, _table)
+    lines += proofs.markdown_lines(report.proofs, _table)
     lines += ["## How to read this", "", interval_method(report.summaries), ""]
     for method in dict.fromkeys(m for r in report.rankings for m in (r.method, r.probability_method)):
         lines += [f"Ranking: {_md(method)}.", ""]

@@ -26,6 +26,7 @@ from runner.report.mesh import MeshPoint, mesh_points
 from runner.report.numbers import Baseline, Numbers, numbers_of
 from runner.report.observations import Observation, observations_of
 from runner.report.paper_tables import PaperTable, paper_tables
+from runner.report.proofs import ProofRow, proofs_of
 from runner.report.text import bound, share
 from runner.report.text import levels as levels_in_words
 from runner.stats import Drift, Ratio, Summary, block_values, lower_bounds
@@ -137,6 +138,7 @@ class Report(Strict):
     failures: list[FailureRow] = []
     paper_tables: list[PaperTable] = []
     mesh: list[MeshPoint] = []
+    proofs: list[ProofRow] = []
     observations: list[Observation]
     missing: Missing = "unranked"
     bases: list[InstanceOf[Basis]] = Field(default=[], exclude=True)
@@ -168,6 +170,7 @@ def build(
     for trial in trials:
         by_cell.setdefault(trial.cell, []).append(trial)
     experiments = [_experiment(run, trials, by_cell, record) for record in run.experiments]
+    proofs, proof_of = proofs_of(trials)
     elapsed = sum(call.elapsed_s for call in run.invocations)
     measuring = sum(call.measuring_s for call in run.invocations)
     counts = {
@@ -208,7 +211,8 @@ def build(
         failures=broken(trials),
         paper_tables=paper_tables(run, trials),
         mesh=mesh_points(trials),
-        observations=observations_of(trials),
+        proofs=proofs,
+        observations=observations_of(trials, proof_of),
         missing=missing,
         bases=found,
     )

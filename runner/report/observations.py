@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,7 +14,9 @@ class Observation:
     """One measurement of one trial, for the tidy table; ``metric`` is empty for a trial without any.
 
     ``log`` is its folder of commands and logs, relative to the run folder; ``tunnel`` what was negotiated, in the
-    daemon's words; ``search`` has (offered rate, loss ratio) of each trial of a search, in bit/s or packet/s."""
+    daemon's words; ``search`` has (offered rate, loss ratio) of each trial of a search, in bit/s or packet/s;
+    ``layers`` those of one packet on the WAN, by the closed form (name -> bytes, the outermost first), where it is
+    known; ``proof`` is the number of its row of evidence (runner.report.proofs), 0 where there is none."""
 
     trial: str
     experiments: list[str]
@@ -32,14 +34,17 @@ class Observation:
     log: str = ""
     tunnel: str = ""
     search: list[tuple[float, float]] = field(default_factory=list)
+    layers: dict[str, int] | None = None
+    proof: int = 0
 
 
-def observations_of(trials: Sequence[Trial]) -> list[Observation]:
-    """One for each measurement, and one for a trial without any, in the order of the trials."""
-    return list(_each(trials))
+def observations_of(trials: Sequence[Trial], proofs: Mapping[str, int]) -> list[Observation]:
+    """One for each measurement, and one for a trial without any, in the order of the trials; ``proofs``: trial's id ->
+    the number of its row of evidence."""
+    return list(_each(trials, proofs))
 
 
-def _each(trials: Sequence[Trial]) -> Iterable[Observation]:
+def _each(trials: Sequence[Trial], proofs: Mapping[str, int]) -> Iterable[Observation]:
     for trial in trials:
         common: dict[str, Any] = {
             "trial": trial.id,
@@ -53,12 +58,13 @@ def _each(trials: Sequence[Trial]) -> Iterable[Observation]:
             "encrypted": trial.encrypted,
             "log": trial.log,
             "tunnel": _tunnel(trial),
+            "proof": proofs.get(trial.id, 0),
         }
         if not trial.measurements:
             yield Observation(**common)
         for m in trial.measurements:
             own: dict[str, Any] = {"metric": m.metric, "unit": m.unit, "value": m.value, "samples": m.samples}
-            yield Observation(**common, **own, search=_search(m.detail.get("trials")))
+            yield Observation(**common, **own, search=_search(m.detail.get("trials")), layers=_layers(m.detail))
 
 
 def _search(trials: Any) -> list[tuple[float, float]]:
@@ -69,6 +75,13 @@ def _search(trials: Any) -> list[tuple[float, float]]:
         if isinstance(rate, int | float) and isinstance(loss, int | float) and rate > 0:
             found.append((float(rate), float(loss)))
     return found
+
+
+def _layers(detail: dict[str, Any]) -> dict[str, int] | None:
+    """The layers of one packet, where the detail has them as name -> bytes."""
+    found = detail.get("layers")
+    good = isinstance(found, dict) and all(isinstance(length, int) and length >= 0 for length in found.values())
+    return found if good else None
 
 
 def _tunnel(trial: Trial) -> str:

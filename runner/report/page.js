@@ -255,7 +255,10 @@ function show(section, basis, ranking, name) {
   const head = section.querySelector("thead tr");
   while (head.children.length > 5) head.lastChild.remove();
   for (const [metric, weight] of ranking.weights) {
-    head.append(element("th", `${shortOf(metric)} ×${general(weight, 6)}`, {scope: "col", class: "number"}));
+    const words = `${shortOf(metric)} ×${general(weight, 6)}`, table = basis.tables[metric];
+    const column = element("th", table ? "" : words, {scope: "col", class: "number"});
+    if (table) column.append(element("a", words, {href: `#${table}`}));
+    head.append(column);
   }
   const rows = ranked.map((one) => {
     const row = element("tr");
@@ -412,14 +415,14 @@ async function start() {
     for (const button of controls.querySelectorAll("[data-preset]")) {
       button.addEventListener("click", () => choose(button.dataset.preset ? data.presets[button.dataset.preset] : null));
     }
-    for (const link of document.querySelectorAll('a[href^="#"]')) {
-      link.addEventListener("click", (event) => { // the address keeps the weights
-        event.preventDefault();
-        const to = document.getElementById(link.getAttribute("href").slice(1));
-        to.scrollIntoView();
-        to.focus({preventScroll: true});
-      });
-    }
+    document.addEventListener("click", (event) => { // the address keeps the weights
+      const link = event.target.closest('a[href^="#"]');
+      const to = link && document.getElementById(link.getAttribute("href").slice(1));
+      if (!to) return;
+      event.preventDefault();
+      to.scrollIntoView();
+      to.focus({preventScroll: true});
+    });
     addEventListener("hashchange", fromAddress);
     fromAddress();
   }

@@ -7,6 +7,8 @@ from urllib.parse import quote
 
 import numpy as np
 
+from runner.closed_form import HEADER, INNER, INSIDE, IV, OUTER, PADDING, TAG, overhead_of
+from runner.measure.overhead import AGREE_BYTES
 from runner.report import text
 from runner.report.facts import BASELINE
 from runner.report.failures import METRICS as OUTAGES
@@ -34,6 +36,11 @@ from runner.report.vega import Spec
 
 QUANTILES = 60  # of a distribution: enough for a line, whatever the number of samples
 LOSS_BOUND = 0.01
+TOLD = 12  # of a cell's trials, in a tooltip
+# The layers of a packet as runner/closed_form.py names them -> their colours.
+AROUND = "around it"
+LAYERS = {OUTER: "#4c78a8", "UDP": "#72b7b2", "TCP": "#439894", HEADER: "#f58518", IV: "#eeca3b", INSIDE: "#b279a2"}
+LAYERS |= {INNER: "#bab0ac", PADDING: "#ff9da6", TAG: "#54a24b", AROUND: "#e45756"}
 DELAYS = ("rtt", "udp_rtt", "rtt_loaded")
 
 
@@ -54,7 +61,7 @@ def plots_of(report: Report, experiment: ExperimentReport, samples: Samples) -> 
         if table.metric == "packet_rate_both_ways":
             found += encryption_by_integrity(experiment, table)
         if table.metric == "overhead_bytes":
-            found.append(_layers(experiment, table))
+            found.append(_layers(experiment, table, samples))
     if "tcp_throughput" in tables:
         found.append(crypto_shares(experiment, tables["tcp_throughput"], samples))
         found.append(matrix(experiment, tables["tcp_throughput"]))
@@ -76,9 +83,11 @@ def _intervals(experiment: ExperimentReport, table: MetricTable, samples: Sample
         assert row.summary
         median, low, high = (_scaled(v, scale) for v in (row.summary.median, row.summary.low, row.summary.high))
         interval = text.with_interval(row.summary, table.unit, row.at_least > 0)
+        mine = [_point(seen, label, scale) for seen in samples.of(row, table.metric)]
         cell = {"cell": label, "vpn": row.vpn, "median": median, "n": row.summary.n, "says": interval}
+        cell["trials"] = _raw(mine, unit)
         cells.append(cell if low is None or high is None else cell | {"low": low, "high": high})
-        points += [_point(seen, label, scale) for seen in samples.of(row, table.metric)]
+        points += mine
     x = {
         "type": "quantitative",
         "title": f"{table.title} ({unit})",
@@ -88,6 +97,7 @@ def _intervals(experiment: ExperimentReport, table: MetricTable, samples: Sample
     baseline = [{"median": cell["median"]} for cell in cells if cell["vpn"] == BASELINE]
     colour = samples.colour | {"legend": None}
     told = [{"field": "cell", "title": "cell"}, {"field": "says", "title": "median (95 %)"}, {"field": "n"}]
+    told.append({"field": "trials", "title": "trials"})
     layers = [
         {
             "data": {"values": baseline},
@@ -231,8 +241,10 @@ def _by_length(experiment: ExperimentReport, table: MetricTable, samples: Sample
     )
 
 
-def _layers(experiment: ExperimentReport, table: MetricTable) -> Plot | None:
-    """One packet on the WAN, of the longest inner one that most configurations carry: itself, and what is around it."""
+def _layers(experiment: ExperimentReport, table: MetricTable, samples: Samples) -> Plot | None:
+    """One packet on the WAN, of the longest inner one that most configurations carry, layer by layer.
+
+    The layers are the closed form's, where what was measured is as long; else the packet, and what is around it."""
     lengths = [row.params["packet_bytes"] for row in table.measured if row.params.get("packet_bytes", "").isdecimal()]
     if not lengths:
         return None
@@ -242,22 +254,29 @@ def _layers(experiment: ExperimentReport, table: MetricTable) -> Plot | None:
     cells = [" ".join((row.vpn, text.configuration(row.params))) for row in rows]
     for row, cell in zip(rows, cells, strict=True):
         assert row.summary
-        for layer, length, order in (
-            (f"inner packet, {inner} B", float(inner), 0),
-            ("around it", row.summary.median, 1),
-        ):
+        known = next((seen.layers for seen in samples.of(row, table.metric) if seen.layers), {INNER: int(inner)})
+        drawn: dict[str, float] = {**known}
+        if abs(overhead_of(known) - row.summary.median) > AGREE_BYTES:
+            drawn = {INNER: int(inner), AROUND: row.summary.median}
+        for order, (layer, length) in enumerate(drawn.items()):
             values.append({"cell": cell, "layer": layer, "bytes": length, "order": order})
+    present = {value["layer"] for value in values}
+    scale = {
+        "domain": [layer for layer in LAYERS if layer in present],
+        "range": [LAYERS[layer] for layer in LAYERS if layer in present],
+    }
     encoding = {
         "y": {"field": "cell", "sort": cells, "title": None, "axis": {"labelLimit": 320}},
         "x": {"field": "bytes", "type": "quantitative", "stack": True, "title": "bytes of one packet on the WAN"},
-        "color": {"field": "layer", "title": None, "scale": {"range": ["#e45756", "#4c78a8"]}, "sort": "ascending"},
+        "color": {"field": "layer", "type": "nominal", "title": None, "scale": scale},
         "order": {"field": "order"},
         "tooltip": [{"field": "cell"}, {"field": "layer"}, {"field": "bytes", "format": ".4~g"}],
     }
     return Plot(
         key=key_of(experiment, f"{table.metric}-layers"),
-        title=f"A packet of {inner} bytes, and what the VPN puts around it",
-        alt=f"Stacked bars: the inner packet of {inner} bytes and the overhead of {text.counted(len(cells), 'cell')}.",
+        title=f"A packet of {inner} bytes on the WAN, layer by layer",
+        alt=f"Stacked bars: the layers of one packet on the WAN, the inner packet of {inner} bytes among them, of "
+        f"{text.counted(len(cells), 'cell')}.",
         spec=spec_of({"height": STEP * len(cells), "data": {"values": values}, "mark": "bar", "encoding": encoding}),
     )
 
@@ -274,6 +293,12 @@ def _points(points: Sequence[Value], x: Spec, y: Spec, colour: Spec) -> Spec:
         "mark": {"type": "circle", "size": 26, "opacity": 0.8},
         "encoding": {"x": x, "y": y, "color": colour, "tooltip": told, "href": {"field": "log"}},
     }
+
+
+def _raw(points: Sequence[Value], unit: str) -> str:
+    """The values of the trials, as many as a tooltip holds."""
+    more = f" and {len(points) - TOLD} more" if len(points) > TOLD else ""
+    return ", ".join(f"{point['value']:.4g}" for point in points[:TOLD]) + f"{more} {unit}"
 
 
 def _point(seen: Observation, label: str, scale: float) -> Value:

@@ -1,0 +1,120 @@
+"""What was proven of each tunnel before it was measured: negotiated parameters, data path, version, and the marker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from html import escape
+
+from runner.model import Strict, Trial
+
+HEAD = ["tunnel", "negotiated", "data path and version", "what else was seen", "the marker", "trials"]
+ABOUT = (
+    "Before a tunnel is measured, daemon and kernel are asked what they negotiated, and random bytes are sent through "
+    "it both ways while the WAN is captured. A number opens into its trials, and each names its line here."
+)
+FEW = 2  # values of one fact that are told
+
+
+class ProofRow(Strict):
+    """Tunnels of one VPN in which the same was seen; ``number`` counts the rows from 1, ``trials`` its trials."""
+
+    number: int
+    vpn: str
+    negotiated: str
+    data_path: str
+    facts: str
+    marker: str
+    trials: int
+
+    @property
+    def cells(self) -> list[str]:
+        return [
+            f"{self.number}. {self.vpn}",
+            *(self.negotiated, self.data_path, self.facts, self.marker),
+            str(self.trials),
+        ]
+
+
+def proofs_of(trials: Sequence[Trial]) -> tuple[list[ProofRow], dict[str, int]]:
+    """The rows, in the order of VPNs as they came, and the trials' ids with the numbers of their rows."""
+    found: dict[tuple[str, ...], list[Trial]] = {}
+    for trial in trials:
+        if trial.evidence:
+            found.setdefault((trial.vpn, _negotiated(trial), _path(trial), _marker(trial)), []).append(trial)
+    first = {vpn: at for at, vpn in reversed(list(enumerate(trial.vpn for trial in trials)))}
+    rows: list[ProofRow] = []
+    numbers: dict[str, int] = {}
+    for number, (key, same) in enumerate(sorted(found.items(), key=lambda one: (first[one[0][0]], one[0])), 1):
+        vpn, negotiated, path, marker = key
+        rows.append(
+            ProofRow(
+                number=number,
+                vpn=vpn,
+                negotiated=negotiated,
+                data_path=path,
+                facts=_facts(same),
+                marker=marker,
+                trials=len(same),
+            )
+        )
+        numbers |= {trial.id: number for trial in same}
+    return rows, numbers
+
+
+def _negotiated(trial: Trial) -> str:
+    assert trial.evidence
+    words = (trial.evidence.cipher, trial.evidence.integrity, trial.evidence.compression)
+    return ", ".join(word for word in words if word)
+
+
+def _path(trial: Trial) -> str:
+    assert trial.evidence
+    return "; ".join(word for word in (trial.evidence.data_path, trial.evidence.version) if word)
+
+
+def _facts(trials: Sequence[Trial]) -> str:
+    """What else the evidence says: each fact with the values that it had, of many the first."""
+    seen: dict[str, dict[str, None]] = {}
+    for trial in trials:
+        for name, value in (trial.evidence.facts if trial.evidence else {}).items():
+            seen.setdefault(name.replace("_", " "), {})[value] = None
+    return "; ".join(f"{name} {_few(list(values))}" for name, values in seen.items())
+
+
+def _few(values: Sequence[str]) -> str:
+    more = len(values) - FEW
+    return " or ".join(values[:FEW]) + (f" or {more} other values" if more > 0 else "")
+
+
+def _marker(trial: Trial) -> str:
+    proof = trial.proof
+    if not proof:
+        return "no marker was sent"
+    arrived = "arrived both ways" if proof.delivered else "did not arrive"
+    if proof.marker_on_wan:
+        promised = (
+            "although it was promised to be secret" if proof.confidential_promised else "nothing else is promised"
+        )
+        return f"{arrived}; readable on the WAN, {promised}"
+    promised = "as promised" if proof.confidential_promised else "which was not promised"
+    return f"{arrived}; not seen on the WAN, {promised}"
+
+
+def markdown_lines(
+    rows: Sequence[ProofRow], table: Callable[[Sequence[str], Sequence[Sequence[str]]], list[str]]
+) -> list[str]:
+    """The section of a Markdown report; ``table`` makes lines of a head and of rows of plain text."""
+    return ["## Evidence", "", ABOUT, "", *table(HEAD, [row.cells for row in rows]), ""] if rows else []
+
+
+def html_section(rows: Sequence[ProofRow], table: Callable[[str, Sequence[str], Sequence[str]], str]) -> str:
+    """The section of the page; ``table`` makes one of a caption, a head and rows of HTML. All is escaped here."""
+    if not rows:
+        return ""
+    body = [
+        f'<th scope="row" id="evidence-{row.number}" tabindex="-1">{escape(row.cells[0])}</th>'
+        + "".join(f"<td>{escape(cell)}</td>" for cell in row.cells[1:])
+        for row in rows
+    ]
+    shown = table("What was proven before it was measured", HEAD, body)
+    return f'<section id="evidence" tabindex="-1"><h2>Evidence</h2><p>{escape(ABOUT)}</p>{shown}</section>'
