@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping
 
@@ -26,9 +27,10 @@ def overhead(lab: Lab, address: str, packet_bytes: int, fragment: bool, layers: 
     What the WAN's counters say that it carried from the first gateway to the last while PACKETS packets were sent,
     less what does not belong to them, less the packets themselves; Ethernet headers are on neither side. A capture
     of the same packets tells what does not belong to them: other protocols, and packets of rare, short lengths, such as
-    keepalives. (What the idle tunnel sends in the same time is no measure of that: OpenVPN's pings stop while
-    there is traffic.) Counters, capture and the closed form, ``layers`` where the plugin knows them, must agree, or
-    there is a warning. Raises MeasurementError where packets were lost.
+    keepalives; where the stream's packets are all accounted for, of any rare length, such as a handshake's. (What the
+    idle tunnel sends in the same time is no measure of that: OpenVPN's pings stop while there is traffic.) Counters,
+    capture and the closed form, ``layers`` where the plugin knows them, must agree, or there is a warning. Raises
+    MeasurementError where packets were lost.
     """
     started = time.monotonic()
     outer(lab), outer(lab, "reverse")  # a port without a queue gets one now, and not within the measurement
@@ -44,7 +46,7 @@ def overhead(lab: Lab, address: str, packet_bytes: int, fragment: bool, layers: 
     if counted.received < counted.sent:
         raise MeasurementError(f"{counted.lost} of {counted.sent} packets were lost at {PER_S:.0f} packet/s")
     lengths = {int(length): count for length, count in seen["lengths"].items()}
-    mine, rare = of_the_stream(lengths)
+    mine, rare = of_the_stream(lengths, counted.sent)
     if not mine:
         raise MeasurementError("no IPv4 packet of the tunnel was seen on the WAN: it is carried in something else")
     value = (outer_ip_bytes - rare - seen["other_bytes"]) / counted.sent - packet_bytes
@@ -72,14 +74,16 @@ def overhead(lab: Lab, address: str, packet_bytes: int, fragment: bool, layers: 
     return measured
 
 
-def of_the_stream(lengths: Mapping[int, int]) -> tuple[int, int]:
-    """Bytes of IP that the stream's packets had, and the others', from captured lengths (bytes -> packets).
+def of_the_stream(lengths: Mapping[int, int], sent: int) -> tuple[int, int]:
+    """Bytes of IP that the stream's ``sent`` packets had, and the others', from captured lengths (bytes -> packets).
 
     The others are rare, short, and shorter than the stream's: keepalives, acknowledgements. Other rare ones are the
-    stream's: two inner packets in one TCP segment, and what was left of them.
+    stream's: two inner packets in one TCP segment, and what was left of them. Unless there is a packet of the common
+    length for each that was sent: then every rare one is another's, such as WireGuard's handshake of 176 bytes.
     """
     enough, typical = COMMON * sum(lengths.values()), max(lengths, key=lambda length: lengths[length], default=0)
-    rare = {length: count for length, count in lengths.items() if count < enough and length < min(typical, SHORT_BYTES)}
+    shorter_than = min(typical, SHORT_BYTES) if lengths.get(typical, 0) < sent else math.inf
+    rare = {length: count for length, count in lengths.items() if count < enough and length < shorter_than}
     others = sum(length * count for length, count in rare.items())
     return sum(length * count for length, count in lengths.items()) - others, others
 

@@ -127,10 +127,18 @@ def test_no_closed_form_is_guessed() -> None:
 
 
 def test_rare_short_packets_are_not_the_streams() -> None:
-    assert of_the_stream({160: 200, 100: 1, 52: 2}) == (32000, 204)
-    assert of_the_stream({1500: 200, 64: 200}) == (312800, 0)  # each in two segments
-    assert of_the_stream({1496: 196, 1500: 4, 1480: 1, 52: 1}) == (1496 * 196 + 1500 * 4 + 1480, 52)
-    assert of_the_stream({}) == (0, 0)
+    assert of_the_stream({160: 200, 100: 1, 52: 2}, 200) == (32000, 204)
+    assert of_the_stream({1500: 200, 64: 200}, 200) == (312800, 0)  # each in two segments
+    assert of_the_stream({1496: 196, 1500: 4, 1480: 1, 52: 1}, 200) == (1496 * 196 + 1500 * 4 + 1480, 52)
+    assert of_the_stream({}, 200) == (0, 0)
+
+
+def test_a_handshake_is_not_the_streams_where_that_is_all_there() -> None:
+    """WireGuard's first message of a rekey has 148 bytes, 176 with UDP and IPv4: more than the stream's short packets,
+    and 0.88 byte a packet of 200."""
+    assert of_the_stream({124: 200, 176: 1}, 200) == (124 * 200, 176)
+    assert of_the_stream({124: 200, 1500: 2}, 200) == (124 * 200, 3000)
+    assert of_the_stream({124: 198, 248: 1}, 200) == (124 * 200, 0)  # two of them in one segment: none can be missed
 
 
 def test_disagreement_is_told() -> None:
