@@ -16,11 +16,20 @@ from runner.plan import Planned
 class Watcher(Protocol):
     """Who is told how the run goes: the live display, or plain lines."""
 
-    def planned(self, trials: int, expected_s: float) -> None: ...
-    def tunnel(self, repetition: int, vpn: str, params: Mapping[str, str]) -> None: ...
-    def measuring(self, planned: Planned) -> None: ...
-    def finished(self, trial: Trial, remaining_s: float) -> None: ...
-    def say(self, text: str) -> None: ...
+    def planned(self, trials: int, expected_s: float) -> None:
+        """So many trials are ahead, and will take about ``expected_s`` seconds."""
+
+    def tunnel(self, repetition: int, vpn: str, params: Mapping[str, str]) -> None:
+        """The VPN's tunnel at these levels, of this repetition, is coming up."""
+
+    def measuring(self, planned: Planned) -> None:
+        """This trial begins now, in the tunnel that is up."""
+
+    def finished(self, trial: Trial, remaining_s: float) -> None:
+        """This trial is written down; what is planned will take ``remaining_s`` seconds more."""
+
+    def say(self, text: str) -> None:
+        """A line of text for the user."""
 
 
 @dataclass

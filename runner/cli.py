@@ -76,6 +76,7 @@ def main_options(
     show_version: Annotated[bool, typer.Option("--version", help="print the version")] = False,
     no_color: Annotated[bool, typer.Option("--no-color", help="plain text; as NO_COLOR=1")] = False,
 ) -> None:
+    """The options before a command. ``--version`` prints and exits with 0."""
     out.no_color, err.no_color = out.no_color or no_color, err.no_color or no_color
     if show_version:
         print(f"vpneval {version('vpneval')}")

@@ -57,6 +57,7 @@ def _layers(**lengths: int) -> Layers:
 
 
 def rounded_up(length: int, multiple: int) -> int:
+    """The smallest multiple of ``multiple`` that is not below ``length``, in bytes."""
     return -(-length // multiple) * multiple
 
 

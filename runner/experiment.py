@@ -253,6 +253,7 @@ class Experiment:
         return [Cell(vpn=vpn.name, params=params) for params in wanted]
 
     def record(self, vpns: Sequence[Vpn], profile: Profile, chosen: Mapping[str, Sequence[str]]) -> ExperimentRecord:
+        """The experiment as run.json holds it: the levels asked for, and the cells of all ``vpns`` in their order."""
         cells = [cell for vpn in vpns for cell in self.cells(vpn, profile, chosen)]
         factors = {**self.vary, **self.vary_traffic}
         return ExperimentRecord(

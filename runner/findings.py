@@ -54,6 +54,7 @@ class Finding:
 
     @property
     def citation(self) -> str:
+        """The paper's title and the place in it."""
         return f"{paper(self.paper).title}, {self.where}"
 
 

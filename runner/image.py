@@ -48,6 +48,7 @@ class Image:
     packages: dict[str, str]
 
     def version(self, package: str) -> str:
+        """The version of a Debian package in the image, or ``not installed``."""
         return self.packages.get(package, "not installed")
 
 
@@ -69,6 +70,7 @@ def package_list(suite: str) -> list[str]:
 
 
 def names() -> list[str]:
+    """What ``--image`` takes: the Debian suites, and ``host`` for this machine's own files."""
     return [*SUITES, "host"]
 
 

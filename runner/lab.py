@@ -56,10 +56,12 @@ class Lab:
 
     @property
     def host1(self) -> NamespaceNode:
+        """The near host, behind the first gateway."""
         return self.nodes["host1"]
 
     @property
     def host2(self) -> NamespaceNode:
+        """The far host, behind the second gateway."""
         return self.nodes["host2"]
 
     @property
@@ -75,6 +77,7 @@ class Lab:
         return self.nodes["wan"]
 
     def gateway(self, site: Site) -> NamespaceNode:
+        """The node that is the site's gateway."""
         return self.nodes[site.name]
 
 

@@ -56,9 +56,11 @@ class Size:
 
     @property
     def tunnels(self) -> int:
+        """A tunnel for each pair of sites."""
         return self.sites * (self.sites - 1) // 2
 
     def as_data(self) -> dict[str, Any]:
+        """The numbers for the trial's line, with memory (bytes) and CPU (s) for each tunnel."""
         return {
             **vars(self),
             "tunnels": self.tunnels,
@@ -170,6 +172,7 @@ def late(lab: Lab, asked: Mapping[str, tuple[str, Sequence[str]]], limit_s: floa
 
 
 def listening(node: NamespaceNode) -> bool:
+    """Does the answering probe listen on this gateway? By ss(8)."""
     return f":{ANSWER_PORT} " in node.run("ss", "-Hltn").stdout
 
 

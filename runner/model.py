@@ -173,6 +173,7 @@ class Cell(Strict):
 
     @property
     def key(self) -> str:
+        """A stable text for the cell; see ``cell_key``."""
         return cell_key(self.vpn, self.params)
 
 

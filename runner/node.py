@@ -45,9 +45,14 @@ class Process(Protocol):
 
     log: Path
 
-    def alive(self) -> bool: ...
-    def stop(self) -> None: ...
-    def wait(self, timeout: float) -> int: ...
+    def alive(self) -> bool:
+        """Is it still running?"""
+
+    def stop(self) -> None:
+        """End it now, with what it started."""
+
+    def wait(self, timeout: float) -> int:
+        """Its exit code. Raises TimeoutError after ``timeout`` seconds."""
 
 
 class Node(Protocol):
@@ -55,11 +60,20 @@ class Node(Protocol):
 
     name: str
 
-    def run(self, *argv: str, check: bool = True, timeout: float = 30.0, input: str | None = None) -> Completed: ...
-    def spawn(self, *argv: str, log: str) -> Process: ...
-    def logged(self, log: str) -> str: ...
-    def write(self, path: str, text: str, mode: int = 0o600) -> None: ...
-    def defer(self, *argv: str) -> None: ...
+    def run(self, *argv: str, check: bool = True, timeout: float = 30.0, input: str | None = None) -> Completed:
+        """Run a command to its end. Raises CommandError on a non-zero exit (if ``check``) or a time-out (s)."""
+
+    def spawn(self, *argv: str, log: str) -> Process:
+        """Start a command in the background, its output in the trial's log file ``log``."""
+
+    def logged(self, log: str) -> str:
+        """What the command that was spawned with this ``log`` has said so far."""
+
+    def write(self, path: str, text: str, mode: int = 0o600) -> None:
+        """Write a file on the node, its folder made as needed. The content is never logged. Raises CommandError."""
+
+    def defer(self, *argv: str) -> None:
+        """Name the command that undoes a change, for a node that would not take its changes with it."""
 
 
 def wait_until(condition: Callable[[], bool], what: str, deadline_s: float = 15.0, pause_s: float = 0.02) -> None:
@@ -245,6 +259,7 @@ class NamespaceNode:
         """Nothing: what is changed in this node goes with it."""
 
     def alive(self) -> bool:
+        """Is the process that holds the node still there?"""
         return self._holder.poll() is None
 
     def release(self) -> None:
@@ -267,7 +282,7 @@ class NamespaceNode:
 
 
 class NamespaceProcess:
-    """A background command in a namespace node."""
+    """A background command in a namespace node, a ``Process``."""
 
     def __init__(
         self, popen: subprocess.Popen[bytes], log: Path, end: Callable[[subprocess.Popen[bytes]], None] | None = None

@@ -48,7 +48,7 @@ OF_THE_PAPER = {
 
 
 class Draft(Paper):
-    """A node on paper that keeps its files apart from its commands."""
+    """A ``Node`` on paper that keeps its files apart from its commands."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
@@ -88,6 +88,7 @@ class Joining:
 
     @property
     def effort(self) -> int:
+        """Files, routes and keys, times the number of sites."""
         return self.sites * (self.files + self.routes + self.keys)
 
 
@@ -205,6 +206,7 @@ def lines(text: str) -> list[str]:
 
 
 def fresh(now: Sequence[str], before: Sequence[str]) -> int:
+    """How many lines ``now`` has that ``before`` has not; a line that it has once more counts once."""
     return sum((Counter(now) - Counter(before)).values())
 
 

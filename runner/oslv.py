@@ -59,6 +59,11 @@ def mean(values: Collection[Blocks]) -> dict[int, float]:
 
 
 def udp_over_tcp(metric: str, between: tuple[float, float], published: float, data: Data) -> Judgement:
+    """The claim that the mean of all other VPNs over that of those in TCP lies ``between`` two bounds (a ratio of 1).
+
+    Raises NotMeasured where either group has no VPN with ``metric``.
+    """
+
     def stacked(vpn: str) -> bool:
         return data.run.vpns[vpn].transport == "tcp"
 
@@ -70,6 +75,7 @@ def udp_over_tcp(metric: str, between: tuple[float, float], published: float, da
 
 
 def grouped(name: str, found: str, metric: str, low: float, high: float, published: float) -> Finding:
+    """What the paper found of VPNs in UDP against those in TCP: a ratio from ``low`` to ``high``, within TOLERANCE."""
     between = (low / TOLERANCE, high * TOLERANCE)
     basis: dict[str, Basis] = {"overhead_bytes": "count", "tcp_throughput": "ratio"}
     judge = partial(udp_over_tcp, metric, between, published)

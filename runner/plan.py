@@ -33,6 +33,7 @@ class Planned:
 
     @property
     def id(self) -> str:
+        """The trial's name; see ``trial_id``."""
         return trial_id(self.cell.vpn, self.cell.params, self.repetition, self.position)
 
 

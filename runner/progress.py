@@ -52,6 +52,7 @@ def roughly(seconds: float) -> str:
 
 
 def clock(seconds: float) -> str:
+    """``12:05``: minutes and seconds."""
     return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
 
 
@@ -92,7 +93,7 @@ def result_of(trial: Trial) -> str:
 
 
 class PlainProgress:
-    """One line a trial, for logs and pipes. ``quiet`` keeps only failures."""
+    """A ``Watcher``: one line a trial, for logs and pipes. ``quiet`` keeps only failures."""
 
     def __init__(self, console: Console, quiet: bool = False) -> None:
         self.console, self.quiet = console, quiet
@@ -131,8 +132,8 @@ class PlainProgress:
 
 
 class LiveProgress:
-    """A display that stays in place: what runs now, trials done and to go, time left, the last results, and the ranking
-    so far. ``rank`` makes that; it is asked once a block, because it takes time from measuring."""
+    """A ``Watcher`` that stays in place: what runs now, trials done and to go, time left, the last results, and the
+    ranking so far. ``rank`` makes that; it is asked once a block, because it takes time from measuring."""
 
     def __init__(self, console: Console, rank: Callable[[], Sequence[Ranking]] = tuple) -> None:
         self.console, self.rank = console, rank
@@ -177,6 +178,7 @@ class LiveProgress:
         self.console.print(text, markup=False, highlight=False)
 
     def render(self) -> Group:
+        """The whole display as it stands now."""
         left = max(0.0, self.remaining_s - (time.monotonic() - self.remaining_at))
         head = Table.grid(padding=(0, 2))
         head.add_row(
@@ -207,4 +209,5 @@ class LiveProgress:
 
 
 def is_live(console: Console) -> bool:
+    """Can a display stay in place here: are the console and standard error both a terminal?"""
     return console.is_terminal and sys.stderr.isatty()

@@ -15,7 +15,7 @@ QUESTIONS = ("test", "ss", "find")
 
 
 class Paper:
-    """A node that runs nothing: it notes every command, and answers as if it had worked."""
+    """A ``Node`` that runs nothing: it notes every command, and answers as if it had worked."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -41,7 +41,7 @@ class Paper:
 
 
 class PaperProcess:
-    """A background command that was only written down."""
+    """A background command that was only written down: a ``Process`` that has always just ended well."""
 
     log = Path("/dev/null")
 

@@ -65,6 +65,7 @@ class Asked:
 
     @property
     def cells(self) -> list[Cell]:
+        """Every cell of these experiments, VPNs and levels, once."""
         return all_cells(self.experiments, self.vpns, self.profile, self.chosen, self.gateway_images)
 
     @property
@@ -323,6 +324,7 @@ def describe(
 
 
 def record_of(vpn: Vpn) -> VpnRecord:
+    """What run.json keeps of a plugin."""
     return VpnRecord(
         title=vpn.title,
         dataplane=vpn.dataplane,

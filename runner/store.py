@@ -114,6 +114,7 @@ def check_run_folder(folder: Path) -> None:
 
 
 def read_run(path: Path) -> Run:
+    """run.json as data. Raises UsageError for what is not valid, or of another schema version."""
     text = path.read_bytes()
     try:
         run = Run.model_validate_json(text)

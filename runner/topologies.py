@@ -54,6 +54,7 @@ class Topology:
 
     @property
     def nodes(self) -> list[str]:
+        """The names of all nodes that a cable has an end at."""
         return list(dict.fromkeys(port.node for cable in self.cables for port in cable))
 
     def ports(self, node: str) -> list[Port]:

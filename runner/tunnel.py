@@ -44,9 +44,11 @@ class Bench:
 
     @property
     def address(self) -> str:
+        """Where host1 reaches host2 through the tunnel."""
         return self.tunnel.address
 
     def renew(self) -> None:
+        """Replace lab and tunnel by new ones. Raises what ``bring_up`` raises, and LabError."""
         self.lab, self.tunnel = self.renewal()
 
     def carries_payload(self) -> bool:

@@ -75,5 +75,6 @@ def said(node: Node) -> str:
 
 
 def version(node: Node) -> str:
+    """What ``pppd --version`` says, on either stream."""
     said = node.run("pppd", "--version", check=False)
     return (said.stdout + said.stderr).strip()

@@ -130,4 +130,5 @@ class Fastd(Vpn):
 
 
 def exists(node: Node, device: str) -> bool:
+    """Has the node an interface of this name?"""
     return node.run("ip", "link", "show", device, check=False).code == 0

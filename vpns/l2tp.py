@@ -118,6 +118,7 @@ def files(me: Site, peers: Sequence[Site], secrets: Secrets) -> dict[str, str]:
 
 
 def run(node: Node) -> None:
+    """Prepare PPP and start xl2tpd(8). Raises CommandError."""
     _ppp.prepare(node)
     node.run("mkdir", "-p", "/run/xl2tpd")
     node.spawn("xl2tpd", "-D", "-c", CONFIG, "-p", "/run/xl2tpd.pid", "-C", "/run/xl2tpd/l2tp-control", log="xl2tpd")

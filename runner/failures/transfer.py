@@ -33,6 +33,7 @@ class Download:
 
     @property
     def over(self) -> bool:
+        """Has curl ended, whether whole or broken off?"""
         return not self.curl.alive()
 
     def end(self) -> float | str:

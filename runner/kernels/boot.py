@@ -48,10 +48,17 @@ class Kernel(Protocol):
     name: str
 
     @property
-    def modules(self) -> Path: ...
-    def describe(self) -> str: ...
-    def prepare(self, say: Say) -> None: ...
-    def attempts(self, fd: int, folders: Sequence[Path]) -> Iterator[Attempt]: ...
+    def modules(self) -> Path:
+        """The folder that holds a folder of modules for each kernel version."""
+
+    def describe(self) -> str:
+        """What there is, in a few words. Raises CannotRunHere with what is missing and how to get it."""
+
+    def prepare(self, say: Say) -> None:
+        """Fetch what is missing, telling ``say``. Raises CannotRunHere as ``describe`` does, or if it fails."""
+
+    def attempts(self, fd: int, folders: Sequence[Path]) -> Iterator[Attempt]:
+        """The ways to start it, in order. The channel is the socket ``fd``; only ``folders`` are writable."""
 
 
 @dataclass

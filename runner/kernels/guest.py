@@ -40,6 +40,7 @@ class Channel:
         self._held = b""
 
     def send(self, kind: bytes, payload: bytes = b"") -> None:
+        """Write one frame, however long the other side takes to read it."""
         data = HEADER.pack(kind, len(payload)) + payload
         while data:
             data = data[os.write(self.fd, data) :]
@@ -67,6 +68,7 @@ class Channel:
 
 
 def mount(kind: str, where: str, options: str = "") -> None:
+    """Mount a file system of this ``kind`` (mount(8)) on a folder that is made. Raises CalledProcessError."""
     os.makedirs(where, exist_ok=True)
     subprocess.run(["mount", "-t", kind, *(["-o", options] if options else []), kind, where], check=True)
 
@@ -83,6 +85,8 @@ def first_steps() -> None:
 
 
 def open_channel(kind: str) -> Channel:
+    """The channel to the host: UML's terminal in raw mode where ``kind`` is "uml", else the virtio port (QEMU), awaited
+    for 10 s. Raises OSError where there is none, CalledProcessError where its modules do not load."""
     if kind == "uml":
         fd = os.open("/dev/tty1", os.O_RDWR | os.O_NOCTTY)
         tty.setraw(fd)
@@ -116,6 +120,7 @@ def make_ready(spec: dict[str, Any]) -> None:
 
 
 def set_size(fd: int, size: bytes) -> None:
+    """Set the terminal's window size, sent as "rows columns" (TIOCSWINSZ, ioctl_tty(2))."""
     rows, columns = map(int, size.split())
     fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
@@ -199,6 +204,7 @@ def reap(wanted: int) -> int | None:
 
 
 def main() -> None:
+    """Announce the guest, run the one command, tell its exit code, and power off, whatever went wrong."""
     os.environ["PATH"] = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
     try:
         if sys.argv[1] == "uml":

@@ -33,7 +33,7 @@ FASTER = ("tsc=reliable", "mitigations=off", "no5lvl")
 
 
 class Qemu:
-    """The kernel of one Debian suite, with all the cores of this machine."""
+    """The kernel of one Debian suite, with all the cores of this machine: a ``Kernel``."""
 
     def __init__(self, suite: str) -> None:
         self.suite = suite
@@ -41,6 +41,7 @@ class Qemu:
 
     @property
     def folder(self) -> Path:
+        """Where the suite's kernel package is unpacked; missing until it is first used."""
         return cache_dir() / "kernels" / self.suite
 
     @property

@@ -147,6 +147,7 @@ def _one_of_several(name: str, parent: Path, work: Callable[[Path], int], say: S
 
 
 def folder_of(kernel_name: str) -> str:
+    """The name of the kernel's run folder: ``qemu-trixie`` for ``qemu:trixie``."""
     return kernel_name.replace(":", "-")
 
 

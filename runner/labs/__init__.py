@@ -37,7 +37,7 @@ class Rig(Protocol):
 
 
 class NamespaceRig:
-    """This machine."""
+    """This machine as a ``Rig``."""
 
     kind = "netns"
 

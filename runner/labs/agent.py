@@ -132,7 +132,7 @@ class Agent:
 
 
 class AgentProcess(NamespaceProcess):
-    """A background command of a node on another machine."""
+    """A background command of a node on another machine, a ``Process``."""
 
     def __init__(self, job: Job, log: Path, kill: Callable[[Job], None]) -> None:
         self._job, self.log, self._kill = job, log, kill

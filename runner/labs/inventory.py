@@ -53,6 +53,8 @@ class Machine(BaseModel, ABC):
 
 
 class HostMachine(Machine):
+    """A host: one port, on its site's LAN."""
+
     lan: Port
 
     def ports(self) -> dict[str, str]:
@@ -60,6 +62,8 @@ class HostMachine(Machine):
 
 
 class GatewayMachine(Machine):
+    """A gateway: a port on its site's LAN and one on the WAN."""
+
     lan: Port
     wan: Port
 
@@ -68,6 +72,8 @@ class GatewayMachine(Machine):
 
 
 class WanMachine(Machine):
+    """The machine between the gateways: a port to each."""
+
     gw1: Port
     gw2: Port
 

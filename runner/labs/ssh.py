@@ -125,6 +125,7 @@ class Connection:
         return Completed(done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace"))
 
     def alive(self) -> bool:
+        """Is the OpenSSH master still there?"""
         return self._master.poll() is None
 
     def close(self) -> None:

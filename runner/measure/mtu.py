@@ -54,6 +54,7 @@ def refuse_too_long(bench: Bench, packet_bytes: int) -> None:
 
 
 def install(lab: Lab) -> None:
+    """Put the MTU probe on the near host. Raises CommandError."""
     lab.host1.write(f"{probes.FOLDER}/pmtu.py", probes.source("pmtu"), mode=0o644)
 
 

@@ -44,10 +44,12 @@ class Counted:
 
     @property
     def late(self) -> int:
+        """Packets that came after the sender's time."""
         return self.received - self.on_time
 
     @property
     def lost(self) -> int:
+        """Packets that did not come at all."""
         return self.sent - self.received
 
 

@@ -162,6 +162,7 @@ def search_detail(result: SearchResult) -> dict[str, Any]:
 
 
 def explain(result: SearchResult) -> str:
+    """Why a search found no rate: its flags, and the loss ratios (%) of its last three trials by offered rate."""
     losses = ", ".join(f"{t.loss_ratio:.1%} at {t.offered_rate_bps / 1e6:.3g} Mbit/s" for t in result.trials[-3:])
     return f"{', '.join(sorted(result.flags)) or 'the search found none'}; loss ratio {losses or 'not measured'}"
 

@@ -47,6 +47,7 @@ def call(function: str, *arguments: int | str | None) -> None:
 
 
 def mount(source: str, target: str, kind: str | None, options: str = "", flags: int = 0) -> None:
+    """mount(2). Raises OSError."""
     call("mount", source, target, kind, flags, options)
 
 
@@ -199,6 +200,7 @@ poll = select.poll()
 
 
 def say(**answer: int | str) -> None:
+    """Write one line of JSON to the runner, whole."""
     line = json.dumps(answer).encode() + b"\n"
     while line:
         line = line[os.write(1, line) :]
@@ -221,12 +223,14 @@ def drain(job: Job, end: int) -> None:
 
 
 def ended(job: Job, code: int) -> None:
+    """Pass on what a command has said by now, then its exit code."""
     for end in list(job.pipes):
         drain(job, end)
     say(id=job.number, code=code)
 
 
 def reap() -> None:
+    """Collect every child that has ended; also the orphans, which fall to PID 1."""
     while True:
         try:
             pid, status = os.waitpid(-1, os.WNOHANG)
@@ -241,6 +245,7 @@ def reap() -> None:
 def serve(
     id: int, argv: list[str] | None = None, input: str | None = None, kill: bool = False, ping: bool = False
 ) -> None:
+    """Do what one request asks, without waiting for its end. A command that does not start ends with 127."""
     if argv:
         job = Job(id, argv, input)
         for end in job.pipes:

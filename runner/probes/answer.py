@@ -11,6 +11,7 @@ COMPLEMENT = bytes(255 - byte for byte in range(256))
 
 
 def serve(connection: socket.socket) -> None:
+    """Answer one connection until it ends."""
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     try:
         while data := connection.recv(65536):

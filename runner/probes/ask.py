@@ -29,6 +29,7 @@ def exchange(connection: socket.socket, data: bytes) -> bytes:
 
 
 def first(address: str, port: int, seconds: float) -> int:
+    """Exit code 0 as soon as one byte has come back as its complement, 1 if none has within ``seconds``."""
     # A new attempt every 10 ms beside those that wait: the first packets into a tunnel that is not up are
     # lost, and TCP would repeat a SYN after a whole second only.
     answered = threading.Event()
@@ -50,6 +51,7 @@ def first(address: str, port: int, seconds: float) -> int:
 
 
 def rtt(address: str, port: int, seconds: float) -> int:
+    """Print the round-trip times of single bytes over one connection, a JSON list of milliseconds. Returns 0."""
     times: list[float] = []
     at_least = int(sys.argv[5]) if len(sys.argv) > 5 else 1
     with socket.create_connection((address, port), timeout=5) as connection:
@@ -67,6 +69,7 @@ def rtt(address: str, port: int, seconds: float) -> int:
 
 
 def marker(address: str, port: int, seconds: float) -> int:
+    """Exit code 0 if the bytes on standard input (hex) came back as their complement, 1 if others came."""
     data = bytes.fromhex(sys.stdin.read())
     with socket.create_connection((address, port), timeout=seconds) as connection:
         connection.settimeout(seconds)

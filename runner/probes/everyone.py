@@ -17,6 +17,7 @@ answered: set[str] = set()
 
 
 def reach(address: str) -> None:
+    """Try one address until it has answered or the time is over."""
     while time.monotonic() < end:
         try:
             with socket.create_connection((address, port), timeout=0.5, source_address=(source, 0)) as connection:

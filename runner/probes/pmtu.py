@@ -24,6 +24,7 @@ sequence = 0
 
 
 def checksum(data: bytes) -> int:
+    """RFC 1071."""
     total: int = sum(struct.unpack(f"!{(len(data) + 1) // 2}H", data + bytes(len(data) % 2)))
     while total >> 16:
         total = (total & 0xFFFF) + (total >> 16)

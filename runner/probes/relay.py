@@ -82,6 +82,7 @@ class Splice:
 
     @staticmethod
     def moved(frame: bytes, field: int, number: int) -> bytes:
+        """The frame with another number (32 bits) at this offset of its TCP header, and checksums to fit."""
         upper, _, _ = parts(frame)
         changed = bytearray(frame)
         changed[upper + field : upper + field + 4] = (number % 2**32).to_bytes(4, "big")
@@ -92,12 +93,14 @@ class Splice:
         return (number - self.at + 2**31) % 2**32 - 2**31
 
     def forward(self, frame: bytes) -> bytes:
+        """A segment to the far end: its sequence number is raised from the insertion on."""
         upper, _, _ = parts(frame)
         number = int.from_bytes(frame[upper + 4 : upper + 8], "big")
         mine = frame[upper : upper + 4] == self.ports
         return self.moved(frame, 4, number + self.added) if mine and self.after(number) >= 0 else frame
 
     def back(self, frame: bytes) -> bytes:
+        """A segment from the far end: its acknowledgement is lowered, and noted once it covers what was put in."""
         upper, _, _ = parts(frame)
         number = int.from_bytes(frame[upper + 8 : upper + 12], "big")
         if frame[upper : upper + 4] != self.ports[2:] + self.ports[:2] or self.after(number) <= 0:
@@ -107,6 +110,7 @@ class Splice:
 
 
 def opened(interface: str) -> socket.socket:
+    """A packet(7) socket that gets every frame of the interface."""
     sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETH_P_ALL))
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8 * 2**20)
     sock.bind((interface, 0))

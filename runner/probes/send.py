@@ -25,10 +25,14 @@ RING_BYTES = 2**17  # different payloads, more than a compressor in the tunnel r
 
 
 class Iovec(ctypes.Structure):
+    """struct iovec (writev(2))."""
+
     _fields_ = [("base", ctypes.c_void_p), ("length", ctypes.c_size_t)]
 
 
-class Header(ctypes.Structure):  # struct msghdr
+class Header(ctypes.Structure):
+    """struct msghdr (sendmsg(2))."""
+
     _fields_ = [
         ("name", ctypes.c_void_p),
         ("name_length", ctypes.c_uint32),
@@ -40,7 +44,9 @@ class Header(ctypes.Structure):  # struct msghdr
     ]
 
 
-class Message(ctypes.Structure):  # struct mmsghdr
+class Message(ctypes.Structure):
+    """struct mmsghdr (sendmmsg(2))."""
+
     _fields_ = [("header", Header), ("sent", ctypes.c_uint32)]
 
 

@@ -16,6 +16,7 @@ port, length, rate = (int(text) for text in sys.argv[1:])
 
 
 def serve(connection: socket.socket) -> None:
+    """Answer one GET at the paced rate, then close."""
     try:
         connection.setsockopt(socket.SOL_SOCKET, SO_MAX_PACING_RATE, rate.to_bytes(4, sys.byteorder))  # unsigned
         request = b""

@@ -23,6 +23,7 @@ interface, source, port = sys.argv[1:4]
 
 
 def tool(*argv: str, text: str | None = None) -> str:
+    """Run a command and return its output. Raises CalledProcessError."""
     return subprocess.run(argv, input=text, capture_output=True, text=True, check=True).stdout
 
 
@@ -45,14 +46,17 @@ table netdev vpneval {{
 """
 
     def start(self) -> None:
+        """Make the table; one that a killed sink has left goes first."""
         tool("nft", "-f", "-", text=self.rules)
 
     def counted(self) -> dict[str, list[int]]:
+        """``first`` and ``rest`` -> [packets, bytes]."""
         listed = json.loads(tool("nft", "-j", "list", "counters"))["nftables"]
         counters = {entry["counter"]["name"]: entry["counter"] for entry in listed if "counter" in entry}
         return {name: [counters[name]["packets"], counters[name]["bytes"]] for name in ("first", "rest")}
 
     def stop(self) -> None:
+        """Remove the table."""
         tool("nft", "delete", "table", "netdev", "vpneval")
 
 
@@ -71,16 +75,19 @@ COMMIT
 """
 
     def start(self) -> None:
+        """Make the chain; one that a killed sink has left goes first."""
         with suppress(subprocess.CalledProcessError):  # the rest of a sink that was killed
             self.stop()
         tool("iptables-legacy-restore", "--noflush", text=self.rules)
 
     def counted(self) -> dict[str, list[int]]:
+        """``first`` and ``rest`` -> [packets, bytes]."""
         listed = tool("iptables-legacy-save", "--counters", "--table", "raw")
         rest, first = re.findall(r"^\[(\d+):(\d+)\] -A vpneval ", listed, re.MULTILINE)
         return {"first": [int(count) for count in first], "rest": [int(count) for count in rest]}
 
     def stop(self) -> None:
+        """Remove the chain and the jump to it."""
         tool("iptables-legacy", "-t", "raw", *f"-D {self.jump}".split())
         tool("iptables-legacy", "-t", "raw", "-F", "vpneval")
         tool("iptables-legacy", "-t", "raw", "-X", "vpneval")

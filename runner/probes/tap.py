@@ -24,6 +24,7 @@ lost = 0
 
 
 def drain() -> None:
+    """Take in the frames that wait; beyond MOST they are only counted as lost."""
     global lost
     with suppress(BlockingIOError):
         while True:

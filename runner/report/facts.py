@@ -18,6 +18,8 @@ FIRST_FACTS = ("kind", "kernel", "guest", "machine", "cpu", "cores")
 
 
 class Fact(Strict):
+    """A fact of the run as text, under its name."""
+
     name: str
     value: str
 

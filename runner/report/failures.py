@@ -46,6 +46,7 @@ class FailureRow(Strict):
 
     @property
     def outage(self) -> str:
+        """Median (least–most) of the outages, with units, and their number; ≥ where half or more never ended."""
         low, middle, high = (_ms(f(self.outages_ms)) for f in (min, np.median, max))
         bound = "≥ " if 2 * self.unrecovered >= len(self.outages_ms) else ""
         never = f", {self.unrecovered} without recovery" if self.unrecovered else ""
@@ -53,6 +54,7 @@ class FailureRow(Strict):
 
     @property
     def story(self) -> str:
+        """The steps, and the paths before and after, in one line."""
         return "; ".join([*self.steps, *([self.paths] if self.paths else [])])
 
     @property

@@ -44,6 +44,7 @@ class FindingRow(Strict):
 
     @property
     def measured(self) -> str:
+        """The value and its 95 % interval as text; a dash where there is no value."""
         if self.value is None:
             return NONE
         if self.low is None or self.high is None:
@@ -52,6 +53,7 @@ class FindingRow(Strict):
 
     @property
     def stated(self) -> str:
+        """The paper's own ratio as text; a dash where its text has none."""
         return NONE if self.published is None else f"{self.published:.3g}"
 
     @property
@@ -68,6 +70,7 @@ class Findings(Strict):
 
     @property
     def counts(self) -> str:
+        """How many findings have each verdict, in one phrase; empty without findings."""
         verdicts = [row.verdict for row in self.rows]
         return ", ".join(f"{verdicts.count(verdict)} {verdict}" for verdict in COLOUR if verdict in verdicts)
 

@@ -100,6 +100,7 @@ def page(title: str, body: str, *more: str) -> str:
 
 
 def resource(name: str) -> str:
+    """The text of a file beside this one: a script or a style sheet of the page."""
     return resources.files("runner.report").joinpath(name).read_text(encoding="utf-8")
 
 
@@ -310,6 +311,7 @@ def _list(heading: str, items: Sequence[str]) -> str:
 
 
 def cells_html(values: Sequence[str], numbers_from: int = 99) -> str:
+    """Escaped ``td`` elements; from the index ``numbers_from`` on they are set as numbers."""
     return "".join(
         f"<td{' class=number' if index >= numbers_from else ''}>{escape(value)}</td>"
         for index, value in enumerate(values)

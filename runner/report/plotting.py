@@ -52,9 +52,11 @@ class Samples:
         self.colour: Spec = {"field": "vpn", "type": "nominal", "title": "VPN", "scale": scale}
 
     def of(self, row: Row, metric: str) -> list[Observation]:
+        """The observations of the row's cell that have a value of ``metric``."""
         return self.by_cell.get((cell_key(row.vpn, row.params), metric), [])
 
     def failed(self, row: Row) -> list[Observation]:
+        """The observations of the row's cell whose trials are neither ok nor unsupported."""
         return self.bad.get(cell_key(row.vpn, row.params), [])
 
 
@@ -64,6 +66,7 @@ def thin(values: Sequence[Value], points: int = POINTS) -> Sequence[Value]:
 
 
 def thinned(values: Sequence[Value], points: int = POINTS) -> str:
+    """The sentence that says how many samples ``thin`` leaves; empty where it leaves all."""
     shown = len(thin(values, points))
     return f"{shown} of {len(values)} samples are shown." if shown < len(values) else ""
 
@@ -81,6 +84,7 @@ def unit_of(table: MetricTable) -> tuple[float, str]:
 
 
 def label_of(row: Row) -> str:
+    """The VPN and what varies of its levels: a row's name in a plot."""
     levels = row_levels(row)
     return f"{row.vpn} · {levels}" if levels else row.vpn
 
@@ -92,6 +96,7 @@ def key_of(experiment: ExperimentReport, what: str) -> str:
 
 
 def spec_of(body: Spec, note: str = "") -> Spec:
+    """A whole Vega-Lite specification from its ``body``, which may override the width; ``note`` stands above it."""
     title: Spec = {"title": {"text": note, "anchor": "start", "fontSize": 11, "fontWeight": "normal"}} if note else {}
     config = {"style": {"ink": {"stroke": "#444", "color": "#444"}}}
     return {"$schema": SCHEMA, "width": WIDTH, "config": config} | title | body

@@ -28,6 +28,7 @@ class ProofRow(Strict):
 
     @property
     def cells(self) -> list[str]:
+        """The row under HEAD."""
         return [
             f"{self.number}. {self.vpn}",
             *(self.negotiated, self.data_path, self.facts, self.marker),

@@ -38,6 +38,7 @@ IMPUTED = "ranked last (*) where it has"
 
 
 def title(metric: str) -> str:
+    """The metric's title; its name where this version does not know it."""
     return METRICS[metric].title if metric in METRICS else metric
 
 
@@ -104,6 +105,7 @@ def change(ratio: Ratio) -> str:
 
 
 def percent(value: float | None, digits: int = 1) -> str:
+    """``12.3 %`` for a share of 0.123; a dash for None."""
     return NONE if value is None else f"{100 * value:.{digits}f} %"
 
 
@@ -115,6 +117,7 @@ def chance(probability: float | None) -> str:
 
 
 def duration(seconds: float) -> str:
+    """``95 s``, and from two minutes on ``12 min 5 s``."""
     return f"{seconds:.0f} s" if seconds < 120 else f"{seconds // 60:.0f} min {seconds % 60:.0f} s"
 
 
@@ -217,6 +220,7 @@ def ranks(ranking: Ranking, metric: str) -> dict[str, str]:
 
 
 def place(ranking: Ranking, standing: Standing) -> str:
+    """``2``, or ``2=`` where the place is shared; a dash for a VPN that is not ranked."""
     if standing.place is None:
         return NONE
     places = [other.place for other in ranking.standings]
@@ -270,6 +274,7 @@ def weights(ranking: Ranking) -> str:
 
 
 def counted(number: int, noun: str) -> str:
+    """``1 trial``, ``2 trials``."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
