@@ -19,10 +19,12 @@ def wanted(vpn: Vpn, params: Mapping[str, str], profile: Profile) -> bool:
 
 
 def transfer(cipher: str) -> At:
+    """The cell of the ssh transfer with this cipher."""
     return At("none", {"transport": "device", "device_cipher": cipher})
 
 
 def key_length(data: Data) -> Judgement:
+    """By ssh, AES-256 has 0.8 to 0.95 of the rate of AES-128; beside it the geometric mean of the page's devices."""
     judge = ratio_of("ssh_rate", transfer("aes-256-cbc"), transfer("aes-128-cbc"), (0.8, 0.95), RATIO)
     return judge(data)
 
@@ -38,6 +40,7 @@ def forecast(vpn: str, cipher: str, data: Data) -> Judgement:
 
 
 def predicted(vpn: str, data: Data) -> Judgement:
+    """The forecast holds with both ciphers."""
     return all_of({cipher: partial(forecast, vpn, cipher, data) for cipher in ("aes-128-cbc", "aes-256-cbc")})
 
 

@@ -18,14 +18,18 @@ def wanted(vpn: Vpn, params: Mapping[str, str], profile: Profile) -> bool:
 
 
 def at(vpn: str, streams: str) -> At:
+    """A VPN's cell of so many parallel TCP streams, at AES-128-CBC."""
     return At(vpn, {"transport": "flows", "cipher": "aes-128-cbc", "streams": streams})
 
 
 def from_clients(vpn: str, clients: str) -> At:
+    """A VPN's cell of so many clients, a download each, at AES-128-CBC."""
     return At(vpn, {"transport": "clients", "cipher": "aes-128-cbc", "clients": clients})
 
 
 def keeps_up(name: str, streams: str, found: str) -> Finding:
+    """The finding that SSH port forwarding has 0.9 of IPsec's throughput or more, with so many streams."""
+
     def against(vpn: str, data: Data) -> Judgement:
         published = STATED["tcp.ssh_forward"] / STATED["tcp.ipsec"] if (vpn, streams) == ("ipsec", FEW) else None
         return ratio_of("flows_throughput", at("ssh_forward", streams), at(vpn, streams), (0.9, inf), published)(data)
@@ -34,6 +38,8 @@ def keeps_up(name: str, streams: str, found: str) -> Finding:
 
 
 def serves_many(found: str) -> Finding:
+    """The same with the downloads of MANY clients."""
+
     def against(vpn: str, data: Data) -> Judgement:
         ours, theirs = from_clients("ssh_forward", MANY), from_clients(vpn, MANY)
         return ratio_of("clients_throughput", ours, theirs, (0.9, inf), None)(data)

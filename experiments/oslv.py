@@ -24,6 +24,7 @@ def wanted(vpn: Vpn, params: Mapping[str, str], profile: Profile) -> bool:
 
 
 def lowest(metric: str, what: str) -> Finding:
+    """The finding that IPsec in the kernel is below every other VPN in ``metric``."""
     judge = partial(oslv.lowest, metric)
     return Finding(f"ipsec-{metric}", "oslv", PERFORMANCE, f"IPsec in the kernel has the lowest {what}", judge, "time")
 

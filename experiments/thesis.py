@@ -62,19 +62,23 @@ def extreme(cipher: str, found: str, between: tuple[float, float]) -> Finding:
 
 
 def same_order(data: Data) -> Judgement:
+    """Of all pairs of VPNs in all tests, 0.85 or more have the order that they have in the plain one."""
     return findings.single(findings.order_held(data, "tcp_throughput", VPNS, PLAIN), (0.85, 1.0))
 
 
 def spread(data: Data) -> Judgement:
+    """The largest coefficient of variation of TCP throughput is no larger than the thesis' largest."""
     return findings.bounded(*findings.largest_variation(data, "tcp_throughput"), STATED["cov.highest"] / 100)
 
 
 def packed(vpn: str, payload: str, between: tuple[float, float], found: str) -> Finding:
+    """The finding about TCP throughput with compression of ``payload`` over that without, which sends random data."""
     where = "§5.4, figures 20 and 21 as the text explains them"
     return tcp(f"packed-{vpn}-{payload}", where, found, at(vpn, compression="on", payload=payload), at(vpn), between)
 
 
 def costs(metric: str, a: str, b: str, found: str) -> Finding:
+    """The finding that ``a`` has more of ``metric``, a count, than ``b``."""
     return Finding(f"{metric}-{a}", "thesis", "§5.5", found, findings.ratio_of(metric, at(a), at(b), MORE), "count")
 
 
