@@ -10,11 +10,12 @@ from dataclasses import dataclass, field
 from runner.draws import DrawnRanks, Order, draw_ranks, order_of
 from runner.errors import UsageError
 from runner.metrics import METRICS
-from runner.model import TRAFFIC_FACTORS, WAN_FACTORS, Run, Trial
+from runner.model import TRAFFIC_FACTORS, VARIANTS, WAN_FACTORS, Run, Trial
 from runner.ranks import apart, ranks_of
 from runner.stats import Blocks, block_values, lower_bounds
 from runner.weights import Weights
 
+Levels = tuple[tuple[str, str], ...]  # factors with their levels, as what can be counted
 STREAM = {"transport": "tcp", "streams": "1", "direction": "forward", "payload": "random"}
 
 
@@ -122,6 +123,11 @@ def conditions_of(params: Mapping[str, str]) -> dict[str, str]:
     return {factor: params[factor] for factor in (*TRAFFIC_FACTORS, *WAN_FACTORS) if factor in params}
 
 
+def unusual(params: Mapping[str, str]) -> dict[str, str]:
+    """Of these levels those that are no VPN's own choice, and none of the traffic: the WAN's, a slow gateway's."""
+    return {factor: params[factor] for factor in (*WAN_FACTORS, *VARIANTS) if factor in params}
+
+
 def _selected(run: Run, trials: Sequence[Trial], configuration: str) -> dict[str, list[Trial]]:
     """Candidate VPN -> its trials at the configuration's tunnel levels."""
     selected: dict[str, list[Trial]] = {}
@@ -146,16 +152,22 @@ def _for_metric(metric: str, trials: Sequence[Trial]) -> list[Trial]:
 
 
 def _traffic(metric: str, selected: Mapping[str, Sequence[Trial]]) -> dict[str, str]:
-    """The one traffic that the metric is ranked by: what most ok trials have, the largest payload of equals."""
-    found: Counter[tuple[tuple[str, str], ...]] = Counter(
-        tuple(conditions_of(trial.params).items())
-        for trials in selected.values()
-        for trial in _for_metric(metric, trials)
-        if any(measurement.metric == metric for measurement in trial.measurements)
-    )
-    if not found:
-        return {}
-    most = max(sorted(found), key=lambda traffic: (found[traffic], dict(traffic).get("payload_bytes", "").zfill(9)))
+    """The one traffic that the metric is ranked by: what most VPNs have; of equals the one with the fewest conditions
+    under it, then what most ok trials have, then the largest payload."""
+    found: Counter[Levels] = Counter()
+    vpns: dict[Levels, set[str]] = {}
+    for vpn, trials in selected.items():
+        for trial in _for_metric(metric, trials):
+            if any(measurement.metric == metric for measurement in trial.measurements):
+                traffic: Levels = tuple(conditions_of(trial.params).items())
+                found[traffic] += 1
+                vpns.setdefault(traffic, set()).add(vpn)
+
+    def preference(traffic: Levels) -> tuple[int, int, int, str]:
+        levels = dict(traffic)
+        return len(vpns[traffic]), -len(unusual(levels)), found[traffic], levels.get("payload_bytes", "").zfill(9)
+
+    most: Levels = max(sorted(found), key=preference) if found else ()
     return dict(most)
 
 

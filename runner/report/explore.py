@@ -15,10 +15,10 @@ import numpy as np
 from runner.basis import Basis
 from runner.draws import CONFIDENCE, DRAWS, TAIL, DrawnRanks
 from runner.metrics import METRICS
-from runner.model import cell_key
 from runner.ranking import Ranking
 from runner.report import text
-from runner.report.model import MetricTable, Report, row_levels
+from runner.report.behind import row_id
+from runner.report.model import MetricTable, Report
 from runner.weights import PRESETS
 
 LARGEST_BYTE = 255
@@ -45,7 +45,10 @@ def page_data(report: Report) -> dict[str, Any]:
             if preset.counted.keys() <= set(measured)
         },
         # A report that was read from report.json has no bases, and its page no sliders.
-        "rankings": [_ranking(report, *pair) for pair in zip(report.bases, report.rankings, strict=False)],
+        "rankings": [
+            _ranking(basis, made, places_of(report, number))
+            for number, (basis, made) in enumerate(zip(report.bases, report.rankings, strict=False))
+        ],
         "capacity": unbeaten(cells) if len(cells) > MANY else cells,
         "unbeaten": len(cells) > MANY,
         "cores": report.cores,
@@ -63,7 +66,7 @@ def table_id(experiment: int, table: MetricTable) -> str:
 
 
 def tables_of(report: Report, ranking: Ranking) -> dict[str, str]:
-    """Metric -> the id of the first table that has what the ranking ranks: its configuration's levels."""
+    """Metric -> the id of the first table of an experiment that has the levels that are ranked."""
     levels = {standing.vpn: standing.levels for standing in ranking.standings}
     found: dict[str, str] = {}
     for number, experiment in enumerate(report.experiments):
@@ -74,13 +77,19 @@ def tables_of(report: Report, ranking: Ranking) -> dict[str, str]:
     return found
 
 
-def _ranking(report: Report, basis: Basis, made: Ranking) -> dict[str, Any]:
+def places_of(report: Report, number: int) -> dict[str, str]:
+    """Metric -> the id of what has the numbers that ranking ``number`` ranks: a table, or a row below the ranking."""
+    behind = report.behind[number] if report.behind else []
+    return {one.metric: row_id(number, one.metric) for one in behind} | tables_of(report, report.rankings[number])
+
+
+def _ranking(basis: Basis, made: Ranking, places: dict[str, str]) -> dict[str, Any]:
     return {
         "name": made.configuration + (f", {made.image}" if made.image else ""),
         "weights": {"name": made.weights.name, "counted": list(made.weights.counted.items())},
         "vpns": list(basis.levels),
         "levels": {vpn: text.configuration(levels) for vpn, levels in basis.levels.items()},
-        "tables": tables_of(report, made),
+        "places": places,
         "ranks": basis.ranks,
         "reasons": basis.reasons,
         "drawn": {metric: _packed(drawn) for metric in basis.values if (drawn := basis.drawn(metric))},
@@ -96,23 +105,16 @@ def _packed(drawn: DrawnRanks) -> dict[str, Any]:
 
 
 def _capacity(report: Report) -> list[dict[str, Any]]:
-    """Each cell's TCP throughput (bit/s) and CPU cost (s/GB) with their intervals, each cell once."""
-    found: dict[str, dict[str, Any]] = {}
-    for experiment in report.experiments:
-        tables = {table.metric: table for table in experiment.tables}
-        if not {"tcp_throughput", "cpu_per_gigabyte"} <= tables.keys():
-            continue
-        costs = {cell_key(row.vpn, row.params): row.summary for row in tables["cpu_per_gigabyte"].measured}
-        for row in tables["tcp_throughput"].measured:
-            key, cost = cell_key(row.vpn, row.params), costs.get(cell_key(row.vpn, row.params))
-            if row.summary and cost and not row.reference and key not in found:
-                found[key] = {
-                    "vpn": row.vpn,
-                    "levels": text.levels(row.params) or row_levels(row),
-                    "rate": [row.summary.low, row.summary.median, row.summary.high],
-                    "cost": [cost.low, cost.median, cost.high],
-                }
-    return list(found.values())
+    """Each cell's TCP throughput (bit/s) and CPU cost (s/GB) with their intervals."""
+    return [
+        {
+            "vpn": one.vpn,
+            "levels": one.levels,
+            "rate": [one.rate.low, one.rate.median, one.rate.high],
+            "cost": [one.cost.low, one.cost.median, one.cost.high],
+        }
+        for one in report.sustained
+    ]
 
 
 def unbeaten(cells: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -6,9 +6,10 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from runner.basis import Basis, unusual
 from runner.model import Run, Strict, Trial, cell_key
 from runner.ranking import Ranking
-from runner.report.text import chance, change, counted, percent, title, traffic
+from runner.report.text import chance, change, counted, levels, percent, title, traffic
 from runner.stats import Drift, Summary, drift
 
 BASELINE = "none"  # the VPN that is none
@@ -72,6 +73,22 @@ def caveats(run: Run, trials: Sequence[Trial], rankings: Sequence[Ranking]) -> l
         for ranking in rankings
         for sentence in (*_thin(ranking, blocks), *_from_below(ranking), *_won_by_ties(ranking))
     ]
+    return said
+
+
+def conditions(bases: Sequence[Basis]) -> list[str]:
+    """A sentence for each ranking of which some metric is ranked under conditions that a reader would not expect."""
+    said = []
+    for basis in bases:
+        metrics: dict[str, list[str]] = {}
+        for metric, asked in basis.traffic.items():
+            if under := unusual(asked):
+                metrics.setdefault(levels(under), []).append(title(metric))
+        said += [
+            f"Ranking {basis.configuration}: {', '.join(titles)}: ranked by what was measured with {under}, as most "
+            "VPNs were."
+            for under, titles in metrics.items()
+        ]
     return said
 
 

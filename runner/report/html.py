@@ -14,8 +14,8 @@ from typing import Any
 from urllib.parse import quote
 
 from runner.ranking import Ranking
-from runner.report import failures, paper_tables, proofs, text
-from runner.report.explore import page_data, script_json, table_id, tables_of
+from runner.report import behind, failures, paper_tables, proofs, text
+from runner.report.explore import page_data, places_of, script_json, table_id, tables_of
 from runner.report.facts import BASELINE, interval_method
 from runner.report.findings import html_section
 from runner.report.model import (
@@ -106,26 +106,35 @@ def resource(name: str) -> str:
 
 def _weights(data: Mapping[str, Any]) -> str:
     """The sliders and presets; hidden until the script works them."""
-    sliders = "".join(
-        f'<label><span>{escape(metric["title"])}</span><input type="range" name="{escape(metric["name"])}" min="0" '
-        f'max="10" step="0.5"><output>0</output></label>'
-        for metric in data["metrics"]
-    )
+    named = {name for weights in data["presets"].values() for name, _ in weights}
+    named |= {name for ranking in data["rankings"] for name, _ in ranking["weights"]["counted"]}
+    usual = [metric for metric in data["metrics"] if metric["name"] in named]
+    others = [metric for metric in data["metrics"] if metric["name"] not in named]
+    more = f"<details><summary>{text.counted(len(others), 'further metric')}</summary>{_sliders(others)}</details>"
     presets = "".join(
         f'<button type="button" data-preset="{name}" aria-pressed="false">{name}</button>' for name in data["presets"]
     )
     return (
         '<section id="weights" class="panel" hidden><h2>What counts for you?</h2>'
         f'<p><button type="button" data-preset="" aria-pressed="true">as reported</button>{presets}</p>'
-        f'<div id="sliders">{sliders}</div><p id="wrong" class="wrong" role="alert"></p>'
+        f'{_sliders(usual)}{more if others else ""}<p id="wrong" class="wrong" role="alert"></p>'
         '<p id="leader" role="status"></p><p class="soft">The address of this page carries the weights. The same in a '
         "terminal, in the folder that holds the run: <code id=command></code></p></section>"
     )
 
 
+def _sliders(metrics: Sequence[Mapping[str, str]]) -> str:
+    made = "".join(
+        f'<label><span>{escape(metric["title"])}</span><input type="range" name="{escape(metric["name"])}" min="0" '
+        f'max="10" step="0.5"><output>0</output></label>'
+        for metric in metrics
+    )
+    return f'<div class="sliders">{made}</div>'
+
+
 def _question(report: Report, data: Mapping[str, Any]) -> str:
     """Which VPN sustains a rate at no more than a share of the CPU? Hidden until the script answers."""
-    if not report.cores or not report.cpu_of:
+    if not report.cores or not report.cpu_of or not report.sustained:
         return ""
     listed = "The configurations that no other of their VPN beats" if data["unbeaten"] else "Every configuration"
     head = ["VPN and levels", "TCP throughput (Mbit/s)", "CPU for this rate", "sustains it"]
@@ -163,7 +172,8 @@ def _caveats(report: Report) -> str:
 
 def _ranking(report: Report, ranking: Ranking, number: int) -> str:
     metrics = list(ranking.weights.counted)
-    where = tables_of(report, ranking)
+    where = places_of(report, number)
+    numbers = report.behind[number] if report.behind else []
     ranks = {metric: text.ranks(ranking, metric) for metric in metrics}
     head = ["place", "VPN, as configured", "weighted average rank", "place (95\u00a0%)", "chance of best"]
     weighted = {metric: f"{text.SHORT.get(metric, metric)} ×{ranking.weights.counted[metric]:g}" for metric in metrics}
@@ -192,6 +202,7 @@ def _ranking(report: Report, ranking: Ranking, number: int) -> str:
         f'<p class="failed nobody"{hidden}>No VPN could be ranked.</p>'
         + table_html(caption, head, rows, numbers=[0, *range(2, len(head))], links=links)
         + f'<div class="notes">{"".join(notes)}</div></section>'
+        + behind.html_part(numbers, number, tables_of(report, ranking), table_html)
     )
 
 

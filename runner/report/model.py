@@ -16,6 +16,7 @@ from runner.metrics import METRICS
 from runner.model import Cell, ExperimentRecord, Run, Strict, Trial
 from runner.ranking import Missing, Ranking, weigh
 from runner.report import facts, text
+from runner.report.behind import RankedNumber, Sustained, ranked_numbers, sustained
 from runner.report.checks import check
 from runner.report.facts import BASELINE, Fact
 from runner.report.failures import FailureRow
@@ -112,9 +113,9 @@ class ExperimentReport(Strict):
 
 class Report(Strict):
     """Everything that any rendering shows. Times in seconds; ``measuring_share`` is a ratio of 1. ``carriers``: VPN ->
-    what carries its packets over the WAN (``udp``, ``tcp``, ``esp``). ``cores``: of the machine, or of one of them;
-    ``cpu_of``: whose CPU time the CPU cost is. ``missing`` and ``bases`` are what the rankings
-    were made with, and the page makes them anew from; ``bases`` are not part of report.json."""
+    what carries its packets over the WAN (``udp``, ``tcp``, ``esp``). ``behind``: of each ranking, the numbers.
+    ``cores``: of the machine, or of one of them; ``cpu_of``: whose CPU time the CPU cost is. ``missing`` and ``bases``
+    are what the rankings were made with, and the page makes them anew from; ``bases`` are not part of report.json."""
 
     run_id: str
     created_at: str
@@ -133,6 +134,8 @@ class Report(Strict):
     warnings: list[str]
     drift: list[Drift]
     rankings: list[Ranking]
+    behind: list[list[RankedNumber]] = []
+    sustained: list[Sustained] = []
     references: list[str]
     carriers: dict[str, str] = {}
     cores: int | None = None
@@ -194,10 +197,12 @@ def build(
         elapsed_s=elapsed,
         measuring_share=measuring / elapsed if elapsed else None,
         facts=facts.facts(run, trials),
-        caveats=facts.caveats(run, trials, rankings),
+        caveats=facts.caveats(run, trials, rankings) + facts.conditions(found),
         warnings=facts.warnings(trials),
         drift=facts.drifts(trials),
         rankings=rankings,
+        behind=[ranked_numbers(basis) for basis in found],
+        sustained=sustained(run, by_cell),
         references=[name for name, record in run.vpns.items() if record.reference],
         carriers={name: record.transport for name, record in run.vpns.items()},
         cores=run.lab["cores"] if isinstance(run.lab.get("cores"), int) else None,

@@ -255,9 +255,9 @@ function show(section, basis, ranking, name) {
   const head = section.querySelector("thead tr");
   while (head.children.length > 5) head.lastChild.remove();
   for (const [metric, weight] of ranking.weights) {
-    const words = `${shortOf(metric)} ×${general(weight, 6)}`, table = basis.tables[metric];
-    const column = element("th", table ? "" : words, {scope: "col", class: "number"});
-    if (table) column.append(element("a", words, {href: `#${table}`}));
+    const words = `${shortOf(metric)} ×${general(weight, 6)}`, place = basis.places[metric];
+    const column = element("th", place ? "" : words, {scope: "col", class: "number"});
+    if (place) column.append(element("a", words, {href: `#${place}`}));
     head.append(column);
   }
   const rows = ranked.map((one) => {
@@ -341,13 +341,14 @@ function choose(weights, keep = true) {
   chosen = weights;
   document.getElementById("wrong").textContent = "";
   const shown = new Map(weights || data.rankings.flatMap((basis) => basis.weights.counted));
-  for (const slider of document.querySelectorAll("#sliders input")) {
+  for (const slider of document.querySelectorAll("#weights .sliders input")) {
     const weight = shown.get(slider.name) || 0;
     slider.max = String(Math.max(10, Math.ceil(weight)));
     slider.step = Number.isInteger(weight * 2) ? "0.5" : "any";
     slider.value = String(weight);
     slider.setAttribute("aria-valuetext", general(weight, 6));
     slider.nextElementSibling.textContent = general(weight, 6);
+    if (weight) slider.closest("details")?.setAttribute("open", "");
   }
   if (keep) history.replaceState(null, "", weights ? `#weights=${spelled(weights)}` : "#");
   rerank();
@@ -394,7 +395,8 @@ function capacity() {
   body.replaceChildren(...judged.map((cell) => {
     const row = element("tr");
     row.append(rowHead(cell.vpn, cell.levels, cell.verdict === "yes"));
-    row.append(element("td", `${general(cell.median / 1e6, 3)}`, {class: "number"}));
+    const reached = cell.median / 1e6;
+    row.append(element("td", reached < 1000 ? general(reached, 3) : fixed(reached, 0), {class: "number"}));
     row.append(element("td", `${fixed(cell.percent, 1)} %`, {class: "number"}));
     row.append(element("td", cell.verdict, {class: {yes: "first", no: "failed"}[cell.verdict] || ""}));
     return row;
@@ -420,6 +422,7 @@ async function start() {
       const to = link && document.getElementById(link.getAttribute("href").slice(1));
       if (!to) return;
       event.preventDefault();
+      to.closest("details")?.setAttribute("open", "");
       to.scrollIntoView();
       to.focus({preventScroll: true});
     });

@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 from scipy import stats as scipy_stats
 
+from runner.basis import bases
 from runner.draws import draw_means, draw_ranks, order_of
 from runner.errors import UsageError
 from runner.model import Run, Status, Trial
 from runner.ranking import rank, rank_all, weighted_average
 from runner.ranks import metric_ranks
+from runner.report.facts import conditions
 from runner.report.merge import merge_runs
 from runner.weights import Weights, default_weights
 from tests.unit.reports import THREE, averages, places, ranked, trials_of
@@ -296,6 +298,26 @@ def test_a_run_without_the_configuration_says_so() -> None:
     run = run.model_copy(update={"vpns": run.vpns | {"ipsec": bare}})
     ranking = rank(run, trials_of(THREE), configuration="comparable", weights=default_weights(["rtt"]))
     assert ranking.standings[-1].missing == {"rtt": "has no such configuration"}
+
+
+def test_what_most_vpns_were_measured_with_ranks_and_is_told() -> None:
+    """Two VPNs on a shaped WAN, in more trials, lose against the two on the bare one; three win, and say so."""
+    bare = trials_of({"openvpn": {"tcp_throughput": 2e8}, "ssh_tun": {"tcp_throughput": 1e8}})
+    slow = {"wan_rate_bps": "100000000"}
+    shaped = [
+        make_trial(vpn, CBC | TCP | slow, block, {"tcp_throughput": 9e7 + 1e6 * block + number})
+        for number, vpn in enumerate(("openvpn", "ssh_tun"))
+        for block in range(8)
+    ]
+    run = make_run(("openvpn", "ssh_tun", "ipsec_user"))
+    (basis,) = bases(run, [*bare, *shaped], configurations=["comparable"])
+    assert basis.traffic["tcp_throughput"] == TCP
+    assert conditions([basis]) == []
+    third = [make_trial("ipsec_user", CBC | TCP | slow, block, {"tcp_throughput": 8e7 + block}) for block in range(3)]
+    (basis,) = bases(run, [*bare, *shaped, *third], configurations=["comparable"])
+    assert basis.traffic["tcp_throughput"] == TCP | slow
+    (said,) = conditions([basis])
+    assert said.startswith("Ranking comparable: TCP throughput: ranked by what was measured with WAN 100 Mbit/s")
 
 
 def test_a_metric_under_other_traffic_is_not_mixed_in() -> None:

@@ -1,0 +1,104 @@
+"""The numbers behind the ranks, and those behind the question which VPN sustains a rate, whatever the experiments list:
+CPU cost and set-up time are measured by the way, and count in most rankings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from html import escape
+
+from runner.basis import Basis
+from runner.metrics import METRICS
+from runner.model import Run, Strict, Trial
+from runner.report import text
+from runner.stats import Summary, block_values, summarise_all
+
+ABOUT = "Each VPN's median and 95 % interval in every metric that it can be ranked by, at the configuration's levels."
+
+
+class RankedNumber(Strict):
+    """One metric of a ranking: the ``traffic`` that it is ranked by, in words; VPN -> the summary of its repetitions,
+    in the metric's unit; ``at_least``: the VPNs of which a value is a lower bound."""
+
+    metric: str
+    traffic: str
+    summaries: dict[str, Summary]
+    at_least: list[str]
+
+
+class Sustained(Strict):
+    """One cell's TCP throughput (bit/s) and its CPU cost (s/GB)."""
+
+    vpn: str
+    levels: str
+    rate: Summary
+    cost: Summary
+
+
+def ranked_numbers(basis: Basis) -> list[RankedNumber]:
+    """Every metric that the basis has values of, in the order of the definitions."""
+    found = []
+    for metric, by_vpn in basis.values.items():
+        summaries = summarise_all([list(blocks.values()) for blocks in by_vpn.values()])
+        found.append(
+            RankedNumber(
+                metric=metric,
+                traffic=text.levels(basis.traffic[metric]),
+                summaries=dict(zip(by_vpn, summaries, strict=True)),
+                at_least=[vpn for vpn, blocks in basis.bounds[metric].items() if blocks],
+            )
+        )
+    return found
+
+
+def sustained(run: Run, by_cell: Mapping[str, Sequence[Trial]]) -> list[Sustained]:
+    """Every cell whose trials measured both; what no ranking has (plain IP) is left out."""
+    references = {name for name, record in run.vpns.items() if record.reference}
+    cells, values = [], []
+    for trials in by_cell.values():
+        if trials[0].vpn in references or trials[0].params.get("transport") != "tcp":
+            continue
+        rate, cost = (block_values(trials, metric) for metric in ("tcp_throughput", "cpu_per_gigabyte"))
+        if rate and cost:
+            cells.append((trials[0].vpn, text.levels(trials[0].params)))
+            values += [list(rate.values()), list(cost.values())]
+    made = summarise_all(values)
+    return [
+        Sustained(vpn=vpn, levels=levels, rate=rate, cost=cost)
+        for (vpn, levels), rate, cost in zip(cells, made[::2], made[1::2], strict=True)
+    ]
+
+
+def row_id(ranking: int, metric: str) -> str:
+    """The id of a metric's row on the page, in the ranking of this number."""
+    return f"behind-{ranking}-{metric}"
+
+
+def html_part(
+    numbers: Sequence[RankedNumber],
+    ranking: int,
+    tables: Mapping[str, str],
+    table: Callable[[str, Sequence[str], Sequence[str]], str],
+) -> str:
+    """What unfolds below a ranking; ``tables``: metric -> the id of the table of an experiment that has its trials;
+    ``table`` makes one of a caption, a head and rows of HTML. All is escaped here."""
+    if not numbers:
+        return ""
+    vpns = list(dict.fromkeys(vpn for one in numbers for vpn in one.summaries))
+    rows = []
+    for one in numbers:
+        known = METRICS[one.metric]
+        name = escape(known.title)
+        name = f'<a href="#{escape(tables[one.metric])}">{name}</a>' if one.metric in tables else name
+        small = f"<small>{known.better} is better; {escape(one.traffic)}</small>"
+        cells = "".join(f"<td class=number>{escape(_number(one, vpn))}</td>" for vpn in vpns)
+        rows.append(
+            f'<th scope="row" id="{escape(row_id(ranking, one.metric))}" tabindex="-1">{name}{small}</th>{cells}'
+        )
+    shown = table(ABOUT, ["metric", *vpns], rows)
+    return f"<details><summary>The numbers behind the ranks</summary>{shown}</details>"
+
+
+def _number(one: RankedNumber, vpn: str) -> str:
+    if vpn not in one.summaries:
+        return text.NONE
+    return text.with_interval(one.summaries[vpn], METRICS[one.metric].unit, vpn in one.at_least)
