@@ -34,7 +34,8 @@ class VxlanIpsec(Ipsec):
     def supports(self, node: Node, params: Params) -> Unsupported | None:
         if no := super().supports(node, params):
             return no
-        probe = node.run("ip", "link", "add", "probe0", "type", "vxlan", "id", "1", "dstport", PORT, check=False)
+        # The last network identifier there is: the kernel refuses one that a tunnel has already.
+        probe = node.run("ip", "link", "add", "probe0", "type", "vxlan", "id", "16777215", "dstport", PORT, check=False)
         if probe.code != 0:
             return Unsupported(f"the kernel has no VXLAN: {probe.stderr.strip()}")
         node.run("ip", "link", "del", "probe0")
