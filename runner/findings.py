@@ -297,7 +297,7 @@ def judge(finding: Finding, run: Run, trials: Sequence[Trial]) -> Judgement:
 def trials_of(run: Run, trials: Sequence[Trial], experiment: str) -> list[Trial]:
     """The trials that belong to an experiment: by its cells, or by their own word."""
     keys = {cell.key for record in run.experiments if record.name == experiment for cell in record.cells}
-    return [trial for trial in trials if trial.cell in keys or experiment in trial.experiments]
+    return [trial for trial in trials if experiment in trial.experiments or (keys and trial.cell in keys)]
 
 
 def _measured(one: Judgement) -> str:

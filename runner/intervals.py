@@ -39,21 +39,27 @@ def of_means(samples: Sequence[Array]) -> list[Interval]:
 def _each(samples: Sequence[Array], bootstrap: Callable[[Array], list[Interval]]) -> list[Interval]:
     """The samples of one length are the rows of one array; ``bootstrap`` makes their intervals from ten values on."""
     found: list[Interval] = [(None, None, f"n={len(sample)}, no interval") for sample in samples]
-    lengths: dict[int, list[int]] = {}
-    for index, sample in enumerate(samples):
-        if len(sample) < 2:
+    for n, every in same_length(samples).items():
+        if n < 2:
             continue
-        if np.ptp(sample) < 1e-12:  # neither method can tell a spread from values that are all equal
-            found[index] = float(sample[0]), float(sample[0]), ALL_EQUAL
-        else:
-            lengths.setdefault(len(sample), []).append(index)
-    for n, indices in lengths.items():
+        spread = np.ptp(np.array([samples[index] for index in every]), axis=1) >= 1e-12
+        indices = [index for index, some in zip(every, spread, strict=True) if some]
+        for index in (index for index, some in zip(every, spread, strict=True) if not some):
+            found[index] = float(samples[index][0]), float(samples[index][0]), ALL_EQUAL  # no method can tell a spread
         step = max(1, AT_ONCE // (n * max(n, RESAMPLES // n)))
         for some in (indices[start : start + step] for start in range(0, len(indices), step)):
             rows = np.array([samples[index] for index in some])
             made = _student(rows) if n < BOOTSTRAP_FROM else bootstrap(rows)
             for index, interval in zip(some, made, strict=True):
                 found[index] = interval
+    return found
+
+
+def same_length(samples: Sequence[Array]) -> dict[int, list[int]]:
+    """Length -> the indices of the samples that have it."""
+    found: dict[int, list[int]] = {}
+    for index, sample in enumerate(samples):
+        found.setdefault(len(sample), []).append(index)
     return found
 
 

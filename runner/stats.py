@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from scipy import stats
 
-from runner.intervals import ALL_EQUAL, CONFIDENCE, Array, Interval, of_means, of_medians
+from runner.intervals import ALL_EQUAL, CONFIDENCE, Array, Interval, of_means, of_medians, same_length
 from runner.model import Strict, Trial
 
 Blocks = Mapping[int, float]  # block -> value
@@ -78,23 +78,35 @@ def summarise_all(many: Sequence[Sequence[float]]) -> list[Summary]:
     arrays = [np.asarray(values, dtype=float) for values in many]
     in_logs = [bool((array > 0).all()) for array in arrays]
     intervals = of_medians([np.log(array) if logs else array for array, logs in zip(arrays, in_logs, strict=True)])
-    return [_summary(array, logs, interval) for array, logs, interval in zip(arrays, in_logs, intervals, strict=True)]
+    moments = _moments(arrays)
+    return [_summary(*one) for one in zip(arrays, in_logs, intervals, moments, strict=True)]
 
 
-def _summary(array: Array, logs: bool, interval: Interval) -> Summary:
+def _moments(arrays: Sequence[Array]) -> list[tuple[float, float | None]]:
+    """Each sample's mean and standard deviation, those of one length at once."""
+    found: list[tuple[float, float | None]] = [(0.0, None)] * len(arrays)
+    for n, indices in same_length(arrays).items():
+        rows = np.array([arrays[index] for index in indices])
+        deviations = rows.std(axis=1, ddof=1).tolist() if n > 1 else [None] * len(indices)
+        for index, mean, deviation in zip(indices, rows.mean(axis=1).tolist(), deviations, strict=True):
+            found[index] = mean, deviation
+    return found
+
+
+def _summary(array: Array, logs: bool, interval: Interval, moments: tuple[float, float | None]) -> Summary:
     low, high, method = interval
+    mean, deviation = moments
     if logs:
         low, high = _exp(low), _exp(high)
     elif low is not None and method != ALL_EQUAL:
         method += " (of the values: not all are positive)"
-    mean = float(array.mean())
     return Summary(
         n=len(array),
         median=statistics.median(array.tolist()),
         mean=mean,
         low=low,
         high=high,
-        variation=float(array.std(ddof=1) / mean) if len(array) > 1 and mean else None,
+        variation=deviation / mean if deviation is not None and mean else None,
         method=method,
     )
 

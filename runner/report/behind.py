@@ -10,8 +10,9 @@ from runner.basis import Basis
 from runner.metrics import METRICS
 from runner.model import Run, Strict, Trial
 from runner.report import text
-from runner.stats import Summary, block_values, summarise_all
+from runner.stats import Summary, block_values, summarise, summarise_all
 
+SUSTAINED = ("tcp_throughput", "cpu_per_gigabyte")
 ABOUT = "Each VPN's median and 95 % interval in every metric that it can be ranked by, at the configuration's levels."
 
 
@@ -50,22 +51,26 @@ def ranked_numbers(basis: Basis) -> list[RankedNumber]:
     return found
 
 
-def sustained(run: Run, by_cell: Mapping[str, Sequence[Trial]]) -> list[Sustained]:
-    """Every cell whose trials measured both; what no ranking has (plain IP) is left out."""
+def sustained(
+    run: Run, by_cell: Mapping[str, Sequence[Trial]], made: Mapping[tuple[str, str], Summary]
+) -> list[Sustained]:
+    """Every cell whose trials measured both; what no ranking has (plain IP) is left out. ``made``: (cell, metric) ->
+    what has been summarised already."""
     references = {name for name, record in run.vpns.items() if record.reference}
-    cells, values = [], []
-    for trials in by_cell.values():
+    found = []
+    for cell, trials in by_cell.items():
         if trials[0].vpn in references or trials[0].params.get("transport") != "tcp":
             continue
-        rate, cost = (block_values(trials, metric) for metric in ("tcp_throughput", "cpu_per_gigabyte"))
-        if rate and cost:
-            cells.append((trials[0].vpn, text.levels(trials[0].params)))
-            values += [list(rate.values()), list(cost.values())]
-    made = summarise_all(values)
-    return [
-        Sustained(vpn=vpn, levels=levels, rate=rate, cost=cost)
-        for (vpn, levels), rate, cost in zip(cells, made[::2], made[1::2], strict=True)
-    ]
+        both = [made.get((cell, metric)) or _summary(trials, metric) for metric in SUSTAINED]
+        if both[0] and both[1]:
+            levels = text.levels(trials[0].params)
+            found.append(Sustained(vpn=trials[0].vpn, levels=levels, rate=both[0], cost=both[1]))
+    return found
+
+
+def _summary(trials: Sequence[Trial], metric: str) -> Summary | None:
+    blocks = block_values(trials, metric)
+    return summarise(list(blocks.values())) if blocks else None
 
 
 def row_id(ranking: int, metric: str) -> str:

@@ -32,10 +32,12 @@ from runner.report.plots import plots_of
 from runner.report.plotting import Plot, Samples
 from runner.report.thinning import RANGE_HEAD, note, ranges, shown
 from runner.report.vega import script as vega
+from runner.store import uncollected
 
 LISTED = 4000  # measurements: of more the page lists no trials, and trials.jsonl has them
 
 
+@uncollected()
 def html_text(report: Report) -> str:
     """The whole report as one page."""
     title = f"vpneval: {report.run_id}"

@@ -13,10 +13,10 @@ from pydantic import Field, InstanceOf
 from runner.basis import Basis, bases, measured_metrics, why_absent
 from runner.facts import crypto_limit
 from runner.metrics import METRICS
-from runner.model import Cell, ExperimentRecord, Run, Strict, Trial
+from runner.model import Cell, ExperimentRecord, Run, Strict, Trial, cell_key
 from runner.ranking import Missing, Ranking, weigh
 from runner.report import facts, text
-from runner.report.behind import RankedNumber, Sustained, ranked_numbers, sustained
+from runner.report.behind import SUSTAINED, RankedNumber, Sustained, ranked_numbers, sustained
 from runner.report.checks import check
 from runner.report.facts import BASELINE, Fact
 from runner.report.failures import FailureRow
@@ -202,7 +202,7 @@ def build(
         drift=facts.drifts(trials),
         rankings=rankings,
         behind=[ranked_numbers(basis) for basis in found],
-        sustained=sustained(run, by_cell),
+        sustained=sustained(run, by_cell, _summaries(experiments)),
         references=[name for name, record in run.vpns.items() if record.reference],
         carriers={name: record.transport for name, record in run.vpns.items()},
         cores=run.lab["cores"] if isinstance(run.lab.get("cores"), int) else None,
@@ -225,6 +225,17 @@ def build(
         missing=missing,
         bases=found,
     )
+
+
+def _summaries(experiments: Sequence[ExperimentReport]) -> dict[tuple[str, str], Summary]:
+    """(Cell, metric) -> the summary that a table has of it."""
+    tables = (table for experiment in experiments for table in experiment.tables if table.metric in SUSTAINED)
+    return {
+        (cell_key(row.vpn, row.params), table.metric): row.summary
+        for table in tables
+        for row in table.measured
+        if row.summary
+    }
 
 
 def row_levels(row: Row) -> str:

@@ -50,13 +50,7 @@ class PaperTable(Strict):
 
 def paper_tables(run: Run, trials: Sequence[Trial]) -> list[PaperTable]:
     """The tables for which the run has something, in the paper's order; empty for a run of other experiments."""
-    cells: dict[str, list[Trial]] = {}
-    for trial in trials:
-        if trial.status == "ok":
-            cells.setdefault(trial.cell, []).append(trial)
-    named = sorted(cells.values(), key=lambda own: (own[0].vpn != BASELINE, own[0].vpn, own[0].cell))
-    counts = [found for found in named if found[0].params.get("transport") == "operations"]
-    probed = [found for found in named if found[0].params.get("transport") == "security"]
+    counts, probed = (_cells(trials, transport) for transport in ("operations", "security"))
     performance = PaperTable(
         key="figure-3",
         title="Network performance (Figure 3)",
@@ -66,6 +60,15 @@ def paper_tables(run: Run, trials: Sequence[Trial]) -> list[PaperTable]:
     )
     found = [performance, *(_counted(counts) if counts else ()), *(_probed(probed) if probed else ()), _meshes(trials)]
     return sorted((table for table in found if table.rows), key=lambda table: table.key)
+
+
+def _cells(trials: Sequence[Trial], transport: str) -> list[list[Trial]]:
+    """The ok trials of this transport, cell by cell: the baseline's first, then VPN by VPN."""
+    cells: dict[str, list[Trial]] = {}
+    for trial in trials:
+        if trial.status == "ok" and trial.params.get("transport") == transport:
+            cells.setdefault(trial.cell, []).append(trial)
+    return sorted(cells.values(), key=lambda own: (own[0].vpn != BASELINE, own[0].vpn, own[0].cell))
 
 
 def _counted(cells: Sequence[Sequence[Trial]]) -> Iterator[PaperTable]:
