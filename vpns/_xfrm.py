@@ -78,6 +78,15 @@ def never_bare(node: Node, *what: str, to: str = "0.0.0.0/0") -> None:
     node.defer("ip", "xfrm", "policy", "del", *bare)
 
 
+def only_protected(node: Node, *what: str) -> None:
+    """The same, and ``what`` is not taken unprotected either, whoever sends it: the IKE daemon's policies ask for
+    protection of what comes from the peers' addresses alone."""
+    never_bare(node, *what)
+    bare = ("src", "0.0.0.0/0", "dst", "0.0.0.0/0", *what, "dir", "in")
+    node.run("ip", "xfrm", "policy", "add", *bare, "priority", "4000000000", "action", "block")
+    node.defer("ip", "xfrm", "policy", "del", *bare)
+
+
 def forget_afterwards(node: Node, *pairs: tuple[str, str]) -> None:
     """When the tunnel goes, so do the policies and states between these addresses or networks: an IKE daemon that is
     killed leaves them in the kernel."""

@@ -9,7 +9,7 @@ from dataclasses import replace
 from runner import closed_form
 from runner.node import Node
 from runner.plugin import Params, Site, Unsupported, pair_number
-from vpns._xfrm import never_bare
+from vpns._xfrm import only_protected
 from vpns.ipsec import Ipsec
 
 PORT = "4789"
@@ -51,7 +51,7 @@ class VxlanIpsec(Ipsec):
         return f"mode = transport\n                local_ts = {port}\n                remote_ts = {port}"
 
     def start(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> None:
-        never_bare(node, "proto", "udp", "dport", PORT)
+        only_protected(node, "proto", "udp", "dport", PORT)
         for peer in peers:
             number = pair_number(me, peer)
             tunnel = f"vxlan{peer.number}"

@@ -6,6 +6,7 @@ opens the LAN port and asks strongSwan for a new CHILD SA, because ESP's sequenc
 stands for the kernel patches of the ClusterIP paper, which no distribution has. Says each change; runs until its end.
 """
 
+import os
 import subprocess
 import sys
 import time
@@ -16,8 +17,10 @@ address, wan, lan, child = sys.argv[1:]
 state, port = Path(f"/proc/net/ipt_CLUSTERIP/{address}"), Path(f"/sys/class/net/{wan}/operstate")
 forwarding = Path(f"/proc/sys/net/ipv4/conf/{lan}/forwarding")
 began, before = time.monotonic(), None
+files = [os.open(each, os.O_RDONLY) for each in (state, port)]  # read again from the start: cheaper than to open
 while True:
-    responsible = bool(state.read_text().strip()) and port.read_text().strip() == "up"
+    buckets, carrier = (os.pread(each, 64, 0).strip() for each in files)
+    responsible = bool(buckets) and carrier == b"up"
     if responsible != before:
         forwarding.write_text("1" if responsible else "0")
         if responsible and before is not None:

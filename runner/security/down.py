@@ -61,7 +61,7 @@ def leaks(at: Vantage) -> tuple[bool, bool]:
 
 
 def kill_daemons(at: Vantage, gateway: NamespaceNode) -> list[str]:
-    """Kill every process of the gateway that is not the node's own or the probes'; the names, in order.
+    """Kill every process of the gateway that is not the node's own, the probes' or a log's; the names, in order.
 
     Raises MeasurementError on a machine that runs more than this lab.
     """
@@ -70,7 +70,7 @@ def kill_daemons(at: Vantage, gateway: NamespaceNode) -> list[str]:
     found = {}
     for line in gateway.run("ps", "-eo", "pid=,comm=,args=").stdout.splitlines():
         pid, name, arguments = line.split(None, 2)
-        if pid != "1" and name not in ("ps", "setpriv") and "/run/vpneval/" not in arguments:
+        if pid != "1" and name not in ("ps", "setpriv", "tail") and "/run/vpneval/" not in arguments:
             found[pid] = name
     if found:
         gateway.run("kill", "-KILL", *found, check=False)  # some end with the first of them

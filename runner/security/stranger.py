@@ -3,22 +3,26 @@
 Each carries an inner packet to the far host with a marker of its own: in the place of a message that a captured packet
 shows in the clear; behind 0 to 32 bytes of a captured packet's own beginning, as they are, and with what counts in them
 counted on, as long as the captured one, so that a length in them is right; where GRE carries the tunnel, once more as
-PPP, in the clear; in IPIP (RFC 2003) and GRE (RFC 2784); each from the near gateway's address, and in UDP from an
-address that nobody has. Control: all of them arrived at the far gateway, and such an inner packet is delivered when the
+PPP, in the clear; in IPIP (RFC 2003) and GRE (RFC 2784); in VXLAN (RFC 7348), to the far gateway's own segment and
+address in it, which are no secrets; each from the near gateway's address, and in UDP from an address that nobody has.
+Control: all of them arrived at the far gateway, and such an inner packet is delivered when the
 far gateway's LAN port sends it. Bare IP to the far LAN is tried as well and told, but not counted: that is the
 gateway's packet filter's task.
 """
 
+import re
 import struct
 from collections.abc import Callable, Sequence
 from itertools import product
 from typing import Literal
 
 from runner.measure.wire import interface
+from runner.node import NamespaceNode
 from runner.security.vantage import ETHERNET_BYTES, PORT, Frame, Outcome, Vantage, hardware, message, speaker_on
 
 KEPT = range(32, -1, -4)  # bytes of a captured packet that a forged one begins with
 IPIP, GRE, UDP, TCP = 4, 47, 17, 6
+VXLAN_PORT = 4789
 HEADERS_BYTES = 28  # of IPv4 and UDP
 PPP = b"\xff\x03\x00\x21"  # address, control, and the protocol number of IPv4 (RFC 1661 §2, RFC 1662 §3.1)
 IPV4 = b"\x08\x00"  # EtherType
@@ -125,7 +129,23 @@ def forgeries(at: Vantage, sample: Frame, begun: list[bytes], said: bytes) -> di
         marker = message(128)
         content = header + inner(near.host_address, far.host_address, marker)
         found[marker] = framed(sample.data[:ETHERNET_BYTES], protocol, *ends, content)
+    header = in_vxlan(at.lab.gateway(far))
+    for source in (ends[0], nobody):
+        marker = message(128)
+        content = header + inner(near.host_address, far.host_address, marker)
+        found[marker] = framed(sample.data[:ETHERNET_BYTES], UDP, source, ends[1], content)
     return found
+
+
+def in_vxlan(gateway: NamespaceNode) -> bytes:
+    """The headers of UDP, VXLAN (RFC 7348 §5) and Ethernet before an IPv4 packet for that gateway; one without VXLAN
+    gets segment 1 and everybody's address."""
+    shown = gateway.run("ip", "-d", "-o", "link", "show", "type", "vxlan", check=False).stdout
+    told = re.search(r"link/ether (\S+) .* vxlan id (\d+)", shown)
+    address, segment = (told[1], int(told[2])) if told else ("ff:ff:ff:ff:ff:ff", 1)
+    udp = struct.pack("!HHHH", VXLAN_PORT, VXLAN_PORT, 0, 0)
+    vxlan = struct.pack("!II", 0x08 << 24, segment << 8)
+    return udp + vxlan + bytes.fromhex(address.replace(":", "")) + b"\x02" + bytes(5) + IPV4
 
 
 def without_ip(sample: Frame, begun: list[bytes], inner_for: Callable[[bytes], bytes]) -> dict[bytes, bytes]:

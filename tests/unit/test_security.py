@@ -10,6 +10,7 @@ from runner.declared import Security
 from runner.lab import SITES
 from runner.measure.result import Measured
 from runner.metrics import METRICS
+from runner.node import Completed
 from runner.plugin import load_vpn, vpn_names
 from runner.ranks import metric_ranks
 from runner.security.counters import changed, parsed
@@ -17,7 +18,7 @@ from runner.security.replay import judged
 from runner.security.run import PROBES, WRONG_KEY, compresses, rate, results
 from runner.security.scale import MOST, OUTRANKING, PER_FAILURE, SCALE, WITH_A_BREAK, applies, in_words, strength
 from runner.security.scale import rate as points_of
-from runner.security.stranger import GRE, KEPT, PPP, UDP, beginnings, framed, inner, packed, without_ip
+from runner.security.stranger import GRE, KEPT, PPP, UDP, beginnings, framed, in_vxlan, inner, packed, without_ip
 from runner.security.vantage import Frame, Outcome, clear_frame, message, write_pcap
 from runner.security.wrong_key import from_address, stranger_of
 from runner.weights import PRESETS
@@ -287,6 +288,26 @@ def test_each_link_header_has_a_number_of_its_own() -> None:
 def test_other_protocols_carry_what_they_are_given() -> None:
     frame = framed(b"\0" * 12 + b"\x08\0", GRE, packed("192.168.0.1"), packed("192.168.0.2"), b"\0\0\x08\0inner")
     assert Frame(0.0, "in", frame).payload == b"\0\0\x08\0inner"
+
+
+@pytest.mark.parametrize(
+    ("shown", "ends"),
+    [
+        ("", b"\0\0\x01\0" + b"\xff" * 6),
+        (
+            "9: vxlan1: <UP> link/ether 0a:1b:2c:3d:4e:5f brd ff:ff:ff:ff:ff:ff\\    vxlan id 7 local 1.2.3.4 ",
+            b"\0\0\x07\0\x0a\x1b\x2c\x3d\x4e\x5f",
+        ),
+    ],
+)
+def test_a_packet_in_vxlan_is_for_the_gateways_own_segment_and_address(shown: str, ends: bytes) -> None:
+    class Gateway:
+        def run(self, *argv: str, check: bool) -> Completed:
+            return Completed(0, shown, "")
+
+    header = in_vxlan(Gateway())  # type: ignore[arg-type]
+    assert header[:4] == struct.pack("!HH", 4789, 4789)
+    assert header[8:] == b"\x08\0\0\0" + ends + b"\x02" + bytes(5) + b"\x08\0", "RFC 7348 §5"
 
 
 def test_the_capture_is_a_pcap(tmp_path: Path) -> None:
