@@ -6,7 +6,7 @@ from dataclasses import replace
 from runner import closed_form
 from runner.node import Node
 from runner.plugin import Params, Site, Unsupported
-from vpns._xfrm import only_protected
+from vpns._xfrm import never_bare
 from vpns.gre import kernel_gre
 from vpns.ipsec import Ipsec
 
@@ -38,7 +38,7 @@ class GreIpsec(Ipsec):
         return "mode = transport\n                local_ts = dynamic[gre]\n                remote_ts = dynamic[gre]"
 
     def start(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> None:
-        only_protected(node, "proto", "gre")
+        never_bare(node, "proto", "gre")
         for peer in peers:
             tunnel = f"gre{peer.number}"
             ends = ("local", me.wan_address, "remote", peer.wan_address)
