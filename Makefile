@@ -16,7 +16,7 @@ COMPARED := ipip,ipsec,ipsec_user,gre_ipsec,openvpn,ssh_forward,ssh_tun,wireguar
 COMMANDS := bash ip mmdebstrap nsenter setpriv unshare $(PYTHON)
 PACKAGES := bash iproute2 mmdebstrap python3 python3-venv util-linux
 
-.PHONY: compare test test-unit lint image setup lock bench-lab bench-labs bench-search bench-truth bench-engines bench-report box test-ciphers test-vagrant clean
+.PHONY: compare test test-unit lint image setup lock bench-lab bench-labs bench-search bench-truth bench-engines bench-report box test-abilities test-ciphers test-vagrant clean
 
 compare: image
 	$(VPNEVAL) run $(COMPARISON) --vpn $(COMPARED) --profile $(PROFILE) --deadline $(DEADLINE) \
@@ -43,6 +43,11 @@ box: image
 # Every cipher level of the VPNs of a guest kernel, up and proven in one; VPN="ipsec macsec" for some of them.
 test-ciphers: image
 	.venv/bin/python -m tests.kernel.levels_inside $$(mktemp -d) $(VPN)
+
+# What the VPNs of a guest kernel declare that they can do, tried in one; KERNEL=qemu for what User Mode Linux lacks,
+# VPN="ipsec nat-l2tp" for some of it.
+test-abilities: image
+	.venv/bin/python -m tests.kernel.abilities_inside $(if $(KERNEL),--kernel $(KERNEL)) $$(mktemp -d) $(VPN)
 
 # The whole Vagrant lab under software emulation, in namespaces of its own.
 test-vagrant: setup

@@ -31,7 +31,7 @@ class IpIp(Vpn):
         known_breaks=("no protection at all: anybody on the way can read, change and inject packets",),
     )
     abilities = Abilities(
-        inner=("IPv4",),  # IPv6 in IPv4 is another protocol (sit, RFC 4213)
+        inner=("IPv4", "multicast"),  # IPv6 in IPv4 is another protocol (sit, RFC 4213)
         outer=("IPv4",),
         nat=False,
         tcp_443=False,

@@ -49,7 +49,7 @@ class L2tp(Vpn):
         unchecked=("RFC 2661 §9 and RFC 1994 were not read again",),
     )
     abilities = Abilities(
-        inner=("IPv4", "IPv6"),
+        inner=("IPv4", "IPv6", "multicast"),
         outer=("IPv4",),
         nat=True,
         tcp_443=False,

@@ -23,7 +23,7 @@ class PppSsh(SshForward):
     tools = {**SshForward.tools, "pppd": "ppp"}
     security = replace(SshForward.security, specification="SSH (RFC 4251 to 4254), PPP (RFC 1661)")
     abilities = Abilities(
-        inner=("IPv4", "IPv6"),
+        inner=("IPv4", "IPv6", "multicast"),
         outer=("IPv4", "IPv6"),
         nat=True,
         tcp_443=True,

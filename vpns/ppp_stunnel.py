@@ -27,7 +27,7 @@ class PppStunnel(StunnelForward):
     security = replace(StunnelForward.security, specification="TLS 1.3 (RFC 8446) or 1.2 (RFC 5246), PPP (RFC 1661)")
     abilities = replace(
         StunnelForward.abilities,
-        inner=("IPv4", "IPv6"),
+        inner=("IPv4", "IPv6", "multicast"),
         routes="configuration",
         mesh=True,
         mesh_how="a TLS connection for each peer",

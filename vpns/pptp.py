@@ -60,7 +60,7 @@ class Pptp(Vpn):
         unchecked=("RFC 2637, 3078 and 2759, and Schneier and Mudge of 1998, were not read again",),
     )
     abilities = Abilities(
-        inner=("IPv4", "IPv6"),
+        inner=("IPv4", "IPv6", "multicast"),
         outer=("IPv4",),
         nat=True,  # where the NAT knows PPTP
         tcp_443=False,

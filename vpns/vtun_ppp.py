@@ -20,7 +20,7 @@ class VtunPpp(VtunTcp):
     note = "no integrity, not maintained; TCP inside it is stacked on TCP"
     tools = {**VtunTcp.tools, "pppd": "ppp"}
     security = replace(VtunTcp.security, specification="none but its source; PPP (RFC 1661)")
-    abilities = replace(VtunTcp.abilities, inner=("IPv4", "IPv6"))
+    abilities = replace(VtunTcp.abilities, inner=("IPv4", "IPv6", "multicast"))
     protocol = "tcp"
 
     def supports(self, node: Node, params: Params) -> Unsupported | None:
