@@ -43,6 +43,20 @@ TIMERS = (
         "Libreswan's ipsec.conf(5)",
     ),
     Timer(
+        "/etc/xl2tpd",
+        "xl2tpd.conf",
+        r"(?m)^(?:max retries|redial timeout) = \d+",
+        "",
+        "xl2tpd.conf(5); a message is sent again after 1 s, 2 s, 4 s and so on; Hello once a minute (fixed)",
+    ),
+    Timer(
+        "/etc/ppp",
+        "options.xl2tpd.*",
+        r"lcp-echo-\w+ \d+",
+        "",
+        "pppd(8)",
+    ),
+    Timer(
         "/etc/openvpn",
         "*.conf",
         r"(?m)^(?:keepalive|ping-restart) [^\n]+",
