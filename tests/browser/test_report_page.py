@@ -173,7 +173,7 @@ def test_all_plots_are_drawn_and_nothing_overflows(
     widths = page.eval_on_selector_all("figure", "all => all.map(one => one.querySelector('svg').clientWidth)")
     assert min(widths) > 0.6 * min(width, 640)  # one of no width is drawn, too, and shows nothing
     assert page.evaluate("document.documentElement.scrollWidth") <= width
-    page.locator("figure").nth(1).scroll_into_view_if_needed()
+    page.evaluate("document.querySelector('section[id^=experiment]').scrollIntoView()")
     page.screenshot(path=kept / f"plots-{'phone' if width < 640 else 'desk'}.png")
 
 
