@@ -6,6 +6,7 @@ import random
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from runner.failures.outage import Outage, outage, reported, watch_of
 from runner.failures.redundancy import ADVERTISED_S, PAIR, arm, settled
 from runner.failures.stream import Break
 from runner.failures.timers import timers_of
-from runner.failures.transfer import FILE_BYTES, LIMIT, UNLIMITED, downloading, limit_of, pushed
+from runner.failures.transfer import FILE_BYTES, LIMIT, UNLIMITED, Download, downloading, limit_of, pushed
 from runner.lab import Lab
 from runner.measure.cost import counted, snapshot
 from runner.measure.download import SLOWEST_BPS, fetch, make_file
@@ -66,10 +67,14 @@ def failover(bench: Bench, vpn: Vpn, params: Mapping[str, str], profile: Profile
         breaks = prepared(bench, vpn, params)
         timers = timers_of(lab.nodes[PAIR[0]])
         with probe(lab.wan, "handover", lab.sites[-1].wan_address, *PAIR, ready="watching") as watcher:
-            with downloading(lab, bench.address, watch.limit_s) as ended:
+            with downloading(lab, bench.address, watch.limit_s) as download:
                 rng = random.Random(f"{seed}/{turn}")
-                outages.append(outage(lab, bench.address, breaks, watch, rng, ready=readiness(lab, params)))
-                downloads.append(ended())
+                over: list[bool] = []
+                ready = partial(last_look, readiness(lab, params), download, over)
+                outages.append(outage(lab, bench.address, breaks, watch, rng, ready=ready))
+                end = download.end()
+                early = over[0] and isinstance(end, float)
+                downloads.append("it had ended before the failure" if early else end)
             handovers.append(read_handover(answer(watcher, "handover", timeout_s=20)))
     detail = {"failure": FAILURES[failure], "timers": [detection(redundancy), *timers]}
     measured = reported("failover_outage_ms", outages, watch.limit_s, **detail)
@@ -78,7 +83,7 @@ def failover(bench: Bench, vpn: Vpn, params: Mapping[str, str], profile: Profile
     if took:
         what = {"file_bytes": FILE_BYTES, "limit_bytes_per_s": LIMIT}
         measured.measurements.append(measurement("failover_download_s", float(np.median(took)), took, **what))
-    measured.warnings += [f"the download broke off: {why}" for why in downloads if isinstance(why, str)]
+    measured.warnings += [f"no time of the download: {why}" for why in downloads if isinstance(why, str)]
     measured.measuring_s = time.monotonic() - started
     return measured
 
@@ -100,6 +105,12 @@ def readiness(lab: Lab, params: Mapping[str, str]) -> Callable[[], None]:
     if params["redundancy"] == "off" or params["gateway_failure"] == "return":
         return lambda: None
     return lambda: settled(lab)
+
+
+def last_look(ready: Callable[[], None], download: Download, over: list[bool]) -> None:
+    """Just before the failure: raise what ``ready`` raises, and note whether the download is over already."""
+    ready()
+    over.append(download.over)
 
 
 def undisturbed(bench: Bench, vpn: Vpn, params: Mapping[str, str]) -> Measured:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 
@@ -44,12 +44,9 @@ class Download:
         return float(said[-2]) if code == 0 else " ".join(said).strip()[-200:]
 
 
-@contextmanager
-def downloading(lab: Lab, address: str, limit_s: float) -> Iterator[Callable[[], float | str]]:
-    """A download through the tunnel, slow enough to be under way during what the block does; how to await its end."""
-    longest_s = limit_s + 4 * FILE_BYTES / LIMIT
-    with fetching(lab.host2, lab.host1, address, longest_s, FILE_BYTES, LIMIT) as download:
-        yield download.end
+def downloading(lab: Lab, address: str, limit_s: float) -> AbstractContextManager[Download]:
+    """A download through the tunnel, slow enough to be under way during what the block does, unless that is slow."""
+    return fetching(lab.host2, lab.host1, address, limit_s + 4 * FILE_BYTES / LIMIT, FILE_BYTES, LIMIT)
 
 
 def pushed(lab: Lab, longest_s: float, size: int, limit: int, stall_s: float) -> AbstractContextManager[Download]:

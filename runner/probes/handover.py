@@ -1,10 +1,14 @@
 """WAN of redundant gateways: which gateway's packets went to the far one, and from when to when.
 
 usage: handover.py FAR_ADDRESS PORT PORT…   the ports of the WAN node that lead to the gateways
-Prints "watching", then waits for a line on standard input. Prints a JSON object: "length", the commonest length of IPv4
-packets to FAR_ADDRESS, which is that of the probe stream's packets in the tunnel; "spells": [port, first_s, last_s,
-packets] of packets of that length which came by one port without one by another between them, in seconds since
-"watching"; the first 100 of them, and "left_off", how many more there were.
+Prints "watching", then waits for a line on standard input. Prints a JSON object: "length", that of the probe
+stream's packets in the tunnel; "spells": [port, first_s, last_s, packets] of packets of that length which came by one
+port without one by another between them, in seconds since "watching"; the first 100 of them, and "left_off", how many
+more there were.
+
+The length is the commonest of IPv4 packets to FAR_ADDRESS, of those that came by the most ports: the acknowledgements
+of a download that is over before the handover are commoner than the packets of a slow stream. Lengths less than a
+twentieth as common as the commonest do not count: they are those of the VPN's own messages.
 """
 
 import json
@@ -44,8 +48,9 @@ while True:
     if sys.stdin in ready:
         break
 
-length = Counter(size for _, _, size in seen).most_common(1)
-wanted = length[0][0] if length else 0
+sizes = Counter(size for _, _, size in seen)
+often = [size for size, count in sizes.items() if 20 * count >= max(sizes.values())]
+wanted = max(often, key=lambda size: (len({name for _, name, other in seen if other == size}), sizes[size]), default=0)
 spells: list[list[Any]] = []
 for when, name, size in sorted(seen):
     if size != wanted:

@@ -17,11 +17,13 @@ from runner.failures.redundancy import PAIR, arm, is_active, settled
 from runner.failures.takeover import Handover, read_handover
 from runner.failures.timers import timers_of
 from runner.image import Image
-from runner.lab import SITES, Lab
+from runner.lab import SITES, Lab, namespace_lab
 from runner.labs import NamespaceRig
 from runner.measure.wire import answer, probe
 from runner.node import wait_until
 from runner.plugin import Vpn, load_vpn
+from runner.security.stranger import GRE, framed, packed
+from runner.security.vantage import speaker_on
 from runner.store import load_run
 from runner.topologies import ospf
 from runner.tunnel import bring_up, make_secrets, start_services
@@ -173,6 +175,24 @@ def test_the_preferred_gateway_returns(image: Image, tmp_path: Path, name: str, 
         said = (tmp_path / "gw2-charon.log").read_text()
         assert said.count("parsed CREATE_CHILD_SA request") >= 2
         assert "integrity check failed" not in said
+
+
+def test_a_handover_is_told_by_the_stream_and_not_by_a_download_that_was_over(image: Image) -> None:
+    """More acknowledgements than the stream has packets, all by one port; and a message of the VPN's by each."""
+    far, nobody = "192.168.0.99", b"\2" * 12 + b"\x08\0"
+    sent = {"gw1": [100] * 60 + [200] * 20 + [50], "gw2": [50] + [200] * 20}
+    with (
+        namespace_lab(image) as lab,
+        probe(lab.wan, "handover", far, *sent, ready="watching") as watcher,
+    ):
+        for site in lab.sites:
+            with speaker_on(lab.gateway(site)) as speaker:
+                for size in sent[site.name]:
+                    frame = framed(nobody, GRE, packed(site.wan_address), packed(far), bytes(size - 20))
+                    speaker.say(raw=frame.hex(), on=site.wan_interface)
+        found = answer(watcher, "handover", timeout_s=20)
+    assert found["length"] == 200
+    assert [(port, packets) for port, _, _, packets in found["spells"]] == [("gw1", 20), ("gw2", 20)]
 
 
 def test_a_run_keeps_the_timeline(tmp_path: Path) -> None:
