@@ -46,7 +46,7 @@ def prove(lab: Lab, address: str, *, confidential: bool, judged: bool = True) ->
         captured_on=" and ".join(f"{node.name} {' '.join(where)}" for node, where in watch_points(lab)),
     )
     if judged or not proof.delivered:
-        judge(proof, seen, sent.stderr)
+        judge(proof, seen, sent.stderr, next((one for report in found for one in report["where"] if one), None))
     return proof
 
 
@@ -61,8 +61,9 @@ def watch_points(lab: Lab) -> list[tuple[NamespaceNode, tuple[str, ...]]]:
     return [(lab.gateway(site), ("--sent", site.wan_interface)) for site in lab.sites]
 
 
-def judge(proof: Proof, seen: list[bool], complaint: str = "") -> None:
-    """Raise unless the marker experiment came out as promised, and the capture can be believed."""
+def judge(proof: Proof, seen: list[bool], complaint: str = "", where: tuple[int, str] | None = None) -> None:
+    """Raise unless the marker experiment came out as promised, and the capture can be believed. ``where``: at which
+    byte of a frame the marker was seen, and the frame's beginning as hex."""
     if not proof.delivered:
         raise ProofError(
             f"the marker did not come through the tunnel: {complaint.strip()[-200:] or 'no answer'}", proof
@@ -72,6 +73,22 @@ def judge(proof: Proof, seen: list[bool], complaint: str = "") -> None:
             f"the WAN capture saw {proof.captured_bytes} bytes of {proof.sent_bytes} sent: it proves nothing"
         )
     if proof.confidential_promised and proof.marker_on_wan:
-        raise ProofError("plaintext on the WAN: the marker was seen although confidentiality is promised", proof)
+        found = f", {placed(*where)}" if where else ""
+        raise ProofError(
+            f"plaintext on the WAN: the marker was seen although confidentiality is promised{found}", proof
+        )
     if not proof.confidential_promised and not all(seen):
         raise MeasurementError("the capture missed a marker that travels in the clear: it proves nothing")
+
+
+def placed(offset: int, head: str) -> str:
+    """In which packet the marker was: ``in a packet 10.1.0.2 > 10.2.0.2, UDP 500 > 4500, 42 bytes in``."""
+    frame = bytes.fromhex(head)
+    if len(frame) < 38 or frame[12:14] != b"\x08\x00":
+        return f"{offset} bytes into a frame that begins with {head[:28]}"
+    source, destination = (".".join(map(str, frame[at : at + 4])) for at in (26, 30))
+    header = 14 + 4 * (frame[14] & 15)
+    protocol = {6: "TCP", 17: "UDP"}.get(frame[23], f"protocol {frame[23]}")
+    ports = [int.from_bytes(frame[at : at + 2], "big") for at in (header, header + 2)]
+    said = f"{protocol} {ports[0]} > {ports[1]}" if frame[23] in (6, 17) else protocol
+    return f"in a packet {source} > {destination}, {said}, {offset - 14} bytes in"

@@ -3,7 +3,8 @@
 usage: watch.py [--sent] INTERFACE [FILE]
 With --sent, only what leaves by the interface: a gateway with kernel IPsec shows what it has decrypted as received.
 Prints "watching" when the socket is open. Reads one line "HEX HEX …" of markers. Prints a JSON object with
-the frames and bytes captured and, for each marker, whether any 32-byte part of it was on the wire.
+the frames and bytes captured and, for each marker, whether any 32-byte part of it was on the wire, and the first frame
+that had one: at which byte, and its beginning as hex.
 With FILE, the frames are also written there as a pcap, for evidence.
 """
 
@@ -15,7 +16,7 @@ import sys
 import time
 
 ETH_P_ALL = 3
-PART = 32
+PART, HEAD = 32, 64
 MAXIMUM = 64 * 2**20  # bytes; proof traffic is a few kilobytes
 
 sent_only = sys.argv[1] == "--sent"
@@ -40,9 +41,15 @@ while captured < MAXIMUM:
         break
 
 markers = [bytes.fromhex(word) for word in sys.stdin.readline().split()]
-seen = [
-    any(
-        marker[start : start + PART] in frame for start in range(0, len(marker) - PART + 1, PART) for _, frame in frames
+where = [
+    next(
+        (
+            [frame.index(part), frame[:HEAD].hex()]
+            for _, frame in frames
+            for part in (marker[start : start + PART] for start in range(0, len(marker) - PART + 1, PART))
+            if part in frame
+        ),
+        None,
     )
     for marker in markers
 ]
@@ -52,4 +59,5 @@ if len(sys.argv) > 2:
         for when, frame in frames:
             second, fraction = divmod(when, 1)
             file.write(struct.pack("<IIII", int(second), int(fraction * 1e6), len(frame), len(frame)) + frame)
-print(json.dumps({"frames": len(frames), "bytes": captured, "seen": seen}))
+seen = [found is not None for found in where]
+print(json.dumps({"frames": len(frames), "bytes": captured, "seen": seen, "where": where}))
