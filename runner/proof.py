@@ -45,6 +45,8 @@ def prove(lab: Lab, address: str, *, confidential: bool, judged: bool = True) ->
         captured_bytes=sum(report["bytes"] for report in found),
         captured_on=" and ".join(f"{node.name} {' '.join(where)}" for node, where in watch_points(lab)),
     )
+    if lost := sum(report["lost"] for report in found):
+        raise MeasurementError(f"the WAN capture lost {lost} frames that came too fast: it proves nothing")
     if judged or not proof.delivered:
         judge(proof, seen, sent.stderr, next((one for report in found for one in report["where"] if one), None))
     return proof

@@ -3,41 +3,70 @@
 usage: watch.py [--sent] INTERFACE [FILE]
 With --sent, only what leaves by the interface: a gateway with kernel IPsec shows what it has decrypted as received.
 Prints "watching" when the socket is open. Reads one line "HEX HEX …" of markers. Prints a JSON object with
-the frames and bytes captured and, for each marker, whether any 32-byte part of it was on the wire, and the first frame
-that had one: at which byte, and its beginning as hex.
+the frames and bytes captured, the frames "lost" because they came too fast, and, for each marker, whether any 32-byte
+part of it was on the wire, and the first frame that had one: at which byte, and its beginning as hex.
 With FILE, the frames are also written there as a pcap, for evidence.
+
+The kernel copies each frame into a ring (packet_mmap, Documentation/networking/packet_mmap.rst) as it passes. Read from
+the socket, a frame is a reference to the packet's memory: where all nodes share one kernel and a router on the way has
+copied the headers (a NAT does), the far gateway decrypts ESP in that very memory, and the capture would show plaintext
+within ESP that never was on the wire.
 """
 
 import json
+import mmap
 import select
 import socket
 import struct
 import sys
-import time
+from collections.abc import Iterator
 
-ETH_P_ALL = 3
+ETH_P_ALL, PACKET_OUTGOING = 3, 4
+SOL_PACKET, PACKET_RX_RING, PACKET_STATISTICS = 263, 5, 6  # linux/if_packet.h
+SLOT, SLOTS = 18 * 4096, 128  # the longest frame with offloads is 64 KiB; proof traffic is a few dozen frames
+HEADER = struct.Struct(
+    "@LIIHHII"
+)  # tpacket_hdr: status, length, kept, offset of the frame, of its network header, time
+ADDRESS = -(-struct.calcsize("@LIIHHII0L") // 16) * 16  # where sockaddr_ll follows; the kind of packet is its byte 10
 PART, HEAD = 32, 64
 MAXIMUM = 64 * 2**20  # bytes; proof traffic is a few kilobytes
 
 sent_only = sys.argv[1] == "--sent"
 if sent_only:
     del sys.argv[1]
-packets = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETH_P_ALL))
-packets.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8 * 2**20)
-packets.bind((sys.argv[1], 0))
+packets = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+packets.setsockopt(SOL_PACKET, PACKET_RX_RING, struct.pack("@IIII", SLOT, SLOTS, SLOT, SLOTS))
+ring = mmap.mmap(packets.fileno(), SLOT * SLOTS)
+packets.bind((sys.argv[1], ETH_P_ALL))
 print("watching", flush=True)
 
-frames = []
-captured = 0
+frames: list[tuple[float, bytes]] = []
+captured = cut = slot = 0
+
+
+def waiting() -> Iterator[tuple[float, bytes]]:
+    """Time and bytes of each frame that waits in the ring; its slot is the kernel's again afterwards."""
+    global slot, cut
+    while True:
+        at = slot * SLOT
+        status, length, kept, offset, _, second, fraction = HEADER.unpack_from(ring, at)
+        if not status & 1:
+            return
+        outgoing = ring[at + ADDRESS + 10] == PACKET_OUTGOING
+        frame = ring[at + offset : at + offset + kept]
+        cut += kept < length
+        struct.pack_into("@L", ring, at, 0)
+        slot = (slot + 1) % SLOTS
+        if outgoing or not sent_only:
+            yield second + fraction / 1e6, frame
+
+
 while captured < MAXIMUM:
     ready, _, _ = select.select([packets, sys.stdin], [], [])
-    if packets in ready:
-        frame, origin = packets.recvfrom(70000)
-        if sent_only and origin[2] != socket.PACKET_OUTGOING:
-            continue
-        frames.append((time.time(), frame))
-        captured += len(frame)
-    elif sys.stdin in ready:
+    new = list(waiting())
+    frames += new
+    captured += sum(len(frame) for _, frame in new)
+    if sys.stdin in ready and not new:
         break
 
 markers = [bytes.fromhex(word) for word in sys.stdin.readline().split()]
@@ -59,5 +88,6 @@ if len(sys.argv) > 2:
         for when, frame in frames:
             second, fraction = divmod(when, 1)
             file.write(struct.pack("<IIII", int(second), int(fraction * 1e6), len(frame), len(frame)) + frame)
+_, dropped = struct.unpack("@II", packets.getsockopt(SOL_PACKET, PACKET_STATISTICS, 8))
 seen = [found is not None for found in where]
-print(json.dumps({"frames": len(frames), "bytes": captured, "seen": seen, "where": where}))
+print(json.dumps({"frames": len(frames), "bytes": captured, "lost": dropped + cut, "seen": seen, "where": where}))
