@@ -11,7 +11,7 @@ from runner.node import Node
 from runner.plugin import Params, Secrets, Site, Unsupported
 from vpns import _ppp, l2tp
 from vpns._keys import pair_keys
-from vpns._xfrm import never_bare
+from vpns._xfrm import only_protected
 from vpns.ipsec import Ipsec
 from vpns.ipsec_ikev1 import IpsecIkev1
 
@@ -57,7 +57,7 @@ class L2tpIpsec(Ipsec):
         return f"mode = transport\n                local_ts = {port}\n                remote_ts = {port}"
 
     def start(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> None:
-        never_bare(node, "proto", "udp", "dport", PORT)
+        only_protected(node, "proto", "udp", "dport", PORT)
         super().start(node, me, peers, params)
         l2tp.run(node)
 

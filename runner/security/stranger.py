@@ -4,7 +4,8 @@ Each carries an inner packet to the far host with a marker of its own: in the pl
 shows in the clear; behind 0 to 32 bytes of a captured packet's own beginning, as they are, and with what counts in them
 counted on, as long as the captured one, so that a length in them is right; where GRE carries the tunnel, once more as
 PPP, in the clear; in IPIP (RFC 2003) and GRE (RFC 2784); in VXLAN (RFC 7348), to the far gateway's own segment and
-address in it, which are no secrets; each from the near gateway's address, and in UDP from an address that nobody has.
+address in it, which are no secrets; in L2TP (RFC 2661), to the far gateway's own tunnel and session, numbers of 16 bits;
+each from the near gateway's address, and in UDP from an address that nobody has.
 Control: all of them arrived at the far gateway, and such an inner packet is delivered when the
 far gateway's LAN port sends it. Bare IP to the far LAN is tried as well and told, but not counted: that is the
 gateway's packet filter's task.
@@ -22,7 +23,7 @@ from runner.security.vantage import ETHERNET_BYTES, PORT, Frame, Outcome, Vantag
 
 KEPT = range(32, -1, -4)  # bytes of a captured packet that a forged one begins with
 IPIP, GRE, UDP, TCP = 4, 47, 17, 6
-VXLAN_PORT = 4789
+VXLAN_PORT, L2TP_PORT = 4789, 1701
 HEADERS_BYTES = 28  # of IPv4 and UDP
 PPP = b"\xff\x03\x00\x21"  # address, control, and the protocol number of IPv4 (RFC 1661 §2, RFC 1662 §3.1)
 IPV4 = b"\x08\x00"  # EtherType
@@ -129,12 +130,22 @@ def forgeries(at: Vantage, sample: Frame, begun: list[bytes], said: bytes) -> di
         marker = message(128)
         content = header + inner(near.host_address, far.host_address, marker)
         found[marker] = framed(sample.data[:ETHERNET_BYTES], protocol, *ends, content)
-    header = in_vxlan(at.lab.gateway(far))
-    for source in (ends[0], nobody):
-        marker = message(128)
-        content = header + inner(near.host_address, far.host_address, marker)
-        found[marker] = framed(sample.data[:ETHERNET_BYTES], UDP, source, ends[1], content)
+    for header in (in_vxlan(at.lab.gateway(far)), in_l2tp(at.lab.gateway(far))):
+        for source in (ends[0], nobody):
+            marker = message(128)
+            content = header + inner(near.host_address, far.host_address, marker)
+            found[marker] = framed(sample.data[:ETHERNET_BYTES], UDP, source, ends[1], content)
     return found
+
+
+def in_l2tp(gateway: NamespaceNode) -> bytes:
+    """The headers of UDP, L2TP (RFC 2661 §3.1: version 2, data, nothing optional) and PPP before an IPv4 packet for
+    that gateway; one without L2TP gets tunnel 1 and session 1."""
+    shown = gateway.run("cat", "/proc/net/pppol2tp", check=False).stdout
+    told = re.search(r"([0-9A-F]{4})/([0-9A-F]{4}) ->", shown)
+    tunnel, session = (int(told[1], 16), int(told[2], 16)) if told else (1, 1)
+    udp = struct.pack("!HHHH", L2TP_PORT, L2TP_PORT, 0, 0)
+    return udp + struct.pack("!HHH", 0x0002, tunnel, session) + PPP
 
 
 def in_vxlan(gateway: NamespaceNode) -> bytes:

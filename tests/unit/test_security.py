@@ -18,7 +18,19 @@ from runner.security.replay import judged
 from runner.security.run import PROBES, WRONG_KEY, compresses, rate, results
 from runner.security.scale import MOST, OUTRANKING, PER_FAILURE, SCALE, WITH_A_BREAK, applies, in_words, strength
 from runner.security.scale import rate as points_of
-from runner.security.stranger import GRE, KEPT, PPP, UDP, beginnings, framed, in_vxlan, inner, packed, without_ip
+from runner.security.stranger import (
+    GRE,
+    KEPT,
+    PPP,
+    UDP,
+    beginnings,
+    framed,
+    in_l2tp,
+    in_vxlan,
+    inner,
+    packed,
+    without_ip,
+)
 from runner.security.vantage import Frame, Outcome, clear_frame, message, write_pcap
 from runner.security.wrong_key import from_address, stranger_of
 from runner.weights import PRESETS
@@ -308,6 +320,25 @@ def test_a_packet_in_vxlan_is_for_the_gateways_own_segment_and_address(shown: st
     header = in_vxlan(Gateway())  # type: ignore[arg-type]
     assert header[:4] == struct.pack("!HH", 4789, 4789)
     assert header[8:] == b"\x08\0\0\0" + ends + b"\x02" + bytes(5) + b"\x08\0", "RFC 7348 §5"
+
+
+SESSIONS = """PPPoL2TP driver info, V2.0
+TUNNEL name, user-data-ok session-count magic-ok
+TUNNEL 'tunl 12345', N 1 -1
+ 0 0/0/0 0/0/0
+  SESSION 'sess 12345/54321' C0A80001/1701 3039/D431 -> 1A2B/3C4D 5 F 12
+"""
+
+
+@pytest.mark.parametrize(("shown", "ends"), [("", (1, 1)), (SESSIONS, (12345, 54321))])
+def test_a_packet_in_l2tp_is_for_the_gateways_own_session(shown: str, ends: tuple[int, int]) -> None:
+    class Gateway:
+        def run(self, *argv: str, check: bool) -> Completed:
+            return Completed(0, shown, "")
+
+    header = in_l2tp(Gateway())  # type: ignore[arg-type]
+    assert header[:4] == struct.pack("!HH", 1701, 1701)
+    assert header[8:] == struct.pack("!HHH", 2, *ends) + PPP, "RFC 2661 §3.1"
 
 
 def test_the_capture_is_a_pcap(tmp_path: Path) -> None:
