@@ -4,7 +4,7 @@ Each carries an inner packet to the far host with a marker of its own: in the pl
 shows in the clear; behind 0 to 32 bytes of a captured packet's own beginning, as they are, and with what counts in them
 counted on, as long as the captured one, so that a length in them is right; where GRE carries the tunnel, once more as
 PPP, in the clear; in IPIP (RFC 2003) and GRE (RFC 2784); in VXLAN (RFC 7348), to the far gateway's own segment and
-address in it, which are no secrets; in L2TP (RFC 2661), to the far gateway's own tunnel and session, numbers of 16 bits;
+address in it, which are no secrets; in L2TP (RFC 2661), to the far gateway's own tunnel and session, of 16 bits each;
 each from the near gateway's address, and in UDP from an address that nobody has.
 Control: all of them arrived at the far gateway, and such an inner packet is delivered when the
 far gateway's LAN port sends it. Bare IP to the far LAN is tried as well and told, but not counted: that is the
