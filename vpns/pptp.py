@@ -62,7 +62,7 @@ class Pptp(Vpn):
     abilities = Abilities(
         inner=("IPv4", "IPv6", "multicast"),
         outer=("IPv4",),
-        nat=True,  # where the NAT knows PPTP
+        nat=False,  # its GRE wants one that knows PPTP; behind another it did not come up
         tcp_443=False,
         roaming=False,
         routes="configuration",

@@ -142,7 +142,7 @@ def in_l2tp(gateway: NamespaceNode) -> bytes:
     """The headers of UDP, L2TP (RFC 2661 §3.1: version 2, data, nothing optional) and PPP before an IPv4 packet for
     that gateway; one without L2TP gets tunnel 1 and session 1."""
     shown = gateway.run("cat", "/proc/net/pppol2tp", check=False).stdout
-    told = re.search(r"([0-9A-F]{4})/([0-9A-F]{4}) ->", shown)
+    told = re.search(r"([0-9A-F]{4})/(?!0000)([0-9A-F]{4}) ->", shown)  # session 0 is the tunnel's own
     tunnel, session = (int(told[1], 16), int(told[2], 16)) if told else (1, 1)
     udp = struct.pack("!HHHH", L2TP_PORT, L2TP_PORT, 0, 0)
     return udp + struct.pack("!HHH", 0x0002, tunnel, session) + PPP

@@ -326,6 +326,7 @@ SESSIONS = """PPPoL2TP driver info, V2.0
 TUNNEL name, user-data-ok session-count magic-ok
 TUNNEL 'tunl 12345', N 1 -1
  0 0/0/0 0/0/0
+  SESSION '' C0A80001/1701 3039/0000 -> 1A2B/0000 1 F 12
   SESSION 'sess 12345/54321' C0A80001/1701 3039/D431 -> 1A2B/3C4D 5 F 12
 """
 
