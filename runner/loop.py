@@ -178,6 +178,7 @@ class Loop:
             check_alive(bench.lab)
             reason, usable = str(error), bench.carries_payload()
             if not usable:
+                check_alive(bench.lab)  # that a node is gone shows at its interfaces first, then at its process
                 reason += f"; the tunnel carries no payload any more{tail(folder)}"
             spent = Measured(measuring_s=time.monotonic() - started, warnings=noise.warnings(around, loaded=False))
             spent.attempt = error.attempt if isinstance(error, MeasurementError) else {}
