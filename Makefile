@@ -80,7 +80,7 @@ bench-lab bench-labs: setup
 bench-search: setup
 	.venv/bin/python -m runner.search.bench
 
-# Found against true on links of a known rate; the plot goes to truth.svg. About eight minutes.
+# Found against true on links of a known rate; the plot goes to truth.svg. About a quarter of an hour.
 bench-truth: image
 	.venv/bin/python -m tests.bench_truth
 

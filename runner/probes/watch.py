@@ -24,9 +24,8 @@ from collections.abc import Iterator
 ETH_P_ALL, PACKET_OUTGOING = 3, 4
 SOL_PACKET, PACKET_RX_RING, PACKET_STATISTICS = 263, 5, 6  # linux/if_packet.h
 SLOT, SLOTS = 18 * 4096, 128  # the longest frame with offloads is 64 KiB; proof traffic is a few dozen frames
-HEADER = struct.Struct(
-    "@LIIHHII"
-)  # tpacket_hdr: status, length, kept, offset of the frame, of its network header, time
+# tpacket_hdr: status, length, bytes kept, offset of the frame, of its network header, seconds, microseconds
+HEADER = struct.Struct("@LIIHHII")
 ADDRESS = -(-struct.calcsize("@LIIHHII0L") // 16) * 16  # where sockaddr_ll follows; the kind of packet is its byte 10
 PART, HEAD = 32, 64
 MAXIMUM = 64 * 2**20  # bytes; proof traffic is a few kilobytes

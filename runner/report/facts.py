@@ -92,6 +92,12 @@ def conditions(bases: Sequence[Basis]) -> list[str]:
     return said
 
 
+def cpu_of(trials: Sequence[Trial]) -> str:
+    """Whose CPU time the CPU cost is, in words; empty where none was measured."""
+    costs = (m for trial in trials for m in trial.measurements if m.metric == "cpu_per_gigabyte")
+    return next((str(m.detail.get("of", "the whole lab")) for m in costs), "")
+
+
 def warnings(trials: Sequence[Trial]) -> list[str]:
     """The trials' warnings, each once, with the VPNs and the number of trials that had it."""
     found: dict[str, list[str]] = {}

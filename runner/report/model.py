@@ -206,15 +206,7 @@ def build(
         references=[name for name, record in run.vpns.items() if record.reference],
         carriers={name: record.transport for name, record in run.vpns.items()},
         cores=run.lab["cores"] if isinstance(run.lab.get("cores"), int) else None,
-        cpu_of=next(
-            (
-                m.detail.get("of", "the whole lab")
-                for t in trials
-                for m in t.measurements
-                if m.metric == "cpu_per_gigabyte"
-            ),
-            "",
-        ),
+        cpu_of=facts.cpu_of(trials),
         experiments=experiments,
         findings=judged(run, trials),
         failures=broken(trials),
