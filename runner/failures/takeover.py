@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -70,8 +71,9 @@ def failover(bench: Bench, vpn: Vpn, params: Mapping[str, str], profile: Profile
             with downloading(lab, bench.address, watch.limit_s) as download:
                 rng = random.Random(f"{seed}/{turn}")
                 over: list[bool] = []
-                ready = partial(last_look, readiness(lab, params), download, over)
-                outages.append(outage(lab, bench.address, breaks, watch, rng, ready=ready))
+                ready = partial(last_look, readiness(lab, params), watcher, download)
+                fails = partial(fail, breaks, download, over)
+                outages.append(outage(lab, bench.address, fails, watch, rng, ready=ready))
                 end = download.end()
                 early = over[0] and isinstance(end, float)
                 downloads.append("it had ended before the failure" if early else end)
@@ -107,9 +109,21 @@ def readiness(lab: Lab, params: Mapping[str, str]) -> Callable[[], None]:
     return lambda: settled(lab)
 
 
-def last_look(ready: Callable[[], None], download: Download, over: list[bool]) -> None:
-    """Just before the failure: raise what ``ready`` raises, and note whether the download is over already."""
+def last_look(ready: Callable[[], None], watcher: subprocess.Popen[str], download: Download) -> None:
+    """Just before the failure: raise what ``ready`` raises, and begin the download, with which other packets come.
+
+    Raises TimeoutError where it does not begin. No sooner: in a guest kernel ``ready`` takes seconds.
+    """
     ready()
+    assert watcher.stdin is not None
+    watcher.stdin.write("mixed\n")
+    watcher.stdin.flush()
+    download.begin()
+
+
+def fail(breaks: Break, download: Download, over: list[bool], note: Callable[[str], None]) -> None:
+    """The failure, and whether the download was over by then."""
+    breaks(note)
     over.append(download.over)
 
 
@@ -121,7 +135,9 @@ def undisturbed(bench: Bench, vpn: Vpn, params: Mapping[str, str]) -> Measured:
     started = time.monotonic()
     if (limit := limit_of(params)) < UNLIMITED:
         with pushed(lab, 10 + 3 * file_bytes / limit, file_bytes, limit, 10) as download:
-            before, took = snapshot(lab), download.end()
+            before = snapshot(lab)
+            download.begin()
+            took = download.end()
         after = snapshot(lab)
         if isinstance(took, str):
             raise MeasurementError(f"the download broke off although nothing failed: {took}")
@@ -162,6 +178,7 @@ def interrupted(bench: Bench, vpn: Vpn, params: Mapping[str, str], profile: Prof
             probe(lab.wan, "handover", lab.sites[-1].wan_address, *PAIR, ready="watching") as watcher,
             pushed(lab, longest_s, file_bytes, limit, profile.outage_limit_s) as download,
         ):
+            download.begin()
             readiness(lab, params)()  # some seconds in a guest kernel, and so before the moment
             time.sleep(max(0.0, download.started + after_s - time.monotonic()))
             if download.over and isinstance(why := download.end(), str):

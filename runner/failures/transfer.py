@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 
 from runner.lab import Lab
 from runner.measure.download import HTTP_PORT
 from runner.measure.wire import probe
-from runner.node import PATIENCE, NamespaceNode, NamespaceProcess
+from runner.node import PATIENCE, NamespaceNode, NamespaceProcess, wait_until
 
 FILE_BYTES, LIMIT = 10_000_000, 2_000_000  # the download beside the probe stream, and its bytes a second
+BEGINS_WITHIN_S = 10.0
 UNLIMITED = 2**32 - 1  # socket(7), SO_MAX_PACING_RATE: no limit
 
 
@@ -23,13 +24,20 @@ def limit_of(params: Mapping[str, str]) -> int:
 
 @dataclass
 class Download:
-    """A download under way: curl on ``node``, since when."""
+    """A download of which the server listens: ``begin`` starts curl, with ``argv`` on ``node``."""
 
     node: NamespaceNode
-    curl: NamespaceProcess
+    argv: Sequence[str]
     longest_s: float
-    started: float
+    started: float = 0.0  # time.monotonic()
     seconds: float = 0.0  # until it ended or broke off
+
+    def begin(self) -> None:
+        """Start it; back when the first bytes have come, or when it has broken off. Raises TimeoutError."""
+        before = self.node.logged("curl")
+        self.curl: NamespaceProcess = self.node.spawn(*self.argv, log="curl")
+        self.started = time.monotonic()
+        wait_until(lambda: self.over or self.node.logged("curl") != before, "the download's beginning", BEGINS_WITHIN_S)
 
     @property
     def over(self) -> bool:
@@ -41,11 +49,11 @@ class Download:
         code = self.curl.wait((self.longest_s + 10) * PATIENCE)
         self.seconds = time.monotonic() - self.started
         said = self.node.logged("curl").split("\n")
-        return float(said[-2]) if code == 0 else " ".join(said).strip()[-200:]
+        return float(said[-2]) if code == 0 else " ".join(said[-3:]).strip()[-200:]
 
 
 def downloading(lab: Lab, address: str, limit_s: float) -> AbstractContextManager[Download]:
-    """A download through the tunnel, slow enough to be under way during what the block does, unless that is slow."""
+    """A download through the tunnel, slow enough to be under way when something breaks right after its beginning."""
     return fetching(lab.host2, lab.host1, address, limit_s + 4 * FILE_BYTES / LIMIT, FILE_BYTES, LIMIT)
 
 
@@ -59,12 +67,14 @@ def pushed(lab: Lab, longest_s: float, size: int, limit: int, stall_s: float) ->
 def fetching(
     server: NamespaceNode, client: NamespaceNode, address: str, longest_s: float, size: int, limit: int, *options: str
 ) -> Iterator[Download]:
-    """``size`` bytes by HTTP from ``server``, at ``limit`` bytes a second, during what the block does."""
+    """``size`` bytes by HTTP from ``server``, at ``limit`` bytes a second, which the block begins and sees end."""
     with probe(server, "serve", str(HTTP_PORT), str(size), str(limit), ready="serving"):
         argv = ("curl", "--silent", "--show-error", "--max-time", f"{longest_s:.0f}", "--output", "/dev/null")
-        wanted = ("--write-out", "%{time_total}\n", f"http://{address}:{HTTP_PORT}/")
-        curl = client.spawn(*argv, *options, *wanted, log="curl")
+        # The headers go to its log as they come, which tells that the download has begun.
+        wanted = ("--dump-header", "-", "--write-out", "%{time_total}\n", f"http://{address}:{HTTP_PORT}/")
+        download = Download(client, (*argv, *options, *wanted), longest_s)
         try:
-            yield Download(client, curl, longest_s, time.monotonic())
+            yield download
         finally:
-            curl.stop()
+            if download.started:
+                download.curl.stop()

@@ -1,14 +1,13 @@
 """WAN of redundant gateways: which gateway's packets went to the far one, and from when to when.
 
 usage: handover.py FAR_ADDRESS PORT PORT…   the ports of the WAN node that lead to the gateways
-Prints "watching", then waits for a line on standard input. Prints a JSON object: "length", that of the probe
+Prints "watching", then waits for the line "end" on standard input. Prints a JSON object: "length", that of the probe
 stream's packets in the tunnel; "spells": [port, first_s, last_s, packets] of packets of that length which came by one
 port without one by another between them, in seconds since "watching"; the first 100 of them, and "left_off", how many
 more there were.
 
-The length is the commonest of IPv4 packets to FAR_ADDRESS, of those that came by the most ports: the acknowledgements
-of a download that is over before the handover are commoner than the packets of a slow stream. Lengths less than a
-twentieth as common as the commonest do not count: they are those of the VPN's own messages.
+The length is the commonest of IPv4 packets to FAR_ADDRESS until the line "mixed" came, before the end: from then on
+a download's acknowledgements, which may be commoner, are among them.
 """
 
 import json
@@ -34,7 +33,8 @@ for name in ports:
     captures[capture] = name
 with suppress(PermissionError):
     os.nice(-15)
-seen = []
+seen: list[tuple[float, str, int]] = []
+alone = None  # how many were seen when the stream was the only one
 print("watching", flush=True)
 start = time.monotonic()
 while True:
@@ -46,11 +46,14 @@ while True:
                 if origin[2] != PACKET_OUTGOING and frame[12:14] == b"\x08\x00" and frame[30:34] == far:
                     seen.append((time.monotonic() - start, name, int.from_bytes(frame[16:18], "big")))
     if sys.stdin in ready:
-        break
+        said = os.read(0, 64)
+        if b"mixed" in said:
+            alone = len(seen)
+        if said != b"mixed\n":
+            break
 
-sizes = Counter(size for _, _, size in seen)
-often = [size for size, count in sizes.items() if 20 * count >= max(sizes.values())]
-wanted = max(often, key=lambda size: (len({name for _, name, other in seen if other == size}), sizes[size]), default=0)
+sizes = Counter(size for _, _, size in seen[:alone])
+wanted = max(sizes, key=lambda size: sizes[size], default=0)
 spells: list[list[Any]] = []
 for when, name, size in sorted(seen):
     if size != wanted:

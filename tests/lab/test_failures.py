@@ -177,19 +177,29 @@ def test_the_preferred_gateway_returns(image: Image, tmp_path: Path, name: str, 
         assert "integrity check failed" not in said
 
 
-def test_a_handover_is_told_by_the_stream_and_not_by_a_download_that_was_over(image: Image) -> None:
-    """More acknowledgements than the stream has packets, all by one port; and a message of the VPN's by each."""
+def test_a_handover_is_told_by_the_stream_and_not_by_the_download_beside_it(image: Image) -> None:
+    """More acknowledgements than the stream has packets, by both ports, but not before the download; and a message of
+    the VPN's by each."""
     far, nobody = "192.168.0.99", b"\2" * 12 + b"\x08\0"
-    sent = {"gw1": [100] * 60 + [200] * 20 + [50], "gw2": [50] + [200] * 20}
-    with (
-        namespace_lab(image) as lab,
-        probe(lab.wan, "handover", far, *sent, ready="watching") as watcher,
-    ):
+    before = {"gw1": [50] + [200] * 5}
+    then = {"gw1": [100] * 60 + [200] * 15, "gw2": [50] + [100] * 60 + [200] * 20}
+
+    def say(lab: Lab, sent: dict[str, list[int]]) -> None:
         for site in lab.sites:
             with speaker_on(lab.gateway(site)) as speaker:
-                for size in sent[site.name]:
+                for size in sent.get(site.name, ()):
                     frame = framed(nobody, GRE, packed(site.wan_address), packed(far), bytes(size - 20))
                     speaker.say(raw=frame.hex(), on=site.wan_interface)
+
+    with (
+        namespace_lab(image) as lab,
+        probe(lab.wan, "handover", far, "gw1", "gw2", ready="watching") as watcher,
+    ):
+        say(lab, before)
+        assert watcher.stdin is not None
+        watcher.stdin.write("mixed\n")
+        watcher.stdin.flush()
+        say(lab, then)
         found = answer(watcher, "handover", timeout_s=20)
     assert found["length"] == 200
     assert [(port, packets) for port, _, _, packets in found["spells"]] == [("gw1", 20), ("gw2", 20)]
@@ -234,6 +244,19 @@ def test_a_download_goes_on_at_the_second_gateway(tmp_path: Path) -> None:
     assert found["failover_download_s"].value > 14 / 2
     assert found["failover_download_s"].detail["unrecovered"] == 0
     assert found["handover_ms"].detail["changes"] == [1]
+
+
+def test_a_download_is_under_way_when_a_gateway_fails(tmp_path: Path) -> None:
+    """It begins as soon as all is ready, however long that takes, and before anything fails."""
+    out = tmp_path / "run"
+    levels = "redundancy=vrrp_fast,gateway_failure=gateway"
+    done = vpneval("run", "ha", "--profile", "smallest", "--vpn", "wireguard_go", "--set", levels, "--out", out)
+    assert done.returncode == 0, done.stderr
+    (trial,) = load_run(out)[1]
+    found = {each.metric: each for each in trial.measurements}
+    assert found["failover_download_s"].value > 10 / 2 + found["failover_outage_ms"].value / 1e3 / 2
+    assert found["handover_ms"].detail["changes"] == [1]
+    assert trial.warnings == []
 
 
 def test_routers_that_do_not_find_each_other_fail_with_that_reason(
