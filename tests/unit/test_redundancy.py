@@ -11,6 +11,7 @@ import pytest
 from runner.errors import MeasurementError
 from runner.experiment import PROFILES, load_experiment, parse_levels
 from runner.failures import cluster, prepare, redundancy
+from runner.failures.gateway import kill
 from runner.findings import judge
 from runner.lab import Lab
 from runner.model import Cell
@@ -126,6 +127,29 @@ class Gateway:
 
     def run(self, *argv: str) -> Completed:
         return Completed(0, self.log if "takeover" in argv[-1] else self.addresses, "")
+
+
+class Recorder:
+    """A gateway that keeps what it is told to do."""
+
+    name = "gw1"
+
+    def __init__(self) -> None:
+        self.done: list[str] = []
+        self.log = self.done.append
+
+    def run(self, *argv: str, check: bool = True, input: str = "") -> Completed:
+        self.done.append(" ".join(argv))
+        return Completed(0, "", "")
+
+
+def test_a_gateway_that_dies_is_gone_from_every_link_at_once() -> None:
+    """Its kernel goes on with ESP and CLUSTERIP while its processes are killed, for seconds in a slow guest."""
+    gateway, said = Recorder(), list[str]()
+    kill(gateway, said.append)  # type: ignore[arg-type]
+    down = [f"[gw1] ip link set {port} down" for port in ("wan0", "lan0", "sync0")]
+    assert gateway.done == [*down, "ip -batch -", "kill -KILL -- -1"]
+    assert said == ["gw1: wan0 and lan0 and sync0 down"]
 
 
 ACTIVE, STANDBY = "inet 192.168.0.1/24 wan0\ninet 10.1.0.1/24 lan0\n", "inet 192.168.0.22/24 wan0\n"
