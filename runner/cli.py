@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import replace
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any
@@ -35,6 +36,7 @@ from runner.options import (
     KernelNames,
     LabSpec,
     Levels,
+    Once,
     OutDir,
     ProfileName,
     Quiet,
@@ -46,6 +48,7 @@ from runner.options import (
     Vpns,
     WeightsAtTheEnd,
     err,
+    joined,
     out,
     tell,
 )
@@ -68,6 +71,7 @@ app = typer.Typer(
 )
 lab_app = typer.Typer(help="A live lab to play in.", no_args_is_help=True)
 app.add_typer(lab_app, name="lab")
+command = partial(app.command, cls=Once)
 
 
 @app.callback(invoke_without_command=True)
@@ -83,7 +87,7 @@ def main_options(
         raise typer.Exit
 
 
-@app.command("list")
+@command("list")
 def list_(
     what: Annotated[str, typer.Argument(help="vpns, extinct, experiments, metrics, presets, …")] = "vpns",
     as_json: Json = False,
@@ -102,7 +106,7 @@ def list_(
     out.print(table)
 
 
-@app.command()
+@command()
 def doctor(
     image: ImageName = images.DEFAULT, lab: LabSpec = "netns", kernel: KernelName = kernels.HOST, as_json: Json = False
 ) -> None:
@@ -125,7 +129,7 @@ def doctor(
         raise typer.Exit(3)
 
 
-@app.command("image")
+@command("image")
 def image_(
     name: Annotated[str, typer.Argument(help="trixie or bookworm")] = images.DEFAULT,
     rebuild: Annotated[bool, typer.Option("--rebuild", help="forget the one that is there")] = False,
@@ -145,11 +149,11 @@ def image_(
         out.print(f"{layer}: {built_layer}", highlight=False, soft_wrap=True)
 
 
-@app.command()
+@command()
 def plan(
     experiments: Experiments,
-    vpns: Vpns = "",
-    levels: Levels = "",
+    vpns: Vpns = None,
+    levels: Levels = None,
     profile: ProfileName = "quick",
     reps: Reps = None,
     duration: Duration = None,
@@ -160,8 +164,8 @@ def plan(
     """The trials that a run would measure and the time it would take; runs nothing."""
     asked = ask(
         experiments,
-        vpns=vpns,
-        levels=levels,
+        vpns=joined(vpns),
+        levels=joined(levels),
         profile=profile,
         repetitions=reps,
         duration_s=duration,
@@ -192,11 +196,11 @@ def plan(
     )
 
 
-@app.command()
+@command()
 def run(
     experiments: Experiments,
-    vpns: Vpns = "",
-    levels: Levels = "",
+    vpns: Vpns = None,
+    levels: Levels = None,
     profile: ProfileName = "quick",
     reps: Reps = None,
     duration: Duration = None,
@@ -223,8 +227,8 @@ def run(
         parse_weights(weights)
     asked = ask(
         experiments,
-        vpns=vpns,
-        levels=levels,
+        vpns=joined(vpns),
+        levels=joined(levels),
         profile=profile,
         repetitions=reps,
         duration_s=duration,
@@ -277,34 +281,34 @@ def _conduct(asked: Asked, weights: str, quiet: bool, as_json: bool) -> int:
     return 1 if any(report.trials[status] for status in ("failed", "lab_error")) else 0
 
 
-app.command()(reading.report)
-app.command()(reading.compare)
-app.command()(reading.history)
-app.command()(reading.watch)
+command()(reading.report)
+command()(reading.compare)
+command()(reading.history)
+command()(reading.watch)
 
 
-@app.command()
-def recipe(vpn: Annotated[str, typer.Argument(metavar="VPN")], levels: Levels = "") -> None:
+@command()
+def recipe(vpn: Annotated[str, typer.Argument(metavar="VPN")], levels: Levels = None) -> None:
     """The runbook of files and commands that sets this tunnel up on two plain gateways."""
     plugin = load_vpn(vpn)
-    print(recipe_of(plugin, one_tunnel(plugin, levels)), end="")
+    print(recipe_of(plugin, one_tunnel(plugin, joined(levels))), end="")
 
 
-@lab_app.command("shell")
+@lab_app.command("shell", cls=Once)
 def lab_shell(
     node: Annotated[str, typer.Argument(metavar="NODE", help="host1, gw1, wan, gw2, host2")],
     vpn: Annotated[str, typer.Option("--vpn", metavar="NAME", help="the VPN that is up in it")] = "none",
-    levels: Levels = "",
+    levels: Levels = None,
     image: ImageName = images.DEFAULT,
     where: LabSpec = "netns",
-    command: Annotated[str, typer.Option("--command", "-c", help="run this instead of a shell that you type in")] = "",
+    work: Annotated[str, typer.Option("--command", "-c", help="run this instead of a shell that you type in")] = "",
 ) -> None:
     """A shell on a node of a live lab with a tunnel up; the lab goes when the shell ends."""
     require_known("node", node, ["host1", "gw1", "wan", "gw2", "host2"])
     plugin = load_vpn(vpn)
-    params = one_tunnel(plugin, levels)
+    params = one_tunnel(plugin, joined(levels))
     rootless.enter(where)
-    raise typer.Exit(shell(node, plugin, params, image, where, command, tell))
+    raise typer.Exit(shell(node, plugin, params, image, where, work, tell))
 
 
 def main(argv: list[str] | None = None) -> Any:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from typer.core import TyperCommand, TyperOption
 
 from runner import image as images
 from runner import kernels
+from runner.errors import UsageError
 from runner.experiment import PROFILES
 from runner.labs import FORMS
 from runner.until import MOST_REPETITIONS
@@ -18,8 +21,10 @@ err = Console(stderr=True)
 out = Console()
 
 Experiments = Annotated[list[str], typer.Argument(metavar="EXPERIMENT…", help="see: vpneval list experiments")]
-Vpns = Annotated[str, typer.Option("--vpn", metavar="A,B", help="only these VPNs (or ./mine.py); default: all")]
-Levels = Annotated[str, typer.Option("--set", metavar="FACTOR=LEVEL,…", help="see: vpneval list factors")]
+Vpns = Annotated[
+    list[str] | None, typer.Option("--vpn", metavar="A,B", help="only these VPNs (or ./mine.py); default: all")
+]
+Levels = Annotated[list[str] | None, typer.Option("--set", metavar="FACTOR=LEVEL,…", help="see: vpneval list factors")]
 ProfileName = Annotated[str, typer.Option("--profile", help=f"{', '.join(PROFILES)}")]
 Reps = Annotated[int | None, typer.Option("--reps", help="repetitions (blocks); default: the profile's")]
 Duration = Annotated[int | None, typer.Option("--duration", help="seconds of each throughput test")]
@@ -54,3 +59,23 @@ Quiet = Annotated[bool, typer.Option("--quiet", help="no progress, no report")]
 def tell(text: str) -> None:
     """Say it on standard error, as it is."""
     err.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+def joined(given: Sequence[str] | None) -> str:
+    """``--vpn a --vpn b`` is ``--vpn a,b``, and ``--set`` so, too."""
+    return ",".join(given or ())
+
+
+class Once(TyperCommand):
+    """A command that refuses an option given twice, of which the last would count and the others be forgotten.
+
+    Raises UsageError, but not in a guest, whose command line is this one with another ``--out`` behind it.
+    """
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        _, _, order = self.make_parser(ctx).parse_args(args=list(args))
+        for given in order:
+            once = isinstance(given, TyperOption) and not given.is_flag and not given.multiple
+            if once and order.count(given) > 1 and not kernels.inside():
+                raise UsageError(f"{given.opts[0]} is given {order.count(given)} times; it takes one value")
+        return super().parse_args(ctx, args)

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,6 +14,7 @@ from runner import image, lab
 from runner.cli import main
 from runner.errors import UsageError
 from runner.experiment import GROUPS, LEVELS, PROFILES, experiment_names
+from runner.kernels.boot import GUEST
 from runner.labs import rootless
 from runner.metrics import METRICS
 from runner.plugin import vpn_names
@@ -92,6 +94,12 @@ def test_what_does_not_exist(capsys: CapSys, nowhere: Path, argv: tuple[str, ...
         (("run", "transport", "--weights", "rtt=0"), "all weights are zero"),
         (("run", "cipher", "--set", "transport=udp"), "leaves nothing to measure in cipher"),
         (("run", "transport", "--set", "cipher"), "--set takes factor=level"),
+        (("run", "transport", "--set", "transport=tcp", "--set", "streams"), "factor=level, not 'streams'"),
+        (("plan", "transport", "--reps", "1", "--reps", "2"), "--reps is given 2 times; it takes one value"),
+        (("run", "transport", "--out", "a", "--out=a"), "--out is given 2 times; it takes one value"),
+        (("report", ".", "--format", "md", "--format", "md"), "--format is given 2 times; it takes one value"),
+        (("lab", "shell", "gw1", "--vpn", "none", "--vpn", "ipip"), "--vpn is given 2 times; it takes one value"),
+        (("recipe", "openvpn", "--set", "cipher=null", "--set", "cipher=aes-128-gcm"), "one level each of cipher"),
         (("recipe", "openvpn", "--set", "streams=4"), "one level each of cipher, integrity, compression"),
         (("recipe", "ssh_tun", "--set", "cipher=null"), "does not offer cipher null (asked"),
         (("report", "."), "is not a run folder"),
@@ -186,6 +194,29 @@ def test_plan_as_json(capsys: CapSys) -> None:
     assert len(plan["cells"]) == 10
     assert plan["trials"] == 2 * (10 + 2)  # the baseline again at the end of each block: one TCP stream, and idle
     assert plan["expected_s"] > plan["trials"]
+
+
+def test_vpn_and_set_may_be_given_again_and_again(capsys: CapSys) -> None:
+    def planned(*argv: str) -> list[dict[str, Any]]:
+        code, out, err = vpneval(capsys, "plan", "transport", *argv, "--json")
+        assert (code, err) == (0, "")
+        return list(json.loads(out)["cells"])
+
+    at_once = planned("--vpn", "openvpn,wireguard_go", "--set", "transport=tcp,streams=1,streams=4")
+    one_by_one = ("--vpn", "openvpn", "--vpn", "wireguard_go", "--set", "transport=tcp", "--set", "streams=1,streams=4")
+    assert planned(*one_by_one) == at_once
+    assert {cell["vpn"] for cell in at_once} == {"none", "openvpn", "wireguard_go"}
+    assert {(cell["params"]["transport"], cell["params"]["streams"]) for cell in at_once} == {
+        ("tcp", "1"),
+        ("tcp", "4"),
+    }
+    assert len(planned("--vpn", "openvpn,wireguard_go")) > len(at_once), "the control: all levels"
+
+
+def test_in_a_guest_the_out_behind_the_users_own_counts(capsys: CapSys, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(GUEST, "uml")
+    argv = ("plan", "reference", "--vpn", "none", "--seed", "1", "--seed", "2", "--json")
+    assert vpneval(capsys, *argv)[0] == 0
 
 
 def test_plan_of_a_plugin_outside_the_tree(capsys: CapSys, nowhere: Path) -> None:
