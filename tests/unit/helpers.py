@@ -1,13 +1,16 @@
-"""What several unit tests share: a third site, captured outputs, and a node that answers from a table."""
+"""What several unit tests share: a third site, captured outputs, nodes that answer from a table, and labs on paper."""
 
 from __future__ import annotations
 
+import copy
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-from runner.lab import SITES
+from runner.errors import CommandError
+from runner.lab import SITES, Lab
 from runner.node import Completed
 from runner.plugin import Site, Vpn
 from runner.recipe import Paper, PaperProcess
@@ -61,3 +64,49 @@ class Answers:
 
     def defer(self, *argv: str) -> None:
         pass
+
+
+@dataclass
+class PaperLab:
+    """A lab of nodes that run nothing."""
+
+    nodes: dict[str, Any]
+    sites: tuple[Site, ...] = (GW1, GW2)
+    shared_kernel: bool = True
+
+    @property
+    def host1(self) -> Any:
+        return self.nodes["host1"]
+
+    @property
+    def host2(self) -> Any:
+        return self.nodes["host2"]
+
+    def gateway(self, site: Site) -> Any:
+        return self.nodes[site.name]
+
+
+def edited(name: str, change: Callable[[dict[str, Any]], object]) -> dict[str, Any]:
+    """A captured iperf3 test with something changed in it."""
+    found = copy.deepcopy(report(name))
+    change(found)
+    return found
+
+
+@dataclass
+class Iperf:
+    """host1 with an iperf3 that says ``says``; ``hangs`` makes it not come back."""
+
+    says: str
+    hangs: bool = False
+    ran: list[str] = field(default_factory=list)
+
+    def run(self, *argv: str, check: bool = True, timeout: float = 30.0, input: str | None = None) -> Completed:
+        self.ran.append(" ".join(argv))
+        if self.hangs:
+            raise CommandError("host1", argv, None, "", timeout)
+        return Completed(0, self.says, "")
+
+
+def lab_with(iperf: Iperf, host2: Any = None) -> Lab:
+    return cast(Lab, PaperLab({"host1": iperf, "host2": host2 or Paper("host2")}))

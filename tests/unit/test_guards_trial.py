@@ -1,0 +1,106 @@
+"""Guards of the trial: nothing beats plain IP unsaid, no node goes unseen, no secret stays in a log.
+
+Take a guard out, and its test fails.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from runner.errors import LabError
+from runner.lab import Lab, check_alive
+from runner.logs import scrub, tail
+from runner.measure import result
+from runner.model import Cell, Measurement, Trial, trial_id
+from runner.plan import Planned
+from runner.plugin import AES_CBC, Params
+from runner.records import Records, faster_than
+from runner.store import open_store
+from tests.unit.helpers import PaperLab
+
+TCP = {"transport": "tcp", "payload": "random", "streams": "1", "direction": "forward"}
+PLAIN = {"cipher": "none", "integrity": "none", "compression": "off"}
+
+
+def throughput(value: float) -> Measurement:
+    return result.measurement("tcp_throughput", value)
+
+
+def baseline(value: float, repetition: int = 1) -> Trial:
+    params = PLAIN | TCP
+    return Trial(
+        id=trial_id("none", params, repetition, "first"),
+        vpn="none",
+        params=params,
+        repetition=repetition,
+        position="first",
+        status="ok",
+        started_at="2026-01-01T00:00:00.000+00:00",
+        measurements=[throughput(value)],
+    )
+
+
+def test_faster_than_the_baseline() -> None:
+    plain = baseline(1e9)
+    assert faster_than(plain, result.Measured([throughput(1.04e9)])) == []
+    assert faster_than(plain, result.Measured([throughput(1.2e9)])) == [
+        "tcp_throughput is 1.20 times the baseline's: not plausible"
+    ]
+    assert faster_than(plain, result.Measured([result.measurement("rtt", 9e9)])) == []
+
+
+class Silent:
+    """A watcher that nobody watches."""
+
+    def planned(self, trials: int, expected_s: float) -> None: ...
+    def tunnel(self, repetition: int, vpn: str, params: Params) -> None: ...
+    def measuring(self, planned: Planned) -> None: ...
+    def finished(self, trial: Trial, remaining_s: float) -> None: ...
+    def say(self, text: str) -> None: ...
+
+
+@pytest.mark.parametrize(("repetition", "warned"), [(1, True), (2, False)])
+def test_the_line_of_a_trial_that_beats_its_own_blocks_baseline_warns(
+    tmp_path: Path, repetition: int, warned: bool
+) -> None:
+    with open_store(tmp_path / "run") as store:
+        store.append(baseline(1e9, 1))
+        store.append(baseline(9e9, 2))
+        records = Records(store, Silent(), {})
+        planned = Planned(Cell(vpn="openvpn", params={**AES_CBC, **TCP}), repetition)
+        records.write(planned, measured=result.Measured([throughput(2e9)]))
+        assert bool(store.trials[-1].warnings) == warned
+
+
+@dataclass
+class Mortal:
+    lives: bool
+
+    def alive(self) -> bool:
+        return self.lives
+
+
+def test_a_node_that_is_gone_breaks_the_lab() -> None:
+    check_alive(cast(Lab, PaperLab({"gw1": Mortal(True)})))
+    with pytest.raises(LabError, match="the node gw2 is gone"):
+        check_alive(cast(Lab, PaperLab({"gw1": Mortal(True), "gw2": Mortal(False)})))
+
+
+def test_a_secret_in_a_daemons_log_is_replaced_by_its_name(tmp_path: Path) -> None:
+    key = "-----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2VwBCIEIA\n-----END PRIVATE KEY-----"
+    (tmp_path / "gw1-daemon.log").write_text(f"loaded:\n{key}\npublic abcdefghijklmnopqrstuvwxyz\n")
+    scrub(tmp_path, {"gw1.key": key + "\n", "gw1.pub": "abcdefghijklmnopqrstuvwxyz"})
+    text = (tmp_path / "gw1-daemon.log").read_text()
+    assert text == "loaded:\n<gw1.key>\npublic abcdefghijklmnopqrstuvwxyz\n"
+
+
+def test_a_failures_reason_has_the_tail_of_the_gateways_logs(tmp_path: Path) -> None:
+    (tmp_path / "gw2-openvpn.log").write_text("".join(f"line {number}\n" for number in range(9)) + "\n")
+    (tmp_path / "gw1-openvpn.log").write_text("")
+    (tmp_path / "host2-iperf3.log").write_text("not a daemon\n")
+    assert tail(tmp_path) == "\ngw2-openvpn.log: line 5 / line 6 / line 7 / line 8"
+    assert tail(tmp_path / "empty") == ""
