@@ -330,10 +330,10 @@ def matching_integrity(vpn: Vpn, cipher: str) -> str:
 
 
 def experiment_names() -> list[str]:
-    """The experiments of experiments/, sorted."""
+    """The experiments of experiments/, sorted. A file whose name begins with _ is not one."""
     import experiments
 
-    return sorted(module.name for module in pkgutil.iter_modules(experiments.__path__))
+    return sorted(module.name for module in pkgutil.iter_modules(experiments.__path__) if module.name[0] != "_")
 
 
 # Names that stand for several experiments.

@@ -2,11 +2,13 @@
 
 import importlib
 import inspect
+import pkgutil
 import re
 from dataclasses import replace
 
 import pytest
 
+import experiments
 from runner.errors import UsageError
 from runner.experiment import LEVELS, PROFILES, TUNNEL, Experiment, Profile, experiment_names, load_experiment
 from runner.metrics import METRICS
@@ -28,6 +30,17 @@ def test_name_is_the_files(experiment: Experiment) -> None:
     assert module.EXPERIMENT is experiment
     assert module.__doc__
     assert len(inspect.getsource(module).splitlines()) <= 120
+
+
+def test_judges_beside_an_experiment_are_short_and_say_what_they_judge() -> None:
+    beside = [module.name for module in pkgutil.iter_modules(experiments.__path__) if module.name[0] == "_"]
+    assert {name[1:] for name in beside} < {*experiment_names()}, "named after its experiment"
+    for name in beside:
+        module = importlib.import_module(f"experiments.{name}")
+        assert len(inspect.getsource(module).splitlines()) <= 120
+        own = [it for _, it in inspect.getmembers(module, inspect.isfunction) if it.__module__ == module.__name__]
+        assert own
+        assert all(one.__doc__ for one in own)
 
 
 @EVERY
