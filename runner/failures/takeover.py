@@ -5,7 +5,8 @@ from __future__ import annotations
 import random
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -62,22 +63,18 @@ def failover(bench: Bench, vpn: Vpn, params: Mapping[str, str], profile: Profile
     downloads: list[float | str] = []
     started = time.monotonic()
     for turn in range(profile.failures):
-        if turn:
-            bench.renew()
+        breaks = prepared(bench, vpn, params, anew=turn > 0)
         lab = bench.lab
-        breaks = prepared(bench, vpn, params)
         timers = timers_of(lab.nodes[PAIR[0]])
-        with probe(lab.wan, "handover", lab.sites[-1].wan_address, *PAIR, ready="watching") as watcher:
-            with downloading(lab, bench.address, watch.limit_s) as download:
-                rng = random.Random(f"{seed}/{turn}")
-                over: list[bool] = []
-                ready = partial(last_look, readiness(lab, params), watcher, download)
-                fails = partial(fail, breaks, download, over)
-                outages.append(outage(lab, bench.address, fails, watch, rng, ready=ready))
-                end = download.end()
-                early = over[0] and isinstance(end, float)
-                downloads.append("it had ended before the failure" if early else end)
-            handovers.append(read_handover(answer(watcher, "handover", timeout_s=20)))
+        with watched(lab, handovers) as watcher, downloading(lab, bench.address, watch.limit_s) as download:
+            rng = random.Random(f"{seed}/{turn}")
+            over: list[bool] = []
+            ready = partial(last_look, readiness(lab, params), watcher, download)
+            fails = partial(fail, breaks, download, over)
+            outages.append(outage(lab, bench.address, fails, watch, rng, ready=ready))
+            end = download.end()
+            early = over[0] and isinstance(end, float)
+            downloads.append("it had ended before the failure" if early else end)
     detail = {"failure": FAILURES[failure], "timers": [detection(redundancy), *timers]}
     measured = reported("failover_outage_ms", outages, watch.limit_s, **detail)
     add_handovers(measured, handovers, 1 / watch.rate, expected=failure != "sync_link")
@@ -90,16 +87,27 @@ def failover(bench: Bench, vpn: Vpn, params: Mapping[str, str], profile: Profile
     return measured
 
 
-def prepared(bench: Bench, vpn: Vpn, params: Mapping[str, str]) -> Break:
-    """The second gateway stands by and the tunnel carries payload: how to cause the failure.
+def prepared(bench: Bench, vpn: Vpn, params: Mapping[str, str], *, anew: bool) -> Break:
+    """The second gateway stands by and the tunnel carries payload, in a lab made ``anew`` or the one there is: how to
+    cause the failure.
 
     A gateway that returns has failed before, and its address moves sooner than its tunnel: a download that began in
-    between was refused. Raises as ``arm``, and TimeoutError where nothing comes through.
+    between was refused. Raises as ``renew`` and ``arm``, and TimeoutError where nothing comes through.
     """
+    if anew:
+        bench.renew()
     arm(bench.lab, vpn, params["redundancy"])
     breaks = break_gateway(bench.lab, params["gateway_failure"], params["redundancy"])
     wait_until(bench.carries_payload, "payload through the tunnel before the failure", CARRIES_WITHIN_S)
     return breaks
+
+
+@contextmanager
+def watched(lab: Lab, handovers: list[Handover]) -> Iterator[subprocess.Popen[str]]:
+    """The WAN is watched meanwhile, by this probe: the handover that it saw is added to ``handovers`` at the end."""
+    with probe(lab.wan, "handover", lab.sites[-1].wan_address, *PAIR, ready="watching") as watcher:
+        yield watcher
+        handovers.append(read_handover(answer(watcher, "handover", timeout_s=20)))
 
 
 def readiness(lab: Lab, params: Mapping[str, str]) -> Callable[[], None]:
@@ -169,13 +177,11 @@ def interrupted(bench: Bench, vpn: Vpn, params: Mapping[str, str], profile: Prof
     handovers: list[Handover] = []
     started = time.monotonic()
     for turn in range(profile.failures):
-        if turn:
-            bench.renew()
+        breaks = prepared(bench, vpn, params, anew=turn > 0)
         lab = bench.lab
-        breaks = prepared(bench, vpn, params)
         after_s = FAILS_AFTER_S + random.Random(f"{seed}/{turn}").uniform(0, HEARTBEAT_S)
         with (
-            probe(lab.wan, "handover", lab.sites[-1].wan_address, *PAIR, ready="watching") as watcher,
+            watched(lab, handovers),
             pushed(lab, longest_s, file_bytes, limit, profile.outage_limit_s) as download,
         ):
             download.begin()
@@ -190,7 +196,6 @@ def interrupted(bench: Bench, vpn: Vpn, params: Mapping[str, str], profile: Prof
                 )
             breaks(lambda what: None)
             end = download.end()
-            handovers.append(read_handover(answer(watcher, "handover", timeout_s=20)))
         took.append(end if isinstance(end, float) else round(download.seconds, 3))
         broken += [end] if isinstance(end, str) else []
     detail = {"file_bytes": file_bytes, "limit_bytes_per_s": params.get("download_limit", "off")}
