@@ -46,8 +46,8 @@ class Abilities:
     ``nat``: one gateway may be behind a NAT. ``tcp_443``: it can be carried in TCP to port 443 where UDP is blocked.
     ``roaming``: a gateway's address may change under a living tunnel. ``routes``: who sets the routes.
     ``mesh``: what the plugin renders joins any number of sites' networks, every one with every other; ``mesh_how``: by
-    what, or why not. ``modes``: tunnel (whole packets between gateways), transport (between the two machines
-    themselves).
+    what, or why not. ``hub``: the last site of its mesh is one that the others dial, and stays it as others join.
+    ``modes``: tunnel (whole packets between gateways), transport (between the two machines themselves).
     """
 
     inner: tuple[Payload, ...]
@@ -58,4 +58,5 @@ class Abilities:
     routes: Literal["daemon", "configuration", "operator"]
     mesh: bool
     mesh_how: str = ""
+    hub: bool = False
     modes: tuple[Literal["tunnel", "transport"], ...] = ("tunnel",)

@@ -178,14 +178,16 @@ def on_paper(vpn: Vpn, params: Params, sites: Sequence[Site]) -> Setup:
 
 
 def joining(vpn: Vpn, params: Params, count: int) -> Joining:
-    """What the last of ``count`` sites costs: the mesh with it against the mesh without.
+    """What one more site costs that makes ``count`` of them: the mesh with it against the mesh without.
 
-    Files and lines are counted where they are new or changed, at every site. A key is counted for each site that it has
-    to be brought to, its own site's not.
+    The last one joins, or the one before where the last is a hub: an operator would leave that where it is. Files and
+    lines are counted where they are new or changed, at every site. A key is counted for each site that it has to be
+    brought to, its own site's not.
     """
     sites = mesh(count)
+    joins = sites[-2] if vpn.abilities and vpn.abilities.hub else sites[-1]
     after = on_paper(vpn, params, sites)
-    before = on_paper(vpn, params, sites[:-1]) if count > 2 else Setup({}, Draft(""))
+    before = on_paper(vpn, params, [site for site in sites if site is not joins]) if count > 2 else Setup({}, Draft(""))
     files = changed = routes = commands = keys = 0
     for name, draft in after.drafts.items():
         old = before.drafts.get(name, Draft(name))

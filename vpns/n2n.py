@@ -53,6 +53,7 @@ class N2n(Vpn):
         routes="operator",
         mesh=True,
         mesh_how="one community, with one key for all; the last site runs the supernode, and the edges meet one by one",
+        hub=True,
     )
 
     def supports(self, node: Node, params: Params) -> Unsupported | None:

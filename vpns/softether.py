@@ -67,6 +67,7 @@ class SoftEther(Vpn):
         routes="operator",
         mesh=True,
         mesh_how="a star of Ethernets: the last site's hub switches for all",
+        hub=True,
     )
 
     def supports(self, node: Node, params: Params) -> Unsupported | None:

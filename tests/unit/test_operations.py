@@ -1,6 +1,7 @@
 """The counts of a set-up and of a mesh, and the paper's own tables recomputed."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
@@ -24,6 +25,7 @@ from runner.operations import (
     value,
 )
 from runner.plugin import Params, Secrets, Site, Vpn, load_vpn, vpn_names
+from vpns.softether import SoftEther
 
 # What Table 5 prints at N = 10 and does not follow from its own cells.
 WRONG_AT_10 = {"Vpnd": 270, "Htun": 360, "Cipe": 180, "PPTP": 460, "L2tpd": 450}
@@ -108,6 +110,19 @@ def test_one_key_for_all_is_one_secret_and_is_brought_to_each() -> None:
     for name in ("n2n", "macsec"):
         vpn = load_vpn(name)
         assert joining(vpn, vpn.recommended, 10).keys == 1
+
+
+def test_a_hub_stays_where_it_is_when_another_site_joins() -> None:
+    class Moved(SoftEther):
+        abilities = replace(SoftEther.abilities, hub=False)
+
+    found = joining(SoftEther(), SoftEther.recommended, 10)
+    assert (found.files, found.routes, found.keys) == (2, 2 * 9, 1), "its own file and password, and the hub's users"
+    assert found.effort == 10 * 21
+    assert found.lines == 6 + 2
+    assert joining(Moved(), SoftEther.recommended, 10).files == 11, "the control: all files name the hub"
+    n2n = load_vpn("n2n")
+    assert joining(n2n, n2n.recommended, 10).files == 1
 
 
 def test_the_first_two_sites_are_the_labs() -> None:
