@@ -184,6 +184,13 @@ def higher_numbered(me: Site, peers: Sequence[Site]) -> list[Site]:
     return [peer for peer in peers if peer.number > me.number]
 
 
+def no_tun(node: Node) -> Unsupported | None:
+    """Why ``node`` can make no TUN and no TAP; None where it can. For ``supports``."""
+    if node.run("test", "-c", "/dev/net/tun", check=False).code == 0:
+        return None
+    return Unsupported("the kernel has no TUN (/dev/net/tun is missing)")
+
+
 def vpn_names() -> list[str]:
     """The names of the plugins in vpns/, sorted."""
     import vpns

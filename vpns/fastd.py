@@ -12,7 +12,7 @@ from runner.declared import Abilities, Security
 from runner.errors import ProofError
 from runner.model import Evidence
 from runner.node import Node, wait_until
-from runner.plugin import Params, Secrets, Site, Unsupported, Vpn
+from runner.plugin import Params, Secrets, Site, Unsupported, Vpn, no_tun
 
 HOME = "/etc/fastd/vpneval"
 STATUS = "/run/fastd-vpneval.status"
@@ -66,10 +66,8 @@ class Fastd(Vpn):
     )
 
     def supports(self, node: Node, params: Params) -> Unsupported | None:
-        if no := super().supports(node, params):
+        if no := super().supports(node, params) or no_tun(node):
             return no
-        if node.run("test", "-c", "/dev/net/tun", check=False).code != 0:
-            return Unsupported("the kernel has no TUN (/dev/net/tun is missing)")
         method = self.ciphers[params["cipher"]]
         known = node.run("fastd", "--config", "-", "--verify-config", input=f'method "{method}";\n', check=False)
         if "not supported" in known.stderr:

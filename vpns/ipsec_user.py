@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from runner.errors import ProofError
 from runner.node import Node
-from runner.plugin import Params, Site, Unsupported
+from runner.plugin import Params, Site, Unsupported, no_tun
 from vpns._esp import daemon_esp
 from vpns.ipsec import Ipsec
 
@@ -31,9 +31,7 @@ class IpsecUser(Ipsec):
         plugin = node.run("find", "/usr/lib/ipsec/plugins", "-name", "libstrongswan-kernel-libipsec.so", check=False)
         if not plugin.stdout:
             return Unsupported("strongSwan has no kernel-libipsec here (Debian: libcharon-extra-plugins)")
-        if node.run("test", "-c", "/dev/net/tun", check=False).code != 0:
-            return Unsupported("the kernel has no TUN (/dev/net/tun is missing)")
-        return None
+        return no_tun(node)
 
     def check_path(self, node: Node, peers: Sequence[Site]) -> None:
         if node.run("ip", "link", "show", "ipsec0", check=False).code != 0:

@@ -10,7 +10,7 @@ from runner.declared import Abilities, Security
 from runner.errors import ProofError
 from runner.model import Evidence
 from runner.node import Node
-from runner.plugin import Params, Secrets, Site, Unsupported, Vpn, higher_numbered
+from runner.plugin import Params, Secrets, Site, Unsupported, Vpn, higher_numbered, no_tun
 
 HOME = "/etc/n2n/vpneval"
 ONE_CIPHER = "n2n 1 has Twofish alone"
@@ -57,11 +57,7 @@ class N2n(Vpn):
     )
 
     def supports(self, node: Node, params: Params) -> Unsupported | None:
-        if no := super().supports(node, params):
-            return no
-        if node.run("test", "-c", "/dev/net/tun", check=False).code != 0:
-            return Unsupported("the kernel has no TUN (/dev/net/tun is missing)")
-        return None
+        return super().supports(node, params) or no_tun(node)
 
     def secrets(self, ca: Node, sites: Sequence[Site]) -> dict[str, str]:
         key = ca.run("openssl", "rand", "-hex", "16").stdout.strip()

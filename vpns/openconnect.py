@@ -20,6 +20,7 @@ from runner.plugin import (
     Vpn,
     higher_numbered,
     lower_numbered,
+    no_tun,
 )
 from vpns._certificates import certificates
 
@@ -84,9 +85,7 @@ class OpenConnect(Vpn):
             return no
         if (params["cipher"], params["integrity"]) not in GNUTLS:
             return Unsupported(f"TLS has no suite with {params['cipher']} and {params['integrity']} for this")
-        if node.run("test", "-c", "/dev/net/tun", check=False).code != 0:
-            return Unsupported("the kernel has no TUN (/dev/net/tun is missing)")
-        return None
+        return no_tun(node)
 
     def secrets(self, ca: Node, sites: Sequence[Site]) -> dict[str, str]:
         return certificates(ca, sites)

@@ -12,7 +12,7 @@ from runner.declared import Abilities, Security
 from runner.errors import ProofError
 from runner.model import Evidence
 from runner.node import Node
-from runner.plugin import AEAD, AES_CBC, Params, Secrets, Site, Unsupported, Vpn, pair_number
+from runner.plugin import AEAD, AES_CBC, Params, Secrets, Site, Unsupported, Vpn, no_tun, pair_number
 from vpns._certificates import certificates
 
 LEGACY = ("blowfish-128-cbc",)
@@ -76,10 +76,8 @@ class OpenVpn(Vpn):
     offloaded = False  # whether the data channel has to be in the kernel
 
     def supports(self, node: Node, params: Params) -> Unsupported | None:
-        if no := super().supports(node, params):
+        if no := super().supports(node, params) or no_tun(node):
             return no
-        if node.run("test", "-c", "/dev/net/tun", check=False).code != 0:
-            return Unsupported("the kernel has no TUN (/dev/net/tun is missing)")
         cipher = self.ciphers[params["cipher"]]
         if cipher == "none":
             return None  # no cipher to list

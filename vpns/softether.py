@@ -12,7 +12,7 @@ from runner.declared import Abilities, Security
 from runner.errors import ProofError
 from runner.model import Evidence
 from runner.node import Node, wait_until
-from runner.plugin import Params, Secrets, Site, Unsupported, Vpn
+from runner.plugin import Params, Secrets, Site, Unsupported, Vpn, no_tun
 
 HOME = "/etc/softether/vpneval"
 FOLDERS = ("/run/softether", "/var/lib/softether", "/var/log/softether")  # as its systemd units make them
@@ -71,11 +71,7 @@ class SoftEther(Vpn):
     )
 
     def supports(self, node: Node, params: Params) -> Unsupported | None:
-        if no := super().supports(node, params):
-            return no
-        if node.run("test", "-c", "/dev/net/tun", check=False).code != 0:
-            return Unsupported("the kernel has no TUN (/dev/net/tun is missing)")
-        return None
+        return super().supports(node, params) or no_tun(node)
 
     def secrets(self, ca: Node, sites: Sequence[Site]) -> dict[str, str]:
         hub = sites[-1]  # it knows its members' passwords, so that they are secrets of both

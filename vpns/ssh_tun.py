@@ -10,7 +10,7 @@ from runner import closed_form
 from runner.declared import Abilities
 from runner.model import Evidence
 from runner.node import Node
-from runner.plugin import Params, Site, Unsupported, Vpn, pair_number
+from runner.plugin import Params, Site, Unsupported, Vpn, no_tun, pair_number
 from vpns.ssh_forward import SshForward
 
 
@@ -32,9 +32,7 @@ class SshTun(SshForward):
     )
 
     def supports(self, node: Node, params: Params) -> Unsupported | None:
-        if node.run("test", "-c", "/dev/net/tun", check=False).code != 0:
-            return Unsupported("the kernel has no TUN (/dev/net/tun is missing)")
-        return super().supports(node, params)
+        return no_tun(node) or super().supports(node, params)
 
     def encapsulation(self, params: Params, inner_bytes: int) -> closed_form.Layers | None:
         if params["compression"] != "off":

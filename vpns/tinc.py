@@ -12,7 +12,7 @@ from runner.declared import Abilities, Security
 from runner.errors import ProofError
 from runner.model import Evidence
 from runner.node import Node, wait_until
-from runner.plugin import AES_CBC, Params, Secrets, Site, Unsupported, Vpn, higher_numbered
+from runner.plugin import AES_CBC, Params, Secrets, Site, Unsupported, Vpn, higher_numbered, no_tun
 
 HOME = "/etc/tinc/vpneval"
 # OpenSSL's numbers (obj_mac.h), by which tincd names algorithms in its dump of nodes.
@@ -94,11 +94,7 @@ class Tinc(Vpn):
     recommended = {"cipher": "aes-256-cbc", "integrity": "hmac-sha256", "compression": "off"}  # the defaults
 
     def supports(self, node: Node, params: Params) -> Unsupported | None:
-        if no := super().supports(node, params):
-            return no
-        if node.run("test", "-c", "/dev/net/tun", check=False).code != 0:
-            return Unsupported("the kernel has no TUN (/dev/net/tun is missing)")
-        return None
+        return super().supports(node, params) or no_tun(node)
 
     def encapsulation(self, params: Params, inner_bytes: int) -> closed_form.Layers | None:
         if params["compression"] != "off":

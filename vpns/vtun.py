@@ -11,7 +11,7 @@ from runner.declared import Abilities, Security
 from runner.errors import ProofError
 from runner.model import Evidence
 from runner.node import Node, wait_until
-from runner.plugin import Params, Secrets, Site, Unsupported, Vpn, higher_numbered, lower_numbered, pair_number
+from runner.plugin import Params, Secrets, Site, Unsupported, Vpn, higher_numbered, lower_numbered, no_tun, pair_number
 
 CONFIG = "/etc/vtund-vpneval.conf"
 OPENSSL_CNF = "/etc/vtund-vpneval.openssl.cnf"
@@ -77,11 +77,7 @@ class Vtun(Vpn):
     )
 
     def supports(self, node: Node, params: Params) -> Unsupported | None:
-        if no := super().supports(node, params):
-            return no
-        if node.run("test", "-c", "/dev/net/tun", check=False).code != 0:
-            return Unsupported("the kernel has no TUN (/dev/net/tun is missing)")
-        return None
+        return super().supports(node, params) or no_tun(node)
 
     def secrets(self, ca: Node, sites: Sequence[Site]) -> dict[str, str]:
         password = ca.run("openssl", "rand", "-hex", "24").stdout.strip()

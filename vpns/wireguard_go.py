@@ -7,7 +7,7 @@ import re
 from dataclasses import replace
 
 from runner.node import Node, wait_until
-from runner.plugin import Params, Unsupported, Vpn
+from runner.plugin import Params, Unsupported, Vpn, no_tun
 from vpns.wireguard import WireGuard
 
 
@@ -27,11 +27,7 @@ class WireGuardGo(WireGuard):
     )
 
     def supports(self, node: Node, params: Params) -> Unsupported | None:
-        if no := Vpn.supports(self, node, params):
-            return no
-        if node.run("test", "-c", "/dev/net/tun", check=False).code != 0:
-            return Unsupported("the kernel has no TUN (/dev/net/tun is missing)")
-        return None
+        return Vpn.supports(self, node, params) or no_tun(node)
 
     def create(self, node: Node) -> None:
         node.defer("rm", "-f", "/run/wireguard/wg0.sock")
