@@ -1,6 +1,7 @@
 """PPP over VTun: vtund over TCP with a pppd on each end, in place of vtun.py's TUN. Only Debian 12 has it.
 
-TCP on the WAN, so that TCP inside it is stacked on TCP. Debian 12: vtun, ppp. Sources: vtund.conf(5), pppd(8).
+TCP on the WAN, so that TCP inside it is stacked on TCP. Debian 12: vtun, ppp. Sources: vtund.conf(5) (`up`), pppd(8)
+(`connect`, `silent`).
 """
 
 from collections.abc import Sequence
@@ -31,8 +32,11 @@ class VtunPpp(VtunTcp):
         files = _ppp.routes(me, peers)
         for peer in peers:
             options = f"/etc/ppp/options.{peer.name}"
-            # Who dials waits for the other's first word: until its pppd is there, a terminal echoes what comes.
-            manner = "silent\n" if me.number < peer.number else ""
+            # Until pppd is there a terminal echoes what comes, and the other pppd takes its own words for a loop: who
+            # dials says when its terminal is ready, then waits; who answers starts its pppd then, which speaks first.
+            dials = me.number < peer.number
+            manner = "connect echo\nsilent\n" if dials else ""
+            awaits = "" if dials else '        program "read ready" wait;\n'
             config += f"""\
 pair{pair_number(me, peer)} {{
     passwd {secrets[f"{me.name}.key"]};
@@ -43,7 +47,7 @@ pair{pair_number(me, peer)} {{
     keepalive yes;
     persist yes;
     up {{
-        ppp "file {options}";
+{awaits}        ppp "file {options}";
     }};
 }}
 """
