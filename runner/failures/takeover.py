@@ -18,7 +18,7 @@ from runner.experiment import Profile
 from runner.failures.cluster import DEAD_AFTER_S, HEARTBEAT_S
 from runner.failures.gateway import FAILURES, break_gateway
 from runner.failures.outage import Outage, outage, reported, watch_of
-from runner.failures.redundancy import ADVERTISED_S, PAIR, arm, settled
+from runner.failures.redundancy import ADVERTISED_S, CHECK_S, PAIR, arm, settled
 from runner.failures.stream import Break
 from runner.failures.timers import timers_of
 from runner.failures.transfer import FILE_BYTES, LIMIT, UNLIMITED, Download, downloading, limit_of, pushed
@@ -227,7 +227,8 @@ def detection(redundancy: str) -> str:
         return f"a heartbeat of the plugin ha every {HEARTBEAT_S:g} s, dead after {DEAD_AFTER_S:g} s without one"
     if redundancy not in ADVERTISED_S:
         return "there is no second gateway"
-    return f"VRRP advertisement every {ADVERTISED_S[redundancy]:g} s, dead after three"
+    asked = f"keepalived asks for the daemon every {CHECK_S} s"
+    return f"VRRP advertisement every {ADVERTISED_S[redundancy]:g} s, dead after three; {asked}"
 
 
 def read_handover(found: Mapping[str, Any]) -> Handover:
