@@ -308,24 +308,34 @@ class NamespaceProcess:
 
 def kill_group(process: subprocess.Popen[str] | subprocess.Popen[bytes]) -> None:
     """Kill a command with what it started, and wait a moment: a daemon holds its ports and locks until it is gone,
-    which is some milliseconds after the nsenter in front of it."""
+    which is some milliseconds after the nsenter in front of it.
+
+    First what is behind nsenter, which reaps it and ends. Killed at once, its orphan falls to PID 1 of the machine, and
+    the node cannot end before that has reaped it: some take a second, and those of some containers never do.
+    """
+    end = time.monotonic() + GONE_WITHIN_S
+    while (behind := _group(process.pid).keys() - {process.pid}) and time.monotonic() < end:
+        for pid in behind:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(0.002)
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-    end = time.monotonic() + GONE_WITHIN_S
-    while _group_lives(process.pid) and time.monotonic() < end:
+    while any(_group(process.pid).values()) and time.monotonic() < end:
         time.sleep(0.002)
 
 
-def _group_lives(group: int) -> bool:
-    """Whether a process of the group still holds anything: it is no zombie, or one with threads that are yet to end,
-    as a killed Go program is for a while. See proc_pid_stat(5)."""
+def _group(group: int) -> dict[int, bool]:
+    """The processes of a group: does each still hold anything? It does unless it is a zombie, and not one with threads
+    that are yet to end, as a killed Go program is for a while. See proc_pid_stat(5)."""
+    found = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):  # gone meanwhile
-            fields = stat.read_text().rpartition(")")[2].split()
-            state, its_group, threads = fields[0], int(fields[2]), int(fields[17])
-            if its_group == group and (state not in "ZX" or threads > 1):
-                return True
-    return False
+            pid, _, fields = stat.read_text().partition(" ")
+            state, _, its_group, *rest = fields.rpartition(")")[2].split()
+            if int(its_group) == group:
+                found[int(pid)] = state not in "ZX" or int(rest[14]) > 1
+    return found
 
 
 def _shown(argv: Sequence[str]) -> str:

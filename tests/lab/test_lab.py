@@ -60,6 +60,16 @@ def test_a_command_that_takes_too_long_is_ended_with_its_children(lab: Lab) -> N
     wait_until(lambda: "4711" not in lab.nodes["gw1"].run("ps", "axo", "args").stdout, "the children gone")
 
 
+def test_a_killed_daemon_is_reaped_and_keeps_no_node(lab: Lab) -> None:
+    """By the nsenter in front of it: not every machine's PID 1 would, and a node cannot end before its dead."""
+    for _ in range(5):
+        daemon = lab.host1.spawn("sleep", "60", log="daemon")
+        wait_until(lambda: "sleep 60" in lab.host1.run("ps", "axo", "args=").stdout, "the daemon")
+        daemon.stop()
+    left = lab.host1.run("ps", "axo", "stat=,args=").stdout
+    assert "sleep" not in left, left
+
+
 def test_a_failing_command_names_node_argv_code_and_stderr(lab: Lab) -> None:
     with pytest.raises(CommandError, match=r"\[wan\] ls /nowhere exited with 2: .*No such file") as failed:
         lab.wan.run("ls", "/nowhere")

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from runner.node import _group_lives, wait_until
+from runner.node import _group, wait_until
 
 # The first thread ends by exit(2) and leaves a zombie; the second goes on until standard input ends.
 HALF_GONE = """
@@ -23,8 +23,30 @@ def state(pid: int) -> str:
 def test_a_zombie_with_a_thread_that_lives_is_not_gone_and_one_without_is() -> None:
     with subprocess.Popen([sys.executable, "-c", HALF_GONE], stdin=subprocess.PIPE, start_new_session=True) as process:
         wait_until(lambda: state(process.pid) == "Z", "the first thread's end")
-        assert _group_lives(process.pid)
+        assert _group(process.pid) == {process.pid: True}
         assert process.stdin
         process.stdin.close()
-        wait_until(lambda: not _group_lives(process.pid), "the second thread's end")
+        wait_until(lambda: _group(process.pid) == {process.pid: False}, "the second thread's end")
         assert state(process.pid) == "Z"  # not reaped yet, and still gone
+
+
+# Orphans of what it starts fall to this one (prctl(2): PR_SET_CHILD_SUBREAPER); it tells whether one has.
+ADOPTS = """
+import ctypes, os, subprocess
+from runner.node import kill_group
+ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)
+like_nsenter = ["sh", "-c", "sleep 60 & echo ready; wait"]
+process = subprocess.Popen(like_nsenter, stdout=subprocess.PIPE, text=True, start_new_session=True)
+process.stdout.readline()
+kill_group(process)
+process.wait()
+try:
+    print("an orphan", os.waitpid(-1, 0))
+except ChildProcessError:
+    print("none")
+"""
+
+
+def test_a_killed_command_leaves_no_orphan() -> None:
+    done = subprocess.run([sys.executable, "-c", ADOPTS], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout == "none\n"
