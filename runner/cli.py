@@ -112,6 +112,7 @@ def doctor(
 ) -> None:
     """What this machine, or another lab, or a guest kernel on it, can measure, what is missing, and how to get it."""
     (under,) = kernels.parse(kernel, lab, several=False)
+    require_known("image", image, images.names())
     if under and not kernels.inside():
         raise typer.Exit(this_command_under(under, image, tell))
     checks = examine(image, lab)

@@ -62,8 +62,14 @@ def tell(text: str) -> None:
 
 
 def joined(given: Sequence[str] | None) -> str:
-    """``--vpn a --vpn b`` is ``--vpn a,b``, and ``--set`` so, too."""
-    return ",".join(given or ())
+    """``--vpn a --vpn b`` is ``--vpn a,b``, and ``--set`` so, too.
+
+    Raises UsageError for one that names nothing: an unset variable of a script would else measure everything.
+    """
+    text = ",".join(given or ())
+    if given and not text.strip(" ,"):
+        raise UsageError("--vpn and --set name something where they are given; leave them out for all there is")
+    return text
 
 
 class Once(TyperCommand):

@@ -65,6 +65,7 @@ WRONG = [
     (("list", "vpn"), "unknown listing 'vpn'; did you mean vpns", ["vpns", "metrics", "presets"]),
     (("recipe", "wiregard"), "unknown VPN 'wiregard'; did you mean wireguard", vpn_names()),
     (("lab", "shell", "gw3"), "unknown node 'gw3'; did you mean gw", ["host1", "gw1", "wan", "gw2", "host2"]),
+    (("doctor", "--image", "trixi"), "unknown image 'trixi'; did you mean trixie", image.names()),
     (("image", "trixy"), "unknown image 'trixy'; did you mean trixie", ["trixie", "bookworm"]),
     (("report", ".", "--format", "htm"), "unknown format 'htm'; did you mean html", ["md", "json", "csv"]),
 ]
@@ -95,6 +96,8 @@ def test_what_does_not_exist(capsys: CapSys, nowhere: Path, argv: tuple[str, ...
         (("run", "cipher", "--set", "transport=udp"), "leaves nothing to measure in cipher"),
         (("run", "transport", "--set", "cipher"), "--set takes factor=level"),
         (("run", "transport", "--set", "transport=tcp", "--set", "streams"), "factor=level, not 'streams'"),
+        (("run", "transport", "--vpn", ""), "--vpn and --set name something where they are given"),
+        (("recipe", "openvpn", "--set", " , "), "--vpn and --set name something where they are given"),
         (("plan", "transport", "--reps", "1", "--reps", "2"), "--reps is given 2 times; it takes one value"),
         (("run", "transport", "--out", "a", "--out=a"), "--out is given 2 times; it takes one value"),
         (("report", ".", "--format", "md", "--format", "md"), "--format is given 2 times; it takes one value"),
