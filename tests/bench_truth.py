@@ -55,9 +55,10 @@ def found_and_true(image: Image, logs: Path, link_bps: float) -> list[dict[str, 
     true_bps = truth.udp_throughput(link_bps, payload_bytes, 0.01, TRIAL_S, QUEUE_S)
     with shaped(image, logs, link_bps, QUEUE_S, mtu_bytes=mtu_bytes) as bench:
         rows.append(searched("UDP throughput", link_bps, true_bps, bench, payload_bytes))
-    packet_bytes = 512 if link_bps < 200e6 else 1500  # of short ones the sender offers too few for a fast link
+    # of short ones the sender offers too few for a fast link
+    packet_bytes = 512 if link_bps < 200e6 else mtu_bytes
     true_pps = truth.packet_rate(link_bps, packet_bytes, 0.01, TRIAL_S)
-    with shaped(image, logs, link_bps, QUEUE_S) as bench:
+    with shaped(image, logs, link_bps, QUEUE_S, mtu_bytes=mtu_bytes) as bench:
         rows.append(searched("packet rate", link_bps, true_pps, bench, packet_bytes))
     return rows
 

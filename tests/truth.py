@@ -62,7 +62,7 @@ def packet_rate(
 
 
 def payload_that_fits(link_bps: float) -> tuple[int, int]:
-    """UDP payload and MTU (bytes) that fill a frame; from 500 Mbit/s long frames, so that iperf3 can keep up."""
+    """UDP payload and MTU (bytes) that fill a frame; from 500 Mbit/s long frames, so that the sender keeps up."""
     mtu_bytes = 1500 if link_bps < 500e6 else JUMBO_MTU_BYTES
     return mtu_bytes - IPV4_UDP_BYTES, mtu_bytes
 
