@@ -12,19 +12,19 @@ from runner.search.stability import unstable
 
 NEAR = 0.2  # a pass and a fail within this are close enough for the grid
 STEP = 0.05  # the first step away from a rate that is not yet known to be near
-MAX_TRIALS = 100  # of the usual duration, or the time of as many
+MAX_TRIALS = 100  # of the usual duration, or the time of as many, those of the seed included
 MAX_BELIEFS = 12  # a device that moves away more often is no steady one
 REACH = 0.2  # trials further above the estimate than this (logarithm) say nothing about it
 UNSETTLED = 1.5  # an interval this much wider than asked after all these trials is no mere noise
 LEAST_TRIALS = 24  # at ± 1 %
 OFFSETS = (0.0, 0.5)  # above the estimate, in turn and in deviations of the noise
 PROBE_EVERY = 2  # what lies between probes goes unseen
-PROBE_SELDOM = 4  # for a device that jitters: its loss is not the excess, and trials at the answer tell most of it
-JITTERS = 0.01
+PROBE_SELDOM = 4  # where the loss is not the excess, trials at the answer tell most of it
+JITTERS, LIVELOCKS = 0.01, 0.1  # from these on it is not
 PROBE = 1.13  # an overload by this shows the capacity of the moment, whatever state the device is in
 BREAKDOWN = 0.5  # a device that loses this much of a probe is not probed again
 LONG = 5  # times the usual duration is a trial that tells start-up loss from a floor
-LONG_TRIALS = 3  # at most, each beside a short one
+LONG_TRIALS = 2  # at most, each beside a short one
 LARGE_FLOOR = 0.3  # of the loss ratio: a floor beyond this may be a start-up, however little the prior thinks of one
 DOUBT = 0.005  # probability of a loss that no rate brings below the ratio; a stall in the only long trial leaves it
 LEAST_NOISE = 0.01  # for that purpose: rates too near each other tell no slope
@@ -134,11 +134,10 @@ class Sampler:
         duration_s = LONG * self.goal.trial_duration_s
         if short.loss_ratio < 0.2 * self.goal.loss_ratio or duration_s > CRITERION_S:
             return
-        for _ in range(2):  # a stall may hide what the first one would show
-            long = self.account.trial(short.asked_rate_bps, duration_s, "floor")
-            self.startup_s = self.startup_between(short, long)
-            if self.startup_s:
-                return
+        longs: list[SearchTrial] = []
+        while len(longs) < 2 and (not self.startup_s or self.loss(short) > self.goal.loss_ratio):
+            longs.append(self.account.trial(short.asked_rate_bps, duration_s, "floor"))  # a stall may spoil the first
+            self.startup_s = self.startup_between(short, min(longs, key=lambda trial: trial.loss_ratio))
 
     def startup_between(self, short: SearchTrial, long: SearchTrial) -> float:
         """What two trials at one rate without congestion say of the start-up (s); 0.0 where it may be chance."""
@@ -178,18 +177,19 @@ class Sampler:
         # fewer trials cannot know that there is little noise, nor that the device stays as it is
         wanted = max(3, min(40, int(LEAST_TRIALS * (0.01 / goal.relative_width) ** 2)))
         self.believe(centre_bps, 0.4)
+        limit_s = MAX_TRIALS * (goal.trial_duration_s + self.account.overhead_s)
         broke_down = False
         for number in range(MAX_TRIALS + 1):
-            self.exhausted = number + LONG * self.long_trials >= MAX_TRIALS
+            self.exhausted = self.account.elapsed_s >= limit_s
             self.look()
-            if self.estimate.no_throughput > 0.5 and self.long_trials >= LONG_TRIALS:
+            if self.estimate.no_throughput > 0.5 and self.long_trials > LONG_TRIALS:
                 raise NoNumber("no_throughput")
             enough = len(self.posterior.trials) >= wanted and self.posterior.trusted
             narrow = self.estimate.relative_width <= goal.relative_width
             if self.exhausted or (enough and narrow):
                 break
             try:
-                if number > 4 and self.long_trials < LONG_TRIALS and self.startup_matters():
+                if number > 4 and self.startup_matters():
                     self.long_trials += 1
                     duration_s = min(CRITERION_S, LONG * goal.trial_duration_s)
                     rate_bps = 0.85 * self.estimate.rate_bps
@@ -204,11 +204,11 @@ class Sampler:
                         self.believe(self.estimate.rate_bps, 0.4)
                         continue
                     self.posterior.update(short)
-                elif number % (PROBE_SELDOM if self.jitters() else PROBE_EVERY) == 1 and not broke_down:
+                elif number % (PROBE_SELDOM if self.loses_otherwise() else PROBE_EVERY) == 1 and not broke_down:
                     trial = self.offer(PROBE * self.estimate.rate_bps, "probe")
                     broke_down = trial.loss_ratio > BREAKDOWN
                 else:
-                    offset = 0.0 if self.jitters() else OFFSETS[number // PROBE_EVERY % len(OFFSETS)]
+                    offset = 0.0 if self.loses_otherwise() else OFFSETS[number // PROBE_EVERY % len(OFFSETS)]
                     over = math.exp(offset * max(LEAST_NOISE, self.estimate.noise))
                     trial = self.offer(self.estimate.rate_bps * over, "estimate")
             except BudgetSpent:
@@ -224,13 +224,15 @@ class Sampler:
         if self.estimate.rate_bps < goal.min_rate_bps:
             raise NoNumber("no_throughput")
 
-    def jitters(self) -> bool:
-        """Does the capacity differ so much within a trial that it loses below its mean capacity?"""
-        return self.estimate.jitter > JITTERS
+    def loses_otherwise(self) -> bool:
+        """Does it lose something else than its excess: below its mean capacity by jitter, or more in a livelock?"""
+        return self.estimate.jitter > JITTERS or self.estimate.livelock > LIVELOCKS
 
     def startup_matters(self) -> bool:
         """Does the answer depend on what only short trials lose? Trials of one duration alone cannot tell."""
         believed, width = self.estimate, self.goal.relative_width
+        if self.long_trials >= LONG_TRIALS:  # one more where it decides whether there is a number at all
+            return self.long_trials == LONG_TRIALS and believed.no_throughput > DOUBT
         if self.compared:  # another pair, where the start-up is a good part of what is not known
             width = max(width, believed.relative_width / 2)
         elif self.startup_s is None and believed.floor > LARGE_FLOOR * self.goal.loss_ratio:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+import numpy as np
 import pytest
 
 from runner.errors import CannotRunHere, MeasurementError, UsageError
 from runner.search import Engine, Loss, Measure, SearchResult, find_throughput
-from runner.search.devices import Device
+from runner.search.devices import Device, population
 
 PLAIN = Device(300e6, noise=0.005, floor=0.001, seed=7)
 FAST: dict[str, Any] = {"confirm": None, "relative_width": 0.02, "trial_duration_s": 1.0}
@@ -200,10 +201,10 @@ def test_one_accident_does_not_decide() -> None:
     assert result.rate_bps == pytest.approx(dut.true_throughput(), rel=0.01)
 
 
-@pytest.mark.parametrize("stalled_s", [0.0, 0.1])
-def test_a_stall_in_the_first_long_trial_does_not_hide_a_start_up(stalled_s: float) -> None:
+@pytest.mark.parametrize(("startup_s", "stalled_s"), [(0.012, 0.0), (0.012, 0.1)])
+def test_a_stall_in_the_first_long_trial_does_not_hide_a_start_up(startup_s: float, stalled_s: float) -> None:
     """In trials of one second this device loses more than 1 % at any rate: without a start-up there is no number."""
-    dut, longs = device(startup_s=0.012), 0
+    dut, longs = device(startup_s=startup_s), 0
 
     def stalls_once(rate_bps: float, duration_s: float) -> Loss:
         nonlocal longs
@@ -214,6 +215,13 @@ def test_a_stall_in_the_first_long_trial_does_not_hide_a_start_up(stalled_s: flo
 
     result = find_throughput(stalls_once, confirm=None, trial_duration_s=1.0)
     assert longs >= 1 + (stalled_s > 0)
+    assert result.rate_bps == pytest.approx(dut.true_throughput(), rel=0.01)
+
+
+def test_half_a_stall_in_the_first_long_trial_does_not_send_the_search_to_the_bottom() -> None:
+    """It leaves a start-up that is too short to explain the loss: a second long trial finds the whole of it."""
+    dut = population(80, 152_000, "startup")[51]
+    result = find_throughput(dut, confirm=None, trial_duration_s=1.0, overhead_s=0.3)
     assert result.rate_bps == pytest.approx(dut.true_throughput(), rel=0.01)
 
 
@@ -277,6 +285,14 @@ def test_livelock_does_not_bend_the_estimate() -> None:
     result = find_throughput(dut, confirm=None, trial_duration_s=1.0)
     assert result.rate_bps == pytest.approx(dut.true_throughput(), rel=0.01)
     assert "unstable" not in result.flags
+
+
+@pytest.mark.parametrize(("livelock", "share"), [(0.0, 2), (1.0, 4)])
+def test_a_device_in_livelock_is_probed_seldom(livelock: float, share: int) -> None:
+    """Its loss is more than its excess by an unknown factor: at the answer itself that does not matter."""
+    result = find_throughput(device(livelock=livelock, noise=0.03), confirm=None, trial_duration_s=1.0)
+    probes = [trial.purpose == "probe" for trial in result.trials if trial.purpose in ("probe", "estimate")]
+    assert np.mean(probes[len(probes) // 2 :]) == pytest.approx(1 / share, abs=0.06)
 
 
 @pytest.mark.parametrize(("lead", "flags"), [(1.0, set()), (1.1, {"unstable"})])
