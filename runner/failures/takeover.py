@@ -41,7 +41,10 @@ LOOK_S = 6.0  # a failure whose effect comes later is watched so long
 
 @dataclass(frozen=True)
 class Handover:
-    """What the WAN saw: from the last tunnel packet of one gateway to the first of the other, and how many changes."""
+    """What the WAN saw: from the last tunnel packet of one gateway to the first of the other, and how many changes.
+
+    None where it did not change once: with both gateways active it has no handover.
+    """
 
     handover_s: float | None
     changes: int
@@ -218,15 +221,18 @@ def interrupted(bench: Bench, vpn: Vpn, params: Mapping[str, str], profile: Prof
 
 def add_handovers(measured: Measured, handovers: Sequence[Handover], interval_s: float, *, expected: bool) -> None:
     """``handover_ms`` where the tunnel changed gateways; a warning where it did not although that was ``expected``."""
-    times = [handover.handover_s for handover in handovers]
-    seen = [round(seconds * 1e3, 2) for seconds in times if seconds is not None]
+    seen = [round(h.handover_s * 1e3, 2) for h in handovers if h.handover_s is not None]
     if seen:
         detail = {"resolution_ms": round(1e3 * interval_s, 2), "changes": [handover.changes for handover in handovers]}
         measured.measurements.append(measurement("handover_ms", float(np.median(seen)), seen, **detail))
-    if None in times and expected:
-        measured.warnings.append(f"{times.count(None)} of {len(times)} failures: the tunnel did not change gateways")
-    if any(handover.changes > 1 for handover in handovers):
-        measured.warnings.append("the tunnel changed gateways more than once: both were active for a while, or in turn")
+    stayed, swayed = sum(h.changes == 0 for h in handovers), sum(h.changes > 1 for h in handovers)
+    if stayed and expected:
+        measured.warnings.append(f"{stayed} of {len(handovers)} failures: the tunnel did not change gateways")
+    if swayed:
+        measured.warnings.append(
+            f"{swayed} of {len(handovers)} failures: the tunnel changed gateways more than once, so that there is no "
+            "handover time: both were active for a while, or in turn"
+        )
 
 
 def detection(redundancy: str) -> str:
@@ -240,7 +246,7 @@ def detection(redundancy: str) -> str:
 
 
 def read_handover(found: Mapping[str, Any]) -> Handover:
-    """The handover among the spells that runner/probes/handover.py saw: between the first two."""
+    """The handover among the spells that runner/probes/handover.py saw: between the two of a single change."""
     spells: Sequence[Sequence[Any]] = found["spells"]
     changes = max(0, len(spells) - 1) + found["left_off"]
-    return Handover(spells[1][1] - spells[0][2] if len(spells) > 1 else None, changes)
+    return Handover(spells[1][1] - spells[0][2] if changes == 1 else None, changes)

@@ -17,9 +17,10 @@ from runner.failures.loss import Gap, OneWay, gaps, one_way
 from runner.failures.measure import repeated
 from runner.failures.outage import MOST_GAPS, Outage, reported, timeline
 from runner.failures.roaming import ready_to_roam
-from runner.failures.takeover import read_handover
+from runner.failures.takeover import add_handovers, read_handover
 from runner.failures.transfer import UNLIMITED
 from runner.lab import SITES, Lab
+from runner.measure.result import Measured
 from runner.model import Event, Timeline, Trial
 from runner.plugin import load_vpn
 from runner.report.failures import failures
@@ -254,6 +255,20 @@ def test_handover_is_between_the_first_two_spells() -> None:
     spells = [["gw1", 0.1, 4.0, 3900], ["gw1b", 5.25, 9.0, 3700]]
     found = read_handover({"spells": spells, "left_off": 0})
     assert (found.handover_s, found.changes) == (1.25, 1)
+
+
+def test_two_active_gateways_have_no_handover() -> None:
+    spells = [["gw1", 0.1, 4.0, 3900], ["gw1b", 4.002, 4.01, 3], ["gw1", 4.02, 9.0, 3700]]
+    swayed, once = (
+        read_handover({"spells": spells, "left_off": 7}),
+        read_handover({"spells": spells[:2], "left_off": 0}),
+    )
+    assert (swayed.handover_s, swayed.changes) == (None, 9)
+    measured = Measured([])
+    add_handovers(measured, [once, swayed], 0.001, expected=True)
+    assert [(one.metric, one.value) for one in measured.measurements] == [("handover_ms", pytest.approx(2.0))]
+    (warning,) = measured.warnings
+    assert warning.startswith("1 of 2 failures: the tunnel changed gateways more than once")
 
 
 def test_no_second_spell_is_no_handover() -> None:
