@@ -17,6 +17,8 @@ from vpns.wireguard import WireGuard
 from vpns.wireguard_go import WireGuardGo
 
 HOME = "/etc/rosenpass"
+KEYED = 'until [ "$(wg show wg0 peers | wc -l)" -ge "$1" ]; do sleep 0.02; done'
+CALLED = "while wg show wg0 latest-handshakes | cut -f 2 | grep -qx 0; do sleep 0.02; done"
 EXCHANGED = re.compile(r"Exchanged key with peer (\S+)")  # by the hash of its public key
 
 
@@ -65,8 +67,9 @@ listen = ["0.0.0.0:9999"]
 verbosity = "Verbose"
 """
         for peer in peers:
-            # The words after `wg set`: with the endpoint, whoever has the key last calls at once, not the other in 5 s.
-            words = ("endpoint", f"{peer.wan_address}:51820", "allowed-ips", peer.lan, "persistent-keepalive", "25")
+            words = ["endpoint", f"{peer.wan_address}:51820", "allowed-ips", peer.lan]  # after `wg set`
+            if me.number > peer.number:
+                words += ["persistent-keepalive", "25"]  # the first goes out at once
             extra = ", ".join(f'"{word}"' for word in words)
             rosenpass += f"""
 [[peers]]
@@ -88,10 +91,22 @@ extra_params = [{extra}]
         return files
 
     def start(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> None:
-        super().start(node, me, peers, params)
+        self.create(node)
+        node.run("wg", "setconf", "wg0", "/etc/wireguard/wg0.conf")
+        node.run("ip", "link", "set", "wg0", "mtu", "1420", "up")
         decode = 'umask 077 && cd "$1" && for file in *.base64; do base64 -d "$file" > "${file%.base64}"; done'
         node.run("sh", "-c", decode, "sh", HOME)
         node.spawn("env", "RUST_LOG=info", "rosenpass", "exchange-config", f"{HOME}/rosenpass.toml", log="rosenpass")
+        # Both sides have the key within a few milliseconds, and one of them calls (above). Were this one to call just
+        # then, too, for payload, each might encrypt for a session that the other has dropped, for 15 s. So it lets
+        # none in until it was called; a call that came before it had the key would be repeated after 5 s only.
+        if asked := sum(me.number < peer.number for peer in peers):
+            node.run(
+                "timeout", "5", "sh", "-c", KEYED, "sh", str(asked), check=False
+            )  # an absent peer is not waited for
+            node.run("timeout", "0.3", "sh", "-c", CALLED, check=False)
+        for peer in peers:
+            node.run("ip", "route", "add", peer.lan, "dev", "wg0", "src", me.lan_address)
 
     def is_up(self, node: Node, me: Site, peers: Sequence[Site]) -> bool:
         return len(exchanged(node)) == len(peers) and super().is_up(node, me, peers)
