@@ -141,7 +141,8 @@ def _selected(run: Run, trials: Sequence[Trial], configuration: str) -> dict[str
     return selected
 
 
-def _for_metric(metric: str, trials: Sequence[Trial]) -> list[Trial]:
+def for_metric(metric: str, trials: Sequence[Trial]) -> list[Trial]:
+    """Of these trials those that measure the metric as it is ranked, or were to."""
     wanted = ranked_by(metric)
     return [
         trial
@@ -157,7 +158,7 @@ def _traffic(metric: str, selected: Mapping[str, Sequence[Trial]]) -> dict[str, 
     found: Counter[Levels] = Counter()
     vpns: dict[Levels, set[str]] = {}
     for vpn, trials in selected.items():
-        for trial in _for_metric(metric, trials):
+        for trial in for_metric(metric, trials):
             if any(measurement.metric == metric for measurement in trial.measurements):
                 traffic: Levels = tuple(conditions_of(trial.params).items())
                 found[traffic] += 1
@@ -197,7 +198,7 @@ def _bounds(
 
 def _with(traffic: Mapping[str, str], metric: str, trials: Sequence[Trial]) -> list[Trial]:
     """The trials that the metric is ranked by, with this one traffic."""
-    return [trial for trial in _for_metric(metric, trials) if conditions_of(trial.params) == traffic]
+    return [trial for trial in for_metric(metric, trials) if conditions_of(trial.params) == traffic]
 
 
 def _reason(run: Run, vpn: str, metric: str, selected: Mapping[str, Sequence[Trial]]) -> str:
@@ -205,7 +206,7 @@ def _reason(run: Run, vpn: str, metric: str, selected: Mapping[str, Sequence[Tri
     if vpn not in selected:
         return "has no such configuration"
     told = [trial for trial in selected[vpn] if trial.status != "ok" and trial.reason]
-    asked = _for_metric(metric, told)
+    asked = for_metric(metric, told)
     worked = any(trial.status == "ok" for trial in selected[vpn])
     for trial in selected[vpn]:
         if unsure := trial.attempt.get("inconclusive", {}).get(metric):

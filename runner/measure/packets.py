@@ -15,7 +15,7 @@ from runner.lab import Lab
 from runner.measure.cost import cpu_seconds
 from runner.measure.mtu import IP_UDP_BYTES
 from runner.measure.result import Measured, measurement
-from runner.measure.udp import LOSS_RATIO, UdpSearch, explain, fragments_created, search_detail
+from runner.measure.udp import LOSS_RATIO, UdpSearch, explain, fragments_created, from_below, search_detail
 from runner.measure.wire import answer, interface, outer, probe
 from runner.search import Loss
 from runner.tunnel import Bench
@@ -84,11 +84,9 @@ def packets(
 
     result = search.find(offer, first_bps, OVERHEAD_S, seed, min(MIN_RATE_BPS, first_bps or MIN_RATE_BPS))
     value = result.confirmed_rate_bps or result.rate_bps
-    passed = [trial.offered_rate_bps for trial in result.trials if trial.loss_ratio <= LOSS_RATIO]
-    limited = "generator_limited" in result.flags
-    if value is None and passed and (limited or len(passed) == len(result.trials)):
-        value = max(passed)
-        why = "the generator could offer no more" if limited else "the search's time ended before a rate failed"
+    if value is None and (value := from_below(result)) is not None:
+        limited = "generator_limited" in result.flags
+        why = "the generator could offer no more" if limited else "the search's time ended before a higher rate failed"
         measured.warnings.append(f"packet rate is at least this: {why}")
     if value is None:
         raise MeasurementError(f"no packet rate: {explain(result)}", **search_detail(result))

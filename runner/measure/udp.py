@@ -94,11 +94,9 @@ def udp(bench: Bench, payload_bytes: int, search: UdpSearch, first_bps: float | 
 
     result = search.find(offer, first_bps, OVERHEAD_S, seed)
     value = result.confirmed_rate_bps or result.rate_bps
-    if value is None and all(trial.loss_ratio <= LOSS_RATIO for trial in result.trials):
-        # Nothing failed: what was offered last is a lower bound, and is reported as one.
-        value = max(trial.offered_rate_bps for trial in result.trials)
+    if value is None and (value := from_below(result)) is not None:
         limited = "generator_limited" in result.flags
-        why = "iperf3 could offer no more" if limited else "the search's time ended before a rate failed"
+        why = "iperf3 could offer no more" if limited else "the search's time ended before a higher rate failed"
         measured.warnings.append(f"UDP throughput is at least this: {why}")
     if value is None:
         raise MeasurementError(f"no UDP throughput: {explain(result)}", **search_detail(result))
@@ -141,6 +139,17 @@ def goodput(result: SearchResult, rate_bps: float) -> list[Measurement]:
         return []
     offered = round(nearest.offered_rate_bps)
     return [measurement("udp_goodput", nearest.forwarded_rate_bps, offered_rate_bps=offered, purpose=nearest.purpose)]
+
+
+def from_below(result: SearchResult) -> float | None:
+    """The highest offered rate that passed (bit/s), a lower bound of the throughput; None where a higher one failed and
+    the generator was not the limit.
+
+    What failed below it was an accident, or was in a queue before: the search takes such a fail back, too.
+    """
+    passed_bps = max((trial.offered_rate_bps for trial in result.trials if trial.loss_ratio <= LOSS_RATIO), default=0.0)
+    failed = any(trial.offered_rate_bps > passed_bps for trial in result.trials)
+    return passed_bps if passed_bps and (not failed or "generator_limited" in result.flags) else None
 
 
 def search_detail(result: SearchResult) -> dict[str, Any]:

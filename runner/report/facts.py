@@ -6,11 +6,12 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from runner.basis import Basis, unusual
+from runner.basis import Basis, for_metric, unusual
 from runner.model import Run, Strict, Trial, cell_key
 from runner.ranking import Ranking
 from runner.report.text import chance, change, counted, levels, percent, title, traffic
 from runner.stats import Drift, Summary, drift
+from runner.weights import PRESETS
 
 BASELINE = "none"  # the VPN that is none
 FEW_BLOCKS = 5
@@ -71,7 +72,12 @@ def caveats(run: Run, trials: Sequence[Trial], rankings: Sequence[Ranking]) -> l
     said += [
         sentence
         for ranking in rankings
-        for sentence in (*_thin(ranking, blocks), *_from_below(ranking), *_won_by_ties(ranking))
+        for sentence in (
+            *_lost(ranking, trials),
+            *_thin(ranking, blocks),
+            *_from_below(ranking),
+            *_won_by_ties(ranking),
+        )
     ]
     return said
 
@@ -158,6 +164,20 @@ def _drift(found: Sequence[Drift]) -> list[str]:
         f"Drift: within the blocks the baseline moved by more than its interval in {len(moved)} of "
         f"{counted(len(judged), 'measurement')}: {'; '.join(moved)}. Comparisons are made within blocks, and the order "
         "in them is random, so that this widens intervals and favours nobody."
+    ]
+
+
+def _lost(ranking: Ranking, trials: Sequence[Trial]) -> list[str]:
+    """What would count where nobody gives weights, and failed for every VPN, so that it counts for nothing."""
+    tunnels = {standing.vpn: standing.levels.items() for standing in ranking.standings}
+    failed = [t for t in trials if t.status == "failed" and t.params.items() >= tunnels.get(t.vpn, {("", "")})]
+    balanced = PRESETS["balanced"].counted if ranking.weights.name == "balanced" else {}
+    lost = {metric: len(for_metric(metric, failed)) for metric in balanced if metric not in ranking.weights.values}
+    return [
+        f"Ranking {ranking.configuration}: {title(metric)} does not count: no VPN has it, and "
+        f"{counted(count, 'trial')} of it failed."
+        for metric, count in lost.items()
+        if count
     ]
 
 

@@ -74,8 +74,11 @@ def test_the_report_ranks_and_explains(compared: tuple[Path, str]) -> None:
     assert {ranking["configuration"] for ranking in report["rankings"]} == {"comparable", "recommended"}
     standings = {s["vpn"]: s for s in report["rankings"][0]["standings"]}
     assert {"none", "ipip"}.isdisjoint(standings)
-    assert standings["ssh_forward"]["place"] is None
-    assert "carries TCP only" in str(standings["ssh_forward"]["missing"])
+    if any("udp_throughput" in standing["ranks"] for standing in standings.values()):
+        assert standings["ssh_forward"]["place"] is None
+        assert "carries TCP only" in str(standings["ssh_forward"]["missing"])
+    else:  # a busy machine may lose too much at every rate for all of them, and it counts for none
+        assert any("UDP throughput does not count" in caveat for caveat in report["caveats"])
     for suffix in ("html", "md", "csv"):
         assert (folder / f"report.{suffix}").stat().st_size > 1000
     for words in ("Ranking: comparable", "Ranking: recommended", "not ranked", "smallest profile", "report.html"):

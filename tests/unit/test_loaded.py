@@ -12,7 +12,7 @@ from runner.measure.download import make_file, read_curl
 from runner.measure.idle import percentiles
 from runner.measure.iperf import check_version, version_of
 from runner.measure.loaded import read_irtt
-from runner.measure.udp import goodput
+from runner.measure.udp import from_below, goodput
 from runner.search import SearchResult, SearchTrial
 from tests.unit.helpers import Answers, captured
 
@@ -130,3 +130,16 @@ def test_goodput_is_what_the_nearest_passing_trial_received() -> None:
 def test_no_goodput_without_a_trial_near_the_throughput() -> None:
     assert goodput(searched(trial(100e6, 0.02), trial(90e6, 0)), 100e6) == []
     assert goodput(searched(), 100e6) == []
+
+
+def test_a_bound_from_below_needs_a_pass_that_no_higher_rate_contradicts() -> None:
+    def searched(*losses: float, flags: frozenset[Any] = frozenset({"unconfirmed"})) -> SearchResult:
+        trials = tuple(trial(1e8 + 1e7 * number, loss) for number, loss in enumerate(losses))
+        return SearchResult(None, None, None, trials, 1.0, flags)
+
+    assert from_below(searched()) is None
+    assert from_below(searched(0.0, 0.02)) is None
+    assert from_below(searched(0.02, 0.02)) is None
+    assert from_below(searched(0.0, 0.005)) == pytest.approx(1.1e8)
+    assert from_below(searched(0.06, 0.0)) == pytest.approx(1.1e8)  # what failed below it was an accident
+    assert from_below(searched(0.0, 0.02, flags=frozenset({"generator_limited"}))) == pytest.approx(1e8)

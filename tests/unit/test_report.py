@@ -129,6 +129,28 @@ def test_trimmed_and_stopped_runs_say_so() -> None:
         assert "Only 27 % of the time was spent measuring" in text
 
 
+def test_a_metric_that_failed_for_every_vpn_is_said_not_to_count() -> None:
+    run, trials = realistic_run()
+
+    def words(fails: str, kept: str = "") -> list[str]:
+        told = [
+            trial.model_copy(update={"status": "failed", "measurements": [], "reason": "no UDP throughput"})
+            if trial.params["transport"] == fails and trial.vpn not in ("none", kept)
+            else trial
+            for trial in trials
+        ]
+        return [caveat for caveat in build(run, told).caveats if "does not count" in caveat]
+
+    assert not words("nothing")
+    assert not words("udp", kept="openvpn")
+    assert [line.split(" does")[0] for line in words("udp")] == [
+        f"Ranking {configuration}: {metric}"
+        for configuration in ("comparable", "recommended")
+        for metric in ("UDP throughput", "Jitter")
+    ]
+    assert all("no VPN has it" in line and "trials of it failed" in line for line in words("udp"))
+
+
 def test_drift_is_flagged() -> None:
     trials = [
         make_trial("none", PLAIN | TCP, block, {"tcp_throughput": value + block}, position=position)
