@@ -62,7 +62,7 @@ class Measurement(Strict):
     @property
     def at_least(self) -> bool:
         """Is the value a lower bound only? A search says so by having neither an interval nor a confirmed rate:
-        the generator could offer no more, or the time was over, before any rate failed. An outage that had not ended
+        the generator could offer no more, or the time was over, before a higher rate failed. An outage that had not ended
         when it was given up says so itself."""
         if self.detail.get("at_least"):
             return True

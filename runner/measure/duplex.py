@@ -16,7 +16,7 @@ from runner.errors import CommandError, MeasurementError
 from runner.lab import Lab
 from runner.measure.packets import OVERHEAD_S, PORT, arrived_by, check_sink, whole_packets
 from runner.measure.result import Measured, measurement
-from runner.measure.udp import UdpSearch, explain, fragments_created, search_detail
+from runner.measure.udp import UdpSearch, found_rate, fragments_created, search_detail
 from runner.measure.wire import answer, interface, outer, probe
 from runner.node import NamespaceNode
 from runner.search import Loss
@@ -80,13 +80,7 @@ def duplex(bench: Bench, packet_bytes: int, search: UdpSearch, known_bps: float 
         first_bps = max(MIN_RATE_BPS, overload.on_time / overload.seconds * bits)
     result = search.find(offer, first_bps, overhead_s, seed, min(MIN_RATE_BPS, first_bps or MIN_RATE_BPS))
     measured = Measured()
-    value = result.confirmed_rate_bps or result.rate_bps
-    passed = [trial.offered_rate_bps for trial in result.trials if trial.loss_ratio <= 0.01]
-    if value is None and passed:
-        value = max(passed)
-        measured.warnings.append("packet rate is at least this: the search's time ended before it was found")
-    if value is None:
-        raise MeasurementError(f"no packet rate: {explain(result)}", **search_detail(result))
+    value = found_rate(result, "packet rate", measured)
     if breakdowns:
         measured.warnings.append(f"the tunnel broke down under packets, from {min(breakdowns):.0f} packet/s offered")
     detail = search_detail(result) | {"packet_bytes": packet_bytes, "breakdowns_packets_per_s": breakdowns}

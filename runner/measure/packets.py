@@ -15,7 +15,7 @@ from runner.lab import Lab
 from runner.measure.cost import cpu_seconds
 from runner.measure.mtu import IP_UDP_BYTES
 from runner.measure.result import Measured, measurement
-from runner.measure.udp import LOSS_RATIO, UdpSearch, explain, fragments_created, from_below, search_detail
+from runner.measure.udp import LOSS_RATIO, UdpSearch, found_rate, fragments_created, search_detail
 from runner.measure.wire import answer, interface, outer, probe
 from runner.search import Loss
 from runner.tunnel import Bench
@@ -83,15 +83,7 @@ def packets(
         return Loss(counted.sent, counted.on_time, counted.sent / counted.seconds * bits)
 
     result = search.find(offer, first_bps, OVERHEAD_S, seed, min(MIN_RATE_BPS, first_bps or MIN_RATE_BPS))
-    value = result.confirmed_rate_bps or result.rate_bps
-    if value is None and (value := from_below(result)) is not None:
-        limited = "generator_limited" in result.flags
-        why = "the generator could offer no more" if limited else "the search's time ended before a higher rate failed"
-        measured.warnings.append(f"packet rate is at least this: {why}")
-    if value is None:
-        raise MeasurementError(f"no packet rate: {explain(result)}", **search_detail(result))
-    if "unstable" in result.flags:
-        measured.warnings.append("packet rate is unstable: the loss at one rate changed during the search")
+    value = found_rate(result, "packet rate", measured)
     if breakdowns:
         measured.warnings.append(f"the tunnel broke down under packets, from {min(breakdowns):.0f} packet/s offered")
     best = best_passing(streams) or stream(bench.lab, bench.address, packet_bytes, 0.9 * value / bits, 1.0, fragment)

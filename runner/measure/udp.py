@@ -93,15 +93,7 @@ def udp(bench: Bench, payload_bytes: int, search: UdpSearch, first_bps: float | 
         return udp_loss(report, payload_bytes, dropped)
 
     result = search.find(offer, first_bps, OVERHEAD_S, seed)
-    value = result.confirmed_rate_bps or result.rate_bps
-    if value is None and (value := from_below(result)) is not None:
-        limited = "generator_limited" in result.flags
-        why = "iperf3 could offer no more" if limited else "the search's time ended before a higher rate failed"
-        measured.warnings.append(f"UDP throughput is at least this: {why}")
-    if value is None:
-        raise MeasurementError(f"no UDP throughput: {explain(result)}", **search_detail(result))
-    if "unstable" in result.flags:
-        measured.warnings.append("UDP throughput is unstable: the loss at one rate changed during the search")
+    value = found_rate(result, "UDP throughput", measured)
     if breakdowns:
         measured.warnings.append(f"the tunnel broke down under UDP, from {min(breakdowns) / 1e6:.0f} Mbit/s offered")
     detail = search_detail(result) | counters | {"payload_bytes": payload_bytes, "breakdowns_bps": breakdowns}
@@ -141,15 +133,25 @@ def goodput(result: SearchResult, rate_bps: float) -> list[Measurement]:
     return [measurement("udp_goodput", nearest.forwarded_rate_bps, offered_rate_bps=offered, purpose=nearest.purpose)]
 
 
-def from_below(result: SearchResult) -> float | None:
-    """The highest offered rate that passed (bit/s), a lower bound of the throughput; None where a higher one failed and
-    the generator was not the limit.
+def found_rate(result: SearchResult, what: str, measured: Measured) -> float:
+    """The rate that a search found (bit/s), or that it is known to reach at least, with a warning in ``measured``.
 
-    What failed below it was an accident, or was in a queue before: the search takes such a fail back, too.
+    A lower bound is the highest offered rate that passed, where no higher one failed or the generator was the limit.
+    What failed below it was an accident, or was in a queue before: the search takes such a fail back, too. Raises
+    MeasurementError where there is neither.
     """
+    if "unstable" in result.flags:
+        measured.warnings.append(f"{what} is unstable: the loss at one rate changed during the search")
+    if value := result.confirmed_rate_bps or result.rate_bps:
+        return value
+    limited = "generator_limited" in result.flags
     passed_bps = max((trial.offered_rate_bps for trial in result.trials if trial.loss_ratio <= LOSS_RATIO), default=0.0)
     failed = any(trial.offered_rate_bps > passed_bps for trial in result.trials)
-    return passed_bps if passed_bps and (not failed or "generator_limited" in result.flags) else None
+    if not passed_bps or (failed and not limited):
+        raise MeasurementError(f"no {what}: {explain(result)}", **search_detail(result))
+    why = "the generator could offer no more" if limited else "the search's time ended before a higher rate failed"
+    measured.warnings.append(f"{what} is at least this: {why}")
+    return passed_bps
 
 
 def search_detail(result: SearchResult) -> dict[str, Any]:

@@ -12,8 +12,10 @@ from runner.measure.download import make_file, read_curl
 from runner.measure.idle import percentiles
 from runner.measure.iperf import check_version, version_of
 from runner.measure.loaded import read_irtt
-from runner.measure.udp import from_below, goodput
+from runner.measure.result import Measured
+from runner.measure.udp import found_rate, goodput
 from runner.search import SearchResult, SearchTrial
+from runner.search.model import Flag
 from tests.unit.helpers import Answers, captured
 
 Edited = dict[str, Any]
@@ -133,13 +135,25 @@ def test_no_goodput_without_a_trial_near_the_throughput() -> None:
 
 
 def test_a_bound_from_below_needs_a_pass_that_no_higher_rate_contradicts() -> None:
-    def searched(*losses: float, flags: frozenset[Any] = frozenset({"unconfirmed"})) -> SearchResult:
+    def found(*losses: float, flag: Flag = "unconfirmed") -> float | str:
         trials = tuple(trial(1e8 + 1e7 * number, loss) for number, loss in enumerate(losses))
-        return SearchResult(None, None, None, trials, 1.0, flags)
+        measured = Measured()
+        try:
+            rate_bps = found_rate(SearchResult(None, None, None, trials, 1.0, frozenset({flag})), "rate", measured)
+        except MeasurementError as error:
+            return str(error)
+        assert "rate is at least this" in measured.warnings[0]
+        return rate_bps
 
-    assert from_below(searched()) is None
-    assert from_below(searched(0.0, 0.02)) is None
-    assert from_below(searched(0.02, 0.02)) is None
-    assert from_below(searched(0.0, 0.005)) == pytest.approx(1.1e8)
-    assert from_below(searched(0.06, 0.0)) == pytest.approx(1.1e8)  # what failed below it was an accident
-    assert from_below(searched(0.0, 0.02, flags=frozenset({"generator_limited"}))) == pytest.approx(1e8)
+    assert found() == "no rate: unconfirmed; loss ratio not measured"
+    assert "2.0% at 110 Mbit/s" in str(found(0.0, 0.02))
+    assert "2.0% at 110 Mbit/s" in str(found(0.02, 0.02))
+    assert found(0.0, 0.005) == pytest.approx(1.1e8)
+    assert found(0.06, 0.0) == pytest.approx(1.1e8)  # what failed below it was an accident
+    assert found(0.0, 0.02, flag="generator_limited") == pytest.approx(1e8)
+
+
+def test_what_was_found_is_no_bound() -> None:
+    measured = Measured()
+    assert found_rate(searched(trial(1e8, 0.0)), "rate", measured) == 100e6
+    assert not measured.warnings
