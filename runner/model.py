@@ -62,8 +62,8 @@ class Measurement(Strict):
     @property
     def at_least(self) -> bool:
         """Is the value a lower bound only? A search says so by having neither an interval nor a confirmed rate:
-        the generator could offer no more, or the time was over, before a higher rate failed. An outage that had not ended
-        when it was given up says so itself."""
+        the generator could offer no more, or the time was over, before a higher rate failed. An outage that had not
+        ended when it was given up says so itself."""
         if self.detail.get("at_least"):
             return True
         searched = "interval_bps" in self.detail

@@ -28,6 +28,11 @@ LOSS_RATIO = 0.01  # the thesis' bound on the mean loss, §3.5.1
 NEAR = 0.05  # the goodput is that of a trial which offered the throughput within this share
 JITTER_RATE_BPS = 1e6
 JITTER_PAYLOAD_BYTES = 200
+FLAGS = {  # what they say of a search that found no rate
+    "no_throughput": f"no_throughput: more than {LOSS_RATIO:.0%} is lost even at the lowest rate",
+    "unconfirmed": f"unconfirmed: every rate lost more than {LOSS_RATIO:.0%} until the time was over (a longer profile "
+    "gives more)",
+}
 
 
 @dataclass(frozen=True)
@@ -173,9 +178,10 @@ def search_detail(result: SearchResult) -> dict[str, Any]:
 
 
 def explain(result: SearchResult) -> str:
-    """Why a search found no rate: its flags, and the loss ratios (%) of its last three trials by offered rate."""
+    """Why a search found no rate: its flags and what they mean, and the loss ratios (%) of its last three trials."""
+    why = "; ".join(FLAGS.get(flag, flag) for flag in sorted(result.flags)) or "the search found none"
     losses = ", ".join(f"{t.loss_ratio:.1%} at {t.offered_rate_bps / 1e6:.3g} Mbit/s" for t in result.trials[-3:])
-    return f"{', '.join(sorted(result.flags)) or 'the search found none'}; loss ratio {losses or 'not measured'}"
+    return f"{why}; loss ratio {losses or 'not measured'}"
 
 
 def jitter(lab: Lab, address: str) -> Measurement:
