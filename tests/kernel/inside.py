@@ -100,6 +100,7 @@ def in_guest(
 
     ``folder``, alone writable there, gets ``report.xml``, the console's log, and what the tests write.
     """
+    folder = folder.resolve()  # the guest mounts it before it goes to the working directory
     folder.mkdir(exist_ok=True)
     always = ["-p", "no:cacheprovider", "--rootdir", str(ROOT), "--durations=0"]
     always += [f"--junitxml={folder}/report.xml", f"--basetemp={folder}/lab"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import socket
 import subprocess
 import sys
@@ -17,7 +18,7 @@ from runner.failures.loss import Gap, OneWay, gaps, one_way
 from runner.failures.measure import repeated
 from runner.failures.outage import MOST_GAPS, Outage, reported, timeline
 from runner.failures.roaming import ready_to_roam
-from runner.failures.takeover import add_handovers, read_handover
+from runner.failures.takeover import ASKED_EVERY_S, add_handovers, read_handover
 from runner.failures.transfer import UNLIMITED
 from runner.lab import SITES, Lab
 from runner.measure.result import Measured
@@ -207,6 +208,12 @@ def test_keepalived_prefers_the_first_gateway() -> None:
     first, second = (redundancy.configuration(name, "vrrp") for name in redundancy.PAIR)
     assert first.replace("priority 150", "priority 100") == second
     assert "advert_int 0.1" in redundancy.configuration("gw1", "vrrp_fast")
+
+
+def test_the_plugin_ha_is_met_in_every_phase_of_the_question_for_a_dead_peer() -> None:
+    vpn = load_vpn("ipsec")
+    files = vpn.render(GW1, [GW2], vpn.comparable, named_secrets(vpn, (GW1, GW2)))
+    assert re.findall(r"dpd_delay = (\d+)s", "\n".join(files.values())) == [f"{ASKED_EVERY_S:g}"]
 
 
 def test_a_vpn_that_nobody_taught_to_move() -> None:
