@@ -29,11 +29,11 @@ class OpenVpnDco(OpenVpn):
     }
     comparable = {"cipher": "aes-128-gcm", "integrity": "aead", "compression": "off"}
     abilities = Abilities(
-        inner=("IPv4", "IPv6"),
+        inner=("IPv4", "IPv6", "multicast"),  # between two ends the module sends all to its one peer (peer.c), tried
         outer=("IPv4", "IPv6"),
         nat=True,
         tcp_443=True,
-        roaming=False,  # ovpn-dco-v2 does not follow a peer that moves (README.dco.md)
+        roaming=True,  # the module answers to where its peer's last packet came from (udp.c), tried
         routes="configuration",
         mesh=True,
         mesh_how="a daemon for each peer",
