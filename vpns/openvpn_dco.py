@@ -33,7 +33,7 @@ class OpenVpnDco(OpenVpn):
         outer=("IPv4", "IPv6"),
         nat=True,
         tcp_443=True,
-        roaming=True,  # the module answers to where its peer's last packet came from (udp.c), tried
+        roaming=False,  # the module follows its peer, its daemon does not: until the keys are renewed (docs/systems.md)
         routes="configuration",
         mesh=True,
         mesh_how="a daemon for each peer",
