@@ -1,8 +1,9 @@
 """What the plugins of a guest kernel declare that their VPN can do, tried in one: run by ``make test-abilities``, or by
 hand.
 
-Everything that is declared, by the lab's own functions (tests/lab/test_abilities.py, test_carried.py), and of what is
-carried also that no more is. One lab for all, put in order after each: a lab costs 10 s and more in a guest.
+Everything that is declared, by the lab's own functions (tests/lab/: test_abilities.py, test_carried.py, test_mesh.py),
+and of what is carried also that no more is. One lab for all but the meshes, put in order after each: a lab costs 10 s
+and more in a guest.
 usage: python -m tests.kernel.abilities_inside [--kernel qemu] FOLDER [VPN or ability…]   (report.xml goes to FOLDER)
 Boots User Mode Linux, or Debian's kernel for what that lacks.
 """
@@ -17,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from runner import kernels
+from runner.image import DEFAULT, open_image
 from runner.lab import SITES, Lab, address
 from runner.plugin import load_vpn
 from tests.kernel.inside import in_guest
@@ -31,6 +33,7 @@ from tests.lab.test_abilities import (
     travels_over_ipv6,
 )
 from tests.lab.test_carried import carries_what_is_declared
+from tests.lab.test_mesh import four_sites_meet
 
 __all__ = ["lab", "older_lab"]  # fixtures
 
@@ -43,6 +46,7 @@ DECLARED = {  # test -> the VPNs that it tries
     "tcp_443": [name for name, able in ABILITIES.items() if able.tcp_443],
     "roaming": [name for name, able in ABILITIES.items() if able.roaming],
     "no_roaming": ["ipsec_ikev1"],  # the control
+    "mesh": [name for name, able in ABILITIES.items() if able.mesh],
 }
 # What the tests change on a node beside the VPN's own: addresses, the WAN's bridge, its filters, its NAT.
 RESTORE = r"""
@@ -112,6 +116,11 @@ def test_roaming(lab_for: LabFor, name: str) -> None:
 @pytest.mark.parametrize("name", DECLARED["no_roaming"])
 def test_no_roaming(lab_for: LabFor, name: str) -> None:
     does_not_roam(lab_for(name), load_vpn(name))
+
+
+@pytest.mark.parametrize("name", DECLARED["mesh"])
+def test_mesh(name: str, tmp_path: Path) -> None:
+    four_sites_meet(load_vpn(name), open_image("bookworm" if name in OLDER else DEFAULT), tmp_path)
 
 
 def main() -> int:
