@@ -18,13 +18,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from runner.errors import CannotRunHere, LabError, UsageError
 from runner.image import DEFAULT, NODE_TOOLS, Image
 from runner.lab import HOST_TOOLS, SITES, Lab, address
 from runner.labs.inventory import Inventory, Machine
+from runner.labs.private import private_folder
 from runner.labs.ssh import Connection, Lent, SshNode
 from runner.node import NamespaceNode, wait_until
 
@@ -144,8 +144,8 @@ def ssh_rig(inventory: Inventory, kind: str = "ssh") -> Iterator[SshRig]:
 
     Raises CannotRunHere with everything that was found wrong, machine by machine.
     """
-    with TemporaryDirectory(prefix="vpneval-") as folder:  # 0700
-        connections = {name: Connection(name, m, Path(folder)) for name, m in inventory.machines.items()}
+    with private_folder() as folder:
+        connections = {name: Connection(name, m, folder) for name, m in inventory.machines.items()}
         try:
             with ThreadPoolExecutor() as threads:
                 found = list(threads.map(_fit, connections.values(), inventory.machines.values()))

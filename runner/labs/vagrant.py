@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from runner.errors import CannotRunHere
 from runner.labs.inventory import Inventory
 from runner.labs.labfile import LabFile, read_lab_file
 from runner.labs.machines import SshRig, ssh_rig
+from runner.labs.private import private_folder
 
 HOME = Path(__file__).resolve().parents[2]  # the project's Vagrantfile is the fallback
 UP_WITHIN_S = 1800.0  # a first `up` fetches the box and provisions it
@@ -63,8 +63,8 @@ def vagrant_rig(up: bool, say: Callable[[str], None]) -> Iterator[SshRig]:
     except CannotRunHere as down:
         again = f"start them with: vagrant up (in {folder}), or let the runner do it: --lab vagrant:up"
         raise CannotRunHere(f"the VMs are not all up; {again}. {down}") from down
-    with TemporaryDirectory(prefix="vpneval-") as private:
-        file = Path(private) / "ssh-config"
+    with private_folder() as private:
+        file = private / "ssh-config"
         file.write_text(config)
         with ssh_rig(inventory_of(lab, file), "vagrant") as rig:
             for name, connection in rig.connections.items():

@@ -1,0 +1,63 @@
+"""The folder of a lab's connections: a killed runner's goes with the next run, a living one's stays."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from runner.labs import private
+from runner.labs.private import YOUNG_S, private_folder
+
+KILLED = """
+import os, signal, tempfile
+tempfile.tempdir = os.environ["HERE"]
+from runner.labs.private import private_folder
+with private_folder() as folder:
+    (folder / "gw1.log").write_text("a connection's words")
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(private, "gettempdir", lambda: str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    return tmp_path
+
+
+def age(folder: Path) -> None:
+    then = folder.stat().st_mtime - 2 * YOUNG_S
+    os.utime(folder, (then, then))
+
+
+def test_it_is_private_and_goes_at_the_end(here: Path) -> None:
+    with private_folder() as folder:
+        assert folder.parent == here
+        assert folder.stat().st_mode & 0o777 == 0o700
+    assert not list(here.iterdir())
+
+
+def test_what_a_killed_runner_left_goes_with_the_next_run(here: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", KILLED], env=os.environ | {"HERE": str(here)}, check=False)
+    assert done.returncode == -9
+    (left,) = here.iterdir()
+    with private_folder():
+        assert left.exists(), "it may be a runner's that has only just begun"
+    age(left)
+    with private_folder():
+        assert not left.exists()
+
+
+def test_a_living_runners_stays_and_a_link_is_not_followed(here: Path) -> None:
+    elsewhere = here / "elsewhere"
+    elsewhere.mkdir()
+    (here / f"{private.PREFIX}link").symlink_to(elsewhere)
+    age(elsewhere)
+    with private_folder() as first:
+        age(first)
+        with private_folder() as second:
+            assert first.exists()
+            assert first != second
+    assert elsewhere.exists()
