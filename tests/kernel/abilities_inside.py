@@ -127,7 +127,7 @@ def main() -> int:
     asked = argparse.ArgumentParser()
     asked.add_argument("--kernel", default="uml")
     asked.add_argument("folder", type=Path)
-    asked.add_argument("wanted", nargs="*", help="VPN, ability, or ability-VPN; all of that kernel")
+    asked.add_argument("wanted", nargs="*", help="VPN, ability (of that kernel's VPNs), or ability-VPN; all of these")
     given = asked.parse_args()
     (kernel,) = kernels.parse(given.kernel, several=False)
     here = {*DEBIANS} if given.kernel != "uml" else {*NAMES, *OLDER} - {*DEBIANS}
@@ -135,7 +135,8 @@ def main() -> int:
         f"{__file__}::test_{ability}[{name}]"
         for ability, names in DECLARED.items()
         for name in names
-        if ({ability, name, f"{ability}-{name}"} & {*given.wanted} if given.wanted else name in here)
+        if {name, f"{ability}-{name}"} & {*given.wanted}
+        or (name in here and (not given.wanted or ability in given.wanted))
     ]
     options = ["-v", "-s", "-ra", f"--timeout={1500 if given.kernel != 'uml' else 400}", *chosen]
     return in_guest(given.folder, options, ("trixie", "bookworm"), "libreswan", kernel)
