@@ -1,4 +1,4 @@
-"""Every plugin with its real daemon: up, payload, ping, marker, evidence; secrets nowhere, nothing left."""
+"""Every plugin with its real daemon: up, payload, ping, marker, evidence, a stream; secrets nowhere, nothing left."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,6 +8,7 @@ import pytest
 from runner.errors import ProofError
 from runner.image import DEFAULT, Image, open_image
 from runner.lab import Lab, namespace_lab
+from runner.measure.tcp import tcp
 from runner.plugin import AEAD, UNENCRYPTED, Params, load_vpn, vpn_names
 from runner.tunnel import Tunnel, bring_up, equip, start_services, unsupported
 from tests.contract import OLDER
@@ -71,6 +72,8 @@ def test_comes_up_and_carries_payload(lab: Lab, gateways: Image, name: str, conf
     assert 0 < tunnel.setup_s < 15
     ping = lab.host1.run("ping", "-c", "2", "-i", "0.1", "-W", "1", "10.2.0.2", check=False)
     assert (ping.code == 0) is (vpn.carries == "ip")
+    if configuration == "comparable":  # the smallest measurement
+        assert tcp(lab, tunnel.address, 1, 1, "forward", "random").measurements[0].value > 1e6
 
 
 @pytest.mark.parametrize(
