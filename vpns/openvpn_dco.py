@@ -5,6 +5,7 @@ is not offloaded: ciphers that are not AEADs, compression. The kernel's own ovpn
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from runner.declared import Abilities
 from runner.model import Evidence
@@ -28,6 +29,16 @@ class OpenVpnDco(OpenVpn):
         "compression": "OpenVPN's data-channel offload does not compress",
     }
     comparable = {"cipher": "aes-128-gcm", "integrity": "aead", "compression": "off"}
+    security = replace(
+        OpenVpn.security,
+        sources=(*OpenVpn.security.sources, "ovpn-dco-v2 0.0+git20231103: udp.c, peer.c (ovpn_peer_float)"),
+        flaws=(
+            *OpenVpn.security.flaws,
+            "the module answers to the source of any packet that has its peer's number, which is not encrypted, before it "
+            "has authenticated it: one forged packet turns what is sent next, encrypted, to a stranger, until the peer "
+            "sends again (tried with 0.0+git20241121)",
+        ),
+    )
     abilities = Abilities(
         inner=("IPv4", "IPv6", "multicast"),  # between two ends the module sends all to its one peer (peer.c), tried
         outer=("IPv4", "IPv6"),
