@@ -34,9 +34,9 @@ class OpenVpnDco(OpenVpn):
         sources=(*OpenVpn.security.sources, "ovpn-dco-v2 0.0+git20231103: udp.c, peer.c (ovpn_peer_float)"),
         flaws=(
             *OpenVpn.security.flaws,
-            "the module answers to the source of any packet that has its peer's number, which is not encrypted, before it "
-            "has authenticated it: one forged packet turns what is sent next, encrypted, to a stranger, until the peer "
-            "sends again (tried with 0.0+git20241121)",
+            "the module answers to the source of any packet that has its peer's number, which is not encrypted, before "
+            "it has authenticated it: one forged packet turns what is sent next, encrypted, to a stranger, until the "
+            "peer sends again (tried with 0.0+git20241121)",
         ),
     )
     abilities = Abilities(
