@@ -19,6 +19,7 @@ from vpns.wireguard_go import WireGuardGo
 HOME = "/etc/rosenpass"
 KEYED = 'until [ "$(wg show wg0 peers | wc -l)" -ge "$1" ]; do sleep 0.02; done'
 CALLED = "while wg show wg0 latest-handshakes | cut -f 2 | grep -qx 0; do sleep 0.02; done"
+KEPT = "for peer in $(wg show wg0 peers); do wg set wg0 peer $peer persistent-keepalive 25; done"
 EXCHANGED = re.compile(r"Exchanged key with peer (\S+)")  # by the hash of its public key
 
 
@@ -101,10 +102,9 @@ extra_params = [{extra}]
         # then, too, for payload, each might encrypt for a session that the other has dropped, for 15 s. So it lets
         # none in until it was called; a call that came before it had the key would be repeated after 5 s only.
         if asked := sum(me.number < peer.number for peer in peers):
-            node.run(
-                "timeout", "5", "sh", "-c", KEYED, "sh", str(asked), check=False
-            )  # an absent peer is not waited for
+            node.run("timeout", "5", "sh", "-c", KEYED, "sh", str(asked), check=False)  # or a peer is absent
             node.run("timeout", "0.3", "sh", "-c", CALLED, check=False)
+            node.run("sh", "-c", KEPT)  # it may be behind a NAT
         for peer in peers:
             node.run("ip", "route", "add", peer.lan, "dev", "wg0", "src", me.lan_address)
 
