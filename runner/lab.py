@@ -182,9 +182,8 @@ def address(nodes: Mapping[str, NamespaceNode], sites: tuple[Site, ...] = SITES)
 
 def check_alive(lab: Lab) -> None:
     """Raise LabError if a node is gone: the lab is broken, whatever the VPN does."""
-    gone = [name for name, node in lab.nodes.items() if not node.alive()]
-    if gone:
-        raise LabError(f"the node {', '.join(gone)} is gone: somebody ended it, or memory ran out")
+    if lost := [why for node in lab.nodes.values() if (why := node.lost())]:
+        raise LabError("; ".join(lost))
 
 
 def batch(node: NamespaceNode, *lines: str) -> None:

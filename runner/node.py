@@ -258,9 +258,11 @@ class NamespaceNode:
     def defer(self, *argv: str) -> None:
         """Nothing: what is changed in this node goes with it."""
 
-    def alive(self) -> bool:
-        """Is the process that holds the node still there?"""
-        return self._holder.poll() is None
+    def lost(self) -> str:
+        """Why the node is no more: a sentence; empty while the process that holds it is there."""
+        if self._holder.poll() is None:
+            return ""
+        return f"the node {self.name} is gone: somebody ended it, or memory ran out"
 
     def release(self) -> None:
         """Let the node go: PID 1 ends with its pipe, and the kernel ends everything else in it."""

@@ -251,11 +251,11 @@ class SshNode(NamespaceNode):
         gone = f"{culprit.name} ({culprit.connection.machine.address}) does not answer any more"
         return LabError(f"{gone} ({why})" if why else gone)
 
-    def alive(self) -> bool:
-        """Does the node answer, within ANSWERS_WITHIN_S?"""
+    def lost(self) -> str:
+        """Why the node is no more, as its machine says; empty while it answers, within ANSWERS_WITHIN_S."""
         if self._culprit is not None:
-            return self._culprit is not self
-        return self._agent.answers(ANSWERS_WITHIN_S)
+            return str(self._gone()) if self._culprit is self else ""
+        return "" if self._agent.answers(ANSWERS_WITHIN_S) else str(self._gone())
 
     def release(self) -> None:
         """Let the node go."""

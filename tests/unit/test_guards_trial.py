@@ -78,16 +78,17 @@ def test_the_line_of_a_trial_that_beats_its_own_blocks_baseline_warns(
 
 @dataclass
 class Mortal:
-    lives: bool
+    why: str = ""
 
-    def alive(self) -> bool:
-        return self.lives
+    def lost(self) -> str:
+        return self.why
 
 
 def test_a_node_that_is_gone_breaks_the_lab() -> None:
-    check_alive(cast(Lab, PaperLab({"gw1": Mortal(True)})))
-    with pytest.raises(LabError, match="the node gw2 is gone"):
-        check_alive(cast(Lab, PaperLab({"gw1": Mortal(True), "gw2": Mortal(False)})))
+    check_alive(cast(Lab, PaperLab({"gw1": Mortal()})))
+    nodes = {"gw1": Mortal(), "gw2": Mortal("gw2 does not answer"), "wan": Mortal("wan is gone")}
+    with pytest.raises(LabError, match=r"^gw2 does not answer; wan is gone$"):
+        check_alive(cast(Lab, PaperLab(nodes)))
 
 
 def test_a_secret_in_a_daemons_log_is_replaced_by_its_name(tmp_path: Path) -> None:
