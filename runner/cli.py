@@ -98,7 +98,7 @@ def list_(
     if as_json:
         print(json.dumps(found[what], indent=1))
         return
-    table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
+    table = Table(box=None, header_style="bold", padding=(0, 1), pad_edge=False, collapse_padding=True)
     for column in found[what][0]:
         table.add_column(column, overflow="fold", no_wrap=column == "name")
     for row in found[what]:

@@ -76,6 +76,11 @@ class Tinc(Vpn):
             "Debian's changelog of tinc 1.0.36-2.1 (1.0.36-1: 2019-08-26)",
         ),
         as_of="2026-11-21",
+        flaws=(
+            "a packet that has come already, sent again from another address, moves the peer there until it sends "
+            "again: the address is taken over before the packet's number is looked at "
+            "(net_packet.c, handle_incoming_vpn_data; tried on 2026-11-22)",
+        ),
         known_breaks=(
             "CVE-2018-16737, -16738, -16758: authentication oracle and missing authentication, fixed in 1.0.35",
             "A counter as IV, and RSA without padding or forward secrecy (manual 6.3; Gutmann 2003)",

@@ -61,6 +61,16 @@ SECURITY = [
         "security",
     ),
     Metric(
+        "diversion_resistance",
+        "Cannot be diverted",
+        "1",
+        "higher",
+        "1 where the far gateway sent no payload to a third address after somebody without a key had sent it packets "
+        "from there, captured ones as they were and altered ones, else 0.",
+        "RFC 9146 §6 (when a peer's address may be updated), RFC 9000 §9.3.1; docs/security.md",
+        "security",
+    ),
+    Metric(
         "length_hiding",
         "Hides lengths",
         "1",

@@ -1,8 +1,9 @@
 """Far host: keep what arrives on a port, datagrams and streams, and tell it on demand.
 
 usage: witness.py PORT
-Prints "listening". Each line of standard input is answered by a JSON object: "datagrams", each with its time of
-arrival, [seconds, hex], and "streams", the bytes of each TCP connection so far, as hex.
+Prints "listening". Each line of standard input, a JSON object, is answered by one: "datagrams", each with its time of
+arrival, [seconds, hex], and "streams", the bytes of each TCP connection so far, as hex. {"answer": HEX} is sent first,
+in the newest connection, or as a datagram to where the last one came from.
 """
 
 import json
@@ -10,6 +11,7 @@ import select
 import socket
 import sys
 import time
+from contextlib import suppress
 
 port = int(sys.argv[1])
 datagrams = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -19,12 +21,14 @@ listener = socket.create_server(("0.0.0.0", port), backlog=64)
 heard: list[tuple[float, str]] = []
 streams: dict[int, bytearray] = {}
 open_ones: dict[int, socket.socket] = {}
+last_from: tuple[str, int] | None = None
 
 print("listening", flush=True)
 while True:
     ready, _, _ = select.select([datagrams, listener, sys.stdin, *open_ones.values()], [], [])
     if datagrams in ready:
-        heard.append((time.time(), datagrams.recv(70000).hex()))
+        data, last_from = datagrams.recvfrom(70000)
+        heard.append((time.time(), data.hex()))
     if listener in ready:
         connection = listener.accept()[0]
         number = len(streams)
@@ -39,6 +43,13 @@ while True:
             if not data:
                 open_ones.pop(number).close()
     if sys.stdin in ready and datagrams not in ready:  # what has arrived is told first
-        if not sys.stdin.readline():
+        line = sys.stdin.readline()
+        if not line:
             break
+        answer = bytes.fromhex(json.loads(line).get("answer", ""))
+        with suppress(OSError):  # what the tunnel does not take shows by what does not leave
+            if answer and open_ones:
+                open_ones[max(open_ones)].sendall(answer)
+            elif answer and last_from:
+                datagrams.sendto(answer, last_from)
         print(json.dumps({"datagrams": heard, "streams": [bytes(each).hex() for each in streams.values()]}), flush=True)

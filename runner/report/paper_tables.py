@@ -26,9 +26,12 @@ from runner.security import scale
 
 PROBES = (
     *("confidentiality", "data_integrity", "anti_replay", "peer_authentication", "key_authentication"),
-    *("fail_closed", "length_hiding", "content_hiding"),
+    *("fail_closed", "diversion_resistance", "length_hiding", "content_hiding"),
 )
-COLUMNS = ("plaintext", "tampering", "replay", "stranger", "wrong key", "tunnel down", "lengths", "content")
+COLUMNS = (
+    *("plaintext", "tampering", "replay", "stranger", "wrong key", "tunnel down"),
+    *("diversion", "lengths", "content"),
+)
 WORDS = {1.0: "pass", 0.0: "FAIL"}
 ABOUT = (
     "What the OSLV paper judges by reading is probed or counted here, and its Figure 3 measured. Beside it stands, as "

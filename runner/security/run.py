@@ -12,6 +12,7 @@ from runner.operations import paper_security
 from runner.plan import tunnel_levels
 from runner.plugin import Params, Vpn
 from runner.security import scale
+from runner.security.diversion import diversion
 from runner.security.down import down
 from runner.security.leak import leak
 from runner.security.lengths import content, lengths
@@ -28,6 +29,7 @@ PROBES: dict[str, Callable[[Vantage], Outcome]] = {
     "length_hiding": lengths,
     "content_hiding": content,
     "peer_authentication": stranger,
+    "diversion_resistance": diversion,
     "anti_replay": replay,
     "data_integrity": tampering,
     "fail_closed": down,

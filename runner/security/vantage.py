@@ -167,6 +167,10 @@ class Vantage:
         else:
             self.speaker.say(udp=message.hex(), to=[self.address, PORT])
 
+    def answer(self, message: bytes) -> None:
+        """The far host sends ``message`` to the near one: to where its last datagram came from, or in its stream."""
+        self.witness.say(answer=message.hex())
+
     def look(self) -> None:
         """Take over what the taps have seen."""
         for name, tap in self.taps.items():

@@ -18,7 +18,10 @@ from tests.lab.test_security import Benches, bench_of
 
 __all__ = ["bench_of"]
 # Those that a tunnel in the kernel decides by itself; its plaintext is looked for in every trial's proof.
-PROBED = {"ipsec": ("peer_authentication", "anti_replay", "data_integrity"), "gre": ("anti_replay", "data_integrity")}
+PROBED = {
+    "ipsec": ("peer_authentication", "diversion_resistance", "anti_replay", "data_integrity"),
+    "gre": ("anti_replay", "data_integrity"),
+}
 EXPECTED = {"ipsec": 1.0, "gre": 0.0}
 
 

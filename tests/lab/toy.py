@@ -41,7 +41,9 @@ while True:
             body = head + stream(mine, counter, inner)
             wan.sendto(body + tag(mine, body), (remote, 7777))
             continue
-        data = wan.recv(4000)
+        data, source = wan.recvfrom(4000)
+        if "floats" in weak:
+            remote = source[0]
         body = data if not tag(theirs, b"") else data[:-16]
         if len(body) < 29 or data != body + tag(theirs, body):
             continue
