@@ -1,11 +1,13 @@
 """A wrong key: a peer that runs the same VPN, knows everything public, and has private keys of its own making.
 
 Once it takes the near gateway's place, once the far one's, in a lab of its own. No payload may come through. Control:
-with the right keys the tunnel came up in the same run, and the stranger's packets arrived at the other gateway.
+with the right keys the tunnel came up in the same run, and the stranger's packets arrived at the other gateway; or,
+where a stranger only answers and cannot read what calls it, the other gateway's calls arrived at its open port.
 """
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Mapping
 
@@ -17,7 +19,9 @@ from runner.node import PATIENCE
 from runner.plan import tunnel_levels
 from runner.plugin import Params, Secrets, Site, Vpn
 from runner.proof import ANSWER_PORT
+from runner.security.stranger import TCP, UDP
 from runner.security.vantage import (
+    ETHERNET_BYTES,
     PORT,
     Frame,
     Outcome,
@@ -32,6 +36,7 @@ from runner.tunnel import Bench, equip
 
 LEAST_S, TIMES = 2.0, 2.0  # how long to wait: at least, and in all, in set-up times of the right key
 PUBLIC = (".crt", ".pub")
+ICMP = 1
 
 
 def wrong_key(bench: Bench, vpn: Vpn, params: Params) -> Outcome:
@@ -43,7 +48,7 @@ def wrong_key(bench: Bench, vpn: Vpn, params: Params) -> Outcome:
         return Outcome("fail", "it has no keys: the tunnel that is up is one with anybody", "it was up")
     others = bench.keys(True)
     wait_s = TIMES * bench.tunnel.setup_s
-    came, arrived, refusals, files = [], {}, [], []
+    came, arrived, calls, refusals, files = [], {}, {}, [], []
     for impostor in bench.lab.sites:
         lab = bench.lab = bench.bare()
         keys = {
@@ -51,20 +56,31 @@ def wrong_key(bench: Bench, vpn: Vpn, params: Params) -> Outcome:
         }
         logs = lab.gateway(impostor).logs
         logged = log_sizes(logs)
-        accepted, frames, refused = attempt(lab, vpn, tunnel_levels(params), keys, impostor, wait_s)
+        accepted, frames, called, refused = attempt(lab, vpn, tunnel_levels(params), keys, impostor, wait_s)
         files += [f"security-wrong-key-{impostor.name}.{suffix}" for suffix in ("pcap", "log")]
         write_pcap(logs / files[-2], frames)
         write_lines(logs / files[-1], logged)
         came += [impostor.name] * accepted
         arrived[impostor.name] = len(frames)
+        calls[impostor.name] = called
         refusals += refused
-    detail = {"waited_s": round(wait_s, 1), "packets_of_the_stranger": arrived, "said": refusals, "evidence": files}
+    detail = {
+        "waited_s": round(wait_s, 1),
+        "packets_of_the_stranger": arrived,
+        "calls_to_the_stranger": calls,
+        "said": refusals,
+        "evidence": files,
+    }
+    quiet = [name for name, count in arrived.items() if not count and calls[name]]
     control = f"with the right keys the tunnel is up in {bench.tunnel.setup_s:.1f} s; the stranger's packets arrived"
+    control += "".join(
+        f"; in the place of {name} it only answers, and was called {calls[name]} times" for name in quiet
+    )
     if came:
         return Outcome(
             "fail", f"a peer with other keys is accepted in the place of {' and '.join(came)}", control, detail
         )
-    if silent := [name for name, count in arrived.items() if not count]:
+    if silent := [name for name, count in arrived.items() if not count and name not in quiet]:
         return Outcome(
             "inconclusive", f"no packet of a stranger in the place of {' and '.join(silent)} arrived", detail=detail
         )
@@ -81,19 +97,23 @@ def stranger_of(own: Secrets, others: Secrets, site: Site) -> dict[str, str]:
 
 def attempt(
     lab: Lab, vpn: Vpn, params: Params, keys: Mapping[str, Secrets], impostor: Site, wait_s: float
-) -> tuple[bool, list[Frame], list[str]]:
-    """Did payload come through; the stranger's IPv4 frames at the other gateway; what the plugin complained of."""
+) -> tuple[bool, list[Frame], int, list[str]]:
+    """Did payload come through; what the stranger said, as it arrived at the other gateway; how many of the other's
+    packets arrived at an open port of the stranger; what the plugin complained of."""
     refused = []
     other = next(site for site in lab.sites if site.number != impostor.number)
-    watched = lab.gateway(other)
+    watched, strange = lab.gateway(other), lab.gateway(impostor)
     for site in lab.sites:
         if vpn.image_layer:
             equip(lab.gateway(site), vpn)
         peers = [peer for peer in lab.sites if peer is not site]
         for path, text in vpn.render(site, peers, params, keys[site.name]).items():
             lab.gateway(site).write(path, text)
-    with probe(watched, "tap", interface(watched, other.wan_interface), ready="tapping") as process:
-        tap = Talker(watched, process)
+    with (
+        probe(watched, "tap", interface(watched, other.wan_interface), ready="tapping") as process,
+        probe(strange, "tap", interface(strange, impostor.wan_interface), ready="tapping") as strange_process,
+    ):
+        tap, strange_tap = Talker(watched, process), Talker(strange, strange_process)
         ask = ("python3", "-IS", f"{probes.FOLDER}/ask.py", "first", vpn.entry(lab.sites), str(ANSWER_PORT))
         started = time.monotonic()
         for site in reversed(lab.sites):
@@ -108,8 +128,29 @@ def attempt(
                 behind.say(udp=message(64).hex(), to=[other.host_address, PORT])
                 time.sleep(0.1)
         accepted = first.wait(left_s + 10) == 0
-        seen = [Frame(when, way, bytes.fromhex(data)) for when, way, data in tap.say()["frames"]]
-    return accepted, [frame for frame in seen if frame.way == "in" and from_address(frame, impostor)], refused
+        said = [frame for frame in received(tap) if says_something(frame) and from_address(frame, impostor)]
+        calls = [frame for frame in received(strange_tap) if says_something(frame) and from_address(frame, other)]
+        open_ports = {int(port) for port in re.findall(r":(\d+) ", strange.run("ss", "-Hlunt").stdout)}
+    return accepted, said, sum(port_of(frame) in open_ports for frame in calls), refused
+
+
+def received(tap: Talker) -> list[Frame]:
+    """The frames that the tap's port has received."""
+    seen = [Frame(when, way, bytes.fromhex(data)) for when, way, data in tap.say()["frames"]]
+    return [frame for frame in seen if frame.way == "in"]
+
+
+def says_something(frame: Frame) -> bool:
+    """Has it a payload? A kernel by itself says no more than that nobody listens: by ICMP, or a bare TCP segment."""
+    return frame.is_macsec or (frame.is_ip and frame.protocol != ICMP and bool(frame.payload))
+
+
+def port_of(frame: Frame) -> int | None:
+    """The port that it is for, of UDP or TCP."""
+    if frame.is_macsec or frame.protocol not in (TCP, UDP):
+        return None
+    upper = ETHERNET_BYTES + (frame.data[ETHERNET_BYTES] & 15) * 4
+    return int.from_bytes(frame.data[upper + 2 : upper + 4], "big")
 
 
 def from_address(frame: Frame, site: Site) -> bool:

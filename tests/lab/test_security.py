@@ -7,7 +7,7 @@ out must be inconclusive, never pass.
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -18,7 +18,8 @@ from runner.image import Image
 from runner.lab import SITES, Lab, namespace_lab
 from runner.labs import NamespaceRig
 from runner.measure.wire import probe
-from runner.plugin import Vpn
+from runner.node import Node
+from runner.plugin import Params, Site, Vpn
 from runner.security.run import PROBES, WRONG_KEY, security
 from runner.security.vantage import Talker, vantage
 from runner.store import load_run
@@ -151,6 +152,30 @@ def test_without_a_stranger_heard_a_wrong_key_proves_nothing(bench_of: Benches) 
     found = security(bench, Toy(), Toy.recommended, only=(WRONG_KEY,))
     assert not found.measurements
     assert "no packet of a stranger" in found.attempt["inconclusive"][WRONG_KEY]["reason"]
+
+
+def test_a_stranger_that_only_answers_was_called(bench_of: Benches) -> None:
+    vpn = weakened("answers")
+    (found,) = security(bench_of(vpn), vpn, vpn.recommended, only=(WRONG_KEY,)).measurements
+    assert (found.value, found.detail["packets_of_the_stranger"]["gw2"]) == (1.0, 0), found.detail
+    assert found.detail["calls_to_the_stranger"]["gw2"] > 0
+    assert "in the place of gw2 it only answers" in found.detail["control"]
+
+
+def test_a_stranger_whose_daemon_is_dead_proves_nothing(bench_of: Benches, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other gateway's kernel says that nobody listens: that is no refusal of a key."""
+    bench = bench_of(Toy())
+    started = Toy.start
+
+    def start(vpn: Toy, node: Node, me: Site, peers: Sequence[Site], params: Params) -> None:
+        started(vpn, node, me, peers, params)
+        if me.number == 2:
+            node.run("pkill", "-f", "toyd.py")
+
+    monkeypatch.setattr(Toy, "start", start)
+    found = security(bench, Toy(), Toy.recommended, only=(WRONG_KEY,))
+    assert not found.measurements
+    assert "in the place of gw2 arrived" in found.attempt["inconclusive"][WRONG_KEY]["reason"]
 
 
 def test_without_a_machine_between_the_gateways(bench_of: Benches) -> None:

@@ -36,6 +36,8 @@ while True:
                 inner = zlib.compress(inner)
             if "padless" not in weak and "compresses" not in weak:
                 inner = inner.ljust(1302, b"\0")
+            if "answers" in weak and not seen and local > remote:
+                continue
             counter += 1
             head = struct.pack("!Q", counter)
             body = head + stream(mine, counter, inner)
@@ -63,7 +65,8 @@ while True:
 
 
 class Toy(Vpn):
-    """``weak``: in which ways; see TOYD, and "opens": its TUN goes with its daemon."""
+    """``weak``: in which ways; see TOYD, and "opens": its TUN goes with its daemon. "answers" is no weakness: of two
+    ends one says nothing before it has been called."""
 
     name = "toy"
     title = "toy"
