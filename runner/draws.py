@@ -70,16 +70,22 @@ class Order:
 
 
 def draw_ranks(metric: str, values: Mapping[str, Blocks], bounded: Set[str], seed: int) -> DrawnRanks | None:
-    """The ranks of all VPNs that were measured in ``metric``, or None where none of them has two blocks.
+    """The ranks of all VPNs that were measured in ``metric``, or None where none of them has two blocks, unless it is
+    exact: then they are the same in every draw.
 
     ``values``: VPN -> block -> value; ``bounded``: the VPNs of which it is known from below only, and which nobody
     outranks therefore. Each metric has a stream of random numbers of its own, so that its ranks do not depend on
     what else counts.
     """
-    if not values or max(map(len, values.values())) < 2:
+    if not values:
         return None
     higher = METRICS[metric].better == "higher"
-    means = draw_means(values, np.random.default_rng([seed, zlib.crc32(metric.encode())]))
+    if max(map(len, values.values())) > 1:
+        means = draw_means(values, np.random.default_rng([seed, zlib.crc32(metric.encode())]))
+    elif METRICS[metric].exact:
+        means = np.tile([value for blocks in values.values() for value in blocks.values()], (DRAWS, 1))
+    else:
+        return None
     ranks = stats.rankdata(-means if higher else means, axis=1)
     if higher:
         ranks[:, [vpn in bounded for vpn in values]] = 1.0

@@ -30,13 +30,16 @@ def apart(
     """The pairs (better, worse) of VPNs that the metric tells apart. ``values``: VPN -> block -> value.
 
     ``bounds``: VPN -> the blocks in which its value is a lower bound. Where the comparison uses one of them,
-    it cannot show that this VPN is below another.
+    it cannot show that this VPN is below another. An exact metric tells apart in one shared block, too.
     """
     higher = METRICS[metric].better == "higher"
     found = set()
     pairs = list(combinations(values, 2))
     for (a, b), ratio in zip(pairs, compare_all([(values[a], values[b]) for a, b in pairs]), strict=True):
-        if ratio.ratio is None:  # a value is not positive, a verdict of 0, say
+        if METRICS[metric].exact and ratio.blocks == 1:
+            (block,) = values[a].keys() & values[b].keys()
+            lead = (values[a][block] > values[b][block]) - (values[a][block] < values[b][block])
+        elif ratio.ratio is None:  # a value is not positive, a verdict of 0, say
             lead = lead_of_differences(values[a], values[b])
         else:
             lead = ratio.significant * (1 if ratio.ratio > 1 else -1)

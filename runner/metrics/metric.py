@@ -38,3 +38,8 @@ class Metric:
         "reroute",
         "failover",
     ]
+
+    @property
+    def exact(self) -> bool:
+        """Is it a count on paper, or a verdict that had its control? One repetition settles what does not vary."""
+        return self.transport in ("security", "operations")

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from runner.basis import Basis, for_metric, unusual
+from runner.metrics import METRICS
 from runner.model import Run, Strict, Trial, cell_key
 from runner.ranking import Ranking
 from runner.report.text import chance, change, counted, levels, percent, title, traffic
@@ -60,7 +61,12 @@ def caveats(run: Run, trials: Sequence[Trial], rankings: Sequence[Ranking]) -> l
         )
     blocks = len({trial.repetition for trial in ok})
     if ok and blocks < 2:
-        said.append("One repetition: no number has an interval, no VPN can be told from another, and all tie.")
+        exact = any(METRICS[m.metric].exact for trial in ok for m in trial.measurements if m.metric in METRICS)
+        said.append(
+            "One repetition: no measured number has an interval or tells VPNs apart; counts and verdicts alone do."
+            if exact
+            else "One repetition: no number has an interval, no VPN can be told from another, and all tie."
+        )
     elif ok and blocks < FEW_BLOCKS:
         said.append(f"{blocks} repetitions: the intervals are wide, and small differences are not seen.")
     said += _drift(drifts(ok))

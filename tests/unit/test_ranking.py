@@ -148,6 +148,17 @@ def test_places_and_pairs_follow_from_the_draws() -> None:
     assert [standing.place_interval for standing in ranking.standings] == [(1, 1), (2, 2), (3, 3)]
 
 
+def test_one_block_of_verdicts_and_counts_is_sure_and_of_a_measurement_says_nothing() -> None:
+    verdicts = {"a": {1: 1.0}, "b": {1: 0.0}, "c": {1: 1.0}}
+    drawn = draw_ranks("anti_replay", verdicts, set(), 1)
+    assert drawn is not None
+    order = order_of({"anti_replay": drawn}, {"anti_replay": 2.0}, ("a", "b", "c"), 3)
+    assert order.chances_of_best() == {"a": 0.5, "b": 0.0, "c": 0.5}
+    assert order.place_intervals() == {"a": (1, 1), "b": (3, 3), "c": (1, 1)}
+    assert (order.pair("a", "b"), order.pair("a", "c")) == ((1.0, 0.0), (0.0, 1.0))
+    assert draw_ranks("tcp_throughput", {"a": {1: 9e8}, "b": {1: 1e6}}, set(), 1) is None
+
+
 def test_a_certain_tie_is_separated_too() -> None:
     """One is surely better in TCP, the other surely in RTT: the averages are equal, and more blocks change nothing."""
     values = {"ipsec": {"tcp_throughput": 900.0, "rtt": 3.0}, "openvpn": {"tcp_throughput": 300.0, "rtt": 1.0}}

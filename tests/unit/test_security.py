@@ -357,6 +357,7 @@ def test_verdicts_rank_although_zero_has_no_ratio() -> None:
     ranks = metric_ranks("confidentiality", {"a": always, "b": never, "c": always, "d": unsure})
     assert ranks == {"a": 1, "b": 3, "c": 1, "d": 1}, "what comes out now this way, now that, is told from nobody"
     assert metric_ranks("manual_routes", {"a": {1: 2.0, 2: 2.0}, "b": {1: 0.0, 2: 0.0}}) == {"a": 2, "b": 1}
-    assert metric_ranks("confidentiality", {"a": {1: 1.0}, "b": {1: 0.0}}) == {"a": 1, "b": 1}, (
-        "one block tells nothing"
-    )
+    verdicts = {"a": {1: 1.0}, "b": {1: 0.0}, "c": {1: 1.0}}
+    assert metric_ranks("confidentiality", verdicts) == {"a": 1, "b": 3, "c": 1}, "a failure that was shown is one"
+    assert metric_ranks("setup_lines", {"a": {1: 40.0}, "b": {1: 41.0}}) == {"a": 1, "b": 2}, "a count does not vary"
+    assert metric_ranks("confidentiality", {"a": {1: 1.0}, "b": {2: 0.0}}) == {"a": 1, "b": 1}, "no block is shared"
