@@ -4,7 +4,7 @@ import struct
 
 import pytest
 
-from runner.security.diversion import HARDWARE, forgeries, readdressed
+from runner.security.diversion import HARDWARE, forgeries, judged, readdressed
 from runner.security.stranger import GRE, TCP, UDP, framed, packed
 from runner.security.vantage import Frame
 
@@ -75,3 +75,21 @@ def test_of_macsec_the_ethernet_address_is_another() -> None:
     (again,) = forged["as captured"]
     assert again == sample.data[:6] + HARDWARE + sample.data[12:]
     assert all(data[:14] == again[:14] and data != again for data in forged["altered"])
+
+
+@pytest.mark.parametrize(
+    ("diverted", "controls", "result"),
+    [
+        (0, (True, True, True), "pass"),
+        (0, (False, True, True), "inconclusive"),
+        (0, (True, False, True), "inconclusive"),
+        (0, (True, True, False), "inconclusive"),
+        (1, (True, True, True), "fail"),
+    ],
+)
+def test_a_diversion_is_judged_by_where_answers_went_and_the_controls(
+    diverted: int, controls: tuple[bool, bool, bool], result: str
+) -> None:
+    found = judged({"as captured": 0, "altered": diverted}, 8, *controls, {})
+    assert found.result == result
+    assert ("1 after packets altered" in found.reason) == (result == "fail")
