@@ -170,7 +170,7 @@ def test_a_stranger_whose_daemon_is_dead_proves_nothing(bench_of: Benches, monke
     def start(vpn: Toy, node: Node, me: Site, peers: Sequence[Site], params: Params) -> None:
         started(vpn, node, me, peers, params)
         if me.number == 2:
-            node.run("pkill", "-f", "toyd.py")
+            node.run("sh", "-c", "until pkill -KILL -f '[t]oyd.py'; do sleep 0.02; done", timeout=10)
 
     monkeypatch.setattr(Toy, "start", start)
     found = security(bench, Toy(), Toy.recommended, only=(WRONG_KEY,))
