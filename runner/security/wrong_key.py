@@ -15,7 +15,7 @@ from runner import probes
 from runner.errors import CommandError, ProofError
 from runner.lab import Lab
 from runner.measure.wire import interface, probe
-from runner.node import PATIENCE
+from runner.node import PATIENCE, NamespaceNode
 from runner.plan import tunnel_levels
 from runner.plugin import Params, Secrets, Site, Vpn
 from runner.proof import ANSWER_PORT
@@ -35,6 +35,7 @@ from runner.security.vantage import (
 from runner.tunnel import Bench, equip
 
 LEAST_S, TIMES = 2.0, 2.0  # how long to wait: at least, and in all, in set-up times of the right key
+LONGER_S = 10.0  # while nothing is heard: on a busy machine a daemon may start late
 PUBLIC = (".crt", ".pub")
 ICMP = 1
 
@@ -121,23 +122,39 @@ def attempt(
                 vpn.start(lab.gateway(site), site, [peer for peer in lab.sites if peer is not site], params)
             except (CommandError, TimeoutError, ProofError) as error:
                 refused.append(f"{site.name}: {str(error)[-300:]}")
+        said: list[Frame] = []
+        calls: list[Frame] = []
+
+        def heard() -> bool:
+            said.extend(frame for frame in received(tap) if from_address(frame, impostor))
+            calls.extend(frame for frame in received(strange_tap) if from_address(frame, other))
+            return bool(said) or to_open_ports(strange, calls) > 0
+
         left_s = max(LEAST_S * PATIENCE, wait_s - (time.monotonic() - started))
-        first = lab.host1.spawn(*ask, f"{left_s:g}", log=f"first-payload-{impostor.name}")
+        at_most_s = left_s + LONGER_S * PATIENCE
+        first = lab.host1.spawn(*ask, f"{at_most_s:g}", log=f"first-payload-{impostor.name}")
+        end = time.monotonic() + left_s
         with speaker_on(lab.nodes[f"host{impostor.number}"]) as behind:
-            while first.alive():  # some VPNs say nothing before there is something to carry
+            while first.alive() and (time.monotonic() < end or not heard()):
+                # Some VPNs say nothing before there is something to carry.
                 behind.say(udp=message(64).hex(), to=[other.host_address, PORT])
                 time.sleep(0.1)
-        accepted = first.wait(left_s + 10) == 0
-        said = [frame for frame in received(tap) if says_something(frame) and from_address(frame, impostor)]
-        calls = [frame for frame in received(strange_tap) if says_something(frame) and from_address(frame, other)]
-        open_ports = {int(port) for port in re.findall(r":(\d+) ", strange.run("ss", "-Hlunt").stdout)}
-    return accepted, said, sum(port_of(frame) in open_ports for frame in calls), refused
+        accepted = not first.alive() and first.wait(1) == 0
+        first.stop()
+        heard()
+        return accepted, said, to_open_ports(strange, calls), refused
 
 
 def received(tap: Talker) -> list[Frame]:
-    """The frames that the tap's port has received."""
+    """The frames with a payload that the tap's port has received."""
     seen = [Frame(when, way, bytes.fromhex(data)) for when, way, data in tap.say()["frames"]]
-    return [frame for frame in seen if frame.way == "in"]
+    return [frame for frame in seen if frame.way == "in" and says_something(frame)]
+
+
+def to_open_ports(node: NamespaceNode, frames: list[Frame]) -> int:
+    """How many of these frames are for a port on which somebody on the node listens."""
+    listening = {int(port) for port in re.findall(r":(\d+) ", node.run("ss", "-Hlunt").stdout)}
+    return sum(port_of(frame) in listening for frame in frames)
 
 
 def says_something(frame: Frame) -> bool:
