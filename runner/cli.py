@@ -100,7 +100,7 @@ def list_(
         return
     table = Table(box=None, header_style="bold", padding=(0, 1), pad_edge=False, collapse_padding=True)
     for column in found[what][0]:
-        table.add_column(column, overflow="fold", no_wrap=column == "name")
+        table.add_column(column.replace(" ", "\n"), overflow="fold", no_wrap=column == "name")
     for row in found[what]:
         table.add_row(*row.values())
     out.print(table)

@@ -59,11 +59,11 @@ def wrong_key(bench: Bench, vpn: Vpn, params: Params) -> Outcome:
         logged = log_sizes(logs)
         accepted, frames, called, refused = attempt(lab, vpn, tunnel_levels(params), keys, impostor, wait_s)
         files += [f"security-wrong-key-{impostor.name}.{suffix}" for suffix in ("pcap", "log")]
-        write_pcap(logs / files[-2], frames)
+        write_pcap(logs / files[-2], frames + called)
         write_lines(logs / files[-1], logged)
         came += [impostor.name] * accepted
         arrived[impostor.name] = len(frames)
-        calls[impostor.name] = called
+        calls[impostor.name] = len(called)
         refusals += refused
     detail = {
         "waited_s": round(wait_s, 1),
@@ -98,9 +98,9 @@ def stranger_of(own: Secrets, others: Secrets, site: Site) -> dict[str, str]:
 
 def attempt(
     lab: Lab, vpn: Vpn, params: Params, keys: Mapping[str, Secrets], impostor: Site, wait_s: float
-) -> tuple[bool, list[Frame], int, list[str]]:
-    """Did payload come through; what the stranger said, as it arrived at the other gateway; how many of the other's
-    packets arrived at an open port of the stranger; what the plugin complained of."""
+) -> tuple[bool, list[Frame], list[Frame], list[str]]:
+    """Did payload come through; what the stranger said, as it arrived at the other gateway; the other's packets that
+    arrived at an open port of the stranger; what the plugin complained of."""
     refused = []
     other = next(site for site in lab.sites if site.number != impostor.number)
     watched, strange = lab.gateway(other), lab.gateway(impostor)
@@ -128,17 +128,20 @@ def attempt(
         def heard() -> bool:
             said.extend(frame for frame in received(tap) if from_address(frame, impostor))
             calls.extend(frame for frame in received(strange_tap) if from_address(frame, other))
-            return bool(said) or to_open_ports(strange, calls) > 0
+            return bool(said or to_open_ports(strange, calls))
 
         left_s = max(LEAST_S * PATIENCE, wait_s - (time.monotonic() - started))
-        at_most_s = left_s + LONGER_S * PATIENCE
+        at_most_s = 2 * left_s + LONGER_S * PATIENCE
         first = lab.host1.spawn(*ask, f"{at_most_s:g}", log=f"first-payload-{impostor.name}")
-        end = time.monotonic() + left_s
+        since, end = None, time.monotonic() + left_s + LONGER_S * PATIENCE
         with speaker_on(lab.nodes[f"host{impostor.number}"]) as behind:
-            while first.alive() and (time.monotonic() < end or not heard()):
+            while first.alive() and time.monotonic() < end:
                 # Some VPNs say nothing before there is something to carry.
                 behind.say(udp=message(64).hex(), to=[other.host_address, PORT])
                 time.sleep(0.1)
+                if since is None and heard():  # from now on it could be accepted
+                    since = time.monotonic()
+                    end = since + left_s
         accepted = not first.alive() and first.wait(1) == 0
         first.stop()
         heard()
@@ -151,10 +154,10 @@ def received(tap: Talker) -> list[Frame]:
     return [frame for frame in seen if frame.way == "in" and says_something(frame)]
 
 
-def to_open_ports(node: NamespaceNode, frames: list[Frame]) -> int:
-    """How many of these frames are for a port on which somebody on the node listens."""
+def to_open_ports(node: NamespaceNode, frames: list[Frame]) -> list[Frame]:
+    """Those of the frames that are for a port on which somebody on the node listens."""
     listening = {int(port) for port in re.findall(r":(\d+) ", node.run("ss", "-Hlunt").stdout)}
-    return sum(port_of(frame) in listening for frame in frames)
+    return [frame for frame in frames if port_of(frame) in listening]
 
 
 def says_something(frame: Frame) -> bool:
