@@ -5,11 +5,10 @@ The paper's text has numbers for AES-GCM only; the others it draws (figures 7 to
 
 from collections.abc import Mapping
 
-from runner import findings
-from runner.experiment import LEVELS
-from runner.findings import LESS, MORE, At, Data, Finding, Judgement, close, ratio_of
-from runner.plugin import AEAD, UNENCRYPTED
-from runner.published import paper
+from runner.data.levels import AEAD, LEVELS, UNENCRYPTED
+from runner.papers import findings
+from runner.papers.findings import LESS, MORE, At, Data, Finding, Judgement, close, ratio_of
+from runner.papers.published import paper
 
 STATED, RATE = paper("router"), "packet_rate_both_ways"
 CBC, GCM, CHACHA = "aes-128-cbc", "aes-128-gcm", "chacha20-poly1305"

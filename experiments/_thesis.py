@@ -2,10 +2,10 @@
 
 from functools import partial
 
-from runner import findings
-from runner.experiment import TCP
-from runner.findings import MORE, At, Data, Finding, Judgement, close
-from runner.published import paper
+from runner.data.levels import TCP
+from runner.papers import findings
+from runner.papers.findings import MORE, At, Data, Finding, Judgement, close
+from runner.papers.published import paper
 
 VPNS = ("ipsec", "ipsec_user", "openvpn", "ssh_forward", "ssh_tun")
 PLAIN = TCP | {"cipher": "aes-128-cbc", "compression": "off"}

@@ -1,6 +1,7 @@
 """The thesis' second sweep: ciphers in CBC mode, and those that people use today."""
 
-from runner.experiment import TCP, Experiment
+from runner.data.levels import TCP
+from runner.design.experiment import Experiment
 
 EXPERIMENT = Experiment(
     name="cipher",

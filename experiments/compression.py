@@ -1,6 +1,7 @@
 """The thesis' third sweep: compression off and on, with payloads that can and cannot be compressed."""
 
-from runner.experiment import TCP, Experiment
+from runner.data.levels import TCP
+from runner.design.experiment import Experiment
 
 EXPERIMENT = Experiment(
     name="compression",

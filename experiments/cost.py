@@ -1,6 +1,7 @@
 """What a VPN costs its gateways: CPU, switches, system calls, memory. It shares its TCP trials with `transport`."""
 
-from runner.experiment import LOADED, TCP, Experiment
+from runner.data.levels import LOADED, TCP
+from runner.design.experiment import Experiment
 
 EXPERIMENT = Experiment(
     name="cost",

@@ -4,9 +4,11 @@ from collections.abc import Mapping
 
 from experiments import _crypto_matrix as judged
 from experiments._crypto_matrix import CBC, CHACHA, GCM, RATE, SEPARATE, each
-from runner.experiment import DUPLEX, LEVELS, Experiment, Profile
-from runner.findings import IPSEC, Finding
-from runner.plugin import Vpn
+from runner.data.levels import DUPLEX, LEVELS
+from runner.design.experiment import Experiment
+from runner.design.profile import Profile
+from runner.papers.findings import IPSEC, Finding
+from runner.vpn.plugin import Vpn
 from vpns._esp import CIPHERS, INTEGRITIES
 
 STAR = (CBC, "aes-256-cbc", *SEPARATE, "null", "aes-128-ctr", GCM, "aes-256-gcm", "aes-128-ccm", "aes-128-gmac", CHACHA)

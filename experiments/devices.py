@@ -4,10 +4,24 @@ from collections.abc import Mapping
 from functools import partial
 from statistics import geometric_mean
 
-from runner.experiment import DEVICE, LEVELS, TCP, Experiment, Profile
-from runner.findings import MORE, At, Data, Finding, Judgement, NotMeasured, all_of, close, on_ipsec, ratio_of, single
-from runner.plugin import Vpn
-from runner.published import devices
+from runner.data.levels import DEVICE, LEVELS, TCP
+from runner.design.experiment import Experiment
+from runner.design.profile import Profile
+from runner.papers.findings import (
+    MORE,
+    At,
+    Data,
+    Finding,
+    Judgement,
+    NotMeasured,
+    all_of,
+    close,
+    on_ipsec,
+    ratio_of,
+    single,
+)
+from runner.papers.published import devices
+from runner.vpn.plugin import Vpn
 
 RATIO = geometric_mean(device.aes256_mbit_s / device.aes128_mbit_s for device in devices())
 

@@ -1,6 +1,7 @@
 """Download time of files by HTTP, as a user sees it."""
 
-from runner.experiment import DOWNLOAD, Experiment
+from runner.data.levels import DOWNLOAD
+from runner.design.experiment import Experiment
 
 EXPERIMENT = Experiment(
     name="download",

@@ -1,6 +1,7 @@
 """Encapsulation with and without encryption: the same tunnel with the NULL cipher."""
 
-from runner.experiment import OVERHEAD, TCP, Experiment
+from runner.data.levels import OVERHEAD, TCP
+from runner.design.experiment import Experiment
 
 EXPERIMENT = Experiment(
     name="encapsulation",

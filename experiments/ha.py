@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 from functools import partial
 
-from runner.experiment import FAILOVER, LEVELS, Experiment
-from runner.findings import Data, Finding, Judgement, single
+from runner.data.levels import FAILOVER, LEVELS
+from runner.design.experiment import Experiment
+from runner.papers.findings import Data, Finding, Judgement, single
 
 # VRRP: 3 advertisements and (256 - priority 100) / 256 of one (RFC 9568 §6.1). CLUSTERIP: the paper's timeout.
 DETECTED_MS = {"vrrp": 3609.0, "vrrp_fast": 360.9, "clusterip": 2100.0}

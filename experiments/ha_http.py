@@ -3,9 +3,11 @@
 from collections.abc import Mapping
 from functools import partial
 
-from runner.experiment import HA_DOWNLOAD, Experiment, Profile
-from runner.findings import LESS, MORE, Data, Finding, Judgement, NotMeasured, all_of, compare, single
-from runner.plugin import Vpn
+from runner.data.levels import HA_DOWNLOAD
+from runner.design.experiment import Experiment
+from runner.design.profile import Profile
+from runner.papers.findings import LESS, MORE, Data, Finding, Judgement, NotMeasured, all_of, compare, single
+from runner.vpn.plugin import Vpn
 
 GB, SERVICE, CROSSED = "1000000000", "50000000", "500000000"  # the paper's first, second and third test
 MODES = ("clusterip", "ha_sync")  # the paper's own first

@@ -1,6 +1,7 @@
 """Latency, idle and under load: what a call or a shell feels while somebody uploads a file."""
 
-from runner.experiment import IDLE, LOADED, Experiment
+from runner.data.levels import IDLE, LOADED
+from runner.design.experiment import Experiment
 
 EXPERIMENT = Experiment(
     name="latency",

@@ -3,10 +3,12 @@
 from collections.abc import Mapping
 from math import inf
 
-from runner.experiment import CLIENTS, FLOWS, LEVELS, Experiment, Profile
-from runner.findings import At, Data, Finding, Judgement, on_ipsec, ratio_of
-from runner.plugin import Vpn
-from runner.published import paper
+from runner.data.levels import CLIENTS, FLOWS, LEVELS
+from runner.design.experiment import Experiment
+from runner.design.profile import Profile
+from runner.papers.findings import At, Data, Finding, Judgement, on_ipsec, ratio_of
+from runner.papers.published import paper
+from runner.vpn.plugin import Vpn
 
 STATED = paper("thesis")
 FEW, MANY = "1", "64"

@@ -1,6 +1,7 @@
 """Full meshes of 2 to 20 gateways, for real: what the OSLV paper's scalability leaves out, time, memory and CPU."""
 
-from runner.experiment import MESH, Experiment
+from runner.data.levels import MESH
+from runner.design.experiment import Experiment
 
 EXPERIMENT = Experiment(
     name="mesh",

@@ -1,6 +1,7 @@
 """What a VPN asks of its operator, counted on paper: the OSLV paper's Tables 1, 2, 3 and 5 judge it by reading."""
 
-from runner.experiment import OPERATIONS, Experiment
+from runner.data.levels import OPERATIONS
+from runner.design.experiment import Experiment
 
 EXPERIMENT = Experiment(
     name="operations",

@@ -4,11 +4,13 @@ from collections.abc import Mapping
 from functools import partial
 from math import inf
 
-from runner import oslv
-from runner.experiment import IDLE, TCP, UDP, Experiment, Profile
-from runner.findings import Finding
-from runner.oslv import LONG, SHORT, SLOW, WAN, grouped
-from runner.plugin import Vpn
+from runner.data.levels import IDLE, TCP, UDP
+from runner.design.experiment import Experiment
+from runner.design.profile import Profile
+from runner.papers import oslv
+from runner.papers.findings import Finding
+from runner.papers.oslv import LONG, SHORT, SLOW, WAN, grouped
+from runner.vpn.plugin import Vpn
 
 PERFORMANCE = "Network Performance"
 STREAMS = (TCP, TCP | {"direction": "reverse"})

@@ -1,6 +1,7 @@
 """How much longer packets get: bytes on the WAN for each packet, and the longest packet that fits."""
 
-from runner.experiment import OVERHEAD, PATH_MTU, Experiment
+from runner.data.levels import OVERHEAD, PATH_MTU
+from runner.design.experiment import Experiment
 
 EXPERIMENT = Experiment(
     name="overhead",

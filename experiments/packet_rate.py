@@ -1,6 +1,7 @@
 """Packets per second at several packet lengths: what the paper calls packet throughput."""
 
-from runner.experiment import PACKETS, Experiment
+from runner.data.levels import PACKETS
+from runner.design.experiment import Experiment
 
 EXPERIMENT = Experiment(
     name="packet_rate",

@@ -1,6 +1,7 @@
 """Each VPN as its makers advise today, beside the equal-cipher comparison of `transport`."""
 
-from runner.experiment import IDLE, TCP, UDP, Experiment
+from runner.data.levels import IDLE, TCP, UDP
+from runner.design.experiment import Experiment
 
 EXPERIMENT = Experiment(
     name="recommended",

@@ -1,6 +1,7 @@
 """What happens to a tunnel when something breaks: how long nothing comes through, and which timers decide it."""
 
-from runner.experiment import IDLE, RECOVERY, Experiment
+from runner.data.levels import IDLE, RECOVERY
+from runner.design.experiment import Experiment
 
 EXPERIMENT = Experiment(
     name="recovery",

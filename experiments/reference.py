@@ -1,6 +1,7 @@
 """Plain IP and IPIP beside the VPNs: what encapsulation costs, and what encryption adds."""
 
-from runner.experiment import TCP, Experiment
+from runner.data.levels import TCP
+from runner.design.experiment import Experiment
 
 EXPERIMENT = Experiment(
     name="reference",

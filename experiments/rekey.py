@@ -2,8 +2,10 @@
 
 from collections.abc import Mapping
 
-from runner.experiment import REKEY, Experiment, Profile
-from runner.plugin import Vpn
+from runner.data.levels import REKEY
+from runner.design.experiment import Experiment
+from runner.design.profile import Profile
+from runner.vpn.plugin import Vpn
 
 IKE = "aes128-sha256-modp4096"  # a group that takes the CPU long
 

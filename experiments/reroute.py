@@ -2,8 +2,9 @@
 
 from functools import partial
 
-from runner.experiment import REROUTE, Experiment
-from runner.findings import Data, Finding, Judgement, NotMeasured, single
+from runner.data.levels import REROUTE
+from runner.design.experiment import Experiment
+from runner.papers.findings import Data, Finding, Judgement, NotMeasured, single
 
 
 def moved(data: Data, how: str) -> Judgement:

@@ -1,6 +1,7 @@
 """Security by active probes on the WAN, each with its positive control; the OSLV paper's Table 4 judges by reading."""
 
-from runner.experiment import SECURITY, Experiment
+from runner.data.levels import SECURITY
+from runner.design.experiment import Experiment
 
 EXPERIMENT = Experiment(
     name="security",

@@ -3,9 +3,11 @@
 from collections.abc import Mapping
 
 from experiments._thesis import VPNS, at, costs, extreme, packed, same_order, spread, tcp, tcp_is_udp
-from runner.experiment import LOADED, TCP, UDP, Experiment, Profile
-from runner.findings import LESS, MORE, Finding, close
-from runner.plugin import Vpn
+from runner.data.levels import LOADED, TCP, UDP
+from runner.design.experiment import Experiment
+from runner.design.profile import Profile
+from runner.papers.findings import LESS, MORE, Finding, close
+from runner.vpn.plugin import Vpn
 
 CBC = ("aes-128-cbc", "aes-192-cbc", "aes-256-cbc", "blowfish-128-cbc", "3des-cbc")
 LINK = "their baseline was a link of 1 Gbit/s, this lab's is the CPU: shown beside each other, without a verdict"

@@ -1,6 +1,7 @@
 """The thesis' first sweep: TCP against UDP inside the tunnel."""
 
-from runner.experiment import IDLE, TCP, UDP, Experiment
+from runner.data.levels import IDLE, TCP, UDP
+from runner.design.experiment import Experiment
 
 EXPERIMENT = Experiment(
     name="transport",

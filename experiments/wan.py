@@ -1,6 +1,7 @@
 """TCP through tunnels that are UDP, TCP or bare IP, while the WAN loses packets: the OSLV paper's TCP stacking."""
 
-from runner.experiment import IDLE, TCP, Experiment
+from runner.data.levels import IDLE, TCP
+from runner.design.experiment import Experiment
 
 EXPERIMENT = Experiment(
     name="wan",

@@ -18,13 +18,14 @@ from tempfile import TemporaryDirectory
 from rich.console import Console
 from rich.table import Table
 
-from runner.errors import MeasurementError
-from runner.image import open_image
-from runner.lab import Lab
-from runner.labs import NamespaceRig
-from runner.measure.udp import UdpSearch, udp
-from runner.plugin import load_vpn
-from runner.tunnel import Bench, Tunnel, bring_up, make_secrets, start_services
+from runner.catalogue import load_vpn
+from runner.data.errors import MeasurementError
+from runner.instruments.traffic.udp import udp
+from runner.lab.image import open_image
+from runner.lab.places import NamespaceRig
+from runner.lab.site_to_site import Lab
+from runner.search.settings import UdpSearch
+from runner.tunnel.bring_up import Bench, Tunnel, bring_up, make_secrets, start_services
 
 PAYLOAD_BYTES = 1300
 ENGINES = {

@@ -11,9 +11,9 @@ import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from runner.image import open_image
-from runner.lab import check_machine, namespace_lab
-from runner.labs import open_rig
+from runner.lab.image import open_image
+from runner.lab.places import open_rig
+from runner.lab.site_to_site import check_machine, namespace_lab
 from tests.lab.machines import machines
 
 ROUNDS = 15

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import numpy as np
 
-from runner.model import Cell, ExperimentRecord, Run, Trial
-from runner.report.html import html_text
+from runner.data.store import load_run
+from runner.data.trials import Cell, ExperimentRecord, Run, Trial
+from runner.report.forms.html import html_text
 from runner.report.model import build
-from runner.store import load_run
 from tests.unit.synthetic import CBC, IDLE, PLAIN, TCP, make_run, make_trial
 
 VPNS = ("none", *(f"vpn{number:02}" for number in range(1, 20)))

@@ -14,12 +14,13 @@ import vl_convert
 from rich.console import Console
 from rich.table import Table
 
-from runner.errors import MeasurementError
-from runner.image import Image, open_image
-from runner.measure.packets import packets
-from runner.measure.tcp import tcp
-from runner.measure.udp import UdpSearch, udp
-from runner.tunnel import Bench
+from runner.data.errors import MeasurementError
+from runner.instruments.traffic.packets import packets
+from runner.instruments.traffic.tcp import tcp
+from runner.instruments.traffic.udp import udp
+from runner.lab.image import Image, open_image
+from runner.search.settings import UdpSearch
+from runner.tunnel.bring_up import Bench
 from tests import truth
 from tests.truth import QUEUE_S, shaped
 

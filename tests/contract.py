@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from runner.image import DEFAULT
-from runner.labs import NamespaceRig, Rig
-from runner.node import wait_until
-from runner.plugin import load_vpn, vpn_names
-from runner.tunnel import UP_WITHIN_S, Tunnel, bring_up, make_secrets, start_services, unsupported
+from runner.catalogue import load_vpn, vpn_names
+from runner.lab.image import DEFAULT
+from runner.lab.node import wait_until
+from runner.lab.places import NamespaceRig, Rig
+from runner.tunnel.bring_up import UP_WITHIN_S, Tunnel, bring_up, make_secrets, start_services, unsupported
 from tests.kernel.inside import at_work
 from tests.lab.conftest import below, interfaces, mounts, parents, running
 

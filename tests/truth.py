@@ -1,6 +1,6 @@
 """What a shaped link must give, by arithmetic: the known answers for tests and for ``make bench-truth``.
 
-The WAN's token bucket (runner.wan) counts Ethernet frames without preamble, gap and checksum, so that a
+The WAN's token bucket (runner.lab.wan) counts Ethernet frames without preamble, gap and checksum, so that a
 frame has 14 bytes more than its IP packet. Whatever the bucket holds when a trial begins comes through on top of
 the rate, and so does what the queue holds when it ends, as far as the instrument waits for it.
 """
@@ -14,16 +14,17 @@ from pathlib import Path
 
 import pytest
 
-from runner.errors import MeasurementError
-from runner.image import Image
-from runner.lab import Lab, batch
-from runner.labs import NamespaceRig
-from runner.measure.packets import GRACE_S
-from runner.model import Measurement
-from runner.noise import STEAL_RATIO, since, snapshot
-from runner.plugin import load_vpn
-from runner.tunnel import Bench, Tunnel, bring_up, make_secrets, start_services
-from runner.wan import Conditions, apply, bucket_bytes, queue_bytes
+from runner.catalogue import load_vpn
+from runner.data.errors import MeasurementError
+from runner.data.trials import Measurement
+from runner.data.wan import Conditions
+from runner.instruments.traffic.packets import GRACE_S
+from runner.lab.image import Image
+from runner.lab.noise import STEAL_RATIO, since, snapshot
+from runner.lab.places import NamespaceRig
+from runner.lab.site_to_site import Lab, batch
+from runner.lab.wan import apply, bucket_bytes, queue_bytes
+from runner.tunnel.bring_up import Bench, Tunnel, bring_up, make_secrets, start_services
 
 ATTEMPTS = 3  # other work on the machine makes a generator late, and then the link loses what it sends in haste
 BUSY = 0.2

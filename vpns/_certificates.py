@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from runner.node import Node
-from runner.plugin import Site
+from runner.lab.node import Node
+from runner.lab.site import Site
 
 NEW_KEY = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-noenc", "-days", "30")
 

@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
-from runner.node import Node, wait_until
-from runner.plugin import AEAD, Params, Unsupported
+from runner.data.errors import Unsupported
+from runner.data.levels import AEAD, Params
+from runner.lab.node import Node, wait_until
 from vpns._xfrm import kernel_esp
 
 DAEMONS = ("/usr/sbin/charon-systemd", "/usr/lib/ipsec/charon")  # Debian 13, Debian 12

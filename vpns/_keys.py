@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from itertools import combinations
 
-from runner.node import Node
-from runner.plugin import Site
+from runner.lab.node import Node
+from runner.lab.site import Site
 
 
 def shared(*sites: Site) -> str:

@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 
-from runner.errors import ProofError
-from runner.node import Node
-from runner.plugin import Secrets, Site, Unsupported
+from runner.data.errors import ProofError, Unsupported
+from runner.lab.node import Node
+from runner.lab.site import Site
+from runner.vpn.plugin import Secrets
 from vpns._keys import shared
 
 UP = "/etc/ppp/ip-up.d/vpneval"

@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 
-from runner.node import Node
-from runner.plugin import AEAD, Params, Unsupported
+from runner.data.errors import Unsupported
+from runner.data.levels import AEAD, Params
+from runner.lab.node import Node
 
 # The kernel's own names, for the probe (ip-xfrm(8)): algorithm and key length in bytes.
 KERNEL = {

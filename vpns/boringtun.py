@@ -5,7 +5,7 @@ Not in Debian: the layer vagrant/layers/boringtun.sh builds the crate boringtun-
 
 from dataclasses import replace
 
-from runner.node import Node, wait_until
+from runner.lab.node import Node, wait_until
 from vpns.wireguard import WireGuard
 from vpns.wireguard_go import WireGuardGo
 

@@ -8,11 +8,13 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from runner.declared import Abilities, Security
-from runner.errors import ProofError
-from runner.model import Evidence
-from runner.node import Node, wait_until
-from runner.plugin import Params, Secrets, Site, Unsupported, Vpn, no_tun
+from runner.data.errors import ProofError, Unsupported
+from runner.data.levels import Params
+from runner.data.trials import Evidence
+from runner.lab.node import Node, wait_until
+from runner.lab.site import Site
+from runner.vpn.declared import Abilities, Security
+from runner.vpn.plugin import Secrets, Vpn, no_tun
 
 HOME = "/etc/fastd/vpneval"
 STATUS = "/run/fastd-vpneval.status"

@@ -3,9 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from runner import closed_form
-from runner.node import Node
-from runner.plugin import Params, Site, Unsupported
+from runner.data.errors import Unsupported
+from runner.data.levels import Params
+from runner.lab.node import Node
+from runner.lab.site import Site
+from runner.vpn import closed_form
 from vpns._xfrm import never_bare
 from vpns.gre import kernel_gre
 from vpns.ipsec import Ipsec

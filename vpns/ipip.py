@@ -2,11 +2,14 @@
 
 from collections.abc import Sequence
 
-from runner import closed_form
-from runner.declared import Abilities, Security
-from runner.model import Evidence
-from runner.node import Node
-from runner.plugin import NO_CIPHER, Params, Site, Unsupported, Vpn
+from runner.data.errors import Unsupported
+from runner.data.levels import NO_CIPHER, Params
+from runner.data.trials import Evidence
+from runner.lab.node import Node
+from runner.lab.site import Site
+from runner.vpn import closed_form
+from runner.vpn.declared import Abilities, Security
+from runner.vpn.plugin import Vpn
 
 
 class IpIp(Vpn):

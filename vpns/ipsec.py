@@ -7,12 +7,14 @@ strongswan.conf(5), RFC 7296 (IKEv2), RFC 4303 (ESP), RFC 3173 (IPComp).
 import re
 from collections.abc import Sequence
 
-from runner import closed_form
-from runner.declared import SWEET32, Abilities, Security
-from runner.errors import CommandError, ProofError
-from runner.model import Evidence
-from runner.node import Node, wait_until
-from runner.plugin import AEAD, AES_CBC, Params, Secrets, Site, Unsupported, Vpn, higher_numbered
+from runner.data.errors import CommandError, ProofError, Unsupported
+from runner.data.levels import AEAD, AES_CBC, Params
+from runner.data.trials import Evidence
+from runner.lab.node import Node, wait_until
+from runner.lab.site import Site, higher_numbered
+from runner.vpn import closed_form
+from runner.vpn.declared import SWEET32, Abilities, Security
+from runner.vpn.plugin import Secrets, Vpn
 from vpns._certificates import certificates
 from vpns._esp import CIPHERS, DAEMONS, IKE, INTEGRITIES, NEGOTIATED, daemon_esp, negotiated, renew
 from vpns._xfrm import forget_afterwards

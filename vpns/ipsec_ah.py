@@ -2,9 +2,11 @@
 
 from dataclasses import replace
 
-from runner import closed_form
-from runner.node import Node
-from runner.plugin import NO_CIPHER, Params, Unsupported, Vpn
+from runner.data.errors import Unsupported
+from runner.data.levels import NO_CIPHER, Params
+from runner.lab.node import Node
+from runner.vpn import closed_form
+from runner.vpn.plugin import Vpn
 from vpns._xfrm import kernel_xfrm
 from vpns.ipsec import Ipsec
 

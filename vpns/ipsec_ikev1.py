@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from runner.declared import SWEET32
+from runner.vpn.declared import SWEET32
 from vpns._esp import IKEV1_CIPHERS, IKEV1_INTEGRITIES, IKEV1_LIMITS
 from vpns.ipsec import Ipsec
 

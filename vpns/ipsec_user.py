@@ -5,9 +5,11 @@ Always UDP-encapsulated (RFC 3948), tunnel mode only, no IPComp, MTU 1400; route
 
 from collections.abc import Sequence
 
-from runner.errors import ProofError
-from runner.node import Node
-from runner.plugin import Params, Site, Unsupported, no_tun
+from runner.data.errors import ProofError, Unsupported
+from runner.data.levels import Params
+from runner.lab.node import Node
+from runner.lab.site import Site
+from runner.vpn.plugin import no_tun
 from vpns._esp import daemon_esp
 from vpns.ipsec import Ipsec
 

@@ -6,9 +6,12 @@ Sources: RFC 3193, swanctl.conf(5), xl2tpd.conf(5).
 from collections.abc import Sequence
 from dataclasses import replace
 
-from runner import closed_form
-from runner.node import Node
-from runner.plugin import Params, Secrets, Site, Unsupported
+from runner.data.errors import Unsupported
+from runner.data.levels import Params
+from runner.lab.node import Node
+from runner.lab.site import Site
+from runner.vpn import closed_form
+from runner.vpn.plugin import Secrets
 from vpns import _ppp, l2tp
 from vpns._keys import pair_keys
 from vpns._xfrm import only_protected

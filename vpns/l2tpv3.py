@@ -6,12 +6,14 @@ Source: ip-l2tp(8).
 
 from collections.abc import Sequence
 
-from runner import closed_form
-from runner.declared import Abilities, Security
-from runner.errors import ProofError
-from runner.model import Evidence
-from runner.node import Node
-from runner.plugin import NO_CIPHER, Params, Site, Unsupported, Vpn, pair_number
+from runner.data.errors import ProofError, Unsupported
+from runner.data.levels import NO_CIPHER, Params
+from runner.data.trials import Evidence
+from runner.lab.node import Node
+from runner.lab.site import Site, pair_number
+from runner.vpn import closed_form
+from runner.vpn.declared import Abilities, Security
+from runner.vpn.plugin import Vpn
 
 
 class L2tpv3(Vpn):

@@ -7,12 +7,14 @@ ipsec.secrets(5), ipsec-whack(8), RFC 7296 (IKEv2), RFC 4303 (ESP).
 import re
 from collections.abc import Sequence
 
-from runner import closed_form
-from runner.declared import SWEET32, Abilities, Security
-from runner.errors import ProofError
-from runner.model import Evidence
-from runner.node import Node, wait_until
-from runner.plugin import AEAD, AES_CBC, Params, Secrets, Site, Unsupported, Vpn, higher_numbered
+from runner.data.errors import ProofError, Unsupported
+from runner.data.levels import AEAD, AES_CBC, Params
+from runner.data.trials import Evidence
+from runner.lab.node import Node, wait_until
+from runner.lab.site import Site, higher_numbered
+from runner.vpn import closed_form
+from runner.vpn.declared import SWEET32, Abilities, Security
+from runner.vpn.plugin import Secrets, Vpn
 from vpns._keys import pair_keys, shared
 from vpns._xfrm import forget_afterwards, kernel_esp, never_bare
 

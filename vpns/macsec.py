@@ -5,11 +5,13 @@ The LANs are routed through it. Keys go to ip(8) in a file, never as arguments. 
 
 from collections.abc import Sequence
 
-from runner.declared import Abilities, Security
-from runner.errors import ProofError
-from runner.model import Evidence
-from runner.node import Node
-from runner.plugin import Params, Secrets, Site, Unsupported, Vpn
+from runner.data.errors import ProofError, Unsupported
+from runner.data.levels import Params
+from runner.data.trials import Evidence
+from runner.lab.node import Node
+from runner.lab.site import Site
+from runner.vpn.declared import Abilities, Security
+from runner.vpn.plugin import Secrets, Vpn
 
 SUITE = "MACsec has the cipher suites GCM-AES-128 and GCM-AES-256 (IEEE 802.1AE-2018 clause 14)"
 KEYS = "/etc/vpneval/macsec.batch"

@@ -6,11 +6,13 @@ nothing authenticates a packet. Debian: n2n (version 1; 2.x and 3.x never came).
 
 from collections.abc import Sequence
 
-from runner.declared import Abilities, Security
-from runner.errors import ProofError
-from runner.model import Evidence
-from runner.node import Node
-from runner.plugin import Params, Secrets, Site, Unsupported, Vpn, higher_numbered, no_tun
+from runner.data.errors import ProofError, Unsupported
+from runner.data.levels import Params
+from runner.data.trials import Evidence
+from runner.lab.node import Node
+from runner.lab.site import Site, higher_numbered
+from runner.vpn.declared import Abilities, Security
+from runner.vpn.plugin import Secrets, Vpn, no_tun
 
 HOME = "/etc/n2n/vpneval"
 ONE_CIPHER = "n2n 1 has Twofish alone"

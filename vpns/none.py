@@ -2,10 +2,12 @@
 
 from collections.abc import Sequence
 
-from runner import closed_form
-from runner.model import Evidence
-from runner.node import Node
-from runner.plugin import NO_CIPHER, Params, Site, Vpn
+from runner.data.levels import NO_CIPHER, Params
+from runner.data.trials import Evidence
+from runner.lab.node import Node
+from runner.lab.site import Site
+from runner.vpn import closed_form
+from runner.vpn.plugin import Vpn
 
 
 class PlainIp(Vpn):

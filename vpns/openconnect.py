@@ -7,21 +7,13 @@ Sources: ocserv(8), openconnect(8), draft-mavrogiannopoulos-openconnect-04; ciph
 import re
 from collections.abc import Sequence
 
-from runner.declared import Abilities, Security
-from runner.errors import ProofError
-from runner.model import Evidence
-from runner.node import Node, wait_until
-from runner.plugin import (
-    AES_CBC,
-    Params,
-    Secrets,
-    Site,
-    Unsupported,
-    Vpn,
-    higher_numbered,
-    lower_numbered,
-    no_tun,
-)
+from runner.data.errors import ProofError, Unsupported
+from runner.data.levels import AES_CBC, Params
+from runner.data.trials import Evidence
+from runner.lab.node import Node, wait_until
+from runner.lab.site import Site, higher_numbered, lower_numbered
+from runner.vpn.declared import Abilities, Security
+from runner.vpn.plugin import Secrets, Vpn, no_tun
 from vpns._certificates import certificates
 
 HOME = "/etc/ocserv/vpneval"

@@ -7,12 +7,14 @@ needed; the ciphers that OpenSSL 3 calls legacy need its legacy provider.
 import re
 from collections.abc import Sequence
 
-from runner import closed_form
-from runner.declared import Abilities, Security
-from runner.errors import ProofError
-from runner.model import Evidence
-from runner.node import Node
-from runner.plugin import AEAD, AES_CBC, Params, Secrets, Site, Unsupported, Vpn, no_tun, pair_number
+from runner.data.errors import ProofError, Unsupported
+from runner.data.levels import AEAD, AES_CBC, Params
+from runner.data.trials import Evidence
+from runner.lab.node import Node
+from runner.lab.site import Site, pair_number
+from runner.vpn import closed_form
+from runner.vpn.declared import Abilities, Security
+from runner.vpn.plugin import Secrets, Vpn, no_tun
 from vpns._certificates import certificates
 
 LEGACY = ("blowfish-128-cbc",)

@@ -7,10 +7,13 @@ is not offloaded: ciphers that are not AEADs, compression. The kernel's own ovpn
 from collections.abc import Sequence
 from dataclasses import replace
 
-from runner.declared import Abilities
-from runner.model import Evidence
-from runner.node import Node
-from runner.plugin import Params, Secrets, Site, Unsupported
+from runner.data.errors import Unsupported
+from runner.data.levels import Params
+from runner.data.trials import Evidence
+from runner.lab.node import Node
+from runner.lab.site import Site
+from runner.vpn.declared import Abilities
+from runner.vpn.plugin import Secrets
 from vpns.openvpn import OpenVpn
 
 AEAD_ONLY = "OpenVPN's data-channel offload has AEAD ciphers only (README.dco.md)"

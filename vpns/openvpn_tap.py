@@ -6,10 +6,12 @@ Each packet is 14 bytes longer than with TUN. Source: openvpn(8) 2.6, --dev.
 
 from collections.abc import Sequence
 
-from runner.declared import Abilities
-from runner.model import Evidence
-from runner.node import Node
-from runner.plugin import Params, Secrets, Site
+from runner.data.levels import Params
+from runner.data.trials import Evidence
+from runner.lab.node import Node
+from runner.lab.site import Site
+from runner.vpn.declared import Abilities
+from runner.vpn.plugin import Secrets
 from vpns.openvpn import OpenVpn
 
 

@@ -7,10 +7,13 @@ Sources: pppd(8) pty and notty, sshd(8) AUTHORIZED_KEYS FILE FORMAT.
 from collections.abc import Sequence
 from dataclasses import replace
 
-from runner.declared import Abilities
-from runner.model import Evidence
-from runner.node import Node
-from runner.plugin import Params, Secrets, Site, Unsupported, Vpn, higher_numbered, lower_numbered
+from runner.data.errors import Unsupported
+from runner.data.levels import Params
+from runner.data.trials import Evidence
+from runner.lab.node import Node
+from runner.lab.site import Site, higher_numbered, lower_numbered
+from runner.vpn.declared import Abilities
+from runner.vpn.plugin import Secrets, Vpn
 from vpns import _ppp
 from vpns.ssh_forward import HOME, SshForward
 

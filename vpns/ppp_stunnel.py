@@ -6,10 +6,12 @@ TCP on the WAN, so that TCP inside it is stacked on TCP. Debian: stunnel4, ppp. 
 from collections.abc import Sequence
 from dataclasses import replace
 
-from runner.errors import ProofError
-from runner.model import Evidence
-from runner.node import Node
-from runner.plugin import Params, Secrets, Site, Unsupported, Vpn, higher_numbered, pair_number
+from runner.data.errors import ProofError, Unsupported
+from runner.data.levels import Params
+from runner.data.trials import Evidence
+from runner.lab.node import Node
+from runner.lab.site import Site, higher_numbered, pair_number
+from runner.vpn.plugin import Secrets, Vpn
 from vpns import _ppp
 from vpns.stunnel_forward import HOME, StunnelForward
 

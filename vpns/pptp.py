@@ -6,11 +6,13 @@ ppp. Sources: pptpd.conf(5), pptp(8), pppd(8).
 
 from collections.abc import Sequence
 
-from runner.declared import Abilities, Security
-from runner.errors import ProofError
-from runner.model import Evidence
-from runner.node import Node, wait_until
-from runner.plugin import Params, Secrets, Site, Unsupported, Vpn, higher_numbered, lower_numbered
+from runner.data.errors import ProofError, Unsupported
+from runner.data.levels import Params
+from runner.data.trials import Evidence
+from runner.lab.node import Node, wait_until
+from runner.lab.site import Site, higher_numbered, lower_numbered
+from runner.vpn.declared import Abilities, Security
+from runner.vpn.plugin import Secrets, Vpn
 from vpns import _ppp
 from vpns._keys import pair_keys
 

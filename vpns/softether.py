@@ -8,11 +8,13 @@ Sources: vpncmd's own help; https://www.softether.org/4-docs/1-manual
 import re
 from collections.abc import Sequence
 
-from runner.declared import Abilities, Security
-from runner.errors import ProofError
-from runner.model import Evidence
-from runner.node import Node, wait_until
-from runner.plugin import Params, Secrets, Site, Unsupported, Vpn, no_tun
+from runner.data.errors import ProofError, Unsupported
+from runner.data.levels import Params
+from runner.data.trials import Evidence
+from runner.lab.node import Node, wait_until
+from runner.lab.site import Site
+from runner.vpn.declared import Abilities, Security
+from runner.vpn.plugin import Secrets, Vpn, no_tun
 
 HOME = "/etc/softether/vpneval"
 FOLDERS = ("/run/softether", "/var/lib/softether", "/var/log/softether")  # as its systemd units make them

@@ -7,21 +7,13 @@ Sources: ssh_config(5), sshd_config(5), sshd(8) AUTHORIZED_KEYS FILE FORMAT.
 import re
 from collections.abc import Sequence
 
-from runner.declared import Abilities, Security
-from runner.errors import ProofError
-from runner.model import Evidence
-from runner.node import Node, wait_until
-from runner.plugin import (
-    AES_CBC,
-    TCP_PORTS,
-    Params,
-    Secrets,
-    Site,
-    Unsupported,
-    Vpn,
-    higher_numbered,
-    lower_numbered,
-)
+from runner.data.errors import ProofError, Unsupported
+from runner.data.levels import AES_CBC, Params
+from runner.data.trials import Evidence
+from runner.lab.node import Node, wait_until
+from runner.lab.site import TCP_PORTS, Site, higher_numbered, lower_numbered
+from runner.vpn.declared import Abilities, Security
+from runner.vpn.plugin import Secrets, Vpn
 
 HOME = "/etc/ssh/vpneval"
 PORT = 2222  # an sshd of our own: the gateway's real one stays as it is

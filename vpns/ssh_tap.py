@@ -3,8 +3,8 @@
 Sources: ssh_config(5) Tunnel, sshd_config(5) PermitTunnel.
 """
 
-from runner.declared import Abilities
-from runner.plugin import Params
+from runner.data.levels import Params
+from runner.vpn.declared import Abilities
 from vpns.ssh_tun import SshTun
 
 

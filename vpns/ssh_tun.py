@@ -6,11 +6,14 @@ Sources: ssh(1) SSH-BASED VIRTUAL PRIVATE NETWORKS, ssh_config(5) Tunnel.
 
 from collections.abc import Sequence
 
-from runner import closed_form
-from runner.declared import Abilities
-from runner.model import Evidence
-from runner.node import Node
-from runner.plugin import Params, Site, Unsupported, Vpn, no_tun, pair_number
+from runner.data.errors import Unsupported
+from runner.data.levels import Params
+from runner.data.trials import Evidence
+from runner.lab.node import Node
+from runner.lab.site import Site, pair_number
+from runner.vpn import closed_form
+from runner.vpn.declared import Abilities
+from runner.vpn.plugin import Vpn, no_tun
 from vpns.ssh_forward import SshForward
 
 

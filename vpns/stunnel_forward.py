@@ -6,21 +6,13 @@ It carries TCP only, to named ports, as SSH port forwarding does. Debian: stunne
 import re
 from collections.abc import Sequence
 
-from runner.declared import Abilities, Security
-from runner.errors import ProofError
-from runner.model import Evidence
-from runner.node import Node, wait_until
-from runner.plugin import (
-    AES_CBC,
-    TCP_PORTS,
-    Params,
-    Secrets,
-    Site,
-    Unsupported,
-    Vpn,
-    higher_numbered,
-    pair_number,
-)
+from runner.data.errors import ProofError, Unsupported
+from runner.data.levels import AES_CBC, Params
+from runner.data.trials import Evidence
+from runner.lab.node import Node, wait_until
+from runner.lab.site import TCP_PORTS, Site, higher_numbered, pair_number
+from runner.vpn.declared import Abilities, Security
+from runner.vpn.plugin import Secrets, Vpn
 from vpns._certificates import certificates
 
 HOME = "/etc/stunnel/vpneval"

@@ -7,12 +7,14 @@ Encrypted packets have no IV of their own: each begins with a sequence number, a
 import re
 from collections.abc import Sequence
 
-from runner import closed_form
-from runner.declared import Abilities, Security
-from runner.errors import ProofError
-from runner.model import Evidence
-from runner.node import Node, wait_until
-from runner.plugin import AES_CBC, Params, Secrets, Site, Unsupported, Vpn, higher_numbered, no_tun
+from runner.data.errors import ProofError, Unsupported
+from runner.data.levels import AES_CBC, Params
+from runner.data.trials import Evidence
+from runner.lab.node import Node, wait_until
+from runner.lab.site import Site, higher_numbered
+from runner.vpn import closed_form
+from runner.vpn.declared import Abilities, Security
+from runner.vpn.plugin import Secrets, Vpn, no_tun
 
 HOME = "/etc/tinc/vpneval"
 # OpenSSL's numbers (obj_mac.h), by which tincd names algorithms in its dump of nodes.

@@ -7,11 +7,13 @@ key is MD5 of the password; the proof decides whether it encrypts at all (docs/s
 import re
 from collections.abc import Sequence
 
-from runner.declared import Abilities, Security
-from runner.errors import ProofError
-from runner.model import Evidence
-from runner.node import Node, wait_until
-from runner.plugin import Params, Secrets, Site, Unsupported, Vpn, higher_numbered, lower_numbered, no_tun, pair_number
+from runner.data.errors import ProofError, Unsupported
+from runner.data.levels import Params
+from runner.data.trials import Evidence
+from runner.lab.node import Node, wait_until
+from runner.lab.site import Site, higher_numbered, lower_numbered, pair_number
+from runner.vpn.declared import Abilities, Security
+from runner.vpn.plugin import Secrets, Vpn, no_tun
 
 CONFIG = "/etc/vtund-vpneval.conf"
 OPENSSL_CNF = "/etc/vtund-vpneval.openssl.cnf"

@@ -7,9 +7,12 @@ TCP on the WAN, so that TCP inside it is stacked on TCP. Debian 12: vtun, ppp. S
 from collections.abc import Sequence
 from dataclasses import replace
 
-from runner.model import Evidence
-from runner.node import Node
-from runner.plugin import Params, Secrets, Site, Unsupported, Vpn, pair_number
+from runner.data.errors import Unsupported
+from runner.data.levels import Params
+from runner.data.trials import Evidence
+from runner.lab.node import Node
+from runner.lab.site import Site, pair_number
+from runner.vpn.plugin import Secrets, Vpn
 from vpns import _ppp
 from vpns.vtun import CONFIG, OPENSSL_CNF, PORT, PROVIDERS
 from vpns.vtun_tcp import VtunTcp

@@ -6,9 +6,11 @@ The LANs are routed through it. Source: ip-link(8) VXLAN Type Support.
 from collections.abc import Sequence
 from dataclasses import replace
 
-from runner import closed_form
-from runner.node import Node
-from runner.plugin import Params, Site, Unsupported, pair_number
+from runner.data.errors import Unsupported
+from runner.data.levels import Params
+from runner.lab.node import Node
+from runner.lab.site import Site, pair_number
+from runner.vpn import closed_form
 from vpns._xfrm import only_protected
 from vpns.ipsec import Ipsec
 

@@ -5,12 +5,14 @@ Debian: wireguard-tools. Source: wg(8); the protocol: Donenfeld, WireGuard (NDSS
 
 from collections.abc import Sequence
 
-from runner import closed_form
-from runner.declared import Abilities, Security
-from runner.errors import ProofError
-from runner.model import Evidence
-from runner.node import Node
-from runner.plugin import Params, Secrets, Site, Unsupported, Vpn
+from runner.data.errors import ProofError, Unsupported
+from runner.data.levels import Params
+from runner.data.trials import Evidence
+from runner.lab.node import Node
+from runner.lab.site import Site
+from runner.vpn import closed_form
+from runner.vpn.declared import Abilities, Security
+from runner.vpn.plugin import Secrets, Vpn
 
 SUITE = "WireGuard has one cipher suite, ChaCha20-Poly1305, and negotiates none (whitepaper §5.4)"
 

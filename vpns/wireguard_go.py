@@ -6,8 +6,10 @@ Debian: wireguard-go.
 import re
 from dataclasses import replace
 
-from runner.node import Node, wait_until
-from runner.plugin import Params, Unsupported, Vpn, no_tun
+from runner.data.errors import Unsupported
+from runner.data.levels import Params
+from runner.lab.node import Node, wait_until
+from runner.vpn.plugin import Vpn, no_tun
 from vpns.wireguard import WireGuard
 
 

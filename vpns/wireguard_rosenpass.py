@@ -9,10 +9,12 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from runner.errors import ProofError
-from runner.model import Evidence
-from runner.node import Node
-from runner.plugin import Params, Secrets, Site
+from runner.data.errors import ProofError
+from runner.data.levels import Params
+from runner.data.trials import Evidence
+from runner.lab.node import Node
+from runner.lab.site import Site
+from runner.vpn.plugin import Secrets
 from vpns.wireguard import WireGuard
 from vpns.wireguard_go import WireGuardGo
 

@@ -6,11 +6,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
 
-from runner.basis import Basis
-from runner.metrics import METRICS
-from runner.model import Run, Strict, Trial
+from runner.data.metrics import METRICS
+from runner.data.trials import Run, Strict, Trial
+from runner.ranking.basis import Basis
+from runner.ranking.stats import Summary, block_values, summarise, summarise_all
 from runner.report import text
-from runner.stats import Summary, block_values, summarise, summarise_all
 
 SUSTAINED = ("tcp_throughput", "cpu_per_gigabyte")
 ABOUT = "Each VPN's median and 95 % interval in every metric that it can be ranked by, at the configuration's levels."

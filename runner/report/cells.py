@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from runner.ranking import Ranking
+from runner.ranking.ranking import Ranking
 from runner.report import text
 from runner.report.facts import BASELINE
 from runner.report.model import MetricTable, Row, row_repetitions, row_share

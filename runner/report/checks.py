@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from runner.errors import UsageError
-from runner.metrics import METRICS
-from runner.model import Run, Trial
+from runner.data.errors import UsageError
+from runner.data.metrics import METRICS
+from runner.data.trials import Run, Trial
 
 NUMBERS = ("file_bytes", "wan_rate_bps")  # the levels that a report reads as numbers
 

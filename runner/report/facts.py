@@ -6,13 +6,13 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from runner.basis import Basis, for_metric, unusual
-from runner.metrics import METRICS
-from runner.model import Run, Strict, Trial, cell_key
-from runner.ranking import Ranking
+from runner.data.metrics import METRICS
+from runner.data.trials import Run, Strict, Trial, cell_key
+from runner.ranking.basis import Basis, for_metric, unusual
+from runner.ranking.ranking import Ranking
+from runner.ranking.stats import Drift, Summary, drift
+from runner.ranking.weights import PRESETS
 from runner.report.text import chance, change, counted, levels, percent, title, traffic
-from runner.stats import Drift, Summary, drift
-from runner.weights import PRESETS
 
 BASELINE = "none"  # the VPN that is none
 FEW_BLOCKS = 5

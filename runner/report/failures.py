@@ -13,7 +13,8 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
-from runner.model import FAILURE_FACTORS, Measurement, Strict, Timeline, Trial
+from runner.data.levels import FAILURE_FACTORS
+from runner.data.trials import Measurement, Strict, Timeline, Trial
 
 HEAD = ("VPN", "failure", "outage: median (least–most), n", "resolution", "what happened, seconds after the failure")
 ABOUT = (

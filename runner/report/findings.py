@@ -12,12 +12,12 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
-from runner.experiment import experiment_names, load_experiment
-from runner.findings import Verdict, judge, trials_of
-from runner.model import Run, Strict, Trial
-from runner.published import Device, device_row
+from runner.catalogue import experiment_names, load_experiment
+from runner.data.trials import Run, Strict, Trial
+from runner.papers.findings import Verdict, judge, trials_of
+from runner.papers.published import Device, device_row
+from runner.ranking.stats import block_values
 from runner.report.text import NONE
-from runner.stats import block_values
 
 HEAD = ("finding", "published", "measured (95 % interval)", "verdict", "why")
 COLOUR = {"reproduced": "green", "not reproduced": "bold red", "not comparable": "yellow"}

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from runner.errors import UsageError
-from runner.model import ExperimentRecord, Run, Trial
+from runner.data.errors import UsageError
+from runner.data.trials import ExperimentRecord, Run, Trial
 
 
 def merge_runs(runs: Sequence[tuple[Run, list[Trial]]]) -> tuple[Run, list[Trial]]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from statistics import median
 from typing import Any
 
-from runner.model import Strict, Trial
+from runner.data.trials import Strict, Trial
 from runner.report import text
 
 

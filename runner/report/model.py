@@ -10,11 +10,14 @@ from typing import Literal
 
 from pydantic import Field, InstanceOf
 
-from runner.basis import Basis, bases, measured_metrics, why_absent
-from runner.facts import crypto_limit
-from runner.metrics import METRICS
-from runner.model import Cell, ExperimentRecord, Run, Strict, Trial, cell_key
-from runner.ranking import Missing, Ranking, weigh
+from runner.data.metrics import METRICS
+from runner.data.store import uncollected
+from runner.data.trials import Cell, ExperimentRecord, Run, Strict, Trial, cell_key
+from runner.ranking.basis import Basis, bases, measured_metrics, why_absent
+from runner.ranking.crypto_limit import crypto_limit
+from runner.ranking.ranking import Missing, Ranking, weigh
+from runner.ranking.stats import Drift, Ratio, Summary, block_values, lower_bounds
+from runner.ranking.weights import Weights, default_weights
 from runner.report import facts, text
 from runner.report.behind import SUSTAINED, RankedNumber, Sustained, ranked_numbers, sustained
 from runner.report.checks import check
@@ -30,9 +33,6 @@ from runner.report.paper_tables import PaperTable, paper_tables
 from runner.report.proofs import ProofRow, proofs_of
 from runner.report.text import bound, share
 from runner.report.text import levels as levels_in_words
-from runner.stats import Drift, Ratio, Summary, block_values, lower_bounds
-from runner.store import uncollected
-from runner.weights import Weights, default_weights
 
 CellStatus = Literal["ok", "partly", "failed", "unsupported", "lab_error", "not measured", "not run"]
 
@@ -42,7 +42,7 @@ class Row(Strict):
     nothing was measured, ``share`` where there is no baseline (and on the baseline itself). ``problem`` is
     the number of the experiment's problem that explains it; ``ok`` and ``trials`` count trials. ``at_least``
     counts the blocks whose value is a lower bound, ``baseline_at_least`` tells of one under the share.
-    ``crypto_share``: the median over what OpenSSL encrypts on one core at these levels (runner.facts)."""
+    ``crypto_share``: the median over what OpenSSL encrypts on one core at these levels (runner.lab.facts)."""
 
     vpn: str
     params: dict[str, str]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from runner.basis import conditions_of
-from runner.model import Cell, Trial, cell_key
+from runner.data.trials import Cell, Trial, cell_key
+from runner.ranking.basis import conditions_of
+from runner.ranking.stats import Ratio, Summary, block_values, compare_all, lower_bounds, summarise_all
 from runner.report.facts import BASELINE
-from runner.stats import Ratio, Summary, block_values, compare_all, lower_bounds, summarise_all
 
 
 class Baseline:

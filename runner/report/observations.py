@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from runner.model import Trial
+from runner.data.trials import Trial
 
 
 @dataclass(frozen=True, slots=True)  # no model: of 100,000 trials that saves 300 MB

@@ -7,12 +7,12 @@ from contextlib import suppress
 
 from scipy.stats import rankdata
 
-from runner.findings import Data, NotMeasured, trials_of
-from runner.model import Run, Trial
-from runner.oslv import LEAST_OVERHEAD_BYTES, LINK_BPS, mean, metric_of
+from runner.data.trials import Run, Trial
+from runner.papers.findings import Data, NotMeasured, trials_of
+from runner.papers.oslv import LEAST_OVERHEAD_BYTES, LINK_BPS, mean, metric_of
+from runner.ranking.stats import compare_blocks, summarise
 from runner.report import text
 from runner.report.facts import BASELINE
-from runner.stats import compare_blocks, summarise
 
 HEAD = (
     *("VPN", "carried by", "overhead ÷ 80 B, 64 B packets", "512 B packets", "use of the link"),

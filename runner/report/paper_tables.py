@@ -17,12 +17,12 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
-from runner.metrics import METRICS
-from runner.model import Measurement, Run, Strict, Trial
-from runner.operations import AT, SIZES, paper_security, tables
+from runner.data.metrics import METRICS
+from runner.data.trials import Measurement, Run, Strict, Trial
+from runner.papers.tables import AT, SIZES, paper_security, tables
 from runner.report import mesh, oslv_performance
 from runner.report.facts import BASELINE
-from runner.security import scale
+from runner.vpn import scale
 
 PROBES = (
     *("confidentiality", "data_integrity", "anti_replay", "peer_authentication", "key_authentication"),

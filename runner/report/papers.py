@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from runner.experiment import experiment_names, load_experiment
-from runner.findings import Basis, Verdict
-from runner.published import names, paper
+from runner.catalogue import experiment_names, load_experiment
+from runner.papers.findings import Basis, Verdict
+from runner.papers.published import names, paper
 from runner.report.findings import FindingRow
-from runner.report.markdown import _table as table
+from runner.report.forms.markdown import _table as table
 from runner.report.model import Report
 
 HEAD = ("finding", "run", "published", "measured (95 % interval)", "verdict", "stands", "why")

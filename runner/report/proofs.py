@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from html import escape
 
-from runner.model import Strict, Trial
+from runner.data.trials import Strict, Trial
 
 HEAD = ["tunnel", "negotiated", "data path and version", "what else was seen", "the marker", "trials"]
 ABOUT = (

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from runner.intervals import ALL_EQUAL
-from runner.metrics import METRICS
-from runner.model import TRAFFIC_FACTORS, WAN_FACTORS
-from runner.ranking import Pair, Ranking, Standing
-from runner.stats import Ratio, Summary
-from runner.weights import Slack
+from runner.data.levels import TRAFFIC_FACTORS, WAN_FACTORS
+from runner.data.metrics import METRICS
+from runner.ranking.intervals import ALL_EQUAL
+from runner.ranking.ranking import Pair, Ranking, Standing
+from runner.ranking.stats import Ratio, Summary
+from runner.ranking.weights import Slack
 
 SHORT = {
     "tcp_throughput": "TCP",

@@ -8,18 +8,9 @@ from __future__ import annotations
 import math
 from typing import get_args
 
-from runner.errors import UsageError
+from runner.data.errors import UsageError
 from runner.search import bayes, bisection, mlr
-from runner.search.model import (
-    Account,
-    Engine,
-    Flag,
-    Goal,
-    Loss,
-    Measure,
-    SearchResult,
-    SearchTrial,
-)
+from runner.search.model import Account, Engine, Flag, Goal, Loss, Measure, SearchResult, SearchTrial
 from runner.search.scan import scan
 
 __all__ = ["Engine", "Flag", "Loss", "Measure", "SearchResult", "SearchTrial", "find_throughput"]

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from runner.errors import CannotRunHere
+from runner.data.errors import CannotRunHere
 from runner.search import SearchResult, bound, find_throughput, mlr
 from runner.search.bound import ERROR, NORMAL, Bound
 from runner.search.devices import KINDS, Device, Kind, population

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from runner.errors import CannotRunHere, MeasurementError
+from runner.data.errors import CannotRunHere, MeasurementError
 from runner.search.model import Account, BudgetSpent, Flag, Goal, SearchResult
 
 POOL = 10  # trials whose mean counts as one: MLRsearch judges the median trial, the thesis the mean

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from runner.errors import MeasurementError
+from runner.data.errors import MeasurementError
 
 Flag = Literal["generator_limited", "no_throughput", "unconfirmed", "unstable"]
 Engine = Literal["bayes", "binary", "scan", "rfc2544", "mlrsearch"]

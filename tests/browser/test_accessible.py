@@ -6,9 +6,9 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page
 
-from runner.compare import compare_runs
-from runner.report.comparison import comparison_html, history_html, trends
-from runner.report.html import html_text
+from runner.report.compare import compare_runs
+from runner.report.forms.comparison import comparison_html, history_html, trends
+from runner.report.forms.html import html_text
 from runner.report.model import build
 from tests.browser.conftest import Open
 from tests.unit.synthetic import realistic_run

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from runner.compare import compare_runs
-from runner.report.comparison import comparison_html, history_html, trends
+from runner.report.compare import compare_runs
+from runner.report.forms.comparison import comparison_html, history_html, trends
 from tests.browser.conftest import Open
 from tests.unit.synthetic import realistic_run
 

@@ -12,13 +12,13 @@ from urllib.parse import unquote
 import pytest
 from playwright.sync_api import BrowserContext, Page
 
-from runner.cli import main
-from runner.model import Run, Trial
-from runner.ranking import Ranking
+from runner.cli.commands import main
+from runner.data.trials import Run, Trial
+from runner.ranking.ranking import Ranking
 from runner.report import text
-from runner.report.html import html_text
+from runner.report.forms.html import html_text
+from runner.report.forms.pdf import pdf_bytes
 from runner.report.model import Report, build
-from runner.report.pdf import pdf_bytes
 from tests.browser.conftest import Open
 from tests.unit.synthetic import CBC, IDLE, TCP, make_run, make_trial, realistic_run
 

@@ -17,10 +17,10 @@ from pathlib import Path
 
 import pytest
 
-from runner import kernels
-from runner.image import DEFAULT, open_image
-from runner.lab import SITES, Lab, address
-from runner.plugin import load_vpn
+from runner.catalogue import load_vpn
+from runner.lab import kernels
+from runner.lab.image import DEFAULT, open_image
+from runner.lab.site_to_site import SITES, Lab, address
 from tests.kernel.inside import in_guest
 from tests.kernel.vpns_inside import DEBIANS, NAMES, OLDER, empty, lab, older_lab
 from tests.lab.test_abilities import (

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from runner import kernels
-from runner.errors import CannotRunHere
-from runner.lab import check_machine
+from runner.data.errors import CannotRunHere
+from runner.lab import kernels
+from runner.lab.site_to_site import check_machine
 from tests.kernel.inside import Guests, Work, needed
 from tests.kernel.work import work
 

@@ -14,18 +14,20 @@ from pathlib import Path
 
 import pytest
 
-from runner.failures import prepare
-from runner.failures.cluster import DEAD_AFTER_S, HEARTBEAT_S
-from runner.failures.gateway import break_gateway
-from runner.failures.outage import Outage, Watch, outage
-from runner.failures.redundancy import PAIR, arm, is_active, settled
-from runner.failures.takeover import Handover, read_handover
-from runner.image import Image, open_image
-from runner.lab import SITES, Lab
-from runner.labs import NamespaceRig
-from runner.measure.wire import answer, probe
-from runner.plugin import Params, Secrets, Site
-from runner.tunnel import bring_up, make_secrets, start_services
+from runner.data.levels import Params
+from runner.instruments.failures import prepare
+from runner.instruments.failures.cluster import DEAD_AFTER_S, HEARTBEAT_S
+from runner.instruments.failures.gateway import break_gateway
+from runner.instruments.failures.outage import Outage, Watch, outage
+from runner.instruments.failures.redundancy import PAIR, arm, is_active, settled
+from runner.instruments.failures.takeover import Handover, read_handover
+from runner.lab.image import Image, open_image
+from runner.lab.places import NamespaceRig
+from runner.lab.site import Site
+from runner.lab.site_to_site import SITES, Lab
+from runner.lab.wire import answer, probe
+from runner.tunnel.bring_up import bring_up, make_secrets, start_services
+from runner.vpn.plugin import Secrets
 from tests.contract import this_machine
 from tests.kernel.inside import in_guest
 from tests.kernel.vpns_inside import LEAN

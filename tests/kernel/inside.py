@@ -14,11 +14,11 @@ from threading import Lock
 
 import pytest
 
-from runner import layers
-from runner.errors import CannotRunHere
-from runner.image import DEFAULT, open_image
-from runner.kernels import Uml
-from runner.kernels.boot import Kernel, run_in
+from runner.data.errors import CannotRunHere
+from runner.lab import layers
+from runner.lab.image import DEFAULT, open_image
+from runner.lab.kernels import Uml
+from runner.lab.kernels.boot import Kernel, run_in
 
 ROOT = Path(__file__).parent.parent.parent
 CANNOT_RUN_HERE = 3  # the exit code of vpneval, and of the programs here

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from runner.image import Image, open_image
-from runner.lab import Lab, namespace_lab
-from runner.labs import NamespaceRig
+from runner.lab.image import Image, open_image
+from runner.lab.places import NamespaceRig
+from runner.lab.site_to_site import Lab, namespace_lab
 from tests.contract import contract, this_machine
 from tests.kernel.inside import in_guest
 from tests.lab.test_packets import set_mtu, test_every_packet_is_counted, test_fragments_are_counted

@@ -13,13 +13,16 @@ from pathlib import Path
 
 import pytest
 
-from runner.experiment import matching_integrity
-from runner.lab import Lab
-from runner.model import Evidence, Proof
-from runner.node import NamespaceNode, wait_until
-from runner.plugin import UNENCRYPTED, Params, Vpn, load_vpn
-from runner.proof import prove
-from runner.tunnel import bring_up, unsupported
+from runner.catalogue import load_vpn
+from runner.data.levels import UNENCRYPTED, Params
+from runner.data.trials import Evidence, Proof
+from runner.design.experiment import matching_integrity
+from runner.lab.namespaces import NamespaceNode
+from runner.lab.node import wait_until
+from runner.lab.site_to_site import Lab
+from runner.tunnel.bring_up import bring_up, unsupported
+from runner.tunnel.proof import prove
+from runner.vpn.plugin import Vpn
 from tests.kernel.inside import in_guest
 from tests.kernel.vpns_inside import OLDER, authority, empty, fresh_secrets, lab, older_lab
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from runner.image import Image, open_image
-from runner.plugin import load_vpn
-from runner.security.run import security
+from runner.catalogue import load_vpn
+from runner.instruments.security.run import security
+from runner.lab.image import Image, open_image
 from tests.kernel.inside import in_guest
 from tests.lab.test_security import Benches, bench_of
 

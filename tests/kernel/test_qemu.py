@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from runner import kernels
-from runner.errors import CannotRunHere
-from runner.image import SUITES, open_image
-from runner.kernels.boot import run_in
-from runner.lab import check_machine
-from runner.store import load_run
+from runner.data.errors import CannotRunHere
+from runner.data.store import load_run
+from runner.lab import kernels
+from runner.lab.image import SUITES, open_image
+from runner.lab.kernels.boot import run_in
+from runner.lab.site_to_site import check_machine
 from tests.kernel.inside import ROOT
 from tests.kernel.test_uml import KERNEL_LINES, vpneval
 

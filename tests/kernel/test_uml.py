@@ -19,13 +19,13 @@ from pathlib import Path
 
 import pytest
 
-from runner import kernels
-from runner.errors import LabError
-from runner.kernels.boot import Attempt, run_in
-from runner.kernels.runs import CONSOLE_LOG
-from runner.model import Trial
-from runner.node import wait_until
-from runner.store import load_run
+from runner.cli.other_kernels import CONSOLE_LOG
+from runner.data.errors import LabError
+from runner.data.store import load_run
+from runner.data.trials import Trial
+from runner.lab import kernels
+from runner.lab.kernels.boot import Attempt, run_in
+from runner.lab.node import wait_until
 from tests.kernel.inside import Work
 from tests.kernel.work import KERNEL_VPNS, OLD_CIPHERS, SMALLEST
 from tests.lab.conftest import descendants, running

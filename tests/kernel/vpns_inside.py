@@ -15,16 +15,19 @@ from pathlib import Path
 
 import pytest
 
-from runner import kernels, probes, tunnel
-from runner.errors import CommandError
-from runner.image import open_image
-from runner.lab import Lab, namespace_lab
-from runner.measure.overhead import overhead
-from runner.measure.tcp import tcp
-from runner.node import PATIENCE, NamespaceNode, wait_until
-from runner.plugin import Vpn, load_vpn
-from runner.proof import ANSWER_PORT
-from runner.tunnel import UP_WITHIN_S, bring_up, start_services, unsupported
+from runner.catalogue import load_vpn
+from runner.data.errors import CommandError
+from runner.instruments.traffic.overhead import overhead
+from runner.instruments.traffic.tcp import tcp
+from runner.lab import kernels, probes
+from runner.lab.image import open_image
+from runner.lab.namespaces import NamespaceNode
+from runner.lab.node import PATIENCE, wait_until
+from runner.lab.site_to_site import Lab, namespace_lab
+from runner.tunnel import bring_up as tunnel
+from runner.tunnel.bring_up import UP_WITHIN_S, bring_up, start_services, unsupported
+from runner.tunnel.proof import ANSWER_PORT
+from runner.vpn.plugin import Vpn
 from tests.contract import this_machine
 from tests.kernel.inside import in_guest
 
@@ -236,7 +239,7 @@ def fails_clearly_alone(lab: Lab, vpn: Vpn, secrets: Mapping[str, str], monkeypa
     with monkeypatch.context() as patch:
         patch.setattr(vpn, "start", lambda node, me, *rest: start(node, me, *rest) if me is lab.sites[0] else None)
         patch.setattr(tunnel, "UP_WITHIN_S", ALONE_FOR_S)
-        patch.setattr("runner.node.PATIENCE", 1.0)
+        patch.setattr("runner.lab.node.PATIENCE", 1.0)
         with pytest.raises((TimeoutError, CommandError)) as failure:
             bring_up(lab, vpn, vpn.comparable, secrets)
     print(f"{vpn.name}, its peer absent: {failure.value}")

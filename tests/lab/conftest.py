@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from runner.errors import CannotRunHere
-from runner.image import Image, open_image
-from runner.lab import Lab, check_machine, namespace_lab
+from runner.data.errors import CannotRunHere
+from runner.lab.image import Image, open_image
+from runner.lab.site_to_site import Lab, check_machine, namespace_lab
 
 HERE = Path(__file__).parent
 

@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from runner.image import Image
-from runner.node import NamespaceNode, wait_until
+from runner.lab.image import Image
+from runner.lab.namespaces import NamespaceNode
+from runner.lab.node import wait_until
 
 NAMES = ("host1", "gw1", "wan", "gw2", "host2")
 CABLES = (

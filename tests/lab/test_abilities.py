@@ -13,15 +13,18 @@ from typing import Any
 
 import pytest
 
-from runner import probes
-from runner.failures.roaming import ready_to_roam
-from runner.image import DEFAULT, Image, open_image
-from runner.lab import Lab, batch, namespace_lab
-from runner.labs import NamespaceRig
-from runner.node import Completed, Node, wait_until
-from runner.plugin import Params, Secrets, Site, Vpn, load_vpn
-from runner.proof import ANSWER_PORT
-from runner.tunnel import Tunnel, bring_up, make_secrets, start_services, unsupported
+from runner.catalogue import load_vpn
+from runner.data.levels import Params
+from runner.instruments.failures.roaming import ready_to_roam
+from runner.lab import probes
+from runner.lab.image import DEFAULT, Image, open_image
+from runner.lab.node import Completed, Node, wait_until
+from runner.lab.places import NamespaceRig
+from runner.lab.site import Site
+from runner.lab.site_to_site import Lab, batch, namespace_lab
+from runner.tunnel.bring_up import Tunnel, bring_up, make_secrets, start_services, unsupported
+from runner.tunnel.proof import ANSWER_PORT
+from runner.vpn.plugin import Secrets, Vpn
 
 OLDER = ("softether", "vtun", "vtun_tcp", "vtun_ppp")  # only Debian 12 has them
 NAT_ADDRESS = "192.168.0.254"  # the outside of the NAT

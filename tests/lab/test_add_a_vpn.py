@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from runner.image import Image
-from runner.node import PATIENCE
+from runner.lab.image import Image
+from runner.lab.node import PATIENCE
 
 DOCUMENT = (Path(__file__).parent.parent.parent / "docs" / "add-a-vpn.md").read_text()
 

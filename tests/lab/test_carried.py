@@ -8,10 +8,12 @@ from collections.abc import Sequence
 
 import pytest
 
-from runner.lab import Lab
-from runner.node import NamespaceNode, wait_until
-from runner.plugin import Vpn, load_vpn
-from runner.tunnel import unsupported
+from runner.catalogue import load_vpn
+from runner.lab.namespaces import NamespaceNode
+from runner.lab.node import wait_until
+from runner.lab.site_to_site import Lab
+from runner.tunnel.bring_up import unsupported
+from runner.vpn.plugin import Vpn
 from tests.lab.test_abilities import LabFor, bring, keys, lab_for, only_by, reworded
 
 __all__ = ["lab_for"]  # a fixture

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from runner.image import Image
-from runner.plugin import load_vpn
-from runner.store import load_run
+from runner.catalogue import load_vpn
+from runner.data.store import load_run
+from runner.lab.image import Image
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 

@@ -8,15 +8,20 @@ from pathlib import Path
 
 import pytest
 
-from runner import probes, tunnel
-from runner.errors import CommandError
-from runner.failures.breaks import break_by
-from runner.image import Image, open_image
-from runner.lab import Lab, namespace_lab
-from runner.node import NamespaceNode, wait_until
-from runner.plugin import Params, Site, Vpn, load_vpn, vpn_names
-from runner.proof import ANSWER_PORT
-from runner.tunnel import bring_up, equip, start_services, unsupported
+from runner.catalogue import load_vpn, vpn_names
+from runner.data.errors import CommandError
+from runner.data.levels import Params
+from runner.instruments.failures.breaks import break_by
+from runner.lab import probes
+from runner.lab.image import Image, open_image
+from runner.lab.namespaces import NamespaceNode
+from runner.lab.node import wait_until
+from runner.lab.site import Site
+from runner.lab.site_to_site import Lab, namespace_lab
+from runner.tunnel import bring_up as tunnel
+from runner.tunnel.bring_up import bring_up, equip, start_services, unsupported
+from runner.tunnel.proof import ANSWER_PORT
+from runner.vpn.plugin import Vpn
 from tests.contract import OLDER
 
 NAMES = vpn_names()
@@ -131,7 +136,9 @@ def test_an_absent_peer_is_a_clear_failure_in_time(
         start = vpn.start
         monkeypatch.setattr(vpn, "start", lambda node, me, *rest: start(node, me, *rest) if me.number == 1 else None)
         monkeypatch.setattr(tunnel, "UP_WITHIN_S", 1.5)
-        monkeypatch.setattr("runner.node.PATIENCE", 0.4)  # what waits for the peer waits less long: 6 s, commands 12 s
+        monkeypatch.setattr(
+            "runner.lab.node.PATIENCE", 0.4
+        )  # what waits for the peer waits less long: 6 s, commands 12 s
         with pytest.raises((TimeoutError, CommandError)) as failure:
             bring_up(lab, vpn, vpn.comparable, secrets)
         assert "gw1" in str(failure.value)

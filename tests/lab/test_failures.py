@@ -9,24 +9,25 @@ from pathlib import Path
 
 import pytest
 
-from runner.failures import prepare, redundancy, reroute
-from runner.failures.breaks import CUT_S, DOWN_S, break_by, processes
-from runner.failures.gateway import break_gateway
-from runner.failures.outage import Outage, Watch, outage
-from runner.failures.redundancy import PAIR, arm, is_active, settled
-from runner.failures.takeover import Handover, read_handover
-from runner.failures.timers import timers_of
-from runner.image import Image
-from runner.lab import SITES, Lab, namespace_lab
-from runner.labs import NamespaceRig
-from runner.measure.wire import answer, probe
-from runner.node import wait_until
-from runner.plugin import Vpn, load_vpn
-from runner.security.stranger import GRE, framed, packed
-from runner.security.vantage import speaker_on
-from runner.store import load_run
-from runner.topologies import ospf
-from runner.tunnel import bring_up, make_secrets, start_services
+from runner.catalogue import load_vpn
+from runner.data.store import load_run
+from runner.instruments.failures import prepare, redundancy, reroute
+from runner.instruments.failures.breaks import CUT_S, DOWN_S, break_by, processes
+from runner.instruments.failures.gateway import break_gateway
+from runner.instruments.failures.outage import Outage, Watch, outage
+from runner.instruments.failures.redundancy import PAIR, arm, is_active, settled
+from runner.instruments.failures.takeover import Handover, read_handover
+from runner.instruments.failures.timers import timers_of
+from runner.instruments.security.stranger import GRE, framed, packed
+from runner.instruments.security.vantage import speaker_on
+from runner.lab.image import Image
+from runner.lab.node import wait_until
+from runner.lab.places import NamespaceRig
+from runner.lab.site_to_site import SITES, Lab, namespace_lab
+from runner.lab.topologies import ospf
+from runner.lab.wire import answer, probe
+from runner.tunnel.bring_up import bring_up, make_secrets, start_services
+from runner.vpn.plugin import Vpn
 from tests.contract import this_machine
 from tests.lab.conftest import descendants, running
 from tests.lab.test_faults import start, until, vpneval

@@ -14,15 +14,15 @@ from pathlib import Path
 
 import pytest
 
-from runner.errors import MeasurementError
-from runner.image import Image
-from runner.lab import Lab, namespace_lab
-from runner.measure.tcp import tcp
-from runner.model import Trial
-from runner.node import wait_until
-from runner.plugin import load_vpn
-from runner.store import load_run
-from runner.tunnel import bring_up, start_services
+from runner.catalogue import load_vpn
+from runner.data.errors import MeasurementError
+from runner.data.store import load_run
+from runner.data.trials import Trial
+from runner.instruments.traffic.tcp import tcp
+from runner.lab.image import Image
+from runner.lab.node import wait_until
+from runner.lab.site_to_site import Lab, namespace_lab
+from runner.tunnel.bring_up import bring_up, start_services
 from tests.lab.conftest import descendants, mounts, running
 
 VPNEVAL = [sys.executable, "-m", "runner"]
@@ -142,7 +142,7 @@ def test_a_hung_iperf3_is_ended_in_time_and_the_next_test_works(plain: Lab) -> N
 
 def test_a_payload_whose_source_ends_is_refused(plain: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     ended = "import sys, os, time\nopen(sys.argv[2], 'wb').write(b'x' * 10_000)\nsys.exit(4)\n"
-    monkeypatch.setattr("runner.probes.source", lambda name: ended)
+    monkeypatch.setattr("runner.lab.probes.source", lambda name: ended)
     with pytest.raises(MeasurementError, match="payload was exhausted"):
         tcp(plain, "10.2.0.2", 2, 1, "forward", "text")
 

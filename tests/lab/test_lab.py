@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from runner import wan
-from runner.errors import CannotRunHere, CommandError, LabError
-from runner.facts import facts
-from runner.image import Image, check, host_image
-from runner.lab import Lab, check_alive, namespace_lab
-from runner.node import wait_until
+from runner.data.errors import CannotRunHere, CommandError, LabError
+from runner.data.wan import Conditions
+from runner.lab import wan
+from runner.lab.facts import facts
+from runner.lab.image import Image, check, host_image
+from runner.lab.node import wait_until
+from runner.lab.site_to_site import Lab, check_alive, namespace_lab
 from tests.lab.conftest import interfaces, mounts
 
 
@@ -86,7 +87,7 @@ def test_every_command_is_logged_and_no_content(image: Image) -> None:
 
 
 def test_shaping_limits_the_wan(lab: Lab) -> None:
-    wan.apply(lab, wan.Conditions(rate_bps=1e9))
+    wan.apply(lab, Conditions(rate_bps=1e9))
     assert lab.wan.run("tc", "qdisc", "show", "dev", "gw1").stdout.startswith("qdisc tbf")
     assert "rate 1Gbit" in lab.wan.run("tc", "qdisc", "show", "dev", "gw2").stdout
 
@@ -109,8 +110,8 @@ def test_a_dead_node_is_a_lab_error(lab: Lab) -> None:
 
 HOLD_A_LAB = """
 import sys
-from runner.image import open_image
-from runner.lab import namespace_lab
+from runner.lab.image import open_image
+from runner.lab.site_to_site import namespace_lab
 with namespace_lab(open_image()) as lab:
     lab.host2.run("ip", "link", "add", "tunnel0", "type", "dummy", check=False)
     from pathlib import Path

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from runner import layers
-from runner.errors import CannotRunHere
-from runner.image import Image, open_image
-from runner.lab import Lab
-from runner.plugin import load_vpn
-from runner.tunnel import equip
+from runner.catalogue import load_vpn
+from runner.data.errors import CannotRunHere
+from runner.lab import layers
+from runner.lab.image import Image, open_image
+from runner.lab.site_to_site import Lab
+from runner.tunnel.bring_up import equip
 from tests.lab.conftest import mounts
 
 TOY = 'mkdir -p "$1/usr/bin"\nprintf "#!/bin/sh\\necho toy\\n" > "$1/usr/bin/toy"\nchmod 755 "$1/usr/bin/toy"\n'

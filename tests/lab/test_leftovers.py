@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from runner.image import Image
-from runner.lab import Lab
-from runner.labs import NamespaceRig
+from runner.lab.image import Image
+from runner.lab.places import NamespaceRig
+from runner.lab.site_to_site import Lab
 from tests.contract import CONTRACT, contract, this_machine
 
 

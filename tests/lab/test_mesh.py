@@ -6,17 +6,19 @@ from pathlib import Path
 
 import pytest
 
-from runner import layers
-from runner import mesh as meshes
-from runner.errors import MeasurementError
-from runner.image import Image, open_image
-from runner.lab import Lab
-from runner.labs import NamespaceRig
-from runner.mesh import METRICS, mesh
-from runner.model import Evidence, Proof
-from runner.plugin import Secrets, Site, Vpn, load_vpn
-from runner.topologies import Topology, topology_lab
-from runner.tunnel import Bench, Tunnel, make_secrets, unsupported
+from runner.catalogue import load_vpn
+from runner.data.errors import MeasurementError
+from runner.data.trials import Evidence, Proof
+from runner.instruments.operator import mesh as meshes
+from runner.instruments.operator.mesh import METRICS, mesh
+from runner.lab import layers
+from runner.lab.image import Image, open_image
+from runner.lab.places import NamespaceRig
+from runner.lab.site import Site
+from runner.lab.site_to_site import Lab
+from runner.lab.topologies import Topology, topology_lab
+from runner.tunnel.bring_up import Bench, Tunnel, make_secrets, unsupported
+from runner.vpn.plugin import Secrets, Vpn
 
 OLDER = ("softether", "vtun_tcp")  # only Debian 12 has them
 FOUR = (

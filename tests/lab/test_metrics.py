@@ -6,22 +6,23 @@ from pathlib import Path
 
 import pytest
 
-from runner import wan
-from runner.errors import MeasurementError
-from runner.facts import facts, openssl_bps
-from runner.image import Image
-from runner.lab import Lab, namespace_lab
-from runner.measure.cost import processes, snapshot, system_calls
-from runner.measure.download import download
-from runner.measure.idle import idle
-from runner.measure.loaded import loaded, udp_rtt
-from runner.measure.result import Measured
-from runner.measure.tcp import tcp
-from runner.node import wait_until
-from runner.plugin import load_vpn
-from runner.tunnel import Tunnel, bring_up, start_services
+from runner.catalogue import load_vpn
+from runner.data.errors import MeasurementError
+from runner.data.wan import Conditions
+from runner.instruments.result import Measured
+from runner.instruments.traffic.cost import processes, snapshot, system_calls
+from runner.instruments.traffic.download import download
+from runner.instruments.traffic.idle import idle
+from runner.instruments.traffic.loaded import loaded, udp_rtt
+from runner.instruments.traffic.tcp import tcp
+from runner.lab import wan
+from runner.lab.facts import facts, openssl_bps
+from runner.lab.image import Image
+from runner.lab.node import wait_until
+from runner.lab.site_to_site import Lab, namespace_lab
+from runner.tunnel.bring_up import Tunnel, bring_up, start_services
 
-SHAPED_BPS, QUEUE_MS = 20e6, 20.0  # the queue's length in ms is runner.lab's QUEUE_S
+SHAPED_BPS, QUEUE_MS = 20e6, 20.0  # the queue's length in ms is runner.lab.site_to_site's QUEUE_S
 EVERY = pytest.mark.parametrize("name", ["none", "openvpn", "wireguard_go", "ssh_forward"])
 
 
@@ -61,7 +62,7 @@ def test_latency_under_load(lab: Lab, image: Image, name: str) -> None:
 
 @pytest.mark.alone
 def test_the_queue_of_a_shaped_wan_is_seen_under_load_and_not_on_the_idle_tunnel(lab: Lab, image: Image) -> None:
-    wan.apply(lab, wan.Conditions(rate_bps=SHAPED_BPS))
+    wan.apply(lab, Conditions(rate_bps=SHAPED_BPS))
     up = tunnel(lab, image, "none")
     before = values(idle(lab, up.address, 0.5, up.setup_s))["rtt"]
     full = loaded(lab, up.address, "full", 1.0, datagrams=False).measurements[0]
@@ -101,7 +102,7 @@ def test_download(lab: Lab, image: Image, name: str) -> None:
 
 @pytest.mark.alone
 def test_download_time_is_that_of_the_shaped_wan(lab: Lab, image: Image) -> None:
-    wan.apply(lab, wan.Conditions(rate_bps=SHAPED_BPS))
+    wan.apply(lab, Conditions(rate_bps=SHAPED_BPS))
     up = tunnel(lab, image, "none")
     file_bytes = 5_000_000
     found = download(lab, up.address, file_bytes).measurements[0]
@@ -165,7 +166,7 @@ def test_system_calls_of_a_process_that_makes_them(lab: Lab) -> None:
 
 
 def test_facts_of_the_lab(lab: Lab) -> None:
-    wan.apply(lab, wan.Conditions(rate_bps=1e9))
+    wan.apply(lab, Conditions(rate_bps=1e9))
     found = facts(lab)
     interfaces = [name for link in found["links"] for name in link["interfaces"]]
     assert len(interfaces) == len(set(interfaces)) == 9

@@ -4,18 +4,20 @@ from pathlib import Path
 
 import pytest
 
-from runner import wan
-from runner.errors import MeasurementError
-from runner.image import Image
-from runner.lab import Lab, batch, namespace_lab
-from runner.measure.mtu import TooLongError, path_mtu, refuse_too_long
-from runner.measure.overhead import overhead
-from runner.measure.packets import packets, stream
-from runner.measure.tcp import tcp
-from runner.measure.udp import UdpSearch
-from runner.measure.wire import outer
-from runner.plugin import AEAD, load_vpn
-from runner.tunnel import Bench
+from runner.catalogue import load_vpn
+from runner.data.errors import MeasurementError
+from runner.data.levels import AEAD
+from runner.data.wan import Conditions
+from runner.instruments.traffic.mtu import TooLongError, path_mtu, refuse_too_long
+from runner.instruments.traffic.overhead import overhead
+from runner.instruments.traffic.packets import packets, stream
+from runner.instruments.traffic.tcp import tcp
+from runner.lab import wan
+from runner.lab.image import Image
+from runner.lab.site_to_site import Lab, batch, namespace_lab
+from runner.lab.wire import outer
+from runner.search.settings import UdpSearch
+from runner.tunnel.bring_up import Bench
 from tests.lab.test_vpns import tunnel_in
 from tests.truth import found_near
 
@@ -128,7 +130,7 @@ def test_where_nftables_does_not_work_iptables_counts(lab: Lab, image: Image) ->
 @pytest.mark.alone
 def test_packet_rate_of_a_shaped_wan(lab: Lab, image: Image) -> None:
     bench = bench_in(lab, "none", image)
-    wan.apply(lab, wan.Conditions(rate_bps=20e6))
+    wan.apply(lab, Conditions(rate_bps=20e6))
     # The bucket counts frames of 14 bytes more, and the rate is the one at which 1 % is lost.
     expected = 20e6 / (8 * (512 + 14)) / 0.99
     found = found_near(expected, 0.02, lambda: packets(bench, 512, False, SEARCH, None, 1).measurements[0])

@@ -5,19 +5,20 @@ from pathlib import Path
 
 import pytest
 
-from runner import variants
-from runner.image import Image
-from runner.lab import Lab, namespace_lab
-from runner.measure.clients import clients
-from runner.measure.device import device
-from runner.measure.duplex import both_ways, duplex
-from runner.measure.flows import flows
-from runner.measure.rekey import CLOCK_LIMIT_S, rekey
-from runner.measure.result import Measured
-from runner.measure.udp import UdpSearch
-from runner.node import Node
-from runner.plugin import Params, load_vpn
-from runner.tunnel import Bench, bring_up, start_services
+from runner.catalogue import load_vpn
+from runner.data.levels import Params
+from runner.instruments.result import Measured
+from runner.instruments.traffic.clients import clients
+from runner.instruments.traffic.device import device
+from runner.instruments.traffic.duplex import both_ways, duplex
+from runner.instruments.traffic.flows import flows
+from runner.instruments.traffic.rekey import CLOCK_LIMIT_S, rekey
+from runner.lab.image import Image
+from runner.lab.node import Node
+from runner.lab.site_to_site import Lab, namespace_lab
+from runner.search.settings import UdpSearch
+from runner.sweep import variants
+from runner.tunnel.bring_up import Bench, bring_up, start_services
 from tests.lab.test_packets import bench_in
 from tests.lab.test_vpns import tunnel_in
 from vpns._esp import IKE, INTEGRITIES, NEGOTIATED, spis

@@ -14,9 +14,9 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from runner.image import cache_dir
-from runner.labs.rootless import explain
-from runner.store import load_run
+from runner.data.cache import cache_dir
+from runner.data.store import load_run
+from runner.lab.places.rootless import explain
 from tests.lab.conftest import interfaces, mounts
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -163,7 +163,7 @@ def test_each_switch_that_forbids_it_is_named(tmp_path: Path, switch: str, value
 
 REFUSED = """
 import subprocess
-from runner.labs.rootless import explain
+from runner.lab.places.rootless import explain
 tried = subprocess.run(["unshare", "--user", "true"], capture_output=True, text=True)
 print(tried.returncode, explain(tried.stderr))
 """

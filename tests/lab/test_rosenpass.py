@@ -4,13 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from runner import probes
-from runner.image import Image
-from runner.lab import Lab, namespace_lab
-from runner.node import NamespaceNode, wait_until
-from runner.plugin import load_vpn
-from runner.proof import ANSWER_PORT
-from runner.tunnel import start_services, unsupported
+from runner.catalogue import load_vpn
+from runner.lab import probes
+from runner.lab.image import Image
+from runner.lab.namespaces import NamespaceNode
+from runner.lab.node import wait_until
+from runner.lab.site_to_site import Lab, namespace_lab
+from runner.tunnel.bring_up import start_services, unsupported
+from runner.tunnel.proof import ANSWER_PORT
 from tests.lab.test_contract import keys_of
 
 WITHOUT_S = 1.5  # with Rosenpass, most starts take less than a second

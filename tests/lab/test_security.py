@@ -13,17 +13,19 @@ from pathlib import Path
 
 import pytest
 
-from runner.errors import MeasurementError
-from runner.image import Image
-from runner.lab import SITES, Lab, namespace_lab
-from runner.labs import NamespaceRig
-from runner.measure.wire import probe
-from runner.node import Node
-from runner.plugin import Params, Site, Vpn
-from runner.security.run import PROBES, WRONG_KEY, security
-from runner.security.vantage import Talker, vantage
-from runner.store import load_run
-from runner.tunnel import Bench, Tunnel, bring_up, make_secrets, start_services
+from runner.data.errors import MeasurementError
+from runner.data.levels import Params
+from runner.data.store import load_run
+from runner.instruments.security.run import PROBES, WRONG_KEY, security
+from runner.instruments.security.vantage import Talker, vantage
+from runner.lab.image import Image
+from runner.lab.node import Node
+from runner.lab.places import NamespaceRig
+from runner.lab.site import Site
+from runner.lab.site_to_site import SITES, Lab, namespace_lab
+from runner.lab.wire import probe
+from runner.tunnel.bring_up import Bench, Tunnel, bring_up, make_secrets, start_services
+from runner.vpn.plugin import Vpn
 from tests.lab import toy
 from tests.lab.toy import Toy
 

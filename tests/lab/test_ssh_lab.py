@@ -17,17 +17,19 @@ from pathlib import Path
 
 import pytest
 
-from runner.errors import CannotRunHere, CommandError, LabError, MeasurementError
-from runner.image import Image, cache_dir
-from runner.lab import Lab
-from runner.labs import Rig, open_rig
-from runner.labs import ssh as ssh_module
-from runner.labs.machines import SshRig
-from runner.measure import tcp
-from runner.node import Completed, NamespaceNode, wait_until
-from runner.plugin import load_vpn
-from runner.store import load_run
-from runner.tunnel import bring_up, make_secrets, start_services, unsupported
+from runner.catalogue import load_vpn
+from runner.data.cache import cache_dir
+from runner.data.errors import CannotRunHere, CommandError, LabError, MeasurementError
+from runner.data.store import load_run
+from runner.instruments.traffic import tcp
+from runner.lab.image import Image
+from runner.lab.namespaces import NamespaceNode
+from runner.lab.node import Completed, wait_until
+from runner.lab.places import Rig, open_rig
+from runner.lab.places import ssh as ssh_module
+from runner.lab.places.machines import SshRig
+from runner.lab.site_to_site import Lab
+from runner.tunnel.bring_up import bring_up, make_secrets, start_services, unsupported
 from tests.contract import CONTRACT, contract
 from tests.lab.conftest import parents
 from tests.lab.machines import Machines, machines
@@ -264,7 +266,7 @@ def shape(listing: str) -> list[str]:
 def test_what_is_wrong_is_said_and_nothing_is_changed(
     unchanged: Machines, changes: dict[str, dict[str, object]], complaint: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("runner.labs.machines.CABLES_WITHIN_S", 3.0)
+    monkeypatch.setattr("runner.lab.places.machines.CABLES_WITHIN_S", 3.0)
     spec = f"ssh:{unchanged.inventory(**changes)}"
     with pytest.raises(CannotRunHere, match=complaint), open_rig(spec, print) as rig, rig.lab(rig.image("host")):
         pass

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from runner.image import Image
-from runner.measure.packets import packets
-from runner.measure.tcp import tcp
-from runner.measure.udp import UdpSearch, udp
-from runner.plugin import load_vpn
+from runner.catalogue import load_vpn
+from runner.instruments.traffic.packets import packets
+from runner.instruments.traffic.tcp import tcp
+from runner.instruments.traffic.udp import udp
+from runner.lab.image import Image
+from runner.search.settings import UdpSearch
 from tests import truth
 from tests.truth import QUEUE_S, found_near, payload_that_fits, shaped
 

@@ -5,12 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from runner.errors import ProofError
-from runner.image import DEFAULT, Image, open_image
-from runner.lab import Lab, namespace_lab
-from runner.measure.tcp import tcp
-from runner.plugin import AEAD, UNENCRYPTED, Params, load_vpn, vpn_names
-from runner.tunnel import Tunnel, bring_up, equip, start_services, unsupported
+from runner.catalogue import load_vpn, vpn_names
+from runner.data.errors import ProofError
+from runner.data.levels import AEAD, UNENCRYPTED, Params
+from runner.instruments.traffic.tcp import tcp
+from runner.lab.image import DEFAULT, Image, open_image
+from runner.lab.site_to_site import Lab, namespace_lab
+from runner.tunnel.bring_up import Tunnel, bring_up, equip, start_services, unsupported
 from tests.contract import OLDER
 from vpns._esp import RARE
 

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from runner import wan
-from runner.errors import MeasurementError
-from runner.image import Image
-from runner.lab import Lab, namespace_lab
-from runner.measure.idle import idle
-from runner.plugin import load_vpn
-from runner.tunnel import Bench, Tunnel, bring_up, start_services
-from runner.wan import Conditions
+from runner.catalogue import load_vpn
+from runner.data.errors import MeasurementError
+from runner.data.wan import Conditions
+from runner.instruments.traffic.idle import idle
+from runner.lab import wan
+from runner.lab.image import Image
+from runner.lab.site_to_site import Lab, namespace_lab
+from runner.tunnel.bring_up import Bench, Tunnel, bring_up, start_services
 
 FAR = Conditions(delay_ms=25, loss_ratio=0.02)
 

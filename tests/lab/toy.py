@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from runner.model import Evidence
-from runner.node import Node
-from runner.plugin import Params, Secrets, Site, Vpn
+from runner.data.levels import Params
+from runner.data.trials import Evidence
+from runner.lab.node import Node
+from runner.lab.site import Site
+from runner.vpn.plugin import Secrets, Vpn
 
 TOYD = r"""
 import fcntl, hashlib, hmac, json, os, select, socket, struct, sys, time, zlib

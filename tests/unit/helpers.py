@@ -9,11 +9,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
-from runner.errors import CommandError
-from runner.lab import SITES, Lab
-from runner.node import Completed
-from runner.plugin import Site, Vpn
-from runner.recipe import Paper, PaperProcess
+from runner.data.errors import CommandError
+from runner.lab.node import Completed
+from runner.lab.site import Site
+from runner.lab.site_to_site import SITES, Lab
+from runner.vpn.plugin import Vpn
+from runner.vpn.recipe import Paper, PaperProcess
 
 DATA = Path(__file__).parent / "data"
 GW1, GW2 = SITES

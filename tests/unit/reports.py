@@ -7,13 +7,13 @@ from functools import cache
 
 from rich.console import Console
 
-from runner.model import Cell, ExperimentRecord, Run, Trial
-from runner.ranking import Ranking, rank
-from runner.report.html import html_text
-from runner.report.markdown import markdown_text
+from runner.data.trials import Cell, ExperimentRecord, Run, Trial
+from runner.ranking.ranking import Ranking, rank
+from runner.ranking.weights import Weights
+from runner.report.forms.html import html_text
+from runner.report.forms.markdown import markdown_text
+from runner.report.forms.terminal import render
 from runner.report.model import Report, build
-from runner.report.terminal import render
-from runner.weights import Weights
 from tests.unit.synthetic import CBC, IDLE, TCP, UDP, make_run, make_trial, realistic_run
 
 

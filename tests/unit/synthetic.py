@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from runner.metrics import METRICS
-from runner.model import (
+from runner.data.metrics import METRICS
+from runner.data.trials import (
     Cell,
     Evidence,
     ExperimentRecord,

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from runner.agreement import agreement, longest_chain
-from runner.model import Run, Trial
+from runner.data.trials import Run, Trial
+from runner.ranking.agreement import agreement, longest_chain
 from tests.unit.synthetic import CBC, TCP, make_run, make_trial
 
 VPNS = ("openvpn", "ssh_tun", "ssh_forward", "ipsec_user")

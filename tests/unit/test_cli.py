@@ -10,18 +10,20 @@ from typing import Any
 
 import pytest
 
-from runner import image, lab
-from runner.cli import main
-from runner.errors import UsageError
-from runner.experiment import GROUPS, LEVELS, PROFILES, experiment_names
-from runner.kernels.boot import GUEST
-from runner.labs import rootless
-from runner.metrics import METRICS
-from runner.plugin import vpn_names
-from runner.progress import roughly
-from runner.session import seconds
-from runner.store import check_run_folder
-from runner.weights import PRESETS
+from runner.catalogue import GROUPS, experiment_names, vpn_names
+from runner.cli.commands import main
+from runner.cli.progress import roughly
+from runner.cli.session import seconds
+from runner.data.errors import UsageError
+from runner.data.levels import LEVELS
+from runner.data.metrics import METRICS
+from runner.data.store import check_run_folder
+from runner.design.profile import PROFILES
+from runner.lab import image
+from runner.lab import site_to_site as lab
+from runner.lab.kernels.boot import GUEST
+from runner.lab.places import rootless
+from runner.ranking.weights import PRESETS
 
 CapSys = pytest.CaptureFixture[str]
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from runner.compare import Change, Comparison, compare_runs, render
-from runner.model import Run, Trial
+from runner.data.trials import Run, Trial
 from runner.report import text
-from runner.report.comparison import comparison_html, history_html, trends
+from runner.report.compare import Change, Comparison, compare_runs, render
+from runner.report.forms.comparison import comparison_html, history_html, trends
 from tests.unit.synthetic import CBC, IDLE, PLAIN, TCP, make_run, make_trial, realistic_run
 
 RUN = make_run(("none", "openvpn"))

@@ -2,9 +2,8 @@
 
 import pytest
 
-from runner.errors import MeasurementError
-from runner.lab import Lab
-from runner.measure.cost import (
+from runner.data.errors import MeasurementError
+from runner.instruments.traffic.cost import (
     Daemon,
     Snapshot,
     context_switches,
@@ -15,6 +14,7 @@ from runner.measure.cost import (
     frames,
     seen_daemons,
 )
+from runner.lab.site_to_site import Lab
 from tests.unit.helpers import captured
 
 LAB = Lab({})

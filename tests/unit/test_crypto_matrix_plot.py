@@ -1,10 +1,10 @@
 """The heat map of the crypto matrix: every combination that was measured, and only these, with its own number."""
 
-from runner.experiment import DUPLEX
+from runner.data.levels import DUPLEX
 from runner.report.model import build
-from runner.report.plots import plots_of
-from runner.report.plotting import Plot, Samples
-from runner.report.vega import svg
+from runner.report.plots.plots import plots_of
+from runner.report.plots.plotting import Plot, Samples
+from runner.report.plots.vega import svg
 from tests.unit.reports import one_experiment
 from tests.unit.synthetic import make_trial
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from runner.report.forms.write import write_reports
 from runner.report.model import build
-from runner.report.write import write_reports
 from tests.unit.synthetic import realistic_run
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "data.md"

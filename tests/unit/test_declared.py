@@ -4,7 +4,8 @@ from datetime import date
 
 import pytest
 
-from runner.plugin import Vpn, load_vpn, vpn_names
+from runner.catalogue import load_vpn, vpn_names
+from runner.vpn.plugin import Vpn
 
 DECLARING = pytest.mark.parametrize(
     "vpn", [load_vpn(name) for name in vpn_names() if name != "none"], ids=lambda vpn: vpn.name

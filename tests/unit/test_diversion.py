@@ -4,9 +4,9 @@ import struct
 
 import pytest
 
-from runner.security.diversion import HARDWARE, forgeries, judged, readdressed
-from runner.security.stranger import GRE, TCP, UDP, framed, packed
-from runner.security.vantage import Frame
+from runner.instruments.security.diversion import HARDWARE, forgeries, judged, readdressed
+from runner.instruments.security.stranger import GRE, TCP, UDP, framed, packed
+from runner.instruments.security.vantage import Frame
 
 ETHERNET = b"\x02" * 6 + b"\x04" * 6 + b"\x08\0"
 PEER, GATEWAY, THIRD = (packed(f"192.168.0.{last}") for last in (1, 2, 77))

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from runner.errors import ProofError
-from runner.model import Evidence
-from runner.plugin import Params, load_vpn
+from runner.catalogue import load_vpn
+from runner.data.errors import ProofError
+from runner.data.levels import Params
+from runner.data.trials import Evidence
 from tests.unit.helpers import GW1, GW2, Answers, captured
 
 CBC = {"cipher": "aes-128-cbc", "integrity": "hmac-sha256", "compression": "off"}

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from runner.errors import ProofError
-from runner.plugin import NO_CIPHER, load_vpn
+from runner.catalogue import load_vpn
+from runner.data.errors import ProofError
+from runner.data.levels import NO_CIPHER
 from tests.unit.helpers import GW1, GW2, THREE, Answers, captured
 
 # pppd's log is captured in a guest kernel, from one log-in that worked and one that did not; the rest is shortened.

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from runner.errors import ProofError
-from runner.experiment import matching_integrity
-from runner.plugin import Params, load_vpn
+from runner.catalogue import load_vpn
+from runner.data.errors import ProofError
+from runner.data.levels import Params
+from runner.design.experiment import matching_integrity
 from tests.unit.helpers import GW1, GW2, Answers, captured
 from vpns.nebula import handshakes
 from vpns.tinc import nodes

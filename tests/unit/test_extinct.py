@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from runner.listing import EXTINCT, tables
-from runner.plugin import load_vpn, vpn_names
+from runner.catalogue import load_vpn, vpn_names
+from runner.cli.listing import EXTINCT, tables
 
 PRINTED = Path(__file__).parent.parent.parent / "results/published/oslv_tables.json"
 SYSTEMS = pytest.mark.parametrize("system", EXTINCT["systems"], ids=lambda system: system["name"])

@@ -5,14 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from runner.errors import UsageError
-from runner.experiment import LEVELS, load_experiment
-from runner.facts import FILES, SPEED, crypto_drivers, crypto_limit, openssl_bps, read, steal_ratio
-from runner.image import Image
-from runner.lab import SITES, Lab
-from runner.plugin import AES_CBC, NO_CIPHER
-from runner.session import ask, describe, save_packages
-from runner.store import Store
+from runner.catalogue import load_experiment
+from runner.cli.session import ask, describe, save_packages
+from runner.data.errors import UsageError
+from runner.data.levels import AES_CBC, LEVELS, NO_CIPHER
+from runner.data.store import Store
+from runner.lab.facts import FILES, SPEED, crypto_drivers, openssl_bps, read, steal_ratio
+from runner.lab.image import Image
+from runner.lab.site_to_site import SITES, Lab
+from runner.ranking.crypto_limit import crypto_limit
 from tests.unit.helpers import Answers, captured
 from tests.unit.synthetic import make_run
 

@@ -12,21 +12,21 @@ from typing import cast
 
 import pytest
 
-from runner import probes
-from runner.failures import prepare, redundancy, reroute
-from runner.failures.loss import Gap, OneWay, gaps, one_way
-from runner.failures.measure import repeated
-from runner.failures.outage import MOST_GAPS, Outage, reported, timeline
-from runner.failures.roaming import ready_to_roam
-from runner.failures.takeover import ASKED_EVERY_S, add_handovers, read_handover
-from runner.failures.transfer import UNLIMITED
-from runner.lab import SITES, Lab
-from runner.measure.result import Measured
-from runner.model import Event, Timeline, Trial
-from runner.plugin import load_vpn
+from runner.catalogue import load_vpn
+from runner.data.trials import Event, Timeline, Trial
+from runner.instruments.failures import prepare, redundancy, reroute
+from runner.instruments.failures.loss import Gap, OneWay, gaps, one_way
+from runner.instruments.failures.measure import repeated
+from runner.instruments.failures.outage import MOST_GAPS, Outage, reported, timeline
+from runner.instruments.failures.roaming import ready_to_roam
+from runner.instruments.failures.takeover import ASKED_EVERY_S, add_handovers, read_handover
+from runner.instruments.failures.transfer import UNLIMITED
+from runner.instruments.result import Measured
+from runner.lab import probes
+from runner.lab.site_to_site import SITES, Lab
+from runner.lab.topologies import REDUNDANT, ospf
 from runner.report.failures import failures
-from runner.topologies import REDUNDANT, ospf
-from runner.tunnel import Bench
+from runner.tunnel.bring_up import Bench
 from tests.unit.helpers import GW1, GW2, named_secrets
 
 MS = 1e-3
@@ -217,7 +217,7 @@ def test_the_plugin_ha_is_met_in_every_phase_of_the_question_for_a_dead_peer() -
 
 
 def test_a_vpn_that_nobody_taught_to_move() -> None:
-    assert redundancy.cannot(load_vpn("ssh_tun"), "vrrp").startswith("nobody has written down how SSH")
+    assert redundancy.cannot(load_vpn("ssh_tun"), "vrrp").startswith("the plugin of SSH")
     assert "hands no state over" in redundancy.cannot(load_vpn("wireguard_go"), "ha_sync")
     assert not redundancy.cannot(load_vpn("ipsec_user"), "ha_sync")
     assert not redundancy.cannot(load_vpn("openvpn"), "vrrp")

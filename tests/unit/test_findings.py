@@ -9,8 +9,13 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from runner.experiment import PROFILES, Experiment, experiment_names, load_experiment
-from runner.findings import (
+from runner.catalogue import experiment_names, load_experiment, load_vpn
+from runner.cli.session import record_of
+from runner.data.metrics import METRICS
+from runner.data.trials import Run, Trial
+from runner.design.experiment import Experiment
+from runner.design.profile import PROFILES
+from runner.papers.findings import (
     Data,
     Finding,
     Judgement,
@@ -23,16 +28,12 @@ from runner.findings import (
     order_held,
     trials_of,
 )
-from runner.metrics import METRICS
-from runner.model import Run, Trial
-from runner.plugin import load_vpn
 from runner.report.findings import Findings, findings, render
-from runner.report.html import html_text
-from runner.report.markdown import markdown_text
+from runner.report.forms.html import html_text
+from runner.report.forms.markdown import markdown_text
+from runner.report.forms.tables import json_text
 from runner.report.model import build
 from runner.report.papers import findings_text
-from runner.report.tables import json_text
-from runner.session import record_of
 from tests.unit.synthetic import make_run, make_trial
 
 Values = Callable[[str, Mapping[str, str], str], float]

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from runner.experiment import matching_integrity
-from runner.lab import mesh_sites
-from runner.plugin import Params, load_vpn, vpn_names
-from runner.recipe import recipe
+from runner.catalogue import load_vpn, vpn_names
+from runner.data.levels import Params
+from runner.design.experiment import matching_integrity
+from runner.lab.site_to_site import mesh_sites
+from runner.vpn.recipe import recipe
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 # Every VPN that says that it makes meshes; two sites are in the recipes of all. tests/lab/test_mesh.py brings some up.

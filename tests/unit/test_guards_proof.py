@@ -10,14 +10,15 @@ from typing import cast
 
 import pytest
 
-from runner.errors import MeasurementError, ProofError
-from runner.lab import Lab
-from runner.model import Evidence, Proof
-from runner.node import Node
-from runner.plugin import Params, Site
-from runner.proof import judge
-from runner.recipe import Paper
-from runner.tunnel import bring_up
+from runner.data.errors import MeasurementError, ProofError
+from runner.data.levels import Params
+from runner.data.trials import Evidence, Proof
+from runner.lab.node import Node
+from runner.lab.site import Site
+from runner.lab.site_to_site import Lab
+from runner.tunnel.bring_up import bring_up
+from runner.tunnel.proof import judge
+from runner.vpn.recipe import Paper
 from tests.unit.helpers import PaperLab
 from vpns.none import PlainIp
 

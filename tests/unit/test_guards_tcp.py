@@ -16,11 +16,13 @@ from typing import Any, cast
 
 import pytest
 
-from runner import probes
-from runner.errors import MeasurementError
-from runner.measure import cost, iperf, result, tcp
-from runner.node import Completed, NamespaceProcess
-from runner.recipe import Paper, PaperProcess
+from runner.data.errors import MeasurementError
+from runner.instruments import result
+from runner.instruments.traffic import cost, iperf, tcp
+from runner.lab import probes
+from runner.lab.namespaces import NamespaceProcess
+from runner.lab.node import Completed
+from runner.vpn.recipe import Paper, PaperProcess
 from tests.unit.helpers import Iperf, edited, lab_with, report
 
 

@@ -11,15 +11,15 @@ from typing import cast
 
 import pytest
 
-from runner.errors import LabError
-from runner.lab import Lab, check_alive
-from runner.logs import scrub, tail
-from runner.measure import result
-from runner.model import Cell, Measurement, Trial, trial_id
-from runner.plan import Planned
-from runner.plugin import AES_CBC, Params
-from runner.records import Records, faster_than
-from runner.store import open_store
+from runner.data.errors import LabError
+from runner.data.levels import AES_CBC, Params
+from runner.data.store import open_store
+from runner.data.trials import Cell, Measurement, Trial, trial_id
+from runner.instruments import result
+from runner.lab.logs import scrub, tail
+from runner.lab.site_to_site import Lab, check_alive
+from runner.sweep.plan import Planned
+from runner.sweep.records import Records, faster_than
 from tests.unit.helpers import PaperLab
 
 TCP = {"transport": "tcp", "payload": "random", "streams": "1", "direction": "forward"}

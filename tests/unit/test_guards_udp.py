@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from runner.errors import MeasurementError
-from runner.measure import idle, udp
-from runner.model import Measurement
-from runner.node import Completed
+from runner.data.errors import MeasurementError
+from runner.data.trials import Measurement
+from runner.instruments.traffic import idle, udp
+from runner.lab.node import Completed
 from tests.unit.helpers import Iperf, captured, edited, lab_with, report
 
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy import stats as scipy_stats
 
-from runner.intervals import ALL_EQUAL, RESAMPLES, of_means, of_medians
-from runner.stats import compare_all, compare_blocks, summarise, summarise_all
+from runner.ranking.intervals import ALL_EQUAL, RESAMPLES, of_means, of_medians
+from runner.ranking.stats import compare_all, compare_blocks, summarise, summarise_all
 
 
 @pytest.mark.parametrize("n", [10, 11, 30])

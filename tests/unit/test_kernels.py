@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from runner import kernels
-from runner.cli import main
-from runner.errors import CannotRunHere, UsageError
-from runner.kernels.guest import HEADER, Channel
-from runner.kernels.qemu import cacheable
-from runner.kernels.runs import add_to_index, check_parent, indexed, lacks
+from runner.cli.commands import main
+from runner.cli.other_kernels import add_to_index, check_parent, indexed, lacks
+from runner.data.errors import CannotRunHere, UsageError
+from runner.lab import kernels
+from runner.lab.kernels.guest import HEADER, Channel
+from runner.lab.kernels.qemu import cacheable
 
 EXAMPLE = next((Path(__file__).parents[2] / "results" / "examples").glob("*/run.json")).parent
 

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from runner.errors import CannotRunHere, UsageError
-from runner.labs import check_spec
-from runner.labs.inventory import read_inventory
-from runner.labs.labfile import read_lab_file
-from runner.labs.machines import link_lines, neighbour_lines, route_lines, sysctl_lines
-from runner.labs.vagrant import inventory_of, vagrant_rig
+from runner.data.errors import CannotRunHere, UsageError
+from runner.lab.places import check_spec
+from runner.lab.places.inventory import read_inventory
+from runner.lab.places.labfile import read_lab_file
+from runner.lab.places.machines import link_lines, neighbour_lines, route_lines, sysctl_lines
+from runner.lab.places.vagrant import inventory_of, vagrant_rig
 
 ROOT = Path(__file__).resolve().parents[2]
 FOUR = """

@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
-from runner.errors import CannotRunHere, MeasurementError
-from runner.lab import Lab
-from runner.measure.clients import read_clients
-from runner.measure.download import make_file, read_curl
-from runner.measure.idle import percentiles
-from runner.measure.iperf import check_version, version_of
-from runner.measure.loaded import read_irtt
-from runner.measure.result import Measured
-from runner.measure.udp import found_rate, goodput
+from runner.data.errors import CannotRunHere, MeasurementError
+from runner.instruments.result import Measured
+from runner.instruments.traffic.clients import read_clients
+from runner.instruments.traffic.download import make_file, read_curl
+from runner.instruments.traffic.idle import percentiles
+from runner.instruments.traffic.iperf import check_version, version_of
+from runner.instruments.traffic.loaded import read_irtt
+from runner.instruments.traffic.udp import found_rate, goodput
+from runner.lab.site_to_site import Lab
 from runner.search import SearchResult, SearchTrial
 from runner.search.model import Flag
 from tests.unit.helpers import Answers, captured

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from runner import noise
-from runner.model import Noise
+from runner.data.trials import Noise
+from runner.lab import noise
 
 
 def machine(root: Path, stat: str = "", cgroup: str = "", files: dict[str, str] | None = None) -> Path:

@@ -6,25 +6,17 @@ from fractions import Fraction
 
 import pytest
 
-from runner.errors import UsageError
-from runner.lab import SITES
-from runner.mesh import UP_WITHIN_S, Size, no_room, results
-from runner.model import Evidence
-from runner.node import PATIENCE, Node
-from runner.operations import (
-    SIZES,
-    foreign_keys,
-    joining,
-    mesh,
-    on_paper,
-    operations,
-    paper_effort,
-    paper_security,
-    printed_tables,
-    tables,
-    value,
-)
-from runner.plugin import Params, Secrets, Site, Vpn, load_vpn, vpn_names
+from runner.catalogue import load_vpn, vpn_names
+from runner.data.errors import UsageError
+from runner.data.levels import Params
+from runner.data.trials import Evidence
+from runner.instruments.operator.counts import foreign_keys, joining, mesh, on_paper, operations
+from runner.instruments.operator.mesh import UP_WITHIN_S, Size, no_room, results
+from runner.lab.node import PATIENCE, Node
+from runner.lab.site import Site
+from runner.lab.site_to_site import SITES
+from runner.papers.tables import SIZES, paper_effort, paper_security, printed_tables, tables, value
+from runner.vpn.plugin import Secrets, Vpn
 from vpns.softether import SoftEther
 
 # What Table 5 prints at N = 10 and does not follow from its own cells.

@@ -4,10 +4,19 @@ from typing import Any
 
 import pytest
 
-from runner.errors import MeasurementError, UsageError
-from runner.experiment import PROFILES, RANGES, load_experiment, parse_levels
-from runner.measure.packets import Counted, arrived_by, best_passing, check_sink, stream_detail, whole_packets
-from runner.plugin import load_vpn
+from runner.catalogue import load_experiment, load_vpn
+from runner.data.errors import MeasurementError, UsageError
+from runner.data.levels import RANGES
+from runner.design.experiment import parse_levels
+from runner.design.profile import PROFILES
+from runner.instruments.traffic.packets import (
+    Counted,
+    arrived_by,
+    best_passing,
+    check_sink,
+    stream_detail,
+    whole_packets,
+)
 
 
 def counted(sent: int, on_time: int, **more: Any) -> Counted:

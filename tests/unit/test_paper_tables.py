@@ -5,21 +5,22 @@ from typing import Any
 
 import pytest
 
-from runner.measure.result import Measured
-from runner.mesh import Size
-from runner.mesh import results as mesh_results
-from runner.model import Cell, ExperimentRecord, Trial
-from runner.operations import SIZES, operations, paper_effort
-from runner.plugin import load_vpn
+from runner.catalogue import load_vpn
+from runner.data.trials import Cell, ExperimentRecord, Trial
+from runner.instruments.operator.counts import operations
+from runner.instruments.operator.mesh import Size
+from runner.instruments.operator.mesh import results as mesh_results
+from runner.instruments.result import Measured
+from runner.instruments.security.run import rate, results
+from runner.instruments.security.vantage import Outcome
+from runner.papers.tables import SIZES, paper_effort
 from runner.report.mesh import mesh_points, rows
 from runner.report.model import Report, build
 from runner.report.paper_tables import paper_tables
-from runner.report.plots import plots_of
-from runner.report.plotting import Samples
-from runner.report.vega import svg
-from runner.security.run import rate, results
-from runner.security.scale import PER_FAILURE, SCALE
-from runner.security.vantage import Outcome
+from runner.report.plots.plots import plots_of
+from runner.report.plots.plotting import Samples
+from runner.report.plots.vega import svg
+from runner.vpn.scale import PER_FAILURE, SCALE
 from tests.unit.reports import everywhere
 from tests.unit.synthetic import make_run, make_trial
 from tests.unit.test_findings import made

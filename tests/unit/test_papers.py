@@ -2,11 +2,12 @@
 
 import pytest
 
-from runner.errors import MeasurementError, UsageError
-from runner.experiment import GROUPS, PROFILES, expand, load_experiment, parse_levels
-from runner.measure.flows import jain
-from runner.measure.rekey import lost, too_slow
-from runner.plugin import load_vpn
+from runner.catalogue import GROUPS, expand, load_experiment, load_vpn
+from runner.data.errors import MeasurementError, UsageError
+from runner.design.experiment import parse_levels
+from runner.design.profile import PROFILES
+from runner.instruments.traffic.flows import jain
+from runner.instruments.traffic.rekey import lost, too_slow
 from tests.unit.helpers import Answers, captured
 from vpns._esp import RARE, daemon_esp, offers, spis
 

@@ -5,10 +5,10 @@ import pytest
 import vpns._esp
 import vpns.openvpn
 import vpns.ssh_forward
-from runner.measure.tcp import check_duration
-from runner.measure.udp import snmp, udp_loss
-from runner.node import Completed
-from runner.plugin import load_vpn
+from runner.catalogue import load_vpn
+from runner.instruments.traffic.tcp import check_duration
+from runner.instruments.traffic.udp import snmp, udp_loss
+from runner.lab.node import Completed
 from tests.unit.helpers import GW1, GW2, Answers, captured, report
 from vpns._esp import IKE, NEGOTIATED
 

@@ -2,11 +2,14 @@
 
 import pytest
 
-from runner.errors import UsageError
-from runner.experiment import PROFILES, Profile, experiment_names, load_experiment, parse_levels
-from runner.model import Cell
-from runner.plan import PlannedTunnel, all_cells, blocks, expected_s, tunnel_levels
-from runner.plugin import AEAD, Vpn, load_vpn, vpn_names
+from runner.catalogue import experiment_names, load_experiment, load_vpn, vpn_names
+from runner.data.errors import UsageError
+from runner.data.levels import AEAD, tunnel_levels
+from runner.data.trials import Cell
+from runner.design.experiment import parse_levels
+from runner.design.profile import PROFILES, Profile
+from runner.sweep.plan import PlannedTunnel, all_cells, blocks, expected_s
+from runner.vpn.plugin import Vpn
 
 QUICK, THESIS, SMALLEST = PROFILES["quick"], PROFILES["thesis"], PROFILES["smallest"]
 VPNS = [load_vpn(name) for name in vpn_names()]

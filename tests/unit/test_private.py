@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from runner.labs import private
-from runner.labs.private import YOUNG_S, private_folder
+from runner.lab.places import private
+from runner.lab.places.private import YOUNG_S, private_folder
 
 KILLED = """
 import os, signal, tempfile
 tempfile.tempdir = os.environ["HERE"]
-from runner.labs.private import private_folder
+from runner.lab.places.private import private_folder
 with private_folder() as folder:
     (folder / "gw1.log").write_text("a connection's words")
     os.kill(os.getpid(), signal.SIGKILL)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from runner.proof import placed
+from runner.tunnel.proof import placed
 
 ETHERNET = "02" * 12
 ADDRESSES = "c0a80001c0a80002"

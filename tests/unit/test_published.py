@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from runner import published
-from runner.errors import UsageError
-from runner.published import Device, Paper, device_row, devices, names, paper
+from runner.data.errors import UsageError
+from runner.papers import published
+from runner.papers.published import Device, Paper, device_row, devices, names, paper
 
 EVERY = pytest.mark.parametrize("name", names())
 

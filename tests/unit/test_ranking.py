@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 from scipy import stats as scipy_stats
 
-from runner.basis import bases
-from runner.draws import draw_means, draw_ranks, order_of
-from runner.errors import UsageError
-from runner.model import Run, Status, Trial
-from runner.ranking import rank, rank_all, weighted_average
-from runner.ranks import metric_ranks
+from runner.data.errors import UsageError
+from runner.data.trials import Run, Status, Trial
+from runner.ranking.basis import bases
+from runner.ranking.draws import draw_means, draw_ranks, order_of
+from runner.ranking.ranking import rank, rank_all, weighted_average
+from runner.ranking.ranks import metric_ranks
+from runner.ranking.weights import Weights, default_weights
 from runner.report.facts import conditions
 from runner.report.merge import merge_runs
-from runner.weights import Weights, default_weights
 from tests.unit.reports import THREE, averages, places, ranked, trials_of
 from tests.unit.synthetic import CBC, IDLE, TCP, UDP, make_run, make_trial, realistic_run
 

@@ -4,10 +4,10 @@ import re
 
 import pytest
 
-from runner.errors import UsageError
-from runner.lab import SITES
-from runner.plugin import load_vpn, vpn_names
-from runner.recipe import Paper, recipe
+from runner.catalogue import load_vpn, vpn_names
+from runner.data.errors import UsageError
+from runner.lab.site_to_site import SITES
+from runner.vpn.recipe import Paper, recipe
 
 EVERY = pytest.mark.parametrize("name", vpn_names())
 

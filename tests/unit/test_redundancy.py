@@ -8,16 +8,17 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
-from runner.errors import MeasurementError
-from runner.experiment import PROFILES, load_experiment, parse_levels
-from runner.failures import cluster, prepare, redundancy
-from runner.failures.gateway import kill
-from runner.findings import judge
-from runner.lab import Lab
-from runner.model import Cell
-from runner.node import Completed
-from runner.plan import blocks
-from runner.plugin import load_vpn
+from runner.catalogue import load_experiment, load_vpn
+from runner.data.errors import MeasurementError
+from runner.data.trials import Cell
+from runner.design.experiment import parse_levels
+from runner.design.profile import PROFILES
+from runner.instruments.failures import cluster, prepare, redundancy
+from runner.instruments.failures.gateway import kill
+from runner.lab.node import Completed
+from runner.lab.site_to_site import Lab
+from runner.papers.findings import judge
+from runner.sweep.plan import blocks
 from tests.unit.helpers import GW2, Answers
 from tests.unit.synthetic import make_run, make_trial
 

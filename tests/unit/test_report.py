@@ -5,15 +5,15 @@ from collections.abc import Sequence
 
 import pytest
 
-from runner import noise
-from runner.model import Noise, Trial
-from runner.ranking import Pair
-from runner.report.html import html_text
-from runner.report.markdown import markdown_text
+from runner.data.trials import Noise, Trial
+from runner.lab import noise
+from runner.ranking.ranking import Pair
+from runner.ranking.stats import Ratio, Summary, summarise
+from runner.ranking.weights import Slack
+from runner.report.forms.html import html_text
+from runner.report.forms.markdown import markdown_text
 from runner.report.model import build
 from runner.report.text import change, doubts, duration, share, slack, with_interval
-from runner.stats import Ratio, Summary, summarise
-from runner.weights import Slack
 from tests.unit.reports import everywhere, one_experiment, realistic, terminal
 from tests.unit.synthetic import CBC, PLAIN, TCP, make_trial, realistic_run
 

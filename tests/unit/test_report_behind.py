@@ -2,8 +2,8 @@
 
 import re
 
-from runner.report.explore import page_data, places_of
-from runner.report.html import html_text
+from runner.report.forms.explore import page_data, places_of
+from runner.report.forms.html import html_text
 from runner.report.model import Report, build
 from tests.unit.reports import one_experiment, realistic
 from tests.unit.synthetic import CBC, TCP, make_trial

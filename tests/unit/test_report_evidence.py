@@ -4,14 +4,14 @@ import re
 
 import pytest
 
-from runner.closed_form import HEADER, INNER, overhead_of, wireguard
-from runner.model import Evidence, Trial
-from runner.report.html import html_text
-from runner.report.markdown import markdown_text
+from runner.data.trials import Evidence, Trial
+from runner.report.forms.html import html_text
+from runner.report.forms.markdown import markdown_text
 from runner.report.model import build
-from runner.report.plots import AROUND, plots_of
-from runner.report.plotting import Plot, Samples
+from runner.report.plots.plots import AROUND, plots_of
+from runner.report.plots.plotting import Plot, Samples
 from runner.report.proofs import proofs_of
+from runner.vpn.closed_form import HEADER, INNER, overhead_of, wireguard
 from tests.unit.reports import one_experiment
 from tests.unit.synthetic import CBC, TCP, make_trial
 

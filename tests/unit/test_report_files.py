@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from runner.compare import compare_runs
-from runner.errors import UsageError
-from runner.model import Run, Trial
-from runner.report import vega
-from runner.report.html import html_text
-from runner.report.markdown import markdown_text
+from runner.data.errors import UsageError
+from runner.data.store import load_run
+from runner.data.trials import Run, Trial
+from runner.report.compare import compare_runs
+from runner.report.forms.html import html_text
+from runner.report.forms.markdown import markdown_text
+from runner.report.forms.tables import csv_text, json_text, parquet_bytes
+from runner.report.forms.write import RENDERERS, write_everything, write_reports
 from runner.report.model import Report, build
-from runner.report.tables import csv_text, json_text, parquet_bytes
-from runner.report.write import RENDERERS, write_everything, write_reports
-from runner.store import load_run
+from runner.report.plots import vega
 from tests.unit.reports import (
     everywhere,
     one_experiment,
@@ -295,17 +295,17 @@ def test_odd_details_are_left_out_not_guessed() -> None:
 
 def test_vega_is_kept_and_a_guest_makes_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VPNEVAL_CACHE", str(tmp_path))
-    monkeypatch.setattr("runner.kernels.inside", lambda: "uml")
+    monkeypatch.setattr("runner.lab.kernels.inside", lambda: "uml")
     vega.script.cache_clear()
     assert "made in a guest kernel" in vega.script()
     assert list(tmp_path.iterdir()) == []
-    monkeypatch.setattr("runner.kernels.inside", lambda: "")
+    monkeypatch.setattr("runner.lab.kernels.inside", lambda: "")
     vega.script.cache_clear()
     made = vega.script()
     assert len(made) > 500_000
     (kept,) = tmp_path.iterdir()
     assert kept.read_text(encoding="utf-8") == made
-    monkeypatch.setattr("runner.kernels.inside", lambda: "uml")
+    monkeypatch.setattr("runner.lab.kernels.inside", lambda: "uml")
     vega.script.cache_clear()
     assert vega.script() == made  # the guest uses what is kept
     vega.script.cache_clear()

@@ -5,20 +5,20 @@ from pathlib import Path
 
 import pytest
 
-from runner.errors import UsageError
-from runner.model import Event, LossGap, Timeline
-from runner.report import vega
+from runner.data.errors import UsageError
+from runner.data.trials import Event, LossGap, Timeline
 from runner.report.failures import DRAWN, _spread
-from runner.report.html import html_text
-from runner.report.latex import latex_text
-from runner.report.markdown import markdown_text
+from runner.report.forms.html import html_text
+from runner.report.forms.latex import latex_text
+from runner.report.forms.markdown import markdown_text
+from runner.report.forms.pdf import pdf_bytes
+from runner.report.forms.tables import csv_text
 from runner.report.model import build
-from runner.report.pdf import pdf_bytes
-from runner.report.plots import plots_of
-from runner.report.plotting import Samples
-from runner.report.tables import csv_text
+from runner.report.plots import vega
+from runner.report.plots.plots import plots_of
+from runner.report.plots.plotting import Samples
+from runner.report.plots.thinning import ranges, shown
 from runner.report.text import IMPUTED
-from runner.report.thinning import ranges, shown
 from tests.unit.reports import one_experiment, realistic
 from tests.unit.synthetic import CBC, PLAIN, TCP, make_trial, realistic_run
 
@@ -75,7 +75,7 @@ def test_a_pdf_that_was_not_made_is_an_error_with_the_browsers_last_words(
 
 
 def test_a_page_of_very_many_cells_shows_some_of_each_vpn_and_the_range_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("runner.report.thinning.ROWS", 20)
+    monkeypatch.setattr("runner.report.plots.thinning.ROWS", 20)
     trials = [
         make_trial(vpn, CBC | TCP | {"payload": str(number)}, block, {"tcp_throughput": 1e6 * number + 2e4 * block})
         for vpn in ("none", "openvpn")

@@ -2,8 +2,8 @@
 
 import pytest
 
-from runner.errors import ProofError
-from runner.plugin import load_vpn
+from runner.catalogue import load_vpn
+from runner.data.errors import ProofError
 from tests.unit.helpers import GW1, GW2, Answers, captured
 from vpns.wireguard_rosenpass import exchanged
 

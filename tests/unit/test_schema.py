@@ -10,10 +10,10 @@ import pytest
 from jsonschema import Draft202012Validator
 from pydantic import BaseModel
 
-from runner.model import Run, Trial
+from runner.data.store import load_run
+from runner.data.trials import Run, Trial
+from runner.report.forms.tables import json_text
 from runner.report.model import Report, build
-from runner.report.tables import json_text
-from runner.store import load_run
 from tests.unit.synthetic import realistic_run
 
 ROOT = Path(__file__).resolve().parents[2]

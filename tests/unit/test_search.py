@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from runner.errors import CannotRunHere, MeasurementError, UsageError
+from runner.data.errors import CannotRunHere, MeasurementError, UsageError
 from runner.search import Engine, Loss, Measure, SearchResult, find_throughput
 from runner.search.devices import Device, population
 

@@ -6,19 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from runner.declared import Security
-from runner.lab import SITES
-from runner.measure.result import Measured
-from runner.metrics import METRICS
-from runner.node import Completed
-from runner.plugin import load_vpn, vpn_names
-from runner.ranks import metric_ranks
-from runner.security.counters import changed, parsed
-from runner.security.replay import judged
-from runner.security.run import PROBES, WRONG_KEY, compresses, rate, results
-from runner.security.scale import MOST, OUTRANKING, PER_FAILURE, SCALE, WITH_A_BREAK, applies, in_words, strength
-from runner.security.scale import rate as points_of
-from runner.security.stranger import (
+from runner.catalogue import load_vpn, vpn_names
+from runner.data.metrics import METRICS
+from runner.instruments.result import Measured
+from runner.instruments.security.counters import changed, parsed
+from runner.instruments.security.replay import judged
+from runner.instruments.security.run import PROBES, WRONG_KEY, compresses, rate, results
+from runner.instruments.security.stranger import (
     GRE,
     KEPT,
     PPP,
@@ -31,9 +25,15 @@ from runner.security.stranger import (
     packed,
     without_ip,
 )
-from runner.security.vantage import Frame, Outcome, clear_frame, message, write_pcap
-from runner.security.wrong_key import from_address, stranger_of
-from runner.weights import PRESETS
+from runner.instruments.security.vantage import Frame, Outcome, clear_frame, message, write_pcap
+from runner.instruments.security.wrong_key import from_address, stranger_of
+from runner.lab.node import Completed
+from runner.lab.site_to_site import SITES
+from runner.ranking.ranks import metric_ranks
+from runner.ranking.weights import PRESETS
+from runner.vpn.declared import Security
+from runner.vpn.scale import MOST, OUTRANKING, PER_FAILURE, SCALE, WITH_A_BREAK, applies, in_words, strength
+from runner.vpn.scale import rate as points_of
 
 BEST = Security(
     protocol="standard",

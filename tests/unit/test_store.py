@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from runner.errors import UsageError
-from runner.model import SCHEMA_VERSION, Run, Trial
-from runner.store import load_run, open_store
+from runner.data.errors import UsageError
+from runner.data.store import load_run, open_store
+from runner.data.trials import SCHEMA_VERSION, Run, Trial
 
 RUN = Run(
     vpneval_version="0",

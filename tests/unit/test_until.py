@@ -7,16 +7,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from runner.call import Settings
-from runner.errors import UsageError
-from runner.experiment import PROFILES
-from runner.loop import Loop
-from runner.model import Cell, Trial
-from runner.plan import Planned
-from runner.session import ask
-from runner.store import open_store
-from runner.until import next_cells
-from runner.weights import Weights
+from runner.cli.session import ask
+from runner.data.errors import UsageError
+from runner.data.store import open_store
+from runner.data.trials import Cell, Trial
+from runner.design.profile import PROFILES
+from runner.ranking.weights import Weights
+from runner.sweep.call import Settings
+from runner.sweep.loop import Loop
+from runner.sweep.plan import Planned
+from runner.sweep.until import next_cells
 from tests.unit.synthetic import CBC, IDLE, PLAIN, TCP, UDP, make_run, make_trial
 
 VPNS = ("none", "openvpn", "ssh_tun", "ipsec_user")
@@ -185,7 +185,7 @@ def test_the_loop_ends_where_all_is_separated_or_the_deadline_is_near(loop_of: M
 
 def test_a_deadline_ends_it(loop_of: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
-    monkeypatch.setattr("runner.loop.time.monotonic", lambda: now.__setitem__(0, now[0] + 0.5) or now[0])
+    monkeypatch.setattr("runner.sweep.loop.time.monotonic", lambda: now.__setitem__(0, now[0] + 0.5) or now[0])
     loop, _ = loop_of(CLOSE | {"ssh_tun": 300.0}, deadline=400.0)
     assert "ended by the deadline, still in doubt" in loop.run().separation
     assert max(trial.repetition for trial in loop.store.trials) > 3

@@ -5,13 +5,14 @@ from typing import cast
 
 import pytest
 
-from runner import variants
-from runner.experiment import PROFILES, load_experiment
-from runner.lab import Lab
-from runner.model import Cell
-from runner.plan import Planned, expected_trial_s
-from runner.plugin import Site, load_vpn, vpn_names
-from runner.variants import driver_kind, kernel_drivers, no_rekey, prepared, quota
+from runner.catalogue import load_experiment, load_vpn, vpn_names
+from runner.data.trials import Cell
+from runner.design.profile import PROFILES
+from runner.lab.site import Site
+from runner.lab.site_to_site import Lab
+from runner.sweep import variants
+from runner.sweep.plan import Planned, expected_trial_s
+from runner.sweep.variants import driver_kind, kernel_drivers, no_rekey, prepared, quota
 from tests.unit.helpers import GW1, GW2, Answers, captured, named_secrets
 from vpns._esp import IKE
 

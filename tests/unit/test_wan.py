@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import pytest
 
-from runner import wan
-from runner.errors import UsageError
-from runner.experiment import LEVELS, PROFILES, load_experiment, parse_levels
-from runner.model import WAN_FACTORS
-from runner.plugin import load_vpn
-from runner.wan import Conditions, conditions
+from runner.catalogue import load_experiment, load_vpn
+from runner.data.errors import UsageError
+from runner.data.levels import LEVELS, WAN_FACTORS
+from runner.data.wan import FACTORS, PRESETS, Conditions, conditions
+from runner.design.experiment import parse_levels
+from runner.design.profile import PROFILES
+from runner.lab import wan
 
 
 def test_nothing_asked_is_the_lan_and_the_profiles_rate() -> None:
     assert conditions({}) == Conditions() == conditions({"wan": "lan"})
     assert conditions({}, 1e9) == Conditions(rate_bps=1e9)
-    assert conditions({"wan": "lte"}, 1e9).rate_bps == wan.PRESETS["lte"].rate_bps, "the preset's own rate counts"
+    assert conditions({"wan": "lte"}, 1e9).rate_bps == PRESETS["lte"].rate_bps, "the preset's own rate counts"
 
 
 def test_single_factors_lie_on_top_of_the_preset() -> None:
     found = conditions({"wan": "satellite", "wan_loss_ratio": "0", "wan_mtu_bytes": "1400"})
-    assert (found.delay_ms, found.loss_ratio, found.mtu_bytes) == (wan.PRESETS["satellite"].delay_ms, 0, 1400)
+    assert (found.delay_ms, found.loss_ratio, found.mtu_bytes) == (PRESETS["satellite"].delay_ms, 0, 1400)
 
 
 def test_the_bucket_lasts_as_long_as_the_clock_looks_away() -> None:
@@ -31,7 +32,7 @@ def test_the_bucket_lasts_as_long_as_the_clock_looks_away() -> None:
 
 
 def test_the_factors_are_the_models() -> None:
-    assert {"wan", *wan.FACTORS} == set(WAN_FACTORS)
+    assert {"wan", *FACTORS} == set(WAN_FACTORS)
     assert set(WAN_FACTORS) <= set(LEVELS)
 
 

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from runner.errors import UsageError
-from runner.model import Run, Trial
-from runner.progress import LiveProgress
-from runner.ranking import rank_all
-from runner.watch import watch
+from runner.cli.progress import LiveProgress
+from runner.cli.watch import watch
+from runner.data.errors import UsageError
+from runner.data.trials import Run, Trial
+from runner.ranking.ranking import rank_all
 from tests.unit.synthetic import realistic_run
 
 

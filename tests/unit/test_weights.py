@@ -5,10 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from runner.basis import ranked_by
-from runner.errors import UsageError
-from runner.metrics import METRICS
-from runner.weights import BALANCED, PRESETS, Weights, default_weights, parse_weights, slack
+from runner.data.errors import UsageError
+from runner.data.metrics import METRICS
+from runner.ranking.basis import ranked_by
+from runner.ranking.weights import BALANCED, PRESETS, Weights, default_weights, parse_weights, slack
 from tests.unit.reports import THREE, ranked
 from tests.unit.synthetic import TCP
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from runner.model import Trial
-from runner.node import wait_until
-from runner.store import load_run
+from runner.data.store import load_run
+from runner.data.trials import Trial
+from runner.lab.node import wait_until
 
 HERE = Path(__file__).parent
 PROJECT = HERE.parent.parent

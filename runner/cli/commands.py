@@ -1,0 +1,333 @@
+"""The command line. Every command checks what it was given before it starts anything.
+
+Exit codes: 0 all trials ended ok or unsupported, 1 some failed (or a regression), 2 usage, 3 this machine or
+lab cannot run it, 4 stopped by a broken lab or a full disk, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import replace
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from runner.catalogue import load_vpn
+from runner.cli import reading
+from runner.cli.doctor import examine
+from runner.cli.listing import tables
+from runner.cli.options import (
+    Deadline,
+    Duration,
+    Experiments,
+    Gateways,
+    ImageName,
+    Json,
+    KernelName,
+    KernelNames,
+    LabSpec,
+    Levels,
+    Once,
+    OutDir,
+    ProfileName,
+    Quiet,
+    Reps,
+    Rest,
+    RetryFailed,
+    Seed,
+    UntilSignificant,
+    Vpns,
+    WeightsAtTheEnd,
+    err,
+    joined,
+    out,
+    tell,
+)
+from runner.cli.other_kernels import run_under, run_with_rest, this_command_under
+from runner.cli.progress import roughly
+from runner.cli.session import Asked, ask, conduct
+from runner.cli.shell import one_tunnel, shell
+from runner.data.errors import UsageError, VpnevalError, require_known
+from runner.data.levels import TRAFFIC_FACTORS
+from runner.lab import image as images
+from runner.lab import kernels, layers
+from runner.lab.places import rootless
+from runner.ranking.weights import parse_weights
+from runner.report.forms.tables import json_text
+from runner.report.forms.terminal import render as render_terminal
+from runner.report.forms.write import write_reports
+from runner.report.plots import vega
+from runner.vpn.recipe import recipe as recipe_of
+
+app = typer.Typer(
+    help="Which VPN, on this hardware, for this purpose, and how sure are we?",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+lab_app = typer.Typer(help="A live lab to play in.", no_args_is_help=True)
+app.add_typer(lab_app, name="lab")
+command = partial(app.command, cls=Once)
+
+
+@app.callback(invoke_without_command=True)
+def main_options(
+    context: typer.Context,
+    show_version: Annotated[bool, typer.Option("--version", help="print the version")] = False,
+    no_color: Annotated[bool, typer.Option("--no-color", help="plain text; as NO_COLOR=1")] = False,
+) -> None:
+    """The options before a command. ``--version`` prints and exits with 0."""
+    out.no_color, err.no_color = out.no_color or no_color, err.no_color or no_color
+    if show_version:
+        print(f"vpneval {version('vpneval')}")
+        raise typer.Exit
+
+
+@command("list")
+def list_(
+    what: Annotated[str, typer.Argument(help="vpns, extinct, experiments, metrics, presets, …")] = "vpns",
+    as_json: Json = False,
+) -> None:
+    """What there is: VPNs, extinct ones, experiments, metrics, weight presets, factors, profiles."""
+    found = tables(whole=as_json)
+    require_known("listing", what, list(found))
+    if as_json:
+        print(json.dumps(found[what], indent=1))
+        return
+    table = Table(box=None, header_style="bold", padding=(0, 1), pad_edge=False, collapse_padding=True)
+    for column in found[what][0]:
+        table.add_column(column.replace(" ", "\n"), overflow="fold", no_wrap=column == "name")
+    for row in found[what]:
+        table.add_row(*row.values())
+    out.print(table)
+
+
+@command()
+def doctor(
+    image: ImageName = images.DEFAULT, lab: LabSpec = "netns", kernel: KernelName = kernels.HOST, as_json: Json = False
+) -> None:
+    """What this machine, or another lab, or a guest kernel on it, can measure, what is missing, and how to get it."""
+    (under,) = kernels.parse(kernel, lab, several=False)
+    require_known("image", image, images.names())
+    if under and not kernels.inside():
+        raise typer.Exit(this_command_under(under, image, tell))
+    checks = examine(image, lab)
+    if as_json:
+        print(json.dumps([vars(check) for check in checks], indent=1))
+    else:
+        table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+        for _ in range(3):
+            table.add_column(overflow="fold")
+        for check in checks:
+            mark = {"ok": "[green]ok[/]", "warning": "[yellow]unsupported[/]", "error": "[red]missing[/]"}[check.level]
+            table.add_row(mark, check.what, check.says.replace("[", r"\["))
+        out.print(table)
+    if any(check.level == "error" for check in checks):
+        raise typer.Exit(3)
+
+
+@command("image")
+def image_(
+    name: Annotated[str, typer.Argument(help="trixie or bookworm")] = images.DEFAULT,
+    rebuild: Annotated[bool, typer.Option("--rebuild", help="forget the one that is there")] = False,
+    layer: Annotated[str, typer.Option("--layer", help="build this layer for it as well (vagrant/layers/)")] = "",
+) -> None:
+    """Build and check the lab image; `run` does it too when it is missing."""
+    require_known("image", name, list(images.SUITES))
+    if layer:
+        require_known("layer", layer, layers.names())
+    rootless.enter("netns")
+    if rebuild:
+        images.remove(name)
+    built = images.open_image(name, say=tell)
+    out.print(f"{name}: {built.root} ({len(built.packages)} packages)", highlight=False, soft_wrap=True)
+    if layer:
+        built_layer = layers.build(layer, name, tell)
+        out.print(f"{layer}: {built_layer}", highlight=False, soft_wrap=True)
+
+
+@command()
+def plan(
+    experiments: Experiments,
+    vpns: Vpns = None,
+    levels: Levels = None,
+    profile: ProfileName = "quick",
+    reps: Reps = None,
+    duration: Duration = None,
+    seed: Seed = 1,
+    gateways: Gateways = "",
+    as_json: Json = False,
+) -> None:
+    """The trials that a run would measure and the time it would take; runs nothing."""
+    asked = ask(
+        experiments,
+        vpns=joined(vpns),
+        levels=joined(levels),
+        profile=profile,
+        repetitions=reps,
+        duration_s=duration,
+        seed=seed,
+        gateway_images=gateways,
+    )
+    trials, expected_s = asked.expected()
+    if as_json:
+        cells = [cell.model_dump() for cell in asked.cells]
+        print(json.dumps({"trials": trials, "expected_s": round(expected_s), "cells": cells}, indent=1))
+        return
+    table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
+    for column in ("vpn", "tunnel", "traffic"):
+        table.add_column(column, overflow="fold")
+    for cell in asked.cells:
+        tunnel = [cell.params[f] for f in ("cipher", "integrity", "compression", "image") if f in cell.params]
+        traffic = [
+            f"{f} {level}" if f in ("streams", "clients", "payload_bytes", "packet_bytes", "fragmentation") else level
+            for f, level in cell.params.items()
+            if f in TRAFFIC_FACTORS
+        ]
+        table.add_row(cell.vpn, ", ".join(tunnel), ", ".join(traffic))
+    out.print(table)
+    out.print(
+        f"\n{len(asked.cells)} cells × {asked.repetitions} repetitions, baseline first and last: {trials} trials, "
+        f"about {roughly(expected_s)} if every VPN can run here. {asked.profile.note}",
+        highlight=False,
+    )
+
+
+@command()
+def run(
+    experiments: Experiments,
+    vpns: Vpns = None,
+    levels: Levels = None,
+    profile: ProfileName = "quick",
+    reps: Reps = None,
+    duration: Duration = None,
+    lab: LabSpec = "netns",
+    kernel: KernelNames = kernels.HOST,
+    rest: Rest = kernels.HOST,
+    image: ImageName = images.DEFAULT,
+    gateways: Gateways = "",
+    seed: Seed = 1,
+    out_dir: OutDir = None,
+    deadline: Deadline = "",
+    retry_failed: RetryFailed = False,
+    until_significant: UntilSignificant = False,
+    weights: WeightsAtTheEnd = "",
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Measure, and end with the report. The same --out again runs only what is missing."""
+    under = kernels.parse(kernel, lab)
+    (second,) = kernels.parse(rest, lab, several=False)
+    if second and (under != [None] or as_json):
+        raise UsageError("--rest goes with neither --kernel nor --json: it makes a run of this kernel, then another")
+    if weights:
+        parse_weights(weights)
+    asked = ask(
+        experiments,
+        vpns=joined(vpns),
+        levels=joined(levels),
+        profile=profile,
+        repetitions=reps,
+        duration_s=duration,
+        seed=seed,
+        image=image,
+        gateway_images=gateways,
+        out=out_dir,
+        deadline=deadline,
+        retry_failed=retry_failed,
+        until_significant=until_significant,
+        weights=weights,
+        lab=lab,
+    )
+    rootless.enter(lab)
+    if (under == [None] and not second) or kernels.inside():
+        raise typer.Exit(_conduct(asked, weights, quiet, as_json))
+
+    def here(folder: Path) -> int:
+        return _conduct(replace(asked, out=folder), weights, quiet, as_json)
+
+    say = (lambda text: None) if quiet else tell
+    vega.script()  # kept for the guests' pages, which cannot make it
+    if second:
+        raise typer.Exit(run_with_rest(second, asked, here, say))
+    raise typer.Exit(run_under(under, asked, here, say, as_json))
+
+
+def _conduct(asked: Asked, weights: str, quiet: bool, as_json: bool) -> int:
+    folder, outcome = conduct(asked, ["vpneval", *sys.argv[1:]], err, quiet)
+    report = reading.report_of([folder], weights, "", "unranked")
+    try:
+        write_reports(folder, report)
+    except OSError as error:
+        outcome.stopped = outcome.stopped or f"the report cannot be written: {error}"
+    if as_json:
+        print(json_text(report))
+    elif not quiet:
+        render_terminal(report, out)
+        out.print(f"\nreport: {folder / 'report.html'}", highlight=False, soft_wrap=True)
+    if outcome.separation and not quiet:
+        err.print(f"--until-significant: {outcome.separation}", markup=False, highlight=False, soft_wrap=True)
+    if outcome.trimmed and not quiet:
+        err.print(
+            f"deadline reached: {outcome.trimmed} trials left out; to measure them: --out {folder}", soft_wrap=True
+        )
+    if outcome.stopped:
+        err.print(f"vpneval: stopped: {outcome.stopped}", markup=False, soft_wrap=True)
+        err.print(f"what is measured is safe; to go on: the same command with --out {folder}", soft_wrap=True)
+        return 4
+    return 1 if any(report.trials[status] for status in ("failed", "lab_error")) else 0
+
+
+command()(reading.report)
+command()(reading.compare)
+command()(reading.history)
+command()(reading.watch)
+
+
+@command()
+def recipe(vpn: Annotated[str, typer.Argument(metavar="VPN")], levels: Levels = None) -> None:
+    """The runbook of files and commands that sets this tunnel up on two plain gateways."""
+    plugin = load_vpn(vpn)
+    print(recipe_of(plugin, one_tunnel(plugin, joined(levels))), end="")
+
+
+@lab_app.command("shell", cls=Once)
+def lab_shell(
+    node: Annotated[str, typer.Argument(metavar="NODE", help="host1, gw1, wan, gw2, host2")],
+    vpn: Annotated[str, typer.Option("--vpn", metavar="NAME", help="the VPN that is up in it")] = "none",
+    levels: Levels = None,
+    image: ImageName = images.DEFAULT,
+    where: LabSpec = "netns",
+    work: Annotated[str, typer.Option("--command", "-c", help="run this instead of a shell that you type in")] = "",
+) -> None:
+    """A shell on a node of a live lab with a tunnel up; the lab goes when the shell ends."""
+    require_known("node", node, ["host1", "gw1", "wan", "gw2", "host2"])
+    plugin = load_vpn(vpn)
+    params = one_tunnel(plugin, joined(levels))
+    rootless.enter(where)
+    raise typer.Exit(shell(node, plugin, params, image, where, work, tell))
+
+
+def main(argv: list[str] | None = None) -> Any:
+    """Entry point: errors become one sentence and an exit code, never a traceback."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    arguments.sort(key=lambda one: one != "--no-color")  # wherever it stands; the others keep their order
+    try:
+        app(args=arguments, standalone_mode=True)
+    except VpnevalError as error:
+        err.print(f"vpneval: {error}", markup=False, highlight=False, soft_wrap=True)
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        err.print("vpneval: interrupted; what is measured is safe.", highlight=False)
+        sys.exit(130)
+    except BrokenPipeError:
+        sys.exit(141)
+
+
+if __name__ == "__main__":
+    main()

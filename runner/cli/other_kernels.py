@@ -1,0 +1,201 @@
+"""``vpneval run --kernel``: one run folder for each kernel; several of them are a parent folder with an index."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import redirect_stdout
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from runner.catalogue import vpn_names
+from runner.cli.session import Asked
+from runner.data.errors import CannotRunHere, LabError, UsageError, VpnevalError
+from runner.data.store import Store, load_run, open_store, read_run
+from runner.lab.image import open_image
+from runner.lab.kernels.boot import Kernel, Say, run_in
+from runner.lab.site_to_site import check_machine
+
+INDEX = "index.json"
+OUTCOMES = {0: "complete", 1: "complete, some trials failed", 130: "interrupted"}
+REST_S = 170
+CONSOLE_LOG = "kernel-console.log"
+
+
+def run_under(
+    kernels: Sequence[Kernel | None], asked: Asked, here: Callable[[Path], int], say: Say, as_json: bool
+) -> int:
+    """Run the command line of this process under each kernel in turn; None is the machine's own, by ``here``.
+
+    One kernel: its run folder is ``--out`` itself. Several: ``--out`` holds a run folder for each and an index of
+    them; one that breaks does not stop the others. Returns the exit code, of several the one that matters most.
+    Raises CannotRunHere, before anything starts, if this machine cannot run one of the kernels.
+    """
+    check_machine()
+    for kernel in kernels:
+        if kernel is not None:
+            kernel.prepare(say)
+    for name in dict.fromkeys([asked.image, *asked.gateway_images]):
+        open_image(name, say=say)  # a guest cannot build one: to it, the image is read-only
+    folder = asked.out or Path("results") / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{asked.profile.name}"
+    own = sys.argv[1:]
+    if len(kernels) == 1 and kernels[0] is not None:
+        return _guest_run(kernels[0], folder, say, own if asked.out else [*own, "--out", str(folder)])
+    check_parent(folder)
+    stdout = io.TextIOWrapper(io.BytesIO()) if as_json else sys.stdout  # of several, one list is printed at the end
+    codes = []
+    with redirect_stdout(stdout):
+        for kernel in kernels:
+            name = kernel.name if kernel else "host"
+            argv = [*own, "--out", str(folder / folder_of(name))]  # of an option given twice, the last one counts
+            work = partial(_guest_run, kernel, say=say, argv=argv) if kernel else here
+            codes.append(_one_of_several(name, folder, work, say))
+            if codes[-1] in (2, 130):
+                break
+    if as_json:
+        print(json.dumps([json.loads((run / "report.json").read_text()) for run in indexed(folder) or ()], indent=1))
+    else:
+        say(f"runs side by side: {folder}; all reports again: vpneval report {folder}")
+    return max(codes)
+
+
+def run_with_rest(rest: Kernel, asked: Asked, here: Callable[[Path], int], say: Say) -> int:
+    """Run on the machine's own kernel by ``here``; then, briefly, under ``rest`` the VPNs that it lacks.
+
+    ``--out`` is a parent folder of both runs: two rankings. Where ``rest`` cannot be started, that is said in a line.
+    """
+    parent = asked.out or Path("results") / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{asked.profile.name}"
+    check_parent(parent)
+    code = _one_of_several("host", parent, here, say)
+    lacking = lacks(parent / "host") if code in (0, 1) else []
+    if not lacking:
+        return code
+    say(f"this machine's kernel has nothing for {', '.join(lacking)}: a second ranking, under {rest.name}")
+    try:
+        rest.prepare(say)
+    except CannotRunHere as lack:
+        say(f"left out: {lack}")
+        return code
+    few = "streams=1,direction=forward"  # TCP, UDP and idle once each
+    how = [
+        "--set",
+        few,
+        "--profile",
+        "smallest",
+        "--deadline",
+        f"{REST_S}s",
+        "--image",
+        asked.image,
+        "--kernel",
+        rest.name,
+    ]
+    argv = ["run", "transport", "--vpn", ",".join(lacking), *how, "--out", str(parent / folder_of(rest.name))]
+    return max(code, _one_of_several(rest.name, parent, partial(_guest_run, rest, say=say, argv=argv), say))
+
+
+def lacks(folder: Path) -> list[str]:
+    """The tree's VPNs in a run folder whose data path is the kernel's, and of which no trial could be made."""
+    run, trials = load_run(folder)
+    kernels_own = [name for name, vpn in run.vpns.items() if vpn.dataplane == "kernel" and name in vpn_names()]
+    statuses = {name: {trial.status for trial in trials if trial.vpn == name} for name in kernels_own}
+    return [name for name in kernels_own if statuses[name] == {"unsupported"}]
+
+
+def this_command_under(kernel: Kernel, image: str, say: Say) -> int:
+    """Run the command line of this process under ``kernel``; it writes nothing. Returns its exit code."""
+    check_machine()
+    kernel.prepare(say)
+    open_image(image)
+    return run_in(kernel, [sys.executable, "-m", "runner", *sys.argv[1:]], say=say)
+
+
+def check_parent(folder: Path) -> None:
+    """Make the parent folder of several runs. Raises UsageError where it is something else already."""
+    if (folder / "run.json").exists() and (folder.parent / INDEX).exists():
+        raise UsageError(f"{folder} is one run of a parent folder; to go on with them: --out {folder.parent}")
+    if (folder / "run.json").exists():
+        raise UsageError(f"{folder} is a run folder; several kernels need a parent folder: choose another --out")
+    if folder.exists() and (not folder.is_dir() or (any(folder.iterdir()) and not (folder / INDEX).exists())):
+        raise UsageError(f"{folder} is not empty and has no {INDEX}; choose another --out")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"--out {folder} cannot be made: {error.strerror}") from None
+
+
+def _one_of_several(name: str, parent: Path, work: Callable[[Path], int], say: Say) -> int:
+    """One run of a parent folder, written down in its index. Returns its exit code."""
+    folder = parent / folder_of(name)
+    say(f"kernel {name}")
+    add_to_index(parent, name, "running")
+    try:
+        code = work(folder)
+        outcome = OUTCOMES.get(code, f"exit code {code}")
+    except VpnevalError as error:
+        print(f"vpneval: kernel {name}: {error}", file=sys.stderr)  # with --quiet, too
+        code, outcome = error.exit_code, str(error).splitlines()[0]
+    except KeyboardInterrupt:
+        code, outcome = 130, OUTCOMES[130]
+    add_to_index(parent, name, outcome)
+    if code in (4, 130):
+        print(f"to go on with all the runs: the same command with --out {parent}", file=sys.stderr)
+    return code
+
+
+def folder_of(kernel_name: str) -> str:
+    """The name of the kernel's run folder: ``qemu-trixie`` for ``qemu:trixie``."""
+    return kernel_name.replace(":", "-")
+
+
+def add_to_index(parent: Path, kernel_name: str, outcome: str) -> None:
+    """Write down one run of this parent folder: its kernel, its folder, how it ended."""
+    path = parent / INDEX
+    index: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {"schema_version": 1, "runs": []}
+    runs = [run for run in index["runs"] if run["kernel"] != kernel_name]
+    index["runs"] = [*runs, {"kernel": kernel_name, "folder": folder_of(kernel_name), "outcome": outcome}]
+    written = path.with_suffix(".partial")
+    written.write_text(json.dumps(index, indent=1) + "\n")
+    written.rename(path)
+
+
+def indexed(folder: Path) -> list[Path] | None:
+    """The run folders of a parent folder that have something in them; None if ``folder`` is no parent folder."""
+    path = folder / INDEX
+    if (folder / "run.json").exists() or not path.exists():
+        return None
+    try:
+        runs = [folder / run["folder"] for run in json.loads(path.read_text())["runs"]]
+    except (ValueError, KeyError, TypeError) as wrong:
+        raise UsageError(f"{path} is not an index of runs: {wrong!r}") from None
+    return [run for run in runs if (run / "run.json").exists()]
+
+
+def _guest_run(kernel: Kernel, folder: Path, say: Say, argv: Sequence[str]) -> int:
+    """vpneval with ``argv``, whose run folder is ``folder``, in a guest; returns its exit code.
+
+    The lock on the folder is held here: one that is taken in the guest is not seen outside.
+    """
+    with open_store(folder) as store:
+        say(f"starting the guest kernel {kernel.name}")
+        log = folder / CONSOLE_LOG
+        command = [sys.executable, "-m", "runner", *argv]
+        try:
+            return run_in(kernel, command, folders=[folder.resolve()], console_log=log, say=say)
+        except LabError as broken:
+            _write_down(store, f"stopped: {str(broken).splitlines()[0]}")
+            safe = f"what is measured is safe; to go on: the same command with --out {folder}"
+            raise LabError(f"stopped: {broken}\n(console: {log})\n{safe}") from None
+
+
+def _write_down(store: Store, outcome: str) -> None:
+    """How the last invocation ended, which the guest could not say any more."""
+    path = store.folder / "run.json"
+    if path.exists():
+        run = read_run(path)
+        ended = {"ended_at": datetime.now(UTC).isoformat(timespec="seconds"), "outcome": outcome}
+        invocations = [*run.invocations[:-1], run.invocations[-1].model_copy(update=ended)]
+        store.save_run(run.model_copy(update={"invocations": invocations}))

@@ -1,0 +1,214 @@
+"""How a run is shown while it runs: a live display on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from runner.data.levels import FAILURE_FACTORS
+from runner.data.metrics import METRICS
+from runner.data.trials import Trial
+from runner.ranking.ranking import Ranking
+from runner.report.forms.terminal import WIDE, ranking_so_far
+from runner.sweep.plan import Planned
+
+# Measured by the way, in nearly every trial: the report has them.
+ASIDE = {
+    *("cpu_per_gigabyte", "throughput_per_core", "context_switches_per_packet", "memory_bytes"),
+    *("udp_goodput", "wire_bytes_per_payload_byte"),
+}
+COLOURS = {"ok": "green", "failed": "red", "unsupported": "yellow", "lab_error": "bold red"}
+
+
+def rate(value_bps: float) -> str:
+    """A rate with three digits and an SI prefix: ``417 Mbit/s``."""
+    for factor, prefix in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if value_bps >= factor:
+            return f"{value_bps / factor:.3g} {prefix}bit/s"
+    return f"{value_bps:.3g} bit/s"
+
+
+def short(value: float) -> str:
+    """Three digits, and never an exponent for what is large: ``0.0123``, ``34700``."""
+    return f"{value:.0f}" if value >= 1000 else f"{value:.3g}"
+
+
+def roughly(seconds: float) -> str:
+    """A long time in the unit in which one would plan it."""
+    minutes = seconds / 60
+    return (
+        f"{minutes:.0f} min"
+        if minutes < 120
+        else f"{minutes / 60:.0f} h"
+        if minutes < 2880
+        else f"{minutes / 1440:.0f} days"
+    )
+
+
+def clock(seconds: float) -> str:
+    """``12:05``: minutes and seconds."""
+    return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
+
+
+def levels_of(params: Mapping[str, str]) -> str:
+    """The levels that tell one trial from another, in a few words."""
+    words = [params.get("cipher", "")]
+    if params.get("compression", "off") != "off":
+        words.append(f"compression {params['compression']}")
+    words += [params[name] for name in ("image", "transport", *FAILURE_FACTORS) if name in params]
+    if params.get("payload", "random") != "random":
+        words.append(params["payload"])
+    if params.get("streams", "1") != "1":
+        words.append(f"{params['streams']} streams")
+    if "clients" in params:
+        words.append(f"{params['clients']} clients")
+    if params.get("direction", "forward") != "forward":
+        words.append(params["direction"])
+    if "packet_bytes" in params:
+        words.append(f"{params['packet_bytes']} B")
+    if params.get("load", "full") != "full":
+        words.append(f"{params['load']} load")
+    if "file_bytes" in params:
+        words.append(f"{int(params['file_bytes']) / 1e6:g} MB")
+    return " · ".join(word for word in words if word and word != "none")
+
+
+def result_of(trial: Trial) -> str:
+    """A trial's outcome in a few words. One trial has no spread; the report has the intervals."""
+    if trial.status != "ok":
+        return f"{trial.status}: {trial.reason.splitlines()[0] if trial.reason else ''}"
+    parts = []
+    for found in trial.measurements:
+        if found.metric in ASIDE:
+            continue
+        value = rate(found.value) if found.unit == "bit/s" else f"{short(found.value)} {found.unit}"
+        parts.append(f"{METRICS[found.metric].title if found.metric in METRICS else found.metric} {value}")
+    return ", ".join(parts)
+
+
+class PlainProgress:
+    """A ``Watcher``: one line a trial, for logs and pipes. ``quiet`` keeps only failures."""
+
+    def __init__(self, console: Console, quiet: bool = False) -> None:
+        self.console, self.quiet = console, quiet
+        self.told: set[tuple[str, str]] = set()
+        self.done = self.total = 0
+
+    def planned(self, trials: int, expected_s: float) -> None:
+        self.total = self.done + trials
+        self.say(f"{trials} trials to measure, about {clock(expected_s)} min")
+
+    def tunnel(self, repetition: int, vpn: str, params: Mapping[str, str]) -> None:
+        pass
+
+    def measuring(self, planned: Planned) -> None:
+        pass
+
+    def finished(self, trial: Trial, remaining_s: float) -> None:
+        self.done += trial.status != "unsupported"
+        if self.quiet and trial.status in ("ok", "unsupported"):
+            return
+        if trial.status == "unsupported":  # once for each reason, however many cells it costs
+            if (trial.vpn, trial.reason) in self.told:
+                return
+            self.told.add((trial.vpn, trial.reason))
+        where = f"[{self.done}/{self.total}]" if trial.status != "unsupported" else "[probe]"
+        self.console.print(
+            f"{where} {trial.vpn} {levels_of(trial.params)}: {result_of(trial)}",
+            markup=False,
+            highlight=False,
+            soft_wrap=True,
+        )
+
+    def say(self, text: str) -> None:
+        if not self.quiet:
+            self.console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+class LiveProgress:
+    """A ``Watcher`` that stays in place: what runs now, trials done and to go, time left, the last results, and the
+    ranking so far. ``rank`` makes that; it is asked once a block, because it takes time from measuring."""
+
+    def __init__(self, console: Console, rank: Callable[[], Sequence[Ranking]] = tuple) -> None:
+        self.console, self.rank = console, rank
+        self.block = 0
+        self.rankings: Sequence[Ranking] = ()
+        self.done = self.total = self.failed = self.unsupported = 0
+        self.now = "asking every VPN what it can do here"
+        self.remaining_s = 0.0
+        self.remaining_at = self.started = time.monotonic()
+        self.last: list[Trial] = []
+        # rich draws from a thread of its own; nodes are started from this one, whose death they follow.
+        self.live = Live(get_renderable=self.render, console=console, refresh_per_second=4, transient=True)
+
+    def __enter__(self) -> LiveProgress:
+        self.live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.live.stop()
+
+    def planned(self, trials: int, expected_s: float) -> None:
+        self.total, self.remaining_s, self.remaining_at = self.done + trials, expected_s, time.monotonic()
+
+    def tunnel(self, repetition: int, vpn: str, params: Mapping[str, str]) -> None:
+        self.now = f"block {repetition} · {vpn} · {levels_of(params) or 'no cipher'} · tunnel comes up"
+
+    def measuring(self, planned: Planned) -> None:
+        self.now = f"block {planned.repetition} · {planned.cell.vpn} · {levels_of(planned.cell.params)}"
+
+    def finished(self, trial: Trial, remaining_s: float) -> None:
+        self.failed += trial.status in ("failed", "lab_error")
+        self.unsupported += trial.status == "unsupported"
+        if trial.status != "unsupported":
+            self.done += 1
+            self.last = [*self.last, trial][-5:]
+        if trial.status == "ok" and trial.repetition > self.block:
+            self.rankings = self.rank() if self.block else ()  # a block has just ended
+            self.block = trial.repetition
+        self.remaining_s, self.remaining_at = remaining_s, time.monotonic()
+
+    def say(self, text: str) -> None:
+        self.console.print(text, markup=False, highlight=False)
+
+    def render(self) -> Group:
+        """The whole display as it stands now."""
+        left = max(0.0, self.remaining_s - (time.monotonic() - self.remaining_at))
+        head = Table.grid(padding=(0, 2))
+        head.add_row(
+            Text("now", style="dim"),
+            Text(self.now, style="bold"),
+        )
+        counts = Text(f"{self.done} of {self.total or '?'} trials")
+        if self.failed:
+            counts.append(f" · {self.failed} failed", style="red")
+        if self.unsupported:
+            counts.append(f" · {self.unsupported} unsupported here", style="yellow")
+        counts.append(f" · {clock(time.monotonic() - self.started)} gone · about {clock(left)} to go")
+        head.add_row(Text("done", style="dim"), counts)
+        results = Table.grid(padding=(0, 2))
+        for trial in self.last:
+            results.add_row(
+                Text(f"  {trial.vpn}", style=COLOURS[trial.status]),
+                Text(levels_of(trial.params), style="dim"),
+                Text(result_of(trial), overflow="ellipsis", no_wrap=True),
+            )
+        bar = Table.grid()  # a bare bar would not end its line
+        bar.add_row(ProgressBar(total=max(1, self.total), completed=self.done, width=min(60, self.console.width)))
+        rankings: list[RenderableType] = []
+        gap = int(self.console.width >= WIDE)
+        for ranking in self.rankings:
+            rankings += ranking_so_far(ranking, gap)
+        return Group(head, bar, results, *rankings)
+
+
+def is_live(console: Console) -> bool:
+    """Can a display stay in place here: are the console and standard error both a terminal?"""
+    return console.is_terminal and sys.stderr.isatty()

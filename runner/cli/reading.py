@@ -1,0 +1,130 @@
+"""The commands that only read run folders: report, compare, history, watch."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from runner.cli.options import Json, Weights, out
+from runner.cli.other_kernels import indexed
+from runner.cli.watch import watch as watch_run
+from runner.data.errors import UsageError, require_known
+from runner.data.store import load_run
+from runner.ranking.basis import measured_metrics
+from runner.ranking.weights import parse_weights
+from runner.report.compare import compare_runs
+from runner.report.compare import render as render_comparison
+from runner.report.forms.comparison import comparison_html, history_html, trends
+from runner.report.forms.html import html_text
+from runner.report.forms.latex import latex_text
+from runner.report.forms.markdown import markdown_text
+from runner.report.forms.pdf import pdf_bytes
+from runner.report.forms.tables import csv_text, json_text
+from runner.report.forms.terminal import render as render_terminal
+from runner.report.forms.write import write_everything
+from runner.report.merge import merge_runs
+from runner.report.model import Report, build
+from runner.report.papers import findings_text
+
+
+def report_of(folders: list[Path], weights: str, configuration: str, missing: str) -> Report:
+    """One report of runs that belong together. Raises UsageError for what the options cannot mean."""
+    require_known("--missing", missing, ["unranked", "worst"])
+    twice = {str(folder) for folder in folders if [other.resolve() for other in folders].count(folder.resolve()) > 1}
+    if twice:
+        raise UsageError(f"named twice: {', '.join(sorted(twice))}; every trial would count twice")
+    merged, trials = merge_runs([load_run(folder) for folder in folders])
+    return build(
+        merged,
+        trials,
+        weights=parse_weights(weights, measured_metrics(trials)) if weights else None,
+        configurations=[configuration] if configuration else None,
+        missing="worst" if missing == "worst" else "unranked",
+    )
+
+
+def report(
+    folders: Annotated[list[Path], typer.Argument(metavar="DIR…", help="run folders of the same lab, or a parent")],
+    weights: Weights = "",
+    configuration: Annotated[str, typer.Option("--configuration", help="comparable, recommended; default: both")] = "",
+    missing: Annotated[
+        str, typer.Option("--missing", help="a VPN without a weighted metric: unranked, worst")
+    ] = "unranked",
+    form: Annotated[str, typer.Option("--format", help="term, html, pdf, md, latex, json, csv, findings")] = "term",
+    write: Annotated[
+        bool, typer.Option("--write", help="into the run folder, with pictures; prints the files")
+    ] = False,
+) -> None:
+    """The ranked, weighted report of one run, or of several of the same lab; of a parent folder each run's in turn."""
+    if write and (len(folders) > 1 or indexed(folders[0]) is not None):
+        raise UsageError("--write takes one run folder: the files stand in it, and link into it")
+    if write:
+        try:
+            paths = write_everything(folders[0], report_of(folders, weights, configuration, missing))
+        except OSError as error:
+            raise UsageError(f"the report cannot be written: {error}") from None
+        print("\n".join(map(str, paths)))
+        return
+    forms = {"html": html_text, "md": markdown_text, "latex": latex_text, "json": json_text, "csv": csv_text}
+    require_known("format", form, ["term", "findings", "pdf", *forms])
+    beside = indexed(folders[0]) if len(folders) == 1 else None
+    if beside is not None and form in ("html", "pdf", "latex", "csv"):
+        raise UsageError(f"{folders[0]} holds several runs; --format {form} takes one of {', '.join(map(str, beside))}")
+    if form == "findings":
+        each = [run for folder in folders for run in indexed(folder) or [folder]]
+        print(findings_text([report_of([run], weights, configuration, missing) for run in each]), end="")
+        return
+    made = [report_of(runs, weights, configuration, missing) for runs in ([[run] for run in beside or ()] or [folders])]
+    if form == "pdf":
+        if sys.stdout.isatty():
+            raise UsageError("--format pdf is for a file: vpneval report DIR --format pdf > report.pdf")
+        sys.stdout.buffer.write(pdf_bytes(html_text(made[0])))
+        return
+    if form == "json" and beside is not None:
+        print("[" + ",\n".join(json_text(one) for one in made) + "]")
+        return
+    for one, folder in zip(made, beside or folders, strict=False):
+        if form != "term":
+            print(forms[form](one), end="")
+            continue
+        if beside is not None:
+            out.rule(folder.name)
+        render_terminal(one, out)
+
+
+def compare(
+    before: Path,
+    after: Path,
+    as_json: Json = False,
+    form: Annotated[str, typer.Option("--format", help="term, html, json")] = "term",
+) -> None:
+    """Two runs, before and after; exit code 1 on a significant regression."""
+    require_known("format", form, ["term", "html", "json"])
+    comparison = compare_runs(load_run(before), load_run(after))
+    if as_json or form == "json":
+        print(comparison.model_dump_json(indent=1))
+    elif form == "html":
+        print(comparison_html(comparison), end="")
+    else:
+        render_comparison(comparison, out)
+    if comparison.regressed:
+        raise typer.Exit(1)
+
+
+def history(
+    folders: Annotated[list[Path], typer.Argument(metavar="DIR…", help="run folders, or parents of some")],
+) -> None:
+    """A page over many runs, to redirect into a file: a trend for each VPN and metric; other labs stand apart."""
+    found = [run for folder in folders for run in indexed(folder) or [folder]]
+    print(history_html(trends([load_run(folder) for folder in found])), end="")
+
+
+def watch(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="a run folder, finished or not")],
+    weights: Weights = "",
+) -> None:
+    """The ranking of a run as it forms, until the run ends; it only reads, so any number may watch."""
+    watch_run(folder, out, parse_weights(weights) if weights else None)

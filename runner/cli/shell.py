@@ -1,0 +1,56 @@
+"""A live lab to play in: a tunnel that is up, and a shell on one of its nodes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from runner.data.errors import UsageError, VpnevalError
+from runner.data.levels import Params
+from runner.design.experiment import matching_integrity, parse_levels
+from runner.lab.places import open_rig
+from runner.tunnel.bring_up import bring_up, make_secrets, start_services, unsupported
+from runner.vpn.plugin import Vpn
+
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+def one_tunnel(vpn: Vpn, levels: str) -> dict[str, str]:
+    """The levels of ``--set`` on top of the VPN's comparable ones. Raises UsageError unless they make one tunnel."""
+    chosen = parse_levels(levels)
+    params = dict(vpn.comparable)
+    for factor, values in chosen.items():
+        if factor not in params or len(values) != 1:
+            raise UsageError(f"one level each of {', '.join(params)} makes a tunnel, not {levels!r}")
+        params[factor] = values[0]
+    if "cipher" in chosen and "integrity" not in chosen:
+        params["integrity"] = matching_integrity(vpn, params["cipher"])
+    return params
+
+
+def shell(node: str, vpn: Vpn, params: Params, image: str, where: str, command: str, say: Callable[[str], None]) -> int:
+    """Run ``command`` on ``node``, or a shell to type in, while the tunnel is up; its exit code. Then the lab goes.
+
+    Raises UsageError for a node that the lab lacks, VpnevalError where the VPN cannot run.
+    """
+    with ExitStack() as stack:
+        rig = stack.enter_context(open_rig(where, say))
+        root = rig.image(image, say)
+        lab = stack.enter_context(rig.lab(root, logs=Path(stack.enter_context(TemporaryDirectory()))))
+        if node not in lab.nodes:
+            raise UsageError(f"this lab has no {node}; it has: {', '.join(lab.nodes)}")
+        if no := unsupported(lab, vpn, params):
+            raise VpnevalError(f"{vpn.name} cannot run here: {no.reason}")
+        secrets = make_secrets(vpn, rig.alone(root, lambda line: None), lab.sites)
+        start_services(lab)
+        up = bring_up(lab, vpn, params, secrets)
+        if not command:
+            say(f"{vpn.title} is up in {up.setup_s:.2f} s; host1 reaches host2 at {up.address}")
+        argv = ["bash", "-c", command] if command else ["bash", "-i"]
+        environment = {"TERM": os.environ.get("TERM", "dumb"), "PS1": f"{node}# ", "HOME": "/root", "PATH": PATH}
+        settings = [f"{name}={value}" for name, value in environment.items()]
+        return subprocess.call(lab.nodes[node].argv("env", "-i", *settings, *argv, tty=True))

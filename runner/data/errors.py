@@ -1,0 +1,88 @@
+"""What can go wrong, as types; the command line turns each into one sentence and an exit code."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any
+
+
+class VpnevalError(Exception):
+    """Root of every error this program raises on purpose. Its text is the sentence the user reads."""
+
+    exit_code = 1
+
+
+class UsageError(VpnevalError):
+    """The user asked for something that does not exist or makes no sense."""
+
+    exit_code = 2
+
+
+class CannotRunHere(VpnevalError):
+    """This machine or lab lacks something; the text says what, and how to get it."""
+
+    exit_code = 3
+
+
+class LabError(VpnevalError):
+    """The lab itself is broken: the run stops, and nothing that was measured is lost."""
+
+    exit_code = 4
+
+
+class Interrupted(VpnevalError):
+    """The user ended the run; the text says how to go on."""
+
+    exit_code = 130
+
+
+class MeasurementError(VpnevalError):
+    """A measurement that cannot be trusted: the trial fails, the number is not reported.
+
+    ``attempt`` is what the instrument saw until then, every trial of a search, say; it is stored with the trial.
+    """
+
+    def __init__(self, text: str, **attempt: Any) -> None:
+        super().__init__(text)
+        self.attempt = attempt
+
+
+class CommandError(VpnevalError):
+    """A command on a node ended with an unexpected code, or did not end in time.
+
+    ``code`` is None where the time ran out; ``stderr`` is the tail of what the command said.
+    """
+
+    def __init__(self, node: str, argv: Sequence[str], code: int | None, stderr: str, timeout_s: float = 0):
+        self.node, self.argv, self.code, self.stderr = node, tuple(argv), code, stderr[-2000:].strip()
+        how = f"did not end within {timeout_s:g} s" if code is None else f"exited with {code}"
+        super().__init__(f"[{node}] {' '.join(argv)} {how}" + (f": {self.stderr}" if self.stderr else ""))
+
+
+class ProofError(VpnevalError):
+    """The tunnel is not what was asked for: another cipher, another data path, plaintext on the WAN.
+
+    ``proof`` is the marker experiment that showed it (a ``runner.data.trials.Proof``), where that was what did.
+    """
+
+    def __init__(self, text: str, proof: Any = None) -> None:
+        super().__init__(text)
+        self.proof = proof
+
+
+@dataclass(frozen=True)
+class Unsupported:
+    """This VPN cannot do what was asked here; ``reason`` is the tool's own message where there is one."""
+
+    reason: str
+
+
+def require_known(kind: str, name: str, valid: Sequence[str]) -> None:
+    """Raise UsageError unless ``name`` is in ``valid``; the message has the near matches and the valid ones."""
+    if name in valid:
+        return
+    near = get_close_matches(name, valid, n=3)
+    hint = f"; did you mean {' or '.join(near)}?" if near else "."
+    raise UsageError(f"unknown {kind} {name!r}{hint} Valid: {', '.join(valid)}")

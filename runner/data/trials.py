@@ -1,0 +1,229 @@
+"""The data of a run, as pydantic models: they are the schema of run.json and trials.jsonl."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+SCHEMA_VERSION = 1
+
+Position = Literal["first", "within", "between", "last"]  # a baseline opens, halves or closes its block
+Status = Literal["ok", "failed", "unsupported", "lab_error"]
+
+
+class Strict(BaseModel):
+    """A model that refuses fields it does not know, so that a typing error in a file is found."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Measurement(Strict):
+    """One metric of one trial: its value, and the raw samples that it was made from.
+
+    ``value`` is in ``unit`` (see runner/data/metrics). ``samples`` are in the same unit, one a second
+    (throughput) or one an exchange (rtt). ``detail`` holds what else the instrument said, for example
+    every trial of a throughput search as ``{"trials": [{"offered_rate_bps", "duration_s",
+    "loss_ratio"}, …], "interval_bps": [low, high], "flags": […]}``.
+    """
+
+    metric: str
+    value: float
+    unit: str
+    better: Literal["higher", "lower"]
+    samples: list[float] = []
+    detail: dict[str, Any] = {}
+
+    @property
+    def at_least(self) -> bool:
+        """Is the value a lower bound only? A search says so by having neither an interval nor a confirmed rate:
+        the generator could offer no more, or the time was over, before a higher rate failed. An outage that had not
+        ended when it was given up says so itself."""
+        if self.detail.get("at_least"):
+            return True
+        searched = "interval_bps" in self.detail
+        return searched and not self.detail["interval_bps"] and not self.detail.get("confirmed_rate_bps")
+
+
+class Evidence(Strict):
+    """What was observed of the tunnel: proof that the VPN asked for is the one that was measured."""
+
+    cipher: str = ""
+    integrity: str = ""
+    compression: str = ""
+    data_path: str = ""
+    version: str = ""
+    facts: dict[str, str] = {}
+
+
+class Proof(Strict):
+    """The marker experiment: random bytes sent both ways through the tunnel while the WAN is captured."""
+
+    confidential_promised: bool
+    delivered: bool
+    marker_on_wan: bool
+    sent_bytes: int
+    captured_bytes: int
+    captured_on: str = "wan gw1"  # where: the WAN node, or, where there is none, what each gateway sent
+
+
+class Noise(Strict):
+    """What the machine did beside a trial, over the trial's measurement; None where its kernel does not tell.
+
+    ``steal_ratio`` and ``iowait_ratio`` are shares of all CPU time (0 to 1; proc_stat(5)). ``throttled`` counts
+    what slowed the CPU down: thermal events of all cores, and periods in which a cgroup's CPU quota was used
+    up. ``clock_ratio`` is the fastest core's frequency over its highest, read at the end.
+    """
+
+    steal_ratio: float | None = None
+    iowait_ratio: float | None = None
+    throttled: int | None = None
+    clock_ratio: float | None = None
+
+
+class Event(Strict):
+    """Something that was done or seen while a failure was watched; ``at_s`` seconds after the probe stream's start."""
+
+    at_s: float
+    what: str
+
+
+class LossGap(Strict):
+    """Probes of one direction that were lost, or late, in a row: how many, and from when to when (seconds)."""
+
+    direction: Literal["forward", "reverse"]
+    start_s: float
+    end_s: float
+    lost: int
+
+
+class Timeline(Strict):
+    """One failure: what was done, and what the probe stream saw of it. Bounded: the longest gaps, in their order.
+
+    ``gaps_left_off``: how many shorter ones there were; ``rate`` is the stream's, in datagrams a second each way.
+    """
+
+    rate: float
+    events: list[Event] = []
+    gaps: list[LossGap] = []
+    gaps_left_off: int = 0
+
+
+class Trial(Strict):
+    """One line of trials.jsonl: one VPN, one level of each factor, one repetition."""
+
+    schema_version: int = SCHEMA_VERSION
+    id: str
+    vpn: str
+    params: dict[str, str]
+    repetition: int
+    position: Position = "within"
+    experiments: list[str] = []
+    status: Status
+    reason: str = ""
+    encrypted: bool = False
+    warnings: list[str] = []
+    started_at: str
+    duration_s: float = 0.0
+    measuring_s: float = 0.0
+    log: str = ""  # folder of its tunnel's commands and daemon logs, relative to the run folder
+    evidence: Evidence | None = None
+    proof: Proof | None = None
+    noise: Noise | None = None
+    attempt: dict[str, Any] = Field(default={}, description="what a failed measurement saw, a search's trials, say")
+    measurements: list[Measurement] = []
+    timelines: list[Timeline] = Field(default=[], description="one for each failure that this trial caused on purpose")
+
+    @property
+    def cell(self) -> str:
+        """The key of this trial's VPN and levels, equal for all its repetitions."""
+        return cell_key(self.vpn, self.params)
+
+
+class Cell(Strict):
+    """One VPN at one level of each factor: what a repetition is a repetition of."""
+
+    vpn: str
+    params: dict[str, str]
+
+    @property
+    def key(self) -> str:
+        """A stable text for the cell; see ``cell_key``."""
+        return cell_key(self.vpn, self.params)
+
+
+class ExperimentRecord(Strict):
+    """An experiment as it was asked: its question, its factors, and the cells that belong to it."""
+
+    name: str
+    question: str
+    method: str
+    source: str
+    factors: dict[str, list[str]]
+    metrics: list[str]
+    cells: list[Cell]
+
+
+class VpnRecord(Strict):
+    """What the report needs to know of a plugin. ``configurations`` maps the ranked configurations'
+    names (``comparable``, ``recommended``) to their tunnel levels; ``reference`` VPNs are shown, not ranked."""
+
+    title: str
+    dataplane: str
+    transport: str
+    reference: bool
+    carries: str
+    configurations: dict[str, dict[str, str]]
+    note: str = ""
+
+
+class Invocation(Strict):
+    """One call of ``vpneval run`` on this folder."""
+
+    command_line: list[str]
+    started_at: str
+    ended_at: str = ""
+    outcome: str = ""
+    elapsed_s: float = 0.0
+    measuring_s: float = 0.0
+    trimmed: int = 0
+    separation: str = Field(default="", description="with --until-significant: what is separated, and what is not")
+
+
+class Run(Strict):
+    """run.json: everything about a run that is not a trial."""
+
+    schema_version: int = SCHEMA_VERSION
+    vpneval_version: str
+    run_id: str
+    created_at: str
+    profile: str
+    profile_note: str = ""
+    seed: int
+    repetitions: int
+    lab: dict[str, Any] = Field(default={}, description="kind, kernel, CPU, cores, offloads, clock source")
+    image: dict[str, Any] = Field(default={}, description="name, digest, package versions")
+    experiments: list[ExperimentRecord] = []
+    vpns: dict[str, VpnRecord] = {}
+    invocations: list[Invocation] = []
+
+
+def cell_key(vpn: str, params: Mapping[str, str]) -> str:
+    """A stable text for a VPN and its levels, independent of the order of the factors."""
+    return _cell_key(vpn, tuple(params.items()))
+
+
+@lru_cache(maxsize=50_000)  # a trial's is asked for again and again, and its repetitions share it
+def _cell_key(vpn: str, params: tuple[tuple[str, str], ...]) -> str:
+    return vpn + " " + json.dumps(dict(sorted(params)), separators=(",", ":"))
+
+
+def trial_id(vpn: str, params: Mapping[str, str], repetition: int, position: str = "within") -> str:
+    """The trial's name: VPN, repetition, and a digest of its levels; safe as a file name."""
+    digest = hashlib.sha256(cell_key(vpn, params).encode()).hexdigest()[:10]
+    suffix = "" if position == "within" else f"-{position}"
+    return f"{vpn}-{digest}-r{repetition}{suffix}"

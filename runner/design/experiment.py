@@ -1,0 +1,183 @@
+"""What an experiment is, as data: a question, the factors it varies, and the cells that follow from them.
+
+Tunnel factors get a tunnel each; traffic factors are measured inside it. A file of ``experiments/`` holds one
+``EXPERIMENT``; the profile says how long and how often, and which levels.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from runner.data.errors import UsageError, require_known
+from runner.data.levels import (
+    AEAD,
+    LEVELS,
+    MAY_FRAGMENT,
+    RANGES,
+    TUNNEL,
+    VARIANTS,
+    WAN_FACTORS,
+)
+from runner.data.trials import Cell, ExperimentRecord
+from runner.data.wan import FACTORS, in_range
+from runner.design.profile import PROFILES, Profile
+from runner.papers.findings import Finding
+from runner.vpn.plugin import Vpn
+
+# A combination's VPN and levels, and the profile -> is it measured? For questions that are no full cross of factors.
+Wanted = Callable[[Vpn, Mapping[str, str], Profile], bool]
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A declared experiment. ``vary`` maps tunnel factors to their levels, on top of the configuration
+    ``base`` of each VPN; ``traffic`` lists what is measured inside each tunnel, ``vary_traffic`` crosses it."""
+
+    name: str
+    question: str
+    method: str
+    source: str
+    metrics: tuple[str, ...]
+    traffic: tuple[Mapping[str, str], ...]
+    base: str = "comparable"
+    underlay: Mapping[str, str] = field(default_factory=dict)  # WAN factors that it fixes
+    vary: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    vary_traffic: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    only: tuple[str, ...] = ()  # VPNs it is about; empty: all that are asked for
+    keep: tuple[str, ...] = ()  # factors whose levels are the question itself: a profile leaves none of them out
+    own: bool = False  # each VPN's own levels beside those that are varied
+    sensible: Callable[[Mapping[str, str]], bool] | None = None  # which combinations can be measured at all
+    wanted: Wanted | None = None  # which of these it measures, unless tunnels are named; all, where there is none
+    findings: tuple[Finding, ...] = ()  # what a paper found, and how this run's data is judged by it
+
+    def cells(self, vpn: Vpn, profile: Profile, chosen: Mapping[str, Sequence[str]]) -> list[Cell]:
+        """Every combination of levels for ``vpn``; ``chosen`` levels (--set) override those declared."""
+        if self.only and vpn.name not in self.only:
+            return []
+        tunnels = self._tunnels(vpn, profile, chosen)
+        traffics = self._traffics(profile, chosen)
+        combined = [{**tunnel, **traffic} for tunnel in tunnels for traffic in traffics]
+        named = {factor: chosen[factor] for factor in VARIANTS if factor in chosen and not vpn.reference}
+        varied = [dict(zip(named, levels, strict=True)) for levels in itertools.product(*named.values())]
+        combined = _once([params | levels for params in combined for levels in varied])
+        wanted = [params for params in combined if not any(skip.items() <= params.items() for skip in profile.skip)]
+        if self.sensible:
+            wanted = [params for params in wanted if self.sensible(params)]
+        if self.wanted:
+            # Who names tunnels gets those; who names the kind of rekey gets it, however long it takes.
+            asked = PROFILES["thesis"] if "rekey" in chosen else profile
+            named_tunnel = any(factor in chosen for factor in TUNNEL)
+            wanted = [
+                params
+                for params in wanted
+                if (named_tunnel and not any(factor in params and factor not in chosen for factor in VARIANTS))
+                or self.wanted(vpn, params, asked)
+            ]
+        return [Cell(vpn=vpn.name, params=params) for params in wanted]
+
+    def record(self, vpns: Sequence[Vpn], profile: Profile, chosen: Mapping[str, Sequence[str]]) -> ExperimentRecord:
+        """The experiment as run.json holds it: the levels asked for, and the cells of all ``vpns`` in their order."""
+        cells = [cell for vpn in vpns for cell in self.cells(vpn, profile, chosen)]
+        factors = {**self.vary, **self.vary_traffic}
+        return ExperimentRecord(
+            name=self.name,
+            question=self.question,
+            method=self.method,
+            source=self.source,
+            factors={name: list(self._levels(name, levels, profile, chosen)) for name, levels in factors.items()},
+            metrics=list(self.metrics),
+            cells=cells,
+        )
+
+    def _levels(
+        self, factor: str, declared: Sequence[str], profile: Profile, chosen: Mapping[str, Sequence[str]]
+    ) -> Sequence[str]:
+        if factor in chosen:
+            return chosen[factor]
+        allowed = None if factor in self.keep else profile.levels.get(factor)
+        return [level for level in declared if allowed is None or level in allowed]
+
+    def _tunnels(self, vpn: Vpn, profile: Profile, chosen: Mapping[str, Sequence[str]]) -> list[dict[str, str]]:
+        base = dict(vpn.recommended if self.base == "recommended" else vpn.comparable)
+        varied = {name: self._levels(name, levels, profile, chosen) for name, levels in self.vary.items()}
+        varied |= {name: levels for name, levels in chosen.items() if name in TUNNEL or name in WAN_FACTORS}
+        if "wan" in chosen:  # another WAN altogether
+            varied = {name: levels for name, levels in varied.items() if name in chosen or name not in WAN_FACTORS}
+        else:
+            base |= self.underlay
+        if vpn.reference:  # it has no cipher to vary, but its WAN is everybody's: it is there to be compared with
+            wans = {name: levels for name, levels in varied.items() if name in WAN_FACTORS}
+            return [base | dict(zip(wans, levels, strict=True)) for levels in itertools.product(*wans.values())]
+        tunnels = [base] if self.own and not any(factor in chosen for factor in TUNNEL) else []
+        for levels in itertools.product(*varied.values()):
+            tunnel = base | dict(zip(varied, levels, strict=True))
+            if "integrity" not in varied or tunnel["cipher"] in AEAD:
+                tunnel["integrity"] = matching_integrity(vpn, tunnel["cipher"])
+            if tunnel not in tunnels:
+                tunnels.append(tunnel)
+        return tunnels
+
+    def _traffics(self, profile: Profile, chosen: Mapping[str, Sequence[str]]) -> list[dict[str, str]]:
+        varied = {name: self._levels(name, levels, profile, chosen) for name, levels in self.vary_traffic.items()}
+        found: list[dict[str, str]] = []
+        for declared in self.traffic:
+            traffic = dict(declared)
+            if traffic["transport"] == "udp":
+                traffic["payload_bytes"] = str(profile.udp_payload_bytes)
+            if traffic["transport"] in MAY_FRAGMENT:
+                traffic["fragmentation"] = profile.fragmentation
+            mine = {factor: levels for factor, levels in varied.items() if factor in traffic}
+            mine |= {factor: levels for factor, levels in chosen.items() if factor in traffic}
+            for levels in itertools.product(*mine.values()):
+                one = dict(traffic) | dict(zip(mine, levels, strict=True))
+                if one["transport"] != traffic["transport"]:
+                    continue  # --set transport=udp drops the TCP traffic; it does not turn it into UDP
+                if one.get("fragmentation") == "refuse":
+                    del one["fragmentation"]  # as it is where nobody asks for it
+                if one not in found:
+                    found.append(one)
+        return found
+
+
+def _once(params: Sequence[dict[str, str]]) -> list[dict[str, str]]:
+    """Each combination once, in its order."""
+    return list({tuple(one.items()): one for one in params}.values())
+
+
+def matching_integrity(vpn: Vpn, cipher: str) -> str:
+    """The integrity that goes with a cipher: its own tag for an AEAD, else the VPN's comparable HMAC."""
+    if cipher in AEAD:
+        return "aead"
+    declared = vpn.comparable["integrity"]
+    return "hmac-sha256" if declared == "aead" else declared
+
+
+def parse_levels(text: str) -> dict[str, list[str]]:
+    """``--set``: ``factor=level,factor=level``; a factor named twice has both levels.
+
+    Raises UsageError for an unknown factor or level, and for a number outside of its factor's range.
+    """
+    chosen: dict[str, list[str]] = {}
+    for part in filter(None, (piece.strip() for piece in text.split(","))):
+        factor, equals, level = part.partition("=")
+        if not equals or not level:
+            raise UsageError(f"--set takes factor=level, not {part!r}; factors: {', '.join(LEVELS)}")
+        require_known("factor", factor, list(LEVELS))
+        if factor in RANGES:
+            level = _in_range(factor, level)
+        elif factor in FACTORS:
+            level = in_range(factor, level)
+        else:
+            require_known(f"{factor} level", level, LEVELS[factor])
+        chosen.setdefault(factor, []).append(level)
+    return chosen
+
+
+def _in_range(factor: str, level: str) -> str:
+    """The number ``level`` as it is written in a trial. Raises UsageError unless it is whole and in range."""
+    low, high = RANGES[factor]
+    if not (level.isascii() and level.isdigit() and low <= int(level) <= high):
+        raise UsageError(f"{factor} takes a whole number from {low} to {high}, not {level!r}")
+    return str(int(level))

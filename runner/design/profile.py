@@ -1,0 +1,100 @@
+"""What a profile is: how long and how often everything is measured, and which levels of each factor."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from runner.search.settings import UdpSearch
+
+SHORT_SEARCH = UdpSearch(relative_width=0.05, trial_duration_s=1.0, confirm=None, budget_s=7.5)
+SHORTEST_SEARCH = UdpSearch(relative_width=0.08, trial_duration_s=0.4, confirm=None, budget_s=3.0)
+
+
+@dataclass(frozen=True)
+class Profile:
+    """How long and how often. ``levels`` restricts factors; ``note`` is shown wherever its results are."""
+
+    name: str
+    repetitions: int
+    duration_s: int
+    udp_payload_bytes: int
+    udp: UdpSearch
+    warm_budget_s: float | None = None  # the search's budget from the second repetition on
+    wan_rate_bps: float | None = None
+    rtt_s: float = 0.5
+    loaded_s: float = 1.0  # of the exchanges under load
+    packets: UdpSearch = SHORT_SEARCH
+    duplex: UdpSearch = SHORTEST_SEARCH
+    failures: int = 1  # that a trial causes, one after another, each in a fresh lab
+    outage_limit_s: float = 60.0  # then a failure is given up as one without recovery
+    probe_rate: float = 1000.0  # datagrams a second each way: its inverse is the resolution of an outage
+    fragmentation: str = "refuse"  # what happens to packets that are longer than the tunnel's MTU
+    levels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    skip: tuple[Mapping[str, str], ...] = ()  # cells with all of these levels are left out
+    note: str = ""
+
+
+PROFILES = {
+    "quick": Profile(
+        "quick",
+        repetitions=3,
+        duration_s=1,
+        udp_payload_bytes=1300,
+        udp=UdpSearch(relative_width=0.02, trial_duration_s=1.0, confirm=None, budget_s=9.0),
+        warm_budget_s=5.0,
+        levels={
+            "cipher": ("aes-128-cbc", "aes-128-gcm", "chacha20-poly1305", "3des-cbc", "null"),
+            "file_bytes": ("20000000",),
+            "download_bytes": ("20000000",),
+            "packet_bytes": ("64", "512", "1400"),
+            "detection": ("hello", "minimal_hello", "bfd"),
+        },
+        # Without compression the payload does not matter; the thesis measured one there, too (§3.5.1).
+        skip=({"compression": "off", "payload": "zeros"}, {"compression": "off", "payload": "text"}),
+        note="quick profile: 1 s tests, 3 repetitions, UDP search unconfirmed and warm-started, four ciphers, "
+        "UDP payload 1300 B (fits every tunnel's MTU), WAN not shaped",
+    ),
+    "thesis": Profile(
+        "thesis",
+        repetitions=10,
+        duration_s=10,
+        udp_payload_bytes=1470,
+        udp=UdpSearch(engine="binary", relative_width=0.001, confirm=(10, 10.0), max_rate_bps=1e9),
+        wan_rate_bps=1e9,
+        rtt_s=2.0,
+        loaded_s=10.0,
+        packets=UdpSearch(relative_width=0.01, trial_duration_s=2.0, confirm=(3, 10.0)),
+        duplex=UdpSearch(relative_width=0.02, trial_duration_s=1.0, confirm=None, budget_s=20.0),
+        failures=3,  # 30 of each kind
+        outage_limit_s=150.0,  # more than the 60 s and 120 s that daemons wait by default
+        fragmentation="allow",
+        levels=dict.fromkeys(("file_bytes", "download_bytes"), ("50000000", "500000000", "1000000000")),
+        note="thesis profile: 10 repetitions of 10 s, UDP payload 1470 B with fragmentation allowed, "
+        "WAN shaped to 1 Gbit/s, UDP throughput where the mean loss of ten 10 s trials reaches 1 %",
+    ),
+    "smallest": Profile(
+        "smallest",
+        repetitions=1,
+        duration_s=1,
+        udp_payload_bytes=1300,
+        udp=UdpSearch(relative_width=0.05, trial_duration_s=1.0, confirm=None, budget_s=6.0),
+        rtt_s=0.2,
+        loaded_s=0.5,
+        levels={
+            "cipher": ("aes-128-cbc", "null"),
+            "payload": ("random", "zeros"),
+            "load": ("full",),
+            "failure": ("restart", "wan_cut"),
+            "redundancy": ("vrrp_fast",),
+            "gateway_failure": ("interface", "return"),
+            "detection": ("minimal_hello",),
+            "endpoint": ("loopback",),
+            "file_bytes": ("20000000",),
+            "download_bytes": ("20000000",),
+            "cpus": ("1",),
+            "packet_bytes": ("64", "1400"),
+        },
+        note="smallest profile: one repetition, to see that everything works; its numbers have no spread",
+    ),
+}

@@ -1,0 +1,82 @@
+"""The ClusterIP paper's cluster: both gateways have the site's addresses, and CLUSTERIP says whose packets are whose.
+
+The kernel's target CLUSTERIP answers for 192.168.0.1 with a multicast MAC address, so that both gateways get every
+packet from the WAN, and drops it on the one that is not responsible. strongSwan's plugin ha hands the SAs over, notices
+a silent gateway by its own heartbeats, and tells CLUSTERIP who is responsible. As in the paper, the heartbeats go
+through the interface that is going to fail. CLUSTERIP never saw forwarded packets; the paper patched the kernel for
+that. Here both gateways have one unicast MAC address on the LAN, which its bridge does not learn, and
+runner/lab/probes/cluster_gate.py opens that port on the responsible one.
+
+Sources: iptables-extensions(8), CLUSTERIP; strongSwan's documentation, "High Availability"; ip-link(8), bridge_slave.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from runner.lab import probes
+from runner.lab.namespaces import NamespaceNode
+from runner.lab.node import Node
+from runner.lab.site_to_site import Lab, batch
+
+ADDRESS, LAN_ADDRESS = "192.168.0.1", "10.1.0.1"  # the site's
+CLUSTER_MAC, LAN_MAC = "01:00:5E:00:01:01", "02:00:00:0a:01:01"
+ADDRESSES = (f"addr add {ADDRESS}/24 dev wan0", f"addr add {LAN_ADDRESS}/24 dev lan0")
+STATE = f"/proc/net/ipt_CLUSTERIP/{ADDRESS}"  # the hash buckets that this gateway is responsible for
+HEARTBEAT_S, DEAD_AFTER_S = 1.0, 2.1  # the paper's
+SYNC_PORT = "4510"  # UDP, of the plugin ha
+GATE = "cluster_gate"
+# iptables-legacy: the nft front end translates what it can, and CLUSTERIP it cannot. One bucket, which one gateway has.
+RULE = (
+    *("INPUT", "-i", "wan0", "-d", ADDRESS, "-j", "CLUSTERIP", "--new", "--hashmode", "sourceip"),
+    *("--clustermac", CLUSTER_MAC, "--total-nodes", "1", "--local-node", "1"),
+)
+
+
+def no_clusterip(node: Node) -> str:
+    """Why that node's kernel cannot do CLUSTERIP, in its own words; empty where it can."""
+    done = node.run("iptables-legacy", "-A", *RULE, check=False)
+    if done.code == 0:
+        node.run("iptables-legacy", "-D", "INPUT", "1")
+        return ""
+    words = " ".join(done.stderr.split())
+    return f"the kernel has no CLUSTERIP, which left Linux in 6.3 (User Mode Linux 6.1 has it): {words}"
+
+
+def start_cluster(lab: Lab, pair: tuple[str, str]) -> None:
+    """Give the first gateway the site's addresses, both the same MAC address on the LAN, which its bridge ignores."""
+    for name in pair:
+        # In this order: a frame in between would teach the bridge one of the two ports for minutes.
+        batch(lab.nodes["lan"], f"link set {name} type bridge_slave learning off")
+        batch(lab.nodes[name], f"link set lan0 address {LAN_MAC}")
+    batch(lab.nodes[pair[0]], *ADDRESSES)
+    lab.nodes[pair[1]].run("sysctl", "-qw", "net.ipv4.conf.lan0.forwarding=0")
+
+
+def join_cluster(lab: Lab, pair: tuple[str, str]) -> None:
+    """The tunnel being up: both gateways have the site's addresses, and CLUSTERIP lets the first alone have packets.
+
+    Not before, because charon empties CLUSTERIP's buckets as it starts. Raises CommandError where CLUSTERIP fails.
+    """
+    first, second = (lab.nodes[name] for name in pair)
+    for node in (first, second):
+        node.run("iptables-legacy", "-A", *RULE)
+    second.run("sh", "-c", f"echo -1 >{STATE}")
+    batch(second, *ADDRESSES)
+    batch(lab.gateway(lab.sites[-1]), f"neigh flush to {ADDRESS}")  # whose MAC address is the cluster's now
+
+
+def open_gates(lab: Lab, pair: tuple[str, str], child: str) -> None:
+    """From now on the responsible gateway alone forwards what comes from the LAN, and on becoming it renews the keys
+    of the CHILD SA of that name."""
+    for name in pair:
+        node, path = lab.nodes[name], f"{probes.FOLDER}/{GATE}.py"
+        NamespaceNode.write(node, path, probes.source(GATE), mode=0o644)
+        node.spawn("python3", "-IS", path, ADDRESS, "wan0", "lan0", child, log=GATE)
+
+
+def silence(lab: Lab, pair: tuple[str, str], note: Callable[[str], None]) -> None:
+    """The two do not hear each other's heartbeats any more, and all else goes on."""
+    note("the heartbeats between the two are dropped")
+    for name in pair:
+        lab.nodes[name].run("iptables-legacy", "-I", "INPUT", "-p", "udp", "--dport", SYNC_PORT, "-j", "DROP")

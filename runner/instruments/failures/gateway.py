@@ -1,0 +1,74 @@
+"""How the active gateway of two fails."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from runner.data.errors import MeasurementError
+from runner.instruments.failures.breaks import processes
+from runner.instruments.failures.cluster import silence
+from runner.instruments.failures.redundancy import PAIR, is_active
+from runner.instruments.failures.stream import Break
+from runner.lab.namespaces import NamespaceNode
+from runner.lab.node import wait_until
+from runner.lab.site_to_site import Lab, batch
+
+Note = Callable[[str], None]
+FAILURES = {
+    "interface": "the WAN interface of the active gateway goes down",
+    "gateway": "the active gateway dies with all its ports",
+    "daemon": "the VPN's daemon on the active gateway is killed",
+    "sync_link": "the two gateways do not hear each other any more",
+    "return": "the preferred gateway, whose WAN interface was down, comes back",
+}
+
+
+def break_gateway(lab: Lab, failure: str, redundancy: str) -> Break:
+    """The failure of that name, of the gateway that is active."""
+    one, two = (lab.nodes[name] for name in PAIR)
+    match failure:
+        case "interface":
+            return lambda note: ports(one, note, "down", "wan0")
+        case "gateway":
+            return lambda note: kill(one, note)
+        case "daemon":
+            names = daemons(one)  # beforehand, for a slow guest takes seconds to tell
+            return lambda note: kill_daemons(one, names, note)
+        case "sync_link" if redundancy == "clusterip":
+            return lambda note: silence(lab, PAIR, note)
+        case "sync_link":
+            return lambda note: ports(one, note, "down", "sync0")
+        case "return":
+            ports(one, lambda what: None, "down", "wan0")
+            wait_until(lambda: is_active(lab, two.name), f"{two.name} active", 20)
+            return lambda note: ports(one, note, "up", "wan0")
+    raise AssertionError(f"nobody knows the failure {failure}")
+
+
+def ports(gateway: NamespaceNode, note: Note, state: str, *names: str) -> None:
+    """Set ports of a gateway up or down."""
+    note(f"{gateway.name}: {' and '.join(names)} {state}")
+    batch(gateway, *(f"link set {name} {state}" for name in names))
+
+
+def kill(gateway: NamespaceNode, note: Note) -> None:
+    """The gateway is gone: nothing comes from its ports, and nothing runs on it. No daemon can say last words.
+
+    The ports first, and at once: what is in the kernel goes on without any process, for seconds in a slow guest.
+    """
+    ports(gateway, note, "down", "wan0", "lan0", "sync0")
+    gateway.run("kill", "-KILL", "--", "-1", check=False)
+
+
+def daemons(gateway: NamespaceNode) -> list[str]:
+    """What the VPN runs on a gateway, not what moves it. Raises MeasurementError where it runs nothing."""
+    names = sorted({name for name in processes(gateway) if name not in ("keepalived", "python3")})
+    if not names:
+        raise MeasurementError("this VPN runs no daemon that could be killed")
+    return names
+
+
+def kill_daemons(gateway: NamespaceNode, names: Sequence[str], note: Note) -> None:
+    """Kill the processes of those names on a gateway."""
+    note(f"{gateway.name}: SIGKILL to {', '.join(names)}")
+    gateway.run("pkill", "-KILL", "-x", "|".join(names), check=False)

@@ -1,0 +1,90 @@
+"""The failures as measurements of a trial: recovery on the site-to-site lab, reroute among OSPF routers."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Mapping
+
+from runner.data.errors import MeasurementError
+from runner.data.levels import tunnel_levels
+from runner.design.profile import Profile
+from runner.instruments.failures import reroute
+from runner.instruments.failures.breaks import CUT_S, DOWN_S, break_by
+from runner.instruments.failures.outage import Outage, outage, reported, watch_of
+from runner.instruments.failures.timers import timers_of
+from runner.instruments.result import Measured
+from runner.lab.topologies import ospf
+from runner.tunnel.bring_up import Bench
+from runner.vpn.plugin import Vpn
+
+# What each failure is, for whom reads the number alone.
+KINDS = {
+    "restart": "the answering gateway's daemons are told to end, and started again at once",
+    "reboot": f"the answering gateway dies without a word, and comes back {DOWN_S:g} s later, cold",
+    "wan_cut": f"the WAN loses everything for {CUT_S:g} s, unnoticed by the gateways; the cut is in the outage",
+    "roaming": "the dialing gateway's WAN address changes, while the configuration allows for it where it can",
+}
+# A neighbour's entry for an address that is gone lives on for some seconds: arp(7), delay_first_probe_time and probes.
+LOOK_S = {"roaming": 12.0}
+
+
+def recovery(bench: Bench, vpn: Vpn, params: Mapping[str, str], profile: Profile, seed: int) -> Measured:
+    """``outage_ms`` of one kind of failure. Raises as ``outage`` does."""
+    failure = params["failure"]
+    watch = watch_of(profile, look_s=LOOK_S.get(failure, 2.0))
+
+    def once(rng: random.Random) -> Outage:
+        return outage(bench.lab, bench.address, break_by(bench.lab, vpn, tunnel_levels(params), failure), watch, rng)
+
+    started = time.monotonic()
+    timers = {site.name: timers_of(bench.lab.gateway(site)) for site in bench.lab.sites}
+    outages = repeated(bench, once, profile.failures, seed)
+    measured = reported("outage_ms", outages, watch.limit_s, failure=KINDS[failure], timers=timers)
+    measured.measuring_s = time.monotonic() - started
+    return measured
+
+
+def rerouted(bench: Bench, params: Mapping[str, str], profile: Profile, seed: int) -> Measured:
+    """``convergence_ms`` when the link gw1–r2 dies in one way, with the paths before and after.
+
+    Raises MeasurementError where the tunnel did not take the first path before.
+    """
+    topology = ospf(params["endpoint"])
+    _, timers, period_s = reroute.DETECTIONS[params["detection"]]
+    watch = watch_of(profile, phase_s=period_s)
+    before: list[str] = []
+    after: list[str] = []
+
+    def once(rng: random.Random) -> Outage:
+        there, back = reroute.paths(topology, bench.lab)
+        if there != reroute.FIRST or back != reroute.FIRST[::-1]:
+            raise MeasurementError(f"the tunnel does not take the first path, but {there} and {back}")
+        before.append(said(there, back))
+        found = outage(bench.lab, bench.address, reroute.kill_link(bench.lab, params["link_failure"]), watch, rng)
+        after.append(said(*reroute.paths(topology, bench.lab)))
+        return found
+
+    started = time.monotonic()
+    tunnel_timers = {site.name: timers_of(bench.lab.gateway(site)) for site in bench.lab.sites}
+    outages = repeated(bench, once, profile.failures, seed)
+    paths = {"path_before": before, "path_after": after}
+    measured = reported("convergence_ms", outages, watch.limit_s, detection=timers, timers=tunnel_timers, **paths)
+    measured.measuring_s = time.monotonic() - started
+    return measured
+
+
+def repeated(bench: Bench, once: Callable[[random.Random], Outage], times: int, seed: int) -> list[Outage]:
+    """``once`` so many times, each in a fresh lab with the tunnel up anew, each at a random phase of its own."""
+    found = []
+    for turn in range(times):
+        if turn:
+            bench.renew()
+        found.append(once(random.Random(f"{seed}/{turn}")))
+    return found
+
+
+def said(there: list[str], back: list[str]) -> str:
+    """Both ways of a path in words; one of them where they are the same."""
+    same = there == back[::-1]
+    return " – ".join(there) + ("" if same else " and back " + " – ".join(back))

@@ -1,0 +1,99 @@
+"""What a trial that breaks things needs before its tunnel comes up: topology, routing, redundancy, roaming."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from runner.data.errors import Unsupported
+from runner.data.levels import WAN_FACTORS
+from runner.instruments.failures.cluster import no_clusterip
+from runner.instruments.failures.redundancy import cannot, start_redundancy
+from runner.instruments.failures.reroute import start_routing
+from runner.instruments.failures.roaming import ready_to_roam
+from runner.lab.image import Image
+from runner.lab.places import Rig
+from runner.lab.site_to_site import Lab
+from runner.lab.topologies import REDUNDANT, Topology, ospf, topology_lab
+from runner.vpn.plugin import Vpn
+from vpns.wireguard import WireGuard
+
+TRANSPORTS = ("recovery", "reroute", "failover")  # traffic after which a lab is not what it was
+
+
+def topology_of(params: Mapping[str, str]) -> Topology | None:
+    """The topology that trials with these levels need, where it is not site-to-site."""
+    if "redundancy" in params:
+        return REDUNDANT
+    return ospf(params["endpoint"]) if "detection" in params else None
+
+
+@contextmanager
+def lab_for(
+    rig: Rig,
+    params: Mapping[str, str],
+    image: Image,
+    gateway_image: Image,
+    log: Callable[[str], object],
+    logs: Path,
+) -> Iterator[Lab]:
+    """The lab that trials with these levels need: the rig's own, unless they name another topology.
+
+    Raises what the rig raises, and TimeoutError or MeasurementError where a router does not come up.
+    """
+    topology = topology_of(params)
+    if topology is None:
+        with rig.lab(image, gateway_image, log, logs) as lab:
+            yield lab
+        return
+    with on_cpus(params.get("cpus")), topology_lab(topology, image, gateway_image, log, logs) as lab:
+        if "redundancy" in params:
+            start_redundancy(lab, params["redundancy"])
+        else:
+            start_routing(topology, lab, params["detection"])
+        yield lab
+
+
+@contextmanager
+def on_cpus(wanted: str | None) -> Iterator[None]:
+    """What is started meanwhile runs on the first so many CPUs, all of them where none is named.
+
+    By sched_setaffinity(2), which children inherit; packets are worked on by the CPU of whom sends them.
+    """
+    before = os.sched_getaffinity(0)
+    try:
+        if wanted:
+            os.sched_setaffinity(0, sorted(before)[: int(wanted)])
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
+
+
+def prepared(vpn: Vpn, params: Mapping[str, str]) -> Vpn:
+    """The VPN as its trial needs it: ready to roam, where its address is going to change."""
+    return ready_to_roam(vpn) if params.get("failure") == "roaming" else vpn
+
+
+def refused(lab: Lab, vpn: Vpn, params: Mapping[str, str]) -> Unsupported | None:
+    """Why these trials cannot be done at all in this lab, or with this VPN; None where they can."""
+    if params["transport"] not in TRANSPORTS:
+        return None
+    if lab.kind != "netns":
+        return Unsupported(f"machines of a {lab.kind} lab are not broken on purpose: they may have other work")
+    if vpn.carries == "tcp":
+        return Unsupported(f"{vpn.title} carries TCP only, and the probe stream is datagrams")
+    if "redundancy" in params and (why := cannot(vpn, params["redundancy"])):
+        return Unsupported(why)
+    there = len(os.sched_getaffinity(0))
+    if int(params.get("cpus", "1")) > there:
+        return Unsupported(f"needs SMP: {params['cpus']} CPUs asked for, and this kernel gives us {there}")
+    if params.get("redundancy") == "clusterip" and (why := no_clusterip(lab.gateway(lab.sites[0]))):
+        return Unsupported(why)
+    if params.get("gateway_failure") == "daemon" and isinstance(vpn, WireGuard) and vpn.dataplane == "kernel":
+        return Unsupported(f"{vpn.title} has no daemon that could die")
+    wan = [factor for factor in WAN_FACTORS if factor in params]
+    if wan and topology_of(params):
+        return Unsupported(f"this topology has no single WAN whose {', '.join(wan)} could be set")
+    return None

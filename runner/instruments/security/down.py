@@ -1,0 +1,78 @@
+"""The tunnel is down: does the traffic between the sites go out in the clear (fail open), or stay (fail closed)?
+
+The near gateway gets what every gateway has, a default route to the WAN. Then, first, the peer is cut off; second, the
+VPN's own processes on the near gateway are killed. Messages to the far host must not be on the WAN in the clear.
+Control: a message to an address outside (TEST-NET-2, RFC 5737) is seen in the clear at the same tap each time.
+"""
+
+from __future__ import annotations
+
+import time
+
+from runner.data.errors import CommandError, MeasurementError
+from runner.instruments.security.vantage import PORT, Outcome, Vantage, message
+from runner.lab.namespaces import NamespaceNode
+from runner.lab.node import PATIENCE
+
+OUTSIDE = "198.51.100.1"
+MESSAGES, APART_S = 5, 0.2
+
+
+def down(at: Vantage) -> Outcome:
+    near, far = at.lab.sites[0], at.lab.sites[-1]
+    gateway = at.lab.gateway(near)
+    before = message()
+    at.speak(before)
+    if not at.count([before])[0]:
+        return Outcome("inconclusive", "the tunnel was not up before it was taken down")
+    route = ("default", "via", far.wan_address, "metric", "4000")
+    try:
+        gateway.run("ip", "route", "add", *route)
+    except CommandError as error:
+        return Outcome("inconclusive", f"the near gateway takes no default route: {error.stderr}")
+    gateway.defer("ip", "route", "del", *route)
+    at.interfere("drop")
+    cut, cut_control = leaks(at)
+    at.interfere("pass")
+    killed = kill_daemons(at, gateway)
+    dead, dead_control = leaks(at) if killed else (False, True)
+    detail = {"open_when_cut_off": cut, "killed": killed, "open_when_killed": dead if killed else None}
+    control = f"a message to {OUTSIDE} was on the WAN in the clear each time"
+    if cut or dead:
+        when = " and ".join(["the peer is cut off"] * cut + ["its processes are killed"] * dead)
+        return Outcome("fail", f"fails open: traffic leaves in the clear when {when}", control, detail)
+    if not (cut_control and dead_control):
+        return Outcome("inconclusive", "not even a message to outside was seen on the WAN in the clear", detail=detail)
+    tried = f"cut off, and with {', '.join(killed)} killed" if killed else "cut off; it has no process to kill"
+    return Outcome("pass", f"fails closed: nothing in the clear when {tried}", control, detail)
+
+
+def leaks(at: Vantage) -> tuple[bool, bool]:
+    """Is a message to the far host seen in the clear, and is one to outside?"""
+    messages = [message() for _ in range(MESSAGES)]
+    if at.vpn.carries == "tcp":
+        at.speaker.say(connect=[at.address, PORT])  # refused or unanswered, mostly; what matters is what the tap sees
+    for each in messages:
+        at.speak(each)
+        time.sleep(APART_S * PATIENCE)
+    outside = message()
+    at.speaker.say(udp=outside.hex(), to=[OUTSIDE, PORT])
+    seen = at.appears(outside, outer=True)
+    return any(at.visible(each, at.outer()) for each in messages), seen
+
+
+def kill_daemons(at: Vantage, gateway: NamespaceNode) -> list[str]:
+    """Kill every process of the gateway that is not the node's own, the probes' or a log's; the names, in order.
+
+    Raises MeasurementError on a machine that runs more than this lab.
+    """
+    if at.lab.kind != "netns":
+        raise MeasurementError("only in the namespace lab is every process of a gateway the VPN's")
+    found = {}
+    for line in gateway.run("ps", "-eo", "pid=,comm=,args=").stdout.splitlines():
+        pid, name, arguments = line.split(None, 2)
+        if pid != "1" and name not in ("ps", "setpriv", "tail") and "/run/vpneval/" not in arguments:
+            found[pid] = name
+    if found:
+        gateway.run("kill", "-KILL", *found, check=False)  # some end with the first of them
+    return sorted(set(found.values()))

@@ -1,0 +1,63 @@
+"""Replay: packets that were valid once come again. The far host must get each message once.
+
+In UDP, ESP and the like the captured packet is sent a second time at once, and a third time after others have gone by
+(RFC 4303 §3.4.3). In TCP, where the kernel throws segments away that it has, the attacker puts the bytes into the
+stream once more, with numbers to fit, so that the VPN sees them. Control: the first was accepted and delivered; the
+copies arrived at the far gateway, in TCP acknowledged by it.
+"""
+
+from runner.instruments.security.vantage import Outcome, Vantage, message, speaker_on
+from runner.lab.wire import interface
+
+MESSAGES = 8
+OTHERS = 70  # more than the 64 packets of the smallest usual window
+
+
+def replay(at: Vantage) -> Outcome:
+    return in_a_stream(at) if at.stream_outside else in_datagrams(at)
+
+
+def in_datagrams(at: Vantage) -> Outcome:
+    messages = [message() for _ in range(MESSAGES)]
+    at.interfere("repeat", len(messages[0]))
+    for each in messages:
+        at.speak(each)
+        at.count([each])
+    copies = [bytes.fromhex(frame) for frame in at.interfere("pass")["sent"]]
+    others = [message(32) for _ in range(OTHERS)]
+    for each in others:
+        at.speak(each)
+    at.count(others)
+    with speaker_on(at.lab.wan) as attacker:
+        for copy in copies:
+            attacker.say(raw=copy.hex(), on=interface(at.lab.wan, at.lab.sites[-1].name))
+    # The original, the copy of the relay, and the late one: the tap must have seen three of each.
+    delivered = at.settled(messages)
+    arrived = at.arrived(copies * 3)
+    control = f"all messages were delivered, and {2 * len(copies)} copies arrived at the far gateway"
+    return judged(delivered, len(copies), len(copies) >= len(messages) and arrived == 3 * len(copies), control)
+
+
+def in_a_stream(at: Vantage) -> Outcome:
+    said = message()
+    at.interfere("record", len(said))
+    at.speak(said)
+    at.count([said])  # before the copy comes: a daemon that gives up may take with it what it has not passed on
+    at.interfere("insert")
+    delivered = at.settled([said])
+    made = at.interfere("pass")
+    control = "the message was delivered, and the far gateway's TCP acknowledged the repeated bytes"
+    return judged(delivered, len(made["sent"]), bool(made["acknowledged"]), control)
+
+
+def judged(delivered: list[int], copies: int, reached: bool, control: str) -> Outcome:
+    """From how often each message was delivered, and whether the copies were seen to arrive."""
+    detail = {"messages": len(delivered), "copies": copies, "delivered": delivered}
+    if max(delivered) > 1:
+        again = sum(count > 1 for count in delivered)
+        return Outcome("fail", f"{again} of {len(delivered)} messages were delivered again", control, detail)
+    if min(delivered) == 0:
+        return Outcome("inconclusive", "a message was not delivered even once", detail=detail)
+    if not reached:
+        return Outcome("inconclusive", f"{copies} copies were made and not all seen to arrive", detail=detail)
+    return Outcome("pass", "every message was delivered once", control, detail)

@@ -1,0 +1,134 @@
+"""All probes of a tunnel, one after the other, as measurements: 1 is pass, 0 is fail, and no value is inconclusive."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Mapping
+from contextlib import ExitStack
+
+from runner.data.errors import CommandError, MeasurementError, ProofError
+from runner.data.levels import Params, tunnel_levels
+from runner.instruments.result import Measured, measurement
+from runner.instruments.security.diversion import diversion
+from runner.instruments.security.down import down
+from runner.instruments.security.leak import leak
+from runner.instruments.security.lengths import content, lengths
+from runner.instruments.security.replay import replay
+from runner.instruments.security.stranger import stranger
+from runner.instruments.security.tampering import tampering
+from runner.instruments.security.vantage import PORT, Outcome, Vantage, vantage
+from runner.instruments.security.wrong_key import wrong_key
+from runner.papers.tables import paper_security
+from runner.tunnel.bring_up import Bench
+from runner.vpn import scale
+from runner.vpn.plugin import Vpn
+
+# Metric -> the probe that gives it, in their order: those that may break the tunnel last.
+PROBES: dict[str, Callable[[Vantage], Outcome]] = {
+    "confidentiality": leak,
+    "length_hiding": lengths,
+    "content_hiding": content,
+    "peer_authentication": stranger,
+    "diversion_resistance": diversion,
+    "anti_replay": replay,
+    "data_integrity": tampering,
+    "fail_closed": down,
+}
+WRONG_KEY = "key_authentication"
+# The column of the OSLV paper's Table 4 that judges the same by reading.
+COLUMNS = {
+    **{name: name for name in ("confidentiality", "data_integrity", "anti_replay")},
+    **dict.fromkeys(("peer_authentication", WRONG_KEY), "authentication"),
+}
+WITH_COMPRESSION = ("confidentiality", "content_hiding")  # what compression may change
+TROUBLE = (MeasurementError, CommandError, ProofError, TimeoutError)
+
+
+def security(bench: Bench, vpn: Vpn, params: Params, only: Collection[str] = ()) -> Measured:
+    """Probe the tunnel that is up, or, of the probes, ``only`` some; and rate what the plugin declares.
+
+    Nothing here raises for a VPN's failure. Afterwards the tunnel is gone. Raises MeasurementError where the lab has no
+    machine between the gateways, and LabError where it is broken.
+    """
+    started = time.monotonic()
+    bench.lab.wan  # noqa: B018 - raises where there is none, and everything would be inconclusive
+    wanted = only or (WITH_COMPRESSION if compresses(params) else (*PROBES, WRONG_KEY))
+    outcomes = on_the_tunnel(bench, vpn, [name for name in PROBES if name in wanted])
+    if WRONG_KEY in wanted:
+        try:
+            began = time.monotonic()
+            outcomes[WRONG_KEY] = wrong_key(bench, vpn, tunnel_levels(params))
+            outcomes[WRONG_KEY].detail["took_s"] = round(time.monotonic() - began, 2)
+        except TROUBLE as trouble:
+            outcomes[WRONG_KEY] = Outcome("inconclusive", str(trouble))
+    measured = results(outcomes)
+    printed = paper_security(vpn.name)
+    for found in measured.measurements:
+        if (column := COLUMNS.get(found.metric, "")) in printed:
+            found.detail["paper_table_4"] = printed[column]
+    if not only and not compresses(params):
+        rate(measured, vpn, params, outcomes)
+    measured.measuring_s = time.monotonic() - started
+    return measured
+
+
+def compresses(params: Mapping[str, str]) -> bool:
+    return params.get("compression", "off") != "off"
+
+
+def on_the_tunnel(bench: Bench, vpn: Vpn, names: list[str]) -> dict[str, Outcome]:
+    """The probes of a live tunnel. One that breaks it leaves a new one to the next."""
+    outcomes: dict[str, Outcome] = {}
+    with ExitStack() as place:
+        at: Vantage | None = None
+        for name in names:
+            try:
+                if at is None or not bench.carries_payload():
+                    place.close()
+                    at = None
+                    if f":{PORT} " in bench.lab.host2.run("ss", "-Hltn").stdout or not bench.carries_payload():
+                        bench.renew()
+                    at = place.enter_context(vantage(bench.lab, vpn, bench.address))
+                at.begin()
+                outcome = PROBES[name](at)
+                at.look()
+                took = {"took_s": at.took_s(), "evidence": at.evidence(name.replace("_", "-"))}
+                outcomes[name] = Outcome(outcome.result, outcome.reason, outcome.control, {**outcome.detail, **took})
+            except TROUBLE as trouble:
+                outcomes[name] = Outcome("inconclusive", str(trouble))
+    return outcomes
+
+
+def results(outcomes: Mapping[str, Outcome]) -> Measured:
+    """A value for each probe that came to a result; the reasons of the others are in ``attempt`` and the warnings."""
+    measured = Measured()
+    for metric, found in outcomes.items():
+        if found.result == "inconclusive":
+            measured.attempt.setdefault("inconclusive", {})[metric] = {"reason": found.reason, **found.detail}
+            measured.warnings.append(f"{metric}: inconclusive: {found.reason}")
+            continue
+        told = {"result": found.result, "reason": found.reason, "control": found.control, **found.detail}
+        measured.measurements.append(measurement(metric, float(found.result == "pass"), **told))
+    return measured
+
+
+def rate(measured: Measured, vpn: Vpn, params: Params, outcomes: Mapping[str, Outcome]) -> None:
+    """The declared strength as one more value. A probe's failure outranks it: each takes away more than it gives."""
+    if vpn.security is None:
+        reason = "the plugin declares nothing of its security"
+        measured.attempt.setdefault("inconclusive", {})["declared_strength"] = {"reason": reason}
+        return
+    rating = scale.rate(vpn.security, params)
+    failed = [name for name in scale.OUTRANKING if name in outcomes and outcomes[name].result == "fail"]
+    measured.measurements.append(
+        measurement(
+            "declared_strength",
+            float(rating.points - scale.PER_FAILURE * len(failed)),
+            declared_points=rating.points,
+            strength_bits=rating.bits,
+            reasons=list(rating.reasons),
+            outranked_by=failed,
+            sources=list(vpn.security.sources),
+            as_of=vpn.security.as_of,
+        )
+    )

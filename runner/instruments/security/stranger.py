@@ -1,0 +1,212 @@
+"""A stranger: somebody on the WAN without any key makes packets in the clear, and the far host must get none of them.
+
+Each carries an inner packet to the far host with a marker of its own: in the place of a message that a captured packet
+shows in the clear; behind 0 to 32 bytes of a captured packet's own beginning, as they are, and with what counts in them
+counted on, as long as the captured one, so that a length in them is right; where GRE carries the tunnel, once more as
+PPP, in the clear; in IPIP (RFC 2003) and GRE (RFC 2784); in VXLAN (RFC 7348), to the far gateway's own segment and
+address in it, which are no secrets; in L2TP (RFC 2661), to the far gateway's own tunnel and session, of 16 bits each;
+each from the near gateway's address, and in UDP from an address that nobody has.
+Control: all of them arrived at the far gateway, and such an inner packet is delivered when the
+far gateway's LAN port sends it. Bare IP to the far LAN is tried as well and told, but not counted: that is the
+gateway's packet filter's task.
+"""
+
+import re
+import struct
+from collections.abc import Callable, Sequence
+from itertools import product
+from typing import Literal
+
+from runner.instruments.security.vantage import (
+    ETHERNET_BYTES,
+    PORT,
+    Frame,
+    Outcome,
+    Vantage,
+    hardware,
+    message,
+    speaker_on,
+)
+from runner.lab.namespaces import NamespaceNode
+from runner.lab.wire import interface
+
+KEPT = range(32, -1, -4)  # bytes of a captured packet that a forged one begins with
+IPIP, GRE, UDP, TCP = 4, 47, 17, 6
+VXLAN_PORT, L2TP_PORT = 4789, 1701
+HEADERS_BYTES = 28  # of IPv4 and UDP
+PPP = b"\xff\x03\x00\x21"  # address, control, and the protocol number of IPv4 (RFC 1661 §2, RFC 1662 §3.1)
+IPV4 = b"\x08\x00"  # EtherType
+Order = Literal["big", "little"]
+BIG: Order = "big"
+LITTLE: Order = "little"
+SECTAG_BYTES = 14  # with the secure channel's identifier, behind the EtherType
+STRANGER = 77  # the last byte of the address that nobody has
+
+
+def stranger(at: Vantage) -> Outcome:
+    near, far = at.lab.sites[0], at.lab.sites[-1]
+    said = [message(), message()]
+    for each in said:
+        at.speak(each)
+        at.count([each])
+    at.look()
+    samples = [frame for frame in at.outer() if frame.packet_bytes >= len(said[0])]
+    if len(samples) < 2:
+        return Outcome("inconclusive", "no packets of the tunnel were captured to forge others from")
+    sample = samples[-1]
+    links = (b"", PPP) if sample.is_ip and sample.protocol == GRE else (b"",)
+    forged = forgeries(at, sample, beginnings(samples[-2].payload, sample.payload, links), said[-1])
+    bare_marker = message(128)
+    bare = sample.data[: ETHERNET_BYTES - 2] + IPV4 + inner(near.host_address, far.host_address, bare_marker)
+    open_marker = message(128)
+    gateway = at.lab.gateway(far)
+    lan = hardware(at.lab.host2, interface(at.lab.host2, "eth0")) + hardware(gateway, "lan0") + IPV4
+    with speaker_on(at.lab.wan) as attacker, speaker_on(gateway) as helper:
+        port = interface(at.lab.wan, far.name)
+        for frame in forged.values():
+            attacker.say(raw=frame.hex(), on=port)
+        attacker.say(raw=bare.hex(), on=port)
+        helper.say(raw=(lan + inner(near.host_address, far.host_address, open_marker)).hex(), on="lan0")
+    delivered = at.settled([*forged, bare_marker, open_marker])
+    arrived = at.arrived(list(forged.values()))
+    accepted = sum(count > 0 for count in delivered[:-2])
+    detail = {"forged": len(forged), "arrived": arrived, "delivered": accepted, "bare_ip_forwarded": delivered[-2] > 0}
+    control = f"{arrived} forged packets arrived at the far gateway; the far host takes such packets from its LAN"
+    if accepted:
+        return Outcome("fail", f"{accepted} packets of somebody without a key were delivered", control, detail)
+    if arrived < len(forged):
+        return Outcome("inconclusive", f"{arrived} of {len(forged)} forged packets arrived", detail=detail)
+    if not delivered[-1]:
+        return Outcome("inconclusive", "the far host does not even take such a packet from its own LAN", detail=detail)
+    return Outcome("pass", f"none of {len(forged)} packets of somebody without a key was delivered", control, detail)
+
+
+def beginnings(one: bytes, next_one: bytes, links: Sequence[bytes] = (b"",)) -> list[bytes]:
+    """What a forged payload may begin with: some of the next one's own bytes, the first field that differs from ``one``
+    counted on by one more each time; by 256 and more, in network byte order and in the other; as they are. Behind them
+    each of ``links``, every one with a number of its own: a number that has come is refused, whatever follows it.
+
+    The nearest and the longest first: what is taken for a number far ahead would make a receiver refuse all that come
+    after it.
+    """
+    longest = next_one[: KEPT[0]]
+    changed = next((at for at in range(min(len(one), len(longest))) if one[at] != longest[at]), 0)
+    whole = range(max(0, changed - 7), changed + 1)
+    before, after = whole[:-1], range(changed + 1, min(changed + 4, len(longest)))
+    ends = list(enumerate(product(KEPT, links), 1))
+    begun = [
+        on(longest, field, order, turn)[:kept] + link
+        for field, order in ((whole, BIG), (before, BIG), (after, LITTLE))
+        for turn, (kept, link) in ends
+    ]
+    return begun + [longest[:kept] + link for _, (kept, link) in ends]
+
+
+def on(data: bytes, field: range, order: Order, by: int) -> bytes:
+    """``data`` with the number in the bytes of that field counted on; an empty field stays."""
+    if not field:
+        return data
+    number = int.from_bytes(data[field.start : field.stop], order) + by
+    return data[: field.start] + (number % (1 << 8 * len(field))).to_bytes(len(field), order) + data[field.stop :]
+
+
+def forgeries(at: Vantage, sample: Frame, begun: list[bytes], said: bytes) -> dict[bytes, bytes]:
+    """Marker -> the forged frame that carries it."""
+    near, far = at.lab.sites[0], at.lab.sites[-1]
+    if sample.is_macsec:
+        return without_ip(sample, begun, inner_for=lambda marker: inner(near.host_address, far.host_address, marker))
+    found: dict[bytes, bytes] = {}
+    if said in sample.data:
+        marker = message(len(said))
+        place = sample.data.index(said)
+        whole = sample.data[:place] + marker + sample.data[place + len(said) :]
+        found[marker] = framed(
+            whole[:ETHERNET_BYTES],
+            sample.protocol,
+            address_of(sample, 12),
+            address_of(sample, 16),
+            whole[ETHERNET_BYTES + 20 : ETHERNET_BYTES + sample.packet_bytes],
+        )
+    ends = address_of(sample, 12), address_of(sample, 16)
+    nobody = ends[0][:3] + bytes([STRANGER])
+    header = sample.data[ETHERNET_BYTES + 20 : sample.payload_at]
+    for source in (ends[0], nobody) if sample.protocol == UDP else (ends[0],):
+        for beginning in begun if sample.protocol != TCP else ():
+            marker = message(len(sample.payload) - len(beginning) - HEADERS_BYTES)
+            content = header + beginning + inner(near.host_address, far.host_address, marker)
+            found[marker] = framed(sample.data[:ETHERNET_BYTES], sample.protocol, source, ends[1], content)
+    for protocol, header in ((IPIP, b""), (GRE, struct.pack("!HH", 0, 0x0800))):
+        marker = message(128)
+        content = header + inner(near.host_address, far.host_address, marker)
+        found[marker] = framed(sample.data[:ETHERNET_BYTES], protocol, *ends, content)
+    for header in (in_vxlan(at.lab.gateway(far)), in_l2tp(at.lab.gateway(far))):
+        for source in (ends[0], nobody):
+            marker = message(128)
+            content = header + inner(near.host_address, far.host_address, marker)
+            found[marker] = framed(sample.data[:ETHERNET_BYTES], UDP, source, ends[1], content)
+    return found
+
+
+def in_l2tp(gateway: NamespaceNode) -> bytes:
+    """The headers of UDP, L2TP (RFC 2661 §3.1: version 2, data, nothing optional) and PPP before an IPv4 packet for
+    that gateway; one without L2TP gets tunnel 1 and session 1."""
+    shown = gateway.run("cat", "/proc/net/pppol2tp", check=False).stdout
+    told = re.search(r"([0-9A-F]{4})/(?!0000)([0-9A-F]{4}) ->", shown)  # session 0 is the tunnel's own
+    tunnel, session = (int(told[1], 16), int(told[2], 16)) if told else (1, 1)
+    udp = struct.pack("!HHHH", L2TP_PORT, L2TP_PORT, 0, 0)
+    return udp + struct.pack("!HHH", 0x0002, tunnel, session) + PPP
+
+
+def in_vxlan(gateway: NamespaceNode) -> bytes:
+    """The headers of UDP, VXLAN (RFC 7348 §5) and Ethernet before an IPv4 packet for that gateway; one without VXLAN
+    gets segment 1 and everybody's address."""
+    shown = gateway.run("ip", "-d", "-o", "link", "show", "type", "vxlan", check=False).stdout
+    told = re.search(r"link/ether (\S+) .* vxlan id (\d+)", shown)
+    address, segment = (told[1], int(told[2])) if told else ("ff:ff:ff:ff:ff:ff", 1)
+    udp = struct.pack("!HHHH", VXLAN_PORT, VXLAN_PORT, 0, 0)
+    vxlan = struct.pack("!II", 0x08 << 24, segment << 8)
+    return udp + vxlan + bytes.fromhex(address.replace(":", "")) + b"\x02" + bytes(5) + IPV4
+
+
+def without_ip(sample: Frame, begun: list[bytes], inner_for: Callable[[bytes], bytes]) -> dict[bytes, bytes]:
+    """The same for MACsec: behind a captured tag, as it is, counted on, shortened, and with "encrypted" and "changed"
+    taken back (IEEE 802.1AE §9.5), so that what follows is said to be in the clear; with 16 bytes that are no tag's."""
+    tag = sample.payload[:SECTAG_BYTES]
+    clear = bytes([tag[0] & ~0x0C]) + tag[1:]
+    found: dict[bytes, bytes] = {}
+    for beginning in [*begun, tag, clear, *[clear[:1] + each[1:SECTAG_BYTES] for each in begun[: len(KEPT)]]]:
+        marker = message(128)
+        content = beginning + IPV4 + inner_for(marker) + bytes(16)
+        found[marker] = sample.data[:ETHERNET_BYTES] + content
+    return found
+
+
+def address_of(frame: Frame, at: int) -> bytes:
+    """An IPv4 address of the frame: 12 is the source's offset, 16 the destination's (RFC 791 §3.1)."""
+    return frame.data[ETHERNET_BYTES + at : ETHERNET_BYTES + at + 4]
+
+
+def inner(source: str, destination: str, content: bytes) -> bytes:
+    """An IPv4 packet with a UDP datagram without a checksum (RFC 768)."""
+    datagram = struct.pack("!HHHH", PORT, PORT, 8 + len(content), 0) + content
+    return packet(UDP, packed(source), packed(destination), datagram)
+
+
+def framed(ethernet: bytes, protocol: int, source: bytes, destination: bytes, content: bytes) -> bytes:
+    """An Ethernet frame with an IPv4 packet; in UDP without a checksum and with the right length."""
+    if protocol == UDP:
+        content = content[:4] + struct.pack("!HH", len(content), 0) + content[8:]
+    return ethernet + packet(protocol, source, destination, content)
+
+
+def packet(protocol: int, source: bytes, destination: bytes, content: bytes) -> bytes:
+    """An IPv4 packet without options (RFC 791 §3.1)."""
+    header = struct.pack("!BBHHHBBH4s4s", 0x45, 0, 20 + len(content), 0, 0, 64, protocol, 0, source, destination)
+    total: int = sum(struct.unpack("!10H", header))
+    total = (total & 0xFFFF) + (total >> 16)
+    total = (total & 0xFFFF) + (total >> 16)
+    return header[:10] + (~total & 0xFFFF).to_bytes(2, "big") + header[12:] + content
+
+
+def packed(address: str) -> bytes:
+    return bytes(int(part) for part in address.split("."))

@@ -1,0 +1,62 @@
+"""Tampering: a bit of each outer packet's payload is flipped on the way, and its checksums are made anew.
+
+The far host must get nothing that was not said. The datagrams inside have no checksum of their own (RFC 768), so that
+only the VPN can notice. Control: packets whose checksums were made anew in the same way, without a flip, are delivered;
+the flipped ones arrived at the far gateway, and its UDP and TCP found no fault with them.
+"""
+
+import time
+
+from runner.instruments.security.vantage import Outcome, Vantage, message
+from runner.instruments.traffic.udp import snmp
+from runner.lab.node import PATIENCE, Completed
+
+FLIPS = 12
+
+
+def tampering(at: Vantage) -> Outcome:
+    gateway = at.lab.gateway(at.lab.sites[-1])
+    untouched = [message() for _ in range(3)]
+    at.interfere("touch", len(untouched[0]))
+    for each in untouched:
+        at.speak(each)
+    if not all(at.count(untouched)):
+        return Outcome(
+            "inconclusive", "packets with checksums made anew are not delivered: neither would changed ones be"
+        )
+    before = refused(gateway.run("cat", "/proc/net/snmp"))
+    at.interfere("flip", len(untouched[0]))
+    changed = [message() for _ in range(1 if at.stream_outside else FLIPS)]
+    for each in changed:
+        at.speak(each)
+    frames: list[bytes] = []
+    end = time.monotonic() + 2.0 * PATIENCE
+    while len(frames) < len(changed) and time.monotonic() < end:
+        time.sleep(0.02)
+        frames += [bytes.fromhex(frame) for frame in at.interfere("flip", len(untouched[0]))["sent"]]
+    frames += [bytes.fromhex(frame) for frame in at.interfere("pass")["sent"]]
+    intact = sum(at.settled(changed))
+    foreign = at.foreign()
+    arrived = at.arrived(frames)
+    wrong = refused(gateway.run("cat", "/proc/net/snmp")) - before
+    detail = {
+        "flipped": len(frames),
+        "arrived": arrived,
+        "checksum_errors": wrong,
+        "delivered_altered": len(foreign),
+        "delivered_intact": intact,
+    }
+    control = f"packets with new checksums were delivered, and {arrived} flipped ones arrived at the far gateway"
+    if foreign:
+        return Outcome("fail", f"{len(foreign)} altered messages were delivered", control, detail)
+    if not frames or arrived < len(frames):
+        return Outcome("inconclusive", f"{arrived} of {len(frames)} flipped packets arrived", detail=detail)
+    if wrong:
+        return Outcome("inconclusive", f"the kernel refused {wrong} packets before the VPN saw them", detail=detail)
+    told = f"; {intact} were delivered as they had been said" if intact else ""
+    return Outcome("pass", f"nothing altered was delivered{told}", control, detail)
+
+
+def refused(shown: Completed) -> int:
+    """Packets that the kernel has refused for their checksum so far, of /proc/net/snmp."""
+    return snmp(shown, "Udp", "InCsumErrors") + snmp(shown, "Tcp", "InCsumErrors")

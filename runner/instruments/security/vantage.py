@@ -1,0 +1,358 @@
+"""The attacker's place on the WAN, between the gateways: it sees, holds, changes, repeats and makes packets.
+
+    host1 ──── gw1 ════ near │ relay │ far ════ gw2 ──── host2
+    speaker            tap                 tap         witness
+
+The WAN node's bridge gives way to a relay in a program. Who speaks and who listens are the hosts behind the gateways.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import secrets
+import select
+import struct
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from runner.data.errors import MeasurementError
+from runner.instruments.security.counters import Counters, changed, counters
+from runner.lab.namespaces import NamespaceNode
+from runner.lab.node import PATIENCE
+from runner.lab.site import TCP_PORTS
+from runner.lab.site_to_site import Lab
+from runner.lab.wire import interface, probe
+from runner.vpn.plugin import Vpn
+
+PORT = TCP_PORTS[2]
+MESSAGE_BYTES = 600
+ETHERNET_BYTES = 14
+SETTLE_S = 0.25  # how long is waited in the end before something counts as not delivered
+EVIDENCE_FRAMES = 500
+MACSEC = b"\x88\xe5"  # IEEE 802.1AE: a tunnel without IP
+EXPERIMENTAL = b"\x88\xb5"  # EtherType for experiments (IEEE 802), which no gateway's IP looks at
+
+Result = Literal["pass", "fail", "inconclusive"]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a probe came to. ``control`` says what showed that it would have seen a failure."""
+
+    result: Result
+    reason: str
+    control: str = ""
+    detail: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass
+class Talker:
+    """A program on a node that answers every line with a line, both JSON."""
+
+    node: NamespaceNode
+    process: subprocess.Popen[str]
+
+    def say(self, timeout_s: float = 10.0, /, **what: Any) -> dict[str, Any]:
+        """Raises MeasurementError where it is dead or does not answer."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        try:
+            self.process.stdin.write(json.dumps(what) + "\n")
+            self.process.stdin.flush()
+        except OSError as error:
+            raise MeasurementError(f"a probe on {self.node.name} is gone: {error}") from error
+        ready, _, _ = select.select([self.process.stdout], [], [], timeout_s * PATIENCE)
+        line = self.process.stdout.readline() if ready else ""
+        if not line.strip():
+            raise MeasurementError(f"a probe on {self.node.name} does not answer")
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+
+@dataclass(frozen=True)
+class Frame:
+    """An Ethernet frame that a tap has seen; ``way`` as the interface sees it."""
+
+    time: float
+    way: str
+    data: bytes
+
+    @property
+    def is_ip(self) -> bool:
+        return self.data[12:14] == b"\x08\x00"
+
+    @property
+    def is_macsec(self) -> bool:
+        return self.data[12:14] == MACSEC
+
+    @property
+    def packet_bytes(self) -> int:
+        """The length of the IPv4 packet (RFC 791 §3.1), or of what a MACsec frame has behind its EtherType."""
+        return len(self.data) - ETHERNET_BYTES if self.is_macsec else int.from_bytes(self.data[16:18], "big")
+
+    @property
+    def protocol(self) -> int:
+        return self.data[ETHERNET_BYTES + 9]
+
+    @property
+    def payload_at(self) -> int:
+        """Where the payload of UDP, TCP or another protocol of IP begins; of MACsec, its tag."""
+        if self.is_macsec:
+            return ETHERNET_BYTES
+        upper = ETHERNET_BYTES + (self.data[ETHERNET_BYTES] & 15) * 4
+        if self.protocol == 6:
+            return upper + (self.data[upper + 12] >> 4) * 4
+        return upper + (8 if self.protocol == 17 else 0)
+
+    @property
+    def payload(self) -> bytes:
+        return self.data[self.payload_at : ETHERNET_BYTES + self.packet_bytes]
+
+
+@dataclass
+class Vantage:
+    """The relay, the taps and the hosts' ends. ``captured`` is what both taps have seen since ``begin``."""
+
+    lab: Lab
+    vpn: Vpn
+    address: str
+    speaker: Talker
+    witness: Talker
+    relay: Talker
+    taps: dict[str, Talker]
+    captured: dict[str, list[Frame]] = field(default_factory=lambda: {"near": [], "far": []})
+    said: list[bytes] = field(default_factory=list)
+    _earlier: tuple[int, int] = (0, 0)  # datagrams and streams that the witness had when the probe began
+    _logged: dict[Path, int] = field(default_factory=dict)
+    _counted: dict[str, Counters] = field(default_factory=dict)
+    _began: float = 0.0
+
+    @property
+    def stream_outside(self) -> bool:
+        """Does the tunnel travel in TCP?"""
+        return self.vpn.transport == "tcp"
+
+    def begin(self) -> None:
+        """A new probe: forget what was said and seen, open a connection where only TCP is carried."""
+        self._began = time.monotonic()
+        self.interfere("pass")
+        self.look()
+        self.captured = {"near": [], "far": []}
+        self.said = []
+        heard = self.witness.say()
+        self._earlier = len(heard["datagrams"]), len(heard["streams"])
+        self._logged = log_sizes(self.lab.wan.logs)
+        self._counted = {site.name: counters(self.lab.gateway(site)) for site in self.lab.sites}
+        if self.vpn.carries == "tcp":
+            self.connect()
+
+    def connect(self) -> None:
+        if error := self.speaker.say(connect=[self.address, PORT]).get("error"):
+            raise MeasurementError(f"the near host cannot connect through the tunnel: {error}")
+        self.said = []
+
+    def interfere(self, what: str, least: int = 0) -> dict[str, Any]:
+        """From now on the relay does this (see runner/lab/probes/relay.py); what it has made until now."""
+        return self.relay.say(do=what, least=least)
+
+    def speak(self, message: bytes) -> None:
+        """The near host sends ``message`` to the far one, in one datagram or at one go."""
+        self.said.append(message)
+        if self.vpn.carries == "tcp":
+            self.speaker.say(tcp=message.hex())  # an error shows by what is not delivered
+        else:
+            self.speaker.say(udp=message.hex(), to=[self.address, PORT])
+
+    def answer(self, message: bytes) -> None:
+        """The far host sends ``message`` to the near one: to where its last datagram came from, or in its stream."""
+        self.witness.say(answer=message.hex())
+
+    def look(self) -> None:
+        """Take over what the taps have seen."""
+        for name, tap in self.taps.items():
+            answer = tap.say()
+            if answer["lost"]:
+                raise MeasurementError(f"the tap {name} lost {answer['lost']} frames")
+            self.captured[name] += [Frame(when, way, bytes.fromhex(data)) for when, way, data in answer["frames"]]
+
+    def heard(self) -> tuple[list[bytes], list[bytes]]:
+        """The datagrams and the streams that the far host has got since ``begin``."""
+        heard = self.witness.say()
+        datagrams, streams = self._earlier
+        return (
+            [bytes.fromhex(data) for _, data in heard["datagrams"][datagrams:]],
+            [bytes.fromhex(data) for data in heard["streams"][streams:]],
+        )
+
+    def count(self, messages: list[bytes], at_least: int = 1, within_s: float = 2.0) -> list[int]:
+        """How often each was delivered, as soon as each was ``at_least`` times, or after ``within_s``."""
+        end = time.monotonic() + within_s * PATIENCE
+        while True:
+            datagrams, streams = self.heard()
+            found = [datagrams.count(each) + sum(stream.count(each) for stream in streams) for each in messages]
+            if min(found, default=at_least) >= at_least or time.monotonic() > end:
+                return found
+            time.sleep(0.02)
+
+    def settled(self, messages: list[bytes]) -> list[int]:
+        """How often each was delivered, after waiting for what may still come: a last message goes the same way behind
+        them, so that a busy gateway has done with them when it has arrived. A tunnel that is broken gets a second."""
+        last = message(32)
+        self.speak(last)
+        self.count([last], within_s=1.0)
+        time.sleep(SETTLE_S * PATIENCE)
+        return self.count(messages, 0)
+
+    def foreign(self) -> list[bytes]:
+        """What the far host got that nobody has said: datagrams, and the rests of streams from there on."""
+        datagrams, streams = self.heard()
+        stream = streams[-1] if streams and self.vpn.carries == "tcp" else b""
+        altered = [] if b"".join(self.said).startswith(stream) else [stream]
+        return [data for data in datagrams if data not in self.said] + altered
+
+    def arrived(self, frames: list[bytes]) -> int:
+        """How many of these frames the far gateway's WAN port has received, by their IPv4 payload."""
+        self.look()
+        seen = [frame.data[ETHERNET_BYTES + 20 :].rstrip(b"\0") for frame in self.captured["far"] if frame.way == "in"]
+        missing = 0
+        for data in frames:
+            payload = data[ETHERNET_BYTES + 20 :].rstrip(b"\0")
+            if payload in seen:
+                seen.remove(payload)
+            else:
+                missing += 1
+        return len(frames) - missing
+
+    def outer(self) -> list[Frame]:
+        """The IPv4 and MACsec frames that the near gateway has sent since ``begin``."""
+        return [frame for frame in self.captured["near"] if frame.way == "in" and (frame.is_ip or frame.is_macsec)]
+
+    def visible(self, marker: bytes, within: list[Frame] | None = None) -> bool:
+        """Was any 32-byte part of ``marker`` in the clear at the near tap?"""
+        frames = self.captured["near"] if within is None else within
+        parts = [marker[at : at + 32] for at in range(0, len(marker) - 31, 32)]
+        return any(part in frame.data for frame in frames for part in parts)
+
+    def appears(self, marker: bytes, *, outer: bool = False, within_s: float = 1.0) -> bool:
+        """Is ``marker`` in the clear at the near tap, or in one of its ``outer`` frames, before the time is over?
+
+        For controls: what was sent a moment ago may still be on its way through the relay.
+        """
+        end = time.monotonic() + within_s * PATIENCE
+        while True:
+            self.look()
+            if self.visible(marker, self.outer() if outer else None):
+                return True
+            if time.monotonic() > end:
+                return False
+            time.sleep(0.02)
+
+    def took_s(self) -> float:
+        """Since ``begin``."""
+        return round(time.monotonic() - self._began, 2)
+
+    def evidence(self, name: str) -> list[str]:
+        """Write the capture, what the gateways' kernels have counted and their new log lines into the trial's folder;
+        the files' names."""
+        with_frames = self.lab.wan.logs / f"security-{name}.pcap"
+        frames = sorted((frame for seen in self.captured.values() for frame in seen), key=lambda frame: frame.time)
+        write_pcap(with_frames, frames[:EVIDENCE_FRAMES])
+        counted = {
+            site.name: changed(self._counted.get(site.name, {}), counters(self.lab.gateway(site)))
+            for site in self.lab.sites
+        }
+        with_counters = self.lab.wan.logs / f"security-{name}.json"
+        with_counters.write_text(json.dumps({"counted_by_the_kernel": counted}, indent=1) + "\n")
+        with_lines = self.lab.wan.logs / f"security-{name}.log"
+        write_lines(with_lines, self._logged)
+        return [with_frames.name, with_counters.name, with_lines.name]
+
+
+@contextmanager
+def vantage(lab: Lab, vpn: Vpn, address: str) -> Iterator[Vantage]:
+    """Take the place between the gateways of ``lab``, in which ``vpn`` is up; afterwards the bridge is there again.
+
+    Raises MeasurementError where the lab has no WAN node, or a program of the probes cannot start.
+    """
+    wan, far_gateway = lab.wan, lab.gateway(lab.sites[-1])
+    ports = {name: interface(wan, site.name) for name, site in (("near", lab.sites[0]), ("far", lab.sites[-1]))}
+    for site in lab.sites:
+        # Frames that are captured and sent again need whole checksums, and one packet each (ethtool(8)).
+        gateway, port = lab.gateway(site), interface(lab.gateway(site), site.wan_interface)
+        gateway.run("ethtool", "-K", port, "tx", "off", "tso", "off", "gso", "off", check=False)
+        gateway.defer("ethtool", "-K", port, "tx", "on", "tso", "on", "gso", "on")
+    with ExitStack() as stack:
+        for port in ports.values():
+            wan.run("ip", "link", "set", port, "nomaster")
+            wan.defer("ip", "link", "set", port, "master", "br0")
+            stack.callback(wan.run, "ip", "link", "set", port, "master", "br0", check=False)
+        start = [
+            (wan, "relay", [ports["near"], ports["far"]], "relaying"),
+            (wan, "tap", [ports["near"]], "tapping"),
+            (far_gateway, "tap", [interface(far_gateway, lab.sites[-1].wan_interface)], "tapping"),
+            (lab.host1, "speak", [], "speaking"),
+            (lab.host2, "witness", [str(PORT)], "listening"),
+        ]
+        talkers = [
+            Talker(node, stack.enter_context(probe(node, name, *argv, ready=ready)))
+            for node, name, argv, ready in start
+        ]
+        relay, near, far, speaker, witness = talkers
+        yield Vantage(lab, vpn, address, speaker, witness, relay, {"near": near, "far": far})
+
+
+@contextmanager
+def speaker_on(node: NamespaceNode) -> Iterator[Talker]:
+    """The program speak.py on another node."""
+    with probe(node, "speak", ready="speaking") as process:
+        yield Talker(node, process)
+
+
+def message(length: int = MESSAGE_BYTES) -> bytes:
+    """Random bytes, which no compression shrinks and nothing else on the wire equals."""
+    return secrets.token_bytes(length)
+
+
+def hardware(node: NamespaceNode, port: str) -> bytes:
+    """The Ethernet address of a node's interface."""
+    shown = node.run("ip", "-o", "link", "show", "dev", port).stdout
+    found = re.search(r"link/ether (\S+)", shown)
+    if found is None:
+        raise MeasurementError(f"{port} of {node.name} has no Ethernet address")
+    return bytes.fromhex(found[1].replace(":", ""))
+
+
+def clear_frame(content: bytes) -> bytes:
+    """A broadcast frame with ``content`` in the clear, for the controls."""
+    return b"\xff" * 6 + b"\x02" + b"\0" * 5 + EXPERIMENTAL + content
+
+
+def log_sizes(logs: Path) -> dict[Path, int]:
+    """How much the gateways' daemons have logged so far (bytes)."""
+    return {path: path.stat().st_size for path in logs.glob("gw*.log")}
+
+
+def write_lines(target: Path, before: dict[Path, int]) -> None:
+    """What the gateways' daemons have logged since ``log_sizes`` was ``before``, into a file beside their logs."""
+    lines = [
+        f"{path.name}: {line}"
+        for path in sorted(target.parent.glob("gw*.log"))
+        for line in path.read_bytes()[before.get(path, 0) :].decode(errors="replace").splitlines()
+    ]
+    target.write_text("\n".join(lines) + "\n" if lines else "(the gateways' daemons have logged nothing)\n")
+
+
+def write_pcap(path: Path, frames: list[Frame]) -> None:
+    """draft-ietf-opsawg-pcap, link type Ethernet."""
+    with path.open("wb") as file:
+        file.write(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 70000, 1))
+        for frame in frames:
+            second, fraction = divmod(frame.time, 1)
+            length = len(frame.data)
+            file.write(struct.pack("<IIII", int(second), int(fraction * 1e6), length, length) + frame.data)

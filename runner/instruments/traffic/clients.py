@@ -1,0 +1,71 @@
+"""Many clients at once: what they download together, and how fairly they share it (Jain's index)."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from runner.data.errors import MeasurementError
+from runner.data.trials import Measurement
+from runner.instruments.result import Measured, measurement
+from runner.instruments.traffic.download import HTTP_PORT, make_file, serving
+from runner.instruments.traffic.flows import jain
+from runner.lab.site_to_site import Lab
+
+FILE_BYTES = 100_000_000  # a client that has all of it before the time is over ends early
+OUT_OF_TIME = "28"  # curl(1), EXIT CODES
+WANTED = "%{exitcode} %{size_download} %{time_total} %{local_ip} %{errormsg}"
+
+
+def clients(lab: Lab, address: str, duration_s: int, number: int) -> Measured:
+    """Throughput of ``number`` clients behind the near gateway that download from the far host at once, and their
+    fairness.
+
+    Each client has an address of its own in the near site's LAN, and a connection of its own, for ``duration_s``
+    seconds; one process drives them all, so that the hosts' scheduler has no part in it. A client that gets nothing
+    counts as unfairness. Raises MeasurementError where nothing arrived, or a client was refused.
+    """
+    near = [f"{lab.sites[0].host_address.rpartition('.')[0]}.{100 + client}" for client in range(number)]
+    device = lab.host1.run("ip", "-o", "addr", "show", "to", lab.sites[0].host_address).stdout.split()[1]
+    try:
+        lab.host1.run("ip", "-batch", "-", input="".join(f"addr add {one}/32 dev {device}\n" for one in near))
+        make_file(lab, FILE_BYTES)
+        with serving(lab):
+            started = time.monotonic()
+            config = "next\n".join(_one(address, one, duration_s) for one in near)
+            at_once = ("--parallel", "--parallel-immediate", "--parallel-max", str(number))
+            said = lab.host1.run("curl", *at_once, "--config", "-", input=config, check=False, timeout=duration_s + 15)
+            elapsed = time.monotonic() - started
+    finally:
+        gone = "".join(f"addr del {one}/32 dev {device}\n" for one in near)
+        lab.host1.run("ip", "-force", "-batch", "-", input=gone, check=False)
+    return Measured(read_clients(said.stdout, number), elapsed)
+
+
+def _one(address: str, own: str, duration_s: int) -> str:
+    """A client's part of curl's configuration file, curl(1) --config and --next."""
+    return (
+        f'url = "http://{address}:{HTTP_PORT}/{FILE_BYTES}"\ninterface = "{own}"\noutput = "/dev/null"\nsilent\n'
+        f'max-time = {duration_s}\nwrite-out = "{WANTED}\\n"\n'
+    )
+
+
+def read_clients(said: str, number: int) -> list[Measurement]:
+    """The measurements in what curl wrote out, a line a client.
+
+    Raises MeasurementError where a client is missing or was refused, and where no byte came.
+    """
+    ended = [line.split(" ", 4) for line in said.splitlines()]
+    if len(ended) != number:
+        raise MeasurementError(f"curl tells of {len(ended)} clients, not {number}")
+    if refused := [one for one in ended if one[0] not in ("0", OUT_OF_TIME)]:
+        raise MeasurementError(f"{len(refused)} of {number} clients were refused, the first: {refused[0][4]}")
+    sizes, times = [int(one[1]) for one in ended], [float(one[2]) for one in ended]
+    if not any(sizes):
+        raise MeasurementError("no client got a byte")
+    rates = [size * 8 / seconds for size, seconds in zip(sizes, times, strict=True)]
+    detail: dict[str, Any] = {"slowest_bps": min(rates), "fastest_bps": max(rates), "idle_clients": sizes.count(0)}
+    return [
+        measurement("clients_throughput", sum(sizes) * 8 / max(times), **detail),
+        measurement("clients_fairness", jain(rates), rates),
+    ]

@@ -1,0 +1,235 @@
+"""What the traffic costs the machines that carry it: CPU time, context switches, system calls, memory.
+
+A snapshot before a test and one after it; everything is read from /proc in a few milliseconds. System calls
+need perf(1), which slows the whole kernel's system calls down while it counts, so that they are counted in a
+time of their own, in which nothing else is measured.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from runner.data.errors import MeasurementError
+from runner.data.trials import Measurement
+from runner.instruments.result import measurement
+from runner.lab.namespaces import NamespaceNode
+from runner.lab.site_to_site import Lab
+
+PACKET_BYTES = 1448  # payload of a full TCP segment at 1500 bytes MTU: less IP, TCP and its timestamps option
+TICK_S = 0.01  # USER_HZ is 100 on every Linux
+GONE = (FileNotFoundError, ProcessLookupError)  # a process that ended while we looked
+FOREIGN = (*GONE, PermissionError)  # or one that is in no node of ours
+CALLS = ("perf", "stat", "-x", ",", "-e", "raw_syscalls:sys_enter", "-p")
+# The processes of a node that is a machine of its own, and the programs that look at them.
+LOOK = (
+    "grep -Hs . /proc/[0-9]*/comm; grep -Hs ctxt_switches: /proc/[0-9]*/task/[0-9]*/status;"
+    "grep -Hs ^Pss: /proc/[0-9]*/smaps_rollup; cat /proc/net/dev"
+)
+LOOKING = ("sh", "grep", "cat")
+
+
+@dataclass(frozen=True)
+class Daemon:
+    """A process of the VPN: context switches of all its threads so far, and its proportional set size."""
+
+    name: str
+    switches: int
+    pss_bytes: int
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """Counters since boot. ``cpu_s``: CPU seconds by kind, and ``switches``: context switches, of the machines
+    that ``counted`` names. ``daemons``: by gateway and PID. ``wan_frames``: through the first gateway's WAN
+    interface, both ways."""
+
+    cpu_s: dict[str, float]
+    switches: int
+    daemons: dict[tuple[str, int], Daemon]
+    wan_frames: int
+
+
+def counted(lab: Lab) -> str:
+    """Whose CPU time is counted: nodes that share a kernel share its counters, the generators included."""
+    return "the whole lab" if lab.shared_kernel else "both gateways"
+
+
+def snapshot(lab: Lab) -> Snapshot:
+    """The counters now."""
+    gateways = [lab.gateway(site) for site in lab.sites]
+    if lab.shared_kernel:
+        stats = [Path("/proc/stat").read_text()]
+        running = {(name, pid): daemon(pid) for name, pid in processes(gateways)}
+        network = Path(f"/proc/{gateways[0].pid}/net/dev").read_text()
+    else:
+        stats = [node.run("cat", "/proc/stat").stdout for node in gateways]
+        looks = [node.run("sh", "-c", LOOK, check=False).stdout for node in gateways]
+        running = {
+            (node.name, pid): found
+            for node, look in zip(gateways, looks, strict=True)
+            for pid, found in seen_daemons(look).items()
+        }
+        network = looks[0]
+    spent = [cpu_seconds(stat) for stat in stats]
+    return Snapshot(
+        {kind: sum(each[kind] for each in spent) for kind in spent[0]},
+        sum(context_switches(stat) for stat in stats),
+        running,
+        frames(network, lab.sites[0].wan_interface),
+    )
+
+
+def costs(lab: Lab, before: Snapshot, after: Snapshot, received_bytes: int) -> list[Measurement]:
+    """What it cost, between two snapshots, to carry ``received_bytes`` of TCP payload from host to host."""
+    cpu = {kind: round(after.cpu_s[kind] - before.cpu_s[kind], 3) for kind in after.cpu_s}
+    total = sum(cpu.values())
+    packets = received_bytes / PACKET_BYTES
+    of = counted(lab)
+    own = sum(
+        found.switches - (before.daemons[key].switches if key in before.daemons else 0)
+        for key, found in after.daemons.items()
+    )
+    memory: dict[str, int] = {}
+    for found in after.daemons.values():
+        memory[found.name] = memory.get(found.name, 0) + found.pss_bytes
+    costs = [
+        measurement("cpu_per_gigabyte", total / (received_bytes / 1e9), of=of, cpu_seconds=cpu),
+        measurement(
+            "context_switches_per_packet",
+            (after.switches - before.switches) / packets,
+            of=of,
+            of_daemons=round(own / packets, 4),
+            packets=round(packets),
+            wan_frames=after.wan_frames - before.wan_frames,
+        ),
+        measurement("memory_bytes", float(sum(memory.values())), by_daemon=memory),
+    ]
+    if total > 0:  # not in a test shorter than a tick of the clock
+        costs.append(measurement("throughput_per_core", received_bytes * 8 / total, of=of))
+    return costs
+
+
+def cpu_seconds(stat: str) -> dict[str, float]:
+    """CPU seconds by kind, from the text of /proc/stat (proc_stat(5)); idle, I/O wait and stolen time left out."""
+    user, nice, system, _idle, _iowait, irq, softirq = map(int, stat.split()[1:8])
+    ticks = {"user": user + nice, "system": system, "irq": irq, "softirq": softirq}
+    return {kind: count * TICK_S for kind, count in ticks.items()}
+
+
+def context_switches(stat: str) -> int:
+    """Context switches since boot, from the text of /proc/stat."""
+    return next(int(line.split()[1]) for line in stat.splitlines() if line.startswith("ctxt "))
+
+
+def frames(network: str, interface: str) -> int:
+    """Frames through an interface so far, both ways, from a text with /proc/net/dev in it.
+
+    One that offloading cuts or joins later counts once. Raises MeasurementError where the interface is missing.
+    """
+    for line in network.splitlines():
+        name, colon, counters = line.partition(":")
+        if colon and name.strip() == interface:
+            return int(counters.split()[1]) + int(counters.split()[9])
+    raise MeasurementError(f"the gateway has no interface {interface}")
+
+
+def processes(nodes: Sequence[NamespaceNode]) -> list[tuple[str, int]]:
+    """Node and PID, as this machine sees it, of all processes of nodes, but for those that hold them.
+
+    On a gateway that is the VPN, and nothing else. A PID namespace tells whose a process is (pid_namespaces(7)).
+    """
+    holders = {node.pid for node in nodes}
+    names = {os.stat(f"/proc/{node.pid}/ns/pid").st_ino: node.name for node in nodes}
+    found = []
+    for pid in map(int, filter(str.isdigit, os.listdir("/proc"))):
+        with suppress(*FOREIGN):
+            name = names.get(os.stat(f"/proc/{pid}/ns/pid").st_ino)
+            if name is not None and pid not in holders:
+                found.append((name, pid))
+    return found
+
+
+def daemon(pid: int) -> Daemon:
+    """A process of this machine (proc_pid_status(5), proc_pid_smaps(5)); all zero if it has just ended."""
+    try:
+        name = Path(f"/proc/{pid}/comm").read_text().strip()
+        threads = [Path(f"/proc/{pid}/task/{t}/status").read_text() for t in os.listdir(f"/proc/{pid}/task")]
+        pss = re.search(r"^Pss: +(\d+) kB", Path(f"/proc/{pid}/smaps_rollup").read_text(), flags=re.MULTILINE)
+    except GONE:
+        return Daemon("", 0, 0)
+    switches = sum(int(count) for text in threads for count in re.findall(r"ctxt_switches:\s+(\d+)", text))
+    return Daemon(name, switches, int(pss[1]) * 1024 if pss else 0)
+
+
+def seen_daemons(look: str) -> dict[int, Daemon]:
+    """The daemons in what ``LOOK`` says of a node, by their PIDs there; 1 holds the node."""
+    names: dict[int, str] = {}
+    switches: dict[int, int] = {}
+    pss: dict[int, int] = {}
+    for number, file, text in re.findall(r"^/proc/(\d+)/(?:task/\d+/)?(\w+):(.*)$", look, flags=re.MULTILINE):
+        pid = int(number)
+        if file == "comm":
+            names[pid] = text
+        elif file == "status":
+            switches[pid] = switches.get(pid, 0) + int(text.split()[1])
+        else:
+            pss[pid] = int(text.split()[1]) * 1024
+    return {
+        pid: Daemon(name, switches.get(pid, 0), pss.get(pid, 0))
+        for pid, name in names.items()
+        if pid != 1 and name not in LOOKING
+    }
+
+
+def system_calls(lab: Lab, seconds: float) -> float | str:
+    """System calls a second of the gateways' daemons, counted for ``seconds``; or why they cannot be counted.
+
+    By the tracepoint raw_syscalls:sys_enter and the machine's own perf(1), which fits its kernel.
+    """
+    pids = {site.name: [str(pid) for name, pid in snapshot(lab).daemons if name == site.name] for site in lab.sites}
+    if not any(pids.values()):
+        return 0.0  # no daemon, no call
+    if lab.shared_kernel:
+        every = ",".join(pid for own in pids.values() for pid in own)
+        return counted_calls(perf_here(every, seconds), seconds)
+    total = 0.0
+    for site in lab.sites:
+        if not pids[site.name]:
+            continue
+        if lab.gateway(site).run("which", "perf", check=False).code != 0:
+            return f"{site.name} has no perf (Debian: apt-get install linux-perf)"
+        said = lab.gateway(site).run(*CALLS, ",".join(pids[site.name]), "sleep", str(seconds), check=False)
+        calls = counted_calls(said.stderr or said.stdout, seconds)
+        if isinstance(calls, str):
+            return f"{site.name}: {calls}"
+        total += calls
+    return total
+
+
+def perf_here(pids: str, seconds: float) -> str:
+    """What perf on the runner's own machine says, outside of the nodes, whose image has none."""
+    if shutil.which("perf") is None:
+        return "this machine has no perf (Debian: apt-get install linux-perf)"
+    argv = ("setpriv", "--pdeathsig", "KILL", *CALLS, pids, "sleep", str(seconds))
+    environment = {**os.environ, "LC_ALL": "C"}
+    done = subprocess.run(argv, capture_output=True, text=True, env=environment, timeout=seconds + 20, check=False)
+    return done.stderr
+
+
+def counted_calls(said: str, seconds: float) -> float | str:
+    """Calls a second from what `perf stat -x,` says; or its reason why there is none."""
+    for line in said.splitlines():
+        count, *rest = line.split(",")
+        if "raw_syscalls:sys_enter" in rest:
+            if count == "<not counted>":  # no daemon ran in that time
+                return 0.0
+            return int(count) / seconds if count.isdigit() else f"perf: {count.strip('<>')}"
+    lines = [line.strip().removeprefix("\\___ ") for line in said.splitlines() if line.strip()]
+    return "perf: " + (": ".join(lines[:2]) or "no count and no reason")

@@ -1,0 +1,78 @@
+"""100 MB through ssh from the gateway to the near host: what the device page takes for a device's IPsec speed."""
+
+from __future__ import annotations
+
+import re
+import time
+
+from runner.data.errors import MeasurementError
+from runner.instruments.result import Measured, measurement
+from runner.lab.node import Node, wait_until
+from runner.lab.site_to_site import Lab
+
+HOME = "/run/vpneval/device"
+PORT = "2223"
+BLOCK_BYTES, BLOCKS = 500_000, 200  # the page's dd
+# ssh_config(5): the page has CBC; the others are today's.
+CIPHERS = {
+    "aes-128-cbc": "aes128-cbc",
+    "aes-256-cbc": "aes256-cbc",
+    "aes-128-gcm": "aes128-gcm@openssh.com",
+    "aes-256-gcm": "aes256-gcm@openssh.com",
+    "chacha20-poly1305": "chacha20-poly1305@openssh.com",
+}
+SSHD = f"""ListenAddress {{address}}
+Port {PORT}
+HostKey {HOME}/host
+AuthorizedKeysFile {HOME}/authorized
+PidFile none
+UsePAM no
+StrictModes no
+PasswordAuthentication no
+PermitRootLogin prohibit-password
+Ciphers {{cipher}}
+"""
+
+
+def device(lab: Lab, cipher: str) -> Measured:
+    """Rate of 100 MB of zeros that dd makes on the first gateway and ssh carries to host1, outside of any tunnel.
+
+    Keys are made for this test on the two nodes and go with them. Raises MeasurementError where ssh fails, or not all
+    came, and CommandError where it hangs.
+    """
+    site, host = lab.sites[0], lab.host1
+    gateway = lab.gateway(site)
+    gateway.run("mkdir", "-p", "/run/sshd")
+    known, user = fresh_key(gateway, "host"), fresh_key(host, "user")
+    dd = f"dd if=/dev/zero bs={BLOCK_BYTES} count={BLOCKS} status=none"
+    gateway.write(f"{HOME}/authorized", f'restrict,command="{dd}" {user}')  # whoever has the key can do this alone
+    host.write(f"{HOME}/known", f"[{site.lan_address}]:{PORT} {known}")
+    gateway.write(f"{HOME}/sshd_config", SSHD.format(address=site.lan_address, cipher=CIPHERS[cipher]))
+    server = gateway.spawn("/usr/sbin/sshd", "-D", "-e", "-f", f"{HOME}/sshd_config", log="device-sshd")
+    try:
+        wait_until(lambda: f":{PORT} " in gateway.run("ss", "-Hltn").stdout, "sshd listening", deadline_s=5)
+        options = ("BatchMode=yes", f"UserKnownHostsFile={HOME}/known", f"IdentityFile={HOME}/user", "Compression=no")
+        argv = ["ssh", "-F", "none", "-c", CIPHERS[cipher], "-p", PORT, *(part for o in options for part in ("-o", o))]
+        # The bytes are counted where they arrive, so that a transfer that broke off is no fast one.
+        counted = ("sh", "-c", '"$@" | wc -c', "sh", *argv, f"root@{site.lan_address}")
+        started = time.monotonic()
+        done = host.run(*counted, check=False, timeout=120)
+        elapsed = time.monotonic() - started
+    finally:
+        server.stop()
+    if done.stdout.strip() != str(BLOCK_BYTES * BLOCKS):
+        said = (done.stderr or gateway.logged("device-sshd")).strip()[-300:]
+        raise MeasurementError(f"{done.stdout.strip() or 0} bytes came, not {BLOCK_BYTES * BLOCKS}: {said}")
+    clock = re.search(r"^cpu MHz\s*: ([\d.]+)$", gateway.run("cat", "/proc/cpuinfo").stdout, flags=re.MULTILINE)
+    found = measurement("ssh_rate", 8 * BLOCK_BYTES * BLOCKS / elapsed, seconds=round(elapsed, 3), cipher=cipher)
+    found.detail["cpu_mhz"] = round(float(clock[1])) if clock else None
+    return Measured([found], elapsed)
+
+
+def fresh_key(node: Node, name: str) -> str:
+    """Make a key pair in HOME on ``node``, which goes with the lab; its public half."""
+    node.defer("rm", "-rf", HOME)
+    node.run("mkdir", "-p", "-m", "700", HOME)
+    node.run("rm", "-f", f"{HOME}/{name}", f"{HOME}/{name}.pub")
+    node.run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", f"{HOME}/{name}")
+    return node.run("cat", f"{HOME}/{name}.pub").stdout

@@ -1,0 +1,112 @@
+"""Download time of a file by HTTP: nginx on the far host, curl on the near one."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from runner.data.errors import CommandError, MeasurementError
+from runner.data.trials import Measurement
+from runner.instruments.result import Measured, measurement
+from runner.lab.node import wait_until
+from runner.lab.site import TCP_PORTS
+from runner.lab.site_to_site import Lab
+
+HTTP_PORT = TCP_PORTS[2]
+FOLDER = "/run/vpneval/www"
+CONFIG = "/run/vpneval/nginx.conf"
+SLOWEST_BPS = 5e6  # a tunnel below this is given up
+# nginx.org/en/docs/http/ngx_http_core_module.html. One process, in the foreground; nothing but this folder.
+NGINX = f"""daemon off;
+user root;
+worker_processes 1;
+pid /run/vpneval/nginx.pid;
+error_log stderr;
+events {{ }}
+http {{
+    access_log off;
+    sendfile on;
+    server {{
+        listen {HTTP_PORT};
+        root {FOLDER};
+    }}
+}}
+"""
+WANTED = "%{http_code} %{size_download} %{time_connect} %{time_starttransfer} %{time_total}"
+
+
+def download(lab: Lab, address: str, file_bytes: int) -> Measured:
+    """Time to fetch ``file_bytes`` random bytes, which no compression shrinks, in one HTTP GET.
+
+    The file is made first, in memory on the far host. Raises MeasurementError where it does not fit there, and as
+    ``fetch``.
+    """
+    make_file(lab, file_bytes)
+    return fetch(lab, address, file_bytes)
+
+
+def fetch(lab: Lab, address: str, file_bytes: int) -> Measured:
+    """Time to fetch the file that ``make_file`` has made.
+
+    Raises MeasurementError where a tool is missing, curl fails, or what came is not the whole file.
+    """
+    limit_s = 10 + file_bytes * 8 / SLOWEST_BPS
+    with serving(lab):
+        started = time.monotonic()
+        argv = ("curl", "--silent", "--show-error", "--max-time", f"{limit_s:.0f}", "--output", "/dev/null")
+        url = f"http://{address}:{HTTP_PORT}/{file_bytes}"
+        done = lab.host1.run(*argv, "--write-out", WANTED, url, check=False, timeout=limit_s + 5)
+        elapsed = time.monotonic() - started
+    if done.code != 0:
+        raise MeasurementError(f"{done.stderr.strip()[-300:]} (exit {done.code})")
+    return Measured([read_curl(done.stdout, file_bytes)], elapsed)
+
+
+@contextmanager
+def serving(lab: Lab) -> Iterator[None]:
+    """nginx on the far host, for as long as the near one fetches from it.
+
+    Raises MeasurementError where a tool is missing, nginx does not listen, or curl hangs.
+    """
+    for node, tool, package in ((lab.host1, "curl", "curl"), (lab.host2, "nginx", "nginx-light")):
+        if node.run("which", tool, check=False).code != 0:
+            raise MeasurementError(f"{node.name} has no {tool} (Debian: apt-get install {package})")
+    lab.host2.write(CONFIG, NGINX, mode=0o644)
+    nginx = lab.host2.spawn("nginx", "-e", "stderr", "-c", CONFIG, log="nginx")
+    try:
+        wait_until(lambda: f":{HTTP_PORT} " in lab.host2.run("ss", "-Hltn").stdout, "nginx listening", deadline_s=5)
+        yield
+    except CommandError as late:
+        raise MeasurementError(f"curl hung: {late}") from late
+    except TimeoutError as never:
+        raise MeasurementError(f"{never}: {lab.host2.logged('nginx').strip()[-300:]}") from never
+    finally:
+        nginx.stop()
+
+
+def read_curl(said: str, file_bytes: int) -> Measurement:
+    """The measurement in what curl wrote out. Raises MeasurementError unless the whole file came."""
+    code, size, connected, began, total = said.split()
+    if code != "200" or int(size) != file_bytes:
+        raise MeasurementError(f"HTTP status {code} and {size} bytes, not 200 and {file_bytes}")
+    return measurement(
+        "download_time",
+        float(total),
+        file_bytes=file_bytes,
+        connect_s=float(connected),
+        first_byte_s=float(began),
+        rate_bps=round(file_bytes * 8 / float(total)),
+    )
+
+
+def make_file(lab: Lab, file_bytes: int) -> None:
+    """Random bytes in a file whose name is its size. Raises MeasurementError where they do not fit into memory."""
+    meminfo = lab.host2.run("cat", "/proc/meminfo").stdout
+    free = next(int(line.split()[1]) * 1024 for line in meminfo.splitlines() if line.startswith("MemAvailable:"))
+    if file_bytes > free / 2:
+        raise MeasurementError(f"a file of {file_bytes} bytes does not fit: {free} bytes of memory are free on host2")
+    lab.host2.run("rm", "-rf", FOLDER)
+    lab.host2.run("mkdir", "-p", FOLDER)
+    count = ("bs=1M", f"count={file_bytes}", "iflag=count_bytes,fullblock")
+    lab.host2.run("dd", "if=/dev/urandom", f"of={FOLDER}/{file_bytes}", *count, "status=none", timeout=120)

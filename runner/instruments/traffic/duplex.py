@@ -1,0 +1,156 @@
+"""Packets of one length through the tunnel in both directions at once: packet rate, share forwarded, fragmentation.
+
+As the router paper measures (§VI), but for the search: a flood says how much of too much is forwarded, and only a rate
+that is not lossy says what the tunnel carries. Both are measured, each by its name.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass, replace
+from weakref import WeakKeyDictionary
+
+from runner.data.errors import CommandError, MeasurementError
+from runner.instruments.result import Measured, measurement
+from runner.instruments.traffic.packets import OVERHEAD_S, PORT, arrived_by, check_sink, whole_packets
+from runner.instruments.traffic.udp import found_rate, fragments_created, search_detail
+from runner.lab import probes
+from runner.lab.namespaces import NamespaceNode
+from runner.lab.site_to_site import Lab
+from runner.lab.wire import answer, interface, outer, probe
+from runner.search import Loss
+from runner.search.settings import UdpSearch
+from runner.tunnel.bring_up import Bench
+
+LINE_BPS = 1e9  # what is offered each way under overload: hardware configuration A of the paper
+ETHERNET_BYTES = 24  # preamble, header and gap; the paper counts the frame check sequence into its 64 bytes
+OVERLOAD_S = 0.4
+MIN_RATE_BPS = 1e5
+FEWEST_TRIALS = 4  # however slow the machine is
+_EQUIPPED: WeakKeyDictionary[NamespaceNode, str] = WeakKeyDictionary()
+
+
+@dataclass(frozen=True)
+class Both:
+    """A stream each way at once. Inner packets, both directions together; ``on_time`` as in packets.py."""
+
+    sent: int
+    seconds: float
+    received: int
+    on_time: int
+    outer_packets: int
+    fragments: int
+
+
+def duplex(bench: Bench, packet_bytes: int, search: UdpSearch, known_bps: float | None, seed: int) -> Measured:
+    """Packet rate both ways of inner packets of ``packet_bytes`` (IPv4), which may be fragmented.
+
+    The search's budget counts what a trial really costs here, and is stretched to FEWEST_TRIALS of them.
+    ``known_bps``: what an earlier repetition found, in inner bit/s, where the search then starts. A rate that breaks
+    the tunnel down counts as lost altogether. Raises MeasurementError where there is no rate to report.
+    """
+    started = time.monotonic()
+    bits = 8 * packet_bytes
+    streams: list[Both] = []
+    breakdowns: list[float] = []
+
+    def offer(rate_bps: float, duration_s: float) -> Loss:
+        try:
+            both: Both | None = both_ways(bench.lab, bench.address, packet_bytes, rate_bps / bits / 2, duration_s)
+        except (CommandError, MeasurementError):
+            if bench.carries_payload():
+                raise
+            both = None
+        if both is None or (not both.received and not bench.carries_payload()):
+            breakdowns.append(rate_bps / bits)
+            bench.renew()
+            return Loss(1, 0, rate_bps)
+        streams.append(both)
+        return Loss(both.sent, both.on_time, both.sent / both.seconds * bits)
+
+    line_bps = 2 * LINE_BPS * packet_bytes / (packet_bytes + ETHERNET_BYTES)
+    offer(line_bps, OVERLOAD_S)
+    overload = streams[0] if streams else None
+    # What a trial costs beside its packets: half a second, and in a guest kernel several.
+    overhead_s = max(OVERHEAD_S, time.monotonic() - started - OVERLOAD_S)
+    least_s = FEWEST_TRIALS * (search.trial_duration_s + overhead_s)
+    search = replace(search, budget_s=max(search.budget_s or 0.0, least_s))
+    first_bps = known_bps
+    if first_bps is None and overload:
+        first_bps = max(MIN_RATE_BPS, overload.on_time / overload.seconds * bits)
+    result = search.find(offer, first_bps, overhead_s, seed, min(MIN_RATE_BPS, first_bps or MIN_RATE_BPS))
+    measured = Measured()
+    value = found_rate(result, "packet rate", measured)
+    if breakdowns:
+        measured.warnings.append(f"the tunnel broke down under packets, from {min(breakdowns):.0f} packet/s offered")
+    detail = search_detail(result) | {"packet_bytes": packet_bytes, "breakdowns_packets_per_s": breakdowns}
+    measured.measurements.append(measurement("packet_rate_both_ways", value / bits, **detail))
+    if overload:
+        share = measurement("forwarded_share", overload.received / overload.sent)
+        share.detail.update(sent=overload.sent, offered_per_s=round(overload.sent / overload.seconds))
+        measured.measurements.append(share)
+    calm = next((one for one in reversed(streams) if one.received == one.sent), None)
+    calm = calm or both_ways(bench.lab, bench.address, packet_bytes, value / bits / 4, OVERLOAD_S)  # half of it
+    if not calm.received:
+        raise MeasurementError(f"nothing arrived of {calm.sent} packets at half of the packet rate")
+    per_packet = measurement("wan_packets_per_packet", calm.outer_packets / calm.received)
+    per_packet.detail.update(sent=calm.sent, received=calm.received, fragments=calm.fragments)
+    measured.measurements.append(per_packet)
+    measured.measuring_s = time.monotonic() - started
+    return measured
+
+
+def both_ways(lab: Lab, address: str, packet_bytes: int, per_s: float, seconds: float) -> Both:
+    """Packets of ``packet_bytes`` at ``per_s`` each way for ``seconds``, counted where they come out.
+
+    Raises MeasurementError where a probe does not work, or a sink's two counters disagree.
+    """
+    near, far = lab.host1, lab.host2
+    near_port, far_port = equipped(near), equipped(far)
+    near_address, far_address = lab.sites[0].host_address, lab.sites[-1].host_address
+    how = (PORT, str(packet_bytes), f"{per_s:.3f}", str(seconds), "fragment")
+    send = ("python3", "-IS", f"{probes.FOLDER}/send.py")
+    to_far = (far_port, near_address, PORT)
+    to_near = (near_port, far_address, PORT)
+    with (
+        probe(far, "sink", *to_far, ready="counting") as far_sink,
+        probe(near, "sink", *to_near, ready="counting") as near_sink,
+    ):
+        wan, fragments = _outer_packets(lab), fragments_created(lab)
+        back = far.spawn(*send, near_address, *how, log="duplex")
+        there = json.loads(near.run(*send, address, *how, timeout=3 * seconds + 10).stdout)
+        back.wait(3 * seconds + 10)
+        found = [answer(far_sink, "sink"), answer(near_sink, "sink")]
+    passed = _outer_packets(lab) - wan
+    said = far.logged("duplex").strip().splitlines()
+    if not said or not said[-1].startswith("{"):
+        raise MeasurementError(f"the far host did not send: {' '.join(said)[-300:]}")
+    sent = [there, json.loads(said[-1])]
+    received, on_time = 0, 0
+    for sender, sink in zip(sent, found, strict=True):
+        check_sink(sink)
+        first, first_bytes = sink["first"]
+        whole = min(sender["sent"], whole_packets(first, first_bytes, sink["rest"][0], packet_bytes))
+        received += whole
+        on_time += round(whole * arrived_by(sink["samples"], sender["seconds"]))
+    return Both(
+        sent=sum(sender["sent"] for sender in sent),
+        seconds=max(sender["seconds"] for sender in sent),
+        received=received,
+        on_time=on_time,
+        outer_packets=passed,
+        fragments=fragments_created(lab) - fragments,
+    )
+
+
+def equipped(host: NamespaceNode) -> str:
+    """See once that the host has the sender; the name of its interface. Each command costs 0.1 s in a guest kernel."""
+    if host not in _EQUIPPED:
+        host.write(f"{probes.FOLDER}/send.py", probes.source("send"), mode=0o644)
+        _EQUIPPED[host] = interface(host, "eth0")
+    return _EQUIPPED[host]
+
+
+def _outer_packets(lab: Lab) -> int:
+    return outer(lab, "forward").packets + outer(lab, "reverse").packets

@@ -1,0 +1,53 @@
+"""The idle tunnel: round-trip time, and the set-up time that was taken when it came up."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+import numpy as np
+
+from runner.data.errors import MeasurementError
+from runner.instruments.result import Measured, measurement
+from runner.lab import probes
+from runner.lab.site_to_site import Lab
+from runner.tunnel.proof import ANSWER_PORT
+
+
+def idle(lab: Lab, address: str, duration_s: float, setup_s: float) -> Measured:
+    """Round-trip time on the idle tunnel, and the set-up time that was taken when the tunnel came up."""
+    started = time.monotonic()
+    times = exchanges(lab, address, duration_s)
+    return Measured(
+        [measurement("rtt", float(np.median(times)), times, **percentiles(times)), measurement("setup_time", setup_s)],
+        time.monotonic() - started,
+    )
+
+
+def exchanges(lab: Lab, address: str, duration_s: float, at_least: int = 1) -> list[float]:
+    """Times in ms of one byte and its answer, one after another for ``duration_s`` seconds.
+
+    Until ``at_least`` were done it goes on, to three times the duration. Raises MeasurementError where an
+    exchange breaks off, or none was finished.
+    """
+    ask = ("python3", "-IS", f"{probes.FOLDER}/ask.py", "rtt", address, str(ANSWER_PORT), str(duration_s))
+    asked = lab.host1.run(*ask, str(at_least), timeout=3 * duration_s + 15, check=False)
+    if asked.code != 0:
+        raise MeasurementError(f"the exchange broke off: {asked.stderr.strip().splitlines()[-1:]}")
+    times: list[float] = json.loads(asked.stdout)
+    if not times:
+        raise MeasurementError("no exchange was finished in the time")
+    return times
+
+
+def percentiles(times: list[float]) -> dict[str, Any]:
+    """The distribution of ``times`` (ms) as percentiles (RFC 2681 §4.1), linear between order statistics.
+
+    That is Hyndman and Fan's seventh definition, numpy's default. A percentile needs two samples above it.
+    """
+    found: dict[str, Any] = {"exchanges": len(times), "min_ms": min(times), "max_ms": max(times)}
+    for percent in (50, 95, 99):
+        if len(times) * (100 - percent) >= 200:
+            found[f"p{percent}_ms"] = round(float(np.percentile(times, percent)), 4)
+    return found

@@ -1,0 +1,77 @@
+"""The instrument iperf3: a client on host1, a server on host2."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from typing import Any
+
+from runner.data.errors import CannotRunHere, CommandError, MeasurementError
+from runner.lab.node import PATIENCE, Node, wait_until
+from runner.lab.site import TCP_PORTS
+from runner.lab.site_to_site import Lab
+
+IPERF_PORT = str(TCP_PORTS[0])
+NEEDED = (3, 2)  # --connect-timeout
+THREADS_SINCE = (3, 16)  # before, all parallel streams share one thread
+FREE_WITHIN_S = 5.0  # of the test before, after whose end here the server has something left to do
+OVERHEAD_S = 0.1  # what a one-second iperf3 costs beyond its second: process, connection, exchange of results
+
+
+def iperf3(lab: Lab, address: str, duration_s: int, *options: str) -> dict[str, Any]:
+    """Run one iperf3 test from host1 and return its JSON. Raises MeasurementError with iperf3's own words.
+
+    ``duration_s`` is whole: iperf3 takes ``-t 0.5`` as 0, which means for ever.
+    """
+    argv = ["iperf3", "--client", address, "--port", IPERF_PORT, "--time", str(duration_s), "--json"]
+    argv += ["--connect-timeout", "3000", *options]
+    end = time.monotonic() + FREE_WITHIN_S * PATIENCE
+    try:
+        while "the server is busy" in (done := lab.host1.run(*argv, check=False, timeout=duration_s + 4)).stdout:
+            if time.monotonic() > end:
+                break
+            time.sleep(0.1)  # the test before ended here, and not there yet
+    except CommandError as late:
+        restart_server(lab)
+        raise MeasurementError(f"iperf3 hung: {late}") from late
+    try:
+        report: dict[str, Any] = json.loads(done.stdout)
+    except ValueError:
+        raise MeasurementError(f"iperf3 said no JSON: {(done.stdout + done.stderr).strip()[-300:]}") from None
+    if error := report.get("error"):
+        raise MeasurementError(f"iperf3: {error}")
+    return report
+
+
+def version_of(said: str) -> tuple[int, int]:
+    """The version in what iperf3 says of itself: ``iperf 3.18 (cJSON 1.7.15)`` is (3, 18)."""
+    found = re.match(r"iperf (\d+)\.(\d+)", said)
+    if found is None:
+        raise MeasurementError(f"this is no version of iperf3: {said[:80]!r}")
+    return int(found[1]), int(found[2])
+
+
+def check_version(node: Node, needed: tuple[int, int] = NEEDED) -> str:
+    """The version of a node's iperf3 as text. Raises CannotRunHere where it is older than ``needed``."""
+    said = node.run("iperf3", "--version").stdout
+    version = version_of(said)
+    have, need = (".".join(map(str, number)) for number in (version, needed))
+    if version < needed:
+        raise CannotRunHere(f"iperf3 {have} on {node.name} is too old: vpneval needs {need} or newer there")
+    return have
+
+
+def restart_server(lab: Lab) -> None:
+    """After a hung test the server may still wait for it: give the next test a new one, which listens.
+
+    Raises TimeoutError where the old one does not go, or the new one does not come."""
+    lab.host2.run("pkill", "-KILL", "iperf3", check=False)
+    wait_until(lambda: not listens(lab), "the end of the hung iperf3 server")  # it holds the port until it is gone
+    lab.host2.spawn("iperf3", "--server", "--port", IPERF_PORT, log="iperf3-server")
+    wait_until(lambda: listens(lab), "a new iperf3 server listening")
+
+
+def listens(lab: Lab) -> bool:
+    """Is there an iperf3 server on the far host?"""
+    return bool(lab.host2.run("ss", "-Hltn", f"sport = :{IPERF_PORT}").stdout)

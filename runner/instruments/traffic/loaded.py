@@ -1,0 +1,143 @@
+"""Latency while a TCP stream fills the tunnel (bufferbloat), and what the daemons ask of their kernel meanwhile."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+import numpy as np
+
+from runner.data.errors import CommandError, MeasurementError
+from runner.data.trials import Measurement
+from runner.instruments.result import Measured, measurement
+from runner.instruments.traffic.cost import PACKET_BYTES, system_calls
+from runner.instruments.traffic.idle import exchanges, percentiles
+from runner.instruments.traffic.iperf import IPERF_PORT, iperf3, restart_server
+from runner.instruments.traffic.udp import snmp
+from runner.lab.node import Process, wait_until
+from runner.lab.site_to_site import Lab
+
+EXCHANGES = 200  # what the 99th percentile needs
+IDLE_S = 0.3
+COUNTING_S = 0.3  # for the system calls, at the end of the load
+LOAD_LIMIT_S = 30  # how much longer than the exchanges the load may last: it is stopped, and this is the safety net
+FLOWING_BYTES = 500_000  # when so much has arrived, the load has begun and its queues are filling
+FELL_SHORT = 0.8  # a half load that reaches less than this share of itself is a warning
+DATAGRAM_INTERVAL_MS = 5
+
+
+def loaded(lab: Lab, address: str, load: str, duration_s: float, datagrams: bool) -> Measured:
+    """Round-trip time under load, beside that of the idle tunnel just before; system calls per packet.
+
+    ``load``: ``full`` is one TCP stream as fast as it goes, ``half`` one at half of the throughput that a pilot of
+    one second reaches. ``duration_s``: of the exchanges. ``datagrams``: does the VPN carry IP, so that irtt can
+    look at the idle tunnel, too? Raises MeasurementError where the load does not start, or ends too early.
+    """
+    started = time.monotonic()
+    measured = Measured()
+    before = exchanges(lab, address, IDLE_S)
+    if datagrams:
+        try:
+            measured.measurements.append(udp_rtt(lab, address))
+        except MeasurementError as error:  # a second instrument: the first goes on
+            measured.warnings.append(f"no UDP round-trip time: {error}")
+    rate: tuple[str, ...] = ()
+    wanted_bps = None
+    if load == "half":
+        wanted_bps = iperf3(lab, address, 1)["end"]["sum_received"]["bits_per_second"] / 2
+        rate = ("--bitrate", str(int(wanted_bps)))
+
+    first = arrived_bytes(lab)
+    argv = ("iperf3", "--client", address, "--port", IPERF_PORT, "--connect-timeout", "3000")
+    stream = lab.host1.spawn(*argv, "--time", str(round(3 * duration_s) + LOAD_LIMIT_S), *rate, log="load")
+    try:
+        wait_until(
+            lambda: not stream.alive() or arrived_bytes(lab) - first > FLOWING_BYTES,
+            "the load arriving",
+            deadline_s=10,
+        )
+        check_load(lab, stream)
+        since, bytes_before = time.monotonic(), arrived_bytes(lab)
+        times = exchanges(lab, address, duration_s, at_least=EXCHANGES)
+        load_bps = 8 * (arrived_bytes(lab) - bytes_before) / (time.monotonic() - since)
+        since, bytes_before = time.monotonic(), arrived_bytes(lab)
+        calls = system_calls(lab, COUNTING_S)
+        packets_per_s = (arrived_bytes(lab) - bytes_before) / PACKET_BYTES / (time.monotonic() - since)
+        check_load(lab, stream)
+    finally:
+        stream.stop()
+        free_server(lab)
+    if wanted_bps and load_bps < FELL_SHORT * wanted_bps:
+        share = load_bps / wanted_bps
+        measured.warnings.append(f"the load of half the throughput reached only {share:.0%} of that")
+
+    median, idle_median = float(np.median(times)), float(np.median(before))
+    under_load = measurement("rtt_loaded", median, times, **percentiles(times))
+    under_load.detail.update(load_bps=round(load_bps), idle_ms=idle_median, added_ms=round(median - idle_median, 4))
+    measured.measurements.append(under_load)
+    if isinstance(calls, str):
+        under_load.detail["no_syscalls"] = calls
+    elif packets_per_s == 0:  # iperf3 paces in blocks of 128 KiB
+        under_load.detail["no_syscalls"] = f"nothing arrived in the {COUNTING_S:g} s of counting"
+    else:
+        per_packet = measurement("syscalls_per_packet", calls / packets_per_s)
+        per_packet.detail.update(calls_per_s=round(calls), packets_per_s=round(packets_per_s))
+        measured.measurements.append(per_packet)
+    measured.measuring_s = time.monotonic() - started
+    return measured
+
+
+def check_load(lab: Lab, stream: Process) -> None:
+    """Refuse what was measured beside a load that is not there any more."""
+    if not stream.alive():
+        raise MeasurementError(f"the load ended too early: {lab.host1.logged('load').strip()[-300:]}")
+
+
+def arrived_bytes(lab: Lab) -> int:
+    """Bytes of IP packets that the far host has received so far (RFC 4293 ipSystemStatsInOctets)."""
+    return snmp(lab.host2.run("cat", "/proc/net/netstat"), "IpExt", "InOctets")
+
+
+def free_server(lab: Lab) -> None:
+    """Wait until the iperf3 server has noticed that its client is gone; give up waiting with a new server."""
+    established = ("ss", "-Htn", "state", "established", f"sport = :{IPERF_PORT}")
+    try:
+        wait_until(lambda: not lab.host2.run(*established).stdout.strip(), "the server free", deadline_s=3)
+    except TimeoutError:
+        restart_server(lab)
+
+
+def udp_rtt(lab: Lab, address: str, duration_s: float = 0.5) -> Measurement:
+    """Round-trip time, its variation and loss of datagrams by irtt on the idle tunnel.
+
+    The one-way delays that irtt also has need clocks that agree, and are left out.
+    """
+    server = lab.host2.spawn("irtt", "server", "-i", "0", log="irtt")  # 0: any interval that the client wants
+    try:
+        wait_until(lambda: ":2112 " in lab.host2.run("ss", "-Hlun").stdout, "irtt listening", deadline_s=3)
+        options = ("-i", f"{DATAGRAM_INTERVAL_MS}ms", "-d", f"{duration_s}s", "--timeouts=500ms,1s", "-Q", "-o", "-")
+        done = lab.host1.run("irtt", "client", *options, address, check=False, timeout=duration_s + 15)
+    except (TimeoutError, CommandError) as late:
+        raise MeasurementError(f"irtt: {late}") from late
+    finally:
+        server.stop()
+    if done.code != 0:
+        raise MeasurementError(f"irtt: {(done.stderr or done.stdout).strip()[-300:]}")
+    return read_irtt(json.loads(done.stdout))
+
+
+def read_irtt(report: dict[str, Any]) -> Measurement:
+    """The measurement in irtt's JSON (its durations are ns). Raises MeasurementError if nothing came back."""
+    times = [trip["delay"]["rtt"] / 1e6 for trip in report["round_trips"] if "rtt" in trip["delay"]]
+    if not times:
+        raise MeasurementError("irtt: no datagram came back")
+    variation = report["stats"]["ipdv_round_trip"]
+    return measurement(
+        "udp_rtt",
+        float(np.median(times)),
+        times,
+        **percentiles(times),
+        variation_mean_ms=round(variation["mean"] / 1e6, 4) if variation["n"] else None,
+        loss_ratio=report["stats"]["packet_loss_percent"] / 100,
+    )

@@ -1,0 +1,99 @@
+"""The tunnel's MTU: the longest packet that goes through it whole, and what becomes of longer ones."""
+
+from __future__ import annotations
+
+import time
+
+from runner.data.errors import MeasurementError
+from runner.instruments.result import Measured, measurement
+from runner.instruments.traffic.udp import fragments_created
+from runner.lab import probes
+from runner.lab.site_to_site import Lab
+from runner.tunnel.bring_up import Bench
+
+IP_UDP_BYTES = 28
+SHORTEST, LONGEST = 68, 65535  # RFC 791 §3.2: every link carries 68 bytes
+ECHOES = 3
+
+
+class TooLongError(MeasurementError):
+    """The packets that were asked for do not fit the tunnel, and nobody allowed fragmentation."""
+
+
+def path_mtu(bench: Bench) -> Measured:
+    """The path MTU from host1 to host2, by ICMP echo with DF set, and where fragmentation begins.
+
+    A tunnel that takes long packets and has its own outer packets fragmented has a larger path MTU than what it
+    carries unfragmented; both are reported. Raises MeasurementError where no echo is answered.
+    """
+    started = time.monotonic()
+    install(bench.lab)
+    mtu = search(bench.lab, bench.address)
+    whole = largest_whole(bench.lab, bench.address, mtu)
+    before = fragments_created(bench.lab)
+    answered = echo(bench.lab, bench.address, mtu + 1, fragment=True)
+    made = fragments_created(bench.lab) - before
+    longer = {"bytes": mtu + 1, "sent": ECHOES, "answered": answered, "fragments": made}
+    found = measurement("path_mtu", float(mtu), unfragmented_bytes=whole, one_byte_more=longer)
+    warnings = [f"path MTU: packets longer than {whole} bytes travel in fragments"] if whole < mtu else []
+    return Measured([found], time.monotonic() - started, warnings)
+
+
+def refuse_too_long(bench: Bench, packet_bytes: int) -> None:
+    """Raise TooLongError, which names the tunnel's MTU, unless packets of this length go through it in one piece."""
+    install(bench.lab)
+    if goes_whole(bench.lab, bench.address, packet_bytes):
+        return
+    mtu = largest_whole(bench.lab, bench.address, search(bench.lab, bench.address))
+    if mtu >= packet_bytes:  # it was a loss, or somebody else's fragments
+        return
+    raise TooLongError(
+        f"a packet of {packet_bytes} bytes (IPv4) is longer than the tunnel's MTU, {mtu} bytes, and would be "
+        f"fragmented; send {mtu - IP_UDP_BYTES} bytes of payload at most, or ask for it with --set fragmentation=allow"
+    )
+
+
+def install(lab: Lab) -> None:
+    """Put the MTU probe on the near host. Raises CommandError."""
+    lab.host1.write(f"{probes.FOLDER}/pmtu.py", probes.source("pmtu"), mode=0o644)
+
+
+def search(lab: Lab, address: str) -> int:
+    """The largest packet, bytes, that is answered with DF set. Raises MeasurementError where none is."""
+    found = _probe(lab, "search", address, str(SHORTEST), str(_link_mtu(lab)))
+    if not found:
+        raise MeasurementError(f"no echo of {SHORTEST} bytes was answered: the path MTU cannot be measured")
+    return found
+
+
+def goes_whole(lab: Lab, address: str, length: int) -> bool:
+    """Do packets of ``length`` bytes with DF set arrive, and nobody fragments what carries them?"""
+    before = fragments_created(lab)
+    return echo(lab, address, length) > 0 and fragments_created(lab) == before
+
+
+def largest_whole(lab: Lab, address: str, mtu: int) -> int:
+    """The largest length up to ``mtu`` that goes through without any fragment, by bisection."""
+    if goes_whole(lab, address, mtu):
+        return mtu
+    low, high = SHORTEST, mtu - 1
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if goes_whole(lab, address, middle) else (low, middle - 1)
+    return low
+
+
+def echo(lab: Lab, address: str, length: int, *, fragment: bool = False) -> int:
+    """How many of ECHOES echoes of ``length`` bytes are answered; with DF set unless ``fragment``."""
+    return _probe(lab, "echo", address, str(length), str(ECHOES), *(["fragment"] if fragment else []))
+
+
+def _link_mtu(lab: Lab) -> int:
+    return min(LONGEST, int(lab.host1.run("cat", "/sys/class/net/eth0/mtu").stdout))
+
+
+def _probe(lab: Lab, *argv: str) -> int:
+    done = lab.host1.run("python3", "-IS", f"{probes.FOLDER}/pmtu.py", *argv, check=False, timeout=30)
+    if done.code != 0:
+        raise MeasurementError(f"the probe pmtu failed: {''.join(done.stderr.strip().splitlines()[-1:])}")
+    return int(done.stdout)

@@ -1,0 +1,109 @@
+"""Overhead: what a packet is longer on the WAN, from counters, and against a capture and the protocol's closed form."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping
+
+from runner.data.errors import MeasurementError
+from runner.instruments.result import Measured, measurement
+from runner.instruments.traffic.packets import stream
+from runner.instruments.traffic.udp import snmp
+from runner.lab.site_to_site import Lab
+from runner.lab.wire import ETHERNET_BYTES, answer, interface, leaving, outer, probe
+from runner.vpn.closed_form import AGREE_BYTES, Layers, overhead_of
+
+PACKETS = 200
+PER_S = 400.0  # slow enough that no tunnel puts two packets into one
+SHORT_BYTES = 256
+COMMON = 0.02  # lengths that make up less than this of the captured packets are not the stream's
+
+
+def overhead(lab: Lab, address: str, packet_bytes: int, fragment: bool, layers: Layers | None) -> Measured:
+    """Overhead, bytes of IP per inner packet of ``packet_bytes``, host1 to host2, the tunnel otherwise idle.
+
+    What the WAN's counters say that it carried from the first gateway to the last while PACKETS packets were sent,
+    less what does not belong to them, less the packets themselves; Ethernet headers are on neither side. A capture
+    of the same packets tells what does not belong to them: other protocols, and packets of rare, short lengths, such as
+    keepalives; where the stream's packets are all accounted for, of any rare length, such as a handshake's. (What the
+    idle tunnel sends in the same time is no measure of that: OpenVPN's pings stop while there is traffic.) Counters,
+    capture and the closed form, ``layers`` where the plugin knows them, must agree, or there is a warning. Raises
+    MeasurementError where packets were lost.
+    """
+    started = time.monotonic()
+    outer(lab), outer(lab, "reverse")  # a port without a queue gets one now, and not within the measurement
+    node, port = leaving(lab, "forward")
+    with probe(node, "lengths", interface(node, port), ready="watching") as watching:
+        back, again = outer(lab, "reverse"), retransmitted(lab)
+        counted = stream(lab, address, packet_bytes, PER_S, PACKETS / PER_S, fragment)
+        back, again = outer(lab, "reverse") - back, retransmitted(lab) - again
+        found = answer(watching, "lengths")
+    seen = found["out"]
+    outer_packets, outer_bytes = found["counted"]
+    outer_ip_bytes = outer_bytes - ETHERNET_BYTES * outer_packets
+    if counted.received < counted.sent:
+        raise MeasurementError(f"{counted.lost} of {counted.sent} packets were lost at {PER_S:.0f} packet/s")
+    lengths = {int(length): count for length, count in seen["lengths"].items()}
+    mine, rare = of_the_stream(lengths, counted.sent)
+    if not mine:
+        raise MeasurementError("no IPv4 packet of the tunnel was seen on the WAN: it is carried in something else")
+    value = (outer_ip_bytes - rare - seen["other_bytes"]) / counted.sent - packet_bytes
+    captured = mine / counted.sent - packet_bytes
+    closed_form_bytes = None if layers is None else overhead_of(layers)
+    detail = {
+        "packet_bytes": packet_bytes,
+        "layer": "IP: outer minus inner IPv4 packet length, Ethernet headers excluded",
+        "closed_form_bytes": closed_form_bytes,
+        "layers": layers,
+        "captured_bytes": round(captured, 3),
+        "captured_lengths": lengths,
+        "captured_fragments": seen["fragments"],
+        "background_ip_bytes": rare + seen["other_bytes"],
+        "outer_packets_per_packet": round(sum(lengths.values()) / counted.sent, 4),
+        "retransmissions": again,
+        "reverse_ip_bytes_per_packet": round(back.ip_bytes / counted.sent, 2),
+    }
+    measured = Measured([measurement("overhead_bytes", round(value, 3), **detail)])
+    repeated = again * max(lengths, default=0) / counted.sent
+    measured.warnings += disagreements(value, captured, closed_form_bytes, repeated)
+    if counted.fragments and not fragment:
+        measured.warnings.append(f"{counted.fragments} fragments were made, although fragmentation is not allowed")
+    measured.measuring_s = time.monotonic() - started
+    return measured
+
+
+def of_the_stream(lengths: Mapping[int, int], sent: int) -> tuple[int, int]:
+    """Bytes of IP that the stream's ``sent`` packets had, and the others', from captured lengths (bytes -> packets).
+
+    The others are rare, short, and shorter than the stream's: keepalives, acknowledgements. Other rare ones are the
+    stream's: two inner packets in one TCP segment, and what was left of them. Unless there is a packet of the common
+    length for each that was sent: then every rare one is another's, such as WireGuard's handshake of 176 bytes.
+    """
+    enough, typical = COMMON * sum(lengths.values()), max(lengths, key=lambda length: lengths[length], default=0)
+    shorter_than = min(typical, SHORT_BYTES) if lengths.get(typical, 0) < sent else math.inf
+    rare = {length: count for length, count in lengths.items() if count < enough and length < shorter_than}
+    others = sum(length * count for length, count in rare.items())
+    return sum(length * count for length, count in lengths.items()) - others, others
+
+
+def retransmitted(lab: Lab) -> int:
+    """TCP segments that the gateways have sent again so far, which a tunnel in TCP does on a busy machine."""
+    return sum(snmp(lab.gateway(site).run("cat", "/proc/net/snmp"), "Tcp", "RetransSegs") for site in lab.sites)
+
+
+def disagreements(
+    value: float, captured: float, closed_form_bytes: int | None, repeated_bytes: float = 0.0
+) -> list[str]:
+    """Warnings where counters, capture and closed form do not tell the same overhead, in bytes per packet.
+
+    ``repeated_bytes``: what retransmissions may have added to the closed form.
+    """
+    found = []
+    if abs(value - captured) > AGREE_BYTES:
+        found.append(f"overhead: counters say {value:.1f} byte/packet, the capture {captured:.1f}")
+    if closed_form_bytes is None:
+        return found
+    if not -AGREE_BYTES <= value - closed_form_bytes <= AGREE_BYTES + repeated_bytes:
+        found.append(f"overhead: {value:.1f} byte/packet measured, the protocol's closed form is {closed_form_bytes}")
+    return found

@@ -1,0 +1,193 @@
+"""Packet rate: how many packets of one length the tunnel forwards in a second, by a loss-bounded search."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from runner.data.errors import CommandError, MeasurementError
+from runner.instruments.result import Measured, measurement
+from runner.instruments.traffic.cost import cpu_seconds
+from runner.instruments.traffic.mtu import IP_UDP_BYTES
+from runner.instruments.traffic.udp import found_rate, fragments_created, search_detail
+from runner.lab import probes
+from runner.lab.site_to_site import Lab
+from runner.lab.wire import answer, interface, outer, probe
+from runner.search import Loss
+from runner.search.settings import LOSS_RATIO, UdpSearch
+from runner.tunnel.bring_up import Bench
+
+PORT = "9"  # discard, RFC 863: nobody listens there, and the sink drops before anybody could complain
+OVERHEAD_S = 0.5  # what a trial costs beyond its duration: probes, counters, the last packets
+GRACE_S = 0.01  # what comes later than this after the sender's time has waited in a queue
+MIN_RATE_BPS = 1e5
+
+
+@dataclass(frozen=True)
+class Counted:
+    """One stream of packets: sent on host1, counted at host2's interface and on the WAN. Packets are inner ones.
+
+    ``on_time`` of the ``received`` came within the sender's time, see ``arrived_by``; ``late`` is the rest.
+    """
+
+    sent: int
+    seconds: float
+    received: int
+    on_time: int
+    outer_packets: int
+    outer_ip_bytes: int
+    fragments: int
+    cpu_s: float
+
+    @property
+    def late(self) -> int:
+        """Packets that came after the sender's time."""
+        return self.received - self.on_time
+
+    @property
+    def lost(self) -> int:
+        """Packets that did not come at all."""
+        return self.sent - self.received
+
+
+def packets(
+    bench: Bench, packet_bytes: int, fragment: bool, search: UdpSearch, first_bps: float | None, seed: int
+) -> Measured:
+    """Packet rate of inner packets of ``packet_bytes`` (IPv4) by the loss-bounded search, and its CPU cost.
+
+    ``fragment``: whether they may be fragmented. ``first_bps``: where to start, in inner bit/s. A rate that breaks
+    the tunnel down counts as lost altogether, and the tunnel is made anew. Raises MeasurementError where there is
+    no rate to report.
+    """
+    started = time.monotonic()
+    measured = Measured()
+    bits = 8 * packet_bytes
+    streams: list[Counted] = []
+    breakdowns: list[float] = []
+
+    def offer(rate_bps: float, duration_s: float) -> Loss:
+        try:
+            counted = stream(bench.lab, bench.address, packet_bytes, rate_bps / bits, duration_s, fragment)
+        except (CommandError, MeasurementError):
+            if bench.carries_payload():
+                raise
+            counted = None
+        if counted is None or (not counted.received and not bench.carries_payload()):
+            breakdowns.append(rate_bps / bits)
+            bench.renew()
+            return Loss(1, 0, rate_bps)
+        streams.append(counted)
+        return Loss(counted.sent, counted.on_time, counted.sent / counted.seconds * bits)
+
+    result = search.find(offer, first_bps, OVERHEAD_S, seed, min(MIN_RATE_BPS, first_bps or MIN_RATE_BPS))
+    value = found_rate(result, "packet rate", measured)
+    if breakdowns:
+        measured.warnings.append(f"the tunnel broke down under packets, from {min(breakdowns):.0f} packet/s offered")
+    best = best_passing(streams) or stream(bench.lab, bench.address, packet_bytes, 0.9 * value / bits, 1.0, fragment)
+    detail = search_detail(result) | stream_detail(best) | {"breakdowns_packets_per_s": breakdowns}
+    measured.measurements.append(measurement("packet_rate", value / bits, packet_bytes=packet_bytes, **detail))
+    if best.cpu_s > 0 and best.received:
+        per_cpu = best.received / best.cpu_s
+        of = "the whole lab, which shares a kernel" if bench.lab.shared_kernel else "both gateways"
+        cost = measurement("packets_per_cpu_second", per_cpu, of=of, cpu_seconds=round(best.cpu_s, 3))
+        measured.measurements.append(cost)
+    measured.measuring_s = time.monotonic() - started
+    return measured
+
+
+def stream(lab: Lab, address: str, packet_bytes: int, per_s: float, seconds: float, fragment: bool = False) -> Counted:
+    """Send packets of ``packet_bytes`` at ``per_s`` for ``seconds`` from host1, and count them where they come out.
+
+    Raises MeasurementError where a probe does not work, or the sink's two counters disagree.
+    """
+    lab.host1.write(f"{probes.FOLDER}/send.py", probes.source("send"), mode=0o644)
+    far = interface(lab.host2, "eth0")
+    options = ["fragment"] if fragment else []
+    with probe(lab.host2, "sink", far, lab.sites[0].host_address, PORT, ready="counting") as sink:
+        wan, fragments, cpu = outer(lab), fragments_created(lab), cpu_spent(lab)
+        send = ("python3", "-IS", f"{probes.FOLDER}/send.py", address, PORT, str(packet_bytes), f"{per_s:.3f}")
+        sent = json.loads(lab.host1.run(*send, str(seconds), *options, timeout=3 * seconds + 10).stdout)
+        cpu = cpu_spent(lab) - cpu
+        found: dict[str, Any] = answer(sink, "sink")
+    passed = outer(lab) - wan
+    check_sink(found)
+    first, first_bytes = found["first"]
+    received = min(sent["sent"], whole_packets(first, first_bytes, found["rest"][0], packet_bytes))
+    share = arrived_by(found["samples"], sent["seconds"])
+    return Counted(
+        sent=sent["sent"],
+        seconds=sent["seconds"],
+        received=received,
+        on_time=round(received * share),
+        outer_packets=passed.packets,
+        outer_ip_bytes=passed.ip_bytes,
+        fragments=fragments_created(lab) - fragments,
+        cpu_s=cpu,
+    )
+
+
+def cpu_spent(lab: Lab) -> float:
+    """CPU seconds so far, of both gateways; of the whole lab where its nodes share a kernel."""
+    if lab.shared_kernel:
+        stats = [Path("/proc/stat").read_text()]
+    else:
+        stats = [lab.gateway(site).run("cat", "/proc/stat").stdout for site in lab.sites]
+    return sum(sum(cpu_seconds(stat).values()) for stat in stats)
+
+
+def check_sink(found: dict[str, Any]) -> None:
+    """Refuse a sink whose interface and whose packet filter disagree: one of them did not count."""
+    filtered = found["first"][0] + found["rest"][0]
+    if abs(found["interface"] - filtered) > 20 + 0.005 * filtered:
+        raise MeasurementError(
+            f"the sink's interface received {found['interface']} packets, its filter counted {filtered}: do not agree"
+        )
+
+
+def whole_packets(first: int, first_bytes: int, rest: int, packet_bytes: int) -> int:
+    """Packets of ``packet_bytes`` among what the sink counted.
+
+    ``first`` counts what has the UDP header, with ``first_bytes``; ``rest`` later fragments. A tunnel may hand several
+    datagrams over as one (UDP generic receive offload), whose headers are counted once: the payload tells how many.
+    """
+    if rest:
+        return min(first, round(rest / max(1, round(rest / first)))) if first else 0
+    payload = packet_bytes - IP_UDP_BYTES
+    return round((first_bytes - IP_UDP_BYTES * first) / payload) if payload else first
+
+
+def arrived_by(samples: Sequence[Sequence[float]], seconds: float) -> float:
+    """The share of all packets that came within ``seconds`` (and GRACE_S) of the first. 0 to 1.
+
+    ``samples``: times in s, and how many had come by then. A tunnel that is offered more than it forwards fills its
+    queues and empties them afterwards; what comes then was not forwarded at the offered rate.
+    """
+    if not samples:
+        return 0.0
+    total = samples[-1][1]
+    began = next(when for when, count in samples if count > 0.002 * total)
+    in_time = [count for when, count in samples if when <= began + seconds + GRACE_S]
+    return in_time[-1] / total
+
+
+def best_passing(streams: Sequence[Counted]) -> Counted | None:
+    """The stream with the most packets a second among those that lost no more than the search allows."""
+    passing = [one for one in streams if one.on_time >= (1 - LOSS_RATIO) * one.sent]
+    return max(passing, key=lambda one: one.sent / one.seconds, default=None)
+
+
+def stream_detail(counted: Counted) -> dict[str, Any]:
+    """The stream that the costs are taken from, as data for the trial's line."""
+    return {
+        "sent": counted.sent,
+        "received": counted.received,
+        "late": counted.late,
+        "lost": counted.lost,
+        "outer_packets_per_packet": round(counted.outer_packets / max(1, counted.received), 4),
+        "outer_ip_bytes_per_packet": round(counted.outer_ip_bytes / max(1, counted.received), 2),
+        "fragments": counted.fragments,
+    }

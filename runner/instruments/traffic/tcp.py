@@ -1,0 +1,113 @@
+"""TCP throughput and what it costs: one iperf3 test."""
+
+from __future__ import annotations
+
+import random
+import time
+from functools import cache
+from typing import Any
+
+from runner.data.errors import MeasurementError
+from runner.instruments.result import Measured, measurement
+from runner.instruments.traffic.cost import costs, snapshot
+from runner.instruments.traffic.iperf import THREADS_SINCE, iperf3, version_of
+from runner.lab import probes
+from runner.lab.namespaces import NamespaceProcess
+from runner.lab.site_to_site import Lab
+from runner.lab.wire import outer
+
+FEED = "/run/vpneval/payload"
+
+
+def tcp(lab: Lab, address: str, duration_s: int, streams: int, direction: str, payload: str) -> Measured:
+    """TCP throughput and its cost (see cost.py) of one iperf3 test of ``duration_s`` whole seconds.
+
+    ``direction``: ``forward`` host1 to host2, ``reverse`` host2 to host1. ``payload``: ``random`` is iperf3's
+    own buffer (128 KiB of random bytes again and again: longer than any VPN's compression window), ``zeros``
+    is /dev/zero, ``text`` an endless text that deflate shrinks to a quarter.
+    """
+    options = ["--parallel", str(streams)] if streams > 1 else []
+    options += ["--reverse"] if direction == "reverse" else []
+    feeder = None
+    if payload == "zeros":
+        options += ["--file", "/dev/zero"]
+    elif payload == "text":
+        feeder = start_feeder(lab)
+        options += ["--file", FEED]
+    wire_before = wan_bytes(lab)
+    before, started = snapshot(lab), time.monotonic()
+    report = iperf3(lab, address, duration_s, *options)
+    elapsed, after = time.monotonic() - started, snapshot(lab)
+    wire_bytes = wan_bytes(lab) - wire_before
+    if feeder is not None:
+        check_feeder(feeder)
+    received = report["end"]["sum_received"]
+    if not received["bytes"]:
+        raise MeasurementError("iperf3 sent, and nothing was received")
+    check_duration(report, duration_s)
+    samples = [interval["sum"]["bits_per_second"] for interval in report["intervals"]]
+    sent = report["end"]["sum_sent"]
+    measured = Measured(measuring_s=elapsed)
+    measured.measurements.append(
+        measurement(
+            "tcp_throughput",
+            received["bits_per_second"],
+            samples,
+            retransmits=sent.get("retransmits"),
+            congestion_control=report["end"].get("sender_tcp_congestion"),
+        )
+    )
+    ratio = measurement("wire_bytes_per_payload_byte", wire_bytes / received["bytes"], wan_ip_bytes=wire_bytes)
+    measured.measurements.append(ratio)
+    measured.measurements += costs(lab, before, after, received["bytes"])
+    if streams > 1 and (version := version_of(report["start"]["version"])) < THREADS_SINCE:
+        have, need = (".".join(map(str, number)) for number in (version, THREADS_SINCE))
+        measured.warnings.append(f"iperf3 {have} sends all streams from one thread; it has threads since {need}")
+    return measured
+
+
+def wan_bytes(lab: Lab) -> int:
+    """Bytes of IP that have gone over the WAN so far, both directions together."""
+    return sum(outer(lab, direction).ip_bytes for direction in ("forward", "reverse"))
+
+
+def check_duration(report: dict[str, Any], duration_s: float) -> None:
+    """Refuse a test whose payload ended early: iperf3 then divides by the whole time all the same."""
+    seconds = report["end"]["sum_sent"]["seconds"]
+    empty = [interval["sum"]["start"] for interval in report["intervals"] if not interval["sum"]["bytes"]]
+    if seconds < 0.9 * duration_s:
+        raise MeasurementError(f"the payload was exhausted, or the test cut short, after {seconds:.1f} s")
+    if len(empty) > len(report["intervals"]) / 2:
+        raise MeasurementError(
+            f"nothing was sent from {empty[0]:.1f} s on: the payload was exhausted or the tunnel hung"
+        )
+
+
+def start_feeder(lab: Lab) -> NamespaceProcess:
+    """An endless text through a FIFO on host1."""
+    lab.host1.write(FEED + ".txt", text_payload(), mode=0o644)
+    lab.host1.write(f"{probes.FOLDER}/feed.py", probes.source("feed"), mode=0o644)
+    lab.host1.run("rm", "-f", FEED)
+    lab.host1.run("mkfifo", FEED)
+    return lab.host1.spawn("python3", "-IS", f"{probes.FOLDER}/feed.py", FEED + ".txt", FEED, log="feeder")
+
+
+def check_feeder(feeder: NamespaceProcess) -> None:
+    """Refuse the test unless the payload outlasted it: the feeder must end because its reader went away."""
+    try:
+        code = feeder.wait(5)
+    except TimeoutError:
+        feeder.stop()
+        raise MeasurementError("iperf3 never read the payload to the end of the test") from None
+    if code != 0:
+        raise MeasurementError(f"the payload was exhausted: its source ended first (exit {code})")
+
+
+@cache
+def text_payload() -> str:
+    """2 MB of text-like payload, always the same: words of Zipf's frequencies; deflate shrinks it to a quarter."""
+    rng = random.Random(1)
+    syllables = ["ba", "con", "de", "er", "fi", "gra", "ing", "ka", "lo", "men", "ne", "ou", "per", "ri", "st", "ter"]
+    words = ["".join(rng.choices(syllables, k=rng.choice((1, 2, 2, 3)))) for _ in range(3000)]
+    weights = [1 / rank for rank in range(1, len(words) + 1)]
+    return " ".join(rng.choices(words, weights, k=380_000))[:2_000_000]

@@ -1,0 +1,187 @@
+"""UDP throughput by a loss-bounded search, and jitter at a low rate."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from runner.data.errors import MeasurementError
+from runner.data.trials import Measurement
+from runner.instruments.result import Measured, measurement
+from runner.instruments.traffic.iperf import OVERHEAD_S, iperf3
+from runner.lab.node import Completed
+from runner.lab.site_to_site import Lab
+from runner.search import Loss, SearchResult
+from runner.search.settings import LOSS_RATIO, UdpSearch
+from runner.tunnel.bring_up import Bench
+
+WINDOW_BYTES = 2**21  # socket buffers asked for in UDP tests, if net.core.rmem_max allows
+# What the kernel grants, which it doubles for its own use (socket(7)). Asked by doing, because older kernels (6.1)
+# do not show net.core.rmem_max in a network namespace.
+GRANTED = """
+import socket, sys
+udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+udp.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, int(sys.argv[1]))
+print(udp.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) // 2)
+"""
+NEAR = 0.05  # the goodput is that of a trial which offered the throughput within this share
+JITTER_RATE_BPS = 1e6
+JITTER_PAYLOAD_BYTES = 200
+FLAGS = {  # what they say of a search that found no rate
+    "no_throughput": f"no_throughput: more than {LOSS_RATIO:.0%} is lost even at the lowest rate",
+    "unconfirmed": f"unconfirmed: every rate lost more than {LOSS_RATIO:.0%} until the time was over (a longer profile "
+    "gives more)",
+}
+
+
+def udp(bench: Bench, payload_bytes: int, search: UdpSearch, first_bps: float | None, seed: int) -> Measured:
+    """UDP throughput by the loss-bounded search, and jitter at a low rate.
+
+    ``first_bps``: where to start, if anything is known. The search sees the tunnel only through ``offer``. A
+    rate that breaks the tunnel down counts as lost altogether, and the tunnel is made anew. Raises
+    MeasurementError where there is no throughput to report.
+    """
+    started = time.monotonic()
+    measured = Measured()
+    counters = {"receive_buffer_errors": 0, "fragments": 0}
+    breakdowns: list[float] = []
+    window = bench.lab.host2.run("python3", "-IS", "-c", GRANTED, str(WINDOW_BYTES)).stdout.strip()
+    options = ("--udp", "--length", str(payload_bytes), "--window", window, "--bitrate")
+
+    def offer(rate_bps: float, duration_s: float) -> Loss:
+        before = receive_buffer_errors(bench.lab), fragments_created(bench.lab)
+        test = max(1, round(duration_s)), *options, str(int(rate_bps))
+        try:
+            report = iperf3(bench.lab, bench.address, *test)
+        except MeasurementError:
+            if not bench.carries_payload():
+                breakdowns.append(rate_bps)
+                bench.renew()
+                return Loss(1, 0, rate_bps)
+            # The instrument failed, not the tunnel: iperf3 begins with a datagram each way, and hangs if one is lost.
+            report = iperf3(bench.lab, bench.address, *test)
+        dropped = receive_buffer_errors(bench.lab) - before[0]
+        counters["receive_buffer_errors"] += dropped
+        counters["fragments"] += fragments_created(bench.lab) - before[1]
+        return udp_loss(report, payload_bytes, dropped)
+
+    result = search.find(offer, first_bps, OVERHEAD_S, seed)
+    value = found_rate(result, "UDP throughput", measured)
+    if breakdowns:
+        measured.warnings.append(f"the tunnel broke down under UDP, from {min(breakdowns) / 1e6:.0f} Mbit/s offered")
+    detail = search_detail(result) | counters | {"payload_bytes": payload_bytes, "breakdowns_bps": breakdowns}
+    found = measurement("udp_throughput", value, **detail)
+    measured.measurements += [found, *goodput(result, value)]
+    try:
+        measured.measurements.append(jitter(bench.lab, bench.address))
+    except MeasurementError as error:  # the throughput that was found stays found
+        measured.warnings.append(f"no jitter: {error}")
+    measured.measuring_s = time.monotonic() - started
+    return measured
+
+
+def udp_loss(report: dict[str, Any], payload_bytes: int, receiver_drops: int = 0) -> Loss:
+    """Datagrams sent and received of an iperf3 UDP test, the receiver's own drops counted apart.
+
+    iperf3 counts gaps in the sequence only, so that a lost tail reads as no loss; sent minus received does not.
+    What the receiving socket dropped came through the tunnel, and is no loss of the VPN.
+    """
+    sent = report["end"]["sum_sent"]
+    received = report["end"]["sum_received"]["bytes"] / payload_bytes + receiver_drops
+    if not sent["packets"]:
+        raise MeasurementError("iperf3 sent no datagram")
+    return Loss(sent["packets"], min(received, sent["packets"]), sent["bits_per_second"])
+
+
+def goodput(result: SearchResult, rate_bps: float) -> list[Measurement]:
+    """What came through at the throughput ``rate_bps``: the forwarding rate of the passing trial nearest to it.
+
+    Nothing where no such trial offered a rate within a few per cent: it was not measured then.
+    """
+    passed = [trial for trial in result.trials if trial.loss_ratio <= LOSS_RATIO]
+    nearest = min(passed, key=lambda trial: abs(trial.offered_rate_bps - rate_bps), default=None)
+    if nearest is None or abs(nearest.offered_rate_bps / rate_bps - 1) > NEAR:
+        return []
+    offered = round(nearest.offered_rate_bps)
+    return [measurement("udp_goodput", nearest.forwarded_rate_bps, offered_rate_bps=offered, purpose=nearest.purpose)]
+
+
+def found_rate(result: SearchResult, what: str, measured: Measured) -> float:
+    """The rate that a search found (bit/s), or that it is known to reach at least, with a warning in ``measured``.
+
+    A lower bound is the highest offered rate that passed, where no higher one failed or the generator was the limit.
+    What failed below it was an accident, or was in a queue before: the search takes such a fail back, too. Raises
+    MeasurementError where there is neither.
+    """
+    if "unstable" in result.flags:
+        measured.warnings.append(f"{what} is unstable: the loss at one rate changed during the search")
+    if value := result.confirmed_rate_bps or result.rate_bps:
+        return value
+    limited = "generator_limited" in result.flags
+    passed_bps = max((trial.offered_rate_bps for trial in result.trials if trial.loss_ratio <= LOSS_RATIO), default=0.0)
+    failed = any(trial.offered_rate_bps > passed_bps for trial in result.trials)
+    if not passed_bps or (failed and not limited):
+        raise MeasurementError(f"no {what}: {explain(result)}", **search_detail(result))
+    why = "the generator could offer no more" if limited else "the search's time ended before a higher rate failed"
+    measured.warnings.append(f"{what} is at least this: {why}")
+    return passed_bps
+
+
+def search_detail(result: SearchResult) -> dict[str, Any]:
+    """A search as data for the trial's line: every trial of it, with what was offered and lost."""
+    return {
+        "interval_bps": list(result.interval_bps) if result.interval_bps else None,
+        "confirmed_rate_bps": result.confirmed_rate_bps,
+        "flags": sorted(result.flags),
+        "trials": [
+            {
+                "offered_rate_bps": round(trial.offered_rate_bps),
+                "duration_s": trial.duration_s,
+                "loss_ratio": round(trial.loss_ratio, 6),
+                "purpose": trial.purpose,
+            }
+            for trial in result.trials
+        ],
+    }
+
+
+def explain(result: SearchResult) -> str:
+    """Why a search found no rate: its flags and what they mean, and the loss ratios (%) of its last three trials."""
+    why = "; ".join(FLAGS.get(flag, flag) for flag in sorted(result.flags)) or "the search found none"
+    losses = ", ".join(f"{t.loss_ratio:.1%} at {t.offered_rate_bps / 1e6:.3g} Mbit/s" for t in result.trials[-3:])
+    return f"{why}; loss ratio {losses or 'not measured'}"
+
+
+def jitter(lab: Lab, address: str) -> Measurement:
+    """Jitter of a 1 Mbit/s stream of small datagrams for a second, as iperf3's receiver computes it."""
+    report = iperf3(
+        lab,
+        address,
+        1,
+        *("--udp", "--bitrate", str(int(JITTER_RATE_BPS)), "--length", str(JITTER_PAYLOAD_BYTES)),
+    )
+    loss = udp_loss(report, JITTER_PAYLOAD_BYTES)
+    if loss.received == 0:
+        raise MeasurementError("the jitter stream was sent, and nothing was received")
+    achieved = report["end"]["sum_sent"]["bits_per_second"]
+    if achieved < 0.9 * JITTER_RATE_BPS:
+        raise MeasurementError(f"the sender fell short: {achieved / 1e6:.2f} of {JITTER_RATE_BPS / 1e6:.2f} Mbit/s")
+    end = report["end"]["sum_received"]
+    return measurement("jitter", end["jitter_ms"], loss_ratio=1 - loss.received / loss.sent)
+
+
+def receive_buffer_errors(lab: Lab) -> int:
+    """UdpRcvbufErrors of host2: datagrams that arrived and found the socket's buffer full."""
+    return snmp(lab.host2.run("cat", "/proc/net/snmp"), "Udp", "RcvbufErrors")
+
+
+def fragments_created(lab: Lab) -> int:
+    """IP fragments that the near host and its gateway have made so far."""
+    nodes = (lab.host1, lab.gateway(lab.sites[0]))
+    return sum(snmp(node.run("cat", "/proc/net/snmp"), "Ip", "FragCreates") for node in nodes)
+
+
+def snmp(shown: Completed, protocol: str, counter: str) -> int:
+    """One counter of /proc/net/snmp (RFC 1213 names): a line of names, then a line of values."""
+    names, values = (line.split() for line in shown.stdout.splitlines() if line.startswith(protocol + ":"))
+    return int(values[names.index(counter)])

@@ -1,0 +1,166 @@
+"""What a lab is made of: kernel, CPU, crypto, offloads, clock; everything that a number depends on but the VPN."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from runner.data.errors import CommandError
+from runner.lab.node import Node
+from runner.lab.site_to_site import Lab
+
+CPU_FLAGS = ("aes", "pclmulqdq", "avx2", "avx512f", "vaes", "vpclmulqdq", "sha_ni", "pmull", "sha2")
+OFFLOADS = (
+    "rx-checksumming",
+    "tx-checksumming",
+    "tcp-segmentation-offload",
+    "generic-segmentation-offload",
+    "generic-receive-offload",
+    "tx-udp-segmentation",
+    "rx-udp-gro-forwarding",
+)
+# What the VPNs ask of the kernel's crypto API, /proc/crypto's names.
+KERNEL_CRYPTO = re.compile(
+    r"(rfc4106\()?gcm\(|cbc\((aes|des3_ede|blowfish)\)|ctr\(aes|hmac\(sha(1|256)\)|chacha20|ghash$"
+)
+FILES = {
+    "cpuinfo": "/proc/cpuinfo",
+    "meminfo": "/proc/meminfo",
+    "stat": "/proc/stat",
+    "crypto": "/proc/crypto",
+    "clock_source": "/sys/devices/system/clocksource/clocksource0/current_clocksource",
+    "governor": "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor",
+    "smt": "/sys/devices/system/cpu/smt/active",
+    "vendor": "/sys/class/dmi/id/sys_vendor",
+    "product": "/sys/class/dmi/id/product_name",
+    "congestion_control": "/proc/sys/net/ipv4/tcp_congestion_control",
+    "rmem_max": "/proc/sys/net/core/rmem_max",
+}
+# Level -> openssl-speed(1)'s words for it. An AEAD is measured with its tag.
+SPEED = {
+    "aes-128-cbc": ("-evp", "aes-128-cbc"),
+    "aes-192-cbc": ("-evp", "aes-192-cbc"),
+    "aes-256-cbc": ("-evp", "aes-256-cbc"),
+    "3des-cbc": ("-evp", "des-ede3-cbc"),
+    "blowfish-128-cbc": ("-evp", "bf-cbc", "-provider", "legacy", "-provider", "default"),
+    "rc4-128": ("-evp", "rc4", "-provider", "legacy", "-provider", "default"),
+    "aes-128-gcm": ("-evp", "aes-128-gcm", "-aead"),
+    "aes-256-gcm": ("-evp", "aes-256-gcm", "-aead"),
+    "chacha20-poly1305": ("-evp", "chacha20-poly1305", "-aead"),
+    "hmac-sha1": ("-hmac", "sha1"),
+    "hmac-sha256": ("-hmac", "sha256"),
+}
+SPEED_BYTES = 1408  # a full packet's payload in most tunnels, in whole blocks
+
+
+def facts(lab: Lab) -> dict[str, Any]:
+    """What this lab is: kernel, CPU, cores, memory, crypto, clock; offloads, MTU and queues of its links.
+
+    All but the links is the first gateway's, which in a namespace lab is this machine. What a machine does not
+    tell is "unknown".
+    """
+    gateway = lab.gateway(lab.sites[0])
+    told = {name: text.strip() for name, text in read(gateway, FILES).items()}
+    lines = (line.split(":", 1) for line in told["cpuinfo"].split("\n\n")[0].splitlines() if ":" in line)
+    cpu = {name.strip(): value.strip() for name, value in lines}
+    flags = cpu.get("flags", cpu.get("Features", "")).split()  # Features on ARM
+    kernel, machine = gateway.run("uname", "-rm").stdout.split()
+    every = links(lab)
+    wan = next(link for link in every if f"{gateway.name} {lab.sites[0].wan_interface}" in link["interfaces"])
+    return {
+        "kind": lab.kind,
+        "kernel": kernel,
+        **({"guest": os.environ["VPNEVAL_GUEST"]} if "VPNEVAL_GUEST" in os.environ else {}),  # see runner/kernels
+        "machine": machine,
+        "cpu": cpu.get("model name", "unknown"),
+        "cpu_flags": [flag for flag in CPU_FLAGS if flag in flags],
+        "cores": int(gateway.run("nproc").stdout),
+        "smt": {"0": "off", "1": "on"}.get(told["smt"], "unknown"),
+        "governor": told["governor"] or "unknown",
+        "hypervisor": f"{told['vendor']} {told['product']}".strip() or "present, unnamed"
+        if "hypervisor" in flags
+        else "none seen",
+        "steal_ratio_since_boot": steal_ratio(told["stat"]),
+        "memory_bytes": int(told["meminfo"].split()[1]) * 1024,  # MemTotal, proc_meminfo(5)
+        "clock_source": told["clock_source"] or "unknown",
+        "kernel_crypto": crypto_drivers(told["crypto"]) or "unknown",
+        "congestion_control": told["congestion_control"] or "unknown",
+        "rmem_max": told["rmem_max"] or "unknown",
+        "nodes_share_cores": lab.shared_kernel,
+        "links": every,
+        "wan_mtu": wan["mtu"],
+        "wan_offloads": {name: "on" if name in wan["offloads"] else "off" for name in OFFLOADS},
+        "bring_up_s": round(lab.bring_up_s, 3),
+    }
+
+
+def read(node: Node, files: Mapping[str, str]) -> dict[str, str]:
+    """Files of a node in one command: name -> text, empty for a file that is not there."""
+    shown = node.run("head", "-v", "-c", "1000000", *files.values(), check=False).stdout
+    texts = dict.fromkeys(files, "")
+    names = {path: name for name, path in files.items()}
+    parts = re.split(r"^==> (\S+) <==\n", shown, flags=re.MULTILINE)
+    texts.update({names[path]: text for path, text in zip(parts[1::2], parts[2::2], strict=True) if path in names})
+    return texts
+
+
+def steal_ratio(stat: str) -> float | str:
+    """The share of all CPU time since boot that the hypervisor took (proc_stat(5))."""
+    ticks = [int(count) for count in stat.split("\n", 1)[0].split()[1:9]]
+    return round(ticks[7] / sum(ticks), 4) if len(ticks) == 8 and any(ticks) else "unknown"
+
+
+def crypto_drivers(crypto: str) -> dict[str, str]:
+    """The driver that the kernel would take for each algorithm a VPN may ask for, from /proc/crypto's text.
+
+    Of several drivers it is the one of the highest priority. An algorithm that nobody has used yet is not there.
+    """
+    best: dict[str, tuple[int, str]] = {}
+    for entry in crypto.split("\n\n"):
+        fields = dict(re.findall(r"^(\w+)\s*: (.*)$", entry, flags=re.MULTILINE))
+        name = fields.get("name", "")
+        if KERNEL_CRYPTO.match(name) and fields.get("internal") != "yes":
+            best[name] = max(best.get(name, (-1, "")), (int(fields["priority"]), fields["driver"]))
+    return {name: f"{driver} (priority {priority})" for name, (priority, driver) in sorted(best.items())}
+
+
+def links(lab: Lab) -> list[dict[str, Any]]:
+    """The lab's interfaces, those that are alike together: ``interfaces``, ``mtu``, ``qdisc``, ``offloads`` (on)."""
+    alike: dict[str, dict[str, Any]] = {}
+    for node in lab.nodes.values():
+        for link in json.loads(node.run("ip", "-json", "link", "show").stdout):
+            name = link["ifname"]
+            if name == "lo":
+                continue
+            features = node.run("ethtool", "-k", name, check=False).stdout
+            states = (line.strip().partition(": ") for line in features.splitlines())
+            on = [feature for feature, _, state in states if feature in OFFLOADS and state.startswith("on")]
+            queue = node.run("tc", "qdisc", "show", "dev", name, check=False).stdout.splitlines()
+            qdisc = "; ".join(
+                re.sub(r"^qdisc | [0-9a-f]+:(?= )| dev \S+| refcnt \d+", "", line).strip() for line in queue
+            )
+            found = {"mtu": link["mtu"], "qdisc": qdisc or link.get("qdisc", "unknown"), "offloads": on}
+            same = alike.setdefault(json.dumps(found), {"interfaces": [], **found})
+            same["interfaces"].append(f"{node.name} {name}")
+    return list(alike.values())
+
+
+def openssl_bps(lab: Lab, levels: Collection[str], known: Mapping[str, float]) -> dict[str, float]:
+    """What a CPU second of the first gateway encrypts or authenticates with OpenSSL, bit, in packets of 1408 bytes.
+
+    A second for each of ``levels`` (ciphers and integrities) that is not ``known`` yet. What OpenSSL does not have
+    is left out (openssl-speed(1)).
+    """
+    speeds = dict(known)
+    for level in [name for name in SPEED if name in levels and name not in known]:
+        argv = ("openssl", "speed", *SPEED[level], "-bytes", str(SPEED_BYTES), "-seconds", "1", "-mr")
+        try:
+            said = lab.gateway(lab.sites[0]).run(*argv, check=False, timeout=15).stdout
+        except CommandError:
+            continue  # it hung: not known
+        if result := re.search(r"^\+F:.*:([0-9.]+)$", said, flags=re.MULTILINE):
+            speeds[level] = round(float(result[1]) * 8)
+    return speeds

@@ -1,0 +1,197 @@
+"""The lab image: one Debian root file system with every VPN in it, built once, cached, checked when used.
+
+The VPN software never goes onto the user's machine; mmdebstrap builds it into a folder of its own from the
+package lists in ``vagrant/packages/``. Every lab's nodes have that folder as their root, read-only, under a
+copy-on-write overlay.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from runner.data.cache import cache_dir
+from runner.data.errors import CannotRunHere, UsageError
+
+PACKAGES = Path(__file__).resolve().parents[2] / "vagrant" / "packages"
+SUITES = {"trixie": "Debian 13", "bookworm": "Debian 12"}
+DEFAULT = "trixie"
+NODE_TOOLS = {  # what every node of a lab runs: command -> Debian package
+    "ethtool": "ethtool",
+    "iperf3": "iperf3",
+    "pkill": "procps",
+    "python3": "python3",
+    "ss": "iproute2",
+    "sysctl": "procps",
+    "tc": "iproute2",
+}
+RECIPE = 2  # raise it when build() changes what ends up in the image
+
+
+@dataclass(frozen=True)
+class Image:
+    """A root file system for nodes. ``packages`` maps package names to versions."""
+
+    name: str
+    root: Path
+    digest: str
+    packages: dict[str, str]
+
+    def version(self, package: str) -> str:
+        """The version of a Debian package in the image, or ``not installed``."""
+        return self.packages.get(package, "not installed")
+
+
+def package_list(suite: str) -> list[str]:
+    """The packages of a suite: those of common.txt, then its own."""
+    lines = [
+        line.split("#")[0].strip()
+        for name in ("common", suite)
+        for line in (PACKAGES / f"{name}.txt").read_text().splitlines()
+    ]
+    return [line for line in lines if line]
+
+
+def names() -> list[str]:
+    """What ``--image`` takes: the Debian suites, and ``host`` for this machine's own files."""
+    return [*SUITES, "host"]
+
+
+def locate(name: str) -> Path:
+    """The folder in which image ``name`` is, or would be: it changes with the package list."""
+    wanted = f"{RECIPE} {name} {platform.machine()} {' '.join(package_list(name))}"
+    return cache_dir() / "images" / f"{name}-{hashlib.sha256(wanted.encode()).hexdigest()[:12]}"
+
+
+def open_image(name: str = DEFAULT, *, say: Callable[[str], None] | None = None) -> Image:
+    """Image ``name``, built first if it is missing and ``say`` is given to tell of it.
+
+    Raises UsageError for an unknown name, CannotRunHere where the image is missing, damaged or cannot be built.
+    """
+    if name == "host":
+        return host_image()
+    if name not in SUITES:
+        raise UsageError(f"unknown image {name!r}; valid: {', '.join(names())}")
+    root = locate(name)
+    if not root.with_suffix(".json").exists():
+        if say is None:
+            raise CannotRunHere(f"the lab image {name!r} is not built yet; build it with: vpneval image {name}")
+        build(name, root, say)
+    return check(name, root)
+
+
+def check(name: str, root: Path) -> Image:
+    """The image at ``root``, if its package database is still the one that was recorded at the build."""
+    manifest = json.loads(root.with_suffix(".json").read_text())
+    status = root / "var/lib/dpkg/status"
+    if not status.exists() or _digest(status) != manifest["dpkg_status_sha256"]:
+        raise CannotRunHere(
+            f"the lab image at {root} is not as it was built; rebuild it with: vpneval image {name} --rebuild"
+        )
+    return Image(name, root, manifest["dpkg_status_sha256"][:12], manifest["packages"])
+
+
+def host_image() -> Image:
+    """The host's own root as an image: it has the VPNs that the host has, and no others."""
+    for part in ("/usr", "/etc", "/var"):
+        if os.path.ismount(part):
+            raise CannotRunHere(f"--image host: {part} is a file system of its own, which a node would not see")
+    lacks = [tool for tool in NODE_TOOLS if shutil.which(tool) is None]
+    if lacks:
+        packages = " ".join(sorted({NODE_TOOLS[tool] for tool in lacks}))
+        raise CannotRunHere(f"--image host: this machine has no {', '.join(lacks)}; apt-get install {packages}")
+    return Image("host", Path("/"), "host", installed_packages(Path("/")))
+
+
+def installed_packages(root: Path) -> dict[str, str]:
+    """Package versions from a root's dpkg database; empty where there is none."""
+    status = root / "var/lib/dpkg/status"
+    if not status.exists():
+        return {}
+    versions: dict[str, str] = {}
+    package = ""
+    for line in status.read_text(errors="replace").splitlines():
+        if line.startswith("Package: "):
+            package = line[9:]
+        elif line.startswith("Version: "):
+            versions[package] = line[9:]
+    return versions
+
+
+def build(name: str, root: Path, say: Callable[[str], None]) -> None:
+    """Build the image atomically: in a mount namespace of its own, renamed when whole.
+
+    Killed at any point it leaves a ``.partial`` folder, which the next build removes, and no mount or process.
+    """
+    if os.geteuid() != 0:
+        raise CannotRunHere(f"building the lab image needs root; once: sudo {sys.argv[0]} image {name}")
+    if shutil.which("mmdebstrap") is None:
+        raise CannotRunHere("mmdebstrap is missing; get it with: apt-get install mmdebstrap")
+    root.parent.mkdir(parents=True, exist_ok=True)
+    with _one_at_a_time(root.parent / ".lock"):
+        if root.with_suffix(".json").exists():
+            return  # somebody else built it while we waited
+        partial = root.with_suffix(".partial")
+        shutil.rmtree(partial, ignore_errors=True)
+        shutil.rmtree(root, ignore_errors=True)
+        say(f"building the lab image {name} ({SUITES[name]}, {len(package_list(name))} packages and what they need)")
+        started = time.monotonic()
+        log = root.with_suffix(".log")
+        with log.open("wb") as out:
+            done = subprocess.run(
+                [
+                    *("setpriv", "--pdeathsig", "KILL"),
+                    *("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"),
+                    *("mmdebstrap", "--variant=minbase", "--include=" + ",".join(package_list(name))),
+                    *(name, str(partial)),
+                ],
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                check=False,
+                start_new_session=True,
+            )
+        if done.returncode != 0:
+            tail = "\n".join(log.read_text(errors="replace").splitlines()[-8:])
+            raise CannotRunHere(f"mmdebstrap could not build the image {name} (whole log: {log}):\n{tail}")
+        for key in (partial / "etc/ssh").glob("ssh_host_*"):
+            key.unlink()  # host keys are made fresh for each run
+        manifest = {
+            "name": name,
+            "packages": installed_packages(partial),
+            "dpkg_status_sha256": _digest(partial / "var/lib/dpkg/status"),
+        }
+        partial.rename(root)
+        written = root.with_suffix(".json.partial")
+        written.write_text(json.dumps(manifest, indent=1))
+        written.rename(root.with_suffix(".json"))
+        say(f"lab image {name} built in {time.monotonic() - started:.0f} s: {root}")
+
+
+def remove(name: str) -> None:
+    """Forget a built image, so that the next use builds it anew."""
+    root = locate(name)
+    root.with_suffix(".json").unlink(missing_ok=True)
+    shutil.rmtree(root, ignore_errors=True)
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+@contextmanager
+def _one_at_a_time(lock: Path) -> Iterator[None]:
+    with lock.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)  # released by the kernel when this process ends, however it ends
+        yield

@@ -1,0 +1,227 @@
+"""Start a guest kernel, run one command in it, carry signals in and output and exit code out; then nothing is left."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Protocol
+
+from runner.data.errors import CannotRunHere, LabError
+from runner.lab.kernels.guest import Channel
+from runner.lab.node import ENVIRONMENT
+
+Say = Callable[[str], None]  # tells the user what happens
+GUEST = "VPNEVAL_GUEST"  # set inside a guest: which kind it is
+AGENT = str(Path(__file__).with_name("guest.py"))
+# What a command's behaviour and look may depend on; the guest's command gets these of the user's environment.
+PASSED_ON = ("TERM", "COLORTERM", "NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES", "PYTHONPATH", "VPNEVAL_CACHE")
+ENDS_WITHIN_S = 15.0  # from an interruption to the end of the guest's command, times its patience
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One way to start a guest. ``patience`` multiplies every deadline inside it; ``cached`` folders of the machine's
+    are mounted again with a cache, where the guest's root has none."""
+
+    kind: str
+    argv: Sequence[str]
+    boots_within_s: float
+    patience: float
+    environment: Mapping[str, str] = field(default_factory=dict)
+    cached: Sequence[Path] = ()
+
+
+class Kernel(Protocol):
+    """A guest kernel: its name on the command line, its modules' folder (that which holds a folder per version)."""
+
+    name: str
+
+    @property
+    def modules(self) -> Path:
+        """The folder that holds a folder of modules for each kernel version."""
+
+    def describe(self) -> str:
+        """What there is, in a few words. Raises CannotRunHere with what is missing and how to get it."""
+
+    def prepare(self, say: Say) -> None:
+        """Fetch what is missing, telling ``say``. Raises CannotRunHere as ``describe`` does, or if it fails."""
+
+    def attempts(self, fd: int, folders: Sequence[Path]) -> Iterator[Attempt]:
+        """The ways to start it, in order. The channel is the socket ``fd``; only ``folders`` are writable."""
+
+
+@dataclass
+class Guest:
+    """A guest that is starting or running."""
+
+    process: subprocess.Popen[bytes]
+    socket: socket.socket
+    console: IO[bytes]
+
+    def said(self) -> str:
+        """What the guest's kernel, and the program that it is or runs in, have said."""
+        self.console.seek(0)
+        lines = self.console.read().decode(errors="replace").splitlines()
+        return "".join(line.rstrip() + "\n" for line in lines if line.strip())
+
+    def last_words(self) -> str:
+        """The end of it, for a message."""
+        return self.said()[-1500:].strip() or "it says nothing"
+
+
+def run_in(
+    kernel: Kernel,
+    argv: Sequence[str],
+    *,
+    folders: Sequence[Path] = (),
+    console_log: Path | None = None,
+    say: Say = lambda text: None,
+) -> int:
+    """Run ``argv`` under ``kernel`` in the current folder, and return its exit code.
+
+    Of the machine's files only ``folders`` can be written to. The command's output goes to ours; standard output and
+    standard error are each a terminal inside if they are one here. What the kernel itself
+    says goes to ``console_log`` alone. SIGINT and SIGTERM interrupt the command, a second one ends the guest.
+    Raises CannotRunHere if the kernel does not start, LabError if it ends before the command has.
+    """
+    ours, theirs = socket.socketpair()
+    refusals = []
+    with ours, theirs, tempfile.TemporaryFile() as console:
+        for attempt in kernel.attempts(theirs.fileno(), folders):
+            guest = Guest(_start(attempt, theirs, console), ours, console)
+            try:
+                if why := _not_ready(guest, attempt.boots_within_s):
+                    refusals.append(f"{attempt.kind}: {why}: {guest.last_words()}")
+                    say(f"{attempt.kind} does not start here: {why}")
+                    continue
+                theirs.close()
+                return _converse(guest, attempt, kernel, argv, folders)
+            finally:
+                _end(guest)
+                if console_log is not None:
+                    with suppress(OSError):  # a full disk has been told of already, by what was measured
+                        console_log.write_text(guest.said())
+    raise CannotRunHere(f"the guest kernel {kernel.name} does not start on this machine. " + "\n".join(refusals))
+
+
+def _start(attempt: Attempt, channel: socket.socket, console: IO[bytes]) -> subprocess.Popen[bytes]:
+    # A PID namespace of its own: a guest has processes that would outlive it, and here they go with it. And a tmpfs
+    # for its memory and temporary files, which goes with its mount namespace; that of a container is small, too.
+    holder = ("unshare", "--pid", "--mount-proc", "--fork", "--kill-child")
+    own_tmpfs = ("sh", "-c", 'mount -t tmpfs -o size=3g tmpfs /dev/shm && exec "$@"', "sh")
+    return subprocess.Popen(
+        ["setpriv", "--pdeathsig", "KILL", *holder, *own_tmpfs, *attempt.argv],
+        stdin=subprocess.DEVNULL,
+        stdout=console,
+        stderr=subprocess.STDOUT,
+        pass_fds=[channel.fileno()],
+        env={**ENVIRONMENT, "TMPDIR": "/dev/shm", **attempt.environment},
+        start_new_session=True,
+    )
+
+
+def _not_ready(guest: Guest, within_s: float) -> str:
+    """Wait for the agent's first word; why it has not come, or nothing."""
+    started = time.monotonic()
+    while (waited_s := time.monotonic() - started) < within_s:
+        if guest.process.poll() is not None:
+            return f"it ended after {waited_s:.0f} s with exit code {guest.process.returncode}"
+        if select.select([guest.socket], [], [], 0.05)[0]:
+            word = Channel(guest.socket.fileno()).next()[0]
+            return "" if word == b"H" else f"its first word was {word!r}"
+    return f"not ready within {within_s:g} s (this machine's load: {os.getloadavg()[0]:.1f})"
+
+
+def _end(guest: Guest) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(guest.process.pid, signal.SIGKILL)  # unshare, and by --kill-child everything of the guest
+    guest.process.wait()
+
+
+def _size() -> bytes:
+    for stream in (sys.stderr, sys.stdout):
+        with suppress(OSError, ValueError):
+            size = os.get_terminal_size(stream.fileno())
+            return f"{size.lines} {size.columns}".encode()
+    return b"24 80"
+
+
+def _spec(attempt: Attempt, kernel: Kernel, argv: Sequence[str], folders: Sequence[Path]) -> bytes:
+    """What the agent needs to know, see runner/lab/kernels/guest.py."""
+    environment = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
+    environment |= {
+        **ENVIRONMENT,
+        GUEST: attempt.kind,
+        "VPNEVAL_PATIENCE": f"{attempt.patience:g}",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "TMPDIR": "/run/tmp",
+    }
+    spec = {
+        "argv": list(argv),
+        "cwd": os.getcwd(),
+        "environment": environment,
+        "terminals": [name for name in ("stdout", "stderr") if getattr(sys, name).isatty()],
+        "size": _size().decode(),
+        "modules": str(kernel.modules),
+        "writable": [str(folder) for folder in folders] if attempt.kind == "uml" else [],
+        "cached": [str(folder) for folder in attempt.cached],
+    }
+    return json.dumps(spec).encode()
+
+
+def _converse(
+    guest: Guest,
+    attempt: Attempt,
+    kernel: Kernel,
+    argv: Sequence[str],
+    folders: Sequence[Path],
+) -> int:
+    channel = Channel(guest.socket.fileno())
+    wake, waking = os.pipe()
+    os.set_blocking(waking, False)
+    caught = (signal.SIGINT, signal.SIGTERM, signal.SIGWINCH)
+    previous = {number: signal.signal(number, lambda *_: None) for number in caught}
+    previous_fd = signal.set_wakeup_fd(waking)
+    sinks = {b"O": sys.stdout.buffer, b"E": sys.stderr.buffer}
+    interrupted_at = None
+    try:
+        channel.send(b"S", _spec(attempt, kernel, argv, folders))
+        while True:
+            ready = select.select([channel.fd, wake], [], [], 0.5)[0]
+            if wake in ready:
+                for number in os.read(wake, 100):
+                    if number == signal.SIGWINCH:
+                        channel.send(b"W", _size())
+                    elif interrupted_at is None:
+                        interrupted_at = time.monotonic()
+                        channel.send(b"K", str(int(signal.SIGINT)).encode())
+                    else:
+                        raise KeyboardInterrupt
+            if interrupted_at and time.monotonic() - interrupted_at > ENDS_WITHIN_S * attempt.patience:
+                raise KeyboardInterrupt
+            if channel.fd not in ready:
+                continue
+            for kind, payload in channel.received():
+                if kind == b"X":
+                    return int(payload)
+                sinks[kind].write(payload)
+                sinks[kind].flush()
+    except (EOFError, ConnectionError):
+        raise LabError(f"the guest kernel {kernel.name} has ended in the middle: {guest.last_words()}") from None
+    finally:
+        signal.set_wakeup_fd(previous_fd)
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+        os.close(wake)
+        os.close(waking)

@@ -1,0 +1,172 @@
+"""A stock Debian kernel in QEMU, started by virtme-ng on the machine's own files; nothing is installed.
+
+The kernel is Debian's own package of the suite, unpacked into the cache beside the lab images. KVM is used where a
+guest really starts under it, software emulation (QEMU's TCG, ten to thirty times slower) elsewhere.
+Debian: qemu-system-x86, busybox-static, kmod; virtme-ng is on PyPI. Sources: virtme-run --help, qemu(1), apt-get(8).
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import platform
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from runner.data.cache import cache_dir
+from runner.data.errors import CannotRunHere
+from runner.lab.image import locate, open_image
+from runner.lab.kernels.boot import AGENT, Attempt, Say
+from runner.lab.kernels.guest import FILES
+
+MEMORY = "2G"
+CODE = Path(__file__).parents[3]
+TOOLS = {"busybox": "busybox-static", "depmod": "kmod", "dpkg": "dpkg", "apt-get": "apt"}
+EMULATORS = {"x86_64": ("qemu-system-x86_64", "qemu-system-x86"), "aarch64": ("qemu-system-aarch64", "qemu-system-arm")}
+ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}  # Debian's names
+# In software emulation: the processor's own clock instead of an emulated device's, no detours around bugs that an
+# emulated processor does not have, and page tables no deeper than needed. Source: kernel-parameters.txt.
+FASTER = ("tsc=reliable", "mitigations=off", "no5lvl")
+
+
+class Qemu:
+    """The kernel of one Debian suite, with all the cores of this machine: a ``Kernel``."""
+
+    def __init__(self, suite: str) -> None:
+        self.suite = suite
+        self.name = f"qemu:{suite}"
+
+    @property
+    def folder(self) -> Path:
+        """Where the suite's kernel package is unpacked; missing until it is first used."""
+        return cache_dir() / "kernels" / self.suite
+
+    @property
+    def modules(self) -> Path:
+        return self.folder / "lib" / "modules"
+
+    @property
+    def image(self) -> Path:
+        """The kernel itself. Raises CannotRunHere where it is missing."""
+        for found in sorted(self.folder.glob("boot/vmlinuz-*")):
+            return found
+        raise CannotRunHere(f"{self.folder} has no kernel; remove that folder to have it fetched again")
+
+    def prepare(self, say: Say) -> None:
+        """Fetch the kernel if it is not there yet. Raises CannotRunHere as ``describe`` does, or if it fails."""
+        self.describe()
+        if not self.folder.exists():
+            self.fetch(say)
+
+    def describe(self) -> str:
+        """What there is, in a few words. Raises CannotRunHere with what is missing and how to get it."""
+        if platform.machine() not in EMULATORS:
+            raise CannotRunHere(f"--kernel qemu is for {' and '.join(EMULATORS)}, not {platform.machine()}")
+        emulator, package = EMULATORS[platform.machine()]
+        lacks = [package for tool, package in {emulator: package, **TOOLS}.items() if shutil.which(tool) is None]
+        if lacks:
+            raise CannotRunHere(f"--kernel qemu: missing; get it with: apt-get install {' '.join(lacks)}")
+        if virtme_run() is None:
+            raise CannotRunHere(f"virtme-ng is missing; get it with: {sys.executable} -m pip install virtme-ng")
+        if not Path("/lib/modules").is_dir():
+            raise CannotRunHere(
+                "/lib/modules is missing, where the guest puts its modules; make it: mkdir /lib/modules"
+            )
+        if not self.folder.exists():
+            return f"{emulator}, virtme-ng; the kernel of Debian {self.suite} is fetched at first use"
+        return f"{emulator}, {self.image.name.removeprefix('vmlinuz-')}"
+
+    def fetch(self, say: Say) -> None:
+        """Get the suite's kernel package with apt-get(8), from where the lab image's packages come, and unpack it."""
+        open_image(self.suite, say=say)
+        self.folder.parent.mkdir(parents=True, exist_ok=True)
+        with self.folder.with_suffix(".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)  # released by the kernel, however this process ends
+            if not self.folder.exists():  # else somebody else fetched it while we waited
+                self._fetch(say)
+
+    def _fetch(self, say: Say) -> None:
+        image, partial = locate(self.suite), self.folder.with_suffix(".partial")
+        shutil.rmtree(partial, ignore_errors=True)
+        for name in ("lists", "archives", "root"):
+            (partial / name / "partial").mkdir(parents=True)
+        options = {
+            "Dir::Etc::SourceList": image / "etc/apt/sources.list",
+            "Dir::Etc::SourceParts": image / "etc/apt/sources.list.d",
+            "Dir::Etc::TrustedParts": image / "etc/apt/trusted.gpg.d",
+            "Dir::State::Lists": partial / "lists",
+            "Dir::State::status": image / "var/lib/dpkg/status",
+            "Dir::Cache": partial,
+            "APT::Sandbox::User": "root",  # the cache need not be open to the user _apt
+        }
+        given = [word for name, value in options.items() for word in ("-o", f"{name}={value}")]
+        say(f"fetching the kernel of Debian {self.suite}")
+        _tool("apt-get", *given, "--quiet", "update")
+        current = f"linux-image-{ARCHITECTURES[platform.machine()]}"
+        depends = _tool("apt-cache", *given, "depends", "--important", current)
+        package = next(line.split()[1] for line in depends.splitlines() if "Depends: linux-image" in line)
+        _tool("apt-get", *given, "--quiet", "download", package, cwd=partial / "archives")
+        (archive,) = (partial / "archives").glob("*.deb")
+        root = partial / "root"
+        (root / "partial").rmdir()
+        _tool("dpkg", "--extract", str(archive), str(root))
+        if not (root / "lib").exists():  # since Debian 13
+            (root / "lib").symlink_to("usr/lib")
+        (version,) = (path.name for path in (root / "lib/modules").iterdir())
+        _tool("depmod", "-b", str(root), version)
+        root.rename(self.folder)
+        shutil.rmtree(partial)
+        say(f"kernel {version}: {self.folder}")
+
+    def attempts(self, fd: int, folders: Sequence[Path]) -> Iterator[Attempt]:
+        """With KVM, then twice without: its channel is the socket ``fd``, all files are read-only but ``folders``."""
+        virtme = virtme_run()
+        assert virtme is not None
+        argv = [
+            *(virtme, "--kimg", str(self.image), "--mods", "auto", "--force-9p", "--memory", MEMORY),
+            *("--cpus", str(len(os.sched_getaffinity(0))), f"--rodir={cache_dir()}"),
+            *(f"--rwdir={folder}" for folder in folders),
+            *("--script-sh", shlex.join([sys.executable, "-IS", AGENT, "qemu"])),
+        ]
+        cached = cacheable(folders)
+        devices = [
+            *("-chardev", f"socket,id=vpneval,fd={fd}", "-device", "virtio-serial-pci"),
+            *("-device", "virtserialport,chardev=vpneval,name=vpneval"),
+            *("-fsdev", "local,id=vpneval,path=/,security_model=none,readonly=on,multidevs=remap"),
+            *("-device", f"virtio-9p-pci,fsdev=vpneval,mount_tag={FILES}"),
+        ]
+        # virtme-run keeps its caches in the home folder.
+        environment = {
+            "HOME": str(cache_dir() / "kernels"),
+            "PATH": f"{Path(virtme).parent}:{os.defpath}:/usr/sbin:/sbin",
+        }
+        if os.access("/dev/kvm", os.R_OK | os.W_OK):
+            yield Attempt("qemu-kvm", [*argv, "--qemu-opts", *devices], 30, 2, environment, cached)
+        faster = [word for option in FASTER for word in ("--kopt", option)]
+        # Once more with patience on a machine with much else to do, and then with what the kernel says while it boots.
+        for boots_within_s, said in ((240, ()), (480, ("--show-boot-console",))):
+            slow = [*argv, *faster, *said, "--disable-kvm", "--qemu-opts", *devices]
+            yield Attempt("qemu-tcg", slow, boots_within_s, 8, environment, cached)
+
+
+def cacheable(writable: Sequence[Path]) -> list[Path]:
+    """What the guest reads most and need not read anew each time, as it would; nothing that has a writable folder."""
+    most = [Path("/usr"), Path(sys.prefix), cache_dir(), *(CODE / name for name in ("experiments", "runner", "vpns"))]
+    return [path for path in most if not any(folder.is_relative_to(path) for folder in writable)]
+
+
+def virtme_run() -> str | None:
+    """virtme-ng's lower-level command, from this virtual environment or from PATH."""
+    beside = Path(sys.executable).with_name("virtme-run")
+    return str(beside) if beside.exists() else shutil.which("virtme-run")
+
+
+def _tool(*argv: str, cwd: Path | None = None) -> str:
+    done = subprocess.run(argv, cwd=cwd, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+    if done.returncode != 0:
+        raise CannotRunHere(f"{shlex.join(argv)} failed: {done.stderr.strip()[-1000:]}")
+    return done.stdout

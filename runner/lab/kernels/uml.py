@@ -1,0 +1,55 @@
+"""User Mode Linux: a Linux kernel that is an ordinary program, with the machine's own files as its root.
+
+Debian: user-mode-linux, kmod. Sources: linux.uml --help; the kernel's
+Documentation/virt/uml/user_mode_linux_howto_v2.rst.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from runner.data.errors import CannotRunHere
+from runner.lab.kernels.boot import AGENT, Attempt, Say
+
+MODULES = Path("/usr/lib/uml/modules")
+MEMORY_MIB = 2048
+
+
+class Uml:
+    """One CPU, 100 clock ticks a second; boots in about 2 s."""
+
+    name = "uml"
+    modules = MODULES
+
+    def prepare(self, say: Say) -> None:
+        """Nothing to fetch. Raises CannotRunHere as ``describe`` does."""
+        self.describe()
+
+    def describe(self) -> str:
+        """What there is, in a few words. Raises CannotRunHere with what is missing and how to get it."""
+        if shutil.which("linux.uml") is None or shutil.which("modprobe") is None:
+            raise CannotRunHere("User Mode Linux is missing; get it with: apt-get install user-mode-linux kmod")
+        versions = sorted(path.name for path in MODULES.glob("*"))
+        if not versions:
+            raise CannotRunHere(
+                f"{MODULES} is empty; get User Mode Linux's modules with: apt-get install user-mode-linux"
+            )
+        if not Path("/lib/modules").is_dir():
+            raise CannotRunHere(
+                "/lib/modules is missing, where the guest puts its modules; make it: mkdir /lib/modules"
+            )
+        return f"{shutil.which('linux.uml')}, Linux {versions[-1]}"
+
+    def attempts(self, fd: int, folders: Sequence[Path]) -> Iterator[Attempt]:
+        """How it is started: its channel is ``fd``, all files are read-only but ``folders``."""
+        argv = [
+            *("linux.uml", f"mem={MEMORY_MIB}M", "uml_dir=/dev/shm", "rootfstype=hostfs", "rootflags=/", "ro", "quiet"),
+            # The kernel's console goes to the log; the channel is a line of its own.
+            *("con=null", "con0=null,fd:1", f"con1=fd:{fd}"),
+            *(f"init={sys.executable}", "--", "-IS", AGENT, "uml"),
+        ]
+        for boots_within_s in (60, 180):  # takes 2 s; on a machine with much else to do, once more
+            yield Attempt("uml", argv, boots_within_s, patience=4)

@@ -1,0 +1,103 @@
+"""Layers: software that is not in the lab image, unpacked on a gateway for the one plugin that names it.
+
+A layer is for what Debian does not have, and for a package that another one excludes. ``vagrant/layers/NAME.sh``
+puts its files into a folder; this module runs that script once in a copy-on-write view of the lab image, which may
+use the network, and keeps the result as a tar file in the cache. A plugin says ``image_layer = "NAME"``.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+import platform
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from runner.data.cache import cache_dir
+from runner.data.errors import CannotRunHere
+from runner.lab.image import SUITES, open_image
+from runner.lab.node import Node
+
+SCRIPTS = Path(__file__).resolve().parents[2] / "vagrant" / "layers"
+# $image, $recipe: the view's lower layer and the folder of scripts; $name; $out: the tar file to write.
+# A tmpfs in a mount namespace of its own: killed at any point, it leaves no mount, no process and no file but $out.
+VIEW = """
+mount -t tmpfs tmpfs /mnt
+cd /mnt
+mkdir upper work root
+mount -t overlay -o "lowerdir=$image,upperdir=upper,workdir=work" overlay root
+mount -t proc proc root/proc
+mount --rbind /dev root/dev
+cp /etc/resolv.conf root/etc/
+mkdir -p root/layer root/recipe root/etc/ssl/certs
+[ ! -e /etc/ssl/certs/ca-certificates.crt ] || cp /etc/ssl/certs/ca-certificates.crt root/etc/ssl/certs/
+mount --bind -o ro "$recipe" root/recipe
+export DEBIAN_FRONTEND=noninteractive HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C
+chroot root bash -euo pipefail "/recipe/$name.sh" /layer
+tar -C root/layer --sort=name --mtime=@0 --owner=0 --group=0 -czf "$out" .
+"""
+
+
+def names() -> list[str]:
+    """The layers that there are recipes for."""
+    return sorted(path.stem for path in SCRIPTS.glob("*.sh"))
+
+
+def locate(name: str, suite: str) -> Path:
+    """The tar file that layer ``name`` is, or would be, for an image: it changes with its recipe."""
+    recipe = b"".join(path.read_bytes() for path in sorted(SCRIPTS.glob(f"{name}.*")))
+    digest = hashlib.sha256(recipe + f" {suite} {platform.machine()}".encode()).hexdigest()[:12]
+    return cache_dir() / "layers" / f"{name}-{suite}-{digest}.tar.gz"
+
+
+def build(name: str, suite: str, say: Callable[[str], None]) -> Path:
+    """Build layer ``name`` for the image ``suite``, unless it is there. Raises CannotRunHere with the log's tail."""
+    layer = locate(name, suite)
+    if layer.exists():
+        return layer
+    if os.geteuid() != 0:
+        raise CannotRunHere(f"building a layer needs root; once: sudo {sys.argv[0]} image {suite} --layer {name}")
+    image = open_image(suite, say=say)
+    say(f"building the layer {name} for {suite} ({SUITES[suite]})")
+    started, log = time.monotonic(), layer.with_suffix(".log")
+    partial = layer.with_suffix(f".{os.getpid()}.partial")
+    layer.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with log.open("wb") as out:
+            done = subprocess.run(
+                [
+                    *("setpriv", "--pdeathsig", "KILL"),
+                    *("unshare", "--mount", "--pid", "--fork", "--kill-child", "bash", "-euo", "pipefail", "-c", VIEW),
+                ],
+                env={**os.environ, "image": str(image.root), "recipe": str(SCRIPTS), "name": name, "out": str(partial)},
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                check=False,
+                start_new_session=True,
+            )
+        if done.returncode != 0:
+            tail = "\n".join(log.read_text(errors="replace").splitlines()[-8:])
+            raise CannotRunHere(f"the layer {name} could not be built (whole log: {log}):\n{tail}")
+        partial.rename(layer)
+    finally:
+        partial.unlink(missing_ok=True)
+    say(f"layer {name} built in {time.monotonic() - started:.0f} s: {layer}")
+    return layer
+
+
+def unpack(node: Node, name: str) -> str:
+    """Unpack layer ``name`` on top of ``node``'s root; "" when done, else why not, and what to do."""
+    release = node.run("sh", "-c", ". /etc/os-release && echo $VERSION_CODENAME", check=False).stdout.strip()
+    if release not in SUITES:
+        return f"the layer {name} is for {' and '.join(SUITES.values())}, and this is {release or 'unknown'}"
+    layer = locate(name, release)
+    if not layer.exists():
+        return f"its layer is not built; build it with: vpneval image {release} --layer {name}"
+    # As text, because that is what a node reads: the same way works on a machine that is reached by ssh.
+    node.run("sh", "-c", "base64 -d | tar -xz -C /", input=base64.b64encode(layer.read_bytes()).decode())
+    return ""

@@ -1,0 +1,102 @@
+"""Where labs are set up: on this machine (``netns``), on machines reached by ssh, or on Vagrant's VMs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Protocol
+
+from runner.data.errors import require_known
+from runner.lab.image import Image, open_image
+from runner.lab.namespaces import NamespaceNode
+from runner.lab.site_to_site import Lab, check_machine, namespace_lab
+
+FORMS = "netns, vagrant, vagrant:up, ssh:INVENTORY.toml"
+
+
+class Rig(Protocol):
+    """A place where the same lab can be set up again and again, found to be fit for it."""
+
+    kind: str
+
+    def image(self, name: str, say: Callable[[str], None] | None = None) -> Image:
+        """The software of its nodes. Raises UsageError for one that it cannot have."""
+
+    def lab(
+        self,
+        image: Image,
+        gateway_image: Image | None = None,
+        log: Callable[[str], object] | None = None,
+        logs: Path | None = None,
+    ) -> AbstractContextManager[Lab]:
+        """A fresh lab, which is gone when the block ends; see ``runner.lab.site_to_site.namespace_lab``."""
+
+    def alone(self, image: Image, log: Callable[[str], object]) -> AbstractContextManager[NamespaceNode]:
+        """A node without a network, to make keys on."""
+
+
+class NamespaceRig:
+    """This machine as a ``Rig``."""
+
+    kind = "netns"
+
+    def image(self, name: str, say: Callable[[str], None] | None = None) -> Image:
+        return open_image(name, say=say)
+
+    def lab(
+        self,
+        image: Image,
+        gateway_image: Image | None = None,
+        log: Callable[[str], object] | None = None,
+        logs: Path | None = None,
+    ) -> AbstractContextManager[Lab]:
+        return namespace_lab(image, gateway_image, log, logs)
+
+    @contextmanager
+    def alone(self, image: Image, log: Callable[[str], object]) -> Iterator[NamespaceNode]:
+        node = NamespaceNode("ca", image.root, log)
+        try:
+            node.wait_ready()
+            yield node
+        finally:
+            node.stop()
+
+
+def check_spec(spec: str) -> None:
+    """Raise UsageError unless ``spec`` is a --lab that exists, its inventory or lab.yml included. Starts nothing."""
+    kind, _, rest = spec.partition(":")
+    if kind == "ssh" and rest:
+        from runner.lab.places.inventory import read_inventory
+
+        read_inventory(Path(rest))
+        return
+    require_known("lab", spec, FORMS.split(", "))
+    if kind == "vagrant":
+        from runner.lab.places.vagrant import lab_file
+
+        lab_file()
+
+
+@contextmanager
+def open_rig(spec: str, say: Callable[[str], None]) -> Iterator[Rig]:
+    """The rig that ``--lab`` names; ``say`` is told of what takes long.
+
+    Raises UsageError for an unknown one, CannotRunHere where a lab cannot be set up; nothing is changed then.
+    """
+    check_spec(spec)
+    kind, _, rest = spec.partition(":")
+    if kind == "netns":
+        check_machine()
+        yield NamespaceRig()
+    elif kind == "ssh":
+        from runner.lab.places.inventory import read_inventory
+        from runner.lab.places.machines import ssh_rig
+
+        with ssh_rig(read_inventory(Path(rest))) as rig:
+            yield rig
+    else:
+        from runner.lab.places.vagrant import vagrant_rig
+
+        with vagrant_rig(rest == "up", say) as rig:
+            yield rig

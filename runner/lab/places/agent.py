@@ -1,0 +1,152 @@
+"""The runner's end of a node on another machine: its commands travel as lines to the agent there.
+
+The agent (``runner/lab/probes/agent.py``, where the lines are described) is the node's PID 1. A command is then one
+process in the node; through ssh it would be a session, a login shell, nsenter and the command: 10 times as much, which
+in an emulated VM is half a second of processor.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from runner.lab.namespaces import NamespaceProcess
+
+
+class AgentGoneError(Exception):
+    """The agent does not answer any more."""
+
+
+@dataclass
+class Job:
+    """A command on the node: what it has said so far, and its exit code once ``ended`` is set."""
+
+    number: int
+    log: Path | None = None  # the file that gets all it says
+    # Without a log:
+    said: dict[str, bytearray] = field(default_factory=lambda: {"out": bytearray(), "err": bytearray()})
+    code: int | None = None  # None also where the agent went first
+    ended: threading.Event = field(default_factory=threading.Event)
+
+    def text(self, stream: str) -> str:
+        """What it said there, with the newlines that Python's text mode makes."""
+        return io.TextIOWrapper(io.BytesIO(self.said[stream]), "utf-8", "replace").read()
+
+
+class Agent:
+    """The agent of one node, spoken to through the process that holds the node. Every call is thread-safe."""
+
+    def __init__(self, holder: subprocess.Popen[str]) -> None:
+        self._holder = holder
+        self._jobs: dict[int, Job] = {}
+        self._lock = threading.Lock()
+        self._gone = False
+        self._started = 0
+
+    def listen(self, lost: Callable[[], None]) -> None:
+        """Begin to read its answers: the node is ready, and has said so. ``lost`` is called when it has gone."""
+        threading.Thread(target=self._listen, args=(lost,), daemon=True).start()
+
+    def start(self, *argv: str, input: str | None = None, log: Path | None = None) -> Job:
+        """Start a command, with ``input`` to read; ``log`` gets what it says. Raises AgentGoneError."""
+        return self._ask(log, argv=argv, input=input)
+
+    def kill(self, job: Job) -> None:
+        """End a command, with its process group. Returns at once."""
+        if not job.ended.is_set():
+            with suppress(AgentGoneError):
+                self._send(json.dumps({"id": job.number, "kill": True}))
+
+    def answers(self, within_s: float) -> bool:
+        """Is it there?"""
+        try:
+            job = self._ask(None, ping=True)
+        except AgentGoneError:
+            return False
+        return job.ended.wait(within_s) and job.code == 0
+
+    def beat(self) -> None:
+        """Tell it that the runner is there."""
+        with suppress(AgentGoneError):
+            self._send("")
+
+    def abandon(self) -> None:
+        """Wait for no answer any more: what is running ends without an exit code."""
+        with self._lock:
+            self._gone = True
+            left = list(self._jobs.values())
+        for job in left:
+            job.ended.set()
+
+    def hang_up(self) -> None:
+        """Let it go: its node ends."""
+        assert self._holder.stdin is not None
+        with self._lock, suppress(OSError):
+            self._holder.stdin.close()
+
+    def _ask(self, log: Path | None, **request: Any) -> Job:
+        with self._lock:
+            self._started += 1
+            job = self._jobs[self._started] = Job(self._started, log=log)
+        self._send(json.dumps({"id": job.number, **request}))
+        return job
+
+    def _send(self, line: str) -> None:
+        assert self._holder.stdin is not None
+        try:
+            with self._lock:
+                if self._gone:
+                    raise AgentGoneError
+                self._holder.stdin.write(line + "\n")
+                self._holder.stdin.flush()
+        except (OSError, ValueError) as closed:  # ValueError: the node has been let go meanwhile
+            raise AgentGoneError from closed
+
+    def _listen(self, lost: Callable[[], None]) -> None:
+        assert self._holder.stdout is not None
+        with suppress(ValueError):  # cut off in the middle of a line
+            for line in self._holder.stdout:
+                self._hear(json.loads(line))
+        self.abandon()
+        lost()
+
+    def _hear(self, answer: dict[str, Any]) -> None:
+        job = self._jobs[answer["id"]]
+        for stream in answer.keys() & job.said.keys():
+            said = answer[stream].encode("latin-1")
+            if job.log is None:
+                job.said[stream] += said
+            else:
+                with suppress(OSError), job.log.open("ab") as log:  # a full disk, which the main thread meets too
+                    log.write(said)
+        if "code" in answer:
+            job.code = answer["code"]
+            job.ended.set()
+
+
+class AgentProcess(NamespaceProcess):
+    """A background command of a node on another machine, a ``Process``."""
+
+    def __init__(self, job: Job, log: Path, kill: Callable[[Job], None]) -> None:
+        self._job, self.log, self._kill = job, log, kill
+
+    def alive(self) -> bool:
+        return not self._job.ended.is_set()
+
+    def stop(self) -> None:
+        """End it now, with what it started."""
+        self._kill(self._job)
+        self._job.ended.wait()
+
+    def wait(self, timeout: float) -> int:
+        """Its exit code, 255 where the node went first. Raises TimeoutError after ``timeout`` seconds."""
+        if not self._job.ended.wait(timeout):
+            raise TimeoutError(f"still running after {timeout:g} s")
+        return 255 if self._job.code is None else self._job.code

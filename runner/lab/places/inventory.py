@@ -1,0 +1,161 @@
+"""The inventory of an SSH lab: which machine is which, how to reach it, and which of its ports is which.
+
+[gw1]
+address = "192.0.2.2"      # a name, an address, or an alias of ~/.ssh/config
+user = "operator"          # default: ssh's own
+identity = "~/.ssh/testbed"
+options = {ProxyJump = "bastion"}      # anything of ssh_config(5)
+lan = "eth1"               # a port by name, or by MAC address
+wan = "eth2"
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
+
+from runner.data.errors import UsageError
+
+# Neither may look like an option to ssh or ip. Interface names: dev_valid_name() of the kernel's net/core/dev.c.
+Address = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_\[][A-Za-z0-9_.:%\[\]-]*$")]
+Port = Annotated[str, StringConstraints(pattern=r"^[^-\s/:][^\s/:]{0,14}$|^([0-9a-fA-F]{2}:){5}[0-9a-fA-F]{2}$")]
+
+
+class Machine(BaseModel, ABC):
+    """How one machine is reached. What is not given is left to ssh and its configuration."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    address: Address
+    user: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$")] | None = None
+    port: Annotated[int, Field(ge=1, le=65535)] | None = None
+    identity: Path | None = None
+    config: Path | None = None
+    options: dict[Annotated[str, StringConstraints(pattern=r"^[A-Za-z]+$")], str] = {}
+
+    @abstractmethod
+    def ports(self) -> dict[str, str]:
+        """What each port is called in the lab -> the machine's own name (or the MAC address) of it."""
+
+    def options_of_ssh(self) -> list[str]:
+        """The options of ssh(1) that lead to this machine."""
+        found = [] if self.config is None else ["-F", str(self.config)]
+        found += [] if self.user is None else ["-l", self.user]
+        found += [] if self.port is None else ["-p", str(self.port)]
+        found += [] if self.identity is None else ["-i", str(self.identity), "-o", "IdentitiesOnly=yes"]
+        return found + [word for name, value in self.options.items() for word in ("-o", f"{name}={value}")]
+
+
+class HostMachine(Machine):
+    """A host: one port, on its site's LAN."""
+
+    lan: Port
+
+    def ports(self) -> dict[str, str]:
+        return {"eth0": self.lan}
+
+
+class GatewayMachine(Machine):
+    """A gateway: a port on its site's LAN and one on the WAN."""
+
+    lan: Port
+    wan: Port
+
+    def ports(self) -> dict[str, str]:
+        return {"lan0": self.lan, "wan0": self.wan}
+
+
+class WanMachine(Machine):
+    """The machine between the gateways: a port to each."""
+
+    gw1: Port
+    gw2: Port
+
+    def ports(self) -> dict[str, str]:
+        return {"gw1": self.gw1, "gw2": self.gw2}
+
+
+class Inventory(BaseModel):
+    """The machines of a site-to-site lab. Without ``wan``, the gateways' WAN ports are on one cable or switch."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    host1: HostMachine
+    gw1: GatewayMachine
+    wan: WanMachine | None = None
+    gw2: GatewayMachine
+    host2: HostMachine
+
+    @property
+    def machines(self) -> dict[str, Machine]:
+        """The machines by name, from one end of the lab to the other."""
+        found = {"host1": self.host1, "gw1": self.gw1, "wan": self.wan, "gw2": self.gw2, "host2": self.host2}
+        return {name: machine for name, machine in found.items() if machine is not None}
+
+    @model_validator(mode="after")
+    def _each_is_another_machine(self) -> Inventory:
+        seen: dict[str, str] = {}
+        for name, machine in self.machines.items():
+            place = f"{machine.address}, port {machine.port}, {sorted(machine.options.items())}"
+            if place in seen:
+                raise ValueError(f"{seen[place]} and {name} are the same machine ({machine.address})")
+            seen[place] = name
+            ports = list(machine.ports().values())
+            if len(set(ports)) < len(ports):
+                raise ValueError(f"{name} has the same port twice: {ports[0]}")
+        return self
+
+
+def read_inventory(path: Path) -> Inventory:
+    """The inventory in ``path``; files that it names are taken from its folder.
+
+    Raises UsageError with the file, the line, and what is valid there.
+    """
+    try:
+        text = path.read_text()
+        data = tomllib.loads(text)
+    except OSError as error:
+        raise UsageError(f"--lab ssh:FILE: the inventory {path} cannot be read: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path} is not TOML: {error}") from error
+    try:
+        inventory = Inventory.model_validate(data)
+    except ValidationError as error:
+        raise UsageError("\n".join(_explained(path, text, found) for found in error.errors())) from error
+    for machine in inventory.machines.values():
+        machine.identity = machine.identity and path.parent / machine.identity.expanduser()
+        machine.config = machine.config and path.parent / machine.config.expanduser()
+    return inventory
+
+
+def _explained(path: Path, text: str, error: Mapping[str, Any]) -> str:
+    """One mistake as ``file:line: [table] key: what is wrong, what is valid``."""
+    table, *keys = [str(part) for part in error["loc"]] or [""]
+    kinds: dict[str, type[BaseModel]] = {"host1": HostMachine, "host2": HostMachine, "wan": WanMachine}
+    fields = kinds.get(table, GatewayMachine if table in ("gw1", "gw2") else Inventory).model_fields
+    what = {
+        "missing": "is missing",
+        "extra_forbidden": "is not known",
+        "string_pattern_mismatch": f"cannot be {error['input']!r}",
+    }.get(error["type"], error["msg"].removeprefix("Value error, "))
+    place = f"[{table}]" + (f" {'.'.join(keys)}" if keys else "") if table else "the machines"
+    return f"{path}:{_line(text, table, keys)}: {place}: {what}. Valid here: {', '.join(fields)}"
+
+
+def _line(text: str, table: str, keys: list[str]) -> int:
+    """The line of a table's key, else of the table, else 1."""
+    lines, found = text.splitlines(), 1
+    inside = False
+    for number, line in enumerate(lines, 1):
+        if header := re.match(r"\s*\[+\s*([\w-]+)", line):
+            inside = header[1] == table
+            found = number if inside else found
+        elif inside and keys and re.match(rf"\s*{re.escape(keys[0])}\s*=", line):
+            return number
+    return found

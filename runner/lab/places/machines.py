@@ -1,0 +1,308 @@
+"""The lab on machines that exist: everything is checked before anything is changed, and every change undone.
+
+    host1 ──── gw1 ════ (wan) ════ gw2 ──── host2
+
+Each machine lends the ports that the inventory names; they are moved into a node (see ssh.py), under the names
+that they have in the namespace lab. The machines' own addresses, routes and services stay out of it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from runner.data.errors import CannotRunHere, LabError, UsageError
+from runner.lab.image import DEFAULT, NODE_TOOLS, Image
+from runner.lab.namespaces import NamespaceNode
+from runner.lab.node import wait_until
+from runner.lab.places.inventory import Inventory, Machine
+from runner.lab.places.private import private_folder
+from runner.lab.places.ssh import Connection, Lent, SshNode
+from runner.lab.site_to_site import HOST_TOOLS, SITES, Lab, address
+
+CABLES_WITHIN_S = 15.0  # a link of 1000BASE-T takes about 3 s to come up
+TOOLS = {**HOST_TOOLS, **NODE_TOOLS, "bridge": "iproute2", "ping": "iputils-ping", "setsid": "util-linux"}
+# One command each, because in an emulated VM every process takes its time. Their sections end with a separator.
+# $1: the ssh client's address; the rest: tools.
+LOOK_AT_MACHINE = r"""
+client=$1; shift
+for t; do command -v "$t" > /dev/null || echo "$t"; done; printf '\036'
+for d in /usr /etc /var; do ! mountpoint -q "$d" || echo "$d"; done; printf '\036'
+unshare --net --mount --uts --ipc --pid --fork true 2>&1; printf '\036'
+ip -d -j addr show; printf '\036'
+{ ip route show default; ip -o route get "$client"; } 2> /dev/null
+"""
+# $@: ports.
+LOOK_AT_PORTS = r"""
+for port; do
+    tc qdisc show dev "$port" root; printf '\036'
+    ip -4 -o route show table all dev "$port"; printf '\036'
+    ip -6 -o route show table all dev "$port"; printf '\036'
+    ip -o neigh show dev "$port" nud permanent; printf '\036'
+done
+files=()
+for port in "$@" default; do files+=(/proc/sys/net/ipv[46]/{conf,neigh}/"$port"/*); done
+grep -s . "${files[@]}"
+"""
+
+
+@dataclass
+class SshRig:
+    """Machines that were found to be fit for a lab. ``lab`` sets one up on them, again and again."""
+
+    connections: Mapping[str, Connection]
+    lent: Mapping[str, Lent]
+    kind: str = "ssh"
+    _worked: bool = field(default=False, init=False)
+
+    def image(self, name: str, say: Callable[[str], None] | None = None) -> Image:
+        """The machines' own software. Raises UsageError for any other."""
+        if name not in (DEFAULT, "host"):
+            raise UsageError(f"the machines of --lab {self.kind} have their own software: there is no image {name!r}")
+        found = [
+            self.connections[site.name].run("dpkg-query", "-W", "-f", "${Package} ${Version}\\n") for site in SITES
+        ]
+        packages = dict(line.split(" ", 1) for line in found[0].stdout.splitlines() if " " in line)
+        digest = hashlib.sha256("".join(sorted(done.stdout for done in found)).encode()).hexdigest()
+        return Image("host", Path("/"), digest[:12], packages)
+
+    @contextmanager
+    def alone(self, image: Image, log: Callable[[str], object]) -> Iterator[NamespaceNode]:
+        """A node on the first gateway, without a network: to make keys on."""
+        node = SshNode("ca", self.connections[SITES[0].name], Lent({}), log)
+        try:
+            node.wait_ready()
+            yield node
+        finally:
+            node.stop()
+
+    @contextmanager
+    def lab(
+        self,
+        image: Image,
+        gateway_image: Image | None = None,
+        log: Callable[[str], object] | None = None,
+        logs: Path | None = None,
+    ) -> Iterator[Lab]:
+        """The nodes, cabled and addressed; when the block ends the machines are as before.
+
+        Raises CannotRunHere where the cables are not as the inventory says, LabError where a machine fails, or
+        does not confirm that all is undone.
+        """
+        started = time.monotonic()
+        commands: list[str] = []
+        nodes: dict[str, SshNode] = {}
+        try:
+            for name, connection in self.connections.items():
+                nodes[name] = SshNode(name, connection, self.lent[name], log or commands.append)
+            for node in nodes.values():
+                node.companions = nodes
+                node.wait_ready()
+                if logs is not None:
+                    node.log_to(logs)
+            address({**nodes})
+            lab = Lab({**nodes}, SITES, 0.0, commands, self.kind, shared_kernel=False)
+            try:
+                check_cables(lab, self.lent)
+            except TimeoutError as dead:
+                raise (LabError if self._worked else CannotRunHere)(str(dead)) from dead
+            self._worked = True
+            lab.bring_up_s = time.monotonic() - started
+            yield lab
+        except BaseException as error:
+            if trouble := _give_back(nodes):
+                raise LabError(f"{error or 'interrupted'}; then {trouble}") from error
+            raise
+        if trouble := _give_back(nodes):
+            raise LabError(trouble)
+
+
+def _give_back(nodes: Mapping[str, SshNode]) -> str:
+    """End all nodes, whatever happens to one of them; what went wrong, in words."""
+    troubles = []
+    for node in nodes.values():
+        node.release()
+    for node in nodes.values():
+        try:
+            node.stop()
+        except LabError as error:
+            troubles.append(str(error))
+    return "; ".join(troubles)
+
+
+@contextmanager
+def ssh_rig(inventory: Inventory, kind: str = "ssh") -> Iterator[SshRig]:
+    """Connect to the machines and check all that a lab needs of them, changing nothing.
+
+    Raises CannotRunHere with everything that was found wrong, machine by machine.
+    """
+    with private_folder() as folder:
+        connections = {name: Connection(name, m, folder) for name, m in inventory.machines.items()}
+        try:
+            with ThreadPoolExecutor() as threads:
+                found = list(threads.map(_fit, connections.values(), inventory.machines.values()))
+            if problems := [str(answer) for answer in found if not isinstance(answer, Lent)]:
+                raise CannotRunHere("\n".join(problems))
+            lent = {name: answer for name, answer in zip(connections, found, strict=True) if isinstance(answer, Lent)}
+            yield SshRig(connections, lent, kind)
+        finally:
+            for connection in connections.values():
+                connection.close()
+
+
+def _fit(connection: Connection, machine: Machine) -> Lent | CannotRunHere | LabError:
+    """What the machine will lend, or what stands against it."""
+    try:
+        connection.wait_ready()
+        return examine(connection, machine)
+    except (CannotRunHere, LabError) as problem:
+        return problem
+
+
+def examine(connection: Connection, machine: Machine) -> Lent:
+    """What ``machine`` will lend, and how that is now. Raises CannotRunHere with all that stands against it."""
+    name = connection.name
+    # sshd(8): the client's address and port, then the server's; before sudo, which forgets the variable.
+    ends = connection.run("printenv", "SSH_CONNECTION", as_root=False).stdout.split() or [""] * 4
+    client, server = ends[0], ends[2]
+    told = connection.run("sh", "-c", LOOK_AT_MACHINE, "sh", client, *TOOLS).stdout.split("\036")
+    if missing := told[0].split():
+        packages = " ".join(sorted({TOOLS[tool] for tool in missing}))
+        raise CannotRunHere(f"{name} has no {', '.join(missing)}; get it there with: apt-get install {packages}")
+    _, mounted, refused, addresses, routes = told
+    problems = [f"{part} is a file system of its own, which a node would not see" for part in mounted.split()]
+    problems += [f"no namespaces: {refused.strip()}"] if refused.strip() else []
+    links = {link["ifname"]: link for link in json.loads(addresses)}
+    by_mac = {link.get("address", "").lower(): link["ifname"] for link in links.values()}
+    ours = [name for name, link in links.items() if server in [found.get("local") for found in link["addr_info"]]]
+    reserved = {"lo": "is the loopback interface"}
+    reserved |= dict.fromkeys(re.findall(r"^default .*dev (\S+)", routes, re.MULTILINE), "is the default route")
+    to_client = re.findall(rf"^{re.escape(client)} .*dev (\S+)", routes, re.MULTILINE)
+    reserved |= dict.fromkeys([*to_client, *ours], "carries the ssh connection")
+    ports = {lab_name: by_mac.get(wanted.lower(), wanted) for lab_name, wanted in machine.ports().items()}
+    for wanted in [wanted for lab_name, wanted in machine.ports().items() if ports[lab_name] not in links]:
+        have = ", ".join(f"{link} ({found.get('address', '')})" for link, found in links.items() if link != "lo")
+        problems.append(f"no interface {wanted}; it has: {have or 'none'} (or does another run hold it?)")
+    owns = [own for own in ports.values() if own in links]
+    *shown, settings = connection.run("bash", "-c", LOOK_AT_PORTS, "bash", *owns).stdout.split("\036")
+    restore, restore6 = [], []
+    for nth, own in enumerate(owns):
+        qdisc, routes4, routes6, neighbours = shown[4 * nth : 4 * nth + 4]
+        if own in reserved:
+            problems.append(f"{own} {reserved[own]}: the lab would cut the machine off")
+        elif "master" in links[own]:
+            problems.append(f"{own} is a part of {links[own]['master']}: take it out of it")
+        elif len(words := qdisc.split()) > 2 and words[2] != "0:":
+            problems.append(f"{own} has a queueing discipline of its own ({words[1]}), which the lab could not restore")
+        elif re.search(r"\b(nexthop|nhid)\b", routes4 + routes6):
+            problems.append(f"{own} has multipath routes, which the lab could not restore")
+        restore += link_lines(links[own]) + route_lines(own, routes4) + neighbour_lines(own, neighbours)
+        restore6 += route_lines(own, routes6)
+    if problems:
+        raise CannotRunHere("\n".join(f"{name}: {problem}" for problem in problems))
+    return Lent(ports, "\n".join(restore), "\n".join(restore6), "\n".join(sysctl_lines(settings)))
+
+
+def link_lines(link: Mapping[str, Any]) -> list[str]:
+    """Lines for ip -batch that make an interface what it is now: up or down, MTU, addresses."""
+    device = f"dev {link['ifname']}"
+    mode = f" addrgenmode {link['inet6_addr_gen_mode']}" if "inet6_addr_gen_mode" in link else ""
+    up = "UP" in link["flags"]
+    lines = [f"link set {device} mtu {link['mtu']}{mode}", f"link set {device} {'up' if up else 'down'}"]
+    for found in link["addr_info"]:
+        if found.get("protocol") == "kernel_ll" or "local" not in found:
+            continue  # the kernel makes it again
+        peer = f" peer {found['address']}" if "address" in found else ""
+        line = f"addr replace {found['local']}{peer}/{found['prefixlen']} {device} scope {found['scope']}"
+        line += f" brd {found['broadcast']}" if "broadcast" in found else ""
+        line += f" label {found['label']}" if found.get("label", link["ifname"]) != link["ifname"] else ""
+        if found.get("dynamic"):
+            line += f" valid_lft {found['valid_life_time']} preferred_lft {found['preferred_life_time']}"
+        lines.append(line + "".join(f" {flag}" for flag in ("noprefixroute", "nodad") if found.get(flag)))
+    return lines
+
+
+def route_lines(device: str, shown: str) -> list[str]:
+    """Lines for ip -batch from what ``ip -o route show table all dev DEVICE`` says, on-link routes first.
+
+    Without what the kernel (or a router's advertisement) makes by itself: ip-route(8) RTPROTO.
+    """
+    routes = [line.strip() for line in shown.splitlines() if line.strip()]
+    routes = [route for route in routes if not re.search(r"\bproto (kernel|ra)\b", route)]
+    routes = [re.sub(r" (linkdown|dead|offload|trap|expires \S+|error \S+)\b", "", route) for route in routes]
+    return [f"route replace {route} dev {device}" for route in sorted(routes, key=lambda route: " via " in route)]
+
+
+def neighbour_lines(device: str, shown: str) -> list[str]:
+    """Lines for ip -batch from what ``ip -o neigh show dev DEVICE nud permanent`` says."""
+    found = [re.match(r"(\S+) lladdr (\S+)", line) for line in shown.splitlines()]
+    return [f"neigh replace {entry[1]} lladdr {entry[2]} nud permanent dev {device}" for entry in found if entry]
+
+
+def sysctl_lines(shown: str) -> list[str]:
+    """Lines "path value" from what grep says of the ports' sysctls and the default ones, which a port has after a move.
+
+    Only those that are not as the default ones; the kernel derives ``mtu``, and does not show ``stable_secret``.
+    """
+    values = dict(line.split(":", 1) for line in shown.splitlines() if ":" in line)
+    found = []
+    for path, value in values.items():
+        folder, _, name = path.rpartition("/")
+        usual = values.get(f"{folder.rpartition('/')[0]}/default/{name}", value)
+        if value != usual and name not in ("mtu", "stable_secret"):
+            found.append(f"{path} {value}")
+    return found
+
+
+def check_cables(lab: Lab, lent: Mapping[str, Lent]) -> None:
+    """Does each cable go where the inventory says? Raises TimeoutError that names the two ports that do not meet."""
+
+    def port(name: str, lab_name: str) -> str:
+        return f"{name}'s {lent[name].ports[lab_name]}"
+
+    first, last = lab.sites
+    for node, to, here, there in (
+        (lab.host1, first.lan_address, port("host1", "eth0"), port("gw1", "lan0")),
+        (lab.host2, last.lan_address, port("host2", "eth0"), port("gw2", "lan0")),
+        (lab.gateway(first), last.wan_address, port("gw1", "wan0"), port("gw2", "wan0")),
+    ):
+        through = " (through the WAN machine)" if lab.has_wan and "gw" in node.name else ""
+        try:
+            wait_until(partial(_answers, node, to), "an answer", CABLES_WITHIN_S, 0.2)
+        except TimeoutError as silent:
+            seen = f"{silent}, {_carriers(lab, lent)}"
+            raise TimeoutError(f"{here} and {there} do not meet{through}: {seen}. Is it the same cable?") from silent
+    if not lab.has_wan:
+        return
+    for site in lab.sites:
+        mac = lab.gateway(site).run("cat", f"/sys/class/net/{site.wan_interface}/address").stdout.strip()
+        learnt = lab.wan.run("bridge", "fdb", "show", "br", "br0").stdout
+        if f"{mac} dev {site.name} " not in learnt:
+            raise TimeoutError(
+                f"the WAN machine does not see {site.name} on its port {port('wan', site.name)}: swapped?"
+            )
+
+
+def _answers(node: NamespaceNode, to: str) -> bool:
+    return node.run("ping", "-c", "1", "-W", "1", to, check=False).code == 0
+
+
+def _carriers(lab: Lab, lent: Mapping[str, Lent]) -> str:
+    dead = []
+    for name, machine in lent.items():
+        shown = lab.nodes[name].run("ip", "-o", "link", "show").stdout.splitlines()
+        dead += [
+            f"{own} of {name}"
+            for lab_name, own in machine.ports.items()
+            if any(f" {lab_name}" in line and "LOWER_UP" not in line for line in shown)
+        ]
+    return f"no carrier on {', '.join(dead)}" if dead else "every port has a carrier"

@@ -1,0 +1,283 @@
+"""A node on another machine: namespaces there, held through OpenSSH, with the machine's ports moved into them.
+
+The node is as on this machine, with the other machine's own root under it. What it changes is therefore
+in namespaces, and goes with them, but for one thing: the ports that were moved into it. The program that makes
+the node (``runner/lab/probes/agent.py``) stays outside of it, and puts them back as they were when the node ends,
+however it ends: the runner lets it go, the connection breaks, or the runner is silent for ``SILENCE_S``. It is the
+watchdog.
+
+The node's PID 1, which that program has forked, runs the commands: one process each, and no ssh session.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from runner.data.errors import CannotRunHere, CommandError, LabError
+from runner.lab import probes
+from runner.lab.namespaces import NSENTER, NamespaceNode, kill_group
+from runner.lab.node import ENVIRONMENT, PATIENCE, Completed
+from runner.lab.places.agent import Agent, AgentGoneError, AgentProcess, Job
+from runner.lab.places.inventory import Machine
+
+SILENCE_S = 30  # a node that has not heard from its runner for so long ends
+HEARTBEAT_S = 5
+UNDO_WITHIN_S = 20.0 * PATIENCE
+POLLS_REST = 4  # times as long as the command took
+ANSWERS_WITHIN_S = 5.0 * PATIENCE
+
+# Reads the agent's program from standard input, its length before it, and runs it: as an argument ps(1) would show it.
+BOOT = """import os
+def read(n):
+    text = b""
+    while len(text) < n and (more := os.read(0, n - len(text))): text += more
+    return text
+exec(read(int(read(8))), {"__name__": "agent"})"""
+
+
+@dataclass(frozen=True)
+class Lent:
+    """A machine's ports that a node gets, and how they are made again what they were before."""
+
+    ports: Mapping[str, str]  # the name in the lab -> the machine's own
+    restore: str = ""
+    restore6: str = ""
+    sysctls: str = ""
+
+
+class Connection:
+    """One OpenSSH connection, on which every command to the machine travels (ssh_config(5) ControlMaster)."""
+
+    def __init__(self, name: str, machine: Machine, folder: Path) -> None:
+        """Start to connect; ``folder`` is private to the run. The connection goes with the runner."""
+        self.name, self.machine = name, machine
+        self.sudo: tuple[str, ...] = ()
+        self.diagnose: Callable[[], str] = lambda: ""  # why it may not answer, where somebody knows
+        self._socket, self._said = folder / name, folder / f"{name}.log"
+        self._options = [
+            *machine.options_of_ssh(),
+            *("-o", f"ControlPath={self._socket}", "-o", "ControlPersist=no", "-o", "BatchMode=yes"),
+            *("-o", "ForwardAgent=no", "-o", "ForwardX11=no", "-o", "ClearAllForwardings=yes"),
+        ]
+        with self._said.open("wb") as said:
+            self._master = subprocess.Popen(
+                [
+                    *("setpriv", "--pdeathsig", "KILL", "ssh", *self._options, "-o", "ControlMaster=yes", "-N"),
+                    *("-o", "ConnectTimeout=10"),
+                    *("-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=6"),
+                    machine.address,
+                ],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=said,
+                start_new_session=True,
+            )
+
+    def wait_ready(self) -> None:
+        """Wait until the machine lets us in, and as root. Raises CannotRunHere with ssh's or sudo's own words."""
+        end = time.monotonic() + 20 * PATIENCE
+        while not self._socket.exists():
+            if self._master.poll() is not None or time.monotonic() > end:
+                self.close()
+                by_hand = shlex.join(["ssh", *self.machine.options_of_ssh(), self.machine.address])
+                raise CannotRunHere(f"{self.name} cannot be reached: {self.said()}; try: {by_hand} true")
+            time.sleep(0.02)
+        user = self.run("id", "-u", "-n").stdout.strip()
+        if user != "root":
+            self.sudo = ("sudo", "-n")
+            done = self.run("true")
+            if done.code != 0:
+                raise CannotRunHere(
+                    f"{self.name}: {user} may not become root: {done.stderr.strip()}. Allow it there, as root: "
+                    f"echo '{user} ALL=(ALL) NOPASSWD: ALL' > /etc/sudoers.d/vpneval (and: apt-get install sudo)"
+                )
+
+    def said(self) -> str:
+        """The last that ssh itself said."""
+        lines = [line.strip() for line in self._said.read_text(errors="replace").splitlines() if line.strip()]
+        return lines[-1] if lines else "no answer"
+
+    def plain_argv(self, *argv: str, tty: bool = False) -> list[str]:
+        """This machine's command that runs ``argv`` on the other, as the user that ssh comes as."""
+        # A client that finds no master must fail, not connect by itself.
+        only = ("-o", "ControlMaster=no", "-o", "ProxyCommand=false", "-o", "LogLevel=ERROR")
+        return ["ssh", *only, *self._options, *(["-t"] if tty else []), self.machine.address, shlex.join(argv)]
+
+    def argv(self, *argv: str, tty: bool = False) -> list[str]:
+        """The same as root, with a node's environment."""
+        settings = [f"{name}={value}" for name, value in ENVIRONMENT.items()]
+        return self.plain_argv(*self.sudo, "env", "-i", *settings, *argv, tty=tty)
+
+    def run(self, *argv: str, timeout: float = 20.0 * PATIENCE, as_root: bool = True) -> Completed:
+        """Run a command on the machine itself, outside of any node. Raises LabError when it does not answer."""
+        command = self.argv(*argv) if as_root else self.plain_argv(*argv)
+        try:
+            done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout, check=False)
+        except subprocess.TimeoutExpired as late:
+            raise LabError(f"{self.name} did not answer within {timeout:g} s") from late
+        return Completed(done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace"))
+
+    def alive(self) -> bool:
+        """Is the OpenSSH master still there?"""
+        return self._master.poll() is None
+
+    def close(self) -> None:
+        """Close the connection: whatever is still held through it ends."""
+        self._master.terminate()
+        try:
+            self._master.wait(5)
+        except subprocess.TimeoutExpired:
+            kill_group(self._master)
+            self._master.wait()
+
+
+class SshNode(NamespaceNode):
+    """A namespace node on another machine."""
+
+    environment = os.environ  # ssh wants HOME and perhaps an agent; the command's own environment is fixed
+
+    def __init__(
+        self, name: str, connection: Connection, lent: Lent, log: Callable[[str], object] = lambda line: None
+    ) -> None:
+        self.connection, self.lent = connection, lent
+        for lab_name, own in lent.ports.items():
+            log(f"[{name}'s machine] ip link set dev {own} netns {name} name {lab_name}")
+        super().__init__(name, Path("/"), log)
+        self.companions: Mapping[str, SshNode] = {}  # the lab's nodes: none is of use without the others
+        self._culprit: SshNode | None = None  # the one of them that went first
+        self._last: tuple[tuple[str, ...], float] = (), 0.0  # the last command, and the seconds that it took
+        self._agent = Agent(self._holder)
+        self._released = threading.Event()
+        threading.Thread(target=self._beat, daemon=True).start()
+
+    def _hold(self, root: Path) -> subprocess.Popen[str]:
+        node = {"name": self.name, "silence_s": SILENCE_S, **vars(self.lent)}
+        holder = subprocess.Popen(
+            [
+                *("setpriv", "--pdeathsig", "KILL"),
+                *self.connection.argv("python3", "-IS", "-c", BOOT, json.dumps(node)),
+            ],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+            text=True,
+        )
+        assert holder.stdin is not None
+        program = probes.source("agent")
+        with suppress(BrokenPipeError):  # wait_ready() says why
+            holder.stdin.write(f"{len(program.encode()):8}{program}")
+            holder.stdin.flush()
+        return holder
+
+    def wait_ready(self) -> None:
+        """As NamespaceNode.wait_ready."""
+        super().wait_ready()
+        self._agent.listen(self._lost)
+
+    def _lost(self) -> None:
+        """The node has gone. If nobody let it go, nothing that runs on the others is worth waiting for."""
+        if not self._released.is_set():
+            for node in (self, *self.companions.values()):
+                node._culprit = node._culprit or self
+                node._agent.abandon()
+
+    def _beat(self) -> None:
+        """Tell the node that its runner is there, until it is let go."""
+        while not self._released.wait(HEARTBEAT_S):
+            self._agent.beat()
+
+    def argv(self, *argv: str, tty: bool = False) -> list[str]:
+        """This machine's command that runs ``argv`` inside the node: a session of ssh of its own."""
+        return self.connection.argv(*NSENTER, str(self.pid), *argv, tty=tty)
+
+    def run(self, *argv: str, check: bool = True, timeout: float = 30.0, input: str | None = None) -> Completed:
+        """As NamespaceNode.run. Raises LabError where the machine, not the command, is what failed."""
+        self.log(f"[{self.name}] {shlex.join(argv)}")
+        if argv == self._last[0]:
+            # A poll. On a slow machine it would take the processor from what it waits for: most of the time is that's.
+            time.sleep(POLLS_REST * self._last[1])
+        started = time.monotonic()
+        job = self._start(*argv, input=input)
+        try:
+            in_time = job.ended.wait(timeout * PATIENCE)
+        except BaseException:
+            self._agent.kill(job)
+            raise
+        if not in_time:
+            self._end(job)
+        if job.code is None:
+            raise self._gone()
+        self._last = argv, time.monotonic() - started
+        stderr = job.text("err")
+        if not in_time:
+            raise CommandError(self.name, argv, None, stderr, timeout * PATIENCE)
+        stdout = job.text("out")
+        if check and job.code != 0:
+            raise CommandError(self.name, argv, job.code, stderr or stdout)
+        return Completed(job.code, stdout, stderr)
+
+    def spawn(self, *argv: str, log: str, stdin: int = subprocess.DEVNULL) -> AgentProcess:
+        """As NamespaceNode.spawn; nothing can be written to its standard input. Raises LabError too."""
+        if stdin != subprocess.DEVNULL:
+            raise ValueError("a background command of a node on another machine has no standard input")
+        self.log(f"[{self.name}] {shlex.join(argv)} &")
+        path = self.logs / f"{self.name}-{log}.log"
+        process = AgentProcess(self._start(*argv, log=path), path, self._end)
+        self._background.append(process)
+        return process
+
+    def _start(self, *argv: str, input: str | None = None, log: Path | None = None) -> Job:
+        try:
+            return self._agent.start(*argv, input=input, log=log)
+        except AgentGoneError as gone:
+            raise self._gone() from gone
+
+    def _end(self, job: Job) -> None:
+        """Kill a command that is running on the node, with what it started."""
+        self._agent.kill(job)
+        job.ended.wait(ANSWERS_WITHIN_S)
+
+    def _gone(self) -> LabError:
+        culprit = self._culprit or self
+        why = culprit.connection.diagnose()
+        gone = f"{culprit.name} ({culprit.connection.machine.address}) does not answer any more"
+        return LabError(f"{gone} ({why})" if why else gone)
+
+    def lost(self) -> str:
+        """Why the node is no more, as its machine says; empty while it answers, within ANSWERS_WITHIN_S."""
+        if self._culprit is not None:
+            return str(self._gone()) if self._culprit is self else ""
+        return "" if self._agent.answers(ANSWERS_WITHIN_S) else str(self._gone())
+
+    def release(self) -> None:
+        """Let the node go."""
+        self._released.set()
+        self._agent.hang_up()
+
+    def stop(self) -> None:
+        """Let the node go and wait until the machine is as before. Raises LabError where that is not certain."""
+        self.release()
+        trouble = ""
+        try:
+            if code := self._holder.wait(UNDO_WITHIN_S):
+                assert self._holder.stderr is not None
+                trouble = self._holder.stderr.read().strip()[-500:] or f"its connection ended with {code}"
+        except subprocess.TimeoutExpired:
+            kill_group(self._holder)
+            self._holder.wait()
+            trouble = f"no answer within {UNDO_WITHIN_S:g} s"
+        if trouble:
+            raise LabError(
+                f"{self.name} ({self.connection.machine.address}) has not confirmed that its ports are as before: "
+                f"{trouble}. A machine that is alive undoes it by itself, within {SILENCE_S + 10} s"
+            )

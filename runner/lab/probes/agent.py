@@ -1,0 +1,299 @@
+"""A node on another machine: makes it, lends it the machine's ports, runs the runner's commands in it, undoes all.
+
+usage: agent.py NODE       as root; NODE is a JSON object:
+    {"name": "gw1", "silence_s": 30, "ports": {"wan0": "eth2"}, "restore": "…", "restore6": "…", "sysctls": "…"}
+"ports" maps the name in the lab to the machine's own; "restore" and "restore6" are lines for ip(8) -batch, "sysctls"
+are lines "path value"; they make the ports again what they were. It prints the process number of the node's PID 1,
+serves, and ends when the node has ended and the machine is as before, else with exit code 1 and the reason.
+
+One program, and hardly another process: in an emulated machine each costs a tenth of a second. The node is as
+``INIT`` in runner/lab/node.py makes it. Its PID 1 is the agent: a line on standard input is a request, an empty one a
+heartbeat:
+    {"id": 7, "argv": ["ip", "link"], "input": "…"}      start a command; "input" may be missing
+    {"id": 7, "kill": true}                              end it, with its process group, by SIGKILL
+    {"id": 8, "ping": true}                              are you there?
+Answers are JSON objects, a line each, bytes as Latin-1 text:
+    {"id": 7, "out": "…"}, {"id": 7, "err": "…"}         what it says, as it says it
+    {"id": 7, "code": 0}                                 it has ended; what its children still say may follow
+When standard input ends, or is silent for "silence_s", PID 1 ends, and the kernel ends all else in the node.
+"""
+
+import ctypes
+import json
+import os
+import select
+import signal
+import sys
+
+CHUNK = 65536
+# sched.h, sys/mount.h, sys/prctl.h
+CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWIPC, CLONE_NEWPID, CLONE_NEWNET = (
+    *(0x00020000, 0x04000000, 0x08000000),
+    *(0x20000000, 0x40000000),
+)
+MS_BIND, MS_REC, MS_PRIVATE, MNT_DETACH, PR_SET_PDEATHSIG = 0x1000, 0x4000, 0x40000, 2, 1
+DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "net/tun")
+LINKS = {"ptmx": "pts/ptmx", "fd": "/proc/self/fd"} | {
+    name: f"/proc/self/fd/{number}" for number, name in enumerate(("stdin", "stdout", "stderr"))
+}
+libc = ctypes.CDLL(None, use_errno=True)
+
+
+def call(function: str, *arguments: int | str | None) -> None:
+    """A call of the C library. Raises OSError with its arguments."""
+    raw = [argument.encode() if isinstance(argument, str) else argument for argument in arguments]
+    if getattr(libc, function)(*raw) < 0:
+        raise OSError(ctypes.get_errno(), f"{function}{arguments}: {os.strerror(ctypes.get_errno())}")
+
+
+def mount(source: str, target: str, kind: str | None, options: str = "", flags: int = 0) -> None:
+    """mount(2). Raises OSError."""
+    call("mount", source, target, kind, flags, options)
+
+
+def ip(*options: str, lines: str, net: int | None = None) -> bool:
+    """ip(8) with a batch, in the network namespace of the descriptor ``net``. Did every line succeed?"""
+    child = os.fork()
+    if child == 0:
+        try:
+            if net is not None:
+                call("setns", net, CLONE_NEWNET)
+            os.dup2(file_of(lines), 0)
+            os.dup2(2, 1)
+            os.execvp("ip", ["ip", *options, "-batch", "-"])
+        finally:
+            os._exit(127)
+    return os.waitpid(child, 0)[1] == 0
+
+
+def file_of(text: str) -> int:
+    """A descriptor to read ``text`` from."""
+    file = os.memfd_create("input")
+    data = text.encode()
+    while data:
+        data = data[os.write(file, data) :]
+    os.lseek(file, 0, os.SEEK_SET)
+    return file
+
+
+# --- the machine's side ---------------------------------------------------------------------------------------
+
+
+def keep(node: dict[str, str], ports: dict[str, str], silence_s: int) -> int:
+    """Make the node, lend it the ports, wait for its end, take them back. Returns the exit code."""
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGPIPE):
+        signal.signal(number, signal.SIG_IGN)
+    home = os.open("/proc/self/ns/pid", os.O_RDONLY)
+    ready, tell = os.pipe()
+    call("unshare", CLONE_NEWPID)
+    pid = os.fork()
+    if pid == 0:
+        try:
+            for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGPIPE):
+                signal.signal(number, signal.SIG_DFL)
+            os.close(ready)
+            enter(node["name"])
+            os.write(tell, b"\n")
+            os.close(tell)
+            serve_all(silence_s)
+        except OSError as error:
+            os.write(2, f"{error}\n".encode())
+        finally:
+            os._exit(1)
+    call("setns", home, CLONE_NEWPID)
+    os.close(tell)
+    if not os.read(ready, 1):
+        return 1  # it has said why
+    # As long as this is open the namespace lives, after its processes: else the kernel would delete virtual ports.
+    net = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY)
+    lent = ip(lines="".join(f"link set dev {own} netns {pid} name {lab}\n" for lab, own in ports.items()))
+    if lent:
+        os.write(1, f"{pid}\n".encode())
+    else:
+        os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+    away = {lab: own for lab, own in ports.items() if not os.path.exists(f"/sys/class/net/{own}")}
+    back = "".join(f"link set dev {lab} netns {os.getpid()} name {own}\n" for lab, own in away.items())
+    well = [ip("-force", lines=back, net=net) if away else True]
+    well.append(ip("-force", lines=node["restore"]) if node["restore"] else True)
+    well.append(ip("-force", "-6", lines=node["restore6"]) if node["restore6"] else True)
+    for line in node["sysctls"].splitlines():
+        path, value = line.split(" ", 1)
+        try:
+            with open(path, "w") as file:
+                file.write(value)
+        except OSError as error:  # a virtual port may be gone with its other end
+            os.write(2, f"{error}\n".encode())
+            well.append(False)
+    return 0 if lent and all(well) else 1
+
+
+# --- in the node ----------------------------------------------------------------------------------------------
+
+
+def enter(name: str) -> None:
+    """Become the first process of a node: namespaces, the machine's root under an overlay, devices. See INIT."""
+    call("prctl", PR_SET_PDEATHSIG, signal.SIGKILL)
+    call("unshare", CLONE_NEWNS | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWNET)
+    mount("none", "/", None, flags=MS_REC | MS_PRIVATE)
+    mount("tmpfs", "/mnt", "tmpfs", "size=4g,mode=755")
+    for folder in ("upper", "work", "root"):
+        os.mkdir(f"/mnt/{folder}")
+    mount("overlay", "/mnt/root", "overlay", "lowerdir=/,upperdir=/mnt/upper,workdir=/mnt/work")
+    os.chdir("/mnt/root")
+    for folder in ("proc", "sys", "dev", "run", "tmp", ".old"):
+        os.makedirs(folder, exist_ok=True)
+    mount("proc", "proc", "proc")
+    mount("sysfs", "sys", "sysfs")
+    mount("tmpfs", "dev", "tmpfs", "mode=755,size=16m")
+    mount("tmpfs", "run", "tmpfs", "mode=755")
+    mount("tmpfs", "tmp", "tmpfs", "mode=1777")
+    for folder in ("dev/net", "dev/pts", "dev/shm", "run/lock", "run/sshd"):
+        os.makedirs(folder)
+    mount("devpts", "dev/pts", "devpts", "newinstance,ptmxmode=0666")
+    mount("tmpfs", "dev/shm", "tmpfs", "mode=1777")
+    for device in DEVICES:
+        if os.access(f"/dev/{device}", os.W_OK):
+            os.close(os.open(f"dev/{device}", os.O_CREAT | os.O_WRONLY, 0o644))
+            mount(f"/dev/{device}", f"dev/{device}", None, flags=MS_BIND)
+    if os.path.isdir("/lib/modules"):
+        os.makedirs("lib/modules", exist_ok=True)
+        mount("/lib/modules", "lib/modules", None, flags=MS_BIND)
+    for link, target in LINKS.items():
+        os.symlink(target, f"dev/{link}")
+    call("pivot_root", ".", ".old")
+    os.chdir("/")
+    call("umount2", "/.old", MNT_DETACH)
+    os.rmdir("/.old")
+    call("sethostname", name, len(name))
+    with open("/etc/hosts", "w") as hosts:
+        hosts.write(f"127.0.0.1 localhost {name}\n")
+    ip(lines="link set lo up\n")
+
+
+class Job:
+    """A running command: its process, and its pipes that are still open, descriptor -> "out" or "err"."""
+
+    def __init__(self, number: int, argv: list[str], text: str | None) -> None:
+        self.number = number
+        # A file, so that a command that does not read cannot block us.
+        stdin = os.open("/dev/null", os.O_RDONLY) if text is None else file_of(text)
+        out, err = os.pipe(), os.pipe()
+        actions = [(os.POSIX_SPAWN_DUP2, end, to) for to, end in enumerate((stdin, out[1], err[1]))]
+        try:
+            self.pid = os.posix_spawnp(
+                argv[0], argv, os.environ, file_actions=actions, setsid=True, setsigdef=[signal.SIGPIPE]
+            )
+        except OSError as error:
+            self.pid = 0
+            os.write(err[1], f"{argv[0]}: {error.strerror}\n".encode())
+        for end in (stdin, out[1], err[1]):
+            os.close(end)
+        self.pipes = {out[0]: "out", err[0]: "err"}
+        for end in self.pipes:
+            os.set_blocking(end, False)
+
+
+jobs: dict[int, Job] = {}  # by process
+reading: dict[int, Job] = {}  # by descriptor
+poll = select.poll()
+
+
+def say(**answer: int | str) -> None:
+    """Write one line of JSON to the runner, whole."""
+    line = json.dumps(answer).encode() + b"\n"
+    while line:
+        line = line[os.write(1, line) :]
+
+
+def drain(job: Job, end: int) -> None:
+    """Pass on what has been said, until there is no more for now."""
+    while True:
+        try:
+            data = os.read(end, CHUNK)
+        except BlockingIOError:
+            return
+        if not data:
+            poll.unregister(end)
+            os.close(end)
+            del reading[end], job.pipes[end]
+            return
+        said: dict[str, int | str] = {"id": job.number, job.pipes[end]: data.decode("latin-1")}
+        say(**said)
+
+
+def ended(job: Job, code: int) -> None:
+    """Pass on what a command has said by now, then its exit code."""
+    for end in list(job.pipes):
+        drain(job, end)
+    say(id=job.number, code=code)
+
+
+def reap() -> None:
+    """Collect every child that has ended; also the orphans, which fall to PID 1."""
+    while True:
+        try:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return
+        if pid == 0:
+            return
+        if pid in jobs:  # else an orphan
+            ended(jobs.pop(pid), os.waitstatus_to_exitcode(status))
+
+
+def serve(
+    id: int, argv: list[str] | None = None, input: str | None = None, kill: bool = False, ping: bool = False
+) -> None:
+    """Do what one request asks, without waiting for its end. A command that does not start ends with 127."""
+    if argv:
+        job = Job(id, argv, input)
+        for end in job.pipes:
+            reading[end] = job
+            poll.register(end, select.POLLIN)
+        if job.pid:
+            jobs[job.pid] = job
+        else:
+            ended(job, 127)
+    elif kill:
+        for job in list(jobs.values()):
+            if job.number == id:
+                os.killpg(job.pid, signal.SIGKILL)
+    elif ping:
+        say(id=id, code=0)
+
+
+def serve_all(silence_s: int) -> None:
+    """Serve until standard input ends or is silent. Never returns."""
+    # A pipe that is full stops us in write(), and still the silence must end us.
+    signal.signal(signal.SIGALRM, lambda *_: os._exit(0))
+    signal.alarm(silence_s)
+    awake, wake = os.pipe()
+    for end in (awake, wake):
+        os.set_blocking(end, False)
+    signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    for source in (0, awake):
+        poll.register(source, select.POLLIN)
+    waiting = b""
+    while True:
+        for source, _ in poll.poll():
+            if source == awake:
+                os.read(awake, CHUNK)
+                reap()
+            elif source == 0:
+                if not (data := os.read(0, CHUNK)):
+                    os._exit(0)
+                signal.alarm(silence_s)
+                *lines, waiting = (waiting + data).split(b"\n")
+                for line in filter(None, lines):
+                    serve(**json.loads(line))
+            elif source in reading:
+                drain(reading[source], source)
+
+
+described = json.loads(sys.argv[1])
+try:
+    sys.exit(keep(described, described["ports"], described["silence_s"]))
+except OSError as error:
+    sys.exit(str(error))

@@ -1,0 +1,193 @@
+"""The site-to-site lab in namespaces.
+
+    host1 ──── gw1 ════ wan ════ gw2 ──── host2
+     10.1.0.0/24   192.168.0.0/24   10.2.0.0/24
+
+The addresses are the thesis' testbed (§3.5). More sites may be on the same WAN (``mesh_sites``), each with a gateway
+and a host. The WAN is a node of its own, a bridge, so that capture,
+shaping, tampering and cutting never sit on an endpoint.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from runner.data.errors import CannotRunHere, LabError, MeasurementError
+from runner.lab.image import Image
+from runner.lab.namespaces import NamespaceNode
+from runner.lab.site import Site
+
+
+def mesh_sites(number: int) -> tuple[Site, ...]:
+    """The first ``number`` sites (at most 9) on one WAN: gw3 is 192.168.0.3, in front of 10.3.0.0/24, and so on."""
+    return tuple(
+        Site(n, f"gw{n}", f"192.168.0.{n}", "wan0", f"10.{n}.0.0/24", f"10.{n}.0.1", f"10.{n}.0.2")
+        for n in range(1, number + 1)
+    )
+
+
+SITES = mesh_sites(2)
+HOST_TOOLS = {  # what the namespace lab needs on the machine itself: command -> Debian package
+    "unshare": "util-linux",
+    "nsenter": "util-linux",
+    "setpriv": "util-linux",
+    "bash": "bash",
+    "ip": "iproute2",
+}
+
+
+@dataclass
+class Lab:
+    """A running lab: its nodes by name, and its sites in order."""
+
+    nodes: dict[str, NamespaceNode]
+    sites: tuple[Site, ...] = SITES
+    bring_up_s: float = 0.0
+    commands: list[str] = field(default_factory=list)
+    kind: str = "netns"
+    shared_kernel: bool = True  # do the nodes share the runner's kernel, its CPUs and its /proc?
+
+    @property
+    def host1(self) -> NamespaceNode:
+        """The near host, behind the first gateway."""
+        return self.nodes["host1"]
+
+    @property
+    def host2(self) -> NamespaceNode:
+        """The far host, behind the second gateway."""
+        return self.nodes["host2"]
+
+    @property
+    def has_wan(self) -> bool:
+        """Is there a machine between the gateways, or only a cable?"""
+        return "wan" in self.nodes
+
+    @property
+    def wan(self) -> NamespaceNode:
+        """The node between the gateways. Raises MeasurementError where there is none."""
+        if not self.has_wan:
+            raise MeasurementError("this needs a machine between the gateways (wan), and this lab has none")
+        return self.nodes["wan"]
+
+    def gateway(self, site: Site) -> NamespaceNode:
+        """The node that is the site's gateway."""
+        return self.nodes[site.name]
+
+
+def check_machine() -> None:
+    """Raise CannotRunHere if this machine cannot hold a namespace lab; the text says what to do."""
+    if os.geteuid() != 0:
+        raise CannotRunHere("the namespace lab needs root, or a user namespace: see docs/labs.md")
+    missing = {tool: package for tool, package in HOST_TOOLS.items() if shutil.which(tool) is None}
+    if missing:
+        raise CannotRunHere(
+            f"missing: {', '.join(missing)}; get it with: apt-get install {' '.join(sorted(set(missing.values())))}"
+        )
+
+
+@contextmanager
+def namespace_lab(
+    image: Image,
+    gateway_image: Image | None = None,
+    log: Callable[[str], object] | None = None,
+    logs: Path | None = None,
+    sites: tuple[Site, ...] = SITES,
+) -> Iterator[Lab]:
+    """Five nodes, cabled and addressed; gone, with all that runs in them, when the block ends. Each site after the
+    second adds two nodes.
+
+    Hosts and WAN run ``image``, the gateways ``gateway_image``. ``log`` gets every command as
+    ``[node] argv``. Raises LabError when the kernel refuses.
+    """
+    started = time.monotonic()
+    commands: list[str] = []
+    say = log or commands.append
+    nodes: dict[str, NamespaceNode] = {}
+    try:
+        names = [f"{kind}{site.number}" for site in sites for kind in ("host", "gw")]
+        for name in ("host1", "gw1", "wan", *reversed(names[2:4]), *names[4:]):
+            root = (gateway_image or image) if name.startswith("gw") else image
+            nodes[name] = NamespaceNode(name, root.root, say)
+        for node in nodes.values():
+            node.wait_ready()
+            if logs is not None:
+                node.log_to(logs)
+        cable(nodes, say, sites)
+        yield Lab(nodes, sites, time.monotonic() - started, commands)
+    finally:
+        for node in nodes.values():
+            node.release()
+        for node in nodes.values():
+            node.stop()
+
+
+def cable(nodes: dict[str, NamespaceNode], say: Callable[[str], object], sites: tuple[Site, ...] = SITES) -> None:
+    """Lay two cables for each site straight into the nodes, then ``address`` them."""
+    cables = [
+        cable
+        for site in sites
+        for cable in ((f"host{site.number}", "eth0", site.name, "lan0"), (site.name, "wan0", "wan", site.name))
+    ]
+    lines = ""
+    for a, a_name, b, b_name in cables:
+        say(f"[{a}] ip link add {a_name} type veth peer name {b_name} netns {b}")
+        lines += f"link add {a_name} netns {nodes[a].pid} type veth peer name {b_name} netns {nodes[b].pid}\n"
+    # Only the WAN's network namespace is entered, to keep the names off the host: in its PID namespace the
+    # other nodes would have no PID.
+    done = subprocess.run(
+        ["nsenter", "-t", str(nodes["wan"].pid), "--net", "ip", "-batch", "-"],
+        input=lines,
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise LabError(f"the nodes cannot be cabled: {done.stderr.strip()}")
+    address(nodes, sites)
+
+
+def address(nodes: Mapping[str, NamespaceNode], sites: tuple[Site, ...] = SITES) -> None:
+    """Give every interface its address, the hosts their route, and the WAN, if it is a node, its bridge."""
+    if "wan" in nodes:
+        batch(
+            nodes["wan"],
+            *("link add br0 type bridge", "link set br0 up"),
+            *(f"link set {site.name} master br0 up" for site in sites),
+        )
+    for site in sites:
+        gateway, host = nodes[site.name], f"host{site.number}"
+        gateway.run("sysctl", "-qw", "net.ipv4.ip_forward=1", "net.ipv4.conf.all.rp_filter=0")
+        batch(
+            gateway,
+            f"addr add {site.lan_address}/24 dev lan0",
+            f"addr add {site.wan_address}/24 dev {site.wan_interface}",
+            "link set lan0 up",
+            f"link set {site.wan_interface} up",
+        )
+        batch(
+            nodes[host],
+            f"addr add {site.host_address}/24 dev eth0",
+            "link set eth0 up",
+            f"route add default via {site.lan_address}",
+        )
+
+
+def check_alive(lab: Lab) -> None:
+    """Raise LabError if a node is gone: the lab is broken, whatever the VPN does."""
+    if lost := [why for node in lab.nodes.values() if (why := node.lost())]:
+        raise LabError("; ".join(lost))
+
+
+def batch(node: NamespaceNode, *lines: str) -> None:
+    """Several ip(8) commands in one process: a node's command costs 4 ms here, far more in a guest kernel."""
+    for line in lines:
+        node.log(f"[{node.name}] ip {line}")
+    node.run("ip", "-batch", "-", input="\n".join(lines) + "\n")

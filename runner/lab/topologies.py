@@ -1,0 +1,210 @@
+"""Labs of another shape than site-to-site, as data: cables, addresses, and what runs on the routers.
+
+ospf: five routers (the paper's Fig. 4). R1 is gw1, R4 is gw2; the link that dies goes through a node of its own, wan.
+
+    host1 ── gw1 ══ wan ══ r2 ── r3 ── gw2 ── host2        cost 1 each: this path first
+              └───────── r5 ───────────┘                   cost 10 each: this one when gw1–r2 is dead
+
+redundant: two gateways behind one address (the ClusterIP paper's Fig. 2a, and VRRP). gw1 is active, gw1b stands by.
+
+               ┌── gw1 ───┐
+    host1 ── lan   │sync  wan ══ gw2 ── host2
+               └── gw1b ──┘
+"""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from runner.data.errors import LabError, MeasurementError
+from runner.lab.image import Image
+from runner.lab.namespaces import NamespaceNode
+from runner.lab.site import Site
+from runner.lab.site_to_site import SITES, Lab, batch
+
+
+@dataclass(frozen=True)
+class Port:
+    """One end of a cable: the node, its interface, its addresses with prefix length, and what OSPF counts it."""
+
+    node: str
+    name: str
+    addresses: tuple[str, ...] = ()
+    cost: int = 0  # 0: not in OSPF
+
+
+Cable = tuple[Port, Port]
+
+
+@dataclass(frozen=True)
+class Topology:
+    """Nodes by their cables, the bridges among them, and the two sites whose gateways speak the VPN."""
+
+    cables: tuple[Cable, ...]
+    bridges: tuple[str, ...]  # nodes that only join their ports
+    sites: tuple[Site, ...]
+    gateways: tuple[str, ...]  # nodes that run the gateways' image
+    default_routes: Mapping[str, str]  # host -> its gateway's address
+    loopbacks: Mapping[str, str]  # router -> the address on its loopback
+
+    @property
+    def nodes(self) -> list[str]:
+        """The names of all nodes that a cable has an end at."""
+        return list(dict.fromkeys(port.node for cable in self.cables for port in cable))
+
+    def ports(self, node: str) -> list[Port]:
+        """The ports of a node, in the order of the cables."""
+        return [port for cable in self.cables for port in cable if port.node == node]
+
+    def across(self, node: str, name: str) -> Port:
+        """The other end of the cable in that port."""
+        return next(b if (a.node, a.name) == (node, name) else a for a, b in self.cables if _has(a, b, node, name))
+
+
+def _has(a: Port, b: Port, node: str, name: str) -> bool:
+    return (node, name) in ((a.node, a.name), (b.node, b.name))
+
+
+def ospf(endpoint: str) -> Topology:
+    """The five routers. ``endpoint``: of the tunnel on gw1: ``link``, the address on the link that dies, as in the
+    paper, or ``loopback``, on both gateways."""
+    near, far = ("10.0.12.1", "10.0.34.2") if endpoint == "link" else ("10.255.0.1", "10.255.0.4")
+    one, two = SITES
+    return Topology(
+        cables=(
+            (Port("host1", "eth0", ("10.1.0.2/24",)), Port("gw1", "lan0", ("10.1.0.1/24",))),
+            (Port("gw1", "wan0", ("10.0.12.1/30",), 1), Port("wan", "gw1")),
+            (Port("wan", "r2"), Port("r2", "to-gw1", ("10.0.12.2/30",), 1)),
+            (Port("r2", "to-r3", ("10.0.23.1/30",), 1), Port("r3", "to-r2", ("10.0.23.2/30",), 1)),
+            (Port("r3", "to-gw2", ("10.0.34.1/30",), 1), Port("gw2", "wan0", ("10.0.34.2/30",), 1)),
+            (Port("gw1", "wan1", ("10.0.15.1/30",), 10), Port("r5", "to-gw1", ("10.0.15.2/30",), 10)),
+            (Port("r5", "to-gw2", ("10.0.45.1/30",), 10), Port("gw2", "wan1", ("10.0.45.2/30",), 10)),
+            (Port("gw2", "lan0", ("10.2.0.1/24",)), Port("host2", "eth0", ("10.2.0.2/24",))),
+        ),
+        bridges=("wan",),
+        sites=(
+            Site(1, "gw1", near, "wan0", one.lan, one.lan_address, one.host_address),
+            Site(2, "gw2", far, "wan0", two.lan, two.lan_address, two.host_address),
+        ),
+        gateways=("gw1", "gw2"),
+        default_routes={"host1": "10.1.0.1", "host2": "10.2.0.1"},
+        loopbacks={
+            "gw1": "10.255.0.1",
+            "r2": "10.255.0.2",
+            "r3": "10.255.0.3",
+            "gw2": "10.255.0.4",
+            "r5": "10.255.0.5",
+        },
+    )
+
+
+# The shared addresses, 10.1.0.1 and 192.168.0.1, belong to whom keepalived or the cluster gives them.
+REDUNDANT = Topology(
+    cables=(
+        (Port("host1", "eth0", ("10.1.0.2/24",)), Port("lan", "host1")),
+        (Port("lan", "gw1"), Port("gw1", "lan0", ("10.1.0.21/24",))),
+        (Port("lan", "gw1b"), Port("gw1b", "lan0", ("10.1.0.22/24",))),
+        (Port("gw1", "sync0", ("10.99.0.1/30",)), Port("gw1b", "sync0", ("10.99.0.2/30",))),
+        (Port("gw1", "wan0", ("192.168.0.21/24",)), Port("wan", "gw1")),
+        (Port("gw1b", "wan0", ("192.168.0.22/24",)), Port("wan", "gw1b")),
+        (Port("wan", "gw2"), Port("gw2", "wan0", ("192.168.0.2/24",))),
+        (Port("gw2", "lan0", ("10.2.0.1/24",)), Port("host2", "eth0", ("10.2.0.2/24",))),
+    ),
+    bridges=("lan", "wan"),
+    sites=SITES,
+    gateways=("gw1", "gw1b", "gw2"),
+    default_routes={"host1": "10.1.0.1", "host2": "10.2.0.1"},
+    loopbacks={},
+)
+
+
+class Twin(NamespaceNode):
+    """The active of two redundant gateways: what is written to it is written to the other, too."""
+
+    other: NamespaceNode
+
+    def write(self, path: str, text: str, mode: int = 0o600) -> None:
+        super().write(path, text, mode)
+        self.other.write(path, text, mode)
+
+
+@contextmanager
+def topology_lab(
+    topology: Topology,
+    image: Image,
+    gateway_image: Image | None = None,
+    log: Callable[[str], object] | None = None,
+    logs: Path | None = None,
+) -> Iterator[Lab]:
+    """The lab of that shape, cabled and addressed; gone when the block ends. As ``site_to_site.namespace_lab``."""
+    started = time.monotonic()
+    commands: list[str] = []
+    say = log or commands.append
+    nodes: dict[str, NamespaceNode] = {}
+    try:
+        for name in topology.nodes:
+            kind = Twin if name == "gw1" and "gw1b" in topology.nodes else NamespaceNode
+            root = (gateway_image or image) if name in topology.gateways else image
+            nodes[name] = kind(name, root.root, say)
+        if isinstance(active := nodes["gw1"], Twin):
+            active.other = nodes["gw1b"]
+        for node in nodes.values():
+            node.wait_ready()
+            if logs is not None:
+                node.log_to(logs)
+        lay_cables(topology, nodes, say)
+        yield Lab(nodes, topology.sites, time.monotonic() - started, commands)
+    finally:
+        for node in nodes.values():
+            node.release()
+        for node in nodes.values():
+            node.stop()
+
+
+def lay_cables(topology: Topology, nodes: Mapping[str, NamespaceNode], say: Callable[[str], object]) -> None:
+    """Join the nodes, give every port its addresses, and let everything that is not a host or a bridge forward."""
+    lines = ""
+    for a, b in topology.cables:
+        say(f"[{a.node}] ip link add {a.name} type veth peer name {b.name} netns {b.node}")
+        lines += f"link add {a.name} netns {nodes[a.node].pid} type veth peer name {b.name} netns {nodes[b.node].pid}\n"
+    # As site_to_site.cable: only a network namespace is entered, in whose PID namespace the others still have PIDs.
+    inside = ["nsenter", "-t", str(nodes["wan"].pid), "--net", "ip", "-batch", "-"]
+    done = subprocess.run(inside, input=lines, capture_output=True, text=True, timeout=30, check=False)
+    if done.returncode != 0:
+        raise LabError(f"the nodes cannot be cabled: {done.stderr.strip()}")
+    for name, node in nodes.items():
+        ports = topology.ports(name)
+        joined = ["link add br0 type bridge", "link set br0 up"] if name in topology.bridges else []
+        joined += [f"link set {port.name} master br0" for port in ports if name in topology.bridges]
+        if name in topology.loopbacks:
+            joined.append(f"addr add {topology.loopbacks[name]}/32 dev lo")
+        addresses = [f"addr add {address} dev {port.name}" for port in ports for address in port.addresses]
+        routes = [f"route add default via {topology.default_routes[name]}"] if name in topology.default_routes else []
+        batch(node, *joined, *addresses, *(f"link set {port.name} up" for port in ports), *routes)
+        if name not in topology.bridges and name not in topology.default_routes:
+            node.run("sysctl", "-qw", "net.ipv4.ip_forward=1", "net.ipv4.conf.all.rp_filter=0")
+
+
+def path(topology: Topology, lab: Lab, source: str, destination: str) -> list[str]:
+    """The routers that a packet passes from the node ``source`` to the address, by their routing tables now.
+
+    It ends early where a router has no route. Raises MeasurementError for a loop.
+    """
+    found = [source]
+    while len(found) <= len(topology.nodes):
+        here = lab.nodes[found[-1]]
+        said = here.run("ip", "-o", "route", "get", destination, check=False)
+        words = said.stdout.split()
+        if said.code != 0 or words[:1] == ["local"]:
+            return found
+        end = topology.across(here.name, words[words.index("dev") + 1])
+        if end.node in topology.bridges:  # a bridge of two ports, the way out is the other one
+            out = next(port for port in topology.ports(end.node) if port.name != end.name)
+            end = topology.across(out.node, out.name)
+        found.append(end.node)
+    raise MeasurementError(f"the routes from {source} to {destination} are a loop: {', '.join(found)}")

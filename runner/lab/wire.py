@@ -1,0 +1,110 @@
+"""What is on the WAN: packets and bytes as a cable would carry them, and probes that count them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from runner.data.errors import MeasurementError
+from runner.lab import probes
+from runner.lab.namespaces import NamespaceNode, kill_group
+from runner.lab.site_to_site import Lab
+
+ETHERNET_BYTES = 14  # the frame's header; a queueing discipline counts it, and the frame check sequence not
+QUEUE_PACKETS = "10000"
+
+
+@dataclass(frozen=True)
+class Outer:
+    """Packets and bytes of IP that went over the WAN one way; Ethernet headers are not in it."""
+
+    packets: int
+    ip_bytes: int
+
+    def __sub__(self, before: Outer) -> Outer:
+        return Outer(self.packets - before.packets, self.ip_bytes - before.ip_bytes)
+
+
+def outer(lab: Lab, direction: str = "forward") -> Outer:
+    """What has gone over the WAN so far: ``forward`` from the first gateway to the last, or ``reverse``.
+
+    Counted by the queueing discipline of the port that it leaves the WAN node by (without a WAN node: the gateway's
+    port). An interface's own counters take a segment that offloading has not cut yet for one packet; a queueing
+    discipline counts what it will be cut into, each with its headers (tc(8), kernel: qdisc_pkt_len_init). A port
+    without a queue gets a plain one for that, which an idle port passes by.
+    """
+    node, port = leaving(lab, direction)
+    found = _root(node, port)
+    if found["kind"] == "noqueue":
+        node.run("tc", "qdisc", "add", "dev", port, "root", "pfifo", "limit", QUEUE_PACKETS)
+        node.defer("tc", "qdisc", "del", "dev", port, "root")
+        found = _root(node, port)
+    return Outer(found["packets"], found["bytes"] - ETHERNET_BYTES * found["packets"])
+
+
+def leaving(lab: Lab, direction: str) -> tuple[NamespaceNode, str]:
+    """The node and port by which packets of that direction leave the WAN."""
+    here, there = (lab.sites[0], lab.sites[-1]) if direction == "forward" else (lab.sites[-1], lab.sites[0])
+    return (lab.wan, there.name) if lab.has_wan else (lab.gateway(here), here.wan_interface)
+
+
+def _root(node: NamespaceNode, port: str) -> dict[str, Any]:
+    shown = node.run("tc", "-statistics", "-json", "qdisc", "show", "dev", port).stdout
+    roots = [discipline for discipline in json.loads(shown) if discipline.get("root")]
+    if not roots:
+        raise MeasurementError(f"{node.name} shows no queueing discipline on {port}: {shown.strip()[:200]}")
+    found: dict[str, Any] = roots[0]
+    return found
+
+
+def interface(node: NamespaceNode, port: str) -> str:
+    """The kernel's own name of a port of the lab, which on a real machine may have another."""
+    return node.run("ip", "-o", "link", "show", "dev", port).stdout.split(":")[1].strip().partition("@")[0]
+
+
+@contextmanager
+def probe(node: NamespaceNode, name: str, *argv: str, ready: str) -> Iterator[subprocess.Popen[str]]:
+    """A probe that runs on ``node`` beside what the block does, and has said ``ready``. Ended with the block.
+
+    Raises MeasurementError with its own words where it cannot start.
+    """
+    node.write(f"{probes.FOLDER}/{name}.py", probes.source(name), mode=0o644)
+    running = subprocess.Popen(
+        node.argv("python3", "-IS", f"{probes.FOLDER}/{name}.py", *argv),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=node.environment,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        assert running.stdout is not None
+        if running.stdout.readline().strip() != ready:
+            said = running.communicate(timeout=5)[1].strip().splitlines()[-1:]
+            raise MeasurementError(f"the probe {name} does not work on {node.name}: {''.join(said)}")
+        yield running
+    finally:
+        if running.poll() is None:
+            kill_group(running)  # and what nsenter has started: its ports and interfaces are free for the next
+        running.wait()
+
+
+def answer(running: subprocess.Popen[str], name: str, last: str = "end", timeout_s: float = 10.0) -> dict[str, Any]:
+    """Tell a probe by a ``last`` line that the test is over; what it has found.
+
+    Raises MeasurementError where it says nothing.
+    """
+    try:
+        said, error = running.communicate(last + "\n", timeout=timeout_s)
+    except subprocess.TimeoutExpired as late:
+        raise MeasurementError(f"the probe {name} did not answer within {timeout_s:g} s") from late
+    try:
+        found: dict[str, Any] = json.loads(said)
+    except ValueError:
+        raise MeasurementError(f"the probe {name} died: {error.strip()[-300:]}") from None
+    return found

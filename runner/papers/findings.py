@@ -1,0 +1,315 @@
+"""What a paper found, put to the test of a run: a claim as a number with bounds, and a verdict with its reason.
+
+A finding is declared in its experiment's file. Its ``judge`` is a pure function of the run's data. The number that it
+judges is a ratio of two systems, or a share, never an absolute rate: the papers' machines were others.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import combinations
+from typing import Literal
+
+from runner.data.levels import VARIANTS, WAN_FACTORS
+from runner.data.trials import Run, Strict, Trial
+from runner.papers.published import paper
+from runner.ranking.stats import block_values, compare_blocks, summarise
+
+Verdict = Literal["reproduced", "not reproduced", "not comparable"]
+Basis = Literal["count", "ratio", "share", "time"]
+Blocks = Mapping[int, float]  # block -> value
+IPSEC = ("ipsec", "ipsec_user")
+# Factors that a cell must not have, unless they are asked for.
+ELSEWHERE = (*WAN_FACTORS, *VARIANTS, "image", "fragmentation")
+
+
+class Judgement(Strict):
+    """A verdict and its reason. ``value`` with ``low`` and ``high``: what was measured, a ratio of 1, and its 95 %
+    interval; None where nothing could be. ``published``: the paper's own ratio, where its text has one."""
+
+    verdict: Verdict
+    reason: str
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    published: float | None = None
+
+
+class NotMeasured(Exception):
+    """The run has nothing to judge a finding by; the text says what is missing, and why."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What ``paper`` (a file of results/published/) found at ``where``, and how a run's data is judged by it."""
+
+    id: str
+    paper: str
+    where: str
+    found: str
+    judge: Callable[[Data], Judgement]
+    basis: Basis = "ratio"  # what its number is made from, which says on what machines a verdict stands
+
+    @property
+    def citation(self) -> str:
+        """The paper's title and the place in it."""
+        return f"{paper(self.paper).title}, {self.where}"
+
+
+@dataclass(frozen=True)
+class Data:
+    """The trials of one experiment of a run."""
+
+    run: Run
+    trials: Sequence[Trial]
+
+    def vpns(self, metric: str = "") -> list[str]:
+        """The VPNs with an ok trial (of ``metric``), in the run's order."""
+        measured = {
+            trial.vpn
+            for trial in self.trials
+            if trial.status == "ok" and (not metric or any(m.metric == metric for m in trial.measurements))
+        }
+        return [name for name in self.run.vpns if name in measured]
+
+    def levels(self, factor: str, vpn: str = "") -> list[str]:
+        """The levels of ``factor`` that were measured (by ``vpn``), in the order of the trials."""
+        ok = [trial for trial in self.trials if trial.status == "ok" and vpn in ("", trial.vpn)]
+        return list(dict.fromkeys(trial.params[factor] for trial in ok if factor in trial.params))
+
+    def matching(self, vpn: str, levels: Mapping[str, str]) -> list[Trial]:
+        """The VPN's trials at these levels; a reference VPN has no tunnel levels to match."""
+        reference = vpn in self.run.vpns and self.run.vpns[vpn].reference
+        tunnel = ("cipher", "integrity", "compression")
+        wanted = {factor: level for factor, level in levels.items() if not (reference and factor in tunnel)}
+        return [
+            trial
+            for trial in self.trials
+            if trial.vpn == vpn
+            and wanted.items() <= trial.params.items()
+            and all(factor in wanted for factor in ELSEWHERE if factor in trial.params)
+        ]
+
+    def blocks(self, metric: str, vpn: str, **levels: str) -> dict[int, float]:
+        """Block -> value of the one cell at these levels. Raises NotMeasured, with the trials' own reason."""
+        trials = self.matching(vpn, levels)
+        values = block_values(trials, metric)
+        if not values:
+            said = next((trial.reason.splitlines()[0] for trial in trials if trial.reason), "not in this run")
+            what = ", ".join(level for level in levels.values())
+            raise NotMeasured(f"{vpn} has no {metric} at {what}: {said}")
+        cells = {trial.cell for trial in trials if trial.status == "ok"}
+        if len(cells) > 1:
+            raise NotMeasured(f"{vpn} has {len(cells)} different trials of {metric} at these levels")
+        return values
+
+
+def decide(value: float | None, low: float | None, high: float | None, between: tuple[float, float]) -> Judgement:
+    """The claim that a value lies ``between`` two bounds, judged by its 95 % interval.
+
+    Wholly inside: reproduced. Wholly outside: not reproduced. Across a bound, or no interval: not comparable.
+    """
+    lower, upper = between
+    if value is None or low is None or high is None:
+        verdict: Verdict = "not comparable"
+        reason = "undecided: one repetition has no interval"
+    elif lower <= low and high <= upper:
+        verdict, reason = "reproduced", f"the interval lies {_words(between)}"
+    elif high < lower or low > upper:
+        verdict, reason = "not reproduced", f"the interval does not lie {_words(between)}"
+    else:
+        verdict, reason = "not comparable", f"undecided: the interval reaches across the bound ({_words(between)})"
+    return Judgement(verdict=verdict, reason=reason, value=value, low=low, high=high)
+
+
+def compare(a: Blocks, b: Blocks, between: tuple[float, float], published: float | None = None) -> Judgement:
+    """The claim that ``a`` over ``b``, within the blocks, lies ``between`` two bounds."""
+    ratio = compare_blocks(a, b)
+    return decide(ratio.ratio, ratio.low, ratio.high, between).model_copy(update={"published": published})
+
+
+def single(values: Blocks, between: tuple[float, float], published: float | None = None) -> Judgement:
+    """The claim that a share, one for each block, lies ``between`` two bounds."""
+    summary = summarise(list(values.values()))
+    judgement = decide(summary.median, summary.low, summary.high, between)
+    return judgement.model_copy(update={"published": published})
+
+
+MORE: tuple[float, float] = (1.0, math.inf)
+LESS: tuple[float, float] = (0.0, 1.0)
+
+
+def close(share: float) -> tuple[float, float]:
+    """As good as equal: within ``share`` of 1, symmetrical for ratios."""
+    return 1 / (1 + share), 1 + share
+
+
+def all_of(parts: Mapping[str, Callable[[], Judgement]]) -> Judgement:
+    """A claim with several parts: reproduced if all are, not reproduced if one is not. The number is that of the
+    part that decides: the first that is not reproduced, else not comparable, else the first.
+
+    Parts that were not measured are named and left out. Raises NotMeasured, with the first reason, where none was.
+    """
+    judged: dict[str, Judgement] = {}
+    absent: dict[str, str] = {}
+    for name, part in parts.items():
+        try:
+            judged[name] = part()
+        except NotMeasured as missing:
+            absent[name] = str(missing)
+    if not judged:
+        raise NotMeasured("; ".join(dict.fromkeys(absent.values())) or "nothing to compare")
+    order: tuple[Verdict, ...] = ("not reproduced", "not comparable", "reproduced")
+    decisive, found = min(judged.items(), key=lambda item: order.index(item[1].verdict))
+    said = "; ".join(f"{name}: {one.verdict}{_measured(one)}" for name, one in judged.items())
+    said += f"; not measured: {', '.join(absent)}" if absent else ""
+    if found.verdict == "reproduced":
+        return found.model_copy(update={"reason": said})
+    return found.model_copy(update={"reason": f"{decisive}: {found.reason}" + (f" ({said})" if len(parts) > 1 else "")})
+
+
+@dataclass(frozen=True)
+class At:
+    """One cell: a VPN and enough levels to know it by."""
+
+    vpn: str
+    levels: Mapping[str, str]
+
+
+def ratio_of(
+    metric: str, a: At, b: At, between: tuple[float, float], published: float | None = None, unlike: str = ""
+) -> Callable[[Data], Judgement]:
+    """Judges the claim that ``metric`` at ``a`` over that at ``b`` lies ``between`` two bounds.
+
+    ``unlike``: why the two studies cannot be compared in this; then the numbers are shown without a verdict.
+    """
+
+    def judged(data: Data) -> Judgement:
+        found = compare(
+            data.blocks(metric, a.vpn, **a.levels), data.blocks(metric, b.vpn, **b.levels), between, published
+        )
+        return found.model_copy(update={"verdict": "not comparable", "reason": unlike}) if unlike else found
+
+    return judged
+
+
+Judge = Callable[[str, Data], Judgement]  # of one VPN
+
+
+def all_ratios(data: Data, metric: str, pairs: Mapping[str, tuple[At, At]], between: tuple[float, float]) -> Judgement:
+    """The claim that in each of ``pairs``, ``metric`` at the first over that at the second lies ``between`` bounds."""
+    return all_of({name: partial(ratio_of(metric, a, b, between), data) for name, (a, b) in pairs.items()})
+
+
+def on_ipsec(metric: str, judge: Judge) -> Callable[[Data], Judgement]:
+    """``judge`` of IPsec in the kernel and in userspace, whichever has ``metric``: a claim about both."""
+
+    def judged(data: Data) -> Judgement:
+        planes = [vpn for vpn in IPSEC if vpn in data.vpns(metric)] or IPSEC[:1]
+        return all_of({vpn: partial(judge, vpn, data) for vpn in planes})
+
+    return judged
+
+
+def order_held(data: Data, metric: str, vpns: Sequence[str], first: Mapping[str, str]) -> dict[int, float]:
+    """Block -> of all pairs of VPNs and all cells alike, the share in whose order is that of the cell ``first``.
+
+    Raises NotMeasured with fewer than three VPNs.
+    """
+    able = [vpn for vpn in vpns if vpn in data.vpns(metric)]
+    if len(able) < 3:
+        raise NotMeasured(f"an order needs three VPNs; measured: {', '.join(able) or 'none'}")
+    model = {vpn: data.blocks(metric, vpn, **first) for vpn in able}
+    factors = [*first]
+    tests = {
+        tuple(t.params[f] for f in factors) for t in data.trials if {*factors} <= t.params.keys() and t.vpn in able
+    }
+    held: dict[int, list[bool]] = {}
+    for test in sorted(tests):
+        levels = dict(zip(factors, test, strict=True))
+        values = {vpn: block_values(data.matching(vpn, levels), metric) for vpn in able}
+        for a, b in combinations(able, 2):
+            for block in values[a].keys() & values[b].keys() & model[a].keys() & model[b].keys():
+                same = (values[a][block] > values[b][block]) == (model[a][block] > model[b][block])
+                held.setdefault(block, []).append(same)
+    return {block: sum(pairs) / len(pairs) for block, pairs in sorted(held.items())}
+
+
+def largest_variation(data: Data, metric: str) -> tuple[float, str]:
+    """The largest coefficient of variation of any cell with three repetitions, and whose it is.
+
+    Raises NotMeasured where no cell has three.
+    """
+    same: dict[tuple[str, str], list[Trial]] = {}
+    for trial in data.trials:
+        same.setdefault((trial.cell, trial.position), []).append(trial)
+    found = {}
+    for (trial, *_), values in ((trials, block_values(trials, metric)) for trials in same.values()):
+        if len(values) > 2 and (variation := summarise(list(values.values())).variation) is not None:
+            found[f"{trial.vpn}, {trial.params['cipher']}, compression {trial.params['compression']}"] = variation
+    if not found:
+        raise NotMeasured("a coefficient of variation needs three repetitions")
+    whose = max(found, key=lambda name: found[name])
+    return found[whose], whose
+
+
+def extreme(
+    data: Data,
+    metric: str,
+    vpns: Sequence[str],
+    factor: str,
+    level: str,
+    levels: Mapping[str, str],
+    between: tuple[float, float],
+) -> Judgement:
+    """The claim that in each of ``vpns``, ``metric`` at ``level`` over that at every other level of ``factor`` lies
+    ``between`` two bounds. VPNs without that level are left out; raises NotMeasured where none has it."""
+    pairs = {
+        f"{vpn} against {other}": partial(
+            ratio_of(metric, At(vpn, {**levels, factor: level}), At(vpn, {**levels, factor: other}), between), data
+        )
+        for vpn in vpns
+        if level in data.levels(factor, vpn)
+        for other in data.levels(factor, vpn)
+        if other != level
+    }
+    if not pairs:
+        raise NotMeasured(f"no VPN here has {level} and another {factor}")
+    return all_of(pairs)
+
+
+def bounded(value: float, whose: str, limit: float) -> Judgement:
+    """The claim that the largest of many numbers is no larger than ``limit``. It has no interval of its own."""
+    verdict: Verdict = "reproduced" if value <= limit else "not reproduced"
+    return Judgement(verdict=verdict, reason=f"the largest is that of {whose}", value=value, published=limit)
+
+
+def judge(finding: Finding, run: Run, trials: Sequence[Trial]) -> Judgement:
+    """The finding's verdict on the trials of its experiment. What is missing makes it not comparable."""
+    try:
+        return finding.judge(Data(run, trials))
+    except NotMeasured as missing:
+        return Judgement(verdict="not comparable", reason=str(missing))
+
+
+def trials_of(run: Run, trials: Sequence[Trial], experiment: str) -> list[Trial]:
+    """The trials that belong to an experiment: by its cells, or by their own word."""
+    keys = {cell.key for record in run.experiments if record.name == experiment for cell in record.cells}
+    return [trial for trial in trials if experiment in trial.experiments or (keys and trial.cell in keys)]
+
+
+def _measured(one: Judgement) -> str:
+    if one.value is None:
+        return ""
+    interval = "" if one.low is None or one.high is None else f" ({one.low:.3g}–{one.high:.3g})"
+    return f" {one.value:.3g}{interval}"
+
+
+def _words(between: tuple[float, float]) -> str:
+    low, high = between
+    if math.isinf(high):
+        return f"above {low:.3g}"
+    return f"below {high:.3g}" if low <= 0 else f"between {low:.3g} and {high:.3g}"

@@ -1,0 +1,145 @@
+"""What the OSLV paper compares on a link of 100 Mbit/s: VPNs in UDP with those in TCP, and VPNs of one protocol.
+
+Judges for the findings of experiments/oslv.py: pure functions of a run's data.
+"""
+
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
+from functools import partial
+
+from runner.data.levels import IDLE, OVERHEAD, TCP, UDP
+from runner.papers import findings
+from runner.papers.findings import LESS, Basis, Blocks, Data, Finding, Judgement, NotMeasured, close
+from runner.papers.published import paper
+from runner.vpn import closed_form
+
+STATED = paper("oslv")
+LINK_BPS = STATED["link"] * 1e6
+LEAST_OVERHEAD_BYTES = STATED["overhead.least"]  # what the paper divides all others by (figure 3a)
+WAN = {"wan_rate_bps": f"{LINK_BPS:.0f}"}
+# Their routers had 2 GHz and 400 MHz. A fifth of a CPU still fills the link today; a twentieth does not.
+SLOW = {"gw2_cpu": "0.05"}
+LONG, SHORT = OVERHEAD | {"packet_bytes": "512"}, OVERHEAD | {"packet_bytes": "64"}
+TRAFFIC = {"overhead_bytes": LONG, "tcp_throughput": TCP, "rtt": IDLE, "jitter": UDP}
+TOLERANCE = 1.2  # a claim like "50 percent lower" is met within a fifth
+# The paper's groups (figure 2), with today's VPNs.
+FAMILIES = {
+    "SSH": ("ssh_forward", "ssh_tun", "ssh_tap", "ppp_ssh"),
+    "TLS": ("stunnel_forward", "ppp_stunnel", "openconnect_tls", "softether"),
+    "IPsec": ("ipsec", "ipsec_user", "ipsec_ikev1", "libreswan"),
+    "own, with OpenSSL": ("openvpn", "openvpn_tcp", "openvpn_tap", "tinc", "vtun", "vtun_tcp", "vtun_ppp"),
+    "own": ("wireguard", "wireguard_go", "boringtun", "nebula", "fastd", "n2n", "pptp"),
+}
+
+
+def metric_of(data: Data, metric: str, vpn: str, cipher: str = "", **more: str) -> Blocks:
+    """Block -> ``metric`` of a VPN at its comparable levels, or with another cipher, on the shaped link."""
+    if vpn not in data.run.vpns:
+        raise NotMeasured(f"{vpn} is not in this run")
+    levels = data.run.vpns[vpn].configurations["comparable"]
+    tunnel = {"cipher": cipher or levels["cipher"], "integrity": levels["integrity"]}
+    return data.blocks(metric, vpn, **(WAN | tunnel | TRAFFIC[metric] | more))
+
+
+def measured(
+    data: Data, metric: str, member: Callable[[str], bool] = bool, levels: Mapping[str, str] | None = None
+) -> dict[str, Blocks]:
+    """VPN -> block -> ``metric``, of the members (no references) that have it on this link, at ``levels`` more."""
+    found = {}
+    for vpn in data.vpns(metric):
+        if not data.run.vpns[vpn].reference and member(vpn):
+            with suppress(NotMeasured):
+                found[vpn] = metric_of(data, metric, vpn, **(levels or {}))
+    return found
+
+
+def mean(values: Collection[Blocks]) -> dict[int, float]:
+    """Block -> mean over VPNs. A common divisor (80 B, plain IP) cancels."""
+    blocks = set.intersection(*(set(found) for found in values)) if values else set()
+    return {block: sum(found[block] for found in values) / len(values) for block in blocks}
+
+
+def udp_over_tcp(metric: str, between: tuple[float, float], published: float, data: Data) -> Judgement:
+    """The claim that the mean of all other VPNs over that of those in TCP lies ``between`` two bounds (a ratio of 1).
+
+    Raises NotMeasured where either group has no VPN with ``metric``.
+    """
+
+    def stacked(vpn: str) -> bool:
+        return data.run.vpns[vpn].transport == "tcp"
+
+    over_udp, over_tcp = measured(data, metric, lambda vpn: not stacked(vpn)), measured(data, metric, stacked)
+    if not over_udp or not over_tcp:
+        raise NotMeasured(f"{metric} needs VPNs in TCP, and others")
+    judged = findings.compare(mean(over_udp.values()), mean(over_tcp.values()), between, published)
+    return judged.model_copy(update={"reason": f"{', '.join(over_udp)} to {', '.join(over_tcp)}: {judged.reason}"})
+
+
+def grouped(name: str, found: str, metric: str, low: float, high: float, published: float) -> Finding:
+    """What the paper found of VPNs in UDP against those in TCP: a ratio from ``low`` to ``high``, within TOLERANCE."""
+    between = (low / TOLERANCE, high * TOLERANCE)
+    basis: dict[str, Basis] = {"overhead_bytes": "count", "tcp_throughput": "ratio"}
+    judge = partial(udp_over_tcp, metric, between, published)
+    return Finding(name, "oslv", "Network Performance", found, judge, basis.get(metric, "time"))
+
+
+def utilisation(data: Data) -> Judgement:
+    """The share of the link that the best VPN uses."""
+    return _best(measured(data, "tcp_throughput"))
+
+
+def _best(rates: Mapping[str, Blocks]) -> Judgement:
+    if not rates:
+        raise NotMeasured("no VPN has a TCP throughput on this link")
+    best = max(rates, key=lambda vpn: sum(rates[vpn].values()) / len(rates[vpn]))
+    shares = {block: rate / LINK_BPS for block, rate in rates[best].items()}
+    judged = findings.single(shares, (0, STATED["utilisation.best"] / 100), STATED["utilisation.best"] / 100)
+    return judged.model_copy(update={"reason": f"the best is {best}: {judged.reason}"})
+
+
+def slow(data: Data) -> Judgement:
+    """The same, with a slow second gateway; VPNs in the kernel have none."""
+    return _best(measured(data, "tcp_throughput", levels=SLOW))
+
+
+def families(data: Data) -> Judgement:
+    """Are VPNs of one protocol alike? Each with the first of its group, on the link with a slow second gateway, where
+    the CPU counts as it did there."""
+    rates = measured(data, "tcp_throughput", levels=SLOW)
+    pairs = {}
+    for name, members in FAMILIES.items():
+        first, *others = [vpn for vpn in members if vpn in rates] or [""]
+        for other in others:
+            alike = partial(findings.compare, rates[other], rates[first], close(0.25))
+            pairs[f"{name}: {other} to {first}"] = alike
+    return findings.all_of(pairs)
+
+
+def lowest(metric: str, data: Data) -> Judgement:
+    """Is IPsec in the kernel below every other VPN?"""
+    ours, others = metric_of(data, metric, "ipsec"), measured(data, metric, lambda vpn: vpn != "ipsec")
+    return findings.all_of({vpn: partial(findings.compare, ours, other, LESS) for vpn, other in others.items()})
+
+
+def least(data: Data) -> Judgement:
+    """The least overhead of any VPN, in 80 bytes: what the paper divides all others by (figure 3a)."""
+    if not (found := measured(data, "overhead_bytes")):
+        raise NotMeasured("no VPN has an overhead on this link")
+    name = min(found, key=lambda vpn: sum(found[vpn].values()) / len(found[vpn]))
+    shares = {block: value / LEAST_OVERHEAD_BYTES for block, value in found[name].items()}
+    judged = findings.single(shares, (1 / TOLERANCE, TOLERANCE), 1.0)
+    return judged.model_copy(update={"reason": f"the least is {name}'s: {judged.reason}"})
+
+
+def headers(data: Data) -> Judgement:
+    """Of the overhead of a 512-byte packet, what is left without cipher, IV, padding and integrity."""
+
+    def one(vpn: str) -> Judgement:
+        bare, whole = metric_of(data, "overhead_bytes", vpn, "null"), metric_of(data, "overhead_bytes", vpn)
+        integrity = data.run.vpns[vpn].configurations["comparable"]["integrity"]
+        tag = closed_form.HMAC[integrity] if vpn == "openvpn" else closed_form.ESP_ICV[integrity]
+        shares = {block: (bare[block] - tag) / whole[block] for block in bare.keys() & whole.keys()}
+        stated = STATED["overhead.headers"] / 100
+        return findings.single(shares, (stated / TOLERANCE, stated * TOLERANCE), stated)
+
+    return findings.all_of({vpn: partial(one, vpn) for vpn in ("ipsec", "ipsec_user", "openvpn")})

@@ -1,0 +1,144 @@
+"""The papers' numbers as cited data: results/published/, one JSON file for each paper, and devices.csv.
+
+Only numbers that the text states are here. What a paper shows in a figure alone is not in its text, and is not
+guessed from it. A published number is never a rival of a measured one: what can be compared is a ratio of two.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, ValidationError, model_validator
+
+from runner.data.errors import UsageError
+from runner.data.trials import Strict
+
+FOLDER = Path(__file__).parents[2] / "results" / "published"
+DEVICES = "devices.csv"
+Qualifier = Literal["exactly", "about", "at least", "at most", "more than", "less than"]
+
+
+class Hardware(Strict):
+    """A machine that a paper measured on; ``role`` says what it was there."""
+
+    id: str = Field(min_length=1)
+    role: str = Field(min_length=1)
+    text: str = Field(min_length=1)
+
+
+class Value(Strict):
+    """One number of a paper's text. ``where``: the section, table or caption that states it; ``hardware``: an id.
+
+    ``low`` and ``high`` where the text gives a range; ``value`` is then None. ``levels`` are the paper's conditions
+    in this project's words where it has them (aes-128-cbc), else in the paper's.
+    """
+
+    id: str = Field(pattern=r"^[a-z0-9][a-z0-9_.-]*$")
+    where: str = Field(min_length=2)
+    system: str = ""
+    metric: str
+    unit: str
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    qualifier: Qualifier = "exactly"
+    levels: dict[str, str] = {}
+    hardware: str = ""
+    says: str = Field(min_length=3, description="what the number is, in a sentence of our own")
+
+    @model_validator(mode="after")
+    def _one_number_or_a_range(self) -> Value:
+        ranged = self.low is not None and self.high is not None
+        if (self.value is None) != ranged or (ranged and not (self.low or 0) < (self.high or 0)):
+            raise ValueError(f"{self.id}: give either value, or low below high")
+        return self
+
+
+class Paper(Strict):
+    """A file of results/published/. ``citation`` is enough to find the document; ``title`` is what reports call it."""
+
+    id: str
+    title: str
+    citation: str = Field(min_length=20)
+    url: str = ""
+    figures_only: list[str] = Field(default=[], description="what the paper shows in figures, and never in its text")
+    hardware: list[Hardware]
+    values: list[Value] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Paper:
+        ids = [value.id for value in self.values]
+        if twice := sorted({name for name in ids if ids.count(name) > 1}):
+            raise ValueError(f"named twice: {', '.join(twice)}")
+        unknown = {value.hardware for value in self.values} - {machine.id for machine in self.hardware} - {""}
+        if unknown:
+            raise ValueError(f"unknown hardware: {', '.join(sorted(unknown))}")
+        return self
+
+    def __getitem__(self, name: str) -> float:
+        """The number ``name``. Raises UsageError for one that the paper does not state."""
+        for value in self.values:
+            if value.id == name and value.value is not None:
+                return value.value
+        raise UsageError(f"results/published/{self.id}.json states no single number {name!r}")
+
+
+class Device(Strict):
+    """A row of devices.csv: 100 MB through ssh from the device. Times in s, rates in Mbit/s (800 / seconds).
+
+    ``source`` is the page, or the run that a user sends in.
+    """
+
+    cpu: str = Field(min_length=1)
+    mhz: float | None = Field(default=None, gt=0)
+    device: str = Field(min_length=1)
+    aes128_s: float = Field(gt=0)
+    aes128_mbit_s: float = Field(gt=0)
+    aes256_s: float = Field(gt=0)
+    aes256_mbit_s: float = Field(gt=0)
+    source: str = Field(min_length=10)
+
+
+@cache
+def paper(name: str) -> Paper:
+    """The paper ``name``. Raises UsageError where there is none, or its file is not what the schema says."""
+    path = FOLDER / f"{name}.json"
+    if not path.is_file():
+        raise UsageError(f"no {path}; there are: {', '.join(names())}")
+    try:
+        found = Paper.model_validate_json(path.read_text())
+    except ValidationError as wrong:
+        raise UsageError(f"{path}: {wrong}") from wrong
+    if found.id != name:
+        raise UsageError(f"{path} says that it is {found.id!r}")
+    return found
+
+
+def names() -> list[str]:
+    """The papers of results/published/, sorted: the files that hold a ``citation``."""
+    return sorted(path.stem for path in FOLDER.glob("*.json") if '"citation"' in path.read_text()[:2000])
+
+
+def devices(path: Path = FOLDER / DEVICES) -> list[Device]:
+    """The rows of devices.csv. Raises UsageError with the line of one that is not a row."""
+    found = []
+    with path.open(newline="") as lines:
+        for number, row in enumerate(csv.DictReader(lines), 2):
+            try:
+                found.append(Device.model_validate({name: cell or None for name, cell in row.items()}))
+            except ValidationError as wrong:
+                raise UsageError(f"{path}, line {number}: {wrong}") from wrong
+    return found
+
+
+def device_row(device: Device) -> str:
+    """The device as a line of devices.csv (RFC 4180), which a user can send in."""
+    cells: Sequence[str] = [
+        str(value) if isinstance(value, str) else "" if value is None else f"{value:g}"
+        for value in vars(device).values()
+    ]
+    return ",".join(f'"{cell}"' if {",", '"'} & set(cell) else cell for cell in (c.replace('"', '""') for c in cells))

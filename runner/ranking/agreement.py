@@ -1,0 +1,103 @@
+"""Do two runs rank the same? Kendall's tau-b between their orders, and how many VPNs each tells apart."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence, Set
+
+from scipy import stats
+
+from runner.data.trials import Run, Strict, Trial
+from runner.ranking.basis import Basis, bases
+from runner.ranking.draws import CONFIDENCE
+from runner.ranking.ranking import Ranking, weigh
+from runner.ranking.weights import default_weights
+
+
+class Agreement(Strict):
+    """One order of the same VPNs in two runs. ``what`` is a metric, or ``weighted`` for the weighted average rank.
+
+    ``tau_b``: Kendall's tau-b (Biometrika 33(3), 1945), 1 for the same order with the same ties, None where all VPNs
+    tie in one of the runs. ``groups``: how many groups each run tells apart, see ``_groups``.
+    """
+
+    configuration: str
+    what: str
+    vpns: list[str]
+    tau_b: float | None
+    groups: tuple[int, int]
+
+    @property
+    def said(self) -> str:
+        """Tau-b and the groups of either run, in one phrase."""
+        tau = "no tau-b: all tie" if self.tau_b is None else f"Kendall's tau-b {self.tau_b:.2f}"
+        return f"{tau}; separated groups: {self.groups[0]} before, {self.groups[1]} after"
+
+
+Made = tuple[Basis, Ranking]
+
+
+def agreement(before: tuple[Run, Sequence[Trial]], after: tuple[Run, Sequence[Trial]]) -> list[Agreement]:
+    """Every order that both runs have of at least two VPNs."""
+    ours, theirs = (
+        {(b.configuration, b.image): (b, weigh(b, default_weights(b.values))) for b in bases(*run)}
+        for run in (before, after)
+    )
+    found = []
+    for key in ours.keys() & theirs.keys():
+        a, b = ours[key], theirs[key]
+        metrics = sorted({metric for s in a[1].standings for metric in s.ranks})
+        for what in ["weighted", *metrics]:
+            shared = sorted(_order(a[1], what).keys() & _order(b[1], what).keys())
+            if len(shared) > 1:
+                found.append(_agreement(a, b, what, shared))
+    return sorted(found, key=lambda one: (one.configuration, one.what != "weighted", one.what))
+
+
+def _agreement(a: Made, b: Made, what: str, vpns: list[str]) -> Agreement:
+    first, second = ([_order(ranking, what)[vpn] for vpn in vpns] for _, ranking in (a, b))
+    tau = float(stats.kendalltau(first, second, variant="b").statistic)
+    return Agreement(
+        configuration=a[1].configuration + (f", {a[1].image}" if a[1].image else ""),
+        what=what,
+        vpns=vpns,
+        tau_b=None if math.isnan(tau) else tau,
+        groups=(_groups(a, what), _groups(b, what)),
+    )
+
+
+def _order(ranking: Ranking, what: str) -> Mapping[str, float]:
+    """VPN -> weighted average rank, or rank in the metric, of those that have one."""
+    if what == "weighted":
+        return {s.vpn: s.average for s in ranking.standings if s.average is not None}
+    return {s.vpn: float(s.ranks[what]) for s in ranking.standings if what in s.ranks}
+
+
+def _groups(made: Made, what: str) -> int:
+    """The largest number of VPNs of which each is better than all that follow: that many groups the run tells apart.
+
+    A pair is judged as a pair: in a metric by the interval of its paired ratio, weighted by the share of the joint
+    draws in which the one is ahead, 95 % or more. Whether two intervals overlap, each VPN's own, is a weaker test
+    and not the question (Schenker and Gentleman, The American Statistician 55(3), 2001). Nor is it enough to look
+    at neighbours: of three VPNs, each may tie with the next and the first still beat the last."""
+    basis, ranking = made
+    order = _order(ranking, what)
+    if what == "weighted":
+        drawn = basis.order(ranking.weights, list(order), len(order))
+        if drawn is None:
+            return 1
+        better = {(a, b) for a in order for b in order if a != b and drawn.pair(a, b)[0] >= CONFIDENCE}
+        return longest_chain(list(order), better)
+    return longest_chain(list(order), basis.better[what])
+
+
+def longest_chain(vpns: Sequence[str], better: Set[tuple[str, str]]) -> int:
+    """The length of the longest row of ``vpns`` in which each is better than every later one; at least 1 of any.
+
+    ``better``: pairs (better, worse), without a circle."""
+    by_wins = sorted(vpns, key=lambda vpn: -sum((vpn, other) in better for other in vpns))
+    rows: list[list[str]] = []
+    for vpn in by_wins:
+        longer = [[*row, vpn] for row in rows if all((earlier, vpn) in better for earlier in row)]
+        rows.append(max(longer, key=len, default=[vpn]))
+    return max((len(row) for row in rows), default=0)

@@ -1,0 +1,222 @@
+"""What a ranking is made from, whatever the weights: which trials count in a configuration, the values of each VPN in
+each metric, and why a VPN has none."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence, Set
+from dataclasses import dataclass, field
+
+from runner.data.errors import UsageError
+from runner.data.levels import TRAFFIC_FACTORS, VARIANTS, WAN_FACTORS
+from runner.data.metrics import METRICS
+from runner.data.trials import Run, Trial
+from runner.ranking.draws import DrawnRanks, Order, draw_ranks, order_of
+from runner.ranking.ranks import apart, ranks_of
+from runner.ranking.stats import Blocks, block_values, lower_bounds
+from runner.ranking.weights import Weights
+
+Levels = tuple[tuple[str, str], ...]  # factors with their levels, as what can be counted
+STREAM = {"transport": "tcp", "streams": "1", "direction": "forward", "payload": "random"}
+
+
+@dataclass(frozen=True)
+class Basis:
+    """What a ranking of one configuration is made from, whatever the weights. ``values``: metric -> VPN -> block ->
+    value; ``bounds``: the blocks in which it is a lower bound; ``better``: metric -> the pairs (better, worse) that it
+    tells apart; ``ranks``: metric -> VPN -> rank, which follows from them; ``levels``: VPN -> its tunnel, of all that
+    are not references; ``reasons``: VPN -> metric -> why it has no value."""
+
+    configuration: str
+    image: str
+    seed: int
+    levels: Mapping[str, dict[str, str]]
+    traffic: Mapping[str, dict[str, str]]
+    values: Mapping[str, Mapping[str, Blocks]]
+    bounds: Mapping[str, Mapping[str, Set[int]]]
+    better: Mapping[str, Set[tuple[str, str]]]
+    ranks: Mapping[str, Mapping[str, int]]
+    reasons: Mapping[str, Mapping[str, str]]
+    _drawn: dict[str, DrawnRanks | None] = field(default_factory=dict)
+
+    def drawn(self, metric: str) -> DrawnRanks | None:
+        """The metric's ranks in every draw, made when they are first asked for."""
+        if metric not in self._drawn:
+            bounded = {vpn for vpn, found in self.bounds[metric].items() if found}
+            self._drawn[metric] = draw_ranks(metric, self.values[metric], bounded, self.seed)
+        return self._drawn[metric]
+
+    def order(self, weights: Weights, ranked: Sequence[str], worst: int) -> Order | None:
+        """The order of the ranked VPNs in every draw, or None without two of them and two blocks of each metric."""
+        drawn = {metric: self.drawn(metric) for metric in weights.counted if metric in self.values}
+        known = {metric: ranks for metric, ranks in drawn.items() if ranks}
+        if len(ranked) < 2 or len(known) < len(drawn):
+            return None
+        return order_of(known, weights.counted, tuple(ranked), worst)
+
+
+def bases(
+    run: Run, trials: Sequence[Trial], metrics: Collection[str] = (), configurations: Sequence[str] | None = None
+) -> list[Basis]:
+    """What to rank by, for each configuration, and each gateway image where that is a factor.
+
+    By default the configurations in which something was measured. ``metrics``: those that may count beside the
+    measured ones. Raises UsageError for a configuration that no VPN of the run has.
+    """
+    known = sorted({name for record in run.vpns.values() for name in record.configurations})
+    for name in configurations or ():
+        if name not in known:
+            raise UsageError(f"unknown configuration {name!r}. Valid: {', '.join(known)}")
+    images = sorted({trial.params.get("image", "") for trial in trials}) or [""]
+    found = []
+    for name in configurations or known:
+        for image in images:
+            chosen = [trial for trial in trials if trial.params.get("image", "") == image]
+            basis = basis_of(run, chosen, name, metrics, image)
+            if basis.values or configurations:
+                found.append(basis)
+    return found
+
+
+def basis_of(run: Run, trials: Sequence[Trial], configuration: str, metrics: Collection[str], image: str) -> Basis:
+    """The basis of one configuration. ``metrics``: those that may count beside the measured ones."""
+    selected = _selected(run, trials, configuration)
+    measured = measured_metrics(trials)
+    traffics = {metric: _traffic(metric, selected) for metric in METRICS if metric in measured}
+    values = _measurements(selected, traffics)
+    bounds = _bounds(selected, values, traffics)
+    better = {metric: apart(metric, by_vpn, bounds[metric]) for metric, by_vpn in values.items()}
+    candidates = [vpn for vpn, record in run.vpns.items() if not record.reference]
+    return Basis(
+        configuration=configuration,
+        image=image,
+        seed=run.seed,
+        levels={vpn: run.vpns[vpn].configurations.get(configuration, {}) for vpn in candidates},
+        traffic={metric: traffics[metric] for metric in values},
+        values=values,
+        bounds=bounds,
+        better=better,
+        ranks={metric: ranks_of(by_vpn, better[metric]) for metric, by_vpn in values.items()},
+        reasons={
+            vpn: {
+                metric: _reason(run, vpn, metric, selected)
+                for metric in METRICS
+                if (metric in metrics or metric in values) and vpn not in values.get(metric, {})
+            }
+            for vpn in candidates
+        },
+    )
+
+
+def measured_metrics(trials: Sequence[Trial]) -> set[str]:
+    """The metrics that at least one ok trial measured: those that weights may name."""
+    return {measurement.metric for trial in trials if trial.status == "ok" for measurement in trial.measurements}
+
+
+def ranked_by(metric: str) -> dict[str, str]:
+    """The traffic that a metric is ranked by. Only ``transport`` must be named by a trial's parameters."""
+    transport = METRICS[metric].transport
+    return STREAM if transport == "tcp" else {"transport": transport, "payload": "random"}
+
+
+def conditions_of(params: Mapping[str, str]) -> dict[str, str]:
+    """What cells must share to be compared: the levels of the traffic and of the WAN, not those of the tunnel."""
+    return {factor: params[factor] for factor in (*TRAFFIC_FACTORS, *WAN_FACTORS) if factor in params}
+
+
+def unusual(params: Mapping[str, str]) -> dict[str, str]:
+    """Of these levels those that are no VPN's own choice, and none of the traffic: the WAN's, a slow gateway's."""
+    return {factor: params[factor] for factor in (*WAN_FACTORS, *VARIANTS) if factor in params}
+
+
+def _selected(run: Run, trials: Sequence[Trial], configuration: str) -> dict[str, list[Trial]]:
+    """Candidate VPN -> its trials at the configuration's tunnel levels."""
+    selected: dict[str, list[Trial]] = {}
+    wanted: dict[str, dict[str, str]] = {}
+    for vpn, record in run.vpns.items():
+        if not record.reference and configuration in record.configurations:
+            selected[vpn], wanted[vpn] = [], record.configurations[configuration]
+    for trial in trials:
+        if trial.vpn in wanted and trial.params.items() >= wanted[trial.vpn].items():
+            selected[trial.vpn].append(trial)
+    return selected
+
+
+def for_metric(metric: str, trials: Sequence[Trial]) -> list[Trial]:
+    """Of these trials those that measure the metric as it is ranked, or were to."""
+    wanted = ranked_by(metric)
+    return [
+        trial
+        for trial in trials
+        if trial.params.get("transport") == wanted["transport"]
+        and all(trial.params.get(factor, level) == level for factor, level in wanted.items())
+    ]
+
+
+def _traffic(metric: str, selected: Mapping[str, Sequence[Trial]]) -> dict[str, str]:
+    """The one traffic that the metric is ranked by: what most VPNs have; of equals the one with the fewest conditions
+    under it, then what most ok trials have, then the largest payload."""
+    found: Counter[Levels] = Counter()
+    vpns: dict[Levels, set[str]] = {}
+    for vpn, trials in selected.items():
+        for trial in for_metric(metric, trials):
+            if any(measurement.metric == metric for measurement in trial.measurements):
+                traffic: Levels = tuple(conditions_of(trial.params).items())
+                found[traffic] += 1
+                vpns.setdefault(traffic, set()).add(vpn)
+
+    def preference(traffic: Levels) -> tuple[int, int, int, str]:
+        levels = dict(traffic)
+        return len(vpns[traffic]), -len(unusual(levels)), found[traffic], levels.get("payload_bytes", "").zfill(9)
+
+    most: Levels = max(sorted(found), key=preference) if found else ()
+    return dict(most)
+
+
+def _measurements(
+    selected: Mapping[str, Sequence[Trial]], traffics: Mapping[str, dict[str, str]]
+) -> dict[str, dict[str, dict[int, float]]]:
+    """Metric -> VPN -> block -> value, with what was measured only; ``traffics``: metric -> what it is ranked by."""
+    values = {}
+    for metric, traffic in traffics.items():
+        by_vpn = {vpn: block_values(_with(traffic, metric, trials), metric) for vpn, trials in selected.items()}
+        if any(by_vpn.values()):
+            values[metric] = {vpn: blocks for vpn, blocks in by_vpn.items() if blocks}
+    return values
+
+
+def _bounds(
+    selected: Mapping[str, Sequence[Trial]],
+    values: Mapping[str, Mapping[str, Blocks]],
+    traffics: Mapping[str, dict[str, str]],
+) -> dict[str, dict[str, set[int]]]:
+    """Metric -> VPN -> the blocks in which its value is a lower bound."""
+    return {
+        metric: {vpn: lower_bounds(_with(traffics[metric], metric, selected[vpn]), metric) for vpn in by_vpn}
+        for metric, by_vpn in values.items()
+    }
+
+
+def _with(traffic: Mapping[str, str], metric: str, trials: Sequence[Trial]) -> list[Trial]:
+    """The trials that the metric is ranked by, with this one traffic."""
+    return [trial for trial in for_metric(metric, trials) if conditions_of(trial.params) == traffic]
+
+
+def _reason(run: Run, vpn: str, metric: str, selected: Mapping[str, Sequence[Trial]]) -> str:
+    """Why ``vpn`` has no value of ``metric``: its own trial's reason, or what is known of it."""
+    if vpn not in selected:
+        return "has no such configuration"
+    told = [trial for trial in selected[vpn] if trial.status != "ok" and trial.reason]
+    asked = for_metric(metric, told)
+    worked = any(trial.status == "ok" for trial in selected[vpn])
+    for trial in selected[vpn]:
+        if unsure := trial.attempt.get("inconclusive", {}).get(metric):
+            return f"inconclusive: {unsure['reason']}"
+    first = next(iter(asked or ([] if worked else told)), None)
+    return f"{first.status}: {first.reason}" if first else why_absent(run, vpn, metric)
+
+
+def why_absent(run: Run, vpn: str, metric: str) -> str:
+    """Why an ok trial has no value of ``metric``, as far as the plugin's own data tells."""
+    udp = METRICS[metric].transport == "udp" or metric == "udp_rtt"
+    return "carries TCP only" if udp and vpn in run.vpns and run.vpns[vpn].carries == "tcp" else "not measured"

@@ -1,0 +1,159 @@
+"""How sure an order is: the ranking made anew for many draws of what each VPN's true means may be.
+
+The ranks of a metric are drawn once, whatever the weights; an order is their weighted average. The page of a report
+holds the same ranks and averages them again in JavaScript (runner/report/forms/page.js), so what is here is arithmetic
+that comes out the same there to the last bit: additions in the order of the weights, and counts of draws.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping, Set
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+
+from runner.data.metrics import METRICS
+from runner.ranking.intervals import Array
+from runner.ranking.stats import Blocks
+
+DRAWS = 20_000
+CONFIDENCE = 0.95
+TAIL = DRAWS // 40  # draws outside a place's interval, on each side: 2.5 %
+SAME = 1e-9  # averages of ranks closer than this are equal
+Ranks = np.ndarray[tuple[int, int], np.dtype[np.uint16]]
+
+
+@dataclass(frozen=True)
+class DrawnRanks:
+    """The ranks of ``vpns`` in one metric in every draw, doubled so that the rank of a tie is whole: ``doubled`` has
+    the shape (DRAWS, len(vpns))."""
+
+    vpns: tuple[str, ...]
+    doubled: Ranks
+
+
+@dataclass(frozen=True)
+class Order:
+    """The weighted average ranks of ``vpns`` in every draw: ``averages`` has the shape (DRAWS, len(vpns))."""
+
+    vpns: tuple[str, ...]
+    averages: Array
+
+    def chances_of_best(self) -> dict[str, float]:
+        """VPN -> share of the draws in which its average is the lowest; VPNs that tie in a draw share it."""
+        best = np.abs(self.averages - self.averages.min(axis=1, keepdims=True)) < SAME
+        sharing = best.sum(axis=1)
+        chances = {}
+        for column, vpn in enumerate(self.vpns):
+            shares = np.bincount(sharing[best[:, column]], minlength=len(self.vpns) + 1)
+            total = 0.0
+            for others in range(1, len(self.vpns) + 1):
+                total += int(shares[others]) / others
+            chances[vpn] = total / DRAWS
+        return chances
+
+    def place_intervals(self) -> dict[str, tuple[int, int]]:
+        """VPN -> the places between which 95 % of the draws put it; equals share the better place."""
+        intervals = {}
+        for column, vpn in enumerate(self.vpns):
+            ahead = self.averages < self.averages[:, [column]] - SAME
+            places = np.sort(1 + ahead.sum(axis=1))
+            intervals[vpn] = int(places[TAIL]), int(places[DRAWS - 1 - TAIL])
+        return intervals
+
+    def pair(self, a: str, b: str) -> tuple[float, float]:
+        """The shares of the draws in which ``a`` has the lower average, and in which both are equal."""
+        difference = self.averages[:, self.vpns.index(a)] - self.averages[:, self.vpns.index(b)]
+        return int((difference < -SAME).sum()) / DRAWS, int((np.abs(difference) <= SAME).sum()) / DRAWS
+
+
+def draw_ranks(metric: str, values: Mapping[str, Blocks], bounded: Set[str], seed: int) -> DrawnRanks | None:
+    """The ranks of all VPNs that were measured in ``metric``, or None where none of them has two blocks, unless it is
+    exact: then they are the same in every draw.
+
+    ``values``: VPN -> block -> value; ``bounded``: the VPNs of which it is known from below only, and which nobody
+    outranks therefore. Each metric has a stream of random numbers of its own, so that its ranks do not depend on
+    what else counts.
+    """
+    if not values:
+        return None
+    higher = METRICS[metric].better == "higher"
+    if max(map(len, values.values())) > 1:
+        means = draw_means(values, np.random.default_rng([seed, zlib.crc32(metric.encode())]))
+    elif METRICS[metric].exact:
+        means = np.tile([value for blocks in values.values() for value in blocks.values()], (DRAWS, 1))
+    else:
+        return None
+    ranks = stats.rankdata(-means if higher else means, axis=1)
+    if higher:
+        ranks[:, [vpn in bounded for vpn in values]] = 1.0
+    doubled: Ranks = (2 * ranks).astype(np.uint16)
+    return DrawnRanks(tuple(values), doubled)
+
+
+def order_of(
+    drawn: Mapping[str, DrawnRanks], weights: Mapping[str, float], ranked: tuple[str, ...], worst: int
+) -> Order:
+    """The order of the ``ranked`` VPNs in each draw. ``weights``: of the metrics that count, at least one; ``drawn``:
+    the ranks of those that somebody has (what nobody has moves no one); ``worst``: the rank of who lacks a metric."""
+    averages = np.zeros((DRAWS, len(ranked)))
+    total = 0.0
+    for metric, weight in weights.items():
+        total += weight
+        if metric not in drawn:
+            continue
+        for column, vpn in enumerate(ranked):
+            found = drawn[metric]
+            rank: Array | float = found.doubled[:, found.vpns.index(vpn)] / 2 if vpn in found.vpns else float(worst)
+            averages[:, column] += weight * rank
+    return Order(ranked, averages / total)
+
+
+def draw_means(values: Mapping[str, Blocks], rng: np.random.Generator) -> Array:
+    """Draws of each VPN's mean logarithm from its t distribution, shape (DRAWS, VPNs).
+
+    What moves all VPNs of a block alike is taken off first: the least-squares fit of an effect for each VPN
+    and each block. With m VPNs in a block the fit also takes 1/m of each one's own noise away, which the
+    scale gives back. Where too few blocks are shared to tell the effects apart, nothing is taken off. A VPN
+    with one block has the pooled spread of the others; one of them at least has two blocks.
+    """
+    names, every = list(values), sorted({block for blocks in values.values() for block in blocks})
+    positive = all(value > 0 for blocks in values.values() for value in blocks.values())
+    log = np.log if positive else np.asarray  # a jitter of zero has no logarithm
+    points = [
+        (vpn, every.index(block), float(log(value)))
+        for vpn, own in enumerate(values.values())
+        for block, value in own.items()
+    ]
+    design = np.zeros((len(points), len(names) + len(every)))
+    for row, (vpn, block, _) in enumerate(points):
+        design[row, vpn] = design[row, len(names) + block] = 1
+    seen = np.array([point[2] for point in points], dtype=float)
+    fit, _, rank, _ = np.linalg.lstsq(design, seen)
+    effects, shared = np.zeros(len(every)), np.zeros(len(every))
+    if len(names) > 1 and rank == len(names) + len(every) - 1:
+        effects = fit[len(names) :] - fit[len(names) :].mean()
+        shared = 1 / design[:, len(names) :].sum(axis=0)
+    means, variances, freedoms = [], [], []
+    for vpn in range(len(names)):
+        mine = [(block, value) for owner, block, value in points if owner == vpn]
+        # A block that this VPN has alone fits it exactly, and tells nothing of its spread.
+        told = [block for block, _ in mine if shared[block] < 1]
+        own = np.array([value - effects[block] for block, value in mine if block in told])
+        kept = 1 - float(np.mean([shared[block] for block in told])) if told else 1.0
+        if len(told) < 2:
+            own, kept = np.array([value for _, value in mine]), 1.0
+        means.append(own.mean())
+        variances.append(float(np.var(own, ddof=1)) / kept if len(own) > 1 else 0.0)
+        freedoms.append(len(own) - 1)
+    pooled, every_freedom = float(np.average(variances, weights=freedoms)), sum(freedoms)
+    return np.column_stack(
+        [
+            mean
+            + np.sqrt((variance if freedom else pooled) / (freedom + 1))
+            * rng.standard_t(freedom or every_freedom, DRAWS)
+            for mean, variance, freedom in zip(means, variances, freedoms, strict=True)
+        ]
+    )

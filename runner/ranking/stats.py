@@ -1,0 +1,240 @@
+"""Summaries and comparisons of repeated measurements; their intervals are runner/ranking/intervals.py's.
+
+Rates, times and costs are positive and vary in proportion, so intervals are made on logarithms: a ratio
+is a difference there, and an interval never reaches below zero. A *block* is one repetition of everything
+asked for; what is compared is compared within blocks, so that slow changes of the machine cancel out.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from scipy import stats
+
+from runner.data.trials import Strict, Trial
+from runner.ranking.intervals import ALL_EQUAL, CONFIDENCE, Array, Interval, of_means, of_medians, same_length
+
+Blocks = Mapping[int, float]  # block -> value
+
+
+class Summary(Strict):
+    """The repetitions of one metric in one cell; everything but ``n`` and ``variation`` in the metric's unit.
+
+    ``low`` and ``high`` bound the median with 95 % confidence and are None for one repetition; ``method``
+    names how they were made. ``variation`` is the coefficient of variation (sample standard deviation over
+    mean; the thesis' appendix tables), None for one repetition or a mean of zero.
+    """
+
+    n: int
+    median: float
+    mean: float
+    low: float | None
+    high: float | None
+    variation: float | None
+    method: str
+
+
+class Ratio(Strict):
+    """One quantity over another: geometric mean of the ratios within shared blocks, with a 95 % interval.
+
+    ``ratio`` is None without a shared block, the bounds are None with fewer than two. ``significant``: the
+    interval excludes 1.
+    """
+
+    blocks: int
+    ratio: float | None
+    low: float | None
+    high: float | None
+    significant: bool
+    method: str
+
+
+def block_values(trials: Sequence[Trial], metric: str) -> dict[int, float]:
+    """Block -> value of ``metric`` over the ok trials: their geometric mean where a block has several,
+    as the baseline has (first, between and last)."""
+    found: dict[int, list[float]] = {}
+    for trial in trials:
+        for measurement in trial.measurements:
+            if trial.status == "ok" and measurement.metric == metric:
+                found.setdefault(trial.repetition, []).append(measurement.value)
+    return {block: values[0] if len(values) == 1 else _gmean(values) for block, values in sorted(found.items())}
+
+
+def summarise(values: Sequence[float]) -> Summary:
+    """Median and mean of at least one repetition, and the median's interval.
+
+    Below ten: Student's t on the logarithms, which bounds the median of log-normal values. From ten: the
+    BCa bootstrap of the median. Values that are all equal, as of a quantity without chance, have an interval
+    of no width. Values that are not all positive are taken as they are, not as logarithms.
+    """
+    return summarise_all([values])[0]
+
+
+def summarise_all(many: Sequence[Sequence[float]]) -> list[Summary]:
+    """The same of each, much faster than one after the other."""
+    arrays = [np.asarray(values, dtype=float) for values in many]
+    in_logs = [bool((array > 0).all()) for array in arrays]
+    intervals = of_medians([np.log(array) if logs else array for array, logs in zip(arrays, in_logs, strict=True)])
+    moments = _moments(arrays)
+    return [_summary(*one) for one in zip(arrays, in_logs, intervals, moments, strict=True)]
+
+
+def _moments(arrays: Sequence[Array]) -> list[tuple[float, float | None]]:
+    """Each sample's mean and standard deviation, those of one length at once."""
+    found: list[tuple[float, float | None]] = [(0.0, None)] * len(arrays)
+    for n, indices in same_length(arrays).items():
+        rows = np.array([arrays[index] for index in indices])
+        deviations = rows.std(axis=1, ddof=1).tolist() if n > 1 else [None] * len(indices)
+        for index, mean, deviation in zip(indices, rows.mean(axis=1).tolist(), deviations, strict=True):
+            found[index] = mean, deviation
+    return found
+
+
+def _summary(array: Array, logs: bool, interval: Interval, moments: tuple[float, float | None]) -> Summary:
+    low, high, method = interval
+    mean, deviation = moments
+    if logs:
+        low, high = _exp(low), _exp(high)
+    elif low is not None and method != ALL_EQUAL:
+        method += " (of the values: not all are positive)"
+    return Summary(
+        n=len(array),
+        median=statistics.median(array.tolist()),
+        mean=mean,
+        low=low,
+        high=high,
+        variation=deviation / mean if deviation is not None and mean else None,
+        method=method,
+    )
+
+
+def compare_blocks(a: Blocks, b: Blocks) -> Ratio:
+    """``a`` over ``b`` within the blocks that both have: t interval on the paired log ratios below ten
+    blocks, studentised bootstrap of their mean from ten. Fewer than two shared blocks are not separable."""
+    return compare_all([(a, b)])[0]
+
+
+def compare_all(pairs: Sequence[tuple[Blocks, Blocks]]) -> list[Ratio]:
+    """The same of each pair, much faster than one after the other."""
+    logs = [_log_ratios(a, b) for a, b in pairs]
+    intervals = of_means([np.array([]) if one is None else one for one in logs])
+    return [_ratio(a, b, one, interval) for (a, b), one, interval in zip(pairs, logs, intervals, strict=True)]
+
+
+def _log_ratios(a: Blocks, b: Blocks) -> Array | None:
+    """Of the shared blocks, in their order; None where a value is not positive."""
+    shared = sorted(a.keys() & b.keys())
+    if not all(a[block] > 0 and b[block] > 0 for block in shared):
+        return None
+    return np.log([a[block] / b[block] for block in shared])
+
+
+def _ratio(a: Blocks, b: Blocks, logs: Array | None, interval: Interval) -> Ratio:
+    if logs is None:
+        return Ratio(
+            blocks=len(a.keys() & b.keys()),
+            ratio=None,
+            low=None,
+            high=None,
+            significant=False,
+            method="not separable: a value is not positive",
+        )
+    low, high, method = interval
+    if len(logs) < 2:
+        method = f"not separable: {len(logs)} shared block{'s' * (len(logs) != 1)}"
+    return Ratio(
+        blocks=len(logs),
+        ratio=float(np.exp(logs.mean())) if len(logs) else None,
+        low=_exp(low),
+        high=_exp(high),
+        significant=low is not None and high is not None and (low > 0 or high < 0),
+        method=f"{method}, paired within blocks" if len(logs) > 1 else method,
+    )
+
+
+def lead_of_differences(a: Blocks, b: Blocks) -> int:
+    """For values that are not all positive and have no ratio, as verdicts of 0 and 1: is ``a`` (1) or ``b`` (-1)
+    significantly more, by the interval of the differences within blocks? 0 where neither is, or one block is shared."""
+    differences = np.array([a[block] - b[block] for block in sorted(a.keys() & b.keys())])
+    low, high, _ = of_means([differences])[0]
+    return 0 if low is None or high is None else int(low > 0) - int(high < 0)
+
+
+def compare_independent(a: Sequence[float], b: Sequence[float]) -> tuple[Ratio, float | None]:
+    """``b`` over ``a`` for two runs that share no blocks: Welch's t interval on the logarithms, and the
+    p-value of no difference (None where either side has fewer than two values)."""
+    if min(*a, *b) <= 0 or min(len(a), len(b)) < 2:
+        why = "needs two repetitions on both sides" if min(*a, *b) > 0 else "a value is not positive"
+        ratio = _gmean(b) / _gmean(a) if min(*a, *b) > 0 else None
+        none = Ratio(blocks=0, ratio=ratio, low=None, high=None, significant=False, method=f"not separable: {why}")
+        return none, None
+    logs_a, logs_b = np.log(a), np.log(b)
+    centre = float(logs_b.mean() - logs_a.mean())
+    if np.ptp(logs_a) < 1e-12 and np.ptp(logs_b) < 1e-12:  # Welch's t divides by zero
+        low = high = centre
+        p = 1.0 if abs(centre) < 1e-12 else 0.0
+    else:
+        test = stats.ttest_ind(logs_b, logs_a, equal_var=False)
+        bounds, p = test.confidence_interval(CONFIDENCE), float(test.pvalue)
+        low, high = float(bounds.low), float(bounds.high)
+    return Ratio(
+        blocks=min(len(a), len(b)),
+        ratio=math.exp(centre),
+        low=_exp(low),
+        high=_exp(high),
+        significant=low > 0 or high < 0,
+        method="Welch's t interval on logarithms",
+    ), p
+
+
+class Drift(Strict):
+    """How one metric of the baseline moved within the blocks. ``params`` are the baseline's levels.
+
+    ``last`` is the last over the first baseline of a block; ``between`` is the one between them over the
+    geometric mean of both, which sees what comes and goes. ``moved``: one of them by more than its interval.
+    """
+
+    metric: str
+    params: dict[str, str]
+    last: Ratio
+    between: Ratio
+    moved: bool
+
+    @property
+    def judged(self) -> bool:
+        """Are there two blocks to judge from?"""
+        return self.last.blocks > 1
+
+
+def drift(baseline: Sequence[Trial], metric: str) -> Drift:
+    """The movement of the baseline's trials of one cell, at least one."""
+    at = {
+        position: block_values([trial for trial in baseline if trial.position == position], metric)
+        for position in ("first", "between", "last")
+    }
+    both = at["first"].keys() & at["last"].keys()
+    ends = {block: _gmean([at["first"][block], at["last"][block]]) for block in both}
+    last, between = compare_blocks(at["last"], at["first"]), compare_blocks(at["between"], ends)
+    moved = last.significant or between.significant
+    return Drift(metric=metric, params=baseline[0].params, last=last, between=between, moved=moved)
+
+
+def lower_bounds(trials: Sequence[Trial], metric: str) -> set[int]:
+    """The blocks in which the value of ``metric`` is known from below only."""
+    return {
+        trial.repetition
+        for trial in trials
+        for measurement in trial.measurements
+        if trial.status == "ok" and measurement.metric == metric and measurement.at_least
+    }
+
+
+def _gmean(values: Sequence[float]) -> float:
+    return statistics.geometric_mean(values) if min(values) > 0 else statistics.fmean(values)
+
+
+def _exp(value: float | None) -> float | None:
+    return None if value is None else math.exp(value)

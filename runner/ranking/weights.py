@@ -1,0 +1,183 @@
+"""How much each metric counts in the ranking: presets for typical users, or the reader's own numbers."""
+
+from __future__ import annotations
+
+import json
+import math
+import tomllib
+from collections.abc import Collection, Mapping
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from runner.data.errors import UsageError, require_known
+from runner.data.metrics import METRICS
+from runner.data.trials import Strict
+
+
+class Weights(Strict):
+    """Metric -> weight (no unit; only proportions matter, zero means not counted), and whose they are."""
+
+    name: str
+    values: dict[str, float]
+
+    @property
+    def counted(self) -> dict[str, float]:
+        """The metrics that count: those with a weight above zero."""
+        return {metric: weight for metric, weight in self.values.items() if weight > 0}
+
+
+class Slack(Strict):
+    """How far the weight of ``metric`` may move, the others kept, before another VPN than those in the first
+    place leads. ``low`` and ``high`` are weights; ``high`` is None where no weight is too large, and ``low``
+    is 0 where none is too small. ``below`` and ``above`` name who leads beyond."""
+
+    metric: str
+    weight: float
+    low: float
+    high: float | None
+    below: list[str] = []
+    above: list[str] = []
+
+
+# These count where nobody gives weights. A metric that is measured beside them counts when it is given one.
+BALANCED = ("tcp_throughput", "udp_throughput", "rtt", "jitter", "setup_time", "cpu_per_gigabyte")
+PRESETS: dict[str, Weights] = {
+    preset.name: preset
+    for preset in [
+        # The OSLV paper's plain case, "when all attributes are equally important".
+        Weights(name="balanced", values=dict.fromkeys(BALANCED, 1.0)),
+        # Its "home user interested in maximum bandwidth": downloads are TCP, video calls and games are UDP.
+        Weights(name="bandwidth", values={"tcp_throughput": 3, "udp_throughput": 1}),
+        # Voice and video: delay and its variation decide; the rate must hold, but is seldom the limit.
+        Weights(name="realtime", values={"rtt": 2, "jitter": 2, "udp_throughput": 1}),
+        # Terminals, web pages, connections that come and go: delay first, then set-up and page load.
+        Weights(name="interactive", values={"rtt": 3, "setup_time": 1, "tcp_throughput": 1}),
+        # The four properties of the OSLV paper's Table 4 (authentication in two ways), and what a probe cannot see.
+        Weights(
+            name="security",
+            values={
+                **dict.fromkeys(("confidentiality", "data_integrity", "anti_replay"), 2),
+                **dict.fromkeys(("peer_authentication", "key_authentication", "fail_closed"), 1),
+                "declared_strength": 2,
+            },
+        ),
+        # Who has to set it up and keep it: little to write and to type, and little more for another site.
+        Weights(
+            name="operations",
+            values={
+                **dict.fromkeys(("setup_lines", "setup_commands", "setup_secrets", "cipher_choice"), 1),
+                "scaling_effort": 2,
+            },
+        ),
+    ]
+}
+FORMS = f"{', '.join(PRESETS)}, a .toml or .json file of metric = weight, or metric=weight,metric=weight"
+
+
+def parse_weights(text: str, measured: Collection[str] | None = None) -> Weights:
+    """The weights that ``text`` names: ``PRESET | FILE | metric=weight,…``.
+
+    ``measured`` are the metrics that the run has; None leaves that check out. Raises UsageError for
+    anything malformed, negative, not finite, all zero, of an unknown metric, or not measured.
+    """
+    if text in PRESETS:
+        weights = PRESETS[text]
+    elif text.endswith((".toml", ".json")):
+        weights = _check(text, _read(Path(text)))
+    elif "=" in text:
+        weights = _check(text, _pairs(text))
+    else:
+        require_known("weights", text, list(PRESETS))
+    absent = sorted(weights.counted.keys() - set(measured)) if measured is not None else []
+    if measured is not None and absent:
+        have = ", ".join(sorted(measured)) or "none"
+        raise UsageError(f"weights {text!r}: this run did not measure {', '.join(absent)} (measured: {have})")
+    return weights
+
+
+def default_weights(measured: Collection[str]) -> Weights:
+    """``balanced`` over the metrics there are, for a report that nobody gave weights for."""
+    values = {metric: weight for metric, weight in PRESETS["balanced"].values.items() if metric in measured}
+    return Weights(name="balanced", values=values)
+
+
+def slack(ranks: Mapping[str, Mapping[str, float]], weights: Weights) -> list[Slack]:
+    """The slack of each counted weight, exact: Σ weight·rank is linear in each weight, and the ranks stay.
+
+    ``ranks``: VPN -> metric -> rank, with every counted metric. Empty for fewer than two VPNs, and where one
+    metric alone counts.
+    """
+    counted = weights.counted
+    if len(ranks) < 2 or len(counted) < 2:
+        return []
+    found = []
+    for metric, weight in counted.items():
+        rest = {vpn: sum(w * own[m] for m, w in counted.items() if m != metric) for vpn, own in ranks.items()}
+
+        def leaders(at: float, metric: str = metric, rest: Mapping[str, float] = rest) -> list[str]:
+            sums = {vpn: rest[vpn] + at * own[metric] for vpn, own in ranks.items()}
+            return sorted(vpn for vpn, total in sums.items() if total < min(sums.values()) + 1e-9)
+
+        winners = set(leaders(weight))
+        crossings = {
+            (rest[b] - rest[a]) / (ranks[a][metric] - ranks[b][metric])
+            for a in winners
+            for b in ranks.keys() - winners
+            if ranks[a][metric] != ranks[b][metric]
+        }
+        # Another leads from a crossing on if it does so halfway to the next one.
+        up = [*sorted(at for at in crossings if at > weight), math.inf]
+        down = [*sorted((at for at in crossings if 0 < at < weight), reverse=True), 0.0]
+        higher = [
+            (at, leaders((at + next_at) / 2 if next_at < math.inf else 2 * at + 1)) for at, next_at in pairwise(up)
+        ]
+        lower = [(at, leaders((at + next_at) / 2)) for at, next_at in pairwise(down)]
+        high, above = next(((at, led) for at, led in higher if not winners & set(led)), (None, []))
+        low, below = next(((at, led) for at, led in lower if not winners & set(led)), (0.0, []))
+        found.append(Slack(metric=metric, weight=weight, low=low, high=high, below=below, above=above))
+    return found
+
+
+def _pairs(text: str) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    for pair in text.split(","):
+        metric, equals, weight = (part.strip() for part in pair.partition("="))
+        if not equals or not metric:
+            raise UsageError(f"weights {text!r}: {pair.strip()!r} is not metric=weight. Weights are: {FORMS}")
+        if metric in values:
+            raise UsageError(f"weights {text!r}: {metric} is given twice")
+        try:
+            values[metric] = float(weight)
+        except ValueError:
+            raise UsageError(f"weights {text!r}: {weight!r} is not a number, for {metric}") from None
+    return values
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        text = path.read_text()
+        data = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
+    except OSError as error:
+        raise UsageError(f"weights file {path}: {error.strerror}") from error
+    except ValueError as error:  # TOML's, JSON's and UTF-8's errors are all ValueErrors
+        raise UsageError(f"weights file {path} cannot be read: {error}") from error
+    if isinstance(data, dict) and isinstance(data.get("weights"), dict):
+        data = data["weights"]
+    if not isinstance(data, dict):
+        raise UsageError(f"weights file {path}: expected a table of metric = weight")
+    return data
+
+
+def _check(name: str, values: Mapping[str, Any]) -> Weights:
+    for metric, weight in values.items():
+        require_known("metric", metric, list(METRICS))
+        if isinstance(weight, bool) or not isinstance(weight, int | float):
+            raise UsageError(f"weights {name!r}: {weight!r} is not a number, for {metric}")
+        if not math.isfinite(weight) or weight < 0:
+            raise UsageError(
+                f"weights {name!r}: the weight of {metric} is {weight:g}; it must be zero or more, and finite"
+            )
+    if not any(values.values()):
+        raise UsageError(f"weights {name!r}: all weights are zero, so nothing can be ranked")
+    return Weights(name=name, values={metric: float(weight) for metric, weight in values.items()})

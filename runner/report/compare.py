@@ -1,0 +1,230 @@
+"""Did it get slower? Two runs, before and after, cell by cell."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+from scipy import stats
+
+from runner.data.metrics import METRICS
+from runner.data.trials import Run, Strict, Trial
+from runner.ranking.agreement import Agreement, agreement
+from runner.ranking.basis import conditions_of
+from runner.ranking.stats import Ratio, Summary, block_values, compare_independent, lower_bounds, summarise
+from runner.report import text
+from runner.report.checks import check
+from runner.report.facts import BASELINE
+from runner.report.merge import identity
+
+Verdict = Literal["regression", "improvement", "no difference", "not separable", "now failing"]
+SIGNIFICANCE = 0.05
+ABSOLUTE = ("setup_time",)  # plain IP has no tunnel to set up: its value is the probe's own time, and mostly noise
+
+
+class Change(Strict):
+    """One metric of one cell. ``ratio`` is after over before: of the shares of each run's own baseline where
+    ``of_baseline``, else of the values; ``adjusted_p`` is its p-value among all of the comparison's
+    (Benjamini–Hochberg), None where there is no test. Summaries are of the values, in ``unit``; ``bounded``
+    tells whose value is a lower bound."""
+
+    vpn: str
+    levels: str
+    metric: str
+    unit: str
+    reference: bool
+    before: Summary
+    after: Summary | None
+    ratio: Ratio | None
+    of_baseline: bool
+    bounded: list[Literal["before", "after"]]
+    adjusted_p: float | None
+    verdict: Verdict
+    reason: str = ""
+
+
+class Comparison(Strict):
+    """Two runs. ``regressed``: some ranked VPN has a regression, or fails where it did not; references
+    (plain IP) do not count, their change is the machine's. ``differences``: how the runs' labs differ.
+    ``agreement``: whether both rank the VPNs alike."""
+
+    before: str
+    after: str
+    differences: list[str]
+    changes: list[Change]
+    only_before: list[str]
+    only_after: list[str]
+    regressed: bool
+    agreement: list[Agreement] = []
+
+
+def compare_runs(before: tuple[Run, Sequence[Trial]], after: tuple[Run, Sequence[Trial]]) -> Comparison:
+    """Compare every cell and metric that both runs measured: Welch's t on logarithms, and a verdict where the
+    p-value adjusted for the number of comparisons is below 5 %. Otherwise a hundred equal cells would cry
+    wolf five times in every CI run.
+
+    Compared are the shares of each run's own baseline, block by block, where both runs have a baseline of the
+    same traffic: what makes the whole machine slower that day is in both, and cancels."""
+    (run_a, trials_a), (run_b, trials_b) = before, after
+    check(*before)
+    check(*after)
+    cells_a, cells_b = _by_cell(trials_a), _by_cell(trials_b)
+    tests = []
+    for key, old in cells_a.items():
+        for metric in METRICS:
+            if key in cells_b and block_values(old, metric):
+                before_side, after_side = _Side(old, trials_a, metric), _Side(cells_b[key], trials_b, metric)
+                tests.append(_change(run_b, old[0], metric, before_side, after_side))
+    tested = [p for change, p in tests if p is not None]
+    adjusted = iter([float(p) for p in stats.false_discovery_control(tested)] if tested else [])
+    changes = [_judged(change, None if p is None else next(adjusted)) for change, p in tests]
+    bad = ("regression", "now failing")
+    ours, theirs = identity(run_a), identity(run_b)
+    return Comparison(
+        before=run_a.run_id,
+        after=run_b.run_id,
+        differences=[f"{name}: {value} → {theirs[name]}" for name, value in ours.items() if theirs[name] != value],
+        changes=changes,
+        only_before=sorted({_cell_title(cells_a[key][0]) for key in cells_a.keys() - cells_b.keys()}),
+        only_after=sorted({_cell_title(cells_b[key][0]) for key in cells_b.keys() - cells_a.keys()}),
+        regressed=any(change.verdict in bad and not change.reference for change in changes),
+        agreement=agreement(before, after),
+    )
+
+
+def render(comparison: Comparison, console: Console) -> None:
+    """Print what changed, then how much did not."""
+    console.print(Text.assemble(("Before ", "cyan"), comparison.before, ("  after ", "cyan"), comparison.after))
+    for difference in comparison.differences:
+        console.print(Text(f"! the runs differ in {difference}: a change may be due to that", "yellow"))
+    shown = [change for change in comparison.changes if change.verdict not in ("no difference", "not separable")]
+    if shown:
+        console.print(_table(shown))
+    for verdict in ("no difference", "not separable"):
+        number = sum(change.verdict == verdict for change in comparison.changes)
+        if number:
+            console.print(f"{text.counted(number, 'measurement')}: {verdict}")
+    shares = sum(change.of_baseline for change in comparison.changes)
+    if shares:
+        rest = len(comparison.changes) - shares
+        console.print(
+            f"{text.counted(shares, 'measurement')}: compared as shares of each run's own baseline, which a slower or "
+            "faster machine does not change" + (f"; {rest} as absolute numbers (marked a)" if rest else ""),
+            style="dim",
+        )
+    elif comparison.changes:
+        console.print(
+            "Compared as absolute numbers (a): one of the runs has no baseline of the same traffic.", style="dim"
+        )
+    if not comparison.changes:
+        console.print(Text("The runs share no measurement.", "bold red"))
+    for words, cells in (("before", comparison.only_before), ("after", comparison.only_after)):
+        if cells:
+            console.print(Text(f"only {words}: {'; '.join(cells)}", "dim"))
+    moved = [c for c in shown if c.reference and c.ratio]
+    if moved:
+        console.print(Text("! the references changed: the machine did, not only the VPNs", "yellow"))
+    for one in comparison.agreement:
+        if one.what == "weighted":
+            console.print(f"ranking {one.configuration}, {text.counted(len(one.vpns), 'VPN')}: {one.said}")
+    end = (
+        ("Significant regression", "bold red") if comparison.regressed else ("No significant regression", "bold green")
+    )
+    console.print(Text.assemble(end, (f" (Welch's t, false discovery rate {SIGNIFICANCE:.0%})", "dim")))
+
+
+def _table(changes: Sequence[Change]) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False, header_style="bold")
+    table.add_column("VPN and levels", overflow="fold")
+    table.add_column("metric")
+    table.add_column("before → after", justify="right")
+    table.add_column("change (95 %)", justify="right")
+    table.add_column("verdict", no_wrap=True)
+    for change in changes:
+        style = "green" if change.verdict == "improvement" else "red"
+        after = change.reason
+        if change.after:
+            after = text.with_interval(change.after, change.unit, "after" in change.bounded)
+        moved = text.change(change.ratio).replace(" (", "\n(") if change.ratio else text.NONE
+        table.add_row(
+            Text.assemble((change.vpn, "bold"), "\n", (change.levels, "dim")),
+            text.SHORT.get(change.metric, change.metric),
+            Text(f"{text.with_interval(change.before, change.unit, 'before' in change.bounded)}\n{after}"),
+            moved + (" a" if change.ratio and not change.of_baseline else ""),
+            Text(change.verdict, "dim" if change.reference else style),
+        )
+    return table
+
+
+class _Side:
+    """One metric of one cell in one run: its values, and their shares of that run's baseline by block."""
+
+    def __init__(self, trials: Sequence[Trial], run: Sequence[Trial], metric: str) -> None:
+        blocks = block_values(trials, metric)
+        mine = conditions_of(trials[0].params)
+        plain = [trial for trial in run if trial.vpn == BASELINE and conditions_of(trial.params) == mine]
+        baseline = block_values(plain, metric)
+        usable = metric not in ABSOLUTE and trials[0].vpn != BASELINE
+        usable = usable and not lower_bounds(plain, metric) and min(baseline.values(), default=0) > 0
+        self.trials = trials
+        self.values = list(blocks.values())
+        self.bounded = bool(lower_bounds(trials, metric))
+        self.shares = [value / baseline[block] for block, value in blocks.items() if usable and block in baseline]
+
+
+def _change(run: Run, cell: Trial, metric: str, before: _Side, after: _Side) -> tuple[Change, float | None]:
+    """The change of one metric, not yet judged, and the p-value of no change."""
+    # Shares only where no repetition is lost by it.
+    of_baseline = all(side.shares and len(side.shares) == len(side.values) for side in (before, after))
+    compared = (before.shares, after.shares) if of_baseline else (before.values, after.values)
+    ratio, p = compare_independent(*compared) if after.values else (None, None)
+    failed = [trial.reason for trial in after.trials if trial.status == "failed"]
+    known = METRICS[metric]
+    change = Change(
+        vpn=cell.vpn,
+        levels=_levels(cell),
+        metric=metric,
+        unit=known.unit,
+        reference=cell.vpn in run.vpns and run.vpns[cell.vpn].reference,
+        before=summarise(before.values),
+        after=summarise(after.values) if after.values else None,
+        ratio=ratio,
+        of_baseline=of_baseline,
+        bounded=[*(["before"] if before.bounded else []), *(["after"] if after.bounded else [])],
+        adjusted_p=None,
+        verdict="now failing" if failed and not after.values else "not separable",
+        reason=" ".join(failed[0].split()) if failed else "" if after.values else "not measured",
+    )
+    return change, p
+
+
+def _judged(change: Change, adjusted_p: float | None) -> Change:
+    if adjusted_p is None or change.ratio is None or change.ratio.ratio is None:
+        return change
+    verdict: Verdict = "no difference"
+    if adjusted_p < SIGNIFICANCE:
+        less = "after" if change.ratio.ratio < 1 else "before"
+        if less in change.bounded:  # it may be more than that, and as much as the other
+            return change.model_copy(update={"adjusted_p": adjusted_p, "reason": f"{less}: known from below only"})
+        better = (change.ratio.ratio > 1) == (METRICS[change.metric].better == "higher")
+        verdict = "improvement" if better else "regression"
+    return change.model_copy(update={"adjusted_p": adjusted_p, "verdict": verdict})
+
+
+def _by_cell(trials: Sequence[Trial]) -> dict[str, list[Trial]]:
+    cells: dict[str, list[Trial]] = {}
+    for trial in trials:
+        cells.setdefault(trial.cell, []).append(trial)
+    return cells
+
+
+def _levels(cell: Trial) -> str:
+    return text.levels(cell.params)
+
+
+def _cell_title(cell: Trial) -> str:
+    return f"{cell.vpn} ({_levels(cell)})"

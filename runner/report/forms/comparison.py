@@ -1,0 +1,212 @@
+"""``vpneval compare`` and ``vpneval history`` as pages of their own; the numbers come from compare.py."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from html import escape
+from typing import Any
+
+from runner.data.metrics import METRICS
+from runner.data.trials import Run, Strict, Trial
+from runner.ranking.basis import bases
+from runner.ranking.stats import Summary, summarise
+from runner.report import text
+from runner.report.checks import check
+from runner.report.compare import Change, Comparison
+from runner.report.forms.html import cells_html, figure, page, row_head, table_html
+from runner.report.merge import identity
+from runner.report.plots.plotting import STEP, Plot, Value, spec_of
+
+CLASSES = {"regression": "failed", "now failing": "failed", "improvement": "first"}
+
+
+def comparison_html(comparison: Comparison) -> str:
+    """Two runs side by side: the verdict, every change as an interval, and every number."""
+    title = f"vpneval compare: {comparison.before} and {comparison.after}"
+    verdict = "Significant regression" if comparison.regressed else "No significant regression"
+    head = ["VPN and levels", "metric", "before", "after", "change (95 %)", "verdict"]
+    changed = sorted(comparison.changes, key=lambda change: change.verdict in ("no difference", "not separable"))
+    rows = [_change(change) for change in changed]
+    only = [("before", comparison.only_before), ("after", comparison.only_after)]
+    parts = [
+        f"<header><h1>{escape(title)}</h1>",
+        f'<p class="{"failed" if comparison.regressed else "first"}">{verdict}</p></header><main>',
+        *[
+            f"<p class=failed>The runs differ in {escape(said)}: a change may be due to that.</p>"
+            for said in comparison.differences
+        ],
+        "".join(figure(plot) for plot in _plots(comparison.changes)),
+        table_html("Before and after", head, rows, note="a: absolute numbers, not shares of the baseline"),
+        *[f"<p>Only {when}: {escape('; '.join(cells))}</p>" for when, cells in only if cells],
+        *[
+            f"<p>{escape(one.configuration)}, {escape(one.what)}: {escape(one.said)}</p>"
+            for one in comparison.agreement
+        ],
+        "</main>",
+    ]
+    return page(title, "\n".join(part for part in parts if part))
+
+
+def _change(change: Change) -> str:
+    after = text.with_interval(change.after, change.unit, "after" in change.bounded) if change.after else change.reason
+    moved = text.change(change.ratio) if change.ratio else text.NONE
+    words = [
+        text.title(change.metric),
+        text.with_interval(change.before, change.unit, "before" in change.bounded),
+        after,
+    ]
+    words.append(moved + (" a" if change.ratio and not change.of_baseline else ""))
+    verdict = f'<td class="{CLASSES.get(change.verdict, "")}">{escape(change.verdict)}</td>'
+    return row_head(change.vpn, change.levels) + cells_html(words) + verdict
+
+
+def _plots(changes: Sequence[Change]) -> list[Plot]:
+    """One plot a metric: the change of each cell, with its interval."""
+    found: dict[str, list[Value]] = {}
+    for change in changes:
+        if change.ratio and change.ratio.ratio:
+            value: Value = {"cell": f"{change.vpn} · {change.levels}", "ratio": change.ratio.ratio - 1}
+            if change.ratio.low is not None and change.ratio.high is not None:
+                value |= {"low": change.ratio.low - 1, "high": change.ratio.high - 1}
+            value |= {"verdict": change.verdict, "says": text.change(change.ratio)}
+            found.setdefault(change.metric, []).append(value)
+    return [_forest(metric, values) for metric, values in found.items()]
+
+
+def _forest(metric: str, values: list[Value]) -> Plot:
+    x = {"type": "quantitative", "axis": {"format": "+.0%"}, "title": "change"}
+    y = {"field": "cell", "type": "nominal", "sort": None, "title": None, "axis": {"labelLimit": 320}}
+    colours = {"domain": ["regression", "improvement", "no difference", "not separable", "now failing"]}
+    colours |= {"range": ["#d62728", "#2ca02c", "#7f7f7f", "#bcbd22", "#d62728"]}
+    colour = {"field": "verdict", "type": "nominal", "scale": colours}
+    told = [{"field": "cell"}, {"field": "says", "title": "change (95 %)"}, {"field": "verdict"}]
+    layers: list[dict[str, Any]] = [
+        {
+            "data": {"values": [{"at": 0}]},
+            "mark": {"type": "rule", "style": "ink", "strokeDash": [4, 4]},
+            "encoding": {"x": x | {"field": "at"}},
+        },
+        {
+            "data": {"values": [value for value in values if "low" in value]},
+            "mark": {"type": "rule", "strokeWidth": 3, "opacity": 0.5},
+            "encoding": {"y": y, "x": x | {"field": "low"}, "x2": {"field": "high"}, "color": colour, "tooltip": told},
+        },
+        {
+            "data": {"values": values},
+            "mark": {"type": "point", "filled": True, "size": 50},
+            "encoding": {"y": y, "x": x | {"field": "ratio"}, "color": colour, "tooltip": told},
+        },
+    ]
+    better = METRICS[metric].better
+    return Plot(
+        key=metric,
+        title=f"{text.title(metric)} ({better} is better): change from before to after",
+        alt=f"Change of the {text.lower(metric)} of {text.counted(len(values), 'cell')}. The table has all numbers.",
+        spec=spec_of({"height": STEP * len(values), "layer": layers}),
+    )
+
+
+class Trend(Strict):
+    """One VPN's metric in one configuration, run after run; ``summaries`` has None for a run without it."""
+
+    lab: str
+    configuration: str
+    metric: str
+    vpn: str
+    runs: list[str]
+    dates: list[str]
+    summaries: list[Summary | None]
+
+
+def trends(runs: Sequence[tuple[Run, Sequence[Trial]]]) -> list[Trend]:
+    """What the rankings of all runs are made from, per VPN and metric, in the order of the runs' dates. Runs of
+    different labs, kernels, images or profiles are trends of their own: see runner.report.merge.identity."""
+    labs: dict[str, list[tuple[Run, Sequence[Trial]]]] = {}
+    for run, trials in runs:
+        check(run, trials)
+    for run, trials in sorted(runs, key=lambda one: (one[0].created_at, one[0].run_id)):
+        labs.setdefault(", ".join(str(value) for value in identity(run).values() if value), []).append((run, trials))
+    found = []
+    for lab, same in labs.items():
+        made = [(run, {(b.configuration, b.image): b for b in bases(run, trials)}) for run, trials in same]
+        keys = {
+            (key, metric, vpn): None
+            for _, by_key in made
+            for key, basis in by_key.items()
+            for metric, by_vpn in basis.values.items()
+            for vpn in by_vpn
+        }
+        for key, metric, vpn in keys:
+            values = [list(b[key].values.get(metric, {}).get(vpn, {}).values()) if key in b else [] for _, b in made]
+            found.append(
+                Trend(
+                    lab=lab,
+                    configuration=key[0] + (f", {key[1]}" if key[1] else ""),
+                    metric=metric,
+                    vpn=vpn,
+                    runs=[run.run_id for run, _ in made],
+                    dates=[run.created_at for run, _ in made],
+                    summaries=[summarise(one) if one else None for one in values],
+                )
+            )
+    return found
+
+
+def history_html(found: Sequence[Trend]) -> str:
+    """A section a lab: a plot and a table of each metric and configuration."""
+    parts = ["<header><h1>vpneval history</h1></header><main>"]
+    for lab in dict.fromkeys(trend.lab for trend in found):
+        parts.append(f"<section><h2>{escape(lab)}</h2>")
+        same = [trend for trend in found if trend.lab == lab]
+        vpns = sorted({trend.vpn for trend in same})
+        for what in dict.fromkeys((trend.configuration, trend.metric) for trend in same):
+            mine = [trend for trend in same if (trend.configuration, trend.metric) == what]
+            parts += [figure(_trend(mine, vpns)), _trend_table(mine)]
+        parts.append("</section>")
+    return page("vpneval history", "\n".join([*parts, "</main>"]))
+
+
+def _trend(found: Sequence[Trend], vpns: Sequence[str]) -> Plot:
+    known = METRICS[found[0].metric]
+    medians = [one.median for trend in found for one in trend.summaries if one]
+    scale, unit = text.prefix(statistics.median(medians), known.unit)
+    values: list[Value] = []
+    for trend in found:
+        for run, date, one in zip(trend.runs, trend.dates, trend.summaries, strict=True):
+            if one:
+                value: Value = {"vpn": trend.vpn, "run": run, "date": date, "median": one.median / scale}
+                if one.low is not None and one.high is not None:
+                    value |= {"low": one.low / scale, "high": one.high / scale}
+                values.append(value | {"says": text.with_interval(one, known.unit)})
+    x = {"field": "date", "type": "temporal", "title": None}
+    y = {"type": "quantitative", "title": f"{known.title} ({unit})", "scale": {"zero": False}}
+    colour = {"field": "vpn", "type": "nominal", "title": "VPN", "scale": {"domain": vpns}}  # alike in every plot
+    told = [{"field": "vpn"}, {"field": "run"}, {"field": "says", "title": "median (95 %)"}]
+    layers: list[dict[str, Any]] = [
+        {
+            "mark": {"type": "rule", "opacity": 0.4, "clip": True},
+            "encoding": {"x": x, "y": y | {"field": "low"}, "y2": {"field": "high"}, "color": colour},
+        },
+        {
+            "mark": {"type": "line", "point": {"filled": True, "size": 45}},
+            "encoding": {"x": x, "y": y | {"field": "median"}, "color": colour, "tooltip": told},
+        },
+    ]
+    return Plot(
+        key=f"{found[0].configuration}-{known.name}",
+        title=f"{found[0].configuration}: {known.title} ({known.better} is better)",
+        alt=f"{known.title} of {text.counted(len(found), 'VPN')} over {text.counted(len(found[0].runs), 'run')}.",
+        spec=spec_of({"height": 240, "data": {"values": values}, "layer": layers}),
+    )
+
+
+def _trend_table(found: Sequence[Trend]) -> str:
+    unit = METRICS[found[0].metric].unit
+    rows = [
+        row_head(trend.vpn, "")
+        + cells_html([text.with_interval(one, unit) if one else text.NONE for one in trend.summaries])
+        for trend in found
+    ]
+    caption = f"{found[0].configuration}: {METRICS[found[0].metric].title}"
+    return table_html(caption, ["VPN", *found[0].runs], rows)

@@ -1,0 +1,128 @@
+"""What the page needs to rank anew in the reader's browser, as JSON: the ranks, the drawn ranks, the presets.
+
+The arithmetic is that of runner/ranking, written again in page.js; tests/browser holds both against each other,
+number by number."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+from typing import Any
+
+import numpy as np
+
+from runner.data.metrics import METRICS
+from runner.ranking.basis import Basis
+from runner.ranking.draws import CONFIDENCE, DRAWS, TAIL, DrawnRanks
+from runner.ranking.ranking import Ranking
+from runner.ranking.weights import PRESETS
+from runner.report import text
+from runner.report.behind import row_id
+from runner.report.model import MetricTable, Report
+
+LARGEST_BYTE = 255
+MANY = 1000  # cells that are listed with their rate and cost
+
+
+def page_data(report: Report) -> dict[str, Any]:
+    """Everything that the page's script works on; only what JSON has."""
+    cells = _capacity(report)
+    measured = [metric for metric in METRICS if any(metric in basis.values for basis in report.bases)]
+    return {
+        "run": report.run_id,
+        "missing": report.missing,
+        "draws": DRAWS,
+        "tail": TAIL,
+        "confidence": CONFIDENCE,
+        "metrics": [
+            {"name": name, "title": text.title(name), "short": text.SHORT.get(name, name), "lower": text.lower(name)}
+            for name in measured
+        ],
+        "presets": {
+            name: list(preset.counted.items())
+            for name, preset in PRESETS.items()
+            if preset.counted.keys() <= set(measured)
+        },
+        # A report that was read from report.json has no bases, and its page no sliders.
+        "rankings": [
+            _ranking(basis, made, places_of(report, number))
+            for number, (basis, made) in enumerate(zip(report.bases, report.rankings, strict=False))
+        ],
+        "capacity": unbeaten(cells) if len(cells) > MANY else cells,
+        "unbeaten": len(cells) > MANY,
+        "cores": report.cores,
+    }
+
+
+def script_json(data: Any) -> str:
+    """``data`` as JSON that cannot end the script element that it stands in."""
+    return json.dumps(data, separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c")
+
+
+def table_id(experiment: int, table: MetricTable) -> str:
+    """The id of a metric's table on the page, in the experiment of this number."""
+    return f"table-{experiment}-{table.metric}"
+
+
+def tables_of(report: Report, ranking: Ranking) -> dict[str, str]:
+    """Metric -> the id of the first table of an experiment that has the levels that are ranked."""
+    levels = {standing.vpn: standing.levels for standing in ranking.standings}
+    found: dict[str, str] = {}
+    for number, experiment in enumerate(report.experiments):
+        for table in experiment.tables:
+            ranked = any(row.vpn in levels and levels[row.vpn].items() <= row.params.items() for row in table.measured)
+            if ranked:
+                found.setdefault(table.metric, table_id(number, table))
+    return found
+
+
+def places_of(report: Report, number: int) -> dict[str, str]:
+    """Metric -> the id of what has the numbers that ranking ``number`` ranks: a table, or a row below the ranking."""
+    behind = report.behind[number] if report.behind else []
+    return {one.metric: row_id(number, one.metric) for one in behind} | tables_of(report, report.rankings[number])
+
+
+def _ranking(basis: Basis, made: Ranking, places: dict[str, str]) -> dict[str, Any]:
+    return {
+        "name": made.configuration + (f", {made.image}" if made.image else ""),
+        "weights": {"name": made.weights.name, "counted": list(made.weights.counted.items())},
+        "vpns": list(basis.levels),
+        "levels": {vpn: text.configuration(levels) for vpn, levels in basis.levels.items()},
+        "places": places,
+        "ranks": basis.ranks,
+        "reasons": basis.reasons,
+        "drawn": {metric: _packed(drawn) for metric in basis.values if (drawn := basis.drawn(metric))},
+    }
+
+
+def _packed(drawn: DrawnRanks) -> dict[str, Any]:
+    """The doubled ranks VPN by VPN, a byte each (two where there are very many VPNs), as gzip in base64."""
+    wide = bool(drawn.doubled.max() > LARGEST_BYTE)
+    columns = drawn.doubled.T.astype("<u2" if wide else np.uint8)
+    packed = gzip.compress(columns.tobytes(), 6, mtime=0)
+    return {"vpns": drawn.vpns, "wide": wide, "doubled": base64.b64encode(packed).decode()}
+
+
+def _capacity(report: Report) -> list[dict[str, Any]]:
+    """Each cell's TCP throughput (bit/s) and CPU cost (s/GB) with their intervals."""
+    return [
+        {
+            "vpn": one.vpn,
+            "levels": one.levels,
+            "rate": [one.rate.low, one.rate.median, one.rate.high],
+            "cost": [one.cost.low, one.cost.median, one.cost.high],
+        }
+        for one in report.sustained
+    ]
+
+
+def unbeaten(cells: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Of very many cells, those that no other one of the same VPN beats in both rate and cost, by the medians."""
+    least: dict[str, float] = {}
+    found = []
+    for cell in sorted(cells, key=lambda cell: -cell["rate"][1]):
+        if cell["cost"][1] < least.get(cell["vpn"], float("inf")):
+            least[cell["vpn"]] = cell["cost"][1]
+            found.append(cell)
+    return found

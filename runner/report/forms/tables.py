@@ -1,0 +1,78 @@
+"""The report's data for other programs: one tidy table (CSV, Parquet), or all of it (JSON)."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+from typing import Any
+
+from runner.data.levels import TRAFFIC_FACTORS, TUNNEL_FACTORS
+from runner.data.trials import cell_key
+from runner.report.model import MetricTable, Report, Row
+
+SUMMARY = ("n", "median", "mean", "low", "high", "variation")  # kinds of lines, see stats.Summary
+
+
+def csv_text(report: Report) -> str:
+    """Tidy CSV (RFC 4180): a line for the ``value`` of each measurement of each trial, one for each of its
+    ``sample``s, and one of kind ``none`` for a trial without a measurement; then the summaries of each cell, a
+    line for each of SUMMARY. Values are in ``unit``, unscaled; the coefficient of variation is a ratio."""
+    factors = list(TUNNEL_FACTORS + TRAFFIC_FACTORS)
+    factors += sorted({name for seen in report.observations for name in seen.params} - set(factors))
+    out = io.StringIO()
+    writer = csv.writer(out)
+    about = ["repetition", "position", "status", "reason", "encrypted"]
+    measured = ["metric", "unit", "kind", "index", "value"]
+    writer.writerow(["run", "trial", "experiments", "vpn", *factors, *about, *measured])
+    for seen in report.observations:
+        trial = [report.run_id, seen.trial, " ".join(seen.experiments), seen.vpn]
+        trial += [seen.params.get(factor, "") for factor in factors]
+        trial += [str(seen.repetition), seen.position, seen.status, seen.reason, str(seen.encrypted).lower()]
+        if seen.value is None:
+            writer.writerow([*trial, "", "", "none", "", ""])
+            continue
+        writer.writerow([*trial, seen.metric, seen.unit, "value", "", repr(seen.value)])
+        for index, sample in enumerate(seen.samples):
+            writer.writerow([*trial, seen.metric, seen.unit, "sample", index, repr(sample)])
+    _summaries(report, factors, writer)
+    return out.getvalue()
+
+
+def parquet_bytes(report: Report) -> bytes | None:
+    """The same table as Parquet, with numbers as numbers and empty fields as null; None where polars, which makes
+    it, is not installed (the extra ``data``)."""
+    try:
+        import polars
+    except ImportError:
+        return None
+    numbers = {"repetition": polars.Int64, "index": polars.Int64, "value": polars.Float64, "encrypted": polars.Boolean}
+    table = polars.read_csv(csv_text(report).encode(), infer_schema=False).with_columns(
+        polars.col(name).cast(kind) if kind != polars.Boolean else polars.col(name) == "true"
+        for name, kind in numbers.items()
+    )
+    out = io.BytesIO()
+    table.write_parquet(out)
+    return out.getvalue()
+
+
+def _summaries(report: Report, factors: Sequence[str], writer: Any) -> None:
+    """Every cell and metric once, however many experiments share it; these lines name no trial."""
+    tables = [(experiment.name, table) for experiment in report.experiments for table in experiment.tables]
+    found: dict[tuple[str, str], tuple[Row, MetricTable, list[str]]] = {}
+    for name, table in tables:
+        for row in table.measured:
+            key = (cell_key(row.vpn, row.params), table.metric)
+            found.setdefault(key, (row, table, []))[2].append(name)
+    for row, table, experiments in found.values():
+        cell = [report.run_id, "", " ".join(experiments), row.vpn, *[row.params.get(factor, "") for factor in factors]]
+        cell += ["", "", row.status, row.reason, str(not row.not_encrypted).lower()]
+        for kind in SUMMARY:
+            value = getattr(row.summary, kind)
+            unit = {"n": "", "variation": "1"}.get(kind, table.unit)
+            writer.writerow([*cell, table.metric, unit, kind, "", "" if value is None else repr(value)])
+
+
+def json_text(report: Report) -> str:
+    """The whole report but for the raw samples, which trials.jsonl and the CSV have."""
+    return report.model_dump_json(indent=1, exclude={"observations": {"__all__": {"samples", "search"}}}) + "\n"

@@ -1,0 +1,271 @@
+"""The report in a terminal: the ranking first, then the experiments. Fits 80 columns, better at 100."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import Any
+
+from rich import box
+from rich.console import Console, RenderableType
+from rich.rule import Rule
+from rich.table import Table
+from rich.text import Text
+
+from runner.ranking.ranking import Ranking
+from runner.report import text
+from runner.report.facts import BASELINE, interval_method
+from runner.report.failures import render as render_failures
+from runner.report.findings import render as render_findings
+from runner.report.model import ExperimentReport, MetricTable, Report, Row, row_levels, row_repetitions, row_share
+from runner.report.paper_tables import render as render_paper_tables
+
+WIDE = 100
+FACTS_SHOWN = ("lab kind", "lab kernel", "lab guest", "lab cpu", "lab cores", "image name")
+SENTENCES_SHOWN = 12
+REASON_SHOWN = 400
+COLOUR = {"failed": "bold red", "lab_error": "bold red", "partly": "red", "unsupported": "yellow"}
+
+
+def render(report: Report, console: Console) -> None:
+    """Print the report to ``console``, in its width and colours."""
+    report = Report.model_validate(printable(report.model_dump(exclude={"observations"})) | {"observations": []})
+    _header(report, console)
+    said: list[tuple[str, str]] = []
+    for ranking in report.rankings:
+        _ranking(ranking, console)
+        unranked = text.unranked(ranking)
+        if unranked and unranked == said:
+            console.print(_dim("not ranked: the same VPNs, for the same reasons"))
+        else:
+            for vpns, why in unranked:
+                console.print(_hanging(Text.assemble(("not ranked ", "yellow"), (vpns, "bold"), f": {_short(why)}")))
+        said = unranked
+    if not report.rankings:
+        console.print("\n[bold red]Nothing to rank:[/] no VPN measured anything in a named configuration.\n")
+    if report.rankings:
+        console.print(
+            _dim(
+                "Rank: 1 + the number of VPNs significantly better; = shares it. Lowest average wins. "
+                "Place and chance: of draws, which know no ties."
+            )
+        )
+    if report.references:
+        console.print(_dim(f"Shown for reference, not ranked: {', '.join(report.references)}"))
+    for experiment in report.experiments:
+        _experiment(experiment, console)
+    render_findings(report.findings, console)
+    render_failures(report.failures, console)
+    render_paper_tables(report.paper_tables, console)
+    if report.experiments:
+        console.print(_dim("\n" + interval_method(report.summaries)))
+    _list("Warnings", report.warnings, console)
+    console.print()
+
+
+def printable(value: Any) -> Any:
+    """Data without control characters: a daemon's log must not steer the reader's terminal."""
+    if isinstance(value, str):
+        return re.sub(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", "", value)
+    if isinstance(value, list):
+        return [printable(inner) for inner in value]
+    if isinstance(value, dict):
+        return {printable(name): printable(inner) for name, inner in value.items()}
+    return value
+
+
+def _header(report: Report, console: Console) -> None:
+    counts = ", ".join(f"{number} {status.replace('_', ' ')}" for status, number in report.trials.items() if number)
+    share = "" if report.measuring_share is None else f", {text.percent(report.measuring_share, 0)} of it measuring"
+    console.print(Rule(Text(f"vpneval · {report.run_id}", "bold"), style="cyan"))
+    profile = Text.assemble((f" {report.profile} ", "bold reverse"), " ", (report.profile_note, "italic"))
+    console.print(profile)
+    if report.command_line:
+        console.print(_labelled("command", report.command_line))
+    bad = "bold red" if report.trials["failed"] or report.trials["lab_error"] else ""
+    console.print(_labelled("trials", f"{counts or 'none'}; {text.duration(report.elapsed_s)}{share}", bad))
+    if report.separation:
+        console.print(_labelled("until", report.separation))
+    facts = {fact.name: fact.value for fact in report.facts}
+    lab = " · ".join(facts[name] + (" cores" if name == "lab cores" else "") for name in FACTS_SHOWN if facts.get(name))
+    console.print(_labelled("lab", lab))
+    versions = [fact.value for fact in report.facts if fact.name.startswith("version of ")]
+    if versions:
+        console.print(_labelled("versions", " · ".join(dict.fromkeys(versions))))
+    _list("", report.caveats, console)
+
+
+def _ranking(ranking: Ranking, console: Console) -> None:
+    name = ranking.configuration + (f", {ranking.image}" if ranking.image else "")
+    console.print(
+        Text.assemble("\n", (f"Ranking: {name}", "bold cyan"), "  ", (f"weights: {ranking.weights.name}", "dim"))
+    )
+    table = ranking_table(ranking, 1 if console.width >= WIDE else 0)
+    if table.row_count:
+        console.print(table)
+    else:
+        console.print("[red]No VPN could be ranked.[/]")
+    for sentence in filter(None, (text.doubts(ranking), text.slack(ranking))):
+        console.print(_hanging(Text("· " + sentence, "dim")))
+    for vpns, why in text.imputed(ranking):
+        console.print(_hanging(Text.assemble((vpns, "bold"), f" {text.IMPUTED} {_short(why)}")))
+
+
+def ranking_so_far(ranking: Ranking, gap: int = 1) -> list[RenderableType]:
+    """A ranking while it forms: the table, who is not in it yet, and what one repetition cannot tell."""
+    blocks = max((count for standing in ranking.standings for count in standing.blocks.values()), default=0)
+    waiting = ", ".join(vpns for vpns, _ in text.unranked(ranking))
+    parts: list[RenderableType] = [Text(f"\nRanking so far: {ranking.configuration}", "bold")]
+    parts += [ranking_table(ranking, gap)] if any(standing.place for standing in ranking.standings) else []
+    parts += [Text("one repetition: all tie, the next will tell some apart", "dim")] if blocks == 1 else []
+    return parts + ([Text(f"not ranked (yet): {waiting}", "dim")] if waiting else [])
+
+
+def ranking_table(ranking: Ranking, gap: int = 1) -> Table:
+    """The ranked VPNs, a row each; ``gap``: blanks between columns."""
+    counted = list(ranking.weights.counted)
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, gap, 0, 0), show_edge=False, header_style="bold")
+    table.add_column("#", justify="right", min_width=2)
+    table.add_column("VPN, as configured", overflow="fold", min_width=23 if len(counted) <= 6 else 16)
+    table.add_column("average\nrank", justify="right")
+    table.add_column("place\n95 %", justify="right")
+    table.add_column("chance\nof best", justify="right")
+    for metric in counted:
+        table.add_column(f"{text.SHORT.get(metric, metric)}\n×{ranking.weights.counted[metric]:g}", justify="right")
+    ranks = {metric: text.ranks(ranking, metric) for metric in counted}
+    for standing in ranking.standings:
+        if standing.average is None:
+            continue
+        winner = standing.place == 1
+        vpn = Text.assemble((standing.vpn, "bold green" if winner else "bold"))
+        vpn.append("\n" + text.configuration(standing.levels), "dim")
+        table.add_row(
+            Text(text.place(ranking, standing), "bold green" if winner else ""),
+            vpn,
+            Text(f"{standing.average:.2f}", "bold green" if winner else "bold"),
+            text.place_interval(standing),
+            text.chance(standing.best_probability),
+            *[_rank(ranks[metric].get(standing.vpn, text.NONE)) for metric in counted],
+        )
+    return table
+
+
+def _rank(rank: str) -> Text:
+    return Text(rank, "green" if rank.rstrip("=") == "1" else "dim" if rank == text.NONE else "")
+
+
+NUMBERS = 63  # characters that the columns of numbers take, with a gap
+NARROW = 57  # and without
+
+
+def _experiment(experiment: ExperimentReport, console: Console) -> None:
+    console.print()
+    console.print(Rule(Text(experiment.name, "bold"), style="cyan", align="left"))
+    console.print(Text(experiment.question, "bold"))
+    if experiment.method:
+        console.print(_dim(experiment.method + (f" [{experiment.source}]" if experiment.source else "")))
+    rows = [row for table in experiment.tables for row in table.measured]
+    stacked = console.width < WIDE
+    widths = (
+        max((len(row.vpn) for row in rows), default=0),
+        max((len(row_levels(row)) for row in rows), default=0),
+    )
+    for table in experiment.tables:
+        _metric(table, widths, stacked, console)
+    for problem in experiment.problems:
+        said = Text.assemble(
+            (f"[{problem.number}] {problem.status}", COLOUR.get(problem.status, "dim")),
+            (f" {', '.join(problem.cells)}", "bold"),
+            f": {_short(problem.reason)}",
+        )
+        console.print(_hanging(said))
+
+
+def _metric(metric: MetricTable, widths: tuple[int, int], stacked: bool, console: Console) -> None:
+    arrow = "higher is better" if metric.better == "higher" else "lower is better"
+    console.print(Text.assemble("\n", (metric.title, "bold cyan"), (f"  {arrow} · {metric.common}", "dim")))
+    if metric.measured:
+        console.print(_table(metric, widths, stacked, console.width))
+    if metric.crypto_limit:
+        console.print(_dim(metric.crypto_limit))
+    told: dict[str, list[Row]] = {}
+    for row in [row for row in metric.rows if row.reason]:
+        told.setdefault(row.status, []).append(row)
+    for status, rows in sorted(told.items(), key=lambda found: found[0] not in ("failed", "lab_error", "partly")):
+        cells = Counter((row.vpn, row.problem) for row in rows)
+        names = [f"{vpn}{f' ×{many}' if many > 1 else ''} [{problem}]" for (vpn, problem), many in cells.items()]
+        console.print(_hanging(Text.assemble((f"{status}  ", COLOUR.get(status, "dim")), ", ".join(names))))
+
+
+def _table(metric: MetricTable, widths: tuple[int, int], stacked: bool, width: int) -> Table:
+    """One line a row; where the terminal is narrow, levels stand below the VPN's name."""
+    gap = 0 if stacked else 1
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, gap, 0, 0), show_edge=False, header_style="bold")
+    levelled = any(row_levels(row) for row in metric.measured)
+    head = min(max(widths), width - NARROW) if stacked else widths[0]
+    table.add_column("VPN", min_width=head, overflow="fold")
+    if levelled and not stacked:
+        table.add_column("levels", min_width=min(widths[1], width - widths[0] - NUMBERS), overflow="fold")
+    table.add_column("median (95 % interval)", justify="right", min_width=24, no_wrap=True)
+    share = "of the baseline" if metric.better == "higher" else "× baseline"
+    table.add_column(share, justify="right", min_width=19, no_wrap=True)
+    table.add_column("n", justify="right", min_width=3, no_wrap=True)
+    table.add_column("CoV%", justify="right", min_width=4, no_wrap=True)
+    many = Counter(row.vpn for row in metric.measured)
+    last = ""
+    for row in metric.measured:
+        style = "dim" if row.reference else "red" if row.status == "partly" else ""
+        name = Text("" if row.vpn == last else row.vpn, style or "bold")
+        levels = Text(row_levels(row), "magenta" if row.not_encrypted else style or "dim" * stacked)
+        if stacked and name and many[row.vpn] > 1:
+            table.add_row(name)
+        if stacked and levelled:
+            name = levels if many[row.vpn] > 1 else Text.assemble(name, "\n", levels)
+        last = row.vpn
+        variation = text.percent(row.summary.variation).removesuffix(" %") if row.summary else text.NONE
+        table.add_row(
+            name,
+            *([levels] if levelled and not stacked else []),
+            Text(text.with_interval(row.summary, metric.unit, row.at_least > 0) if row.summary else text.NONE, style),
+            Text("baseline" if row.vpn == BASELINE else row_share(row, metric), style),
+            Text(row_repetitions(row), style),
+            Text(variation, style),
+        )
+    return table
+
+
+def _list(heading: str, sentences: list[str], console: Console) -> None:
+    if heading and sentences:
+        console.print(Text(f"\n{heading}", "bold yellow"))
+    for sentence in sentences[:SENTENCES_SHOWN]:
+        console.print(_hanging(Text.assemble(("! ", "bold yellow"), _short(sentence))))
+    if len(sentences) > SENTENCES_SHOWN:
+        console.print(_dim(f"  and {len(sentences) - SENTENCES_SHOWN} more in report.html"))
+
+
+def _hanging(said: Text) -> Table:
+    """Text whose further lines are indented under the first."""
+    grid = Table.grid(padding=0)
+    grid.add_column(width=2)
+    grid.add_column(overflow="fold")
+    head, rest = said[:2], said[2:]
+    grid.add_row(head, rest)
+    return grid
+
+
+def _labelled(label: str, said: str, style: str = "") -> Table:
+    grid = Table.grid(padding=(0, 1, 0, 0))
+    grid.add_column(width=8, style="cyan")
+    grid.add_column(overflow="fold")
+    grid.add_row(label, Text(said, style))
+    return grid
+
+
+def _dim(sentence: str) -> Text:
+    return Text(sentence, "dim")
+
+
+def _short(reason: str) -> str:
+    """A reason as one line: its head and its tail, where daemons say what went wrong."""
+    line = " ".join(reason.split())
+    return line if len(line) <= REASON_SHOWN else f"{line[: REASON_SHOWN // 2]} … {line[-REASON_SHOWN // 2 :]}"

@@ -1,0 +1,61 @@
+"""report.html, .md, .json and .csv of a run folder; on demand its pictures and a Parquet table too."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+from runner.report.forms.html import html_text
+from runner.report.forms.markdown import PICTURES, markdown_text
+from runner.report.forms.tables import csv_text, json_text, parquet_bytes
+from runner.report.model import Report
+from runner.report.plots import vega
+from runner.report.plots.plots import plots_of
+from runner.report.plots.plotting import Samples
+
+RENDERERS = {"html": html_text, "md": markdown_text, "json": json_text, "csv": csv_text}
+
+
+def write_reports(run_dir: Path, report: Report) -> list[Path]:
+    """Write every form of the report into ``run_dir``; returns the paths. Each file is the old or the new
+    one, whole, whatever happens; raises OSError where the disk does."""
+    paths = []
+    for suffix, render in RENDERERS.items():
+        path = run_dir / f"report.{suffix}"
+        _replace(path, render(report).encode())
+        paths.append(path)
+    return paths
+
+
+def write_everything(run_dir: Path, report: Report) -> list[Path]:
+    """The same, with each plot as SVG and PNG, the SVG shown in report.md, and report.parquet where polars is
+    installed. A picture takes half a second, so that ``vpneval run`` does not make them."""
+    paths = write_reports(run_dir, report)
+    samples = Samples(report)
+    plots = {experiment.name: plots_of(report, experiment, samples) for experiment in report.experiments}
+    (run_dir / PICTURES).mkdir(exist_ok=True)
+    for plot in (plot for found in plots.values() for plot in found):
+        for suffix, picture in (("svg", vega.svg(plot.spec).encode()), ("png", vega.png(plot.spec))):
+            paths.append(run_dir / PICTURES / f"{plot.key}.{suffix}")
+            _replace(paths[-1], picture)
+    _replace(run_dir / "report.md", markdown_text(report, plots).encode())
+    table = parquet_bytes(report)
+    if table:
+        paths.append(run_dir / "report.parquet")
+        _replace(paths[-1], table)
+    return paths
+
+
+def _replace(path: Path, content: bytes) -> None:
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(temporary, 0o644)  # mkstemp makes it private
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise

@@ -1,0 +1,315 @@
+"""The plots of one metric, and all plots of an experiment: one dictionary for the page, for SVG and for PNG."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from urllib.parse import quote
+
+import numpy as np
+
+from runner.report import text
+from runner.report.facts import BASELINE
+from runner.report.failures import METRICS as OUTAGES
+from runner.report.model import ExperimentReport, MetricTable, Report
+from runner.report.observations import Observation
+from runner.report.plots.plots_between import cost, crypto_shares, groups
+from runner.report.plots.plots_failures import timelines
+from runner.report.plots.plots_matrix import encryption_by_integrity, matrix
+from runner.report.plots.plots_mesh import mesh_plots
+from runner.report.plots.plotting import (
+    STEP,
+    Plot,
+    Samples,
+    Value,
+    key_of,
+    label_of,
+    scale_of,
+    spec_of,
+    thin,
+    thinned,
+    unit_of,
+)
+from runner.report.plots.thinning import shown
+from runner.report.plots.vega import Spec
+from runner.vpn.closed_form import AGREE_BYTES, HEADER, INNER, INSIDE, IV, OUTER, PADDING, TAG, overhead_of
+
+QUANTILES = 60  # of a distribution: enough for a line, whatever the number of samples
+LOSS_BOUND = 0.01
+TOLD = 12  # of a cell's trials, in a tooltip
+# The layers of a packet as runner/vpn/closed_form.py names them -> their colours.
+AROUND = "around it"
+LAYERS = {OUTER: "#4c78a8", "UDP": "#72b7b2", "TCP": "#439894", HEADER: "#f58518", IV: "#eeca3b", INSIDE: "#b279a2"}
+LAYERS |= {INNER: "#bab0ac", PADDING: "#ff9da6", TAG: "#54a24b", AROUND: "#e45756"}
+DELAYS = ("rtt", "udp_rtt", "rtt_loaded")
+
+
+def plots_of(report: Report, experiment: ExperimentReport, samples: Samples) -> list[Plot]:
+    """The plots of one experiment, as many as its metrics have data for."""
+    experiment = shown(report, experiment)
+    tables = {table.metric: table for table in experiment.tables if table.measured}
+    found: list[Plot | None] = []
+    for table in tables.values():
+        found.append(_intervals(experiment, table, samples))
+        found.append(_searches(experiment, table, samples))
+        if table.metric in DELAYS:
+            found.append(_distribution(experiment, table, samples))
+        if any(row.params.get("packet_bytes", "").isdecimal() for row in table.measured):
+            found.append(_by_length(experiment, table, samples))
+        if table.metric in OUTAGES:
+            found.append(timelines(experiment, table, report.failures))
+        if table.metric == "packet_rate_both_ways":
+            found += encryption_by_integrity(experiment, table)
+        if table.metric == "overhead_bytes":
+            found.append(_layers(experiment, table, samples))
+    if "tcp_throughput" in tables:
+        found.append(crypto_shares(experiment, tables["tcp_throughput"], samples))
+        found.append(matrix(experiment, tables["tcp_throughput"]))
+        if "udp_throughput" in tables:
+            found.append(groups(experiment, tables["tcp_throughput"], tables["udp_throughput"], samples))
+        if "cpu_per_gigabyte" in tables:
+            found.append(cost(experiment, tables["tcp_throughput"], tables["cpu_per_gigabyte"], samples))
+    if report.mesh and any(table.metric == "mesh_time" for table in experiment.tables):
+        found += mesh_plots(report.mesh, lambda what: key_of(experiment, f"by-sites-{what}"))
+    return [plot for plot in found if plot]
+
+
+def _intervals(experiment: ExperimentReport, table: MetricTable, samples: Samples) -> Plot:
+    """Median, 95 % interval and every trial of each cell; the baseline is a dashed line through all."""
+    scale, unit = unit_of(table)
+    labels = [label_of(row) for row in table.measured]
+    cells, points = [], []
+    for row, label in zip(table.measured, labels, strict=True):
+        assert row.summary
+        median, low, high = (_scaled(v, scale) for v in (row.summary.median, row.summary.low, row.summary.high))
+        interval = text.with_interval(row.summary, table.unit, row.at_least > 0)
+        mine = [_point(seen, label, scale) for seen in samples.of(row, table.metric)]
+        cell = {"cell": label, "vpn": row.vpn, "median": median, "n": row.summary.n, "says": interval}
+        cell["trials"] = _raw(mine, unit)
+        cells.append(cell if low is None or high is None else cell | {"low": low, "high": high})
+        points += mine
+    x = {
+        "type": "quantitative",
+        "title": f"{table.title} ({unit})",
+        "scale": scale_of(points, "value"),
+    }
+    y = {"field": "cell", "type": "nominal", "sort": labels, "title": None, "axis": {"labelLimit": 320}}
+    baseline = [{"median": cell["median"]} for cell in cells if cell["vpn"] == BASELINE]
+    colour = samples.colour | {"legend": None}
+    told = [{"field": "cell", "title": "cell"}, {"field": "says", "title": "median (95 %)"}, {"field": "n"}]
+    told.append({"field": "trials", "title": "trials"})
+    layers = [
+        {
+            "data": {"values": baseline},
+            "mark": {"type": "rule", "strokeDash": [4, 4], "style": "ink"},
+            "encoding": {"x": x | {"field": "median"}},
+        },
+        {
+            "data": {"values": [cell for cell in cells if "low" in cell]},
+            "mark": {"type": "rule", "strokeWidth": 3, "opacity": 0.5},
+            "encoding": {"y": y, "x": x | {"field": "low"}, "x2": {"field": "high"}, "color": colour, "tooltip": told},
+        },
+        {
+            "data": {"values": cells},
+            "mark": {"type": "tick", "thickness": 3, "size": 15},
+            "encoding": {"y": y, "x": x | {"field": "median"}, "color": colour, "tooltip": told},
+        },
+        _points(thin(points, samples.points), x | {"field": "value"}, y, colour),
+    ]
+    note = thinned(points, samples.points)
+    best = text.with_interval(table.measured[0].summary, table.unit) if table.measured[0].summary else ""
+    return Plot(
+        key=key_of(experiment, table.metric),
+        title=f"{table.title} ({table.better} is better): median, 95 % interval and every trial",
+        alt=f"{table.title} of {text.counted(len(cells), 'cell')}; best: {labels[0]}, {best}. The table says it all.",
+        spec=spec_of({"height": STEP * len(labels), "layer": layers}, note or "Dashed: the baseline, plain IP."),
+    )
+
+
+def _searches(experiment: ExperimentReport, table: MetricTable, samples: Samples) -> Plot | None:
+    """Loss by offered rate of each search, every repetition a line (the thesis' Figure 15)."""
+    values: list[Value] = []
+    for row in table.measured:
+        for seen in samples.of(row, table.metric):
+            for rate, loss in seen.search:
+                one: Value = {"cell": label_of(row), "vpn": row.vpn, "trial": seen.trial, "repetition": seen.repetition}
+                values.append(one | {"rate": rate, "loss": loss} | _log(seen))
+    if not values:
+        return None
+    top = max(float(value["rate"]) for value in values)
+    scale, unit = text.prefix(top, "bit/s")
+    for value in values:
+        value["rate"] = float(value["rate"]) / scale
+    x = {
+        "field": "rate",
+        "type": "quantitative",
+        "scale": {"type": "log", "nice": False, "padding": 12},
+        "title": f"offered rate ({unit})",
+    }
+    y = {
+        "field": "loss",
+        "type": "quantitative",
+        "scale": {"type": "symlog", "constant": 0.002, "domain": [0, 1]},
+        "axis": {"format": ".1~%", "values": [0, 0.001, 0.01, 0.1, 1]},
+        "title": "loss ratio",
+    }
+    told = [
+        {"field": "cell", "title": "cell"},
+        {"field": "repetition", "title": "repetition"},
+        {"field": "rate", "title": f"offered ({unit})", "format": ".4~g"},
+        {"field": "loss", "title": "loss", "format": ".3~%"},
+    ]
+    bound = {
+        "data": {"values": [{"loss": LOSS_BOUND}]},
+        "mark": {"type": "rule", "strokeDash": [4, 4], "style": "ink"},
+        "encoding": {"y": y},
+    }
+    dots = {
+        "data": {"values": thin(values, samples.points)},
+        "mark": {"type": "point", "filled": True, "size": 28, "opacity": 0.75},
+        "encoding": {"x": x, "y": y, "color": samples.colour, "tooltip": told, "href": {"field": "log"}},
+    }
+    lines = {
+        "data": {"values": values if len(values) <= samples.points else []},
+        "mark": {"type": "line", "opacity": 0.35, "strokeWidth": 1},
+        "encoding": {"x": x, "y": y, "color": samples.colour, "detail": {"field": "trial"}},
+    }
+    said = thinned(values, samples.points) or "Dashed: the bound, 1 %."
+    return Plot(
+        key=key_of(experiment, f"{table.metric}-searches"),
+        title=f"{table.title}: loss by offered rate, each search a line",
+        alt=f"Loss ratio against offered rate, {text.counted(len(values), 'trial')} of all searches; the bound is 1 %.",
+        spec=spec_of({"height": 260, "layer": [bound, lines, dots]}, said),
+    )
+
+
+def _distribution(experiment: ExperimentReport, table: MetricTable, samples: Samples) -> Plot | None:
+    """The cumulative distribution of all exchanges, by their quantiles."""
+    values: list[Value] = []
+    for row in table.measured:
+        found = [sample for seen in samples.of(row, table.metric) for sample in seen.samples]
+        if len(found) < 2:
+            continue
+        shares = np.linspace(0, 1, min(len(found), QUANTILES) + 1)
+        for share, value in zip(shares, np.quantile(found, shares), strict=True):
+            values.append({"cell": label_of(row), "vpn": row.vpn, "ms": round(float(value), 6), "share": float(share)})
+    if not values:
+        return None
+    encoding = {
+        "x": {"field": "ms", "type": "quantitative", "scale": scale_of(values, "ms"), "title": f"{table.title} (ms)"},
+        "y": {
+            "field": "share",
+            "type": "quantitative",
+            "axis": {"format": "%"},
+            "title": "share of exchanges at most this",
+        },
+        "color": samples.colour,
+        "detail": {"field": "cell"},
+        "tooltip": [{"field": "cell"}, {"field": "ms", "format": ".3~g"}, {"field": "share", "format": ".1%"}],
+    }
+    return Plot(
+        key=key_of(experiment, f"{table.metric}-distribution"),
+        title=f"{table.title}: cumulative distribution of all exchanges",
+        alt=f"Cumulative distributions of the {table.title.lower()} of {len({v['cell'] for v in values})} cells.",
+        spec=spec_of({"height": 240, "data": {"values": values}, "mark": {"type": "line"}, "encoding": encoding}),
+    )
+
+
+def _by_length(experiment: ExperimentReport, table: MetricTable, samples: Samples) -> Plot:
+    """The metric by the length of the inner packet, one line a configuration."""
+    scale, unit = unit_of(table)
+    values: list[Value] = []
+    for row in table.measured:
+        if row.summary and row.params.get("packet_bytes", "").isdecimal():
+            rest = {factor: level for factor, level in row.params.items() if factor != "packet_bytes"}
+            value: Value = {"vpn": row.vpn, "configuration": f"{row.vpn} {text.configuration(rest)}"}
+            value |= {"bytes": int(row.params["packet_bytes"]), "median": row.summary.median / scale}
+            values.append(value | {"says": text.with_interval(row.summary, table.unit, row.at_least > 0)})
+    encoding = {
+        "x": {"field": "bytes", "type": "quantitative", "title": "inner packet (bytes)", "scale": {"zero": False}},
+        "y": {"field": "median", "type": "quantitative", "title": f"{table.title} ({unit})"},
+        "color": samples.colour,
+        "detail": {"field": "configuration"},
+        "tooltip": [{"field": "configuration"}, {"field": "bytes"}, {"field": "says", "title": "median (95 %)"}],
+    }
+    mark = {"type": "line", "point": True}
+    return Plot(
+        key=key_of(experiment, f"{table.metric}-by-length"),
+        title=f"{table.title} by packet length",
+        alt=f"{table.title} against the length of the inner packet, one line for each configuration.",
+        spec=spec_of({"height": 260, "data": {"values": values}, "mark": mark, "encoding": encoding}),
+    )
+
+
+def _layers(experiment: ExperimentReport, table: MetricTable, samples: Samples) -> Plot | None:
+    """One packet on the WAN, of the longest inner one that most configurations carry, layer by layer.
+
+    The layers are the closed form's, where what was measured is as long; else the packet, and what is around it."""
+    lengths = [row.params["packet_bytes"] for row in table.measured if row.params.get("packet_bytes", "").isdecimal()]
+    if not lengths:
+        return None
+    inner = max(set(lengths), key=lambda length: (lengths.count(length), int(length)))
+    values: list[Value] = []
+    rows = [row for row in table.measured if row.summary and row.params.get("packet_bytes") == inner]
+    cells = [" ".join((row.vpn, text.configuration(row.params))) for row in rows]
+    for row, cell in zip(rows, cells, strict=True):
+        assert row.summary
+        known = next((seen.layers for seen in samples.of(row, table.metric) if seen.layers), {INNER: int(inner)})
+        drawn: dict[str, float] = {**known}
+        if abs(overhead_of(known) - row.summary.median) > AGREE_BYTES:
+            drawn = {INNER: int(inner), AROUND: row.summary.median}
+        for order, (layer, length) in enumerate(drawn.items()):
+            values.append({"cell": cell, "layer": layer, "bytes": length, "order": order})
+    present = {value["layer"] for value in values}
+    scale = {
+        "domain": [layer for layer in LAYERS if layer in present],
+        "range": [LAYERS[layer] for layer in LAYERS if layer in present],
+    }
+    encoding = {
+        "y": {"field": "cell", "sort": cells, "title": None, "axis": {"labelLimit": 320}},
+        "x": {"field": "bytes", "type": "quantitative", "stack": True, "title": "bytes of one packet on the WAN"},
+        "color": {"field": "layer", "type": "nominal", "title": None, "scale": scale},
+        "order": {"field": "order"},
+        "tooltip": [{"field": "cell"}, {"field": "layer"}, {"field": "bytes", "format": ".4~g"}],
+    }
+    return Plot(
+        key=key_of(experiment, f"{table.metric}-layers"),
+        title=f"A packet of {inner} bytes on the WAN, layer by layer",
+        alt=f"Stacked bars: the layers of one packet on the WAN, the inner packet of {inner} bytes among them, of "
+        f"{text.counted(len(cells), 'cell')}.",
+        spec=spec_of({"height": STEP * len(cells), "data": {"values": values}, "mark": "bar", "encoding": encoding}),
+    )
+
+
+def _points(points: Sequence[Value], x: Spec, y: Spec, colour: Spec) -> Spec:
+    told = [
+        {"field": "trial", "title": "trial"},
+        {"field": "repetition", "title": "repetition"},
+        {"field": "value", "title": "value", "format": ".4~g"},
+        {"field": "tunnel", "title": "negotiated"},
+    ]
+    return {
+        "data": {"values": points},
+        "mark": {"type": "circle", "size": 26, "opacity": 0.8},
+        "encoding": {"x": x, "y": y, "color": colour, "tooltip": told, "href": {"field": "log"}},
+    }
+
+
+def _raw(points: Sequence[Value], unit: str) -> str:
+    """The values of the trials, as many as a tooltip holds."""
+    more = f" and {len(points) - TOLD} more" if len(points) > TOLD else ""
+    return ", ".join(f"{point['value']:.4g}" for point in points[:TOLD]) + f"{more} {unit}"
+
+
+def _point(seen: Observation, label: str, scale: float) -> Value:
+    assert seen.value is not None
+    point: Value = {"cell": label, "vpn": seen.vpn, "trial": seen.trial, "repetition": seen.repetition}
+    return point | {"value": _scaled(seen.value, scale) or 0.0, "tunnel": seen.tunnel} | _log(seen)
+
+
+def _log(seen: Observation) -> Value:
+    """The link to the trial's commands, for a mark that has one."""
+    return {"log": f"./{quote(seen.log)}/commands.log"} if seen.log else {}
+
+
+def _scaled(value: float | None, scale: float) -> float | None:
+    return None if value is None else float(f"{value / scale:.6g}")

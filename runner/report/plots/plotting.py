@@ -1,0 +1,102 @@
+"""What all plots of a report share: Vega-Lite specifications, colours, scales, and how many points there are.
+
+Every sample is a point until a plot has more than POINTS of them (fewer where there are many plots); then every k-th is
+shown, and the plot says so. The interval and the median stay those of all. See docs/decisions/0017.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from runner.data.trials import Strict, cell_key
+from runner.report import text
+from runner.report.facts import BASELINE
+from runner.report.model import ExperimentReport, MetricTable, Report, Row, row_levels
+from runner.report.observations import Observation
+from runner.report.plots.vega import SCHEMA, Spec
+
+POINTS = 1500  # of one plot
+ALL_POINTS, FEWEST = 12_000, 200  # of all plots of a page, shared out; but each has so many
+WIDTH = 620
+STEP = 22
+Value = dict[str, str | float | int]
+
+
+class Plot(Strict):
+    """One plot: ``key`` names it and its file, ``alt`` says what it shows to who cannot see it."""
+
+    key: str
+    title: str
+    alt: str
+    spec: Spec
+
+
+class Samples:
+    """The observations of a report by cell and metric, how the VPNs are coloured, alike in every plot, and how many
+    ``points`` one has."""
+
+    def __init__(self, report: Report) -> None:
+        self.carriers = report.carriers
+        tables = sum(len(experiment.tables) for experiment in report.experiments)
+        self.points = max(FEWEST, min(POINTS, ALL_POINTS // max(1, tables)))
+        self.by_cell: dict[tuple[str, str], list[Observation]] = {}
+        self.bad: dict[str, list[Observation]] = {}
+        for seen in report.observations:
+            if seen.status not in ("ok", "unsupported"):
+                self.bad.setdefault(cell_key(seen.vpn, seen.params), []).append(seen)
+            if seen.value is not None:
+                self.by_cell.setdefault((cell_key(seen.vpn, seen.params), seen.metric), []).append(seen)
+        vpns = sorted({seen.vpn for seen in report.observations if seen.value is not None} - {BASELINE})
+        scheme = "tableau10" if len(vpns) < 10 else "tableau20"
+        scale = {"domain": [BASELINE, *vpns], "scheme": scheme}
+        self.colour: Spec = {"field": "vpn", "type": "nominal", "title": "VPN", "scale": scale}
+
+    def of(self, row: Row, metric: str) -> list[Observation]:
+        """The observations of the row's cell that have a value of ``metric``."""
+        return self.by_cell.get((cell_key(row.vpn, row.params), metric), [])
+
+    def failed(self, row: Row) -> list[Observation]:
+        """The observations of the row's cell whose trials are neither ok nor unsupported."""
+        return self.bad.get(cell_key(row.vpn, row.params), [])
+
+
+def thin(values: Sequence[Value], points: int = POINTS) -> Sequence[Value]:
+    """At most so many of them, every k-th."""
+    return values[:: -(-len(values) // points)] if values else values
+
+
+def thinned(values: Sequence[Value], points: int = POINTS) -> str:
+    """The sentence that says how many samples ``thin`` leaves; empty where it leaves all."""
+    shown = len(thin(values, points))
+    return f"{shown} of {len(values)} samples are shown." if shown < len(values) else ""
+
+
+def scale_of(values: Iterable[Mapping[str, str | float | int]], field: str = "median") -> Spec:
+    """Logarithmic where the values span more than a factor of 30, else from zero."""
+    found = [float(value[field]) for value in values]
+    wide = found and min(found) > 0 and max(found) / min(found) > 30
+    return {"type": "log", "nice": False, "padding": 12} if wide else {"zero": True}
+
+
+def unit_of(table: MetricTable) -> tuple[float, str]:
+    """The prefix in which the largest median reads best."""
+    return text.prefix(max(row.summary.median for row in table.measured if row.summary), table.unit)
+
+
+def label_of(row: Row) -> str:
+    """The VPN and what varies of its levels: a row's name in a plot."""
+    levels = row_levels(row)
+    return f"{row.vpn} · {levels}" if levels else row.vpn
+
+
+def key_of(experiment: ExperimentReport, what: str) -> str:
+    """A file name of letters, digits and dashes."""
+    words = f"{experiment.name}-{what}".replace("_", "-")
+    return "".join(letter if letter.isalnum() or letter == "-" else "-" for letter in words)
+
+
+def spec_of(body: Spec, note: str = "") -> Spec:
+    """A whole Vega-Lite specification from its ``body``, which may override the width; ``note`` stands above it."""
+    title: Spec = {"title": {"text": note, "anchor": "start", "fontSize": 11, "fontWeight": "normal"}} if note else {}
+    config = {"style": {"ink": {"stroke": "#444", "color": "#444"}}}
+    return {"$schema": SCHEMA, "width": WIDTH, "config": config} | title | body

@@ -1,0 +1,61 @@
+"""Vega's own script for the page, and pictures of the same plots: both from the pinned vl-convert-python."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from runner.data.cache import cache_dir
+from runner.lab import kernels
+
+SCHEMA = "https://vega.github.io/schema/vega-lite/v6.4.json"
+VEGA_LITE = "6.4"
+# In a guest kernel nothing is bundled: vl-convert's engine is V8, which is not for User Mode Linux.
+ABSENT = """window.vegaEmbed = () => Promise.reject(new Error(
+  "this page was made in a guest kernel, without Vega; make it again: vpneval report DIR --write"));"""
+Spec = dict[str, Any]
+
+
+@cache
+def script() -> str:
+    """Vega, Vega-Lite and Vega-Embed as one script that sets ``window.vegaEmbed`` and needs nothing else.
+
+    Bundling takes some seconds, so that the result is kept beside the images, under vl-convert's version; where that
+    folder cannot be written it is made anew. In a guest kernel only what is kept is used."""
+    kept = cache_dir() / f"vega-{version('vl-convert-python')}-{VEGA_LITE}.js"
+    try:
+        return kept.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        if kernels.inside():
+            return ABSENT
+        import vl_convert
+
+        made = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", VEGA_LITE)
+    with suppress(OSError):  # a read-only home: slower, and no worse
+        _keep(kept, made)
+    return made
+
+
+def svg(spec: Spec) -> str:
+    """The plot as a picture, on white. Raises ValueError for a specification that Vega-Lite refuses."""
+    import vl_convert
+
+    return vl_convert.vegalite_to_svg(spec | {"background": "white"}, VEGA_LITE)
+
+
+def png(spec: Spec) -> bytes:
+    """The same with twice as many pixels as units, for slides."""
+    import vl_convert
+
+    return vl_convert.vegalite_to_png(spec | {"background": "white"}, VEGA_LITE, scale=2)
+
+
+def _keep(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f"{path.name}.{os.getpid()}")
+    partial.write_text(text, encoding="utf-8")
+    partial.rename(path)  # whole or not at all, whoever else does the same

@@ -1,0 +1,119 @@
+"""What a tunnel's trials are measured on: keys, lab, WAN, tunnel; and all of it anew where a trial has used it up."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from runner.data.levels import tunnel_levels
+from runner.data.wan import Conditions, conditions
+from runner.instruments.failures import prepare
+from runner.lab import wan
+from runner.lab.image import Image
+from runner.lab.logs import scrub
+from runner.lab.site import Site
+from runner.lab.site_to_site import SITES, Lab
+from runner.lab.topologies import Topology, topology_lab
+from runner.sweep import variants
+from runner.sweep.call import Settings
+from runner.sweep.plan import PlannedTunnel
+from runner.tunnel.bring_up import Bench, Tunnel, bring_up, make_secrets, start_services
+from runner.vpn.plugin import Vpn
+
+
+@dataclass
+class Shared:
+    """What the tunnels of one call share: keys, only in memory, and what probing the WAN's conditions found."""
+
+    secrets: dict[tuple[str, str, bool, int], dict[str, str]] = field(default_factory=dict)
+    probed: dict[Conditions, str] = field(default_factory=dict)
+
+
+class Builder:
+    """Builds the labs of one planned tunnel, one at a time, and everything in them. Ends with its ``with`` block."""
+
+    def __init__(self, vpn: Vpn, planned: PlannedTunnel, settings: Settings, shared: Shared, folder: Path) -> None:
+        self.vpn, self.params, self.settings, self.shared, self.folder = vpn, planned.params, settings, shared, folder
+        self.image_name = planned.params.get("image", "")
+        # Security's probes say themselves that there is plaintext on the WAN: the proof leaves it to them.
+        self.judged = any(trial.cell.params["transport"] != "security" for trial in planned.trials)
+        self._labs, self._underlay = ExitStack(), dict[str, str]()
+
+    def __enter__(self) -> Builder:
+        self._commands = (self.folder / "commands.log").open("w", buffering=1)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """The lab goes, then the keys from the logs of its daemons."""
+        try:
+            self._labs.close()
+        finally:
+            self._commands.close()
+            for key, known in self.shared.secrets.items():
+                if key[0] == self.vpn.name:
+                    scrub(self.folder, known)
+
+    def bench(self) -> Bench:
+        """Keys, lab, tunnel: what the trials are measured on. Raises what ``bring_up`` raises, and LabError."""
+        self._keys()
+        lab, tunnel = self._tunnel()
+        made = Bench(lab, tunnel, self._tunnel, bare=self._lab, keys=self._keys_of_strangers, keys_of=self._keys_of)
+        made.meshes = self._mesh if lab.kind == "netns" else None
+        return made
+
+    def _lab(self) -> Lab:
+        """A new lab without a tunnel; the one before goes."""
+        self._labs.close()
+        self._hold = self._labs.enter_context(variants.quota(self.params))
+        making = prepare.lab_for(self.settings.rig, self.params, *self._images, self._say, self.folder)
+        lab = self._labs.enter_context(making)
+        variants.set_driver(lab, self.vpn, self.params)
+        self._set_wan(lab)
+        start_services(lab)
+        return lab
+
+    def _tunnel(self) -> tuple[Lab, Tunnel]:
+        """A new lab with the tunnel up in it; the one before goes."""
+        lab, vpn, levels = self._lab(), prepare.prepared(self.vpn, self.params), tunnel_levels(self.params)
+        up = bring_up(lab, variants.prepared(vpn, self.params), levels, self._keys(), judged=self.judged)
+        varied = variants.driver_said(lab, vpn, self.params) | self._hold(lab)
+        facts = up.evidence.facts | self._underlay | varied
+        return lab, replace(up, evidence=up.evidence.model_copy(update={"facts": facts}))
+
+    def _mesh(self, topology: Topology) -> AbstractContextManager[Lab]:
+        return topology_lab(topology, *self._images, self._say, self.folder)
+
+    def _set_wan(self, lab: Lab) -> None:
+        """Set the WAN's conditions, and probe them once a run; what the probe found is a fact of the evidence."""
+        wanted = conditions(self.params, self.settings.profile.wan_rate_bps)
+        if wanted == Conditions() or prepare.topology_of(self.params):  # another topology has another WAN
+            return
+        wan.apply(lab, wanted)
+        if wanted not in self.shared.probed:
+            self.shared.probed[wanted] = wan.verify(lab, wanted)
+        self._underlay["wan"] = self.shared.probed[wanted]
+
+    def _keys(self, *, others: bool = False, sites: Sequence[Site] = SITES) -> dict[str, str]:
+        """The VPN's secrets of this call, made at first use on a node without a network; or others, which a stranger
+        could have made in the same way."""
+        key = (self.vpn.name, self.image_name, others, len(sites))
+        if key not in self.shared.secrets:
+            alone = self.settings.rig.alone(self._images[1], self._say)
+            self.shared.secrets[key] = make_secrets(self.vpn, alone, sites)
+        return self.shared.secrets[key]
+
+    def _keys_of_strangers(self, others: bool) -> dict[str, str]:
+        return self._keys(others=others)
+
+    def _keys_of(self, sites: Sequence[Site]) -> dict[str, str]:
+        return self._keys(sites=sites)
+
+    @property
+    def _images(self) -> tuple[Image, Image]:
+        """Of the hosts and the WAN, and of the gateways."""
+        return self.settings.image, self.settings.images[self.image_name]
+
+    def _say(self, line: str) -> None:
+        self._commands.write(line + "\n")

@@ -1,0 +1,64 @@
+"""One call of the trial loop: what it is made with, who is told how it goes, and what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from runner.data.trials import Trial
+from runner.design.profile import Profile
+from runner.lab.image import Image
+from runner.lab.places import NamespaceRig, Rig
+from runner.sweep.plan import Planned
+
+
+class Watcher(Protocol):
+    """Who is told how the run goes: the live display, or plain lines."""
+
+    def planned(self, trials: int, expected_s: float) -> None:
+        """So many trials are ahead, and will take about ``expected_s`` seconds."""
+
+    def tunnel(self, repetition: int, vpn: str, params: Mapping[str, str]) -> None:
+        """The VPN's tunnel at these levels, of this repetition, is coming up."""
+
+    def measuring(self, planned: Planned) -> None:
+        """This trial begins now, in the tunnel that is up."""
+
+    def finished(self, trial: Trial, remaining_s: float) -> None:
+        """This trial is written down; what is planned will take ``remaining_s`` seconds more."""
+
+    def say(self, text: str) -> None:
+        """A line of text for the user."""
+
+
+@dataclass
+class Settings:
+    """What a run is made with."""
+
+    profile: Profile
+    repetitions: int
+    seed: int
+    image: Image
+    gateway_images: Mapping[str, Image]
+    retry_failed: bool = False
+    deadline: float | None = None  # time.monotonic() at which the run should have ended
+    most_repetitions: int | None = None  # for --until-significant; None where the deadline alone ends it
+    rig: Rig = field(default_factory=NamespaceRig)  # where the labs are set up
+
+    @property
+    def images(self) -> dict[str, Image]:
+        """Level of the factor ``image`` -> the gateways' image; where it is no factor, that of all nodes."""
+        return {"": self.image, **self.gateway_images}
+
+
+@dataclass
+class Outcome:
+    """What a call of the loop did."""
+
+    measured: int = 0
+    failed: int = 0
+    trimmed: int = 0
+    measuring_s: float = 0.0
+    stopped: str = ""
+    separation: str = ""  # what --until-significant came to

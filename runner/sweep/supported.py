@@ -1,0 +1,68 @@
+"""Which cells can be measured here: every VPN is asked live, on a gateway, before the first block."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from runner.data.errors import Unsupported
+from runner.data.levels import BASELINE, tunnel_levels
+from runner.data.store import Store
+from runner.data.trials import Cell
+from runner.data.wan import Conditions, conditions
+from runner.instruments.failures import prepare
+from runner.lab import wan
+from runner.lab.site_to_site import Lab
+from runner.sweep import variants
+from runner.sweep.call import Settings
+from runner.tunnel.bring_up import unsupported
+from runner.vpn.plugin import Vpn
+
+
+def refusals(
+    cells: Sequence[Cell], vpns: Mapping[str, Vpn], settings: Settings, store: Store
+) -> Iterator[tuple[Cell, str]]:
+    """The cells that cannot be measured here, each with its reason. One lab for each image of the gateways."""
+    for name, image in settings.images.items():
+        mine = [cell for cell in cells if cell.params.get("image", "") == name]
+        if not mine:
+            continue
+        with settings.rig.lab(settings.image, image, logs=store.logs("probe")) as lab:
+            asking = _Asking(lab, settings)
+            for cell in mine:
+                if no := asking.refused(vpns[cell.vpn], cell):
+                    yield cell, no.reason
+
+
+class _Asking:
+    """Asks in one lab; each question once, however many cells share it."""
+
+    def __init__(self, lab: Lab, settings: Settings) -> None:
+        self.lab, self.rate_bps = lab, settings.profile.wan_rate_bps
+        self.tunnels: dict[tuple[str, ...], Unsupported | None] = {}
+        self.wans: dict[Conditions, Unsupported | None] = {}
+
+    def refused(self, vpn: Vpn, cell: Cell) -> Unsupported | None:
+        levels = tunnel_levels(cell.params)
+        if on_paper(cell):
+            return Vpn.supports(vpn, self.lab.gateway(self.lab.sites[0]), levels)
+        key = (cell.vpn, *levels.values())
+        if key not in self.tunnels:
+            self.tunnels[key] = unsupported(self.lab, vpn, levels)
+        underlay = conditions(cell.params, self.rate_bps)
+        if underlay not in self.wans:
+            self.wans[underlay] = wan.unsupported(self.lab, underlay)
+        no = self.tunnels[key] or self.wans[underlay] or _traffic_refused(vpn, cell)
+        return no or prepare.refused(self.lab, vpn, cell.params) or variants.refused(self.lab, vpn, cell.params)
+
+
+def _traffic_refused(vpn: Vpn, cell: Cell) -> Unsupported | None:
+    if vpn.carries == "tcp" and cell.params["transport"] in ("udp", "packets", "overhead", "mtu", "duplex"):
+        return Unsupported(f"{vpn.title} carries TCP only")
+    if cell.params["transport"] == "device" and vpn.name != BASELINE:
+        return Unsupported("100 MB through ssh is measured without any VPN")
+    return None
+
+
+def on_paper(cell: Cell) -> bool:
+    """Is it counted from what the plugin writes down, whatever this machine can run?"""
+    return cell.params["transport"] == "operations"

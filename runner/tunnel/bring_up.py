@@ -1,0 +1,158 @@
+"""Bring a VPN up between the two gateways of a lab, timed, and prove that it is what was asked for."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from functools import partial
+
+from runner.data.errors import ProofError, Unsupported
+from runner.data.levels import Params
+from runner.data.trials import Evidence, Proof
+from runner.lab import layers, probes
+from runner.lab.node import PATIENCE, Node, wait_until
+from runner.lab.site import TCP_PORTS, Site
+from runner.lab.site_to_site import Lab
+from runner.lab.topologies import Topology
+from runner.tunnel.proof import ANSWER_PORT, prove
+from runner.vpn.plugin import Secrets, Vpn
+
+UP_WITHIN_S = 15.0 * PATIENCE
+
+
+@dataclass(frozen=True)
+class Tunnel:
+    """A proven tunnel: the address at which host1 reaches host2, and how long it took to come up."""
+
+    address: str
+    setup_s: float
+    evidence: Evidence
+    proof: Proof
+
+
+@dataclass
+class Bench:
+    """The lab and the tunnel that are measured now. ``renewal`` makes both anew, after a tunnel has broken."""
+
+    lab: Lab
+    tunnel: Tunnel
+    renewal: Callable[[], tuple[Lab, Tunnel]]
+    bare: Callable[[], Lab] | None = None  # a fresh lab in the place of this one, without a tunnel
+    keys: Callable[[bool], Secrets] | None = None  # the VPN's secrets, or others made in the same way
+    meshes: Callable[[Topology], AbstractContextManager[Lab]] | None = None  # a lab of another shape, beside this one
+    keys_of: Callable[[Sequence[Site]], Secrets] | None = None  # secrets for so many sites
+
+    @property
+    def address(self) -> str:
+        """Where host1 reaches host2 through the tunnel."""
+        return self.tunnel.address
+
+    def renew(self) -> None:
+        """Replace lab and tunnel by new ones. Raises what ``bring_up`` raises, and LabError."""
+        self.lab, self.tunnel = self.renewal()
+
+    def carries_payload(self) -> bool:
+        """Does the far host still answer through the tunnel, within a second?"""
+        ask = ("python3", "-IS", f"{probes.FOLDER}/ask.py", "first", self.address, str(ANSWER_PORT), "1")
+        return self.lab.host1.run(*ask, check=False, timeout=10).code == 0
+
+
+def make_secrets(vpn: Vpn, alone: AbstractContextManager[Node], sites: Sequence[Site]) -> dict[str, str]:
+    """Fresh keys by the VPN's own tools, made ``alone``: on a node without a network that goes afterwards."""
+    with alone as ca:
+        if vpn.image_layer:
+            equip(ca, vpn)
+        return vpn.secrets(ca, sites)
+
+
+def start_services(lab: Lab) -> None:
+    """The far host's servers, and the probe that asks them."""
+    for node, name in ((lab.host1, "ask"), (lab.host2, "answer")):
+        node.write(f"{probes.FOLDER}/{name}.py", probes.source(name), mode=0o644)
+    lab.host2.spawn("python3", "-IS", f"{probes.FOLDER}/answer.py", str(ANSWER_PORT), log="answer")
+    lab.host2.spawn("iperf3", "--server", "--port", str(TCP_PORTS[0]), log="iperf3-server")
+
+    def listening() -> bool:
+        sockets = lab.host2.run("ss", "-Hltn").stdout
+        return all(f":{port} " in sockets for port in (TCP_PORTS[0], ANSWER_PORT))
+
+    wait_until(listening, "the far host's servers listening")
+
+
+def equip(node: Node, vpn: Vpn) -> Unsupported | None:
+    """Are the VPN's tools on the node? Where they are missing and the VPN has a layer, it is unpacked there."""
+    lacks, missing = missing_tools(node, vpn), ""
+    if lacks and vpn.image_layer:
+        missing = layers.unpack(node, vpn.image_layer)
+        lacks = missing_tools(node, vpn)
+    if not lacks:
+        return None
+    packages = " ".join(sorted({vpn.tools[tool] for tool in lacks}))
+    get = f"{missing}; or have your own {packages}" if missing else f"Debian: apt-get install {packages}"
+    return Unsupported(f"the gateway has no {' and no '.join(lacks)} ({get})")
+
+
+def missing_tools(node: Node, vpn: Vpn) -> list[str]:
+    """Asked in one command, which costs a tenth of a second in a guest kernel."""
+    paths = node.run("which", *vpn.tools, check=False).stdout.split() if vpn.tools else []
+    return [tool for tool in vpn.tools if not any(path == tool or path.endswith(f"/{tool}") for path in paths)]
+
+
+def unsupported(lab: Lab, vpn: Vpn, params: Params) -> Unsupported | None:
+    """The plugin's live probe, on every gateway, its tools being there."""
+    for site in lab.sites:
+        gateway = lab.gateway(site)
+        if no := equip(gateway, vpn) or vpn.supports(gateway, params):
+            return no
+    return None
+
+
+def bring_up(lab: Lab, vpn: Vpn, params: Params, secrets: Mapping[str, str], *, judged: bool = True) -> Tunnel:
+    """Files, daemons, tunnel, first payload; then evidence and proof.
+
+    The set-up time runs from the first command on a gateway, keys and files being in place, to the first
+    payload that the far host answered. Raises TimeoutError, CommandError, ProofError or MeasurementError. Unless
+    ``judged``, a tunnel that shows plaintext on the WAN is brought up all the same: for probes that will say so.
+    """
+    sites = lab.sites
+    for site in sites:
+        if vpn.image_layer:
+            equip(lab.gateway(site), vpn)
+        peers = [peer for peer in sites if peer is not site]
+        for path, text in vpn.render(site, peers, params, secrets).items():
+            lab.gateway(site).write(path, text)
+
+    address = vpn.entry(sites)
+    ask = ("python3", "-IS", f"{probes.FOLDER}/ask.py", "first", address, str(ANSWER_PORT), str(UP_WITHIN_S))
+    first_payload = lab.host1.spawn(*ask, log="first-payload")
+    started = time.monotonic()
+    for site in reversed(sites):
+        vpn.start(lab.gateway(site), site, [peer for peer in sites if peer is not site], params)
+    if first_payload.wait(UP_WITHIN_S + 5) != 0:
+        raise TimeoutError(f"no payload came through the tunnel within {UP_WITHIN_S:g} s{_states(lab, vpn)}")
+    setup_s = time.monotonic() - started
+
+    evidences = []
+    for site in sites:
+        peers = [peer for peer in sites if peer is not site]
+        wait_until(partial(vpn.is_up, lab.gateway(site), site, peers), f"{vpn.name} up on {site.name}")
+        evidences.append(vpn.evidence(lab.gateway(site), site, peers, params))
+    evidence = next((found for found in evidences if found.data_path), None)
+    if evidence is None:
+        raise ProofError("the plugin has no evidence of the data path in use")
+    return Tunnel(address, setup_s, evidence, prove(lab, address, confidential=vpn.confidential(params), judged=judged))
+
+
+def _states(lab: Lab, vpn: Vpn) -> str:
+    """Which gateways think that their tunnel is up, for the reason of a failure."""
+    states = []
+    for site in lab.sites:
+        try:
+            up = vpn.is_up(lab.gateway(site), site, [peer for peer in lab.sites if peer is not site])
+        except Exception as error:  # only words for a message: the failure itself is already being raised
+            states.append(f"{site.name}: {error}")
+        else:
+            states.append(f"{site.name}: {'up' if up else 'not up'}")
+    return f" ({'; '.join(states)})"

@@ -1,0 +1,96 @@
+"""Proof before measure: a random marker goes through the tunnel both ways while the WAN is captured.
+
+Both ends must get it; on the WAN it may be seen only where no confidentiality is promised. There it *must* be
+seen, which shows that the capture works: the probe's positive control.
+"""
+
+from __future__ import annotations
+
+import secrets
+from contextlib import ExitStack
+
+from runner.data.errors import MeasurementError, ProofError
+from runner.data.trials import Proof
+from runner.lab import probes
+from runner.lab.namespaces import NamespaceNode
+from runner.lab.site import TCP_PORTS
+from runner.lab.site_to_site import Lab
+from runner.lab.wire import answer, probe
+
+MARKER_BYTES = 1024
+ANSWER_PORT = TCP_PORTS[1]
+COMPLEMENT = bytes(255 - byte for byte in range(256))
+
+
+def prove(lab: Lab, address: str, *, confidential: bool, judged: bool = True) -> Proof:
+    """Run the marker experiment from host1 to ``address``.
+
+    Raises ProofError where the tunnel breaks its promise, MeasurementError where the probe itself did not work.
+    """
+    marker = secrets.token_bytes(MARKER_BYTES)
+    both = f"{marker.hex()} {marker.translate(COMPLEMENT).hex()}"
+    with ExitStack() as stack:
+        watchers = [
+            stack.enter_context(probe(node, "watch", *where, ready="watching")) for node, where in watch_points(lab)
+        ]
+        ask = ("python3", "-IS", f"{probes.FOLDER}/ask.py", "marker", address, str(ANSWER_PORT), "5")
+        sent = lab.host1.run(*ask, input=marker.hex(), check=False, timeout=15)
+        found = [answer(watch, "watch", both, timeout_s=15) for watch in watchers]
+    seen = [any(each) for each in zip(*(report["seen"] for report in found), strict=True)]
+    proof = Proof(
+        confidential_promised=confidential,
+        delivered=sent.code == 0,
+        marker_on_wan=any(seen),
+        sent_bytes=2 * MARKER_BYTES,
+        captured_bytes=sum(report["bytes"] for report in found),
+        captured_on=" and ".join(f"{node.name} {' '.join(where)}" for node, where in watch_points(lab)),
+    )
+    if lost := sum(report["lost"] for report in found):
+        raise MeasurementError(f"the WAN capture lost {lost} frames that came too fast: it proves nothing")
+    if judged or not proof.delivered:
+        judge(proof, seen, sent.stderr, next((one for report in found for one in report["where"] if one), None))
+    return proof
+
+
+def watch_points(lab: Lab) -> list[tuple[NamespaceNode, tuple[str, ...]]]:
+    """Where the WAN is captured, as nodes and arguments of the watcher: on the WAN node, where there is one.
+
+    gw1's cable carries both directions of the WAN; the watcher needs no promiscuous bridge. Without a WAN node:
+    what each gateway sends out of its WAN port.
+    """
+    if lab.has_wan:
+        return [(lab.wan, ("gw1",))]
+    return [(lab.gateway(site), ("--sent", site.wan_interface)) for site in lab.sites]
+
+
+def judge(proof: Proof, seen: list[bool], complaint: str = "", where: tuple[int, str] | None = None) -> None:
+    """Raise unless the marker experiment came out as promised, and the capture can be believed. ``where``: at which
+    byte of a frame the marker was seen, and the frame's beginning as hex."""
+    if not proof.delivered:
+        raise ProofError(
+            f"the marker did not come through the tunnel: {complaint.strip()[-200:] or 'no answer'}", proof
+        )
+    if proof.captured_bytes < proof.sent_bytes:
+        raise MeasurementError(
+            f"the WAN capture saw {proof.captured_bytes} bytes of {proof.sent_bytes} sent: it proves nothing"
+        )
+    if proof.confidential_promised and proof.marker_on_wan:
+        found = f", {placed(*where)}" if where else ""
+        raise ProofError(
+            f"plaintext on the WAN: the marker was seen although confidentiality is promised{found}", proof
+        )
+    if not proof.confidential_promised and not all(seen):
+        raise MeasurementError("the capture missed a marker that travels in the clear: it proves nothing")
+
+
+def placed(offset: int, head: str) -> str:
+    """In which packet the marker was: ``in a packet 10.1.0.2 > 10.2.0.2, UDP 500 > 4500, 42 bytes in``."""
+    frame = bytes.fromhex(head)
+    if len(frame) < 38 or frame[12:14] != b"\x08\x00":
+        return f"{offset} bytes into a frame that begins with {head[:28]}"
+    source, destination = (".".join(map(str, frame[at : at + 4])) for at in (26, 30))
+    header = 14 + 4 * (frame[14] & 15)
+    protocol = {6: "TCP", 17: "UDP"}.get(frame[23], f"protocol {frame[23]}")
+    ports = [int.from_bytes(frame[at : at + 2], "big") for at in (header, header + 2)]
+    said = f"{protocol} {ports[0]} > {ports[1]}" if frame[23] in (6, 17) else protocol
+    return f"in a packet {source} > {destination}, {said}, {offset - 14} bytes in"
