@@ -28,8 +28,9 @@ from tests.lab.conftest import descendants, mounts, running
 VPNEVAL = [sys.executable, "-m", "runner"]
 
 HEAD = """
-from runner.plugin import NO_CIPHER, Vpn
-from runner.model import Evidence
+from runner.data.levels import NO_CIPHER
+from runner.vpn.plugin import Vpn
+from runner.data.trials import Evidence
 from vpns.none import PlainIp
 class Toy(PlainIp):
     reference = False
