@@ -36,7 +36,7 @@ def tcp_is_udp(data: Data) -> Judgement:
     """UDP over TCP throughput within 15 % of 1, in each VPN. The thesis: 0.92 with IPsec (152 over 165 Mbit/s)."""
 
     def one(vpn: str) -> Judgement:
-        udp = data.blocks("udp_throughput", vpn, transport="udp", cipher="aes-128-cbc")
+        udp = data.blocks("udp_throughput", vpn, measure="udp", cipher="aes-128-cbc")
         published = STATED["udp.ipsec"] / STATED["tcp.ipsec"] if vpn == "ipsec" else None
         return findings.compare(udp, data.blocks("tcp_throughput", vpn, **PLAIN), close(0.15), published)
 

@@ -20,7 +20,7 @@ def wanted(vpn: Vpn, params: Mapping[str, str], profile: Profile) -> bool:
     """The short profiles: each VPN's own levels, and the overhead without a cipher, which tells headers apart."""
     if "gw2_cpu" in params and vpn.reference:
         return False
-    bare = params["cipher"] == "null" and params["transport"] == "overhead"
+    bare = params["cipher"] == "null" and params["measure"] == "overhead"
     own = params["cipher"] == vpn.comparable["cipher"] or bare
     return profile.name == "thesis" or (own and params["integrity"] == vpn.comparable["integrity"])
 

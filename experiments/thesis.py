@@ -16,7 +16,7 @@ SWITCHES, BYTES = "context_switches_per_packet", "wire_bytes_per_payload_byte"
 
 def wanted(vpn: Vpn, params: Mapping[str, str], profile: Profile) -> bool:
     """One parameter at a time is varied, as in §3.5.1."""
-    if params["transport"] != "tcp":
+    if params["measure"] != "tcp":
         return params["compression"] == "off" and params["cipher"] in ("none", "aes-128-cbc")
     if params["compression"] == "off":
         return params["payload"] == "random"

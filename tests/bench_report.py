@@ -61,7 +61,7 @@ def generate(folder: Path, blocks: int, lengths: int) -> int:
             for index, (vpn, params) in enumerate(wanted):
                 speed = 1e9 / (1 + index % 50) * float(rng.lognormal(0, 0.05))
                 values = {"tcp_throughput": speed, "cpu_per_gigabyte": 1e10 / speed}
-                values = {"rtt": 1e8 / speed} if params["transport"] == "idle" else values
+                values = {"rtt": 1e8 / speed} if params["measure"] == "idle" else values
                 trial: Trial = make_trial(vpn, params, block, values, experiments=("sweep",))
                 file.write(trial.model_dump_json() + "\n")
                 number += 1

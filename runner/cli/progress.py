@@ -62,7 +62,7 @@ def levels_of(params: Mapping[str, str]) -> str:
     words = [params.get("cipher", "")]
     if params.get("compression", "off") != "off":
         words.append(f"compression {params['compression']}")
-    words += [params[name] for name in ("image", "transport", *FAILURE_FACTORS) if name in params]
+    words += [params[name] for name in ("image", "measure", *FAILURE_FACTORS) if name in params]
     if params.get("payload", "random") != "random":
         words.append(params["payload"])
     if params.get("streams", "1") != "1":

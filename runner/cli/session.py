@@ -144,8 +144,8 @@ def ask(
     )
     if until_significant:
         asked.repetitions = max(asked.repetitions, INITIAL_REPETITIONS)
-        transports = {cell.params["transport"] for cell in asked.cells}
-        measured = [metric.name for metric in METRICS.values() if metric.transport in transports]
+        kinds = {cell.params["measure"] for cell in asked.cells}
+        measured = [metric.name for metric in METRICS.values() if metric.measure in kinds]
         asked.weights = parse_weights(weights, measured) if weights else None
     if not asked.cells:
         options = [f"--profile {profile}", *[f"--vpn {vpns}"] * bool(vpns), *[f"--set {levels}"] * bool(levels)]

@@ -18,7 +18,7 @@ WAN_FACTORS = (
 )
 TUNNEL_FACTORS = ("cipher", "integrity", "compression", "image", *WAN_FACTORS)
 TRAFFIC_FACTORS = (
-    *("transport", "payload", "streams", "clients", "direction", "payload_bytes", "load", "file_bytes"),
+    *("measure", "payload", "streams", "clients", "direction", "payload_bytes", "load", "file_bytes"),
     *("packet_bytes", "fragmentation", "rekey", "device_cipher"),
     *("failure", "redundancy", "gateway_failure", "detection", "endpoint", "link_failure"),
     *("driver", "ike", "gw2_cpu"),
@@ -55,7 +55,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
         *("hmac-sha1", "hmac-sha256", "hmac-md5", "hmac-sha384", "hmac-sha512", "aes-xcbc", "aes-cmac", "aead", "none"),
     ),
     "compression": ("off", "on", "lz4"),
-    "transport": (
+    "measure": (
         *("tcp", "udp", "idle", "loaded", "download", "packets", "overhead", "mtu"),
         *("duplex", "flows", "clients", "rekey", "device", "security", "operations", "mesh"),
         *("recovery", "reroute", "failover"),
@@ -91,32 +91,33 @@ LEVELS: dict[str, tuple[str, ...]] = {
     "wan_queue_ms": ("20", "200"),
     "wan_mtu_bytes": ("1500", "1400", "1280"),
 }
+RENAMED = {"transport": "measure"}  # what a factor was called before: --set takes both names
 # Factors that take any whole number between these: a UDP payload, an IPv4 packet with a UDP header (RFC 768), a file.
 RANGES = {
     **{"payload_bytes": (1, 65507), "packet_bytes": (28, 65535), "file_bytes": (1, 10**11)},
     **{"download_bytes": (10**6, 10**11), "cpus": (1, 4096)},
 }
 TUNNEL = ("cipher", "integrity", "compression")
-TCP = {"transport": "tcp", "payload": "random", "streams": "1", "direction": "forward"}
-UDP = {"transport": "udp"}
-IDLE = {"transport": "idle"}
-LOADED = {"transport": "loaded", "load": "full"}
-DOWNLOAD = {"transport": "download", "file_bytes": "20000000"}
-PACKETS = {"transport": "packets", "packet_bytes": "64"}
-OVERHEAD = {"transport": "overhead", "packet_bytes": "64"}
-PATH_MTU = {"transport": "mtu"}
-RECOVERY = {"transport": "recovery", "failure": "restart"}
-FAILOVER = {"transport": "failover", "redundancy": "vrrp", "gateway_failure": "interface"}
+TCP = {"measure": "tcp", "payload": "random", "streams": "1", "direction": "forward"}
+UDP = {"measure": "udp"}
+IDLE = {"measure": "idle"}
+LOADED = {"measure": "loaded", "load": "full"}
+DOWNLOAD = {"measure": "download", "file_bytes": "20000000"}
+PACKETS = {"measure": "packets", "packet_bytes": "64"}
+OVERHEAD = {"measure": "overhead", "packet_bytes": "64"}
+PATH_MTU = {"measure": "mtu"}
+RECOVERY = {"measure": "recovery", "failure": "restart"}
+FAILOVER = {"measure": "failover", "redundancy": "vrrp", "gateway_failure": "interface"}
 HA_DOWNLOAD = FAILOVER | {"gateway_failure": "none", "download_bytes": "20000000", "download_limit": "off", "cpus": "1"}
-REROUTE = {"transport": "reroute", "detection": "hello", "endpoint": "loopback", "link_failure": "silent"}
-DUPLEX = {"transport": "duplex", "packet_bytes": "64"}
-FLOWS = {"transport": "flows", "streams": "1"}
-CLIENTS = {"transport": "clients", "clients": "1"}
-REKEY = {"transport": "rekey", "rekey": "esp"}
-DEVICE = {"transport": "device", "device_cipher": "aes-128-cbc"}
-SECURITY = {"transport": "security"}
-OPERATIONS = {"transport": "operations"}
-MESH = {"transport": "mesh"}
+REROUTE = {"measure": "reroute", "detection": "hello", "endpoint": "loopback", "link_failure": "silent"}
+DUPLEX = {"measure": "duplex", "packet_bytes": "64"}
+FLOWS = {"measure": "flows", "streams": "1"}
+CLIENTS = {"measure": "clients", "clients": "1"}
+REKEY = {"measure": "rekey", "rekey": "esp"}
+DEVICE = {"measure": "device", "device_cipher": "aes-128-cbc"}
+SECURITY = {"measure": "security"}
+OPERATIONS = {"measure": "operations"}
+MESH = {"measure": "mesh"}
 MAY_FRAGMENT = ("udp", "packets", "overhead")
 BASELINE = "none"
 

@@ -7,14 +7,17 @@ import fcntl
 import gc
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from pydantic import ValidationError
 
+from runner.data import version1
 from runner.data.errors import UsageError
-from runner.data.trials import SCHEMA_VERSION, Run, Strict, Trial
+from runner.data.trials import SCHEMA_VERSION, Run, Slice, Strict, Trial
+
+READ_VERSIONS = (1, SCHEMA_VERSION)
 
 
 class Store:
@@ -35,17 +38,24 @@ class Store:
 
     def append(self, trial: Trial) -> None:
         """Add one line to trials.jsonl and wait until it is on the disk. Raises OSError on a full disk."""
-        line = (trial.model_dump_json() + "\n").encode()
-        with (self.folder / "trials.jsonl").open("ab", buffering=0) as file:
+        self._append("trials.jsonl", (trial.model_dump_json() + "\n").encode())
+        self.trials.append(trial)
+
+    def _append(self, name: str, lines: bytes) -> None:
+        with (self.folder / name).open("ab", buffering=0) as file:
             whole = file.tell()
             try:
-                if file.write(line) != len(line):
+                if file.write(lines) != len(lines):
                     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
                 os.fsync(file.fileno())
             except OSError:
-                os.truncate(self.folder / "trials.jsonl", whole)  # half a line is no line
+                os.truncate(self.folder / name, whole)  # half a line is no line
                 raise
-        self.trials.append(trial)
+
+    def append_slices(self, slices: Sequence[Slice]) -> None:
+        """Add rows to slices.jsonl and wait until they are on the disk. Raises OSError on a full disk."""
+        if slices:
+            self._append("slices.jsonl", "".join(one.model_dump_json() + "\n" for one in slices).encode())
 
     def logs(self, name: str) -> Path:
         """A fresh folder for one tunnel's commands and daemon logs."""
@@ -80,6 +90,7 @@ def open_store(folder: Path) -> Iterator[Store]:
             raise UsageError(f"another vpneval writes to {folder}; wait for it, or choose another --out") from None
         store = Store(folder)
         repair(folder / "trials.jsonl")
+        repair(folder / "slices.jsonl")
         if (folder / "trials.jsonl").exists():
             store.trials = read_trials(folder / "trials.jsonl")
         yield store
@@ -117,7 +128,7 @@ def read_run(path: Path) -> Run:
     """run.json as data. Raises UsageError for what is not valid, or of another schema version."""
     text = path.read_bytes()
     try:
-        run = Run.model_validate_json(text)
+        run = version1.run(text) or Run.model_validate_json(text)
     except ValidationError as wrong:
         raise UsageError(other_version(str(path), text) or f"{path}: {_first(wrong)}") from None
     if run.schema_version != SCHEMA_VERSION:
@@ -132,7 +143,7 @@ def other_version(where: str, text: bytes) -> str:
     except ValueError:
         return ""
     version = found.get("schema_version") if isinstance(found, dict) else None
-    if not isinstance(version, int) or version == SCHEMA_VERSION:
+    if not isinstance(version, int) or version in READ_VERSIONS:
         return ""
     newer = "read it with the vpneval that made it, or a newer one" if version > SCHEMA_VERSION else "measure it again"
     return f"{where} has schema version {version}; this vpneval reads {SCHEMA_VERSION}: {newer}"
@@ -146,7 +157,7 @@ def read_trials(path: Path) -> list[Trial]:
             if not line.endswith(b"\n"):  # torn: only the last can be
                 break
             try:
-                trial = Trial.model_validate_json(line)
+                trial = version1.trial(line) or Trial.model_validate_json(line)
             except ValidationError as wrong:
                 where = f"{path}, line {number}"
                 raise UsageError(other_version(where, line) or f"{where}: {_first(wrong)}") from None
@@ -157,6 +168,28 @@ def read_trials(path: Path) -> list[Trial]:
             found.pop(trial.id, None)
             found[trial.id] = trial
     return list(found.values())
+
+
+def read_slices(folder: Path) -> dict[str, list[Slice]]:
+    """The slices of each trial of a run folder, by the trial's id; of a trial measured again, the last time's.
+
+    Empty for a run of version 1, which kept none. Raises UsageError for a row that is not valid.
+    """
+    path, found = folder / "slices.jsonl", dict[str, list[Slice]]()
+    if not path.exists():
+        return found
+    with path.open("rb") as rows:
+        for number, row in enumerate(rows, start=1):
+            if not row.endswith(b"\n"):
+                break
+            try:
+                one = Slice.model_validate_json(row)
+            except ValidationError as wrong:
+                raise UsageError(f"{path}, line {number}: {_first(wrong)}") from None
+            if one.number == 1:
+                found[one.trial] = []
+            found.setdefault(one.trial, []).append(one)
+    return found
 
 
 @contextmanager

@@ -10,7 +10,9 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-SCHEMA_VERSION = 1
+from runner.data.metric import Metric
+
+SCHEMA_VERSION = 2
 
 Position = Literal["first", "within", "between", "last"]  # a baseline opens, halves or closes its block
 Status = Literal["ok", "failed", "unsupported", "lab_error"]
@@ -144,6 +146,23 @@ class Trial(Strict):
         return cell_key(self.vpn, self.params)
 
 
+class Slice(Strict):
+    """One row of slices.jsonl: the shortest piece of a measurement, and what it found.
+
+    ``trial`` is the id of the trial that it belongs to, ``number`` counts a trial's slices from 1. ``round``: one slice
+    of every cell is a round; ``instance``: which of the tunnels of its cell, brought up anew, it was measured in.
+    ``at_s`` is its begin, seconds after the trial's ``started_at``. ``values`` are in units that their names tell.
+    """
+
+    trial: str
+    number: int
+    round: int = 1
+    instance: int = 1
+    at_s: float
+    duration_s: float
+    values: dict[str, float] = {}
+
+
 class Cell(Strict):
     """One VPN at one level of each factor: what a repetition is a repetition of."""
 
@@ -208,6 +227,7 @@ class Run(Strict):
     lab: dict[str, Any] = Field(default={}, description="kind, kernel, CPU, cores, offloads, clock source")
     image: dict[str, Any] = Field(default={}, description="name, digest, package versions")
     experiments: list[ExperimentRecord] = []
+    metrics: dict[str, Metric] = Field(default={}, description="what each metric of this run is, by its name")
     vpns: dict[str, VpnRecord] = {}
     invocations: list[Invocation] = []
 

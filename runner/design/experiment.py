@@ -16,6 +16,7 @@ from runner.data.levels import (
     LEVELS,
     MAY_FRAGMENT,
     RANGES,
+    RENAMED,
     TUNNEL,
     VARIANTS,
     WAN_FACTORS,
@@ -124,16 +125,16 @@ class Experiment:
         found: list[dict[str, str]] = []
         for declared in self.traffic:
             traffic = dict(declared)
-            if traffic["transport"] == "udp":
+            if traffic["measure"] == "udp":
                 traffic["payload_bytes"] = str(profile.udp_payload_bytes)
-            if traffic["transport"] in MAY_FRAGMENT:
+            if traffic["measure"] in MAY_FRAGMENT:
                 traffic["fragmentation"] = profile.fragmentation
             mine = {factor: levels for factor, levels in varied.items() if factor in traffic}
             mine |= {factor: levels for factor, levels in chosen.items() if factor in traffic}
             for levels in itertools.product(*mine.values()):
                 one = dict(traffic) | dict(zip(mine, levels, strict=True))
-                if one["transport"] != traffic["transport"]:
-                    continue  # --set transport=udp drops the TCP traffic; it does not turn it into UDP
+                if one["measure"] != traffic["measure"]:
+                    continue  # --set measure=udp drops the TCP traffic; it does not turn it into UDP
                 if one.get("fragmentation") == "refuse":
                     del one["fragmentation"]  # as it is where nobody asks for it
                 if one not in found:
@@ -164,6 +165,7 @@ def parse_levels(text: str) -> dict[str, list[str]]:
         factor, equals, level = part.partition("=")
         if not equals or not level:
             raise UsageError(f"--set takes factor=level, not {part!r}; factors: {', '.join(LEVELS)}")
+        factor = RENAMED.get(factor, factor)
         require_known("factor", factor, list(LEVELS))
         if factor in RANGES:
             level = _in_range(factor, level)

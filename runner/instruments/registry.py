@@ -42,13 +42,13 @@ class Asked:
 
 
 def measure(bench: Bench, vpn: Vpn, asked: Asked) -> Measured:
-    """Measure the traffic that the factor ``transport`` names, through the tunnel that is up.
+    """Measure the traffic that the factor ``measure`` names, through the tunnel that is up.
 
     Raises MeasurementError, CommandError or TimeoutError where there is no number to report, and TooLongError where
     packets do not fit the tunnel.
     """
     params, profile, address = asked.params, asked.profile, bench.address
-    match params["transport"]:
+    match params["measure"]:
         case "tcp":
             how = int(params["streams"]), params["direction"], params["payload"]
             return tcp(bench.lab, address, profile.duration_s, *how)

@@ -17,7 +17,7 @@ from runner.ranking.stats import Blocks, block_values, lower_bounds
 from runner.ranking.weights import Weights
 
 Levels = tuple[tuple[str, str], ...]  # factors with their levels, as what can be counted
-STREAM = {"transport": "tcp", "streams": "1", "direction": "forward", "payload": "random"}
+STREAM = {"measure": "tcp", "streams": "1", "direction": "forward", "payload": "random"}
 
 
 @dataclass(frozen=True)
@@ -114,9 +114,9 @@ def measured_metrics(trials: Sequence[Trial]) -> set[str]:
 
 
 def ranked_by(metric: str) -> dict[str, str]:
-    """The traffic that a metric is ranked by. Only ``transport`` must be named by a trial's parameters."""
-    transport = METRICS[metric].transport
-    return STREAM if transport == "tcp" else {"transport": transport, "payload": "random"}
+    """The traffic that a metric is ranked by. Only ``measure`` must be named by a trial's parameters."""
+    measure = METRICS[metric].measure
+    return STREAM if measure == "tcp" else {"measure": measure, "payload": "random"}
 
 
 def conditions_of(params: Mapping[str, str]) -> dict[str, str]:
@@ -148,7 +148,7 @@ def for_metric(metric: str, trials: Sequence[Trial]) -> list[Trial]:
     return [
         trial
         for trial in trials
-        if trial.params.get("transport") == wanted["transport"]
+        if trial.params.get("measure") == wanted["measure"]
         and all(trial.params.get(factor, level) == level for factor, level in wanted.items())
     ]
 
@@ -218,5 +218,5 @@ def _reason(run: Run, vpn: str, metric: str, selected: Mapping[str, Sequence[Tri
 
 def why_absent(run: Run, vpn: str, metric: str) -> str:
     """Why an ok trial has no value of ``metric``, as far as the plugin's own data tells."""
-    udp = METRICS[metric].transport == "udp" or metric == "udp_rtt"
+    udp = METRICS[metric].measure == "udp" or metric == "udp_rtt"
     return "carries TCP only" if udp and vpn in run.vpns and run.vpns[vpn].carries == "tcp" else "not measured"

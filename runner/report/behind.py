@@ -59,7 +59,7 @@ def sustained(
     references = {name for name, record in run.vpns.items() if record.reference}
     found = []
     for cell, trials in by_cell.items():
-        if trials[0].vpn in references or trials[0].params.get("transport") != "tcp":
+        if trials[0].vpn in references or trials[0].params.get("measure") != "tcp":
             continue
         both = [made.get((cell, metric)) or _summary(trials, metric) for metric in SUSTAINED]
         if both[0] and both[1]:

@@ -304,7 +304,7 @@ def _table(
 def _carries(cell: Cell, trials: Sequence[Trial], metric: str) -> bool:
     """Does this cell belong to the metric: was it measured there, or would it have been?"""
     measured = any(m.metric == metric for trial in trials for m in trial.measurements)
-    return measured or cell.params.get("transport") == METRICS[metric].transport
+    return measured or cell.params.get("measure") == METRICS[metric].measure
 
 
 def _row(

@@ -53,7 +53,7 @@ class PaperTable(Strict):
 
 def paper_tables(run: Run, trials: Sequence[Trial]) -> list[PaperTable]:
     """The tables for which the run has something, in the paper's order; empty for a run of other experiments."""
-    counts, probed = (_cells(trials, transport) for transport in ("operations", "security"))
+    counts, probed = (_cells(trials, measure) for measure in ("operations", "security"))
     performance = PaperTable(
         key="figure-3",
         title="Network performance (Figure 3)",
@@ -65,11 +65,11 @@ def paper_tables(run: Run, trials: Sequence[Trial]) -> list[PaperTable]:
     return sorted((table for table in found if table.rows), key=lambda table: table.key)
 
 
-def _cells(trials: Sequence[Trial], transport: str) -> list[list[Trial]]:
-    """The ok trials of this transport, cell by cell: the baseline's first, then VPN by VPN."""
+def _cells(trials: Sequence[Trial], measure: str) -> list[list[Trial]]:
+    """The ok trials of this measurement, cell by cell: the baseline's first, then VPN by VPN."""
     cells: dict[str, list[Trial]] = {}
     for trial in trials:
-        if trial.status == "ok" and trial.params.get("transport") == transport:
+        if trial.status == "ok" and trial.params.get("measure") == measure:
             cells.setdefault(trial.cell, []).append(trial)
     return sorted(cells.values(), key=lambda own: (own[0].vpn != BASELINE, own[0].vpn, own[0].cell))
 

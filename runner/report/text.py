@@ -154,7 +154,7 @@ PHRASES = {
     "wan_queue_ms": "{} ms queue",
     "wan_mtu_bytes": "MTU {} B",
 }
-ORDER = ("transport", "streams", "clients", "payload", "direction")
+ORDER = ("measure", "streams", "clients", "payload", "direction")
 
 
 def traffic(levels: Mapping[str, str]) -> str:

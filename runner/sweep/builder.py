@@ -38,7 +38,7 @@ class Builder:
         self.vpn, self.params, self.settings, self.shared, self.folder = vpn, planned.params, settings, shared, folder
         self.image_name = planned.params.get("image", "")
         # Security's probes say themselves that there is plaintext on the WAN: the proof leaves it to them.
-        self.judged = any(trial.cell.params["transport"] != "security" for trial in planned.trials)
+        self.judged = any(trial.cell.params["measure"] != "security" for trial in planned.trials)
         self._labs, self._underlay = ExitStack(), dict[str, str]()
 
     def __enter__(self) -> Builder:

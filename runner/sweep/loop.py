@@ -189,9 +189,9 @@ class Loop:
             )
             return usable
         around = noise.since(quiet)
-        measured.warnings += noise.warnings(around, loaded=cell.params["transport"] == "tcp")
+        measured.warnings += noise.warnings(around, loaded=cell.params["measure"] == "tcp")
         self._records.write(planned, up, measured=measured, log=log, started=started, around=around)
-        return cell.params["transport"] != "security"  # its probes use the tunnel up
+        return cell.params["measure"] != "security"  # its probes use the tunnel up
 
     def _on_paper(self, vpn: Vpn, tunnel: PlannedTunnel, folder: Path) -> None:
         """Trials that count what a plugin writes down, and need no tunnel; the recipe is their log."""

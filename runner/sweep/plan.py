@@ -94,7 +94,7 @@ def block(cells: Sequence[Cell], repetition: int, seed: int, done: set[str], hop
     rng.shuffle(tunnels)
     baseline = [cell for cell in cells if cell.vpn == BASELINE]
     stream = [cell for cell in baseline if cell.params.items() >= (TCP | NO_CIPHER).items()]  # enough to see drift
-    idle = [cell for cell in baseline if cell.params["transport"] == "idle"]
+    idle = [cell for cell in baseline if cell.params["measure"] == "idle"]
     first = _tunnels(baseline, repetition, rng, "first")
     last = _tunnels(stream + idle, repetition, rng, "last")
     half = len(tunnels) // 2
@@ -134,29 +134,29 @@ def expected_s(tunnel: PlannedTunnel, profile: Profile) -> float:
 
 def expected_trial_s(trial: Planned, profile: Profile) -> float:
     """How long one trial will take inside its tunnel, seconds."""
-    transport = trial.cell.params["transport"]
-    if transport == "idle":
+    measure = trial.cell.params["measure"]
+    if measure == "idle":
         return profile.rtt_s + 0.1
-    if transport == "tcp":
+    if measure == "tcp":
         return profile.duration_s + 0.05
-    if transport == "loaded":
+    if measure == "loaded":
         return LOADED_S + profile.loaded_s + (profile.duration_s + 0.1 if trial.cell.params["load"] == "half" else 0)
-    if transport == "download":
+    if measure == "download":
         return 0.3 + int(trial.cell.params["file_bytes"]) * 8 / DOWNLOAD_BPS
-    if transport in ("overhead", "mtu"):
+    if measure in ("overhead", "mtu"):
         return SLOW_PACKETS_S
-    if transport in FAILURE_S:
+    if measure in FAILURE_S:
         if "download_bytes" in (params := trial.cell.params):
             limit = DOWNLOAD_BPS / 8 if params["download_limit"] == "off" else int(params["download_limit"])
             times = 1 if params["gateway_failure"] == "none" else profile.failures
             return (5 + int(params["download_bytes"]) / limit) * times
-        return FAILURE_S[transport] * profile.failures
-    if transport == "rekey":
+        return FAILURE_S[measure] * profile.failures
+    if measure == "rekey":
         return REKEY_S.get(trial.cell.params["rekey"], SECONDS["rekey"])
-    if transport in SECONDS:
-        return SECONDS[transport] + (profile.duration_s if transport in ("flows", "clients") else 0)
+    if measure in SECONDS:
+        return SECONDS[measure] + (profile.duration_s if measure in ("flows", "clients") else 0)
     searches = {"packets": profile.packets, "duplex": profile.duplex}
-    search = searches.get(transport, profile.udp)
+    search = searches.get(measure, profile.udp)
     if search.engine == "bayes":
         first = trial.repetition == 1
         count = SEARCH_TRIALS["cold" if first else "warm"]

@@ -56,13 +56,13 @@ class _Asking:
 
 
 def _traffic_refused(vpn: Vpn, cell: Cell) -> Unsupported | None:
-    if vpn.carries == "tcp" and cell.params["transport"] in ("udp", "packets", "overhead", "mtu", "duplex"):
+    if vpn.carries == "tcp" and cell.params["measure"] in ("udp", "packets", "overhead", "mtu", "duplex"):
         return Unsupported(f"{vpn.title} carries TCP only")
-    if cell.params["transport"] == "device" and vpn.name != BASELINE:
+    if cell.params["measure"] == "device" and vpn.name != BASELINE:
         return Unsupported("100 MB through ssh is measured without any VPN")
     return None
 
 
 def on_paper(cell: Cell) -> bool:
     """Is it counted from what the plugin writes down, whatever this machine can run?"""
-    return cell.params["transport"] == "operations"
+    return cell.params["measure"] == "operations"

@@ -34,7 +34,7 @@ def refused(lab: Lab, vpn: Vpn, params: Mapping[str, str]) -> Unsupported | None
     """Why these levels cannot be had in this lab, or of this VPN; None where they can."""
     if "ike" in params and not vpn.ike_proposal:
         return Unsupported(f"{vpn.title} has no IKE whose proposal could be set")
-    if params["transport"] == "rekey" and params["rekey"] not in vpn.rekeys:
+    if params["measure"] == "rekey" and params["rekey"] not in vpn.rekeys:
         return Unsupported(no_rekey(vpn, params["rekey"]))
     if "gw2_cpu" in params:
         if vpn.dataplane == "kernel":
@@ -96,7 +96,7 @@ def _driver_refused(lab: Lab, vpn: Vpn, params: Mapping[str, str]) -> Unsupporte
 
 def by_openssl(vpn: Vpn, params: Mapping[str, str]) -> bool:
     """Is what the trial encrypts encrypted by OpenSSL? The device page's ssh transfer is, whatever the VPN."""
-    return vpn.openssl or params["transport"] == "device"
+    return vpn.openssl or params["measure"] == "device"
 
 
 def set_driver(lab: Lab, vpn: Vpn, params: Mapping[str, str]) -> None:

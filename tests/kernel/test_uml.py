@@ -348,7 +348,7 @@ def test_what_the_hosts_kernel_lacks_is_a_second_ranking(both: Work) -> None:
         pytest.skip("this machine's kernel has IPIP")
     assert [run["kernel"] for run in index] == ["host", "uml"]
     assert all(run["outcome"].startswith("complete") for run in index)
-    (found,) = [trial for trial in trials(out / "uml", "ipip") if trial.params["transport"] == "tcp"]
+    (found,) = [trial for trial in trials(out / "uml", "ipip") if trial.params["measure"] == "tcp"]
     assert found.status == "ok", found.reason
     assert found.evidence is not None
     assert found.evidence.data_path == "kernel: ipip"

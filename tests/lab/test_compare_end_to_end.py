@@ -41,7 +41,7 @@ def test_every_vpn_is_measured_or_says_why_not(compared: tuple[Path, str]) -> No
             assert trial.status in ("ok", "unsupported", "failed")
             assert trial.measurements if trial.status == "ok" else trial.reason
         if load_vpn(name).dataplane == "userspace":
-            streams = [trial for trial in mine if trial.params["transport"] == "tcp"]
+            streams = [trial for trial in mine if trial.params["measure"] == "tcp"]
             assert any(trial.status == "ok" for trial in streams), [trial.reason for trial in streams]
 
 
@@ -78,7 +78,7 @@ def test_the_report_ranks_and_explains(compared: tuple[Path, str]) -> None:
         assert standings["ssh_forward"]["place"] is None
         assert "carries TCP only" in str(standings["ssh_forward"]["missing"])
     else:  # a busy machine may lose too much at every rate for all of them, and it counts for none
-        searches = [trial for trial in load_run(folder)[1] if trial.params["transport"] == "udp"]
+        searches = [trial for trial in load_run(folder)[1] if trial.params["measure"] == "udp"]
         assert any(trial.vpn == "none" and trial.status == "ok" for trial in searches)
         assert all("unconfirmed" in trial.reason for trial in searches if trial.status == "failed")
         assert any("UDP throughput does not count" in caveat for caveat in report["caveats"])

@@ -208,7 +208,7 @@ def test_a_handover_is_told_by_the_stream_and_not_by_the_download_beside_it(imag
 
 def test_a_run_keeps_the_timeline(tmp_path: Path) -> None:
     out = tmp_path / "run"
-    levels = ("--set", "failure=wan_cut,transport=recovery")
+    levels = ("--set", "failure=wan_cut,measure=recovery")
     done = vpneval(
         "run", "recovery", "--profile", "smallest", "--vpn", "wireguard_go,ssh_forward", *levels, "--out", out
     )

@@ -156,7 +156,7 @@ def test_an_endless_text_lasts_the_whole_test(plain: Lab) -> None:
 
 SMALL = (
     *("transport", "--profile", "smallest", "--vpn", "wireguard_go,ssh_forward"),
-    *("--set", "transport=tcp,transport=idle"),
+    *("--set", "measure=tcp,measure=idle"),
 )
 
 

@@ -125,7 +125,7 @@ def test_a_clock_that_stands_still_is_an_error(bench: Bench, monkeypatch: pytest
 
 
 def test_the_generic_driver_is_slower_and_says_so(lab: Lab) -> None:
-    vpn, levels = load_vpn("none"), {"transport": "device", "cipher": "none", "device_cipher": "aes-128-gcm"}
+    vpn, levels = load_vpn("none"), {"measure": "device", "cipher": "none", "device_cipher": "aes-128-gcm"}
     for driver in ("generic", "accelerated"):
         if no := variants.refused(lab, vpn, levels | {"driver": driver}):
             pytest.skip(no.reason)

@@ -25,9 +25,9 @@ CBC = {"cipher": "aes-128-cbc", "integrity": "hmac-sha256", "compression": "off"
 GCM = {"cipher": "aes-256-gcm", "integrity": "aead", "compression": "off"}
 CHACHA = {"cipher": "chacha20-poly1305", "integrity": "aead", "compression": "off"}
 PLAIN = {"cipher": "none", "integrity": "none", "compression": "off"}
-TCP = {"transport": "tcp", "streams": "1", "direction": "forward", "payload": "random"}
-UDP = {"transport": "udp", "payload": "random", "payload_bytes": "1300"}
-IDLE = {"transport": "idle"}
+TCP = {"measure": "tcp", "streams": "1", "direction": "forward", "payload": "random"}
+UDP = {"measure": "udp", "payload": "random", "payload_bytes": "1300"}
+IDLE = {"measure": "idle"}
 
 NO_ESP = "Received netlink error: Requested AEAD algorithm not found (93); charon: unable to add SAD entry"
 NO_LINK = {
@@ -243,14 +243,14 @@ def _synthetic_trial(
     if vpn == "ssh_tun" and params["cipher"] == "3des-cbc":
         reason = "plaintext on the WAN: the marker was seen 3 times"
         return make_trial(vpn, params, block, status="failed", reason=reason)
-    if params["transport"] == "udp":
+    if params["measure"] == "udp":
         if udp is None:
             return make_trial(vpn, params, block, status="unsupported", reason="SSH port forwarding carries TCP only")
         slow = ("the sender fell short of 2.1 Gbit/s",) if vpn == "none" else ()
         values = {"udp_throughput": value(udp * speed) * 1e6}
         values |= {"jitter": value(jitter, 0.15)} if jitter else {}
         return make_trial(vpn, params, block, values, position=position, warnings=slow)
-    if params["transport"] == "idle":
+    if params["measure"] == "idle":
         values = {"rtt": value(rtt, 0.04), "setup_time": value(setup, 0.08)}
         return make_trial(vpn, params, block, values, position=position)
     packed = 3.0 if params["compression"] != "off" and params["payload"] != "random" else 1.0

@@ -95,9 +95,9 @@ def test_what_does_not_exist(capsys: CapSys, nowhere: Path, argv: tuple[str, ...
         (("run", "transport", "--deadline", "soon"), "--deadline is a time like 360, 90s, 6m or 2h, not 'soon'"),
         (("run", "transport", "--weights", "rtt=-1"), "zero or more"),
         (("run", "transport", "--weights", "rtt=0"), "all weights are zero"),
-        (("run", "cipher", "--set", "transport=udp"), "leaves nothing to measure in cipher"),
+        (("run", "cipher", "--set", "measure=udp"), "leaves nothing to measure in cipher"),
         (("run", "transport", "--set", "cipher"), "--set takes factor=level"),
-        (("run", "transport", "--set", "transport=tcp", "--set", "streams"), "factor=level, not 'streams'"),
+        (("run", "transport", "--set", "measure=tcp", "--set", "streams"), "factor=level, not 'streams'"),
         (("run", "transport", "--vpn", ""), "--vpn and --set name something where they are given"),
         (("recipe", "openvpn", "--set", " , "), "--vpn and --set name something where they are given"),
         (("plan", "transport", "--reps", "1", "--reps", "2"), "--reps is given 2 times; it takes one value"),
@@ -207,11 +207,11 @@ def test_vpn_and_set_may_be_given_again_and_again(capsys: CapSys) -> None:
         assert (code, err) == (0, "")
         return list(json.loads(out)["cells"])
 
-    at_once = planned("--vpn", "openvpn,wireguard_go", "--set", "transport=tcp,streams=1,streams=4")
-    one_by_one = ("--vpn", "openvpn", "--vpn", "wireguard_go", "--set", "transport=tcp", "--set", "streams=1,streams=4")
+    at_once = planned("--vpn", "openvpn,wireguard_go", "--set", "measure=tcp,streams=1,streams=4")
+    one_by_one = ("--vpn", "openvpn", "--vpn", "wireguard_go", "--set", "measure=tcp", "--set", "streams=1,streams=4")
     assert planned(*one_by_one) == at_once
     assert {cell["vpn"] for cell in at_once} == {"none", "openvpn", "wireguard_go"}
-    assert {(cell["params"]["transport"], cell["params"]["streams"]) for cell in at_once} == {
+    assert {(cell["params"]["measure"], cell["params"]["streams"]) for cell in at_once} == {
         ("tcp", "1"),
         ("tcp", "4"),
     }

@@ -53,8 +53,8 @@ def test_words(experiment: Experiment) -> None:
 def test_metrics_are_known_and_its_traffic_measures_them(experiment: Experiment) -> None:
     assert set(experiment.metrics) <= set(METRICS)
     assert len(set(experiment.metrics)) == len(experiment.metrics)
-    measured = {traffic["transport"] for traffic in experiment.traffic}
-    assert {METRICS[metric].transport for metric in experiment.metrics} == measured
+    measured = {traffic["measure"] for traffic in experiment.traffic}
+    assert {METRICS[metric].measure for metric in experiment.metrics} == measured
 
 
 @EVERY
@@ -79,10 +79,10 @@ def test_every_profile_leaves_something_of_it_for_every_vpn(experiment: Experime
         if not experiment.only or name in experiment.only:
             cells = experiment.cells(load_vpn(name), PROFILES[profile], {})
             assert cells
-            measured |= {cell.params["transport"] for cell in cells}
-            every = measured == {t["transport"] for t in experiment.traffic}
+            measured |= {cell.params["measure"] for cell in cells}
+            every = measured == {t["measure"] for t in experiment.traffic}
             assert every or experiment.wanted, "only an experiment that chooses may leave traffic out for a VPN"
-    assert measured == {t["transport"] for t in experiment.traffic}
+    assert measured == {t["measure"] for t in experiment.traffic}
 
 
 @pytest.mark.parametrize(("name", "vpn"), [("ha", "ipsec_user"), ("ha_http", "ipsec_user")])

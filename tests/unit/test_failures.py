@@ -157,7 +157,7 @@ def test_the_tunnel_ends_where_the_factor_says() -> None:
 
 
 def test_topologies_follow_from_the_levels() -> None:
-    assert prepare.topology_of({"transport": "tcp"}) is None
+    assert prepare.topology_of({"measure": "tcp"}) is None
     assert prepare.topology_of({"failure": "restart"}) is None
     assert prepare.topology_of({"detection": "bfd", "endpoint": "link"}) == ospf("link")
     assert prepare.topology_of({"redundancy": "vrrp"}) == REDUNDANT
@@ -226,24 +226,24 @@ def test_a_vpn_that_nobody_taught_to_move() -> None:
 @pytest.mark.parametrize(
     ("vpn", "kind", "levels", "why"),
     [
-        ("openvpn", "ssh", {"transport": "recovery", "failure": "restart"}, "machines of a ssh lab"),
-        ("ssh_forward", "netns", {"transport": "recovery", "failure": "restart"}, "carries TCP only"),
+        ("openvpn", "ssh", {"measure": "recovery", "failure": "restart"}, "machines of a ssh lab"),
+        ("ssh_forward", "netns", {"measure": "recovery", "failure": "restart"}, "carries TCP only"),
         (
             "wireguard",
             "netns",
-            {"transport": "failover", "redundancy": "vrrp", "gateway_failure": "daemon"},
+            {"measure": "failover", "redundancy": "vrrp", "gateway_failure": "daemon"},
             "no daemon",
         ),
         (
             "openvpn",
             "netns",
-            {"transport": "failover", "redundancy": "ha_sync", "gateway_failure": "gateway"},
+            {"measure": "failover", "redundancy": "ha_sync", "gateway_failure": "gateway"},
             "no state",
         ),
         (
             "openvpn",
             "netns",
-            {"transport": "reroute", **ROUTED, "wan_delay_ms": "25"},
+            {"measure": "reroute", **ROUTED, "wan_delay_ms": "25"},
             "no single WAN whose wan_delay_ms",
         ),
     ],
@@ -255,7 +255,7 @@ def test_what_cannot_be_broken_is_unsupported(vpn: str, kind: str, levels: dict[
 
 
 def test_other_traffic_is_nobodys_business_here() -> None:
-    assert prepare.refused(Lab({}, kind="ssh"), load_vpn("ssh_forward"), {"transport": "tcp"}) is None
+    assert prepare.refused(Lab({}, kind="ssh"), load_vpn("ssh_forward"), {"measure": "tcp"}) is None
 
 
 def test_handover_is_between_the_first_two_spells() -> None:
@@ -306,7 +306,7 @@ def test_every_failure_has_a_fresh_lab_and_a_phase_of_its_own() -> None:
     assert len({phase for _, phase in phases}) == 3
 
 
-CELL = {"cipher": "none", "integrity": "none", "compression": "off", "transport": "recovery", "failure": "wan_cut"}
+CELL = {"cipher": "none", "integrity": "none", "compression": "off", "measure": "recovery", "failure": "wan_cut"}
 
 
 def a_trial(repetition: int, outage_s: float) -> Trial:

@@ -60,7 +60,7 @@ def world(name: str, values: Values, noise: float = 0.0, blocks: int = 3) -> tup
     )
     trials = []
     for number, cell in enumerate(record.cells):
-        transport = cell.params["transport"]
+        transport = cell.params["measure"]
         if transport == "udp" and cell.vpn == "ssh_forward":
             continue
         for block in range(blocks):
@@ -68,7 +68,7 @@ def world(name: str, values: Values, noise: float = 0.0, blocks: int = 3) -> tup
             measured = {
                 metric: values(cell.vpn, cell.params, metric) * pace
                 for metric in (*experiment.metrics, "jitter", "udp_goodput")
-                if METRICS[metric].transport == transport
+                if METRICS[metric].measure == transport
             }
             trials.append(make_trial(cell.vpn, cell.params, block, measured, experiments=(name,)))
     return run, trials
@@ -301,25 +301,25 @@ def test_of_several_parts_the_worst_decides() -> None:
 
 def test_other_wans_and_images_are_no_part_of_a_cell() -> None:
     run, trials = made("load")
-    levels = {"transport": "flows", "cipher": "aes-128-cbc", "streams": "64"}
+    levels = {"measure": "flows", "cipher": "aes-128-cbc", "streams": "64"}
     whole = Data(run, trials).blocks("flows_throughput", "ipsec", **levels)
     far = [t.model_copy(update={"params": {**t.params, "wan_delay_ms": "25"}}) for t in trials]
     assert Data(run, [*trials, *far]).blocks("flows_throughput", "ipsec", **levels) == whole
     slow = Data(run, [*trials, *far]).blocks("flows_throughput", "ipsec", **levels, wan_delay_ms="25")
     assert slow == whole
     with pytest.raises(NotMeasured, match="4 different trials"):
-        Data(run, trials).blocks("flows_throughput", "ipsec", transport="flows")
+        Data(run, trials).blocks("flows_throughput", "ipsec", measure="flows")
 
 
 def test_an_order_of_two_is_none() -> None:
     run, trials = made("thesis")
     with pytest.raises(NotMeasured, match="needs three VPNs"):
-        order_held(Data(run, trials), "tcp_throughput", ("ipsec", "openvpn"), {"transport": "tcp"})
+        order_held(Data(run, trials), "tcp_throughput", ("ipsec", "openvpn"), {"measure": "tcp"})
 
 
 def test_trials_of_an_experiment() -> None:
     run, trials = made("load")
-    other = make_trial("openvpn", {"transport": "idle", "cipher": "null"}, 1, experiments=("latency",))
+    other = make_trial("openvpn", {"measure": "idle", "cipher": "null"}, 1, experiments=("latency",))
     assert trials_of(run, [*trials, other], "load") == trials
     assert trials_of(run, [*trials, other], "latency") == [other]
 

@@ -22,7 +22,7 @@ from runner.sweep.plan import Planned
 from runner.sweep.records import Records, faster_than
 from tests.unit.helpers import PaperLab
 
-TCP = {"transport": "tcp", "payload": "random", "streams": "1", "direction": "forward"}
+TCP = {"measure": "tcp", "payload": "random", "streams": "1", "direction": "forward"}
 PLAIN = {"cipher": "none", "integrity": "none", "compression": "off"}
 
 

@@ -102,6 +102,6 @@ def test_fragmentation_is_refused_unless_asked_for() -> None:
     openvpn, transport = load_vpn("openvpn"), load_experiment("transport")
     assert all("fragmentation" not in cell.params for cell in transport.cells(openvpn, PROFILES["quick"], {}))
     thesis = [cell.params for cell in transport.cells(openvpn, PROFILES["thesis"], {})]
-    assert [p["fragmentation"] for p in thesis if p["transport"] == "udp"] == ["allow"]
+    assert [p["fragmentation"] for p in thesis if p["measure"] == "udp"] == ["allow"]
     refused = transport.cells(openvpn, PROFILES["thesis"], parse_levels("fragmentation=refuse"))
     assert all("fragmentation" not in cell.params for cell in refused)

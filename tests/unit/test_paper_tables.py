@@ -29,7 +29,7 @@ ALL = ("confidentiality", "data_integrity", "anti_replay", "peer_authentication"
 
 
 def trial_with(vpn: str, traffic: str, measured: Measured, block: int = 1, **levels: str) -> Trial:
-    made = make_trial(vpn, {**load_vpn(vpn).recommended, **levels, "transport": traffic}, block, {})
+    made = make_trial(vpn, {**load_vpn(vpn).recommended, **levels, "measure": traffic}, block, {})
     found = {"measurements": measured.measurements, "attempt": measured.attempt, "experiments": [traffic]}
     return made.model_copy(update=found)
 
@@ -140,7 +140,7 @@ def test_network_performance_is_normalised_as_in_the_papers_figure() -> None:
 
 
 def test_other_experiments_have_no_such_section() -> None:
-    assert paper_tables(make_run(("openvpn",)), [make_trial("openvpn", {"transport": "tcp"}, 1, {})]) == []
+    assert paper_tables(make_run(("openvpn",)), [make_trial("openvpn", {"measure": "tcp"}, 1, {})]) == []
 
 
 def test_a_mesh_that_did_not_come_up_is_a_prediction_and_says_so() -> None:

@@ -50,7 +50,7 @@ def test_every_vpn_has_its_own_levels_in_oslv() -> None:
     for name in ("openvpn", "wireguard_go", "ipsec"):
         vpn = load_vpn(name)
         cells = load_experiment("oslv").cells(vpn, PROFILES["quick"], {})
-        streams = [cell.params for cell in cells if cell.params["transport"] == "tcp"]
+        streams = [cell.params for cell in cells if cell.params["measure"] == "tcp"]
         assert {(p["cipher"], p["integrity"]) for p in streams} == {
             (vpn.comparable["cipher"], vpn.comparable["integrity"])
         }

@@ -40,7 +40,7 @@ def test_cells_that_experiments_share_are_measured_once() -> None:
     shared = Cell(
         vpn="openvpn",
         params={"cipher": "aes-128-cbc", "integrity": "hmac-sha256", "compression": "off"}
-        | {"transport": "tcp", "payload": "random", "streams": "1", "direction": "forward"},
+        | {"measure": "tcp", "payload": "random", "streams": "1", "direction": "forward"},
     )
     having = {name for name, cells in zip(experiment_names(), each, strict=True) if shared in cells}
     assert having >= {"transport", "cipher", "compression", "reference", "cost"}
@@ -50,13 +50,13 @@ def test_cells_that_experiments_share_are_measured_once() -> None:
 def test_transport_by_hand() -> None:
     cells = cells_of("transport", vpns=[load_vpn("openvpn")])
     tunnel = {"cipher": "aes-128-cbc", "integrity": "hmac-sha256", "compression": "off"}
-    tcp = {"transport": "tcp", "payload": "random", "streams": "1", "direction": "forward"}
+    tcp = {"measure": "tcp", "payload": "random", "streams": "1", "direction": "forward"}
     assert [cell.params for cell in cells] == [
         tunnel | tcp,
         tunnel | tcp | {"direction": "reverse"},
         tunnel | tcp | {"streams": "4"},
-        tunnel | {"transport": "udp", "payload_bytes": "1300"},
-        tunnel | {"transport": "idle"},
+        tunnel | {"measure": "udp", "payload_bytes": "1300"},
+        tunnel | {"measure": "idle"},
     ]
 
 
@@ -88,12 +88,12 @@ def test_set_of_a_tunnel_factor_that_the_experiment_does_not_vary() -> None:
 
 
 def test_set_of_a_traffic_factor() -> None:
-    cells = cells_of("transport", levels="transport=udp")
-    assert {cell.params["transport"] for cell in cells} == {"udp"}
+    cells = cells_of("transport", levels="measure=udp")
+    assert {cell.params["measure"] for cell in cells} == {"udp"}
     cells = cells_of("transport", levels="streams=4")
-    assert {cell.params["streams"] for cell in cells if cell.params["transport"] == "tcp"} == {"4"}
-    assert {cell.params["transport"] for cell in cells} == {"tcp", "udp", "idle"}
-    assert cells_of("cipher", levels="transport=udp") == []
+    assert {cell.params["streams"] for cell in cells if cell.params["measure"] == "tcp"} == {"4"}
+    assert {cell.params["measure"] for cell in cells} == {"tcp", "udp", "idle"}
+    assert cells_of("cipher", levels="measure=udp") == []
 
 
 @pytest.mark.parametrize("cipher", AEAD)
@@ -119,7 +119,7 @@ def test_references_have_one_tunnel() -> None:
 def test_what_a_vpn_lacks_has_a_cell_so_that_it_is_told() -> None:
     cells = cells_of("cipher", "transport", vpns=VPNS)
     assert levels_in(cells, "cipher", "wireguard_go") == set(QUICK.levels["cipher"]) - {"null"}
-    assert any(cell.vpn == "ssh_forward" and cell.params["transport"] == "udp" for cell in cells)
+    assert any(cell.vpn == "ssh_forward" and cell.params["measure"] == "udp" for cell in cells)
 
 
 def test_gateway_images_multiply_cells_but_not_those_of_references() -> None:
@@ -159,7 +159,7 @@ def test_the_baseline_is_first_and_last_in_each_block() -> None:
 def test_the_baseline_between_is_one_stream_in_long_blocks_and_never_after_the_last() -> None:
     whole = blocks(CELLS, 1, 1, set(), set())[0]
     between = [tunnel for tunnel in whole if tunnel.trials[0].position == "between"]
-    assert [[trial.cell.params["transport"] for trial in tunnel.trials] for tunnel in between] == [["tcp"]]
+    assert [[trial.cell.params["measure"] for trial in tunnel.trials] for tunnel in between] == [["tcp"]]
     assert between[0].trials[0].id.endswith("-r1-between")
     assert between[0].name == "r1-between-none"
     short = [cell for cell in CELLS if cell.params["cipher"] in ("none", "aes-128-cbc", "chacha20-poly1305")]
@@ -172,7 +172,7 @@ def test_the_baseline_between_is_one_stream_in_long_blocks_and_never_after_the_l
 
 def test_the_udp_search_of_the_baseline_is_not_repeated() -> None:
     block = blocks(CELLS, 1, 1, set(), set())[0]
-    transports = [{trial.cell.params["transport"] for trial in block[index].trials} for index in (0, -1)]
+    transports = [{trial.cell.params["measure"] for trial in block[index].trials} for index in (0, -1)]
     assert transports == [{"tcp", "udp", "idle"}, {"tcp", "idle"}]
 
 
@@ -217,8 +217,7 @@ def test_the_order_differs_between_repetitions() -> None:
     assert order(one) != order(two)
     assert [tunnel.params for tunnel in one] != [tunnel.params for tunnel in two]  # of tunnels
     traffic = {
-        tuple(trial.cell.params["transport"] for trial in block[0].trials)
-        for block in blocks(CELLS, 6, 1, set(), set())
+        tuple(trial.cell.params["measure"] for trial in block[0].trials) for block in blocks(CELLS, 6, 1, set(), set())
     }
     assert len(traffic) > 1  # and inside them
 
@@ -260,7 +259,7 @@ def test_longer_profiles_take_longer() -> None:
 
 
 def test_a_warm_search_is_expected_to_be_shorter() -> None:
-    cell = next(cell for cell in CELLS if cell.params["transport"] == "udp" and cell.vpn == "openvpn")
+    cell = next(cell for cell in CELLS if cell.params["measure"] == "udp" and cell.vpn == "openvpn")
     cold, warm = (block[0] for block in blocks([cell], 2, 1, set(), set()))
     assert expected_s(warm, QUICK) < expected_s(cold, QUICK)
     assert expected_s(cold, QUICK) <= 0.9 + 9 + 1.5  # tunnel, budget, jitter

@@ -84,7 +84,7 @@ def test_a_short_profile_takes_one_small_file_and_breaks_nothing_that_would_be_o
 
 def test_more_cpus_than_there_are_need_smp() -> None:
     lab = Lab({}, kind="netns")
-    levels = {"transport": "failover", "redundancy": "off", "gateway_failure": "none", "cpus": "4097"}
+    levels = {"measure": "failover", "redundancy": "off", "gateway_failure": "none", "cpus": "4097"}
     no = prepare.refused(lab, load_vpn("ipsec"), levels)
     assert no is not None
     assert no.reason.startswith("needs SMP: 4097 CPUs asked for, and this kernel gives us ")

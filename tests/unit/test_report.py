@@ -135,7 +135,7 @@ def test_a_metric_that_failed_for_every_vpn_is_said_not_to_count() -> None:
     def words(fails: str, kept: str = "") -> list[str]:
         told = [
             trial.model_copy(update={"status": "failed", "measurements": [], "reason": "no UDP throughput"})
-            if trial.params["transport"] == fails and trial.vpn not in ("none", kept)
+            if trial.params["measure"] == fails and trial.vpn not in ("none", kept)
             else trial
             for trial in trials
         ]

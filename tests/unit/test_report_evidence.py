@@ -15,7 +15,7 @@ from runner.vpn.closed_form import HEADER, INNER, overhead_of, wireguard
 from tests.unit.reports import one_experiment
 from tests.unit.synthetic import CBC, TCP, make_trial
 
-LONG = {"transport": "overhead", "packet_bytes": "1400"}
+LONG = {"measure": "overhead", "packet_bytes": "1400"}
 
 
 def seen(vpn: str, block: int, version: str, cpu: str) -> Trial:

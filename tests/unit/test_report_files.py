@@ -221,7 +221,7 @@ def test_parquet_is_the_csv_with_types(tmp_path: Path) -> None:
 BAD = {
     "empty": ({}, "it has no run.json"),
     "half a run.json": ({"run.json": b'{"schema_version": 1, "vpneval'}, "run.json: Invalid JSON"),
-    "another version": ({"run.json": b"VERSION 7"}, "schema version 7; this vpneval reads 1"),
+    "another version": ({"run.json": b"VERSION 7"}, "schema version 7; this vpneval reads 2"),
     "a wrong type": ({"run.json": b"RUN", "trials.jsonl": b"TYPE\n"}, "trials.jsonl, line 2: repetition"),
     "no text": ({"run.json": b"RUN", "trials.jsonl": b"\xff\xfe\n"}, "trials.jsonl, line 1"),
     "an unknown field": ({"run.json": b"RUN", "trials.jsonl": b"FIELD\n"}, "line 2: speed"),

@@ -98,7 +98,7 @@ def test_a_page_of_very_many_cells_shows_some_of_each_vpn_and_the_range_of_all(m
 
 
 def test_the_timeline_of_a_failure_is_drawn_from_the_break_to_the_first_packet_after() -> None:
-    cell = PLAIN | {"transport": "recovery", "failure": "wan_cut"}
+    cell = PLAIN | {"measure": "recovery", "failure": "wan_cut"}
     trials = []
     for block, outage_s in enumerate((3.0, 9.0, 0.1)):
         trial = make_trial("none", cell, block, {"outage_ms": 1e3 * outage_s})
@@ -130,7 +130,7 @@ def test_the_timeline_of_a_failure_is_drawn_from_the_break_to_the_first_packet_a
 def test_a_failure_that_cost_nothing_has_no_first_packet_after_it_and_the_cells_stand_as_in_the_table() -> None:
     trials = []
     for vpn in ("openvpn", "none"):  # as they were measured
-        trial = make_trial(vpn, PLAIN | {"transport": "recovery", "failure": "wan_cut"}, 0, {"outage_ms": 0.0})
+        trial = make_trial(vpn, PLAIN | {"measure": "recovery", "failure": "wan_cut"}, 0, {"outage_ms": 0.0})
         outage = trial.measurements[0].model_copy(update={"samples": [0.0]})
         early = LossGap(direction="reverse", start_s=0.2, end_s=0.3, lost=100)
         line = Timeline(rate=1000.0, events=[Event(at_s=1.5, what="the WAN is cut")], gaps=[early])

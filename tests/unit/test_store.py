@@ -26,7 +26,7 @@ def trial(name: str, reason: str = "") -> Trial:
     return Trial(
         id=name,
         vpn="none",
-        params={"transport": "tcp"},
+        params={"measure": "tcp"},
         repetition=1,
         status="ok",
         reason=reason,
@@ -138,8 +138,8 @@ def test_another_schema_version(folder: Path) -> None:
 
 
 def test_another_schema_version_is_said_before_what_it_brings(folder: Path) -> None:
-    edit_run(folder, schema_version=2, weather="fine")
-    with pytest.raises(UsageError, match=r"has schema version 2; .* read it with the vpneval that made it, or a newer"):
+    edit_run(folder, schema_version=3, weather="fine")
+    with pytest.raises(UsageError, match=r"has schema version 3; .* read it with the vpneval that made it, or a newer"):
         load_run(folder)
     edit_run(folder, schema_version=0)
     with pytest.raises(UsageError, match=r"has schema version 0; .* measure it again"):
@@ -148,9 +148,9 @@ def test_another_schema_version_is_said_before_what_it_brings(folder: Path) -> N
 
 @pytest.mark.parametrize("more", [{}, {"weather": "fine"}])
 def test_a_trial_of_another_schema_version(folder: Path, more: dict[str, str]) -> None:
-    line = json.loads(trial("x").model_dump_json()) | {"schema_version": 2} | more
+    line = json.loads(trial("x").model_dump_json()) | {"schema_version": 3} | more
     tear(folder, json.dumps(line) + "\n")
-    with pytest.raises(UsageError, match=r"trials\.jsonl, line 3 has schema version 2; this vpneval reads 1"):
+    with pytest.raises(UsageError, match=r"trials\.jsonl, line 3 has schema version 3; this vpneval reads 2"):
         load_run(folder)
 
 

@@ -41,7 +41,7 @@ def measured(cells: Sequence[Cell], block: int, truth: dict[str, float], noise: 
     return [
         make_trial(cell.vpn, cell.params, block, {"tcp_throughput": value(cell.vpn)})
         for cell in cells
-        if cell.params["transport"] == "tcp"
+        if cell.params["measure"] == "tcp"
     ]
 
 
@@ -76,7 +76,7 @@ def test_every_weighted_metric_of_the_pair_is_measured() -> None:
         make_trial(vpn, CBC | IDLE, block, {"rtt": 0.2 * (1 + 0.01 * block)}) for vpn in VPNS[1:] for block in (1, 2, 3)
     ]
     cells, _ = next_cells(RUN, trials, CELLS, Weights(name="", values={"tcp_throughput": 1, "rtt": 1}))
-    assert {cell.params["transport"] for cell in cells} == {"tcp", "idle"}
+    assert {cell.params["measure"] for cell in cells} == {"tcp", "idle"}
     assert {cell.params.get("streams", "1") for cell in cells} == {"1"}
 
 

@@ -81,7 +81,7 @@ def test_every_vpn_renews_its_keys_in_its_own_way() -> None:
 
 def test_a_rekey_by_the_clock_is_expected_to_take_its_time() -> None:
     def expected_s(way: str) -> float:
-        cell = Cell(vpn="openvpn", params={"transport": "rekey", "rekey": way})
+        cell = Cell(vpn="openvpn", params={"measure": "rekey", "rekey": way})
         return expected_trial_s(Planned(cell, 1), PROFILES["quick"])
 
     assert expected_s("esp") < expected_s("clock") < 30 < expected_s("protocol")
@@ -154,6 +154,6 @@ class OneGateway:
 
 def refused(name: str, kind: str, node: Answers, driver: str = "accelerated") -> str:
     vpn = load_vpn(name)
-    params = {**vpn.comparable, "transport": "tcp", "driver": driver}
+    params = {**vpn.comparable, "measure": "tcp", "driver": driver}
     no = variants.refused(cast(Lab, OneGateway(kind, node)), vpn, params)
     return no.reason if no else ""

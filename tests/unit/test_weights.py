@@ -59,7 +59,7 @@ def test_one_metric_has_no_slack() -> None:
 
 def test_every_metric_can_be_ranked() -> None:
     for metric, known in METRICS.items():
-        assert ranked_by(metric)["transport"] == known.transport
+        assert ranked_by(metric)["measure"] == known.measure
     assert ranked_by("tcp_throughput") == TCP
 
 

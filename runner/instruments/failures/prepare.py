@@ -78,7 +78,7 @@ def prepared(vpn: Vpn, params: Mapping[str, str]) -> Vpn:
 
 def refused(lab: Lab, vpn: Vpn, params: Mapping[str, str]) -> Unsupported | None:
     """Why these trials cannot be done at all in this lab, or with this VPN; None where they can."""
-    if params["transport"] not in TRANSPORTS:
+    if params["measure"] not in TRANSPORTS:
         return None
     if lab.kind != "netns":
         return Unsupported(f"machines of a {lab.kind} lab are not broken on purpose: they may have other work")

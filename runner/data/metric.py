@@ -1,0 +1,24 @@
+"""What a metric is: its unit, which way is better, its definition, and where the definition comes from."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+
+class Metric(BaseModel):
+    """One quantity that a trial can measure. ``unit`` is SI; ``better`` says which way a VPN wins; ``measure`` names
+    the instrument, the level of that factor. ``exact``: a count on paper, or a verdict that had its control, which
+    one repetition settles, because it does not vary."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str
+    title: str
+    unit: str
+    better: Literal["higher", "lower"]
+    definition: str
+    source: str
+    measure: str
+    exact: bool = False
