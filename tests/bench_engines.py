@@ -78,7 +78,7 @@ def once(vpn_name: str, search: UdpSearch, logs: Path) -> float:
         secrets = make_secrets(vpn, rig.alone(image, lambda line: None), lab.sites)
         start_services(lab)
         bench = Bench(lab, bring_up(lab, vpn, vpn.comparable, secrets), no_renewal)
-        return udp(bench, PAYLOAD_BYTES, search, None, 1).measurements[0].value
+        return udp(bench, PAYLOAD_BYTES, search, None).measurements[0].value
 
 
 def no_renewal() -> tuple[Lab, Tunnel]:

@@ -68,9 +68,9 @@ def searched(what: str, link_bps: float, true: float, bench: Bench, length_bytes
     """The row of a search; without a number where it found none, or only a lower bound."""
     try:
         if what == "packet rate":
-            measured = packets(bench, length_bytes, False, SEARCH, None, 1)
+            measured = packets(bench, length_bytes, False, SEARCH, None)
         else:
-            measured = udp(bench, length_bytes, SEARCH, None, 1)
+            measured = udp(bench, length_bytes, SEARCH, None)
     except MeasurementError as error:
         return row(what, link_bps, None, true, str(error))
     found = measured.measurements[0]

@@ -78,7 +78,7 @@ def measure(bench: Bench, vpn: Vpn, asked: Asked) -> Measured:
             search = profile.duplex
             if asked.known_bps is not None and profile.warm_budget_s is not None:
                 search = replace(search, budget_s=0.6 * (search.budget_s or profile.warm_budget_s))
-            return duplex(bench, int(params["packet_bytes"]), search, asked.known_bps, asked.seed)
+            return duplex(bench, int(params["packet_bytes"]), search, asked.known_bps)
         case "flows":
             return flows(bench.lab, address, profile.duration_s, int(params["streams"]))
         case "clients":
@@ -108,12 +108,12 @@ def _udp(bench: Bench, vpn: Vpn, asked: Asked) -> Measured:
     payload_bytes = int(asked.params["payload_bytes"])
     _may_fragment(bench, asked.params, payload_bytes + IP_UDP_BYTES)
     try:
-        return udp(bench, payload_bytes, search, first_bps, asked.seed)
+        return udp(bench, payload_bytes, search, first_bps)
     except MeasurementError as nothing:
         if search == profile.udp or not bench.carries_payload():
             raise
         # The little time that a warm start gets was not enough: once more, with all of it.
-        measured = udp(bench, payload_bytes, profile.udp, first_bps, asked.seed)
+        measured = udp(bench, payload_bytes, profile.udp, first_bps)
         measured.warnings.append(f"searched twice, first: {nothing}")
         return measured
 
@@ -125,7 +125,7 @@ def _packets(bench: Bench, vpn: Vpn, asked: Asked) -> Measured:
     first_bps = asked.known_bps
     if first_bps is None and vpn.transport == "tcp":
         first_bps = 0.7 * _pilot_bps(bench) * min(1.0, packet_bytes / 1500)
-    return packets(bench, packet_bytes, fragment, asked.profile.packets, first_bps, asked.seed)
+    return packets(bench, packet_bytes, fragment, asked.profile.packets, first_bps)
 
 
 def _pilot_bps(bench: Bench) -> float:

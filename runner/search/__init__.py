@@ -6,17 +6,19 @@
 from __future__ import annotations
 
 import math
-from typing import get_args
+from typing import Literal, get_args
 
 from runner.data.errors import UsageError
 from runner.search import bayes, bisection, mlr
-from runner.search.model import Account, Engine, Flag, Goal, Loss, Measure, SearchResult, SearchTrial
+from runner.search.model import TAKES, Account, Engine, Flag, Goal, Loss, Measure, SearchResult, SearchTrial
 from runner.search.scan import scan
 
-__all__ = ["Engine", "Flag", "Loss", "Measure", "SearchResult", "SearchTrial", "find_throughput"]
+__all__ = ["TAKES", "Engine", "Flag", "Loss", "Measure", "SearchResult", "SearchTrial", "find_throughput"]
 
 THESIS_CONFIRM = (10, 10.0)
 RFC2544_TRIAL_S = 60.0
+RELATIVE_WIDTH = 0.01
+TRIAL_S = 2.0
 
 
 def find_throughput(
@@ -25,11 +27,10 @@ def find_throughput(
     loss_ratio: float = 0.01,
     min_rate_bps: float = 1e6,
     max_rate_bps: float = 10e9,
-    relative_width: float = 0.01,
-    trial_duration_s: float = 2.0,
+    relative_width: float | None = None,
+    trial_duration_s: float | None = None,
     budget_s: float | None = None,
-    confirm: tuple[int, float] | None = THESIS_CONFIRM,
-    seed: int = 0,
+    confirm: tuple[int, float] | Literal["usual"] | None = "usual",
     engine: Engine = "bayes",
     first_rate_bps: float | None = None,
     overhead_s: float = 0.0,
@@ -41,17 +42,20 @@ def find_throughput(
 
     ``loss_ratio``: 0.01 is the thesis' bound (§3.5.1), 0 asks for the non-drop rate, anything below 0.5 for a
     partial drop rate. The ``bayes`` estimate treats less than 1e-5 as 1e-5; a confirmation is exact.
-    ``min_rate_bps``, ``max_rate_bps``: the range that is offered. ``first_rate_bps``: begin there instead.
-    ``relative_width``: half the width of the interval over the rate at which the search stops.
-    ``trial_duration_s``: of one trial of ``bayes``, and of a pool's member in ``mlrsearch``.
+    ``min_rate_bps``, ``max_rate_bps``: the range that is offered.
     ``budget_s``: no trial is begun that would end after this much accounted time; None is no limit.
-    ``confirm``: (trials, seconds each) whose mean loss has to stay within the ratio; None goes without. It is
-    also what ``binary`` and ``scan`` judge a rate by, 10 × 10 s where None.
     ``overhead_s``: what each trial costs on top of its duration; only accounted, never waited for.
-    ``seed`` is for engines that draw; none does today, so that the same measurements give the same search.
 
-    Engines: ``bayes``; ``binary`` (bisection on the thesis' criterion); ``scan`` (the thesis' linear scan);
-    ``rfc2544`` (bisection with trials of 60 s, RFC 2544 §24 and §26.1); ``mlrsearch`` (the PyPI package).
+    Not every engine takes these (``TAKES``); UsageError where one is given to an engine that has no use for it:
+    ``relative_width``: half the width of the interval over the rate at which the search stops; 0.01 if not given.
+    ``trial_duration_s``: of one trial of ``bayes``, and of a pool's member in ``mlrsearch``; 2 s if not given.
+    ``first_rate_bps``: begin there instead of at an end of the range.
+    ``confirm``: (trials, seconds each) whose mean loss has to stay within the ratio; None goes without. It is
+    also what ``binary`` and ``scan`` judge each rate by. "usual", and None there, are the thesis' 10 × 10 s.
+
+    Engines: ``bayes``; ``binary`` (bisection on the thesis' criterion); ``scan`` (the thesis' linear scan, in steps
+    of 1 Mbit/s); ``rfc2544`` (bisection with trials of 60 s, RFC 2544 §24 and §26.1); ``mlrsearch`` (the PyPI
+    package). The same measurements give the same search: no engine draws anything.
 
     Flags: ``generator_limited`` (the most that could be offered passes), ``no_throughput`` (nothing passes): no
     rate with either; ``unconfirmed`` (no confirmation was reached); ``unstable`` (the device changed meanwhile).
@@ -59,22 +63,47 @@ def find_throughput(
     Raises UsageError before any trial where an argument makes no sense, CannotRunHere where MLRsearch is asked
     for and missing, MeasurementError where counts make no sense or a trial does not end.
     """
-    goal = Goal(loss_ratio, min_rate_bps, max_rate_bps, relative_width, trial_duration_s, confirm, first_rate_bps, seed)
-    _refuse_nonsense(goal, budget_s, overhead_s, engine)
+    given = {
+        "relative_width": relative_width is not None,
+        "trial_duration_s": trial_duration_s is not None,
+        "first_rate_bps": first_rate_bps is not None,
+        "confirm": confirm is not None and confirm != "usual",
+    }
+    _refuse_unused(engine, [name for name, is_given in given.items() if is_given])
+    goal = Goal(
+        loss_ratio,
+        min_rate_bps,
+        max_rate_bps,
+        RELATIVE_WIDTH if relative_width is None else relative_width,
+        TRIAL_S if trial_duration_s is None else trial_duration_s,
+        THESIS_CONFIRM if confirm == "usual" else confirm,
+        first_rate_bps,
+    )
+    _refuse_nonsense(goal, budget_s, overhead_s)
     account = Account(measure, overhead_s, budget_s)
     if engine == "binary":
-        return bisection.bisect(account, goal, *(confirm or THESIS_CONFIRM))
+        return bisection.bisect(account, goal, *(goal.confirm or THESIS_CONFIRM))
     if engine == "rfc2544":
         return bisection.bisect(account, goal, 1, RFC2544_TRIAL_S)
     if engine == "scan":
-        return scan(account, goal, *(confirm or THESIS_CONFIRM))
+        return scan(account, goal, *(goal.confirm or THESIS_CONFIRM))
     if engine == "mlrsearch":
         return mlr.mlrsearch(account, goal)
     return bayes.search(account, goal)
 
 
-def _refuse_nonsense(goal: Goal, budget_s: float | None, overhead_s: float, engine: str) -> None:
-    """UsageError for a rate, ratio, duration, width, budget or engine that makes no sense."""
+def _refuse_unused(engine: str, given: list[str]) -> None:
+    """UsageError for an engine that does not exist, or an argument that it has no use for."""
+    if engine not in get_args(Engine):
+        raise UsageError(f"no engine {engine!r}: there are {', '.join(get_args(Engine))}")
+    for name in given:
+        if name not in TAKES[engine]:
+            takers = ", ".join(other for other, taken in TAKES.items() if name in taken)
+            raise UsageError(f"{name} does nothing in the engine {engine}: leave it out, or choose one of {takers}")
+
+
+def _refuse_nonsense(goal: Goal, budget_s: float | None, overhead_s: float) -> None:
+    """UsageError for a rate, ratio, duration, width or budget that makes no sense."""
     positive = {
         "min_rate_bps": goal.min_rate_bps,
         "max_rate_bps": goal.max_rate_bps,
@@ -101,5 +130,3 @@ def _refuse_nonsense(goal: Goal, budget_s: float | None, overhead_s: float, engi
         raise UsageError(f"min_rate_bps ({goal.min_rate_bps:g}) has to be below max_rate_bps ({goal.max_rate_bps:g})")
     if goal.first_rate_bps is not None and not goal.min_rate_bps <= goal.first_rate_bps <= goal.max_rate_bps:
         raise UsageError(f"first_rate_bps ({goal.first_rate_bps:g}) is outside of min_rate_bps to max_rate_bps")
-    if engine not in get_args(Engine):
-        raise UsageError(f"no engine {engine!r}: there are {', '.join(get_args(Engine))}")

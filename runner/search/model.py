@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
@@ -12,6 +12,15 @@ from runner.data.errors import MeasurementError
 Flag = Literal["generator_limited", "no_throughput", "unconfirmed", "unstable"]
 Engine = Literal["bayes", "binary", "scan", "rfc2544", "mlrsearch"]
 Purpose = Literal["seed", "floor", "estimate", "probe", "confirm"]
+
+# which of the arguments that not all need each engine takes
+TAKES: Mapping[str, frozenset[str]] = {
+    "bayes": frozenset({"relative_width", "trial_duration_s", "first_rate_bps", "confirm"}),
+    "binary": frozenset({"relative_width", "first_rate_bps", "confirm"}),
+    "scan": frozenset({"first_rate_bps", "confirm"}),
+    "rfc2544": frozenset({"relative_width", "first_rate_bps"}),
+    "mlrsearch": frozenset({"relative_width", "trial_duration_s"}),
+}
 
 SHORTFALL = 0.05  # a sender further than this below the asked rate did not offer that rate
 
@@ -85,7 +94,6 @@ class Goal:
     trial_duration_s: float
     confirm: tuple[int, float] | None
     first_rate_bps: float | None
-    seed: int = 0
 
 
 Measure = Callable[[float, float], Loss]

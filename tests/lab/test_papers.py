@@ -58,7 +58,7 @@ def test_a_tunnel_that_is_cut_one_way_is_seen(bench: Bench) -> None:
 
 
 def test_duplex_measures_rate_share_and_packets_on_the_wan(bench: Bench) -> None:
-    found = values(duplex(bench, 1500, SEARCH, None, 1))
+    found = values(duplex(bench, 1500, SEARCH, None))
     assert found["packet_rate_both_ways"] > SLOW_PER_S
     assert 0 < found["forwarded_share"] <= 1
     assert found["wan_packets_per_packet"] == pytest.approx(2, abs=0.1)

@@ -43,7 +43,7 @@ class Both:
     fragments: int
 
 
-def duplex(bench: Bench, packet_bytes: int, search: UdpSearch, known_bps: float | None, seed: int) -> Measured:
+def duplex(bench: Bench, packet_bytes: int, search: UdpSearch, known_bps: float | None) -> Measured:
     """Packet rate both ways of inner packets of ``packet_bytes`` (IPv4), which may be fragmented.
 
     The search's budget counts what a trial really costs here, and is stretched to FEWEST_TRIALS of them.
@@ -79,7 +79,7 @@ def duplex(bench: Bench, packet_bytes: int, search: UdpSearch, known_bps: float 
     first_bps = known_bps
     if first_bps is None and overload:
         first_bps = max(MIN_RATE_BPS, overload.on_time / overload.seconds * bits)
-    result = search.find(offer, first_bps, overhead_s, seed, min(MIN_RATE_BPS, first_bps or MIN_RATE_BPS))
+    result = search.find(offer, first_bps, overhead_s, min(MIN_RATE_BPS, first_bps or MIN_RATE_BPS))
     measured = Measured()
     value = found_rate(result, "packet rate", measured)
     if breakdowns:

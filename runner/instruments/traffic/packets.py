@@ -54,9 +54,7 @@ class Counted:
         return self.sent - self.received
 
 
-def packets(
-    bench: Bench, packet_bytes: int, fragment: bool, search: UdpSearch, first_bps: float | None, seed: int
-) -> Measured:
+def packets(bench: Bench, packet_bytes: int, fragment: bool, search: UdpSearch, first_bps: float | None) -> Measured:
     """Packet rate of inner packets of ``packet_bytes`` (IPv4) by the loss-bounded search, and its CPU cost.
 
     ``fragment``: whether they may be fragmented. ``first_bps``: where to start, in inner bit/s. A rate that breaks
@@ -83,7 +81,7 @@ def packets(
         streams.append(counted)
         return Loss(counted.sent, counted.on_time, counted.sent / counted.seconds * bits)
 
-    result = search.find(offer, first_bps, OVERHEAD_S, seed, min(MIN_RATE_BPS, first_bps or MIN_RATE_BPS))
+    result = search.find(offer, first_bps, OVERHEAD_S, min(MIN_RATE_BPS, first_bps or MIN_RATE_BPS))
     value = found_rate(result, "packet rate", measured)
     if breakdowns:
         measured.warnings.append(f"the tunnel broke down under packets, from {min(breakdowns):.0f} packet/s offered")

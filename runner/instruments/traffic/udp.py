@@ -34,7 +34,7 @@ FLAGS = {  # what they say of a search that found no rate
 }
 
 
-def udp(bench: Bench, payload_bytes: int, search: UdpSearch, first_bps: float | None, seed: int) -> Measured:
+def udp(bench: Bench, payload_bytes: int, search: UdpSearch, first_bps: float | None) -> Measured:
     """UDP throughput by the loss-bounded search, and jitter at a low rate.
 
     ``first_bps``: where to start, if anything is known. The search sees the tunnel only through ``offer``. A
@@ -65,7 +65,7 @@ def udp(bench: Bench, payload_bytes: int, search: UdpSearch, first_bps: float | 
         counters["fragments"] += fragments_created(bench.lab) - before[1]
         return udp_loss(report, payload_bytes, dropped)
 
-    result = search.find(offer, first_bps, OVERHEAD_S, seed)
+    result = search.find(offer, first_bps, OVERHEAD_S)
     value = found_rate(result, "UDP throughput", measured)
     if breakdowns:
         measured.warnings.append(f"the tunnel broke down under UDP, from {min(breakdowns) / 1e6:.0f} Mbit/s offered")
