@@ -2,12 +2,11 @@
 
 from collections.abc import Mapping
 
-from experiments import _crypto_matrix as judged
-from experiments._crypto_matrix import CBC, CHACHA, GCM, RATE, SEPARATE, each
 from runner.data.levels import DUPLEX, LEVELS
 from runner.design.experiment import Experiment
 from runner.design.profile import Profile
-from runner.papers.findings import IPSEC, Finding
+from runner.papers.findings import IPSEC
+from runner.papers.judges.crypto_matrix import CBC, CHACHA, GCM, RATE, SEPARATE
 from runner.vpn.plugin import Vpn
 from vpns._esp import CIPHERS, INTEGRITIES
 
@@ -42,17 +41,4 @@ EXPERIMENT = Experiment(
     only=("none", *IPSEC),
     keep=("cipher", "integrity", "packet_bytes"),
     wanted=wanted,
-    findings=(
-        each("gcm-fastest", "AES-GCM is the fastest", judged.fastest),
-        each("aes-fastest", "of the ciphers with a separate integrity, AES is the fastest", judged.aes_fastest),
-        each("instructions", "the CPU's AES instructions are why AES is fast", judged.instructions),
-        each("key-length", "the length of the key hardly matters", judged.key_length),
-        each("md5", "MD5 is cheaper than SHA", judged.md5),
-        each("chacha-decline", "ChaCha20 falls more slowly with the packet's length than AES", judged.decline),
-        each("fragments", "the packet rate on the WAN doubles at 1500 bytes", judged.step, "count"),
-        Finding("kernel", "router", "§I", "IPsec in the kernel is faster than in userspace", judged.kernel),
-        Finding(
-            "share", "router", "§VI", "AES-GCM forwards 10.8 % of the load (configuration A)", judged.share, "share"
-        ),
-    ),
 )

@@ -1,18 +1,13 @@
 """The OSLV study on today's VPNs: links of 100 Mbit/s, overhead, bandwidth utilisation, latency and jitter."""
 
 from collections.abc import Mapping
-from functools import partial
-from math import inf
 
 from runner.data.levels import IDLE, TCP, UDP
 from runner.design.experiment import Experiment
 from runner.design.profile import Profile
-from runner.papers import oslv
-from runner.papers.findings import Finding
-from runner.papers.oslv import LONG, SHORT, SLOW, WAN, grouped
+from runner.papers.judges.oslv import LONG, SHORT, SLOW, WAN
 from runner.vpn.plugin import Vpn
 
-PERFORMANCE = "Network Performance"
 STREAMS = (TCP, TCP | {"direction": "reverse"})
 
 
@@ -23,12 +18,6 @@ def wanted(vpn: Vpn, params: Mapping[str, str], profile: Profile) -> bool:
     bare = params["cipher"] == "null" and params["measure"] == "overhead"
     own = params["cipher"] == vpn.comparable["cipher"] or bare
     return profile.name == "thesis" or (own and params["integrity"] == vpn.comparable["integrity"])
-
-
-def lowest(metric: str, what: str) -> Finding:
-    """The finding that IPsec in the kernel is below every other VPN in ``metric``."""
-    judge = partial(oslv.lowest, metric)
-    return Finding(f"ipsec-{metric}", "oslv", PERFORMANCE, f"IPsec in the kernel has the lowest {what}", judge, "time")
 
 
 EXPERIMENT = Experiment(
@@ -48,17 +37,4 @@ EXPERIMENT = Experiment(
     own=True,
     keep=("cipher", "packet_bytes"),
     wanted=wanted,
-    findings=(
-        grouped("overhead", "VPNs in UDP have 50 % less overhead than those in TCP", "overhead_bytes", 0.5, 0.5, 0.5),
-        grouped("use", "VPNs in UDP use 80 % more of the link than those in TCP", "tcp_throughput", 1.8, inf, 1.8),
-        grouped("latency", "VPNs in UDP have 40 to 60 % less latency than those in TCP", "rtt", 0.4, 0.6, 0.5),
-        grouped("jitter", "VPNs in UDP have 40 to 60 % less jitter than those in TCP", "jitter", 0.4, 0.6, 0.5),
-        Finding("best", "oslv", PERFORMANCE, "the best VPN uses less than half of the link", oslv.utilisation, "share"),
-        Finding("best-slow", "oslv", PERFORMANCE, "the best uses less than half, a gateway slow", oslv.slow, "share"),
-        Finding("alike", "oslv", "The Experimental Testbed", "VPNs of one security protocol are alike", oslv.families),
-        lowest("rtt", "latency"),
-        lowest("jitter", "jitter"),
-        Finding("least", "oslv", PERFORMANCE, "the least overhead of a VPN is 80 bytes a packet", oslv.least, "count"),
-        Finding("headers", "oslv", "Overhead", "headers make 75 % of the overhead", oslv.headers, "count"),
-    ),
 )

@@ -1,7 +1,8 @@
 """What a paper found, put to the test of a run: a claim as a number with bounds, and a verdict with its reason.
 
-A finding is declared in its experiment's file. Its ``judge`` is a pure function of the run's data. The number that it
-judges is a ratio of two systems, or a share, never an absolute rate: the papers' machines were others.
+A finding is declared in runner/papers/judges/, in the file with its experiment's name. Its ``judge`` is a pure function
+of the run's data. The number that it judges is a ratio of two systems, or a share, never an absolute rate: the papers'
+machines were others.
 """
 
 from __future__ import annotations

@@ -12,9 +12,9 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
-from runner.catalogue import experiment_names, load_experiment
 from runner.data.trials import Run, Strict, Trial
 from runner.papers.findings import Verdict, judge, trials_of
+from runner.papers.judges import findings_of
 from runner.papers.published import Device, device_row
 from runner.ranking.stats import block_values
 from runner.report.text import NONE
@@ -76,14 +76,11 @@ class Findings(Strict):
 
 
 def findings(run: Run, trials: Sequence[Trial]) -> Findings:
-    """The verdicts of every experiment that the run has and this version knows."""
-    known = set(experiment_names())
+    """The verdicts on every experiment of the run whose data a paper's findings are judged by."""
     rows = []
     for record in run.experiments:
-        if record.name not in known:
-            continue
         own = trials_of(run, trials, record.name)
-        for finding in load_experiment(record.name).findings:
+        for finding in findings_of(record.name):
             found = judge(finding, run, own)
             about = {"experiment": record.name, "id": finding.id, "citation": finding.citation, "found": finding.found}
             rows.append(FindingRow.model_validate({**about, **found.model_dump()}))

@@ -9,7 +9,7 @@ from scipy.stats import rankdata
 
 from runner.data.trials import Run, Trial
 from runner.papers.findings import Data, NotMeasured, trials_of
-from runner.papers.oslv import LEAST_OVERHEAD_BYTES, LINK_BPS, mean, metric_of
+from runner.papers.judges.oslv import LEAST_OVERHEAD_BYTES, LINK_BPS, mean, metric_of
 from runner.ranking.stats import compare_blocks, summarise
 from runner.report import text
 from runner.report.facts import BASELINE

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from runner.catalogue import experiment_names, load_experiment
 from runner.papers.findings import Basis, Verdict
+from runner.papers.judges import findings_of
 from runner.papers.published import names, paper
 from runner.report.findings import FindingRow
 from runner.report.forms.markdown import _table as table
@@ -72,8 +72,9 @@ def findings_text(reports: Sequence[Report]) -> str:
     lines += [f"- **{basis}**: {said}" for basis, said in STANDS.items()]
     lines += ["", GUEST] if any(lab.get("lab guest", "") not in ("", "none") for lab in facts) else []
     lines += ["", "## In short", "", *_in_short(rows)]
+    questions = {one.name: one.question for report in reversed(reports) for one in report.experiments}
     for experiment in dict.fromkeys(row.experiment for _, row in rows):
-        lines += [f"## {experiment}", "", load_experiment(experiment).question, ""]
+        lines += [f"## {experiment}", "", questions[experiment], ""]
         mine = [(run, row) for run, row in rows if row.experiment == experiment]
         lines += table(HEAD, [_cells(run, row, shared[run]) for run, row in mine])
     for report in reports:
@@ -93,8 +94,7 @@ def _rows(reports: Mapping[str, Report]) -> list[tuple[str, FindingRow]]:
     for claim in by_claim.values():
         measured = [(run, row) for run, row in claim if row.value is not None]
         found += measured or claim[:1]
-    order = experiment_names()
-    return sorted(found, key=lambda item: order.index(item[1].experiment))
+    return sorted(found, key=lambda item: item[1].experiment)
 
 
 def _in_short(rows: Sequence[tuple[str, FindingRow]]) -> list[str]:
@@ -113,7 +113,7 @@ def _in_short(rows: Sequence[tuple[str, FindingRow]]) -> list[str]:
 
 
 def _cells(run: str, row: FindingRow, shared: bool) -> tuple[str, ...]:
-    basis: Basis = next((one.basis for one in load_experiment(row.experiment).findings if one.id == row.id), "ratio")
+    basis: Basis = next((one.basis for one in findings_of(row.experiment) if one.id == row.id), "ratio")
     word = WORD[basis][0 if shared else 1] if row.value is not None else "–"
     finding = f"{row.found} [{row.citation}]"
     return finding, run, row.stated, row.measured, row.verdict, f"{word} ({basis})", row.reason

@@ -8,13 +8,13 @@ from dataclasses import replace
 
 import pytest
 
-import experiments
 from runner.catalogue import experiment_names, load_experiment, load_vpn, vpn_names
 from runner.data.errors import UsageError
 from runner.data.levels import LEVELS, TUNNEL, WAN_FACTORS
 from runner.data.metrics import METRICS
 from runner.design.experiment import Experiment
 from runner.design.profile import PROFILES, Profile
+from runner.papers import judges
 
 EVERY = pytest.mark.parametrize(
     "experiment", [load_experiment(name) for name in experiment_names()], ids=lambda e: e.name
@@ -32,11 +32,11 @@ def test_name_is_the_files(experiment: Experiment) -> None:
     assert module.__doc__
 
 
-def test_judges_beside_an_experiment_are_short_and_say_what_they_judge() -> None:
-    beside = [module.name for module in pkgutil.iter_modules(experiments.__path__) if module.name[0] == "_"]
-    assert {name[1:] for name in beside} < {*experiment_names()}, "named after its experiment"
-    for name in beside:
-        module = importlib.import_module(f"experiments.{name}")
+def test_the_judges_of_an_experiment_have_its_name_and_say_what_they_judge() -> None:
+    judged = [module.name for module in pkgutil.iter_modules(judges.__path__)]
+    assert {*judged} < {*experiment_names()}, "named after its experiment"
+    for name in judged:
+        module = importlib.import_module(f"runner.papers.judges.{name}")
         own = [it for _, it in inspect.getmembers(module, inspect.isfunction) if it.__module__ == module.__name__]
         assert own
         assert all(one.__doc__ for one in own)

@@ -28,6 +28,7 @@ from runner.papers.findings import (
     order_held,
     trials_of,
 )
+from runner.papers.judges import findings_of
 from runner.report.findings import Findings, findings, render
 from runner.report.forms.html import html_text
 from runner.report.forms.markdown import markdown_text
@@ -180,7 +181,7 @@ def made(name: str, holds: bool = True) -> tuple[Run, list[Trial]]:
 FINDINGS = [
     pytest.param(experiment, finding, id=f"{experiment.name}-{finding.id}")
     for experiment in map(load_experiment, experiment_names())
-    for finding in experiment.findings
+    for finding in findings_of(experiment.name)
     if experiment.name in WORLDS
 ]
 
@@ -227,7 +228,7 @@ def test_findings_cite_papers_and_have_names_of_their_own() -> None:
         assert finding.citation.endswith(finding.where)
         assert finding.found[-1] not in ".?"
     for name in WORLDS:
-        names = [finding.id for finding in load_experiment(name).findings]
+        names = [finding.id for finding in findings_of(name)]
         assert len(set(names)) == len(names) > 0
 
 

@@ -18,6 +18,7 @@ from runner.instruments.failures.gateway import kill
 from runner.lab.node import Completed
 from runner.lab.site_to_site import Lab
 from runner.papers.findings import judge
+from runner.papers.judges import findings_of
 from runner.sweep.plan import blocks
 from tests.unit.helpers import GW2, Answers
 from tests.unit.synthetic import make_run, make_trial
@@ -204,7 +205,6 @@ def paper_fails(params: Mapping[str, str]) -> dict[str, float]:
 def test_the_clusterip_papers_findings_are_judged(
     values: Callable[[Mapping[str, str]], dict[str, float]], verdict: str
 ) -> None:
-    experiment = load_experiment("ha_http")
     trials = [
         make_trial(
             "ipsec", c.params, block, {name: value * (1 + block / 1e3) for name, value in values(c.params).items()}
@@ -213,8 +213,8 @@ def test_the_clusterip_papers_findings_are_judged(
         for block in (1, 2, 3)
     ]
     run = make_run(("ipsec",))
-    assert {found.id: judge(found, run, trials).verdict for found in experiment.findings} == {
-        found.id: verdict for found in experiment.findings
+    assert {found.id: judge(found, run, trials).verdict for found in findings_of("ha_http")} == {
+        found.id: verdict for found in findings_of("ha_http")
     }
 
 
@@ -225,7 +225,7 @@ def test_a_handover_by_keepalived_is_not_taken_for_the_papers() -> None:
         if c.params["redundancy"] != "clusterip"
         for block in (1, 2, 3)
     ]
-    found = {f.id: judge(f, make_run(("ipsec",)), trials) for f in load_experiment("ha_http").findings}
+    found = {f.id: judge(f, make_run(("ipsec",)), trials) for f in findings_of("ha_http")}
     assert found["handover"].verdict == "not comparable"
     assert "clusterip" in found["handover"].reason
     assert found["system"].verdict == "reproduced"

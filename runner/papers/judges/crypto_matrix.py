@@ -1,4 +1,4 @@
-"""The judges of what the router paper found, for crypto_matrix.py: rates (packets/s both ways), one over another.
+"""What the router paper found of ciphers, and its judges: rates (packets/s both ways), one over another.
 
 The paper's text has numbers for AES-GCM only; the others it draws (figures 7 to 11), so that most ratios have none.
 """
@@ -87,3 +87,16 @@ def share(data: Data) -> Judgement:
     measured = findings.single(data.blocks("forwarded_share", found, **at(found, GCM).levels), LESS)
     theirs = STATED["gcm.a.share"] / 100
     return measured.model_copy(update={"verdict": "not comparable", "reason": said, "published": theirs})
+
+
+FINDINGS = (
+    each("gcm-fastest", "AES-GCM is the fastest", fastest),
+    each("aes-fastest", "of the ciphers with a separate integrity, AES is the fastest", aes_fastest),
+    each("instructions", "the CPU's AES instructions are why AES is fast", instructions),
+    each("key-length", "the length of the key hardly matters", key_length),
+    each("md5", "MD5 is cheaper than SHA", md5),
+    each("chacha-decline", "ChaCha20 falls more slowly with the packet's length than AES", decline),
+    each("fragments", "the packet rate on the WAN doubles at 1500 bytes", step, "count"),
+    Finding("kernel", "router", "§I", "IPsec in the kernel is faster than in userspace", kernel),
+    Finding("share", "router", "§VI", "AES-GCM forwards 10.8 % of the load (configuration A)", share, "share"),
+)

@@ -1,15 +1,17 @@
-"""The judges of what the thesis found, for thesis.py: TCP throughputs (bit/s), one over another, and counts of cost."""
+"""What the thesis found, and its judges: TCP throughputs (bit/s), one over another, and counts of cost."""
 
 from functools import partial
 
 from runner.data.levels import TCP
 from runner.papers import findings
-from runner.papers.findings import MORE, At, Data, Finding, Judgement, close
+from runner.papers.findings import LESS, MORE, At, Data, Finding, Judgement, close
 from runner.papers.published import paper
 
 VPNS = ("ipsec", "ipsec_user", "openvpn", "ssh_forward", "ssh_tun")
 PLAIN = TCP | {"cipher": "aes-128-cbc", "compression": "off"}
 STATED = paper("thesis")
+LINK = "their baseline was a link of 1 Gbit/s, this lab's is the CPU: shown beside each other, without a verdict"
+SWITCHES, BYTES = "context_switches_per_packet", "wire_bytes_per_payload_byte"
 
 
 def tcp(name: str, where: str, found: str, a: At, b: At, between: tuple[float, float], unlike: str = "") -> Finding:
@@ -74,3 +76,27 @@ def packed(vpn: str, payload: str, between: tuple[float, float], found: str) -> 
 def costs(metric: str, a: str, b: str, found: str) -> Finding:
     """The finding that ``a`` has more of ``metric``, a count, than ``b``."""
     return Finding(f"{metric}-{a}", "thesis", "§5.5", found, findings.ratio_of(metric, at(a), at(b), MORE), "count")
+
+
+FINDINGS = (
+    tcp("ipip", "§4.1", "IPIP costs next to nothing", at("ipip"), at("none"), LESS, LINK),
+    tcp("encryption", "§4.1", "encryption costs most", at("ssh_forward"), at("none"), LESS, LINK),
+    tcp("forward", "§4.2", "SSH forwarding is as fast as IPsec", at("ssh_forward"), at("ipsec"), close(0.1)),
+    tcp("ipsec-tun", "§4.2", "IPsec is faster than SSH with a TUN", at("ipsec"), at("ssh_tun"), MORE),
+    tcp("forward-tun", "§4.2", "SSH forwarding is faster than a TUN", at("ssh_forward"), at("ssh_tun"), MORE),
+    tcp("tun-openvpn", "§4.2", "SSH with a TUN is faster than OpenVPN", at("ssh_tun"), at("openvpn"), MORE),
+    Finding("tcp-udp", "thesis", "§5.2", "UDP and TCP throughput are close, in every VPN", tcp_is_udp),
+    extreme("blowfish-128-cbc", "Blowfish is the fastest cipher", MORE),
+    extreme("3des-cbc", "3DES is the slowest cipher", LESS),
+    Finding("same-order", "thesis", "§6.1", "the VPNs have the same order in almost every test", same_order),
+    packed("openvpn", "zeros", MORE, "OpenVPN gains by compression"),
+    packed("ssh_forward", "zeros", MORE, "SSH port forwarding gains by compression"),
+    packed("ipsec", "zeros", LESS, "IPsec loses by compression"),
+    packed("ssh_tun", "zeros", LESS, "SSH with a TUN loses by compression"),
+    *(packed(vpn, "random", LESS, f"compressed data costs {vpn}") for vpn in ("ipsec", "ssh_tun", "ssh_forward")),
+    packed("openvpn", "random", close(0.1), "compressed data costs OpenVPN's LZO nothing"),
+    Finding("spread", "thesis", "§4, Appendix", "no coefficient of variation exceeds 9 %", spread),
+    costs(SWITCHES, "openvpn", "ipsec", "OpenVPN switches, and IPsec does not"),
+    costs(SWITCHES, "ssh_tun", "ssh_forward", "a virtual interface costs switches"),
+    costs(BYTES, "ipsec", "ssh_forward", "IPsec carries more bytes than SSH forwarding"),
+)

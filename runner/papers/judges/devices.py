@@ -1,0 +1,68 @@
+"""What the device page foretells, and its judges: rates of ssh transfers and of IPsec, one over another."""
+
+from functools import partial
+from statistics import geometric_mean
+
+from runner.data.levels import LEVELS
+from runner.papers.findings import (
+    MORE,
+    At,
+    Data,
+    Finding,
+    Judgement,
+    NotMeasured,
+    all_of,
+    close,
+    on_ipsec,
+    ratio_of,
+    single,
+)
+from runner.papers.published import devices
+
+RATIO = geometric_mean(device.aes256_mbit_s / device.aes128_mbit_s for device in devices())
+
+
+def transfer(cipher: str) -> At:
+    """The cell of the ssh transfer with this cipher."""
+    return At("none", {"transport": "device", "device_cipher": cipher})
+
+
+def key_length(data: Data) -> Judgement:
+    """By ssh, AES-256 has 0.8 to 0.95 of the rate of AES-128; beside it the geometric mean of the page's devices."""
+    judge = ratio_of("ssh_rate", transfer("aes-256-cbc"), transfer("aes-128-cbc"), (0.8, 0.95), RATIO)
+    return judge(data)
+
+
+def forecast(vpn: str, cipher: str, data: Data) -> Judgement:
+    """What IPsec reaches over what the ssh transfer says."""
+    measured = data.blocks("tcp_throughput", vpn, transport="tcp", streams="1", cipher=cipher, integrity="hmac-sha1")
+    said = data.blocks("ssh_rate", "none", transport="device", device_cipher=cipher)
+    shares = {block: measured[block] / said[block] for block in measured.keys() & said.keys()}
+    if not shares:
+        raise NotMeasured("IPsec and the ssh transfer were measured in different repetitions")
+    return single(shares, close(0.25))
+
+
+def predicted(vpn: str, data: Data) -> Judgement:
+    """The forecast holds with both ciphers."""
+    return all_of({cipher: partial(forecast, vpn, cipher, data) for cipher in ("aes-128-cbc", "aes-256-cbc")})
+
+
+def optimised(data: Data) -> Judgement:
+    """The page has assembler in the kernel of routers; here it is the instructions of the CPU."""
+
+    def against(cipher: str) -> Judgement:
+        fast, slow = (At("none", {**transfer(cipher).levels, "driver": driver}) for driver in LEVELS["driver"])
+        return ratio_of("ssh_rate", fast, slow, MORE)(data)
+
+    return all_of({cipher: partial(against, cipher) for cipher in ("aes-128-cbc", "aes-256-cbc")})
+
+
+FINDINGS = (
+    Finding(
+        *("forecast", "devices", "Hardware performance", "100 MB through ssh foretells IPsec's speed"),
+        on_ipsec("tcp_throughput", predicted),
+    ),
+    Finding("aes-256", "devices", "the benchmark table", "AES-256 is about an eighth slower than AES-128", key_length),
+    Finding("driver", "devices", "IPsec security & speed", "an optimised crypto driver makes it faster", optimised),
+)
