@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Collection, Mapping
 from typing import Any
 
 from runner.data.errors import CommandError
+from runner.data.guest import inside
 from runner.lab.node import Node
 from runner.lab.site_to_site import Lab
 
@@ -73,7 +73,7 @@ def facts(lab: Lab) -> dict[str, Any]:
     return {
         "kind": lab.kind,
         "kernel": kernel,
-        **({"guest": os.environ["VPNEVAL_GUEST"]} if "VPNEVAL_GUEST" in os.environ else {}),  # see runner/kernels
+        **({"guest": inside()} if inside() else {}),
         "machine": machine,
         "cpu": cpu.get("model name", "unknown"),
         "cpu_flags": [flag for flag in CPU_FLAGS if flag in flags],

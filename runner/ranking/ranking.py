@@ -17,6 +17,7 @@ from runner.data.trials import Run, Strict, Trial
 from runner.ranking.basis import Basis, bases, basis_of
 from runner.ranking.draws import CONFIDENCE, DRAWS, Order
 from runner.ranking.weights import Slack, Weights, default_weights, slack
+from runner.ranking.words import chance
 
 Missing = Literal["unranked", "worst"]
 
@@ -56,6 +57,11 @@ class Pair(Strict):
     def certainty(self) -> float:
         """The share of the draws in which ``second`` is not ahead; 0 where nothing could be drawn."""
         return 0.0 if self.probability is None or self.equal is None else self.probability + self.equal
+
+    @property
+    def words(self) -> str:
+        """``openvpn before ssh_tun 71 %``: both, and the share of the draws in which the order holds."""
+        return f"{self.first} before {self.second}" + ("" if self.probability is None else f" {chance(self.certainty)}")
 
 
 class Ranking(Strict):

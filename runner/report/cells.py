@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from runner.ranking.ranking import Ranking
+from runner.ranking.words import chance
 from runner.report import text
 from runner.report.facts import BASELINE
 from runner.report.model import MetricTable, Row, row_repetitions, row_share
@@ -23,7 +24,7 @@ def ranked(ranking: Ranking) -> list[list[str]]:
             text.configuration(standing.levels),
             f"{standing.average:.2f}",
             text.place_interval(standing),
-            text.chance(standing.best_probability),
+            chance(standing.best_probability),
             *[of_metric.get(standing.vpn, text.NONE) for of_metric in ranks],
         ]
         for standing in ranking.standings

@@ -12,7 +12,8 @@ from runner.ranking.basis import Basis, for_metric, unusual
 from runner.ranking.ranking import Ranking
 from runner.ranking.stats import Drift, Summary, drift
 from runner.ranking.weights import PRESETS
-from runner.report.text import chance, change, counted, levels, percent, title, traffic
+from runner.ranking.words import chance
+from runner.report.text import change, counted, levels, percent, title, traffic
 
 BASELINE = "none"  # the VPN that is none
 FEW_BLOCKS = 5

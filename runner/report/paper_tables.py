@@ -18,11 +18,11 @@ from rich.table import Table
 from rich.text import Text
 
 from runner.data.metrics import METRICS
+from runner.data.strength import MOST, PER_FAILURE, SCALE, WITH_A_BREAK
 from runner.data.trials import Measurement, Run, Strict, Trial
 from runner.papers.tables import AT, SIZES, paper_security, tables
 from runner.report import mesh, oslv_performance
 from runner.report.facts import BASELINE
-from runner.vpn import scale
 
 PROBES = (
     *("confidentiality", "data_integrity", "anti_replay", "peer_authentication", "key_authentication"),
@@ -193,7 +193,7 @@ def _probed(cells: Sequence[Sequence[Trial]]) -> Iterator[PaperTable]:
     yield PaperTable(
         key="table-4-declared",
         title="Declared strength",
-        about=f"Points of {scale.MOST} by the scale below, {scale.PER_FAILURE} less for each failed probe: a failure "
+        about=f"Points of {MOST} by the scale below, {PER_FAILURE} less for each failed probe: a failure "
         "outranks a declaration. Bits: NIST SP 800-57-1r5, Table 2, of the weaker of cipher and key exchange.",
         head=["VPN", "value", "declared", "bits", "points", "as of, sources"],
         rows=rated,
@@ -201,10 +201,10 @@ def _probed(cells: Sequence[Sequence[Trial]]) -> Iterator[PaperTable]:
     yield PaperTable(
         key="table-4-scale",
         title="The scale of what is declared",
-        about=f"With a known break that is not fixed at these levels {scale.WITH_A_BREAK} points at most; without "
+        about=f"With a known break that is not fixed at these levels {WITH_A_BREAK} points at most; without "
         "encryption or without authentication none. The points are this project's, after these sources.",
         head=["points", "for", "after"],
-        rows=[[str(points), what, source] for points, what, source in scale.SCALE] if rated else [],
+        rows=[[str(points), what, source] for points, what, source in SCALE] if rated else [],
     )
 
 

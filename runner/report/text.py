@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from runner.data.levels import TRAFFIC_FACTORS, WAN_FACTORS
 from runner.data.metrics import METRICS
 from runner.ranking.intervals import ALL_EQUAL
-from runner.ranking.ranking import Pair, Ranking, Standing
+from runner.ranking.ranking import Ranking, Standing
 from runner.ranking.stats import Ratio, Summary
 from runner.ranking.weights import Slack
 
@@ -107,13 +107,6 @@ def change(ratio: Ratio) -> str:
 def percent(value: float | None, digits: int = 1) -> str:
     """``12.3 %`` for a share of 0.123; a dash for None."""
     return NONE if value is None else f"{100 * value:.{digits}f} %"
-
-
-def chance(probability: float | None) -> str:
-    """A probability from draws: never 0 or 100 %, which draws cannot show."""
-    if probability is None:
-        return NONE
-    return "<1 %" if probability < 0.01 else ">99 %" if probability > 0.99 else f"{100 * probability:.0f} %"
 
 
 def duration(seconds: float) -> str:
@@ -259,12 +252,8 @@ def doubts(ranking: Ranking) -> str:
     unsure = [one for one in ranking.pairs if not one.separated]
     if not unsure:
         return ""
-    return f"Not separated (the order, or a tie, holds in less than 95 % of the draws): {'; '.join(map(pair, unsure))}."
-
-
-def pair(one: Pair) -> str:
-    """``openvpn before ssh_tun 71 %``: two neighbours, and the share of the draws in which the order holds."""
-    return f"{one.first} before {one.second}" + ("" if one.probability is None else f" {chance(one.certainty)}")
+    said = "; ".join(one.words for one in unsure)
+    return f"Not separated (the order, or a tie, holds in less than 95 % of the draws): {said}."
 
 
 def weights(ranking: Ranking) -> str:

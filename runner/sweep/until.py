@@ -9,7 +9,6 @@ from runner.data.trials import Cell, Run, Trial
 from runner.ranking.basis import conditions_of
 from runner.ranking.ranking import Pair, Ranking, rank_all
 from runner.ranking.weights import Weights
-from runner.report import text
 
 INITIAL_REPETITIONS = 3  # before them, nothing is known of the spread
 # Who looks after every block sees by chance what is not there: of two equal VPNs, 40 of 100 runs would end with one
@@ -35,7 +34,7 @@ def next_cells(
             if pair.certainty >= CERTAIN:
                 continue
             where = ranking.configuration + (f", {ranking.image}" if ranking.image else "")
-            doubts.append(f"{text.pair(pair)} ({where})")
+            doubts.append(f"{pair.words} ({where})")
             chosen |= {cell.key: cell for cell in _cells_of(run, ranking, pair, cells)}
     if all(cell.vpn == BASELINE for cell in chosen.values()):  # the VPNs in doubt are not among what was asked for
         return [], doubts

@@ -1,11 +1,14 @@
 """How long an inner IP packet is on the WAN: each protocol's arithmetic, from its own specification.
 
 All lengths are bytes of IPv4 packets without options, the Ethernet header left out on both sides. Each function
-returns the layers of what is sent on the WAN, the outermost first, the inner packet among them, by the names below.
-The inner packet is taken to fit: nothing is fragmented, and nothing compressed.
+returns the layers of what is sent on the WAN, the outermost first, the inner packet among them, by the names of
+runner/data/packet.py. The inner packet is taken to fit: nothing is fragmented, and nothing compressed.
 """
 
 from __future__ import annotations
+
+from runner.data.packet import HEADER, INNER, INSIDE, IV, OUTER, PADDING, TAG
+from runner.data.packet import Layers as Layers
 
 IPV4 = 20  # RFC 791 §3.1
 UDP = 8  # RFC 768
@@ -36,18 +39,6 @@ ESP = {
 ESP_ICV = {"aead": 0, "hmac-sha1": 12, "hmac-sha256": 16}  # RFC 2404 (96 bits), RFC 4868 §2.3 (128 bits)
 ESP_ICV |= {"hmac-sha384": 24, "hmac-sha512": 32, "hmac-md5": 12, "aes-xcbc": 12, "aes-cmac": 12}  # RFC 8221 §6
 HMAC = {"aead": 0, "hmac-sha1": 20, "hmac-sha256": 32}  # whole, as OpenVPN and SSH send it
-
-
-# The layers' names; those of no length are left out.
-OUTER, HEADER, IV = "outer IPv4", "VPN's header", "IV or packet number"  # beside "UDP" and "TCP"
-INSIDE = "header within"  # of what is carried in the VPN: GRE, VXLAN, L2TP, Ethernet
-INNER, PADDING, TAG = "inner packet", "padding and trailer", "tag or MAC"
-Layers = dict[str, int]  # name -> bytes
-
-
-def overhead_of(layers: Layers) -> int:
-    """What the outer packets are longer than the inner one, bytes."""
-    return sum(layers.values()) - layers[INNER]
 
 
 def _layers(**lengths: int) -> Layers:
@@ -194,6 +185,3 @@ def tinc(inner_bytes: int, cipher: str, integrity: str) -> Layers:
         padding=rounded_up(payload + 1, block) - payload if block > 1 else 0,
         tag=HMAC[integrity],
     )
-
-
-AGREE_BYTES = 0.5  # a packet: at most a frame that only one of counters and capture has seen

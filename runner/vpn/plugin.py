@@ -8,10 +8,10 @@ from typing import ClassVar
 
 from runner.data.errors import MeasurementError, Unsupported
 from runner.data.levels import AEAD, UNENCRYPTED, Params
+from runner.data.packet import Layers, overhead_of
 from runner.data.trials import Evidence
 from runner.lab.node import Node
 from runner.lab.site import Site
-from runner.vpn.closed_form import Layers, overhead_of
 from runner.vpn.declared import Abilities, Security
 
 Secrets = Mapping[str, str]  # name -> text, for example {"gw1.key": "-----BEGIN…"}

@@ -1,4 +1,4 @@
-"""The scale by which a declared strength is rated: 0 to 10 points, each with its reason and where that comes from.
+"""How a declared strength is rated by the scale of runner/data/strength.py: points, each with its reason.
 
 The strength of cipher and key exchange is in bits by NIST SP 800-57 part 1 rev. 5, Table 2, and how long that is
 acceptable by its Table 4; the points are this project's. The report and docs/security.md print all of it. It rates what
@@ -10,16 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from runner.data.levels import Params
+from runner.data.strength import SCALE, WITH_A_BREAK
 from runner.vpn.declared import Security
 
-MOST = 10
-WITH_A_BREAK = 2  # at most, with a published break that is not fixed
-# The probes of which each that failed takes so many points away: more than a declaration can give.
-OUTRANKING = (
-    *("confidentiality", "data_integrity", "anti_replay", "peer_authentication", "key_authentication"),
-    "fail_closed",
-)
-PER_FAILURE = MOST + 1
 # The strength in bits by NIST SP 800-57-1r5 Table 2, of what the words of a cipher or key exchange name; the first that
 # fits. What NIST does not list counts by the length of its key: Camellia, Twofish, ChaCha20, Salsa20/12, Blowfish.
 CIPHER_BITS = (
@@ -34,29 +27,6 @@ ENOUGH_BITS = 128  # Table 4: what is acceptable from 2031 on; 112 bits are unti
 READABLE = ("none", "null", "gmac")  # what these ciphers carry can be read
 
 SMALL_BLOCKS = ("3des", "blowfish", "cast")
-
-# (points, what earns them, who says so); the order is that of ``rate``.
-SCALE = (
-    (
-        2,
-        "a standard protocol (1 for an own one with a published specification)",
-        "OSLV paper, Security: open standards",
-    ),
-    (2, "certificates or public keys (1 for a pre-shared key, 0 for passwords)", "NIST SP 800-77r1"),
-    (
-        2,
-        "forward secrecy: a stolen long-term key does not open what was recorded",
-        "RFC 9325 §7.3; NIST SP 800-77r1",
-    ),
-    (1, "a key exchange that a quantum computer does not break", "NIST IR 8547; BSI TR-02102-1 (2026-01)"),
-    (
-        1,
-        "128 bits of strength or more in cipher and key exchange, and no blocks of 64 bits",
-        "NIST SP 800-57-1r5 Tables 2 and 4; CVE-2016-2183 (Sweet32)",
-    ),
-    (1, "packets are authenticated: an AEAD, or an HMAC with the cipher", "RFC 8221; RFC 7366"),
-    (1, "it is maintained", "NIST SP 800-40r4"),
-)
 
 
 @dataclass(frozen=True)

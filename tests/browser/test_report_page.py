@@ -15,6 +15,7 @@ from playwright.sync_api import BrowserContext, Page
 from runner.cli.commands import main
 from runner.data.trials import Run, Trial
 from runner.ranking.ranking import Ranking
+from runner.ranking.words import chance
 from runner.report import text
 from runner.report.forms.html import html_text
 from runner.report.forms.pdf import pdf_bytes
@@ -66,7 +67,7 @@ def expected(ranking: Ranking) -> list[list[str]]:
             f"{one.vpn} {text.configuration(one.levels)}",
             f"{one.average:.2f}",
             text.place_interval(one),
-            text.chance(one.best_probability),
+            chance(one.best_probability),
             *[by_vpn[one.vpn] for by_vpn in ranks.values()],
         ]
         for one in ranking.standings

@@ -15,13 +15,13 @@ from runner.cli.commands import main
 from runner.cli.progress import roughly
 from runner.cli.session import seconds
 from runner.data.errors import UsageError
+from runner.data.guest import GUEST
 from runner.data.levels import LEVELS
 from runner.data.metrics import METRICS
 from runner.data.store import check_run_folder
 from runner.design.profile import PROFILES
 from runner.lab import image
 from runner.lab import site_to_site as lab
-from runner.lab.kernels.boot import GUEST
 from runner.lab.places import rootless
 from runner.ranking.weights import PRESETS
 

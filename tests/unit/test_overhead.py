@@ -3,10 +3,10 @@
 import pytest
 
 from runner.catalogue import load_vpn, vpn_names
+from runner.data.packet import overhead_of
 from runner.instruments.traffic.overhead import disagreements, of_the_stream
 from runner.lab import probes
 from runner.vpn import closed_form
-from runner.vpn.closed_form import overhead_of
 
 CBC, GCM, CHACHA = ("aes-128-cbc", "hmac-sha256"), ("aes-128-gcm", "aead"), ("chacha20-poly1305", "aead")
 

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from runner.catalogue import load_vpn
+from runner.data.strength import PER_FAILURE, SCALE
 from runner.data.trials import Cell, ExperimentRecord, Trial
 from runner.instruments.operator.counts import operations
 from runner.instruments.operator.mesh import Size
@@ -20,7 +21,6 @@ from runner.report.paper_tables import paper_tables
 from runner.report.plots.plots import plots_of
 from runner.report.plots.plotting import Samples
 from runner.report.plots.vega import svg
-from runner.vpn.scale import PER_FAILURE, SCALE
 from tests.unit.reports import everywhere
 from tests.unit.synthetic import make_run, make_trial
 from tests.unit.test_findings import made

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from runner.data.errors import UsageError
+from runner.data.guest import GUEST
 from runner.data.store import load_run
 from runner.data.trials import Run, Trial
 from runner.report.compare import compare_runs
@@ -295,17 +296,17 @@ def test_odd_details_are_left_out_not_guessed() -> None:
 
 def test_vega_is_kept_and_a_guest_makes_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VPNEVAL_CACHE", str(tmp_path))
-    monkeypatch.setattr("runner.lab.kernels.inside", lambda: "uml")
+    monkeypatch.setenv(GUEST, "uml")
     vega.script.cache_clear()
     assert "made in a guest kernel" in vega.script()
     assert list(tmp_path.iterdir()) == []
-    monkeypatch.setattr("runner.lab.kernels.inside", lambda: "")
+    monkeypatch.delenv(GUEST)
     vega.script.cache_clear()
     made = vega.script()
     assert len(made) > 500_000
     (kept,) = tmp_path.iterdir()
     assert kept.read_text(encoding="utf-8") == made
-    monkeypatch.setattr("runner.lab.kernels.inside", lambda: "uml")
+    monkeypatch.setenv(GUEST, "uml")
     vega.script.cache_clear()
     assert vega.script() == made  # the guest uses what is kept
     vega.script.cache_clear()

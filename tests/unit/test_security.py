@@ -8,6 +8,7 @@ import pytest
 
 from runner.catalogue import load_vpn, vpn_names
 from runner.data.metrics import METRICS
+from runner.data.strength import MOST, OUTRANKING, PER_FAILURE, SCALE, WITH_A_BREAK
 from runner.instruments.result import Measured
 from runner.instruments.security.counters import changed, parsed
 from runner.instruments.security.replay import judged
@@ -32,7 +33,7 @@ from runner.lab.site_to_site import SITES
 from runner.ranking.ranks import metric_ranks
 from runner.ranking.weights import PRESETS
 from runner.vpn.declared import Security
-from runner.vpn.scale import MOST, OUTRANKING, PER_FAILURE, SCALE, WITH_A_BREAK, applies, in_words, strength
+from runner.vpn.scale import applies, in_words, strength
 from runner.vpn.scale import rate as points_of
 
 BEST = Security(

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack
 
+from runner.data import strength
 from runner.data.errors import CommandError, MeasurementError, ProofError
 from runner.data.levels import Params, tunnel_levels
 from runner.instruments.result import Measured, measurement
@@ -119,11 +120,11 @@ def rate(measured: Measured, vpn: Vpn, params: Params, outcomes: Mapping[str, Ou
         measured.attempt.setdefault("inconclusive", {})["declared_strength"] = {"reason": reason}
         return
     rating = scale.rate(vpn.security, params)
-    failed = [name for name in scale.OUTRANKING if name in outcomes and outcomes[name].result == "fail"]
+    failed = [name for name in strength.OUTRANKING if name in outcomes and outcomes[name].result == "fail"]
     measured.measurements.append(
         measurement(
             "declared_strength",
-            float(rating.points - scale.PER_FAILURE * len(failed)),
+            float(rating.points - strength.PER_FAILURE * len(failed)),
             declared_points=rating.points,
             strength_bits=rating.bits,
             reasons=list(rating.reasons),

@@ -7,12 +7,12 @@ import time
 from collections.abc import Mapping
 
 from runner.data.errors import MeasurementError
+from runner.data.packet import AGREE_BYTES, Layers, overhead_of
 from runner.instruments.result import Measured, measurement
 from runner.instruments.traffic.packets import stream
 from runner.instruments.traffic.udp import snmp
 from runner.lab.site_to_site import Lab
 from runner.lab.wire import ETHERNET_BYTES, answer, interface, leaving, outer, probe
-from runner.vpn.closed_form import AGREE_BYTES, Layers, overhead_of
 
 PACKETS = 200
 PER_S = 400.0  # slow enough that no tunnel puts two packets into one

@@ -6,11 +6,10 @@ and exit code; `guest` runs inside it; `uml` and `qemu` say how each kind is sta
 
 from __future__ import annotations
 
-import os
-
 from runner.data.errors import UsageError, require_known
+from runner.data.guest import inside
 from runner.lab.image import DEFAULT, SUITES
-from runner.lab.kernels.boot import GUEST, Kernel
+from runner.lab.kernels.boot import Kernel
 from runner.lab.kernels.qemu import Qemu
 from runner.lab.kernels.uml import Uml
 
@@ -22,11 +21,6 @@ HOST = "host"
 def names() -> list[str]:
     """What ``--kernel`` takes; ``qemu`` alone is the default image's."""
     return [HOST, "uml", "qemu", *(f"qemu:{suite}" for suite in SUITES)]
-
-
-def inside() -> str:
-    """The guest in which this process runs: ``uml``, ``qemu-kvm``, ``qemu-tcg``, or "" on the machine itself."""
-    return os.environ.get(GUEST, "")
 
 
 def parse(text: str, lab: str = "netns", several: bool = True) -> list[Kernel | None]:

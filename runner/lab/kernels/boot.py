@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import IO, Protocol
 
 from runner.data.errors import CannotRunHere, LabError
+from runner.data.guest import GUEST
 from runner.lab.kernels.guest import Channel
 from runner.lab.node import ENVIRONMENT
 
 Say = Callable[[str], None]  # tells the user what happens
-GUEST = "VPNEVAL_GUEST"  # set inside a guest: which kind it is
 AGENT = str(Path(__file__).with_name("guest.py"))
 # What a command's behaviour and look may depend on; the guest's command gets these of the user's environment.
 PASSED_ON = ("TERM", "COLORTERM", "NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES", "PYTHONPATH", "VPNEVAL_CACHE")

@@ -15,6 +15,7 @@ from urllib.parse import quote
 
 from runner.data.store import uncollected
 from runner.ranking.ranking import Ranking
+from runner.ranking.words import chance
 from runner.report import behind, failures, paper_tables, proofs, text
 from runner.report.facts import BASELINE, interval_method
 from runner.report.findings import html_section
@@ -177,7 +178,7 @@ def _ranking(report: Report, ranking: Ranking, number: int) -> str:
     for standing in ranking.standings:
         if standing.average is None:
             continue
-        cells = [f"{standing.average:.2f}", text.place_interval(standing), text.chance(standing.best_probability)]
+        cells = [f"{standing.average:.2f}", text.place_interval(standing), chance(standing.best_probability)]
         cells += [ranks[metric].get(standing.vpn, text.NONE) for metric in metrics]
         name = row_head(standing.vpn, text.configuration(standing.levels), "first" if standing.place == 1 else "")
         rows.append(f"<td class=number>{text.place(ranking, standing)}</td>{name}{cells_html(cells, numbers_from=0)}")

@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from runner.ranking.ranking import Ranking
+from runner.ranking.words import chance
 from runner.report import text
 from runner.report.facts import BASELINE, interval_method
 from runner.report.failures import render as render_failures
@@ -144,7 +145,7 @@ def ranking_table(ranking: Ranking, gap: int = 1) -> Table:
             vpn,
             Text(f"{standing.average:.2f}", "bold green" if winner else "bold"),
             text.place_interval(standing),
-            text.chance(standing.best_probability),
+            chance(standing.best_probability),
             *[_rank(ranks[metric].get(standing.vpn, text.NONE)) for metric in counted],
         )
     return table

@@ -7,6 +7,7 @@ from urllib.parse import quote
 
 import numpy as np
 
+from runner.data.packet import AGREE_BYTES, HEADER, INNER, INSIDE, IV, OUTER, PADDING, TAG, overhead_of
 from runner.report import text
 from runner.report.facts import BASELINE
 from runner.report.failures import METRICS as OUTAGES
@@ -31,12 +32,11 @@ from runner.report.plots.plotting import (
 )
 from runner.report.plots.thinning import shown
 from runner.report.plots.vega import Spec
-from runner.vpn.closed_form import AGREE_BYTES, HEADER, INNER, INSIDE, IV, OUTER, PADDING, TAG, overhead_of
 
 QUANTILES = 60  # of a distribution: enough for a line, whatever the number of samples
 LOSS_BOUND = 0.01
 TOLD = 12  # of a cell's trials, in a tooltip
-# The layers of a packet as runner/vpn/closed_form.py names them -> their colours.
+# The layers of a packet as runner/data/packet.py names them -> their colours.
 AROUND = "around it"
 LAYERS = {OUTER: "#4c78a8", "UDP": "#72b7b2", "TCP": "#439894", HEADER: "#f58518", IV: "#eeca3b", INSIDE: "#b279a2"}
 LAYERS |= {INNER: "#bab0ac", PADDING: "#ff9da6", TAG: "#54a24b", AROUND: "#e45756"}

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from runner.data.cache import cache_dir
-from runner.lab import kernels
+from runner.data.guest import inside
 
 SCHEMA = "https://vega.github.io/schema/vega-lite/v6.4.json"
 VEGA_LITE = "6.4"
@@ -30,7 +30,7 @@ def script() -> str:
     try:
         return kept.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
-        if kernels.inside():
+        if inside():
             return ABSENT
         import vl_convert
 
