@@ -24,7 +24,7 @@ RATIO = geometric_mean(device.aes256_mbit_s / device.aes128_mbit_s for device in
 
 def transfer(cipher: str) -> At:
     """The cell of the ssh transfer with this cipher."""
-    return At("none", {"transport": "device", "device_cipher": cipher})
+    return At("none", {"measure": "device", "device_cipher": cipher})
 
 
 def key_length(data: Data) -> Judgement:
@@ -35,8 +35,8 @@ def key_length(data: Data) -> Judgement:
 
 def forecast(vpn: str, cipher: str, data: Data) -> Judgement:
     """What IPsec reaches over what the ssh transfer says."""
-    measured = data.blocks("tcp_throughput", vpn, transport="tcp", streams="1", cipher=cipher, integrity="hmac-sha1")
-    said = data.blocks("ssh_rate", "none", transport="device", device_cipher=cipher)
+    measured = data.blocks("tcp_throughput", vpn, measure="tcp", streams="1", cipher=cipher, integrity="hmac-sha1")
+    said = data.blocks("ssh_rate", "none", measure="device", device_cipher=cipher)
     shares = {block: measured[block] / said[block] for block in measured.keys() & said.keys()}
     if not shares:
         raise NotMeasured("IPsec and the ssh transfer were measured in different repetitions")

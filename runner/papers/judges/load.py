@@ -11,12 +11,12 @@ FEW, MANY = "1", "64"
 
 def at(vpn: str, streams: str) -> At:
     """A VPN's cell of so many parallel TCP streams, at AES-128-CBC."""
-    return At(vpn, {"transport": "flows", "cipher": "aes-128-cbc", "streams": streams})
+    return At(vpn, {"measure": "flows", "cipher": "aes-128-cbc", "streams": streams})
 
 
 def from_clients(vpn: str, clients: str) -> At:
     """A VPN's cell of so many clients, a download each, at AES-128-CBC."""
-    return At(vpn, {"transport": "clients", "cipher": "aes-128-cbc", "clients": clients})
+    return At(vpn, {"measure": "clients", "cipher": "aes-128-cbc", "clients": clients})
 
 
 def keeps_up(name: str, streams: str, found: str) -> Finding:
