@@ -1,7 +1,6 @@
 """The thesis' second sweep: ciphers in CBC mode, and those that people use today."""
 
-from runner.data.levels import TCP
-from runner.design.experiment import Experiment
+from runner.design.experiment import Experiment, measuring
 
 EXPERIMENT = Experiment(
     name="cipher",
@@ -10,7 +9,7 @@ EXPERIMENT = Experiment(
     "HMAC-SHA-256 throughout, or the cipher's own tag where it is an AEAD.",
     source="thesis §3.5.1, parameter 2; figure 19",
     metrics=("tcp_throughput", "cpu_per_gigabyte"),
-    traffic=(TCP,),
+    traffic=(measuring("tcp"),),
     vary={
         "cipher": (
             "blowfish-128-cbc",

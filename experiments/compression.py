@@ -1,7 +1,6 @@
 """The thesis' third sweep: compression off and on, with payloads that can and cannot be compressed."""
 
-from runner.data.levels import TCP
-from runner.design.experiment import Experiment
+from runner.design.experiment import Experiment, measuring
 
 EXPERIMENT = Experiment(
     name="compression",
@@ -10,7 +9,7 @@ EXPERIMENT = Experiment(
     "(already compressed data) and a text that deflate shrinks to a quarter.",
     source="thesis §3.5.1, parameter 3; figures 20 and 21",
     metrics=("tcp_throughput", "cpu_per_gigabyte"),
-    traffic=(TCP,),
+    traffic=(measuring("tcp"),),
     vary={"compression": ("off", "on")},
     vary_traffic={"payload": ("random", "zeros", "text")},
 )

@@ -1,7 +1,6 @@
 """What a VPN costs its gateways: CPU, switches, system calls, memory. It shares its TCP trials with `transport`."""
 
-from runner.data.levels import LOADED, TCP
-from runner.design.experiment import Experiment
+from runner.design.experiment import Experiment, measuring
 
 EXPERIMENT = Experiment(
     name="cost",
@@ -14,5 +13,5 @@ EXPERIMENT = Experiment(
         *("tcp_throughput", "cpu_per_gigabyte", "throughput_per_core", "context_switches_per_packet"),
         *("memory_bytes", "syscalls_per_packet"),
     ),
-    traffic=(TCP, LOADED),
+    traffic=(measuring("tcp"), measuring("loaded")),
 )

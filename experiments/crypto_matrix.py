@@ -2,8 +2,7 @@
 
 from collections.abc import Mapping
 
-from runner.data.levels import DUPLEX, LEVELS
-from runner.design.experiment import Experiment
+from runner.design.experiment import ALL, Experiment, measuring
 from runner.design.profile import Profile
 from runner.papers.findings import IPSEC
 from runner.papers.judges.crypto_matrix import CBC, CHACHA, GCM, RATE, SEPARATE
@@ -35,9 +34,9 @@ EXPERIMENT = Experiment(
     "of 1 Gbit/s offered each way; three ciphers also with each driver: with the CPU's instructions, and without.",
     source="the router paper §VI, figures 6 to 11; RFC 8221 §5",
     metrics=(RATE, "forwarded_share", "wan_packets_per_packet"),
-    traffic=(DUPLEX, DUPLEX | {"driver": "generic"}),
+    traffic=(measuring("duplex"), measuring("duplex", driver="generic")),
     vary={"cipher": tuple(CIPHERS), "integrity": tuple(INTEGRITIES)},
-    vary_traffic={"packet_bytes": LEVELS["packet_bytes"], "driver": LEVELS["driver"]},
+    vary_traffic={"packet_bytes": ALL, "driver": ALL},
     only=("none", *IPSEC),
     keep=("cipher", "integrity", "packet_bytes"),
     wanted=wanted,

@@ -2,8 +2,7 @@
 
 from collections.abc import Mapping
 
-from runner.data.levels import DEVICE, LEVELS, TCP
-from runner.design.experiment import Experiment
+from runner.design.experiment import ALL, Experiment, measuring
 from runner.design.profile import Profile
 from runner.vpn.plugin import Vpn
 
@@ -23,9 +22,13 @@ EXPERIMENT = Experiment(
     "All of it once more with each driver: with the CPU's instructions, and without.",
     source="the device page, Hardware performance; openssl-speed(1), proc_crypto(5)",
     metrics=("ssh_rate", "tcp_throughput"),
-    traffic=(DEVICE, TCP, *(traffic | {"driver": "generic"} for traffic in (DEVICE, TCP))),
+    traffic=(
+        measuring("device"),
+        measuring("tcp"),
+        *(traffic | {"driver": "generic"} for traffic in (measuring("device"), measuring("tcp"))),
+    ),
     vary={"cipher": ("aes-128-cbc", "aes-256-cbc"), "integrity": ("hmac-sha1", "hmac-sha256")},
-    vary_traffic={"device_cipher": LEVELS["device_cipher"], "driver": LEVELS["driver"]},
+    vary_traffic={"device_cipher": ALL, "driver": ALL},
     only=("none", "ipsec", "ipsec_user"),
     keep=("cipher",),
     wanted=wanted,

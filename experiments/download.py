@@ -1,7 +1,6 @@
 """Download time of files by HTTP, as a user sees it."""
 
-from runner.data.levels import DOWNLOAD
-from runner.design.experiment import Experiment
+from runner.design.experiment import Experiment, measuring
 
 EXPERIMENT = Experiment(
     name="download",
@@ -10,6 +9,6 @@ EXPERIMENT = Experiment(
     "bytes from nginx on the far one, in one new TCP connection; slow start is part of it, so that the size matters.",
     source="the high-availability paper's downloads of 50 MB, 500 MB and 1 GB; curl(1), --write-out time_total",
     metrics=("download_time",),
-    traffic=(DOWNLOAD,),
+    traffic=(measuring("download"),),
     vary_traffic={"file_bytes": ("20000000", "50000000", "500000000", "1000000000")},
 )

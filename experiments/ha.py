@@ -2,8 +2,7 @@
 
 from collections.abc import Mapping
 
-from runner.data.levels import FAILOVER, LEVELS
-from runner.design.experiment import Experiment
+from runner.design.experiment import ALL, Experiment, measuring
 
 
 def sensible(params: Mapping[str, str]) -> bool:
@@ -23,8 +22,8 @@ EXPERIMENT = Experiment(
     "30 failures of each kind in the thesis profile, 3 in quick, 1 in smallest.",
     source="ClusterIP paper, Section VI (second and third test); RFC 9568 (VRRP); RFC 6412, RFC 6413, RFC 6414",
     metrics=("handover_ms", "failover_outage_ms", "failover_download_s", "ha_download_s", "ha_user_s", "ha_system_s"),
-    traffic=(FAILOVER,),
-    vary_traffic={factor: LEVELS[factor] for factor in ("redundancy", "gateway_failure")},
+    traffic=(measuring("failover"),),
+    vary_traffic={"redundancy": ALL, "gateway_failure": ALL},
     sensible=sensible,
     only=("ipsec", "ipsec_user", "wireguard", "wireguard_go", "openvpn"),
 )

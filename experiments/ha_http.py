@@ -2,8 +2,7 @@
 
 from collections.abc import Mapping
 
-from runner.data.levels import HA_DOWNLOAD
-from runner.design.experiment import Experiment
+from runner.design.experiment import Experiment, measuring
 from runner.design.profile import Profile
 from runner.papers.judges.ha_http import AES, CROSSED, GB, SERVICE
 from runner.vpn.plugin import Vpn
@@ -34,7 +33,7 @@ EXPERIMENT = Experiment(
     "short profiles take 20 MB for all of them, and cut it at 2 MB/s only. CPU time is that of the whole lab.",
     source="ClusterIP paper, Section VI (its three tests), figures 3 to 6; RFC 6414",
     metrics=("ha_download_s", "ha_user_s", "ha_system_s", "failover_download_s", "handover_ms"),
-    traffic=(HA_DOWNLOAD,),
+    traffic=(measuring("failover", gateway_failure="none", download_bytes="20000000", download_limit="off", cpus="1"),),
     vary={"cipher": ("aes-128-cbc", "null"), "integrity": ("hmac-sha1", "hmac-sha256")},
     vary_traffic={
         "redundancy": ("off", "ha_sync", "clusterip"),

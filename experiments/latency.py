@@ -1,7 +1,6 @@
 """Latency, idle and under load: what a call or a shell feels while somebody uploads a file."""
 
-from runner.data.levels import IDLE, LOADED
-from runner.design.experiment import Experiment
+from runner.design.experiment import Experiment, measuring
 
 EXPERIMENT = Experiment(
     name="latency",
@@ -12,6 +11,6 @@ EXPERIMENT = Experiment(
     "daemons are counted during the load.",
     source="RFC 2681 §4.1 (percentiles of round-trip delay); draft-ietf-ippm-responsiveness §4 (working conditions)",
     metrics=("rtt", "rtt_loaded", "udp_rtt", "syscalls_per_packet", "setup_time"),
-    traffic=(IDLE, LOADED),
+    traffic=(measuring("idle"), measuring("loaded")),
     vary_traffic={"load": ("full", "half")},
 )

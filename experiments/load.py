@@ -2,8 +2,7 @@
 
 from collections.abc import Mapping
 
-from runner.data.levels import CLIENTS, FLOWS, LEVELS
-from runner.design.experiment import Experiment
+from runner.design.experiment import ALL, Experiment, measuring
 from runner.design.profile import Profile
 from runner.vpn.plugin import Vpn
 
@@ -21,7 +20,7 @@ EXPERIMENT = Experiment(
     "its own behind the near gateway, that download by HTTP at once.",
     source="thesis §6.2 (future work); Jain et al., DEC-TR-301 (1984); iperf3(1) --parallel; curl(1) --parallel",
     metrics=("flows_throughput", "fairness", "clients_throughput", "clients_fairness"),
-    traffic=(FLOWS, CLIENTS),
-    vary_traffic={"streams": LEVELS["streams"], "clients": LEVELS["clients"]},
+    traffic=(measuring("flows"), measuring("clients")),
+    vary_traffic={"streams": ALL, "clients": ALL},
     wanted=wanted,
 )

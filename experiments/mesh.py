@@ -1,7 +1,6 @@
 """Full meshes of 2 to 20 gateways, for real: what the OSLV paper's scalability leaves out, time, memory and CPU."""
 
-from runner.data.levels import MESH
-from runner.design.experiment import Experiment
+from runner.design.experiment import Experiment, measuring
 
 EXPERIMENT = Experiment(
     name="mesh",
@@ -12,6 +11,6 @@ EXPERIMENT = Experiment(
     "said to be predicted.",
     source='OSLV paper, "Scalability" (memory and processing power, neglected there); proc_pid_smaps(5)',
     metrics=("mesh_time", "mesh_memory", "mesh_cpu"),
-    traffic=(MESH,),
+    traffic=(measuring("mesh"),),
     base="recommended",
 )

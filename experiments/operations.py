@@ -1,7 +1,6 @@
 """What a VPN asks of its operator, counted on paper: the OSLV paper's Tables 1, 2, 3 and 5 judge it by reading."""
 
-from runner.data.levels import OPERATIONS
-from runner.design.experiment import Experiment
+from runner.design.experiment import Experiment, measuring
 
 EXPERIMENT = Experiment(
     name="operations",
@@ -14,6 +13,6 @@ EXPERIMENT = Experiment(
         *("setup_files", "setup_lines", "setup_commands", "setup_secrets", "manual_routes", "cipher_choice"),
         *("scaling_effort", "scaling_lines"),
     ),
-    traffic=(OPERATIONS,),
+    traffic=(measuring("operations"),),
     base="recommended",
 )

@@ -2,13 +2,12 @@
 
 from collections.abc import Mapping
 
-from runner.data.levels import IDLE, TCP, UDP
-from runner.design.experiment import Experiment
+from runner.design.experiment import Experiment, measuring
 from runner.design.profile import Profile
 from runner.papers.judges.oslv import LONG, SHORT, SLOW, WAN
 from runner.vpn.plugin import Vpn
 
-STREAMS = (TCP, TCP | {"direction": "reverse"})
+STREAMS = (measuring("tcp"), measuring("tcp", direction="reverse"))
 
 
 def wanted(vpn: Vpn, params: Mapping[str, str], profile: Profile) -> bool:
@@ -28,7 +27,7 @@ EXPERIMENT = Experiment(
     "streams once more with a second gateway of a twentieth of a CPU (theirs had a fifth of the clock rate).",
     source="OSLV paper §Network Performance, figure 3; RFC 2647 §3.17 (goodput)",
     metrics=("tcp_throughput", "udp_throughput", "rtt", "jitter", "overhead_bytes"),
-    traffic=(*STREAMS, *(stream | SLOW for stream in STREAMS), UDP, IDLE, SHORT, LONG),
+    traffic=(*STREAMS, *(stream | SLOW for stream in STREAMS), measuring("udp"), measuring("idle"), SHORT, LONG),
     underlay=WAN,
     vary={
         "cipher": ("aes-128-cbc", "aes-128-gcm", "chacha20-poly1305", "blowfish-128-cbc", "3des-cbc", "null"),

@@ -1,7 +1,6 @@
 """How much longer packets get: bytes on the WAN for each packet, and the longest packet that fits."""
 
-from runner.data.levels import OVERHEAD, PATH_MTU
-from runner.design.experiment import Experiment
+from runner.design.experiment import Experiment, measuring
 
 EXPERIMENT = Experiment(
     name="overhead",
@@ -10,6 +9,6 @@ EXPERIMENT = Experiment(
     "by counters, against a capture and the protocol's closed form. Path MTU by ICMP echo with DF set.",
     source="RFC 4303 §2 (ESP), WireGuard whitepaper §5.4.6, openvpn(8), RFC 4253 §6 (SSH), RFC 1191 §3 (path MTU)",
     metrics=("overhead_bytes", "path_mtu"),
-    traffic=(OVERHEAD, PATH_MTU),
+    traffic=(measuring("overhead"), measuring("mtu")),
     vary_traffic={"packet_bytes": ("64", "128", "256", "512", "1024", "1400")},
 )

@@ -1,7 +1,6 @@
 """Packets per second at several packet lengths: what the paper calls packet throughput."""
 
-from runner.data.levels import PACKETS
-from runner.design.experiment import Experiment
+from runner.design.experiment import Experiment, measuring
 
 EXPERIMENT = Experiment(
     name="packet_rate",
@@ -10,6 +9,6 @@ EXPERIMENT = Experiment(
     "the highest offered rate whose mean loss stays below 1 %, by search. No fragmentation.",
     source="the paper on the Quagga and strongSwan router, §VI, figure 11 (lengths from 64 bytes on); RFC 2544 §26.1",
     metrics=("packet_rate", "packets_per_cpu_second"),
-    traffic=(PACKETS,),
+    traffic=(measuring("packets"),),
     vary_traffic={"packet_bytes": ("64", "128", "256", "512", "1024", "1400")},
 )

@@ -1,7 +1,6 @@
 """Each VPN as its makers advise today, beside the equal-cipher comparison of `transport`."""
 
-from runner.data.levels import IDLE, TCP, UDP
-from runner.design.experiment import Experiment
+from runner.design.experiment import Experiment, measuring
 
 EXPERIMENT = Experiment(
     name="recommended",
@@ -10,6 +9,6 @@ EXPERIMENT = Experiment(
     "the idle tunnel are measured as in `transport`.",
     source="openvpn(8) --data-ciphers, ssh_config(5) Ciphers, RFC 8221 §5, WireGuard whitepaper §5.4",
     metrics=("tcp_throughput", "udp_throughput", "udp_goodput", "rtt", "jitter", "setup_time", "cpu_per_gigabyte"),
-    traffic=(TCP, UDP, IDLE),
+    traffic=(measuring("tcp"), measuring("udp"), measuring("idle")),
     base="recommended",
 )

@@ -1,7 +1,6 @@
 """What happens to a tunnel when something breaks: how long nothing comes through, and which timers decide it."""
 
-from runner.data.levels import IDLE, RECOVERY
-from runner.design.experiment import Experiment
+from runner.design.experiment import Experiment, measuring
 
 EXPERIMENT = Experiment(
     name="recovery",
@@ -14,7 +13,7 @@ EXPERIMENT = Experiment(
     "docs/failures.md.",
     source="RFC 6412, RFC 6413 (loss-derived method), RFC 6414 (protection), draft-ietf-bmwg-ipsec-term (failover)",
     metrics=("outage_ms", "setup_time", "rtt"),
-    traffic=(RECOVERY, IDLE),
+    traffic=(measuring("recovery"), measuring("idle")),
     vary_traffic={"failure": ("restart", "reboot", "wan_cut", "roaming")},
     base="recommended",
 )

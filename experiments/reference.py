@@ -1,7 +1,6 @@
 """Plain IP and IPIP beside the VPNs: what encapsulation costs, and what encryption adds."""
 
-from runner.data.levels import TCP
-from runner.design.experiment import Experiment
+from runner.design.experiment import Experiment, measuring
 
 EXPERIMENT = Experiment(
     name="reference",
@@ -10,5 +9,5 @@ EXPERIMENT = Experiment(
     "or the nearest it has, and through plain IP and IPIP.",
     source="thesis §4.1, figure 16",
     metrics=("tcp_throughput", "cpu_per_gigabyte"),
-    traffic=(TCP,),
+    traffic=(measuring("tcp"),),
 )

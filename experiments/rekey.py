@@ -2,8 +2,7 @@
 
 from collections.abc import Mapping
 
-from runner.data.levels import REKEY
-from runner.design.experiment import Experiment
+from runner.design.experiment import Experiment, measuring
 from runner.design.profile import Profile
 from runner.vpn.plugin import Vpn
 
@@ -32,7 +31,7 @@ EXPERIMENT = Experiment(
     source="the device page, IPsec security & speed (hourly rekeys); RFC 7296 §2.8; swanctl(8) --rekey; openvpn(8) "
     "--reneg-sec; ssh_config(5) RekeyLimit; WireGuard's whitepaper §6.1",
     metrics=("rekey_loss", "rekey_rtt"),
-    traffic=(REKEY, REKEY | {"ike": IKE}),
+    traffic=(measuring("rekey"), measuring("rekey", ike=IKE)),
     vary_traffic={
         "rekey": ("esp", "ike", "clock", "protocol"),
         "ike": ("aes256-sha384-ecp384", "aes256gcm16-prfsha384-x25519", IKE),

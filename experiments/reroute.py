@@ -1,7 +1,6 @@
 """The Quagga paper's reroute: a link dies, OSPF finds another path, and the tunnel follows it."""
 
-from runner.data.levels import REROUTE
-from runner.design.experiment import Experiment
+from runner.design.experiment import Experiment, measuring
 
 EXPERIMENT = Experiment(
     name="reroute",
@@ -13,7 +12,7 @@ EXPERIMENT = Experiment(
     "30 failures of each kind in the thesis profile, 3 in quick, 1 in smallest, each at a random moment.",
     source="paper on strongSwan and Quagga, Section V; RFC 6412, RFC 6413; RFC 5880 (BFD); RFC 2328 (OSPF)",
     metrics=("convergence_ms",),
-    traffic=(REROUTE,),
+    traffic=(measuring("reroute"),),
     vary_traffic={
         "detection": ("default", "hello", "minimal_hello", "bfd"),
         "endpoint": ("loopback", "link"),

@@ -1,7 +1,6 @@
 """Security by active probes on the WAN, each with its positive control; the OSLV paper's Table 4 judges by reading."""
 
-from runner.data.levels import SECURITY
-from runner.design.experiment import Experiment
+from runner.design.experiment import Experiment, measuring
 
 EXPERIMENT = Experiment(
     name="security",
@@ -16,7 +15,7 @@ EXPERIMENT = Experiment(
         *("confidentiality", "data_integrity", "anti_replay", "peer_authentication", "key_authentication"),
         *("fail_closed", "diversion_resistance", "length_hiding", "content_hiding", "declared_strength"),
     ),
-    traffic=(SECURITY,),
+    traffic=(measuring("security"),),
     base="recommended",
     vary={"compression": ("off", "on")},
 )

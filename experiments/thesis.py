@@ -2,8 +2,7 @@
 
 from collections.abc import Mapping
 
-from runner.data.levels import LOADED, TCP, UDP
-from runner.design.experiment import Experiment
+from runner.design.experiment import Experiment, measuring
 from runner.design.profile import Profile
 from runner.papers.judges.thesis import BYTES, SWITCHES, VPNS
 from runner.vpn.plugin import Vpn
@@ -27,7 +26,7 @@ EXPERIMENT = Experiment(
     "compression and payloads that can and cannot be compressed; switches, calls and WAN bytes beside them.",
     source="thesis §3.5.1 to §5.5",
     metrics=("tcp_throughput", "udp_throughput", SWITCHES, "syscalls_per_packet", BYTES),
-    traffic=(TCP, UDP, LOADED),
+    traffic=(measuring("tcp"), measuring("udp"), measuring("loaded")),
     vary={"cipher": CBC, "compression": ("off", "on")},
     vary_traffic={"payload": ("random", "zeros")},
     only=("none", "ipip", *VPNS),

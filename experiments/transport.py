@@ -1,7 +1,6 @@
 """The thesis' first sweep: TCP against UDP inside the tunnel."""
 
-from runner.data.levels import IDLE, TCP, UDP
-from runner.design.experiment import Experiment
+from runner.design.experiment import Experiment, measuring
 
 EXPERIMENT = Experiment(
     name="transport",
@@ -11,5 +10,11 @@ EXPERIMENT = Experiment(
     "search. Idle tunnel: round-trip time and set-up time.",
     source="thesis §3.5.1, parameter 1; figures 17 and 18",
     metrics=("tcp_throughput", "udp_throughput", "udp_goodput", "rtt", "jitter", "setup_time", "cpu_per_gigabyte"),
-    traffic=(TCP, TCP | {"direction": "reverse"}, TCP | {"streams": "4"}, UDP, IDLE),
+    traffic=(
+        measuring("tcp"),
+        measuring("tcp", direction="reverse"),
+        measuring("tcp", streams="4"),
+        measuring("udp"),
+        measuring("idle"),
+    ),
 )

@@ -1,7 +1,6 @@
 """TCP through tunnels that are UDP, TCP or bare IP, while the WAN loses packets: the OSLV paper's TCP stacking."""
 
-from runner.data.levels import IDLE, TCP
-from runner.design.experiment import Experiment
+from runner.design.experiment import Experiment, measuring
 
 EXPERIMENT = Experiment(
     name="wan",
@@ -11,7 +10,7 @@ EXPERIMENT = Experiment(
     "forwarding does not, it ends the inner connection at the gateway. --set wan=lte and others give other WANs.",
     source='OSLV paper, "Bandwidth Utilization"; RFC 8229 §12.1 (TCP-in-TCP)',
     metrics=("tcp_throughput", "rtt"),
-    traffic=(TCP, IDLE),
+    traffic=(measuring("tcp"), measuring("idle")),
     underlay={"wan_rate_bps": "20000000", "wan_delay_ms": "25"},
     vary={"wan_loss_ratio": ("0", "0.001", "0.01", "0.03")},
 )

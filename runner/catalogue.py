@@ -1,4 +1,7 @@
-"""Finds VPN plugins and experiments by name, in the tree and outside of it."""
+"""Finds VPN plugins, instruments and experiments by name, in the tree and outside of it.
+
+Nobody else imports ``vpns`` and ``experiments``. A new one of any kind is a file there, or anywhere: ``./mine.py``.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +9,22 @@ import importlib
 import importlib.util
 import pkgutil
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
+from types import ModuleType
+from typing import Any, TypeVar
 
 from runner.data.errors import UsageError, require_known
+from runner.data.levels import LEVELS, RENAMED, Levels
+from runner.data.metric import Metric
+from runner.data.wan import FACTORS as WAN_RANGES
+from runner.data.wan import in_range
 from runner.design.experiment import Experiment
+from runner.instruments.instrument import Instrument
 from runner.vpn.plugin import Vpn
+
+Kind = TypeVar("Kind")
 
 
 def vpn_names() -> list[str]:
@@ -26,27 +39,106 @@ def load_vpn(name: str) -> Vpn:
 
     Raises UsageError with the near matches for an unknown name, and for a file that is not a plugin.
     """
-    if name.endswith(".py"):
-        path = Path(name)
-        spec = importlib.util.spec_from_file_location(path.stem, path)
-        if not path.is_file() or spec is None or spec.loader is None:
-            raise UsageError(f"no plugin file {name}")
-        module = importlib.util.module_from_spec(spec)
-        try:
-            spec.loader.exec_module(module)
-        except Exception as broken:
-            raise UsageError(f"plugin file {name} cannot be loaded: {_told(broken, path)}") from broken
-        stem = path.stem
+    if _is_path("plugin", name):
+        module, stem = _from_file("plugin", name), Path(name).stem
     else:
-        if "/" in name:
-            raise UsageError(f"a plugin from outside the tree is a file whose name ends in .py, not {name}")
         require_known("VPN", name, vpn_names())
         module, stem = importlib.import_module(f"vpns.{name}"), name
-    for value in vars(module).values():
-        if isinstance(value, type) and issubclass(value, Vpn) and value.__module__ == module.__name__:
-            value.name = stem
-            return _finished(name, value)
+    for value in _defined_in(module, Vpn):
+        value.name = stem
+        return _finished(name, value)
     raise UsageError(f"{name} defines no subclass of runner.vpn.plugin.Vpn")
+
+
+def instruments() -> dict[str, Instrument]:
+    """Every instrument by its name, the level of the factor ``measure``: the tree's, then those that were added."""
+    return {**_of_the_tree(), **_ADDED}
+
+
+def add_instrument(path: str) -> Instrument:
+    """Take the instrument in the file ``path`` into the catalogue, for this process.
+
+    Raises UsageError for a file that is not an instrument, a name that is taken, and a factor whose levels differ from
+    those of another instrument.
+    """
+    if not _is_path("instrument", path):
+        raise UsageError(f"an instrument from outside the tree is a file whose name ends in .py, not {path}")
+    for kind in _defined_in(_from_file("instrument", path), Instrument):
+        lacks = [what for what in ("name", "metrics") if not hasattr(kind, what)] + sorted(kind.__abstractmethods__)
+        if lacks:
+            raise UsageError(f"instrument {path} is not finished: {kind.__name__} lacks {', '.join(lacks)}")
+        made: Instrument = kind()
+        if made.name in _of_the_tree():
+            raise UsageError(f"instrument {path} is called {made.name}, as one that there is; choose another name")
+        for factor, levels in made.factors.items():
+            if (there := factors().get(factor, levels)) != levels:
+                raise UsageError(f"instrument {path}: the factor {factor} is known with other levels: {there.named}")
+        _ADDED[made.name] = made
+        return made
+    raise UsageError(f"{path} defines no subclass of runner.instruments.instrument.Instrument")
+
+
+_ADDED: dict[str, Instrument] = {}
+
+
+@cache
+def _of_the_tree() -> dict[str, Instrument]:
+    found = {}
+    for folder in ("traffic", "failures", "security", "operator"):
+        package = importlib.import_module(f"runner.instruments.{folder}")
+        for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
+            for kind in _defined_in(importlib.import_module(module.name), Instrument):
+                if hasattr(kind, "name"):  # not what several instruments have in common
+                    found[kind.name] = kind()
+    return found
+
+
+def metrics() -> dict[str, Metric]:
+    """Every metric of every instrument, by its name."""
+    return {
+        metric.name: metric.model_copy(update={"measure": instrument.name})
+        for instrument in instruments().values()
+        for metric in instrument.metrics
+    }
+
+
+def factors() -> dict[str, Levels]:
+    """Every factor that --set takes, with its levels: the tunnel's and the WAN's, then the instruments'."""
+    found = {factor: Levels(named) for factor, named in LEVELS.items()}
+    found["measure"] = Levels(tuple(instruments()))
+    for instrument in instruments().values():
+        found |= instrument.factors
+    return found
+
+
+def parse_levels(text: str) -> dict[str, list[str]]:
+    """``--set``: ``factor=level,factor=level``; a factor named twice has both levels.
+
+    Raises UsageError for an unknown factor or level, and for a number outside of its factor's range.
+    """
+    known, chosen = factors(), dict[str, list[str]]()
+    for part in filter(None, (piece.strip() for piece in text.split(","))):
+        factor, equals, level = part.partition("=")
+        if not equals or not level:
+            raise UsageError(f"--set takes factor=level, not {part!r}; factors: {', '.join(known)}")
+        factor = RENAMED.get(factor, factor)
+        require_known("factor", factor, list(known))
+        if between := known[factor].range:
+            level = level if level in known[factor].named else _whole_number(factor, level, between)
+        elif factor in WAN_RANGES:
+            level = in_range(factor, level)
+        else:
+            require_known(f"{factor} level", level, known[factor].named)
+        chosen.setdefault(factor, []).append(level)
+    return chosen
+
+
+def _whole_number(factor: str, level: str, between: tuple[int, int]) -> str:
+    """The number ``level`` as it is written in a trial. Raises UsageError unless it is whole and in range."""
+    low, high = between
+    if not (level.isascii() and level.isdigit() and low <= int(level) <= high):
+        raise UsageError(f"{factor} takes a whole number from {low} to {high}, not {level!r}")
+    return str(int(level))
 
 
 def _finished(name: str, plugin: type[Vpn]) -> Vpn:
@@ -83,12 +175,49 @@ GROUPS = {"papers": ("thesis", "crypto_matrix", "oslv", "devices", "rekey", "loa
 def expand(names: Sequence[str]) -> list[str]:
     """The experiments that ``names`` name, groups opened, each once. Raises UsageError for an unknown name."""
     for name in names:
-        require_known("experiment", name, [*experiment_names(), *GROUPS])
+        if not _is_path("experiment", name):
+            require_known("experiment", name, [*experiment_names(), *GROUPS])
     return list(dict.fromkeys(member for name in names for member in GROUPS.get(name, (name,))))
 
 
 def load_experiment(name: str) -> Experiment:
-    """The experiment ``name``. Raises UsageError with the near matches for an unknown one."""
-    require_known("experiment", name, experiment_names())
-    experiment: Experiment = importlib.import_module(f"experiments.{name}").EXPERIMENT
-    return experiment
+    """The experiment ``name``: a file of experiments/, or a path to a file outside the tree, with its instruments'
+    defaults. Raises UsageError with the near matches for an unknown one, and for a file that is no experiment."""
+    if _is_path("experiment", name):
+        module = _from_file("experiment", name)
+    else:
+        require_known("experiment", name, experiment_names())
+        module = importlib.import_module(f"experiments.{name}")
+    experiment = getattr(module, "EXPERIMENT", None)
+    if not isinstance(experiment, Experiment):
+        raise UsageError(f"{name} defines no EXPERIMENT (runner.design.experiment.Experiment)")
+    return experiment.settled(factors(), {one.name: one.factors for one in instruments().values()})
+
+
+def _is_path(kind: str, name: str) -> bool:
+    """Is it a file outside the tree? Raises UsageError for a path that cannot be one."""
+    if "/" in name and not name.endswith(".py"):
+        raise UsageError(f"a {kind} from outside the tree is a file whose name ends in .py, not {name}")
+    return name.endswith(".py")
+
+
+def _from_file(kind: str, name: str) -> ModuleType:
+    """The module in a file outside the tree. Raises UsageError where there is none, or it cannot be loaded."""
+    path = Path(name)
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if not path.is_file() or spec is None or spec.loader is None:
+        raise UsageError(f"no {kind} file {name}")
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as broken:
+        raise UsageError(f"{kind} file {name} cannot be loaded: {_told(broken, path)}") from broken
+    return module
+
+
+def _defined_in(module: ModuleType, kind: Callable[..., Kind]) -> list[type[Kind]]:
+    """The subclasses of the class ``kind`` that this module defines itself."""
+    here: list[Any] = [value for value in vars(module).values() if isinstance(value, type)]
+    return [
+        value for value in here if value.__module__ == module.__name__ and kind in value.__mro__ and value is not kind
+    ]

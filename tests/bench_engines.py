@@ -20,6 +20,7 @@ from rich.table import Table
 
 from runner.catalogue import load_vpn
 from runner.data.errors import MeasurementError
+from runner.instruments.instrument import at_once
 from runner.instruments.traffic.udp import udp
 from runner.lab.image import open_image
 from runner.lab.places import NamespaceRig
@@ -78,7 +79,7 @@ def once(vpn_name: str, search: UdpSearch, logs: Path) -> float:
         secrets = make_secrets(vpn, rig.alone(image, lambda line: None), lab.sites)
         start_services(lab)
         bench = Bench(lab, bring_up(lab, vpn, vpn.comparable, secrets), no_renewal)
-        return udp(bench, PAYLOAD_BYTES, search, None).measurements[0].value
+        return at_once(udp(bench, PAYLOAD_BYTES, search, None)).measurements[0].value
 
 
 def no_renewal() -> tuple[Lab, Tunnel]:

@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from runner.data.errors import MeasurementError
+from runner.instruments.instrument import at_once
 from runner.instruments.traffic.packets import packets
 from runner.instruments.traffic.tcp import tcp
 from runner.instruments.traffic.udp import udp
@@ -68,9 +69,9 @@ def searched(what: str, link_bps: float, true: float, bench: Bench, length_bytes
     """The row of a search; without a number where it found none, or only a lower bound."""
     try:
         if what == "packet rate":
-            measured = packets(bench, length_bytes, False, SEARCH, None)
+            measured = at_once(packets(bench, length_bytes, False, SEARCH, None))
         else:
-            measured = udp(bench, length_bytes, SEARCH, None)
+            measured = at_once(udp(bench, length_bytes, SEARCH, None))
     except MeasurementError as error:
         return row(what, link_bps, None, true, str(error))
     found = measured.measurements[0]

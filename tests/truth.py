@@ -16,7 +16,7 @@ import pytest
 
 from runner.catalogue import load_vpn
 from runner.data.errors import MeasurementError
-from runner.data.trials import Measurement
+from runner.data.trials import Value
 from runner.data.wan import Conditions
 from runner.instruments.traffic.packets import GRACE_S
 from runner.lab.image import Image
@@ -68,7 +68,7 @@ def payload_that_fits(link_bps: float) -> tuple[int, int]:
     return mtu_bytes - IPV4_UDP_BYTES, mtu_bytes
 
 
-def found_near(expected: float, within: float, measure: Callable[[], Measurement]) -> Measurement:
+def found_near(expected: float, within: float, measure: Callable[[], Value]) -> Value:
     """The first of a few measurements that is near what is expected, or the last.
 
     Skips the test where none is near, and each was disturbed: by other work seen just before it, or by stolen CPU time.

@@ -27,6 +27,7 @@ from runner.cli.options import (
     Experiments,
     Gateways,
     ImageName,
+    Instruments,
     Json,
     KernelName,
     KernelNames,
@@ -53,7 +54,7 @@ from runner.cli.progress import roughly
 from runner.cli.session import Asked, ask, conduct
 from runner.cli.shell import one_tunnel, shell
 from runner.data.errors import UsageError, VpnevalError, require_known
-from runner.data.levels import TRAFFIC_FACTORS
+from runner.data.levels import TUNNEL_FACTORS
 from runner.lab import image as images
 from runner.lab import kernels, layers
 from runner.lab.places import rootless
@@ -155,6 +156,7 @@ def image_(
 def plan(
     experiments: Experiments,
     vpns: Vpns = None,
+    instruments: Instruments = None,
     levels: Levels = None,
     profile: ProfileName = "quick",
     reps: Reps = None,
@@ -167,6 +169,7 @@ def plan(
     asked = ask(
         experiments,
         vpns=joined(vpns),
+        instruments=instruments or (),
         levels=joined(levels),
         profile=profile,
         repetitions=reps,
@@ -187,7 +190,7 @@ def plan(
         traffic = [
             f"{f} {level}" if f in ("streams", "clients", "payload_bytes", "packet_bytes", "fragmentation") else level
             for f, level in cell.params.items()
-            if f in TRAFFIC_FACTORS
+            if f not in TUNNEL_FACTORS
         ]
         table.add_row(cell.vpn, ", ".join(tunnel), ", ".join(traffic))
     out.print(table)
@@ -202,6 +205,7 @@ def plan(
 def run(
     experiments: Experiments,
     vpns: Vpns = None,
+    instruments: Instruments = None,
     levels: Levels = None,
     profile: ProfileName = "quick",
     reps: Reps = None,
@@ -230,6 +234,7 @@ def run(
     asked = ask(
         experiments,
         vpns=joined(vpns),
+        instruments=instruments or (),
         levels=joined(levels),
         profile=profile,
         repetitions=reps,

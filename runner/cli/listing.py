@@ -6,9 +6,8 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 
-from runner.catalogue import GROUPS, experiment_names, load_experiment, load_vpn, vpn_names
-from runner.data.levels import LEVELS, RANGES
-from runner.data.metrics import METRICS
+from runner.catalogue import GROUPS, experiment_names, factors, load_experiment, load_vpn, metrics, vpn_names
+from runner.data.levels import Levels
 from runner.data.wan import FACTORS as WAN_RANGES
 from runner.design.profile import PROFILES
 from runner.ranking.weights import PRESETS
@@ -36,20 +35,20 @@ def tables(whole: bool) -> dict[str, list[dict[str, str]]]:
         ],
         "metrics": [
             {"name": m.name, "unit": m.unit, "better": m.better, "definition": m.definition, "source": m.source}
-            for m in METRICS.values()
+            for m in metrics().values()
         ],
         "presets": [
             {"name": name, "weights": ", ".join(f"{metric} {value:g}" for metric, value in preset.values.items())}
             for name, preset in PRESETS.items()
         ],
-        "factors": [{"name": name, "levels": _levels(name)} for name in LEVELS],
+        "factors": [{"name": name, "levels": _levels(name, levels)} for name, levels in factors().items()],
         "profiles": [{"name": name, "note": profile.note} for name, profile in PROFILES.items()],
     }
 
 
-def _levels(factor: str) -> str:
-    low, high = RANGES.get(factor) or WAN_RANGES.get(factor, ("", None, None))[1:]
-    return ", ".join(LEVELS[factor]) + ("" if low is None else f" (or any from {low:.10g} to {high:.10g})")
+def _levels(factor: str, levels: Levels) -> str:
+    low, high = levels.range or WAN_RANGES.get(factor, ("", None, None))[1:]
+    return ", ".join(levels.named) + ("" if low is None else f" (or any from {low:.10g} to {high:.10g})")
 
 
 def _few(system: dict[str, str]) -> dict[str, str]:

@@ -20,9 +20,14 @@ from runner.sweep.until import MOST_REPETITIONS
 err = Console(stderr=True)
 out = Console()
 
-Experiments = Annotated[list[str], typer.Argument(metavar="EXPERIMENT…", help="see: vpneval list experiments")]
+Experiments = Annotated[
+    list[str], typer.Argument(metavar="EXPERIMENT…", help="see: vpneval list experiments; or ./mine.py")
+]
 Vpns = Annotated[
     list[str] | None, typer.Option("--vpn", metavar="A,B", help="only these VPNs (or ./mine.py); default: all")
+]
+Instruments = Annotated[
+    list[str] | None, typer.Option("--instrument", metavar="FILE", help="an instrument of your own: ./mine.py")
 ]
 Levels = Annotated[list[str] | None, typer.Option("--set", metavar="FACTOR=LEVEL,…", help="see: vpneval list factors")]
 ProfileName = Annotated[str, typer.Option("--profile", help=f"{', '.join(PROFILES)}")]

@@ -12,7 +12,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from runner.data.levels import FAILURE_FACTORS
+from runner.catalogue import factors
+from runner.data.levels import VARIANTS
 from runner.data.metrics import METRICS
 from runner.data.trials import Trial
 from runner.ranking.ranking import Ranking
@@ -62,7 +63,8 @@ def levels_of(params: Mapping[str, str]) -> str:
     words = [params.get("cipher", "")]
     if params.get("compression", "off") != "off":
         words.append(f"compression {params['compression']}")
-    words += [params[name] for name in ("image", "measure", *FAILURE_FACTORS) if name in params]
+    before = [factor for factor, known in factors().items() if known.before]
+    words += [params[name] for name in ("image", "measure", *before, *VARIANTS) if name in params]
     if params.get("payload", "random") != "random":
         words.append(params["payload"])
     if params.get("streams", "1") != "1":

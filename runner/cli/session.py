@@ -15,15 +15,15 @@ from typing import Any
 
 from rich.console import Console
 
-from runner.catalogue import expand, load_experiment, load_vpn, vpn_names
+from runner.catalogue import add_instrument, expand, load_experiment, load_vpn, metrics, parse_levels, vpn_names
 from runner.cli.progress import LiveProgress, PlainProgress, is_live
 from runner.data.errors import CannotRunHere, Interrupted, LabError, UsageError, require_known
 from runner.data.levels import BASELINE
-from runner.data.metrics import METRICS
+from runner.data.metric import Metric
 from runner.data.store import Store, open_store, read_run
 from runner.data.trials import Cell, ExperimentRecord, Invocation, Run, VpnRecord
 from runner.data.wan import conditions
-from runner.design.experiment import Experiment, parse_levels
+from runner.design.experiment import Experiment
 from runner.design.profile import PROFILES, Profile
 from runner.instruments.traffic.iperf import check_version
 from runner.lab import wan
@@ -106,8 +106,11 @@ def ask(
     until_significant: bool = False,
     weights: str = "",
     lab: str = "netns",
+    instruments: Sequence[str] = (),
 ) -> Asked:
     """Check everything that a user can get wrong. Raises UsageError; starts nothing."""
+    for path in instruments:
+        add_instrument(path)
     require_known("profile", profile, list(PROFILES))
     chosen_profile = PROFILES[profile]
     if duration_s is not None:
@@ -145,7 +148,7 @@ def ask(
     if until_significant:
         asked.repetitions = max(asked.repetitions, INITIAL_REPETITIONS)
         kinds = {cell.params["measure"] for cell in asked.cells}
-        measured = [metric.name for metric in METRICS.values() if metric.measure in kinds]
+        measured = [metric.name for metric in metrics().values() if metric.measure in kinds]
         asked.weights = parse_weights(weights, measured) if weights else None
     if not asked.cells:
         options = [f"--profile {profile}", *[f"--vpn {vpns}"] * bool(vpns), *[f"--set {levels}"] * bool(levels)]
@@ -295,6 +298,7 @@ def describe(
             "gateways": {name: gateway.digest for name, gateway in gateway_images.items()},
         },
         experiments=asked.records,
+        metrics=metrics_of(asked),
         vpns=vpns,
     )
     path = store.folder / "run.json"
@@ -320,11 +324,21 @@ def describe(
     return old.model_copy(
         update={
             "experiments": list(experiments.values()),
+            "metrics": old.metrics | fresh.metrics,
             "vpns": old.vpns | fresh.vpns,
             "image": old.image | {"gateways": gateways},
             "repetitions": max(old.repetitions, fresh.repetitions),
         }
     )
+
+
+def metrics_of(asked: Asked) -> dict[str, Metric]:
+    """What run.json keeps of the metrics of this run: those that its experiments name, in their order, then the others
+    of its instruments."""
+    used = {cell.params["measure"] for cell in asked.cells}
+    named = dict.fromkeys(name for experiment in asked.experiments for name in experiment.metrics)
+    known = {name: metric for name, metric in metrics().items() if metric.measure in used}
+    return {name: known[name] for name in named if name in known} | known
 
 
 def record_of(vpn: Vpn) -> VpnRecord:

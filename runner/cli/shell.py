@@ -9,9 +9,10 @@ from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from runner.catalogue import parse_levels
 from runner.data.errors import UsageError, VpnevalError
 from runner.data.levels import Params
-from runner.design.experiment import matching_integrity, parse_levels
+from runner.design.experiment import matching_integrity
 from runner.lab.places import open_rig
 from runner.tunnel.bring_up import bring_up, make_secrets, start_services, unsupported
 from runner.vpn.plugin import Vpn

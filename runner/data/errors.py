@@ -49,6 +49,10 @@ class MeasurementError(VpnevalError):
         self.attempt = attempt
 
 
+class TooLongError(MeasurementError):
+    """The packets that were asked for do not fit the tunnel, and nobody allowed fragmentation."""
+
+
 class CommandError(VpnevalError):
     """A command on a node ended with an unexpected code, or did not end in time.
 

@@ -2,9 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 
 from runner.data.wan import PRESETS
+
+BY_PROFILE = "by profile"
+LEFT_OUT = {"fragmentation": "refuse"}  # levels that are not written down, being what nobody has to ask for
+
+
+@dataclass(frozen=True)
+class Levels:
+    """The levels of an instrument's factor: the named ones, and, with a ``range``, any whole number in it.
+
+    ``default`` is the level where an experiment names none: BY_PROFILE leaves it to the profile, and without one the
+    factor is absent. ``before``: a lab and tunnel are made for this level, and for no other.
+    """
+
+    named: tuple[str, ...]
+    range: tuple[int, int] | None = None
+    default: str | None = None
+    before: bool = False
+
 
 Params = Mapping[str, str]  # tunnel factor -> level, for example {"cipher": "aes-128-cbc", …}
 NO_CIPHER = {"cipher": "none", "integrity": "none", "compression": "off"}
@@ -12,27 +31,23 @@ AES_CBC = {"cipher": "aes-128-cbc", "integrity": "hmac-sha256", "compression": "
 AES_AEAD = tuple(f"aes-{bits}-{mode}" for mode in ("gcm", "ccm", "gmac") for bits in (128, 192, 256))
 AEAD = (*AES_AEAD, "chacha20-poly1305", "salsa2012-umac")
 UNENCRYPTED = ("none", "null", "aes-128-gmac", "aes-192-gmac", "aes-256-gmac")  # integrity at most (RFC 2410, RFC 4543)
-# Factors of what lies under the tunnel, of the tunnel (one for each combination), and of the traffic inside it.
+# Factors of what lies under the tunnel, and of the tunnel: one for each combination.
 WAN_FACTORS = (
     *("wan", "wan_delay_ms", "wan_jitter_ms", "wan_loss_ratio", "wan_rate_bps", "wan_queue_ms", "wan_mtu_bytes"),
 )
 TUNNEL_FACTORS = ("cipher", "integrity", "compression", "image", *WAN_FACTORS)
-TRAFFIC_FACTORS = (
+# The order in which reports name what is measured; factors of other instruments follow by name.
+TRAFFIC_ORDER = (
     *("measure", "payload", "streams", "clients", "direction", "payload_bytes", "load", "file_bytes"),
     *("packet_bytes", "fragmentation", "rekey", "device_cipher"),
     *("failure", "redundancy", "gateway_failure", "detection", "endpoint", "link_failure"),
     *("driver", "ike", "gw2_cpu"),
     *("download_bytes", "download_limit", "cpus"),
 )
-# What must be known of a trial before its tunnel comes up: traffic that breaks what carries it, and what
-# runner/sweep/variants.py sets. Each combination has a lab of its own.
+# Of the tunnel, too, but set by runner/sweep/variants.py: each combination has a lab of its own.
 VARIANTS = ("driver", "ike", "gw2_cpu")
-FAILURE_FACTORS = (
-    *("failure", "redundancy", "gateway_failure", "detection", "endpoint", "link_failure"),
-    *("rekey", *VARIANTS),
-    *("download_bytes", "download_limit", "cpus"),
-)
-# Every level that a factor can have. A VPN may have fewer: what it lacks is `unsupported`, with its own words.
+# Every level of the factors of tunnel and WAN; instruments have factors of their own. A VPN may have fewer levels: what
+# it lacks is `unsupported`, with its own words.
 LEVELS: dict[str, tuple[str, ...]] = {
     "cipher": (
         "aes-128-cbc",
@@ -55,34 +70,9 @@ LEVELS: dict[str, tuple[str, ...]] = {
         *("hmac-sha1", "hmac-sha256", "hmac-md5", "hmac-sha384", "hmac-sha512", "aes-xcbc", "aes-cmac", "aead", "none"),
     ),
     "compression": ("off", "on", "lz4"),
-    "measure": (
-        *("tcp", "udp", "idle", "loaded", "download", "packets", "overhead", "mtu"),
-        *("duplex", "flows", "clients", "rekey", "device", "security", "operations", "mesh"),
-        *("recovery", "reroute", "failover"),
-    ),
-    "payload": ("random", "zeros", "text"),
-    "streams": ("1", "2", "4", "8", "16", "32", "64"),
-    "clients": ("1", "2", "4", "8", "16", "32", "64"),
-    "direction": ("forward", "reverse"),
-    "load": ("full", "half"),
-    "file_bytes": ("20000000", "50000000", "500000000", "1000000000"),
-    "payload_bytes": ("1300", "1470"),
-    "packet_bytes": ("64", "128", "256", "512", "1024", "1400", "1500"),
-    "rekey": ("esp", "ike", "clock", "protocol"),
     "driver": ("accelerated", "generic"),
     "ike": ("aes128-sha256-ecp256", "aes256-sha384-ecp384", "aes256gcm16-prfsha384-x25519", "aes128-sha256-modp4096"),
     "gw2_cpu": ("0.5", "0.2", "0.05"),
-    "device_cipher": ("aes-128-cbc", "aes-256-cbc", "aes-128-gcm", "aes-256-gcm", "chacha20-poly1305"),
-    "fragmentation": ("refuse", "allow"),
-    "failure": ("restart", "reboot", "wan_cut", "roaming"),
-    "redundancy": ("off", "vrrp", "vrrp_fast", "ha_sync", "clusterip"),
-    "gateway_failure": ("interface", "gateway", "daemon", "sync_link", "return", "none"),
-    "link_failure": ("carrier", "silent"),
-    "detection": ("default", "hello", "minimal_hello", "bfd"),
-    "endpoint": ("loopback", "link"),
-    "download_bytes": ("20000000", "50000000", "500000000", "1000000000"),
-    "download_limit": ("off", "2000000"),
-    "cpus": ("1", "2", "3", "4"),
     "wan": tuple(PRESETS),
     "wan_delay_ms": ("0", "25"),
     "wan_jitter_ms": ("0", "5"),
@@ -92,36 +82,22 @@ LEVELS: dict[str, tuple[str, ...]] = {
     "wan_mtu_bytes": ("1500", "1400", "1280"),
 }
 RENAMED = {"transport": "measure"}  # what a factor was called before: --set takes both names
-# Factors that take any whole number between these: a UDP payload, an IPv4 packet with a UDP header (RFC 768), a file.
-RANGES = {
-    **{"payload_bytes": (1, 65507), "packet_bytes": (28, 65535), "file_bytes": (1, 10**11)},
-    **{"download_bytes": (10**6, 10**11), "cpus": (1, 4096)},
-}
 TUNNEL = ("cipher", "integrity", "compression")
 TCP = {"measure": "tcp", "payload": "random", "streams": "1", "direction": "forward"}
-UDP = {"measure": "udp"}
-IDLE = {"measure": "idle"}
-LOADED = {"measure": "loaded", "load": "full"}
-DOWNLOAD = {"measure": "download", "file_bytes": "20000000"}
-PACKETS = {"measure": "packets", "packet_bytes": "64"}
-OVERHEAD = {"measure": "overhead", "packet_bytes": "64"}
-PATH_MTU = {"measure": "mtu"}
-RECOVERY = {"measure": "recovery", "failure": "restart"}
-FAILOVER = {"measure": "failover", "redundancy": "vrrp", "gateway_failure": "interface"}
-HA_DOWNLOAD = FAILOVER | {"gateway_failure": "none", "download_bytes": "20000000", "download_limit": "off", "cpus": "1"}
-REROUTE = {"measure": "reroute", "detection": "hello", "endpoint": "loopback", "link_failure": "silent"}
-DUPLEX = {"measure": "duplex", "packet_bytes": "64"}
-FLOWS = {"measure": "flows", "streams": "1"}
-CLIENTS = {"measure": "clients", "clients": "1"}
-REKEY = {"measure": "rekey", "rekey": "esp"}
-DEVICE = {"measure": "device", "device_cipher": "aes-128-cbc"}
-SECURITY = {"measure": "security"}
-OPERATIONS = {"measure": "operations"}
-MESH = {"measure": "mesh"}
-MAY_FRAGMENT = ("udp", "packets", "overhead")
 BASELINE = "none"
 
 
 def tunnel_levels(params: Mapping[str, str]) -> dict[str, str]:
     """The tunnel factors among ``params``."""
     return {factor: params[factor] for factor in TUNNEL if factor in params}
+
+
+def traffic_factors(named: Collection[str]) -> list[str]:
+    """Of the factors that are ``named``, those of what is measured, in the order in which reports tell them."""
+    own = {*named} - {*TUNNEL_FACTORS}
+    return [factor for factor in TRAFFIC_ORDER if factor in own] + sorted(own - {*TRAFFIC_ORDER})
+
+
+def outside_of_tunnel(params: Mapping[str, str]) -> dict[str, str]:
+    """The levels of what is measured and of the WAN: all but those of the tunnel itself and of its software."""
+    return {factor: level for factor, level in params.items() if factor not in TUNNEL and factor != "image"}

@@ -8,9 +8,11 @@ from pydantic import BaseModel, ConfigDict
 
 
 class Metric(BaseModel):
-    """One quantity that a trial can measure. ``unit`` is SI; ``better`` says which way a VPN wins; ``measure`` names
-    the instrument, the level of that factor. ``exact``: a count on paper, or a verdict that had its control, which
-    one repetition settles, because it does not vary."""
+    """One quantity that a trial can measure.
+
+    ``unit`` is SI; ``better`` says which way a VPN wins; ``measure`` is the name of its instrument, which the catalogue
+    adds. ``exact``: a count on paper, or a verdict that had its control: one repetition settles what does not vary.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -20,5 +22,5 @@ class Metric(BaseModel):
     better: Literal["higher", "lower"]
     definition: str
     source: str
-    measure: str
+    measure: str = ""
     exact: bool = False

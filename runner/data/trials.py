@@ -24,10 +24,10 @@ class Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Measurement(Strict):
-    """One metric of one trial: its value, and the raw samples that it was made from.
+class Value(Strict):
+    """What an instrument gives of one metric: its value, and the raw samples that it was made from.
 
-    ``value`` is in ``unit`` (see runner/data/metrics). ``samples`` are in the same unit, one a second
+    ``value`` is in the metric's unit. ``samples`` are in the same unit, one a second
     (throughput) or one an exchange (rtt). ``detail`` holds what else the instrument said, for example
     every trial of a throughput search as ``{"trials": [{"offered_rate_bps", "duration_s",
     "loss_ratio"}, …], "interval_bps": [low, high], "flags": […]}``.
@@ -35,8 +35,6 @@ class Measurement(Strict):
 
     metric: str
     value: float
-    unit: str
-    better: Literal["higher", "lower"]
     samples: list[float] = []
     detail: dict[str, Any] = {}
 
@@ -49,6 +47,13 @@ class Measurement(Strict):
             return True
         searched = "interval_bps" in self.detail
         return searched and not self.detail["interval_bps"] and not self.detail.get("confirmed_rate_bps")
+
+
+class Measurement(Value):
+    """One metric of one trial as it is stored, with the unit that its definition has (Run.metrics)."""
+
+    unit: str
+    better: Literal["higher", "lower"]
 
 
 class Evidence(Strict):

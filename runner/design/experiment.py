@@ -8,27 +8,23 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from runner.data.errors import UsageError, require_known
-from runner.data.levels import (
-    AEAD,
-    LEVELS,
-    MAY_FRAGMENT,
-    RANGES,
-    RENAMED,
-    TUNNEL,
-    VARIANTS,
-    WAN_FACTORS,
-)
+from runner.data.errors import UsageError
+from runner.data.levels import AEAD, BY_PROFILE, LEFT_OUT, TUNNEL, VARIANTS, WAN_FACTORS, Levels
 from runner.data.trials import Cell, ExperimentRecord
-from runner.data.wan import FACTORS, in_range
 from runner.design.profile import PROFILES, Profile
 from runner.papers.findings import Finding
 from runner.vpn.plugin import Vpn
 
 # A combination's VPN and levels, and the profile -> is it measured? For questions that are no full cross of factors.
 Wanted = Callable[[Vpn, Mapping[str, str], Profile], bool]
+ALL = ("every level that the factor names",)
+
+
+def measuring(instrument: str, **levels: str) -> dict[str, str]:
+    """What an experiment measures: an instrument, and levels of its factors other than their defaults."""
+    return {"measure": instrument, **levels}
 
 
 @dataclass(frozen=True)
@@ -52,6 +48,27 @@ class Experiment:
     sensible: Callable[[Mapping[str, str]], bool] | None = None  # which combinations can be measured at all
     wanted: Wanted | None = None  # which of these it measures, unless tunnels are named; all, where there is none
     findings: tuple[Finding, ...] = ()  # what a paper found, and how this run's data is judged by it
+
+    def settled(self, known: Mapping[str, Levels], factors_of: Mapping[str, Mapping[str, Levels]]) -> Experiment:
+        """The experiment with its instruments' defaults, and ALL of a factor spelt out.
+
+        ``known``: all factors; ``factors_of``: those of each instrument. Raises UsageError for an instrument or a
+        factor that there is not.
+        """
+        for one in self.traffic:
+            if (name := one["measure"]) not in factors_of:
+                raise UsageError(f"experiment {self.name} measures {name!r}; instruments: {', '.join(factors_of)}")
+        if unknown := sorted({*self.vary, *self.vary_traffic, *(f for one in self.traffic for f in one)} - {*known}):
+            raise UsageError(f"experiment {self.name} has unknown factors: {', '.join(unknown)}")
+        traffic = tuple(
+            {factor: levels.default for factor, levels in factors_of[one["measure"]].items() if levels.default}
+            | dict(one)
+            for one in self.traffic
+        )
+        varied = {
+            factor: known[factor].named if levels == ALL else levels for factor, levels in self.vary_traffic.items()
+        }
+        return replace(self, traffic=traffic, vary_traffic=varied)
 
     def cells(self, vpn: Vpn, profile: Profile, chosen: Mapping[str, Sequence[str]]) -> list[Cell]:
         """Every combination of levels for ``vpn``; ``chosen`` levels (--set) override those declared."""
@@ -124,19 +141,15 @@ class Experiment:
         varied = {name: self._levels(name, levels, profile, chosen) for name, levels in self.vary_traffic.items()}
         found: list[dict[str, str]] = []
         for declared in self.traffic:
-            traffic = dict(declared)
-            if traffic["measure"] == "udp":
-                traffic["payload_bytes"] = str(profile.udp_payload_bytes)
-            if traffic["measure"] in MAY_FRAGMENT:
-                traffic["fragmentation"] = profile.fragmentation
+            decided = {"payload_bytes": str(profile.udp_payload_bytes), "fragmentation": profile.fragmentation}
+            traffic = {factor: decided[factor] if level == BY_PROFILE else level for factor, level in declared.items()}
             mine = {factor: levels for factor, levels in varied.items() if factor in traffic}
             mine |= {factor: levels for factor, levels in chosen.items() if factor in traffic}
             for levels in itertools.product(*mine.values()):
                 one = dict(traffic) | dict(zip(mine, levels, strict=True))
                 if one["measure"] != traffic["measure"]:
                     continue  # --set measure=udp drops the TCP traffic; it does not turn it into UDP
-                if one.get("fragmentation") == "refuse":
-                    del one["fragmentation"]  # as it is where nobody asks for it
+                one = {factor: level for factor, level in one.items() if LEFT_OUT.get(factor) != level}
                 if one not in found:
                     found.append(one)
         return found
@@ -153,33 +166,3 @@ def matching_integrity(vpn: Vpn, cipher: str) -> str:
         return "aead"
     declared = vpn.comparable["integrity"]
     return "hmac-sha256" if declared == "aead" else declared
-
-
-def parse_levels(text: str) -> dict[str, list[str]]:
-    """``--set``: ``factor=level,factor=level``; a factor named twice has both levels.
-
-    Raises UsageError for an unknown factor or level, and for a number outside of its factor's range.
-    """
-    chosen: dict[str, list[str]] = {}
-    for part in filter(None, (piece.strip() for piece in text.split(","))):
-        factor, equals, level = part.partition("=")
-        if not equals or not level:
-            raise UsageError(f"--set takes factor=level, not {part!r}; factors: {', '.join(LEVELS)}")
-        factor = RENAMED.get(factor, factor)
-        require_known("factor", factor, list(LEVELS))
-        if factor in RANGES:
-            level = _in_range(factor, level)
-        elif factor in FACTORS:
-            level = in_range(factor, level)
-        else:
-            require_known(f"{factor} level", level, LEVELS[factor])
-        chosen.setdefault(factor, []).append(level)
-    return chosen
-
-
-def _in_range(factor: str, level: str) -> str:
-    """The number ``level`` as it is written in a trial. Raises UsageError unless it is whole and in range."""
-    low, high = RANGES[factor]
-    if not (level.isascii() and level.isdigit() and low <= int(level) <= high):
-        raise UsageError(f"{factor} takes a whole number from {low} to {high}, not {level!r}")
-    return str(int(level))

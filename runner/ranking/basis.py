@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from runner.data.errors import UsageError
-from runner.data.levels import TRAFFIC_FACTORS, VARIANTS, WAN_FACTORS
+from runner.data.levels import VARIANTS, WAN_FACTORS, outside_of_tunnel
 from runner.data.metrics import METRICS
 from runner.data.trials import Run, Trial
 from runner.ranking.draws import DrawnRanks, Order, draw_ranks, order_of
@@ -121,7 +121,7 @@ def ranked_by(metric: str) -> dict[str, str]:
 
 def conditions_of(params: Mapping[str, str]) -> dict[str, str]:
     """What cells must share to be compared: the levels of the traffic and of the WAN, not those of the tunnel."""
-    return {factor: params[factor] for factor in (*TRAFFIC_FACTORS, *WAN_FACTORS) if factor in params}
+    return outside_of_tunnel(params)
 
 
 def unusual(params: Mapping[str, str]) -> dict[str, str]:

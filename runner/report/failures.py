@@ -13,7 +13,7 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
-from runner.data.levels import FAILURE_FACTORS
+from runner.data.levels import traffic_factors
 from runner.data.trials import Measurement, Strict, Timeline, Trial
 
 HEAD = ("VPN", "failure", "outage: median (least–most), n", "resolution", "what happened, seconds after the failure")
@@ -82,7 +82,7 @@ def _row(trials: Sequence[Trial]) -> FailureRow:
     ]
     found.sort(key=lambda each: each[0])
     details = [_outage(trial).detail for trial in trials]
-    levels = ", ".join(trials[0].params[factor] for factor in FAILURE_FACTORS if factor in trials[0].params)
+    levels = ", ".join(trials[0].params[factor] for factor in traffic_factors(trials[0].params)[1:])
     before, after = ({path for detail in details for path in detail.get(key, [])} for key in PATHS)
     return FailureRow(
         vpn=trials[0].vpn,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from runner.data.levels import TRAFFIC_FACTORS, WAN_FACTORS
+from runner.data.levels import WAN_FACTORS, traffic_factors
 from runner.data.metrics import METRICS
 from runner.ranking.intervals import ALL_EQUAL
 from runner.ranking.ranking import Ranking, Standing
@@ -152,8 +152,8 @@ ORDER = ("measure", "streams", "clients", "payload", "direction")
 
 def traffic(levels: Mapping[str, str]) -> str:
     """Traffic levels in one phrase: ``tcp, 1 stream, random, forward``."""
-    factors = [*ORDER, *(factor for factor in TRAFFIC_FACTORS if factor not in ORDER)]
-    words = [_said(factor, levels[factor]) for factor in factors if factor in levels]
+    factors = dict.fromkeys([factor for factor in ORDER if factor in levels] + traffic_factors(levels))
+    words = [_said(factor, levels[factor]) for factor in factors]
     return ", ".join(words)
 
 

@@ -24,6 +24,17 @@ class UdpSearch:
     max_rate_bps: float = 10e9
     budget_s: float | None = None
 
+    def expected_s(self, overhead_s: float, *, first: bool, warm_budget_s: float | None) -> float:
+        """How long a search will take, seconds, by how many trials it needs on average. ``first``: is nothing known
+        yet? ``warm_budget_s`` is its budget afterwards, None for the same one."""
+        if self.engine != "bayes":
+            count, each_s = self.confirm or (10, 10.0)
+            return 10 * count * each_s  # about ten bisections of the thesis' ten runs
+        found_s = (8 if first else 4) * (self.trial_duration_s + overhead_s)
+        confirming_s = self.confirm[0] * self.confirm[1] if self.confirm else 0.0
+        budget_s = self.budget_s if first or warm_budget_s is None else warm_budget_s
+        return min(found_s, budget_s or found_s) + confirming_s + 1.5
+
     def find(
         self, offer: Measure, first_bps: float | None, overhead_s: float, min_rate_bps: float = 1e6
     ) -> SearchResult:

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from runner.data.levels import tunnel_levels
 from runner.data.wan import Conditions, conditions
-from runner.instruments.failures import prepare
 from runner.lab import wan
 from runner.lab.image import Image
 from runner.lab.logs import scrub
@@ -36,9 +35,10 @@ class Builder:
 
     def __init__(self, vpn: Vpn, planned: PlannedTunnel, settings: Settings, shared: Shared, folder: Path) -> None:
         self.vpn, self.params, self.settings, self.shared, self.folder = vpn, planned.params, settings, shared, folder
+        self.instrument = planned.trials[0].instrument  # they share a lab, and so what it is like
         self.image_name = planned.params.get("image", "")
         # Security's probes say themselves that there is plaintext on the WAN: the proof leaves it to them.
-        self.judged = any(trial.cell.params["measure"] != "security" for trial in planned.trials)
+        self.judged = not all(trial.instrument.finds_plaintext for trial in planned.trials)
         self._labs, self._underlay = ExitStack(), dict[str, str]()
 
     def __enter__(self) -> Builder:
@@ -67,7 +67,7 @@ class Builder:
         """A new lab without a tunnel; the one before goes."""
         self._labs.close()
         self._hold = self._labs.enter_context(variants.quota(self.params))
-        making = prepare.lab_for(self.settings.rig, self.params, *self._images, self._say, self.folder)
+        making = self.instrument.lab(self.settings.rig, self.params, *self._images, self._say, self.folder)
         lab = self._labs.enter_context(making)
         variants.set_driver(lab, self.vpn, self.params)
         self._set_wan(lab)
@@ -76,7 +76,7 @@ class Builder:
 
     def _tunnel(self) -> tuple[Lab, Tunnel]:
         """A new lab with the tunnel up in it; the one before goes."""
-        lab, vpn, levels = self._lab(), prepare.prepared(self.vpn, self.params), tunnel_levels(self.params)
+        lab, vpn, levels = self._lab(), self.instrument.prepared(self.vpn, self.params), tunnel_levels(self.params)
         up = bring_up(lab, variants.prepared(vpn, self.params), levels, self._keys(), judged=self.judged)
         varied = variants.driver_said(lab, vpn, self.params) | self._hold(lab)
         facts = up.evidence.facts | self._underlay | varied
@@ -88,7 +88,7 @@ class Builder:
     def _set_wan(self, lab: Lab) -> None:
         """Set the WAN's conditions, and probe them once a run; what the probe found is a fact of the evidence."""
         wanted = conditions(self.params, self.settings.profile.wan_rate_bps)
-        if wanted == Conditions() or prepare.topology_of(self.params):  # another topology has another WAN
+        if wanted == Conditions() or self.instrument.own_wan(self.params):  # another topology has another WAN
             return
         wan.apply(lab, wanted)
         if wanted not in self.shared.probed:

@@ -7,15 +7,14 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import cast
 
-from runner.data.errors import CommandError, LabError, MeasurementError, ProofError, VpnevalError
+from runner.data.errors import CommandError, LabError, MeasurementError, ProofError, TooLongError, VpnevalError
 from runner.data.levels import tunnel_levels
 from runner.data.store import Store
-from runner.data.trials import Cell, Trial
-from runner.instruments import registry as traffic
-from runner.instruments.operator.counts import operations
+from runner.data.trials import Cell, Slice, Trial
+from runner.instruments.instrument import Asked, Found, at_once, play
 from runner.instruments.result import Measured
-from runner.instruments.traffic.mtu import TooLongError
 from runner.lab import noise
 from runner.lab.logs import tail
 from runner.lab.site_to_site import check_alive
@@ -23,7 +22,7 @@ from runner.sweep.builder import Builder, Shared
 from runner.sweep.call import Outcome, Settings, Watcher
 from runner.sweep.plan import Planned, PlannedTunnel, block, blocks, expected_s
 from runner.sweep.records import Records
-from runner.sweep.supported import on_paper, refusals
+from runner.sweep.supported import refusals
 from runner.tunnel.bring_up import Bench
 from runner.vpn.plugin import Vpn
 from runner.vpn.recipe import recipe
@@ -139,7 +138,7 @@ class Loop:
     def _tunnel(self, tunnel: PlannedTunnel) -> None:
         """One tunnel in a lab of its own: all its trials end in the store, whatever happens."""
         vpn, folder, waiting = self.vpns[tunnel.vpn], self.store.logs(tunnel.name), list(tunnel.trials)
-        if all(on_paper(trial.cell) for trial in waiting):
+        if not any(trial.instrument.needs_tunnel for trial in waiting):
             return self._on_paper(vpn, tunnel, folder)
         with Builder(vpn, tunnel, self.settings, self._shared, folder) as builder:
             try:
@@ -167,10 +166,9 @@ class Loop:
         if cell.key in self._too_long:
             return True  # told once
         started, quiet = time.monotonic(), noise.snapshot()
-        seed = self.settings.seed * 1000 + planned.repetition
-        asked = traffic.Asked(cell.params, self.settings.profile, seed, self._records.known_bps.get(cell.key))
+        slices = Slices(planned.id)
         try:
-            measured = traffic.measure(bench, self.vpns[cell.vpn], asked)
+            measured = play(planned.instrument.measure(bench, self._asked(planned)), slices.add)
         except TooLongError as refused:
             self._too_long.add(cell.key)
             self._records.write(planned, up, status="unsupported", reason=str(refused), log=log, started=started)
@@ -185,21 +183,34 @@ class Loop:
             spent = Measured(measuring_s=time.monotonic() - started, warnings=noise.warnings(around, loaded=False))
             spent.attempt = error.attempt if isinstance(error, MeasurementError) else {}
             self._records.write(
-                planned, up, measured=spent, status="failed", reason=reason, log=log, started=started, around=around
+                planned,
+                up,
+                measured=spent,
+                status="failed",
+                reason=reason,
+                log=log,
+                started=started,
+                around=around,
+                slices=slices.rows,
             )
             return usable
         around = noise.since(quiet)
-        measured.warnings += noise.warnings(around, loaded=cell.params["measure"] == "tcp")
-        self._records.write(planned, up, measured=measured, log=log, started=started, around=around)
-        return cell.params["measure"] != "security"  # its probes use the tunnel up
+        measured.warnings += noise.warnings(around, loaded=planned.instrument.full_load)
+        self._records.write(planned, up, measured=measured, log=log, started=started, around=around, slices=slices.rows)
+        return not planned.instrument.spends_tunnel
+
+    def _asked(self, planned: Planned) -> Asked:
+        seed = self.settings.seed * 1000 + planned.repetition
+        known_bps = self._records.known_bps.get(planned.cell.key)
+        return Asked(self.vpns[planned.cell.vpn], planned.cell.params, self.settings.profile, seed, known_bps)
 
     def _on_paper(self, vpn: Vpn, tunnel: PlannedTunnel, folder: Path) -> None:
         """Trials that count what a plugin writes down, and need no tunnel; the recipe is their log."""
-        levels = tunnel_levels(tunnel.params)
         for planned in tunnel.trials:
             try:
-                (folder / "recipe.txt").write_text(recipe(vpn, levels))
-                measured = operations(vpn, levels)
+                (folder / "recipe.txt").write_text(recipe(vpn, tunnel_levels(tunnel.params)))
+                no_bench = cast(Bench, None)  # what needs no tunnel does not look at one
+                measured = at_once(planned.instrument.measure(no_bench, self._asked(planned)))
             except Exception as error:  # as in _tunnel: a failing plugin never stops the sweep
                 self._fail([planned], error, folder)
             else:
@@ -216,3 +227,21 @@ class Loop:
 
     def _log(self, folder: Path) -> str:
         return str(folder.relative_to(self.store.folder))
+
+
+@dataclass
+class Slices:
+    """The slices of one trial as rows of the store, stamped with the time since the trial began."""
+
+    trial: str
+    rows: list[Slice] = field(default_factory=list)
+    began: float = field(default_factory=time.monotonic)
+
+    def add(self, found: Found) -> None:
+        """A slice has ended now, with what it found. It began when the one before it ended."""
+        at_s = self.rows[-1].at_s + self.rows[-1].duration_s if self.rows else 0.0
+        duration_s = round(time.monotonic() - self.began - at_s, 4)
+        number = len(self.rows) + 1
+        self.rows.append(
+            Slice(trial=self.trial, number=number, at_s=round(at_s, 4), duration_s=duration_s, values=found)
+        )

@@ -6,21 +6,15 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from runner.data.levels import BASELINE, FAILURE_FACTORS, NO_CIPHER, TCP, TUNNEL_FACTORS
+from runner.catalogue import instruments
+from runner.data.levels import BASELINE, NO_CIPHER, TCP, TUNNEL_FACTORS, VARIANTS
 from runner.data.trials import Cell, Position, trial_id
 from runner.design.experiment import Experiment
 from runner.design.profile import Profile
-from runner.instruments.traffic.iperf import OVERHEAD_S
+from runner.instruments.instrument import Instrument
 from runner.vpn.plugin import Vpn
 
 TUNNEL_S = 0.9  # bring-up, proof and tear-down of one tunnel, on average
-SEARCH_TRIALS = {"cold": 8, "warm": 4}  # what the search needs on average without a budget
-LOADED_S = 2.0  # the idle tunnel first, the load's start and end, and counting
-DOWNLOAD_BPS = 400e6  # what a file's download is guessed by
-REKEY_S = {"clock": 17.0, "protocol": 125.0}  # else on command
-SECONDS = {"flows": 0.3, "clients": 1.2, "rekey": 7.5, "device": 1.5, "security": 12, "mesh": 45}  # as long everywhere
-FAILURE_S = {"recovery": 12.0, "reroute": 25.0, "failover": 25.0}  # one failure, its lab and its stream, on average
-SLOW_PACKETS_S = 1.5  # a slow stream and its counters, or a search for the path MTU
 HALVED_FROM = 6  # tunnels in a block, from which on the baseline is measured in its middle, too
 
 
@@ -36,6 +30,11 @@ class Planned:
     def id(self) -> str:
         """The trial's name; see ``trial_id``."""
         return trial_id(self.cell.vpn, self.cell.params, self.repetition, self.position)
+
+    @property
+    def instrument(self) -> Instrument:
+        """What it is measured with."""
+        return instruments()[self.cell.params["measure"]]
 
 
 @dataclass(frozen=True)
@@ -113,18 +112,22 @@ def _tunnels(
     cells: Sequence[Cell], repetition: int, rng: random.Random, position: Position = "within"
 ) -> list[PlannedTunnel]:
     """Cells that share VPN and tunnel factors share a tunnel; inside it they are shuffled."""
-    groups: dict[tuple[str, ...], list[Cell]] = {}
+    groups: dict[tuple[object, ...], list[Cell]] = {}
     for cell in cells:
-        levels = tuple(cell.params.get(factor, "") for factor in (*TUNNEL_FACTORS, *FAILURE_FACTORS))
-        groups.setdefault((cell.vpn, *levels), []).append(cell)
+        groups.setdefault((cell.vpn, *tunnel_params(cell.params).items()), []).append(cell)
     tunnels = []
     for group in groups.values():
         rng.shuffle(group)
-        shared = (factor for factor in (*TUNNEL_FACTORS, *FAILURE_FACTORS) if factor in group[0].params)
-        params = {factor: group[0].params[factor] for factor in shared}
         trials = tuple(Planned(cell, repetition, position) for cell in group)
-        tunnels.append(PlannedTunnel(group[0].vpn, params, trials))
+        tunnels.append(PlannedTunnel(group[0].vpn, tunnel_params(group[0].params), trials))
     return tunnels
+
+
+def tunnel_params(params: Mapping[str, str]) -> dict[str, str]:
+    """The levels that a tunnel and its lab are made for: the tunnel's, and those that its instrument needs before."""
+    own = instruments()[params["measure"]].factors
+    before = (factor for factor, levels in own.items() if levels.before)
+    return {factor: params[factor] for factor in (*TUNNEL_FACTORS, *before, *VARIANTS) if factor in params}
 
 
 def expected_s(tunnel: PlannedTunnel, profile: Profile) -> float:
@@ -134,35 +137,4 @@ def expected_s(tunnel: PlannedTunnel, profile: Profile) -> float:
 
 def expected_trial_s(trial: Planned, profile: Profile) -> float:
     """How long one trial will take inside its tunnel, seconds."""
-    measure = trial.cell.params["measure"]
-    if measure == "idle":
-        return profile.rtt_s + 0.1
-    if measure == "tcp":
-        return profile.duration_s + 0.05
-    if measure == "loaded":
-        return LOADED_S + profile.loaded_s + (profile.duration_s + 0.1 if trial.cell.params["load"] == "half" else 0)
-    if measure == "download":
-        return 0.3 + int(trial.cell.params["file_bytes"]) * 8 / DOWNLOAD_BPS
-    if measure in ("overhead", "mtu"):
-        return SLOW_PACKETS_S
-    if measure in FAILURE_S:
-        if "download_bytes" in (params := trial.cell.params):
-            limit = DOWNLOAD_BPS / 8 if params["download_limit"] == "off" else int(params["download_limit"])
-            times = 1 if params["gateway_failure"] == "none" else profile.failures
-            return (5 + int(params["download_bytes"]) / limit) * times
-        return FAILURE_S[measure] * profile.failures
-    if measure == "rekey":
-        return REKEY_S.get(trial.cell.params["rekey"], SECONDS["rekey"])
-    if measure in SECONDS:
-        return SECONDS[measure] + (profile.duration_s if measure in ("flows", "clients") else 0)
-    searches = {"packets": profile.packets, "duplex": profile.duplex}
-    search = searches.get(measure, profile.udp)
-    if search.engine == "bayes":
-        first = trial.repetition == 1
-        count = SEARCH_TRIALS["cold" if first else "warm"]
-        found = count * (search.trial_duration_s + OVERHEAD_S)
-        confirming = search.confirm[0] * search.confirm[1] if search.confirm else 0.0
-        budget = search.budget_s if first or profile.warm_budget_s is None else profile.warm_budget_s
-        return min(found, budget or found) + confirming + 1.5
-    each = search.confirm or (10, 10.0)
-    return 10 * each[0] * each[1]  # about ten bisections of the thesis' ten runs
+    return trial.instrument.expected_s(trial.cell.params, profile, first=trial.repetition == 1)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
-from runner.data.levels import BASELINE, TRAFFIC_FACTORS, WAN_FACTORS
+from runner.catalogue import instruments
+from runner.data.errors import MeasurementError
+from runner.data.levels import BASELINE, outside_of_tunnel
 from runner.data.store import Store
-from runner.data.trials import Noise, Proof, Status, Trial
+from runner.data.trials import Measurement, Noise, Proof, Slice, Status, Trial
+from runner.instruments.instrument import Instrument
 from runner.instruments.result import Measured
 from runner.sweep.call import Outcome, Watcher
 from runner.sweep.plan import Planned
@@ -45,6 +49,7 @@ class Records:
         started: float | None = None,
         proof: Proof | None = None,
         around: Noise | None = None,
+        slices: Sequence[Slice] = (),
     ) -> None:
         """Write one trial's line and tell the watcher. ``started`` is by time.monotonic()."""
         measured = measured or Measured()
@@ -69,9 +74,10 @@ class Records:
             proof=up.proof if up else proof,
             noise=around,
             attempt=measured.attempt,
-            measurements=measured.measurements,
+            measurements=stored(measured, planned.instrument),
             timelines=measured.timelines,
         )
+        self.store.append_slices(slices)
         self.store.append(trial)
         self._learn(trial)
         self.outcome.measured += status == "ok"
@@ -80,22 +86,33 @@ class Records:
 
     def _learn(self, trial: Trial) -> None:
         """Keep what later trials need: where a search should start."""
-        for found in trial.measurements:
-            if found.metric == "udp_throughput":
-                self.known_bps[trial.cell] = found.value
-            if found.metric in ("packet_rate", "packet_rate_both_ways"):
-                self.known_bps[trial.cell] = found.value * 8 * int(trial.params["packet_bytes"])
+        instrument = instruments().get(trial.params["measure"])  # an earlier call may have had another one
+        if instrument and (known_bps := instrument.known_bps(trial)) is not None:
+            self.known_bps[trial.cell] = known_bps
 
     def _implausible(self, planned: Planned, measured: Measured) -> list[str]:
         """A VPN that is faster than this block's plain IP is a warning."""
         if planned.cell.vpn == BASELINE:
             return []
         for baseline in self.store.trials:
-            same = {name: baseline.params.get(name) for name in (*TRAFFIC_FACTORS, *WAN_FACTORS)}
-            mine = {name: planned.cell.params.get(name) for name in (*TRAFFIC_FACTORS, *WAN_FACTORS)}
-            if baseline.vpn == BASELINE and baseline.repetition == planned.repetition and same == mine:
+            same = outside_of_tunnel(baseline.params) == outside_of_tunnel(planned.cell.params)
+            if baseline.vpn == BASELINE and baseline.repetition == planned.repetition and same:
                 return faster_than(baseline, measured)
         return []
+
+
+def stored(measured: Measured, instrument: Instrument) -> list[Measurement]:
+    """The values of a measurement with their metrics' units. Raises MeasurementError for a metric that the instrument
+    does not define, and for a value that is no number."""
+    known, found = {metric.name: metric for metric in instrument.metrics}, []
+    for value in measured.measurements:
+        if value.metric not in known:
+            raise MeasurementError(f"the instrument {instrument.name} gave {value.metric}, which it does not define")
+        if not math.isfinite(value.value):
+            raise MeasurementError(f"the instrument {instrument.name} gave {value.value} as {value.metric}")
+        metric = known[value.metric]
+        found.append(Measurement(unit=metric.unit, better=metric.better, **dict(value)))
+    return found
 
 
 def faster_than(baseline: Trial, measured: Measured) -> list[str]:

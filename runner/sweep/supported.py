@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from runner.catalogue import instruments
 from runner.data.errors import Unsupported
-from runner.data.levels import BASELINE, tunnel_levels
+from runner.data.levels import tunnel_levels
 from runner.data.store import Store
 from runner.data.trials import Cell
 from runner.data.wan import Conditions, conditions
-from runner.instruments.failures import prepare
 from runner.lab import wan
 from runner.lab.site_to_site import Lab
 from runner.sweep import variants
@@ -43,7 +43,8 @@ class _Asking:
 
     def refused(self, vpn: Vpn, cell: Cell) -> Unsupported | None:
         levels = tunnel_levels(cell.params)
-        if on_paper(cell):
+        instrument = instruments()[cell.params["measure"]]
+        if not instrument.needs_tunnel:
             return Vpn.supports(vpn, self.lab.gateway(self.lab.sites[0]), levels)
         key = (cell.vpn, *levels.values())
         if key not in self.tunnels:
@@ -51,18 +52,5 @@ class _Asking:
         underlay = conditions(cell.params, self.rate_bps)
         if underlay not in self.wans:
             self.wans[underlay] = wan.unsupported(self.lab, underlay)
-        no = self.tunnels[key] or self.wans[underlay] or _traffic_refused(vpn, cell)
-        return no or prepare.refused(self.lab, vpn, cell.params) or variants.refused(self.lab, vpn, cell.params)
-
-
-def _traffic_refused(vpn: Vpn, cell: Cell) -> Unsupported | None:
-    if vpn.carries == "tcp" and cell.params["measure"] in ("udp", "packets", "overhead", "mtu", "duplex"):
-        return Unsupported(f"{vpn.title} carries TCP only")
-    if cell.params["measure"] == "device" and vpn.name != BASELINE:
-        return Unsupported("100 MB through ssh is measured without any VPN")
-    return None
-
-
-def on_paper(cell: Cell) -> bool:
-    """Is it counted from what the plugin writes down, whatever this machine can run?"""
-    return cell.params["measure"] == "operations"
+        no = self.tunnels[key] or self.wans[underlay] or instrument.refuses(self.lab, vpn, cell.params)
+        return no or variants.refused(self.lab, vpn, cell.params)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from runner.catalogue import GROUPS, experiment_names, vpn_names
+from runner.catalogue import GROUPS, experiment_names, factors, vpn_names
 from runner.cli.commands import main
 from runner.cli.progress import roughly
 from runner.cli.session import seconds
@@ -50,7 +50,7 @@ def vpneval(capsys: CapSys, *argv: str) -> tuple[int, str, str]:
 WRONG = [
     (("run", "trnsport"), "unknown experiment 'trnsport'; did you mean transport", experiment_names()),
     (("run", "transport", "--vpn", "openvpm"), "unknown VPN 'openvpm'; did you mean openvpn", vpn_names()),
-    (("run", "transport", "--set", "cypher=null"), "unknown factor 'cypher'; did you mean cipher", [*LEVELS]),
+    (("run", "transport", "--set", "cypher=null"), "unknown factor 'cypher'; did you mean cipher", [*factors()]),
     (
         ("run", "transport", "--set", "cipher=aes-128-gcn"),
         "unknown cipher level 'aes-128-gcn'; did you mean aes-128-gcm",
@@ -167,9 +167,9 @@ def test_building_an_image_needs_root(capsys: CapSys, nowhere: Path, monkeypatch
     [
         ("vpns", vpn_names()),
         ("experiments", [*experiment_names(), *GROUPS]),
-        ("metrics", [*METRICS]),
+        ("metrics", [*metrics()]),
         ("presets", [*PRESETS]),
-        ("factors", [*LEVELS]),
+        ("factors", [*factors()]),
         ("profiles", [*PROFILES]),
     ],
 )

@@ -1,6 +1,5 @@
 """The heat map of the crypto matrix: every combination that was measured, and only these, with its own number."""
 
-from runner.data.levels import DUPLEX
 from runner.report.model import build
 from runner.report.plots.plots import plots_of
 from runner.report.plots.plotting import Plot, Samples
@@ -20,7 +19,8 @@ def plots(lengths: tuple[str, ...] = ("1400", "64"), combinations: int = len(RAT
     trials = [
         make_trial(
             "ipsec",
-            DUPLEX | {"cipher": cipher, "integrity": integrity, "compression": "off", "packet_bytes": length},
+            {"measure": "duplex"}
+            | {"cipher": cipher, "integrity": integrity, "compression": "off", "packet_bytes": length},
             block,
             {"packet_rate_both_ways": rate * (1.0, 1.02)[block - 1] / (1 + (length == "1400"))},
         )

@@ -8,9 +8,9 @@ from dataclasses import replace
 
 import pytest
 
-from runner.catalogue import experiment_names, load_experiment, load_vpn, vpn_names
+from runner.catalogue import experiment_names, factors, load_experiment, load_vpn, vpn_names
 from runner.data.errors import UsageError
-from runner.data.levels import LEVELS, TUNNEL, WAN_FACTORS
+from runner.data.levels import BY_PROFILE, TUNNEL, WAN_FACTORS
 from runner.data.metrics import METRICS
 from runner.design.experiment import Experiment
 from runner.design.profile import PROFILES, Profile
@@ -28,7 +28,7 @@ def test_the_thesis_experiments_are_there() -> None:
 @EVERY
 def test_name_is_the_files(experiment: Experiment) -> None:
     module = importlib.import_module(f"experiments.{experiment.name}")
-    assert module.EXPERIMENT is experiment
+    assert module.EXPERIMENT.name == experiment.name
     assert module.__doc__
 
 
@@ -60,13 +60,13 @@ def test_metrics_are_known_and_its_traffic_measures_them(experiment: Experiment)
 @EVERY
 def test_levels_are_known(experiment: Experiment) -> None:
     for factor, levels in {**experiment.vary, **experiment.vary_traffic}.items():
-        assert set(levels) <= set(LEVELS[factor])
+        assert set(levels) <= set(factors()[factor].named)
         assert len(set(levels)) == len(levels) > 1
     assert set(experiment.vary) <= {*TUNNEL, *WAN_FACTORS}
     assert set(experiment.underlay) <= set(WAN_FACTORS)
     assert not set(experiment.vary_traffic) & set(TUNNEL)
     for traffic in experiment.traffic:
-        assert all(level in LEVELS[factor] for factor, level in traffic.items())
+        assert all(level in (*factors()[factor].named, BY_PROFILE) for factor, level in traffic.items())
     assert experiment.base in ("comparable", "recommended")
     assert set(experiment.only) <= set(vpn_names())
 
@@ -115,7 +115,7 @@ def test_record_holds_what_was_asked(experiment: Experiment) -> None:
 @pytest.mark.parametrize("profile", PROFILES.values(), ids=PROFILES)
 def test_profile_levels_are_known(profile: Profile) -> None:
     for factor, levels in profile.levels.items():
-        assert set(levels) <= set(LEVELS[factor])
+        assert set(levels) <= set(factors()[factor].named)
 
 
 def test_every_metric_is_measured_by_an_experiment() -> None:

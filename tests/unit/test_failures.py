@@ -12,7 +12,7 @@ from typing import cast
 
 import pytest
 
-from runner.catalogue import load_vpn
+from runner.catalogue import instruments, load_vpn
 from runner.data.trials import Event, Timeline, Trial
 from runner.instruments.failures import prepare, redundancy, reroute
 from runner.instruments.failures.loss import Gap, OneWay, gaps, one_way
@@ -26,6 +26,7 @@ from runner.lab import probes
 from runner.lab.site_to_site import SITES, Lab
 from runner.lab.topologies import REDUNDANT, ospf
 from runner.report.failures import failures
+from runner.sweep.records import stored
 from runner.tunnel.bring_up import Bench
 from tests.unit.helpers import GW1, GW2, named_secrets
 
@@ -101,7 +102,7 @@ def an_outage(forward_s: float, reverse_s: float, recovered_s: float | None = 1.
 def test_the_worse_direction_is_reported_with_its_resolution() -> None:
     measured = reported("outage_ms", [an_outage(1.5, 0.2)], 60.0, failure="pulled the plug")
     (found,) = measured.measurements
-    assert (found.value, found.unit, found.better) == (1500, "ms", "lower")
+    assert (found.metric, found.value) == ("outage_ms", 1500)
     assert found.detail["resolution_ms"] == 1
     assert found.detail["forward_ms"] == [1500]
     assert found.detail["reverse_ms"] == [200]
@@ -255,7 +256,7 @@ def test_what_cannot_be_broken_is_unsupported(vpn: str, kind: str, levels: dict[
 
 
 def test_other_traffic_is_nobodys_business_here() -> None:
-    assert prepare.refused(Lab({}, kind="ssh"), load_vpn("ssh_forward"), {"measure": "tcp"}) is None
+    assert instruments()["tcp"].refuses(Lab({}, kind="ssh"), load_vpn("ssh_forward"), {"measure": "tcp"}) is None
 
 
 def test_handover_is_between_the_first_two_spells() -> None:
@@ -321,7 +322,7 @@ def a_trial(repetition: int, outage_s: float) -> Trial:
         repetition=repetition,
         status="ok",
         started_at="2026-01-01T00:00:00+00:00",
-        measurements=found.measurements,
+        measurements=stored(found, instruments()["recovery"]),
         timelines=[line.model_copy(update={"rate": 1000.0 + repetition})],
     )
 

@@ -11,22 +11,23 @@ from typing import cast
 
 import pytest
 
+from runner.catalogue import instruments
 from runner.data.errors import LabError
 from runner.data.levels import AES_CBC, Params
 from runner.data.store import open_store
-from runner.data.trials import Cell, Measurement, Trial, trial_id
+from runner.data.trials import Cell, Trial, Value, trial_id
 from runner.instruments import result
 from runner.lab.logs import scrub, tail
 from runner.lab.site_to_site import Lab, check_alive
 from runner.sweep.plan import Planned
-from runner.sweep.records import Records, faster_than
+from runner.sweep.records import Records, faster_than, stored
 from tests.unit.helpers import PaperLab
 
 TCP = {"measure": "tcp", "payload": "random", "streams": "1", "direction": "forward"}
 PLAIN = {"cipher": "none", "integrity": "none", "compression": "off"}
 
 
-def throughput(value: float) -> Measurement:
+def throughput(value: float) -> Value:
     return result.measurement("tcp_throughput", value)
 
 
@@ -40,7 +41,7 @@ def baseline(value: float, repetition: int = 1) -> Trial:
         position="first",
         status="ok",
         started_at="2026-01-01T00:00:00.000+00:00",
-        measurements=[throughput(value)],
+        measurements=stored(result.Measured([throughput(value)]), instruments()["tcp"]),
     )
 
 

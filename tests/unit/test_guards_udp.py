@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from runner.data.errors import MeasurementError
-from runner.data.trials import Measurement
+from runner.data.trials import Value
 from runner.instruments.traffic import idle, udp
+from runner.instruments.traffic.counters import snmp
 from runner.lab.node import Completed
 from tests.unit.helpers import Iperf, captured, edited, lab_with, report
 
@@ -31,7 +32,7 @@ def test_udp_lost_tail_is_loss() -> None:
 def test_udp_drops_of_the_receiver_are_no_loss_of_the_vpn() -> None:
     found = report("udp-drops")
     assert udp.udp_loss(found, 1300).received / 62797 == pytest.approx(0.514, abs=0.001)
-    dropped = udp.snmp(Completed(0, captured("proc-net-snmp-drops.txt"), ""), "Udp", "RcvbufErrors")
+    dropped = snmp(Completed(0, captured("proc-net-snmp-drops.txt"), ""), "Udp", "RcvbufErrors")
     loss = udp.udp_loss(found, 1300, dropped)
     assert loss.received == loss.sent == 62797
 
@@ -41,7 +42,7 @@ def test_udp_never_has_more_received_than_sent() -> None:
     assert loss.received == loss.sent
 
 
-def jitter_of(**sent: float) -> Measurement:
+def jitter_of(**sent: float) -> Value:
     def change(found: dict[str, Any]) -> None:  # 1 Mbit/s of 200-byte datagrams, as udp.jitter asks for
         found["end"]["sum_sent"].update({"packets": 625, "bits_per_second": 1e6} | sent)
         found["end"]["sum_received"].update(bytes=625 * 200 if sent.get("packets", 1) else 0)

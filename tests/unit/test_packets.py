@@ -4,10 +4,8 @@ from typing import Any
 
 import pytest
 
-from runner.catalogue import load_experiment, load_vpn
+from runner.catalogue import factors, load_experiment, load_vpn, parse_levels
 from runner.data.errors import MeasurementError, UsageError
-from runner.data.levels import RANGES
-from runner.design.experiment import parse_levels
 from runner.design.profile import PROFILES
 from runner.instruments.traffic.packets import (
     Counted,
@@ -72,9 +70,12 @@ def test_sent_is_received_late_and_lost() -> None:
 # --- what may be asked for -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("factor", RANGES)
-def test_numbers_in_range(factor: str) -> None:
-    low, high = RANGES[factor]
+RANGES = {factor: levels.range for factor, levels in factors().items() if levels.range}
+
+
+@pytest.mark.parametrize(("factor", "between"), RANGES.items())
+def test_numbers_in_range(factor: str, between: tuple[int, int]) -> None:
+    low, high = between
     within = low + 700
     asked = parse_levels(f"{factor}={low},{factor}=0{within},{factor}={high}")
     assert asked == {factor: [str(low), str(within), str(high)]}

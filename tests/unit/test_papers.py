@@ -2,9 +2,8 @@
 
 import pytest
 
-from runner.catalogue import GROUPS, expand, load_experiment, load_vpn
+from runner.catalogue import GROUPS, expand, load_experiment, load_vpn, parse_levels
 from runner.data.errors import MeasurementError, UsageError
-from runner.design.experiment import parse_levels
 from runner.design.profile import PROFILES
 from runner.instruments.traffic.flows import jain
 from runner.instruments.traffic.rekey import lost, too_slow

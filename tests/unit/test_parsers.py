@@ -6,8 +6,9 @@ import vpns._esp
 import vpns.openvpn
 import vpns.ssh_forward
 from runner.catalogue import load_vpn
+from runner.instruments.traffic.counters import snmp
 from runner.instruments.traffic.tcp import check_duration
-from runner.instruments.traffic.udp import snmp, udp_loss
+from runner.instruments.traffic.udp import udp_loss
 from runner.lab.node import Completed
 from tests.unit.helpers import GW1, GW2, Answers, captured, report
 from vpns._esp import IKE, NEGOTIATED

@@ -2,11 +2,10 @@
 
 import pytest
 
-from runner.catalogue import experiment_names, load_experiment, load_vpn, vpn_names
+from runner.catalogue import experiment_names, load_experiment, load_vpn, parse_levels, vpn_names
 from runner.data.errors import UsageError
 from runner.data.levels import AEAD, tunnel_levels
 from runner.data.trials import Cell
-from runner.design.experiment import parse_levels
 from runner.design.profile import PROFILES, Profile
 from runner.sweep.plan import PlannedTunnel, all_cells, blocks, expected_s
 from runner.vpn.plugin import Vpn

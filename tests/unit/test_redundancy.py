@@ -8,10 +8,9 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
-from runner.catalogue import load_experiment, load_vpn
+from runner.catalogue import load_experiment, load_vpn, parse_levels
 from runner.data.errors import MeasurementError
 from runner.data.trials import Cell
-from runner.design.experiment import parse_levels
 from runner.design.profile import PROFILES
 from runner.instruments.failures import cluster, prepare, redundancy
 from runner.instruments.failures.gateway import kill

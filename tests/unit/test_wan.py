@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from runner.catalogue import load_experiment, load_vpn
+from runner.catalogue import load_experiment, load_vpn, parse_levels
 from runner.data.errors import UsageError
 from runner.data.levels import LEVELS, WAN_FACTORS
 from runner.data.wan import FACTORS, PRESETS, Conditions, conditions
-from runner.design.experiment import parse_levels
 from runner.design.profile import PROFILES
 from runner.lab import wan
 

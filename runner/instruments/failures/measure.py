@@ -7,12 +7,15 @@ import time
 from collections.abc import Callable, Mapping
 
 from runner.data.errors import MeasurementError
-from runner.data.levels import tunnel_levels
+from runner.data.levels import Levels, tunnel_levels
+from runner.data.metric import Metric
 from runner.design.profile import Profile
 from runner.instruments.failures import reroute
 from runner.instruments.failures.breaks import CUT_S, DOWN_S, break_by
 from runner.instruments.failures.outage import Outage, outage, reported, watch_of
+from runner.instruments.failures.prepare import Breaking
 from runner.instruments.failures.timers import timers_of
+from runner.instruments.instrument import Asked
 from runner.instruments.result import Measured
 from runner.lab.topologies import ospf
 from runner.tunnel.bring_up import Bench
@@ -88,3 +91,52 @@ def said(there: list[str], back: list[str]) -> str:
     """Both ways of a path in words; one of them where they are the same."""
     same = there == back[::-1]
     return " – ".join(there) + ("" if same else " and back " + " – ".join(back))
+
+
+class Recovery(Breaking):
+    """A failure of a gateway or of the path, and how long the tunnel carries nothing."""
+
+    name = "recovery"
+    factors = {"failure": Levels(("restart", "reboot", "wan_cut", "roaming"), default="restart", before=True)}
+    metrics = (
+        Metric(
+            name="outage_ms",
+            title="Outage",
+            unit="ms",
+            better="lower",
+            definition="How long one kind of failure keeps packets from coming through, by a stream of datagrams both "
+            "ways: those lost, or too late by 400 ms, over their rate; the worse direction. No recovery in time is a "
+            "lower bound.",
+            source="RFC 6412, RFC 6413 (loss-derived method, forwarding delay threshold)",
+        ),
+    )
+    one_failure_s = 12.0
+
+    def once(self, bench: Bench, asked: Asked) -> Measured:
+        return recovery(bench, asked.vpn, asked.params, asked.profile, asked.seed)
+
+
+class Reroute(Breaking):
+    """The death of a link between routers, and how long the tunnel carries nothing."""
+
+    name = "reroute"
+    factors = {
+        "detection": Levels(("default", "hello", "minimal_hello", "bfd"), default="hello", before=True),
+        "endpoint": Levels(("loopback", "link"), default="loopback", before=True),
+        "link_failure": Levels(("carrier", "silent"), default="silent", before=True),
+    }
+    metrics = (
+        Metric(
+            name="convergence_ms",
+            title="Convergence time",
+            unit="ms",
+            better="lower",
+            definition="How long the tunnel's packets are lost when a link dies until routing has moved it to another "
+            "path: datagrams lost or late by 400 ms, over their rate; the worse direction. No recovery in time is a "
+            "lower bound.",
+            source="RFC 6412, RFC 6413 (loss-derived method, forwarding delay threshold)",
+        ),
+    )
+
+    def once(self, bench: Bench, asked: Asked) -> Measured:
+        return rerouted(bench, asked.params, asked.profile, asked.seed)

@@ -9,18 +9,18 @@ from pathlib import Path
 
 from runner.data.errors import Unsupported
 from runner.data.levels import WAN_FACTORS
+from runner.design.profile import Profile
 from runner.instruments.failures.cluster import no_clusterip
 from runner.instruments.failures.redundancy import cannot, start_redundancy
 from runner.instruments.failures.reroute import start_routing
 from runner.instruments.failures.roaming import ready_to_roam
+from runner.instruments.instrument import Whole
 from runner.lab.image import Image
 from runner.lab.places import Rig
 from runner.lab.site_to_site import Lab
 from runner.lab.topologies import REDUNDANT, Topology, ospf, topology_lab
 from runner.vpn.plugin import Vpn
 from vpns.wireguard import WireGuard
-
-TRANSPORTS = ("recovery", "reroute", "failover")  # traffic after which a lab is not what it was
 
 
 def topology_of(params: Mapping[str, str]) -> Topology | None:
@@ -78,8 +78,6 @@ def prepared(vpn: Vpn, params: Mapping[str, str]) -> Vpn:
 
 def refused(lab: Lab, vpn: Vpn, params: Mapping[str, str]) -> Unsupported | None:
     """Why these trials cannot be done at all in this lab, or with this VPN; None where they can."""
-    if params["measure"] not in TRANSPORTS:
-        return None
     if lab.kind != "netns":
         return Unsupported(f"machines of a {lab.kind} lab are not broken on purpose: they may have other work")
     if vpn.carries == "tcp":
@@ -97,3 +95,34 @@ def refused(lab: Lab, vpn: Vpn, params: Mapping[str, str]) -> Unsupported | None
     if wan and topology_of(params):
         return Unsupported(f"this topology has no single WAN whose {', '.join(wan)} could be set")
     return None
+
+
+class Breaking(Whole):
+    """An instrument that breaks something: each failure in a lab of its own, which is not what it was afterwards."""
+
+    one_failure_s = 25.0  # with its lab and its stream, on average
+
+    def refuses(self, lab: Lab, vpn: Vpn, params: Mapping[str, str]) -> Unsupported | None:
+        return refused(lab, vpn, params)
+
+    def expected_s(self, params: Mapping[str, str], profile: Profile, *, first: bool) -> float:
+        return self.one_failure_s * profile.failures
+
+    @contextmanager
+    def lab(
+        self,
+        rig: Rig,
+        params: Mapping[str, str],
+        image: Image,
+        gateway_image: Image,
+        log: Callable[[str], object],
+        logs: Path,
+    ) -> Iterator[Lab]:
+        with lab_for(rig, params, image, gateway_image, log, logs) as lab:
+            yield lab
+
+    def own_wan(self, params: Mapping[str, str]) -> bool:
+        return topology_of(params) is not None
+
+    def prepared(self, vpn: Vpn, params: Mapping[str, str]) -> Vpn:
+        return prepared(vpn, params)

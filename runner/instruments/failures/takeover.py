@@ -15,17 +15,21 @@ from typing import Any
 import numpy as np
 
 from runner.data.errors import MeasurementError
+from runner.data.levels import Levels
+from runner.data.metric import Metric
 from runner.design.profile import Profile
 from runner.instruments.failures.cluster import DEAD_AFTER_S, HEARTBEAT_S
 from runner.instruments.failures.gateway import FAILURES, break_gateway
 from runner.instruments.failures.outage import Outage, Watch, outage, reported, watch_of
+from runner.instruments.failures.prepare import Breaking
 from runner.instruments.failures.redundancy import ADVERTISED_S, CHECK_S, PAIR, SYNCED, arm, settled
 from runner.instruments.failures.stream import Break
 from runner.instruments.failures.timers import timers_of
 from runner.instruments.failures.transfer import FILE_BYTES, LIMIT, UNLIMITED, Download, downloading, limit_of, pushed
+from runner.instruments.instrument import Asked
 from runner.instruments.result import Measured, measurement
 from runner.instruments.traffic.cost import counted, snapshot
-from runner.instruments.traffic.download import SLOWEST_BPS, fetch, make_file
+from runner.instruments.traffic.download import EXPECTED_BPS, SLOWEST_BPS, fetch, make_file
 from runner.lab.node import wait_until
 from runner.lab.site_to_site import Lab
 from runner.lab.wire import answer, probe
@@ -253,3 +257,85 @@ def read_handover(found: Mapping[str, Any]) -> Handover:
     spells: Sequence[Sequence[Any]] = found["spells"]
     changes = max(0, len(spells) - 1) + found["left_off"]
     return Handover(spells[1][1] - spells[0][2] if changes == 1 else None, changes)
+
+
+class Failover(Breaking):
+    """The death of one of two gateways, and how long the tunnel, or a download, is without one."""
+
+    name = "failover"
+    factors = {
+        "redundancy": Levels(("off", "vrrp", "vrrp_fast", "ha_sync", "clusterip"), default="vrrp", before=True),
+        "gateway_failure": Levels(
+            ("interface", "gateway", "daemon", "sync_link", "return", "none"), default="interface", before=True
+        ),
+        "download_bytes": Levels(("20000000", "50000000", "500000000", "1000000000"), (10**6, 10**11), before=True),
+        "download_limit": Levels(("off", "2000000"), before=True),
+        "cpus": Levels(("1", "2", "3", "4"), (1, 4096), before=True),
+    }
+    metrics = (
+        Metric(
+            name="handover_ms",
+            title="Handover time",
+            unit="ms",
+            better="lower",
+            definition="From the last tunnel packet that the failing gateway put on the WAN to the first of the one "
+            "that takes over, by capture on the WAN; packets of the probe stream's length, so that negotiating a "
+            "tunnel does not count.",
+            source="ClusterIP paper, Fig. 1b and Section VI; draft-ietf-bmwg-ipsec-term (tunnel failover time)",
+        ),
+        Metric(
+            name="failover_outage_ms",
+            title="Outage at failover",
+            unit="ms",
+            better="lower",
+            definition="How long the hosts' packets do not come through when one of two gateways fails: datagrams "
+            "lost or late by 400 ms, over their rate; the worse direction. No recovery in time is a lower bound.",
+            source="RFC 6412, RFC 6413 (loss-derived method, forwarding delay threshold), RFC 6414 (protection)",
+        ),
+        Metric(
+            name="ha_download_s",
+            title="Download with a second gateway",
+            unit="s",
+            better="lower",
+            definition="Time for an HTTP download (of 50 MB where no size is asked for) while nothing fails, with or "
+            "without a second gateway that stands by. CPU seconds by kind are in the detail.",
+            source="ClusterIP paper, Section VI (first and second test); curl(1), time_total; proc_stat(5)",
+        ),
+        Metric(
+            name="ha_user_s",
+            title="User CPU time of a download",
+            unit="s",
+            better="lower",
+            definition="CPU time in user mode of the whole lab during the download of ha_download_s.",
+            source="ClusterIP paper, Section VI (first and second test); proc_stat(5)",
+        ),
+        Metric(
+            name="ha_system_s",
+            title="System CPU time of a download",
+            unit="s",
+            better="lower",
+            definition="CPU time in the kernel, interrupts included, of the whole lab during the download of "
+            "ha_download_s.",
+            source="ClusterIP paper, Section VI (first and second test); proc_stat(5)",
+        ),
+        Metric(
+            name="failover_download_s",
+            title="Download across a failover",
+            unit="s",
+            better="lower",
+            definition="Time for an HTTP download during which one of two gateways fails: 10 MB at 2 MB/s beside the "
+            "probe stream, 5.2 s without a failure; or of the size and limit asked for, with the failure after 5 s, "
+            "as in the ClusterIP paper's third test. No recovery in time is a lower bound.",
+            source="ClusterIP paper, Section VI (third test); curl(1), time_total",
+        ),
+    )
+
+    def expected_s(self, params: Mapping[str, str], profile: Profile, *, first: bool) -> float:
+        if "download_bytes" not in params:
+            return super().expected_s(params, profile, first=first)
+        bytes_per_s = EXPECTED_BPS / 8 if params["download_limit"] == "off" else int(params["download_limit"])
+        times = 1 if params["gateway_failure"] == "none" else profile.failures
+        return (5 + int(params["download_bytes"]) / bytes_per_s) * times
+
+    def once(self, bench: Bench, asked: Asked) -> Measured:
+        return failover(bench, asked.vpn, asked.params, asked.profile, asked.seed)

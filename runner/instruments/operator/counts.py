@@ -17,7 +17,10 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 
 from runner.data.errors import UsageError
-from runner.data.levels import Params
+from runner.data.levels import Params, tunnel_levels
+from runner.data.metric import Metric
+from runner.design.profile import Profile
+from runner.instruments.instrument import Asked, Whole
 from runner.instruments.result import Measured, measurement
 from runner.lab.node import Completed
 from runner.lab.site import Site
@@ -26,6 +29,7 @@ from runner.papers.tables import (
     SIZES,
     printed_tables,
 )
+from runner.tunnel.bring_up import Bench
 from runner.vpn.plugin import Vpn
 from runner.vpn.recipe import Paper
 
@@ -222,3 +226,93 @@ def by_configuration(vpn: Vpn, params: Params) -> list[str]:
             found.setdefault(text, cipher)
             break
     return list(found.values())
+
+
+class Operations(Whole):
+    """Counts of what the plugin writes down."""
+
+    name = "operations"
+    metrics = (
+        Metric(
+            name="setup_files",
+            title="Files of a tunnel",
+            unit="1",
+            better="lower",
+            definition="Files that both gateways of a two-site tunnel need, keys and certificates included.",
+            source="OSLV paper, Table 1 (set-up complexity), counted; docs/operations.md",
+            exact=True,
+        ),
+        Metric(
+            name="setup_lines",
+            title="Lines of a tunnel",
+            unit="1",
+            better="lower",
+            definition="Lines in those files that are not empty; a key or certificate is one.",
+            source="OSLV paper, Table 1 (set-up complexity), counted; docs/operations.md",
+            exact=True,
+        ),
+        Metric(
+            name="setup_commands",
+            title="Commands of a tunnel",
+            unit="1",
+            better="lower",
+            definition="Commands on both gateways and where the keys are made, that set up a two-site tunnel; files "
+            "not counted.",
+            source="OSLV paper, Table 1 (set-up complexity), counted; docs/operations.md",
+            exact=True,
+        ),
+        Metric(
+            name="setup_secrets",
+            title="Secrets of a tunnel",
+            unit="1",
+            better="lower",
+            definition="Private keys, shared keys and passwords of a two-site tunnel.",
+            source="OSLV paper, Table 1 (set-up complexity), counted; docs/operations.md",
+            exact=True,
+        ),
+        Metric(
+            name="manual_routes",
+            title="Routes set by hand",
+            unit="1",
+            better="lower",
+            definition="Commands that set a route in the set-up of a two-site tunnel; a route in a configuration file "
+            "is none.",
+            source="OSLV paper, Table 3 (routing), counted; docs/operations.md",
+            exact=True,
+        ),
+        Metric(
+            name="cipher_choice",
+            title="Ciphers by configuration",
+            unit="1",
+            better="higher",
+            definition="Ciphers of the sweep that other words in a file or a command give, without another program.",
+            source="OSLV paper, Table 2 (modularity), counted; docs/operations.md",
+            exact=True,
+        ),
+        Metric(
+            name="scaling_effort",
+            title="Effort for a mesh of ten",
+            unit="1",
+            better="lower",
+            definition="N times (files touched + routes set + keys carried) when the N-th site joins a full mesh, for "
+            "N = 10.",
+            source="OSLV paper, Table 5 (scalability), rendered and counted; docs/operations.md",
+            exact=True,
+        ),
+        Metric(
+            name="scaling_lines",
+            title="Lines for the tenth site",
+            unit="1",
+            better="lower",
+            definition="Lines added, changed or removed at all sites when the tenth joins a full mesh.",
+            source="OSLV paper, Table 5 (scalability), rendered and counted; docs/operations.md",
+            exact=True,
+        ),
+    )
+    needs_tunnel = False
+
+    def expected_s(self, params: Mapping[str, str], profile: Profile, *, first: bool) -> float:
+        return 0.1
+
+    def once(self, bench: Bench | None, asked: Asked) -> Measured:
+        return operations(asked.vpn, tunnel_levels(asked.params))

@@ -22,6 +22,9 @@ import numpy as np
 
 from runner.data.errors import MeasurementError
 from runner.data.levels import Params, tunnel_levels
+from runner.data.metric import Metric
+from runner.design.profile import Profile
+from runner.instruments.instrument import Asked, Whole
 from runner.instruments.operator.counts import joining, lines
 from runner.instruments.operator.counts import mesh as sites_of
 from runner.instruments.result import Measured, measurement
@@ -262,3 +265,44 @@ def results(
         reason = {"reason": f"no mesh of {AT} sites: {why or 'not asked for'}"}
         measured.attempt = {"inconclusive": dict.fromkeys(METRICS, reason), **detail}
     return measured
+
+
+class Mesh(Whole):
+    """Full meshes of growing size."""
+
+    name = "mesh"
+    metrics = (
+        Metric(
+            name="mesh_time",
+            title="Time to a mesh of ten",
+            unit="s",
+            better="lower",
+            definition="From the first command on a gateway until every one of ten gateways has reached every other "
+            "LAN through its tunnel; the gateways are started one after the other, keys and files being in place.",
+            source="OSLV paper, section Scalability; docs/operations.md",
+        ),
+        Metric(
+            name="mesh_memory",
+            title="Memory per tunnel of a mesh of ten",
+            unit="B",
+            better="lower",
+            definition="Proportional set size of the VPN's processes on all ten gateways, over the 45 tunnels. The "
+            "kernel's own memory is not counted.",
+            source="OSLV paper, section Scalability (N tunnels take N times the memory); proc_pid_smaps(5)",
+        ),
+        Metric(
+            name="mesh_cpu",
+            title="CPU per tunnel of a mesh of ten",
+            unit="s",
+            better="lower",
+            definition="CPU seconds that the VPN's processes on all ten gateways had used when the mesh was up, over "
+            "the 45 tunnels.",
+            source="OSLV paper, section Scalability (processing power); proc_pid_stat(5)",
+        ),
+    )
+
+    def expected_s(self, params: Mapping[str, str], profile: Profile, *, first: bool) -> float:
+        return 45.0
+
+    def once(self, bench: Bench, asked: Asked) -> Measured:
+        return mesh(bench, asked.vpn, asked.params)

@@ -9,6 +9,9 @@ from contextlib import ExitStack
 from runner.data import strength
 from runner.data.errors import CommandError, MeasurementError, ProofError
 from runner.data.levels import Params, tunnel_levels
+from runner.data.metric import Metric
+from runner.design.profile import Profile
+from runner.instruments.instrument import Asked, Whole
 from runner.instruments.result import Measured, measurement
 from runner.instruments.security.diversion import diversion
 from runner.instruments.security.down import down
@@ -133,3 +136,120 @@ def rate(measured: Measured, vpn: Vpn, params: Params, outcomes: Mapping[str, Ou
             as_of=vpn.security.as_of,
         )
     )
+
+
+class Security(Whole):
+    """All probes of a tunnel's security, which use it up."""
+
+    name = "security"
+    metrics = (
+        Metric(
+            name="confidentiality",
+            title="Confidentiality",
+            unit="1",
+            better="higher",
+            definition="1 where no part of a random marker that went through the tunnel both ways was in the clear on "
+            "the WAN, else 0.",
+            source="RFC 3552 §3.2.1 (confidentiality violations); OSLV paper, Table 4; docs/security.md",
+            exact=True,
+        ),
+        Metric(
+            name="data_integrity",
+            title="Data integrity",
+            unit="1",
+            better="higher",
+            definition="1 where nothing altered was delivered when bits of the outer packets were flipped on the way, "
+            "else 0.",
+            source="RFC 3552 §3.3.3 (message modification); OSLV paper, Table 4; docs/security.md",
+            exact=True,
+        ),
+        Metric(
+            name="anti_replay",
+            title="Anti-replay",
+            unit="1",
+            better="higher",
+            definition="1 where every message was delivered once when its packets were sent again, at once and later, "
+            "else 0.",
+            source="RFC 3552 §3.3.1 (replay attacks), RFC 4303 §3.4.3; OSLV paper, Table 4; docs/security.md",
+            exact=True,
+        ),
+        Metric(
+            name="peer_authentication",
+            title="Refuses packets of strangers",
+            unit="1",
+            better="higher",
+            definition="1 where no packet that somebody without a key had made on the WAN was delivered to the far "
+            "host, else 0.",
+            source="RFC 3552 §3.3.2 (message insertion); OSLV paper, Table 4; docs/security.md",
+            exact=True,
+        ),
+        Metric(
+            name="key_authentication",
+            title="Refuses peers with other keys",
+            unit="1",
+            better="higher",
+            definition="1 where no payload came through with a peer that runs the same VPN with private keys of its "
+            "own, at either end, else 0.",
+            source="RFC 3552 §3.3.5 (man-in-the-middle); OSLV paper, Table 4; docs/security.md",
+            exact=True,
+        ),
+        Metric(
+            name="fail_closed",
+            title="Fails closed",
+            unit="1",
+            better="higher",
+            definition="1 where nothing between the sites was on the WAN in the clear while the peer was cut off, and "
+            "after the VPN's processes on the near gateway were killed, else 0. The gateway has a default route to "
+            "the WAN.",
+            source="RFC 4301 §5.1 (what matches no policy is discarded); docs/security.md",
+            exact=True,
+        ),
+        Metric(
+            name="diversion_resistance",
+            title="Cannot be diverted",
+            unit="1",
+            better="higher",
+            definition="1 where the far gateway sent no payload to a third address after somebody without a key had "
+            "sent it packets from there, captured ones as they were and altered ones, else 0.",
+            source="RFC 9146 §6 (when a peer's address may be updated), RFC 9000 §9.3.1; docs/security.md",
+            exact=True,
+        ),
+        Metric(
+            name="length_hiding",
+            title="Hides lengths",
+            unit="1",
+            better="higher",
+            definition="1 where the lengths of packets on the WAN do not follow those inside (correlation below 0.5), "
+            "else 0.",
+            source="RFC 4303 §2.7 (traffic flow confidentiality padding), RFC 3552 §3.2.1; docs/security.md",
+            exact=True,
+        ),
+        Metric(
+            name="content_hiding",
+            title="Lengths do not tell content",
+            unit="1",
+            better="higher",
+            definition="1 where repetitive content is as long on the WAN as random content (within 5 %), else 0.",
+            source="RFC 7457 §2.6 (CRIME); docs/security.md",
+            exact=True,
+        ),
+        Metric(
+            name="declared_strength",
+            title="Declared strength",
+            unit="1",
+            better="higher",
+            definition="Points, 0 to 10, of what the plugin declares of its security at these levels, by the scale of "
+            "that page; less 11 for each failed probe of confidentiality, integrity, replay, authentication or "
+            "failing closed.",
+            source="docs/security.md; runner/declared.py, with its sources",
+            exact=True,
+        ),
+    )
+    spends_tunnel = True
+    finds_plaintext = True
+
+    def expected_s(self, params: Mapping[str, str], profile: Profile, *, first: bool) -> float:
+        return 12.0
+
+    def once(self, bench: Bench, asked: Asked) -> Measured:
+        return security(bench, asked.vpn, asked.params)

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from typing import Any
 
 from runner.data.errors import MeasurementError
-from runner.data.trials import Measurement
+from runner.data.levels import Levels
+from runner.data.metric import Metric
+from runner.data.trials import Value
+from runner.design.profile import Profile
+from runner.instruments.instrument import Asked, Whole
 from runner.instruments.result import Measured, measurement
 from runner.instruments.traffic.download import HTTP_PORT, make_file, serving
 from runner.instruments.traffic.flows import jain
 from runner.lab.site_to_site import Lab
+from runner.tunnel.bring_up import Bench
 
 FILE_BYTES = 100_000_000  # a client that has all of it before the time is over ends early
 OUT_OF_TIME = "28"  # curl(1), EXIT CODES
@@ -50,7 +56,7 @@ def _one(address: str, own: str, duration_s: int) -> str:
     )
 
 
-def read_clients(said: str, number: int) -> list[Measurement]:
+def read_clients(said: str, number: int) -> list[Value]:
     """The measurements in what curl wrote out, a line a client.
 
     Raises MeasurementError where a client is missing or was refused, and where no byte came.
@@ -69,3 +75,35 @@ def read_clients(said: str, number: int) -> list[Measurement]:
         measurement("clients_throughput", sum(sizes) * 8 / max(times), **detail),
         measurement("clients_fairness", jain(rates), rates),
     ]
+
+
+class Clients(Whole):
+    """Downloads of many clients at once."""
+
+    name = "clients"
+    factors = {"clients": Levels(("1", "2", "4", "8", "16", "32", "64"), default="1")}
+    metrics = (
+        Metric(
+            name="clients_throughput",
+            title="Throughput of many clients",
+            unit="bit/s",
+            better="higher",
+            definition="Bytes of an incompressible file that all clients together downloaded by HTTP at once, each "
+            "from an address of its own in the near LAN, over the time of the longest, connection set-up included.",
+            source="curl(1) --parallel, --interface; thesis §6.2 (loading the gateways with multiple requests)",
+        ),
+        Metric(
+            name="clients_fairness",
+            title="Fairness between clients",
+            unit="1",
+            better="higher",
+            definition="Jain's fairness index of the clients' rates: 1 where all are equal, 1/n where one has all.",
+            source="Jain, Chiu, Hawe: A Quantitative Measure of Fairness, DEC-TR-301 (1984)",
+        ),
+    )
+
+    def expected_s(self, params: Mapping[str, str], profile: Profile, *, first: bool) -> float:
+        return 1.2 + profile.duration_s
+
+    def once(self, bench: Bench, asked: Asked) -> Measured:
+        return clients(bench.lab, bench.address, asked.profile.duration_s, int(asked.params["clients"]))

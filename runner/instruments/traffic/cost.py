@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from runner.data.errors import MeasurementError
-from runner.data.trials import Measurement
+from runner.data.trials import Value
 from runner.instruments.result import measurement
 from runner.lab.namespaces import NamespaceNode
 from runner.lab.site_to_site import Lab
@@ -86,7 +86,7 @@ def snapshot(lab: Lab) -> Snapshot:
     )
 
 
-def costs(lab: Lab, before: Snapshot, after: Snapshot, received_bytes: int) -> list[Measurement]:
+def costs(lab: Lab, before: Snapshot, after: Snapshot, received_bytes: int) -> list[Value]:
     """What it cost, between two snapshots, to carry ``received_bytes`` of TCP payload from host to host."""
     cpu = {kind: round(after.cpu_s[kind] - before.cpu_s[kind], 3) for kind in after.cpu_s}
     total = sum(cpu.values())

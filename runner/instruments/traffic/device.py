@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Mapping
 
-from runner.data.errors import MeasurementError
+from runner.data.errors import MeasurementError, Unsupported
+from runner.data.levels import BASELINE, Levels
+from runner.data.metric import Metric
+from runner.design.profile import Profile
+from runner.instruments.instrument import Asked, Whole
 from runner.instruments.result import Measured, measurement
 from runner.lab.node import Node, wait_until
 from runner.lab.site_to_site import Lab
+from runner.tunnel.bring_up import Bench
+from runner.vpn.plugin import Vpn
 
 HOME = "/run/vpneval/device"
 PORT = "2223"
@@ -76,3 +83,30 @@ def fresh_key(node: Node, name: str) -> str:
     node.run("rm", "-f", f"{HOME}/{name}", f"{HOME}/{name}.pub")
     node.run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", f"{HOME}/{name}")
     return node.run("cat", f"{HOME}/{name}.pub").stdout
+
+
+class Device(Whole):
+    """The transfer of 100 MB by ssh, outside of any tunnel."""
+
+    name = "device"
+    factors = {"device_cipher": Levels(tuple(CIPHERS), default="aes-128-cbc")}
+    metrics = (
+        Metric(
+            name="ssh_rate",
+            title="100 MB through ssh",
+            unit="bit/s",
+            better="higher",
+            definition="100 MB of zeros that dd makes on the gateway, through ssh to the near host without any VPN: "
+            "800 Mbit over the seconds elapsed, connection set-up included.",
+            source="the device page, Hardware performance; ssh_config(5) Ciphers",
+        ),
+    )
+
+    def refuses(self, lab: Lab, vpn: Vpn, params: Mapping[str, str]) -> Unsupported | None:
+        return None if vpn.name == BASELINE else Unsupported("100 MB through ssh is measured without any VPN")
+
+    def expected_s(self, params: Mapping[str, str], profile: Profile, *, first: bool) -> float:
+        return 1.5
+
+    def once(self, bench: Bench, asked: Asked) -> Measured:
+        return device(bench.lab, asked.params["device_cipher"])

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from runner.data.errors import CommandError, MeasurementError
-from runner.data.trials import Measurement
+from runner.data.levels import Levels
+from runner.data.metric import Metric
+from runner.data.trials import Value
+from runner.design.profile import Profile
+from runner.instruments.instrument import Asked, Whole
 from runner.instruments.result import Measured, measurement
 from runner.lab.node import wait_until
 from runner.lab.site import TCP_PORTS
 from runner.lab.site_to_site import Lab
+from runner.tunnel.bring_up import Bench
 
 HTTP_PORT = TCP_PORTS[2]
+EXPECTED_BPS = 400e6  # a guess, for how long a download will take
 FOLDER = "/run/vpneval/www"
 CONFIG = "/run/vpneval/nginx.conf"
 SLOWEST_BPS = 5e6  # a tunnel below this is given up
@@ -85,7 +91,7 @@ def serving(lab: Lab) -> Iterator[None]:
         nginx.stop()
 
 
-def read_curl(said: str, file_bytes: int) -> Measurement:
+def read_curl(said: str, file_bytes: int) -> Value:
     """The measurement in what curl wrote out. Raises MeasurementError unless the whole file came."""
     code, size, connected, began, total = said.split()
     if code != "200" or int(size) != file_bytes:
@@ -110,3 +116,27 @@ def make_file(lab: Lab, file_bytes: int) -> None:
     lab.host2.run("mkdir", "-p", FOLDER)
     count = ("bs=1M", f"count={file_bytes}", "iflag=count_bytes,fullblock")
     lab.host2.run("dd", "if=/dev/urandom", f"of={FOLDER}/{file_bytes}", *count, "status=none", timeout=120)
+
+
+class Download(Whole):
+    """A file by HTTP."""
+
+    name = "download"
+    factors = {"file_bytes": Levels(("20000000", "50000000", "500000000", "1000000000"), (1, 10**11), "20000000")}
+    metrics = (
+        Metric(
+            name="download_time",
+            title="Download time",
+            unit="s",
+            better="lower",
+            definition="Time from the start of curl on the near host to the last byte of an incompressible file that "
+            "nginx on the far host serves by HTTP, connection set-up included.",
+            source="curl(1) --write-out, time_total; RFC 9110 §9.3.1 (GET)",
+        ),
+    )
+
+    def expected_s(self, params: Mapping[str, str], profile: Profile, *, first: bool) -> float:
+        return 0.3 + int(params["file_bytes"]) * 8 / EXPECTED_BPS
+
+    def once(self, bench: Bench, asked: Asked) -> Measured:
+        return download(bench.lab, bench.address, int(asked.params["file_bytes"]))

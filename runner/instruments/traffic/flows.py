@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from runner.data.errors import MeasurementError
+from runner.data.metric import Metric
+from runner.design.profile import Profile
+from runner.instruments.instrument import Asked, Whole
 from runner.instruments.result import Measured, measurement
+from runner.instruments.traffic.factors import STREAMS
 from runner.instruments.traffic.iperf import iperf3
 from runner.instruments.traffic.tcp import check_duration
 from runner.lab.site_to_site import Lab
+from runner.tunnel.bring_up import Bench
 
 
 def flows(lab: Lab, address: str, duration_s: int, streams: int) -> Measured:
@@ -39,3 +44,35 @@ def flows(lab: Lab, address: str, duration_s: int, streams: int) -> Measured:
 def jain(rates: Sequence[float]) -> float:
     """Jain's fairness index: (sum of rates)² over n times the sum of their squares; 1/n to 1."""
     return sum(rates) ** 2 / (len(rates) * sum(rate**2 for rate in rates))
+
+
+class Flows(Whole):
+    """Parallel TCP streams, and how they share the tunnel."""
+
+    name = "flows"
+    factors = {"streams": STREAMS}
+    metrics = (
+        Metric(
+            name="flows_throughput",
+            title="Throughput of parallel flows",
+            unit="bit/s",
+            better="higher",
+            definition="Payload bits per second that all parallel TCP streams together delivered.",
+            source="RFC 6349 §2.3; thesis §6.2 (loading the gateways with multiple requests)",
+        ),
+        Metric(
+            name="fairness",
+            title="Fairness between flows",
+            unit="1",
+            better="higher",
+            definition="Jain's fairness index of the parallel streams' rates: 1 where all are equal, 1/n where one "
+            "has all.",
+            source="Jain, Chiu, Hawe: A Quantitative Measure of Fairness, DEC-TR-301 (1984)",
+        ),
+    )
+
+    def expected_s(self, params: Mapping[str, str], profile: Profile, *, first: bool) -> float:
+        return 0.3 + profile.duration_s
+
+    def once(self, bench: Bench, asked: Asked) -> Measured:
+        return flows(bench.lab, bench.address, asked.profile.duration_s, int(asked.params["streams"]))

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from runner.data.errors import MeasurementError
+from runner.data.metric import Metric
+from runner.design.profile import Profile
+from runner.instruments.instrument import Asked, Whole
 from runner.instruments.result import Measured, measurement
 from runner.lab import probes
 from runner.lab.site_to_site import Lab
+from runner.tunnel.bring_up import Bench
 from runner.tunnel.proof import ANSWER_PORT
 
 
@@ -51,3 +56,36 @@ def percentiles(times: list[float]) -> dict[str, Any]:
         if len(times) * (100 - percent) >= 200:
             found[f"p{percent}_ms"] = round(float(np.percentile(times, percent)), 4)
     return found
+
+
+class Idle(Whole):
+    """Exchanges of one byte through a tunnel that carries nothing else."""
+
+    name = "idle"
+    metrics = (
+        Metric(
+            name="rtt",
+            title="Round-trip time",
+            unit="ms",
+            better="lower",
+            definition="Median time of a one-byte request and its one-byte answer between the hosts, over one "
+            "established TCP connection with TCP_NODELAY, tunnel otherwise idle. The same exchange for every VPN, so "
+            "that those which carry TCP only can be compared.",
+            source="RFC 2681 (round-trip delay), with a TCP exchange as the Type-P",
+        ),
+        Metric(
+            name="setup_time",
+            title="Tunnel set-up time",
+            unit="s",
+            better="lower",
+            definition="From the first command on a gateway to the first payload delivered at the far host and "
+            "answered; both gateways cold, daemons not running, keys and files already in place.",
+            source="after draft-ietf-bmwg-ipsec-term (tunnel set-up rate), seen by the hosts",
+        ),
+    )
+
+    def expected_s(self, params: Mapping[str, str], profile: Profile, *, first: bool) -> float:
+        return profile.rtt_s + 0.1
+
+    def once(self, bench: Bench, asked: Asked) -> Measured:
+        return idle(bench.lab, bench.address, asked.profile.rtt_s, bench.tunnel.setup_s)

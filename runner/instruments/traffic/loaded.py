@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from runner.data.errors import CommandError, MeasurementError
-from runner.data.trials import Measurement
+from runner.data.levels import Levels
+from runner.data.metric import Metric
+from runner.data.trials import Value
+from runner.design.profile import Profile
+from runner.instruments.instrument import Asked, Whole
 from runner.instruments.result import Measured, measurement
 from runner.instruments.traffic.cost import PACKET_BYTES, system_calls
+from runner.instruments.traffic.counters import snmp
 from runner.instruments.traffic.idle import exchanges, percentiles
 from runner.instruments.traffic.iperf import IPERF_PORT, iperf3, restart_server
-from runner.instruments.traffic.udp import snmp
 from runner.lab.node import Process, wait_until
 from runner.lab.site_to_site import Lab
+from runner.tunnel.bring_up import Bench
 
 EXCHANGES = 200  # what the 99th percentile needs
 IDLE_S = 0.3
@@ -108,7 +114,7 @@ def free_server(lab: Lab) -> None:
         restart_server(lab)
 
 
-def udp_rtt(lab: Lab, address: str, duration_s: float = 0.5) -> Measurement:
+def udp_rtt(lab: Lab, address: str, duration_s: float = 0.5) -> Value:
     """Round-trip time, its variation and loss of datagrams by irtt on the idle tunnel.
 
     The one-way delays that irtt also has need clocks that agree, and are left out.
@@ -127,7 +133,7 @@ def udp_rtt(lab: Lab, address: str, duration_s: float = 0.5) -> Measurement:
     return read_irtt(json.loads(done.stdout))
 
 
-def read_irtt(report: dict[str, Any]) -> Measurement:
+def read_irtt(report: dict[str, Any]) -> Value:
     """The measurement in irtt's JSON (its durations are ns). Raises MeasurementError if nothing came back."""
     times = [trip["delay"]["rtt"] / 1e6 for trip in report["round_trips"] if "rtt" in trip["delay"]]
     if not times:
@@ -141,3 +147,48 @@ def read_irtt(report: dict[str, Any]) -> Measurement:
         variation_mean_ms=round(variation["mean"] / 1e6, 4) if variation["n"] else None,
         loss_ratio=report["stats"]["packet_loss_percent"] / 100,
     )
+
+
+class Loaded(Whole):
+    """The same exchanges while a TCP stream fills the tunnel."""
+
+    name = "loaded"
+    factors = {"load": Levels(("full", "half"), default="full")}
+    metrics = (
+        Metric(
+            name="rtt_loaded",
+            title="Round-trip time under load",
+            unit="ms",
+            better="lower",
+            definition="Median time of the same exchange as for the round-trip time, while a TCP stream from the near "
+            "host to the far one fills the tunnel, or half of it (factor load).",
+            source="RFC 2681 under working conditions, after draft-ietf-ippm-responsiveness",
+        ),
+        Metric(
+            name="udp_rtt",
+            title="UDP round-trip time",
+            unit="ms",
+            better="lower",
+            definition="Median round-trip time of a datagram every 5 ms on the otherwise idle tunnel, by irtt; its "
+            "delay variation and loss are in the detail. A second instrument beside the TCP exchange.",
+            source="RFC 2681 (round-trip delay), RFC 3393 (variation, of round trips); irtt-client(1)",
+        ),
+        Metric(
+            name="syscalls_per_packet",
+            title="System calls per packet",
+            unit="/packet",
+            better="lower",
+            definition="System calls of the VPN's daemons on both gateways per 1448 bytes that arrive at the far "
+            "host, while a TCP stream fills the tunnel. A tunnel in the kernel without a daemon has 0.",
+            source="perf-stat(1), tracepoint raw_syscalls:sys_enter; the thesis explains its ranking by them",
+        ),
+    )
+
+    def expected_s(self, params: Mapping[str, str], profile: Profile, *, first: bool) -> float:
+        around_s = 2.0  # the idle tunnel first, the load's start and end, and counting
+        pilot_s = profile.duration_s + 0.1 if params["load"] == "half" else 0.0
+        return around_s + profile.loaded_s + pilot_s
+
+    def once(self, bench: Bench, asked: Asked) -> Measured:
+        datagrams = asked.vpn.carries == "ip"
+        return loaded(bench.lab, bench.address, asked.params["load"], asked.profile.loaded_s, datagrams)

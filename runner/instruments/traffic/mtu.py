@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 
-from runner.data.errors import MeasurementError
+from runner.data.errors import MeasurementError, TooLongError
+from runner.data.metric import Metric
+from runner.design.profile import Profile
+from runner.instruments.instrument import Asked, Whole
 from runner.instruments.result import Measured, measurement
-from runner.instruments.traffic.udp import fragments_created
+from runner.instruments.traffic.counters import fragments_created
 from runner.lab import probes
 from runner.lab.site_to_site import Lab
 from runner.tunnel.bring_up import Bench
@@ -14,10 +18,6 @@ from runner.tunnel.bring_up import Bench
 IP_UDP_BYTES = 28
 SHORTEST, LONGEST = 68, 65535  # RFC 791 §3.2: every link carries 68 bytes
 ECHOES = 3
-
-
-class TooLongError(MeasurementError):
-    """The packets that were asked for do not fit the tunnel, and nobody allowed fragmentation."""
 
 
 def path_mtu(bench: Bench) -> Measured:
@@ -51,6 +51,14 @@ def refuse_too_long(bench: Bench, packet_bytes: int) -> None:
         f"a packet of {packet_bytes} bytes (IPv4) is longer than the tunnel's MTU, {mtu} bytes, and would be "
         f"fragmented; send {mtu - IP_UDP_BYTES} bytes of payload at most, or ask for it with --set fragmentation=allow"
     )
+
+
+def may_fragment(bench: Bench, params: Mapping[str, str], packet_bytes: int) -> bool:
+    """Was fragmentation asked for? Raises TooLongError where it was not, and the packets need it."""
+    allowed = params.get("fragmentation") == "allow"
+    if not allowed:
+        refuse_too_long(bench, packet_bytes)
+    return allowed
 
 
 def install(lab: Lab) -> None:
@@ -97,3 +105,26 @@ def _probe(lab: Lab, *argv: str) -> int:
     if done.code != 0:
         raise MeasurementError(f"the probe pmtu failed: {''.join(done.stderr.strip().splitlines()[-1:])}")
     return int(done.stdout)
+
+
+class Mtu(Whole):
+    """A search for the path MTU by echoes."""
+
+    name = "mtu"
+    metrics = (
+        Metric(
+            name="path_mtu",
+            title="Path MTU",
+            unit="byte",
+            better="higher",
+            definition="Longest IPv4 packet with DF set that the far host answers through the tunnel.",
+            source="RFC 1191 §3 (path MTU), by ICMP echo",
+        ),
+    )
+    datagrams = True
+
+    def expected_s(self, params: Mapping[str, str], profile: Profile, *, first: bool) -> float:
+        return 1.5
+
+    def once(self, bench: Bench, asked: Asked) -> Measured:
+        return path_mtu(bench)

@@ -7,12 +7,19 @@ import time
 from collections.abc import Mapping
 
 from runner.data.errors import MeasurementError
+from runner.data.levels import tunnel_levels
+from runner.data.metric import Metric
 from runner.data.packet import AGREE_BYTES, Layers, overhead_of
+from runner.design.profile import Profile
+from runner.instruments.instrument import Asked, Whole
 from runner.instruments.result import Measured, measurement
+from runner.instruments.traffic.counters import snmp
+from runner.instruments.traffic.factors import FRAGMENTATION, PACKET_BYTES
+from runner.instruments.traffic.mtu import may_fragment
 from runner.instruments.traffic.packets import stream
-from runner.instruments.traffic.udp import snmp
 from runner.lab.site_to_site import Lab
 from runner.lab.wire import ETHERNET_BYTES, answer, interface, leaving, outer, probe
+from runner.tunnel.bring_up import Bench
 
 PACKETS = 200
 PER_S = 400.0  # slow enough that no tunnel puts two packets into one
@@ -107,3 +114,31 @@ def disagreements(
     if not -AGREE_BYTES <= value - closed_form_bytes <= AGREE_BYTES + repeated_bytes:
         found.append(f"overhead: {value:.1f} byte/packet measured, the protocol's closed form is {closed_form_bytes}")
     return found
+
+
+class Overhead(Whole):
+    """The bytes that a slow stream of packets of one length has on the WAN."""
+
+    name = "overhead"
+    factors = {"packet_bytes": PACKET_BYTES, "fragmentation": FRAGMENTATION}
+    metrics = (
+        Metric(
+            name="overhead_bytes",
+            title="Overhead",
+            unit="byte/packet",
+            better="lower",
+            definition="How much longer an inner packet of one length is on the WAN: bytes of the outer IP packets, "
+            "less those of the idle tunnel and of the inner packet. Near to far; Ethernet headers are on neither side.",
+            source="RFC 4303 §2, whitepaper of WireGuard §5.4.6, RFC 4253 §6 (see runner/vpn/closed_form.py)",
+        ),
+    )
+    datagrams = True
+
+    def expected_s(self, params: Mapping[str, str], profile: Profile, *, first: bool) -> float:
+        return 1.5
+
+    def once(self, bench: Bench, asked: Asked) -> Measured:
+        packet_bytes = int(asked.params["packet_bytes"])
+        layers = asked.vpn.encapsulation(tunnel_levels(asked.params), packet_bytes)
+        fragment = may_fragment(bench, asked.params, packet_bytes)
+        return overhead(bench.lab, bench.address, packet_bytes, fragment, layers)

@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from runner.data.errors import CommandError, MeasurementError
+from runner.data.metric import Metric
+from runner.data.trials import Trial
+from runner.design.profile import Profile
+from runner.instruments.instrument import Asked, Instrument, Measuring
 from runner.instruments.result import Measured, measurement
 from runner.instruments.traffic.cost import cpu_seconds
-from runner.instruments.traffic.mtu import IP_UDP_BYTES
-from runner.instruments.traffic.udp import found_rate, fragments_created, search_detail
+from runner.instruments.traffic.counters import fragments_created
+from runner.instruments.traffic.factors import FRAGMENTATION, PACKET_BYTES
+from runner.instruments.traffic.mtu import IP_UDP_BYTES, may_fragment
+from runner.instruments.traffic.searched import searched
+from runner.instruments.traffic.tcp import pilot_bps
+from runner.instruments.traffic.udp import found_rate, search_detail
 from runner.lab import probes
 from runner.lab.site_to_site import Lab
 from runner.lab.wire import answer, interface, outer, probe
@@ -54,7 +62,7 @@ class Counted:
         return self.sent - self.received
 
 
-def packets(bench: Bench, packet_bytes: int, fragment: bool, search: UdpSearch, first_bps: float | None) -> Measured:
+def packets(bench: Bench, packet_bytes: int, fragment: bool, search: UdpSearch, first_bps: float | None) -> Measuring:
     """Packet rate of inner packets of ``packet_bytes`` (IPv4) by the loss-bounded search, and its CPU cost.
 
     ``fragment``: whether they may be fragmented. ``first_bps``: where to start, in inner bit/s. A rate that breaks
@@ -81,7 +89,7 @@ def packets(bench: Bench, packet_bytes: int, fragment: bool, search: UdpSearch, 
         streams.append(counted)
         return Loss(counted.sent, counted.on_time, counted.sent / counted.seconds * bits)
 
-    result = search.find(offer, first_bps, OVERHEAD_S, min(MIN_RATE_BPS, first_bps or MIN_RATE_BPS))
+    result = yield from searched(search, offer, first_bps, OVERHEAD_S, min(MIN_RATE_BPS, first_bps or MIN_RATE_BPS))
     value = found_rate(result, "packet rate", measured)
     if breakdowns:
         measured.warnings.append(f"the tunnel broke down under packets, from {min(breakdowns):.0f} packet/s offered")
@@ -189,3 +197,54 @@ def stream_detail(counted: Counted) -> dict[str, Any]:
         "outer_ip_bytes_per_packet": round(counted.outer_ip_bytes / max(1, counted.received), 2),
         "fragments": counted.fragments,
     }
+
+
+class Packets(Instrument):
+    """A search for the packet rate."""
+
+    name = "packets"
+    factors = {"packet_bytes": PACKET_BYTES, "fragmentation": FRAGMENTATION}
+    metrics = (
+        Metric(
+            name="packet_rate",
+            title="Packet rate",
+            unit="packet/s",
+            better="higher",
+            definition="Highest offered rate of inner packets of one length whose mean loss ratio stays below 1 %, "
+            "counted at the far host's interface, so that no program limits it. What comes late, out of a queue, is "
+            "not counted.",
+            source="RFC 2544 §26.1 with the thesis' loss bound; RFC 2285 §3.6.1 (forwarding rate)",
+        ),
+        Metric(
+            name="packets_per_cpu_second",
+            title="Packets per CPU second",
+            unit="packet/s",
+            better="higher",
+            definition="Inner packets received per CPU second (user, system, interrupt, softirq) of the gateways, in "
+            "the fastest trial of the search that passed; of the whole lab, generator and all, where its nodes share "
+            "a kernel.",
+            source="proc_stat(5)",
+        ),
+    )
+    datagrams = True
+
+    def expected_s(self, params: Mapping[str, str], profile: Profile, *, first: bool) -> float:
+        return profile.packets.expected_s(OVERHEAD_S, first=first, warm_budget_s=profile.warm_budget_s)
+
+    def measure(self, bench: Bench, asked: Asked) -> Measuring:
+        """From where an earlier repetition ended, from overload, or, through a tunnel in TCP, from a pilot's rate."""
+        packet_bytes = int(asked.params["packet_bytes"])
+        fragment = may_fragment(bench, asked.params, packet_bytes)
+        first_bps = asked.known_bps
+        if first_bps is None and asked.vpn.transport == "tcp":
+            first_bps = 0.7 * pilot_bps(bench) * min(1.0, packet_bytes / 1500)
+        return (yield from packets(bench, packet_bytes, fragment, asked.profile.packets, first_bps))
+
+    def known_bps(self, trial: Trial) -> float | None:
+        return rate_found(trial, "packet_rate")
+
+
+def rate_found(trial: Trial, metric: str) -> float | None:
+    """What a search for packets a second found, in bit/s of inner packets; None where it found nothing."""
+    found = next((one.value for one in trial.measurements if one.metric == metric), None)
+    return None if found is None else found * 8 * int(trial.params["packet_bytes"])

@@ -9,16 +9,20 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from statistics import fmean, median
 from typing import Any
 
 from runner.data.errors import MeasurementError
+from runner.data.levels import Levels
+from runner.data.metric import Metric
+from runner.design.profile import Profile
+from runner.instruments.instrument import Asked, Whole
 from runner.instruments.result import Measured, measurement
+from runner.instruments.traffic.counters import snmp
 from runner.instruments.traffic.iperf import IPERF_PORT
 from runner.instruments.traffic.loaded import FLOWING_BYTES, check_load, free_server
-from runner.instruments.traffic.udp import snmp
 from runner.lab import probes
 from runner.lab.node import PATIENCE, wait_until
 from runner.tunnel.bring_up import Bench
@@ -177,3 +181,36 @@ def read_report(said: str) -> dict[str, Any]:
     if (error := report.get("error", "")) and not error.startswith(ENDED):
         raise MeasurementError(f"iperf3: {error}")
     return report
+
+
+class Rekey(Whole):
+    """Renewals of keys while a stream flows."""
+
+    name = "rekey"
+    factors = {"rekey": Levels(("esp", "ike", "clock", "protocol"), default="esp", before=True)}
+    metrics = (
+        Metric(
+            name="rekey_loss",
+            title="Throughput lost at a rekey",
+            unit="1",
+            better="lower",
+            definition="One less the payload received in the second from a rekey on over that of the second before "
+            "it, median of the trial's rekeys. Below 0 where the noise is larger than the loss.",
+            source="RFC 7296 §2.8 (rekeying); swanctl(8) --rekey",
+        ),
+        Metric(
+            name="rekey_rtt",
+            title="Longest round trip at a rekey",
+            unit="ms",
+            better="lower",
+            definition="Longest of the round trips that began in the second from a rekey on, beside a TCP stream that "
+            "fills the tunnel, median of the trial's rekeys. Those of the second before are in the detail.",
+            source="RFC 2681 (round-trip delay), RFC 7296 §2.8 (rekeying)",
+        ),
+    )
+
+    def expected_s(self, params: Mapping[str, str], profile: Profile, *, first: bool) -> float:
+        return {"clock": 17.0, "protocol": 125.0}.get(params["rekey"], 7.5)  # else on command
+
+    def once(self, bench: Bench, asked: Asked) -> Measured:
+        return rekey(bench, asked.vpn, asked.params["rekey"])

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import random
 import time
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
 from runner.data.errors import MeasurementError
+from runner.data.levels import Levels
+from runner.data.metric import Metric
+from runner.design.profile import Profile
+from runner.instruments.instrument import Asked, Whole
 from runner.instruments.result import Measured, measurement
 from runner.instruments.traffic.cost import costs, snapshot
+from runner.instruments.traffic.factors import STREAMS
 from runner.instruments.traffic.iperf import THREADS_SINCE, iperf3, version_of
 from runner.lab import probes
 from runner.lab.namespaces import NamespaceProcess
 from runner.lab.site_to_site import Lab
 from runner.lab.wire import outer
+from runner.tunnel.bring_up import Bench
 
 FEED = "/run/vpneval/payload"
 
@@ -66,6 +73,11 @@ def tcp(lab: Lab, address: str, duration_s: int, streams: int, direction: str, p
     return measured
 
 
+def pilot_bps(bench: Bench) -> float:
+    """The TCP throughput of a second, bit/s."""
+    return tcp(bench.lab, bench.address, 1, 1, "forward", "random").measurements[0].value
+
+
 def wan_bytes(lab: Lab) -> int:
     """Bytes of IP that have gone over the WAN so far, both directions together."""
     return sum(outer(lab, direction).ip_bytes for direction in ("forward", "reverse"))
@@ -111,3 +123,78 @@ def text_payload() -> str:
     words = ["".join(rng.choices(syllables, k=rng.choice((1, 2, 2, 3)))) for _ in range(3000)]
     weights = [1 / rank for rank in range(1, len(words) + 1)]
     return " ".join(rng.choices(words, weights, k=380_000))[:2_000_000]
+
+
+class Tcp(Whole):
+    """One test of TCP by iperf3, as long as the profile says."""
+
+    name = "tcp"
+    factors = {
+        "payload": Levels(("random", "zeros", "text"), default="random"),
+        "streams": STREAMS,
+        "direction": Levels(("forward", "reverse"), default="forward"),
+    }
+    metrics = (
+        Metric(
+            name="tcp_throughput",
+            title="TCP throughput",
+            unit="bit/s",
+            better="higher",
+            definition="Payload bits per second that the receiving iperf3 got over the whole test.",
+            source="RFC 6349 §2.3 (TCP throughput); thesis §3.4",
+        ),
+        Metric(
+            name="cpu_per_gigabyte",
+            title="CPU cost",
+            unit="s/GB",
+            better="lower",
+            definition="CPU seconds (user, system, interrupt, softirq) of all machines of the lab per 10^9 payload "
+            "bytes received, during the TCP test.",
+            source="proc_stat(5); includes the hosts' generators where the lab's nodes share one kernel",
+        ),
+        Metric(
+            name="throughput_per_core",
+            title="Throughput per busy core",
+            unit="bit/s",
+            better="higher",
+            definition="Payload bits received per CPU second, during the TCP test: what one core, wholly busy with "
+            "it, carries.",
+            source="proc_stat(5); the inverse of cpu_per_gigabyte, so that a ranking should count one of the two",
+        ),
+        Metric(
+            name="context_switches_per_packet",
+            title="Context switches per packet",
+            unit="/packet",
+            better="lower",
+            definition="Context switches of all machines of the lab per 1448 payload bytes received (a full-size "
+            "packet), during the TCP test; those of the VPN's daemons alone are in the detail.",
+            source="proc_stat(5), ctxt; the thesis explains its ranking by them",
+        ),
+        Metric(
+            name="memory_bytes",
+            title="Memory of the daemons",
+            unit="B",
+            better="lower",
+            definition="Proportional set size of the VPN's daemons on both gateways, after the TCP test. A tunnel in "
+            "the kernel without a daemon has 0; the kernel's own memory is not counted.",
+            source="proc_pid_smaps(5), smaps_rollup, Pss",
+        ),
+        Metric(
+            name="wire_bytes_per_payload_byte",
+            title="WAN bytes per payload byte",
+            unit="byte/byte",
+            better="lower",
+            definition="Bytes of IP on the WAN, both directions, per payload byte that the receiver of the TCP test "
+            "got: headers, encapsulation, acknowledgements and retransmissions, less what compression saves.",
+            source="RFC 2647 §3.17 (goodput) against the WAN port's counters, tc(8) -statistics",
+        ),
+    )
+    full_load = True
+
+    def expected_s(self, params: Mapping[str, str], profile: Profile, *, first: bool) -> float:
+        return profile.duration_s + 0.05
+
+    def once(self, bench: Bench, asked: Asked) -> Measured:
+        params = asked.params
+        how = int(params["streams"]), params["direction"], params["payload"]
+        return tcp(bench.lab, bench.address, asked.profile.duration_s, *how)

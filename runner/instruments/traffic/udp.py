@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from runner.data.errors import MeasurementError
-from runner.data.trials import Measurement
+from runner.data.levels import BY_PROFILE, Levels
+from runner.data.metric import Metric
+from runner.data.trials import Trial, Value
+from runner.design.profile import Profile
+from runner.instruments.instrument import Asked, Instrument, Measuring
 from runner.instruments.result import Measured, measurement
+from runner.instruments.traffic.counters import fragments_created, receive_buffer_errors
+from runner.instruments.traffic.factors import FRAGMENTATION
 from runner.instruments.traffic.iperf import OVERHEAD_S, iperf3
-from runner.lab.node import Completed
+from runner.instruments.traffic.mtu import IP_UDP_BYTES, may_fragment
+from runner.instruments.traffic.searched import searched
+from runner.instruments.traffic.tcp import pilot_bps
 from runner.lab.site_to_site import Lab
 from runner.search import Loss, SearchResult
 from runner.search.settings import LOSS_RATIO, UdpSearch
@@ -34,8 +44,8 @@ FLAGS = {  # what they say of a search that found no rate
 }
 
 
-def udp(bench: Bench, payload_bytes: int, search: UdpSearch, first_bps: float | None) -> Measured:
-    """UDP throughput by the loss-bounded search, and jitter at a low rate.
+def udp(bench: Bench, payload_bytes: int, search: UdpSearch, first_bps: float | None) -> Measuring:
+    """UDP throughput by the loss-bounded search, and jitter at a low rate. Each trial of the search is a slice.
 
     ``first_bps``: where to start, if anything is known. The search sees the tunnel only through ``offer``. A
     rate that breaks the tunnel down counts as lost altogether, and the tunnel is made anew. Raises
@@ -65,7 +75,7 @@ def udp(bench: Bench, payload_bytes: int, search: UdpSearch, first_bps: float | 
         counters["fragments"] += fragments_created(bench.lab) - before[1]
         return udp_loss(report, payload_bytes, dropped)
 
-    result = search.find(offer, first_bps, OVERHEAD_S)
+    result = yield from searched(search, offer, first_bps, OVERHEAD_S)
     value = found_rate(result, "UDP throughput", measured)
     if breakdowns:
         measured.warnings.append(f"the tunnel broke down under UDP, from {min(breakdowns) / 1e6:.0f} Mbit/s offered")
@@ -93,7 +103,7 @@ def udp_loss(report: dict[str, Any], payload_bytes: int, receiver_drops: int = 0
     return Loss(sent["packets"], min(received, sent["packets"]), sent["bits_per_second"])
 
 
-def goodput(result: SearchResult, rate_bps: float) -> list[Measurement]:
+def goodput(result: SearchResult, rate_bps: float) -> list[Value]:
     """What came through at the throughput ``rate_bps``: the forwarding rate of the passing trial nearest to it.
 
     Nothing where no such trial offered a rate within a few per cent: it was not measured then.
@@ -152,7 +162,7 @@ def explain(result: SearchResult) -> str:
     return f"{why}; loss ratio {losses or 'not measured'}"
 
 
-def jitter(lab: Lab, address: str) -> Measurement:
+def jitter(lab: Lab, address: str) -> Value:
     """Jitter of a 1 Mbit/s stream of small datagrams for a second, as iperf3's receiver computes it."""
     report = iperf3(
         lab,
@@ -170,18 +180,62 @@ def jitter(lab: Lab, address: str) -> Measurement:
     return measurement("jitter", end["jitter_ms"], loss_ratio=1 - loss.received / loss.sent)
 
 
-def receive_buffer_errors(lab: Lab) -> int:
-    """UdpRcvbufErrors of host2: datagrams that arrived and found the socket's buffer full."""
-    return snmp(lab.host2.run("cat", "/proc/net/snmp"), "Udp", "RcvbufErrors")
+class Udp(Instrument):
+    """A search for the UDP throughput."""
 
+    name = "udp"
+    factors = {"payload_bytes": Levels(("1300", "1470"), (1, 65507), BY_PROFILE), "fragmentation": FRAGMENTATION}
+    metrics = (
+        Metric(
+            name="udp_throughput",
+            title="UDP throughput",
+            unit="bit/s",
+            better="higher",
+            definition="Highest offered rate (UDP payload bits per second) whose mean loss ratio stays below 1 %.",
+            source="RFC 2544 §26.1 with the thesis' loss bound (§3.5.1)",
+        ),
+        Metric(
+            name="udp_goodput",
+            title="UDP goodput",
+            unit="bit/s",
+            better="higher",
+            definition="UDP payload bits per second that came through the tunnel at the UDP throughput: what was "
+            "received in the passing trial of the search that offered a rate nearest to it.",
+            source="RFC 2647 §3.17 (goodput), within RFC 2544 §26.1",
+        ),
+        Metric(
+            name="jitter",
+            title="Jitter",
+            unit="ms",
+            better="lower",
+            definition="Smoothed interarrival jitter of a 1 Mbit/s UDP stream, as its receiver computes it.",
+            source="RFC 3550 §6.4.1",
+        ),
+    )
+    datagrams = True
 
-def fragments_created(lab: Lab) -> int:
-    """IP fragments that the near host and its gateway have made so far."""
-    nodes = (lab.host1, lab.gateway(lab.sites[0]))
-    return sum(snmp(node.run("cat", "/proc/net/snmp"), "Ip", "FragCreates") for node in nodes)
+    def expected_s(self, params: Mapping[str, str], profile: Profile, *, first: bool) -> float:
+        return profile.udp.expected_s(OVERHEAD_S, first=first, warm_budget_s=profile.warm_budget_s)
 
+    def measure(self, bench: Bench, asked: Asked) -> Measuring:
+        """The search starts where an earlier repetition ended. The first starts from overload, except through a
+        tunnel that is itself TCP: overload breaks OpenSSH's, so that it starts at half the TCP throughput."""
+        search, profile, first_bps = asked.profile.udp, asked.profile, asked.known_bps
+        if first_bps is not None and profile.warm_budget_s is not None:
+            search = replace(search, budget_s=profile.warm_budget_s)
+        elif first_bps is None and asked.vpn.transport == "tcp":
+            first_bps = pilot_bps(bench) / 2
+        payload_bytes = int(asked.params["payload_bytes"])
+        may_fragment(bench, asked.params, payload_bytes + IP_UDP_BYTES)
+        try:
+            return (yield from udp(bench, payload_bytes, search, first_bps))
+        except MeasurementError as nothing:
+            if search == profile.udp or not bench.carries_payload():
+                raise
+            # The little time that a warm start gets was not enough: once more, with all of it.
+            measured = yield from udp(bench, payload_bytes, profile.udp, first_bps)
+            measured.warnings.append(f"searched twice, first: {nothing}")
+            return measured
 
-def snmp(shown: Completed, protocol: str, counter: str) -> int:
-    """One counter of /proc/net/snmp (RFC 1213 names): a line of names, then a line of values."""
-    names, values = (line.split() for line in shown.stdout.splitlines() if line.startswith(protocol + ":"))
-    return int(values[names.index(counter)])
+    def known_bps(self, trial: Trial) -> float | None:
+        return next((found.value for found in trial.measurements if found.metric == "udp_throughput"), None)

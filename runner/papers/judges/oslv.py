@@ -5,7 +5,7 @@ from contextlib import suppress
 from functools import partial
 from math import inf
 
-from runner.data.levels import IDLE, OVERHEAD, TCP, UDP
+from runner.data.levels import TCP
 from runner.papers import findings
 from runner.papers.findings import LESS, Basis, Blocks, Data, Finding, Judgement, NotMeasured, close
 from runner.papers.published import paper
@@ -17,8 +17,8 @@ LEAST_OVERHEAD_BYTES = STATED["overhead.least"]  # what the paper divides all ot
 WAN = {"wan_rate_bps": f"{LINK_BPS:.0f}"}
 # Their routers had 2 GHz and 400 MHz. A fifth of a CPU still fills the link today; a twentieth does not.
 SLOW = {"gw2_cpu": "0.05"}
-LONG, SHORT = OVERHEAD | {"packet_bytes": "512"}, OVERHEAD | {"packet_bytes": "64"}
-TRAFFIC = {"overhead_bytes": LONG, "tcp_throughput": TCP, "rtt": IDLE, "jitter": UDP}
+LONG, SHORT = ({"measure": "overhead", "packet_bytes": length} for length in ("512", "64"))
+TRAFFIC = {"overhead_bytes": LONG, "tcp_throughput": TCP, "rtt": {"measure": "idle"}, "jitter": {"measure": "udp"}}
 PERFORMANCE = "Network Performance"
 TOLERANCE = 1.2  # a claim like "50 percent lower" is met within a fifth
 # The paper's groups (figure 2), with today's VPNs.

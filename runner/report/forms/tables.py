@@ -7,7 +7,7 @@ import io
 from collections.abc import Sequence
 from typing import Any
 
-from runner.data.levels import TRAFFIC_FACTORS, TUNNEL_FACTORS
+from runner.data.levels import TRAFFIC_ORDER, TUNNEL_FACTORS
 from runner.data.trials import cell_key
 from runner.report.model import MetricTable, Report, Row
 
@@ -18,7 +18,7 @@ def csv_text(report: Report) -> str:
     """Tidy CSV (RFC 4180): a line for the ``value`` of each measurement of each trial, one for each of its
     ``sample``s, and one of kind ``none`` for a trial without a measurement; then the summaries of each cell, a
     line for each of SUMMARY. Values are in ``unit``, unscaled; the coefficient of variation is a ratio."""
-    factors = list(TUNNEL_FACTORS + TRAFFIC_FACTORS)
+    factors = list(TUNNEL_FACTORS + TRAFFIC_ORDER)
     factors += sorted({name for seen in report.observations for name in seen.params} - set(factors))
     out = io.StringIO()
     writer = csv.writer(out)

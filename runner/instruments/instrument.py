@@ -1,0 +1,143 @@
+"""What an instrument is: one object in one file, which measures one thing through a tunnel that is up.
+
+A measurement is a sequence of slices. ``measure`` is a generator: it yields after each short piece of work with what
+that piece found, goes on when it is told to, and returns the result. Whoever drives it decides what comes next, and
+an instrument never asks what else is measured. What cannot be cut is a ``Whole`` and yields once.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import ClassVar
+
+from runner.data.errors import Unsupported
+from runner.data.levels import Levels
+from runner.data.metric import Metric
+from runner.data.trials import Trial
+from runner.design.profile import Profile
+from runner.instruments.result import Measured
+from runner.lab.image import Image
+from runner.lab.places import Rig
+from runner.lab.site_to_site import Lab
+from runner.tunnel.bring_up import Bench
+from runner.vpn.plugin import Vpn
+
+Found = Mapping[str, float]  # what a slice found: names that end in a unit -> numbers
+
+
+class Go(Enum):
+    """What a measurement is told after each of its slices."""
+
+    ON = "on"
+    END = "end"  # return what you have, or raise MeasurementError where that is no result
+
+
+Measuring = Generator[Found, Go, Measured]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One trial: the VPN, the levels of all its factors, how long and how finely, and where a search may start.
+
+    ``known_bps`` is where an earlier repetition's search ended, None where there was none.
+    """
+
+    vpn: Vpn
+    params: Mapping[str, str]
+    profile: Profile
+    seed: int
+    known_bps: float | None = None
+
+
+class Instrument(ABC):
+    """One instrument. Subclass it in a file of its own, or subclass ``Whole`` where a measurement cannot be cut."""
+
+    name: ClassVar[str]  # its level of the factor ``measure``
+    factors: ClassVar[Mapping[str, Levels]] = {}  # its own factors
+    metrics: ClassVar[tuple[Metric, ...]]  # what it may give; a trial need not have all of them
+    datagrams: ClassVar[bool] = False  # does it send datagrams, which a VPN that carries TCP only cannot take?
+    full_load: ClassVar[bool] = False  # does it fill the tunnel, so that a slow clock means a throttled machine?
+    needs_tunnel: ClassVar[bool] = True  # or does it count what a plugin writes down, whatever this machine can run?
+    spends_tunnel: ClassVar[bool] = False  # is there no usable tunnel afterwards?
+    finds_plaintext: ClassVar[bool] = False  # does it judge plaintext on the WAN itself, in place of the proof?
+
+    def refuses(self, lab: Lab, vpn: Vpn, params: Mapping[str, str]) -> Unsupported | None:
+        """Why these levels cannot be measured in this lab, or with this VPN; None where they can."""
+        if self.datagrams and vpn.carries == "tcp":
+            return Unsupported(f"{vpn.title} carries TCP only")
+        return None
+
+    @abstractmethod
+    def expected_s(self, params: Mapping[str, str], profile: Profile, *, first: bool) -> float:
+        """How long one trial will take, seconds. ``first``: is nothing known yet from an earlier repetition?"""
+
+    @abstractmethod
+    def measure(self, bench: Bench, asked: Asked) -> Measuring:
+        """Measure one trial, slice after slice. Cleans up when it is closed early.
+
+        Raises MeasurementError, CommandError or TimeoutError where there is no number to report, and TooLongError
+        where packets do not fit the tunnel.
+        """
+
+    def known_bps(self, trial: Trial) -> float | None:
+        """Where the search of the next repetition should start, bit/s, by an earlier trial; None for anywhere."""
+        return None
+
+    @contextmanager
+    def lab(
+        self,
+        rig: Rig,
+        params: Mapping[str, str],
+        image: Image,
+        gateway_image: Image,
+        log: Callable[[str], object],
+        logs: Path,
+    ) -> Iterator[Lab]:
+        """The lab of its trials, gone when the block ends: the rig's own, unless these levels need another."""
+        with rig.lab(image, gateway_image, log, logs) as lab:
+            yield lab
+
+    def own_wan(self, params: Mapping[str, str]) -> bool:
+        """Does ``lab`` make a WAN of another shape, whose conditions cannot be set?"""
+        return False
+
+    def prepared(self, vpn: Vpn, params: Mapping[str, str]) -> Vpn:
+        """The VPN as these levels need it."""
+        return vpn
+
+
+class Whole(Instrument):
+    """An instrument whose measurement cannot be cut: one slice, which is all of it."""
+
+    @abstractmethod
+    def once(self, bench: Bench, asked: Asked) -> Measured:
+        """Measure one trial. Raises as ``measure`` does."""
+
+    def measure(self, bench: Bench, asked: Asked) -> Measuring:
+        measured = self.once(bench, asked)
+        yield {found.metric: found.value for found in measured.measurements}
+        return measured
+
+
+def play(measuring: Measuring, keep: Callable[[Found], object]) -> Measured:
+    """One measurement from its begin to its end, its slices one after the other, each handed to ``keep``."""
+    try:
+        found = next(measuring)
+        while True:
+            keep(found)
+            found = measuring.send(Go.ON)
+    except StopIteration as end:
+        measured: Measured = end.value
+        return measured
+    finally:
+        measuring.close()
+
+
+def at_once(measuring: Measuring) -> Measured:
+    """One measurement from its begin to its end, its slices kept by nobody."""
+    return play(measuring, lambda found: None)

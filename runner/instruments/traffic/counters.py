@@ -1,0 +1,23 @@
+"""Counters of the hosts' kernels, RFC 1213 names."""
+
+from __future__ import annotations
+
+from runner.lab.node import Completed
+from runner.lab.site_to_site import Lab
+
+
+def receive_buffer_errors(lab: Lab) -> int:
+    """UdpRcvbufErrors of host2: datagrams that arrived and found the socket's buffer full."""
+    return snmp(lab.host2.run("cat", "/proc/net/snmp"), "Udp", "RcvbufErrors")
+
+
+def fragments_created(lab: Lab) -> int:
+    """IP fragments that the near host and its gateway have made so far."""
+    nodes = (lab.host1, lab.gateway(lab.sites[0]))
+    return sum(snmp(node.run("cat", "/proc/net/snmp"), "Ip", "FragCreates") for node in nodes)
+
+
+def snmp(shown: Completed, protocol: str, counter: str) -> int:
+    """One counter of /proc/net/snmp (RFC 1213 names): a line of names, then a line of values."""
+    names, values = (line.split() for line in shown.stdout.splitlines() if line.startswith(protocol + ":"))
+    return int(values[names.index(counter)])

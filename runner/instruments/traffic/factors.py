@@ -1,0 +1,10 @@
+"""Factors that several instruments share."""
+
+from __future__ import annotations
+
+from runner.data.levels import BY_PROFILE, Levels
+
+STREAMS = Levels(("1", "2", "4", "8", "16", "32", "64"), default="1")
+# An inner IPv4 packet with a UDP header (RFC 768), whole.
+PACKET_BYTES = Levels(("64", "128", "256", "512", "1024", "1400", "1500"), (28, 65535), "64")
+FRAGMENTATION = Levels(("refuse", "allow"), default=BY_PROFILE)

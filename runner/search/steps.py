@@ -1,0 +1,47 @@
+"""A search, one trial at a time: it says which rate it wants next, and waits to be told what came of it.
+
+The engines call a ``measure`` function, as FD.io's MLRsearch does. A greenlet turns that around, so that whoever
+drives the search may do something else between two of its trials.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from typing import Any, NamedTuple
+
+from greenlet import getcurrent, greenlet
+
+from runner.search.model import BudgetSpent, Loss, Measure, SearchResult
+
+
+class Load(NamedTuple):
+    """The next trial that a search wants: offer this rate (bit/s) for so long (s)."""
+
+    rate_bps: float
+    duration_s: float
+
+
+def steps(find: Callable[[Measure], SearchResult]) -> Generator[Load, Loss | None, SearchResult]:
+    """The trials of the search ``find``: yields each ``Load``, is sent its ``Loss``, and returns the result.
+
+    Sent None instead, the search ends as if its budget were spent, with what it has. Raises what ``find`` raises.
+    """
+
+    def ask(rate_bps: float, duration_s: float) -> Loss:
+        driver = getcurrent().parent
+        assert driver is not None
+        loss = driver.switch(Load(rate_bps, duration_s))
+        if loss is None:
+            raise BudgetSpent
+        found: Loss = loss
+        return found
+
+    searching = greenlet(find)
+    said: Any = ask
+    while True:
+        searching.parent = getcurrent()
+        said = searching.switch(said)
+        if searching.dead:
+            result: SearchResult = said
+            return result
+        said = yield said
