@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from runner.data.errors import CommandError, LabError, MeasurementError, ProofError, VpnevalError
+from runner.data.files import write_text
 from runner.data.levels import tunnel_levels
 from runner.data.store import Store
 from runner.data.trials import Cell, Trial
@@ -18,6 +19,7 @@ from runner.instruments.result import Measured
 from runner.instruments.traffic.mtu import TooLongError
 from runner.lab import noise
 from runner.lab.logs import tail
+from runner.lab.redaction import hide
 from runner.lab.site_to_site import check_alive
 from runner.sweep.builder import Builder, Shared
 from runner.sweep.call import Outcome, Settings, Watcher
@@ -66,7 +68,7 @@ class Loop:
             if self.next_cells:
                 self.outcome.separation = self._until_separated(self.next_cells, hopeless)
         except LabError as broken:
-            self.outcome.stopped = str(broken)
+            self.outcome.stopped = hide(str(broken))
         except OSError as error:
             self.outcome.stopped = f"the run folder cannot be written: {error}"
         return self.outcome
@@ -198,7 +200,7 @@ class Loop:
         levels = tunnel_levels(tunnel.params)
         for planned in tunnel.trials:
             try:
-                (folder / "recipe.txt").write_text(recipe(vpn, levels))
+                write_text(folder / "recipe.txt", recipe(vpn, levels))
                 measured = operations(vpn, levels)
             except Exception as error:  # as in _tunnel: a failing plugin never stops the sweep
                 self._fail([planned], error, folder)

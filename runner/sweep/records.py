@@ -9,8 +9,9 @@ from datetime import UTC, datetime, timedelta
 
 from runner.data.levels import BASELINE, TRAFFIC_FACTORS, WAN_FACTORS
 from runner.data.store import Store
-from runner.data.trials import Noise, Proof, Status, Trial
+from runner.data.trials import Evidence, Noise, Proof, Status, Trial
 from runner.instruments.result import Measured
+from runner.lab.redaction import KNOWN, hide
 from runner.sweep.call import Outcome, Watcher
 from runner.sweep.plan import Planned
 from runner.tunnel.bring_up import Tunnel
@@ -58,18 +59,20 @@ class Records:
             position=planned.position,
             experiments=self.experiments_of.get(planned.cell.key, []),
             status=status,
-            reason=reason,
+            reason=hide(reason),
             encrypted=bool(up and up.proof.confidential_promised and not up.proof.marker_on_wan),
-            warnings=measured.warnings + self._implausible(planned, measured),
+            warnings=KNOWN.data(measured.warnings + self._implausible(planned, measured)),
             started_at=(datetime.now(UTC) - timedelta(seconds=duration_s)).isoformat(timespec="milliseconds"),
             duration_s=round(duration_s, 3),
             measuring_s=round(measured.measuring_s, 3),
             log=log,
-            evidence=up.evidence if up else None,
+            evidence=Evidence.model_validate(KNOWN.data(up.evidence.model_dump())) if up else None,
             proof=up.proof if up else proof,
             noise=around,
-            attempt=measured.attempt,
-            measurements=measured.measurements,
+            attempt=KNOWN.data(measured.attempt),
+            measurements=[
+                found.model_copy(update={"detail": KNOWN.data(found.detail)}) for found in measured.measurements
+            ],
             timelines=measured.timelines,
         )
         self.store.append(trial)
