@@ -257,8 +257,8 @@ def mine(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     "name",
     [
-        *(".lock", "run.json", "run.json.partial", "trials.jsonl", "packages.json", "packages.json.partial"),
-        *("report.html", "report.md", "report.json", "report.csv", "logs", "pictures"),
+        *(".lock", "run.json", "run.json.partial", "trials.jsonl", "slices.jsonl", "packages.json"),
+        *("packages.json.partial", "report.html", "report.md", "report.json", "report.csv", "logs"),
     ],
 )
 @pytest.mark.parametrize("dangling", [False, True])
