@@ -58,6 +58,7 @@ from runner.data.levels import TUNNEL_FACTORS
 from runner.lab import image as images
 from runner.lab import kernels, layers
 from runner.lab.places import rootless
+from runner.lab.redaction import hide
 from runner.ranking.weights import parse_weights
 from runner.report.forms.tables import json_text
 from runner.report.forms.terminal import render as render_terminal
@@ -325,7 +326,7 @@ def main(argv: list[str] | None = None) -> Any:
     try:
         app(args=arguments, standalone_mode=True)
     except VpnevalError as error:
-        err.print(f"vpneval: {error}", markup=False, highlight=False, soft_wrap=True)
+        err.print(f"vpneval: {hide(str(error))}", markup=False, highlight=False, soft_wrap=True)
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
         err.print("vpneval: interrupted; what is measured is safe.", highlight=False)

@@ -15,6 +15,7 @@ from typing import Any
 from runner.catalogue import vpn_names
 from runner.cli.session import Asked
 from runner.data.errors import CannotRunHere, LabError, UsageError, VpnevalError
+from runner.data.files import no_link, write_text
 from runner.data.store import Store, load_run, open_store, read_run
 from runner.lab.image import open_image
 from runner.lab.kernels.boot import Kernel, Say, run_in
@@ -129,7 +130,7 @@ def check_parent(folder: Path) -> None:
 
 def _one_of_several(name: str, parent: Path, work: Callable[[Path], int], say: Say) -> int:
     """One run of a parent folder, written down in its index. Returns its exit code."""
-    folder = parent / folder_of(name)
+    folder = no_link(parent / folder_of(name))
     say(f"kernel {name}")
     add_to_index(parent, name, "running")
     try:
@@ -153,12 +154,12 @@ def folder_of(kernel_name: str) -> str:
 
 def add_to_index(parent: Path, kernel_name: str, outcome: str) -> None:
     """Write down one run of this parent folder: its kernel, its folder, how it ended."""
-    path = parent / INDEX
+    path = no_link(parent / INDEX)
     index: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {"schema_version": 1, "runs": []}
     runs = [run for run in index["runs"] if run["kernel"] != kernel_name]
     index["runs"] = [*runs, {"kernel": kernel_name, "folder": folder_of(kernel_name), "outcome": outcome}]
     written = path.with_suffix(".partial")
-    written.write_text(json.dumps(index, indent=1) + "\n")
+    write_text(written, json.dumps(index, indent=1) + "\n")
     written.rename(path)
 
 

@@ -18,6 +18,7 @@ from rich.console import Console
 from runner.catalogue import add_instrument, expand, load_experiment, load_vpn, metrics, parse_levels, vpn_names
 from runner.cli.progress import LiveProgress, PlainProgress, is_live
 from runner.data.errors import CannotRunHere, Interrupted, LabError, UsageError, require_known
+from runner.data.files import no_link, write_text
 from runner.data.levels import BASELINE
 from runner.data.metric import Metric
 from runner.data.store import Store, open_store, read_run
@@ -261,11 +262,11 @@ def _written_down(run: Run, command_line: list[str], loop: Loop, started: float)
 
 def save_packages(store: Store, images: Sequence[Image]) -> None:
     """Every package of every image of this run, with its version, beside run.json: packages.json."""
-    path = store.folder / "packages.json"
+    path = no_link(store.folder / "packages.json")
     known = json.loads(path.read_text()) if path.exists() else {}
     known |= {image.name: {"digest": image.digest, "packages": image.packages} for image in images}
     partial = path.with_suffix(".json.partial")
-    partial.write_text(json.dumps(known, indent=1) + "\n")
+    write_text(partial, json.dumps(known, indent=1) + "\n")
     partial.rename(path)
 
 

@@ -15,6 +15,7 @@ from pydantic import ValidationError
 
 from runner.data import version1
 from runner.data.errors import UsageError
+from runner.data.files import no_link, open_file
 from runner.data.trials import SCHEMA_VERSION, Run, Slice, Strict, Trial
 
 READ_VERSIONS = (1, SCHEMA_VERSION)
@@ -30,11 +31,11 @@ class Store:
     def save_run(self, run: Run) -> None:
         """Replace run.json in one step."""
         partial = self.folder / "run.json.partial"
-        with partial.open("w") as file:
+        with open_file(partial, "w") as file:
             file.write(run.model_dump_json(indent=1) + "\n")
             file.flush()
             os.fsync(file.fileno())
-        partial.rename(self.folder / "run.json")
+        partial.rename(no_link(self.folder / "run.json"))
 
     def append(self, trial: Trial) -> None:
         """Add one line to trials.jsonl and wait until it is on the disk. Raises OSError on a full disk."""
@@ -42,14 +43,14 @@ class Store:
         self.trials.append(trial)
 
     def _append(self, name: str, lines: bytes) -> None:
-        with (self.folder / name).open("ab", buffering=0) as file:
+        with open_file(self.folder / name, "ab", buffering=0) as file:
             whole = file.tell()
             try:
                 if file.write(lines) != len(lines):
                     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
                 os.fsync(file.fileno())
             except OSError:
-                os.truncate(self.folder / name, whole)  # half a line is no line
+                file.truncate(whole)  # half a line is no line
                 raise
 
     def append_slices(self, slices: Sequence[Slice]) -> None:
@@ -59,9 +60,9 @@ class Store:
 
     def logs(self, name: str) -> Path:
         """A fresh folder for one tunnel's commands and daemon logs."""
-        base = folder = self.folder / "logs" / name
+        base = folder = no_link(self.folder / "logs") / name
         number = 1
-        while folder.exists():  # an earlier call of this run was interrupted here; its logs stay
+        while os.path.lexists(folder):  # an earlier call of this run was interrupted here; its logs stay
             number += 1
             folder = base.with_name(f"{base.name}-{number}")
         folder.mkdir(parents=True)
@@ -72,18 +73,20 @@ class Store:
 def open_store(folder: Path) -> Iterator[Store]:
     """The run folder, made if it is missing, locked against a second writer, a torn last line cut off.
 
-    Raises UsageError where the folder is something else, or in use.
+    Raises UsageError where the folder is something else, or in use, or has a symbolic link among its files.
     """
     try:
         if folder.exists() and not folder.is_dir():
             raise UsageError(f"{folder} is a file; --out takes a folder")
+        for path in folder.iterdir() if folder.exists() else ():
+            no_link(path)
         if folder.exists() and any(folder.iterdir()) and not (folder / ".lock").exists():
             raise UsageError(f"{folder} is not empty and not a run folder; choose another --out")
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / ".lock").touch()
+        lock = open_file(folder / ".lock", "a")
     except OSError as error:
         raise UsageError(f"--out {folder} cannot be used: {error.strerror}") from None
-    with (folder / ".lock").open("w") as lock:
+    with lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -100,9 +103,10 @@ def repair(path: Path) -> None:
     """Cut off a last line that was not written whole."""
     if not path.exists():
         return
-    data = path.read_bytes()
-    if data and not data.endswith(b"\n"):
-        os.truncate(path, data.rfind(b"\n") + 1)
+    with open_file(path, "r+b") as file:
+        data = file.read()
+        if data and not data.endswith(b"\n"):
+            file.truncate(data.rfind(b"\n") + 1)
 
 
 def load_run(folder: Path) -> tuple[Run, list[Trial]]:

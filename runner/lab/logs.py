@@ -1,13 +1,27 @@
-"""A trial's log folder: what a failure quotes from it, and what must not stay in it."""
+"""A trial's log folder: how what the daemons say gets into it without their keys, and what a failure quotes from it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import fcntl
+import os
+import select
+import threading
+import time
+from contextlib import suppress
 from pathlib import Path
+
+from runner.data.errors import UsageError
+from runner.data.files import open_file
+from runner.lab.redaction import KNOWN
+
+CHUNK = 65536
+PIPE_BYTES = 1 << 20  # what a daemon may say while the runner is busy; pipe(7) allows as much to any user
+REST_S = 0.02  # so that a daemon that says much in small pieces costs little; who reads its log asks first
 
 
 def tail(folder: Path, lines: int = 4) -> str:
     """The last lines of the gateways' and the routers' daemon logs, for the reason of a failure."""
+    settle()
     said = []
     for path in sorted([*folder.glob("gw*.log"), *folder.glob("r[0-9]*.log")]):
         last = [line for line in path.read_text(errors="replace").splitlines() if line.strip()][-lines:]
@@ -16,13 +30,76 @@ def tail(folder: Path, lines: int = 4) -> str:
     return "\n" + "\n".join(said) if said else ""
 
 
-def scrub(folder: Path, secrets: Mapping[str, str]) -> None:
-    """Replace any secret that a daemon wrote into its log by its name. None should be there; this makes sure."""
-    private = {name: text.strip() for name, text in secrets.items() if name.endswith(".key") and len(text) > 16}
-    for path in folder.glob("*.log"):
-        text = path.read_text(errors="replace")
-        clean = text
-        for name, value in private.items():
-            clean = clean.replace(value, f"<{name}>")
-        if clean != text:
-            path.write_text(clean)
+class LogFile:
+    """A log that secrets do not get into, in whatever pieces they come."""
+
+    def __init__(self, path: Path) -> None:
+        """Make the file. Raises OSError, and UsageError where it is a link."""
+        self.path, self._rest = path, b""
+        open_file(path, "ab").close()
+
+    def write(self, said: bytes) -> None:
+        """Append this, but for an end that may be the beginning of a secret: that waits for what follows."""
+        clean, self._rest = KNOWN.cut(self._rest + said, more=True)
+        self._append(clean)
+
+    def flush(self) -> None:
+        """Nothing follows: append what waits."""
+        clean, self._rest = KNOWN.cut(self._rest, more=False)[0], b""
+        self._append(clean)
+
+    def _append(self, clean: bytes) -> None:
+        # A full disk, which the main thread meets too, must not stop the daemon.
+        with suppress(OSError, UsageError):
+            if clean:
+                with open_file(self.path, "ab") as file:
+                    file.write(clean)
+
+
+class LogPipe:
+    """The pipe from a background command to its log. Give the command ``entry``, then ``follow``."""
+
+    def __init__(self, path: Path) -> None:
+        """Raises OSError, and UsageError where the log is a link."""
+        self._log, self._lock, self._over = LogFile(path), threading.Lock(), False
+        self._exit, self.entry = os.pipe()
+        os.set_blocking(self._exit, False)
+        with suppress(OSError):  # an ordinary user has a limit for all pipes together
+            fcntl.fcntl(self._exit, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
+
+    def follow(self) -> None:
+        """The command has been started: write down what it says, until it and all that it started have ended."""
+        os.close(self.entry)
+        _pipes.add(self)
+        threading.Thread(target=self._follow, daemon=True).start()
+
+    def settle(self) -> None:
+        """Write down what has been said by now."""
+        with self._lock, suppress(BlockingIOError):
+            for _ in range(2 * PIPE_BYTES // CHUNK):  # who talks faster than this is not waited for
+                if self._over:
+                    return
+                if said := os.read(self._exit, CHUNK):
+                    self._log.write(said)
+                else:
+                    self._log.flush()
+                    self._over = True
+
+    def _follow(self) -> None:
+        ready = select.poll()
+        ready.register(self._exit, select.POLLIN)
+        while not self._over:
+            ready.poll()
+            self.settle()
+            time.sleep(REST_S)
+        _pipes.discard(self)
+        os.close(self._exit)
+
+
+_pipes: set[LogPipe] = set()  # those that are open
+
+
+def settle() -> None:
+    """Every log has what was said by now."""
+    for pipe in list(_pipes):
+        pipe.settle()

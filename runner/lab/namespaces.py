@@ -18,7 +18,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from runner.data.errors import CommandError, LabError
+from runner.lab.logs import LogPipe, settle
 from runner.lab.node import ENVIRONMENT, PATIENCE, Completed
+from runner.lab.redaction import hide
 
 GONE_WITHIN_S = 5.0
 # What PID 1 of a node does, before it becomes the loop that holds the node and reaps its orphans.
@@ -77,6 +79,7 @@ class NamespaceNode:
     """A node made of namespaces. Start it from the main thread: the parent-death signal follows the thread."""
 
     environment: Mapping[str, str] = ENVIRONMENT  # of the host's command that ``argv`` gives
+    makes_keys = False  # what is said there may be a key that nobody knows of yet: errors do not quote it
 
     def __init__(self, name: str, root: Path, log: Callable[[str], object] = lambda line: None) -> None:
         self.name = name
@@ -136,7 +139,7 @@ class NamespaceNode:
         A daemon that goes into the background must not keep this command's pipes: start daemons with
         ``spawn``, or with an option that makes them close their standard streams.
         """
-        self.log(f"[{self.name}] {_shown(argv)}")
+        self.log(f"[{self.name}] {shown(argv)}")
         process = subprocess.Popen(
             self.job(*argv),
             stdin=subprocess.DEVNULL if input is None else subprocess.PIPE,
@@ -154,35 +157,47 @@ class NamespaceNode:
             stderr = ""
             with suppress(subprocess.TimeoutExpired):  # a machine that is gone does not close its end
                 _, stderr = process.communicate(timeout=20)
-            raise CommandError(self.name, argv, None, stderr, timeout * PATIENCE) from late
+            raise self._failed(argv, Completed(-1, "", stderr), timeout * PATIENCE) from late
         except BaseException:
             self.end(process)
             process.wait()
             raise
-        if check and process.returncode != 0:
-            raise CommandError(self.name, argv, process.returncode, stderr or stdout)
-        return Completed(process.returncode, stdout, stderr)
+        done = Completed(process.returncode, stdout, hide(stderr))
+        if check and done.code != 0:
+            raise self._failed(argv, done)
+        return done
+
+    def _failed(self, argv: Sequence[str], done: Completed, timeout_s: float = 0) -> CommandError:
+        """The error that says so, without secrets; with a ``timeout_s`` it is that which the command did not keep."""
+        code = None if timeout_s else done.code
+        if self.makes_keys:
+            return CommandError(self.name, argv[:1], code, done.stderr, timeout_s)
+        return CommandError(self.name, [hide(word) for word in argv], code, hide(done.stderr or done.stdout), timeout_s)
 
     def spawn(self, *argv: str, log: str, stdin: int = subprocess.DEVNULL) -> NamespaceProcess:
         """Start a command in the background, its output in the trial's log file ``log``."""
-        self.log(f"[{self.name}] {_shown(argv)} &")
+        self.log(f"[{self.name}] {shown(argv)} &")
         path = self.logs / f"{self.name}-{log}.log"
-        with path.open("ab") as out:
+        pipe = LogPipe(path)
+        try:
             popen = subprocess.Popen(
                 self.job(*argv),
                 stdin=stdin,
-                stdout=out,
+                stdout=pipe.entry,
                 stderr=subprocess.STDOUT,
                 env=self.environment,
                 start_new_session=True,
             )
-        process = NamespaceProcess(popen, path, self.end)
+        finally:
+            pipe.follow()
+        process = NamespaceProcess(popen, path, self.end, pipe.settle)
         self._background.append(process)
         return process
 
     def logged(self, log: str) -> str:
         """What the command that was spawned with this ``log`` has said so far."""
         path = self.logs / f"{self.name}-{log}.log"
+        settle()
         return path.read_text(errors="replace") if path.exists() else ""
 
     def write(self, path: str, text: str, mode: int = 0o600) -> None:
@@ -222,9 +237,14 @@ class NamespaceProcess:
     """A background command in a namespace node, a ``Process``."""
 
     def __init__(
-        self, popen: subprocess.Popen[bytes], log: Path, end: Callable[[subprocess.Popen[bytes]], None] | None = None
+        self,
+        popen: subprocess.Popen[bytes],
+        log: Path,
+        end: Callable[[subprocess.Popen[bytes]], None] | None = None,
+        settle: Callable[[], None] = lambda: None,
     ) -> None:
-        self._popen, self.log, self._end = popen, log, end or kill_group
+        """``settle`` writes down what it has said by now."""
+        self._popen, self.log, self._end, self._settle = popen, log, end or kill_group, settle
 
     def alive(self) -> bool:
         return self._popen.poll() is None
@@ -234,13 +254,16 @@ class NamespaceProcess:
         if self.alive():
             self._end(self._popen)
         self._popen.wait()
+        self._settle()
 
     def wait(self, timeout: float) -> int:
         """Its exit code. Raises TimeoutError after ``timeout`` seconds."""
         try:
-            return self._popen.wait(timeout)
+            code = self._popen.wait(timeout)
         except subprocess.TimeoutExpired as late:
             raise TimeoutError(f"still running after {timeout:g} s") from late
+        self._settle()
+        return code
 
 
 def kill_group(process: subprocess.Popen[str] | subprocess.Popen[bytes]) -> None:
@@ -275,6 +298,6 @@ def _group(group: int) -> dict[int, bool]:
     return found
 
 
-def _shown(argv: Sequence[str]) -> str:
-    """argv as one would type it."""
-    return shlex.join(argv)
+def shown(argv: Sequence[str]) -> str:
+    """argv as one would type it, without secrets."""
+    return shlex.join(hide(word) for word in argv)

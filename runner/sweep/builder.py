@@ -7,11 +7,12 @@ from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from runner.data.files import open_file
 from runner.data.levels import tunnel_levels
 from runner.data.wan import Conditions, conditions
 from runner.lab import wan
 from runner.lab.image import Image
-from runner.lab.logs import scrub
+from runner.lab.redaction import hide
 from runner.lab.site import Site
 from runner.lab.site_to_site import SITES, Lab
 from runner.lab.topologies import Topology, topology_lab
@@ -42,18 +43,15 @@ class Builder:
         self._labs, self._underlay = ExitStack(), dict[str, str]()
 
     def __enter__(self) -> Builder:
-        self._commands = (self.folder / "commands.log").open("w", buffering=1)
+        self._commands = open_file(self.folder / "commands.log", "w", buffering=1)
         return self
 
     def __exit__(self, *_: object) -> None:
-        """The lab goes, then the keys from the logs of its daemons."""
+        """The lab goes."""
         try:
             self._labs.close()
         finally:
             self._commands.close()
-            for key, known in self.shared.secrets.items():
-                if key[0] == self.vpn.name:
-                    scrub(self.folder, known)
 
     def bench(self) -> Bench:
         """Keys, lab, tunnel: what the trials are measured on. Raises what ``bring_up`` raises, and LabError."""
@@ -100,8 +98,16 @@ class Builder:
         could have made in the same way."""
         key = (self.vpn.name, self.image_name, others, len(sites))
         if key not in self.shared.secrets:
-            alone = self.settings.rig.alone(self._images[1], self._say)
-            self.shared.secrets[key] = make_secrets(self.vpn, alone, sites)
+            said = list[str]()
+            alone = self.settings.rig.alone(self._images[1], said.append)
+            try:
+                self.shared.secrets[key] = make_secrets(self.vpn, alone, sites)
+            except BaseException:  # nobody knows which of the words are keys
+                said = [" ".join(line.split()[:2]) for line in said]
+                raise
+            finally:
+                for line in said:
+                    self._say(hide(line))
         return self.shared.secrets[key]
 
     def _keys_of_strangers(self, others: bool) -> dict[str, str]:

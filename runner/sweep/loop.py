@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import cast
 
 from runner.data.errors import CommandError, LabError, MeasurementError, ProofError, TooLongError, VpnevalError
+from runner.data.files import write_text
 from runner.data.levels import tunnel_levels
 from runner.data.store import Store
 from runner.data.trials import Cell, Slice, Trial
@@ -17,6 +18,7 @@ from runner.instruments.instrument import Asked, Found, at_once, play
 from runner.instruments.result import Measured
 from runner.lab import noise
 from runner.lab.logs import tail
+from runner.lab.redaction import hide
 from runner.lab.site_to_site import check_alive
 from runner.sweep.builder import Builder, Shared
 from runner.sweep.call import Outcome, Settings, Watcher
@@ -65,7 +67,7 @@ class Loop:
             if self.next_cells:
                 self.outcome.separation = self._until_separated(self.next_cells, hopeless)
         except LabError as broken:
-            self.outcome.stopped = str(broken)
+            self.outcome.stopped = hide(str(broken))
         except OSError as error:
             self.outcome.stopped = f"the run folder cannot be written: {error}"
         return self.outcome
@@ -208,7 +210,7 @@ class Loop:
         """Trials that count what a plugin writes down, and need no tunnel; the recipe is their log."""
         for planned in tunnel.trials:
             try:
-                (folder / "recipe.txt").write_text(recipe(vpn, tunnel_levels(tunnel.params)))
+                write_text(folder / "recipe.txt", recipe(vpn, tunnel_levels(tunnel.params)))
                 no_bench = cast(Bench, None)  # what needs no tunnel does not look at one
                 measured = at_once(planned.instrument.measure(no_bench, self._asked(planned)))
             except Exception as error:  # as in _tunnel: a failing plugin never stops the sweep

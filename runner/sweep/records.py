@@ -12,9 +12,10 @@ from runner.catalogue import instruments
 from runner.data.errors import MeasurementError
 from runner.data.levels import BASELINE, outside_of_tunnel
 from runner.data.store import Store
-from runner.data.trials import Measurement, Noise, Proof, Slice, Status, Trial
+from runner.data.trials import Evidence, Measurement, Noise, Proof, Slice, Status, Trial
 from runner.instruments.instrument import Instrument
 from runner.instruments.result import Measured
+from runner.lab.redaction import KNOWN, hide
 from runner.sweep.call import Outcome, Watcher
 from runner.sweep.plan import Planned
 from runner.tunnel.bring_up import Tunnel
@@ -63,17 +64,17 @@ class Records:
             position=planned.position,
             experiments=self.experiments_of.get(planned.cell.key, []),
             status=status,
-            reason=reason,
+            reason=hide(reason),
             encrypted=bool(up and up.proof.confidential_promised and not up.proof.marker_on_wan),
-            warnings=measured.warnings + self._implausible(planned, measured),
+            warnings=KNOWN.data(measured.warnings + self._implausible(planned, measured)),
             started_at=(datetime.now(UTC) - timedelta(seconds=duration_s)).isoformat(timespec="milliseconds"),
             duration_s=round(duration_s, 3),
             measuring_s=round(measured.measuring_s, 3),
             log=log,
-            evidence=up.evidence if up else None,
+            evidence=Evidence.model_validate(KNOWN.data(up.evidence.model_dump())) if up else None,
             proof=up.proof if up else proof,
             noise=around,
-            attempt=measured.attempt,
+            attempt=KNOWN.data(measured.attempt),
             measurements=stored(measured, planned.instrument),
             timelines=measured.timelines,
         )
@@ -111,7 +112,8 @@ def stored(measured: Measured, instrument: Instrument) -> list[Measurement]:
         if not math.isfinite(value.value):
             raise MeasurementError(f"the instrument {instrument.name} gave {value.value} as {value.metric}")
         metric = known[value.metric]
-        found.append(Measurement(unit=metric.unit, better=metric.better, **dict(value)))
+        said = dict(value) | {"detail": KNOWN.data(value.detail)}
+        found.append(Measurement(unit=metric.unit, better=metric.better, **said))
     return found
 
 

@@ -13,6 +13,7 @@ from runner.data.levels import Params
 from runner.data.trials import Evidence, Proof
 from runner.lab import layers, probes
 from runner.lab.node import PATIENCE, Node, wait_until
+from runner.lab.redaction import KNOWN
 from runner.lab.site import TCP_PORTS, Site
 from runner.lab.site_to_site import Lab
 from runner.lab.topologies import Topology
@@ -60,11 +61,16 @@ class Bench:
 
 
 def make_secrets(vpn: Vpn, alone: AbstractContextManager[Node], sites: Sequence[Site]) -> dict[str, str]:
-    """Fresh keys by the VPN's own tools, made ``alone``: on a node without a network that goes afterwards."""
+    """Fresh keys by the VPN's own tools, made ``alone``: on a node without a network that goes afterwards.
+
+    From now on no log or message shows them. Raises UsageError for a secret that is too short for that.
+    """
     with alone as ca:
         if vpn.image_layer:
             equip(ca, vpn)
-        return vpn.secrets(ca, sites)
+        made = vpn.secrets(ca, sites)
+        KNOWN.learn(made)
+        return made
 
 
 def start_services(lab: Lab) -> None:
@@ -116,6 +122,7 @@ def bring_up(lab: Lab, vpn: Vpn, params: Params, secrets: Mapping[str, str], *, 
     payload that the far host answered. Raises TimeoutError, CommandError, ProofError or MeasurementError. Unless
     ``judged``, a tunnel that shows plaintext on the WAN is brought up all the same: for probes that will say so.
     """
+    KNOWN.learn(secrets)
     sites = lab.sites
     for site in sites:
         if vpn.image_layer:

@@ -17,7 +17,8 @@ from runner.data.levels import AES_CBC, Params
 from runner.data.store import open_store
 from runner.data.trials import Cell, Trial, Value, trial_id
 from runner.instruments import result
-from runner.lab.logs import scrub, tail
+from runner.lab.logs import LogFile, tail
+from runner.lab.redaction import KNOWN
 from runner.lab.site_to_site import Lab, check_alive
 from runner.sweep.plan import Planned
 from runner.sweep.records import Records, faster_than, stored
@@ -94,10 +95,12 @@ def test_a_node_that_is_gone_breaks_the_lab() -> None:
 
 def test_a_secret_in_a_daemons_log_is_replaced_by_its_name(tmp_path: Path) -> None:
     key = "-----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2VwBCIEIA\n-----END PRIVATE KEY-----"
-    (tmp_path / "gw1-daemon.log").write_text(f"loaded:\n{key}\npublic abcdefghijklmnopqrstuvwxyz\n")
-    scrub(tmp_path, {"gw1.key": key + "\n", "gw1.pub": "abcdefghijklmnopqrstuvwxyz"})
-    text = (tmp_path / "gw1-daemon.log").read_text()
-    assert text == "loaded:\n<gw1.key>\npublic abcdefghijklmnopqrstuvwxyz\n"
+    KNOWN.learn({"gw1.key": key + "\n", "gw1.pub": "abcdefghijklmnopqrstuvwxyz"})
+    log = LogFile(tmp_path / "gw1-daemon.log")
+    log.write(f"loaded:\n{key}\npublic abcdefghijklmnopqrstuvwxyz\n".encode())
+    log.flush()
+    head, end = "-----BEGIN PRIVATE KEY-----", "-----END PRIVATE KEY-----"
+    assert log.path.read_text() == f"loaded:\n{head}\n<gw1.key>\n{end}\npublic abcdefghijklmnopqrstuvwxyz\n"
 
 
 def test_a_failures_reason_has_the_tail_of_the_gateways_logs(tmp_path: Path) -> None:

@@ -4,12 +4,13 @@ import errno
 import json
 import os
 import resource
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from runner.data.errors import UsageError
-from runner.data.store import load_run, open_store
+from runner.data.store import Store, load_run, open_store
 from runner.data.trials import SCHEMA_VERSION, Run, Trial
 
 RUN = Run(
@@ -244,3 +245,83 @@ def test_run_json_is_replaced_in_one_step(folder: Path, monkeypatch: pytest.Monk
         store.save_run(RUN.model_copy(update={"seed": 2}))
     assert load_run(folder)[0].seed == 2
     assert not (folder / "run.json.partial").exists()
+
+
+@pytest.fixture
+def mine(tmp_path: Path) -> Path:
+    """A file of the user's, outside of the run folder."""
+    (tmp_path / "mine").write_text("mine")
+    return tmp_path / "mine"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(".lock", "run.json", "run.json.partial", "trials.jsonl", "slices.jsonl", "packages.json"),
+        *("packages.json.partial", "report.html", "report.md", "report.json", "report.csv", "logs"),
+    ],
+)
+@pytest.mark.parametrize("dangling", [False, True])
+def test_a_link_in_the_place_of_a_file_is_refused_and_its_target_left_alone(
+    folder: Path, mine: Path, name: str, dangling: bool
+) -> None:
+    target = mine.with_name("nothing") if dangling else mine
+    (folder / name).unlink(missing_ok=True)
+    (folder / name).symlink_to(target)
+    refused = f"{name} is a symbolic link to {target}. The files of a run folder are not written through links"
+    with pytest.raises(UsageError, match=refused), open_store(folder):
+        pass
+    assert mine.read_text() == "mine"
+    assert not mine.with_name("nothing").exists()
+
+
+@pytest.mark.parametrize("name", ["trials.jsonl", "run.json", "run.json.partial", "logs"])
+def test_a_link_that_comes_later_is_refused_too(tmp_path: Path, mine: Path, name: str) -> None:
+    def write_all(store: Store) -> None:
+        store.append(trial("a"))
+        store.save_run(RUN)
+        store.logs("r1-none")
+
+    with open_store(tmp_path / "run") as store:
+        (tmp_path / "run" / name).symlink_to(mine)
+        with pytest.raises(UsageError, match=f"{name} is a symbolic link"):
+            write_all(store)
+    assert mine.read_text() == "mine"
+
+
+def test_a_folder_may_be_reached_through_a_link(folder: Path) -> None:
+    link = folder.with_name("link")
+    link.symlink_to(folder)
+    with open_store(link) as store:
+        store.append(trial("c"))
+    assert names(folder) == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
+def test_what_is_no_file_is_refused_at_once(folder: Path, make: Callable[[Path], None]) -> None:
+    (folder / "trials.jsonl").unlink()
+    make(folder / "trials.jsonl")
+    with pytest.raises(UsageError, match=r"trials\.jsonl is no file; remove it"), open_store(folder):
+        pass
+
+
+@pytest.mark.parametrize("name", ["report.html", "report.md", "report.json", "report.csv"])
+def test_a_report_does_not_take_the_place_of_a_link(folder: Path, mine: Path, name: str) -> None:
+    from runner.report.forms.write import _replace
+
+    (folder / name).symlink_to(mine)
+    with pytest.raises(UsageError, match=f"{name} is a symbolic link"):
+        _replace(folder / name, b"a report")
+    assert mine.read_text() == "mine"
+    assert (folder / name).is_symlink()
+
+
+@pytest.mark.parametrize("name", ["index.json", "index.partial", "uml"])
+def test_links_in_a_parent_folder_of_runs(tmp_path: Path, mine: Path, name: str) -> None:
+    from runner.cli import other_kernels as runs
+
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / name).symlink_to(mine)
+    with pytest.raises(UsageError, match=f"{name} is a symbolic link"):
+        runs._one_of_several("uml", tmp_path / "runs", lambda folder: 0, lambda text: None)
+    assert mine.read_text() == "mine"

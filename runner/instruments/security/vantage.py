@@ -22,7 +22,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from runner.data.errors import MeasurementError
+from runner.data.files import open_file, write_text
 from runner.instruments.security.counters import Counters, changed, counters
+from runner.lab.logs import settle
 from runner.lab.namespaces import NamespaceNode
 from runner.lab.node import PATIENCE
 from runner.lab.site import TCP_PORTS
@@ -268,7 +270,7 @@ class Vantage:
             for site in self.lab.sites
         }
         with_counters = self.lab.wan.logs / f"security-{name}.json"
-        with_counters.write_text(json.dumps({"counted_by_the_kernel": counted}, indent=1) + "\n")
+        write_text(with_counters, json.dumps({"counted_by_the_kernel": counted}, indent=1) + "\n")
         with_lines = self.lab.wan.logs / f"security-{name}.log"
         write_lines(with_lines, self._logged)
         return [with_frames.name, with_counters.name, with_lines.name]
@@ -335,22 +337,24 @@ def clear_frame(content: bytes) -> bytes:
 
 def log_sizes(logs: Path) -> dict[Path, int]:
     """How much the gateways' daemons have logged so far (bytes)."""
+    settle()
     return {path: path.stat().st_size for path in logs.glob("gw*.log")}
 
 
 def write_lines(target: Path, before: dict[Path, int]) -> None:
     """What the gateways' daemons have logged since ``log_sizes`` was ``before``, into a file beside their logs."""
+    settle()
     lines = [
         f"{path.name}: {line}"
         for path in sorted(target.parent.glob("gw*.log"))
         for line in path.read_bytes()[before.get(path, 0) :].decode(errors="replace").splitlines()
     ]
-    target.write_text("\n".join(lines) + "\n" if lines else "(the gateways' daemons have logged nothing)\n")
+    write_text(target, "\n".join(lines) + "\n" if lines else "(the gateways' daemons have logged nothing)\n")
 
 
 def write_pcap(path: Path, frames: list[Frame]) -> None:
     """draft-ietf-opsawg-pcap, link type Ethernet."""
-    with path.open("wb") as file:
+    with open_file(path, "wb") as file:
         file.write(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 70000, 1))
         for frame in frames:
             second, fraction = divmod(frame.time, 1)

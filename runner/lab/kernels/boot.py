@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import IO, Protocol
 
 from runner.data.errors import CannotRunHere, LabError
+from runner.data.files import write_text
 from runner.data.guest import GUEST
 from runner.lab.kernels.guest import Channel
 from runner.lab.node import ENVIRONMENT
@@ -111,7 +112,7 @@ def run_in(
                 _end(guest)
                 if console_log is not None:
                     with suppress(OSError):  # a full disk has been told of already, by what was measured
-                        console_log.write_text(guest.said())
+                        write_text(console_log, guest.said())
     raise CannotRunHere(f"the guest kernel {kernel.name} does not start on this machine. " + "\n".join(refusals))
 
 

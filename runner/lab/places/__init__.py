@@ -56,6 +56,7 @@ class NamespaceRig:
     @contextmanager
     def alone(self, image: Image, log: Callable[[str], object]) -> Iterator[NamespaceNode]:
         node = NamespaceNode("ca", image.root, log)
+        node.makes_keys = True
         try:
             node.wait_ready()
             yield node

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from runner.lab.logs import LogFile
 from runner.lab.namespaces import NamespaceProcess
 
 
@@ -30,10 +31,15 @@ class Job:
 
     number: int
     log: Path | None = None  # the file that gets all it says
+    logs: dict[str, LogFile] = field(default_factory=dict)  # that file, for each of its streams
     # Without a log:
     said: dict[str, bytearray] = field(default_factory=lambda: {"out": bytearray(), "err": bytearray()})
     code: int | None = None  # None also where the agent went first
     ended: threading.Event = field(default_factory=threading.Event)
+
+    def __post_init__(self) -> None:
+        if self.log is not None:
+            self.logs = {stream: LogFile(self.log) for stream in self.said}
 
     def text(self, stream: str) -> str:
         """What it said there, with the newlines that Python's text mode makes."""
@@ -83,6 +89,8 @@ class Agent:
             self._gone = True
             left = list(self._jobs.values())
         for job in left:
+            for log in job.logs.values():
+                log.flush()
             job.ended.set()
 
     def hang_up(self) -> None:
@@ -121,12 +129,13 @@ class Agent:
         job = self._jobs[answer["id"]]
         for stream in answer.keys() & job.said.keys():
             said = answer[stream].encode("latin-1")
-            if job.log is None:
-                job.said[stream] += said
+            if stream in job.logs:
+                job.logs[stream].write(said)
             else:
-                with suppress(OSError), job.log.open("ab") as log:  # a full disk, which the main thread meets too
-                    log.write(said)
+                job.said[stream] += said
         if "code" in answer:
+            for log in job.logs.values():
+                log.flush()
             job.code = answer["code"]
             job.ended.set()
 

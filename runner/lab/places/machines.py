@@ -79,6 +79,7 @@ class SshRig:
     def alone(self, image: Image, log: Callable[[str], object]) -> Iterator[NamespaceNode]:
         """A node on the first gateway, without a network: to make keys on."""
         node = SshNode("ca", self.connections[SITES[0].name], Lent({}), log)
+        node.makes_keys = True
         try:
             node.wait_ready()
             yield node

@@ -19,15 +19,16 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from runner.data.errors import CannotRunHere, CommandError, LabError
+from runner.data.errors import CannotRunHere, LabError
 from runner.lab import probes
-from runner.lab.namespaces import NSENTER, NamespaceNode, kill_group
+from runner.lab.namespaces import NSENTER, NamespaceNode, kill_group, shown
 from runner.lab.node import ENVIRONMENT, PATIENCE, Completed
 from runner.lab.places.agent import Agent, AgentGoneError, AgentProcess, Job
 from runner.lab.places.inventory import Machine
+from runner.lab.redaction import hide
 
 SILENCE_S = 30  # a node that has not heard from its runner for so long ends
 HEARTBEAT_S = 5
@@ -202,7 +203,7 @@ class SshNode(NamespaceNode):
 
     def run(self, *argv: str, check: bool = True, timeout: float = 30.0, input: str | None = None) -> Completed:
         """As NamespaceNode.run. Raises LabError where the machine, not the command, is what failed."""
-        self.log(f"[{self.name}] {shlex.join(argv)}")
+        self.log(f"[{self.name}] {shown(argv)}")
         if argv == self._last[0]:
             # A poll. On a slow machine it would take the processor from what it waits for: most of the time is that's.
             time.sleep(POLLS_REST * self._last[1])
@@ -218,19 +219,18 @@ class SshNode(NamespaceNode):
         if job.code is None:
             raise self._gone()
         self._last = argv, time.monotonic() - started
-        stderr = job.text("err")
+        done = Completed(job.code, job.text("out"), hide(job.text("err")))
         if not in_time:
-            raise CommandError(self.name, argv, None, stderr, timeout * PATIENCE)
-        stdout = job.text("out")
-        if check and job.code != 0:
-            raise CommandError(self.name, argv, job.code, stderr or stdout)
-        return Completed(job.code, stdout, stderr)
+            raise self._failed(argv, replace(done, stdout=""), timeout * PATIENCE)
+        if check and done.code != 0:
+            raise self._failed(argv, done)
+        return done
 
     def spawn(self, *argv: str, log: str, stdin: int = subprocess.DEVNULL) -> AgentProcess:
         """As NamespaceNode.spawn; nothing can be written to its standard input. Raises LabError too."""
         if stdin != subprocess.DEVNULL:
             raise ValueError("a background command of a node on another machine has no standard input")
-        self.log(f"[{self.name}] {shlex.join(argv)} &")
+        self.log(f"[{self.name}] {shown(argv)} &")
         path = self.logs / f"{self.name}-{log}.log"
         process = AgentProcess(self._start(*argv, log=path), path, self._end)
         self._background.append(process)

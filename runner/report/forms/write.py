@@ -6,6 +6,7 @@ import os
 import tempfile
 from pathlib import Path
 
+from runner.data.files import no_link
 from runner.report.forms.html import html_text
 from runner.report.forms.markdown import PICTURES, markdown_text
 from runner.report.forms.tables import csv_text, json_text, parquet_bytes
@@ -19,7 +20,7 @@ RENDERERS = {"html": html_text, "md": markdown_text, "json": json_text, "csv": c
 
 def write_reports(run_dir: Path, report: Report) -> list[Path]:
     """Write every form of the report into ``run_dir``; returns the paths. Each file is the old or the new
-    one, whole, whatever happens; raises OSError where the disk does."""
+    one, whole, whatever happens; raises OSError where the disk does, UsageError where one is a symbolic link."""
     paths = []
     for suffix, render in RENDERERS.items():
         path = run_dir / f"report.{suffix}"
@@ -34,7 +35,7 @@ def write_everything(run_dir: Path, report: Report) -> list[Path]:
     paths = write_reports(run_dir, report)
     samples = Samples(report)
     plots = {experiment.name: plots_of(report, experiment, samples) for experiment in report.experiments}
-    (run_dir / PICTURES).mkdir(exist_ok=True)
+    no_link(run_dir / PICTURES).mkdir(exist_ok=True)
     for plot in (plot for found in plots.values() for plot in found):
         for suffix, picture in (("svg", vega.svg(plot.spec).encode()), ("png", vega.png(plot.spec))):
             paths.append(run_dir / PICTURES / f"{plot.key}.{suffix}")
@@ -48,6 +49,7 @@ def write_everything(run_dir: Path, report: Report) -> list[Path]:
 
 
 def _replace(path: Path, content: bytes) -> None:
+    no_link(path)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "wb") as file:
