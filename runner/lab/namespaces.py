@@ -227,6 +227,7 @@ class NamespaceProcess:
         self._popen, self.log, self._end = popen, log, end or kill_group
 
     def alive(self) -> bool:
+        """Is it still running?"""
         return self._popen.poll() is None
 
     def stop(self) -> None:

@@ -93,6 +93,8 @@ def _row(row: Row, metric: MetricTable) -> list[str]:
 
 
 def table_lines(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """A Markdown table as lines, the empty one behind it included. ``head`` and ``rows`` are plain text."""
+
     def line(row: Sequence[str]) -> str:
         return "| " + " | ".join(_md(cell) for cell in row) + " |"
 
