@@ -16,7 +16,7 @@ COMPARED := ipip,ipsec,ipsec_user,gre_ipsec,openvpn,ssh_forward,ssh_tun,wireguar
 COMMANDS := bash ip mmdebstrap nsenter setpriv unshare $(PYTHON)
 PACKAGES := bash iproute2 mmdebstrap python3 python3-venv util-linux
 
-.PHONY: compare test test-unit lint image setup lock bench-lab bench-labs bench-search bench-truth bench-engines bench-report box test-abilities test-ciphers test-vagrant clean
+.PHONY: compare test test-unit lint rooms image setup lock bench-lab bench-labs bench-search bench-truth bench-engines bench-report box test-abilities test-ciphers test-vagrant clean
 
 compare: image
 	$(VPNEVAL) run $(COMPARISON) --vpn $(COMPARED) --profile $(PROFILE) --deadline $(DEADLINE) \
@@ -32,6 +32,12 @@ lint: setup
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
 	.venv/bin/mypy
+	.venv/bin/lint-imports --no-logo
+	.venv/bin/python -m tests.rooms --check
+
+# The picture of the rooms in docs/README.md, drawn from the imports.
+rooms: setup
+	.venv/bin/python -m tests.rooms
 
 image: setup
 	$(VPNEVAL) image

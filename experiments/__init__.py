@@ -1,1 +1,1 @@
-"""One short file per experiment: its question, its factors, its metrics, and the study it comes from."""
+"""One file an experiment: its question and source, its factors and metrics."""

@@ -1,3 +1,5 @@
+"""``python -m runner`` is ``vpneval``."""
+
 from runner.cli.commands import main
 
 main()

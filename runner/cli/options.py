@@ -84,6 +84,7 @@ class Once(TyperCommand):
     """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """What click makes of the arguments. Raises UsageError for an option that is given twice."""
         _, _, order = self.make_parser(ctx).parse_args(args=list(args))
         for given in order:
             once = isinstance(given, TyperOption) and not given.is_flag and not given.multiple

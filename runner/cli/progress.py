@@ -104,16 +104,18 @@ class PlainProgress:
         self.done = self.total = 0
 
     def planned(self, trials: int, expected_s: float) -> None:
+        """Print how many trials are ahead, and for how long (s)."""
         self.total = self.done + trials
         self.say(f"{trials} trials to measure, about {clock(expected_s)} min")
 
     def tunnel(self, repetition: int, vpn: str, params: Mapping[str, str]) -> None:
-        pass
+        """Print nothing: its trials come soon."""
 
     def measuring(self, planned: Planned) -> None:
-        pass
+        """Print nothing: its result comes soon."""
 
     def finished(self, trial: Trial, remaining_s: float) -> None:
+        """Print the result; with ``quiet`` only what went wrong."""
         self.done += trial.status != "unsupported"
         if self.quiet and trial.status in ("ok", "unsupported"):
             return
@@ -130,6 +132,7 @@ class PlainProgress:
         )
 
     def say(self, text: str) -> None:
+        """Print the line, unless ``quiet``."""
         if not self.quiet:
             self.console.print(text, markup=False, highlight=False, soft_wrap=True)
 
@@ -158,15 +161,19 @@ class LiveProgress:
         self.live.stop()
 
     def planned(self, trials: int, expected_s: float) -> None:
+        """Show how many trials are ahead, and count down from ``expected_s``."""
         self.total, self.remaining_s, self.remaining_at = self.done + trials, expected_s, time.monotonic()
 
     def tunnel(self, repetition: int, vpn: str, params: Mapping[str, str]) -> None:
+        """Show whose tunnel is coming up."""
         self.now = f"block {repetition} · {vpn} · {levels_of(params) or 'no cipher'} · tunnel comes up"
 
     def measuring(self, planned: Planned) -> None:
+        """Show which trial runs."""
         self.now = f"block {planned.repetition} · {planned.cell.vpn} · {levels_of(planned.cell.params)}"
 
     def finished(self, trial: Trial, remaining_s: float) -> None:
+        """Show the result among the last five; after a block, the ranking so far."""
         self.failed += trial.status in ("failed", "lab_error")
         self.unsupported += trial.status == "unsupported"
         if trial.status != "unsupported":
@@ -178,6 +185,7 @@ class LiveProgress:
         self.remaining_s, self.remaining_at = remaining_s, time.monotonic()
 
     def say(self, text: str) -> None:
+        """Print the line above the display."""
         self.console.print(text, markup=False, highlight=False)
 
     def render(self) -> Group:

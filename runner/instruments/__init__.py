@@ -1,0 +1,1 @@
+"""Measure something in a tunnel or of a plugin: one file an instrument."""

@@ -1,0 +1,1 @@
+"""Nodes, cables, sites, topologies, images and the WAN, and where they run."""

@@ -247,6 +247,7 @@ class NamespaceProcess:
         self._popen, self.log, self._end, self._settle = popen, log, end or kill_group, settle
 
     def alive(self) -> bool:
+        """Is it still running?"""
         return self._popen.poll() is None
 
     def stop(self) -> None:
@@ -274,18 +275,18 @@ def kill_group(process: subprocess.Popen[str] | subprocess.Popen[bytes]) -> None
     the node cannot end before that has reaped it: some take a second, and those of some containers never do.
     """
     end = time.monotonic() + GONE_WITHIN_S
-    while (behind := _group(process.pid).keys() - {process.pid}) and time.monotonic() < end:
+    while (behind := processes_of(process.pid).keys() - {process.pid}) and time.monotonic() < end:
         for pid in behind:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         time.sleep(0.002)
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-    while any(_group(process.pid).values()) and time.monotonic() < end:
+    while any(processes_of(process.pid).values()) and time.monotonic() < end:
         time.sleep(0.002)
 
 
-def _group(group: int) -> dict[int, bool]:
+def processes_of(group: int) -> dict[int, bool]:
     """The processes of a group: does each still hold anything? It does unless it is a zombie, and not one with threads
     that are yet to end, as a killed Go program is for a while. See proc_pid_stat(5)."""
     found = {}

@@ -129,6 +129,7 @@ class Twin(NamespaceNode):
     other: NamespaceNode
 
     def write(self, path: str, text: str, mode: int = 0o600) -> None:
+        """Write the file on both gateways."""
         super().write(path, text, mode)
         self.other.write(path, text, mode)
 

@@ -1,0 +1,1 @@
+"""Published numbers, and the findings that runs are judged by."""

@@ -94,12 +94,12 @@ def _row(trials: Sequence[Trial]) -> FailureRow:
         timers=list(dict.fromkeys(_timers(details[0]))),
         paths=f"path {' or '.join(sorted(before))}, then {' or '.join(sorted(after))}" if before else "",
         steps=steps(found[len(found) // 2][1]),
-        drawn=[found[index][1] for index in _spread(len(found))],
+        drawn=[found[index][1] for index in spread(len(found))],
         log=found[len(found) // 2][2],
     )
 
 
-def _spread(number: int) -> list[int]:
+def spread(number: int) -> list[int]:
     """At most DRAWN of so many indices, the first, the middle and the last among them."""
     if number <= DRAWN:
         return list(range(number))

@@ -8,7 +8,7 @@ from runner.papers.findings import Basis, Verdict
 from runner.papers.judges import findings_of
 from runner.papers.published import names, paper
 from runner.report.findings import FindingRow
-from runner.report.forms.markdown import _table as table
+from runner.report.forms.markdown import table_lines
 from runner.report.model import Report
 
 HEAD = ("finding", "run", "published", "measured (95 % interval)", "verdict", "stands", "why")
@@ -76,7 +76,7 @@ def findings_text(reports: Sequence[Report]) -> str:
     for experiment in dict.fromkeys(row.experiment for _, row in rows):
         lines += [f"## {experiment}", "", questions[experiment], ""]
         mine = [(run, row) for run, row in rows if row.experiment == experiment]
-        lines += table(HEAD, [_cells(run, row, shared[run]) for run, row in mine])
+        lines += table_lines(HEAD, [_cells(run, row, shared[run]) for run, row in mine])
     for report in reports:
         if line := report.findings.device_row:
             lines += ["## This machine as a row of results/published/devices.csv", "", "```csv", line, "```", ""]

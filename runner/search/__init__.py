@@ -1,4 +1,4 @@
-"""The throughput search: a library that is handed a ``measure`` function and never sees a lab.
+"""The throughput search: it is handed a ``measure`` function, and never sees a lab.
 
 ``find_throughput`` answers: at which offered rate does the mean loss reach the loss ratio?
 """

@@ -62,6 +62,7 @@ class Unknown:
     stalls_per_s: float
 
     def vector(self) -> Array:
+        """The parameters as an array, in the order of the fields."""
         return np.array(list(vars(self).values()))
 
 

@@ -51,6 +51,7 @@ class Device:
         self._switch_s = self._random.exponential(self.dwell_s)
 
     def __call__(self, rate_bps: float, duration_s: float) -> Loss:
+        """One trial: the loss at ``rate_bps`` (bit/s) over ``duration_s`` (s). Time goes on for the device."""
         slots = max(1, round(duration_s / JITTER_SLOT_S))
         factor = 1 + self.noise * self._random.standard_normal()
         jitter = 1 + self.jitter * self._random.standard_normal(slots)

@@ -1,0 +1,1 @@
+"""Plans trials, builds their labs, runs them, records and resumes."""

@@ -16,7 +16,7 @@ from runner.lab.facts import SPEED, SPEED_BYTES
 from runner.lab.node import Node, wait_until
 from runner.lab.site_to_site import Lab
 from runner.vpn.plugin import Vpn
-from vpns._xfrm import KERNEL
+from vpns._xfrm import KERNEL  # noqa: PLC2701  (the underscore says: no plugin)
 
 # OPENSSL_ia32cap(3): no instruction set beyond the oldest, so that OpenSSL takes its generic code.
 MASK = "0x0:0x0"

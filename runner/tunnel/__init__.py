@@ -1,0 +1,1 @@
+"""Brings a tunnel up, timed, and proves what it carries."""

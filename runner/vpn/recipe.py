@@ -24,22 +24,26 @@ class Paper:
         self.lines: list[str] = []
 
     def run(self, *argv: str, check: bool = True, timeout: float = 30.0, input: str | None = None) -> Completed:
+        """Note the command, unless it only asks. Its output is a placeholder."""
         if argv[0] not in QUESTIONS:
             self.lines.append(shlex.join(argv) + (" < (the line before)" if input else ""))
         return Completed(0, f"<output of {argv[0]}> :2222 ", "")
 
     def spawn(self, *argv: str, log: str) -> PaperProcess:
+        """Note the command as one in the background."""
         self.lines.append(shlex.join(argv) + " &")
         return PaperProcess()
 
     def logged(self, log: str) -> str:
+        """Nothing: no daemon ran."""
         return ""
 
     def write(self, path: str, text: str, mode: int = 0o600) -> None:
+        """Note the command that makes this file."""
         self.lines.append(f"install -D -m {mode:o} /dev/stdin {path} <<'END'\n{text.rstrip()}\nEND")
 
     def defer(self, *argv: str) -> None:
-        pass
+        """Nothing: a recipe is not undone."""
 
 
 class PaperProcess:
@@ -48,12 +52,14 @@ class PaperProcess:
     log = Path("/dev/null")
 
     def alive(self) -> bool:
+        """Yes, for who waits until it is up."""
         return True
 
     def stop(self) -> None:
-        pass
+        """Nothing: it never ran."""
 
     def wait(self, timeout: float) -> int:
+        """Its exit code, 0."""
         return 0
 
 

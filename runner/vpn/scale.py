@@ -104,4 +104,5 @@ def applies(told: str, params: Params) -> bool:
 
 
 def by_authentication(kind: str) -> int:
+    """The points of a kind of authentication: 2 for certificates and public keys, 1 for a pre-shared key."""
     return {"certificate": 2, "public key": 2, "pre-shared key": 1}.get(kind, 0)

@@ -22,7 +22,7 @@ from runner.sweep import variants
 from runner.tunnel.bring_up import Bench, bring_up, start_services
 from tests.lab.test_packets import bench_in
 from tests.lab.test_vpns import tunnel_in
-from vpns._esp import IKE, INTEGRITIES, NEGOTIATED, spis
+from vpns._esp import IKE, INTEGRITIES, NEGOTIATED, spis  # noqa: PLC2701  (the underscore says: no plugin)
 
 SLOW_PER_S = 300.0  # what every machine carries
 SEARCH = UdpSearch(relative_width=0.2, trial_duration_s=0.3, confirm=None, budget_s=2.0)

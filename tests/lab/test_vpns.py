@@ -13,7 +13,7 @@ from runner.lab.image import DEFAULT, Image, open_image
 from runner.lab.site_to_site import Lab, namespace_lab
 from runner.tunnel.bring_up import Tunnel, bring_up, equip, start_services, unsupported
 from tests.contract import OLDER
-from vpns._esp import RARE
+from vpns._esp import RARE  # noqa: PLC2701  (the underscore says: no plugin)
 
 NAMES = vpn_names()
 SAME_CIPHERS = ("openvpn_tcp", "openvpn_tap", "ssh_tap", "openconnect_tls", "vtun_ppp")  # as their namesakes'

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from runner.lab.namespaces import _group
+from runner.lab.namespaces import processes_of
 from runner.lab.node import wait_until
 
 # The first thread ends by exit(2) and leaves a zombie; the second goes on until standard input ends.
@@ -24,10 +24,10 @@ def state(pid: int) -> str:
 def test_a_zombie_with_a_thread_that_lives_is_not_gone_and_one_without_is() -> None:
     with subprocess.Popen([sys.executable, "-c", HALF_GONE], stdin=subprocess.PIPE, start_new_session=True) as process:
         wait_until(lambda: state(process.pid) == "Z", "the first thread's end")
-        assert _group(process.pid) == {process.pid: True}
+        assert processes_of(process.pid) == {process.pid: True}
         assert process.stdin
         process.stdin.close()
-        wait_until(lambda: _group(process.pid) == {process.pid: False}, "the second thread's end")
+        wait_until(lambda: processes_of(process.pid) == {process.pid: False}, "the second thread's end")
         assert state(process.pid) == "Z"  # not reaped yet, and still gone
 
 

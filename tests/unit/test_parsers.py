@@ -11,7 +11,7 @@ from runner.instruments.traffic.tcp import check_duration
 from runner.instruments.traffic.udp import udp_loss
 from runner.lab.node import Completed
 from tests.unit.helpers import GW1, GW2, Answers, captured, report
-from vpns._esp import IKE, NEGOTIATED
+from vpns._esp import IKE, NEGOTIATED  # noqa: PLC2701  (the underscore says: no plugin)
 
 IMAGES = pytest.mark.parametrize("image", ["trixie", "bookworm"])
 

@@ -7,7 +7,7 @@ import pytest
 
 from runner.data.errors import UsageError
 from runner.data.trials import Event, LossGap, Timeline
-from runner.report.failures import DRAWN, _spread
+from runner.report.failures import DRAWN, spread
 from runner.report.forms.html import html_text
 from runner.report.forms.latex import latex_text
 from runner.report.forms.markdown import markdown_text
@@ -149,7 +149,7 @@ def test_a_failure_that_cost_nothing_has_no_first_packet_after_it_and_the_cells_
 
 @pytest.mark.parametrize("number", [1, 4, 5, 6, 30])
 def test_the_drawn_failures_are_few_and_have_both_ends(number: int) -> None:
-    found = _spread(number)
+    found = spread(number)
     assert found == sorted(set(found))
     assert len(found) == min(number, DRAWN)
     assert {0, number - 1} <= set(found)

@@ -23,7 +23,7 @@ from runner.lab.node import PATIENCE, wait_until
 from runner.lab.site import Site
 from runner.lab.site_to_site import Lab, batch
 from runner.vpn.plugin import Vpn
-from vpns._esp import DAEMONS
+from vpns._esp import DAEMONS  # noqa: PLC2701  (the underscore says: no plugin)
 from vpns.ipsec import Ipsec
 from vpns.openvpn import OpenVpn
 from vpns.wireguard import WireGuard

@@ -44,6 +44,7 @@ class Draft(Paper):
         self.files: dict[str, str] = {}
 
     def write(self, path: str, text: str, mode: int = 0o600) -> None:
+        """Keep the text under its path."""
         self.files[path] = text
 
     @property
@@ -58,6 +59,7 @@ class TrustedDraft(Draft):
     said = 0
 
     def run(self, *argv: str, check: bool = True, timeout: float = 30.0, input: str | None = None) -> Completed:
+        """Note the command; its output has a number that no other output has."""
         self.said += 1
         done = super().run(*argv, check=check, timeout=timeout, input=input)
         return replace(done, stdout=f"{done.stdout}{self.said} ")

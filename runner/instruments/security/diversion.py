@@ -33,6 +33,7 @@ HARDWARE = b"\x02\0\0\0\0" + bytes([STRANGER])  # the third party's Ethernet add
 
 
 def diversion(at: Vantage) -> Outcome:
+    """Do the answers follow packets that an attacker sends from an address of his own? They must not."""
     said = [message(), message()]
     for each in said:
         at.speak(each)
@@ -160,4 +161,5 @@ def moved(address: bytes) -> bytes:
 
 
 def words(address: bytes) -> list[int]:
+    """The two 16-bit words of an IPv4 address, in the order in which a checksum adds them."""
     return [int.from_bytes(address[at : at + 2], "big") for at in (0, 2)]

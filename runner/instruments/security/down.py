@@ -19,6 +19,7 @@ MESSAGES, APART_S = 5, 0.2
 
 
 def down(at: Vantage) -> Outcome:
+    """Does traffic for the far site leave in the clear while the tunnel is down? It must not."""
     near, far = at.lab.sites[0], at.lab.sites[-1]
     gateway = at.lab.gateway(near)
     before = message()

@@ -12,6 +12,7 @@ from runner.tunnel.proof import ANSWER_PORT, COMPLEMENT, MARKER_BYTES
 
 
 def leak(at: Vantage) -> Outcome:
+    """Is any part of a marker that crosses the tunnel readable on the WAN? It must not be."""
     for site in at.lab.sites:
         open_marker = message(64)
         gateway = at.lab.gateway(site)

@@ -14,10 +14,12 @@ OTHERS = 70  # more than the 64 packets of the smallest usual window
 
 
 def replay(at: Vantage) -> Outcome:
+    """Is a message delivered again when its packets come again? It must not be."""
     return in_a_stream(at) if at.stream_outside else in_datagrams(at)
 
 
 def in_datagrams(at: Vantage) -> Outcome:
+    """The probe where each packet stands for itself (UDP, ESP): each comes twice at once, and a third time later."""
     messages = [message() for _ in range(MESSAGES)]
     at.interfere("repeat", len(messages[0]))
     for each in messages:
@@ -39,6 +41,7 @@ def in_datagrams(at: Vantage) -> Outcome:
 
 
 def in_a_stream(at: Vantage) -> Outcome:
+    """The probe where the VPN is in TCP: the bytes come once more in the stream, with numbers that fit."""
     said = message()
     at.interfere("record", len(said))
     at.speak(said)

@@ -77,6 +77,7 @@ def security(bench: Bench, vpn: Vpn, params: Params, only: Collection[str] = ())
 
 
 def compresses(params: Mapping[str, str]) -> bool:
+    """Is compression on at these levels?"""
     return params.get("compression", "off") != "off"
 
 

@@ -44,6 +44,7 @@ STRANGER = 77  # the last byte of the address that nobody has
 
 
 def stranger(at: Vantage) -> Outcome:
+    """Is a packet delivered that somebody without any key made in the clear? It must not be."""
     near, far = at.lab.sites[0], at.lab.sites[-1]
     said = [message(), message()]
     for each in said:
@@ -209,4 +210,5 @@ def packet(protocol: int, source: bytes, destination: bytes, content: bytes) -> 
 
 
 def packed(address: str) -> bytes:
+    """An IPv4 address in its four bytes."""
     return bytes(int(part) for part in address.split("."))

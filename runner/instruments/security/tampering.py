@@ -15,6 +15,7 @@ FLIPS = 12
 
 
 def tampering(at: Vantage) -> Outcome:
+    """Is a message delivered of which a bit was flipped on the WAN? It must not be."""
     gateway = at.lab.gateway(at.lab.sites[-1])
     untouched = [message() for _ in range(3)]
     at.interfere("touch", len(untouched[0]))

@@ -87,10 +87,12 @@ class Frame:
 
     @property
     def is_ip(self) -> bool:
+        """Is it IPv4, by its EtherType (0x0800)?"""
         return self.data[12:14] == b"\x08\x00"
 
     @property
     def is_macsec(self) -> bool:
+        """Is it MACsec, by its EtherType?"""
         return self.data[12:14] == MACSEC
 
     @property
@@ -100,6 +102,7 @@ class Frame:
 
     @property
     def protocol(self) -> int:
+        """The protocol number in its IPv4 header (RFC 791 §3.1)."""
         return self.data[ETHERNET_BYTES + 9]
 
     @property
@@ -114,6 +117,7 @@ class Frame:
 
     @property
     def payload(self) -> bytes:
+        """What is from ``payload_at`` on, without the padding of a short frame."""
         return self.data[self.payload_at : ETHERNET_BYTES + self.packet_bytes]
 
 
@@ -155,6 +159,7 @@ class Vantage:
             self.connect()
 
     def connect(self) -> None:
+        """Open the TCP connection that the messages go through, with none said yet. Raises MeasurementError."""
         if error := self.speaker.say(connect=[self.address, PORT]).get("error"):
             raise MeasurementError(f"the near host cannot connect through the tunnel: {error}")
         self.said = []

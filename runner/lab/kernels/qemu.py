@@ -47,6 +47,7 @@ class Qemu:
 
     @property
     def modules(self) -> Path:
+        """The folder of the kernel's modules, as depmod(8) wants it."""
         return self.folder / "lib" / "modules"
 
     @property

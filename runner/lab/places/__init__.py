@@ -42,6 +42,7 @@ class NamespaceRig:
     kind = "netns"
 
     def image(self, name: str, say: Callable[[str], None] | None = None) -> Image:
+        """The image ``name``, built first where this machine has none."""
         return open_image(name, say=say)
 
     def lab(
@@ -51,10 +52,12 @@ class NamespaceRig:
         log: Callable[[str], object] | None = None,
         logs: Path | None = None,
     ) -> AbstractContextManager[Lab]:
+        """A lab of namespaces, up as long as the context."""
         return namespace_lab(image, gateway_image, log, logs)
 
     @contextmanager
     def alone(self, image: Image, log: Callable[[str], object]) -> Iterator[NamespaceNode]:
+        """A node without a network, to make keys on."""
         node = NamespaceNode("ca", image.root, log)
         node.makes_keys = True
         try:

@@ -147,6 +147,7 @@ class AgentProcess(NamespaceProcess):
         self._job, self.log, self._kill = job, log, kill
 
     def alive(self) -> bool:
+        """Is it still running, as far as the agent there has said?"""
         return not self._job.ended.is_set()
 
     def stop(self) -> None:

@@ -58,6 +58,7 @@ class HostMachine(Machine):
     lan: Port
 
     def ports(self) -> dict[str, str]:
+        """``eth0``, to its site."""
         return {"eth0": self.lan}
 
 
@@ -68,6 +69,7 @@ class GatewayMachine(Machine):
     wan: Port
 
     def ports(self) -> dict[str, str]:
+        """``lan0`` and ``wan0``."""
         return {"lan0": self.lan, "wan0": self.wan}
 
 
@@ -78,6 +80,7 @@ class WanMachine(Machine):
     gw2: Port
 
     def ports(self) -> dict[str, str]:
+        """One named after each gateway."""
         return {"gw1": self.gw1, "gw2": self.gw2}
 
 

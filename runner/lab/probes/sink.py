@@ -116,6 +116,7 @@ try:
     with open(f"/sys/class/net/{interface}/statistics/rx_packets") as counter:
 
         def count() -> int:
+            """Packets that the interface has received so far."""
             counter.seek(0)
             return int(counter.read())
 

@@ -1,0 +1,1 @@
+"""One report as terminal text, HTML, Markdown, LaTeX, PDF, and raw tables."""

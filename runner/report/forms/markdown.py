@@ -44,16 +44,16 @@ def markdown_text(report: Report, plots: Mapping[str, Sequence[Plot]] | None = N
     lines += [note(report), ""] if note(report) else []
     for experiment in report.experiments:
         lines += _experiment(shown(report, experiment), (plots or {}).get(experiment.name, ()))
-    lines += markdown_lines(report.findings, _table)
-    lines += failures.markdown_lines(report.failures, _table)
-    lines += paper_tables.markdown_lines(report.paper_tables, _table)
-    lines += proofs.markdown_lines(report.proofs, _table)
+    lines += markdown_lines(report.findings, table_lines)
+    lines += failures.markdown_lines(report.failures, table_lines)
+    lines += paper_tables.markdown_lines(report.paper_tables, table_lines)
+    lines += proofs.markdown_lines(report.proofs, table_lines)
     lines += ["## How to read this", "", interval_method(report.summaries), ""]
     for method in dict.fromkeys(m for r in report.rankings for m in (r.method, r.probability_method)):
         lines += [f"Ranking: {_md(method)}.", ""]
     if report.warnings:
         lines += ["## Warnings", "", *[f"- {_md(warning)}" for warning in report.warnings], ""]
-    lines += ["## The lab", "", *_table(["fact", "value"], [[fact.name, fact.value] for fact in report.facts])]
+    lines += ["## The lab", "", *table_lines(["fact", "value"], [[fact.name, fact.value] for fact in report.facts])]
     return "\n".join(lines)
 
 
@@ -65,7 +65,7 @@ def _ranking(ranking: Ranking) -> list[str]:
     notes = [f"- **{_md(vpns)}** {_md(f'{text.IMPUTED} {why}')}" for vpns, why in text.imputed(ranking)]
     notes += [f"- {_md(sentence)}" for sentence in (text.doubts(ranking), text.slack(ranking)) if sentence]
     notes += [f"- **{_md(vpns)}** is not ranked: {_md(why)}" for vpns, why in text.unranked(ranking)]
-    table = _table(head, rows) if rows else ["No VPN could be ranked.", ""]
+    table = table_lines(head, rows) if rows else ["No VPN could be ranked.", ""]
     return [f"## Ranking: {_md(name)}", "", f"Weights: {_md(text.weights(ranking))}", "", *table, *notes, ""]
 
 
@@ -79,7 +79,7 @@ def _experiment(experiment: ExperimentReport, plots: Sequence[Plot]) -> list[str
         better = f"{metric.better} is better; {metric.common}"
         head = ["VPN", "levels", "median (95 % interval)", "share of baseline", "n", "CoV", "status"]
         rows = [_row(row, metric) for row in metric.rows]
-        lines += [f"### {_md(metric.title)}", "", _md(better), "", *_table(head, rows)]
+        lines += [f"### {_md(metric.title)}", "", _md(better), "", *table_lines(head, rows)]
         lines += [_md(metric.crypto_limit), ""] if metric.crypto_limit else []
     for problem in experiment.problems:
         what = f"**{problem.status}** {_md(', '.join(problem.cells))}"
@@ -92,7 +92,9 @@ def _row(row: Row, metric: MetricTable) -> list[str]:
     return [row.vpn, row_levels(row), *cells.measured(row, metric), status]
 
 
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+def table_lines(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """A Markdown table as lines, the empty one behind it included. ``head`` and ``rows`` are plain text."""
+
     def line(row: Sequence[str]) -> str:
         return "| " + " | ".join(_md(cell) for cell in row) + " |"
 

@@ -1,0 +1,1 @@
+"""The report's plots, as Vega-Lite."""
