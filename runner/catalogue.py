@@ -51,7 +51,7 @@ def load_vpn(name: str) -> Vpn:
 
 def _finished(name: str, plugin: type[Vpn]) -> Vpn:
     """An instance of the plugin. Raises UsageError that names what is still missing in it."""
-    needed = ("title", "dataplane", "layer", "transport", "comparable", "recommended")
+    needed = ("title", "dataplane", "transport", "comparable", "recommended")
     missing = [attribute for attribute in needed if not hasattr(plugin, attribute)]
     missing += sorted(plugin.__abstractmethods__)
     if missing:

@@ -43,7 +43,7 @@ def contract(
         start_services(lab)
         tunnel = bring_up(lab, vpn, params, secrets)
         assert tunnel.proof.delivered
-        assert tunnel.proof.marker_on_wan is not vpn.confidential(params)
+        assert tunnel.proof.marker_on_wan is not confidential(params)
         assert tunnel.proof.captured_bytes >= tunnel.proof.sent_bytes
         assert tunnel.evidence.data_path.startswith(vpn.dataplane)
         assert 0 < tunnel.setup_s < UP_WITHIN_S

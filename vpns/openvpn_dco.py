@@ -12,7 +12,7 @@ from runner.data.levels import Params
 from runner.data.trials import Evidence
 from runner.lab.node import Node
 from runner.lab.site import Site
-from runner.vpn.declared import Abilities
+from runner.vpn.declared import Abilities, Declared
 from runner.vpn.plugin import Secrets
 from vpns.openvpn import OpenVpn
 
@@ -22,36 +22,19 @@ AEAD_ONLY = "OpenVPN's data-channel offload has AEAD ciphers only (README.dco.md
 class OpenVpnDco(OpenVpn):
     title = "OpenVPN (UDP, data-channel offload)"
     dataplane = "kernel"
-    openssl = False
-    ciphers = {name: OpenVpn.ciphers[name] for name in ("aes-128-gcm", "aes-256-gcm", "chacha20-poly1305")}
-    integrities = {}
-    compressions = {"off": ""}
-    limits = {
-        "cipher": AEAD_ONLY,
-        "integrity": AEAD_ONLY,
-        "compression": "OpenVPN's data-channel offload does not compress",
-    }
+    software = replace(OpenVpn.software, openssl=False)
+    offers = replace(
+        OpenVpn.offers,
+        ciphers={name: OpenVpn.offers.ciphers[name] for name in ("aes-128-gcm", "aes-256-gcm", "chacha20-poly1305")},
+        integrities={},
+        compressions={"off": ""},
+        limits={
+            "cipher": AEAD_ONLY,
+            "integrity": AEAD_ONLY,
+            "compression": "OpenVPN's data-channel offload does not compress",
+        },
+    )
     comparable = {"cipher": "aes-128-gcm", "integrity": "aead", "compression": "off"}
-    security = replace(
-        OpenVpn.security,
-        sources=(*OpenVpn.security.sources, "ovpn-dco-v2 0.0+git20231103: udp.c, peer.c (ovpn_peer_float)"),
-        flaws=(
-            *OpenVpn.security.flaws,
-            "the module answers to the source of any packet that has its peer's number, which is not encrypted, before "
-            "it has authenticated it: one forged packet turns what is sent next, encrypted, to a stranger, until the "
-            "peer sends again (tried with 0.0+git20241121)",
-        ),
-    )
-    abilities = Abilities(
-        inner=("IPv4", "IPv6", "multicast"),  # between two ends the module sends all to its one peer (peer.c), tried
-        outer=("IPv4", "IPv6"),
-        nat=True,
-        tcp_443=True,
-        roaming=False,  # the module follows its peer, its daemon does not: until the keys are renewed (docs/systems.md)
-        routes="configuration",
-        mesh=True,
-        mesh_how="a daemon for each peer",
-    )
     offloaded = True
 
     def supports(self, node: Node, params: Params) -> Unsupported | None:
@@ -76,3 +59,27 @@ class OpenVpnDco(OpenVpn):
         found = super().evidence(node, me, peers, params)
         module = node.run("cat", "/sys/module/ovpn_dco_v2/version", check=False).stdout.strip()
         return found.model_copy(update={"version": f"{found.version}, ovpn-dco-v2 {module}".rstrip()})
+
+
+OpenVpnDco.declared = Declared(
+    replace(
+        OpenVpn.declared.security,
+        sources=(*OpenVpn.declared.security.sources, "ovpn-dco-v2 0.0+git20231103: udp.c, peer.c (ovpn_peer_float)"),
+        flaws=(
+            *OpenVpn.declared.security.flaws,
+            "the module answers to the source of any packet that has its peer's number, which is not encrypted, before "
+            "it has authenticated it: one forged packet turns what is sent next, encrypted, to a stranger, until the "
+            "peer sends again (tried with 0.0+git20241121)",
+        ),
+    ),
+    Abilities(
+        inner=("IPv4", "IPv6", "multicast"),  # between two ends the module sends all to its one peer (peer.c), tried
+        outer=("IPv4", "IPv6"),
+        nat=True,
+        tcp_443=True,
+        roaming=False,  # the module follows its peer, its daemon does not: until the keys are renewed (docs/systems.md)
+        routes="configuration",
+        mesh=True,
+        mesh_how="a daemon for each peer",
+    ),
+)

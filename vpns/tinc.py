@@ -13,8 +13,9 @@ from runner.data.trials import Evidence
 from runner.lab.node import Node, wait_until
 from runner.lab.site import Site, higher_numbered
 from runner.vpn import closed_form
-from runner.vpn.declared import Abilities, Security
-from runner.vpn.plugin import Secrets, Vpn, no_tun
+from runner.vpn.declared import Abilities, Declared, Security
+from runner.vpn.lifecycle import Lifecycle, Rekeying, Timer, told
+from runner.vpn.plugin import Offers, Secrets, Software, Vpn, no_tun
 
 HOME = "/etc/tinc/vpneval"
 # OpenSSL's numbers (obj_mac.h), by which tincd names algorithms in its dump of nodes.
@@ -28,6 +29,7 @@ NUMBERS = {
     "hmac-sha1": "64",
     "hmac-sha256": "672",
 }
+PING = "PingInterval = 10"
 MTU = 1400  # fits into 1500 with every cipher, digest and compressor
 DIGEST_BYTES = {"hmac-sha1": 20, "hmac-sha256": 32}
 # OpenSSL 3 has Blowfish in its legacy provider only (openssl.cnf(5), "Provider Configuration").
@@ -46,58 +48,22 @@ activate = 1
 class Tinc(Vpn):
     title = "tinc 1.0"
     dataplane = "userspace"
-    layer = 3
     transport = "udp"
-    tools = {"tincd": "tinc"}
-    ciphers = {
-        "aes-128-cbc": "aes-128-cbc",
-        "aes-192-cbc": "aes-192-cbc",
-        "aes-256-cbc": "aes-256-cbc",
-        "3des-cbc": "des-ede3-cbc",
-        "blowfish-128-cbc": "bf-cbc",
-        "null": "none",
-    }
-    integrities = {"hmac-sha1": "sha1", "hmac-sha256": "sha256"}
-    compressions = {"off": "0", "on": "6"}  # zlib 1-9, lzo 10 and 11
-    limits = {"cipher": "tinc 1.0 has no AEAD, only ciphers in CBC mode with a digest"}
-    openssl = True
-    rekeys, rekey_says = ("clock",), ("tincd", "Expiring symmetric keys")
+    software = Software({"tincd": "tinc"}, openssl=True)
+    offers = Offers(
+        ciphers={
+            "aes-128-cbc": "aes-128-cbc",
+            "aes-192-cbc": "aes-192-cbc",
+            "aes-256-cbc": "aes-256-cbc",
+            "3des-cbc": "des-ede3-cbc",
+            "blowfish-128-cbc": "bf-cbc",
+            "null": "none",
+        },
+        integrities={"hmac-sha1": "sha1", "hmac-sha256": "sha256"},
+        compressions={"off": "0", "on": "6"},  # zlib 1-9, lzo 10 and 11
+        limits={"cipher": "tinc 1.0 has no AEAD, only ciphers in CBC mode with a digest"},
+    )
     comparable = AES_CBC
-    security = Security(
-        protocol="own",
-        specification="The tinc manual, chapter 6",
-        authentication=("public key",),
-        key_exchange="RSA-2048 encrypts the session keys",
-        forward_secrecy=False,
-        post_quantum=False,
-        maintained="rarely: 1.0.36 is of 2019; the 1.1 branch, with a better protocol, never left its previews",
-        sources=(
-            "The tinc manual of 1.0.36, 6.3; its README, Security statement",
-            "https://www.tinc-vpn.org/security/",
-            "CVE-2018-16737, CVE-2018-16758 (cve.org)",
-            "Debian's changelog of tinc 1.0.36-2.1 (1.0.36-1: 2019-08-26)",
-        ),
-        as_of="2026-11-21",
-        flaws=(
-            "a packet that has come already, sent again from another address, moves the peer there until it sends "
-            "again: the address is taken over before the packet's number is looked at "
-            "(net_packet.c, handle_incoming_vpn_data; tried on 2026-11-22)",
-        ),
-        known_breaks=(
-            "CVE-2018-16737, -16738, -16758: authentication oracle and missing authentication, fixed in 1.0.35",
-            "A counter as IV, and RSA without padding or forward secrecy (manual 6.3; Gutmann 2003)",
-        ),
-    )
-    abilities = Abilities(
-        inner=("IPv4", "IPv6", "Ethernet", "multicast"),
-        outer=("IPv4", "IPv6"),
-        nat=True,
-        tcp_443=True,
-        roaming=True,
-        routes="daemon",
-        mesh=True,
-        mesh_how="one daemon, which also finds ways through others",
-    )
     recommended = {"cipher": "aes-256-cbc", "integrity": "hmac-sha256", "compression": "off"}  # the defaults
 
     def supports(self, node: Node, params: Params) -> Unsupported | None:
@@ -119,10 +85,11 @@ class Tinc(Vpn):
         return secrets
 
     def render(self, me: Site, peers: Sequence[Site], params: Params, secrets: Secrets) -> dict[str, str]:
-        config = f"Name = {me.name}\nMode = router\nInterface = tinc0\nAddressFamily = ipv4\nPingInterval = 10\n"
+        config = f"Name = {me.name}\nMode = router\nInterface = tinc0\nAddressFamily = ipv4\n{PING}\n"
         config += "".join(f"ConnectTo = {peer.name}\n" for peer in higher_numbered(me, peers))
-        if self.rekey_every_s:
-            config += f"KeyExpire = {self.rekey_every_s:.0f}\n"
+        if "rekey_every_s" in params:
+            config += f"KeyExpire = {params['rekey_every_s']}\n"
+        cipher, digest = self.offers.ciphers[params["cipher"]], self.offers.integrities[params["integrity"]]
         files = {
             f"{HOME}/tinc.conf": config,
             f"{HOME}/rsa_key.priv": secrets[f"{me.name}.key"],
@@ -134,9 +101,10 @@ class Tinc(Vpn):
             # tincd sends long packets over TCP, and the interface's MTU is chosen to fit.
             files[f"{HOME}/hosts/{site.name}"] = (
                 f"Address = {site.wan_address}\nSubnet = {site.lan}\n"
-                f"Cipher = {self.ciphers[params['cipher']]}\nDigest = {self.integrities[params['integrity']]}\n"
+                f"Cipher = {cipher}\nDigest = {digest}\n"
                 f"MACLength = {DIGEST_BYTES[params['integrity']]}\nPMTUDiscovery = no\n"
-                f"Compression = {self.compressions[params['compression']]}\n{secrets[f'{site.name}.pub'].strip()}\n"
+                f"Compression = {self.offers.compressions[params['compression']]}\n"
+                f"{secrets[f'{site.name}.pub'].strip()}\n"
             )
         return files
 
@@ -162,17 +130,21 @@ class Tinc(Vpn):
     def evidence(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> Evidence:
         found = nodes(self.dump(node))[peers[0].name]
         wanted = {factor: NUMBERS[params[factor]] for factor in ("cipher", "integrity")}
-        wanted["compression"] = self.compressions[params["compression"]]
+        wanted["compression"] = self.offers.compressions[params["compression"]]
         for factor, number in wanted.items():
             if found[factor] != number:
                 raise ProofError(f"asked for {factor} {params[factor]} ({number}), tincd has number {found[factor]}")
         return Evidence(
-            cipher=self.ciphers[params["cipher"]],
-            integrity=f"{self.integrities[params['integrity']]}, {found['mac_bytes']} bytes",
+            cipher=self.offers.ciphers[params["cipher"]],
+            integrity=f"{self.offers.integrities[params['integrity']]}, {found['mac_bytes']} bytes",
             compression="off" if params["compression"] == "off" else f"zlib {found['compression']}",
             data_path="userspace: tincd on TUN",
             version=" ".join(node.run("tincd", "--version").stdout.split()[:3:2]),
         )
+
+    def lifecycle(self) -> Lifecycle:
+        rekeying = Rekeying(("clock",), mark=told("tincd", "Expiring symmetric keys"))
+        return Lifecycle(rekeying, (Timer(PING, "tinc.conf(5)"),))
 
 
 def nodes(log: str) -> dict[str, dict[str, str]]:
@@ -180,3 +152,42 @@ def nodes(log: str) -> dict[str, dict[str, str]]:
     line = r" (\w+) at .* cipher (\d+) digest (\d+) maclength (\d+) compression (\d+) "
     names = ("cipher", "integrity", "mac_bytes", "compression")
     return {found[0]: dict(zip(names, found[1:], strict=True)) for found in re.findall(line, log)}
+
+
+Tinc.declared = Declared(
+    Security(
+        protocol="own",
+        specification="The tinc manual, chapter 6",
+        authentication=("public key",),
+        key_exchange="RSA-2048 encrypts the session keys",
+        forward_secrecy=False,
+        post_quantum=False,
+        maintained="rarely: 1.0.36 is of 2019; the 1.1 branch, with a better protocol, never left its previews",
+        sources=(
+            "The tinc manual of 1.0.36, 6.3; its README, Security statement",
+            "https://www.tinc-vpn.org/security/",
+            "CVE-2018-16737, CVE-2018-16758 (cve.org)",
+            "Debian's changelog of tinc 1.0.36-2.1 (1.0.36-1: 2019-08-26)",
+        ),
+        as_of="2026-11-21",
+        flaws=(
+            "a packet that has come already, sent again from another address, moves the peer there until it sends "
+            "again: the address is taken over before the packet's number is looked at "
+            "(net_packet.c, handle_incoming_vpn_data; tried on 2026-11-22)",
+        ),
+        known_breaks=(
+            "CVE-2018-16737, -16738, -16758: authentication oracle and missing authentication, fixed in 1.0.35",
+            "A counter as IV, and RSA without padding or forward secrecy (manual 6.3; Gutmann 2003)",
+        ),
+    ),
+    Abilities(
+        inner=("IPv4", "IPv6", "Ethernet", "multicast"),
+        outer=("IPv4", "IPv6"),
+        nat=True,
+        tcp_443=True,
+        roaming=True,
+        routes="daemon",
+        mesh=True,
+        mesh_how="one daemon, which also finds ways through others",
+    ),
+)

@@ -12,7 +12,8 @@ from runner.data.levels import Params
 from runner.data.trials import Evidence
 from runner.lab.node import Node
 from runner.lab.site import Site, pair_number
-from runner.vpn.plugin import Secrets, Vpn
+from runner.vpn.declared import Declared
+from runner.vpn.plugin import Secrets, offered
 from vpns import _ppp
 from vpns.vtun import CONFIG, OPENSSL_CNF, PORT, PROVIDERS
 from vpns.vtun_tcp import VtunTcp
@@ -22,13 +23,11 @@ class VtunPpp(VtunTcp):
     title = "PPP over VTun (TCP)"
     transport = "tcp"
     note = "no integrity, not maintained; TCP inside it is stacked on TCP"
-    tools = {**VtunTcp.tools, "pppd": "ppp"}
-    security = replace(VtunTcp.security, specification="none but its source; PPP (RFC 1661)")
-    abilities = replace(VtunTcp.abilities, inner=("IPv4", "IPv6", "multicast"))
+    software = replace(VtunTcp.software, tools={**VtunTcp.software.tools, "pppd": "ppp"})
     protocol = "tcp"
 
     def supports(self, node: Node, params: Params) -> Unsupported | None:
-        return Vpn.supports(self, node, params) or _ppp.kernel_ppp(node)
+        return offered(self, params) or _ppp.kernel_ppp(node)
 
     def render(self, me: Site, peers: Sequence[Site], params: Params, secrets: Secrets) -> dict[str, str]:
         config = f"options {{\n    port {PORT};\n    timeout 10;\n    ppp /usr/sbin/pppd;\n}}\n"
@@ -45,8 +44,8 @@ pair{pair_number(me, peer)} {{
     passwd {secrets[f"{me.name}.key"]};
     type tty;
     proto {self.protocol};
-    encrypt {self.ciphers[params["cipher"]]};
-    compress {self.compressions[params["compression"]]};
+    encrypt {self.offers.ciphers[params["cipher"]]};
+    compress {self.offers.compressions[params["compression"]]};
     keepalive yes;
     persist yes;
     up {{
@@ -78,3 +77,9 @@ pair{pair_number(me, peer)} {{
             .evidence(node, me, [], params)
             .model_copy(update={"data_path": "userspace: pppd and vtund", "facts": facts})
         )
+
+
+VtunPpp.declared = Declared(
+    replace(VtunTcp.declared.security, specification="none but its source; PPP (RFC 1661)"),
+    replace(VtunTcp.declared.abilities, inner=("IPv4", "IPv6", "multicast")),
+)

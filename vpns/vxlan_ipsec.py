@@ -11,6 +11,7 @@ from runner.data.levels import Params
 from runner.lab.node import Node
 from runner.lab.site import Site, pair_number
 from runner.vpn import closed_form
+from runner.vpn.declared import Declared
 from vpns._xfrm import only_protected
 from vpns.ipsec import Ipsec
 
@@ -19,19 +20,8 @@ PORT = "4789"
 
 class VxlanIpsec(Ipsec):
     title = "VXLAN in IPsec (strongSwan, kernel)"
-    layer = 2
     data_path = "kernel: VXLAN in ESP"
     mode = "TRANSPORT"
-    security = replace(
-        Ipsec.security, specification="IKEv2 (RFC 7296), VXLAN (RFC 7348) in ESP transport mode (RFC 4303)"
-    )
-    abilities = replace(
-        Ipsec.abilities,
-        inner=("IPv4", "IPv6", "Ethernet", "multicast"),
-        roaming=False,  # VXLAN is between two addresses here, and MOBIKE is for tunnel mode (RFC 4555)
-        routes="configuration",
-        modes=("transport",),
-    )
 
     def supports(self, node: Node, params: Params) -> Unsupported | None:
         if no := super().supports(node, params):
@@ -71,3 +61,17 @@ class VxlanIpsec(Ipsec):
             node.run("ip", "addr", "add", f"10.9.{number}.{me.number}/24", "dev", f"vxlan{peer.number}")
             node.run("ip", "link", "set", f"vxlan{peer.number}", "up")
             node.run("ip", "route", "add", peer.lan, "via", f"10.9.{number}.{peer.number}", "src", me.lan_address)
+
+
+VxlanIpsec.declared = Declared(
+    replace(
+        Ipsec.declared.security, specification="IKEv2 (RFC 7296), VXLAN (RFC 7348) in ESP transport mode (RFC 4303)"
+    ),
+    replace(
+        Ipsec.declared.abilities,
+        inner=("IPv4", "IPv6", "Ethernet", "multicast"),
+        roaming=False,  # VXLAN is between two addresses here, and MOBIKE is for tunnel mode (RFC 4555)
+        routes="configuration",
+        modes=("transport",),
+    ),
+)

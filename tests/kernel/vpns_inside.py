@@ -27,7 +27,7 @@ from runner.lab.site_to_site import Lab, namespace_lab
 from runner.tunnel import bring_up as tunnel
 from runner.tunnel.bring_up import UP_WITHIN_S, bring_up, start_services, unsupported
 from runner.tunnel.proof import ANSWER_PORT
-from runner.vpn.plugin import Vpn
+from runner.vpn.plugin import Vpn, confidential, entry
 from tests.contract import this_machine
 from tests.kernel.inside import in_guest
 
@@ -140,7 +140,7 @@ def test_contract(
         up = bring_up(lab, vpn, vpn.comparable, secrets)
         print(f"{name}: up in {up.setup_s:.1f} s; {up.evidence}; {up.proof}")
         assert up.proof.delivered
-        assert up.proof.marker_on_wan is not vpn.confidential(vpn.comparable)
+        assert up.proof.marker_on_wan is not confidential(vpn.comparable)
         assert up.evidence.data_path.startswith(vpn.dataplane)
         assert 0 < up.setup_s < UP_WITHIN_S
         lab.host1.run("ping", "-c", "1", "-W", "2", lab.sites[-1].host_address)
@@ -228,7 +228,7 @@ def refuses_another_key(
             gateway.write(path, text)
         with suppress(CommandError, TimeoutError):  # some daemons tell at once that they were refused
             vpn.start(gateway, site, peers, vpn.comparable)
-    ask = ("python3", "-IS", f"{probes.FOLDER}/ask.py", "first", vpn.entry(lab.sites), str(ANSWER_PORT))
+    ask = ("python3", "-IS", f"{probes.FOLDER}/ask.py", "first", entry(vpn, lab.sites), str(ANSWER_PORT))
     within_s = max(REFUSED_FOR_S, setup_s)
     assert lab.host1.run(*ask, str(within_s), check=False).code != 0, "payload came through with another key"
 

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from runner.instruments.failures.roaming import ready_to_roam
 
 from runner.catalogue import load_vpn
 from runner.data.levels import Params
-from runner.instruments.failures.roaming import ready_to_roam
 from runner.lab import probes
 from runner.lab.image import DEFAULT, Image, open_image
 from runner.lab.node import Completed, Node, wait_until
@@ -108,11 +108,10 @@ def of_ipv6(child: str) -> str:
 
 def carries_ipv6(lab: Lab, vpn: Vpn) -> None:
     """Hosts of both sites get IPv6 addresses, and reach each other through the tunnel; the WAN drops IPv6."""
-    assert vpn.abilities
-    assert "IPv6" in vpn.abilities.inner
+    assert "IPv6" in vpn.declared.abilities.inner
     bare = "table bridge no6 {\n chain f {\n type filter hook forward priority 0\n ether type ip6 drop\n }\n}\n"
     lab.wan.run("nft", "-f", "-", input=bare)
-    if "pppd" in vpn.tools:  # it negotiates IPv6 where a new interface may have it
+    if "pppd" in vpn.software.tools:  # it negotiates IPv6 where a new interface may have it
         for site in lab.sites:
             lab.gateway(site).run("sysctl", "-qw", "net.ipv6.conf.default.disable_ipv6=0")
     bring(lab, reworded(vpn, with_ipv6))
@@ -182,8 +181,7 @@ BY_ITS_NAT = ("gre_ipsec", "vxlan_ipsec", "libreswan")
 
 def passes_a_nat(lab: Lab, vpn: Vpn) -> None:
     """The dialing gateway is hidden, and the tunnel comes up through the NAT, which counts it."""
-    assert vpn.abilities
-    assert vpn.abilities.nat
+    assert vpn.declared.abilities.nat
     behind_nat(lab)
     by_ping = translated(lab)
     hidden = by_its_nat(vpn) if vpn.name in BY_ITS_NAT else reworded(vpn, unnamed)
@@ -258,8 +256,7 @@ def to_443(text: str, me: Site) -> str:
 
 def passes_by_tcp_443(lab: Lab, vpn: Vpn, monkeypatch: pytest.MonkeyPatch) -> None:
     """The WAN lets nothing through but TCP with port 443."""
-    assert vpn.abilities
-    assert vpn.abilities.tcp_443
+    assert vpn.declared.abilities.tcp_443
     for port in PORTS.get(vpn.name, ()):
         monkeypatch.setattr(port, 443)
     only_by(lab, "ether type arp accept", "tcp dport 443 accept", "tcp sport 443 accept")
@@ -291,8 +288,7 @@ def of_ipv6_outside(argv: Sequence[str]) -> Sequence[str]:
 
 def travels_over_ipv6(lab: Lab, vpn: Vpn) -> None:
     """The gateways know each other by IPv6, and the WAN drops everything else."""
-    assert vpn.abilities
-    assert "IPv6" in vpn.abilities.outer
+    assert "IPv6" in vpn.declared.abilities.outer
     lab.sites = tuple(replace(site, wan_address=f"fd99::{site.number}") for site in lab.sites)
     for site in lab.sites:
         lab.gateway(site).run("sysctl", "-qw", "net.ipv6.conf.wan0.disable_ipv6=0")
@@ -320,15 +316,13 @@ def moves(lab: Lab, vpn: Vpn, within_s: float) -> None:
 
 def roams(lab: Lab, vpn: Vpn) -> None:
     """A gateway's address changes under the tunnel, which goes on."""
-    assert vpn.abilities
-    assert vpn.abilities.roaming
+    assert vpn.declared.abilities.roaming
     moves(lab, vpn, 30)
 
 
 def does_not_roam(lab: Lab, vpn: Vpn) -> None:
     """The control: a tunnel between two addresses does not follow."""
-    assert vpn.abilities
-    assert not vpn.abilities.roaming
+    assert not vpn.declared.abilities.roaming
     with pytest.raises(TimeoutError, match="after the move"):
         moves(lab, vpn, 3)
 

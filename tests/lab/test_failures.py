@@ -8,6 +8,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
+from runner.instruments.failures.timers import timers_of
 
 from runner.catalogue import load_vpn
 from runner.data.store import load_run
@@ -17,7 +18,6 @@ from runner.instruments.failures.gateway import break_gateway
 from runner.instruments.failures.outage import Outage, Watch, outage
 from runner.instruments.failures.redundancy import PAIR, arm, is_active, settled
 from runner.instruments.failures.takeover import Handover, read_handover
-from runner.instruments.failures.timers import timers_of
 from runner.instruments.security.stranger import GRE, framed, packed
 from runner.instruments.security.vantage import speaker_on
 from runner.lab.image import Image

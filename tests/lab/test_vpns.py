@@ -44,7 +44,7 @@ def tunnel_in(lab: Lab, name: str, params: Params, image: Image, commands: list[
         assert no.reason
         pytest.skip(f"{name}: {no.reason}")
     with namespace_lab(image, log=commands.append) as keys:
-        if vpn.image_layer:
+        if vpn.software.layer:
             equip(keys.host1, vpn)
         secrets = vpn.secrets(keys.host1, lab.sites)
     start_services(lab)
@@ -67,7 +67,7 @@ def test_comes_up_and_carries_payload(lab: Lab, gateways: Image, name: str, conf
     params = vpn.comparable if configuration == "comparable" else vpn.recommended
     tunnel = tunnel_in(lab, name, params, gateways, [])
     assert tunnel.proof.delivered
-    assert tunnel.proof.marker_on_wan is not vpn.confidential(params)
+    assert tunnel.proof.marker_on_wan is not confidential(params)
     assert tunnel.proof.captured_bytes >= tunnel.proof.sent_bytes
     assert tunnel.evidence.data_path.startswith(vpn.dataplane)
     assert 0 < tunnel.setup_s < 15
@@ -82,7 +82,7 @@ def test_comes_up_and_carries_payload(lab: Lab, gateways: Image, name: str, conf
     [
         (name, cipher)
         for name in NAMES
-        for cipher in load_vpn(name).ciphers
+        for cipher in load_vpn(name).offers.ciphers
         if name not in SAME_CIPHERS
         if cipher != "none" and (cipher not in RARE or name == "ipsec_user")  # the others of IPsec share its words
     ],
@@ -99,7 +99,7 @@ def test_every_cipher_is_negotiated_or_refused_in_the_tools_words(
 
 @pytest.mark.parametrize(
     ("name", "compression"),
-    [(name, level) for name in NAMES for level in load_vpn(name).compressions if level != "off"],
+    [(name, level) for name in NAMES for level in load_vpn(name).offers.compressions if level != "off"],
 )
 def test_every_compression_is_negotiated(lab: Lab, gateways: Image, name: str, compression: str) -> None:
     tunnel = tunnel_in(lab, name, {**load_vpn(name).comparable, "compression": compression}, gateways, [])

@@ -11,6 +11,7 @@ import urllib.request
 from typing import cast
 
 import pytest
+from runner.instruments.failures.roaming import ready_to_roam
 
 from runner.catalogue import load_vpn
 from runner.data.trials import Event, Timeline, Trial
@@ -18,7 +19,6 @@ from runner.instruments.failures import prepare, redundancy, reroute
 from runner.instruments.failures.loss import Gap, OneWay, gaps, one_way
 from runner.instruments.failures.measure import repeated
 from runner.instruments.failures.outage import MOST_GAPS, Outage, reported, timeline
-from runner.instruments.failures.roaming import ready_to_roam
 from runner.instruments.failures.takeover import ASKED_EVERY_S, add_handovers, read_handover
 from runner.instruments.failures.transfer import UNLIMITED
 from runner.instruments.result import Measured

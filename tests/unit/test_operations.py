@@ -45,7 +45,7 @@ class Counted(Vpn):
         return made
 
     def render(self, me: Site, peers: Sequence[Site], params: Params, secrets: Secrets) -> dict[str, str]:
-        lines = [f"cipher {self.ciphers[params['cipher']]}", "", f"key {secrets[f'{me.name}.key']}"]
+        lines = [f"cipher {self.offers.ciphers[params['cipher']]}", "", f"key {secrets[f'{me.name}.key']}"]
         return {"/etc/counted": "\n".join(lines + [f"peer {secrets[f'{peer.name}.pub']}" for peer in peers])}
 
     def start(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> None:

@@ -43,7 +43,7 @@ def rekey(bench: Bench, vpn: Vpn, what: str) -> Measured:
     does not happen, or the load ends too early.
     """
     started = time.monotonic()
-    lab, me, peers = bench.lab, bench.lab.sites[0], bench.lab.sites[1:]
+    lab, me, peers, renew = bench.lab, bench.lab.sites[0], bench.lab.sites[1:], vpn.lifecycle().rekeying.renew
     argv = ("iperf3", "--client", bench.address, "--port", IPERF_PORT, "--connect-timeout", "3000", "--reverse")
     options = ("--time", str(LOAD_LIMIT_S), "--interval", str(INTERVAL_S), "--json")
     said_before = len(lab.host1.logged(LOG))
@@ -70,7 +70,7 @@ def rekey(bench: Bench, vpn: Vpn, what: str) -> Measured:
                 continue
             before_ms.append(_exchanges(bench, lambda: None))
             asked_s.append(time.monotonic() - begun)
-            after_ms.append(_exchanges(bench, lambda: vpn.rekey(lab.gateway(me), me, peers, what), took_s))
+            after_ms.append(_exchanges(bench, lambda: renew(lab.gateway(me), peers, what), took_s))
         if what in CLOCK_LIMIT_S:
             time.sleep(LOOKED_S / 2)  # so that the load covers the last rekey's second
         lab.host1.run("pkill", "-TERM", "iperf3")  # it then says what it has seen
@@ -110,7 +110,7 @@ def watch(bench: Bench, vpn: Vpn, what: str) -> tuple[list[float], float, list[f
     round trips of the second in which they were. Raises TimeoutError after CLOCK_LIMIT_S.
     """
     me, peers = bench.lab.sites[0], bench.lab.sites[1:]
-    mark = partial(vpn.rekey_mark, bench.lab.gateway(me), me, peers)
+    mark = partial(vpn.lifecycle().rekeying.mark, bench.lab.gateway(me), peers)
     limit_s = CLOCK_LIMIT_S[what] * PATIENCE
     old, started, before = mark(), time.monotonic(), list[float]()
     while time.monotonic() < started + limit_s:
