@@ -17,6 +17,7 @@ from runner.lab.image import DEFAULT
 from runner.lab.node import wait_until
 from runner.lab.places import NamespaceRig, Rig
 from runner.tunnel.bring_up import UP_WITHIN_S, Tunnel, bring_up, make_secrets, start_services, unsupported
+from runner.vpn.plugin import confidential
 from tests.kernel.inside import at_work
 from tests.lab.conftest import below, interfaces, mounts, parents, running
 

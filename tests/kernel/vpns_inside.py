@@ -30,6 +30,7 @@ from runner.tunnel.proof import ANSWER_PORT
 from runner.vpn.plugin import Vpn, confidential, entry
 from tests.contract import this_machine
 from tests.kernel.inside import in_guest
+from tests.unit.helpers import overhead_bytes
 
 NAMES = (
     *("gre", "gre_ipsec", "ipip", "ipsec", "ipsec_ah", "ipsec_ikev1", "l2tp", "l2tp_ipsec", "l2tpv3", "libreswan"),
@@ -158,7 +159,9 @@ def test_contract(
         if name not in ("gre", "ipip", *AS_IPSEC):
             fails_clearly_alone(lab, vpn, secrets, monkeypatch)
         assert measured["tcp_throughput"] > 1e6
-        assert measured.get("overhead_bytes") == pytest.approx(vpn.overhead(vpn.comparable, PACKET_BYTES), abs=0.5)
+        assert measured.get("overhead_bytes") == pytest.approx(
+            overhead_bytes(vpn, vpn.comparable, PACKET_BYTES), abs=0.5
+        )
     finally:
         empty(lab)
 

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from runner.instruments.failures.roaming import ready_to_roam
 
 from runner.catalogue import load_vpn
 from runner.data.levels import Params
@@ -45,10 +44,10 @@ def lab_for(image: Image, tmp_path: Path) -> Iterator[LabFor]:
         yield opened
 
 
-def bring(lab: Lab, vpn: Vpn) -> Tunnel:
+def bring(lab: Lab, vpn: Vpn, **asked: str) -> Tunnel:
     if no := unsupported(lab, vpn, vpn.comparable):
         pytest.skip(f"{vpn.name}: {no.reason}")
-    return bring_up(lab, vpn, vpn.comparable, keys(lab, vpn))
+    return bring_up(lab, vpn, {**vpn.comparable, **asked}, keys(lab, vpn))
 
 
 def keys(lab: Lab, vpn: Vpn) -> dict[str, str]:
@@ -120,7 +119,7 @@ def carries_ipv6(lab: Lab, vpn: Vpn) -> None:
         route = gateway.run("ip", "route", "get", peer.host_address).stdout.split()
         device = route[route.index("dev") + 1]
         gateway.run("sysctl", "-qw", "net.ipv6.conf.all.forwarding=1", f"net.ipv6.conf.{device}.disable_ipv6=0")
-        via = f"via fd00::{peer.number} " if vpn.layer == 2 else ""
+        via = f"via fd00::{peer.number} " if "link/ether" in gateway.run("ip", "link", "show", device).stdout else ""
         batch(
             gateway,
             f"addr add fd0{me.number}::1/64 dev lan0 nodad",
@@ -306,7 +305,7 @@ def moves(lab: Lab, vpn: Vpn, within_s: float) -> None:
     """Bring it up, give the dialing gateway another address, and wait for an answer from the far host.
 
     Raises TimeoutError where none comes."""
-    tunnel = bring(lab, ready_to_roam(vpn))
+    tunnel = bring(lab, vpn, roaming=lab.sites[0].name)
     gateway = lab.gateway(lab.sites[0])
     gateway.run("sysctl", "-qw", "net.ipv4.conf.all.promote_secondaries=1")
     batch(gateway, "addr add 192.168.0.101/24 dev wan0", "addr del 192.168.0.1/24 dev wan0")

@@ -30,6 +30,7 @@ from runner.lab.places import ssh as ssh_module
 from runner.lab.places.machines import SshRig
 from runner.lab.site_to_site import Lab
 from runner.tunnel.bring_up import bring_up, make_secrets, start_services, unsupported
+from runner.vpn.plugin import confidential
 from tests.contract import CONTRACT, contract
 from tests.lab.conftest import parents
 from tests.lab.machines import Machines, machines

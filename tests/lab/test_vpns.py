@@ -12,6 +12,7 @@ from runner.instruments.traffic.tcp import tcp
 from runner.lab.image import DEFAULT, Image, open_image
 from runner.lab.site_to_site import Lab, namespace_lab
 from runner.tunnel.bring_up import Tunnel, bring_up, equip, start_services, unsupported
+from runner.vpn.plugin import confidential
 from tests.contract import OLDER
 from vpns._esp import RARE
 

@@ -14,6 +14,7 @@ from runner.lab.node import Node
 from runner.lab.site import Site, pair_number
 from runner.lab.site_to_site import SITES, Lab
 from runner.tunnel.bring_up import unsupported
+from runner.vpn.lifecycle import Rekeying
 from runner.vpn.plugin import Vpn, confidential, entry
 from runner.vpn.recipe import Paper
 from tests.unit.helpers import GW1, GW2, THREE, Answers, named_secrets
@@ -46,11 +47,37 @@ def test_the_ten_plugins_are_there() -> None:
 def test_attributes(vpn: Vpn) -> None:
     assert vpn.title
     assert vpn.dataplane in ("kernel", "userspace")
-    assert vpn.layer in (2, 3, 4)
     assert vpn.transport in ("esp", "udp", "tcp", "gre", "ipip", "ip", "ethernet")
     assert vpn.carries in ("ip", "tcp")
-    assert (vpn.carries == "tcp") == (vpn.layer == 4)
     assert set(vpn.offers.limits) <= {"cipher", "integrity", "compression"}
+
+
+@EVERY
+@MESHES
+def test_a_timer_that_a_plugin_names_stands_in_its_files(vpn: Vpn, sites: tuple[Site, ...]) -> None:
+    for me in (sites[0], sites[-1]):
+        peers = [site for site in sites if site is not me]
+        text = "\n".join(files_of(vpn, me, sites, vpn.comparable).values())
+        paper = Paper(me.name)
+        vpn.start(paper, me, peers, vpn.comparable)
+        text = re.sub(r"[\"',]", "", "\n".join([text, *paper.lines]))  # rosenpass.toml has words in quotes
+        here = "dialing" if me is sites[0] else "answering"
+        for timer in vpn.lifecycle().timers:
+            if timer.at not in ("both", here) or "(fixed)" in timer.lines:
+                continue
+            if timer.lines.startswith("no "):
+                assert timer.lines.removeprefix("no ") not in text
+            else:
+                assert all(line in text for line in timer.lines.split("; ")), timer.lines
+            assert f"{timer.lines} ({timer.source})" in vpn.lifecycle().timers_at(me, peers)
+
+
+@EVERY
+def test_what_renews_keys_says_how(vpn: Vpn) -> None:
+    rekeying = vpn.lifecycle().rekeying
+    assert set(rekeying.ways) <= set(LEVELS["rekey"])
+    assert bool({"esp", "ike"} & {*rekeying.ways}) == (rekeying.renew is not Rekeying().renew)
+    assert bool({"clock", "protocol"} & {*rekeying.ways}) == (rekeying.mark is not Rekeying().mark)
 
 
 def test_titles_tell_the_plugins_apart() -> None:
