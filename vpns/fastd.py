@@ -15,6 +15,7 @@ from runner.lab.node import Node, wait_until
 from runner.lab.site import Site
 from runner.vpn.declared import Abilities, Declared, Security
 from runner.vpn.plugin import Offers, Secrets, Software, Vpn, no_tun
+from vpns._links import exists
 
 HOME = "/etc/fastd/vpneval"
 STATUS = "/run/fastd-vpneval.status"
@@ -101,11 +102,6 @@ class Fastd(Vpn):
             data_path="userspace: fastd on TUN",
             version=node.run("fastd", "--version").stdout.strip(),
         )
-
-
-def exists(node: Node, device: str) -> bool:
-    """Has the node an interface of this name?"""
-    return node.run("ip", "link", "show", device, check=False).code == 0
 
 
 Fastd.declared = Declared(

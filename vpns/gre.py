@@ -10,6 +10,7 @@ from runner.lab.site import Site
 from runner.vpn import closed_form
 from runner.vpn.declared import Abilities, Declared, Security
 from runner.vpn.plugin import Offers, Vpn
+from vpns._links import kernel_link
 
 
 class Gre(Vpn):
@@ -50,12 +51,7 @@ class Gre(Vpn):
 
 def kernel_gre(node: Node) -> Unsupported | None:
     """Ask the kernel for a GRE tunnel."""
-    ends = ("local", "192.0.2.1", "remote", "192.0.2.2")
-    probe = node.run("ip", "link", "add", "probe0", "type", "gre", *ends, check=False)
-    if probe.code != 0:
-        return Unsupported(f"the kernel has no GRE: {probe.stderr.strip()}")
-    node.run("ip", "link", "del", "probe0")
-    return None
+    return kernel_link(node, "GRE", "gre", "local", "192.0.2.1", "remote", "192.0.2.2")
 
 
 Gre.declared = Declared(

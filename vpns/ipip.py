@@ -10,6 +10,7 @@ from runner.lab.site import Site
 from runner.vpn import closed_form
 from runner.vpn.declared import Abilities, Declared, Security
 from runner.vpn.plugin import Offers, Vpn
+from vpns._links import kernel_link
 
 
 class IpIp(Vpn):
@@ -22,13 +23,7 @@ class IpIp(Vpn):
     recommended = NO_CIPHER
 
     def supports(self, node: Node, params: Params) -> Unsupported | None:
-        if no := super().supports(node, params):
-            return no
-        probe = node.run("ip", "link", "add", "probe0", "type", "ipip", "remote", "192.0.2.1", check=False)
-        if probe.code != 0:
-            return Unsupported(f"the kernel has no IPIP: {probe.stderr.strip()}")
-        node.run("ip", "link", "del", "probe0")
-        return None
+        return super().supports(node, params) or kernel_link(node, "IPIP", "ipip", "remote", "192.0.2.1")
 
     def encapsulation(self, params: Params, inner_bytes: int) -> closed_form.Layers:
         return closed_form.ipip(inner_bytes)

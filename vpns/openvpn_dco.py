@@ -12,8 +12,9 @@ from runner.data.levels import Params
 from runner.data.trials import Evidence
 from runner.lab.node import Node
 from runner.lab.site import Site
-from runner.vpn.declared import Abilities, Declared
+from runner.vpn.declared import Declared
 from runner.vpn.plugin import Secrets
+from vpns._links import kernel_link
 from vpns.openvpn import OpenVpn
 
 AEAD_ONLY = "OpenVPN's data-channel offload has AEAD ciphers only (README.dco.md)"
@@ -38,13 +39,7 @@ class OpenVpnDco(OpenVpn):
     offloaded = True
 
     def supports(self, node: Node, params: Params) -> Unsupported | None:
-        if no := super().supports(node, params):
-            return no
-        probe = node.run("ip", "link", "add", "probe0", "type", "ovpn-dco", check=False)
-        if probe.code != 0:
-            return Unsupported(f"the kernel has no ovpn-dco-v2: {probe.stderr.strip()}")
-        node.run("ip", "link", "del", "probe0")
-        return None
+        return super().supports(node, params) or kernel_link(node, "ovpn-dco-v2", "ovpn-dco")
 
     def render(self, me: Site, peers: Sequence[Site], params: Params, secrets: Secrets) -> dict[str, str]:
         files = super().render(me, peers, params, secrets)
@@ -72,14 +67,9 @@ OpenVpnDco.declared = Declared(
             "peer sends again (tried with 0.0+git20241121)",
         ),
     ),
-    Abilities(
+    replace(
+        OpenVpn.declared.abilities,
         inner=("IPv4", "IPv6", "multicast"),  # between two ends the module sends all to its one peer (peer.c), tried
-        outer=("IPv4", "IPv6"),
-        nat=True,
-        tcp_443=True,
         roaming=False,  # the module follows its peer, its daemon does not: until the keys are renewed (docs/systems.md)
-        routes="configuration",
-        mesh=True,
-        mesh_how="a daemon for each peer",
     ),
 )

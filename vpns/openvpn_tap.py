@@ -5,12 +5,13 @@ Each packet is 14 bytes longer than with TUN. Source: openvpn(8) 2.6, --dev.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from runner.data.levels import Params
 from runner.data.trials import Evidence
 from runner.lab.node import Node
 from runner.lab.site import Site
-from runner.vpn.declared import Abilities, Declared
+from runner.vpn.declared import Declared
 from runner.vpn.plugin import Secrets
 from vpns.openvpn import OpenVpn
 
@@ -39,14 +40,5 @@ class OpenVpnTap(OpenVpn):
 
 OpenVpnTap.declared = Declared(
     OpenVpn.declared.security,
-    Abilities(
-        inner=("IPv4", "IPv6", "Ethernet", "multicast"),
-        outer=("IPv4", "IPv6"),
-        nat=True,
-        tcp_443=True,
-        roaming=False,
-        routes="configuration",
-        mesh=True,
-        mesh_how="a daemon for each peer",
-    ),
+    replace(OpenVpn.declared.abilities, inner=("IPv4", "IPv6", "Ethernet", "multicast")),
 )

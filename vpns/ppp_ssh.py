@@ -12,7 +12,7 @@ from runner.data.levels import Params
 from runner.data.trials import Evidence
 from runner.lab.node import Node
 from runner.lab.site import Site, higher_numbered, lower_numbered
-from runner.vpn.declared import Abilities, Declared
+from runner.vpn.declared import Declared
 from runner.vpn.plugin import Secrets
 from vpns import _ppp
 from vpns.ssh_forward import HOME, SshForward
@@ -72,14 +72,12 @@ def options(peer: Site) -> str:
 
 PppSsh.declared = Declared(
     replace(SshForward.declared.security, specification="SSH (RFC 4251 to 4254), PPP (RFC 1661)"),
-    Abilities(
+    replace(
+        SshForward.declared.abilities,
         inner=("IPv4", "IPv6", "multicast"),
-        outer=("IPv4", "IPv6"),
-        nat=True,
-        tcp_443=True,
-        roaming=False,
         routes="configuration",
         mesh=True,
         mesh_how="an SSH connection for each peer",
+        modes=("tunnel",),
     ),
 )

@@ -15,6 +15,7 @@ from runner.lab.node import Node, wait_until
 from runner.lab.site import Site
 from runner.vpn.declared import Abilities, Declared, Security
 from runner.vpn.plugin import Offers, Secrets, Software, Vpn, no_tun
+from vpns._links import exists
 
 HOME = "/etc/softether/vpneval"
 FOLDERS = ("/run/softether", "/var/lib/softether", "/var/log/softether")  # as its systemd units make them
@@ -89,7 +90,7 @@ ServerPasswordSet {secrets[f"{me.name}.{hub.name}.key"]}
         manage = ("vpncmd", "localhost", "/SERVER" if hub else "/CLIENT")
         wait_until(lambda: node.run(*manage, "/CMD", "About", check=False).code == 0, f"{daemon} ready")
         node.run(*manage, f"/IN:{HOME}/{'server' if hub else 'client'}")
-        wait_until(lambda: node.run("ip", "link", "show", device, check=False).code == 0, f"{device} there")
+        wait_until(lambda: exists(node, device), f"{device} there")
         node.run("ip", "addr", "add", f"10.53.0.{me.number}/24", "dev", device)
         node.run("ip", "link", "set", device, "mtu", "1400", "up")
         for peer in peers:
@@ -102,7 +103,7 @@ ServerPasswordSet {secrets[f"{me.name}.{hub.name}.key"]}
 
     def is_up(self, node: Node, me: Site, peers: Sequence[Site]) -> bool:
         if me.number > max(peer.number for peer in peers):
-            return node.run("ip", "link", "show", "tap_se", check=False).code == 0  # its members dial
+            return exists(node, "tap_se")  # its members dial
         return self.status(node).get("Session Status", "").startswith("Connection Completed")
 
     def evidence(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> Evidence:

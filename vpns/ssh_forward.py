@@ -12,24 +12,21 @@ from runner.data.levels import AES_CBC, Params
 from runner.data.trials import Evidence
 from runner.lab.node import Node, wait_until
 from runner.lab.site import TCP_PORTS, Site, higher_numbered, lower_numbered
-from runner.vpn.declared import Abilities, Declared, Security
+from runner.vpn.declared import Declared, Security
 from runner.vpn.lifecycle import Lifecycle, Rekeying, Timer, told
-from runner.vpn.plugin import Offers, Secrets, Software, Vpn
+from runner.vpn.plugin import Offers, Secrets, Software
+from vpns._forward import ABILITIES, Forward, local_port
 
 HOME = "/etc/ssh/vpneval"
 ALIVE = "ServerAliveInterval 15"
 PORT = 2222  # an sshd of our own: the gateway's real one stays as it is
 
 
-class SshForward(Vpn):
+class SshForward(Forward):
     title = "SSH port forwarding"
-    dataplane = "userspace"
     software = Software(
         {"ssh": "openssh-client", "ssh-keygen": "openssh-client", "sshd": "openssh-server"}, openssl=True
     )
-    transport = "tcp"
-    carries = "tcp"
-    note = "carries TCP connections to named ports only"
     offers = Offers(
         ciphers={
             "aes-128-cbc": "aes128-cbc",
@@ -151,11 +148,6 @@ class SshForward(Vpn):
         return Lifecycle(Rekeying(("clock",), mark=mark), (Timer(ALIVE, said, at="dialing"),))
 
 
-def local_port(me: Site, peer: Site, port: int) -> int:
-    """The port on ``me`` that leads to ``port`` at the host of ``peer``: one listener cannot lead to two sites."""
-    return port + 10 * (peer.number - me.number - 1)
-
-
 def negotiated(log: str) -> dict[str, str]:
     """Cipher, MAC, compression and version from `ssh` with LogVerbose for kex.c; empty if directions differ."""
     lines = re.findall(r"kex: \S+ cipher: (\S+) MAC: (\S+) compression: (\S+)", log)
@@ -188,15 +180,5 @@ SshForward.declared = Declared(
         ),
         unchecked=("RFC 4251 to 4254, and Albrecht et al., were not read again",),
     ),
-    Abilities(
-        inner=("TCP streams",),
-        outer=("IPv4", "IPv6"),
-        nat=True,
-        tcp_443=True,
-        roaming=False,
-        routes="operator",
-        mesh=False,
-        mesh_how="it forwards ports and joins no networks; each far host has ports of its own",
-        modes=("transport",),
-    ),
+    ABILITIES,
 )

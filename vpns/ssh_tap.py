@@ -3,8 +3,10 @@
 Sources: ssh_config(5) Tunnel, sshd_config(5) PermitTunnel.
 """
 
+from dataclasses import replace
+
 from runner.data.levels import Params
-from runner.vpn.declared import Abilities, Declared
+from runner.vpn.declared import Declared
 from vpns.ssh_tun import SshTun
 
 
@@ -18,14 +20,5 @@ class SshTap(SshTun):
 
 SshTap.declared = Declared(
     SshTun.declared.security,
-    Abilities(
-        inner=("IPv4", "IPv6", "Ethernet", "multicast"),
-        outer=("IPv4", "IPv6"),
-        nat=True,
-        tcp_443=True,
-        roaming=False,
-        routes="operator",
-        mesh=True,
-        mesh_how="an SSH connection for each peer",
-    ),
+    replace(SshTun.declared.abilities, inner=("IPv4", "IPv6", "Ethernet", "multicast")),
 )

@@ -5,6 +5,7 @@ Sources: ssh(1) SSH-BASED VIRTUAL PRIVATE NETWORKS, ssh_config(5) Tunnel.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from runner.data.errors import Unsupported
 from runner.data.levels import Params
@@ -12,7 +13,7 @@ from runner.data.trials import Evidence
 from runner.lab.node import Node
 from runner.lab.site import Site, pair_number
 from runner.vpn import closed_form
-from runner.vpn.declared import Abilities, Declared
+from runner.vpn.declared import Declared
 from runner.vpn.plugin import no_tun
 from vpns.ssh_forward import SshForward
 
@@ -66,14 +67,11 @@ class SshTun(SshForward):
 
 SshTun.declared = Declared(
     SshForward.declared.security,
-    Abilities(
+    replace(
+        SshForward.declared.abilities,
         inner=("IPv4", "IPv6", "multicast"),
-        outer=("IPv4", "IPv6"),
-        nat=True,
-        tcp_443=True,
-        roaming=False,
-        routes="operator",
         mesh=True,
         mesh_how="an SSH connection for each peer",
+        modes=("tunnel",),
     ),
 )

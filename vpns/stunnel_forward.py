@@ -11,9 +11,10 @@ from runner.data.levels import AES_CBC, Params
 from runner.data.trials import Evidence
 from runner.lab.node import Node, wait_until
 from runner.lab.site import TCP_PORTS, Site, higher_numbered, pair_number
-from runner.vpn.declared import Abilities, Declared, Security
-from runner.vpn.plugin import Offers, Secrets, Software, Vpn
+from runner.vpn.declared import Declared, Security
+from runner.vpn.plugin import Offers, Secrets, Software
 from vpns._certificates import certificates
+from vpns._forward import ABILITIES, Forward, local_port
 
 HOME = "/etc/stunnel/vpneval"
 # Cipher and integrity -> OpenSSL's cipher suite (openssl-ciphers(1)): those with CBC end with TLS 1.2.
@@ -26,12 +27,8 @@ SUITES = {
 }
 
 
-class StunnelForward(Vpn):
+class StunnelForward(Forward):
     title = "stunnel (TLS port forwarding)"
-    dataplane = "userspace"
-    transport = "tcp"
-    carries = "tcp"
-    note = "carries TCP connections to named ports only"
     software = Software({"stunnel4": "stunnel4", "openssl": "openssl"})
     offers = Offers(
         ciphers={cipher: cipher for cipher, _ in SUITES},
@@ -113,11 +110,6 @@ class StunnelForward(Vpn):
         )
 
 
-def local_port(me: Site, peer: Site, port: int) -> int:
-    """The port on ``me`` that leads to ``port`` at the host of ``peer``."""
-    return port + 10 * (peer.number - me.number - 1)
-
-
 StunnelForward.declared = Declared(
     Security(
         protocol="standard",
@@ -140,15 +132,5 @@ StunnelForward.declared = Declared(
         ),
         unchecked=("RFC 8446 and RFC 5246 were not read again",),
     ),
-    Abilities(
-        inner=("TCP streams",),
-        outer=("IPv4", "IPv6"),
-        nat=True,
-        tcp_443=True,
-        roaming=False,
-        routes="operator",
-        mesh=False,
-        mesh_how="it forwards ports and joins no networks; each far host has ports of its own",
-        modes=("transport",),
-    ),
+    ABILITIES,
 )

@@ -16,6 +16,8 @@ from runner.vpn import closed_form
 from runner.vpn.declared import Abilities, Declared, Security
 from runner.vpn.lifecycle import Lifecycle, Rekeying, Timer, told
 from runner.vpn.plugin import Offers, Secrets, Software, Vpn, no_tun
+from vpns._links import exists
+from vpns._openssl import LEGACY_PROVIDER
 
 HOME = "/etc/tinc/vpneval"
 # OpenSSL's numbers (obj_mac.h), by which tincd names algorithms in its dump of nodes.
@@ -32,17 +34,6 @@ NUMBERS = {
 PING = "PingInterval = 10"
 MTU = 1400  # fits into 1500 with every cipher, digest and compressor
 DIGEST_BYTES = {"hmac-sha1": 20, "hmac-sha256": 32}
-# OpenSSL 3 has Blowfish in its legacy provider only (openssl.cnf(5), "Provider Configuration").
-OPENSSL_CNF = """\
-openssl_conf = init
-[init]
-providers = providers
-[providers]
-default = on
-legacy = on
-[on]
-activate = 1
-"""
 
 
 class Tinc(Vpn):
@@ -93,7 +84,7 @@ class Tinc(Vpn):
         files = {
             f"{HOME}/tinc.conf": config,
             f"{HOME}/rsa_key.priv": secrets[f"{me.name}.key"],
-            f"{HOME}/openssl.cnf": OPENSSL_CNF,
+            f"{HOME}/openssl.cnf": LEGACY_PROVIDER,
         }
         for site in (me, *peers):
             # Cipher and digest count in one's own file only: each end says what it wants to receive.
@@ -112,7 +103,7 @@ class Tinc(Vpn):
         legacy = ("env", f"OPENSSL_CONF={HOME}/openssl.cnf") if params["cipher"] == "blowfish-128-cbc" else ()
         node.defer("rm", "-f", "/run/tinc.vpneval.pid")
         node.spawn(*legacy, "tincd", "--net=vpneval", "--no-detach", "--debug=3", log="tincd")
-        wait_until(lambda: node.run("ip", "link", "show", "tinc0", check=False).code == 0, "tincd's interface")
+        wait_until(lambda: exists(node, "tinc0"), "tincd's interface")
         node.run("ip", "link", "set", "tinc0", "mtu", str(MTU), "up")
         for peer in peers:
             node.run("ip", "route", "add", peer.lan, "dev", "tinc0", "src", me.lan_address)

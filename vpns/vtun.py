@@ -14,19 +14,10 @@ from runner.lab.node import Node, wait_until
 from runner.lab.site import Site, higher_numbered, lower_numbered, pair_number
 from runner.vpn.declared import Abilities, Declared, Security
 from runner.vpn.plugin import Offers, Secrets, Software, Vpn, no_tun
+from vpns._openssl import LEGACY_PROVIDER
 
 CONFIG = "/etc/vtund-vpneval.conf"
 OPENSSL_CNF = "/etc/vtund-vpneval.openssl.cnf"
-PROVIDERS = """\
-openssl_conf = init
-[init]
-providers = providers
-[providers]
-default = on
-legacy = on
-[on]
-activate = 1
-"""
 PORT = 5000
 
 
@@ -72,7 +63,7 @@ pair{pair_number(me, peer)} {{
     persist yes;
 }}
 """
-        return {CONFIG: config, OPENSSL_CNF: PROVIDERS}
+        return {CONFIG: config, OPENSSL_CNF: LEGACY_PROVIDER}
 
     def interfaces(self, node: Node, me: Site, peers: Sequence[Site]) -> None:
         """TUNs that are up before vtund attaches to them: a packet for one that is not ends the session (EIO)."""

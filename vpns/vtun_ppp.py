@@ -15,7 +15,8 @@ from runner.lab.site import Site, pair_number
 from runner.vpn.declared import Declared
 from runner.vpn.plugin import Secrets, offered
 from vpns import _ppp
-from vpns.vtun import CONFIG, OPENSSL_CNF, PORT, PROVIDERS
+from vpns._openssl import LEGACY_PROVIDER
+from vpns.vtun import CONFIG, OPENSSL_CNF, PORT
 from vpns.vtun_tcp import VtunTcp
 
 
@@ -57,7 +58,7 @@ pair{pair_number(me, peer)} {{
                 f"{manner}{_ppp.address(me)}:{_ppp.address(peer)}\n{_ppp.PLAIN}{_ppp.TERMINAL}{_ppp.PROTECTED_BELOW}"
                 f"{_ppp.COMPRESSION['off']}{_ppp.LOGGED}"
             )
-        return {CONFIG: config, OPENSSL_CNF: PROVIDERS, **files}
+        return {CONFIG: config, OPENSSL_CNF: LEGACY_PROVIDER, **files}
 
     def interfaces(self, node: Node, me: Site, peers: Sequence[Site]) -> None:
         """None beforehand: pppd makes them."""

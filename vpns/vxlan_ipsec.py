@@ -12,6 +12,7 @@ from runner.lab.node import Node
 from runner.lab.site import Site, pair_number
 from runner.vpn import closed_form
 from runner.vpn.declared import Declared
+from vpns._links import kernel_link
 from vpns._xfrm import only_protected
 from vpns.ipsec import Ipsec
 
@@ -24,14 +25,9 @@ class VxlanIpsec(Ipsec):
     mode = "TRANSPORT"
 
     def supports(self, node: Node, params: Params) -> Unsupported | None:
-        if no := super().supports(node, params):
-            return no
         # The last network identifier there is: the kernel refuses one that a tunnel has already.
-        probe = node.run("ip", "link", "add", "probe0", "type", "vxlan", "id", "16777215", "dstport", PORT, check=False)
-        if probe.code != 0:
-            return Unsupported(f"the kernel has no VXLAN: {probe.stderr.strip()}")
-        node.run("ip", "link", "del", "probe0")
-        return None
+        words = ("vxlan", "id", "16777215", "dstport", PORT)
+        return super().supports(node, params) or kernel_link(node, "VXLAN", *words)
 
     def encapsulation(self, params: Params, inner_bytes: int) -> closed_form.Layers | None:
         if params["compression"] != "off":

@@ -14,6 +14,7 @@ from runner.vpn import closed_form
 from runner.vpn.declared import Abilities, Declared, Security
 from runner.vpn.lifecycle import Lifecycle, Rekeying, Standby, Timer
 from runner.vpn.plugin import Offers, Secrets, Software, Vpn
+from vpns._links import kernel_link
 
 KEEPALIVE = "PersistentKeepalive = 25"
 HANDSHAKE = Timer(
@@ -43,13 +44,7 @@ class WireGuard(Vpn):
     kind = "wireguard"  # what `ip -d link` calls the interface
 
     def supports(self, node: Node, params: Params) -> Unsupported | None:
-        if no := super().supports(node, params):
-            return no
-        probe = node.run("ip", "link", "add", "probe0", "type", "wireguard", check=False)
-        if probe.code != 0:
-            return Unsupported(f"the kernel has no WireGuard: {probe.stderr.strip()}")
-        node.run("ip", "link", "del", "probe0")
-        return None
+        return super().supports(node, params) or kernel_link(node, "WireGuard", "wireguard")
 
     def encapsulation(self, params: Params, inner_bytes: int) -> closed_form.Layers:
         return closed_form.wireguard(inner_bytes, mtu=1420)

@@ -1,6 +1,7 @@
 """Every plugin with its real daemon: up, payload, ping, marker, evidence, a stream; secrets nowhere, nothing left."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -135,7 +136,7 @@ def test_a_level_of_vtun_that_does_not_encrypt_is_found_by_the_proof(
     """VTun tells nobody what it does to the packets: here it is told not to encrypt, and the level promises AES."""
     vpn = load_vpn(name)
     cipher = vpn.comparable["cipher"]
-    monkeypatch.setattr(type(vpn), "ciphers", {cipher: "no"})
+    monkeypatch.setattr(type(vpn), "offers", replace(vpn.offers, ciphers={cipher: "no"}))
     with pytest.raises(ProofError, match="plaintext on the WAN"):
         tunnel_in(lab, name, vpn.comparable, gateways, [])
 
@@ -147,5 +148,5 @@ def test_what_else_vtund_calls_encryption_is_encryption(
 ) -> None:
     vpn = load_vpn(name)
     cipher = vpn.comparable["cipher"]
-    monkeypatch.setattr(type(vpn), "ciphers", {cipher: word})
+    monkeypatch.setattr(type(vpn), "offers", replace(vpn.offers, ciphers={cipher: word}))
     assert tunnel_in(lab, name, vpn.comparable, gateways, []).proof.marker_on_wan is False
