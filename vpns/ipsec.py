@@ -70,7 +70,7 @@ class Ipsec(Vpn):
     recommended = {"cipher": "aes-128-gcm", "integrity": "aead", "compression": "off"}  # RFC 8221 §5
     start_action = "trap"  # a policy is there before the SA is and after it went: down means closed
     data_path = "kernel: ESP"
-    ike = 2  # the version
+    ike_version = 2
     protocol = "ESP"
     mode = "TUNNEL"
     libipsec = "no"  # whether the userspace ESP is loaded instead of the kernel's
@@ -89,7 +89,7 @@ class Ipsec(Vpn):
         connections = "".join(
             f"""\
     {peer.name} {{
-        version = {self.ike}
+        version = {self.ike_version}
         mobike = {"yes" if params.get("roaming") else "no"}
         keyingtries = 0
         {DEAD_PEER}

@@ -10,7 +10,7 @@ from vpns.ipsec import Ipsec
 class IpsecIkev1(Ipsec):
     title = "IPsec with IKEv1 (strongSwan, kernel ESP)"
     note = "IKEv1 is historic (RFC 9395); the data path is that of `ipsec`"
-    ike = 1
+    ike_version = 1
     offers = replace(Ipsec.offers, ciphers=IKEV1_CIPHERS, integrities=IKEV1_INTEGRITIES, limits=IKEV1_LIMITS)
 
 

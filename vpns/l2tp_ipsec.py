@@ -35,7 +35,7 @@ class L2tpIpsec(Ipsec):
             "compression": "RFC 3193 knows no IPComp; PPP's compression is not asked for here",
         },
     )
-    ike = 1
+    ike_version = 1
     data_path = "kernel: PPP in L2TP in ESP"
     mode = "TRANSPORT"
 

@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from runner.data.errors import CommandError, LabError, MeasurementError, Unsupported
+from runner.data.levels import BASELINE
 from runner.lab.facts import SPEED, SPEED_BYTES
 from runner.lab.node import Node, wait_until
 from runner.lab.site_to_site import Lab
@@ -97,7 +98,7 @@ def by_openssl(vpn: Vpn, params: Mapping[str, str]) -> bool:
 
 def set_driver(lab: Lab, vpn: Vpn, params: Mapping[str, str]) -> None:
     """Hide this CPU's instructions from OpenSSL in whatever is started on the gateways from now on, if asked for."""
-    if params.get("driver") != "generic" or not (vpn.software.openssl or vpn.name == "none"):
+    if params.get("driver") != "generic" or not (vpn.software.openssl or vpn.name == BASELINE):
         return
     for site in lab.sites:
         gateway = lab.gateway(site)
@@ -110,7 +111,7 @@ def driver_said(lab: Lab, vpn: Vpn, params: Mapping[str, str]) -> dict[str, str]
     if "driver" not in params:
         return {}
     gateway, cipher, generic = lab.gateway(lab.sites[0]), params["cipher"], params["driver"] == "generic"
-    if not (vpn.software.openssl or vpn.name == "none"):
+    if not (vpn.software.openssl or vpn.name == BASELINE):
         found = kernel_drivers(gateway.run("cat", "/proc/crypto", check=False).stdout, KERNEL[cipher][1])
         return {"driver": found[0] if found else "unknown"}
     cpu = gateway.run("openssl", "version", "-c").stdout.partition("=")[2].split(maxsplit=1)
