@@ -16,8 +16,8 @@ def wanted(vpn: Vpn, params: Mapping[str, str], profile: Profile) -> bool:
     """
     if "ike" in params:
         quick = (params["rekey"], params["ike"]) == ("ike", IKE)
-        return bool(vpn.ike_proposal) and (quick or profile.name == "thesis")
-    ways = [way for way in vpn.rekeys if way != "protocol" or profile.name == "thesis"] or ["esp"]
+        return bool(vpn.offers.ike) and (quick or profile.name == "thesis")
+    ways = [way for way in vpn.lifecycle().rekeying.ways if way != "protocol" or profile.name == "thesis"] or ["esp"]
     return params["rekey"] in ways
 
 

@@ -141,9 +141,22 @@ def _whole_number(factor: str, level: str, between: tuple[int, int]) -> str:
     return str(int(level))
 
 
+# Members that plugins had before, and where what they said belongs now.
+MOVED = {
+    **dict.fromkeys(("ciphers", "integrities", "compressions", "limits"), "offers = Offers(…)"),
+    **dict.fromkeys(("tools", "image_layer", "openssl"), "software = Software(…)"),
+    **dict.fromkeys(("security", "abilities"), "declared = Declared(…)"),
+    **dict.fromkeys(("rekeys", "rekey_says", "rekey", "rekey_mark"), "lifecycle()"),
+    **{"confidential": "the level of its cipher", "entry": "carries"},
+}
+
+
 def _finished(name: str, plugin: type[Vpn]) -> Vpn:
-    """An instance of the plugin. Raises UsageError that names what is still missing in it."""
-    needed = ("title", "dataplane", "layer", "transport", "comparable", "recommended")
+    """An instance of the plugin. Raises UsageError that names what is missing in it, or stands where it did before."""
+    if moved := [member for member in MOVED if hasattr(plugin, member)]:
+        where = ", ".join(f"{member} is now in {MOVED[member]}" for member in moved)
+        raise UsageError(f"plugin {name} was written for an earlier vpneval: {where}; docs/add-a-vpn.md has an example")
+    needed = ("title", "dataplane", "transport", "comparable", "recommended")
     missing = [attribute for attribute in needed if not hasattr(plugin, attribute)]
     missing += sorted(plugin.__abstractmethods__)
     if missing:

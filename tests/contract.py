@@ -17,6 +17,7 @@ from runner.lab.image import DEFAULT
 from runner.lab.node import wait_until
 from runner.lab.places import NamespaceRig, Rig
 from runner.tunnel.bring_up import UP_WITHIN_S, Tunnel, bring_up, make_secrets, start_services, unsupported
+from runner.vpn.plugin import confidential
 from tests.kernel.inside import at_work
 from tests.lab.conftest import below, interfaces, mounts, parents, running
 
@@ -43,7 +44,7 @@ def contract(
         start_services(lab)
         tunnel = bring_up(lab, vpn, params, secrets)
         assert tunnel.proof.delivered
-        assert tunnel.proof.marker_on_wan is not vpn.confidential(params)
+        assert tunnel.proof.marker_on_wan is not confidential(params)
         assert tunnel.proof.captured_bytes >= tunnel.proof.sent_bytes
         assert tunnel.evidence.data_path.startswith(vpn.dataplane)
         assert 0 < tunnel.setup_s < UP_WITHIN_S

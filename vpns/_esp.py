@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 
 from runner.data.errors import Unsupported
 from runner.data.levels import AEAD, Params
-from runner.lab.node import Node, wait_until
+from runner.lab.node import Node, Process, wait_until
 from vpns._xfrm import kernel_esp
 
 DAEMONS = ("/usr/sbin/charon-systemd", "/usr/lib/ipsec/charon")  # Debian 13, Debian 12
@@ -75,6 +75,7 @@ IKE = {
     "aes256gcm16-prfsha384-x25519": "AES_GCM_16 256 PRF_HMAC_SHA2_384 CURVE_25519",
     "aes128-sha256-modp4096": "AES_CBC 128 PRF_HMAC_SHA2_256 MODP_4096",
 }
+IKE_PROPOSAL = "aes128-sha256-ecp256"  # unless another is asked for
 PROBE = "/run/vpneval-esp-probe.conf"
 
 
@@ -122,9 +123,7 @@ def ask_daemon(node: Node) -> Daemon:
         return _ASKED[node]
     started = None
     if node.run("test", "-S", "/run/charon.vici", check=False).code != 0:
-        path = next(path for path in DAEMONS if node.run("test", "-x", path, check=False).code == 0)
-        started = node.spawn(path, log="charon-probe")
-        wait_until(lambda: node.run("test", "-S", "/run/charon.vici", check=False).code == 0, "charon's socket")
+        started = run_charon(node, log="charon-probe")
     node.write(PROBE, f"connections {{\n{''.join(map(connection, RARE))}}}\n")
     algorithms = offers(node.run("swanctl", "--list-algs").stdout)
     loaded = node.run("swanctl", "--load-conns", "--file", PROBE, check=False)
@@ -133,6 +132,14 @@ def ask_daemon(node: Node) -> Daemon:
         started.stop()
         node.run("sh", "-c", "rm -f /run/charon.*")
     return _ASKED[node]
+
+
+def run_charon(node: Node, log: str = "charon") -> Process:
+    """Start the IKE daemon, and wait until it answers. Raises TimeoutError."""
+    daemon = next(path for path in DAEMONS if node.run("test", "-x", path, check=False).code == 0)
+    started = node.spawn(daemon, log=log)
+    wait_until(lambda: node.run("test", "-S", "/run/charon.vici", check=False).code == 0, "charon's socket")
+    return started
 
 
 def connection(level: str) -> str:

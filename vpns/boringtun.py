@@ -6,20 +6,18 @@ Not in Debian: the layer vagrant/layers/boringtun.sh builds the crate boringtun-
 from dataclasses import replace
 
 from runner.lab.node import Node, wait_until
+from runner.vpn.declared import Declared
 from vpns.wireguard import WireGuard
 from vpns.wireguard_go import WireGuardGo
 
 
 class BoringTun(WireGuardGo):
     title = "WireGuard (boringtun)"
-    tools = {"wg": "wireguard-tools", "boringtun-cli": "boringtun-cli"}
-    image_layer = "boringtun"
-    security = replace(
-        WireGuard.security,
-        maintained="yes: 0.7.1 is the last on crates.io; 0.6.0 is what is built here",
-        sources=(*WireGuard.security.sources, "crates.io's boringtun-cli"),
-        unchecked=(*WireGuard.security.unchecked, "whether 0.6.0 lacks fixes of 0.7"),
+    software = replace(
+        WireGuardGo.software, tools={"wg": "wireguard-tools", "boringtun-cli": "boringtun-cli"}, layer="boringtun"
     )
+
+    daemon = "boringtun-cli"
 
     def create(self, node: Node) -> None:
         node.defer("rm", "-f", "/run/wireguard/wg0.sock")
@@ -34,3 +32,14 @@ class BoringTun(WireGuardGo):
 
     def version(self, node: Node) -> str:
         return node.run("boringtun-cli", "--version").stdout.strip()
+
+
+BoringTun.declared = Declared(
+    replace(
+        WireGuard.declared.security,
+        maintained="yes: 0.7.1 is the last on crates.io; 0.6.0 is what is built here",
+        sources=(*WireGuard.declared.security.sources, "crates.io's boringtun-cli"),
+        unchecked=(*WireGuard.declared.security.unchecked, "whether 0.6.0 lacks fixes of 0.7"),
+    ),
+    WireGuardGo.declared.abilities,
+)

@@ -13,8 +13,9 @@ from runner.data.levels import Params
 from runner.data.trials import Evidence
 from runner.lab.node import Node, wait_until
 from runner.lab.site import Site
-from runner.vpn.declared import Abilities, Security
-from runner.vpn.plugin import Secrets, Vpn, no_tun
+from runner.vpn.declared import Abilities, Declared, Security
+from runner.vpn.plugin import Offers, Secrets, Software, Vpn, no_tun
+from vpns._links import exists
 
 HOME = "/etc/fastd/vpneval"
 STATUS = "/run/fastd-vpneval.status"
@@ -23,54 +24,25 @@ STATUS = "/run/fastd-vpneval.status"
 class Fastd(Vpn):
     title = "fastd"
     dataplane = "userspace"
-    layer = 3
     transport = "udp"
-    tools = {"fastd": "fastd", "socat": "socat"}
-    ciphers = {"aes-128-gcm": "aes128-gcm", "salsa2012-umac": "salsa2012+umac", "null": "null+salsa2012+umac"}
-    limits = {
-        "cipher": "fastd has stream ciphers only: AES-128 in counter mode, Salsa20, Salsa20/12",
-        "compression": "fastd does not compress",
-    }
+    software = Software({"fastd": "fastd", "socat": "socat"})
+    offers = Offers(
+        ciphers={"aes-128-gcm": "aes128-gcm", "salsa2012-umac": "salsa2012+umac", "null": "null+salsa2012+umac"},
+        # "null" is authenticated all the same, by the UMAC of its method.
+        integrities={"hmac-sha256": "umac"},
+        limits={
+            "cipher": "fastd has stream ciphers only: AES-128 in counter mode, Salsa20, Salsa20/12",
+            "compression": "fastd does not compress",
+        },
+    )
     comparable = {"cipher": "aes-128-gcm", "integrity": "aead", "compression": "off"}
     # The method of fastd's own example configuration (documentation, "Example configuration").
     recommended = {"cipher": "salsa2012-umac", "integrity": "aead", "compression": "off"}
-    # "null" is authenticated all the same, by the UMAC of its method.
-    integrities = {"hmac-sha256": "umac"}
-    security = Security(
-        protocol="own",
-        specification="fastd's documentation, ec25519-fhmqvc protocol",
-        authentication=("public key",),
-        key_exchange="FHMQV-C on the curve of Ed25519; its proof of security was found faulty, without an attack",
-        forward_secrecy=True,
-        post_quantum=False,
-        maintained="yes: v23 is of January 2025",
-        sources=(
-            "fastd's documentation, crypto/fhmqvc.rst (github.com/neocturne/fastd)",
-            "CVE-2020-27638, CVE-2025-24356 (cve.org)",
-            "Debian's changelog of fastd 23-2 (2025-03-01)",
-        ),
-        as_of="2026-11-21",
-        flaws=(
-            "CVE-2020-27638: one packet stops it; fixed in v21",
-            "CVE-2025-24356: spoofed packets are answered 12-fold, with handshakes; fixed in v23, and Debian 12 has 22",
-        ),
-        unchecked=("https://eprint.iacr.org/2009/408, where FHMQV-C is from",),
-    )
-    abilities = Abilities(
-        inner=("IPv4", "IPv6", "Ethernet", "multicast"),
-        outer=("IPv4", "IPv6"),
-        nat=True,
-        tcp_443=False,
-        roaming=True,  # with `float yes` at the peer; tried: 15 s
-        routes="operator",
-        mesh=True,
-        mesh_how="one daemon, with an interface for each peer",
-    )
 
     def supports(self, node: Node, params: Params) -> Unsupported | None:
         if no := super().supports(node, params) or no_tun(node):
             return no
-        method = self.ciphers[params["cipher"]]
+        method = self.offers.ciphers[params["cipher"]]
         known = node.run("fastd", "--config", "-", "--verify-config", input=f'method "{method}";\n', check=False)
         if "not supported" in known.stderr:
             return Unsupported(f"fastd: {known.stderr.strip()}")
@@ -86,13 +58,16 @@ class Fastd(Vpn):
         return secrets
 
     def render(self, me: Site, peers: Sequence[Site], params: Params, secrets: Secrets) -> dict[str, str]:
+        roams, method = params.get("roaming", ""), self.offers.ciphers[params["cipher"]]
+        mine = "any" if roams == me.name else me.wan_address
         config = (
-            f'mode tun;\nmtu 1400;\nbind {me.wan_address}:10000;\nmethod "{self.ciphers[params["cipher"]]}";\n'
+            f'mode tun;\nmtu 1400;\nbind {mine}:10000;\nmethod "{method}";\n'
             f'secret "{secrets[f"{me.name}.key"]}";\nstatus socket "{STATUS}";\npersist interface yes;\n'
         )
+        floats = "    float yes;\n" if roams not in ("", me.name) else ""
         for peer in peers:
             config += (
-                f'peer "{peer.name}" {{\n    key "{secrets[f"{peer.name}.pub"]}";\n'
+                f'peer "{peer.name}" {{\n{floats}    key "{secrets[f"{peer.name}.pub"]}";\n'
                 f'    remote {peer.wan_address}:10000;\n    interface "fastd{peer.number}";\n}}\n'
             )
         return {f"{HOME}/fastd.conf": config}
@@ -118,8 +93,8 @@ class Fastd(Vpn):
 
     def evidence(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> Evidence:
         method = self.status(node)[peers[0].name]["method"]
-        if method != self.ciphers[params["cipher"]]:
-            raise ProofError(f"asked for {self.ciphers[params['cipher']]}, fastd uses {method}")
+        if method != self.offers.ciphers[params["cipher"]]:
+            raise ProofError(f"asked for {self.offers.ciphers[params['cipher']]}, fastd uses {method}")
         return Evidence(
             cipher=method,
             integrity="UMAC" if "umac" in method else "GMAC",
@@ -129,6 +104,35 @@ class Fastd(Vpn):
         )
 
 
-def exists(node: Node, device: str) -> bool:
-    """Has the node an interface of this name?"""
-    return node.run("ip", "link", "show", device, check=False).code == 0
+Fastd.declared = Declared(
+    Security(
+        protocol="own",
+        specification="fastd's documentation, ec25519-fhmqvc protocol",
+        authentication=("public key",),
+        key_exchange="FHMQV-C on the curve of Ed25519; its proof of security was found faulty, without an attack",
+        forward_secrecy=True,
+        post_quantum=False,
+        maintained="yes: v23 is of January 2025",
+        sources=(
+            "fastd's documentation, crypto/fhmqvc.rst (github.com/neocturne/fastd)",
+            "CVE-2020-27638, CVE-2025-24356 (cve.org)",
+            "Debian's changelog of fastd 23-2 (2025-03-01)",
+        ),
+        as_of="2026-11-21",
+        flaws=(
+            "CVE-2020-27638: one packet stops it; fixed in v21",
+            "CVE-2025-24356: spoofed packets are answered 12-fold, with handshakes; fixed in v23, and Debian 12 has 22",
+        ),
+        unchecked=("https://eprint.iacr.org/2009/408, where FHMQV-C is from",),
+    ),
+    Abilities(
+        inner=("IPv4", "IPv6", "Ethernet", "multicast"),
+        outer=("IPv4", "IPv6"),
+        nat=True,
+        tcp_443=False,
+        roaming=True,  # with `float yes` at the peer; tried: 15 s
+        routes="operator",
+        mesh=True,
+        mesh_how="one daemon, with an interface for each peer",
+    ),
+)

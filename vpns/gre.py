@@ -8,41 +8,20 @@ from runner.data.trials import Evidence
 from runner.lab.node import Node
 from runner.lab.site import Site
 from runner.vpn import closed_form
-from runner.vpn.declared import Abilities, Security
-from runner.vpn.plugin import Vpn
+from runner.vpn.declared import Abilities, Declared, Security
+from runner.vpn.plugin import Offers, Vpn
+from vpns._links import kernel_link
 
 
 class Gre(Vpn):
     title = "GRE"
     dataplane = "kernel"
-    layer = 3
     transport = "gre"
     reference = True
     note = "GRE neither encrypts nor authenticates"
-    limits = {"cipher": "GRE does not encrypt", "compression": "GRE does not compress"}
+    offers = Offers(limits={"cipher": "GRE does not encrypt", "compression": "GRE does not compress"})
     comparable = NO_CIPHER
     recommended = NO_CIPHER
-    security = Security(
-        protocol="standard",
-        specification="GRE (RFC 2784)",
-        authentication=("none",),
-        key_exchange="",
-        forward_secrecy=False,
-        post_quantum=False,
-        maintained="yes (Linux)",
-        sources=("RFC 2784, Security Considerations: as secure as plain IPv4",),
-        as_of="2026-11-21",
-    )
-    abilities = Abilities(
-        inner=("IPv4", "IPv6", "multicast"),
-        outer=("IPv4", "IPv6"),
-        nat=False,
-        tcp_443=False,
-        roaming=False,
-        routes="configuration",
-        mesh=True,
-        mesh_how="a tunnel for each peer",
-    )
 
     def supports(self, node: Node, params: Params) -> Unsupported | None:
         return super().supports(node, params) or kernel_gre(node)
@@ -72,9 +51,29 @@ class Gre(Vpn):
 
 def kernel_gre(node: Node) -> Unsupported | None:
     """Ask the kernel for a GRE tunnel."""
-    ends = ("local", "192.0.2.1", "remote", "192.0.2.2")
-    probe = node.run("ip", "link", "add", "probe0", "type", "gre", *ends, check=False)
-    if probe.code != 0:
-        return Unsupported(f"the kernel has no GRE: {probe.stderr.strip()}")
-    node.run("ip", "link", "del", "probe0")
-    return None
+    return kernel_link(node, "GRE", "gre", "local", "192.0.2.1", "remote", "192.0.2.2")
+
+
+Gre.declared = Declared(
+    Security(
+        protocol="standard",
+        specification="GRE (RFC 2784)",
+        authentication=("none",),
+        key_exchange="",
+        forward_secrecy=False,
+        post_quantum=False,
+        maintained="yes (Linux)",
+        sources=("RFC 2784, Security Considerations: as secure as plain IPv4",),
+        as_of="2026-11-21",
+    ),
+    Abilities(
+        inner=("IPv4", "IPv6", "multicast"),
+        outer=("IPv4", "IPv6"),
+        nat=False,
+        tcp_443=False,
+        roaming=False,
+        routes="configuration",
+        mesh=True,
+        mesh_how="a tunnel for each peer",
+    ),
+)

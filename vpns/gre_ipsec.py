@@ -8,6 +8,7 @@ from runner.data.levels import Params
 from runner.lab.node import Node
 from runner.lab.site import Site
 from runner.vpn import closed_form
+from runner.vpn.declared import Declared
 from vpns._xfrm import never_bare
 from vpns.gre import kernel_gre
 from vpns.ipsec import Ipsec
@@ -17,16 +18,6 @@ class GreIpsec(Ipsec):
     title = "GRE in IPsec (strongSwan, kernel)"
     data_path = "kernel: GRE in ESP"
     mode = "TRANSPORT"
-    security = replace(
-        Ipsec.security, specification="IKEv2 (RFC 7296), GRE (RFC 2784) in ESP transport mode (RFC 4303)"
-    )
-    abilities = replace(
-        Ipsec.abilities,
-        inner=("IPv4", "IPv6", "multicast"),
-        roaming=False,  # GRE is between two addresses, and MOBIKE is for tunnel mode (RFC 4555)
-        routes="configuration",
-        modes=("transport",),
-    )
 
     def supports(self, node: Node, params: Params) -> Unsupported | None:
         return super().supports(node, params) or kernel_gre(node)
@@ -53,3 +44,15 @@ class GreIpsec(Ipsec):
         for peer in peers:
             node.run("ip", "link", "set", f"gre{peer.number}", "up")
             node.run("ip", "route", "add", peer.lan, "dev", f"gre{peer.number}", "src", me.lan_address)
+
+
+GreIpsec.declared = Declared(
+    replace(Ipsec.declared.security, specification="IKEv2 (RFC 7296), GRE (RFC 2784) in ESP transport mode (RFC 4303)"),
+    replace(
+        Ipsec.declared.abilities,
+        inner=("IPv4", "IPv6", "multicast"),
+        roaming=False,  # GRE is between two addresses, and MOBIKE is for tunnel mode (RFC 4555)
+        routes="configuration",
+        modes=("transport",),
+    ),
+)

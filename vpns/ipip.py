@@ -8,50 +8,22 @@ from runner.data.trials import Evidence
 from runner.lab.node import Node
 from runner.lab.site import Site
 from runner.vpn import closed_form
-from runner.vpn.declared import Abilities, Security
-from runner.vpn.plugin import Vpn
+from runner.vpn.declared import Abilities, Declared, Security
+from runner.vpn.plugin import Offers, Vpn
+from vpns._links import kernel_link
 
 
 class IpIp(Vpn):
     title = "IPIP"
     dataplane = "kernel"
-    layer = 3
     transport = "ipip"
     reference = True
-    limits = {"cipher": "IPIP does not encrypt", "compression": "IPIP does not compress"}
+    offers = Offers(limits={"cipher": "IPIP does not encrypt", "compression": "IPIP does not compress"})
     comparable = NO_CIPHER
     recommended = NO_CIPHER
-    security = Security(
-        protocol="standard",
-        specification="RFC 2003",
-        authentication=("none",),
-        key_exchange="",
-        forward_secrecy=False,
-        post_quantum=False,
-        maintained="yes (Linux)",
-        sources=("https://www.ietf.org/rfc/rfc2003.html (Proposed Standard, October 1996)",),
-        as_of="2026-11-21",
-        known_breaks=("no protection at all: anybody on the way can read, change and inject packets",),
-    )
-    abilities = Abilities(
-        inner=("IPv4", "multicast"),  # IPv6 in IPv4 is another protocol (sit, RFC 4213)
-        outer=("IPv4",),
-        nat=False,
-        tcp_443=False,
-        roaming=False,
-        routes="operator",
-        mesh=True,
-        mesh_how="a tunnel for each peer",
-    )
 
     def supports(self, node: Node, params: Params) -> Unsupported | None:
-        if no := super().supports(node, params):
-            return no
-        probe = node.run("ip", "link", "add", "probe0", "type", "ipip", "remote", "192.0.2.1", check=False)
-        if probe.code != 0:
-            return Unsupported(f"the kernel has no IPIP: {probe.stderr.strip()}")
-        node.run("ip", "link", "del", "probe0")
-        return None
+        return super().supports(node, params) or kernel_link(node, "IPIP", "ipip", "remote", "192.0.2.1")
 
     def encapsulation(self, params: Params, inner_bytes: int) -> closed_form.Layers:
         return closed_form.ipip(inner_bytes)
@@ -70,3 +42,29 @@ class IpIp(Vpn):
 
     def evidence(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> Evidence:
         return Evidence(cipher="none", integrity="none", compression="off", data_path="kernel: ipip")
+
+
+IpIp.declared = Declared(
+    Security(
+        protocol="standard",
+        specification="RFC 2003",
+        authentication=("none",),
+        key_exchange="",
+        forward_secrecy=False,
+        post_quantum=False,
+        maintained="yes (Linux)",
+        sources=("https://www.ietf.org/rfc/rfc2003.html (Proposed Standard, October 1996)",),
+        as_of="2026-11-21",
+        known_breaks=("no protection at all: anybody on the way can read, change and inject packets",),
+    ),
+    Abilities(
+        inner=("IPv4", "multicast"),  # IPv6 in IPv4 is another protocol (sit, RFC 4213)
+        outer=("IPv4",),
+        nat=False,
+        tcp_443=False,
+        roaming=False,
+        routes="operator",
+        mesh=True,
+        mesh_how="a tunnel for each peer",
+    ),
+)

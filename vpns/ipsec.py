@@ -10,15 +10,28 @@ from collections.abc import Sequence
 from runner.data.errors import CommandError, ProofError, Unsupported
 from runner.data.levels import AEAD, AES_CBC, Params
 from runner.data.trials import Evidence
-from runner.lab.node import Node, wait_until
+from runner.lab.node import Node
 from runner.lab.site import Site, higher_numbered
 from runner.vpn import closed_form
-from runner.vpn.declared import SWEET32, Abilities, Security
-from runner.vpn.plugin import Secrets, Vpn
+from runner.vpn.declared import SWEET32, Abilities, Declared, Security
+from runner.vpn.lifecycle import Lifecycle, Rekeying, Timer
+from runner.vpn.plugin import Offers, Secrets, Software, Vpn
 from vpns._certificates import certificates
-from vpns._esp import CIPHERS, DAEMONS, IKE, INTEGRITIES, NEGOTIATED, daemon_esp, negotiated, renew
+from vpns._esp import (
+    CIPHERS,
+    IKE,
+    IKE_PROPOSAL,
+    INTEGRITIES,
+    NEGOTIATED,
+    daemon_esp,
+    negotiated,
+    renew,
+    run_charon,
+)
+from vpns._ha import STANDBY
 from vpns._xfrm import forget_afterwards
 
+DEAD_PEER = "dpd_delay = 10s"
 # An IKE message is sent four times, and nobody is there after 14 s: strongSwan's own settings for its clients. With the
 # defaults it is 165 s. See docs/decisions/0019-dead-peers.md.
 STRONGSWAN_CONF = """\
@@ -34,52 +47,30 @@ charon {
     }
 }
 """
+TIMERS = (
+    Timer(DEAD_PEER, "swanctl.conf(5)"),
+    Timer("retransmit_tries = 3; retransmit_timeout = 2.0; retransmit_base = 1.4", "strongswan.conf(5)"),
+)
 
 
 class Ipsec(Vpn):
     title = "IPsec (strongSwan, kernel ESP)"
     dataplane = "kernel"
-    layer = 3
     transport = "esp"
-    ciphers = CIPHERS
-    integrities = INTEGRITIES
-    compressions = {"off": "no", "on": "yes"}
-    tools = {"swanctl": "strongswan-swanctl", "openssl": "openssl"}
+    offers = Offers(
+        ciphers=CIPHERS,
+        integrities=INTEGRITIES,
+        compressions={"off": "no", "on": "yes"},
+        ike=tuple(IKE),
+    )
+    software = Software(
+        {"swanctl": "strongswan-swanctl", "openssl": "openssl"}, daemons=("charon-systemd", "strongswan-charon")
+    )
     comparable = AES_CBC
     recommended = {"cipher": "aes-128-gcm", "integrity": "aead", "compression": "off"}  # RFC 8221 §5
-    security = Security(
-        protocol="standard",
-        specification="IKEv2 (RFC 7296), ESP (RFC 4303)",
-        authentication=("certificate", "public key", "pre-shared key", "password"),
-        key_exchange="ECDH, NIST P-256, for the IKE SA and again for each child SA",
-        forward_secrecy=True,
-        post_quantum=False,  # strongSwan 6.0 has ML-KEM beside it (RFC 9370); it is not asked for here
-        maintained="yes: Debian's last update is of September 2026 (6.0.1), of November 2026 (5.9.8)",
-        sources=(
-            "Debian's changelogs of strongswan 6.0.1-6+deb13u7 (2026-09-01) and 5.9.8-5+deb12u6 (2026-11-02)",
-            "CVE-2025-62291, CVE-2026-25075 (cve.org); swanctl.conf(5) of 6.0.1: MOBIKE, but no TCP",
-            SWEET32,
-        ),
-        as_of="2026-11-21",
-        known_breaks=(SWEET32,),
-        flaws=("some 20 CVEs of 2025 and 2026 in EAP, certificates, IKE messages: crashes, leaks; fixed by Debian",),
-        unchecked=("RFC 7296, RFC 4303 and RFC 8221 were not read again", "that strongSwan 6.0 has RFC 9370"),
-    )
-    abilities = Abilities(
-        inner=("IPv4", "IPv6"),
-        outer=("IPv4", "IPv6"),
-        nat=True,  # ESP in UDP, RFC 3948
-        tcp_443=False,  # RFC 9329 is not in strongSwan
-        roaming=True,  # MOBIKE, RFC 4555; off here
-        routes="daemon",
-        mesh=True,
-        mesh_how="one daemon, with a connection for each peer",
-        modes=("tunnel", "transport"),
-    )
-    rekeys = ("esp", "ike")
     start_action = "trap"  # a policy is there before the SA is and after it went: down means closed
     data_path = "kernel: ESP"
-    ike, ike_proposal = 2, "aes128-sha256-ecp256"  # of the control channel; esp_proposals has that of the data
+    ike_version = 2
     protocol = "ESP"
     mode = "TUNNEL"
     libipsec = "no"  # whether the userspace ESP is loaded instead of the kernel's
@@ -98,13 +89,13 @@ class Ipsec(Vpn):
         connections = "".join(
             f"""\
     {peer.name} {{
-        version = {self.ike}
-        mobike = no
+        version = {self.ike_version}
+        mobike = {"yes" if params.get("roaming") else "no"}
         keyingtries = 0
-        dpd_delay = 10s
-        local_addrs = {me.wan_address}
+        {DEAD_PEER}
+        local_addrs = {"%any" if params.get("roaming") == me.name else me.wan_address}
         remote_addrs = {peer.wan_address}
-        proposals = {self.ike_proposal}
+        proposals = {params.get("ike", IKE_PROPOSAL)}
         local {{
             auth = pubkey
             certs = {me.name}.crt
@@ -118,7 +109,7 @@ class Ipsec(Vpn):
             to-{peer.name} {{
                 {self.selectors(me, peer)}
                 {self.proposal(params)}
-                ipcomp = {self.compressions[params["compression"]]}
+                ipcomp = {self.offers.compressions[params["compression"]]}
                 start_action = {self.start_action}
                 {self.when_gone(me, peer)}
             }}
@@ -127,7 +118,9 @@ class Ipsec(Vpn):
 """
             for peer in peers
         )
-        plugins = "aesni { load = no }\n" if self.generic_driver else ""  # instead of the CPU's AES: OpenSSL's
+        plugins = (
+            "aesni { load = no }\n" if params.get("driver") == "generic" else ""
+        )  # instead of the CPU's AES: OpenSSL's
         return {
             "/etc/strongswan.d/charon/kernel-libipsec.conf": f"kernel-libipsec {{ load = {self.libipsec} }}\n{plugins}",
             "/etc/strongswan.d/vpneval.conf": STRONGSWAN_CONF,
@@ -139,10 +132,10 @@ class Ipsec(Vpn):
 
     def proposal(self, params: Params) -> str:
         """What the child SAs are to be protected with, the only one offered; its key exchange is fresh, too."""
-        cipher = self.ciphers[params["cipher"]]
+        cipher = self.offers.ciphers[params["cipher"]]
         if params["cipher"] in AEAD:
             return f"esp_proposals = {cipher}-ecp256"
-        return f"esp_proposals = {cipher}-{self.integrities[params['integrity']]}-ecp256"
+        return f"esp_proposals = {cipher}-{self.offers.integrities[params['integrity']]}-ecp256"
 
     def selectors(self, me: Site, peer: Site) -> str:
         """What a child SA protects: the traffic between the two LANs, in tunnel mode."""
@@ -154,14 +147,12 @@ class Ipsec(Vpn):
         return f"dpd_action = {dead}\n                close_action = {closed}"
 
     def start(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> None:
-        daemon = next(path for path in DAEMONS if node.run("test", "-x", path, check=False).code == 0)
         node.run("rm", "-f", "/run/charon.pid", "/run/charon.vici")  # of a daemon that was killed
         for peer in peers:
             forget_afterwards(node, (me.lan, peer.lan), (me.wan_address, peer.wan_address))
         node.defer("ip", "rule", "del", "table", "220")  # charon's own, strongswan.conf(5) charon.routing_table
         node.defer("ip", "route", "flush", "table", "220")
-        node.spawn(daemon, log="charon")
-        wait_until(lambda: node.run("test", "-S", "/run/charon.vici", check=False).code == 0, "charon's socket")
+        run_charon(node)
         node.run("swanctl", "--load-all", "--noprompt")
         for peer in higher_numbered(me, peers):
             # A first packet may have sprung the trap: the child is there then, and charon refuses a second.
@@ -175,7 +166,10 @@ class Ipsec(Vpn):
 
     def evidence(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> Evidence:
         found = negotiated(node.run("swanctl", "--list-sas", "--raw").stdout)
-        wanted = {"ike": IKE[self.ike_proposal], **{f: NEGOTIATED[params[f]] for f in ("cipher", "integrity")}}
+        wanted = {
+            "ike": IKE[params.get("ike", IKE_PROPOSAL)],
+            **{f: NEGOTIATED[params[f]] for f in ("cipher", "integrity")},
+        }
         wanted |= {"compression": params["compression"], "mode": self.mode, "protocol": self.protocol}
         for what, asked in wanted.items():
             if found[what] != asked:
@@ -190,12 +184,50 @@ class Ipsec(Vpn):
             facts={"encapsulation": found["encapsulation"], "mode": found["mode"], "ike": found["ike"]},
         )
 
-    def rekey(self, node: Node, me: Site, peers: Sequence[Site], what: str) -> None:
-        for peer in peers:
-            renew(node, what, f"to-{peer.name}" if what == "esp" else peer.name)
-
     def check_path(self, node: Node, peers: Sequence[Site]) -> None:
         """Raise ProofError unless ESP is where this plugin says that it is."""
         states = node.run("ip", "xfrm", "state", "count").stdout  # `ip xfrm state` itself prints keys
         if not (count := re.search(r"count (\d+)", states)) or int(count[1]) < 2 * len(peers):
             raise ProofError(f"ESP is not in the kernel: {states.strip()}")
+
+    def lifecycle(self) -> Lifecycle:
+        return Lifecycle(Rekeying(("esp", "ike"), renew=rekey), TIMERS, STANDBY)
+
+
+def rekey(node: Node, peers: Sequence[Site], what: str) -> None:
+    """New keys for the child SAs (``esp``) or IKE SAs (``ike``) with all peers."""
+    for peer in peers:
+        renew(node, what, f"to-{peer.name}" if what == "esp" else peer.name)
+
+
+Ipsec.declared = Declared(
+    Security(
+        protocol="standard",
+        specification="IKEv2 (RFC 7296), ESP (RFC 4303)",
+        authentication=("certificate", "public key", "pre-shared key", "password"),
+        key_exchange="ECDH, NIST P-256, for the IKE SA and again for each child SA",
+        forward_secrecy=True,
+        post_quantum=False,  # strongSwan 6.0 has ML-KEM beside it (RFC 9370); it is not asked for here
+        maintained="yes: Debian's last update is of September 2026 (6.0.1), of November 2026 (5.9.8)",
+        sources=(
+            "Debian's changelogs of strongswan 6.0.1-6+deb13u7 (2026-09-01) and 5.9.8-5+deb12u6 (2026-11-02)",
+            "CVE-2025-62291, CVE-2026-25075 (cve.org); swanctl.conf(5) of 6.0.1: MOBIKE, but no TCP",
+            SWEET32,
+        ),
+        as_of="2026-11-21",
+        known_breaks=(SWEET32,),
+        flaws=("some 20 CVEs of 2025 and 2026 in EAP, certificates, IKE messages: crashes, leaks; fixed by Debian",),
+        unchecked=("RFC 7296, RFC 4303 and RFC 8221 were not read again", "that strongSwan 6.0 has RFC 9370"),
+    ),
+    Abilities(
+        inner=("IPv4", "IPv6"),
+        outer=("IPv4", "IPv6"),
+        nat=True,  # ESP in UDP, RFC 3948
+        tcp_443=False,  # RFC 9329 is not in strongSwan
+        roaming=True,  # MOBIKE, RFC 4555; off here
+        routes="daemon",
+        mesh=True,
+        mesh_how="one daemon, with a connection for each peer",
+        modes=("tunnel", "transport"),
+    ),
+)

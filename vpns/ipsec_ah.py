@@ -6,7 +6,8 @@ from runner.data.errors import Unsupported
 from runner.data.levels import NO_CIPHER, Params
 from runner.lab.node import Node
 from runner.vpn import closed_form
-from runner.vpn.plugin import Vpn
+from runner.vpn.declared import Declared
+from runner.vpn.plugin import offered
 from vpns._xfrm import kernel_xfrm
 from vpns.ipsec import Ipsec
 
@@ -16,27 +17,34 @@ class IpsecAh(Ipsec):
     transport = "ip"
     reference = True
     note = "AH authenticates and does not encrypt"
-    ciphers = {"none": ""}
-    compressions = {"off": "no"}
-    limits = {"cipher": "AH does not encrypt (RFC 4302 §1)", "compression": "IPComp is not asked for beside AH here"}
+    offers = replace(
+        Ipsec.offers,
+        ciphers={"none": ""},
+        compressions={"off": "no"},
+        limits={"cipher": "AH does not encrypt (RFC 4302 §1)", "compression": "IPComp is not asked for beside AH here"},
+    )
     comparable = NO_CIPHER | {"integrity": "hmac-sha256"}
     recommended = comparable
     data_path = "kernel: AH"
     protocol = "AH"
-    security = replace(
-        Ipsec.security,
-        specification="IKEv2 (RFC 7296), AH (RFC 4302): integrity only",
-        known_breaks=(),
-        unchecked=("RFC 7296, RFC 4302, RFC 8221 §6 and RFC 3715 §2.1 were not read again",),
-    )
-    abilities = replace(Ipsec.abilities, nat=False)  # AH covers the outer addresses, RFC 3715 §2.1
 
     def supports(self, node: Node, params: Params) -> Unsupported | None:
-        no = Vpn.supports(self, node, params)
+        no = offered(self, params)
         return no or kernel_xfrm(node, "ah", [params["integrity"]], params["compression"])
 
     def encapsulation(self, params: Params, inner_bytes: int) -> closed_form.Layers:
         return closed_form.ah(inner_bytes, params["integrity"])
 
     def proposal(self, params: Params) -> str:
-        return f"ah_proposals = {self.integrities[params['integrity']]}-ecp256"
+        return f"ah_proposals = {self.offers.integrities[params['integrity']]}-ecp256"
+
+
+IpsecAh.declared = Declared(
+    replace(
+        Ipsec.declared.security,
+        specification="IKEv2 (RFC 7296), AH (RFC 4302): integrity only",
+        known_breaks=(),
+        unchecked=("RFC 7296, RFC 4302, RFC 8221 §6 and RFC 3715 §2.1 were not read again",),
+    ),
+    replace(Ipsec.declared.abilities, nat=False),  # AH covers the outer addresses, RFC 3715 §2.1
+)

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from runner.vpn.declared import SWEET32
+from runner.vpn.declared import SWEET32, Declared
 from vpns._esp import IKEV1_CIPHERS, IKEV1_INTEGRITIES, IKEV1_LIMITS
 from vpns.ipsec import Ipsec
 
@@ -10,10 +10,13 @@ from vpns.ipsec import Ipsec
 class IpsecIkev1(Ipsec):
     title = "IPsec with IKEv1 (strongSwan, kernel ESP)"
     note = "IKEv1 is historic (RFC 9395); the data path is that of `ipsec`"
-    ike = 1
-    ciphers, integrities, limits = IKEV1_CIPHERS, IKEV1_INTEGRITIES, IKEV1_LIMITS
-    security = replace(
-        Ipsec.security,
+    ike_version = 1
+    offers = replace(Ipsec.offers, ciphers=IKEV1_CIPHERS, integrities=IKEV1_INTEGRITIES, limits=IKEV1_LIMITS)
+
+
+IpsecIkev1.declared = Declared(
+    replace(
+        Ipsec.declared.security,
         specification="IKEv1 (RFC 2409, historic since RFC 9395), ESP (RFC 4303)",
         known_breaks=(
             SWEET32,
@@ -21,10 +24,11 @@ class IpsecIkev1(Ipsec):
             "(Felsch et al., The Dangers of Key Reuse, USENIX Security 2018; CVE-2018-5389); neither is used here",
         ),
         sources=(
-            *Ipsec.security.sources,
+            *Ipsec.declared.security.sources,
             "https://datatracker.ietf.org/doc/rfc9395/ (April 2023)",
             "CVE-2018-5389 (cve.org); its authors' account (web-in-security.blogspot.com, August 2018)",
         ),
         unchecked=("RFC 2409 and RFC 4303 were not read again",),
-    )
-    abilities = replace(Ipsec.abilities, roaming=False)  # MOBIKE is IKEv2's
+    ),
+    replace(Ipsec.declared.abilities, roaming=False),  # MOBIKE is IKEv2's
+)

@@ -4,6 +4,7 @@ Always UDP-encapsulated (RFC 3948), tunnel mode only, no IPComp, MTU 1400; route
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from runner.data.errors import ProofError, Unsupported
 from runner.data.levels import Params
@@ -19,9 +20,15 @@ class IpsecUser(Ipsec):
     dataplane = "userspace"
     transport = "udp"
     data_path = "userspace: kernel-libipsec on ipsec0"
-    compressions = {"off": "no"}
-    limits = {"compression": "strongSwan's kernel-libipsec has no IPComp"}
-    openssl = True  # and charon's own AES instructions, which go with them
+    offers = replace(
+        Ipsec.offers,
+        compressions={"off": "no"},
+        limits={"compression": "strongSwan's kernel-libipsec has no IPComp"},
+    )
+    software = replace(
+        Ipsec.software,
+        openssl=True,  # and charon's own AES instructions, which go with them
+    )
     start_action = "none"  # kernel-libipsec has no policies that trap; without an SA there is no route either
     libipsec = "10"  # loaded before kernel-netlink, so that it installs the SAs
 

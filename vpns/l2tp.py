@@ -12,8 +12,9 @@ from runner.data.trials import Evidence
 from runner.lab.node import Node
 from runner.lab.site import Site, higher_numbered, lower_numbered
 from runner.vpn import closed_form
-from runner.vpn.declared import Abilities, Security
-from runner.vpn.plugin import Secrets, Vpn
+from runner.vpn.declared import Abilities, Declared, Security
+from runner.vpn.lifecycle import Lifecycle, Timer
+from runner.vpn.plugin import Offers, Secrets, Software, Vpn
 from vpns import _ppp
 from vpns._keys import pair_keys
 
@@ -22,48 +23,31 @@ OPTIONS = "/etc/ppp/options.xl2tpd"
 SESSIONS = "/proc/net/pppol2tp"
 # A peer that forgot the tunnel says nothing: xl2tpd's own Hello comes once a minute, and each of two messages about the
 # end is then sent for 31 s before it dials again. PPP asks every 5 s, three times; each message has 7 s. Decision 0019.
-DEAD_PEER = "lcp-echo-interval 5\nlcp-echo-failure 3\n"
-MAX_RETRIES = 3
+DEAD_PEER = ("lcp-echo-interval 5", "lcp-echo-failure 3")
+RETRIES, REDIAL = "max retries = 3", "redial timeout = 1"
+SAID = "xl2tpd.conf(5); a message is sent again after 1 s, 2 s, 4 s and so on; Hello once a minute (fixed)"
+TIMERS = (
+    Timer(f"{RETRIES}; {REDIAL}", SAID, at="dialing"),
+    Timer(RETRIES, SAID, at="answering"),
+    Timer("; ".join(DEAD_PEER), "pppd(8)"),
+)
 
 
 class L2tp(Vpn):
     title = "L2TP (xl2tpd)"
     dataplane = "kernel"
-    layer = 3
     transport = "udp"
     reference = True
     note = "L2TP does not encrypt"
-    tools = {"xl2tpd": "xl2tpd", "pppd": "ppp", "openssl": "openssl"}
-    limits = {"cipher": "L2TP does not encrypt (RFC 2661 §9)", "compression": "PPP's compression is not asked for here"}
+    software = Software({"xl2tpd": "xl2tpd", "pppd": "ppp", "openssl": "openssl"})
+    offers = Offers(
+        limits={
+            "cipher": "L2TP does not encrypt (RFC 2661 §9)",
+            "compression": "PPP's compression is not asked for here",
+        },
+    )
     comparable = NO_CIPHER
     recommended = NO_CIPHER
-    security = Security(
-        protocol="standard",
-        specification="L2TP (RFC 2661), PPP (RFC 1661), CHAP (RFC 1994)",
-        authentication=("password",),
-        key_exchange="",
-        forward_secrecy=False,
-        post_quantum=False,
-        maintained="rarely: xl2tpd 1.3.18 is of November 2022",
-        sources=(
-            "draft-ietf-pppext-l2tp-sec-04: over IP, L2TP's security mechanism is IPsec",
-            "https://www.rfc-editor.org/pdfrfc/rfc2661.txt.pdf (Standards Track, August 1999)",
-            "Debian's changelog of xl2tpd 1.3.18-1 (2022-11-01)",
-        ),
-        as_of="2026-11-21",
-        known_breaks=("CHAP's MD5 response lets a weak password be found offline (RFC 1994)",),
-        unchecked=("RFC 2661 §9 and RFC 1994 were not read again",),
-    )
-    abilities = Abilities(
-        inner=("IPv4", "IPv6", "multicast"),
-        outer=("IPv4",),
-        nat=True,
-        tcp_443=False,
-        roaming=False,
-        routes="configuration",
-        mesh=True,
-        mesh_how="one daemon, with a session for each peer",
-    )
 
     def supports(self, node: Node, params: Params) -> Unsupported | None:
         return super().supports(node, params) or _ppp.kernel_ppp(node) or kernel_l2tp(node)
@@ -93,6 +77,9 @@ class L2tp(Vpn):
             version=node.run("xl2tpd", "--version", check=False).stdout.strip(),
         )
 
+    def lifecycle(self) -> Lifecycle:
+        return Lifecycle(timers=TIMERS)
+
 
 def kernel_l2tp(node: Node) -> Unsupported | None:
     """Ask the kernel for L2TP's data path: without it, xl2tpd would carry the packets itself, and say so in its log."""
@@ -106,9 +93,9 @@ def files(me: Site, peers: Sequence[Site], secrets: Secrets) -> dict[str, str]:
     """xl2tpd answers to those with lower numbers as an LNS, and dials the others as a LAC."""
     # 1400 leaves room for PPP, L2TP and UDP, and for ESP with any cipher of the sweep within 1500.
     options = f"{_ppp.address(me)}:\nmtu 1400\nmru 1400\n{_ppp.PLAIN}{_ppp.COMPRESSION['off']}nomppe\n"
-    options += DEAD_PEER + _ppp.LOGGED
+    options += "".join(f"{line}\n" for line in DEAD_PEER) + _ppp.LOGGED
     found = {**_ppp.chap_secrets(me, peers, secrets), **_ppp.routes(me, peers)}
-    config = f"[global]\nlisten-addr = {me.wan_address}\nport = 1701\nmax retries = {MAX_RETRIES}\n"
+    config = f"[global]\nlisten-addr = {me.wan_address}\nport = 1701\n{RETRIES}\n"
     if lower_numbered(me, peers):
         config += (
             f"\n[lns default]\nname = {me.name}\nassign ip = no\nrequire authentication = yes\nrequire chap = yes\n"
@@ -118,7 +105,7 @@ def files(me: Site, peers: Sequence[Site], secrets: Secrets) -> dict[str, str]:
     for peer in higher_numbered(me, peers):
         config += (
             f"\n[lac {peer.name}]\nlns = {peer.wan_address}\nname = {me.name}\nrefuse pap = yes\n"
-            f"autodial = yes\nredial = yes\nredial timeout = 1\npppoptfile = {OPTIONS}.lac\n"
+            f"autodial = yes\nredial = yes\n{REDIAL}\npppoptfile = {OPTIONS}.lac\n"
         )
         found[f"{OPTIONS}.lac"] = f"noauth\n{options}"  # who dials, is authenticated
     return {CONFIG: config, **found}
@@ -137,3 +124,34 @@ def check_path(node: Node, peers: Sequence[Site]) -> None:
     shown = node.run("cat", SESSIONS).stdout
     if shown.count("  SESSION '") < len(peers):
         raise ProofError(f"the kernel carries no L2TP session for each peer: {SESSIONS} says {shown.strip()}")
+
+
+L2tp.declared = Declared(
+    Security(
+        protocol="standard",
+        specification="L2TP (RFC 2661), PPP (RFC 1661), CHAP (RFC 1994)",
+        authentication=("password",),
+        key_exchange="",
+        forward_secrecy=False,
+        post_quantum=False,
+        maintained="rarely: xl2tpd 1.3.18 is of November 2022",
+        sources=(
+            "draft-ietf-pppext-l2tp-sec-04: over IP, L2TP's security mechanism is IPsec",
+            "https://www.rfc-editor.org/pdfrfc/rfc2661.txt.pdf (Standards Track, August 1999)",
+            "Debian's changelog of xl2tpd 1.3.18-1 (2022-11-01)",
+        ),
+        as_of="2026-11-21",
+        known_breaks=("CHAP's MD5 response lets a weak password be found offline (RFC 1994)",),
+        unchecked=("RFC 2661 §9 and RFC 1994 were not read again",),
+    ),
+    Abilities(
+        inner=("IPv4", "IPv6", "multicast"),
+        outer=("IPv4",),
+        nat=True,
+        tcp_443=False,
+        roaming=False,
+        routes="configuration",
+        mesh=True,
+        mesh_how="one daemon, with a session for each peer",
+    ),
+)

@@ -11,6 +11,8 @@ from runner.data.levels import Params
 from runner.lab.node import Node
 from runner.lab.site import Site
 from runner.vpn import closed_form
+from runner.vpn.declared import Declared
+from runner.vpn.lifecycle import Lifecycle
 from runner.vpn.plugin import Secrets
 from vpns import _ppp, l2tp
 from vpns._keys import pair_keys
@@ -24,24 +26,18 @@ PORT = "1701"
 class L2tpIpsec(Ipsec):
     title = "L2TP in IPsec (xl2tpd, strongSwan)"
     note = "IKEv1, which RFC 3193 asks for, is historic (RFC 9395)"
-    tools = {**Ipsec.tools, **l2tp.L2tp.tools}
-    compressions = {"off": "no"}
-    ciphers, integrities = IpsecIkev1.ciphers, IpsecIkev1.integrities
-    limits = {
-        **IpsecIkev1.limits,
-        "compression": "RFC 3193 knows no IPComp; PPP's compression is not asked for here",
-    }
-    ike = 1
+    software = replace(Ipsec.software, tools={**Ipsec.software.tools, **l2tp.L2tp.software.tools})
+    offers = replace(
+        IpsecIkev1.offers,
+        compressions={"off": "no"},
+        limits={
+            **IpsecIkev1.offers.limits,
+            "compression": "RFC 3193 knows no IPComp; PPP's compression is not asked for here",
+        },
+    )
+    ike_version = 1
     data_path = "kernel: PPP in L2TP in ESP"
     mode = "TRANSPORT"
-    security = replace(
-        IpsecIkev1.security,
-        specification="IKEv1 (RFC 2409), ESP transport mode (RFC 4303), L2TP (RFC 2661), PPP with CHAP (RFC 1994)",
-        authentication=("certificate", "pre-shared key", "password"),
-        sources=(*IpsecIkev1.security.sources, *l2tp.L2tp.security.sources),
-        unchecked=(*IpsecIkev1.security.unchecked, *l2tp.L2tp.security.unchecked, "RFC 3193 was not read again"),
-    )
-    abilities = replace(l2tp.L2tp.abilities, modes=("transport",))
 
     def supports(self, node: Node, params: Params) -> Unsupported | None:
         return super().supports(node, params) or _ppp.kernel_ppp(node) or l2tp.kernel_l2tp(node)
@@ -70,3 +66,23 @@ class L2tpIpsec(Ipsec):
     def check_path(self, node: Node, peers: Sequence[Site]) -> None:
         super().check_path(node, peers)
         l2tp.check_path(node, peers)
+
+    def lifecycle(self) -> Lifecycle:
+        found = super().lifecycle()
+        return replace(found, timers=(*found.timers, *l2tp.TIMERS))
+
+
+L2tpIpsec.declared = Declared(
+    replace(
+        IpsecIkev1.declared.security,
+        specification="IKEv1 (RFC 2409), ESP transport mode (RFC 4303), L2TP (RFC 2661), PPP with CHAP (RFC 1994)",
+        authentication=("certificate", "pre-shared key", "password"),
+        sources=(*IpsecIkev1.declared.security.sources, *l2tp.L2tp.declared.security.sources),
+        unchecked=(
+            *IpsecIkev1.declared.security.unchecked,
+            *l2tp.L2tp.declared.security.unchecked,
+            "RFC 3193 was not read again",
+        ),
+    ),
+    replace(l2tp.L2tp.declared.abilities, modes=("transport",)),
+)

@@ -12,42 +12,19 @@ from runner.data.trials import Evidence
 from runner.lab.node import Node
 from runner.lab.site import Site, pair_number
 from runner.vpn import closed_form
-from runner.vpn.declared import Abilities, Security
-from runner.vpn.plugin import Vpn
+from runner.vpn.declared import Abilities, Declared, Security
+from runner.vpn.plugin import Offers, Vpn
 
 
 class L2tpv3(Vpn):
     title = "L2TPv3 (kernel, static)"
     dataplane = "kernel"
-    layer = 2
     transport = "udp"
     reference = True
     note = "L2TPv3 does not encrypt"
-    limits = {"cipher": "L2TPv3 does not encrypt", "compression": "L2TPv3 does not compress"}
+    offers = Offers(limits={"cipher": "L2TPv3 does not encrypt", "compression": "L2TPv3 does not compress"})
     comparable = NO_CIPHER
     recommended = NO_CIPHER
-    security = Security(
-        protocol="standard",
-        specification="L2TPv3 (RFC 3931), static sessions",
-        authentication=("none",),
-        key_exchange="",
-        forward_secrecy=False,
-        post_quantum=False,
-        maintained="yes (Linux)",
-        sources=("https://datatracker.ietf.org/doc/rfc3931 (Proposed Standard, March 2005)", "ip-l2tp(8)"),
-        as_of="2026-11-21",
-        unchecked=("RFC 3931 §8 was not read again",),
-    )
-    abilities = Abilities(
-        inner=("IPv4", "IPv6", "Ethernet", "multicast"),
-        outer=("IPv4", "IPv6"),
-        nat=False,  # both ends are configured with the other's address and port
-        tcp_443=False,
-        roaming=False,
-        routes="configuration",
-        mesh=True,
-        mesh_how="a tunnel for each peer",
-    )
 
     def supports(self, node: Node, params: Params) -> Unsupported | None:
         if no := super().supports(node, params):
@@ -90,3 +67,29 @@ class L2tpv3(Vpn):
             if f"interface name: l2tp{peer.number}" not in shown:
                 raise ProofError(f"the kernel has no L2TPv3 session l2tp{peer.number}")
         return Evidence(cipher="none", integrity="none", compression="off", data_path="kernel: L2TPv3")
+
+
+L2tpv3.declared = Declared(
+    Security(
+        protocol="standard",
+        specification="L2TPv3 (RFC 3931), static sessions",
+        authentication=("none",),
+        key_exchange="",
+        forward_secrecy=False,
+        post_quantum=False,
+        maintained="yes (Linux)",
+        sources=("https://datatracker.ietf.org/doc/rfc3931 (Proposed Standard, March 2005)", "ip-l2tp(8)"),
+        as_of="2026-11-21",
+        unchecked=("RFC 3931 §8 was not read again",),
+    ),
+    Abilities(
+        inner=("IPv4", "IPv6", "Ethernet", "multicast"),
+        outer=("IPv4", "IPv6"),
+        nat=False,  # both ends are configured with the other's address and port
+        tcp_443=False,
+        roaming=False,
+        routes="configuration",
+        mesh=True,
+        mesh_how="a tunnel for each peer",
+    ),
+)

@@ -13,12 +13,14 @@ from runner.data.trials import Evidence
 from runner.lab.node import Node, wait_until
 from runner.lab.site import Site, higher_numbered
 from runner.vpn import closed_form
-from runner.vpn.declared import SWEET32, Abilities, Security
-from runner.vpn.plugin import Secrets, Vpn
+from runner.vpn.declared import SWEET32, Abilities, Declared, Security
+from runner.vpn.lifecycle import Lifecycle, Rekeying, Timer
+from runner.vpn.plugin import Offers, Secrets, Software, Vpn
 from vpns._keys import pair_keys, shared
 from vpns._xfrm import forget_afterwards, kernel_esp, never_bare
 
 PLUTO = "/usr/libexec/ipsec/pluto"
+DEAD_PEER = ("dpddelay=10", "retransmit-timeout=15")
 # What pluto's status calls what was negotiated: with the key's length, which its log leaves out where there is but one.
 NEGOTIATED = {
     ("aes-128-cbc", "hmac-sha1"): "AES_CBC_128-HMAC_SHA1_96",
@@ -40,58 +42,25 @@ NEGOTIATED = {
 class Libreswan(Vpn):
     title = "IPsec (Libreswan, kernel ESP)"
     dataplane = "kernel"
-    layer = 3
     transport = "esp"
-    image_layer = "libreswan"
-    tools = {PLUTO: "libreswan", "ipsec": "libreswan", "openssl": "openssl"}
-    ciphers = {
-        "aes-128-cbc": "aes128",
-        "aes-192-cbc": "aes192",
-        "aes-256-cbc": "aes256",
-        "3des-cbc": "3des",
-        "aes-128-gcm": "aes_gcm128",
-        "aes-256-gcm": "aes_gcm256",
-        "chacha20-poly1305": "chacha20_poly1305",
-        "null": "null",
-    }
-    integrities = {"hmac-sha1": "sha1", "hmac-sha256": "sha2_256"}
-    compressions = {"off": "no", "on": "yes"}
-    rekeys = ("esp", "ike")
-    limits = {"cipher": "Libreswan has dropped Blowfish (its CHANGES), and this plugin has no others"}
+    software = Software({PLUTO: "libreswan", "ipsec": "libreswan", "openssl": "openssl"}, layer="libreswan")
+    offers = Offers(
+        ciphers={
+            "aes-128-cbc": "aes128",
+            "aes-192-cbc": "aes192",
+            "aes-256-cbc": "aes256",
+            "3des-cbc": "3des",
+            "aes-128-gcm": "aes_gcm128",
+            "aes-256-gcm": "aes_gcm256",
+            "chacha20-poly1305": "chacha20_poly1305",
+            "null": "null",
+        },
+        integrities={"hmac-sha1": "sha1", "hmac-sha256": "sha2_256"},
+        compressions={"off": "no", "on": "yes"},
+        limits={"cipher": "Libreswan has dropped Blowfish (its CHANGES), and this plugin has no others"},
+    )
     comparable = AES_CBC
     recommended = {"cipher": "aes-256-gcm", "integrity": "aead", "compression": "off"}  # the first of its defaults
-    security = Security(
-        protocol="standard",
-        specification="IKEv2 (RFC 7296), ESP (RFC 4303)",
-        authentication=("pre-shared key", "certificate", "public key"),
-        key_exchange="ECDH, NIST P-256",
-        forward_secrecy=True,
-        post_quantum=False,  # pre-shared keys can be mixed in (ppk, ipsec.conf(5)); not asked for here
-        maintained="yes: advisories of October 2026; Debian 13 has 5.2 of February 2025",
-        sources=(
-            "CVE-2026-77206, CVE-2026-94453 (cve.org); ipsec.conf(5) of 5.2: mobike, enable-tcp, ppk",
-            "Debian's changelog of libreswan 5.2-2.2 (2025-05-04), and libreswan's own for 5.2 (2025-02-26)",
-            SWEET32,
-        ),
-        as_of="2026-11-21",
-        known_breaks=(SWEET32,),
-        flaws=(
-            "CVE-2026-77206: a stranger can stop pluto, in versions from 4.7 on; Debian's 5.2-2.2 is of before the fix",
-            "CVE-2026-94453: use after free with IKE over TCP, which is off here",
-        ),
-        unchecked=("RFC 7296, RFC 4303 and RFC 8221 were not read again",),
-    )
-    abilities = Abilities(
-        inner=("IPv4", "IPv6"),
-        outer=("IPv4", "IPv6"),
-        nat=True,
-        tcp_443=False,  # RFC 9329 wants a kernel with INET_ESPINTCP; Debian 13's has none
-        roaming=False,  # MOBIKE only for a client that gets its address from the peer (modecfgclient, ipsec.conf(5))
-        routes="configuration",
-        mesh=True,
-        mesh_how="one daemon, with a connection for each peer",
-        modes=("tunnel", "transport"),
-    )
 
     def supports(self, node: Node, params: Params) -> Unsupported | None:
         return super().supports(node, params) or kernel_esp(node, params)
@@ -105,9 +74,9 @@ class Libreswan(Vpn):
         return pair_keys(ca, sites)
 
     def render(self, me: Site, peers: Sequence[Site], params: Params, secrets: Secrets) -> dict[str, str]:
-        proposal = self.ciphers[params["cipher"]]
+        proposal = self.offers.ciphers[params["cipher"]]
         if params["cipher"] not in AEAD:
-            proposal += "-" + self.integrities[params["integrity"]]
+            proposal += "-" + self.offers.integrities[params["integrity"]]
         config = "config setup\n    uniqueids=no\n"
         keys = ""
         for peer in peers:
@@ -124,10 +93,10 @@ conn {peer.name}
     rightsubnet={peer.lan}
     ike=aes128-sha2_256-dh19
     esp={proposal}
-    compress={self.compressions[params["compression"]]}
+    compress={self.offers.compressions[params["compression"]]}
     mobike=no
-    dpddelay=10
-    retransmit-timeout=15
+    {DEAD_PEER[0]}
+    {DEAD_PEER[1]}
 """
             keys += f'@{me.name} @{peer.name} : PSK "{secrets[shared(me, peer)]}"\n'
         return {"/etc/ipsec.conf": config, "/etc/ipsec.secrets": keys}
@@ -156,13 +125,6 @@ conn {peer.name}
     def is_up(self, node: Node, me: Site, peers: Sequence[Site]) -> bool:
         return all(algorithms(node, peer) for peer in peers)
 
-    def rekey(self, node: Node, me: Site, peers: Sequence[Site], what: str) -> None:
-        """ipsec-whack(8); every SA has a serial number of its own."""
-        before, command = established(node, what), "--rekey-child" if what == "esp" else "--rekey-ike"
-        for peer in peers:
-            node.run("ipsec", "whack", command, "--name", peer.name, "--asynchronous")
-        wait_until(lambda: len(established(node, what) - before) >= len(peers), f"new {what} keys on {node.name}")
-
     def evidence(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> Evidence:
         asked = NEGOTIATED[params["cipher"], params["integrity"]]
         for peer in peers:
@@ -185,6 +147,18 @@ conn {peer.name}
             version=node.run("ipsec", "--version", check=False).stdout.strip(),
         )
 
+    def lifecycle(self) -> Lifecycle:
+        timers = (Timer("; ".join(DEAD_PEER), "Libreswan's ipsec.conf(5)"),)
+        return Lifecycle(Rekeying(("esp", "ike"), renew=rekey), timers)
+
+
+def rekey(node: Node, peers: Sequence[Site], what: str) -> None:
+    """New keys for the child SAs (``esp``) or IKE SAs (``ike``), by ipsec-whack(8); each has a serial number."""
+    before, command = established(node, what), "--rekey-child" if what == "esp" else "--rekey-ike"
+    for peer in peers:
+        node.run("ipsec", "whack", command, "--name", peer.name, "--asynchronous")
+    wait_until(lambda: len(established(node, what) - before) >= len(peers), f"new {what} keys on {node.name}")
+
 
 def established(node: Node, what: str) -> set[str]:
     """The serial numbers of pluto's child SAs (``esp``) or IKE SAs (``ike``)."""
@@ -198,3 +172,39 @@ def algorithms(node: Node, peer: Site) -> str:
     status = node.run("ipsec", "whack", "--status", check=False).stdout
     found = re.search(rf'"{peer.name}":\s+ESP algorithm newest: ([^;\s]+)', status)
     return found[1] if found else ""
+
+
+Libreswan.declared = Declared(
+    Security(
+        protocol="standard",
+        specification="IKEv2 (RFC 7296), ESP (RFC 4303)",
+        authentication=("pre-shared key", "certificate", "public key"),
+        key_exchange="ECDH, NIST P-256",
+        forward_secrecy=True,
+        post_quantum=False,  # pre-shared keys can be mixed in (ppk, ipsec.conf(5)); not asked for here
+        maintained="yes: advisories of October 2026; Debian 13 has 5.2 of February 2025",
+        sources=(
+            "CVE-2026-77206, CVE-2026-94453 (cve.org); ipsec.conf(5) of 5.2: mobike, enable-tcp, ppk",
+            "Debian's changelog of libreswan 5.2-2.2 (2025-05-04), and libreswan's own for 5.2 (2025-02-26)",
+            SWEET32,
+        ),
+        as_of="2026-11-21",
+        known_breaks=(SWEET32,),
+        flaws=(
+            "CVE-2026-77206: a stranger can stop pluto, in versions from 4.7 on; Debian's 5.2-2.2 is of before the fix",
+            "CVE-2026-94453: use after free with IKE over TCP, which is off here",
+        ),
+        unchecked=("RFC 7296, RFC 4303 and RFC 8221 were not read again",),
+    ),
+    Abilities(
+        inner=("IPv4", "IPv6"),
+        outer=("IPv4", "IPv6"),
+        nat=True,
+        tcp_443=False,  # RFC 9329 wants a kernel with INET_ESPINTCP; Debian 13's has none
+        roaming=False,  # MOBIKE only for a client that gets its address from the peer (modecfgclient, ipsec.conf(5))
+        routes="configuration",
+        mesh=True,
+        mesh_how="one daemon, with a connection for each peer",
+        modes=("tunnel", "transport"),
+    ),
+)

@@ -10,8 +10,8 @@ from runner.data.levels import Params
 from runner.data.trials import Evidence
 from runner.lab.node import Node
 from runner.lab.site import Site
-from runner.vpn.declared import Abilities, Security
-from runner.vpn.plugin import Secrets, Vpn
+from runner.vpn.declared import Abilities, Declared, Security
+from runner.vpn.plugin import Offers, Secrets, Software, Vpn
 
 SUITE = "MACsec has the cipher suites GCM-AES-128 and GCM-AES-256 (IEEE 802.1AE-2018 clause 14)"
 KEYS = "/etc/vpneval/macsec.batch"
@@ -20,45 +20,21 @@ KEYS = "/etc/vpneval/macsec.batch"
 class MacSec(Vpn):
     title = "MACsec (kernel, static keys)"
     dataplane = "kernel"
-    layer = 2
     transport = "ethernet"
     note = "only where the gateways share an Ethernet segment: it crosses no router"
-    tools = {"openssl": "openssl"}
-    ciphers = {"aes-128-gcm": "gcm-aes-128", "aes-256-gcm": "gcm-aes-256"}
-    integrities = {}
-    limits = {"cipher": SUITE, "integrity": SUITE, "compression": "MACsec does not compress"}
+    software = Software({"openssl": "openssl"})
+    offers = Offers(
+        ciphers={"aes-128-gcm": "gcm-aes-128", "aes-256-gcm": "gcm-aes-256"},
+        integrities={},
+        limits={"cipher": SUITE, "integrity": SUITE, "compression": "MACsec does not compress"},
+    )
     comparable = {"cipher": "aes-128-gcm", "integrity": "aead", "compression": "off"}
     recommended = comparable
-    security = Security(
-        protocol="standard",
-        specification="MACsec (IEEE 802.1AE-2018); keys by hand, without MKA (IEEE 802.1X)",
-        authentication=("pre-shared key",),
-        key_exchange="",
-        forward_secrecy=False,
-        post_quantum=True,  # symmetric keys only
-        maintained="yes (Linux)",
-        sources=(
-            "S. Dubroca, macsec: introduce IEEE 802.1AE driver (Linux commit c09440f7dcb3, March 2016)",
-            "ip-macsec(8)",
-        ),
-        as_of="2026-11-21",
-        unchecked=("IEEE 802.1AE-2018 and 802.1X were not read",),
-    )
-    abilities = Abilities(
-        inner=("IPv4", "IPv6", "Ethernet", "multicast"),
-        outer=(),
-        nat=False,
-        tcp_443=False,
-        roaming=False,
-        routes="configuration",
-        mesh=True,
-        mesh_how="one interface, with a channel for each sender and one key for all",
-    )
 
     def supports(self, node: Node, params: Params) -> Unsupported | None:
         if no := super().supports(node, params):
             return no
-        cipher = self.ciphers[params["cipher"]]
+        cipher = self.offers.ciphers[params["cipher"]]
         # On a veth of its own: lo is no Ethernet, and the gateway's ports are in use.
         node.run("ip", "link", "add", "probe0", "type", "veth", "peer", "name", "probe1", check=False)
         probe = node.run(
@@ -85,7 +61,7 @@ class MacSec(Vpn):
         # The gateway's number as its secure channel identifier, so that the peers need not know its MAC address.
         node.run(
             *("ip", "link", "add", "link", me.wan_interface, "macsec0", "type", "macsec", "sci", f"{me.number:#x}"),
-            *("cipher", self.ciphers[params["cipher"]], "send_sci", "on", "encrypt", "on", "protect", "on"),
+            *("cipher", self.offers.ciphers[params["cipher"]], "send_sci", "on", "encrypt", "on", "protect", "on"),
             # Within a window the kernel keeps no list of what has come: each copy is taken (drivers/net/macsec.c,
             # macsec_post_decrypt; all of eight were, with 32). 0 is the kernel's own, and wants the frames in order.
             *("validate", "strict", "replay", "on", "window", "0"),
@@ -102,12 +78,41 @@ class MacSec(Vpn):
 
     def evidence(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> Evidence:
         shown = node.run("ip", "-d", "link", "show", "macsec0").stdout  # `ip macsec show` has key identifiers only
-        for what in (self.ciphers[params["cipher"]].upper(), "encrypt on", "validate strict"):
+        for what in (self.offers.ciphers[params["cipher"]].upper(), "encrypt on", "validate strict"):
             if what.lower() not in shown.lower():
                 raise ProofError(f"asked for MACsec with {what}; the kernel shows: {shown.strip()}")
         return Evidence(
-            cipher=self.ciphers[params["cipher"]].upper(),
+            cipher=self.offers.ciphers[params["cipher"]].upper(),
             compression="off",
             data_path="kernel: MACsec",
             version=node.run("uname", "-r").stdout.strip(),
         )
+
+
+MacSec.declared = Declared(
+    Security(
+        protocol="standard",
+        specification="MACsec (IEEE 802.1AE-2018); keys by hand, without MKA (IEEE 802.1X)",
+        authentication=("pre-shared key",),
+        key_exchange="",
+        forward_secrecy=False,
+        post_quantum=True,  # symmetric keys only
+        maintained="yes (Linux)",
+        sources=(
+            "S. Dubroca, macsec: introduce IEEE 802.1AE driver (Linux commit c09440f7dcb3, March 2016)",
+            "ip-macsec(8)",
+        ),
+        as_of="2026-11-21",
+        unchecked=("IEEE 802.1AE-2018 and 802.1X were not read",),
+    ),
+    Abilities(
+        inner=("IPv4", "IPv6", "Ethernet", "multicast"),
+        outer=(),
+        nat=False,
+        tcp_443=False,
+        roaming=False,
+        routes="configuration",
+        mesh=True,
+        mesh_how="one interface, with a channel for each sender and one key for all",
+    ),
+)

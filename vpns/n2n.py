@@ -11,8 +11,8 @@ from runner.data.levels import Params
 from runner.data.trials import Evidence
 from runner.lab.node import Node
 from runner.lab.site import Site, higher_numbered
-from runner.vpn.declared import Abilities, Security
-from runner.vpn.plugin import Secrets, Vpn, no_tun
+from runner.vpn.declared import Abilities, Declared, Security
+from runner.vpn.plugin import Offers, Secrets, Software, Vpn, no_tun
 
 HOME = "/etc/n2n/vpneval"
 ONE_CIPHER = "n2n 1 has Twofish alone"
@@ -21,42 +21,16 @@ ONE_CIPHER = "n2n 1 has Twofish alone"
 class N2n(Vpn):
     title = "n2n 1"
     dataplane = "userspace"
-    layer = 2
     transport = "udp"
     note = "one key for all, no integrity; compression (LZO) cannot be switched off"
-    tools = {"edge": "n2n", "supernode": "n2n", "openssl": "openssl"}
-    ciphers = {"twofish-128-cbc": "Twofish"}
-    integrities = {"none": "none"}
-    limits = {"cipher": ONE_CIPHER, "integrity": "n2n 1 has no integrity", "compression": "n2n 1 always uses LZO"}
+    software = Software({"edge": "n2n", "supernode": "n2n", "openssl": "openssl"})
+    offers = Offers(
+        ciphers={"twofish-128-cbc": "Twofish"},
+        integrities={"none": "none"},
+        limits={"cipher": ONE_CIPHER, "integrity": "n2n 1 has no integrity", "compression": "n2n 1 always uses LZO"},
+    )
     comparable = {"cipher": "twofish-128-cbc", "integrity": "none", "compression": "off"}
     recommended = comparable
-    security = Security(
-        protocol="own",
-        specification="none but its source and L. Deri, R. Andrews, N2N: A Layer Two Peer-to-Peer VPN (AIMS 2008)",
-        authentication=("pre-shared key",),
-        key_exchange="",
-        forward_secrecy=False,
-        post_quantum=False,
-        maintained="no: its makers have left version 1, which is what Debian ships, many years ago",
-        sources=(
-            "Debian's README.Debian (SECURITY) and changelog of n2n 1.3.1 (2018-04-17)",
-            "n2n(7) of versions 2 and 3: one password without expiry in version 1, and no way back to it",
-        ),
-        as_of="2026-11-21",
-        known_breaks=("no message authentication: packets can be changed and replayed (its source, twofish.c)",),
-        unchecked=("n2n's source was not opened again, nor the paper",),
-    )
-    abilities = Abilities(
-        inner=("IPv4", "Ethernet", "multicast"),
-        outer=("IPv4",),
-        nat=True,
-        tcp_443=False,
-        roaming=False,  # tried: no answer within 150 s
-        routes="operator",
-        mesh=True,
-        mesh_how="one community, with one key for all; the last site runs the supernode, and the edges meet one by one",
-        hub=True,
-    )
 
     def supports(self, node: Node, params: Params) -> Unsupported | None:
         return super().supports(node, params) or no_tun(node)
@@ -104,3 +78,34 @@ class N2n(Vpn):
             data_path="userspace: edge on TAP",
             version=(version.stdout + version.stderr).partition("Welcome to ")[2].partition(" for")[0],
         )
+
+
+N2n.declared = Declared(
+    Security(
+        protocol="own",
+        specification="none but its source and L. Deri, R. Andrews, N2N: A Layer Two Peer-to-Peer VPN (AIMS 2008)",
+        authentication=("pre-shared key",),
+        key_exchange="",
+        forward_secrecy=False,
+        post_quantum=False,
+        maintained="no: its makers have left version 1, which is what Debian ships, many years ago",
+        sources=(
+            "Debian's README.Debian (SECURITY) and changelog of n2n 1.3.1 (2018-04-17)",
+            "n2n(7) of versions 2 and 3: one password without expiry in version 1, and no way back to it",
+        ),
+        as_of="2026-11-21",
+        known_breaks=("no message authentication: packets can be changed and replayed (its source, twofish.c)",),
+        unchecked=("n2n's source was not opened again, nor the paper",),
+    ),
+    Abilities(
+        inner=("IPv4", "Ethernet", "multicast"),
+        outer=("IPv4",),
+        nat=True,
+        tcp_443=False,
+        roaming=False,  # tried: no answer within 150 s
+        routes="operator",
+        mesh=True,
+        mesh_how="one community, with one key for all; the last site runs the supernode, and the edges meet one by one",
+        hub=True,
+    ),
+)

@@ -13,8 +13,8 @@ from runner.data.levels import Params
 from runner.data.trials import Evidence
 from runner.lab.node import Node, wait_until
 from runner.lab.site import Site
-from runner.vpn.declared import Abilities, Security
-from runner.vpn.plugin import Secrets, Vpn, no_tun
+from runner.vpn.declared import Abilities, Declared, Security
+from runner.vpn.plugin import Offers, Secrets, Software, Vpn, no_tun
 
 HOME = "/etc/nebula/vpneval"
 
@@ -22,42 +22,15 @@ HOME = "/etc/nebula/vpneval"
 class Nebula(Vpn):
     title = "Nebula"
     dataplane = "userspace"
-    layer = 3
     transport = "udp"
-    tools = {"nebula": "nebula", "nebula-cert": "nebula"}
-    ciphers = {"aes-256-gcm": "aes", "chacha20-poly1305": "chachapoly"}
-    integrities = {}
-    limits = {"cipher": "Nebula has AES-256-GCM and ChaCha20-Poly1305", "compression": "Nebula does not compress"}
+    software = Software({"nebula": "nebula", "nebula-cert": "nebula"})
+    offers = Offers(
+        ciphers={"aes-256-gcm": "aes", "chacha20-poly1305": "chachapoly"},
+        integrities={},
+        limits={"cipher": "Nebula has AES-256-GCM and ChaCha20-Poly1305", "compression": "Nebula does not compress"},
+    )
     comparable = {"cipher": "aes-256-gcm", "integrity": "aead", "compression": "off"}  # the default as well
     recommended = comparable
-    security = Security(
-        protocol="own",
-        specification="Noise_IX (Noise Protocol Framework, revision 34) with certificates of its own",
-        authentication=("certificate",),
-        key_exchange="Curve25519",
-        forward_secrecy=True,
-        post_quantum=False,
-        maintained="yes: v1.12.0 is of October 2026; Debian 13 has 1.9.3",
-        sources=(
-            "https://github.com/slackhq/nebula (README: Noise, ECDH, AES-256-GCM)",
-            "https://nebula.defined.net/docs/guides/upgrade-to-cert-v2-and-ipv6/ (IPv6 inside from 1.10 on)",
-            "CVE-2026-25793 (cve.org)",
-            "the versions of the Go module github.com/slackhq/nebula",
-        ),
-        as_of="2026-11-21",
-        flaws=("CVE-2026-25793: a blocked P-256 certificate gets in again, 1.7.0 to 1.10.2; Curve25519 is used here",),
-        unchecked=("https://noiseprotocol.org/noise.html, and that the handshake is IX",),
-    )
-    abilities = Abilities(
-        inner=("IPv4",),  # IPv6 inside needs Nebula 1.10's certificates
-        outer=("IPv4", "IPv6"),
-        nat=True,
-        tcp_443=False,
-        roaming=True,
-        routes="configuration",
-        mesh=True,
-        mesh_how="one daemon, which knows the others' addresses",
-    )
 
     def supports(self, node: Node, params: Params) -> Unsupported | None:
         return super().supports(node, params) or no_tun(node)
@@ -89,9 +62,9 @@ static_host_map:
   am_lighthouse: false
   hosts: []
 listen:
-  host: {me.wan_address}
+  host: {"0.0.0.0" if params.get("roaming") == me.name else me.wan_address}
   port: 4242
-cipher: {self.ciphers[params["cipher"]]}
+cipher: {self.offers.ciphers[params["cipher"]]}
 tun:
   dev: nebula0
   mtu: 1400
@@ -130,8 +103,10 @@ firewall:
         # The name of the cipher goes into the hash of the handshake (Noise §8): with another one at either end there
         # is no session at all, and nebula tells neither. So: what it was configured with, and that it has a session.
         configured = node.run("grep", "^cipher:", f"{HOME}/config.yml").stdout.split()[1]
-        if configured != self.ciphers[params["cipher"]]:
-            raise ProofError(f"asked for {self.ciphers[params['cipher']]}, nebula is configured with {configured}")
+        if configured != self.offers.ciphers[params["cipher"]]:
+            raise ProofError(
+                f"asked for {self.offers.ciphers[params['cipher']]}, nebula is configured with {configured}"
+            )
         if peers[0].name not in handshakes(node.logged("nebula")):
             raise ProofError(f"nebula has had no handshake with {peers[0].name}")
         return Evidence(
@@ -146,3 +121,35 @@ firewall:
 def handshakes(log: str) -> list[str]:
     """The names in the certificates of the peers with which nebula has completed a handshake."""
     return re.findall(r'msg="Handshake message (?:received|sent)" certName=(\w+)', log)
+
+
+Nebula.declared = Declared(
+    Security(
+        protocol="own",
+        specification="Noise_IX (Noise Protocol Framework, revision 34) with certificates of its own",
+        authentication=("certificate",),
+        key_exchange="Curve25519",
+        forward_secrecy=True,
+        post_quantum=False,
+        maintained="yes: v1.12.0 is of October 2026; Debian 13 has 1.9.3",
+        sources=(
+            "https://github.com/slackhq/nebula (README: Noise, ECDH, AES-256-GCM)",
+            "https://nebula.defined.net/docs/guides/upgrade-to-cert-v2-and-ipv6/ (IPv6 inside from 1.10 on)",
+            "CVE-2026-25793 (cve.org)",
+            "the versions of the Go module github.com/slackhq/nebula",
+        ),
+        as_of="2026-11-21",
+        flaws=("CVE-2026-25793: a blocked P-256 certificate gets in again, 1.7.0 to 1.10.2; Curve25519 is used here",),
+        unchecked=("https://noiseprotocol.org/noise.html, and that the handshake is IX",),
+    ),
+    Abilities(
+        inner=("IPv4",),  # IPv6 inside needs Nebula 1.10's certificates
+        outer=("IPv4", "IPv6"),
+        nat=True,
+        tcp_443=False,
+        roaming=True,
+        routes="configuration",
+        mesh=True,
+        mesh_how="one daemon, which knows the others' addresses",
+    ),
+)

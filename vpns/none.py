@@ -7,16 +7,15 @@ from runner.data.trials import Evidence
 from runner.lab.node import Node
 from runner.lab.site import Site
 from runner.vpn import closed_form
-from runner.vpn.plugin import Vpn
+from runner.vpn.plugin import Offers, Vpn
 
 
 class PlainIp(Vpn):
     title = "plain IP"
     dataplane = "kernel"
-    layer = 3
     transport = "ip"
     reference = True
-    limits = {"cipher": "plain IP does not encrypt", "compression": "plain IP does not compress"}
+    offers = Offers(limits={"cipher": "plain IP does not encrypt", "compression": "plain IP does not compress"})
     comparable = NO_CIPHER
     recommended = NO_CIPHER
 

@@ -12,8 +12,9 @@ from runner.data.levels import AES_CBC, Params
 from runner.data.trials import Evidence
 from runner.lab.node import Node, wait_until
 from runner.lab.site import Site, higher_numbered, lower_numbered
-from runner.vpn.declared import Abilities, Security
-from runner.vpn.plugin import Secrets, Vpn, no_tun
+from runner.vpn.declared import Abilities, Declared, Security
+from runner.vpn.lifecycle import Lifecycle, Rekeying, told
+from runner.vpn.plugin import Offers, Secrets, Software, Vpn, no_tun
 from vpns._certificates import certificates
 
 HOME = "/etc/ocserv/vpneval"
@@ -31,46 +32,20 @@ GNUTLS = {
 class OpenConnect(Vpn):
     title = "OpenConnect (DTLS)"
     dataplane = "userspace"
-    layer = 3
     transport = "udp"
-    tools = {"openconnect": "openconnect", "ocserv": "ocserv", "openssl": "openssl"}
-    ciphers = {cipher: words.partition(":")[0] for (cipher, _), words in GNUTLS.items()}
-    integrities = {integrity: MACS[integrity] for _, integrity in GNUTLS if integrity != "aead"}
-    limits = {
-        "cipher": "GnuTLS has no Blowfish and no AES with 192 bits, and by default no 3DES any more",
-        "compression": "this plugin leaves the protocol's LZ4 and LZS off, as ocserv does by default",
-    }
+    software = Software({"openconnect": "openconnect", "ocserv": "ocserv", "openssl": "openssl"})
+    offers = Offers(
+        ciphers={cipher: words.partition(":")[0] for (cipher, _), words in GNUTLS.items()},
+        integrities={integrity: MACS[integrity] for _, integrity in GNUTLS if integrity != "aead"},
+        limits={
+            "cipher": "GnuTLS has no Blowfish and no AES with 192 bits, and by default no 3DES any more",
+            "compression": "this plugin leaves the protocol's LZ4 and LZS off, as ocserv does by default",
+        },
+    )
     comparable = AES_CBC
     recommended = {"cipher": "aes-256-gcm", "integrity": "aead", "compression": "off"}  # what both choose by themselves
-    security = Security(
-        protocol="own",
-        specification="draft-mavrogiannopoulos-openconnect-04 over TLS and DTLS (RFC 8446, RFC 6347)",
-        authentication=("certificate", "password"),
-        key_exchange="ECDHE for TLS; DTLS is keyed from it (PSK)",
-        forward_secrecy=True,
-        post_quantum=False,
-        maintained="yes: Debian's openconnect 9.12 was updated in January 2026, its ocserv 1.3.0 is of May 2024",
-        sources=(
-            "https://www.ietf.org/archive/id/draft-mavrogiannopoulos-openconnect-04.txt (July 2023; it expired)",
-            "Debian's changelogs of openconnect 9.12-3+deb13u2 (2026-01-02) and ocserv 1.3.0-2 (2025-05-08)",
-            "CVE-2013-1619 (cve.org)",
-        ),
-        as_of="2026-11-21",
-        known_breaks=("TLS 1.2 with CBC: Lucky Thirteen, a timing attack (CVE-2013-1619), fixed in GnuTLS 3.1.7",),
-        unchecked=("that GnuTLS as Debian builds it agrees on no hybrid group",),
-    )
-    abilities = Abilities(
-        inner=("IPv4", "IPv6", "multicast"),
-        outer=("IPv4", "IPv6"),
-        nat=True,
-        tcp_443=True,
-        roaming=True,  # tried: DTLS within 3 s, TLS alone after a minute, when its DPD has noticed
-        routes="configuration",
-        mesh=True,
-        mesh_how="a server at each site, and a client for each that has a higher number",
-    )
     dtls = True
-    rekeys, rekey_says = ("clock",), ("openconnect-{}", "Established DTLS connection")  # ocserv's rekey-time
+    connected = "Established DTLS connection"  # said after each rekey, too
 
     def supports(self, node: Node, params: Params) -> Unsupported | None:
         if no := super().supports(node, params):
@@ -119,7 +94,7 @@ max-same-clients = 1
 mtu = 1500
 dpd = 30
 keepalive = 30
-rekey-time = {self.rekey_every_s or 172800:.0f}
+rekey-time = {params.get("rekey_every_s", "172800")}
 config-per-user = {HOME}/users/
 route-add-cmd = "ip route add %{{R}} dev %{{D}} src {me.lan_address}"
 route-del-cmd = "ip route del %{{R}} dev %{{D}}"
@@ -151,8 +126,7 @@ route-del-cmd = "ip route del %{{R}} dev %{{D}}"
             )
 
     def is_up(self, node: Node, me: Site, peers: Sequence[Site]) -> bool:
-        word = "Established DTLS connection" if self.dtls else "CSTP connected"
-        dialed = all(word in node.logged(f"openconnect-{peer.name}") for peer in higher_numbered(me, peers))
+        dialed = all(self.connected in node.logged(f"openconnect-{peer.name}") for peer in higher_numbered(me, peers))
         routes = node.run("ip", "route").stdout
         return dialed and all(peer.lan in routes for peer in peers)
 
@@ -162,7 +136,7 @@ route-del-cmd = "ip route del %{{R}} dev %{{D}}"
             return Evidence()  # the dialing side's log has it all
         log = node.logged(f"openconnect-{dialed[0].name}")
         suites = re.findall(r"(DTLS|HTTPS) .*ciphersuite (\S+)", log, re.IGNORECASE)
-        wanted = self.ciphers[params["cipher"]]
+        wanted = self.offers.ciphers[params["cipher"]]
         found = [suite.rstrip(".") for kind, suite in suites if (kind == "DTLS") is self.dtls]
         if not found or wanted not in found[-1]:
             raise ProofError(f"asked for {wanted}, openconnect negotiated {found or 'nothing'}")
@@ -174,3 +148,37 @@ route-del-cmd = "ip route del %{{R}} dev %{{D}}"
             data_path="userspace: openconnect and ocserv on TUN",
             version=version[0] if version else "",
         )
+
+    def lifecycle(self) -> Lifecycle:
+        return Lifecycle(Rekeying(("clock",), mark=told("openconnect-{}", self.connected)))  # ocserv's rekey-time
+
+
+OpenConnect.declared = Declared(
+    Security(
+        protocol="own",
+        specification="draft-mavrogiannopoulos-openconnect-04 over TLS and DTLS (RFC 8446, RFC 6347)",
+        authentication=("certificate", "password"),
+        key_exchange="ECDHE for TLS; DTLS is keyed from it (PSK)",
+        forward_secrecy=True,
+        post_quantum=False,
+        maintained="yes: Debian's openconnect 9.12 was updated in January 2026, its ocserv 1.3.0 is of May 2024",
+        sources=(
+            "https://www.ietf.org/archive/id/draft-mavrogiannopoulos-openconnect-04.txt (July 2023; it expired)",
+            "Debian's changelogs of openconnect 9.12-3+deb13u2 (2026-01-02) and ocserv 1.3.0-2 (2025-05-08)",
+            "CVE-2013-1619 (cve.org)",
+        ),
+        as_of="2026-11-21",
+        known_breaks=("TLS 1.2 with CBC: Lucky Thirteen, a timing attack (CVE-2013-1619), fixed in GnuTLS 3.1.7",),
+        unchecked=("that GnuTLS as Debian builds it agrees on no hybrid group",),
+    ),
+    Abilities(
+        inner=("IPv4", "IPv6", "multicast"),
+        outer=("IPv4", "IPv6"),
+        nat=True,
+        tcp_443=True,
+        roaming=True,  # tried: DTLS within 3 s, TLS alone after a minute, when its DPD has noticed
+        routes="configuration",
+        mesh=True,
+        mesh_how="a server at each site, and a client for each that has a higher number",
+    ),
+)

@@ -13,4 +13,4 @@ class OpenConnectTls(OpenConnect):
     dtls = False
     # Each rekey is a new connection: what ocserv does when no rekey-method is named, and the only way with TLS 1.3. In
     # a renegotiation (ssl), GnuTLS on the dialing side takes payload that is under way for an error, and all breaks.
-    rekey_says = ("openconnect-{}", "CSTP connected")
+    connected = "CSTP connected"

@@ -13,38 +13,159 @@ from runner.data.trials import Evidence
 from runner.lab.node import Node
 from runner.lab.site import Site, pair_number
 from runner.vpn import closed_form
-from runner.vpn.declared import Abilities, Security
-from runner.vpn.plugin import Secrets, Vpn, no_tun
+from runner.vpn.declared import Abilities, Declared, Security
+from runner.vpn.lifecycle import Lifecycle, Rekeying, Standby, Timer, told
+from runner.vpn.plugin import Offers, Secrets, Software, Vpn, no_tun
 from vpns._certificates import certificates
 
 LEGACY = ("blowfish-128-cbc",)
+KEEPALIVE = "keepalive 10 60"
 
 
 class OpenVpn(Vpn):
     title = "OpenVPN (UDP)"
     dataplane = "userspace"
-    layer = 3
-    tools = {"openvpn": "openvpn", "openssl": "openssl"}
+    software = Software({"openvpn": "openvpn", "openssl": "openssl"}, openssl=True)
     transport = "udp"
-    ciphers = {
-        "aes-128-cbc": "AES-128-CBC",
-        "aes-192-cbc": "AES-192-CBC",
-        "aes-256-cbc": "AES-256-CBC",
-        "3des-cbc": "DES-EDE3-CBC",
-        "blowfish-128-cbc": "BF-CBC",
-        "aes-128-gcm": "AES-128-GCM",
-        "aes-256-gcm": "AES-256-GCM",
-        "chacha20-poly1305": "CHACHA20-POLY1305",
-        "null": "none",  # integrity only
-    }
-    integrities = {"hmac-sha1": "SHA1", "hmac-sha256": "SHA256"}
-    compressions = {"off": "", "on": "lzo", "lz4": "lz4"}  # the thesis used LZO (§5.4)
-    openssl = True
-    rekeys, rekey_says = ("clock",), ("openvpn-{}", "Control Channel: TLS")  # its handshake; no command asks for it
+    offers = Offers(
+        ciphers={
+            "aes-128-cbc": "AES-128-CBC",
+            "aes-192-cbc": "AES-192-CBC",
+            "aes-256-cbc": "AES-256-CBC",
+            "3des-cbc": "DES-EDE3-CBC",
+            "blowfish-128-cbc": "BF-CBC",
+            "aes-128-gcm": "AES-128-GCM",
+            "aes-256-gcm": "AES-256-GCM",
+            "chacha20-poly1305": "CHACHA20-POLY1305",
+            "null": "none",  # integrity only
+        },
+        integrities={"hmac-sha1": "SHA1", "hmac-sha256": "SHA256"},
+        compressions={"off": "", "on": "lzo", "lz4": "lz4"},  # the thesis used LZO (§5.4)
+    )
     comparable = AES_CBC
     # The first of the default --data-ciphers, openvpn(8).
     recommended = {"cipher": "aes-256-gcm", "integrity": "aead", "compression": "off"}
-    security = Security(
+    device = "tun"
+    offloaded = False  # whether the data channel has to be in the kernel
+
+    def supports(self, node: Node, params: Params) -> Unsupported | None:
+        if no := super().supports(node, params) or no_tun(node):
+            return no
+        cipher = self.offers.ciphers[params["cipher"]]
+        if cipher == "none":
+            return None  # no cipher to list
+        providers = ("--providers", "legacy", "default") if params["cipher"] in LEGACY else ()
+        known = node.run("openvpn", "--show-ciphers", *providers, check=False)
+        if cipher not in known.stdout:
+            return Unsupported(f"openvpn --show-ciphers does not list {cipher} {known.stderr.strip()}".strip())
+        return None
+
+    def encapsulation(self, params: Params, inner_bytes: int) -> closed_form.Layers:
+        levels = params["cipher"], params["integrity"], params["compression"]
+        return closed_form.openvpn(inner_bytes, *levels, tcp=self.transport == "tcp", ethernet=self.device == "tap")
+
+    def secrets(self, ca: Node, sites: Sequence[Site]) -> dict[str, str]:
+        return certificates(ca, sites)
+
+    def render(self, me: Site, peers: Sequence[Site], params: Params, secrets: Secrets) -> dict[str, str]:
+        files = {
+            "/etc/openvpn/ca.crt": secrets["ca.crt"],
+            f"/etc/openvpn/{me.name}.crt": secrets[f"{me.name}.crt"],
+            f"/etc/openvpn/{me.name}.key": secrets[f"{me.name}.key"],
+        }
+        for peer in peers:
+            number = pair_number(me, peer)
+            first, second = f"10.8.{number}.1", f"10.8.{number}.2"
+            mine, theirs = (first, second) if me.number < peer.number else (second, first)
+            role = "tls-client" if me.number < peer.number else "tls-server\ndh none"
+            roams = params.get("roaming", "")  # without a local address it binds to all; --float accepts a new one
+            floats = "float\n" if self.transport == "udp" and roams not in ("", me.name) else ""
+            local = f"local {me.wan_address}\n" if roams != me.name else ""
+            config = f"""\
+dev {self.device}{peer.number}
+dev-type {self.device}
+proto udp4
+{floats}{local}remote {peer.wan_address}
+port {1194 + number}
+{role}
+remote-cert-tls {"server" if me.number < peer.number else "client"}
+verify-x509-name {peer.name} name
+ca /etc/openvpn/ca.crt
+cert /etc/openvpn/{me.name}.crt
+key /etc/openvpn/{me.name}.key
+data-ciphers {self.offers.ciphers[params["cipher"]]}
+disable-dco
+topology p2p
+ifconfig {mine} {theirs}
+route {" ".join(peer.lan_netmask)}
+{KEEPALIVE}
+verb 3
+"""
+            if params["cipher"] not in AEAD:
+                config += f"auth {self.offers.integrities[params['integrity']]}\n"
+            if params["cipher"] in LEGACY:
+                config += "providers legacy default\n"
+            if algorithm := self.offers.compressions[params["compression"]]:
+                config += f"compress {algorithm}\nallow-compression yes\n"
+            if "rekey_every_s" in params and me.number < peer.number:
+                config += f"reneg-sec {params['rekey_every_s']}\n"  # the shorter of both ends counts
+            files[f"/etc/openvpn/{peer.name}.conf"] = config
+        return files
+
+    def start(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> None:
+        for peer in peers:
+            node.spawn("openvpn", "--config", f"/etc/openvpn/{peer.name}.conf", log=f"openvpn-{peer.name}")
+
+    def is_up(self, node: Node, me: Site, peers: Sequence[Site]) -> bool:
+        return all("Initialization Sequence Completed" in node.logged(f"openvpn-{peer.name}") for peer in peers)
+
+    def evidence(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> Evidence:
+        found = negotiated(node.logged(f"openvpn-{peers[0].name}"))
+        if found["cipher"] != self.offers.ciphers[params["cipher"]]:
+            raise ProofError(f"asked for {params['cipher']}, the data channel has {found['cipher'] or 'none'}")
+        if params["integrity"] != "aead" and found["integrity"] != self.offers.integrities[params["integrity"]]:
+            raise ProofError(f"asked for {params['integrity']}, the data channel has {found['integrity'] or 'none'}")
+        if found["compression"] != self.offers.compressions[params["compression"]]:
+            raise ProofError(f"asked for compression {params['compression']}, got {found['compression'] or 'off'}")
+        if "dco" in found["data_path"] and not self.offloaded:
+            raise ProofError("the data channel is offloaded to the kernel, although disable-dco is set")
+        if self.offloaded and "dco" not in found["data_path"]:
+            raise ProofError("the data channel is not offloaded to the kernel; the log says why")
+        return Evidence(**found)
+
+    def lifecycle(self) -> Lifecycle:
+        rekeying = Rekeying(("clock",), mark=told("openvpn-{}", "Control Channel: TLS"))  # no command asks for it
+        timers = (Timer(KEEPALIVE, "openvpn(8)"),)
+        if self.transport == "tcp":  # its second gateway is not made
+            return Lifecycle(rekeying, timers)
+        options = "--config /etc/openvpn/{peer.name}.conf --daemon --log-append /run/openvpn.log"
+        standby = Standby(
+            active=f"pgrep -x openvpn || openvpn {options}",
+            passive="pkill -x openvpn",
+            alive="test ! -e {active} || pgrep -x openvpn",
+        )
+        return Lifecycle(rekeying, timers, standby)
+
+
+def negotiated(log: str) -> dict[str, str]:
+    """Cipher, integrity, compression, data path and version from an OpenVPN 2.6 log at verb 3."""
+    channel = re.findall(r"Data Channel: cipher '([^']+)'(?:, auth '([^']+)')?(.*)", log)
+    cipher, integrity, rest = channel[-1] if channel else ("", "", "")
+    compression = re.search(r"compression: '([^']+)'", rest)
+    device = re.search(r"(TUN/TAP device \S+ opened|DCO device \S+ opened)", log)
+    version = re.search(r"OpenVPN (\d\S+)", log)
+    paths = {"TUN/TAP": "userspace: openvpn on TUN", "DCO": "kernel: dco"}
+    return {
+        "cipher": "none" if cipher == "[null-cipher]" else cipher,
+        "integrity": integrity,
+        "compression": compression[1] if compression and compression[1] != "stub" else "",
+        "data_path": paths[device[1].split()[0]] if device else "",
+        "version": f"OpenVPN {version[1]}" if version else "",
+    }
+
+
+OpenVpn.declared = Declared(
+    Security(
         protocol="own",
         specification="OpenVPN's wire protocol, its control channel TLS 1.2 or 1.3 (RFC 8446)",
         authentication=("certificate", "pre-shared key", "password"),
@@ -64,8 +185,8 @@ class OpenVpn(Vpn):
         known_breaks=("SWEET32 for 64-bit blocks (Bhargavan and Leurent, CCS 2016)", "VORACLE for compression (2018)"),
         flaws=("CVE-2025-13086 and eight or more of 2026: crashes, memory errors; fixed up to 2.6.14-1+deb13u3",),
         unchecked=("https://openvpn.github.io/openvpn-rfc/openvpn-wire-protocol.html",),
-    )
-    abilities = Abilities(
+    ),
+    Abilities(
         inner=("IPv4", "IPv6", "multicast"),
         outer=("IPv4", "IPv6"),
         nat=True,
@@ -74,105 +195,5 @@ class OpenVpn(Vpn):
         routes="configuration",
         mesh=True,
         mesh_how="a daemon for each peer",
-    )
-    offloaded = False  # whether the data channel has to be in the kernel
-
-    def supports(self, node: Node, params: Params) -> Unsupported | None:
-        if no := super().supports(node, params) or no_tun(node):
-            return no
-        cipher = self.ciphers[params["cipher"]]
-        if cipher == "none":
-            return None  # no cipher to list
-        providers = ("--providers", "legacy", "default") if params["cipher"] in LEGACY else ()
-        known = node.run("openvpn", "--show-ciphers", *providers, check=False)
-        if cipher not in known.stdout:
-            return Unsupported(f"openvpn --show-ciphers does not list {cipher} {known.stderr.strip()}".strip())
-        return None
-
-    def encapsulation(self, params: Params, inner_bytes: int) -> closed_form.Layers:
-        levels = params["cipher"], params["integrity"], params["compression"]
-        return closed_form.openvpn(inner_bytes, *levels, tcp=self.transport == "tcp", ethernet=self.layer == 2)
-
-    def secrets(self, ca: Node, sites: Sequence[Site]) -> dict[str, str]:
-        return certificates(ca, sites)
-
-    def render(self, me: Site, peers: Sequence[Site], params: Params, secrets: Secrets) -> dict[str, str]:
-        files = {
-            "/etc/openvpn/ca.crt": secrets["ca.crt"],
-            f"/etc/openvpn/{me.name}.crt": secrets[f"{me.name}.crt"],
-            f"/etc/openvpn/{me.name}.key": secrets[f"{me.name}.key"],
-        }
-        for peer in peers:
-            number = pair_number(me, peer)
-            first, second = f"10.8.{number}.1", f"10.8.{number}.2"
-            mine, theirs = (first, second) if me.number < peer.number else (second, first)
-            role = "tls-client" if me.number < peer.number else "tls-server\ndh none"
-            config = f"""\
-dev tun{peer.number}
-dev-type tun
-proto udp4
-local {me.wan_address}
-remote {peer.wan_address}
-port {1194 + number}
-{role}
-remote-cert-tls {"server" if me.number < peer.number else "client"}
-verify-x509-name {peer.name} name
-ca /etc/openvpn/ca.crt
-cert /etc/openvpn/{me.name}.crt
-key /etc/openvpn/{me.name}.key
-data-ciphers {self.ciphers[params["cipher"]]}
-disable-dco
-topology p2p
-ifconfig {mine} {theirs}
-route {" ".join(peer.lan_netmask)}
-keepalive 10 60
-verb 3
-"""
-            if params["cipher"] not in AEAD:
-                config += f"auth {self.integrities[params['integrity']]}\n"
-            if params["cipher"] in LEGACY:
-                config += "providers legacy default\n"
-            if algorithm := self.compressions[params["compression"]]:
-                config += f"compress {algorithm}\nallow-compression yes\n"
-            if self.rekey_every_s and me.number < peer.number:
-                config += f"reneg-sec {self.rekey_every_s:.0f}\n"  # the shorter of both ends counts
-            files[f"/etc/openvpn/{peer.name}.conf"] = config
-        return files
-
-    def start(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> None:
-        for peer in peers:
-            node.spawn("openvpn", "--config", f"/etc/openvpn/{peer.name}.conf", log=f"openvpn-{peer.name}")
-
-    def is_up(self, node: Node, me: Site, peers: Sequence[Site]) -> bool:
-        return all("Initialization Sequence Completed" in node.logged(f"openvpn-{peer.name}") for peer in peers)
-
-    def evidence(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> Evidence:
-        found = negotiated(node.logged(f"openvpn-{peers[0].name}"))
-        if found["cipher"] != self.ciphers[params["cipher"]]:
-            raise ProofError(f"asked for {params['cipher']}, the data channel has {found['cipher'] or 'none'}")
-        if params["integrity"] != "aead" and found["integrity"] != self.integrities[params["integrity"]]:
-            raise ProofError(f"asked for {params['integrity']}, the data channel has {found['integrity'] or 'none'}")
-        if found["compression"] != self.compressions[params["compression"]]:
-            raise ProofError(f"asked for compression {params['compression']}, got {found['compression'] or 'off'}")
-        if "dco" in found["data_path"] and not self.offloaded:
-            raise ProofError("the data channel is offloaded to the kernel, although disable-dco is set")
-        if self.offloaded and "dco" not in found["data_path"]:
-            raise ProofError("the data channel is not offloaded to the kernel; the log says why")
-        return Evidence(**found)
-
-
-def negotiated(log: str) -> dict[str, str]:
-    """Cipher, integrity, compression, data path and version from an OpenVPN 2.6 log at verb 3."""
-    channel = re.findall(r"Data Channel: cipher '([^']+)'(?:, auth '([^']+)')?(.*)", log)
-    cipher, integrity, rest = channel[-1] if channel else ("", "", "")
-    compression = re.search(r"compression: '([^']+)'", rest)
-    device = re.search(r"(TUN/TAP device \S+ opened|DCO device \S+ opened)", log)
-    version = re.search(r"OpenVPN (\d\S+)", log)
-    paths = {"TUN/TAP": "userspace: openvpn on TUN", "DCO": "kernel: dco"}
-    return {
-        "cipher": "none" if cipher == "[null-cipher]" else cipher,
-        "integrity": integrity,
-        "compression": compression[1] if compression and compression[1] != "stub" else "",
-        "data_path": paths[device[1].split()[0]] if device else "",
-        "version": f"OpenVPN {version[1]}" if version else "",
-    }
+    ),
+)

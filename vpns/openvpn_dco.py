@@ -12,8 +12,9 @@ from runner.data.levels import Params
 from runner.data.trials import Evidence
 from runner.lab.node import Node
 from runner.lab.site import Site
-from runner.vpn.declared import Abilities
+from runner.vpn.declared import Declared
 from runner.vpn.plugin import Secrets
+from vpns._links import kernel_link
 from vpns.openvpn import OpenVpn
 
 AEAD_ONLY = "OpenVPN's data-channel offload has AEAD ciphers only (README.dco.md)"
@@ -22,46 +23,23 @@ AEAD_ONLY = "OpenVPN's data-channel offload has AEAD ciphers only (README.dco.md
 class OpenVpnDco(OpenVpn):
     title = "OpenVPN (UDP, data-channel offload)"
     dataplane = "kernel"
-    openssl = False
-    ciphers = {name: OpenVpn.ciphers[name] for name in ("aes-128-gcm", "aes-256-gcm", "chacha20-poly1305")}
-    integrities = {}
-    compressions = {"off": ""}
-    limits = {
-        "cipher": AEAD_ONLY,
-        "integrity": AEAD_ONLY,
-        "compression": "OpenVPN's data-channel offload does not compress",
-    }
+    software = replace(OpenVpn.software, openssl=False)
+    offers = replace(
+        OpenVpn.offers,
+        ciphers={name: OpenVpn.offers.ciphers[name] for name in ("aes-128-gcm", "aes-256-gcm", "chacha20-poly1305")},
+        integrities={},
+        compressions={"off": ""},
+        limits={
+            "cipher": AEAD_ONLY,
+            "integrity": AEAD_ONLY,
+            "compression": "OpenVPN's data-channel offload does not compress",
+        },
+    )
     comparable = {"cipher": "aes-128-gcm", "integrity": "aead", "compression": "off"}
-    security = replace(
-        OpenVpn.security,
-        sources=(*OpenVpn.security.sources, "ovpn-dco-v2 0.0+git20231103: udp.c, peer.c (ovpn_peer_float)"),
-        flaws=(
-            *OpenVpn.security.flaws,
-            "the module answers to the source of any packet that has its peer's number, which is not encrypted, before "
-            "it has authenticated it: one forged packet turns what is sent next, encrypted, to a stranger, until the "
-            "peer sends again (tried with 0.0+git20241121)",
-        ),
-    )
-    abilities = Abilities(
-        inner=("IPv4", "IPv6", "multicast"),  # between two ends the module sends all to its one peer (peer.c), tried
-        outer=("IPv4", "IPv6"),
-        nat=True,
-        tcp_443=True,
-        roaming=False,  # the module follows its peer, its daemon does not: until the keys are renewed (docs/systems.md)
-        routes="configuration",
-        mesh=True,
-        mesh_how="a daemon for each peer",
-    )
     offloaded = True
 
     def supports(self, node: Node, params: Params) -> Unsupported | None:
-        if no := super().supports(node, params):
-            return no
-        probe = node.run("ip", "link", "add", "probe0", "type", "ovpn-dco", check=False)
-        if probe.code != 0:
-            return Unsupported(f"the kernel has no ovpn-dco-v2: {probe.stderr.strip()}")
-        node.run("ip", "link", "del", "probe0")
-        return None
+        return super().supports(node, params) or kernel_link(node, "ovpn-dco-v2", "ovpn-dco")
 
     def render(self, me: Site, peers: Sequence[Site], params: Params, secrets: Secrets) -> dict[str, str]:
         files = super().render(me, peers, params, secrets)
@@ -76,3 +54,22 @@ class OpenVpnDco(OpenVpn):
         found = super().evidence(node, me, peers, params)
         module = node.run("cat", "/sys/module/ovpn_dco_v2/version", check=False).stdout.strip()
         return found.model_copy(update={"version": f"{found.version}, ovpn-dco-v2 {module}".rstrip()})
+
+
+OpenVpnDco.declared = Declared(
+    replace(
+        OpenVpn.declared.security,
+        sources=(*OpenVpn.declared.security.sources, "ovpn-dco-v2 0.0+git20231103: udp.c, peer.c (ovpn_peer_float)"),
+        flaws=(
+            *OpenVpn.declared.security.flaws,
+            "the module answers to the source of any packet that has its peer's number, which is not encrypted, before "
+            "it has authenticated it: one forged packet turns what is sent next, encrypted, to a stranger, until the "
+            "peer sends again (tried with 0.0+git20241121)",
+        ),
+    ),
+    replace(
+        OpenVpn.declared.abilities,
+        inner=("IPv4", "IPv6", "multicast"),  # between two ends the module sends all to its one peer (peer.c), tried
+        roaming=False,  # the module follows its peer, its daemon does not: until the keys are renewed (docs/systems.md)
+    ),
+)

@@ -5,29 +5,20 @@ Each packet is 14 bytes longer than with TUN. Source: openvpn(8) 2.6, --dev.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from runner.data.levels import Params
 from runner.data.trials import Evidence
 from runner.lab.node import Node
 from runner.lab.site import Site
-from runner.vpn.declared import Abilities
+from runner.vpn.declared import Declared
 from runner.vpn.plugin import Secrets
 from vpns.openvpn import OpenVpn
 
 
 class OpenVpnTap(OpenVpn):
     title = "OpenVPN (UDP, TAP)"
-    layer = 2
-    abilities = Abilities(
-        inner=("IPv4", "IPv6", "Ethernet", "multicast"),
-        outer=("IPv4", "IPv6"),
-        nat=True,
-        tcp_443=True,
-        roaming=False,
-        routes="configuration",
-        mesh=True,
-        mesh_how="a daemon for each peer",
-    )
+    device = "tap"
 
     def render(self, me: Site, peers: Sequence[Site], params: Params, secrets: Secrets) -> dict[str, str]:
         files = super().render(me, peers, params, secrets)
@@ -37,7 +28,6 @@ class OpenVpnTap(OpenVpn):
             mine, theirs = tunnel.split()
             files[path] = (
                 files[path]
-                .replace(f"dev tun{peer.number}\ndev-type tun\n", f"dev tap{peer.number}\ndev-type tap\n")
                 .replace("topology p2p\n", "")
                 .replace(f"ifconfig {tunnel}\n", f"ifconfig {mine} 255.255.255.0\nroute-gateway {theirs}\n")
             )
@@ -46,3 +36,9 @@ class OpenVpnTap(OpenVpn):
     def evidence(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> Evidence:
         found = super().evidence(node, me, peers, params)
         return found.model_copy(update={"data_path": found.data_path.replace("TUN", "TAP")})
+
+
+OpenVpnTap.declared = Declared(
+    OpenVpn.declared.security,
+    replace(OpenVpn.declared.abilities, inner=("IPv4", "IPv6", "Ethernet", "multicast")),
+)

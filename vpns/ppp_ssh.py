@@ -12,29 +12,17 @@ from runner.data.levels import Params
 from runner.data.trials import Evidence
 from runner.lab.node import Node
 from runner.lab.site import Site, higher_numbered, lower_numbered
-from runner.vpn.declared import Abilities
-from runner.vpn.plugin import Secrets, Vpn
+from runner.vpn.declared import Declared
+from runner.vpn.plugin import Secrets
 from vpns import _ppp
 from vpns.ssh_forward import HOME, SshForward
 
 
 class PppSsh(SshForward):
     title = "PPP over SSH"
-    layer = 3
     carries = "ip"
     note = "TCP on the WAN: TCP inside it is stacked on TCP"
-    tools = {**SshForward.tools, "pppd": "ppp"}
-    security = replace(SshForward.security, specification="SSH (RFC 4251 to 4254), PPP (RFC 1661)")
-    abilities = Abilities(
-        inner=("IPv4", "IPv6", "multicast"),
-        outer=("IPv4", "IPv6"),
-        nat=True,
-        tcp_443=True,
-        roaming=False,
-        routes="configuration",
-        mesh=True,
-        mesh_how="an SSH connection for each peer",
-    )
+    software = replace(SshForward.software, tools={**SshForward.software.tools, "pppd": "ppp"})
 
     def supports(self, node: Node, params: Params) -> Unsupported | None:
         return super().supports(node, params) or _ppp.kernel_ppp(node)
@@ -76,10 +64,20 @@ class PppSsh(SshForward):
         facts = {"ppp": _ppp.version(node)}
         return found.model_copy(update={"data_path": "userspace: pppd, ssh and sshd", "facts": facts})
 
-    def entry(self, sites: Sequence[Site]) -> str:
-        return Vpn.entry(self, sites)
-
 
 def options(peer: Site) -> str:
     """The options of the pppd that ``peer`` gets when it dials."""
     return f"/etc/ppp/options.{peer.name}"
+
+
+PppSsh.declared = Declared(
+    replace(SshForward.declared.security, specification="SSH (RFC 4251 to 4254), PPP (RFC 1661)"),
+    replace(
+        SshForward.declared.abilities,
+        inner=("IPv4", "IPv6", "multicast"),
+        routes="configuration",
+        mesh=True,
+        mesh_how="an SSH connection for each peer",
+        modes=("tunnel",),
+    ),
+)

@@ -11,7 +11,8 @@ from runner.data.levels import Params
 from runner.data.trials import Evidence
 from runner.lab.node import Node
 from runner.lab.site import Site, higher_numbered, pair_number
-from runner.vpn.plugin import Secrets, Vpn
+from runner.vpn.declared import Declared
+from runner.vpn.plugin import Secrets
 from vpns import _ppp
 from vpns.stunnel_forward import HOME, StunnelForward
 
@@ -20,20 +21,13 @@ PORT = 4430
 
 class PppStunnel(StunnelForward):
     title = "PPP over TLS (stunnel)"
-    layer = 3
     carries = "ip"
     note = "TCP on the WAN: TCP inside it is stacked on TCP"
-    tools = {**StunnelForward.tools, "pppd": "ppp"}
-    compressions = {"off": "off", "on": "on"}  # PPP's deflate (RFC 1979); Debian's OpenSSL has no zlib
-    limits = {"cipher": StunnelForward.limits["cipher"]}
-    security = replace(StunnelForward.security, specification="TLS 1.3 (RFC 8446) or 1.2 (RFC 5246), PPP (RFC 1661)")
-    abilities = replace(
-        StunnelForward.abilities,
-        inner=("IPv4", "IPv6", "multicast"),
-        routes="configuration",
-        mesh=True,
-        mesh_how="a TLS connection for each peer",
-        modes=("tunnel",),
+    software = replace(StunnelForward.software, tools={**StunnelForward.software.tools, "pppd": "ppp"})
+    offers = replace(
+        StunnelForward.offers,
+        compressions={"off": "off", "on": "on"},  # PPP's deflate (RFC 1979); Debian's OpenSSL has no zlib
+        limits={"cipher": StunnelForward.offers.limits["cipher"]},
     )
 
     def supports(self, node: Node, params: Params) -> Unsupported | None:
@@ -78,5 +72,15 @@ class PppStunnel(StunnelForward):
         path = "userspace: pppd and stunnel"
         return found.model_copy(update={"compression": compression, "data_path": path, "facts": facts})
 
-    def entry(self, sites: Sequence[Site]) -> str:
-        return Vpn.entry(self, sites)
+
+PppStunnel.declared = Declared(
+    replace(StunnelForward.declared.security, specification="TLS 1.3 (RFC 8446) or 1.2 (RFC 5246), PPP (RFC 1661)"),
+    replace(
+        StunnelForward.declared.abilities,
+        inner=("IPv4", "IPv6", "multicast"),
+        routes="configuration",
+        mesh=True,
+        mesh_how="a TLS connection for each peer",
+        modes=("tunnel",),
+    ),
+)

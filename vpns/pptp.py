@@ -11,8 +11,8 @@ from runner.data.levels import Params
 from runner.data.trials import Evidence
 from runner.lab.node import Node, wait_until
 from runner.lab.site import Site, higher_numbered, lower_numbered
-from runner.vpn.declared import Abilities, Security
-from runner.vpn.plugin import Secrets, Vpn
+from runner.vpn.declared import Abilities, Declared, Security
+from runner.vpn.plugin import Offers, Secrets, Software, Vpn
 from vpns import _ppp
 from vpns._keys import pair_keys
 
@@ -24,53 +24,20 @@ MPPE = "MPPE 128-bit stateless compression enabled"
 class Pptp(Vpn):
     title = "PPTP (pptpd, pptp-linux)"
     dataplane = "userspace"
-    layer = 3
     transport = "gre"
     note = "broken: who records a handshake can have its keys, by one search of DES (Marlinspike, Hulton, 2012)"
-    tools = {"pptpd": "pptpd", "pptp": "pptp-linux", "pppd": "ppp", "openssl": "openssl"}
-    ciphers = {"rc4-128": "require-mppe-128"}
-    integrities = {"none": "none"}
-    limits = {
-        "cipher": "MPPE has RC4 only (RFC 3078 §1)",
-        "integrity": "MPPE does not authenticate packets (RFC 3078)",
-        "compression": "PPP has one compressor at a time, and MPPE is it; Linux has no MPPC",
-    }
+    software = Software({"pptpd": "pptpd", "pptp": "pptp-linux", "pppd": "ppp", "openssl": "openssl"})
+    offers = Offers(
+        ciphers={"rc4-128": "require-mppe-128"},
+        integrities={"none": "none"},
+        limits={
+            "cipher": "MPPE has RC4 only (RFC 3078 §1)",
+            "integrity": "MPPE does not authenticate packets (RFC 3078)",
+            "compression": "PPP has one compressor at a time, and MPPE is it; Linux has no MPPC",
+        },
+    )
     comparable = {"cipher": "rc4-128", "integrity": "none", "compression": "off"}
     recommended = comparable
-    security = Security(
-        protocol="standard",
-        specification="PPTP (RFC 2637, informational), MPPE (RFC 3078), MS-CHAP v2 (RFC 2759)",
-        authentication=("password",),
-        key_exchange="",  # the keys are made from the password and the challenges, RFC 3079
-        forward_secrecy=False,
-        post_quantum=False,
-        maintained="the protocol no; Debian 13 has pptpd 1.5.0, of May 2024",
-        sources=(
-            "http://reedmurphy.net/post/divide-and-conquer-cracking-ms-chapv2-with-a-100-success-rate/ (2012)",
-            "B. Schneier, Mudge, D. Wagner, Cryptanalysis of Microsoft's PPTP Authentication Extensions, 1999",
-            "https://openwrt.org/docs/guide-user/services/vpn/pptp/start",
-            "https://rfc-editor.org/info/rfc7465 (2015)",
-            "Debian's changelog of pptpd 1.5.0-1 (2024-05-18)",
-        ),
-        as_of="2026-11-21",
-        known_breaks=(
-            "one search of DES, 2^56, gives the keys of a recorded MS-CHAP v2 handshake (Marlinspike, Hulton, DEF CON "
-            "20, 2012; before: Schneier, Mudge, Wagner, MS-CHAPv2, 1999)",
-            "MPPE has no integrity, so that bits can be flipped (Schneier, Mudge, 1998)",
-            "RC4 is biased (RFC 7465, 2015, forbids it in TLS)",
-        ),
-        unchecked=("RFC 2637, 3078 and 2759, and Schneier and Mudge of 1998, were not read again",),
-    )
-    abilities = Abilities(
-        inner=("IPv4", "IPv6", "multicast"),
-        outer=("IPv4",),
-        nat=False,  # its GRE wants one that knows PPTP; behind another it did not come up
-        tcp_443=False,
-        roaming=False,
-        routes="configuration",
-        mesh=True,
-        mesh_how="one server, with a session for each peer",
-    )
 
     def supports(self, node: Node, params: Params) -> Unsupported | None:
         if no := super().supports(node, params) or _ppp.kernel_ppp(node):
@@ -82,8 +49,9 @@ class Pptp(Vpn):
         return pair_keys(ca, sites)
 
     def render(self, me: Site, peers: Sequence[Site], params: Params, secrets: Secrets) -> dict[str, str]:
+        mppe = self.offers.ciphers[params["cipher"]]
         common = (
-            f"name {me.name}\nrefuse-pap\nrefuse-chap\nrefuse-mschap\nrefuse-eap\n{self.ciphers[params['cipher']]}\n"
+            f"name {me.name}\nrefuse-pap\nrefuse-chap\nrefuse-mschap\nrefuse-eap\n{mppe}\n"
             f"nomppe-stateful\nmtu 1400\nmru 1400\n{_ppp.PLAIN}{_ppp.TERMINAL}{_ppp.COMPRESSION['off']}{_ppp.LOGGED}"
         )
         files = {**_ppp.chap_secrets(me, peers, secrets), **_ppp.routes(me, peers)}
@@ -120,3 +88,41 @@ class Pptp(Vpn):
             data_path="userspace: pptp and pptpctrl; MPPE in the kernel's PPP",
             version=f"{node.run('pptpd', '--version', check=False).stdout.strip()}, {_ppp.version(node)}",
         )
+
+
+Pptp.declared = Declared(
+    Security(
+        protocol="standard",
+        specification="PPTP (RFC 2637, informational), MPPE (RFC 3078), MS-CHAP v2 (RFC 2759)",
+        authentication=("password",),
+        key_exchange="",  # the keys are made from the password and the challenges, RFC 3079
+        forward_secrecy=False,
+        post_quantum=False,
+        maintained="the protocol no; Debian 13 has pptpd 1.5.0, of May 2024",
+        sources=(
+            "http://reedmurphy.net/post/divide-and-conquer-cracking-ms-chapv2-with-a-100-success-rate/ (2012)",
+            "B. Schneier, Mudge, D. Wagner, Cryptanalysis of Microsoft's PPTP Authentication Extensions, 1999",
+            "https://openwrt.org/docs/guide-user/services/vpn/pptp/start",
+            "https://rfc-editor.org/info/rfc7465 (2015)",
+            "Debian's changelog of pptpd 1.5.0-1 (2024-05-18)",
+        ),
+        as_of="2026-11-21",
+        known_breaks=(
+            "one search of DES, 2^56, gives the keys of a recorded MS-CHAP v2 handshake (Marlinspike, Hulton, DEF CON "
+            "20, 2012; before: Schneier, Mudge, Wagner, MS-CHAPv2, 1999)",
+            "MPPE has no integrity, so that bits can be flipped (Schneier, Mudge, 1998)",
+            "RC4 is biased (RFC 7465, 2015, forbids it in TLS)",
+        ),
+        unchecked=("RFC 2637, 3078 and 2759, and Schneier and Mudge of 1998, were not read again",),
+    ),
+    Abilities(
+        inner=("IPv4", "IPv6", "multicast"),
+        outer=("IPv4",),
+        nat=False,  # its GRE wants one that knows PPTP; behind another it did not come up
+        tcp_443=False,
+        roaming=False,
+        routes="configuration",
+        mesh=True,
+        mesh_how="one server, with a session for each peer",
+    ),
+)

@@ -13,8 +13,9 @@ from runner.data.levels import Params
 from runner.data.trials import Evidence
 from runner.lab.node import Node, wait_until
 from runner.lab.site import Site
-from runner.vpn.declared import Abilities, Security
-from runner.vpn.plugin import Secrets, Vpn, no_tun
+from runner.vpn.declared import Abilities, Declared, Security
+from runner.vpn.plugin import Offers, Secrets, Software, Vpn, no_tun
+from vpns._links import exists
 
 HOME = "/etc/softether/vpneval"
 FOLDERS = ("/run/softether", "/var/lib/softether", "/var/log/softether")  # as its systemd units make them
@@ -24,53 +25,24 @@ TLS_13 = "SoftEther's ServerCipherSet rules TLS 1.2 alone; with TLS 1.3 OpenSSL'
 class SoftEther(Vpn):
     title = "SoftEther VPN"
     dataplane = "userspace"
-    layer = 2
     transport = "tcp"
     note = "TCP in TCP: losses on the WAN are repaired twice"
-    tools = {
-        "vpnserver": "softether-vpnserver, which Debian 12 has: --gateway-image bookworm",
-        "vpnclient": "softether-vpnclient",
-        "vpncmd": "softether-vpncmd",
-        "openssl": "openssl",
-    }
-    ciphers = {"aes-256-gcm": "TLS_AES_256_GCM_SHA384"}
-    integrities = {}
-    compressions = {"off": "AccountCompressDisable", "on": "AccountCompressEnable"}
-    limits = {"cipher": TLS_13, "integrity": TLS_13}
+    software = Software(
+        tools={
+            "vpnserver": "softether-vpnserver, which Debian 12 has: --gateway-image bookworm",
+            "vpnclient": "softether-vpnclient",
+            "vpncmd": "softether-vpncmd",
+            "openssl": "openssl",
+        },
+    )
+    offers = Offers(
+        ciphers={"aes-256-gcm": "TLS_AES_256_GCM_SHA384"},
+        integrities={},
+        compressions={"off": "AccountCompressDisable", "on": "AccountCompressEnable"},
+        limits={"cipher": TLS_13, "integrity": TLS_13},
+    )
     comparable = {"cipher": "aes-256-gcm", "integrity": "aead", "compression": "off"}
     recommended = comparable
-    security = Security(
-        protocol="own",
-        specification="SoftEther's manual, chapter 2, over TLS 1.3 (RFC 8446)",
-        authentication=("password", "certificate"),
-        key_exchange="ECDHE",
-        forward_secrecy=True,
-        post_quantum=False,
-        maintained="no: Debian 12's is 5.01.9674 of 2020, without later fixes; its makers go on with 5.02",
-        sources=(
-            "Debian's changelog of softether-vpn 5.01.9674+git20200806+8181039+dfsg2-2 (2020-12-03)",
-            "CVE-2023-27395, CVE-2023-31192 (cve.org); SoftEtherVPN's pull requests 1824 and 1911 (2023)",
-            "https://www.sentinelone.com/vulnerability-database/cve-2026-39312/",
-        ),
-        as_of="2026-11-21",
-        known_breaks=(
-            "CVE-2023-27395: a man in the middle can run code on the server (heap overflow); 5.01.9674 has it",
-            "CVE-2023-31192: a man in the middle can have the client disclose memory; 5.01.9674 has it",
-        ),
-        flaws=("CVE-2026-39312: one packet of L2TP, which is off here, stops the server; up to 5.2.5188",),
-        unchecked=("https://www.softether.org/4-docs/1-manual",),
-    )
-    abilities = Abilities(
-        inner=("IPv4", "IPv6", "Ethernet", "multicast"),
-        outer=("IPv4", "IPv6"),
-        nat=True,
-        tcp_443=True,
-        roaming=True,  # the session is resumed; tried: 21 s
-        routes="operator",
-        mesh=True,
-        mesh_how="a star of Ethernets: the last site's hub switches for all",
-        hub=True,
-    )
 
     def supports(self, node: Node, params: Params) -> Unsupported | None:
         return super().supports(node, params) or no_tun(node)
@@ -90,7 +62,7 @@ AccountCreate vpneval /SERVER:{hub.wan_address}:443 /HUB:vpneval /USERNAME:{me.n
 AccountPasswordSet vpneval /PASSWORD:{secrets[f"{me.name}.{hub.name}.key"]} /TYPE:standard
 AccountDetailSet vpneval /MAXTCP:1 /INTERVAL:1 /TTL:0 /HALF:no /BRIDGE:no /MONITOR:no /NOTRACK:yes /NOQOS:yes \
 /DISABLEUDP:yes
-{self.compressions[params["compression"]]} vpneval
+{self.offers.compressions[params["compression"]]} vpneval
 AccountConnect vpneval
 """
             }
@@ -118,7 +90,7 @@ ServerPasswordSet {secrets[f"{me.name}.{hub.name}.key"]}
         manage = ("vpncmd", "localhost", "/SERVER" if hub else "/CLIENT")
         wait_until(lambda: node.run(*manage, "/CMD", "About", check=False).code == 0, f"{daemon} ready")
         node.run(*manage, f"/IN:{HOME}/{'server' if hub else 'client'}")
-        wait_until(lambda: node.run("ip", "link", "show", device, check=False).code == 0, f"{device} there")
+        wait_until(lambda: exists(node, device), f"{device} there")
         node.run("ip", "addr", "add", f"10.53.0.{me.number}/24", "dev", device)
         node.run("ip", "link", "set", device, "mtu", "1400", "up")
         for peer in peers:
@@ -131,7 +103,7 @@ ServerPasswordSet {secrets[f"{me.name}.{hub.name}.key"]}
 
     def is_up(self, node: Node, me: Site, peers: Sequence[Site]) -> bool:
         if me.number > max(peer.number for peer in peers):
-            return node.run("ip", "link", "show", "tap_se", check=False).code == 0  # its members dial
+            return exists(node, "tap_se")  # its members dial
         return self.status(node).get("Session Status", "").startswith("Connection Completed")
 
     def evidence(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> Evidence:
@@ -139,8 +111,10 @@ ServerPasswordSet {secrets[f"{me.name}.{hub.name}.key"]}
             return Evidence()  # the client knows it all
         found = self.status(node)
         suite = re.search(r"Algorithm: (\S+?)\)", found.get("Encryption", ""))
-        if suite is None or suite[1] != self.ciphers[params["cipher"]]:
-            raise ProofError(f"asked for {self.ciphers[params['cipher']]}, got {found.get('Encryption') or 'nothing'}")
+        if suite is None or suite[1] != self.offers.ciphers[params["cipher"]]:
+            raise ProofError(
+                f"asked for {self.offers.ciphers[params['cipher']]}, got {found.get('Encryption') or 'nothing'}"
+            )
         if found["Use of Compression"].startswith("No") is not (params["compression"] == "off"):
             raise ProofError(f"asked for compression {params['compression']}, got {found['Use of Compression']}")
         if not found.get("UDP Acceleration is Active", "No").startswith("No"):
@@ -152,3 +126,39 @@ ServerPasswordSet {secrets[f"{me.name}.{hub.name}.key"]}
             data_path="userspace: vpnclient and vpnserver on TAP",
             version=f"SoftEther {found['Server Version']} {found['Server Build']}",
         )
+
+
+SoftEther.declared = Declared(
+    Security(
+        protocol="own",
+        specification="SoftEther's manual, chapter 2, over TLS 1.3 (RFC 8446)",
+        authentication=("password", "certificate"),
+        key_exchange="ECDHE",
+        forward_secrecy=True,
+        post_quantum=False,
+        maintained="no: Debian 12's is 5.01.9674 of 2020, without later fixes; its makers go on with 5.02",
+        sources=(
+            "Debian's changelog of softether-vpn 5.01.9674+git20200806+8181039+dfsg2-2 (2020-12-03)",
+            "CVE-2023-27395, CVE-2023-31192 (cve.org); SoftEtherVPN's pull requests 1824 and 1911 (2023)",
+            "https://www.sentinelone.com/vulnerability-database/cve-2026-39312/",
+        ),
+        as_of="2026-11-21",
+        known_breaks=(
+            "CVE-2023-27395: a man in the middle can run code on the server (heap overflow); 5.01.9674 has it",
+            "CVE-2023-31192: a man in the middle can have the client disclose memory; 5.01.9674 has it",
+        ),
+        flaws=("CVE-2026-39312: one packet of L2TP, which is off here, stops the server; up to 5.2.5188",),
+        unchecked=("https://www.softether.org/4-docs/1-manual",),
+    ),
+    Abilities(
+        inner=("IPv4", "IPv6", "Ethernet", "multicast"),
+        outer=("IPv4", "IPv6"),
+        nat=True,
+        tcp_443=True,
+        roaming=True,  # the session is resumed; tried: 21 s
+        routes="operator",
+        mesh=True,
+        mesh_how="a star of Ethernets: the last site's hub switches for all",
+        hub=True,
+    ),
+)

@@ -12,75 +12,43 @@ from runner.data.levels import AES_CBC, Params
 from runner.data.trials import Evidence
 from runner.lab.node import Node, wait_until
 from runner.lab.site import TCP_PORTS, Site, higher_numbered, lower_numbered
-from runner.vpn.declared import Abilities, Security
-from runner.vpn.plugin import Secrets, Vpn
+from runner.vpn.declared import Declared, Security
+from runner.vpn.lifecycle import Lifecycle, Rekeying, Timer, told
+from runner.vpn.plugin import Offers, Secrets, Software
+from vpns._forward import ABILITIES, Forward, local_port
 
 HOME = "/etc/ssh/vpneval"
+ALIVE = "ServerAliveInterval 15"
 PORT = 2222  # an sshd of our own: the gateway's real one stays as it is
 
 
-class SshForward(Vpn):
+class SshForward(Forward):
     title = "SSH port forwarding"
-    dataplane = "userspace"
-    layer = 4
-    tools = {"ssh": "openssh-client", "ssh-keygen": "openssh-client", "sshd": "openssh-server"}
-    transport = "tcp"
-    carries = "tcp"
-    note = "carries TCP connections to named ports only"
-    ciphers = {
-        "aes-128-cbc": "aes128-cbc",
-        "aes-192-cbc": "aes192-cbc",
-        "aes-256-cbc": "aes256-cbc",
-        "3des-cbc": "3des-cbc",
-        "blowfish-128-cbc": "blowfish-cbc",  # gone since OpenSSH 7.6; the probe tells
-        "aes-128-gcm": "aes128-gcm@openssh.com",
-        "aes-256-gcm": "aes256-gcm@openssh.com",
-        "chacha20-poly1305": "chacha20-poly1305@openssh.com",
-    }
-    integrities = {"hmac-sha1": "hmac-sha1-etm@openssh.com", "hmac-sha256": "hmac-sha2-256-etm@openssh.com"}
-    compressions = {"off": "no", "on": "yes"}
-    openssl = True
-    rekeys, rekey_says = ("clock",), ("ssh-{}", "kex: server->client cipher")  # ~R asks for it, but on a terminal
+    software = Software(
+        {"ssh": "openssh-client", "ssh-keygen": "openssh-client", "sshd": "openssh-server"}, openssl=True
+    )
+    offers = Offers(
+        ciphers={
+            "aes-128-cbc": "aes128-cbc",
+            "aes-192-cbc": "aes192-cbc",
+            "aes-256-cbc": "aes256-cbc",
+            "3des-cbc": "3des-cbc",
+            "blowfish-128-cbc": "blowfish-cbc",  # gone since OpenSSH 7.6; the probe tells
+            "aes-128-gcm": "aes128-gcm@openssh.com",
+            "aes-256-gcm": "aes256-gcm@openssh.com",
+            "chacha20-poly1305": "chacha20-poly1305@openssh.com",
+        },
+        integrities={"hmac-sha1": "hmac-sha1-etm@openssh.com", "hmac-sha256": "hmac-sha2-256-etm@openssh.com"},
+        compressions={"off": "no", "on": "yes"},
+    )
     comparable = AES_CBC
     # The first of OpenSSH's default Ciphers, ssh_config(5).
     recommended = {"cipher": "chacha20-poly1305", "integrity": "aead", "compression": "off"}
-    security = Security(
-        protocol="standard",
-        specification="SSH (RFC 4251 to 4254), OpenSSH's PROTOCOL for its extensions",
-        authentication=("public key", "certificate", "password"),
-        key_exchange="mlkem768x25519-sha256 since OpenSSH 10.0, before it sntrup761x25519-sha512, since 9.0",
-        forward_secrecy=True,
-        post_quantum=True,
-        maintained="yes: Debian's last update of 10.0 is of May 2026",
-        sources=(
-            "Debian's changelog of openssh 10.0p1 (2026-05-06), with OpenSSH's own for 9.0, 9.6, 9.9 and 10.0",
-            "RFC 10042 (August 2026): the hybrid exchange",
-            "CVE-2008-5161, CVE-2023-48795 (cve.org)",
-        ),
-        as_of="2026-11-21",
-        known_breaks=(
-            "CBC with encrypt-and-MAC, which is not used here: plaintext recovery (Albrecht et al., IEEE S&P 2009; "
-            "CVE-2008-5161)",
-            "Terrapin: prefix truncation (CVE-2023-48795), fixed by strict key exchange in 9.6, and in Debian 12's 9.2",
-        ),
-        unchecked=("RFC 4251 to 4254, and Albrecht et al., were not read again",),
-    )
-    abilities = Abilities(
-        inner=("TCP streams",),
-        outer=("IPv4", "IPv6"),
-        nat=True,
-        tcp_443=True,
-        roaming=False,
-        routes="operator",
-        mesh=False,
-        mesh_how="it forwards ports and joins no networks; each far host has ports of its own",
-        modes=("transport",),
-    )
 
     def supports(self, node: Node, params: Params) -> Unsupported | None:
         if no := super().supports(node, params):
             return no
-        known = node.run("ssh", "-G", "-c", self.ciphers[params["cipher"]], "gw2", check=False)
+        known = node.run("ssh", "-G", "-c", self.offers.ciphers[params["cipher"]], "gw2", check=False)
         if known.code != 0:
             return Unsupported(f"ssh: {known.stderr.strip()}")
         return None
@@ -97,10 +65,10 @@ class SshForward(Vpn):
         return secrets
 
     def render(self, me: Site, peers: Sequence[Site], params: Params, secrets: Secrets) -> dict[str, str]:
-        algorithms = f"Ciphers {self.ciphers[params['cipher']]}\n"
+        algorithms = f"Ciphers {self.offers.ciphers[params['cipher']]}\n"
         if params["integrity"] != "aead":
-            algorithms += f"MACs {self.integrities[params['integrity']]}\n"
-        rekeying = f"RekeyLimit default {self.rekey_every_s:.0f}\n" if self.rekey_every_s else ""
+            algorithms += f"MACs {self.offers.integrities[params['integrity']]}\n"
+        rekeying = f"RekeyLimit default {params['rekey_every_s']}\n" if "rekey_every_s" in params else ""
         files = {}
         if dialers := lower_numbered(me, peers):
             files[f"{HOME}/host.key"] = secrets[f"{me.name}.host.key"]
@@ -111,7 +79,7 @@ class SshForward(Vpn):
                 f"ListenAddress {me.wan_address}\nPort {PORT}\nHostKey {HOME}/host.key\n"
                 f"AuthorizedKeysFile {HOME}/authorized_keys\nPermitRootLogin prohibit-password\n"
                 f"PasswordAuthentication no\nUsePAM no\nPidFile none\n{self.server_options()}"
-                f"Compression {self.compressions[params['compression']]}\n{algorithms}"
+                f"Compression {self.offers.compressions[params['compression']]}\n{algorithms}"
             )
         if listeners := higher_numbered(me, peers):
             files[f"{HOME}/user.key"] = secrets[f"{me.name}.user.key"]
@@ -121,10 +89,10 @@ class SshForward(Vpn):
             files[f"{HOME}/ssh_config"] = "".join(
                 f"Host {peer.name}\nHostName {peer.wan_address}\nPort {PORT}\nUser root\nBatchMode yes\n"
                 f"IdentityFile {HOME}/user.key\nIdentitiesOnly yes\nUserKnownHostsFile {HOME}/known_hosts\n"
-                f"StrictHostKeyChecking yes\nExitOnForwardFailure yes\nServerAliveInterval 15\n"
+                f"StrictHostKeyChecking yes\nExitOnForwardFailure yes\n{ALIVE}\n"
                 f"LogVerbose kex.c:*:*,channels.c:channel_setup_fwd_listener_tcpip():*\n"
                 f"{self.client_options(me, peer)}{rekeying}"
-                f"Compression {self.compressions[params['compression']]}\n{algorithms}\n"
+                f"Compression {self.offers.compressions[params['compression']]}\n{algorithms}\n"
                 for peer in listeners
             )
         return files
@@ -163,8 +131,10 @@ class SshForward(Vpn):
             return Evidence()  # the dialing side's log has it all
         found = negotiated(node.logged(f"ssh-{dialed[0].name}"))
         wanted = {
-            "cipher": self.ciphers[params["cipher"]],
-            "integrity": "<implicit>" if params["integrity"] == "aead" else self.integrities[params["integrity"]],
+            "cipher": self.offers.ciphers[params["cipher"]],
+            "integrity": "<implicit>"
+            if params["integrity"] == "aead"
+            else self.offers.integrities[params["integrity"]],
             "compression": "none" if params["compression"] == "off" else "zlib@openssh.com",
         }
         for factor, native in wanted.items():
@@ -172,13 +142,10 @@ class SshForward(Vpn):
                 raise ProofError(f"asked for {factor} {native}, ssh negotiated {found[factor] or 'nothing'}")
         return Evidence(**found, data_path="userspace: ssh and sshd")
 
-    def entry(self, sites: Sequence[Site]) -> str:
-        return sites[0].lan_address
-
-
-def local_port(me: Site, peer: Site, port: int) -> int:
-    """The port on ``me`` that leads to ``port`` at the host of ``peer``: one listener cannot lead to two sites."""
-    return port + 10 * (peer.number - me.number - 1)
+    def lifecycle(self) -> Lifecycle:
+        said = "ssh_config(5); three in a row unanswered end it, and nothing starts ssh again"
+        mark = told("ssh-{}", "kex: server->client cipher")  # ~R asks for it, but on a terminal
+        return Lifecycle(Rekeying(("clock",), mark=mark), (Timer(ALIVE, said, at="dialing"),))
 
 
 def negotiated(log: str) -> dict[str, str]:
@@ -189,3 +156,29 @@ def negotiated(log: str) -> dict[str, str]:
     version = re.search(r"Local version string SSH-2\.0-(\S+)", log)
     told = {"cipher": cipher, "integrity": mac, "compression": compression}
     return told | {"version": version[1] if version else ""}
+
+
+SshForward.declared = Declared(
+    Security(
+        protocol="standard",
+        specification="SSH (RFC 4251 to 4254), OpenSSH's PROTOCOL for its extensions",
+        authentication=("public key", "certificate", "password"),
+        key_exchange="mlkem768x25519-sha256 since OpenSSH 10.0, before it sntrup761x25519-sha512, since 9.0",
+        forward_secrecy=True,
+        post_quantum=True,
+        maintained="yes: Debian's last update of 10.0 is of May 2026",
+        sources=(
+            "Debian's changelog of openssh 10.0p1 (2026-05-06), with OpenSSH's own for 9.0, 9.6, 9.9 and 10.0",
+            "RFC 10042 (August 2026): the hybrid exchange",
+            "CVE-2008-5161, CVE-2023-48795 (cve.org)",
+        ),
+        as_of="2026-11-21",
+        known_breaks=(
+            "CBC with encrypt-and-MAC, which is not used here: plaintext recovery (Albrecht et al., IEEE S&P 2009; "
+            "CVE-2008-5161)",
+            "Terrapin: prefix truncation (CVE-2023-48795), fixed by strict key exchange in 9.6, and in Debian 12's 9.2",
+        ),
+        unchecked=("RFC 4251 to 4254, and Albrecht et al., were not read again",),
+    ),
+    ABILITIES,
+)

@@ -3,25 +3,22 @@
 Sources: ssh_config(5) Tunnel, sshd_config(5) PermitTunnel.
 """
 
+from dataclasses import replace
+
 from runner.data.levels import Params
-from runner.vpn.declared import Abilities
+from runner.vpn.declared import Declared
 from vpns.ssh_tun import SshTun
 
 
 class SshTap(SshTun):
     title = "SSH with virtual Ethernets"
-    layer = 2
     device, mode = "tap", "ethernet"
-    abilities = Abilities(
-        inner=("IPv4", "IPv6", "Ethernet", "multicast"),
-        outer=("IPv4", "IPv6"),
-        nat=True,
-        tcp_443=True,
-        roaming=False,
-        routes="operator",
-        mesh=True,
-        mesh_how="an SSH connection for each peer",
-    )
 
     def encapsulation(self, params: Params, inner_bytes: int) -> None:
         return None  # several frames share a segment, and none is padded alike: ssh_tun has the arithmetic for TUN
+
+
+SshTap.declared = Declared(
+    SshTun.declared.security,
+    replace(SshTun.declared.abilities, inner=("IPv4", "IPv6", "Ethernet", "multicast")),
+)

@@ -5,6 +5,7 @@ Sources: ssh(1) SSH-BASED VIRTUAL PRIVATE NETWORKS, ssh_config(5) Tunnel.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from runner.data.errors import Unsupported
 from runner.data.levels import Params
@@ -12,27 +13,16 @@ from runner.data.trials import Evidence
 from runner.lab.node import Node
 from runner.lab.site import Site, pair_number
 from runner.vpn import closed_form
-from runner.vpn.declared import Abilities
-from runner.vpn.plugin import Vpn, no_tun
+from runner.vpn.declared import Declared
+from runner.vpn.plugin import no_tun
 from vpns.ssh_forward import SshForward
 
 
 class SshTun(SshForward):
     title = "SSH with virtual interfaces"
-    layer = 3
     carries = "ip"
     note = "TCP on the WAN: TCP inside it is stacked on TCP"
     device, mode = "tun", "point-to-point"
-    abilities = Abilities(
-        inner=("IPv4", "IPv6", "multicast"),
-        outer=("IPv4", "IPv6"),
-        nat=True,
-        tcp_443=True,
-        roaming=False,
-        routes="operator",
-        mesh=True,
-        mesh_how="an SSH connection for each peer",
-    )
 
     def supports(self, node: Node, params: Params) -> Unsupported | None:
         return no_tun(node) or super().supports(node, params)
@@ -74,5 +64,14 @@ class SshTun(SshForward):
         data_path = f"userspace: ssh and sshd on {self.device.upper()}"
         return found.model_copy(update={"data_path": data_path}) if found.version else found
 
-    def entry(self, sites: Sequence[Site]) -> str:
-        return Vpn.entry(self, sites)
+
+SshTun.declared = Declared(
+    SshForward.declared.security,
+    replace(
+        SshForward.declared.abilities,
+        inner=("IPv4", "IPv6", "multicast"),
+        mesh=True,
+        mesh_how="an SSH connection for each peer",
+        modes=("tunnel",),
+    ),
+)

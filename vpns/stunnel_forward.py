@@ -11,9 +11,10 @@ from runner.data.levels import AES_CBC, Params
 from runner.data.trials import Evidence
 from runner.lab.node import Node, wait_until
 from runner.lab.site import TCP_PORTS, Site, higher_numbered, pair_number
-from runner.vpn.declared import Abilities, Security
-from runner.vpn.plugin import Secrets, Vpn
+from runner.vpn.declared import Declared, Security
+from runner.vpn.plugin import Offers, Secrets, Software
 from vpns._certificates import certificates
+from vpns._forward import ABILITIES, Forward, local_port
 
 HOME = "/etc/stunnel/vpneval"
 # Cipher and integrity -> OpenSSL's cipher suite (openssl-ciphers(1)): those with CBC end with TLS 1.2.
@@ -26,55 +27,21 @@ SUITES = {
 }
 
 
-class StunnelForward(Vpn):
+class StunnelForward(Forward):
     title = "stunnel (TLS port forwarding)"
-    dataplane = "userspace"
-    layer = 4
-    transport = "tcp"
-    carries = "tcp"
-    note = "carries TCP connections to named ports only"
-    tools = {"stunnel4": "stunnel4", "openssl": "openssl"}
-    ciphers = {cipher: cipher for cipher, _ in SUITES}
-    integrities = {integrity: integrity for _, integrity in SUITES if integrity != "aead"}
-    limits = {
-        "cipher": "TLS has no suite with ECDSA certificates and this cipher (aes-256-cbc goes with SHA-1 or SHA-384)",
-        "compression": "TLS 1.3 has no compression (RFC 8446 §4.1.2), and Debian's OpenSSL has no zlib",
-    }
+    software = Software({"stunnel4": "stunnel4", "openssl": "openssl"})
+    offers = Offers(
+        ciphers={cipher: cipher for cipher, _ in SUITES},
+        integrities={integrity: integrity for _, integrity in SUITES if integrity != "aead"},
+        limits={
+            "cipher": "TLS has no suite with ECDSA certificates and this cipher "
+            "(aes-256-cbc goes with SHA-1 or SHA-384)",
+            "compression": "TLS 1.3 has no compression (RFC 8446 §4.1.2), and Debian's OpenSSL has no zlib",
+        },
+    )
     comparable = AES_CBC
     # The first suite that stunnel(8) lists as the default of "ciphersuites".
     recommended = {"cipher": "aes-256-gcm", "integrity": "aead", "compression": "off"}
-    security = Security(
-        protocol="standard",
-        specification="TLS 1.3 (RFC 8446), TLS 1.2 (RFC 5246) for suites with CBC",
-        authentication=("certificate", "pre-shared key"),
-        key_exchange="ECDHE: X25519, the first of stunnel's own list of curves",
-        forward_secrecy=True,
-        post_quantum=False,  # stunnel names its curves itself, so that OpenSSL's hybrid default does not count
-        maintained="yes: 5.74 is of December 2024",
-        sources=(
-            "stunnel(8) 5.74: curves, ciphersuites; its log in this lab",
-            "stunnel's NEWS (5.74: 2024-12-13)",
-            "OpenSSL's CHANGES: CVE-2013-0169, 1.0.1e",
-            "https://github.com/advisories/GHSA-pg96-42c4-p633 (Lucky Thirteen)",
-        ),
-        as_of="2026-11-21",
-        known_breaks=(
-            "TLS 1.2 with CBC: Lucky Thirteen, a timing attack (AlFardan and Paterson, IEEE S&P 2013; CVE-2013-0169), "
-            "fixed in OpenSSL 1.0.1e",
-        ),
-        unchecked=("RFC 8446 and RFC 5246 were not read again",),
-    )
-    abilities = Abilities(
-        inner=("TCP streams",),
-        outer=("IPv4", "IPv6"),
-        nat=True,
-        tcp_443=True,
-        roaming=False,
-        routes="operator",
-        mesh=False,
-        mesh_how="it forwards ports and joins no networks; each far host has ports of its own",
-        modes=("transport",),
-    )
 
     def supports(self, node: Node, params: Params) -> Unsupported | None:
         if no := super().supports(node, params):
@@ -142,10 +109,28 @@ class StunnelForward(Vpn):
             facts={"protocol": spoken.pop()[0]},
         )
 
-    def entry(self, sites: Sequence[Site]) -> str:
-        return sites[0].lan_address
 
-
-def local_port(me: Site, peer: Site, port: int) -> int:
-    """The port on ``me`` that leads to ``port`` at the host of ``peer``."""
-    return port + 10 * (peer.number - me.number - 1)
+StunnelForward.declared = Declared(
+    Security(
+        protocol="standard",
+        specification="TLS 1.3 (RFC 8446), TLS 1.2 (RFC 5246) for suites with CBC",
+        authentication=("certificate", "pre-shared key"),
+        key_exchange="ECDHE: X25519, the first of stunnel's own list of curves",
+        forward_secrecy=True,
+        post_quantum=False,  # stunnel names its curves itself, so that OpenSSL's hybrid default does not count
+        maintained="yes: 5.74 is of December 2024",
+        sources=(
+            "stunnel(8) 5.74: curves, ciphersuites; its log in this lab",
+            "stunnel's NEWS (5.74: 2024-12-13)",
+            "OpenSSL's CHANGES: CVE-2013-0169, 1.0.1e",
+            "https://github.com/advisories/GHSA-pg96-42c4-p633 (Lucky Thirteen)",
+        ),
+        as_of="2026-11-21",
+        known_breaks=(
+            "TLS 1.2 with CBC: Lucky Thirteen, a timing attack (AlFardan and Paterson, IEEE S&P 2013; CVE-2013-0169), "
+            "fixed in OpenSSL 1.0.1e",
+        ),
+        unchecked=("RFC 8446 and RFC 5246 were not read again",),
+    ),
+    ABILITIES,
+)

@@ -13,8 +13,11 @@ from runner.data.trials import Evidence
 from runner.lab.node import Node, wait_until
 from runner.lab.site import Site, higher_numbered
 from runner.vpn import closed_form
-from runner.vpn.declared import Abilities, Security
-from runner.vpn.plugin import Secrets, Vpn, no_tun
+from runner.vpn.declared import Abilities, Declared, Security
+from runner.vpn.lifecycle import Lifecycle, Rekeying, Timer, told
+from runner.vpn.plugin import Offers, Secrets, Software, Vpn, no_tun
+from vpns._links import exists
+from vpns._openssl import LEGACY_PROVIDER
 
 HOME = "/etc/tinc/vpneval"
 # OpenSSL's numbers (obj_mac.h), by which tincd names algorithms in its dump of nodes.
@@ -28,42 +31,122 @@ NUMBERS = {
     "hmac-sha1": "64",
     "hmac-sha256": "672",
 }
+PING = "PingInterval = 10"
 MTU = 1400  # fits into 1500 with every cipher, digest and compressor
 DIGEST_BYTES = {"hmac-sha1": 20, "hmac-sha256": 32}
-# OpenSSL 3 has Blowfish in its legacy provider only (openssl.cnf(5), "Provider Configuration").
-OPENSSL_CNF = """\
-openssl_conf = init
-[init]
-providers = providers
-[providers]
-default = on
-legacy = on
-[on]
-activate = 1
-"""
 
 
 class Tinc(Vpn):
     title = "tinc 1.0"
     dataplane = "userspace"
-    layer = 3
     transport = "udp"
-    tools = {"tincd": "tinc"}
-    ciphers = {
-        "aes-128-cbc": "aes-128-cbc",
-        "aes-192-cbc": "aes-192-cbc",
-        "aes-256-cbc": "aes-256-cbc",
-        "3des-cbc": "des-ede3-cbc",
-        "blowfish-128-cbc": "bf-cbc",
-        "null": "none",
-    }
-    integrities = {"hmac-sha1": "sha1", "hmac-sha256": "sha256"}
-    compressions = {"off": "0", "on": "6"}  # zlib 1-9, lzo 10 and 11
-    limits = {"cipher": "tinc 1.0 has no AEAD, only ciphers in CBC mode with a digest"}
-    openssl = True
-    rekeys, rekey_says = ("clock",), ("tincd", "Expiring symmetric keys")
+    software = Software({"tincd": "tinc"}, openssl=True)
+    offers = Offers(
+        ciphers={
+            "aes-128-cbc": "aes-128-cbc",
+            "aes-192-cbc": "aes-192-cbc",
+            "aes-256-cbc": "aes-256-cbc",
+            "3des-cbc": "des-ede3-cbc",
+            "blowfish-128-cbc": "bf-cbc",
+            "null": "none",
+        },
+        integrities={"hmac-sha1": "sha1", "hmac-sha256": "sha256"},
+        compressions={"off": "0", "on": "6"},  # zlib 1-9, lzo 10 and 11
+        limits={"cipher": "tinc 1.0 has no AEAD, only ciphers in CBC mode with a digest"},
+    )
     comparable = AES_CBC
-    security = Security(
+    recommended = {"cipher": "aes-256-cbc", "integrity": "hmac-sha256", "compression": "off"}  # the defaults
+
+    def supports(self, node: Node, params: Params) -> Unsupported | None:
+        return super().supports(node, params) or no_tun(node)
+
+    def encapsulation(self, params: Params, inner_bytes: int) -> closed_form.Layers | None:
+        if params["compression"] != "off":
+            return None
+        return closed_form.tinc(inner_bytes, params["cipher"], params["integrity"])
+
+    def secrets(self, ca: Node, sites: Sequence[Site]) -> dict[str, str]:
+        secrets = {}
+        for site in sites:
+            home = f"/run/ca/{site.name}"
+            ca.run("mkdir", "-pm", "700", home)
+            ca.run("tincd", "--config", home, "--generate-keys=2048")
+            secrets[f"{site.name}.key"] = ca.run("cat", f"{home}/rsa_key.priv").stdout
+            secrets[f"{site.name}.pub"] = ca.run("cat", f"{home}/rsa_key.pub").stdout
+        return secrets
+
+    def render(self, me: Site, peers: Sequence[Site], params: Params, secrets: Secrets) -> dict[str, str]:
+        config = f"Name = {me.name}\nMode = router\nInterface = tinc0\nAddressFamily = ipv4\n{PING}\n"
+        config += "".join(f"ConnectTo = {peer.name}\n" for peer in higher_numbered(me, peers))
+        if "rekey_every_s" in params:
+            config += f"KeyExpire = {params['rekey_every_s']}\n"
+        cipher, digest = self.offers.ciphers[params["cipher"]], self.offers.integrities[params["integrity"]]
+        files = {
+            f"{HOME}/tinc.conf": config,
+            f"{HOME}/rsa_key.priv": secrets[f"{me.name}.key"],
+            f"{HOME}/openssl.cnf": LEGACY_PROVIDER,
+        }
+        for site in (me, *peers):
+            # Cipher and digest count in one's own file only: each end says what it wants to receive.
+            # The whole digest: the default is 4 bytes of it. No path MTU discovery: until that ends, after seconds,
+            # tincd sends long packets over TCP, and the interface's MTU is chosen to fit.
+            files[f"{HOME}/hosts/{site.name}"] = (
+                f"Address = {site.wan_address}\nSubnet = {site.lan}\n"
+                f"Cipher = {cipher}\nDigest = {digest}\n"
+                f"MACLength = {DIGEST_BYTES[params['integrity']]}\nPMTUDiscovery = no\n"
+                f"Compression = {self.offers.compressions[params['compression']]}\n"
+                f"{secrets[f'{site.name}.pub'].strip()}\n"
+            )
+        return files
+
+    def start(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> None:
+        legacy = ("env", f"OPENSSL_CONF={HOME}/openssl.cnf") if params["cipher"] == "blowfish-128-cbc" else ()
+        node.defer("rm", "-f", "/run/tinc.vpneval.pid")
+        node.spawn(*legacy, "tincd", "--net=vpneval", "--no-detach", "--debug=3", log="tincd")
+        wait_until(lambda: exists(node, "tinc0"), "tincd's interface")
+        node.run("ip", "link", "set", "tinc0", "mtu", str(MTU), "up")
+        for peer in peers:
+            node.run("ip", "route", "add", peer.lan, "dev", "tinc0", "src", me.lan_address)
+
+    def is_up(self, node: Node, me: Site, peers: Sequence[Site]) -> bool:
+        """A node's digest is known when its key has come."""
+        found = nodes(self.dump(node))
+        return all(found.get(peer.name, {}).get("integrity", "0") != "0" for peer in peers)
+
+    def dump(self, node: Node) -> str:
+        """tincd's log, after it was asked to dump its nodes, edges and subnets there (tincd(8), SIGUSR2)."""
+        node.run("tincd", "--net=vpneval", "--kill=USR2", check=False)
+        return node.logged("tincd")
+
+    def evidence(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> Evidence:
+        found = nodes(self.dump(node))[peers[0].name]
+        wanted = {factor: NUMBERS[params[factor]] for factor in ("cipher", "integrity")}
+        wanted["compression"] = self.offers.compressions[params["compression"]]
+        for factor, number in wanted.items():
+            if found[factor] != number:
+                raise ProofError(f"asked for {factor} {params[factor]} ({number}), tincd has number {found[factor]}")
+        return Evidence(
+            cipher=self.offers.ciphers[params["cipher"]],
+            integrity=f"{self.offers.integrities[params['integrity']]}, {found['mac_bytes']} bytes",
+            compression="off" if params["compression"] == "off" else f"zlib {found['compression']}",
+            data_path="userspace: tincd on TUN",
+            version=" ".join(node.run("tincd", "--version").stdout.split()[:3:2]),
+        )
+
+    def lifecycle(self) -> Lifecycle:
+        rekeying = Rekeying(("clock",), mark=told("tincd", "Expiring symmetric keys"))
+        return Lifecycle(rekeying, (Timer(PING, "tinc.conf(5)"),))
+
+
+def nodes(log: str) -> dict[str, dict[str, str]]:
+    """Node -> what tincd's last dump says of it: the numbers of its algorithms."""
+    line = r" (\w+) at .* cipher (\d+) digest (\d+) maclength (\d+) compression (\d+) "
+    names = ("cipher", "integrity", "mac_bytes", "compression")
+    return {found[0]: dict(zip(names, found[1:], strict=True)) for found in re.findall(line, log)}
+
+
+Tinc.declared = Declared(
+    Security(
         protocol="own",
         specification="The tinc manual, chapter 6",
         authentication=("public key",),
@@ -87,8 +170,8 @@ class Tinc(Vpn):
             "CVE-2018-16737, -16738, -16758: authentication oracle and missing authentication, fixed in 1.0.35",
             "A counter as IV, and RSA without padding or forward secrecy (manual 6.3; Gutmann 2003)",
         ),
-    )
-    abilities = Abilities(
+    ),
+    Abilities(
         inner=("IPv4", "IPv6", "Ethernet", "multicast"),
         outer=("IPv4", "IPv6"),
         nat=True,
@@ -97,86 +180,5 @@ class Tinc(Vpn):
         routes="daemon",
         mesh=True,
         mesh_how="one daemon, which also finds ways through others",
-    )
-    recommended = {"cipher": "aes-256-cbc", "integrity": "hmac-sha256", "compression": "off"}  # the defaults
-
-    def supports(self, node: Node, params: Params) -> Unsupported | None:
-        return super().supports(node, params) or no_tun(node)
-
-    def encapsulation(self, params: Params, inner_bytes: int) -> closed_form.Layers | None:
-        if params["compression"] != "off":
-            return None
-        return closed_form.tinc(inner_bytes, params["cipher"], params["integrity"])
-
-    def secrets(self, ca: Node, sites: Sequence[Site]) -> dict[str, str]:
-        secrets = {}
-        for site in sites:
-            home = f"/run/ca/{site.name}"
-            ca.run("mkdir", "-pm", "700", home)
-            ca.run("tincd", "--config", home, "--generate-keys=2048")
-            secrets[f"{site.name}.key"] = ca.run("cat", f"{home}/rsa_key.priv").stdout
-            secrets[f"{site.name}.pub"] = ca.run("cat", f"{home}/rsa_key.pub").stdout
-        return secrets
-
-    def render(self, me: Site, peers: Sequence[Site], params: Params, secrets: Secrets) -> dict[str, str]:
-        config = f"Name = {me.name}\nMode = router\nInterface = tinc0\nAddressFamily = ipv4\nPingInterval = 10\n"
-        config += "".join(f"ConnectTo = {peer.name}\n" for peer in higher_numbered(me, peers))
-        if self.rekey_every_s:
-            config += f"KeyExpire = {self.rekey_every_s:.0f}\n"
-        files = {
-            f"{HOME}/tinc.conf": config,
-            f"{HOME}/rsa_key.priv": secrets[f"{me.name}.key"],
-            f"{HOME}/openssl.cnf": OPENSSL_CNF,
-        }
-        for site in (me, *peers):
-            # Cipher and digest count in one's own file only: each end says what it wants to receive.
-            # The whole digest: the default is 4 bytes of it. No path MTU discovery: until that ends, after seconds,
-            # tincd sends long packets over TCP, and the interface's MTU is chosen to fit.
-            files[f"{HOME}/hosts/{site.name}"] = (
-                f"Address = {site.wan_address}\nSubnet = {site.lan}\n"
-                f"Cipher = {self.ciphers[params['cipher']]}\nDigest = {self.integrities[params['integrity']]}\n"
-                f"MACLength = {DIGEST_BYTES[params['integrity']]}\nPMTUDiscovery = no\n"
-                f"Compression = {self.compressions[params['compression']]}\n{secrets[f'{site.name}.pub'].strip()}\n"
-            )
-        return files
-
-    def start(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> None:
-        legacy = ("env", f"OPENSSL_CONF={HOME}/openssl.cnf") if params["cipher"] == "blowfish-128-cbc" else ()
-        node.defer("rm", "-f", "/run/tinc.vpneval.pid")
-        node.spawn(*legacy, "tincd", "--net=vpneval", "--no-detach", "--debug=3", log="tincd")
-        wait_until(lambda: node.run("ip", "link", "show", "tinc0", check=False).code == 0, "tincd's interface")
-        node.run("ip", "link", "set", "tinc0", "mtu", str(MTU), "up")
-        for peer in peers:
-            node.run("ip", "route", "add", peer.lan, "dev", "tinc0", "src", me.lan_address)
-
-    def is_up(self, node: Node, me: Site, peers: Sequence[Site]) -> bool:
-        """A node's digest is known when its key has come."""
-        found = nodes(self.dump(node))
-        return all(found.get(peer.name, {}).get("integrity", "0") != "0" for peer in peers)
-
-    def dump(self, node: Node) -> str:
-        """tincd's log, after it was asked to dump its nodes, edges and subnets there (tincd(8), SIGUSR2)."""
-        node.run("tincd", "--net=vpneval", "--kill=USR2", check=False)
-        return node.logged("tincd")
-
-    def evidence(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> Evidence:
-        found = nodes(self.dump(node))[peers[0].name]
-        wanted = {factor: NUMBERS[params[factor]] for factor in ("cipher", "integrity")}
-        wanted["compression"] = self.compressions[params["compression"]]
-        for factor, number in wanted.items():
-            if found[factor] != number:
-                raise ProofError(f"asked for {factor} {params[factor]} ({number}), tincd has number {found[factor]}")
-        return Evidence(
-            cipher=self.ciphers[params["cipher"]],
-            integrity=f"{self.integrities[params['integrity']]}, {found['mac_bytes']} bytes",
-            compression="off" if params["compression"] == "off" else f"zlib {found['compression']}",
-            data_path="userspace: tincd on TUN",
-            version=" ".join(node.run("tincd", "--version").stdout.split()[:3:2]),
-        )
-
-
-def nodes(log: str) -> dict[str, dict[str, str]]:
-    """Node -> what tincd's last dump says of it: the numbers of its algorithms."""
-    line = r" (\w+) at .* cipher (\d+) digest (\d+) maclength (\d+) compression (\d+) "
-    names = ("cipher", "integrity", "mac_bytes", "compression")
-    return {found[0]: dict(zip(names, found[1:], strict=True)) for found in re.findall(line, log)}
+    ),
+)

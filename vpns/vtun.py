@@ -12,71 +12,34 @@ from runner.data.levels import Params
 from runner.data.trials import Evidence
 from runner.lab.node import Node, wait_until
 from runner.lab.site import Site, higher_numbered, lower_numbered, pair_number
-from runner.vpn.declared import Abilities, Security
-from runner.vpn.plugin import Secrets, Vpn, no_tun
+from runner.vpn.declared import Abilities, Declared, Security
+from runner.vpn.plugin import Offers, Secrets, Software, Vpn, no_tun
+from vpns._openssl import LEGACY_PROVIDER
 
 CONFIG = "/etc/vtund-vpneval.conf"
 OPENSSL_CNF = "/etc/vtund-vpneval.openssl.cnf"
-PROVIDERS = """\
-openssl_conf = init
-[init]
-providers = providers
-[providers]
-default = on
-legacy = on
-[on]
-activate = 1
-"""
 PORT = 5000
 
 
 class Vtun(Vpn):
     title = "VTun (UDP)"
     dataplane = "userspace"
-    layer = 3
     transport = "udp"
     note = "no integrity, and ECB shows equal blocks; not maintained"
-    tools = {"vtund": "vtun, which Debian 12 has: --gateway-image bookworm", "openssl": "openssl"}
-    ciphers = {"aes-128-ecb": "aes128ecb", "blowfish-128-ecb": "blowfish128ecb", "null": "no"}
-    integrities = {"none": "none"}
-    compressions = {"off": "no", "on": "zlib:6"}
-    limits = {
-        "cipher": "VTun has AES and Blowfish with 128 and 256 bits, and no AEAD; its CBC goes on from packet to "
-        "packet: over UDP the first lost one ends the session, so that ECB is all that is left",
-        "integrity": "VTun has no integrity",
-    }
+    software = Software({"vtund": "vtun, which Debian 12 has: --gateway-image bookworm", "openssl": "openssl"})
+    offers = Offers(
+        ciphers={"aes-128-ecb": "aes128ecb", "blowfish-128-ecb": "blowfish128ecb", "null": "no"},
+        integrities={"none": "none"},
+        compressions={"off": "no", "on": "zlib:6"},
+        limits={
+            "cipher": "VTun has AES and Blowfish with 128 and 256 bits, and no AEAD; its CBC goes on from packet to "
+            "packet: over UDP the first lost one ends the session, so that ECB is all that is left",
+            "integrity": "VTun has no integrity",
+        },
+    )
     comparable = {"cipher": "aes-128-ecb", "integrity": "none", "compression": "off"}
     recommended = {"cipher": "blowfish-128-ecb", "integrity": "none", "compression": "off"}  # `encrypt yes`
     protocol = "udp"
-    security = Security(
-        protocol="own",
-        specification="none but its source",
-        authentication=("pre-shared key",),
-        key_exchange="",
-        forward_secrecy=False,
-        post_quantum=False,
-        maintained="no: Debian's last is of 2019, and Debian 13 has none",
-        sources=(
-            "Debian's README.Encryption of vtun 3.0.4: known to be very insecure; for casual eavesdroppers only",
-            "Debian's changelog of vtun 3.0.4-2 (2019-11-10)",
-        ),
-        as_of="2026-11-21",
-        known_breaks=(
-            "P. Gutmann, Linux's answer to MS-PPTP (2003): no integrity, password as key, replay",
-            "the password itself is the key (MD5, no salt): it can be guessed from a captured log-in",
-        ),
-        unchecked=("Gutmann's text, to which the README points, and vtun's source were not opened again",),
-    )
-    abilities = Abilities(
-        inner=("IPv4", "IPv6", "Ethernet", "multicast"),
-        outer=("IPv4",),
-        nat=True,
-        tcp_443=True,
-        roaming=False,
-        routes="configuration",
-        mesh=True,
-        mesh_how="a session for each peer, with one password for all",
-    )
 
     def supports(self, node: Node, params: Params) -> Unsupported | None:
         return super().supports(node, params) or no_tun(node)
@@ -94,13 +57,13 @@ pair{pair_number(me, peer)} {{
     type tun;
     device vtun{peer.number};
     proto {self.protocol};
-    encrypt {self.ciphers[params["cipher"]]};
-    compress {self.compressions[params["compression"]]};
+    encrypt {self.offers.ciphers[params["cipher"]]};
+    compress {self.offers.compressions[params["compression"]]};
     keepalive yes;
     persist yes;
 }}
 """
-        return {CONFIG: config, OPENSSL_CNF: PROVIDERS}
+        return {CONFIG: config, OPENSSL_CNF: LEGACY_PROVIDER}
 
     def interfaces(self, node: Node, me: Site, peers: Sequence[Site]) -> None:
         """TUNs that are up before vtund attaches to them: a packet for one that is not ends the session (EIO)."""
@@ -135,9 +98,42 @@ pair{pair_number(me, peer)} {{
                 raise ProofError(f"vtun{peer.number} is no TUN")
         version = re.search(r"VTun ver \S+ \S+", node.run("vtund", "-h", check=False).stdout)
         return Evidence(
-            cipher=self.ciphers[params["cipher"]],
+            cipher=self.offers.ciphers[params["cipher"]],
             integrity="none",
-            compression=self.compressions[params["compression"]],
+            compression=self.offers.compressions[params["compression"]],
             data_path="userspace: vtund on TUN",
             version=version[0] if version else "vtund",
         )
+
+
+Vtun.declared = Declared(
+    Security(
+        protocol="own",
+        specification="none but its source",
+        authentication=("pre-shared key",),
+        key_exchange="",
+        forward_secrecy=False,
+        post_quantum=False,
+        maintained="no: Debian's last is of 2019, and Debian 13 has none",
+        sources=(
+            "Debian's README.Encryption of vtun 3.0.4: known to be very insecure; for casual eavesdroppers only",
+            "Debian's changelog of vtun 3.0.4-2 (2019-11-10)",
+        ),
+        as_of="2026-11-21",
+        known_breaks=(
+            "P. Gutmann, Linux's answer to MS-PPTP (2003): no integrity, password as key, replay",
+            "the password itself is the key (MD5, no salt): it can be guessed from a captured log-in",
+        ),
+        unchecked=("Gutmann's text, to which the README points, and vtun's source were not opened again",),
+    ),
+    Abilities(
+        inner=("IPv4", "IPv6", "Ethernet", "multicast"),
+        outer=("IPv4",),
+        nat=True,
+        tcp_443=True,
+        roaming=False,
+        routes="configuration",
+        mesh=True,
+        mesh_how="a session for each peer, with one password for all",
+    ),
+)

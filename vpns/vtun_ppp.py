@@ -12,9 +12,11 @@ from runner.data.levels import Params
 from runner.data.trials import Evidence
 from runner.lab.node import Node
 from runner.lab.site import Site, pair_number
-from runner.vpn.plugin import Secrets, Vpn
+from runner.vpn.declared import Declared
+from runner.vpn.plugin import Secrets, offered
 from vpns import _ppp
-from vpns.vtun import CONFIG, OPENSSL_CNF, PORT, PROVIDERS
+from vpns._openssl import LEGACY_PROVIDER
+from vpns.vtun import CONFIG, OPENSSL_CNF, PORT
 from vpns.vtun_tcp import VtunTcp
 
 
@@ -22,13 +24,11 @@ class VtunPpp(VtunTcp):
     title = "PPP over VTun (TCP)"
     transport = "tcp"
     note = "no integrity, not maintained; TCP inside it is stacked on TCP"
-    tools = {**VtunTcp.tools, "pppd": "ppp"}
-    security = replace(VtunTcp.security, specification="none but its source; PPP (RFC 1661)")
-    abilities = replace(VtunTcp.abilities, inner=("IPv4", "IPv6", "multicast"))
+    software = replace(VtunTcp.software, tools={**VtunTcp.software.tools, "pppd": "ppp"})
     protocol = "tcp"
 
     def supports(self, node: Node, params: Params) -> Unsupported | None:
-        return Vpn.supports(self, node, params) or _ppp.kernel_ppp(node)
+        return offered(self, params) or _ppp.kernel_ppp(node)
 
     def render(self, me: Site, peers: Sequence[Site], params: Params, secrets: Secrets) -> dict[str, str]:
         config = f"options {{\n    port {PORT};\n    timeout 10;\n    ppp /usr/sbin/pppd;\n}}\n"
@@ -45,8 +45,8 @@ pair{pair_number(me, peer)} {{
     passwd {secrets[f"{me.name}.key"]};
     type tty;
     proto {self.protocol};
-    encrypt {self.ciphers[params["cipher"]]};
-    compress {self.compressions[params["compression"]]};
+    encrypt {self.offers.ciphers[params["cipher"]]};
+    compress {self.offers.compressions[params["compression"]]};
     keepalive yes;
     persist yes;
     up {{
@@ -58,7 +58,7 @@ pair{pair_number(me, peer)} {{
                 f"{manner}{_ppp.address(me)}:{_ppp.address(peer)}\n{_ppp.PLAIN}{_ppp.TERMINAL}{_ppp.PROTECTED_BELOW}"
                 f"{_ppp.COMPRESSION['off']}{_ppp.LOGGED}"
             )
-        return {CONFIG: config, OPENSSL_CNF: PROVIDERS, **files}
+        return {CONFIG: config, OPENSSL_CNF: LEGACY_PROVIDER, **files}
 
     def interfaces(self, node: Node, me: Site, peers: Sequence[Site]) -> None:
         """None beforehand: pppd makes them."""
@@ -78,3 +78,9 @@ pair{pair_number(me, peer)} {{
             .evidence(node, me, [], params)
             .model_copy(update={"data_path": "userspace: pppd and vtund", "facts": facts})
         )
+
+
+VtunPpp.declared = Declared(
+    replace(VtunTcp.declared.security, specification="none but its source; PPP (RFC 1661)"),
+    replace(VtunTcp.declared.abilities, inner=("IPv4", "IPv6", "multicast")),
+)

@@ -1,5 +1,7 @@
 """VTun over TCP: as vtun, but the session is one TCP connection, which CBC needs: it goes on from packet to packet."""
 
+from dataclasses import replace
+
 from vpns.vtun import Vtun
 
 
@@ -8,10 +10,13 @@ class VtunTcp(Vtun):
     transport = "tcp"
     note = "no integrity: packets can be changed on the way; TCP in TCP; not maintained"
     protocol = "tcp"
-    ciphers = {"aes-128-cbc": "aes128cbc", "aes-256-cbc": "aes256cbc", **Vtun.ciphers}
-    limits = {
-        "cipher": "VTun has AES and Blowfish with 128 and 256 bits, and no AEAD; its blowfish128cbc makes garbage with "
-        "OpenSSL 3",
-        "integrity": "VTun has no integrity",
-    }
+    offers = replace(
+        Vtun.offers,
+        ciphers={"aes-128-cbc": "aes128cbc", "aes-256-cbc": "aes256cbc", **Vtun.offers.ciphers},
+        limits={
+            "cipher": "VTun has AES and Blowfish with 128 and 256 bits, and no AEAD; its blowfish128cbc makes garbage "
+            "with OpenSSL 3",
+            "integrity": "VTun has no integrity",
+        },
+    )
     comparable = {"cipher": "aes-128-cbc", "integrity": "none", "compression": "off"}

@@ -11,6 +11,8 @@ from runner.data.levels import Params
 from runner.lab.node import Node
 from runner.lab.site import Site, pair_number
 from runner.vpn import closed_form
+from runner.vpn.declared import Declared
+from vpns._links import kernel_link
 from vpns._xfrm import only_protected
 from vpns.ipsec import Ipsec
 
@@ -19,29 +21,13 @@ PORT = "4789"
 
 class VxlanIpsec(Ipsec):
     title = "VXLAN in IPsec (strongSwan, kernel)"
-    layer = 2
     data_path = "kernel: VXLAN in ESP"
     mode = "TRANSPORT"
-    security = replace(
-        Ipsec.security, specification="IKEv2 (RFC 7296), VXLAN (RFC 7348) in ESP transport mode (RFC 4303)"
-    )
-    abilities = replace(
-        Ipsec.abilities,
-        inner=("IPv4", "IPv6", "Ethernet", "multicast"),
-        roaming=False,  # VXLAN is between two addresses here, and MOBIKE is for tunnel mode (RFC 4555)
-        routes="configuration",
-        modes=("transport",),
-    )
 
     def supports(self, node: Node, params: Params) -> Unsupported | None:
-        if no := super().supports(node, params):
-            return no
         # The last network identifier there is: the kernel refuses one that a tunnel has already.
-        probe = node.run("ip", "link", "add", "probe0", "type", "vxlan", "id", "16777215", "dstport", PORT, check=False)
-        if probe.code != 0:
-            return Unsupported(f"the kernel has no VXLAN: {probe.stderr.strip()}")
-        node.run("ip", "link", "del", "probe0")
-        return None
+        words = ("vxlan", "id", "16777215", "dstport", PORT)
+        return super().supports(node, params) or kernel_link(node, "VXLAN", *words)
 
     def encapsulation(self, params: Params, inner_bytes: int) -> closed_form.Layers | None:
         if params["compression"] != "off":
@@ -71,3 +57,17 @@ class VxlanIpsec(Ipsec):
             node.run("ip", "addr", "add", f"10.9.{number}.{me.number}/24", "dev", f"vxlan{peer.number}")
             node.run("ip", "link", "set", f"vxlan{peer.number}", "up")
             node.run("ip", "route", "add", peer.lan, "via", f"10.9.{number}.{peer.number}", "src", me.lan_address)
+
+
+VxlanIpsec.declared = Declared(
+    replace(
+        Ipsec.declared.security, specification="IKEv2 (RFC 7296), VXLAN (RFC 7348) in ESP transport mode (RFC 4303)"
+    ),
+    replace(
+        Ipsec.declared.abilities,
+        inner=("IPv4", "IPv6", "Ethernet", "multicast"),
+        roaming=False,  # VXLAN is between two addresses here, and MOBIKE is for tunnel mode (RFC 4555)
+        routes="configuration",
+        modes=("transport",),
+    ),
+)

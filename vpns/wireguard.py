@@ -11,56 +11,40 @@ from runner.data.trials import Evidence
 from runner.lab.node import Node
 from runner.lab.site import Site
 from runner.vpn import closed_form
-from runner.vpn.declared import Abilities, Security
-from runner.vpn.plugin import Secrets, Vpn
+from runner.vpn.declared import Abilities, Declared, Security
+from runner.vpn.lifecycle import Lifecycle, Rekeying, Standby, Timer
+from runner.vpn.plugin import Offers, Secrets, Software, Vpn
+from vpns._links import kernel_link
 
+KEEPALIVE = "PersistentKeepalive = 25"
+HANDSHAKE = Timer(
+    "a new handshake where nothing came back for 15 s, tried again every 5 s (fixed)", "whitepaper of WireGuard §6"
+)
+TIMERS = (
+    Timer(KEEPALIVE, "wg(8)", at="dialing"),
+    Timer("no PersistentKeepalive", "wg(8)", at="answering"),
+    HANDSHAKE,
+)
 SUITE = "WireGuard has one cipher suite, ChaCha20-Poly1305, and negotiates none (whitepaper §5.4)"
 
 
 class WireGuard(Vpn):
     title = "WireGuard (kernel)"
     dataplane = "kernel"
-    layer = 3
-    tools = {"wg": "wireguard-tools"}
+    software = Software({"wg": "wireguard-tools"})
     transport = "udp"
-    ciphers = {"chacha20-poly1305": "ChaCha20-Poly1305"}
-    integrities = {}
-    rekeys = ("protocol",)  # every 120 s, REKEY_AFTER_TIME (whitepaper §6.1)
-    limits = {"cipher": SUITE, "integrity": SUITE, "compression": "WireGuard does not compress"}
+    offers = Offers(
+        ciphers={"chacha20-poly1305": "ChaCha20-Poly1305"},
+        integrities={},
+        limits={"cipher": SUITE, "integrity": SUITE, "compression": "WireGuard does not compress"},
+    )
     comparable = {"cipher": "chacha20-poly1305", "integrity": "aead", "compression": "off"}
     recommended = comparable
-    security = Security(
-        protocol="own",
-        specification="J. Donenfeld, WireGuard: Next Generation Kernel Network Tunnel (NDSS 2017); Noise_IKpsk2",
-        authentication=("public key", "pre-shared key"),
-        key_exchange="Curve25519; a pre-shared key may be mixed in",
-        forward_secrecy=True,
-        post_quantum=False,
-        maintained="yes (Linux)",
-        sources=("https://wireguard.com/known-limitations (no TCP; source addresses are not authenticated)",),
-        as_of="2026-11-21",
-        unchecked=("https://www.wireguard.com/papers/wireguard.pdf was not read again",),
-    )
-    abilities = Abilities(
-        inner=("IPv4", "IPv6"),
-        outer=("IPv4", "IPv6"),
-        nat=True,
-        tcp_443=False,
-        roaming=True,
-        routes="operator",
-        mesh=True,
-        mesh_how="one interface, with an entry for each peer",
-    )
+    daemon = ""
     kind = "wireguard"  # what `ip -d link` calls the interface
 
     def supports(self, node: Node, params: Params) -> Unsupported | None:
-        if no := super().supports(node, params):
-            return no
-        probe = node.run("ip", "link", "add", "probe0", "type", "wireguard", check=False)
-        if probe.code != 0:
-            return Unsupported(f"the kernel has no WireGuard: {probe.stderr.strip()}")
-        node.run("ip", "link", "del", "probe0")
-        return None
+        return super().supports(node, params) or kernel_link(node, "WireGuard", "wireguard")
 
     def encapsulation(self, params: Params, inner_bytes: int) -> closed_form.Layers:
         return closed_form.wireguard(inner_bytes, mtu=1420)
@@ -81,7 +65,7 @@ class WireGuard(Vpn):
                 f"Endpoint = {peer.wan_address}:51820\n"
             )
             if me.number < peer.number:
-                config += "PersistentKeepalive = 25\n"  # the dialing side also keeps NAT open
+                config += f"{KEEPALIVE}\n"  # the dialing side also keeps NAT open
         return {"/etc/wireguard/wg0.conf": config}
 
     def start(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> None:
@@ -98,9 +82,6 @@ class WireGuard(Vpn):
     def is_up(self, node: Node, me: Site, peers: Sequence[Site]) -> bool:
         shown = node.run("wg", "show", "wg0", "latest-handshakes").stdout.split()
         return len(shown) == 2 * len(peers) and "0" not in shown[1::2]
-
-    def rekey_mark(self, node: Node, me: Site, peers: Sequence[Site]) -> str:
-        return node.run("wg", "show", "wg0", "latest-handshakes").stdout
 
     def evidence(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> Evidence:
         link = node.run("ip", "-d", "link", "show", "wg0").stdout
@@ -119,3 +100,47 @@ class WireGuard(Vpn):
 
     def version(self, node: Node) -> str:
         return "Linux " + node.run("uname", "-r").stdout.strip()
+
+    def lifecycle(self) -> Lifecycle:
+        up = "wg setconf wg0 /etc/wireguard/wg0.conf && ip link set wg0 mtu 1420 up"
+        standby = Standby(
+            active=f"{up} && ip route replace {{peer.lan}} dev wg0",
+            # Without its peer: a keepalive from here would take the session away from the active gateway.
+            passive="ip link set wg0 down; wg setconf wg0 /dev/null",
+            alive=f"pgrep -x {self.daemon}" if self.daemon else "ip link show wg0",
+            prepare=self.create,
+            daemon=bool(self.daemon),
+        )
+        # New keys every 120 s, REKEY_AFTER_TIME (whitepaper §6.1).
+        return Lifecycle(Rekeying(("protocol",), mark=handshakes), TIMERS, standby)
+
+
+def handshakes(node: Node, peers: Sequence[Site]) -> str:
+    """When each peer's latest handshake was."""
+    return node.run("wg", "show", "wg0", "latest-handshakes").stdout
+
+
+WireGuard.declared = Declared(
+    Security(
+        protocol="own",
+        specification="J. Donenfeld, WireGuard: Next Generation Kernel Network Tunnel (NDSS 2017); Noise_IKpsk2",
+        authentication=("public key", "pre-shared key"),
+        key_exchange="Curve25519; a pre-shared key may be mixed in",
+        forward_secrecy=True,
+        post_quantum=False,
+        maintained="yes (Linux)",
+        sources=("https://wireguard.com/known-limitations (no TCP; source addresses are not authenticated)",),
+        as_of="2026-11-21",
+        unchecked=("https://www.wireguard.com/papers/wireguard.pdf was not read again",),
+    ),
+    Abilities(
+        inner=("IPv4", "IPv6"),
+        outer=("IPv4", "IPv6"),
+        nat=True,
+        tcp_443=False,
+        roaming=True,
+        routes="operator",
+        mesh=True,
+        mesh_how="one interface, with an entry for each peer",
+    ),
+)

@@ -9,27 +9,19 @@ from dataclasses import replace
 from runner.data.errors import Unsupported
 from runner.data.levels import Params
 from runner.lab.node import Node, wait_until
-from runner.vpn.plugin import Vpn, no_tun
+from runner.vpn.declared import Declared
+from runner.vpn.plugin import no_tun, offered
 from vpns.wireguard import WireGuard
 
 
 class WireGuardGo(WireGuard):
     title = "WireGuard (wireguard-go)"
     dataplane = "userspace"
-    tools = {"wg": "wireguard-tools", "wireguard-go": "wireguard-go"}
-    kind = "tun"
-    security = replace(
-        WireGuard.security,
-        maintained="yes: upstream's last is of May 2026; Debian 13 has that of December 2023",
-        sources=(
-            *WireGuard.security.sources,
-            "the Go module golang.zx2c4.com/wireguard (v0.0.0-20260522210424)",
-            "Debian's changelog of wireguard-go 0.0.20231211-1 (2024-08-26)",
-        ),
-    )
+    software = replace(WireGuard.software, tools={"wg": "wireguard-tools", "wireguard-go": "wireguard-go"})
+    daemon, kind = "wireguard-go", "tun"
 
     def supports(self, node: Node, params: Params) -> Unsupported | None:
-        return Vpn.supports(self, node, params) or no_tun(node)
+        return offered(self, params) or no_tun(node)
 
     def create(self, node: Node) -> None:
         node.defer("rm", "-f", "/run/wireguard/wg0.sock")
@@ -45,3 +37,17 @@ class WireGuardGo(WireGuard):
     def version(self, node: Node) -> str:
         found = re.search(r"wireguard-go \S+", node.run("wireguard-go", "--version", check=False).stdout)
         return found[0] if found else "wireguard-go"
+
+
+WireGuardGo.declared = Declared(
+    replace(
+        WireGuard.declared.security,
+        maintained="yes: upstream's last is of May 2026; Debian 13 has that of December 2023",
+        sources=(
+            *WireGuard.declared.security.sources,
+            "the Go module golang.zx2c4.com/wireguard (v0.0.0-20260522210424)",
+            "Debian's changelog of wireguard-go 0.0.20231211-1 (2024-08-26)",
+        ),
+    ),
+    WireGuard.declared.abilities,
+)

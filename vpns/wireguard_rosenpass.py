@@ -14,8 +14,10 @@ from runner.data.levels import Params
 from runner.data.trials import Evidence
 from runner.lab.node import Node
 from runner.lab.site import Site
+from runner.vpn.declared import Declared
+from runner.vpn.lifecycle import Lifecycle, Timer
 from runner.vpn.plugin import Secrets
-from vpns.wireguard import WireGuard
+from vpns.wireguard import HANDSHAKE, WireGuard
 from vpns.wireguard_go import WireGuardGo
 
 HOME = "/etc/rosenpass"
@@ -27,29 +29,10 @@ EXCHANGED = re.compile(r"Exchanged key with peer (\S+)")  # by the hash of its p
 
 class WireGuardRosenpass(WireGuardGo):
     title = "WireGuard (wireguard-go) with Rosenpass"
-    tools = {**WireGuardGo.tools, "rosenpass": "rosenpass"}
-    image_layer = "rosenpass"
-    note = "its keys are post-quantum; the data path is wireguard_go's"
-    security = replace(
-        WireGuard.security,
-        specification=f"{WireGuard.security.specification}; the Rosenpass whitepaper",
-        authentication=("public key",),
-        key_exchange="Curve25519, and Classic McEliece 460896 with Kyber-512 by Rosenpass for the pre-shared key",
-        post_quantum=True,
-        maintained="yes: 0.2.3 is of June 2026; 0.2.2 is what is built here",
-        sources=(
-            *WireGuardGo.security.sources,
-            "the crate rosenpass 0.2.2: readme.md and src/ (pqkem.rs has the algorithms, protocol.rs the clocks)",
-            "https://github.com/rosenpass/rosenpass/issues/872 (0.2.3), /pull/860 (its upgraded dependencies), and rp",
-            "RUSTSEC-2023-0077",
-        ),
-        flaws=("a datagram of one byte stopped Rosenpass; mended in 0.2.1 (RUSTSEC-2023-0077)",),
-        unchecked=(
-            *WireGuard.security.unchecked,
-            "the Rosenpass whitepaper and its proofs were not read",
-            "whether the liboqs of oqs-sys 0.8.0 lacks fixes",
-        ),
+    software = replace(
+        WireGuardGo.software, tools={**WireGuardGo.software.tools, "rosenpass": "rosenpass"}, layer="rosenpass"
     )
+    note = "its keys are post-quantum; the data path is wireguard_go's"
 
     def secrets(self, ca: Node, sites: Sequence[Site]) -> dict[str, str]:
         secrets = super().secrets(ca, sites)
@@ -123,7 +106,37 @@ extra_params = [{extra}]
     def version(self, node: Node) -> str:
         return f"{super().version(node)}, {node.run('rosenpass', '--version').stdout.strip()}"
 
+    def lifecycle(self) -> Lifecycle:
+        """Its second gateway is not made: Rosenpass would have to agree on keys again there."""
+        kept = Timer("persistent-keepalive 25", "wg(8)")
+        return replace(super().lifecycle(), timers=(kept, HANDSHAKE), standby=None)
+
 
 def exchanged(node: Node) -> set[str]:
     """The peers that this gateway's Rosenpass says to have agreed on a key with. It says it when it tells WireGuard."""
     return set(EXCHANGED.findall(node.logged("rosenpass")))
+
+
+WireGuardRosenpass.declared = Declared(
+    replace(
+        WireGuard.declared.security,
+        specification=f"{WireGuard.declared.security.specification}; the Rosenpass whitepaper",
+        authentication=("public key",),
+        key_exchange="Curve25519, and Classic McEliece 460896 with Kyber-512 by Rosenpass for the pre-shared key",
+        post_quantum=True,
+        maintained="yes: 0.2.3 is of June 2026; 0.2.2 is what is built here",
+        sources=(
+            *WireGuardGo.declared.security.sources,
+            "the crate rosenpass 0.2.2: readme.md and src/ (pqkem.rs has the algorithms, protocol.rs the clocks)",
+            "https://github.com/rosenpass/rosenpass/issues/872 (0.2.3), /pull/860 (its upgraded dependencies), and rp",
+            "RUSTSEC-2023-0077",
+        ),
+        flaws=("a datagram of one byte stopped Rosenpass; mended in 0.2.1 (RUSTSEC-2023-0077)",),
+        unchecked=(
+            *WireGuard.declared.security.unchecked,
+            "the Rosenpass whitepaper and its proofs were not read",
+            "whether the liboqs of oqs-sys 0.8.0 lacks fixes",
+        ),
+    ),
+    WireGuardGo.declared.abilities,
+)

@@ -11,6 +11,7 @@ from runner.data.levels import Levels
 from runner.data.wan import FACTORS as WAN_RANGES
 from runner.design.profile import PROFILES
 from runner.ranking.weights import PRESETS
+from runner.vpn.declared import UNDECLARED
 from runner.vpn.plugin import Vpn
 
 # Systems of the papers that nobody can build any more, each with its citation and the living system of its class.
@@ -58,7 +59,7 @@ def _few(system: dict[str, str]) -> dict[str, str]:
 
 def _declared(vpn: Vpn) -> dict[str, str]:
     """What the plugin declares of its security and abilities (runner/vpn/declared.py), as texts."""
-    if vpn.security is None or vpn.abilities is None:
+    if vpn.declared is UNDECLARED:
         return {}
     return {
         name: ", ".join(value)
@@ -66,7 +67,7 @@ def _declared(vpn: Vpn) -> dict[str, str]:
         else ("yes" if value else "no")
         if value in (True, False)
         else value
-        for part in (asdict(vpn.security), asdict(vpn.abilities))
+        for part in (asdict(vpn.declared.security), asdict(vpn.declared.abilities))
         for name, value in part.items()
     }
 
@@ -78,11 +79,11 @@ def _vpn_row(vpn: Vpn, whole: bool) -> dict[str, str]:
         "data path": vpn.dataplane,
         "carried in": vpn.transport,
         "carries": vpn.carries,
-        "ciphers": ", ".join(vpn.ciphers),
-        "compression": ", ".join(vpn.compressions),
+        "ciphers": ", ".join(vpn.offers.ciphers),
+        "compression": ", ".join(vpn.offers.compressions),
     }
     return (
         row | _declared(vpn)
         if whole
-        else row | {"ciphers": str(len(vpn.ciphers)) if vpn.ciphers != {"none": "none"} else "none"}
+        else row | {"ciphers": str(len(vpn.offers.ciphers)) if vpn.offers.ciphers != {"none": "none"} else "none"}
     )

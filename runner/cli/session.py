@@ -40,11 +40,7 @@ from runner.sweep.plan import all_cells, blocks, expected_s
 from runner.sweep.until import INITIAL_REPETITIONS, MOST_REPETITIONS, next_cells
 from runner.vpn.plugin import Vpn
 
-SHOWN_PACKAGES = (
-    *("charon-systemd", "strongswan-charon", "openvpn", "openssh-server", "wireguard-go", "wireguard-tools"),
-    *("tinc", "vtun", "fastd", "n2n", "nebula", "ocserv", "openconnect", "softether-vpnserver", "stunnel4"),
-    *("iperf3", "openssl", "iproute2"),
-)
+ALWAYS_SHOWN = ("iperf3", "openssl", "iproute2")  # packages of every run, beside those of its VPNs
 LONGEST_S = 86400  # iperf3's own limit for a test
 MOST_REPS = 1000  # all blocks are planned before the first
 
@@ -295,7 +291,7 @@ def describe(
         image={
             "name": image.name,
             "digest": image.digest,
-            "packages": {name: image.packages[name] for name in SHOWN_PACKAGES if name in image.packages},
+            "packages": {name: image.packages[name] for name in shown_packages(asked.vpns) if name in image.packages},
             "gateways": {name: gateway.digest for name, gateway in gateway_images.items()},
         },
         experiments=asked.records,
@@ -318,6 +314,7 @@ def describe(
     ):
         if ours != theirs:
             raise UsageError(f"{store.folder} was measured with {what} {theirs!r}, not {ours!r}; choose another --out")
+    packages = old.image.get("packages", {}) | fresh.image["packages"]
     experiments = {record.name: record for record in old.experiments} | {r.name: r for r in fresh.experiments}
     for record in old.experiments:
         merged = {cell.key: cell for cell in [*record.cells, *experiments[record.name].cells]}
@@ -327,7 +324,7 @@ def describe(
             "experiments": list(experiments.values()),
             "metrics": old.metrics | fresh.metrics,
             "vpns": old.vpns | fresh.vpns,
-            "image": old.image | {"gateways": gateways},
+            "image": old.image | {"gateways": gateways, "packages": packages},
             "repetitions": max(old.repetitions, fresh.repetitions),
         }
     )
@@ -340,6 +337,11 @@ def metrics_of(asked: Asked) -> dict[str, Metric]:
     named = dict.fromkeys(name for experiment in asked.experiments for name in experiment.metrics)
     known = {name: metric for name, metric in metrics().items() if metric.measure in used}
     return {name: known[name] for name in named if name in known} | known
+
+
+def shown_packages(vpns: Sequence[Vpn]) -> list[str]:
+    """The Debian packages whose versions run.json has: those of these VPNs, and what every run needs."""
+    return sorted({*ALWAYS_SHOWN, *(package for vpn in vpns for package in vpn.software.packages)})
 
 
 def record_of(vpn: Vpn) -> VpnRecord:

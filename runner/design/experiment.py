@@ -14,7 +14,6 @@ from runner.data.errors import UsageError
 from runner.data.levels import AEAD, BY_PROFILE, LEFT_OUT, TUNNEL, VARIANTS, WAN_FACTORS, Levels
 from runner.data.trials import Cell, ExperimentRecord
 from runner.design.profile import PROFILES, Profile
-from runner.papers.findings import Finding
 from runner.vpn.plugin import Vpn
 
 # A combination's VPN and levels, and the profile -> is it measured? For questions that are no full cross of factors.
@@ -47,7 +46,6 @@ class Experiment:
     own: bool = False  # each VPN's own levels beside those that are varied
     sensible: Callable[[Mapping[str, str]], bool] | None = None  # which combinations can be measured at all
     wanted: Wanted | None = None  # which of these it measures, unless tunnels are named; all, where there is none
-    findings: tuple[Finding, ...] = ()  # what a paper found, and how this run's data is judged by it
 
     def settled(self, known: Mapping[str, Levels], factors_of: Mapping[str, Mapping[str, Levels]]) -> Experiment:
         """The experiment with its instruments' defaults, and ALL of a factor spelt out.

@@ -92,6 +92,7 @@ class Instrument(ABC):
     def lab(
         self,
         rig: Rig,
+        vpn: Vpn,
         params: Mapping[str, str],
         image: Image,
         gateway_image: Image,
@@ -106,9 +107,9 @@ class Instrument(ABC):
         """Does ``lab`` make a WAN of another shape, whose conditions cannot be set?"""
         return False
 
-    def prepared(self, vpn: Vpn, params: Mapping[str, str]) -> Vpn:
-        """The VPN as these levels need it."""
-        return vpn
+    def asks(self, params: Mapping[str, str]) -> dict[str, str]:
+        """What these levels ask of a plugin beside cipher, integrity and compression: more of its ``params``."""
+        return {}
 
 
 class Whole(Instrument):

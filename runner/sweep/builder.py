@@ -65,7 +65,7 @@ class Builder:
         """A new lab without a tunnel; the one before goes."""
         self._labs.close()
         self._hold = self._labs.enter_context(variants.quota(self.params))
-        making = self.instrument.lab(self.settings.rig, self.params, *self._images, self._say, self.folder)
+        making = self.instrument.lab(self.settings.rig, self.vpn, self.params, *self._images, self._say, self.folder)
         lab = self._labs.enter_context(making)
         variants.set_driver(lab, self.vpn, self.params)
         self._set_wan(lab)
@@ -74,9 +74,10 @@ class Builder:
 
     def _tunnel(self) -> tuple[Lab, Tunnel]:
         """A new lab with the tunnel up in it; the one before goes."""
-        lab, vpn, levels = self._lab(), self.instrument.prepared(self.vpn, self.params), tunnel_levels(self.params)
-        up = bring_up(lab, variants.prepared(vpn, self.params), levels, self._keys(), judged=self.judged)
-        varied = variants.driver_said(lab, vpn, self.params) | self._hold(lab)
+        lab = self._lab()
+        levels = tunnel_levels(self.params) | variants.asked(self.params) | self.instrument.asks(self.params)
+        up = bring_up(lab, self.vpn, levels, self._keys(), judged=self.judged)
+        varied = variants.driver_said(lab, self.vpn, self.params) | self._hold(lab)
         facts = up.evidence.facts | self._underlay | varied
         return lab, replace(up, evidence=up.evidence.model_copy(update={"facts": facts}))
 

@@ -4,7 +4,6 @@ second gateway, and how often keys are renewed. Each has a live probe, and says 
 
 from __future__ import annotations
 
-import copy
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -12,18 +11,18 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from runner.data.errors import CommandError, LabError, MeasurementError, Unsupported
+from runner.data.levels import BASELINE
 from runner.lab.facts import SPEED, SPEED_BYTES
 from runner.lab.node import Node, wait_until
 from runner.lab.site_to_site import Lab
+from runner.vpn.kernel_crypto import KERNEL
 from runner.vpn.plugin import Vpn
-from vpns._xfrm import KERNEL  # noqa: PLC2701  (the underscore says: no plugin)
 
 # OPENSSL_ia32cap(3): no instruction set beyond the oldest, so that OpenSSL takes its generic code.
 MASK = "0x0:0x0"
 # Parts of the kernel's names of drivers that use a CPU's instructions or a device (arch/*/crypto, drivers/crypto).
 ACCELERATED = re.compile(r"aesni|avx|sse|simd|clmul|x86_64|asm|neon|-ce\b|-ni\b|\bp8|padlock|qat|ccp")
 FASTER = 1.2  # what accelerated code must at least gain, to be called so
-REKEY_EVERY_S = 6.0  # where an option sets it: OpenVPN wants its handshake done in half of it
 PERIOD_US = 20000  # of the CPU quota: short, so that no queue waits long; the kernel's least quota is 1000
 GROUPS = Path("/sys/fs/cgroup")
 Hold = Callable[[Lab], dict[str, str]]
@@ -32,10 +31,8 @@ _SPEEDS: dict[tuple[str, bool], float] = {}
 
 def refused(lab: Lab, vpn: Vpn, params: Mapping[str, str]) -> Unsupported | None:
     """Why these levels cannot be had in this lab, or of this VPN; None where they can."""
-    if "ike" in params and not vpn.ike_proposal:
+    if "ike" in params and not vpn.offers.ike:
         return Unsupported(f"{vpn.title} has no IKE whose proposal could be set")
-    if params["measure"] == "rekey" and params["rekey"] not in vpn.rekeys:
-        return Unsupported(no_rekey(vpn, params["rekey"]))
     if "gw2_cpu" in params:
         if vpn.dataplane == "kernel":
             return Unsupported(f"{vpn.title} works in the kernel: a CPU quota holds processes back, not the kernel")
@@ -46,23 +43,9 @@ def refused(lab: Lab, vpn: Vpn, params: Mapping[str, str]) -> Unsupported | None
     return _driver_refused(lab, vpn, params) if "driver" in params else None
 
 
-def prepared(vpn: Vpn, params: Mapping[str, str]) -> Vpn:
-    """The VPN as its trial needs it; its own where nothing of this is asked for."""
-    changed = copy.copy(vpn)
-    changed.ike_proposal = params.get("ike", vpn.ike_proposal)
-    changed.generic_driver = params.get("driver") == "generic"
-    changed.rekey_every_s = REKEY_EVERY_S if params.get("rekey") == "clock" else 0.0
-    return changed
-
-
-def no_rekey(vpn: Vpn, what: str) -> str:
-    """Why the VPN cannot renew its keys in the way that the level ``what`` of the factor rekey names."""
-    lacks = {
-        "clock": "has no option here that sets how often it renews its keys",
-        "protocol": "has no clock in its protocol that renews keys within minutes",
-    }
-    instead = f" (--set rekey={vpn.rekeys[0]} measures what it has)" if vpn.rekeys else ""
-    return f"{vpn.title} {lacks.get(what, f'has no command that asks for new keys ({what})')}{instead}"
+def asked(params: Mapping[str, str]) -> dict[str, str]:
+    """What these levels ask of the tunnel beside cipher, integrity and compression: more of a plugin's ``params``."""
+    return {factor: params[factor] for factor in ("ike", "driver") if factor in params}
 
 
 # --- The driver of the ciphers ---------------------------------------------------------------------------------------
@@ -96,12 +79,12 @@ def _driver_refused(lab: Lab, vpn: Vpn, params: Mapping[str, str]) -> Unsupporte
 
 def by_openssl(vpn: Vpn, params: Mapping[str, str]) -> bool:
     """Is what the trial encrypts encrypted by OpenSSL? The device page's ssh transfer is, whatever the VPN."""
-    return vpn.openssl or params["measure"] == "device"
+    return vpn.software.openssl or params["measure"] == "device"
 
 
 def set_driver(lab: Lab, vpn: Vpn, params: Mapping[str, str]) -> None:
     """Hide this CPU's instructions from OpenSSL in whatever is started on the gateways from now on, if asked for."""
-    if params.get("driver") != "generic" or not (vpn.openssl or vpn.name == "none"):
+    if params.get("driver") != "generic" or not (vpn.software.openssl or vpn.name == BASELINE):
         return
     for site in lab.sites:
         gateway = lab.gateway(site)
@@ -114,7 +97,7 @@ def driver_said(lab: Lab, vpn: Vpn, params: Mapping[str, str]) -> dict[str, str]
     if "driver" not in params:
         return {}
     gateway, cipher, generic = lab.gateway(lab.sites[0]), params["cipher"], params["driver"] == "generic"
-    if not (vpn.openssl or vpn.name == "none"):
+    if not (vpn.software.openssl or vpn.name == BASELINE):
         found = kernel_drivers(gateway.run("cat", "/proc/crypto", check=False).stdout, KERNEL[cipher][1])
         return {"driver": found[0] if found else "unknown"}
     cpu = gateway.run("openssl", "version", "-c").stdout.partition("=")[2].split(maxsplit=1)

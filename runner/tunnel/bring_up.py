@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 from runner.data.errors import ProofError, Unsupported
@@ -18,19 +18,21 @@ from runner.lab.site import TCP_PORTS, Site
 from runner.lab.site_to_site import Lab
 from runner.lab.topologies import Topology
 from runner.tunnel.proof import ANSWER_PORT, prove
-from runner.vpn.plugin import Secrets, Vpn
+from runner.vpn.plugin import Secrets, Vpn, confidential, entry
 
 UP_WITHIN_S = 15.0 * PATIENCE
 
 
 @dataclass(frozen=True)
 class Tunnel:
-    """A proven tunnel: the address at which host1 reaches host2, and how long it took to come up."""
+    """A proven tunnel: the address at which host1 reaches host2, how long it took to come up, and for each gateway the
+    timers that decide how long it stays dead."""
 
     address: str
     setup_s: float
     evidence: Evidence
     proof: Proof
+    timers: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 @dataclass
@@ -66,7 +68,7 @@ def make_secrets(vpn: Vpn, alone: AbstractContextManager[Node], sites: Sequence[
     From now on no log or message shows them. Raises UsageError for a secret that is too short for that.
     """
     with alone as ca:
-        if vpn.image_layer:
+        if vpn.software.layer:
             equip(ca, vpn)
         made = vpn.secrets(ca, sites)
         KNOWN.learn(made)
@@ -90,20 +92,20 @@ def start_services(lab: Lab) -> None:
 def equip(node: Node, vpn: Vpn) -> Unsupported | None:
     """Are the VPN's tools on the node? Where they are missing and the VPN has a layer, it is unpacked there."""
     lacks, missing = missing_tools(node, vpn), ""
-    if lacks and vpn.image_layer:
-        missing = layers.unpack(node, vpn.image_layer)
+    if lacks and vpn.software.layer:
+        missing = layers.unpack(node, vpn.software.layer)
         lacks = missing_tools(node, vpn)
     if not lacks:
         return None
-    packages = " ".join(sorted({vpn.tools[tool] for tool in lacks}))
+    packages = " ".join(sorted({vpn.software.tools[tool] for tool in lacks}))
     get = f"{missing}; or have your own {packages}" if missing else f"Debian: apt-get install {packages}"
     return Unsupported(f"the gateway has no {' and no '.join(lacks)} ({get})")
 
 
 def missing_tools(node: Node, vpn: Vpn) -> list[str]:
     """Asked in one command, which costs a tenth of a second in a guest kernel."""
-    paths = node.run("which", *vpn.tools, check=False).stdout.split() if vpn.tools else []
-    return [tool for tool in vpn.tools if not any(path == tool or path.endswith(f"/{tool}") for path in paths)]
+    paths = node.run("which", *vpn.software.tools, check=False).stdout.split() if vpn.software.tools else []
+    return [tool for tool in vpn.software.tools if not any(path == tool or path.endswith(f"/{tool}") for path in paths)]
 
 
 def unsupported(lab: Lab, vpn: Vpn, params: Params) -> Unsupported | None:
@@ -125,13 +127,13 @@ def bring_up(lab: Lab, vpn: Vpn, params: Params, secrets: Mapping[str, str], *, 
     KNOWN.learn(secrets)
     sites = lab.sites
     for site in sites:
-        if vpn.image_layer:
+        if vpn.software.layer:
             equip(lab.gateway(site), vpn)
         peers = [peer for peer in sites if peer is not site]
         for path, text in vpn.render(site, peers, params, secrets).items():
             lab.gateway(site).write(path, text)
 
-    address = vpn.entry(sites)
+    address = entry(vpn, sites)
     ask = ("python3", "-IS", f"{probes.FOLDER}/ask.py", "first", address, str(ANSWER_PORT), str(UP_WITHIN_S))
     first_payload = lab.host1.spawn(*ask, log="first-payload")
     started = time.monotonic()
@@ -142,14 +144,17 @@ def bring_up(lab: Lab, vpn: Vpn, params: Params, secrets: Mapping[str, str], *, 
     setup_s = time.monotonic() - started
 
     evidences = []
+    timers = {}
     for site in sites:
         peers = [peer for peer in sites if peer is not site]
         wait_until(partial(vpn.is_up, lab.gateway(site), site, peers), f"{vpn.name} up on {site.name}")
         evidences.append(vpn.evidence(lab.gateway(site), site, peers, params))
+        timers[site.name] = vpn.lifecycle().timers_at(site, peers)
     evidence = next((found for found in evidences if found.data_path), None)
     if evidence is None:
         raise ProofError("the plugin has no evidence of the data path in use")
-    return Tunnel(address, setup_s, evidence, prove(lab, address, confidential=vpn.confidential(params), judged=judged))
+    proof = prove(lab, address, confidential=confidential(params), judged=judged)
+    return Tunnel(address, setup_s, evidence, proof, timers)
 
 
 def _states(lab: Lab, vpn: Vpn) -> str:

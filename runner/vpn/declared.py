@@ -55,8 +55,33 @@ class Abilities:
     nat: bool
     tcp_443: bool
     roaming: bool
-    routes: Literal["daemon", "configuration", "operator"]
+    routes: Literal["daemon", "configuration", "operator", "not declared"]
     mesh: bool
     mesh_how: str = ""
     hub: bool = False
     modes: tuple[Literal["tunnel", "transport"], ...] = ("tunnel",)
+
+
+@dataclass(frozen=True)
+class Declared:
+    """Both of a plugin."""
+
+    security: Security
+    abilities: Abilities
+
+
+# Of a plugin that declares nothing, which reports say.
+UNDECLARED = Declared(
+    Security(
+        protocol="own",
+        specification="",
+        authentication=("none",),
+        key_exchange="",
+        forward_secrecy=False,
+        post_quantum=False,
+        maintained="not declared",
+        sources=(),
+        as_of="",
+    ),
+    Abilities(inner=(), outer=(), nat=False, tcp_443=False, roaming=False, routes="not declared", mesh=False),
+)

@@ -1,20 +1,52 @@
-"""What a VPN plugin is: the interface that every file in vpns/ fills in, and how plugins are found."""
+"""What a VPN plugin is: the interface that every file in vpns/ fills in."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import ClassVar
 
-from runner.data.errors import MeasurementError, Unsupported
+from runner.data.errors import Unsupported
 from runner.data.levels import AEAD, UNENCRYPTED, Params
-from runner.data.packet import Layers, overhead_of
+from runner.data.packet import Layers
 from runner.data.trials import Evidence
 from runner.lab.node import Node
 from runner.lab.site import Site
-from runner.vpn.declared import Abilities, Security
+from runner.vpn.declared import UNDECLARED, Declared
+from runner.vpn.lifecycle import Lifecycle
 
 Secrets = Mapping[str, str]  # name -> text, for example {"gw1.key": "-----BEGIN…"}
+
+
+@dataclass(frozen=True)
+class Offers:
+    """The levels that a VPN has: level -> the daemon's own word for it. What is not here is unsupported, and ``limits``
+    (factor -> why it has no others) is the reason. ``ike``: proposals of the IKE SA."""
+
+    ciphers: Mapping[str, str] = field(default_factory=lambda: {"none": "none"})
+    integrities: Mapping[str, str] = field(default_factory=lambda: {"none": "none"})
+    compressions: Mapping[str, str] = field(default_factory=lambda: {"off": "off"})
+    limits: Mapping[str, str] = field(default_factory=dict)
+    ike: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Software:
+    """What a gateway must have. ``tools``: command -> Debian package; a word or more may follow the package after a
+    comma. ``layer``: vagrant/layers/NAME.sh, which has them where the image does not (runner/lab/layers.py).
+    ``daemons``: other packages whose version says what was measured. ``openssl``: does OpenSSL encrypt the payload?
+    Then the factor ``driver`` can be set."""
+
+    tools: Mapping[str, str] = field(default_factory=dict)
+    layer: str = ""
+    daemons: tuple[str, ...] = ()
+    openssl: bool = False
+
+    @property
+    def packages(self) -> list[str]:
+        """The Debian packages of all of it, sorted."""
+        return sorted({*(package.partition(",")[0] for package in self.tools.values()), *self.daemons})
 
 
 class Vpn(ABC):
@@ -23,69 +55,28 @@ class Vpn(ABC):
     The runner calls, for every tunnel: ``supports`` (a live probe on a gateway), ``secrets`` (once a run),
     then on each gateway, the highest-numbered first: write the files of ``render``, and ``start``. Gateways
     with lower numbers dial those with higher ones. Then it polls ``is_up``, and asks for ``evidence``.
+
+    ``params`` has the levels of cipher, integrity and compression; and, where a trial asks for it: ``ike`` (a proposal
+    of ``offers.ike``), ``driver`` (``generic``: no crypto instructions of this CPU), ``rekey_every_s`` (seconds), and
+    ``roaming`` (the name of the gateway whose WAN address is going to change).
     """
 
     name: ClassVar[str]
     title: ClassVar[str]
     dataplane: ClassVar[str]  # "kernel" or "userspace"
-    layer: ClassVar[int]  # OSI layer of what it carries: 2 Ethernet, 3 IP, 4 TCP streams
     transport: ClassVar[str]  # what it travels in on the WAN: esp, udp, tcp, gre, ipip, ip, ethernet
     carries: ClassVar[str] = "ip"  # "ip", or "tcp" where it forwards ports only
     reference: ClassVar[bool] = False  # shown in reports, never ranked
     note: ClassVar[str] = ""  # what a reader of the ranking must know
-
-    security: ClassVar[Security | None] = None  # as declared; None is "nothing declared", which reports say
-    abilities: ClassVar[Abilities | None] = None
-
-    tools: ClassVar[Mapping[str, str]] = {}  # command -> Debian package, what a gateway must have
-    image_layer: ClassVar[str] = ""  # where the image lacks these tools: vagrant/layers/NAME.sh (runner/lab/layers.py)
-
-    # Level -> the daemon's own word for it. What is not here is unsupported with ``limits`` as the reason.
-    ciphers: ClassVar[Mapping[str, str]] = {"none": "none"}
-    integrities: ClassVar[Mapping[str, str]] = {"none": "none"}
-    compressions: ClassVar[Mapping[str, str]] = {"off": "off"}
-    limits: ClassVar[Mapping[str, str]] = {}  # factor -> why it has no other levels
-
-    # How keys are renewed: on command (esp, the data's keys; ike), every ``rekey_every_s`` by an option (clock), or
-    # by a clock of the protocol that no option changes (protocol).
-    rekeys: ClassVar[tuple[str, ...]] = ()
-    # Of those that a clock renews: a log ({} is the peer's name), and the words that each rekey adds to it.
-    rekey_says: ClassVar[tuple[str, str]] = ("", "")
-    openssl: ClassVar[bool] = False  # does OpenSSL encrypt the payload? Then the factor ``driver`` can be set
-
-    # What a trial asks for beside the levels (runner/sweep/variants.py); set on a copy of the plugin.
-    rekey_every_s: float = 0.0  # seconds; 0 is the daemon's own default
-    ike_proposal: str = ""  # of the IKE SA, in strongSwan's words; "" where there is no such thing
-    generic_driver: bool = False  # no crypto instructions of this CPU
-
+    software: ClassVar[Software] = Software()
+    offers: ClassVar[Offers] = Offers()
     comparable: ClassVar[Params]  # AES-128-CBC and HMAC-SHA-256, or the nearest there is
     recommended: ClassVar[Params]  # as its makers advise today
+    declared: ClassVar[Declared] = UNDECLARED  # its security and abilities; set below the class
 
     def supports(self, node: Node, params: Params) -> Unsupported | None:
         """Can gateway ``node`` do ``params``? Extend it with live probes; None means yes."""
-        offered = {"cipher": self.ciphers, "integrity": self.integrities, "compression": self.compressions}
-        for factor, levels in offered.items():
-            level = params[factor]
-            if factor == "integrity" and params["cipher"] in AEAD and level == "aead":
-                continue  # an AEAD brings its own
-            if level not in levels:
-                why = self.limits.get(factor, f"the plugin of {self.title} does not offer {factor} {level}")
-                return Unsupported(f"{why} (asked: {factor} {level}; offered: {', '.join(levels)})")
-        return None
-
-    def confidential(self, params: Params) -> bool:
-        """Does this VPN promise, at these levels, that nobody on the WAN can read the payload?"""
-        return params["cipher"] not in UNENCRYPTED
-
-    def encapsulation(self, params: Params, inner_bytes: int) -> Layers | None:
-        """The layers in which an inner packet of ``inner_bytes`` (IPv4) travels on the WAN, by the protocol's closed
-        form (runner/vpn/closed_form.py); None where none is known. Their length is compared with what is measured."""
-        return None
-
-    def overhead(self, params: Params, inner_bytes: int) -> int | None:
-        """How many bytes longer an inner packet of ``inner_bytes`` is on the WAN, by ``encapsulation``."""
-        layers = self.encapsulation(params, inner_bytes)
-        return None if layers is None else overhead_of(layers)
+        return offered(self, params)
 
     def secrets(self, ca: Node, sites: Sequence[Site]) -> dict[str, str]:
         """Make fresh keys with the real tools on ``ca``, a node without a network. Name -> text."""
@@ -109,23 +100,38 @@ class Vpn(ABC):
 
         Raises ProofError where it is not what was asked."""
 
-    def rekey(self, node: Node, me: Site, peers: Sequence[Site], what: str) -> None:
-        """Renew the keys ``what`` (one of ``rekeys``) of gateway ``me``'s tunnels, and return when they are new.
+    def lifecycle(self) -> Lifecycle:
+        """How it renews keys, which timers notice a dead peer, and how it moves to a second gateway."""
+        return Lifecycle()
 
-        Raises TimeoutError where they stay the old ones."""
-        raise MeasurementError(f"the plugin {self.name} lists rekeys ({', '.join(self.rekeys)}), but has no rekey()")
+    def encapsulation(self, params: Params, inner_bytes: int) -> Layers | None:
+        """The layers in which an inner packet of ``inner_bytes`` (IPv4) travels on the WAN, by the protocol's closed
+        form (runner/vpn/closed_form.py); None where none is known. Their length is compared with what is measured."""
+        return None
 
-    def rekey_mark(self, node: Node, me: Site, peers: Sequence[Site]) -> str:
-        """A text that changes on gateway ``me`` whenever its keys were renewed by a clock (``rekeys``): by default, how
-        often ``rekey_says`` is in its logs."""
-        log, words = self.rekey_says
-        if not words:
-            raise MeasurementError(f"the plugin {self.name} lists rekeys ({', '.join(self.rekeys)}), but no rekey_says")
-        return str(sum(node.logged(log.format(peer.name)).count(words) for peer in peers))
 
-    def entry(self, sites: Sequence[Site]) -> str:
-        """The address that the first site's host connects to in order to reach the last site's host."""
-        return sites[-1].host_address
+def offered(vpn: Vpn, params: Params) -> Unsupported | None:
+    """Does ``vpn`` offer these levels at all, whatever the gateway? None means yes."""
+    offers = vpn.offers
+    levels = {"cipher": offers.ciphers, "integrity": offers.integrities, "compression": offers.compressions}
+    for factor, words in levels.items():
+        level = params[factor]
+        if factor == "integrity" and params["cipher"] in AEAD and level == "aead":
+            continue  # an AEAD brings its own
+        if level not in words:
+            why = offers.limits.get(factor, f"the plugin of {vpn.title} does not offer {factor} {level}")
+            return Unsupported(f"{why} (asked: {factor} {level}; offered: {', '.join(words)})")
+    return None
+
+
+def confidential(params: Params) -> bool:
+    """Does a VPN promise, at these levels, that nobody on the WAN can read the payload? Unless they do not encrypt."""
+    return params["cipher"] not in UNENCRYPTED
+
+
+def entry(vpn: Vpn, sites: Sequence[Site]) -> str:
+    """The address that the first site's host connects to in order to reach the last site's host."""
+    return sites[0].lan_address if vpn.carries == "tcp" else sites[-1].host_address
 
 
 def no_tun(node: Node) -> Unsupported | None:

@@ -10,7 +10,7 @@ from runner.data.levels import Params
 from runner.lab.node import Completed
 from runner.lab.site import Site
 from runner.lab.site_to_site import SITES
-from runner.vpn.plugin import Vpn
+from runner.vpn.plugin import Vpn, entry, offered
 
 # Questions that a plugin asks; a person looks instead of typing them.
 QUESTIONS = ("test", "ss", "find")
@@ -68,7 +68,7 @@ def recipe(vpn: Vpn, params: Params, sites: tuple[Site, ...] = SITES) -> str:
 
     Raises UsageError for levels that the VPN does not have.
     """
-    if no := Vpn.supports(vpn, Paper("gw1"), params):
+    if no := offered(vpn, params):
         raise UsageError(f"{vpn.name}: {no.reason}")
     ca = Paper("a trusted machine")
     secrets = {name: f"<{name}>" for name in vpn.secrets(ca, sites)}
@@ -88,5 +88,5 @@ def recipe(vpn: Vpn, params: Params, sites: tuple[Site, ...] = SITES) -> str:
             paper.write(path, content)
         vpn.start(paper, site, peers, params)
         text += ["", f"## {site.name}", *paper.lines]
-    text += ["", f"# Then {sites[0].host_address} reaches {sites[-1].host_address} at {vpn.entry(sites)}."]
+    text += ["", f"# Then {sites[0].host_address} reaches {sites[-1].host_address} at {entry(vpn, sites)}."]
     return "\n".join(text) + "\n"

@@ -37,7 +37,7 @@ from tests.lab.test_mesh import four_sites_meet
 
 __all__ = ["lab", "older_lab"]  # fixtures
 
-ABILITIES = {name: able for name in sorted({*NAMES, *OLDER, *DEBIANS}) if (able := load_vpn(name).abilities)}
+ABILITIES = {name: load_vpn(name).declared.abilities for name in sorted({*NAMES, *OLDER, *DEBIANS})}
 DECLARED = {  # test -> the VPNs that it tries
     "carried": [*ABILITIES],
     "ipv6_inside": [name for name, able in ABILITIES.items() if "IPv6" in able.inner],

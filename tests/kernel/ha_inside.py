@@ -27,7 +27,7 @@ from runner.lab.site import Site
 from runner.lab.site_to_site import SITES, Lab
 from runner.lab.wire import answer, probe
 from runner.tunnel.bring_up import bring_up, make_secrets, start_services
-from runner.vpn.plugin import Secrets
+from runner.vpn.plugin import Secrets, Vpn
 from tests.contract import this_machine
 from tests.kernel.inside import in_guest
 from tests.kernel.vpns_inside import LEAN
@@ -52,22 +52,22 @@ def image() -> Image:
 
 
 @contextmanager
-def redundant(image: Image, logs: Path, redundancy: str) -> Iterator[tuple[Lab, str]]:
+def redundant(image: Image, logs: Path, redundancy: str) -> Iterator[tuple[Lab, Vpn, str]]:
     """Two gateways of which the first is active, the second knows its SAs; the address of the far host."""
     vpn, rig, levels = Lean(), NamespaceRig(), {"redundancy": redundancy}
-    with prepare.lab_for(rig, levels, image, image, lambda line: None, logs) as lab:
+    with prepare.lab_for(rig, vpn, levels, image, image, lambda line: None, logs) as lab:
         start_services(lab)
         secrets = make_secrets(vpn, rig.alone(image, lambda line: None), SITES)
         up = bring_up(lab, vpn, vpn.comparable, secrets)
         assert up.evidence.data_path == "kernel: ESP"
         arm(lab, vpn, redundancy)
-        yield lab, up.address
+        yield lab, vpn, up.address
 
 
 def taken_over(image: Image, logs: Path, redundancy: str, failure: str) -> tuple[Outage, Handover]:
     before = this_machine()
-    with redundant(image, logs, redundancy) as (lab, address):
-        breaks, ready = break_gateway(lab, failure, redundancy), partial(settled, lab)
+    with redundant(image, logs, redundancy) as (lab, vpn, address):
+        breaks, ready = break_gateway(lab, vpn, failure, redundancy), partial(settled, lab)
         with probe(lab.wan, "handover", lab.sites[-1].wan_address, *PAIR, ready="watching") as watcher:
             found = outage(lab, address, breaks, SLOWLY, random.Random(1), ready=ready)
             handover = read_handover(answer(watcher, "handover", timeout_s=60))

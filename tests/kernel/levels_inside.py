@@ -22,7 +22,7 @@ from runner.lab.node import wait_until
 from runner.lab.site_to_site import Lab
 from runner.tunnel.bring_up import bring_up, unsupported
 from runner.tunnel.proof import prove
-from runner.vpn.plugin import Vpn
+from runner.vpn.plugin import Vpn, confidential, entry
 from tests.kernel.inside import in_guest
 from tests.kernel.vpns_inside import OLDER, authority, empty, fresh_secrets, lab, older_lab
 
@@ -36,11 +36,11 @@ REFUSED = {("ppp_ssh", "blowfish-128-cbc"): "ssh: Unknown cipher type"}  # gone 
 
 def levels(vpn: Vpn) -> list[str]:
     """Its ciphers, then those integrities that do not come with one of them."""
-    return [*vpn.ciphers, *(level for level in vpn.integrities if level != vpn.comparable["integrity"])]
+    return [*vpn.offers.ciphers, *(level for level in vpn.offers.integrities if level != vpn.comparable["integrity"])]
 
 
 def params_of(vpn: Vpn, level: str) -> Params:
-    if level in vpn.ciphers:
+    if level in vpn.offers.ciphers:
         return {"cipher": level, "integrity": matching_integrity(vpn, level), "compression": "off"}
     return {**vpn.comparable, "integrity": level}
 
@@ -78,7 +78,7 @@ class Standing:
         site, peer = self.lab.sites[0], self.lab.sites[-1]
         wait_until(lambda: plugin.is_up(self.lab.gateway(site), site, [peer]), f"{plugin.name} with {params}")
         evidence = plugin.evidence(self.lab.gateway(site), site, [peer], params)
-        return evidence, prove(self.lab, plugin.entry(self.lab.sites), confidential=plugin.confidential(params))
+        return evidence, prove(self.lab, entry(plugin, self.lab.sites), confidential=confidential(params))
 
 
 @pytest.fixture(scope="module")

@@ -27,9 +27,10 @@ from runner.lab.site_to_site import Lab, namespace_lab
 from runner.tunnel import bring_up as tunnel
 from runner.tunnel.bring_up import UP_WITHIN_S, bring_up, start_services, unsupported
 from runner.tunnel.proof import ANSWER_PORT
-from runner.vpn.plugin import Vpn
+from runner.vpn.plugin import Vpn, confidential, entry
 from tests.contract import this_machine
 from tests.kernel.inside import in_guest
+from tests.unit.helpers import overhead_bytes
 
 NAMES = (
     *("gre", "gre_ipsec", "ipip", "ipsec", "ipsec_ah", "ipsec_ikev1", "l2tp", "l2tp_ipsec", "l2tpv3", "libreswan"),
@@ -140,7 +141,7 @@ def test_contract(
         up = bring_up(lab, vpn, vpn.comparable, secrets)
         print(f"{name}: up in {up.setup_s:.1f} s; {up.evidence}; {up.proof}")
         assert up.proof.delivered
-        assert up.proof.marker_on_wan is not vpn.confidential(vpn.comparable)
+        assert up.proof.marker_on_wan is not confidential(vpn.comparable)
         assert up.evidence.data_path.startswith(vpn.dataplane)
         assert 0 < up.setup_s < UP_WITHIN_S
         lab.host1.run("ping", "-c", "1", "-W", "2", lab.sites[-1].host_address)
@@ -158,7 +159,9 @@ def test_contract(
         if name not in ("gre", "ipip", *AS_IPSEC):
             fails_clearly_alone(lab, vpn, secrets, monkeypatch)
         assert measured["tcp_throughput"] > 1e6
-        assert measured.get("overhead_bytes") == pytest.approx(vpn.overhead(vpn.comparable, PACKET_BYTES), abs=0.5)
+        assert measured.get("overhead_bytes") == pytest.approx(
+            overhead_bytes(vpn, vpn.comparable, PACKET_BYTES), abs=0.5
+        )
     finally:
         empty(lab)
 
@@ -228,7 +231,7 @@ def refuses_another_key(
             gateway.write(path, text)
         with suppress(CommandError, TimeoutError):  # some daemons tell at once that they were refused
             vpn.start(gateway, site, peers, vpn.comparable)
-    ask = ("python3", "-IS", f"{probes.FOLDER}/ask.py", "first", vpn.entry(lab.sites), str(ANSWER_PORT))
+    ask = ("python3", "-IS", f"{probes.FOLDER}/ask.py", "first", entry(vpn, lab.sites), str(ANSWER_PORT))
     within_s = max(REFUSED_FOR_S, setup_s)
     assert lab.host1.run(*ask, str(within_s), check=False).code != 0, "payload came through with another key"
 

@@ -15,7 +15,6 @@ import pytest
 
 from runner.catalogue import load_vpn
 from runner.data.levels import Params
-from runner.instruments.failures.roaming import ready_to_roam
 from runner.lab import probes
 from runner.lab.image import DEFAULT, Image, open_image
 from runner.lab.node import Completed, Node, wait_until
@@ -45,10 +44,10 @@ def lab_for(image: Image, tmp_path: Path) -> Iterator[LabFor]:
         yield opened
 
 
-def bring(lab: Lab, vpn: Vpn) -> Tunnel:
+def bring(lab: Lab, vpn: Vpn, **asked: str) -> Tunnel:
     if no := unsupported(lab, vpn, vpn.comparable):
         pytest.skip(f"{vpn.name}: {no.reason}")
-    return bring_up(lab, vpn, vpn.comparable, keys(lab, vpn))
+    return bring_up(lab, vpn, {**vpn.comparable, **asked}, keys(lab, vpn))
 
 
 def keys(lab: Lab, vpn: Vpn) -> dict[str, str]:
@@ -108,11 +107,10 @@ def of_ipv6(child: str) -> str:
 
 def carries_ipv6(lab: Lab, vpn: Vpn) -> None:
     """Hosts of both sites get IPv6 addresses, and reach each other through the tunnel; the WAN drops IPv6."""
-    assert vpn.abilities
-    assert "IPv6" in vpn.abilities.inner
+    assert "IPv6" in vpn.declared.abilities.inner
     bare = "table bridge no6 {\n chain f {\n type filter hook forward priority 0\n ether type ip6 drop\n }\n}\n"
     lab.wan.run("nft", "-f", "-", input=bare)
-    if "pppd" in vpn.tools:  # it negotiates IPv6 where a new interface may have it
+    if "pppd" in vpn.software.tools:  # it negotiates IPv6 where a new interface may have it
         for site in lab.sites:
             lab.gateway(site).run("sysctl", "-qw", "net.ipv6.conf.default.disable_ipv6=0")
     bring(lab, reworded(vpn, with_ipv6))
@@ -121,7 +119,7 @@ def carries_ipv6(lab: Lab, vpn: Vpn) -> None:
         route = gateway.run("ip", "route", "get", peer.host_address).stdout.split()
         device = route[route.index("dev") + 1]
         gateway.run("sysctl", "-qw", "net.ipv6.conf.all.forwarding=1", f"net.ipv6.conf.{device}.disable_ipv6=0")
-        via = f"via fd00::{peer.number} " if vpn.layer == 2 else ""
+        via = f"via fd00::{peer.number} " if "link/ether" in gateway.run("ip", "link", "show", device).stdout else ""
         batch(
             gateway,
             f"addr add fd0{me.number}::1/64 dev lan0 nodad",
@@ -182,8 +180,7 @@ BY_ITS_NAT = ("gre_ipsec", "vxlan_ipsec", "libreswan")
 
 def passes_a_nat(lab: Lab, vpn: Vpn) -> None:
     """The dialing gateway is hidden, and the tunnel comes up through the NAT, which counts it."""
-    assert vpn.abilities
-    assert vpn.abilities.nat
+    assert vpn.declared.abilities.nat
     behind_nat(lab)
     by_ping = translated(lab)
     hidden = by_its_nat(vpn) if vpn.name in BY_ITS_NAT else reworded(vpn, unnamed)
@@ -258,8 +255,7 @@ def to_443(text: str, me: Site) -> str:
 
 def passes_by_tcp_443(lab: Lab, vpn: Vpn, monkeypatch: pytest.MonkeyPatch) -> None:
     """The WAN lets nothing through but TCP with port 443."""
-    assert vpn.abilities
-    assert vpn.abilities.tcp_443
+    assert vpn.declared.abilities.tcp_443
     for port in PORTS.get(vpn.name, ()):
         monkeypatch.setattr(port, 443)
     only_by(lab, "ether type arp accept", "tcp dport 443 accept", "tcp sport 443 accept")
@@ -291,8 +287,7 @@ def of_ipv6_outside(argv: Sequence[str]) -> Sequence[str]:
 
 def travels_over_ipv6(lab: Lab, vpn: Vpn) -> None:
     """The gateways know each other by IPv6, and the WAN drops everything else."""
-    assert vpn.abilities
-    assert "IPv6" in vpn.abilities.outer
+    assert "IPv6" in vpn.declared.abilities.outer
     lab.sites = tuple(replace(site, wan_address=f"fd99::{site.number}") for site in lab.sites)
     for site in lab.sites:
         lab.gateway(site).run("sysctl", "-qw", "net.ipv6.conf.wan0.disable_ipv6=0")
@@ -310,7 +305,7 @@ def moves(lab: Lab, vpn: Vpn, within_s: float) -> None:
     """Bring it up, give the dialing gateway another address, and wait for an answer from the far host.
 
     Raises TimeoutError where none comes."""
-    tunnel = bring(lab, ready_to_roam(vpn))
+    tunnel = bring(lab, vpn, roaming=lab.sites[0].name)
     gateway = lab.gateway(lab.sites[0])
     gateway.run("sysctl", "-qw", "net.ipv4.conf.all.promote_secondaries=1")
     batch(gateway, "addr add 192.168.0.101/24 dev wan0", "addr del 192.168.0.1/24 dev wan0")
@@ -320,15 +315,13 @@ def moves(lab: Lab, vpn: Vpn, within_s: float) -> None:
 
 def roams(lab: Lab, vpn: Vpn) -> None:
     """A gateway's address changes under the tunnel, which goes on."""
-    assert vpn.abilities
-    assert vpn.abilities.roaming
+    assert vpn.declared.abilities.roaming
     moves(lab, vpn, 30)
 
 
 def does_not_roam(lab: Lab, vpn: Vpn) -> None:
     """The control: a tunnel between two addresses does not follow."""
-    assert vpn.abilities
-    assert not vpn.abilities.roaming
+    assert not vpn.declared.abilities.roaming
     with pytest.raises(TimeoutError, match="after the move"):
         moves(lab, vpn, 3)
 

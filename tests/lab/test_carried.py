@@ -81,8 +81,7 @@ def carried(lab: Lab, wanted: set[str]) -> set[str]:
 
 
 def declared(vpn: Vpn) -> set[str]:
-    assert vpn.abilities
-    return {str(payload) for payload in vpn.abilities.inner} & {"Ethernet", "multicast"}
+    return {str(payload) for payload in vpn.declared.abilities.inner} & {"Ethernet", "multicast"}
 
 
 def carries_what_is_declared(lab: Lab, vpn: Vpn) -> None:

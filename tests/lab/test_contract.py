@@ -21,7 +21,7 @@ from runner.lab.site_to_site import Lab, namespace_lab
 from runner.tunnel import bring_up as tunnel
 from runner.tunnel.bring_up import bring_up, equip, start_services, unsupported
 from runner.tunnel.proof import ANSWER_PORT
-from runner.vpn.plugin import Vpn
+from runner.vpn.plugin import Vpn, entry
 from tests.contract import OLDER
 
 NAMES = vpn_names()
@@ -39,7 +39,7 @@ def older() -> Image:
 
 def keys_of(vpn: Vpn, image: Image, sites: Sequence[Site]) -> dict[str, str]:
     with namespace_lab(image) as alone:
-        if vpn.image_layer:
+        if vpn.software.layer:
             equip(alone.host1, vpn)
         return vpn.secrets(alone.host1, sites)
 
@@ -119,7 +119,7 @@ def test_another_key_is_refused(image: Image, older: Image, tmp_path: Path, name
         # Both ends have whole sets of keys, of two runs: the positive control is the same with one set, above.
         for site in reversed(lab.sites):
             start_one(lab, vpn, site, vpn.comparable, keys_of(vpn, gateways, lab.sites))
-        ask = ("python3", "-IS", f"{probes.FOLDER}/ask.py", "first", vpn.entry(lab.sites))
+        ask = ("python3", "-IS", f"{probes.FOLDER}/ask.py", "first", entry(vpn, lab.sites))
         done = lab.host1.run(*ask, str(ANSWER_PORT), str(REFUSED_S), check=False)
         assert done.code != 0, "payload came through between gateways with different keys"
 
@@ -155,6 +155,6 @@ def test_a_peer_that_has_restarted_is_found_again(image: Image, tmp_path: Path, 
         start_services(lab)
         bring_up(lab, vpn, vpn.comparable, keys_of(vpn, image, lab.sites))
         break_by(lab, vpn, vpn.comparable, "restart")(lambda event: None)
-        ask = ("python3", "-IS", f"{probes.FOLDER}/ask.py", "first", vpn.entry(lab.sites), str(ANSWER_PORT))
+        ask = ("python3", "-IS", f"{probes.FOLDER}/ask.py", "first", entry(vpn, lab.sites), str(ANSWER_PORT))
         done = lab.host1.run(*ask, str(FOUND_AGAIN_S), check=False, timeout=FOUND_AGAIN_S + 10)
         assert done.code == 0, f"no payload within {FOUND_AGAIN_S:g} s: {lab.nodes['gw1'].logged('charon')[-2000:]}"

@@ -17,7 +17,6 @@ from runner.instruments.failures.gateway import break_gateway
 from runner.instruments.failures.outage import Outage, Watch, outage
 from runner.instruments.failures.redundancy import PAIR, arm, is_active, settled
 from runner.instruments.failures.takeover import Handover, read_handover
-from runner.instruments.failures.timers import timers_of
 from runner.instruments.security.stranger import GRE, framed, packed
 from runner.instruments.security.vantage import speaker_on
 from runner.lab.image import Image
@@ -39,12 +38,15 @@ LONG = Watch(rate=500, limit_s=40.0, look_s=1.0, phase_s=0.1)
 @contextmanager
 def tunnel(image: Image, tmp_path: Path, name: str, **levels: str) -> Iterator[tuple[Lab, Vpn, str]]:
     """``name`` up in the lab that these levels need: the lab, the VPN, the address of the far host."""
-    vpn = prepare.prepared(load_vpn(name), levels)
+    vpn = load_vpn(name)
+    params = {**vpn.comparable, **prepare.asked(levels)}
     with ExitStack() as stack:
-        lab = stack.enter_context(prepare.lab_for(NamespaceRig(), levels, image, image, lambda line: None, tmp_path))
+        lab = stack.enter_context(
+            prepare.lab_for(NamespaceRig(), vpn, levels, image, image, lambda line: None, tmp_path)
+        )
         start_services(lab)
         secrets = make_secrets(vpn, NamespaceRig().alone(image, lambda line: None), SITES)
-        yield lab, vpn, bring_up(lab, vpn, dict(vpn.comparable), secrets).address
+        yield lab, vpn, bring_up(lab, vpn, params, secrets).address
 
 
 def recovery(image: Image, tmp_path: Path, name: str, failure: str, watch: Watch) -> Outage:
@@ -93,7 +95,8 @@ def test_a_peer_that_nobody_asks_whether_it_lives_is_not_recovered(image: Image,
     with tunnel(image, tmp_path, "ssh_tun") as (lab, vpn, address):
         breaks = break_by(lab, vpn, dict(vpn.comparable), "restart")
         found = outage(lab, address, breaks, SHORT, random.Random(1))
-        assert any("ServerAliveInterval 15" in timer for timer in timers_of(lab.gateway(lab.sites[0])))
+        timers = vpn.lifecycle().timers_at(lab.sites[0], lab.sites[1:])
+        assert any("ServerAliveInterval 15" in timer for timer in timers)
         assert processes(lab.gateway(lab.sites[1]))  # sshd is back, and waits
     assert found.recovered_s is None
     assert found.worse_s > SHORT.limit_s - 1
@@ -140,7 +143,7 @@ def taken_over(
         assert is_active(lab, PAIR[0])
         assert not is_active(lab, PAIR[1])
         arm(lab, vpn, redundancy)
-        breaks = break_gateway(lab, failure, redundancy)
+        breaks = break_gateway(lab, vpn, failure, redundancy)
         with probe(lab.wan, "handover", lab.sites[-1].wan_address, *PAIR, ready="watching") as watcher:
             before = (lambda: None) if failure == "return" else lambda: settled(lab)
             found = outage(lab, address, breaks, LONG, random.Random(1), ready=before)

@@ -28,8 +28,8 @@ from tests.lab.conftest import descendants, mounts, running
 VPNEVAL = [sys.executable, "-m", "runner"]
 
 HEAD = """
-from runner.data.levels import NO_CIPHER
-from runner.vpn.plugin import Vpn
+from runner.data.levels import AES_CBC, NO_CIPHER
+from runner.vpn.plugin import Offers, Vpn
 from runner.data.trials import Evidence
 from vpns.none import PlainIp
 class Toy(PlainIp):
@@ -45,8 +45,8 @@ NEVER_STARTS = (
 LEAKS = (
     HEAD
     + """
-    def confidential(self, params):
-        return True
+    offers = Offers({"aes-128-cbc": "says so"}, {"hmac-sha256": "says so"})
+    comparable = recommended = AES_CBC
 """
 )
 # The routes, which are this toy's tunnel, go when a megabyte has come from the near host: under load, and not while the

@@ -93,8 +93,8 @@ def test_the_clock_does_not_start_before_the_wan_carries(
 def test_four_sites(image: Image, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(meshes, "UP_WITHIN_S", 60.0)  # a busy machine has time
     vpn, gateways = load_vpn(name), open_image("bookworm", say=print) if name in OLDER else image
-    if vpn.image_layer and not layers.locate(vpn.image_layer, gateways.name).exists():
-        pytest.skip(f"{name}: its layer {vpn.image_layer} is not built")
+    if vpn.software.layer and not layers.locate(vpn.software.layer, gateways.name).exists():
+        pytest.skip(f"{name}: its layer {vpn.software.layer} is not built")
     four_sites_meet(vpn, gateways, tmp_path)
 
 

@@ -21,6 +21,7 @@ from runner.search.settings import UdpSearch
 from runner.tunnel.bring_up import Bench
 from tests.lab.test_vpns import tunnel_in
 from tests.truth import found_near
+from tests.unit.helpers import overhead_bytes
 
 SEARCH = UdpSearch(relative_width=0.01, trial_duration_s=4.0, confirm=None, budget_s=60.0)
 CARRIERS = [
@@ -60,7 +61,7 @@ def test_overhead_is_the_closed_form(lab: Lab, image: Image, name: str, cipher: 
     integrity = "aead" if cipher in AEAD else vpn.comparable["integrity"]
     params = {"cipher": cipher, "integrity": integrity, "compression": "off"}
     for length in (64, 65, 512, 1380):
-        layers, expected = vpn.encapsulation(params, length), vpn.overhead(params, length)
+        layers, expected = vpn.encapsulation(params, length), overhead_bytes(vpn, params, length)
         measured = overhead(lab, bench.address, length, False, layers)
         found = measured.measurements[0]
         assert measured.warnings == [], length
@@ -151,8 +152,8 @@ def test_path_mtu_of_a_known_link(tmp_path: Path, image: Image, name: str) -> No
             assert found.value == found.detail["unfragmented_bytes"] == 1500
             return
         whole = found.detail["unfragmented_bytes"]
-        per_packet = vpn.overhead(vpn.comparable, whole)
-        per_longer = vpn.overhead(vpn.comparable, whole + 1)
+        per_packet = overhead_bytes(vpn, vpn.comparable, whole)
+        per_longer = overhead_bytes(vpn, vpn.comparable, whole + 1)
         assert per_packet is not None
         assert per_longer is not None
         assert whole + per_packet <= 1300 < whole + 1 + per_longer

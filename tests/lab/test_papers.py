@@ -20,6 +20,7 @@ from runner.lab.site_to_site import Lab, namespace_lab
 from runner.search.settings import UdpSearch
 from runner.sweep import variants
 from runner.tunnel.bring_up import Bench, bring_up, start_services
+from runner.vpn.lifecycle import Lifecycle, Rekeying
 from tests.lab.test_packets import bench_in
 from tests.lab.test_vpns import tunnel_in
 from vpns._esp import IKE, INTEGRITIES, NEGOTIATED, spis  # noqa: PLC2701  (the underscore says: no plugin)
@@ -104,15 +105,17 @@ def test_a_rekey_under_load_changes_the_keys_it_names(bench: Bench, what: str) -
 
 @pytest.mark.parametrize("name", ["openvpn", "ssh_forward", "openconnect_tls"])
 def test_a_clock_renews_keys_under_load(lab: Lab, image: Image, name: str) -> None:
-    vpn = variants.prepared(load_vpn(name), {"rekey": "clock"})
+    vpn = load_vpn(name)
+    params = {**vpn.comparable, **variants.asked({"rekey": "clock"})}
     with namespace_lab(image) as alone:
         secrets = vpn.secrets(alone.host1, lab.sites)
     start_services(lab)
-    bench = Bench(lab, bring_up(lab, vpn, vpn.comparable, secrets), lambda: pytest.fail("it broke down"))
-    gateway, (me, *peers) = lab.gateway(lab.sites[0]), lab.sites
-    before = int(vpn.rekey_mark(gateway, me, peers))
+    bench = Bench(lab, bring_up(lab, vpn, params, secrets), lambda: pytest.fail("it broke down"))
+    gateway, (_, *peers) = lab.gateway(lab.sites[0]), lab.sites
+    mark = vpn.lifecycle().rekeying.mark
+    before = int(mark(gateway, peers))
     found = {one.metric: one for one in rekey(bench, vpn, "clock").measurements}
-    assert int(vpn.rekey_mark(gateway, me, peers)) >= before + 2, "as often as was measured"
+    assert int(mark(gateway, peers)) >= before + 2, "as often as was measured"
     assert len(found["rekey_rtt"].samples) == 2
     assert min(found["rekey_rtt"].samples) > 0
 
@@ -120,7 +123,8 @@ def test_a_clock_renews_keys_under_load(lab: Lab, image: Image, name: str) -> No
 def test_a_clock_that_stands_still_is_an_error(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     vpn = load_vpn("ipsec_user")
     monkeypatch.setitem(CLOCK_LIMIT_S, "clock", 1.0)
-    monkeypatch.setattr(type(vpn), "rekey_mark", lambda *asked: "always the same")
+    still = Lifecycle(Rekeying(("clock",), mark=lambda *asked: "always the same"))
+    monkeypatch.setattr(type(vpn), "lifecycle", lambda self: still)
     with pytest.raises(TimeoutError, match="renewed no keys within"):
         rekey(bench, vpn, "clock")
 
@@ -142,22 +146,23 @@ def test_the_generic_driver_is_slower_and_says_so(lab: Lab) -> None:
 
 
 def test_charon_does_without_its_own_aes(lab: Lab, image: Image) -> None:
-    vpn = variants.prepared(load_vpn("ipsec_user"), {"driver": "generic"})
+    vpn = load_vpn("ipsec_user")
+    params = {**vpn.comparable, "cipher": "aes-128-gcm", "integrity": "aead", **variants.asked({"driver": "generic"})}
     with namespace_lab(image) as alone:
         secrets = vpn.secrets(alone.host1, lab.sites)
     start_services(lab)
-    bring_up(lab, vpn, {**vpn.comparable, "cipher": "aes-128-gcm", "integrity": "aead"}, secrets)
+    bring_up(lab, vpn, params, secrets)
     for site in lab.sites:
         assert "AES_GCM_16[openssl]" in lab.gateway(site).run("swanctl", "--list-algs").stdout
 
 
 @pytest.mark.parametrize("proposal", sorted(IKE))
 def test_every_proposal_of_ike_is_negotiated_beside_that_of_esp(lab: Lab, image: Image, proposal: str) -> None:
-    vpn = variants.prepared(load_vpn("ipsec_user"), {"ike": proposal})
+    vpn = load_vpn("ipsec_user")
     with namespace_lab(image) as alone:
         secrets = vpn.secrets(alone.host1, lab.sites)
     start_services(lab)
-    found = bring_up(lab, vpn, vpn.comparable, secrets).evidence
+    found = bring_up(lab, vpn, {**vpn.comparable, "ike": proposal}, secrets).evidence
     assert found.facts["ike"] == IKE[proposal]
     assert found.cipher == "AES_CBC-128"
 

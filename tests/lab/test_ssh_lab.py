@@ -30,6 +30,7 @@ from runner.lab.places import ssh as ssh_module
 from runner.lab.places.machines import SshRig
 from runner.lab.site_to_site import Lab
 from runner.tunnel.bring_up import bring_up, make_secrets, start_services, unsupported
+from runner.vpn.plugin import confidential
 from tests.contract import CONTRACT, contract
 from tests.lab.conftest import parents
 from tests.lab.machines import Machines, machines
@@ -109,7 +110,7 @@ def tunnel_through(rig: Rig, lab: Lab, name: str) -> None:
     start_services(lab)
     tunnel = bring_up(lab, vpn, vpn.comparable, secrets)
     assert tunnel.proof.delivered
-    assert tunnel.proof.marker_on_wan is not vpn.confidential(vpn.comparable)
+    assert tunnel.proof.marker_on_wan is not confidential(vpn.comparable)
     assert tunnel.proof.captured_bytes >= tunnel.proof.sent_bytes
     assert tunnel.proof.captured_on == ("wan gw1" if lab.has_wan else "gw1 --sent wan0 and gw2 --sent wan0")
     assert tunnel.evidence.data_path.startswith(vpn.dataplane)

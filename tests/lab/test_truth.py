@@ -17,6 +17,7 @@ from runner.search.settings import UdpSearch
 from runner.tunnel.bring_up import Bench
 from tests import truth
 from tests.truth import QUEUE_S, found_near, payload_that_fits, shaped
+from tests.unit.helpers import overhead_bytes
 
 pytestmark = [pytest.mark.alone, pytest.mark.timeout(300)]  # three attempts, where other work disturbs
 WITHIN = 0.02
@@ -66,7 +67,7 @@ def packet_rate(bench: Bench, packet_bytes: int) -> Value:
 def test_a_tunnels_bytes_are_the_ones_that_it_adds(image: Image, tmp_path: Path, name: str) -> None:
     """On a link far slower than the tunnel, the packet rate falls by exactly the bytes of the closed form."""
     vpn, packet_bytes, link_bps = load_vpn(name), 512, 10e6
-    overhead = vpn.overhead(vpn.comparable, packet_bytes)
+    overhead = overhead_bytes(vpn, vpn.comparable, packet_bytes)
     assert overhead is not None
     assert overhead > 30
     true_pps = truth.packet_rate(link_bps, packet_bytes, 0.01, TRIAL_S, overhead)

@@ -1,6 +1,7 @@
 """Every plugin with its real daemon: up, payload, ping, marker, evidence, a stream; secrets nowhere, nothing left."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from runner.instruments.traffic.tcp import tcp
 from runner.lab.image import DEFAULT, Image, open_image
 from runner.lab.site_to_site import Lab, namespace_lab
 from runner.tunnel.bring_up import Tunnel, bring_up, equip, start_services, unsupported
+from runner.vpn.plugin import confidential
 from tests.contract import OLDER
 from vpns._esp import RARE  # noqa: PLC2701  (the underscore says: no plugin)
 
@@ -44,7 +46,7 @@ def tunnel_in(lab: Lab, name: str, params: Params, image: Image, commands: list[
         assert no.reason
         pytest.skip(f"{name}: {no.reason}")
     with namespace_lab(image, log=commands.append) as keys:
-        if vpn.image_layer:
+        if vpn.software.layer:
             equip(keys.host1, vpn)
         secrets = vpn.secrets(keys.host1, lab.sites)
     start_services(lab)
@@ -67,7 +69,7 @@ def test_comes_up_and_carries_payload(lab: Lab, gateways: Image, name: str, conf
     params = vpn.comparable if configuration == "comparable" else vpn.recommended
     tunnel = tunnel_in(lab, name, params, gateways, [])
     assert tunnel.proof.delivered
-    assert tunnel.proof.marker_on_wan is not vpn.confidential(params)
+    assert tunnel.proof.marker_on_wan is not confidential(params)
     assert tunnel.proof.captured_bytes >= tunnel.proof.sent_bytes
     assert tunnel.evidence.data_path.startswith(vpn.dataplane)
     assert 0 < tunnel.setup_s < 15
@@ -82,7 +84,7 @@ def test_comes_up_and_carries_payload(lab: Lab, gateways: Image, name: str, conf
     [
         (name, cipher)
         for name in NAMES
-        for cipher in load_vpn(name).ciphers
+        for cipher in load_vpn(name).offers.ciphers
         if name not in SAME_CIPHERS
         if cipher != "none" and (cipher not in RARE or name == "ipsec_user")  # the others of IPsec share its words
     ],
@@ -99,7 +101,7 @@ def test_every_cipher_is_negotiated_or_refused_in_the_tools_words(
 
 @pytest.mark.parametrize(
     ("name", "compression"),
-    [(name, level) for name in NAMES for level in load_vpn(name).compressions if level != "off"],
+    [(name, level) for name in NAMES for level in load_vpn(name).offers.compressions if level != "off"],
 )
 def test_every_compression_is_negotiated(lab: Lab, gateways: Image, name: str, compression: str) -> None:
     tunnel = tunnel_in(lab, name, {**load_vpn(name).comparable, "compression": compression}, gateways, [])
@@ -134,7 +136,7 @@ def test_a_level_of_vtun_that_does_not_encrypt_is_found_by_the_proof(
     """VTun tells nobody what it does to the packets: here it is told not to encrypt, and the level promises AES."""
     vpn = load_vpn(name)
     cipher = vpn.comparable["cipher"]
-    monkeypatch.setattr(type(vpn), "ciphers", {cipher: "no"})
+    monkeypatch.setattr(type(vpn), "offers", replace(vpn.offers, ciphers={cipher: "no"}))
     with pytest.raises(ProofError, match="plaintext on the WAN"):
         tunnel_in(lab, name, vpn.comparable, gateways, [])
 
@@ -146,5 +148,5 @@ def test_what_else_vtund_calls_encryption_is_encryption(
 ) -> None:
     vpn = load_vpn(name)
     cipher = vpn.comparable["cipher"]
-    monkeypatch.setattr(type(vpn), "ciphers", {cipher: word})
+    monkeypatch.setattr(type(vpn), "offers", replace(vpn.offers, ciphers={cipher: word}))
     assert tunnel_in(lab, name, vpn.comparable, gateways, []).proof.marker_on_wan is False

@@ -12,7 +12,7 @@ from runner.data.levels import Params
 from runner.data.trials import Evidence
 from runner.lab.node import Node
 from runner.lab.site import Site
-from runner.vpn.plugin import Secrets, Vpn
+from runner.vpn.plugin import Offers, Secrets, Vpn
 
 TOYD = r"""
 import fcntl, hashlib, hmac, json, os, select, socket, struct, sys, time, zlib
@@ -73,11 +73,10 @@ class Toy(Vpn):
     name = "toy"
     title = "toy"
     dataplane = "userspace"
-    layer = 3
     transport = "udp"
-    ciphers = {"aes-128-cbc": "a keystream of SHAKE-256"}
-    integrities = {"hmac-sha256": "HMAC-SHA-256"}
-    compressions = {"off": "off", "on": "on"}
+    offers = Offers(
+        {"aes-128-cbc": "a keystream of SHAKE-256"}, {"hmac-sha256": "HMAC-SHA-256"}, {"off": "off", "on": "on"}
+    )
     comparable = {"cipher": "aes-128-cbc", "integrity": "hmac-sha256", "compression": "off"}
     recommended = comparable
     weak: Sequence[str] = ()

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any, cast
 
 from runner.data.errors import CommandError
+from runner.data.levels import Params
+from runner.data.packet import overhead_of
 from runner.lab.node import Completed
 from runner.lab.site import Site
 from runner.lab.site_to_site import SITES, Lab
@@ -34,6 +36,12 @@ def report(name: str) -> dict[str, Any]:
 def named_secrets(vpn: Vpn, sites: tuple[Site, ...]) -> dict[str, str]:
     """The VPN's secrets, each with a text that says which it is."""
     return {name: f"[secret {name}]" for name in vpn.secrets(Paper("ca"), sites)}
+
+
+def overhead_bytes(vpn: Vpn, params: Params, inner_bytes: int) -> int | None:
+    """How many bytes longer an inner packet is on the WAN, by the plugin's closed form; None where it has none."""
+    layers = vpn.encapsulation(params, inner_bytes)
+    return None if layers is None else overhead_of(layers)
 
 
 class Answers:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from runner.catalogue import GROUPS, experiment_names, factors, vpn_names, metrics
+from runner.catalogue import GROUPS, experiment_names, factors, metrics, vpn_names
 from runner.cli.commands import main
 from runner.cli.progress import roughly
 from runner.cli.session import seconds

@@ -5,7 +5,8 @@ from datetime import date
 import pytest
 
 from runner.catalogue import load_vpn, vpn_names
-from runner.vpn.plugin import Vpn
+from runner.vpn.declared import UNDECLARED
+from runner.vpn.plugin import Vpn, confidential
 
 DECLARING = pytest.mark.parametrize(
     "vpn", [load_vpn(name) for name in vpn_names() if name != "none"], ids=lambda vpn: vpn.name
@@ -14,8 +15,8 @@ DECLARING = pytest.mark.parametrize(
 
 @DECLARING
 def test_security_is_declared_with_dated_sources(vpn: Vpn) -> None:
-    declared = vpn.security
-    assert declared is not None, f"{vpn.name} declares no security"
+    declared = vpn.declared.security
+    assert vpn.declared is not UNDECLARED, f"{vpn.name} declares nothing"
     assert date(2026, 1, 1) <= date.fromisoformat(declared.as_of) <= date.today()
     assert declared.sources
     assert all(len(text) > 5 for text in (*declared.sources, *declared.known_breaks, *declared.flaws))
@@ -27,28 +28,24 @@ def test_security_is_declared_with_dated_sources(vpn: Vpn) -> None:
 
 @DECLARING
 def test_what_has_no_key_exchange_has_no_forward_secrecy(vpn: Vpn) -> None:
-    assert vpn.security is not None
-    if not vpn.security.key_exchange:
-        assert not vpn.security.forward_secrecy
+    if not vpn.declared.security.key_exchange:
+        assert not vpn.declared.security.forward_secrecy
 
 
 @DECLARING
 def test_a_vpn_that_never_encrypts_says_so(vpn: Vpn) -> None:
-    assert vpn.security is not None
-    if vpn.security.authentication == ("none",):
+    if vpn.declared.security.authentication == ("none",):
         assert vpn.reference
-        assert not vpn.confidential(vpn.recommended)
+        assert not confidential(vpn.recommended)
 
 
 @DECLARING
 def test_abilities_are_declared_and_fit_the_plugin(vpn: Vpn) -> None:
-    declared = vpn.abilities
-    assert declared is not None, f"{vpn.name} declares no abilities"
+    declared = vpn.declared.abilities
     assert declared.outer or vpn.transport == "ethernet"
     assert declared.modes
     assert declared.mesh_how, "how it makes a mesh, or why not"
     assert declared.mesh is not (vpn.carries == "tcp"), "who forwards ports joins no networks, and all others do"
     assert ("TCP streams" in declared.inner) is (vpn.carries == "tcp")
-    assert vpn.layer != 2 or "Ethernet" in declared.inner
     assert vpn.carries == "tcp" or "IPv4" in declared.inner
     assert vpn.transport != "tcp" or declared.tcp_443

@@ -30,10 +30,10 @@ def others(name: str) -> list[Params]:
     vpn = load_vpn(name)
     ciphers: list[Params] = [
         {"cipher": cipher, "integrity": matching_integrity(vpn, cipher), "compression": "off"}
-        for cipher in vpn.ciphers
+        for cipher in vpn.offers.ciphers
         if cipher != vpn.comparable["cipher"]
     ]
-    return ciphers + [{**vpn.comparable, "compression": level} for level in vpn.compressions if level != "off"]
+    return ciphers + [{**vpn.comparable, "compression": level} for level in vpn.offers.compressions if level != "off"]
 
 
 @pytest.mark.parametrize("name", CAPTURED)

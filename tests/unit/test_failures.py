@@ -18,8 +18,7 @@ from runner.instruments.failures import prepare, redundancy, reroute
 from runner.instruments.failures.loss import Gap, OneWay, gaps, one_way
 from runner.instruments.failures.measure import repeated
 from runner.instruments.failures.outage import MOST_GAPS, Outage, reported, timeline
-from runner.instruments.failures.roaming import ready_to_roam
-from runner.instruments.failures.takeover import ASKED_EVERY_S, add_handovers, read_handover
+from runner.instruments.failures.takeover import add_handovers, read_handover
 from runner.instruments.failures.transfer import UNLIMITED
 from runner.instruments.result import Measured
 from runner.lab import probes
@@ -181,6 +180,9 @@ def test_the_loopback_as_the_tunnels_end_leaves_link_detection_on() -> None:
     assert "link-detect" not in reroute.configuration(ospf("loopback"), "gw1", "bfd", "10.255.0.1")
 
 
+ROAMING = prepare.asked({"failure": "roaming"})
+
+
 def test_who_may_roam() -> None:
     for name, mine, theirs in (
         ("ipsec_user", ["mobike = yes", "local_addrs = %any"], ["mobike = yes", f"local_addrs = {GW2.wan_address}"]),
@@ -188,20 +190,19 @@ def test_who_may_roam() -> None:
         ("nebula", ["  host: 0.0.0.0"], [f"  host: {GW2.wan_address}"]),
         ("openvpn", [f"remote {GW2.wan_address}"], ["float", f"local {GW2.wan_address}"]),
     ):
-        vpn = ready_to_roam(load_vpn(name))
-        secrets = named_secrets(vpn, SITES)
-        here = "\n".join(vpn.render(GW1, [GW2], vpn.comparable, secrets).values())
-        there = "\n".join(vpn.render(GW2, [GW1], vpn.comparable, secrets).values())
-        assert vpn.name == name
+        vpn = load_vpn(name)
+        secrets, params = named_secrets(vpn, SITES), {**vpn.comparable, **ROAMING}
+        here = "\n".join(vpn.render(GW1, [GW2], params, secrets).values())
+        there = "\n".join(vpn.render(GW2, [GW1], params, secrets).values())
         assert all(line in here for line in mine)
         assert all(line in there for line in theirs)
     assert f"local {GW1.wan_address}" not in here
 
 
 def test_wireguard_roams_as_it_is() -> None:
-    plain, ready = load_vpn("wireguard_go"), ready_to_roam(load_vpn("wireguard_go"))
-    secrets = named_secrets(plain, SITES)
-    both = [vpn.render(GW1, [GW2], vpn.comparable, secrets) for vpn in (plain, ready)]
+    vpn = load_vpn("wireguard_go")
+    secrets = named_secrets(vpn, SITES)
+    both = [vpn.render(GW1, [GW2], {**vpn.comparable, **asked}, secrets) for asked in ({}, ROAMING)]
     assert both[0] == both[1]
 
 
@@ -214,7 +215,7 @@ def test_keepalived_prefers_the_first_gateway() -> None:
 def test_the_plugin_ha_is_met_in_every_phase_of_the_question_for_a_dead_peer() -> None:
     vpn = load_vpn("ipsec")
     files = vpn.render(GW1, [GW2], vpn.comparable, named_secrets(vpn, (GW1, GW2)))
-    assert re.findall(r"dpd_delay = (\d+)s", "\n".join(files.values())) == [f"{ASKED_EVERY_S:g}"]
+    assert re.findall(r"dpd_delay = (\d+)s", "\n".join(files.values())) == [f"{redundancy.synced(vpn).phase_s:g}"]
 
 
 def test_a_vpn_that_nobody_taught_to_move() -> None:

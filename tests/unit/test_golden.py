@@ -17,7 +17,7 @@ from runner.vpn.recipe import recipe
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 # Every VPN that says that it makes meshes; two sites are in the recipes of all. tests/lab/test_mesh.py brings some up.
-MESHING = [name for name in vpn_names() if (able := load_vpn(name).abilities) and able.mesh]
+MESHING = [name for name in vpn_names() if load_vpn(name).declared.abilities.mesh]
 MESHES = [(name, number) for name in MESHING for number in (3, 5)]
 
 

@@ -16,7 +16,8 @@ from runner.lab.node import PATIENCE, Node
 from runner.lab.site import Site
 from runner.lab.site_to_site import SITES
 from runner.papers.tables import SIZES, paper_effort, paper_security, printed_tables, tables, value
-from runner.vpn.plugin import Secrets, Vpn
+from runner.vpn.declared import Declared
+from runner.vpn.plugin import Offers, Secrets, Vpn
 from vpns.softether import SoftEther
 
 # What Table 5 prints at N = 10 and does not follow from its own cells.
@@ -30,10 +31,8 @@ class Counted(Vpn):
     name = "counted"
     title = "counted"
     dataplane = "userspace"
-    layer = 3
     transport = "udp"
-    ciphers = {"aes-128-cbc": "a", "aes-128-gcm": "b", "aes-256-cbc": "a"}
-    integrities = {"hmac-sha256": "h"}
+    offers = Offers({"aes-128-cbc": "a", "aes-128-gcm": "b", "aes-256-cbc": "a"}, {"hmac-sha256": "h"})
     comparable = {"cipher": "aes-128-cbc", "integrity": "hmac-sha256", "compression": "off"}
     recommended = comparable
 
@@ -45,7 +44,7 @@ class Counted(Vpn):
         return made
 
     def render(self, me: Site, peers: Sequence[Site], params: Params, secrets: Secrets) -> dict[str, str]:
-        lines = [f"cipher {self.ciphers[params['cipher']]}", "", f"key {secrets[f'{me.name}.key']}"]
+        lines = [f"cipher {self.offers.ciphers[params['cipher']]}", "", f"key {secrets[f'{me.name}.key']}"]
         return {"/etc/counted": "\n".join(lines + [f"peer {secrets[f'{peer.name}.pub']}" for peer in peers])}
 
     def start(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> None:
@@ -106,7 +105,7 @@ def test_one_key_for_all_is_one_secret_and_is_brought_to_each() -> None:
 
 def test_a_hub_stays_where_it_is_when_another_site_joins() -> None:
     class Moved(SoftEther):
-        abilities = replace(SoftEther.abilities, hub=False)
+        declared = Declared(SoftEther.declared.security, replace(SoftEther.declared.abilities, hub=False))
 
     found = joining(SoftEther(), SoftEther.recommended, 10)
     assert (found.files, found.routes, found.keys) == (2, 2 * 9, 1), "its own file and password, and the hub's users"

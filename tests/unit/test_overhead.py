@@ -7,6 +7,7 @@ from runner.data.packet import overhead_of
 from runner.instruments.traffic.overhead import disagreements, of_the_stream
 from runner.lab import probes
 from runner.vpn import closed_form
+from tests.unit.helpers import overhead_bytes
 
 CBC, GCM, CHACHA = ("aes-128-cbc", "hmac-sha256"), ("aes-128-gcm", "aead"), ("chacha20-poly1305", "aead")
 
@@ -119,12 +120,12 @@ def test_every_packet_carrier_knows_its_closed_form() -> None:
     expected |= {"wireguard": 60, "wireguard_go": 60, "ssh_tun": 120, "gre": 24, "l2tp": 38, "l2tpv3": 54}
     expected |= {"ipsec_ah": 48, "ipsec_ikev1": 76, "libreswan": 76, "l2tp_ipsec": 92, "vxlan_ipsec": 92}
     for name in set(vpn_names()) & set(expected):
-        assert load_vpn(name).overhead(load_vpn(name).comparable, 64) == expected[name], name
+        assert overhead_bytes(load_vpn(name), load_vpn(name).comparable, 64) == expected[name], name
 
 
 def test_no_closed_form_is_guessed() -> None:
-    assert load_vpn("ssh_forward").overhead(load_vpn("ssh_forward").comparable, 64) is None
-    assert load_vpn("ipsec").overhead({**load_vpn("ipsec").comparable, "compression": "on"}, 64) is None
+    assert overhead_bytes(load_vpn("ssh_forward"), load_vpn("ssh_forward").comparable, 64) is None
+    assert overhead_bytes(load_vpn("ipsec"), {**load_vpn("ipsec").comparable, "compression": "on"}, 64) is None
 
 
 def test_rare_short_packets_are_not_the_streams() -> None:

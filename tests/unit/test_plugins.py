@@ -14,7 +14,8 @@ from runner.lab.node import Node
 from runner.lab.site import Site, pair_number
 from runner.lab.site_to_site import SITES, Lab
 from runner.tunnel.bring_up import unsupported
-from runner.vpn.plugin import Vpn
+from runner.vpn.lifecycle import Rekeying
+from runner.vpn.plugin import Vpn, confidential, entry
 from runner.vpn.recipe import Paper
 from tests.unit.helpers import GW1, GW2, THREE, Answers, named_secrets
 
@@ -25,9 +26,9 @@ MESHES = pytest.mark.parametrize("sites", [SITES, THREE], ids=["two sites", "thr
 def configurations(vpn: Vpn) -> list[Params]:
     """Both ranked configurations, and one for every other cipher and compression."""
     found = [vpn.comparable, vpn.recommended]
-    for cipher in vpn.ciphers:
-        integrity = "aead" if cipher in AEAD else next(iter(vpn.integrities))
-        found += [{"cipher": cipher, "integrity": integrity, "compression": level} for level in vpn.compressions]
+    for cipher in vpn.offers.ciphers:
+        integrity = "aead" if cipher in AEAD else next(iter(vpn.offers.integrities))
+        found += [{"cipher": cipher, "integrity": integrity, "compression": level} for level in vpn.offers.compressions]
     return found
 
 
@@ -46,11 +47,37 @@ def test_the_ten_plugins_are_there() -> None:
 def test_attributes(vpn: Vpn) -> None:
     assert vpn.title
     assert vpn.dataplane in ("kernel", "userspace")
-    assert vpn.layer in (2, 3, 4)
     assert vpn.transport in ("esp", "udp", "tcp", "gre", "ipip", "ip", "ethernet")
     assert vpn.carries in ("ip", "tcp")
-    assert (vpn.carries == "tcp") == (vpn.layer == 4)
-    assert set(vpn.limits) <= {"cipher", "integrity", "compression"}
+    assert set(vpn.offers.limits) <= {"cipher", "integrity", "compression"}
+
+
+@EVERY
+@MESHES
+def test_a_timer_that_a_plugin_names_stands_in_its_files(vpn: Vpn, sites: tuple[Site, ...]) -> None:
+    for me in (sites[0], sites[-1]):
+        peers = [site for site in sites if site is not me]
+        text = "\n".join(files_of(vpn, me, sites, vpn.comparable).values())
+        paper = Paper(me.name)
+        vpn.start(paper, me, peers, vpn.comparable)
+        text = re.sub(r"[\"',]", "", "\n".join([text, *paper.lines]))  # rosenpass.toml has words in quotes
+        here = "dialing" if me is sites[0] else "answering"
+        for timer in vpn.lifecycle().timers:
+            if timer.at not in ("both", here) or "(fixed)" in timer.lines:
+                continue
+            if timer.lines.startswith("no "):
+                assert timer.lines.removeprefix("no ") not in text
+            else:
+                assert all(line in text for line in timer.lines.split("; ")), timer.lines
+            assert f"{timer.lines} ({timer.source})" in vpn.lifecycle().timers_at(me, peers)
+
+
+@EVERY
+def test_what_renews_keys_says_how(vpn: Vpn) -> None:
+    rekeying = vpn.lifecycle().rekeying
+    assert set(rekeying.ways) <= set(LEVELS["rekey"])
+    assert bool({"esp", "ike"} & {*rekeying.ways}) == (rekeying.renew is not Rekeying().renew)
+    assert bool({"clock", "protocol"} & {*rekeying.ways}) == (rekeying.mark is not Rekeying().mark)
 
 
 def test_titles_tell_the_plugins_apart() -> None:
@@ -61,10 +88,10 @@ def test_titles_tell_the_plugins_apart() -> None:
 @EVERY
 def test_levels_are_known(vpn: Vpn) -> None:
     if not vpn.reference:
-        assert set(vpn.ciphers) <= set(LEVELS["cipher"])
-        assert set(vpn.integrities) <= set(LEVELS["integrity"])
-    assert set(vpn.compressions) <= set(LEVELS["compression"])
-    assert "off" in vpn.compressions
+        assert set(vpn.offers.ciphers) <= set(LEVELS["cipher"])
+        assert set(vpn.offers.integrities) <= set(LEVELS["integrity"])
+    assert set(vpn.offers.compressions) <= set(LEVELS["compression"])
+    assert "off" in vpn.offers.compressions
 
 
 @EVERY
@@ -72,19 +99,19 @@ def test_levels_are_known(vpn: Vpn) -> None:
 def test_ranked_configurations_are_the_vpns_own_levels(vpn: Vpn, configuration: str) -> None:
     params = vpn.comparable if configuration == "comparable" else vpn.recommended
     assert set(params) == {"cipher", "integrity", "compression"}
-    assert params["cipher"] in vpn.ciphers
-    assert params["compression"] in vpn.compressions
+    assert params["cipher"] in vpn.offers.ciphers
+    assert params["compression"] in vpn.offers.compressions
     assert (params["integrity"] == "aead") == (params["cipher"] in AEAD)
-    assert params["integrity"] == "aead" or params["integrity"] in vpn.integrities
+    assert params["integrity"] == "aead" or params["integrity"] in vpn.offers.integrities
     assert params["compression"] == "off"
-    assert vpn.reference == (not vpn.confidential(params))
+    assert vpn.reference == (not confidential(params))
 
 
 @EVERY
 def test_comparable_is_aes_128_cbc_where_the_vpn_has_it(vpn: Vpn) -> None:
-    if "aes-128-cbc" in vpn.ciphers:
+    if "aes-128-cbc" in vpn.offers.ciphers:
         assert vpn.comparable["cipher"] == "aes-128-cbc"
-        assert vpn.comparable["integrity"] == ("hmac-sha256" if "hmac-sha256" in vpn.integrities else "none")
+        assert vpn.comparable["integrity"] == ("hmac-sha256" if "hmac-sha256" in vpn.offers.integrities else "none")
 
 
 @EVERY
@@ -96,18 +123,18 @@ def test_a_file_that_can_be_read_top_to_bottom(vpn: Vpn) -> None:
 @EVERY
 def test_confidentiality_is_promised_with_a_cipher_and_only_then(vpn: Vpn) -> None:
     for params in configurations(vpn):
-        assert vpn.confidential(params) == (params["cipher"] not in UNENCRYPTED)
+        assert confidential(params) == (params["cipher"] not in UNENCRYPTED)
 
 
 @EVERY
 @pytest.mark.parametrize("factor", ["cipher", "compression"])
 def test_a_level_it_lacks_is_unsupported_with_a_reason(vpn: Vpn, factor: str) -> None:
-    offered = vpn.ciphers if factor == "cipher" else vpn.compressions
+    offered = vpn.offers.ciphers if factor == "cipher" else vpn.offers.compressions
     for level in set(LEVELS[factor]) - set(offered):
         no = Vpn.supports(vpn, Answers(), {**vpn.comparable, factor: level})
         assert no is not None
         assert level in no.reason
-        assert vpn.limits.get(factor, vpn.title) in no.reason
+        assert vpn.offers.limits.get(factor, vpn.title) in no.reason
         assert all(known in no.reason for known in offered)
     assert Vpn.supports(vpn, Answers(), vpn.comparable) is None
 
@@ -189,7 +216,7 @@ def test_start_reaches_every_peer_with_interfaces_of_its_own(vpn: Vpn, sites: tu
 
 @EVERY
 def test_entry(vpn: Vpn) -> None:
-    assert vpn.entry(SITES) == (GW1.lan_address if vpn.carries == "tcp" else GW2.host_address)
+    assert entry(vpn, SITES) == (GW1.lan_address if vpn.carries == "tcp" else GW2.host_address)
 
 
 def test_openvpn_ends_agree_on_port_and_addresses() -> None:
@@ -274,6 +301,17 @@ def test_an_unfinished_plugin_is_named(tmp_path: Path) -> None:
         load_vpn(str(tmp_path / "half.py"))
 
 
+def test_a_plugin_of_an_earlier_version_is_told_where_its_members_belong(tmp_path: Path) -> None:
+    (tmp_path / "old.py").write_text(MINE + "    ciphers = {}\n    tools = {}\n")
+    with pytest.raises(UsageError, match=r"earlier vpneval: ciphers is now in offers = .*, tools is now in software"):
+        load_vpn(str(tmp_path / "old.py"))
+
+
+def test_what_a_gateway_must_have_is_a_list_of_packages() -> None:
+    assert load_vpn("vtun").software.packages == ["openssl", "vtun"]
+    assert "strongswan-charon" in load_vpn("ipsec").software.packages
+
+
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no plugin file"):
         load_vpn(str(tmp_path / "absent.py"))
@@ -289,7 +327,7 @@ def test_an_unknown_name_gives_near_matches_and_the_valid_ones() -> None:
         load_vpn("_certificates")
 
 
-@pytest.mark.parametrize("name", [name for name in vpn_names() if load_vpn(name).tools])
+@pytest.mark.parametrize("name", [name for name in vpn_names() if load_vpn(name).software.tools])
 def test_a_missing_tool_is_named_with_its_package(name: str) -> None:
     vpn = load_vpn(name)
 
@@ -301,6 +339,6 @@ def test_a_missing_tool_is_named_with_its_package(name: str) -> None:
 
     no = unsupported(cast(Lab, Bare()), vpn, vpn.comparable)
     assert no is not None
-    for tool, package in vpn.tools.items():
+    for tool, package in vpn.software.tools.items():
         assert tool in no.reason
         assert package in no.reason

@@ -105,11 +105,19 @@ def test_a_kernel_without_clusterip_says_so_in_its_own_words() -> None:
     assert not cluster.no_clusterip(Answers({"iptables-legacy -A": "", "iptables-legacy -D": ""}))
 
 
+def ha_configuration(name: str, mode: str) -> str:
+    how = redundancy.synced(load_vpn("ipsec"))
+    ends = redundancy.SYNC[mode][name]
+    return how.files(*ends, name == "gw1", cluster.HEARTBEAT_S, cluster.DEAD_AFTER_S)[
+        "/etc/strongswan.d/charon/ha.conf"
+    ]
+
+
 def test_heartbeats_go_where_the_mode_has_them() -> None:
-    assert "local = 10.99.0.1\n" in redundancy.ha_configuration("gw1", "ha_sync")
+    assert "local = 10.99.0.1\n" in ha_configuration("gw1", "ha_sync")
     for name, remote in (("gw1", "192.168.0.22"), ("gw1b", "192.168.0.21")):
-        assert f"remote = {remote}\n" in redundancy.ha_configuration(name, "clusterip")
-        assert "heartbeat_timeout = 2100\n" in redundancy.ha_configuration(name, "clusterip")
+        assert f"remote = {remote}\n" in ha_configuration(name, "clusterip")
+        assert "heartbeat_timeout = 2100\n" in ha_configuration(name, "clusterip")
 
 
 def test_who_takes_over_renews_the_keys_and_hands_nothing_back() -> None:

@@ -32,7 +32,7 @@ from runner.lab.node import Completed
 from runner.lab.site_to_site import SITES
 from runner.ranking.ranks import metric_ranks
 from runner.ranking.weights import PRESETS
-from runner.vpn.declared import Security
+from runner.vpn.declared import UNDECLARED, Declared, Security
 from runner.vpn.scale import applies, in_words, strength
 from runner.vpn.scale import rate as points_of
 
@@ -128,7 +128,7 @@ def test_pass_is_one_fail_is_zero_and_inconclusive_is_nothing() -> None:
 @pytest.mark.parametrize("failed", [*OUTRANKING, None])
 def test_a_failed_probe_outranks_a_declaration(failed: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
     vpn = load_vpn("none")
-    monkeypatch.setattr(type(vpn), "security", BEST)
+    monkeypatch.setattr(type(vpn), "declared", Declared(BEST, UNDECLARED.abilities))
     measured = Measured()
     outcomes = {name: Outcome("fail" if name == failed else "pass", "seen") for name in OUTRANKING}
     rate(measured, vpn, GCM, {**outcomes, "length_hiding": Outcome("fail", "seen")})
@@ -145,7 +145,7 @@ def test_more_failures_are_always_less_than_fewer_whatever_is_declared(monkeypat
     worst = replace(BEST, authentication=("none",))
     values = {}
     for name, declared, failures in (("a", BEST, 2), ("b", worst, 1), ("c", BEST, 1), ("d", worst, 0)):
-        monkeypatch.setattr(type(vpn), "security", declared)
+        monkeypatch.setattr(type(vpn), "declared", Declared(declared, UNDECLARED.abilities))
         measured = Measured()
         failed = OUTRANKING[-failures:] if failures else ()
         rate(measured, vpn, GCM, {probe: Outcome("fail" if probe in failed else "pass", "") for probe in OUTRANKING})
@@ -171,16 +171,15 @@ def test_the_strength_is_that_of_the_weaker_part(cipher: str, key_exchange: str,
     assert in_words(strength(cipher, key_exchange)) == words
 
 
-@pytest.mark.parametrize("name", [name for name in vpn_names() if load_vpn(name).security])
+@pytest.mark.parametrize("name", [name for name in vpn_names() if load_vpn(name).declared is not UNDECLARED])
 def test_every_declared_key_exchange_has_a_strength(name: str) -> None:
     vpn = load_vpn(name)
-    assert vpn.security is not None
-    assert strength(vpn.recommended["cipher"], vpn.security.key_exchange) is not None
+    assert strength(vpn.recommended["cipher"], vpn.declared.security.key_exchange) is not None
 
 
 def test_nothing_declared_is_no_value(monkeypatch: pytest.MonkeyPatch) -> None:
     vpn, measured = load_vpn("none"), Measured()
-    monkeypatch.setattr(type(vpn), "security", None)
+    monkeypatch.setattr(type(vpn), "declared", UNDECLARED)
     rate(measured, vpn, GCM, {})
     assert not measured.measurements
     assert "declares nothing" in measured.attempt["inconclusive"]["declared_strength"]["reason"]

@@ -307,11 +307,11 @@ def test_what_is_no_file_is_refused_at_once(folder: Path, make: Callable[[Path],
 
 @pytest.mark.parametrize("name", ["report.html", "report.md", "report.json", "report.csv"])
 def test_a_report_does_not_take_the_place_of_a_link(folder: Path, mine: Path, name: str) -> None:
-    from runner.report.forms.write import _replace
+    from runner.report.forms.write import replace_file
 
     (folder / name).symlink_to(mine)
     with pytest.raises(UsageError, match=f"{name} is a symbolic link"):
-        _replace(folder / name, b"a report")
+        replace_file(folder / name, b"a report")
     assert mine.read_text() == "mine"
     assert (folder / name).is_symlink()
 

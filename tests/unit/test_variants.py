@@ -8,11 +8,12 @@ import pytest
 from runner.catalogue import load_experiment, load_vpn, vpn_names
 from runner.data.trials import Cell
 from runner.design.profile import PROFILES
+from runner.instruments.traffic.rekey import no_rekey
 from runner.lab.site import Site
 from runner.lab.site_to_site import Lab
 from runner.sweep import variants
 from runner.sweep.plan import Planned, expected_trial_s
-from runner.sweep.variants import driver_kind, kernel_drivers, no_rekey, prepared, quota
+from runner.sweep.variants import asked, driver_kind, kernel_drivers, quota
 from tests.unit.helpers import GW1, GW2, Answers, captured, named_secrets
 from vpns._esp import IKE  # noqa: PLC2701  (the underscore says: no plugin)
 
@@ -42,9 +43,8 @@ def test_drivers_are_told_apart_by_their_names(driver: str, kind: str) -> None:
 
 def rendered(name: str, levels: dict[str, str]) -> str:
     vpn = load_vpn(name)
-    asked = prepared(vpn, levels)
-    assert asked is not vpn, "the plugin itself stays as it is"
-    return "\n".join(asked.render(GW1, [GW2], vpn.comparable, named_secrets(vpn, (GW1, GW2))).values())
+    params = {**vpn.comparable, **asked(levels)}
+    return "\n".join(vpn.render(GW1, [GW2], params, named_secrets(vpn, (GW1, GW2))).values())
 
 
 def test_what_is_asked_for_is_in_the_files() -> None:

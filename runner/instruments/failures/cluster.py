@@ -12,6 +12,7 @@ Sources: iptables-extensions(8), CLUSTERIP; strongSwan's documentation, "High Av
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 
 from runner.lab import probes
@@ -24,7 +25,6 @@ CLUSTER_MAC, LAN_MAC = "01:00:5E:00:01:01", "02:00:00:0a:01:01"
 ADDRESSES = (f"addr add {ADDRESS}/24 dev wan0", f"addr add {LAN_ADDRESS}/24 dev lan0")
 STATE = f"/proc/net/ipt_CLUSTERIP/{ADDRESS}"  # the hash buckets that this gateway is responsible for
 HEARTBEAT_S, DEAD_AFTER_S = 1.0, 2.1  # the paper's
-SYNC_PORT = "4510"  # UDP, of the plugin ha
 GATE = "cluster_gate"
 # iptables-legacy: the nft front end translates what it can, and CLUSTERIP it cannot. One bucket, which one gateway has.
 RULE = (
@@ -66,17 +66,17 @@ def join_cluster(lab: Lab, pair: tuple[str, str]) -> None:
     batch(lab.gateway(lab.sites[-1]), f"neigh flush to {ADDRESS}")  # whose MAC address is the cluster's now
 
 
-def open_gates(lab: Lab, pair: tuple[str, str], child: str) -> None:
-    """From now on the responsible gateway alone forwards what comes from the LAN, and on becoming it renews the keys
-    of the CHILD SA of that name."""
+def open_gates(lab: Lab, pair: tuple[str, str], renew: str) -> None:
+    """From now on the responsible gateway alone forwards what comes from the LAN, and on becoming it runs the
+    command ``renew``, which asks for new keys."""
     for name in pair:
         node, path = lab.nodes[name], f"{probes.FOLDER}/{GATE}.py"
         NamespaceNode.write(node, path, probes.source(GATE), mode=0o644)
-        node.spawn("python3", "-IS", path, ADDRESS, "wan0", "lan0", child, log=GATE)
+        node.spawn("python3", "-IS", path, ADDRESS, "wan0", "lan0", *shlex.split(renew), log=GATE)
 
 
-def silence(lab: Lab, pair: tuple[str, str], note: Callable[[str], None]) -> None:
-    """The two do not hear each other's heartbeats any more, and all else goes on."""
+def silence(lab: Lab, pair: tuple[str, str], port: int, note: Callable[[str], None]) -> None:
+    """The two do not hear each other's heartbeats (UDP ``port``) any more, and all else goes on."""
     note("the heartbeats between the two are dropped")
     for name in pair:
-        lab.nodes[name].run("iptables-legacy", "-I", "INPUT", "-p", "udp", "--dport", SYNC_PORT, "-j", "DROP")
+        lab.nodes[name].run("iptables-legacy", "-I", "INPUT", "-p", "udp", "--dport", str(port), "-j", "DROP")

@@ -7,11 +7,12 @@ from collections.abc import Callable, Sequence
 from runner.data.errors import MeasurementError
 from runner.instruments.failures.breaks import processes
 from runner.instruments.failures.cluster import silence
-from runner.instruments.failures.redundancy import PAIR, is_active
+from runner.instruments.failures.redundancy import PAIR, is_active, synced
 from runner.instruments.failures.stream import Break
 from runner.lab.namespaces import NamespaceNode
 from runner.lab.node import wait_until
 from runner.lab.site_to_site import Lab, batch
+from runner.vpn.plugin import Vpn
 
 Note = Callable[[str], None]
 FAILURES = {
@@ -23,7 +24,7 @@ FAILURES = {
 }
 
 
-def break_gateway(lab: Lab, failure: str, redundancy: str) -> Break:
+def break_gateway(lab: Lab, vpn: Vpn, failure: str, redundancy: str) -> Break:
     """The failure of that name, of the gateway that is active."""
     one, two = (lab.nodes[name] for name in PAIR)
     match failure:
@@ -35,7 +36,7 @@ def break_gateway(lab: Lab, failure: str, redundancy: str) -> Break:
             names = daemons(one)  # beforehand, for a slow guest takes seconds to tell
             return lambda note: kill_daemons(one, names, note)
         case "sync_link" if redundancy == "clusterip":
-            return lambda note: silence(lab, PAIR, note)
+            return lambda note: silence(lab, PAIR, synced(vpn).port, note)
         case "sync_link":
             return lambda note: ports(one, note, "down", "sync0")
         case "return":

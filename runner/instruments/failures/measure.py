@@ -14,7 +14,6 @@ from runner.instruments.failures import reroute
 from runner.instruments.failures.breaks import CUT_S, DOWN_S, break_by
 from runner.instruments.failures.outage import Outage, outage, reported, watch_of
 from runner.instruments.failures.prepare import Breaking
-from runner.instruments.failures.timers import timers_of
 from runner.instruments.instrument import Asked
 from runner.instruments.result import Measured
 from runner.lab.topologies import ospf
@@ -41,9 +40,8 @@ def recovery(bench: Bench, vpn: Vpn, params: Mapping[str, str], profile: Profile
         return outage(bench.lab, bench.address, break_by(bench.lab, vpn, tunnel_levels(params), failure), watch, rng)
 
     started = time.monotonic()
-    timers = {site.name: timers_of(bench.lab.gateway(site)) for site in bench.lab.sites}
     outages = repeated(bench, once, profile.failures, seed)
-    measured = reported("outage_ms", outages, watch.limit_s, failure=KINDS[failure], timers=timers)
+    measured = reported("outage_ms", outages, watch.limit_s, failure=KINDS[failure], timers=bench.tunnel.timers)
     measured.measuring_s = time.monotonic() - started
     return measured
 
@@ -69,10 +67,9 @@ def rerouted(bench: Bench, params: Mapping[str, str], profile: Profile, seed: in
         return found
 
     started = time.monotonic()
-    tunnel_timers = {site.name: timers_of(bench.lab.gateway(site)) for site in bench.lab.sites}
     outages = repeated(bench, once, profile.failures, seed)
     paths = {"path_before": before, "path_after": after}
-    measured = reported("convergence_ms", outages, watch.limit_s, detection=timers, timers=tunnel_timers, **paths)
+    measured = reported("convergence_ms", outages, watch.limit_s, detection=timers, timers=bench.tunnel.timers, **paths)
     measured.measuring_s = time.monotonic() - started
     return measured
 

@@ -13,14 +13,12 @@ from runner.design.profile import Profile
 from runner.instruments.failures.cluster import no_clusterip
 from runner.instruments.failures.redundancy import cannot, start_redundancy
 from runner.instruments.failures.reroute import start_routing
-from runner.instruments.failures.roaming import ready_to_roam
 from runner.instruments.instrument import Whole
 from runner.lab.image import Image
 from runner.lab.places import Rig
-from runner.lab.site_to_site import Lab
+from runner.lab.site_to_site import SITES, Lab
 from runner.lab.topologies import REDUNDANT, Topology, ospf, topology_lab
 from runner.vpn.plugin import Vpn
-from vpns.wireguard import WireGuard
 
 
 def topology_of(params: Mapping[str, str]) -> Topology | None:
@@ -33,6 +31,7 @@ def topology_of(params: Mapping[str, str]) -> Topology | None:
 @contextmanager
 def lab_for(
     rig: Rig,
+    vpn: Vpn,
     params: Mapping[str, str],
     image: Image,
     gateway_image: Image,
@@ -50,7 +49,7 @@ def lab_for(
         return
     with on_cpus(params.get("cpus")), topology_lab(topology, image, gateway_image, log, logs) as lab:
         if "redundancy" in params:
-            start_redundancy(lab, params["redundancy"])
+            start_redundancy(lab, vpn, params["redundancy"])
         else:
             start_routing(topology, lab, params["detection"])
         yield lab
@@ -71,9 +70,9 @@ def on_cpus(wanted: str | None) -> Iterator[None]:
         os.sched_setaffinity(0, before)
 
 
-def prepared(vpn: Vpn, params: Mapping[str, str]) -> Vpn:
-    """The VPN as its trial needs it: ready to roam, where its address is going to change."""
-    return ready_to_roam(vpn) if params.get("failure") == "roaming" else vpn
+def asked(params: Mapping[str, str]) -> dict[str, str]:
+    """What these levels ask of the tunnel, more of a plugin's ``params``: which gateway's address will change."""
+    return {"roaming": SITES[0].name} if params.get("failure") == "roaming" else {}
 
 
 def refused(lab: Lab, vpn: Vpn, params: Mapping[str, str]) -> Unsupported | None:
@@ -89,7 +88,8 @@ def refused(lab: Lab, vpn: Vpn, params: Mapping[str, str]) -> Unsupported | None
         return Unsupported(f"needs SMP: {params['cpus']} CPUs asked for, and this kernel gives us {there}")
     if params.get("redundancy") == "clusterip" and (why := no_clusterip(lab.gateway(lab.sites[0]))):
         return Unsupported(why)
-    if params.get("gateway_failure") == "daemon" and isinstance(vpn, WireGuard) and vpn.dataplane == "kernel":
+    standby = vpn.lifecycle().standby
+    if params.get("gateway_failure") == "daemon" and standby and not standby.daemon:
         return Unsupported(f"{vpn.title} has no daemon that could die")
     wan = [factor for factor in WAN_FACTORS if factor in params]
     if wan and topology_of(params):
@@ -112,17 +112,18 @@ class Breaking(Whole):
     def lab(
         self,
         rig: Rig,
+        vpn: Vpn,
         params: Mapping[str, str],
         image: Image,
         gateway_image: Image,
         log: Callable[[str], object],
         logs: Path,
     ) -> Iterator[Lab]:
-        with lab_for(rig, params, image, gateway_image, log, logs) as lab:
+        with lab_for(rig, vpn, params, image, gateway_image, log, logs) as lab:
             yield lab
 
     def own_wan(self, params: Mapping[str, str]) -> bool:
         return topology_of(params) is not None
 
-    def prepared(self, vpn: Vpn, params: Mapping[str, str]) -> Vpn:
-        return prepared(vpn, params)
+    def asks(self, params: Mapping[str, str]) -> dict[str, str]:
+        return asked(params)

@@ -22,11 +22,8 @@ from runner.lab.namespaces import NamespaceNode
 from runner.lab.node import PATIENCE, wait_until
 from runner.lab.site import Site
 from runner.lab.site_to_site import Lab, batch
+from runner.vpn.lifecycle import HandOver
 from runner.vpn.plugin import Vpn
-from vpns._esp import DAEMONS  # noqa: PLC2701  (the underscore says: no plugin)
-from vpns.ipsec import Ipsec
-from vpns.openvpn import OpenVpn
-from vpns.wireguard import WireGuard
 
 # One advertisement each; three missed ones are a death (RFC 9568 §6.1). ha_sync: strongSwan's plugin ha hands IKE and
 # CHILD SAs over the link between the two, so that the new gateway goes on with them instead of negotiating.
@@ -36,16 +33,7 @@ PAIR = ("gw1", "gw1b")  # the first is preferred
 HOME = "/etc/keepalived"
 ACTIVE_WITHIN_S = 20.0
 ROLE = "/run/vpneval-active"  # is there on the active gateway
-CHARON_LIVES = "pgrep -x 'charon|charon-systemd'"
-FIFO = "timeout 1 sh -c 'echo \"{}1\" >/run/charon.ha'"  # tells the plugin ha what to do with its segment
-# The preferred gateway takes the segment as its daemon starts. Else it does so 2.1 s later, and strongSwan 6.0.1 dies
-# where an IKE SA is half-way up then: "destroying incomplete IKE_SA %s[%d] after …" has its arguments swapped.
-TAKE = "/etc/strongswan.d/take-segment"
-TAKES_AT_ONCE = {
-    TAKE: "#!/bin/sh\n(echo +1 >/run/charon.ha) &\n",
-    "/etc/strongswan.d/zz-take.conf": f"charon-systemd {{ start-scripts {{ ha = {TAKE} }} }}\n",
-}
-SYNCED = ("ha_sync", "clusterip")  # by strongSwan's plugin ha
+SYNCED = ("ha_sync", "clusterip")  # the VPN hands its state over to the second gateway
 # Where the two talk to each other: over a link of their own, or, as in the paper, through the port that will fail.
 SYNC = {
     "ha_sync": {"gw1": ("10.99.0.1", "10.99.0.2"), "gw1b": ("10.99.0.2", "10.99.0.1")},
@@ -111,29 +99,7 @@ vrrp_sync_group SITE {{
 {instances}"""
 
 
-def ha_configuration(name: str, redundancy: str) -> str:
-    """The plugin ha of one of the two gateways, with its own heartbeats (1 s, dead after 2.1 s); with ``ha_sync`` they
-    run beside keepalived's.
-
-    strongSwan's wiki, "High Availability". No ``secret``: the link between the two is the lab's own, and nobody else's.
-    """
-    local, remote = SYNC[redundancy][name]
-    return f"""\
-ha {{
-    load = yes
-    local = {local}
-    remote = {remote}
-    segment_count = 1
-    fifo_interface = yes
-    heartbeat_delay = {HEARTBEAT_S * 1e3:.0f}
-    heartbeat_timeout = {DEAD_AFTER_S * 1e3:.0f}
-    monitor = yes
-    resync = yes
-}}
-"""
-
-
-def start_redundancy(lab: Lab, redundancy: str) -> None:
+def start_redundancy(lab: Lab, vpn: Vpn, redundancy: str) -> None:
     """Start keepalived on both gateways, and wait until the preferred one has the site's addresses; ``off``: it just
     has them, and the other one does nothing.
 
@@ -143,10 +109,9 @@ def start_redundancy(lab: Lab, redundancy: str) -> None:
     """
     if redundancy in SYNCED:
         for name in PAIR:
-            text = ha_configuration(name, redundancy)
-            NamespaceNode.write(lab.nodes[name], "/etc/strongswan.d/charon/ha.conf", text)
-        for path, text in TAKES_AT_ONCE.items():
-            NamespaceNode.write(lab.nodes[PAIR[0]], path, text, mode=0o700)
+            files = synced(vpn).files(*SYNC[redundancy][name], name == PAIR[0], HEARTBEAT_S, DEAD_AFTER_S)
+            for path, text in files.items():
+                NamespaceNode.write(lab.nodes[name], path, text, mode=0o700 if text.startswith("#!") else 0o600)
     if redundancy == "clusterip":
         start_cluster(lab, PAIR)
         return
@@ -184,38 +149,28 @@ def settled(lab: Lab) -> None:
 
 def cannot(vpn: Vpn, redundancy: str) -> str:
     """Why that VPN cannot be made redundant like that; empty where it can."""
-    if redundancy in SYNCED and not isinstance(vpn, Ipsec):
+    standby = vpn.lifecycle().standby
+    if redundancy in SYNCED and (standby is None or standby.hand_over is None):
         return f"{vpn.title} hands no state over to a second gateway; strongSwan's ha plugin does"
-    if not isinstance(vpn, Ipsec | WireGuard | OpenVpn) or vpn.transport == "tcp":
-        return f"the plugin of {vpn.title} does not say how it moves to a second gateway"
-    return ""
+    return "" if standby else f"the plugin of {vpn.title} does not say how it moves to a second gateway"
+
+
+def synced(vpn: Vpn) -> HandOver:
+    """How that VPN hands its state over. Raises MeasurementError where it does not."""
+    standby = vpn.lifecycle().standby
+    if standby is None or standby.hand_over is None:
+        raise MeasurementError(cannot(vpn, SYNCED[0]))
+    return standby.hand_over
 
 
 def scripts(vpn: Vpn, peer: Site, redundancy: str) -> Scripts:
-    """How that VPN is moved; only for one that ``cannot`` says nothing against."""
-    if redundancy == "ha_sync":
-        # + takes the segment's SAs over, - lets them go. The numbers of ESP begin anew, so that new keys are needed:
-        # not by *, which hands all SAs back to the other gateway, too, and spoils its IKE SA (docs/failures.md).
-        renewed = f"swanctl --rekey --child to-{peer.name}"
-        return Scripts(f"{FIFO.format('+')}\n{renewed}", FIFO.format("-"), CHARON_LIVES)
-    if isinstance(vpn, Ipsec):
-        return Scripts(
-            f"swanctl --initiate --child to-{peer.name} --timeout 15",
-            f"swanctl --terminate --ike {peer.name} --force --timeout 1",
-            CHARON_LIVES,
-        )
-    if isinstance(vpn, WireGuard):
-        up = "wg setconf wg0 /etc/wireguard/wg0.conf && ip link set wg0 mtu 1420 up"
-        return Scripts(
-            f"{up} && ip route replace {peer.lan} dev wg0",
-            # Without its peer: a keepalive from here would take the session away from the active gateway.
-            "ip link set wg0 down; wg setconf wg0 /dev/null",
-            "pgrep -x wireguard-go" if vpn.dataplane == "userspace" else "ip link show wg0",
-        )
-    options = f"--config /etc/openvpn/{peer.name}.conf --daemon --log-append /run/openvpn.log"
-    return Scripts(
-        f"pgrep -x openvpn || openvpn {options}", "pkill -x openvpn", f"test ! -e {ROLE} || pgrep -x openvpn"
-    )
+    """How that VPN is moved. Raises MeasurementError where it cannot be."""
+    standby = vpn.lifecycle().standby
+    if standby is None:
+        raise MeasurementError(cannot(vpn, redundancy))
+    moves = synced(vpn) if redundancy in SYNCED else standby
+    commands = (moves.active, moves.passive, standby.alive)
+    return Scripts(*(command.format(peer=peer, active=ROLE) for command in commands))
 
 
 def arm(lab: Lab, vpn: Vpn, redundancy: str) -> None:
@@ -227,21 +182,16 @@ def arm(lab: Lab, vpn: Vpn, redundancy: str) -> None:
         return
     active, standby = (lab.nodes[name] for name in PAIR)
     if redundancy in SYNCED:
-        # Else, within the first heartbeats, two gateways of which none has the segment may give it to the standby.
-        active.run("sh", "-c", FIFO.format("+"))
+        # Else, within the first heartbeats, two gateways of which none is responsible may make it the standby.
+        active.run("sh", "-c", synced(vpn).take)
     if redundancy == "clusterip":
         join_cluster(lab, PAIR)
-    if isinstance(vpn, Ipsec):
-        daemon = next(path for path in DAEMONS if standby.run("test", "-x", path, check=False).code == 0)
-        standby.spawn(daemon, log="charon")
-        wait_until(lambda: standby.run("test", "-S", "/run/charon.vici", check=False).code == 0, "charon's socket")
-        standby.run("swanctl", "--load-all", "--noprompt")
-    elif isinstance(vpn, WireGuard):
-        vpn.create(standby)
+    if (how := vpn.lifecycle().standby) is not None:
+        how.prepare(standby)
     if redundancy in SYNCED:
-        hand_over(active, standby)
+        hand_over(synced(vpn), active, standby)
     if redundancy == "clusterip":
-        open_gates(lab, PAIR, f"to-{lab.sites[-1].name}")
+        open_gates(lab, PAIR, synced(vpn).renew.format(peer=lab.sites[-1]))
         wait_until(lambda: is_active(lab, PAIR[0]) and not is_active(lab, PAIR[1]), f"{PAIR[0]} responsible")
         return
     moved = scripts(vpn, lab.sites[-1], redundancy)
@@ -257,16 +207,10 @@ def arm(lab: Lab, vpn: Vpn, redundancy: str) -> None:
             NamespaceNode.write(lab.nodes[name], f"{HOME}/{script}", f"#!/bin/sh\n{log}{commands}\n", mode=0o700)
 
 
-def hand_over(active: NamespaceNode, standby: NamespaceNode) -> None:
-    """Wait until the gateway that stands by has the SAs. Raises TimeoutError where it never gets them."""
+def hand_over(how: HandOver, active: NamespaceNode, standby: NamespaceNode) -> None:
+    """Wait until the gateway that stands by has the state. Raises TimeoutError where it never gets it."""
     try:
-        wait_until(lambda: has_state(standby), f"the SAs on {standby.name}", 3)
+        wait_until(lambda: how.has_state(standby), f"the SAs on {standby.name}", 3)
     except TimeoutError:  # it asked for them before it knew their connection, and the answer was lost: once more
-        active.run("sh", "-c", FIFO.format("*"))
-        wait_until(lambda: has_state(standby), f"the SAs on {standby.name}", 20)
-
-
-def has_state(standby: NamespaceNode) -> bool:
-    """Has the gateway that stands by got both SAs, the one of IKE as a passive one?"""
-    shown = standby.run("swanctl", "--list-sas", check=False).stdout
-    return "PASSIVE" in shown and "INSTALLED" in shown
+        active.run("sh", "-c", how.again)
+        wait_until(lambda: how.has_state(standby), f"the SAs on {standby.name}", 20)

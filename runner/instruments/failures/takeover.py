@@ -22,9 +22,8 @@ from runner.instruments.failures.cluster import DEAD_AFTER_S, HEARTBEAT_S
 from runner.instruments.failures.gateway import FAILURES, break_gateway
 from runner.instruments.failures.outage import Outage, Watch, outage, reported, watch_of
 from runner.instruments.failures.prepare import Breaking
-from runner.instruments.failures.redundancy import ADVERTISED_S, CHECK_S, PAIR, SYNCED, arm, settled
+from runner.instruments.failures.redundancy import ADVERTISED_S, CHECK_S, PAIR, SYNCED, arm, settled, synced
 from runner.instruments.failures.stream import Break
-from runner.instruments.failures.timers import timers_of
 from runner.instruments.failures.transfer import FILE_BYTES, LIMIT, UNLIMITED, Download, downloading, limit_of, pushed
 from runner.instruments.instrument import Asked
 from runner.instruments.result import Measured, measurement
@@ -41,9 +40,6 @@ FAILS_AFTER_S = 5.0  # the paper's third test: so long after its download's star
 LARGER = "ask for a larger file (--set download_bytes=…) or a limit (--set download_limit=2000000)"
 CARRIES_WITHIN_S = 30.0
 LOOK_S = 6.0  # a failure whose effect comes later is watched so long
-# dpd_delay of vpns/ipsec.py. What charon asks its peer while it has no address uses up a number of IKE's, too, and the
-# plugin ha hands that over: so it matters in which phase of this the gateways change.
-ASKED_EVERY_S = 10.0
 
 
 @dataclass(frozen=True)
@@ -68,7 +64,7 @@ def failover(bench: Bench, vpn: Vpn, params: Mapping[str, str], profile: Profile
         return undisturbed(bench, vpn, params)
     if "download_bytes" in params:
         return interrupted(bench, vpn, params, profile, seed)
-    watch = watch_of(profile, LOOK_S, ASKED_EVERY_S if redundancy in SYNCED else Watch.phase_s)
+    watch = watch_of(profile, LOOK_S, synced(vpn).phase_s if redundancy in SYNCED else Watch.phase_s)
     handovers: list[Handover] = []
     outages: list[Outage] = []
     downloads: list[float | str] = []
@@ -76,7 +72,7 @@ def failover(bench: Bench, vpn: Vpn, params: Mapping[str, str], profile: Profile
     for turn in range(profile.failures):
         breaks = prepared(bench, vpn, params, anew=turn > 0)
         lab = bench.lab
-        timers = timers_of(lab.nodes[PAIR[0]])
+        timers = bench.tunnel.timers[PAIR[0]]
         with watched(lab, handovers) as watcher, downloading(lab, bench.address, watch.limit_s) as download:
             rng = random.Random(f"{seed}/{turn}")
             over: list[bool] = []
@@ -108,7 +104,7 @@ def prepared(bench: Bench, vpn: Vpn, params: Mapping[str, str], *, anew: bool) -
     if anew:
         bench.renew()
     arm(bench.lab, vpn, params["redundancy"])
-    breaks = break_gateway(bench.lab, params["gateway_failure"], params["redundancy"])
+    breaks = break_gateway(bench.lab, vpn, params["gateway_failure"], params["redundancy"])
     wait_until(bench.carries_payload, "payload through the tunnel before the failure", CARRIES_WITHIN_S)
     return breaks
 

@@ -30,7 +30,7 @@ from runner.papers.tables import (
     printed_tables,
 )
 from runner.tunnel.bring_up import Bench
-from runner.vpn.plugin import Vpn
+from runner.vpn.plugin import Vpn, offered
 from runner.vpn.recipe import Paper
 
 PUBLIC = (".crt", ".pub")
@@ -95,7 +95,7 @@ class Setup:
 def operations(vpn: Vpn, params: Params) -> Measured:
     """All counts, at these tunnel levels. Raises UsageError for levels that the VPN does not have."""
     started = time.monotonic()
-    if no := Vpn.supports(vpn, Paper("gw1"), params):
+    if no := offered(vpn, params):
         raise UsageError(f"{vpn.name}: {no.reason}")
     pair = on_paper(vpn, params, mesh(2))
     drafts = [*pair.drafts.values()]
@@ -111,16 +111,21 @@ def operations(vpn: Vpn, params: Params) -> Measured:
     measured = Measured(
         [measurement(name, float(value), commands_are="gateways and key making") for name, value in setup.items()]
     )
-    routes = [route for draft in drafts for route in draft.routes]
-    by_whom = vpn.abilities.routes if vpn.abilities else "not declared"
+    routes, by_whom = [route for draft in drafts for route in draft.routes], vpn.declared.abilities.routes
     measured.measurements += [
-        measurement("manual_routes", float(len(routes)), commands=routes, declared=by_whom, **printed["routing"]),
+        measurement(
+            "manual_routes",
+            float(len(routes)),
+            commands=routes,
+            declared=by_whom,
+            **printed["routing"],
+        ),
         measurement(
             "cipher_choice",
             float(len(ciphers)),
             ciphers=ciphers,
-            integrities=list(vpn.integrities),
-            compressions=list(vpn.compressions),
+            integrities=list(vpn.offers.integrities),
+            compressions=list(vpn.offers.compressions),
             **printed["modularity"],
         ),
     ]
@@ -176,7 +181,7 @@ def joining(vpn: Vpn, params: Params, count: int) -> Joining:
     brought to, its own site's not.
     """
     sites = mesh(count)
-    joins = sites[-2] if vpn.abilities and vpn.abilities.hub else sites[-1]
+    joins = sites[-2] if vpn.declared.abilities.hub else sites[-1]
     after = on_paper(vpn, params, sites)
     before = on_paper(vpn, params, [site for site in sites if site is not joins]) if count > 2 else Setup({}, Draft(""))
     files = changed = routes = commands = keys = 0
@@ -213,12 +218,12 @@ def foreign_keys(draft: Draft, secrets: Mapping[str, str]) -> set[str]:
 def by_configuration(vpn: Vpn, params: Params) -> list[str]:
     """The ciphers that only need other words in a file or a command: rendered with each, and seen to differ."""
     found: dict[str, str] = {}
-    for cipher in vpn.ciphers:
+    for cipher in vpn.offers.ciphers:
         if cipher in ("none", "null"):
             continue
-        for integrity in (params["integrity"], "aead", *vpn.integrities):
+        for integrity in (params["integrity"], "aead", *vpn.offers.integrities):
             levels = {**params, "cipher": cipher, "integrity": integrity}
-            if Vpn.supports(vpn, Paper("gw1"), levels):
+            if offered(vpn, levels):
                 continue
             try:
                 setup = on_paper(vpn, levels, mesh(2))

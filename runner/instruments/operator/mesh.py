@@ -137,7 +137,7 @@ def bring_up(lab: Lab, vpn: Vpn, params: Params, secrets: Secrets) -> Size:
     text: dict[str, str] = {}
     for site in lab.sites:
         gateway, peers = lab.gateway(site), [peer for peer in lab.sites if peer is not site]
-        if vpn.image_layer:
+        if vpn.software.layer:
             equip(gateway, vpn)
         text = vpn.render(site, peers, params, secrets)
         for path, content in text.items():

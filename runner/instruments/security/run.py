@@ -25,6 +25,7 @@ from runner.instruments.security.wrong_key import wrong_key
 from runner.papers.tables import paper_security
 from runner.tunnel.bring_up import Bench
 from runner.vpn import scale
+from runner.vpn.declared import UNDECLARED
 from runner.vpn.plugin import Vpn
 
 # Metric -> the probe that gives it, in their order: those that may break the tunnel last.
@@ -119,11 +120,12 @@ def results(outcomes: Mapping[str, Outcome]) -> Measured:
 
 def rate(measured: Measured, vpn: Vpn, params: Params, outcomes: Mapping[str, Outcome]) -> None:
     """The declared strength as one more value. A probe's failure outranks it: each takes away more than it gives."""
-    if vpn.security is None:
+    declared = vpn.declared.security
+    if vpn.declared is UNDECLARED:
         reason = "the plugin declares nothing of its security"
         measured.attempt.setdefault("inconclusive", {})["declared_strength"] = {"reason": reason}
         return
-    rating = scale.rate(vpn.security, params)
+    rating = scale.rate(declared, params)
     failed = [name for name in strength.OUTRANKING if name in outcomes and outcomes[name].result == "fail"]
     measured.measurements.append(
         measurement(
@@ -133,8 +135,8 @@ def rate(measured: Measured, vpn: Vpn, params: Params, outcomes: Mapping[str, Ou
             strength_bits=rating.bits,
             reasons=list(rating.reasons),
             outranked_by=failed,
-            sources=list(vpn.security.sources),
-            as_of=vpn.security.as_of,
+            sources=list(declared.sources),
+            as_of=declared.as_of,
         )
     )
 

@@ -34,7 +34,7 @@ from runner.lab.site_to_site import Lab
 from runner.lab.wire import interface, probe
 from runner.tunnel.bring_up import Bench, equip
 from runner.tunnel.proof import ANSWER_PORT
-from runner.vpn.plugin import Secrets, Vpn
+from runner.vpn.plugin import Secrets, Vpn, entry
 
 LEAST_S, TIMES = 2.0, 2.0  # how long to wait: at least, and in all, in set-up times of the right key
 LONGER_S = 10.0  # while nothing is heard: on a busy machine a daemon may start late
@@ -107,7 +107,7 @@ def attempt(
     other = next(site for site in lab.sites if site.number != impostor.number)
     watched, strange = lab.gateway(other), lab.gateway(impostor)
     for site in lab.sites:
-        if vpn.image_layer:
+        if vpn.software.layer:
             equip(lab.gateway(site), vpn)
         peers = [peer for peer in lab.sites if peer is not site]
         for path, text in vpn.render(site, peers, params, keys[site.name]).items():
@@ -117,7 +117,7 @@ def attempt(
         probe(strange, "tap", interface(strange, impostor.wan_interface), ready="tapping") as strange_process,
     ):
         tap, strange_tap = Talker(watched, process), Talker(strange, strange_process)
-        ask = ("python3", "-IS", f"{probes.FOLDER}/ask.py", "first", vpn.entry(lab.sites), str(ANSWER_PORT))
+        ask = ("python3", "-IS", f"{probes.FOLDER}/ask.py", "first", entry(vpn, lab.sites), str(ANSWER_PORT))
         started = time.monotonic()
         for site in reversed(lab.sites):
             try:

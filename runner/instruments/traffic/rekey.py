@@ -14,7 +14,7 @@ from functools import partial
 from statistics import fmean, median
 from typing import Any
 
-from runner.data.errors import MeasurementError
+from runner.data.errors import MeasurementError, Unsupported
 from runner.data.levels import Levels
 from runner.data.metric import Metric
 from runner.design.profile import Profile
@@ -25,6 +25,7 @@ from runner.instruments.traffic.iperf import IPERF_PORT
 from runner.instruments.traffic.loaded import FLOWING_BYTES, check_load, free_server
 from runner.lab import probes
 from runner.lab.node import PATIENCE, wait_until
+from runner.lab.site_to_site import Lab
 from runner.tunnel.bring_up import Bench
 from runner.tunnel.proof import ANSWER_PORT
 from runner.vpn.plugin import Vpn
@@ -35,6 +36,7 @@ INTERVAL_S = 0.1
 LOAD_LIMIT_S = 200  # the load is ended earlier; this is the safety net
 CLOCK_LIMIT_S = {"clock": 30.0, "protocol": 150.0}  # within which a clock must have made a rekey
 LOOK_EVERY_S = 0.02
+REKEY_EVERY_S = "6"  # seconds, where an option sets it: OpenVPN wants its handshake done in half of it
 LOG = "rekey-load"
 ENDED = "interrupt - the client has terminated"
 
@@ -47,7 +49,7 @@ def rekey(bench: Bench, vpn: Vpn, what: str) -> Measured:
     does not happen, or the load ends too early.
     """
     started = time.monotonic()
-    lab, me, peers = bench.lab, bench.lab.sites[0], bench.lab.sites[1:]
+    lab, me, peers, renew = bench.lab, bench.lab.sites[0], bench.lab.sites[1:], vpn.lifecycle().rekeying.renew
     argv = ("iperf3", "--client", bench.address, "--port", IPERF_PORT, "--connect-timeout", "3000", "--reverse")
     options = ("--time", str(LOAD_LIMIT_S), "--interval", str(INTERVAL_S), "--json")
     said_before = len(lab.host1.logged(LOG))
@@ -74,7 +76,7 @@ def rekey(bench: Bench, vpn: Vpn, what: str) -> Measured:
                 continue
             before_ms.append(_exchanges(bench, lambda: None))
             asked_s.append(time.monotonic() - begun)
-            after_ms.append(_exchanges(bench, lambda: vpn.rekey(lab.gateway(me), me, peers, what), took_s))
+            after_ms.append(_exchanges(bench, lambda: renew(lab.gateway(me), peers, what), took_s))
         if what in CLOCK_LIMIT_S:
             time.sleep(LOOKED_S / 2)  # so that the load covers the last rekey's second
         lab.host1.run("pkill", "-TERM", "iperf3")  # it then says what it has seen
@@ -114,7 +116,7 @@ def watch(bench: Bench, vpn: Vpn, what: str) -> tuple[list[float], float, list[f
     round trips of the second in which they were. Raises TimeoutError after CLOCK_LIMIT_S.
     """
     me, peers = bench.lab.sites[0], bench.lab.sites[1:]
-    mark = partial(vpn.rekey_mark, bench.lab.gateway(me), me, peers)
+    mark = partial(vpn.lifecycle().rekeying.mark, bench.lab.gateway(me), peers)
     limit_s = CLOCK_LIMIT_S[what] * PATIENCE
     old, started, before = mark(), time.monotonic(), list[float]()
     while time.monotonic() < started + limit_s:
@@ -183,6 +185,16 @@ def read_report(said: str) -> dict[str, Any]:
     return report
 
 
+def no_rekey(vpn: Vpn, what: str) -> str:
+    """Why the VPN cannot renew its keys in the way that the level ``what`` of the factor rekey names."""
+    lacks = {
+        "clock": "has no option here that sets how often it renews its keys",
+        "protocol": "has no clock in its protocol that renews keys within minutes",
+    }
+    instead = "".join(f" (--set rekey={way} measures what it has)" for way in vpn.lifecycle().rekeying.ways[:1])
+    return f"{vpn.title} {lacks.get(what, f'has no command that asks for new keys ({what})')}{instead}"
+
+
 class Rekey(Whole):
     """Renewals of keys while a stream flows."""
 
@@ -208,6 +220,14 @@ class Rekey(Whole):
             source="RFC 2681 (round-trip delay), RFC 7296 §2.8 (rekeying)",
         ),
     )
+
+    def refuses(self, lab: Lab, vpn: Vpn, params: Mapping[str, str]) -> Unsupported | None:
+        if params["rekey"] in vpn.lifecycle().rekeying.ways:
+            return None
+        return Unsupported(no_rekey(vpn, params["rekey"]))
+
+    def asks(self, params: Mapping[str, str]) -> dict[str, str]:
+        return {"rekey_every_s": REKEY_EVERY_S} if params["rekey"] == "clock" else {}
 
     def expected_s(self, params: Mapping[str, str], profile: Profile, *, first: bool) -> float:
         return {"clock": 17.0, "protocol": 125.0}.get(params["rekey"], 7.5)  # else on command

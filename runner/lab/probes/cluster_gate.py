@@ -1,8 +1,8 @@
 """Gateway of a CLUSTERIP cluster: forward what comes from the LAN only while this gateway is the responsible one.
 
-usage: cluster_gate.py SITE_ADDRESS WAN_PORT LAN_PORT CHILD_SA
+usage: cluster_gate.py SITE_ADDRESS WAN_PORT LAN_PORT COMMAND…
 It looks every 10 ms whether CLUSTERIP has the only hash bucket here and the WAN port is up; on becoming responsible it
-opens the LAN port and asks strongSwan for a new CHILD SA, because ESP's sequence numbers begin anew here. It
+opens the LAN port and runs COMMAND, which asks for new keys, because ESP's sequence numbers begin anew here. It
 stands for the kernel patches of the ClusterIP paper, which no distribution has. Says each change; runs until its end.
 """
 
@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 PAUSE_S = 0.01
-address, wan, lan, child = sys.argv[1:]
+address, wan, lan, *renew = sys.argv[1:]
 state, port = Path(f"/proc/net/ipt_CLUSTERIP/{address}"), Path(f"/sys/class/net/{wan}/operstate")
 forwarding = Path(f"/proc/sys/net/ipv4/conf/{lan}/forwarding")
 began, before = time.monotonic(), None
@@ -24,7 +24,7 @@ while True:
     if responsible != before:
         forwarding.write_text("1" if responsible else "0")
         if responsible and before is not None:
-            subprocess.Popen(["swanctl", "--rekey", "--child", child])  # what it says stands in our log
+            subprocess.Popen(renew)  # what it says stands in our log
         print(f"{time.monotonic() - began:.3f} {'responsible' if responsible else 'not responsible'}", flush=True)
     before = responsible
     time.sleep(PAUSE_S)

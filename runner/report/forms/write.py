@@ -24,7 +24,7 @@ def write_reports(run_dir: Path, report: Report) -> list[Path]:
     paths = []
     for suffix, render in RENDERERS.items():
         path = run_dir / f"report.{suffix}"
-        _replace(path, render(report).encode())
+        replace_file(path, render(report).encode())
         paths.append(path)
     return paths
 
@@ -39,16 +39,17 @@ def write_everything(run_dir: Path, report: Report) -> list[Path]:
     for plot in (plot for found in plots.values() for plot in found):
         for suffix, picture in (("svg", vega.svg(plot.spec).encode()), ("png", vega.png(plot.spec))):
             paths.append(run_dir / PICTURES / f"{plot.key}.{suffix}")
-            _replace(paths[-1], picture)
-    _replace(run_dir / "report.md", markdown_text(report, plots).encode())
+            replace_file(paths[-1], picture)
+    replace_file(run_dir / "report.md", markdown_text(report, plots).encode())
     table = parquet_bytes(report)
     if table:
         paths.append(run_dir / "report.parquet")
-        _replace(paths[-1], table)
+        replace_file(paths[-1], table)
     return paths
 
 
-def _replace(path: Path, content: bytes) -> None:
+def replace_file(path: Path, content: bytes) -> None:
+    """Write a file of the run folder in one step, never through a link. Raises UsageError, OSError."""
     no_link(path)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:

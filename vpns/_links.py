@@ -1,0 +1,18 @@
+"""Interfaces of the kernel, by ip-link(8)."""
+
+from runner.data.errors import Unsupported
+from runner.lab.node import Node
+
+
+def kernel_link(node: Node, title: str, *words: str) -> Unsupported | None:
+    """Ask the kernel for an interface of the type ``words``, which is called ``title``; None where it makes one."""
+    probe = node.run("ip", "link", "add", "probe0", "type", *words, check=False)
+    if probe.code != 0:
+        return Unsupported(f"the kernel has no {title}: {probe.stderr.strip()}")
+    node.run("ip", "link", "del", "probe0")
+    return None
+
+
+def exists(node: Node, device: str) -> bool:
+    """Has the node an interface of this name?"""
+    return node.run("ip", "link", "show", device, check=False).code == 0
