@@ -13,8 +13,7 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from scipy import stats
-from scipy.special import ndtr, ndtri
+import scipy
 
 CONFIDENCE = 0.95
 ENDS = (1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2  # as shares of the resamples
@@ -65,7 +64,7 @@ def same_length(samples: Sequence[Array]) -> dict[int, list[int]]:
 
 
 def _student(rows: Array) -> list[Interval]:
-    bounds: Any = stats.ttest_1samp(rows, 0.0, axis=1).confidence_interval(CONFIDENCE)
+    bounds: Any = scipy.stats.ttest_1samp(rows, 0.0, axis=1).confidence_interval(CONFIDENCE)
     return [(float(low), float(high), STUDENT) for low, high in zip(bounds.low, bounds.high, strict=True)]
 
 
@@ -99,16 +98,16 @@ def _bca_shares(ordered: Array, medians: Array) -> Array:
     median = np.median(ordered, axis=1)[:, None]
     with np.errstate(all="ignore"):
         acceleration = (away**3).sum(axis=1) / (away**2).sum(axis=1) ** 1.5 / 6
-        z0 = ndtri(((medians < median).mean(axis=1) + (medians <= median).mean(axis=1)) / 2)
-        z = z0[:, None] + ndtri(ENDS)
-        return np.asarray(ndtr(z0[:, None] + z / (1 - acceleration[:, None] * z)))
+        z0 = scipy.special.ndtri(((medians < median).mean(axis=1) + (medians <= median).mean(axis=1)) / 2)
+        z = z0[:, None] + scipy.special.ndtri(ENDS)
+        return np.asarray(scipy.special.ndtr(z0[:, None] + z / (1 - acceleration[:, None] * z)))
 
 
 def _bootstrap_means(rows: Array) -> list[Interval]:
     """The bootstrap-t interval (Efron and Tibshirani, An Introduction to the Bootstrap, §12.5): the percentiles of the
     resamples' t statistic take the place of Student's. See docs/decisions/0010."""
     n = rows.shape[1]
-    means, errors = rows.mean(axis=1), stats.sem(rows, axis=1)
+    means, errors = rows.mean(axis=1), scipy.stats.sem(rows, axis=1)
     away = rows - means[:, None]
     moments = _counts(n) @ np.stack([away, away**2], axis=2) / n  # of every resample: shape (rows, RESAMPLES, 2)
     moved, spread = moments[:, :, 0], moments[:, :, 1] - moments[:, :, 0] ** 2
