@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.installed import install
+
 HERE = Path(__file__).parent
 ORDER = ("unit", "browser", "lab", "kernel", "vagrant")
 
@@ -18,3 +20,9 @@ def when(item: pytest.Item) -> int:
     if item.get_closest_marker("alone"):
         return len(ORDER)
     return ORDER.index(folder) if folder in ORDER else 0
+
+
+@pytest.fixture(scope="session")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """``vpneval`` from a wheel in an environment of its own, see installed.py."""
+    return install(tmp_path_factory.mktemp("installed"))

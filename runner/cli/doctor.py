@@ -6,6 +6,8 @@ import os
 import shutil
 from contextlib import ExitStack
 from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from runner.catalogue import load_vpn, vpn_names
 from runner.data.errors import CannotRunHere, VpnevalError
@@ -48,7 +50,7 @@ def examine(image_name: str, lab_spec: str = "netns") -> list[Check]:
             rig = stack.enter_context(open_rig(lab_spec, lambda text: None))
             image = rig.image(image_name)
             checks.append(Check(f"image {image.name}", "ok", f"{image.root}, {len(image.packages)} packages"))
-            lab = stack.enter_context(rig.lab(image))
+            lab = stack.enter_context(rig.lab(image, logs=Path(stack.enter_context(TemporaryDirectory()))))
             lab_facts = facts(lab)
             up = f"{len(lab.nodes)} nodes in {lab_facts['bring_up_s']} s, {lab_facts['cores']} cores"
             checks.append(Check(f"lab {lab.kind}", "ok", up))

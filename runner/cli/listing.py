@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from pathlib import Path
 
 from runner.catalogue import GROUPS, experiment_names, factors, load_experiment, load_vpn, metrics, vpn_names
 from runner.data.levels import Levels
+from runner.data.shipped import shipped
 from runner.data.wan import FACTORS as WAN_RANGES
 from runner.design.profile import PROFILES
 from runner.ranking.weights import PRESETS
@@ -15,7 +15,7 @@ from runner.vpn.declared import UNDECLARED
 from runner.vpn.plugin import Vpn
 
 # Systems of the papers that nobody can build any more, each with its citation and the living system of its class.
-EXTINCT = json.loads((Path(__file__).parents[2] / "results/published/extinct.json").read_text())
+EXTINCT = json.loads((shipped("published") / "extinct.json").read_text())
 
 
 def tables(whole: bool) -> dict[str, list[dict[str, str]]]:

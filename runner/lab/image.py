@@ -23,8 +23,9 @@ from pathlib import Path
 
 from runner.data.cache import cache_dir
 from runner.data.errors import CannotRunHere, UsageError
+from runner.data.shipped import shipped
 
-PACKAGES = Path(__file__).resolve().parents[2] / "vagrant" / "packages"
+PACKAGES = shipped("packages")
 SUITES = {"trixie": "Debian 13", "bookworm": "Debian 12"}
 DEFAULT = "trixie"
 NODE_TOOLS = {  # what every node of a lab runs: command -> Debian package

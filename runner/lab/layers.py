@@ -19,10 +19,11 @@ from pathlib import Path
 
 from runner.data.cache import cache_dir
 from runner.data.errors import CannotRunHere
+from runner.data.shipped import shipped
 from runner.lab.image import SUITES, open_image
 from runner.lab.node import Node
 
-SCRIPTS = Path(__file__).resolve().parents[2] / "vagrant" / "layers"
+SCRIPTS = shipped("layers")
 # $image, $recipe: the view's lower layer and the folder of scripts; $name; $out: the tar file to write.
 # A tmpfs in a mount namespace of its own: killed at any point, it leaves no mount, no process and no file but $out.
 VIEW = """

@@ -84,7 +84,7 @@ class NamespaceNode:
     def __init__(self, name: str, root: Path, log: Callable[[str], object] = lambda line: None) -> None:
         self.name = name
         self.log = log
-        self.logs = Path(os.devnull).parent  # set for each trial, see log_to()
+        self._logs: Path | None = None  # set for each trial, see log_to()
         self._background: list[NamespaceProcess] = []
         self._holder = self._hold(root)
         self.pid = 0
@@ -113,9 +113,16 @@ class NamespaceNode:
             raise LabError(f"node {self.name} did not come up: {reason}")
         self.pid = int(answer)
 
+    @property
+    def logs(self) -> Path:
+        """The folder of the logs of what is started here. Raises LabError before ``log_to`` has named one."""
+        if self._logs is None:
+            raise LabError(f"the node {self.name} has no folder for logs: name one with log_to() before spawn()")
+        return self._logs
+
     def log_to(self, folder: Path) -> None:
         """Send the logs of what is started from now on to ``folder``."""
-        self.logs = folder
+        self._logs = folder
 
     def argv(self, *argv: str, tty: bool = False) -> list[str]:
         """The host's command that runs ``argv`` inside the node and dies with the runner (nsenter(1)).

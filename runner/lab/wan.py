@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import time
 
-from scipy import stats
+import scipy
 
 from runner.data.errors import MeasurementError, Unsupported
 from runner.data.wan import Conditions
@@ -131,7 +131,7 @@ def _pinged(lab: Lab, wanted: Conditions) -> str:
         raise MeasurementError(f"the WAN's round trip takes {mean_ms:.1f} ms, not {expected_ms:g} ms")
     lost = count - int(received[1])
     both_ways = 1 - (1 - wanted.loss_ratio) ** 2
-    if stats.binomtest(lost, count, both_ways).pvalue < UNLIKELY:
+    if scipy.stats.binomtest(lost, count, both_ways).pvalue < UNLIKELY:
         raise MeasurementError(f"the WAN lost {lost} of {count} round trips, not {both_ways:.2%}")
     return f"RTT {mean_ms:.2f} ms, {lost} of {count} round trips lost"
 

@@ -7,12 +7,12 @@ import json
 import re
 from fractions import Fraction
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from runner.data.errors import UsageError
+from runner.data.shipped import shipped
 
-TABLES = Path(__file__).parents[2] / "results" / "published" / "oslv_tables.json"
+TABLES = shipped("published") / "oslv_tables.json"
 SIZES = (2, 3, 5, 10, 20)  # sites of a full mesh
 AT = 10  # the paper's example
 # The paper's system for a plugin of the same protocol, by the beginning of the plugin's name, the longest first.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence, Set
 
-from scipy import stats
+import scipy
 
 from runner.data.trials import Run, Strict, Trial
 from runner.ranking.basis import Basis, bases
@@ -56,7 +56,7 @@ def agreement(before: tuple[Run, Sequence[Trial]], after: tuple[Run, Sequence[Tr
 
 def _agreement(a: Made, b: Made, what: str, vpns: list[str]) -> Agreement:
     first, second = ([_order(ranking, what)[vpn] for vpn in vpns] for _, ranking in (a, b))
-    tau = float(stats.kendalltau(first, second, variant="b").statistic)
+    tau = float(scipy.stats.kendalltau(first, second, variant="b").statistic)
     return Agreement(
         configuration=a[1].configuration + (f", {a[1].image}" if a[1].image else ""),
         what=what,

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Set
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
+import scipy
 
 from runner.data.metrics import METRICS
 from runner.ranking.intervals import Array
@@ -86,7 +86,7 @@ def draw_ranks(metric: str, values: Mapping[str, Blocks], bounded: Set[str], see
         means = np.tile([value for blocks in values.values() for value in blocks.values()], (DRAWS, 1))
     else:
         return None
-    ranks = stats.rankdata(-means if higher else means, axis=1)
+    ranks = scipy.stats.rankdata(-means if higher else means, axis=1)
     if higher:
         ranks[:, [vpn in bounded for vpn in values]] = 1.0
     doubled: Ranks = (2 * ranks).astype(np.uint16)

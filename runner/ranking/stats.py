@@ -12,7 +12,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from scipy import stats
+import scipy  # loads scipy.stats at its first use: commands without statistics need not wait for it
 
 from runner.data.trials import Strict, Trial
 from runner.ranking.intervals import ALL_EQUAL, CONFIDENCE, Array, Interval, of_means, of_medians, same_length
@@ -177,7 +177,7 @@ def compare_independent(a: Sequence[float], b: Sequence[float]) -> tuple[Ratio, 
         low = high = centre
         p = 1.0 if abs(centre) < 1e-12 else 0.0
     else:
-        test = stats.ttest_ind(logs_b, logs_a, equal_var=False)
+        test = scipy.stats.ttest_ind(logs_b, logs_a, equal_var=False)
         bounds, p = test.confidence_interval(CONFIDENCE), float(test.pvalue)
         low, high = float(bounds.low), float(bounds.high)
     return Ratio(

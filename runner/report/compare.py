@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
+import scipy
 from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
-from scipy import stats
 
 from runner.data.metrics import METRICS
 from runner.data.trials import Run, Strict, Trial
@@ -80,7 +80,7 @@ def compare_runs(before: tuple[Run, Sequence[Trial]], after: tuple[Run, Sequence
                 before_side, after_side = _Side(old, trials_a, metric), _Side(cells_b[key], trials_b, metric)
                 tests.append(_change(run_b, old[0], metric, before_side, after_side))
     tested = [p for change, p in tests if p is not None]
-    adjusted = iter([float(p) for p in stats.false_discovery_control(tested)] if tested else [])
+    adjusted = iter([float(p) for p in scipy.stats.false_discovery_control(tested)] if tested else [])
     changes = [_judged(change, None if p is None else next(adjusted)) for change, p in tests]
     bad = ("regression", "now failing")
     ours, theirs = identity(run_a), identity(run_b)

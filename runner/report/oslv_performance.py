@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
-from scipy.stats import rankdata
+import scipy
 
 from runner.data.trials import Run, Trial
 from runner.papers.findings import Data, NotMeasured, trials_of
@@ -52,7 +52,7 @@ def mean_ranks(columns: Sequence[Shown], vpns: Sequence[str]) -> Mapping[str, st
     ranked = [vpn for vpn in vpns if all(vpn in column for column in columns)]
     if not ranked:
         return {}
-    places = [rankdata([column[vpn][0] for vpn in ranked]) for column in columns]
+    places = [scipy.stats.rankdata([column[vpn][0] for vpn in ranked]) for column in columns]
     return {vpn: f"{sum(place[i] for place in places) / len(places):.2f}" for i, vpn in enumerate(ranked)}
 
 

@@ -108,6 +108,13 @@ def test_a_dead_node_is_a_lab_error(lab: Lab) -> None:
         check_alive(lab)
 
 
+def test_a_node_without_a_folder_for_logs_starts_nothing_in_the_background(image: Image) -> None:
+    with namespace_lab(image) as lab:
+        with pytest.raises(LabError, match=r"host1 has no folder for logs: name one with log_to"):
+            lab.host1.spawn("sleep", "60", log="said")
+        assert lab.host1.run("pgrep", "sleep", check=False).code == 1
+
+
 HOLD_A_LAB = """
 import sys
 from runner.lab.image import open_image

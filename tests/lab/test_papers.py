@@ -198,9 +198,9 @@ def test_every_integrity_is_negotiated(lab: Lab, image: Image, integrity: str) -
     assert tunnel.evidence.cipher == "CAMELLIA_CBC-256"
 
 
-def test_the_daemon_is_asked_what_it_has(image: Image) -> None:
+def test_the_daemon_is_asked_what_it_has(image: Image, tmp_path: Path) -> None:
     vpn = load_vpn("ipsec_user")
-    with namespace_lab(image) as lab:
+    with namespace_lab(image, logs=tmp_path) as lab:
         gateway = lab.gateway(lab.sites[0])
         gmac = {"cipher": "aes-128-gmac", "integrity": "aead", "compression": "off"}
         no = vpn.supports(gateway, gmac)

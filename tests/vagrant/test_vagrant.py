@@ -176,15 +176,16 @@ def test_destroy_takes_all_down(results: Path) -> None:
 @pytest.mark.parametrize(
     ("changed", "complaint"),
     [
-        ({"driver": "xen"}, 'unknown driver "xen"; valid: auto, kvm, qemu'),
-        ({"cpus": "many"}, 'cpus is a whole number from 1 on, not "many"'),
-        ({"cpus": "[1"}, "did not find expected"),
+        ({"driver": "xen"}, "unknown driver 'xen'. Valid: auto, kvm, qemu"),
+        ({"cpus": "many"}, "cpus is a whole number from 1 on, not 'many'"),
+        ({"cpus": "[1"}, "not understood: 'cpus: [1'"),
         ({"box": "local"}, "the local box is not built; build it with: make box"),
     ],
 )
 def test_wrong_input_is_refused_in_a_sentence(tmp_path: Path, changed: dict[str, str], complaint: str) -> None:
     lab = lab_file(tmp_path, **changed)
     (tmp_path / "Vagrantfile").write_text((PROJECT / "Vagrantfile").read_text())  # a folder without a box
+    (tmp_path / ".venv").symlink_to(PROJECT / ".venv")
     done = enclosed("env", f"VAGRANT_CWD={tmp_path}", "vagrant", "status", lab=lab)
     assert done.returncode == 1
     assert complaint in done.stderr

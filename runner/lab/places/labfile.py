@@ -1,15 +1,18 @@
 """vagrant/lab.yml as the runner needs it: the driver, and which node has which interface.
 
-Vagrant reads the file as YAML. Here it is read as what it is, ``key: value`` and a list of nodes, a line each, so that
-a mistake is named with its line before a machine is started.
+A mistake is named with its line before a machine is started. The Vagrantfile has no rules of its own: it asks here,
+``python -m runner.lab.places.labfile lab.yml``, which says what is wrong and fails.
 """
 
 from __future__ import annotations
 
 import os
-import re
+import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+import yaml
 
 from runner.data.errors import UsageError
 
@@ -30,14 +33,14 @@ class LabFile:
     """What lab.yml says: ``nodes`` maps each node to its networks, in the file's order."""
 
     path: Path
-    settings: dict[str, str]
+    settings: dict[str, Any]
     nodes: dict[str, tuple[str, ...]]
 
     @property
     def driver(self) -> str:
         """``kvm`` or ``qemu``; auto as the Vagrantfile decides it."""
         if self.settings["driver"] != "auto":
-            return self.settings["driver"]
+            return str(self.settings["driver"])
         return "kvm" if os.access("/dev/kvm", os.W_OK) else "qemu"
 
     @property
@@ -55,30 +58,14 @@ class LabFile:
 
 def read_lab_file(path: Path) -> LabFile:
     """The lab.yml at ``path``. Raises UsageError with the file, the line, and what is valid there."""
-    settings: dict[str, str] = {}
-    nodes: dict[str, tuple[str, ...]] = {}
-    lines: dict[str, int] = {}
+    settings, lines = _loaded(path)
 
-    def wrong(key: str, what: str) -> UsageError:
-        return UsageError(f"{path}:{lines.get(key, 1)}: {what}")
+    def wrong(key: object, what: str) -> UsageError:
+        return UsageError(f"{path}:{lines.get(str(key), 1)}: {what}")
 
-    try:
-        text = path.read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"the lab's file {path} cannot be read: {error}") from error
-    for number, line in enumerate(text.splitlines(), 1):
-        bare = re.sub(r"(^|\s)#.*", "", line).rstrip()
-        if not bare or bare in ("nodes:", "---"):
-            continue
-        if node := re.fullmatch(r" +(\w+): *\[([\w, -]*)\]", bare):
-            nodes[node[1]] = tuple(name.strip() for name in node[2].split(",") if name.strip())
-            lines[node[1]] = number
-        elif setting := re.fullmatch(r"(\w+): *(\S.*)", bare):
-            settings[setting[1]] = setting[2].strip("\"'")
-            lines[setting[1]] = number
-        else:
-            lines[""] = number
-            raise wrong("", f"not understood: {line.strip()!r}. Valid: 'key: value', or '  node: [network, network]'")
+    nodes = settings.pop("nodes", {})
+    if not isinstance(nodes, dict):
+        raise wrong("nodes", f"nodes are lines '  node: [network, network]', not {nodes!r}")
     for key in [*KEYS, *settings]:
         if key not in settings or key not in KEYS:
             said = "is missing" if key in KEYS else "is not known"
@@ -86,14 +73,14 @@ def read_lab_file(path: Path) -> LabFile:
     if settings["driver"] not in DRIVERS:
         raise wrong("driver", f"unknown driver {settings['driver']!r}. Valid: {', '.join(DRIVERS)}")
     for key in NUMBERS:
-        if not re.fullmatch(r"[1-9]\d*", settings[key]):
+        if type(settings[key]) is not int or settings[key] < 1:
             raise wrong(key, f"{key} is a whole number from 1 on, not {settings[key]!r}")
     for name in [*PORTS, *nodes]:
         if name not in nodes and name != "wan":
             raise wrong(name, f"the node {name} is missing. The nodes are {', '.join(PORTS)} (wan may be left out)")
         if name not in PORTS:
             raise wrong(name, f"there is no node {name}. Valid: {', '.join(PORTS)}")
-        if name in nodes and len(nodes[name]) != len(PORTS[name]):
+        if name in nodes and (not isinstance(nodes[name], list) or len(nodes[name]) != len(PORTS[name])):
             raise wrong(name, f"{name} needs {len(PORTS[name])} networks, for its {' and '.join(PORTS[name])}")
     networks = {
         f"{name} {port}": network for name, own in nodes.items() for port, network in zip(PORTS[name], own, strict=True)
@@ -104,4 +91,41 @@ def read_lab_file(path: Path) -> LabFile:
                 here.split()[0],
                 f"{here} is on {networks[here]} and {there} on {networks[there]}: they need the same one",
             )
-    return LabFile(path, settings, nodes)
+    return LabFile(path, settings, {name: tuple(map(str, own)) for name, own in nodes.items()})
+
+
+def _loaded(path: Path) -> tuple[dict[Any, Any], dict[str, int]]:
+    """What the file says, and the line of each key, of a node's name too. Raises UsageError for what is not YAML."""
+    valid = "Valid: 'key: value', and under 'nodes:' '  node: [network, network]'"
+    try:
+        text = path.read_text()
+        root, said = yaml.compose(text, yaml.SafeLoader), yaml.safe_load(text)
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"the lab's file {path} cannot be read: {error}") from error
+    except yaml.MarkedYAMLError as error:
+        mark = error.context_mark or error.problem_mark
+        number = mark.line if mark else 0
+        line = "".join(text.splitlines()[number : number + 1]).strip()
+        raise UsageError(f"{path}:{number + 1}: not understood: {line!r}. {valid} ({error.problem})") from error
+    except yaml.YAMLError as error:
+        raise UsageError(f"{path}: not understood: {error}. {valid}") from error
+    if not isinstance(said, dict) or not isinstance(root, yaml.MappingNode):
+        raise UsageError(f"{path}:1: not a lab. {valid}")
+    lines: dict[str, int] = {}
+    for key, value in root.value:
+        lines[key.value] = key.start_mark.line + 1
+        if key.value == "nodes" and isinstance(value, yaml.MappingNode):
+            lines |= {name.value: name.start_mark.line + 1 for name, _ in value.value}
+    return said, lines
+
+
+def main() -> None:
+    """For the Vagrantfile: nothing where the file is right, and else the sentence that says what is wrong."""
+    try:
+        read_lab_file(Path(sys.argv[1]))
+    except UsageError as wrong:
+        sys.exit(f"vpneval: {wrong}")
+
+
+if __name__ == "__main__":
+    main()
