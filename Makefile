@@ -50,6 +50,10 @@ coverage: setup
 	.venv/bin/coverage combine --quiet
 	.venv/bin/coverage report
 
+# Small changes in the code of runner/ranking and runner/search: which of them does no unit test notice?
+mutants: setup
+	.venv/bin/python -m tests.mutants $(ARGS)
+
 lint: setup
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
