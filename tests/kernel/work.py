@@ -40,5 +40,7 @@ def work(folder: Path) -> dict[str, list[str]]:
         "doctor": ["runner", "doctor", "--kernel", "uml", "--json"],
         "both": [*run, "reference", *rest, "--vpn", "ipip", "--out", f"{folder}/both"],
         "vpns": ["tests.kernel.vpns_inside", f"{folder}/vpns"],
+        "ciphers_inside": ["tests.kernel.levels_inside", f"{folder}/ciphers_inside"],
+        "abilities_inside": ["tests.kernel.abilities_inside", f"{folder}/abilities_inside"],
         "lab_inside": ["tests.kernel.lab_inside", f"{folder}/lab_inside"],
     }
