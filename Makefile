@@ -79,7 +79,7 @@ test-abilities: image
 test-vagrant: setup
 	tests/vagrant/install.sh
 	$(MAKE) box
-	.venv/bin/pytest tests/vagrant --timeout 3600 $(ARGS)
+	.venv/bin/pytest -n 2 --dist loadgroup tests/vagrant --timeout 3600 $(ARGS)
 
 setup: .venv/ready
 
