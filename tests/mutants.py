@@ -10,28 +10,32 @@ from __future__ import annotations
 
 import argparse
 import ast
+import multiprocessing
 import os
 import random
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from queue import Queue
 
+import pytest
+
 ROOT = Path(__file__).resolve().parent.parent
-RANKING = ("agreement", "intervals", "stats", "ranking", "weights", "until", "report", "compare")
-SEARCH = ("search_posterior", "search", "search_population")
+RANKING = ("agreement", "weights", "ranking", "intervals", "stats", "until")
+SEARCH = ("search", "search_posterior", "search_population")
 TESTS = {"runner/ranking": RANKING, "runner/search": SEARCH}  # room -> its unit tests, the likeliest to fail first
 LEFT_OUT = ("runner/search/bench.py",)
+SHARED = ["pytest", "numpy", "pydantic", "scipy.optimize", "scipy.stats"]  # imported once, for all mutants
 COPIED = ("docs", "experiments", "results", "runner", "tests", "vagrant", "vpns", "pyproject.toml", "README.md")
 ALIVE_AT_MOST = 0.2
 PATIENCE = 4.0  # a mutant that takes that many times as long as all tests do has been noticed
 
+FORKS = multiprocessing.get_context("forkserver")
 SWAPPED: dict[type[ast.AST], str] = {
     **{ast.Add: "-", ast.Sub: "+", ast.Mult: "/", ast.Div: "*", ast.FloorDiv: "*", ast.Mod: "*", ast.Pow: "*"},
     **{ast.Lt: "<=", ast.LtE: "<", ast.Gt: ">=", ast.GtE: ">", ast.Eq: "!=", ast.NotEq: "=="},
@@ -138,19 +142,29 @@ def survives(mutant: Mutant | None, copy: Path, limit_s: float) -> bool:
     tests = [f"tests/unit/test_{name}.py" for room in rooms for name in TESTS[room]]
     path = copy / mutant.file if mutant else None
     source = path.read_text() if path else ""
-    try:
-        if path and mutant:
-            path.write_text(mutant.applied(source))
-        argv = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests]
-        done = subprocess.run(
-            argv, cwd=copy, capture_output=True, timeout=limit_s, env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
-        )
-    except subprocess.TimeoutExpired:
-        return False
-    finally:
-        if path:
-            path.write_text(source)
-    return done.returncode == 0
+    if path and mutant:
+        path.write_text(mutant.applied(source))
+    attempt = FORKS.Process(target=run_tests, args=(copy, tests))
+    attempt.start()
+    attempt.join(limit_s)
+    attempt.kill()
+    attempt.join()
+    if path:
+        path.write_text(source)
+    return attempt.exitcode == 0
+
+
+def run_tests(copy: Path, tests: Sequence[str]) -> None:
+    """In a process of its own, which ends with pytest's exit code; what is imported of the project is in ``copy``."""
+    for name in [name for name in sys.modules if name.split(".")[0] in ("tests", "runner", "vpns", "experiments")]:
+        del sys.modules[name]
+    os.chdir(copy)
+    sys.path.insert(0, str(copy))
+    sys.dont_write_bytecode = True
+    silence = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(silence, 1)
+    os.dup2(silence, 2)
+    sys.exit(pytest.main(["-x", "-q", "-p", "no:cacheprovider", *tests]))
 
 
 def main() -> int:
@@ -159,6 +173,7 @@ def main() -> int:
     asked.add_argument("--count", type=int, default=300)
     asked.add_argument("lines", nargs="*", help="FILE:LINE")
     wanted = asked.parse_args()
+    FORKS.set_forkserver_preload(SHARED)
     every, began = mutants(), time.monotonic()
     chosen = [one for one in every if f"{one.file}:{one.start[0]}" in wanted.lines]
     if not wanted.lines:
