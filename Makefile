@@ -13,8 +13,8 @@ VPNEVAL := .venv/bin/vpneval
 COMPARISON := reference transport cipher compression recommended
 # the thesis' systems and their descendants
 COMPARED := ipip,ipsec,ipsec_user,gre_ipsec,openvpn,ssh_forward,ssh_tun,wireguard,wireguard_go
-# Labs are isolated and mostly wait: that many tests at a time, groups whole, what lasts longest first.
-SIDE_BY_SIDE ?= -n 8 --dist loadgroup --no-loadscope-reorder
+# Labs are isolated and mostly wait: that many tests at a time (tests/conftest.py).
+SIDE_BY_SIDE ?= -n 8
 # The random orders of test-flaky: three, others each time.
 SEEDS ?= $(shell date "+%s1 %s2 %s3")
 COMMANDS := bash ip mmdebstrap nsenter setpriv unshare $(PYTHON)
@@ -79,7 +79,7 @@ test-abilities: image
 test-vagrant: setup
 	tests/vagrant/install.sh
 	$(MAKE) box
-	.venv/bin/pytest -n 2 --dist loadgroup tests/vagrant --timeout 3600 $(ARGS)
+	.venv/bin/pytest -n 2 tests/vagrant --timeout 3600 $(ARGS)
 
 setup: .venv/ready
 

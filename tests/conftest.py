@@ -7,34 +7,54 @@ are one group, which one worker runs. What needs the machine for itself waits un
 import fcntl
 import os
 from collections.abc import Generator
-from pathlib import Path
+from pathlib import Path, PurePath
 
 import pytest
+from xdist.remote import Producer
+from xdist.scheduler import LoadScopeScheduling
 
 HERE = Path(__file__).parent
 ORDER = ("kernel", "vagrant", "browser", "lab", "unit")  # what lasts longest begins first, so that nothing long is last
-IN_GROUPS = ("unit", "browser", "vagrant")  # of one file each: to hand out single tests would cost more than they do
+BY_FILE = ("vagrant", "browser", "unit")  # quick tests, or tests that look at one thing that took long
+ONE_THING = ("lab/test_compare_end_to_end.py",)  # one `make compare` for all its tests
+# A guest has one CPU: two groups of tests, one guest for each at a time, fill two cores.
+FIRST_GUEST = ("test_abilities.py", "test_wan.py")
+
+
+def group_of(test: str) -> str:
+    """The tests that one worker runs, one after the other: those of a guest, those of a file, or this test alone."""
+    file = PurePath(test.partition("::")[0])
+    folder = file.parent.name
+    if folder == "kernel":
+        return "first guest" if file.name in FIRST_GUEST else "second guest"
+    if folder in BY_FILE or f"{folder}/{file.name}" in ONE_THING:
+        return str(file)
+    return test
+
+
+class Groups(LoadScopeScheduling):  # type: ignore[misc]
+    """Hands the groups to the workers, in the order of the tests."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return group_of(nodeid)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:
+    config.option.loadscopereorder = False
+    return Groups(config, log)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if item.get_closest_marker("alone"):
-            item.add_marker(pytest.mark.xdist_group("alone"))
-        elif folder_of(item) in IN_GROUPS:
-            item.add_marker(pytest.mark.xdist_group(item.path.stem))
     items.sort(key=when)
 
 
-def folder_of(item: pytest.Item) -> str:
-    return item.path.relative_to(HERE).parts[0]
-
-
 def when(item: pytest.Item) -> tuple[int, int]:
-    """In the order of the folders, groups before single tests; then one at a time what is alone."""
-    folder, grouped = folder_of(item), item.get_closest_marker("xdist_group") is not None
+    """In the order of the folders, groups before single tests; then what is alone."""
+    folder = item.path.relative_to(HERE).parts[0]
     if item.get_closest_marker("alone"):
         return len(ORDER), 0
-    return ORDER.index(folder) if folder in ORDER else 0, 0 if grouped else 1
+    return ORDER.index(folder) if folder in ORDER else 0, int(group_of(item.nodeid) == item.nodeid)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

@@ -11,7 +11,7 @@ from runner.data.errors import CannotRunHere
 from runner.lab import kernels
 from runner.lab.site_to_site import check_machine
 from tests.kernel.inside import Work
-from tests.kernel.work import guest_of, work
+from tests.kernel.work import work
 
 HERE = Path(__file__).parent
 
@@ -20,7 +20,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if HERE in item.path.parents:
             item.add_marker(pytest.mark.kernel)
-            item.add_marker(pytest.mark.xdist_group(guest_of(getattr(item, "fixturenames", ()))))
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from pathlib import Path
 
 SMALLEST = ("--profile", "smallest", "--kernel", "uml")
@@ -15,15 +14,6 @@ class Fails(PlainIp):
     def start(self, node, me, peers, params):
         node.run("false")
 """
-
-
-# A guest has one CPU: of those that work beside the tests, two fill two cores. The tests of each are one group.
-FIRST_GUEST = ("vpns", "doctor")
-
-
-def guest_of(fixtures: Collection[str]) -> str:
-    """The group of a test that uses these."""
-    return "first guest" if set(fixtures) & set(FIRST_GUEST) else "second guest"
 
 
 def work(folder: Path) -> dict[str, list[str]]:

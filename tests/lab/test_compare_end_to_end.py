@@ -11,7 +11,6 @@ from runner.data.store import load_run
 from runner.lab.image import Image
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-pytestmark = pytest.mark.xdist_group("compare")  # one `make compare` for all
 
 
 @pytest.fixture(scope="module")
