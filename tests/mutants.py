@@ -3,7 +3,7 @@
 Each mutant is one small change in a copy of the project, tried by the unit tests of its room until one fails. What
 survives was noticed by no test: the run prints it, and fails where more than a fifth of a seeded sample survive. Not
 mutated: annotations, texts, and what only ``make bench-search`` runs.
-usage: python -m tests.mutants [--seed N] [--count N] [FILE:LINE…]   (only the mutants of these lines, all of them)
+usage: python -m tests.mutants [--seed N] [--count N] [--processes N] [FILE:LINE…]   (only the mutants of these lines, all of them)
 """
 
 from __future__ import annotations
@@ -171,6 +171,7 @@ def main() -> int:
     asked = argparse.ArgumentParser()
     asked.add_argument("--seed", type=int, default=1)
     asked.add_argument("--count", type=int, default=300)
+    asked.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     asked.add_argument("lines", nargs="*", help="FILE:LINE")
     wanted = asked.parse_args()
     FORKS.set_forkserver_preload(SHARED)
@@ -178,10 +179,10 @@ def main() -> int:
     chosen = [one for one in every if f"{one.file}:{one.start[0]}" in wanted.lines]
     if not wanted.lines:
         chosen = random.Random(wanted.seed).sample(every, min(wanted.count, len(every)))
-    cores = os.cpu_count() or 1
-    with tempfile.TemporaryDirectory(prefix="vpneval-mutants-") as folder, ThreadPoolExecutor(cores) as pool:
+    folders, pools = tempfile.TemporaryDirectory(prefix="vpneval-mutants-"), ThreadPoolExecutor(wanted.processes)
+    with folders as folder, pools as pool:
         copies: Queue[Path] = Queue()
-        for number in range(cores):
+        for number in range(wanted.processes):
             copies.put(copy_of_the_project(Path(folder, str(number))))
 
         def tried(mutant: Mutant) -> bool:
