@@ -18,7 +18,7 @@ ORDER = ("kernel", "vagrant", "browser", "lab", "unit")  # what lasts longest be
 BY_FILE = ("vagrant", "browser", "unit")  # quick tests, or tests that look at one thing that took long
 ONE_THING = ("lab/test_compare_end_to_end.py",)  # one `make compare` for all its tests
 # A guest has one CPU: two groups of tests, one guest for each at a time, fill two cores.
-FIRST_GUEST = ("test_abilities.py", "test_wan.py")
+FIRST_GUEST = ("test_abilities.py", "test_levels.py", "test_wan.py")
 
 
 def group_of(test: str) -> str:

@@ -3,7 +3,7 @@
 Each mutant is one small change in a copy of the project, tried by the unit tests of its room until one fails. What
 survives was noticed by no test: the run prints it, and fails where more than a fifth of a seeded sample survive. Not
 mutated: annotations, texts, and what only ``make bench-search`` runs.
-usage: python -m tests.mutants [--seed N] [--count N] [--processes N] [FILE:LINE…]   (only the mutants of these lines, all of them)
+usage: python -m tests.mutants [--seed N] [--count N] [--processes N] [FILE:LINE…]   (all mutants of these lines)
 """
 
 from __future__ import annotations
