@@ -20,6 +20,7 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from importlib.util import cache_from_source
 from pathlib import Path
 from queue import Queue
 
@@ -140,18 +141,23 @@ def survives(mutant: Mutant | None, copy: Path, limit_s: float) -> bool:
     """Do the tests of its room pass in ``copy`` with this change (or those of all rooms without any) in time?"""
     rooms = [room for room in TESTS if mutant is None or mutant.file.startswith(f"{room}/")]
     tests = [f"tests/unit/test_{name}.py" for room in rooms for name in TESTS[room]]
-    path = copy / mutant.file if mutant else None
-    source = path.read_text() if path else ""
-    if path and mutant:
-        path.write_text(mutant.applied(source))
+    if mutant:
+        source = (ROOT / mutant.file).read_text()
+        write(copy / mutant.file, mutant.applied(source))
     attempt = FORKS.Process(target=run_tests, args=(copy, tests))
     attempt.start()
     attempt.join(limit_s)
     attempt.kill()
     attempt.join()
-    if path:
-        path.write_text(source)
+    if mutant:
+        write(copy / mutant.file, source)
     return attempt.exitcode == 0
+
+
+def write(path: Path, source: str) -> None:
+    """Python tells stale bytecode by time and size, which two mutants may share."""
+    Path(cache_from_source(path)).unlink(missing_ok=True)
+    path.write_text(source)
 
 
 def run_tests(copy: Path, tests: Sequence[str]) -> None:
@@ -160,7 +166,7 @@ def run_tests(copy: Path, tests: Sequence[str]) -> None:
         del sys.modules[name]
     os.chdir(copy)
     sys.path.insert(0, str(copy))
-    sys.dont_write_bytecode = True
+    sys.dont_write_bytecode = False  # all mutants of a copy share that of the files that do not change
     silence = os.open(os.devnull, os.O_WRONLY)
     os.dup2(silence, 1)
     os.dup2(silence, 2)
