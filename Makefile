@@ -1,7 +1,7 @@
 # make compare   the thesis' comparison on this machine, in about six minutes, ending in a ranked report;
 #                then up to three more for what this machine's kernel lacks, where User Mode Linux is installed
-# make test      everything that can be tested here
-# Both install what they need: a few Debian packages, a virtual environment, the lab image. Never a VPN daemon.
+# make test      what can be tested here within minutes; make test-all: everything
+# All install what they need: a few Debian packages, a virtual environment, the lab image. Never a VPN daemon.
 
 PYTHON ?= python3
 PROFILE ?= quick
@@ -13,20 +13,46 @@ VPNEVAL := .venv/bin/vpneval
 COMPARISON := reference transport cipher compression recommended
 # the thesis' systems and their descendants
 COMPARED := ipip,ipsec,ipsec_user,gre_ipsec,openvpn,ssh_forward,ssh_tun,wireguard,wireguard_go
+# Labs are isolated and mostly wait: that many tests at a time (tests/conftest.py).
+SIDE_BY_SIDE ?= -n 8
+# The random orders of test-flaky: three, others each time.
+SEEDS ?= $(shell date "+%s1 %s2 %s3")
 COMMANDS := bash ip mmdebstrap nsenter setpriv unshare $(PYTHON)
 PACKAGES := bash iproute2 mmdebstrap python3 python3-venv util-linux
 
-.PHONY: compare test test-unit lint rooms image setup lock bench-lab bench-labs bench-search bench-truth bench-engines bench-report box test-abilities test-ciphers test-vagrant clean
+.PHONY: compare test test-all test-unit test-flaky coverage mutants lint rooms image setup lock bench-lab bench-labs bench-search bench-truth bench-engines bench-report box test-abilities test-ciphers test-vagrant clean
 
 compare: image
 	$(VPNEVAL) run $(COMPARISON) --vpn $(COMPARED) --profile $(PROFILE) --deadline $(DEADLINE) \
 		$(if $(REST),--rest $(REST)) $(if $(OUT),--out $(OUT))
 
 test: setup
-	.venv/bin/pytest -m "not vagrant" $(ARGS)
+	.venv/bin/pytest $(SIDE_BY_SIDE) -m "not slow and not vagrant" $(ARGS)
+
+# Every guest kernel, both images, the slow abilities; all but the virtual machines of test-vagrant.
+test-all: setup
+	.venv/bin/pytest $(SIDE_BY_SIDE) -m "not vagrant" $(ARGS)
 
 test-unit: setup
-	.venv/bin/pytest tests/unit $(ARGS)
+	.venv/bin/pytest $(SIDE_BY_SIDE) tests/unit $(ARGS)
+
+# The lab tests three times in random order, on a machine that is busy besides.
+test-flaky: setup
+	failed=0; for seed in $(SEEDS); do \
+		tests/busy.sh .venv/bin/pytest $(SIDE_BY_SIDE) tests/lab -m "not alone" --random-order-bucket=global \
+			--random-order-seed=$$seed $(ARGS) || failed=1; \
+	done; exit $$failed
+
+# Branch coverage of unit and lab tests together.
+coverage: setup
+	.venv/bin/coverage erase
+	.venv/bin/coverage run -m pytest $(SIDE_BY_SIDE) tests/unit tests/lab -m "not slow" $(ARGS)
+	.venv/bin/coverage combine --quiet
+	.venv/bin/coverage report
+
+# Small changes in the code of runner/ranking and runner/search: which of them does no unit test notice?
+mutants: setup
+	.venv/bin/python -m tests.mutants $(ARGS)
 
 lint: setup
 	.venv/bin/ruff check .
@@ -59,7 +85,7 @@ test-abilities: image
 test-vagrant: setup
 	tests/vagrant/install.sh
 	$(MAKE) box
-	.venv/bin/pytest tests/vagrant --timeout 3600 $(ARGS)
+	.venv/bin/pytest -n 2 tests/vagrant --timeout 3600 $(ARGS)
 
 setup: .venv/ready
 

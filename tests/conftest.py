@@ -1,25 +1,73 @@
-"""The order of the tests. Guests work beside them (kernel/work.py); what needs the machine for itself comes last."""
+"""The order and the company of the tests: side by side with ``-n``, in the order of what lasts, and some alone.
 
-from pathlib import Path
+Labs are isolated, so any two tests may run at once. Those that share something made once (a module's fixture, a guest)
+are one group, which one worker runs. What needs the machine for itself waits until no other test is at work.
+"""
+
+import fcntl
+import os
+from collections.abc import Generator
+from pathlib import Path, PurePath
 
 import pytest
+from xdist.remote import Producer
+from xdist.scheduler import LoadScopeScheduling
 
 from tests.installed import install
 
 HERE = Path(__file__).parent
-ORDER = ("unit", "browser", "lab", "kernel", "vagrant")
+ORDER = ("kernel", "vagrant", "browser", "lab", "unit")  # what lasts longest begins first, so that nothing long is last
+BY_FILE = ("vagrant", "browser", "unit")  # quick tests, or tests that look at one thing that took long
+ONE_THING = ("lab/test_compare_end_to_end.py",)  # one `make compare` for all its tests
+# A guest has one CPU: two groups of tests, one guest for each at a time, fill two cores.
+FIRST_GUEST = ("test_abilities.py", "test_levels.py", "test_wan.py")
+
+
+def group_of(test: str) -> str:
+    """The tests that one worker runs, one after the other: those of a guest, those of a file, or this test alone."""
+    file = PurePath(test.partition("::")[0])
+    folder = file.parent.name
+    if folder == "kernel":
+        return "first guest" if file.name in FIRST_GUEST else "second guest"
+    if folder in BY_FILE or f"{folder}/{file.name}" in ONE_THING:
+        return str(file)
+    return test
+
+
+class Groups(LoadScopeScheduling):  # type: ignore[misc]
+    """Hands the groups to the workers, in the order of the tests."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return group_of(nodeid)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:
+    config.option.loadscopereorder = False
+    return Groups(config, log)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=when)
 
 
-def when(item: pytest.Item) -> int:
-    """First what is quick; what guests do meanwhile is looked at when they have done it; then one at a time."""
+def when(item: pytest.Item) -> tuple[int, int]:
+    """In the order of the folders, groups before single tests; then what is alone."""
     folder = item.path.relative_to(HERE).parts[0]
     if item.get_closest_marker("alone"):
-        return len(ORDER)
-    return ORDER.index(folder) if folder in ORDER else 0
+        return len(ORDER), 0
+    return ORDER.index(folder) if folder in ORDER else 0, int(group_of(item.nodeid) == item.nodeid)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """All tests hold a lock together, one that is alone holds it for itself (before its time limit begins)."""
+    folder = os.open(HERE, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX if item.get_closest_marker("alone") else fcntl.LOCK_SH)
+        return (yield)
+    finally:
+        os.close(folder)
 
 
 @pytest.fixture(scope="session")

@@ -18,7 +18,6 @@ from runner.lab.node import wait_until
 from runner.lab.places import NamespaceRig, Rig
 from runner.tunnel.bring_up import UP_WITHIN_S, Tunnel, bring_up, make_secrets, start_services, unsupported
 from runner.vpn.plugin import confidential
-from tests.kernel.inside import at_work
 from tests.lab.conftest import below, interfaces, mounts, parents, running
 
 CONTRACT = ("none", "openvpn", "ssh_tun", "wireguard_go", "ipsec_user")  # of each way to carry, one; they run anywhere
@@ -69,14 +68,8 @@ FALLBACKS = {"erspan0", "gre0", "gretap0", "ip6_vti0", "ip6gre0", "ip6tnl0", "ip
 
 
 def this_machine() -> dict[str, set[str]]:
-    """What the namespace lab could leave on this machine: interfaces, mounts, processes below this one.
-
-    Not the guests that work beside the tests, and what is below them: told apart in one look at all processes, because
-    a guest's come and go, and one that only the first of two looks had seen would be the lab's.
-    """
-    guests = at_work()
-    above = parents()
-    processes = {str(pid) for pid in running(below({os.getpid()}, above) - guests - below(guests, above))}
+    """What the namespace lab could leave on this machine: interfaces, mounts, processes below this one."""
+    processes = {str(pid) for pid in running(below({os.getpid()}, parents()))}
     return {"interfaces": interfaces() - FALLBACKS, "mounts": set(mounts().splitlines()), "processes": processes}
 
 

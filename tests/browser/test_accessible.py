@@ -43,7 +43,7 @@ def violations(page: Page) -> dict[str, list[str]]:
 
 
 @pytest.mark.parametrize("name", ["report", "compare", "history"])
-@pytest.mark.parametrize(("width", "dark"), [(1200, False), (390, True)])
+@pytest.mark.parametrize(("width", "dark"), [(1200, False), pytest.param(390, True, marks=pytest.mark.slow)])
 def test_axe_finds_nothing(name: str, width: int, dark: bool, pages: dict[str, Path], open_page: Open) -> None:
     assert violations(open_page(pages[name], width=width, dark=dark)) == {}
 

@@ -5,7 +5,7 @@ import pytest
 from tests.kernel.inside import Work
 from tests.kernel.security_inside import EXPECTED
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 INSIDE = "tests/kernel/security_inside.py"
 
 

@@ -5,7 +5,7 @@ import pytest
 from tests.kernel.inside import Work
 from tests.kernel.lab_inside import CONTRACT
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 INSIDE = "tests/kernel/lab_inside.py"
 TESTS = (
     "test_delay_and_loss_are_as_asked",

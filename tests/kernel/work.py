@@ -1,4 +1,4 @@
-"""What guests do beside the tests: each a module and its arguments, under the name of the fixture that looks at it."""
+"""What guests do for the tests: each a module and its arguments, under the name of the fixture that looks at it."""
 
 from __future__ import annotations
 
@@ -17,14 +17,8 @@ class Fails(PlainIp):
 
 
 def work(folder: Path) -> dict[str, list[str]]:
-    """Fixture -> module and arguments, in the order in which tests look at what comes of it.
-
-    Each has the folder of its name in ``folder`` to itself.
-    """
-    from tests.kernel.vpns_inside import NAMES, OLDER  # not above: in a guest, pytest is to be the first to import it
-
+    """Fixture -> module and arguments. Each has the folder of its name in ``folder`` to itself."""
     (folder / "fails.py").write_text(FAILS)
-    every = (*OLDER, *NAMES)
     vpns = ",".join([*KERNEL_VPNS, str(folder / "fails.py")])
     levels = ",".join([*(f"cipher={cipher}" for cipher in OLD_CIPHERS), "compression=on"])
     run, rest = ["runner", "run"], ["--profile", "smallest", "--rest", "uml"]
@@ -35,7 +29,8 @@ def work(folder: Path) -> dict[str, list[str]]:
         "ciphers": [*run, "cipher", *SMALLEST, "--vpn", "ipsec", "--set", levels, "--out", f"{folder}/ciphers"],
         "doctor": ["runner", "doctor", "--kernel", "uml", "--json"],
         "both": [*run, "reference", *rest, "--vpn", "ipip", "--out", f"{folder}/both"],
-        "some_vpns": ["tests.kernel.vpns_inside", f"{folder}/some_vpns", *every[::2]],
-        "other_vpns": ["tests.kernel.vpns_inside", f"{folder}/other_vpns", *every[1::2]],
+        "vpns": ["tests.kernel.vpns_inside", f"{folder}/vpns"],
+        "ciphers_inside": ["tests.kernel.levels_inside", f"{folder}/ciphers_inside"],
+        "abilities_inside": ["tests.kernel.abilities_inside", f"{folder}/abilities_inside"],
         "lab_inside": ["tests.kernel.lab_inside", f"{folder}/lab_inside"],
     }

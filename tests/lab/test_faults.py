@@ -287,23 +287,41 @@ def test_a_node_that_is_killed_stops_the_run(image: Image, tmp_path: Path) -> No
     assert not [trial for trial in load_run(out)[1] if trial.status == "lab_error"], "measured again"
 
 
-def test_a_full_disk_stops_the_run_and_keeps_every_trial(image: Image, tmp_path: Path) -> None:
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=200k", "tmpfs", str(disk)], check=True)
-    try:
-        (disk / "run").mkdir()
-        (disk / "run" / ".lock").touch()
-        (disk / "ballast").write_bytes(b"x" * 100_000)
-        done = vpneval("run", "transport", "--profile", "smallest", "--vpn", "openvpn", "--out", disk / "run")
-        assert done.returncode == 4, done.stdout + done.stderr
-        assert "No space left on device" in done.stderr
-        assert "Traceback" not in done.stderr
-        kept = load_run(disk / "run")[1]
-        (disk / "ballast").unlink()
-        assert [trial.id for trial in load_run(disk / "run")[1]] == [trial.id for trial in kept]
-    finally:
-        subprocess.run(["umount", str(disk)], check=True)
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[tuple[list[str], Path]]:
+    """Words before a command that has a disk of 200 kB at ``tmp_path``/disk, and that disk as seen from here.
+
+    In a mount namespace of its own: tests beside this one compare the machine's mounts.
+    """
+    (tmp_path / "disk").mkdir()
+    script = 'mount -t tmpfs -o size=200k tmpfs "$0" && echo mounted && exec cat'
+    holder = subprocess.Popen(
+        ["unshare", "--mount", "sh", "-c", script, str(tmp_path / "disk")],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert holder.stdout is not None
+    assert holder.stdout.readline() == "mounted\n"
+    yield ["nsenter", "-t", str(holder.pid), "--mount"], Path(f"/proc/{holder.pid}/root{tmp_path}/disk")
+    holder.communicate()
+
+
+def test_a_full_disk_stops_the_run_and_keeps_every_trial(
+    image: Image, tmp_path: Path, small_disk: tuple[list[str], Path]
+) -> None:
+    there, disk = small_disk
+    (disk / "run").mkdir()
+    (disk / "run" / ".lock").touch()
+    (disk / "ballast").write_bytes(b"x" * 100_000)
+    argv = ("run", "transport", "--profile", "smallest", "--vpn", "openvpn", "--out", f"{tmp_path}/disk/run")
+    done = subprocess.run([*there, *VPNEVAL, *argv], capture_output=True, text=True, timeout=240)
+    assert done.returncode == 4, done.stdout + done.stderr
+    assert "No space left on device" in done.stderr
+    assert "Traceback" not in done.stderr
+    kept = load_run(disk / "run")[1]
+    (disk / "ballast").unlink()
+    assert [trial.id for trial in load_run(disk / "run")[1]] == [trial.id for trial in kept]
 
 
 def test_two_runs_at_once_do_not_touch_each_other(image: Image, tmp_path: Path) -> None:

@@ -7,23 +7,17 @@ import pytest
 from runner.catalogue import load_vpn
 from runner.data.errors import MeasurementError, TooLongError
 from runner.data.levels import AEAD
-from runner.data.wan import Conditions
-from runner.instruments.instrument import at_once
 from runner.instruments.traffic.mtu import path_mtu, refuse_too_long
 from runner.instruments.traffic.overhead import overhead
-from runner.instruments.traffic.packets import packets, stream
+from runner.instruments.traffic.packets import stream
 from runner.instruments.traffic.tcp import tcp
-from runner.lab import wan
 from runner.lab.image import Image
 from runner.lab.site_to_site import Lab, batch, namespace_lab
 from runner.lab.wire import outer
-from runner.search.settings import UdpSearch
 from runner.tunnel.bring_up import Bench
 from tests.lab.test_vpns import tunnel_in
-from tests.truth import found_near
 from tests.unit.helpers import overhead_bytes
 
-SEARCH = UdpSearch(relative_width=0.01, trial_duration_s=4.0, confirm=None, budget_s=60.0)
 CARRIERS = [
     *(("none", "none"), ("ipip", "none"), ("gre_ipsec", "aes-128-cbc"), ("ipsec", "aes-128-cbc")),
     *(("openvpn", cipher) for cipher in ("aes-128-cbc", "aes-128-gcm", "null")),
@@ -127,18 +121,6 @@ def test_where_nftables_does_not_work_iptables_counts(lab: Lab, image: Image) ->
     refuse(lab, "iptables-legacy-restore")
     with pytest.raises(MeasurementError, match="nftables: Operation not supported; iptables: Operation not supported"):
         stream(lab, bench.address, 64, 400, 0.5)
-
-
-@pytest.mark.alone
-def test_packet_rate_of_a_shaped_wan(lab: Lab, image: Image) -> None:
-    bench = bench_in(lab, "none", image)
-    wan.apply(lab, Conditions(rate_bps=20e6))
-    # The bucket counts frames of 14 bytes more, and the rate is the one at which 1 % is lost.
-    expected = 20e6 / (8 * (512 + 14)) / 0.99
-    found = found_near(expected, 0.02, lambda: at_once(packets(bench, 512, False, SEARCH, None)).measurements[0])
-    assert found.value == pytest.approx(expected, rel=0.02)
-    assert found.detail["outer_packets_per_packet"] == pytest.approx(1, abs=0.02)
-    assert found.detail["fragments"] == 0
 
 
 @pytest.mark.parametrize("name", ["none", "openvpn", "ipsec_user", "wireguard_go", "ssh_tun"])

@@ -20,12 +20,15 @@ from tests.truth import QUEUE_S, found_near, payload_that_fits, shaped
 from tests.unit.helpers import overhead_bytes
 
 pytestmark = [pytest.mark.alone, pytest.mark.timeout(300)]  # three attempts, where other work disturbs
+SLOW = pytest.mark.slow  # of each instrument, one rate is enough for every day
 WITHIN = 0.02
 TRIAL_S = 2.0
 SEARCH = UdpSearch(relative_width=0.015, trial_duration_s=TRIAL_S, confirm=None, budget_s=40)
 
 
-@pytest.mark.parametrize(("link_bps", "duration_s"), [(2e6, 40), (20e6, 10), (200e6, 5), (1000e6, 5)])
+@pytest.mark.parametrize(
+    ("link_bps", "duration_s"), [pytest.param(2e6, 40, marks=SLOW), (20e6, 10), (200e6, 5), (1000e6, 5)]
+)
 def test_tcp_fills_the_link(image: Image, tmp_path: Path, link_bps: float, duration_s: int) -> None:
     """A long test at a low rate: what is still queued at the end, some 60 ms of it, is not received."""
     with shaped(image, tmp_path, link_bps, 0.02) as bench:
@@ -38,7 +41,9 @@ def test_tcp_fills_the_link(image: Image, tmp_path: Path, link_bps: float, durat
     assert found.value == pytest.approx(expected, rel=WITHIN)
 
 
-@pytest.mark.parametrize("link_bps", [2e6, 20e6, 200e6, 1000e6])
+@pytest.mark.parametrize(
+    "link_bps", [pytest.param(2e6, marks=SLOW), 20e6, pytest.param(200e6, marks=SLOW), pytest.param(1000e6, marks=SLOW)]
+)
 def test_the_search_finds_the_link(image: Image, tmp_path: Path, link_bps: float) -> None:
     payload_bytes, mtu_bytes = payload_that_fits(link_bps)
     true_bps = truth.udp_throughput(link_bps, payload_bytes, 0.01, TRIAL_S, QUEUE_S)
@@ -51,19 +56,24 @@ def test_the_search_finds_the_link(image: Image, tmp_path: Path, link_bps: float
     assert found.value == pytest.approx(true_bps, rel=WITHIN), found.detail
 
 
-@pytest.mark.parametrize(("link_bps", "packet_bytes"), [(2e6, 128), (20e6, 512), (200e6, 1400), (1000e6, 1500)])
+@pytest.mark.parametrize(
+    ("link_bps", "packet_bytes"),
+    [pytest.param(2e6, 128, marks=SLOW), (20e6, 512), pytest.param(200e6, 1400, marks=SLOW), (1000e6, 1500)],
+)
 def test_the_packet_rate_is_the_links(image: Image, tmp_path: Path, link_bps: float, packet_bytes: int) -> None:
     true_pps = truth.packet_rate(link_bps, packet_bytes, 0.01, TRIAL_S)
     with shaped(image, tmp_path, link_bps, QUEUE_S) as bench:
         found = found_near(true_pps, WITHIN, lambda: packet_rate(bench, packet_bytes))
     assert found.value == pytest.approx(true_pps, rel=WITHIN), found.detail
+    assert found.detail["outer_packets_per_packet"] == pytest.approx(1, abs=0.02)
+    assert found.detail["fragments"] == 0
 
 
 def packet_rate(bench: Bench, packet_bytes: int) -> Value:
     return at_once(packets(bench, packet_bytes, False, SEARCH, None)).measurements[0]
 
 
-@pytest.mark.parametrize("name", ["openvpn", "wireguard_go"])
+@pytest.mark.parametrize("name", [pytest.param("openvpn", marks=SLOW), "wireguard_go"])
 def test_a_tunnels_bytes_are_the_ones_that_it_adds(image: Image, tmp_path: Path, name: str) -> None:
     """On a link far slower than the tunnel, the packet rate falls by exactly the bytes of the closed form."""
     vpn, packet_bytes, link_bps = load_vpn(name), 512, 10e6

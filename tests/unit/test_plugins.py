@@ -115,9 +115,8 @@ def test_comparable_is_aes_128_cbc_where_the_vpn_has_it(vpn: Vpn) -> None:
 
 
 @EVERY
-def test_a_file_that_can_be_read_top_to_bottom(vpn: Vpn) -> None:
-    module = importlib.import_module(f"vpns.{vpn.name}")
-    assert module.__doc__
+def test_its_file_says_what_it_is(vpn: Vpn) -> None:
+    assert importlib.import_module(f"vpns.{vpn.name}").__doc__
 
 
 @EVERY

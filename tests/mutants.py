@@ -1,0 +1,217 @@
+"""A mutation run by hand over the rooms whose code is arithmetic: ``make mutants``, some 20 minutes on two idle cores.
+
+Each mutant is one small change in a copy of the project, tried by the unit tests of its room until one fails. What
+survives was noticed by no test: the run prints it, and fails where more than a fifth of a seeded sample survive. Not
+mutated: annotations, texts, and what only ``make bench-search`` runs.
+usage: python -m tests.mutants [--seed N] [--count N] [--processes N] [FILE:LINE…]   (all mutants of these lines)
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import multiprocessing
+import os
+import random
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from importlib.util import cache_from_source
+from pathlib import Path
+from queue import Queue
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+RANKING = ("agreement", "weights", "ranking", "intervals", "stats", "until")
+SEARCH = ("search", "search_posterior", "search_population")
+TESTS = {"runner/ranking": RANKING, "runner/search": SEARCH}  # room -> its unit tests, the likeliest to fail first
+LEFT_OUT = ("runner/search/bench.py",)
+SHARED = ["pytest", "numpy", "pydantic", "scipy.optimize", "scipy.stats"]  # imported once, for all mutants
+COPIED = ("docs", "experiments", "results", "runner", "tests", "vagrant", "vpns", "pyproject.toml", "README.md")
+ALIVE_AT_MOST = 0.2
+PATIENCE = 4.0  # a mutant that takes that many times as long as all tests do has been noticed
+
+FORKS = multiprocessing.get_context("forkserver")
+SWAPPED: dict[type[ast.AST], str] = {
+    **{ast.Add: "-", ast.Sub: "+", ast.Mult: "/", ast.Div: "*", ast.FloorDiv: "*", ast.Mod: "*", ast.Pow: "*"},
+    **{ast.Lt: "<=", ast.LtE: "<", ast.Gt: ">=", ast.GtE: ">", ast.Eq: "!=", ast.NotEq: "=="},
+    **{ast.In: "not in", ast.NotIn: "in", ast.Is: "is not", ast.IsNot: "is", ast.And: "or", ast.Or: "and"},
+}
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """In ``file``, the text from ``start`` to ``end`` (line from 1, byte from 0) becomes ``text``."""
+
+    file: str
+    start: tuple[int, int]
+    end: tuple[int, int]
+    text: str
+
+    def applied(self, source: str) -> str:
+        lines = [line.encode() for line in source.splitlines(keepends=True)]
+        (first, begin), (last, stop) = self.start, self.end
+        changed = lines[first - 1][:begin] + self.text.encode() + lines[last - 1][stop:]
+        return b"".join([*lines[: first - 1], changed, *lines[last:]]).decode()
+
+    def __str__(self) -> str:
+        source = (ROOT / self.file).read_text()
+        was = " ".join(line.strip() for line in source.splitlines()[self.start[0] - 1 : self.end[0]])
+        now = self.applied(source).splitlines()[self.start[0] - 1].strip()
+        return f"{self.file}:{self.start[0]}: {was}\n    -> {now}"
+
+
+def swapped(node: ast.AST) -> str:
+    """``node`` with another operator; nothing for what has none."""
+    match node:
+        case ast.BinOp(left, op, right) | ast.Compare(left, [op], [right]) if type(op) in SWAPPED:
+            return f"({ast.unparse(left)}) {SWAPPED[type(op)]} ({ast.unparse(right)})"
+        case ast.BoolOp(op, values):
+            return f" {SWAPPED[type(op)]} ".join(f"({ast.unparse(value)})" for value in values)
+        case ast.UnaryOp(ast.Not() | ast.USub(), operand):
+            return ast.unparse(operand)
+        case ast.AugAssign(target, op, value) if type(op) in SWAPPED:
+            return f"{ast.unparse(target)} {SWAPPED[type(op)]}= {ast.unparse(value)}"
+    return ""
+
+
+def changed(node: ast.AST) -> str:
+    """``node`` with another value or another way to go on; nothing for what has neither."""
+    match node:
+        case ast.IfExp(test, body, orelse):
+            return f"({ast.unparse(orelse)}) if {ast.unparse(test)} else ({ast.unparse(body)})"
+        case ast.Constant(bool() as value):
+            return str(not value)
+        case ast.Constant(int() | float() as value):
+            return str(value + 1)
+        case ast.Return(value) if value is not None and not (isinstance(value, ast.Constant) and value.value is None):
+            return "return None"
+        case ast.Continue():
+            return "break"
+        case ast.Break():
+            return "continue"
+    return ""
+
+
+def without_annotations(node: ast.AST) -> Iterator[ast.AST]:
+    """``node`` and all below it that runs and computes; a text in braces has its own columns and is left alone."""
+    yield node
+    for name, value in ast.iter_fields(node):
+        if name in ("annotation", "returns", "decorator_list") or isinstance(value, ast.JoinedStr):
+            continue
+        for child in value if isinstance(value, list) else [value]:
+            if isinstance(child, ast.AST) and not isinstance(child, ast.JoinedStr):
+                yield from without_annotations(child)
+
+
+def mutants() -> list[Mutant]:
+    """All of them, in the order of files and lines."""
+    found = []
+    for room in TESTS:
+        for path in sorted((ROOT / room).rglob("*.py")):
+            file = str(path.relative_to(ROOT))
+            if file in LEFT_OUT:
+                continue
+            for node in without_annotations(ast.parse(path.read_text())):
+                if text := swapped(node) or changed(node):
+                    assert isinstance(node, ast.expr | ast.stmt)
+                    assert node.end_lineno is not None
+                    assert node.end_col_offset is not None
+                    wrapped = f"({text})" if isinstance(node, ast.expr) else text
+                    start, end = (node.lineno, node.col_offset), (node.end_lineno, node.end_col_offset)
+                    found.append(Mutant(file, start, end, wrapped))
+    return sorted(found, key=lambda each: (each.file, each.start, each.end, each.text))
+
+
+def copy_of_the_project(folder: Path) -> Path:
+    for name in COPIED:
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__", "box"))
+        else:
+            shutil.copy(ROOT / name, folder / name)
+    return folder
+
+
+def survives(mutant: Mutant | None, copy: Path, limit_s: float) -> bool:
+    """Do the tests of its room pass in ``copy`` with this change (or those of all rooms without any) in time?"""
+    rooms = [room for room in TESTS if mutant is None or mutant.file.startswith(f"{room}/")]
+    tests = [f"tests/unit/test_{name}.py" for room in rooms for name in TESTS[room]]
+    if mutant:
+        source = (ROOT / mutant.file).read_text()
+        write(copy / mutant.file, mutant.applied(source))
+    attempt = FORKS.Process(target=run_tests, args=(copy, tests))
+    attempt.start()
+    attempt.join(limit_s)
+    attempt.kill()
+    attempt.join()
+    if mutant:
+        write(copy / mutant.file, source)
+    return attempt.exitcode == 0
+
+
+def write(path: Path, source: str) -> None:
+    """Python tells stale bytecode by time and size, which two mutants may share."""
+    Path(cache_from_source(path)).unlink(missing_ok=True)
+    path.write_text(source)
+
+
+def run_tests(copy: Path, tests: Sequence[str]) -> None:
+    """In a process of its own, which ends with pytest's exit code; what is imported of the project is in ``copy``."""
+    for name in [name for name in sys.modules if name.split(".")[0] in ("tests", "runner", "vpns", "experiments")]:
+        del sys.modules[name]
+    os.chdir(copy)
+    sys.path.insert(0, str(copy))
+    sys.dont_write_bytecode = False  # all mutants of a copy share that of the files that do not change
+    silence = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(silence, 1)
+    os.dup2(silence, 2)
+    sys.exit(pytest.main(["-x", "-q", "-p", "no:cacheprovider", *tests]))
+
+
+def main() -> int:
+    asked = argparse.ArgumentParser()
+    asked.add_argument("--seed", type=int, default=1)
+    asked.add_argument("--count", type=int, default=300)
+    asked.add_argument("--processes", type=int, default=os.cpu_count() or 1)
+    asked.add_argument("lines", nargs="*", help="FILE:LINE")
+    wanted = asked.parse_args()
+    FORKS.set_forkserver_preload(SHARED)
+    every, began = mutants(), time.monotonic()
+    chosen = [one for one in every if f"{one.file}:{one.start[0]}" in wanted.lines]
+    if not wanted.lines:
+        chosen = random.Random(wanted.seed).sample(every, min(wanted.count, len(every)))
+    folders, pools = tempfile.TemporaryDirectory(prefix="vpneval-mutants-"), ThreadPoolExecutor(wanted.processes)
+    with folders as folder, pools as pool:
+        copies: Queue[Path] = Queue()
+        for number in range(wanted.processes):
+            copies.put(copy_of_the_project(Path(folder, str(number))))
+
+        def tried(mutant: Mutant) -> bool:
+            copy = copies.get()
+            try:
+                return survives(mutant, copy, limit_s)
+            finally:
+                copies.put(copy)
+
+        if not survives(None, copies.queue[0], 3600):
+            print("the tests fail without any mutant", file=sys.stderr)
+            return 2
+        limit_s = PATIENCE * (time.monotonic() - began)
+        alive = 0
+        for number, (mutant, survived) in enumerate(zip(chosen, pool.map(tried, chosen), strict=True), 1):
+            if survived:
+                alive += 1
+                print(mutant, flush=True)
+            if number % 25 == 0:
+                print(f"{number} of {len(chosen)}, {alive} alive, {time.monotonic() - began:.0f} s", flush=True)
+    print(f"{alive} of {len(chosen)} alive ({alive / len(chosen):.0%}); {len(every)} in all; seed {wanted.seed}")
+    return 1 if alive > ALIVE_AT_MOST * len(chosen) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
