@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from runner.catalogue import load_vpn
+from runner.catalogue import instruments, load_vpn
 from runner.data.strength import PER_FAILURE, SCALE
 from runner.data.trials import Cell, ExperimentRecord, Trial
 from runner.instruments.operator.counts import operations
@@ -21,6 +21,7 @@ from runner.report.paper_tables import paper_tables
 from runner.report.plots.plots import plots_of
 from runner.report.plots.plotting import Samples
 from runner.report.plots.vega import svg
+from runner.sweep.records import stored
 from tests.unit.reports import everywhere
 from tests.unit.synthetic import make_run, make_trial
 from tests.unit.test_findings import made
@@ -30,7 +31,11 @@ ALL = ("confidentiality", "data_integrity", "anti_replay", "peer_authentication"
 
 def trial_with(vpn: str, traffic: str, measured: Measured, block: int = 1, **levels: str) -> Trial:
     made = make_trial(vpn, {**load_vpn(vpn).recommended, **levels, "measure": traffic}, block, {})
-    found = {"measurements": measured.measurements, "attempt": measured.attempt, "experiments": [traffic]}
+    found = {
+        "measurements": stored(measured, instruments()[traffic]),
+        "attempt": measured.attempt,
+        "experiments": [traffic],
+    }
     return made.model_copy(update=found)
 
 

@@ -7,7 +7,7 @@ from typing import cast
 
 import pytest
 
-from runner.catalogue import load_vpn, vpn_names
+from runner.catalogue import factors, load_vpn, vpn_names
 from runner.data.errors import UsageError
 from runner.data.levels import AEAD, LEVELS, UNENCRYPTED, Params
 from runner.lab.node import Node
@@ -75,7 +75,7 @@ def test_a_timer_that_a_plugin_names_stands_in_its_files(vpn: Vpn, sites: tuple[
 @EVERY
 def test_what_renews_keys_says_how(vpn: Vpn) -> None:
     rekeying = vpn.lifecycle().rekeying
-    assert set(rekeying.ways) <= set(LEVELS["rekey"])
+    assert set(rekeying.ways) <= set(factors()["rekey"].named)
     assert bool({"esp", "ike"} & {*rekeying.ways}) == (rekeying.renew is not Rekeying().renew)
     assert bool({"clock", "protocol"} & {*rekeying.ways}) == (rekeying.mark is not Rekeying().mark)
 
