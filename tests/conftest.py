@@ -6,6 +6,7 @@ are one group, which one worker runs. What needs the machine for itself waits un
 
 import fcntl
 import os
+import signal
 from collections.abc import Generator
 from pathlib import Path, PurePath
 
@@ -18,9 +19,14 @@ from tests.installed import install
 HERE = Path(__file__).parent
 ORDER = ("kernel", "vagrant", "browser", "lab", "unit")  # what lasts longest begins first, so that nothing long is last
 BY_FILE = ("vagrant", "browser", "unit")  # quick tests, or tests that look at one thing that took long
-ONE_THING = ("lab/test_compare_end_to_end.py",)  # one `make compare` for all its tests
+ONE_THING = ("lab/test_compare_end_to_end.py", "lab/test_installed.py")  # one `make compare`, one wheel
 # A guest has one CPU: two groups of tests, one guest for each at a time, fill two cores.
 FIRST_GUEST = ("test_abilities.py", "test_levels.py", "test_wan.py")
+
+
+def pytest_configure() -> None:
+    """A script starts what runs in its background with Ctrl-C ignored, and so would be all that the tests interrupt."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def group_of(test: str) -> str:

@@ -27,8 +27,8 @@ from queue import Queue
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-RANKING = ("agreement", "weights", "ranking", "intervals", "stats", "until")
-SEARCH = ("search", "search_posterior", "search_population")
+RANKING = ("agreement", "facts", "weights", "ranking", "intervals", "stats", "until")
+SEARCH = ("search_arithmetic", "search", "search_posterior", "search_population")
 TESTS = {"runner/ranking": RANKING, "runner/search": SEARCH}  # room -> its unit tests, the likeliest to fail first
 LEFT_OUT = ("runner/search/bench.py",)
 SHARED = ["pytest", "numpy", "pydantic", "scipy.optimize", "scipy.stats"]  # imported once, for all mutants

@@ -126,6 +126,16 @@ def test_drift_is_what_exceeds_its_interval(last: tuple[float, ...], moved: bool
     assert found.between.blocks == 0
 
 
+@pytest.mark.parametrize(("blocks", "judged"), [(1, False), (2, True)])
+def test_one_block_is_no_judge_of_drift(blocks: int, judged: bool) -> None:
+    trials = [
+        make_trial("none", PLAIN | IDLE, block, {"rtt": 100.0 + block}, position=position)
+        for position in ("first", "last")
+        for block in range(blocks)
+    ]
+    assert drift(trials, "rtt").judged is judged
+
+
 @pytest.mark.parametrize(("middle", "moved"), [((130, 131, 129), True), ((130, 90, 100), False)])
 def test_drift_sees_what_comes_and_goes_within_a_block(middle: tuple[float, ...], moved: bool) -> None:
     values = {"first": (100.0,) * 3, "between": middle, "last": (101.0, 100.0, 99.0)}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -66,6 +67,13 @@ def read_lab_file(path: Path) -> LabFile:
     nodes = settings.pop("nodes", {})
     if not isinstance(nodes, dict):
         raise wrong("nodes", f"nodes are lines '  node: [network, network]', not {nodes!r}")
+    _check_settings(settings, wrong)
+    _check_nodes(nodes, wrong)
+    return LabFile(path, settings, {name: tuple(map(str, own)) for name, own in nodes.items()})
+
+
+def _check_settings(settings: dict[Any, Any], wrong: Callable[[object, str], UsageError]) -> None:
+    """Raise ``wrong`` of the first key that is missing, not known, or of another kind."""
     for key in [*KEYS, *settings]:
         if key not in settings or key not in KEYS:
             said = "is missing" if key in KEYS else "is not known"
@@ -75,6 +83,10 @@ def read_lab_file(path: Path) -> LabFile:
     for key in NUMBERS:
         if type(settings[key]) is not int or settings[key] < 1:
             raise wrong(key, f"{key} is a whole number from 1 on, not {settings[key]!r}")
+
+
+def _check_nodes(nodes: dict[Any, Any], wrong: Callable[[object, str], UsageError]) -> None:
+    """Raise ``wrong`` of the first node that is missing, not known, or not cabled to what it has to meet."""
     for name in [*PORTS, *nodes]:
         if name not in nodes and name != "wan":
             raise wrong(name, f"the node {name} is missing. The nodes are {', '.join(PORTS)} (wan may be left out)")
@@ -91,7 +103,6 @@ def read_lab_file(path: Path) -> LabFile:
                 here.split()[0],
                 f"{here} is on {networks[here]} and {there} on {networks[there]}: they need the same one",
             )
-    return LabFile(path, settings, {name: tuple(map(str, own)) for name, own in nodes.items()})
 
 
 def _loaded(path: Path) -> tuple[dict[Any, Any], dict[str, int]]:
