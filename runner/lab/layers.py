@@ -2,7 +2,8 @@
 
 A layer is for what Debian does not have, and for a package that another one excludes. ``vagrant/layers/NAME.sh``
 puts its files into a folder; this module runs that script once in a copy-on-write view of the lab image, which may
-use the network, and keeps the result as a tar file in the cache. A plugin says ``image_layer = "NAME"``.
+use the network, and keeps the result as a tar file in the cache. A plugin says ``layer="NAME"`` in its
+``software``.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from runner.instruments.traffic.clients import clients
 from runner.instruments.traffic.device import device
 from runner.instruments.traffic.duplex import both_ways, duplex
 from runner.instruments.traffic.flows import flows
-from runner.instruments.traffic.rekey import CLOCK_LIMIT_S, rekey
+from runner.instruments.traffic.rekey import CLOCK_LIMIT_S, Rekey, rekey
 from runner.lab.image import Image
 from runner.lab.node import Node
 from runner.lab.site_to_site import Lab, namespace_lab
@@ -106,7 +106,7 @@ def test_a_rekey_under_load_changes_the_keys_it_names(bench: Bench, what: str) -
 @pytest.mark.parametrize("name", ["openvpn", "ssh_forward", "openconnect_tls"])
 def test_a_clock_renews_keys_under_load(lab: Lab, image: Image, name: str) -> None:
     vpn = load_vpn(name)
-    params = {**vpn.comparable, **variants.asked({"rekey": "clock"})}
+    params = {**vpn.comparable, **Rekey().asks({"rekey": "clock"})}
     with namespace_lab(image) as alone:
         secrets = vpn.secrets(alone.host1, lab.sites)
     start_services(lab)

@@ -8,7 +8,7 @@ import pytest
 from runner.catalogue import load_experiment, load_vpn, vpn_names
 from runner.data.trials import Cell
 from runner.design.profile import PROFILES
-from runner.instruments.traffic.rekey import no_rekey
+from runner.instruments.traffic.rekey import Rekey, no_rekey
 from runner.lab.site import Site
 from runner.lab.site_to_site import Lab
 from runner.sweep import variants
@@ -41,20 +41,20 @@ def test_drivers_are_told_apart_by_their_names(driver: str, kind: str) -> None:
     assert driver_kind(driver) == kind
 
 
-def rendered(name: str, levels: dict[str, str]) -> str:
+def rendered(name: str, more: dict[str, str]) -> str:
     vpn = load_vpn(name)
-    params = {**vpn.comparable, **asked(levels)}
+    params = {**vpn.comparable, **more}
     return "\n".join(vpn.render(GW1, [GW2], params, named_secrets(vpn, (GW1, GW2))).values())
 
 
 def test_what_is_asked_for_is_in_the_files() -> None:
     for name, option in (("openvpn", "reneg-sec 6"), ("ssh_tun", "RekeyLimit default 6"), ("tinc", "KeyExpire = 6")):
-        assert option in rendered(name, {"rekey": "clock"})
-        assert option.split()[0] not in rendered(name, {"rekey": "esp"})
-    assert "aesni { load = no }" in rendered("ipsec_user", {"driver": "generic"})
-    assert "aesni" not in rendered("ipsec_user", {"driver": "accelerated"})
+        assert option in rendered(name, Rekey().asks({"rekey": "clock"}))
+        assert option.split()[0] not in rendered(name, Rekey().asks({"rekey": "esp"}))
+    assert "aesni { load = no }" in rendered("ipsec_user", asked({"driver": "generic"}))
+    assert "aesni" not in rendered("ipsec_user", asked({"driver": "accelerated"}))
     for proposal in IKE:
-        assert f"proposals = {proposal}\n" in rendered("ipsec", {"ike": proposal})
+        assert f"proposals = {proposal}\n" in rendered("ipsec", asked({"ike": proposal}))
     assert "proposals = aes128-sha256-ecp256\n" in rendered("ipsec", {})
 
 
