@@ -11,7 +11,7 @@ from jsonschema import Draft202012Validator
 from pydantic import BaseModel
 
 from runner.data.store import load_run
-from runner.data.trials import Run, Trial
+from runner.data.trials import Run, Slice, Trial
 from runner.report.forms.tables import json_text
 from runner.report.model import Report, build
 from tests.unit.synthetic import realistic_run
@@ -22,6 +22,7 @@ EXAMPLES = sorted(path.parent for path in (ROOT / "results" / "examples").glob("
 MODELS: list[tuple[str, type[BaseModel], Literal["validation", "serialization"]]] = [
     ("run", Run, "validation"),
     ("trial", Trial, "validation"),
+    ("slice", Slice, "validation"),
     ("report", Report, "serialization"),
 ]
 
