@@ -100,6 +100,11 @@ def test_fewer_than_two_shared_blocks_are_not_separable(b: dict[int, float]) -> 
     assert ratio.method.startswith("not separable")
 
 
+def test_two_shared_blocks_are_paired() -> None:
+    found = compare_blocks({0: 100.0, 1: 110.0, 2: 7.0}, {0: 50.0, 1: 54.0})
+    assert (found.blocks, found.method) == (2, "t interval on logarithms, paired within blocks")
+
+
 def test_share_of_the_baseline_by_hand() -> None:
     """First and last of a block count as their geometric mean: √(100·400) = 200, of which 50 is a quarter."""
     params = PLAIN | IDLE
