@@ -1,4 +1,4 @@
-"""Finds VPN plugins, instruments and experiments by name, in the tree and outside of it.
+"""Finds VPNs, instruments and experiments by name, in the tree and outside of it.
 
 Nobody else imports ``vpns`` and ``experiments``. A new one of any kind is a file there, or anywhere: ``./mine.py``.
 """

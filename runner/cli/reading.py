@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -28,6 +30,15 @@ from runner.report.forms.write import write_everything
 from runner.report.merge import merge_runs
 from runner.report.model import Report, build
 from runner.report.papers import findings_text
+
+TEXT_FORMS: dict[str, Callable[[Report], str]] = {
+    "html": html_text,
+    "md": markdown_text,
+    "latex": latex_text,
+    "json": json_text,
+    "csv": csv_text,
+}
+ONE_RUN = ("html", "pdf", "latex", "csv")  # forms that hold one report only
 
 
 def report_of(folders: list[Path], weights: str, configuration: str, missing: str) -> Report:
@@ -59,40 +70,62 @@ def report(
     ] = False,
 ) -> None:
     """The ranked, weighted report of one run, or of several of the same lab; of a parent folder each run's in turn."""
-    if write and (len(folders) > 1 or indexed(folders[0]) is not None):
-        raise UsageError("--write takes one run folder: the files stand in it, and link into it")
+    made_of = partial(report_of, weights=weights, configuration=configuration, missing=missing)
     if write:
-        try:
-            paths = write_everything(folders[0], report_of(folders, weights, configuration, missing))
-        except OSError as error:
-            raise UsageError(f"the report cannot be written: {error}") from None
-        print("\n".join(map(str, paths)))
+        _write(folders, made_of)
         return
-    forms = {"html": html_text, "md": markdown_text, "latex": latex_text, "json": json_text, "csv": csv_text}
-    require_known("format", form, ["term", "findings", "pdf", *forms])
+    require_known("format", form, ["term", "findings", "pdf", *TEXT_FORMS])
     beside = indexed(folders[0]) if len(folders) == 1 else None
-    if beside is not None and form in ("html", "pdf", "latex", "csv"):
+    if beside is not None and form in ONE_RUN:
         raise UsageError(f"{folders[0]} holds several runs; --format {form} takes one of {', '.join(map(str, beside))}")
-    if form == "findings":
-        each = [run for folder in folders for run in indexed(folder) or [folder]]
-        print(findings_text([report_of([run], weights, configuration, missing) for run in each]), end="")
-        return
-    made = [report_of(runs, weights, configuration, missing) for runs in ([[run] for run in beside or ()] or [folders])]
-    if form == "pdf":
-        if sys.stdout.isatty():
-            raise UsageError("--format pdf is for a file: vpneval report DIR --format pdf > report.pdf")
-        sys.stdout.buffer.write(pdf_bytes(html_text(made[0])))
-        return
-    if form == "json" and beside is not None:
+    elif form == "findings":
+        print(findings_text([made_of([run]) for run in _runs_in(folders)]), end="")
+    elif form == "pdf":
+        _print_pdf(made_of(folders))
+    elif beside:
+        _print_in_turn(beside, [made_of([run]) for run in beside], form)
+    else:
+        _print(made_of(folders), form)
+
+
+def _write(folders: list[Path], made_of: Callable[[list[Path]], Report]) -> None:
+    """Every form of the report and its pictures into the run folder, which is the only one; prints the files."""
+    if len(folders) > 1 or indexed(folders[0]) is not None:
+        raise UsageError("--write takes one run folder: the files stand in it, and link into it")
+    try:
+        paths = write_everything(folders[0], made_of(folders))
+    except OSError as error:
+        raise UsageError(f"the report cannot be written: {error}") from None
+    print("\n".join(map(str, paths)))
+
+
+def _runs_in(folders: list[Path]) -> list[Path]:
+    """The run folders, a parent folder's in its place."""
+    return [run for folder in folders for run in indexed(folder) or [folder]]
+
+
+def _print_pdf(made: Report) -> None:
+    if sys.stdout.isatty():
+        raise UsageError("--format pdf is for a file: vpneval report DIR --format pdf > report.pdf")
+    sys.stdout.buffer.write(pdf_bytes(html_text(made)))
+
+
+def _print_in_turn(runs: list[Path], made: list[Report], form: str) -> None:
+    """The reports of the runs in a parent folder: on the terminal with a rule between them, in JSON as one list."""
+    if form == "json":
         print("[" + ",\n".join(json_text(one) for one in made) + "]")
         return
-    for one, folder in zip(made, beside or folders, strict=False):
-        if form != "term":
-            print(forms[form](one), end="")
-            continue
-        if beside is not None:
-            out.rule(folder.name)
-        render_terminal(one, out)
+    for run, one in zip(runs, made, strict=True):
+        if form == "term":
+            out.rule(run.name)
+        _print(one, form)
+
+
+def _print(made: Report, form: str) -> None:
+    if form == "term":
+        render_terminal(made, out)
+    else:
+        print(TEXT_FORMS[form](made), end="")
 
 
 def compare(
@@ -118,8 +151,7 @@ def history(
     folders: Annotated[list[Path], typer.Argument(metavar="DIR…", help="run folders, or parents of some")],
 ) -> None:
     """A page over many runs, to redirect into a file: a trend for each VPN and metric; other labs stand apart."""
-    found = [run for folder in folders for run in indexed(folder) or [folder]]
-    print(history_html(trends([load_run(folder) for folder in found])), end="")
+    print(history_html(trends([load_run(run) for run in _runs_in(folders)])), end="")
 
 
 def watch(

@@ -22,6 +22,7 @@ from runner.report.facts import BASELINE
 from runner.report.merge import identity
 
 Verdict = Literal["regression", "improvement", "no difference", "not separable", "now failing"]
+COUNTED: tuple[Verdict, ...] = ("no difference", "not separable")  # these changes are only counted, others shown
 SIGNIFICANCE = 0.05
 ABSOLUTE = ("setup_time",)  # plain IP has no tunnel to set up: its value is the probe's own time, and mostly noise
 
@@ -101,13 +102,34 @@ def render(comparison: Comparison, console: Console) -> None:
     console.print(Text.assemble(("Before ", "cyan"), comparison.before, ("  after ", "cyan"), comparison.after))
     for difference in comparison.differences:
         console.print(Text(f"! the runs differ in {difference}: a change may be due to that", "yellow"))
-    shown = [change for change in comparison.changes if change.verdict not in ("no difference", "not separable")]
+    shown = [change for change in comparison.changes if change.verdict not in COUNTED]
     if shown:
         console.print(_table(shown))
-    for verdict in ("no difference", "not separable"):
+    _print_counts(comparison, console)
+    _print_what_was_compared(comparison, console)
+    for words, cells in (("before", comparison.only_before), ("after", comparison.only_after)):
+        if cells:
+            console.print(Text(f"only {words}: {'; '.join(cells)}", "dim"))
+    if any(change.reference and change.ratio for change in shown):
+        console.print(Text("! the references changed: the machine did, not only the VPNs", "yellow"))
+    for one in comparison.agreement:
+        if one.what == "weighted":
+            console.print(f"ranking {one.configuration}, {text.counted(len(one.vpns), 'VPN')}: {one.said}")
+    end = (
+        ("Significant regression", "bold red") if comparison.regressed else ("No significant regression", "bold green")
+    )
+    console.print(Text.assemble(end, (f" (Welch's t, false discovery rate {SIGNIFICANCE:.0%})", "dim")))
+
+
+def _print_counts(comparison: Comparison, console: Console) -> None:
+    for verdict in COUNTED:
         number = sum(change.verdict == verdict for change in comparison.changes)
         if number:
             console.print(f"{text.counted(number, 'measurement')}: {verdict}")
+
+
+def _print_what_was_compared(comparison: Comparison, console: Console) -> None:
+    """Shares of the baseline or absolute numbers; nothing may be in both runs, too."""
     shares = sum(change.of_baseline for change in comparison.changes)
     if shares:
         rest = len(comparison.changes) - shares
@@ -120,21 +142,8 @@ def render(comparison: Comparison, console: Console) -> None:
         console.print(
             "Compared as absolute numbers (a): one of the runs has no baseline of the same traffic.", style="dim"
         )
-    if not comparison.changes:
+    else:
         console.print(Text("The runs share no measurement.", "bold red"))
-    for words, cells in (("before", comparison.only_before), ("after", comparison.only_after)):
-        if cells:
-            console.print(Text(f"only {words}: {'; '.join(cells)}", "dim"))
-    moved = [c for c in shown if c.reference and c.ratio]
-    if moved:
-        console.print(Text("! the references changed: the machine did, not only the VPNs", "yellow"))
-    for one in comparison.agreement:
-        if one.what == "weighted":
-            console.print(f"ranking {one.configuration}, {text.counted(len(one.vpns), 'VPN')}: {one.said}")
-    end = (
-        ("Significant regression", "bold red") if comparison.regressed else ("No significant regression", "bold green")
-    )
-    console.print(Text.assemble(end, (f" (Welch's t, false discovery rate {SIGNIFICANCE:.0%})", "dim")))
 
 
 def _table(changes: Sequence[Change]) -> Table:

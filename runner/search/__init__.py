@@ -104,21 +104,20 @@ def _refuse_unused(engine: str, given: list[str]) -> None:
 
 def _refuse_nonsense(goal: Goal, budget_s: float | None, overhead_s: float) -> None:
     """UsageError for a rate, ratio, duration, width or budget that makes no sense."""
+    confirm = goal.confirm
+    if confirm is not None and (len(confirm) != 2 or confirm[0] != int(confirm[0])):
+        raise UsageError(f"confirm is (number of trials, seconds each) or None, not {confirm!r}")
     positive = {
         "min_rate_bps": goal.min_rate_bps,
         "max_rate_bps": goal.max_rate_bps,
         "trial_duration_s": goal.trial_duration_s,
+        "first_rate_bps": goal.first_rate_bps,
+        "budget_s": budget_s,
+        "confirm's number of trials": confirm and confirm[0],
+        "confirm's duration": confirm and confirm[1],
     }
-    if goal.first_rate_bps is not None:
-        positive["first_rate_bps"] = goal.first_rate_bps
-    if budget_s is not None:
-        positive["budget_s"] = budget_s
-    if goal.confirm is not None:
-        if len(goal.confirm) != 2 or goal.confirm[0] != int(goal.confirm[0]):
-            raise UsageError(f"confirm is (number of trials, seconds each) or None, not {goal.confirm!r}")
-        positive["confirm's number of trials"], positive["confirm's duration"] = goal.confirm
     for name, value in positive.items():
-        if not (math.isfinite(value) and value > 0):
+        if value is not None and not (math.isfinite(value) and value > 0):
             raise UsageError(f"{name} is {value!r}: it has to be a positive number")
     if not (math.isfinite(overhead_s) and overhead_s >= 0):
         raise UsageError(f"overhead_s is {overhead_s!r}: it has to be zero or more")

@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 
 from runner.search import bisection
+from runner.search.bracket import NEAR, Bracket
 from runner.search.likelihood import CRITERION_S
-from runner.search.model import Account, BudgetSpent, Flag, Goal, Purpose, SearchResult, SearchTrial
+from runner.search.model import Account, BudgetSpent, Flag, Goal, NoNumber, Purpose, SearchResult, SearchTrial
 from runner.search.posterior import CAPACITY_DEVIATION, Estimate, Posterior
 from runner.search.stability import unstable
 
-NEAR = 0.2  # a pass and a fail within this are close enough for the grid
-STEP = 0.05  # the first step away from a rate that is not yet known to be near
 MAX_TRIALS = 100  # of the usual duration, or the time of as many, those of the seed included
 MAX_BELIEFS = 12  # a device that moves away more often is no steady one
 REACH = 0.2  # trials further above the estimate than this (logarithm) say nothing about it
@@ -28,13 +27,6 @@ LONG_TRIALS = 2  # at most, each beside a short one
 LARGE_FLOOR = 0.3  # of the loss ratio: a floor beyond this may be a start-up, however little the prior thinks of one
 DOUBT = 0.005  # probability of a loss that no rate brings below the ratio; a stall in the only long trial leaves it
 LEAST_NOISE = 0.01  # for that purpose: rates too near each other tell no slope
-
-
-class NoNumber(Exception):
-    """The search ended without a number; the flag says why."""
-
-    def __init__(self, flag: Flag) -> None:
-        self.flag: Flag = flag
 
 
 def search(account: Account, goal: Goal) -> SearchResult:
@@ -63,6 +55,7 @@ class Sampler:
         self.startup_s: float | None = None  # None: not yet looked for
         self.long_trials = 0  # beside a short one each, after the seed
         self.compared = False  # a start-up was seen in these, or twice none: a stall may hide it, hardly twice
+        self.broke_down = False  # under a probe
         self.exhausted = False  # the limit of trials is reached
 
     def offer(self, rate_bps: float, purpose: Purpose) -> SearchTrial:
@@ -82,49 +75,18 @@ class Sampler:
         slows down under overload, so it climbs from there; and one accident is no fail for ever, so a pass
         at or above a failed rate takes the fail back.
         """
-        goal = self.goal
-        passed_bps, failed_bps, step = 0.0, math.inf, STEP
-        at_limit = near_fails = 0
-        rate_bps = goal.first_rate_bps or goal.max_rate_bps
+        bracket = Bracket(self.goal)
+        rate_bps = self.goal.first_rate_bps or self.goal.max_rate_bps
         while True:
             trial = self.offer(rate_bps, "seed")
-            offered_bps, loss = trial.offered_rate_bps, self.loss(trial)
-            if loss <= goal.loss_ratio:
-                passed_bps = max(passed_bps, offered_bps)
-                if failed_bps <= passed_bps:  # it was an accident; what is known is this rate
-                    failed_bps, step = math.inf, STEP
-                if trial.sender_short or rate_bps >= goal.max_rate_bps:
-                    at_limit += 1
-                    if at_limit >= 2:
-                        raise NoNumber("generator_limited")
+            loss_ratio = self.loss(trial)
+            bracket.learn(trial, loss_ratio)
+            if bracket.narrow:
+                return bracket.middle_bps
+            if bracket.baffled and self.startup_s is None:
+                self.look_for_startup(0.7 * trial.offered_rate_bps)
             else:
-                failed_bps = min(failed_bps, offered_bps)
-                passed_bps = passed_bps if passed_bps < failed_bps else 0.0
-                near_fails += loss <= NEAR
-                if rate_bps <= goal.min_rate_bps:
-                    at_limit += 1
-                    if at_limit >= 3:
-                        raise NoNumber("no_throughput")
-            if passed_bps and failed_bps < passed_bps * (1 + NEAR):
-                return math.sqrt(passed_bps * failed_bps)
-            if not passed_bps:
-                if near_fails >= 2 and self.startup_s is None:
-                    self.look_for_startup(0.7 * offered_bps)
-                    continue
-                down = 1.01 if loss > NEAR else 1 + step
-                step *= 1 if loss > NEAR else 3
-                rate_bps = offered_bps * (1 - loss) / down
-                if goal.first_rate_bps:  # something is known: no collapse under overload shall lead far below it
-                    rate_bps = max(rate_bps, offered_bps / 2)
-                rate_bps = max(goal.min_rate_bps, rate_bps)
-            elif math.isinf(failed_bps):
-                # A generator that falls short is asked for all it can, unless something is known already.
-                leap = trial.sender_short and not goal.first_rate_bps
-                rate_bps = goal.max_rate_bps if leap else passed_bps * (1 + step)
-                rate_bps, step = min(goal.max_rate_bps, rate_bps), step * 2
-            else:
-                rate_bps = min(passed_bps * (1 + step), math.sqrt(passed_bps * failed_bps))
-                step *= 3
+                rate_bps = bracket.next_rate_bps(trial, loss_ratio)
 
     def look_for_startup(self, rate_bps: float) -> None:
         """What is lost at the start of each trial (s), from a short and a long trial without congestion."""
@@ -173,52 +135,71 @@ class Sampler:
 
     def estimate_from(self, centre_bps: float) -> None:
         """Trials until the interval is narrow, the budget spent, or the limit of trials reached."""
-        goal = self.goal
-        # fewer trials cannot know that there is little noise, nor that the device stays as it is
-        wanted = max(3, min(40, int(LEAST_TRIALS * (0.01 / goal.relative_width) ** 2)))
         self.believe(centre_bps, 0.4)
-        limit_s = MAX_TRIALS * (goal.trial_duration_s + self.account.overhead_s)
-        broke_down = False
+        limit_s = MAX_TRIALS * (self.goal.trial_duration_s + self.account.overhead_s)
         for number in range(MAX_TRIALS + 1):
             self.exhausted = self.account.elapsed_s >= limit_s
             self.look()
             if self.estimate.no_throughput > 0.5 and self.long_trials > LONG_TRIALS:
                 raise NoNumber("no_throughput")
-            enough = len(self.posterior.trials) >= wanted and self.posterior.trusted
-            narrow = self.estimate.relative_width <= goal.relative_width
-            if self.exhausted or (enough and narrow):
+            if self.exhausted or self.narrow():
                 break
             try:
                 if number > 4 and self.startup_matters():
-                    self.long_trials += 1
-                    duration_s = min(CRITERION_S, LONG * goal.trial_duration_s)
-                    rate_bps = 0.85 * self.estimate.rate_bps
-                    short = self.offer(rate_bps, "floor")  # jitter loses nothing there, a start-up does
-                    trial = self.account.trial(rate_bps, duration_s, "floor")
-                    shorts = [t for t in self.posterior.trials if t.duration_s == short.duration_s]
-                    least = min([short, *shorts], key=lambda t: t.loss_ratio)  # each loses the start-up, few a stall
-                    guess_s = self.startup_between(least, trial)
-                    self.compared |= guess_s > 0 or self.long_trials > 1
-                    if guess_s > 2 * self.estimate.startup_s:  # hardly among the hypotheses: new ones, around it
-                        self.startup_s = guess_s
-                        self.believe(self.estimate.rate_bps, 0.4)
-                        continue
-                    self.posterior.update(short)
-                elif number % (PROBE_SELDOM if self.loses_otherwise() else PROBE_EVERY) == 1 and not broke_down:
-                    trial = self.offer(PROBE * self.estimate.rate_bps, "probe")
-                    broke_down = trial.loss_ratio > BREAKDOWN
+                    self.compare_durations()
                 else:
-                    offset = 0.0 if self.loses_otherwise() else OFFSETS[number // PROBE_EVERY % len(OFFSETS)]
-                    over = math.exp(offset * max(LEAST_NOISE, self.estimate.noise))
-                    trial = self.offer(self.estimate.rate_bps * over, "estimate")
+                    self.learn(self.estimating_trial(number))
             except BudgetSpent:
                 break
-            self.posterior.update(trial)
-            self.estimate = self.posterior.estimate()
         self.startup_s = self.estimate.startup_s
-        highest = max(self.account.trials, key=lambda trial: trial.offered_rate_bps)
+        self.refuse_what_was_not_offered()
+
+    def narrow(self) -> bool:
+        """Is the interval as narrow as asked, from enough trials to be believed?"""
+        # fewer trials cannot know that there is little noise, nor that the device stays as it is
+        wanted = max(3, min(40, int(LEAST_TRIALS * (0.01 / self.goal.relative_width) ** 2)))
+        enough = len(self.posterior.trials) >= wanted and self.posterior.trusted
+        return enough and self.estimate.relative_width <= self.goal.relative_width
+
+    def learn(self, *trials: SearchTrial) -> None:
+        """The belief and the estimate with these trials in."""
+        for trial in trials:
+            self.posterior.update(trial)
+        self.estimate = self.posterior.estimate()
+
+    def estimating_trial(self, number: int) -> SearchTrial:
+        """The trial of this number: at the estimate or a little above it, and now and then a probe far above it."""
+        otherwise = self.loses_otherwise()
+        if number % (PROBE_SELDOM if otherwise else PROBE_EVERY) == 1 and not self.broke_down:
+            trial = self.offer(PROBE * self.estimate.rate_bps, "probe")
+            self.broke_down = trial.loss_ratio > BREAKDOWN
+            return trial
+        offset = 0.0 if otherwise else OFFSETS[number // PROBE_EVERY % len(OFFSETS)]
+        over = math.exp(offset * max(LEAST_NOISE, self.estimate.noise))
+        return self.offer(self.estimate.rate_bps * over, "estimate")
+
+    def compare_durations(self) -> None:
+        """A short and a long trial below the estimate: jitter loses nothing there, a start-up does."""
+        self.long_trials += 1
+        rate_bps = 0.85 * self.estimate.rate_bps
+        short = self.offer(rate_bps, "floor")
+        long = self.account.trial(rate_bps, min(CRITERION_S, LONG * self.goal.trial_duration_s), "floor")
+        shorts = [t for t in self.posterior.trials if t.duration_s == short.duration_s]
+        least = min([short, *shorts], key=lambda t: t.loss_ratio)  # each loses the start-up, few a stall
+        guess_s = self.startup_between(least, long)
+        self.compared |= guess_s > 0 or self.long_trials > 1
+        if guess_s > 2 * self.estimate.startup_s:  # hardly among the hypotheses: new ones, around it
+            self.startup_s = guess_s
+            self.believe(self.estimate.rate_bps, 0.4)
+        else:
+            self.learn(short, long)
+
+    def refuse_what_was_not_offered(self) -> None:
+        """NoNumber for an estimate outside of the range of rates; BudgetSpent where time alone kept it from a trial."""
+        trials, goal = self.account.trials, self.goal
+        highest = max(trials, key=lambda trial: trial.offered_rate_bps)
         if self.estimate.rate_bps > highest.offered_rate_bps and not self.contradicted():
-            if any(t.sender_short for t in self.account.trials) or highest.asked_rate_bps >= goal.max_rate_bps:
+            if any(t.sender_short for t in trials) or highest.asked_rate_bps >= goal.max_rate_bps:
                 raise NoNumber("generator_limited")
             raise BudgetSpent  # it could have offered more, had there been time
         if self.estimate.rate_bps < goal.min_rate_bps:

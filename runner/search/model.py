@@ -103,6 +103,13 @@ class BudgetSpent(Exception):
     """The next trial would end after the budget. Engines catch it and report what they have."""
 
 
+class NoNumber(Exception):
+    """The search ended without a number; the flag says why."""
+
+    def __init__(self, flag: Flag) -> None:
+        self.flag: Flag = flag
+
+
 @dataclass
 class Account:
     """Runs the trials of one search: checks what ``measure`` returns, keeps every trial, adds up the time."""

@@ -12,7 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Protocol
@@ -189,40 +189,69 @@ def _converse(
     folders: Sequence[Path],
 ) -> int:
     channel = Channel(guest.socket.fileno())
+    with _caught_signals() as wake:
+        try:
+            channel.send(b"S", _spec(attempt, kernel, argv, folders))
+            return _exit_code(channel, wake, ENDS_WITHIN_S * attempt.patience)
+        except (EOFError, ConnectionError):
+            raise LabError(f"the guest kernel {kernel.name} has ended in the middle: {guest.last_words()}") from None
+
+
+@contextmanager
+def _caught_signals() -> Iterator[int]:
+    """While it lasts, SIGINT, SIGTERM and SIGWINCH do nothing but write their number into the pipe that it yields."""
     wake, waking = os.pipe()
     os.set_blocking(waking, False)
     caught = (signal.SIGINT, signal.SIGTERM, signal.SIGWINCH)
     previous = {number: signal.signal(number, lambda *_: None) for number in caught}
     previous_fd = signal.set_wakeup_fd(waking)
-    sinks = {b"O": sys.stdout.buffer, b"E": sys.stderr.buffer}
-    interrupted_at = None
     try:
-        channel.send(b"S", _spec(attempt, kernel, argv, folders))
-        while True:
-            ready = select.select([channel.fd, wake], [], [], 0.5)[0]
-            if wake in ready:
-                for number in os.read(wake, 100):
-                    if number == signal.SIGWINCH:
-                        channel.send(b"W", _size())
-                    elif interrupted_at is None:
-                        interrupted_at = time.monotonic()
-                        channel.send(b"K", str(int(signal.SIGINT)).encode())
-                    else:
-                        raise KeyboardInterrupt
-            if interrupted_at and time.monotonic() - interrupted_at > ENDS_WITHIN_S * attempt.patience:
-                raise KeyboardInterrupt
-            if channel.fd not in ready:
-                continue
-            for kind, payload in channel.received():
-                if kind == b"X":
-                    return int(payload)
-                sinks[kind].write(payload)
-                sinks[kind].flush()
-    except (EOFError, ConnectionError):
-        raise LabError(f"the guest kernel {kernel.name} has ended in the middle: {guest.last_words()}") from None
+        yield wake
     finally:
         signal.set_wakeup_fd(previous_fd)
         for number, handler in previous.items():
             signal.signal(number, handler)
         os.close(wake)
         os.close(waking)
+
+
+def _exit_code(channel: Channel, wake: int, ends_within_s: float) -> int:
+    """Carry signals in and output out until the command has ended.
+
+    Raises KeyboardInterrupt at the second interruption, and where the command outlives the first by ``ends_within_s``.
+    """
+    interrupted_at = None
+    while True:
+        ready = select.select([channel.fd, wake], [], [], 0.5)[0]
+        if wake in ready:
+            interrupted_at = _carry_in(channel, os.read(wake, 100), interrupted_at)
+        if interrupted_at and time.monotonic() - interrupted_at > ends_within_s:
+            raise KeyboardInterrupt
+        if channel.fd in ready:
+            code = _carry_out(channel)
+            if code is not None:
+                return code
+
+
+def _carry_in(channel: Channel, numbers: bytes, interrupted_at: float | None) -> float | None:
+    """Tell the guest of these signals; when the command was first interrupted. KeyboardInterrupt at the second time."""
+    for number in numbers:
+        if number == signal.SIGWINCH:
+            channel.send(b"W", _size())
+        elif interrupted_at is None:
+            interrupted_at = time.monotonic()
+            channel.send(b"K", str(int(signal.SIGINT)).encode())
+        else:
+            raise KeyboardInterrupt
+    return interrupted_at
+
+
+def _carry_out(channel: Channel) -> int | None:
+    """Write what the command has written; its exit code, once it has ended."""
+    sinks = {b"O": sys.stdout.buffer, b"E": sys.stderr.buffer}
+    for kind, payload in channel.received():
+        if kind == b"X":
+            return int(payload)
+        sinks[kind].write(payload)
+        sinks[kind].flush()
+    return None

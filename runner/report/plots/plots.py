@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from urllib.parse import quote
 
 import numpy as np
@@ -49,28 +49,44 @@ def plots_of(report: Report, experiment: ExperimentReport, samples: Samples) -> 
     tables = {table.metric: table for table in experiment.tables if table.measured}
     found: list[Plot | None] = []
     for table in tables.values():
-        found.append(_intervals(experiment, table, samples))
-        found.append(_searches(experiment, table, samples))
-        if table.metric in DELAYS:
-            found.append(_distribution(experiment, table, samples))
-        if any(row.params.get("packet_bytes", "").isdecimal() for row in table.measured):
-            found.append(_by_length(experiment, table, samples))
-        if table.metric in OUTAGES:
-            found.append(timelines(experiment, table, report.failures))
-        if table.metric == "packet_rate_both_ways":
-            found += encryption_by_integrity(experiment, table)
-        if table.metric == "overhead_bytes":
-            found.append(_layers(experiment, table, samples))
-    if "tcp_throughput" in tables:
-        found.append(crypto_shares(experiment, tables["tcp_throughput"], samples))
-        found.append(matrix(experiment, tables["tcp_throughput"]))
-        if "udp_throughput" in tables:
-            found.append(groups(experiment, tables["tcp_throughput"], tables["udp_throughput"], samples))
-        if "cpu_per_gigabyte" in tables:
-            found.append(cost(experiment, tables["tcp_throughput"], tables["cpu_per_gigabyte"], samples))
+        found += _of_metric(report, experiment, table, samples)
+    found += _of_tcp_throughput(experiment, tables, samples)
     if report.mesh and any(table.metric == "mesh_time" for table in experiment.tables):
         found += mesh_plots(report.mesh, lambda what: key_of(experiment, f"by-sites-{what}"))
     return [plot for plot in found if plot]
+
+
+def _of_metric(
+    report: Report, experiment: ExperimentReport, table: MetricTable, samples: Samples
+) -> Iterator[Plot | None]:
+    """The plots that every metric has, then those of this one."""
+    yield _intervals(experiment, table, samples)
+    yield _searches(experiment, table, samples)
+    if table.metric in DELAYS:
+        yield _distribution(experiment, table, samples)
+    if any(row.params.get("packet_bytes", "").isdecimal() for row in table.measured):
+        yield _by_length(experiment, table, samples)
+    if table.metric in OUTAGES:
+        yield timelines(experiment, table, report.failures)
+    if table.metric == "packet_rate_both_ways":
+        yield from encryption_by_integrity(experiment, table)
+    if table.metric == "overhead_bytes":
+        yield _layers(experiment, table, samples)
+
+
+def _of_tcp_throughput(
+    experiment: ExperimentReport, tables: Mapping[str, MetricTable], samples: Samples
+) -> Iterator[Plot | None]:
+    """TCP throughput by cipher, and against other metrics."""
+    tcp = tables.get("tcp_throughput")
+    if tcp is None:
+        return
+    yield crypto_shares(experiment, tcp, samples)
+    yield matrix(experiment, tcp)
+    if "udp_throughput" in tables:
+        yield groups(experiment, tcp, tables["udp_throughput"], samples)
+    if "cpu_per_gigabyte" in tables:
+        yield cost(experiment, tcp, tables["cpu_per_gigabyte"], samples)
 
 
 def _intervals(experiment: ExperimentReport, table: MetricTable, samples: Samples) -> Plot:
