@@ -17,7 +17,7 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from runner.catalogue import load_vpn
+from runner.catalogue import load_vpn, metrics
 from runner.cli import reading
 from runner.cli.doctor import examine
 from runner.cli.listing import tables
@@ -230,8 +230,6 @@ def run(
     (second,) = kernels.parse(rest, lab, several=False)
     if second and (under != [None] or as_json):
         raise UsageError("--rest goes with neither --kernel nor --json: it makes a run of this kernel, then another")
-    if weights:
-        parse_weights(weights)
     asked = ask(
         experiments,
         vpns=joined(vpns),
@@ -250,6 +248,8 @@ def run(
         weights=weights,
         lab=lab,
     )
+    if weights:
+        parse_weights(weights, metrics())
     rootless.enter(lab)
     if (under == [None] and not second) or kernels.inside():
         raise typer.Exit(_conduct(asked, weights, quiet, as_json))

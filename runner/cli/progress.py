@@ -14,7 +14,7 @@ from rich.text import Text
 
 from runner.catalogue import factors
 from runner.data.levels import VARIANTS
-from runner.data.metrics import METRICS
+from runner.data.metric import Metric
 from runner.data.trials import Trial
 from runner.ranking.ranking import Ranking
 from runner.report.forms.terminal import WIDE, ranking_so_far
@@ -82,8 +82,10 @@ def levels_of(params: Mapping[str, str]) -> str:
     return " · ".join(word for word in words if word and word != "none")
 
 
-def result_of(trial: Trial) -> str:
-    """A trial's outcome in a few words. One trial has no spread; the report has the intervals."""
+def result_of(trial: Trial, metrics: Mapping[str, Metric]) -> str:
+    """A trial's outcome in a few words. One trial has no spread; the report has the intervals.
+
+    ``metrics``: of its run."""
     if trial.status != "ok":
         return f"{trial.status}: {trial.reason.splitlines()[0] if trial.reason else ''}"
     parts = []
@@ -91,15 +93,15 @@ def result_of(trial: Trial) -> str:
         if found.metric in ASIDE:
             continue
         value = rate(found.value) if found.unit == "bit/s" else f"{short(found.value)} {found.unit}"
-        parts.append(f"{METRICS[found.metric].title if found.metric in METRICS else found.metric} {value}")
+        parts.append(f"{metrics[found.metric].title if found.metric in metrics else found.metric} {value}")
     return ", ".join(parts)
 
 
 class PlainProgress:
     """A ``Watcher``: one line a trial, for logs and pipes. ``quiet`` keeps only failures."""
 
-    def __init__(self, console: Console, quiet: bool = False) -> None:
-        self.console, self.quiet = console, quiet
+    def __init__(self, console: Console, metrics: Mapping[str, Metric], quiet: bool = False) -> None:
+        self.console, self.metrics, self.quiet = console, metrics, quiet
         self.told: set[tuple[str, str]] = set()
         self.done = self.total = 0
 
@@ -125,7 +127,7 @@ class PlainProgress:
             self.told.add((trial.vpn, trial.reason))
         where = f"[{self.done}/{self.total}]" if trial.status != "unsupported" else "[probe]"
         self.console.print(
-            f"{where} {trial.vpn} {levels_of(trial.params)}: {result_of(trial)}",
+            f"{where} {trial.vpn} {levels_of(trial.params)}: {result_of(trial, self.metrics)}",
             markup=False,
             highlight=False,
             soft_wrap=True,
@@ -141,8 +143,10 @@ class LiveProgress:
     """A ``Watcher`` that stays in place: what runs now, trials done and to go, time left, the last results, and the
     ranking so far. ``rank`` makes that; it is asked once a block, because it takes time from measuring."""
 
-    def __init__(self, console: Console, rank: Callable[[], Sequence[Ranking]] = tuple) -> None:
-        self.console, self.rank = console, rank
+    def __init__(
+        self, console: Console, metrics: Mapping[str, Metric], rank: Callable[[], Sequence[Ranking]] = tuple
+    ) -> None:
+        self.console, self.metrics, self.rank = console, metrics, rank
         self.block = 0
         self.rankings: Sequence[Ranking] = ()
         self.done = self.total = self.failed = self.unsupported = 0
@@ -208,7 +212,7 @@ class LiveProgress:
             results.add_row(
                 Text(f"  {trial.vpn}", style=COLOURS[trial.status]),
                 Text(levels_of(trial.params), style="dim"),
-                Text(result_of(trial), overflow="ellipsis", no_wrap=True),
+                Text(result_of(trial, self.metrics), overflow="ellipsis", no_wrap=True),
             )
         bar = Table.grid()  # a bare bar would not end its line
         bar.add_row(ProgressBar(total=max(1, self.total), completed=self.done, width=min(60, self.console.width)))

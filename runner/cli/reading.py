@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from runner.catalogue import metrics
 from runner.cli.options import Json, Weights, out
 from runner.cli.other_kernels import indexed
 from runner.cli.watch import watch as watch_run
 from runner.data.errors import UsageError, require_known
 from runner.data.store import load_run
+from runner.data.trials import Run
 from runner.ranking.basis import measured_metrics
+from runner.ranking.weights import Weights as GivenWeights
 from runner.ranking.weights import parse_weights
 from runner.report.compare import compare_runs
 from runner.report.compare import render as render_comparison
@@ -41,6 +44,11 @@ TEXT_FORMS: dict[str, Callable[[Report], str]] = {
 ONE_RUN = ("html", "pdf", "latex", "csv")  # forms that hold one report only
 
 
+def weights_of(text: str, run: Run, measured: Collection[str] | None = None) -> GivenWeights | None:
+    """The weights ``text``, of the metrics of this vpneval and of the run; ``measured``: see ``parse_weights``."""
+    return parse_weights(text, metrics() | run.metrics, measured) if text else None
+
+
 def report_of(folders: list[Path], weights: str, configuration: str, missing: str) -> Report:
     """One report of runs that belong together. Raises UsageError for what the options cannot mean."""
     require_known("--missing", missing, ["unranked", "worst"])
@@ -51,7 +59,7 @@ def report_of(folders: list[Path], weights: str, configuration: str, missing: st
     return build(
         merged,
         trials,
-        weights=parse_weights(weights, measured_metrics(trials)) if weights else None,
+        weights=weights_of(weights, merged, measured_metrics(trials)),
         configurations=[configuration] if configuration else None,
         missing="worst" if missing == "worst" else "unranked",
     )
@@ -159,4 +167,4 @@ def watch(
     weights: Weights = "",
 ) -> None:
     """The ranking of a run as it forms, until the run ends; it only reads, so any number may watch."""
-    watch_run(folder, out, parse_weights(weights) if weights else None)
+    watch_run(folder, out, weights_of(weights, load_run(folder)[0]) if weights else None)

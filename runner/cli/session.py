@@ -146,7 +146,7 @@ def ask(
         asked.repetitions = max(asked.repetitions, INITIAL_REPETITIONS)
         kinds = {cell.params["measure"] for cell in asked.cells}
         measured = [metric.name for metric in metrics().values() if metric.measure in kinds]
-        asked.weights = parse_weights(weights, measured) if weights else None
+        asked.weights = parse_weights(weights, metrics(), measured) if weights else None
     if not asked.cells:
         options = [f"--profile {profile}", *[f"--vpn {vpns}"] * bool(vpns), *[f"--set {levels}"] * bool(levels)]
         raise UsageError(f"{' '.join(options)} leaves nothing to measure in {', '.join(experiments)}")
@@ -198,8 +198,8 @@ def _conduct_on(rig: Rig, asked: Asked, command_line: list[str], console: Consol
         )
         live = None
         if is_live(console) and not quiet:
-            live = LiveProgress(console, lambda: rank_all(run, store.trials, weights=asked.weights))
-        watcher: Watcher = live or PlainProgress(console, quiet)
+            live = LiveProgress(console, run.metrics, lambda: rank_all(run, store.trials, weights=asked.weights))
+        watcher: Watcher = live or PlainProgress(console, run.metrics, quiet)
         loop = Loop(store, {vpn.name: vpn for vpn in asked.vpns}, asked.cells, settings, watcher, membership(run))
         if asked.until_significant:
             loop.next_cells = lambda trials: next_cells(run, trials, asked.cells, asked.weights)
@@ -335,7 +335,7 @@ def metrics_of(asked: Asked) -> dict[str, Metric]:
     of its instruments."""
     used = {cell.params["measure"] for cell in asked.cells}
     named = dict.fromkeys(name for experiment in asked.experiments for name in experiment.metrics)
-    known = {name: metric for name, metric in metrics().items() if metric.measure in used}
+    known = {name: metric for name, metric in metrics().items() if name in named or metric.measure in used}
     return {name: known[name] for name in named if name in known} | known
 
 

@@ -48,7 +48,8 @@ def watch(
                     live.update(view(run, trials, weights, missing, gap), refresh=True)
                 elif trials[shown:]:
                     last = trials[-1]
-                    said = f"{counted(len(trials), 'trial')}: {last.vpn} {levels_of(last.params)}: {result_of(last)}"
+                    result = result_of(last, run.metrics)
+                    said = f"{counted(len(trials), 'trial')}: {last.vpn} {levels_of(last.params)}: {result}"
                     console.print(printable(said), markup=False, highlight=False, soft_wrap=True)
                     shown = len(trials)
                 if ended(run):
@@ -83,7 +84,7 @@ def view(
         parts += ranking_so_far(ranking, gap)
     parts.append(Text())
     for trial in [trial for trial in trials if trial.status != "unsupported"][-LAST:]:
-        said = printable(f"{trial.vpn} {levels_of(trial.params)}: {result_of(trial)}")
+        said = printable(f"{trial.vpn} {levels_of(trial.params)}: {result_of(trial, run.metrics)}")
         parts.append(Text(said, "dim", no_wrap=True))
     return Group(*parts)
 

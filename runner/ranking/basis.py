@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from runner.data.errors import UsageError
 from runner.data.levels import VARIANTS, WAN_FACTORS, outside_of_tunnel
-from runner.data.metrics import METRICS
+from runner.data.metric import Metric
 from runner.data.trials import Run, Trial
 from runner.ranking.draws import DrawnRanks, Order, draw_ranks, order_of
 from runner.ranking.ranks import apart, ranks_of
@@ -22,14 +22,15 @@ STREAM = {"measure": "tcp", "streams": "1", "direction": "forward", "payload": "
 
 @dataclass(frozen=True)
 class Basis:
-    """What a ranking of one configuration is made from, whatever the weights. ``values``: metric -> VPN -> block ->
-    value; ``bounds``: the blocks in which it is a lower bound; ``better``: metric -> the pairs (better, worse) that it
+    """What a ranking of one configuration is made from, whatever the weights. ``metrics``: what each metric of the run
+    is, in the run's order, which the others have, too; ``values``: metric -> VPN -> block -> value; ``bounds``: the blocks in which it is a lower bound; ``better``: metric -> the pairs (better, worse) that it
     tells apart; ``ranks``: metric -> VPN -> rank, which follows from them; ``levels``: VPN -> its tunnel, of all that
     are not references; ``reasons``: VPN -> metric -> why it has no value."""
 
     configuration: str
     image: str
     seed: int
+    metrics: Mapping[str, Metric]
     levels: Mapping[str, dict[str, str]]
     traffic: Mapping[str, dict[str, str]]
     values: Mapping[str, Mapping[str, Blocks]]
@@ -43,7 +44,7 @@ class Basis:
         """The metric's ranks in every draw, made when they are first asked for."""
         if metric not in self._drawn:
             bounded = {vpn for vpn, found in self.bounds[metric].items() if found}
-            self._drawn[metric] = draw_ranks(metric, self.values[metric], bounded, self.seed)
+            self._drawn[metric] = draw_ranks(self.metrics[metric], self.values[metric], bounded, self.seed)
         return self._drawn[metric]
 
     def order(self, weights: Weights, ranked: Sequence[str], worst: int) -> Order | None:
@@ -82,15 +83,18 @@ def basis_of(run: Run, trials: Sequence[Trial], configuration: str, metrics: Col
     """The basis of one configuration. ``metrics``: those that may count beside the measured ones."""
     selected = _selected(run, trials, configuration)
     measured = measured_metrics(trials)
-    traffics = {metric: _traffic(metric, selected) for metric in METRICS if metric in measured}
-    values = _measurements(selected, traffics)
-    bounds = _bounds(selected, values, traffics)
-    better = {metric: apart(metric, by_vpn, bounds[metric]) for metric, by_vpn in values.items()}
+    traffics = {name: _traffic(metric, selected) for name, metric in run.metrics.items() if name in measured}
+    ranked = {name: _ranked_trials(run.metrics[name], traffic, selected) for name, traffic in traffics.items()}
+    values = _measurements(ranked)
+    bounds = _bounds(ranked, values)
+    better = {name: apart(run.metrics[name], by_vpn, bounds[name]) for name, by_vpn in values.items()}
+    weighed = [*run.metrics, *sorted(set(metrics) - run.metrics.keys())]
     candidates = [vpn for vpn, record in run.vpns.items() if not record.reference]
     return Basis(
         configuration=configuration,
         image=image,
         seed=run.seed,
+        metrics=run.metrics,
         levels={vpn: run.vpns[vpn].configurations.get(configuration, {}) for vpn in candidates},
         traffic={metric: traffics[metric] for metric in values},
         values=values,
@@ -100,7 +104,7 @@ def basis_of(run: Run, trials: Sequence[Trial], configuration: str, metrics: Col
         reasons={
             vpn: {
                 metric: _reason(run, vpn, metric, selected)
-                for metric in METRICS
+                for metric in weighed
                 if (metric in metrics or metric in values) and vpn not in values.get(metric, {})
             }
             for vpn in candidates
@@ -113,9 +117,9 @@ def measured_metrics(trials: Sequence[Trial]) -> set[str]:
     return {measurement.metric for trial in trials if trial.status == "ok" for measurement in trial.measurements}
 
 
-def ranked_by(metric: str) -> dict[str, str]:
-    """The traffic that a metric is ranked by. Only ``measure`` must be named by a trial's parameters."""
-    measure = METRICS[metric].measure
+def ranked_by(measure: str) -> dict[str, str]:
+    """The traffic that the metrics of the instrument ``measure`` are ranked by. Only ``measure`` must be named by a
+    trial's parameters."""
     return STREAM if measure == "tcp" else {"measure": measure, "payload": "random"}
 
 
@@ -142,9 +146,9 @@ def _selected(run: Run, trials: Sequence[Trial], configuration: str) -> dict[str
     return selected
 
 
-def for_metric(metric: str, trials: Sequence[Trial]) -> list[Trial]:
+def for_metric(metric: Metric, trials: Sequence[Trial]) -> list[Trial]:
     """Of these trials those that measure the metric as it is ranked, or were to."""
-    wanted = ranked_by(metric)
+    wanted = ranked_by(metric.measure)
     return [
         trial
         for trial in trials
@@ -153,14 +157,14 @@ def for_metric(metric: str, trials: Sequence[Trial]) -> list[Trial]:
     ]
 
 
-def _traffic(metric: str, selected: Mapping[str, Sequence[Trial]]) -> dict[str, str]:
+def _traffic(metric: Metric, selected: Mapping[str, Sequence[Trial]]) -> dict[str, str]:
     """The one traffic that the metric is ranked by: what most VPNs have; of equals the one with the fewest conditions
     under it, then what most ok trials have, then the largest payload."""
     found: Counter[Levels] = Counter()
     vpns: dict[Levels, set[str]] = {}
     for vpn, trials in selected.items():
         for trial in for_metric(metric, trials):
-            if any(measurement.metric == metric for measurement in trial.measurements):
+            if any(measurement.metric == metric.name for measurement in trial.measurements):
                 traffic: Levels = tuple(conditions_of(trial.params).items())
                 found[traffic] += 1
                 vpns.setdefault(traffic, set()).add(vpn)
@@ -173,33 +177,33 @@ def _traffic(metric: str, selected: Mapping[str, Sequence[Trial]]) -> dict[str, 
     return dict(most)
 
 
-def _measurements(
-    selected: Mapping[str, Sequence[Trial]], traffics: Mapping[str, dict[str, str]]
-) -> dict[str, dict[str, dict[int, float]]]:
-    """Metric -> VPN -> block -> value, with what was measured only; ``traffics``: metric -> what it is ranked by."""
+def _ranked_trials(
+    metric: Metric, traffic: Mapping[str, str], selected: Mapping[str, Sequence[Trial]]
+) -> dict[str, list[Trial]]:
+    """VPN -> the trials that the metric is ranked by, with this one traffic."""
+    return {
+        vpn: [trial for trial in for_metric(metric, trials) if conditions_of(trial.params) == traffic]
+        for vpn, trials in selected.items()
+    }
+
+
+def _measurements(ranked: Mapping[str, Mapping[str, Sequence[Trial]]]) -> dict[str, dict[str, dict[int, float]]]:
+    """Metric -> VPN -> block -> value, with what was measured only; ``ranked``: metric -> VPN -> its trials."""
     values = {}
-    for metric, traffic in traffics.items():
-        by_vpn = {vpn: block_values(_with(traffic, metric, trials), metric) for vpn, trials in selected.items()}
+    for metric, trials_of in ranked.items():
+        by_vpn = {vpn: block_values(trials, metric) for vpn, trials in trials_of.items()}
         if any(by_vpn.values()):
             values[metric] = {vpn: blocks for vpn, blocks in by_vpn.items() if blocks}
     return values
 
 
 def _bounds(
-    selected: Mapping[str, Sequence[Trial]],
-    values: Mapping[str, Mapping[str, Blocks]],
-    traffics: Mapping[str, dict[str, str]],
+    ranked: Mapping[str, Mapping[str, Sequence[Trial]]], values: Mapping[str, Mapping[str, Blocks]]
 ) -> dict[str, dict[str, set[int]]]:
     """Metric -> VPN -> the blocks in which its value is a lower bound."""
     return {
-        metric: {vpn: lower_bounds(_with(traffics[metric], metric, selected[vpn]), metric) for vpn in by_vpn}
-        for metric, by_vpn in values.items()
+        metric: {vpn: lower_bounds(ranked[metric][vpn], metric) for vpn in by_vpn} for metric, by_vpn in values.items()
     }
-
-
-def _with(traffic: Mapping[str, str], metric: str, trials: Sequence[Trial]) -> list[Trial]:
-    """The trials that the metric is ranked by, with this one traffic."""
-    return [trial for trial in for_metric(metric, trials) if conditions_of(trial.params) == traffic]
 
 
 def _reason(run: Run, vpn: str, metric: str, selected: Mapping[str, Sequence[Trial]]) -> str:
@@ -207,7 +211,7 @@ def _reason(run: Run, vpn: str, metric: str, selected: Mapping[str, Sequence[Tri
     if vpn not in selected:
         return "has no such configuration"
     told = [trial for trial in selected[vpn] if trial.status != "ok" and trial.reason]
-    asked = for_metric(metric, told)
+    asked = for_metric(run.metrics[metric], told) if metric in run.metrics else []
     worked = any(trial.status == "ok" for trial in selected[vpn])
     for trial in selected[vpn]:
         if unsure := trial.attempt.get("inconclusive", {}).get(metric):
@@ -218,5 +222,5 @@ def _reason(run: Run, vpn: str, metric: str, selected: Mapping[str, Sequence[Tri
 
 def why_absent(run: Run, vpn: str, metric: str) -> str:
     """Why an ok trial has no value of ``metric``, as far as the plugin's own data tells."""
-    udp = METRICS[metric].measure == "udp" or metric == "udp_rtt"
+    udp = metric == "udp_rtt" or (metric in run.metrics and run.metrics[metric].measure == "udp")
     return "carries TCP only" if udp and vpn in run.vpns and run.vpns[vpn].carries == "tcp" else "not measured"

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy
 
-from runner.data.metrics import METRICS
+from runner.data.metric import Metric
 from runner.ranking.intervals import Array
 from runner.ranking.stats import Blocks
 
@@ -69,7 +69,7 @@ class Order:
         return int((difference < -SAME).sum()) / DRAWS, int((np.abs(difference) <= SAME).sum()) / DRAWS
 
 
-def draw_ranks(metric: str, values: Mapping[str, Blocks], bounded: Set[str], seed: int) -> DrawnRanks | None:
+def draw_ranks(metric: Metric, values: Mapping[str, Blocks], bounded: Set[str], seed: int) -> DrawnRanks | None:
     """The ranks of all VPNs that were measured in ``metric``, or None where none of them has two blocks, unless it is
     exact: then they are the same in every draw.
 
@@ -79,10 +79,10 @@ def draw_ranks(metric: str, values: Mapping[str, Blocks], bounded: Set[str], see
     """
     if not values:
         return None
-    higher = METRICS[metric].better == "higher"
+    higher = metric.better == "higher"
     if max(map(len, values.values())) > 1:
-        means = draw_means(values, np.random.default_rng([seed, zlib.crc32(metric.encode())]))
-    elif METRICS[metric].exact:
+        means = draw_means(values, np.random.default_rng([seed, zlib.crc32(metric.name.encode())]))
+    elif metric.exact:
         means = np.tile([value for blocks in values.values() for value in blocks.values()], (DRAWS, 1))
     else:
         return None

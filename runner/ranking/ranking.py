@@ -66,13 +66,15 @@ class Pair(Strict):
 
 class Ranking(Strict):
     """The ranking of one named configuration. ``standings``: the ranked by place, then the unranked by
-    name. ``traffic`` is what each metric was measured with; ``image`` the gateways' software, if a factor.
+    name. ``traffic`` is what each metric was measured with; ``titles``: of what was measured or counts; ``image`` the
+    gateways' software, if a factor.
     ``pairs`` are the ranked VPNs and the next after each; ``slack`` has the counted metrics, see there."""
 
     configuration: str
     image: str
     weights: Weights
     traffic: dict[str, dict[str, str]]
+    titles: dict[str, str]
     standings: list[Standing]
     pairs: list[Pair]
     slack: list[Slack]
@@ -141,6 +143,10 @@ def weigh(basis: Basis, weights: Weights, missing: Missing = "unranked") -> Rank
         image=basis.image,
         weights=weights,
         traffic=dict(basis.traffic),
+        titles={
+            name: basis.metrics[name].title if name in basis.metrics else name
+            for name in dict.fromkeys([*basis.values, *weights.counted])
+        },
         standings=standings,
         pairs=[_pair(a, b, order) for a, b in pairwise(standing for standing in standings if standing.place)],
         slack=slack({standing.vpn: standing.ranks for standing in standings if standing.place}, weights),

@@ -7,12 +7,12 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Set
 from itertools import combinations
 
-from runner.data.metrics import METRICS
+from runner.data.metric import Metric
 from runner.ranking.stats import Blocks, compare_all, lead_of_differences
 
 
 def metric_ranks(
-    metric: str, values: Mapping[str, Blocks], bounds: Mapping[str, Set[int]] | None = None
+    metric: Metric, values: Mapping[str, Blocks], bounds: Mapping[str, Set[int]] | None = None
 ) -> dict[str, int]:
     """VPN -> 1 + the number of VPNs significantly better. ``values``: VPN -> block -> value; ``bounds``: see apart."""
     return ranks_of(values, apart(metric, values, bounds))
@@ -25,18 +25,18 @@ def ranks_of(vpns: Collection[str], better: Set[tuple[str, str]]) -> dict[str, i
 
 
 def apart(
-    metric: str, values: Mapping[str, Blocks], bounds: Mapping[str, Set[int]] | None = None
+    metric: Metric, values: Mapping[str, Blocks], bounds: Mapping[str, Set[int]] | None = None
 ) -> set[tuple[str, str]]:
     """The pairs (better, worse) of VPNs that the metric tells apart. ``values``: VPN -> block -> value.
 
     ``bounds``: VPN -> the blocks in which its value is a lower bound. Where the comparison uses one of them,
     it cannot show that this VPN is below another. An exact metric tells apart in one shared block, too.
     """
-    higher = METRICS[metric].better == "higher"
+    higher = metric.better == "higher"
     found = set()
     pairs = list(combinations(values, 2))
     for (a, b), ratio in zip(pairs, compare_all([(values[a], values[b]) for a, b in pairs]), strict=True):
-        if METRICS[metric].exact and ratio.blocks == 1:
+        if metric.exact and ratio.blocks == 1:
             (block,) = values[a].keys() & values[b].keys()
             lead = (values[a][block] > values[b][block]) - (values[a][block] < values[b][block])
         elif ratio.ratio is None:  # a value is not positive, a verdict of 0, say

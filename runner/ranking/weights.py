@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from runner.data.errors import UsageError, require_known
-from runner.data.metrics import METRICS
 from runner.data.trials import Strict
 
 
@@ -75,18 +74,18 @@ PRESETS: dict[str, Weights] = {
 FORMS = f"{', '.join(PRESETS)}, a .toml or .json file of metric = weight, or metric=weight,metric=weight"
 
 
-def parse_weights(text: str, measured: Collection[str] | None = None) -> Weights:
+def parse_weights(text: str, known: Collection[str], measured: Collection[str] | None = None) -> Weights:
     """The weights that ``text`` names: ``PRESET | FILE | metric=weight,…``.
 
-    ``measured`` are the metrics that the run has; None leaves that check out. Raises UsageError for
+    ``known`` are the metrics that there are, ``measured`` those that the run has; None leaves that check out. Raises UsageError for
     anything malformed, negative, not finite, all zero, of an unknown metric, or not measured.
     """
     if text in PRESETS:
         weights = PRESETS[text]
     elif text.endswith((".toml", ".json")):
-        weights = _check(text, _read(Path(text)))
+        weights = _check(text, _read(Path(text)), known)
     elif "=" in text:
-        weights = _check(text, _pairs(text))
+        weights = _check(text, _pairs(text), known)
     else:
         require_known("weights", text, list(PRESETS))
     absent = sorted(weights.counted.keys() - set(measured)) if measured is not None else []
@@ -169,9 +168,9 @@ def _read(path: Path) -> dict[str, Any]:
     return data
 
 
-def _check(name: str, values: Mapping[str, Any]) -> Weights:
+def _check(name: str, values: Mapping[str, Any], known: Collection[str]) -> Weights:
     for metric, weight in values.items():
-        require_known("metric", metric, list(METRICS))
+        require_known("metric", metric, list(known))
         if isinstance(weight, bool) or not isinstance(weight, int | float):
             raise UsageError(f"weights {name!r}: {weight!r} is not a number, for {metric}")
         if not math.isfinite(weight) or weight < 0:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
 
-from runner.data.metrics import METRICS
+from runner.data.metric import Metric
 from runner.data.trials import Run, Strict, Trial
 from runner.ranking.basis import Basis
 from runner.ranking.stats import Summary, block_values, summarise, summarise_all
@@ -81,21 +81,22 @@ def row_id(ranking: int, metric: str) -> str:
 def html_part(
     numbers: Sequence[RankedNumber],
     ranking: int,
+    metrics: Mapping[str, Metric],
     tables: Mapping[str, str],
     table: Callable[[str, Sequence[str], Sequence[str]], str],
 ) -> str:
-    """What unfolds below a ranking; ``tables``: metric -> the id of the table of an experiment that has its trials;
-    ``table`` makes one of a caption, a head and rows of HTML. All is escaped here."""
+    """What unfolds below a ranking; ``metrics``: of the report; ``tables``: metric -> the id of the table of an experiment
+    that has its trials; ``table`` makes one of a caption, a head and rows of HTML. All is escaped here."""
     if not numbers:
         return ""
     vpns = list(dict.fromkeys(vpn for one in numbers for vpn in one.summaries))
     rows = []
     for one in numbers:
-        known = METRICS[one.metric]
+        known = metrics[one.metric]
         name = escape(known.title)
         name = f'<a href="#{escape(tables[one.metric])}">{name}</a>' if one.metric in tables else name
         small = f"<small>{known.better} is better; {escape(one.traffic)}</small>"
-        cells = "".join(f"<td class=number>{escape(_number(one, vpn))}</td>" for vpn in vpns)
+        cells = "".join(f"<td class=number>{escape(_number(one, vpn, known.unit))}</td>" for vpn in vpns)
         rows.append(
             f'<th scope="row" id="{escape(row_id(ranking, one.metric))}" tabindex="-1">{name}{small}</th>{cells}'
         )
@@ -103,7 +104,7 @@ def html_part(
     return f"<details><summary>The numbers behind the ranks</summary>{shown}</details>"
 
 
-def _number(one: RankedNumber, vpn: str) -> str:
+def _number(one: RankedNumber, vpn: str, unit: str) -> str:
     if vpn not in one.summaries:
         return text.NONE
-    return text.with_interval(one.summaries[vpn], METRICS[one.metric].unit, vpn in one.at_least)
+    return text.with_interval(one.summaries[vpn], unit, vpn in one.at_least)

@@ -6,26 +6,28 @@ import math
 from collections.abc import Sequence
 
 from runner.data.errors import UsageError
-from runner.data.metrics import METRICS
 from runner.data.trials import Run, Trial
 
 NUMBERS = ("file_bytes", "wan_rate_bps")  # the levels that a report reads as numbers
 
 
 def check(run: Run, trials: Sequence[Trial]) -> None:
-    """Raises UsageError for an unknown metric, another unit than the metric's, what is no finite number, and a level
-    that should be a number and is not."""
+    """Raises UsageError for a metric that run.json does not define, another unit than the metric's, what is no finite
+    number, and a level that should be a number and is not."""
+    for name, known in run.metrics.items():
+        if name != known.name:
+            raise UsageError(f"run.json: what it defines as the metric {name!r} calls itself {known.name!r}")
     for experiment in run.experiments:
         for metric in experiment.metrics:
-            _known(f"run.json: experiment {experiment.name}", metric)
+            _known(run, f"run.json: experiment {experiment.name}", metric)
         for cell in experiment.cells:
             _levels(f"run.json: experiment {experiment.name}: {cell.vpn}", cell.params)
     for trial in trials:
         where = f"trials.jsonl: trial {trial.id}"
         _levels(where, trial.params)
         for found in trial.measurements:
-            _known(where, found.metric)
-            known = METRICS[found.metric]
+            _known(run, where, found.metric)
+            known = run.metrics[found.metric]
             if (found.unit, found.better) != (known.unit, known.better):
                 said = f"{found.unit}, {found.better} is better; it is {known.unit}, {known.better}"
                 raise UsageError(f"{where}: {found.metric} is in {said}")
@@ -33,9 +35,10 @@ def check(run: Run, trials: Sequence[Trial]) -> None:
                 raise UsageError(f"{where}: a value of {found.metric} is not a finite number")
 
 
-def _known(where: str, metric: str) -> None:
-    if metric not in METRICS:
-        raise UsageError(f"{where}: unknown metric {metric!r}; a newer vpneval may know it (see: vpneval list metrics)")
+def _known(run: Run, where: str, metric: str) -> None:
+    if metric not in run.metrics:
+        defined = ", ".join(run.metrics) or "none"
+        raise UsageError(f"{where}: unknown metric {metric!r}; run.json defines {defined}")
 
 
 def _levels(where: str, params: dict[str, str]) -> None:

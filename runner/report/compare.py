@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from runner.data.metrics import METRICS
+from runner.data.metric import Metric
 from runner.data.trials import Run, Strict, Trial
 from runner.ranking.agreement import Agreement, agreement
 from runner.ranking.basis import conditions_of
@@ -19,7 +19,7 @@ from runner.ranking.stats import Ratio, Summary, block_values, compare_independe
 from runner.report import text
 from runner.report.checks import check
 from runner.report.facts import BASELINE
-from runner.report.merge import identity
+from runner.report.merge import identity, merge_metrics
 
 Verdict = Literal["regression", "improvement", "no difference", "not separable", "now failing"]
 COUNTED: tuple[Verdict, ...] = ("no difference", "not separable")  # these changes are only counted, others shown
@@ -28,7 +28,7 @@ ABSOLUTE = ("setup_time",)  # plain IP has no tunnel to set up: its value is the
 
 
 class Change(Strict):
-    """One metric of one cell. ``ratio`` is after over before: of the shares of each run's own baseline where
+    """One metric of one cell; ``better`` says which way is. ``ratio`` is after over before: of the shares of each run's own baseline where
     ``of_baseline``, else of the values; ``adjusted_p`` is its p-value among all of the comparison's
     (Benjamini–Hochberg), None where there is no test. Summaries are of the values, in ``unit``; ``bounded``
     tells whose value is a lower bound."""
@@ -36,7 +36,9 @@ class Change(Strict):
     vpn: str
     levels: str
     metric: str
+    title: str
     unit: str
+    better: Literal["higher", "lower"]
     reference: bool
     before: Summary
     after: Summary | None
@@ -69,17 +71,20 @@ def compare_runs(before: tuple[Run, Sequence[Trial]], after: tuple[Run, Sequence
     wolf five times in every CI run.
 
     Compared are the shares of each run's own baseline, block by block, where both runs have a baseline of the
-    same traffic: what makes the whole machine slower that day is in both, and cancels."""
+    same traffic: what makes the whole machine slower that day is in both, and cancels.
+
+    Raises UsageError where the runs mean different things by a metric."""
     (run_a, trials_a), (run_b, trials_b) = before, after
     check(*before)
     check(*after)
+    metrics = merge_metrics([run_a, run_b])
     cells_a, cells_b = _by_cell(trials_a), _by_cell(trials_b)
     tests = []
     for key, old in cells_a.items():
-        for metric in METRICS:
-            if key in cells_b and block_values(old, metric):
-                before_side, after_side = _Side(old, trials_a, metric), _Side(cells_b[key], trials_b, metric)
-                tests.append(_change(run_b, old[0], metric, before_side, after_side))
+        for metric in metrics.values():
+            if key in cells_b and block_values(old, metric.name):
+                sides = _Side(old, trials_a, metric.name), _Side(cells_b[key], trials_b, metric.name)
+                tests.append(_change(run_b, old[0], metric, *sides))
     tested = [p for change, p in tests if p is not None]
     adjusted = iter([float(p) for p in scipy.stats.false_discovery_control(tested)] if tested else [])
     changes = [_judged(change, None if p is None else next(adjusted)) for change, p in tests]
@@ -185,19 +190,20 @@ class _Side:
         self.shares = [value / baseline[block] for block, value in blocks.items() if usable and block in baseline]
 
 
-def _change(run: Run, cell: Trial, metric: str, before: _Side, after: _Side) -> tuple[Change, float | None]:
+def _change(run: Run, cell: Trial, metric: Metric, before: _Side, after: _Side) -> tuple[Change, float | None]:
     """The change of one metric, not yet judged, and the p-value of no change."""
     # Shares only where no repetition is lost by it.
     of_baseline = all(side.shares and len(side.shares) == len(side.values) for side in (before, after))
     compared = (before.shares, after.shares) if of_baseline else (before.values, after.values)
     ratio, p = compare_independent(*compared) if after.values else (None, None)
     failed = [trial.reason for trial in after.trials if trial.status == "failed"]
-    known = METRICS[metric]
     change = Change(
         vpn=cell.vpn,
         levels=_levels(cell),
-        metric=metric,
-        unit=known.unit,
+        metric=metric.name,
+        title=metric.title,
+        unit=metric.unit,
+        better=metric.better,
         reference=cell.vpn in run.vpns and run.vpns[cell.vpn].reference,
         before=summarise(before.values),
         after=summarise(after.values) if after.values else None,
@@ -219,7 +225,7 @@ def _judged(change: Change, adjusted_p: float | None) -> Change:
         less = "after" if change.ratio.ratio < 1 else "before"
         if less in change.bounded:  # it may be more than that, and as much as the other
             return change.model_copy(update={"adjusted_p": adjusted_p, "reason": f"{less}: known from below only"})
-        better = (change.ratio.ratio > 1) == (METRICS[change.metric].better == "higher")
+        better = (change.ratio.ratio > 1) == (change.better == "higher")
         verdict = "improvement" if better else "regression"
     return change.model_copy(update={"adjusted_p": adjusted_p, "verdict": verdict})
 

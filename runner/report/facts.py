@@ -6,14 +6,13 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from runner.data.metrics import METRICS
 from runner.data.trials import Run, Strict, Trial, cell_key
 from runner.ranking.basis import Basis, for_metric, unusual
 from runner.ranking.ranking import Ranking
 from runner.ranking.stats import Drift, Summary, drift
 from runner.ranking.weights import PRESETS
 from runner.ranking.words import chance
-from runner.report.text import change, counted, levels, percent, title, traffic
+from runner.report.text import change, counted, levels, percent, traffic
 
 BASELINE = "none"  # the VPN that is none
 FEW_BLOCKS = 5
@@ -62,7 +61,7 @@ def caveats(run: Run, trials: Sequence[Trial], rankings: Sequence[Ranking]) -> l
         )
     blocks = len({trial.repetition for trial in ok})
     if ok and blocks < 2:
-        exact = any(METRICS[m.metric].exact for trial in ok for m in trial.measurements if m.metric in METRICS)
+        exact = any(run.metrics[m.metric].exact for trial in ok for m in trial.measurements)
         said.append(
             "One repetition: no measured number has an interval or tells VPNs apart; counts and verdicts alone do."
             if exact
@@ -70,7 +69,7 @@ def caveats(run: Run, trials: Sequence[Trial], rankings: Sequence[Ranking]) -> l
         )
     elif ok and blocks < FEW_BLOCKS:
         said.append(f"{blocks} repetitions: the intervals are wide, and small differences are not seen.")
-    said += _drift(drifts(ok))
+    said += _drift(run, drifts(ok))
     said += _noise(trials)
     elapsed = sum(call.elapsed_s for call in run.invocations)
     share = sum(call.measuring_s for call in run.invocations) / elapsed if elapsed else 1.0
@@ -80,7 +79,7 @@ def caveats(run: Run, trials: Sequence[Trial], rankings: Sequence[Ranking]) -> l
         sentence
         for ranking in rankings
         for sentence in (
-            *_lost(ranking, trials),
+            *_lost(run, ranking, trials),
             *_thin(ranking, blocks),
             *_from_below(ranking),
             *_won_by_ties(ranking),
@@ -96,7 +95,7 @@ def conditions(bases: Sequence[Basis]) -> list[str]:
         metrics: dict[str, list[str]] = {}
         for metric, asked in basis.traffic.items():
             if under := unusual(asked):
-                metrics.setdefault(levels(under), []).append(title(metric))
+                metrics.setdefault(levels(under), []).append(basis.metrics[metric].title)
         said += [
             f"Ranking {basis.configuration}: {', '.join(titles)}: ranked by what was measured with {under}, as most "
             "VPNs were."
@@ -158,13 +157,13 @@ def drifts(trials: Sequence[Trial]) -> list[Drift]:
     return [one for one in found if one.last.blocks or one.between.blocks]
 
 
-def _drift(found: Sequence[Drift]) -> list[str]:
+def _drift(run: Run, found: Sequence[Drift]) -> list[str]:
     judged = [one for one in found if one.judged]
     moved = []
     for one in (one for one in judged if one.moved):
         to = [f"last against first {change(one.last)}"] if one.last.significant else []
         to += [f"between against both {change(one.between)}"] if one.between.significant else []
-        moved.append(f"{title(one.metric)} ({traffic(one.params)}), {', '.join(to)}")
+        moved.append(f"{run.metrics[one.metric].title} ({traffic(one.params)}), {', '.join(to)}")
     if not moved:
         return []
     return [
@@ -174,16 +173,20 @@ def _drift(found: Sequence[Drift]) -> list[str]:
     ]
 
 
-def _lost(ranking: Ranking, trials: Sequence[Trial]) -> list[str]:
+def _lost(run: Run, ranking: Ranking, trials: Sequence[Trial]) -> list[str]:
     """What would count where nobody gives weights, and failed for every VPN, so that it counts for nothing."""
     tunnels = {standing.vpn: standing.levels.items() for standing in ranking.standings}
     failed = [t for t in trials if t.status == "failed" and t.params.items() >= tunnels.get(t.vpn, {("", "")})]
     balanced = PRESETS["balanced"].counted if ranking.weights.name == "balanced" else {}
-    lost = {metric: len(for_metric(metric, failed)) for metric in balanced if metric not in ranking.weights.values}
+    lost = {
+        run.metrics[name].title: len(for_metric(run.metrics[name], failed))
+        for name in balanced
+        if name in run.metrics and name not in ranking.weights.values
+    }
     return [
-        f"Ranking {ranking.configuration}: {title(metric)} does not count: no VPN has it, and "
+        f"Ranking {ranking.configuration}: {title} does not count: no VPN has it, and "
         f"{counted(count, 'trial')} of it failed."
-        for metric, count in lost.items()
+        for title, count in lost.items()
         if count
     ]
 
@@ -211,7 +214,7 @@ def _from_below(ranking: Ranking) -> list[str]:
             if metric in ranking.weights.counted:
                 found.setdefault(metric, []).append(standing.vpn)
     return [
-        f"Ranking {ranking.configuration}: the {title(metric)} of {', '.join(vpns)} is known from below only (≥), and "
+        f"Ranking {ranking.configuration}: the {ranking.titles[metric]} of {', '.join(vpns)} is known from below only (≥), and "
         "therefore not called worse than any."
         for metric, vpns in found.items()
     ]

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from runner.data.errors import UsageError
+from runner.data.metric import Metric
 from runner.data.trials import ExperimentRecord, Run, Trial
 
 
@@ -13,7 +14,7 @@ def merge_runs(runs: Sequence[tuple[Run, list[Trial]]]) -> tuple[Run, list[Trial
     """One run of all of them: its blocks are numbered on, so that only what shared a block is paired.
 
     Raises UsageError, saying what differs, unless lab, kernel, machine, image, profile and the VPNs'
-    configurations are the same: numbers from different labs are never ranked together.
+    configurations are the same, and the metrics mean the same: numbers from different labs are never ranked together.
     """
     merged, trials = runs[0]
     if len(runs) > 1:
@@ -41,11 +42,34 @@ def merge_runs(runs: Sequence[tuple[Run, list[Trial]]]) -> tuple[Run, list[Trial
                 "run_id": f"{merged.run_id} + {run.run_id}",
                 "repetitions": merged.repetitions + run.repetitions,
                 "experiments": _experiments([*merged.experiments, *run.experiments]),
+                "metrics": merge_metrics([merged, run]),
                 "vpns": merged.vpns | run.vpns,
                 "invocations": merged.invocations + run.invocations,
             }
         )
     return merged, trials
+
+
+def merge_metrics(runs: Sequence[Run]) -> dict[str, Metric]:
+    """The metrics of all these runs, each as the first that has it defines it.
+
+    Raises UsageError where two runs have a metric of one name, and another unit, direction or instrument.
+    """
+    first: dict[str, Run] = {}
+    for run in runs:
+        for name, metric in run.metrics.items():
+            other = first.setdefault(name, run)
+            ours, theirs = _meaning(other.metrics[name]), _meaning(metric)
+            if ours != theirs:
+                raise UsageError(
+                    f"runs {other.run_id} and {run.run_id} mean different things by the metric {name}: {ours}; and "
+                    f"{theirs}. Report them one by one."
+                )
+    return {name: run.metrics[name] for name, run in first.items()}
+
+
+def _meaning(metric: Metric) -> str:
+    return f"{metric.unit} by the instrument {metric.measure}, {metric.better} is better"
 
 
 def _moved(run: Run, trial: Trial) -> Trial:

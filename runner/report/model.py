@@ -10,7 +10,7 @@ from typing import Literal
 
 from pydantic import Field, InstanceOf
 
-from runner.data.metrics import METRICS
+from runner.data.metric import Metric
 from runner.data.store import uncollected
 from runner.data.trials import Cell, ExperimentRecord, Run, Strict, Trial, cell_key
 from runner.ranking.basis import Basis, bases, measured_metrics, why_absent
@@ -71,9 +71,10 @@ class Problem(Strict):
 
 
 class MetricTable(Strict):
-    """One metric of an experiment; ``common`` are the levels that all its cells share."""
+    """One metric of an experiment; ``measure`` names its instrument; ``common`` are the levels that all its cells share."""
 
     metric: str
+    measure: str
     title: str
     unit: str
     better: Literal["higher", "lower"]
@@ -114,7 +115,7 @@ class ExperimentReport(Strict):
 class Report(Strict):
     """Everything that any rendering shows. Times in seconds; ``measuring_share`` is a ratio of 1. ``carriers``: VPN ->
     what carries its packets over the WAN (``udp``, ``tcp``, ``esp``). ``behind``: of each ranking, the numbers.
-    ``cores``: of the machine, or of one of them; ``cpu_of``: whose CPU time the CPU cost is. ``missing`` and ``bases``
+    ``metrics``: what each metric of the run is, by its name. ``cores``: of the machine, or of one of them; ``cpu_of``: whose CPU time the CPU cost is. ``missing`` and ``bases``
     are what the rankings were made with, and the page makes them anew from; ``bases`` are not part of report.json."""
 
     run_id: str
@@ -130,6 +131,7 @@ class Report(Strict):
     elapsed_s: float
     measuring_share: float | None
     facts: list[Fact]
+    metrics: dict[str, Metric]
     caveats: list[str]
     warnings: list[str]
     drift: list[Drift]
@@ -197,6 +199,7 @@ def build(
         elapsed_s=elapsed,
         measuring_share=measuring / elapsed if elapsed else None,
         facts=facts.facts(run, trials),
+        metrics=run.metrics,
         caveats=facts.caveats(run, trials, rankings) + facts.conditions(found),
         warnings=facts.warnings(trials),
         drift=facts.drifts(trials),
@@ -275,7 +278,7 @@ def _table(
     run: Run, trials: Sequence[Trial], by_cell: dict[str, list[Trial]], cells: Sequence[Cell], metric: str
 ) -> MetricTable:
     """The metric's rows: VPNs by their best median, the unmeasured at the end, cells in declared order."""
-    mine = [cell for cell in cells if _carries(cell, by_cell.get(cell.key, []), metric)]
+    mine = [cell for cell in cells if _carries(cell, by_cell.get(cell.key, []), run.metrics[metric])]
     varying, common = _split(mine)
     baseline = Baseline(trials, metric)
     own = [by_cell.get(cell.key, []) for cell in mine]
@@ -284,7 +287,7 @@ def _table(
         _row(run, trials, cell, metric, varying, baseline, found)
         for cell, trials, found in zip(mine, own, numbers, strict=True)
     ]
-    known = METRICS[metric]
+    known = run.metrics[metric]
     sign = -1 if known.better == "higher" else 1
     best: dict[str, float] = {}
     for row in rows:
@@ -293,6 +296,7 @@ def _table(
     rows.sort(key=lambda row: (best[row.vpn], row.vpn))
     return MetricTable(
         metric=metric,
+        measure=known.measure,
         title=known.title,
         unit=known.unit,
         better=known.better,
@@ -301,10 +305,10 @@ def _table(
     )
 
 
-def _carries(cell: Cell, trials: Sequence[Trial], metric: str) -> bool:
+def _carries(cell: Cell, trials: Sequence[Trial], metric: Metric) -> bool:
     """Does this cell belong to the metric: was it measured there, or would it have been?"""
-    measured = any(m.metric == metric for trial in trials for m in trial.measurements)
-    return measured or cell.params.get("measure") == METRICS[metric].measure
+    measured = any(m.metric == metric.name for trial in trials for m in trial.measurements)
+    return measured or cell.params.get("measure") == metric.measure
 
 
 def _row(

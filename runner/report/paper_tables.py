@@ -17,7 +17,7 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
-from runner.data.metrics import METRICS
+from runner.data.metric import Metric
 from runner.data.strength import MOST, PER_FAILURE, SCALE, WITH_A_BREAK
 from runner.data.trials import Measurement, Run, Strict, Trial
 from runner.papers.tables import AT, SIZES, paper_security, tables
@@ -61,7 +61,12 @@ def paper_tables(run: Run, trials: Sequence[Trial]) -> list[PaperTable]:
         head=list(oslv_performance.HEAD),
         rows=oslv_performance.rows(run, trials),
     )
-    found = [performance, *(_counted(counts) if counts else ()), *(_probed(probed) if probed else ()), _meshes(trials)]
+    found = [
+        performance,
+        *(_counted(counts) if counts else ()),
+        *(_probed(probed, run.metrics) if probed else ()),
+        _meshes(trials),
+    ]
     return sorted((table for table in found if table.rows), key=lambda table: table.key)
 
 
@@ -169,14 +174,14 @@ def _meshes(trials: Sequence[Trial]) -> PaperTable:
     return PaperTable(key="table-5-mesh", title="Full meshes", about=mesh.ABOUT, head=list(mesh.HEAD), rows=rows)
 
 
-def _probed(cells: Sequence[Sequence[Trial]]) -> Iterator[PaperTable]:
+def _probed(cells: Sequence[Sequence[Trial]], metrics: Mapping[str, Metric]) -> Iterator[PaperTable]:
     """Table 4 and what is declared. A verdict that is not the same in every repetition is counted out."""
     rows, notes, rated = [], [], []
     for own in cells:
         first = own[0]
         name = first.vpn + (", compression" if first.params.get("compression", "off") != "off" else "")
         rows.append([name, *[_verdict(own, probe) for probe in PROBES], _paper_row(first.vpn)])
-        notes += [f"{name}: {told}" for told in dict.fromkeys(_reasons(own))]
+        notes += [f"{name}: {told}" for told in dict.fromkeys(_reasons(own, metrics))]
         if strength := next((m for m in first.measurements if m.metric == "declared_strength"), None):
             rated.append(_rated(first.vpn, strength))
     yield PaperTable(
@@ -217,14 +222,14 @@ def _verdict(own: Sequence[Trial], probe: str) -> str:
     return ", ".join(f"{word} {verdicts.count(word)}" for word in ("FAIL", "?", "pass") if word in verdicts)
 
 
-def _reasons(own: Sequence[Trial]) -> Iterator[str]:
+def _reasons(own: Sequence[Trial], metrics: Mapping[str, Metric]) -> Iterator[str]:
     """What failed or stayed open, each once, in a probe's own words."""
     for trial in own:
         for m in trial.measurements:
             if m.metric in PROBES and m.value == 0:
-                yield f"{METRICS[m.metric].title}: {m.detail.get('reason', '')}"
+                yield f"{metrics[m.metric].title}: {m.detail.get('reason', '')}"
         for probe, told in trial.attempt.get("inconclusive", {}).items():
-            yield f"{METRICS[probe].title}: inconclusive: {told.get('reason', '')}"
+            yield f"{metrics[probe].title}: inconclusive: {told.get('reason', '')}"
 
 
 def _paper_row(vpn: str) -> str:

@@ -6,7 +6,6 @@ import math
 from collections.abc import Mapping, Sequence
 
 from runner.data.levels import WAN_FACTORS, traffic_factors
-from runner.data.metrics import METRICS
 from runner.ranking.intervals import ALL_EQUAL
 from runner.ranking.ranking import Ranking, Standing
 from runner.ranking.stats import Ratio, Summary
@@ -37,15 +36,9 @@ NONE = "–"
 IMPUTED = "ranked last (*) where it has"
 
 
-def title(metric: str) -> str:
-    """The metric's title; its name where this version does not know it."""
-    return METRICS[metric].title if metric in METRICS else metric
-
-
-def lower(metric: str) -> str:
-    """The metric's title within a sentence; abbreviations stay."""
-    words = title(metric)
-    return words if words[:2].isupper() else words[:1].lower() + words[1:]
+def lower(title: str) -> str:
+    """A metric's title within a sentence; abbreviations stay."""
+    return title if title[:2].isupper() else title[:1].lower() + title[1:]
 
 
 def quantity(value: float, unit: str) -> str:
@@ -195,7 +188,7 @@ def _reasons(standings: Sequence[Standing], ranking: Ranking) -> list[tuple[str,
         whole = standing.missing.keys() >= ranking.weights.counted.keys()
         by_reason: dict[str, list[str]] = {}
         for metric, reason in standing.missing.items():
-            by_reason.setdefault(reason, []).append(lower(metric))
+            by_reason.setdefault(reason, []).append(lower(ranking.titles[metric]))
         why = [reason if whole else f"no {', '.join(titles)} ({reason})" for reason, titles in by_reason.items()]
         grouped.setdefault(", ".join(why) or "nothing is weighted", []).append(standing.vpn)
     return [(", ".join(vpns), why) for why, vpns in grouped.items()]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any
 
-from runner.data.metrics import METRICS
+from runner.data.metric import Metric
 from runner.data.trials import Run, Strict, Trial
 from runner.ranking.basis import bases
 from runner.ranking.stats import Summary, summarise
@@ -15,7 +15,7 @@ from runner.report import text
 from runner.report.checks import check
 from runner.report.compare import Change, Comparison
 from runner.report.forms.html import cells_html, figure, page, row_head, table_html
-from runner.report.merge import identity
+from runner.report.merge import identity, merge_metrics
 from runner.report.plots.plotting import STEP, Plot, Value, spec_of
 
 CLASSES = {"regression": "failed", "now failing": "failed", "improvement": "first"}
@@ -52,7 +52,7 @@ def _change(change: Change) -> str:
     after = text.with_interval(change.after, change.unit, "after" in change.bounded) if change.after else change.reason
     moved = text.change(change.ratio) if change.ratio else text.NONE
     words = [
-        text.title(change.metric),
+        change.title,
         text.with_interval(change.before, change.unit, "before" in change.bounded),
         after,
     ]
@@ -64,6 +64,7 @@ def _change(change: Change) -> str:
 def _plots(changes: Sequence[Change]) -> list[Plot]:
     """One plot a metric: the change of each cell, with its interval."""
     found: dict[str, list[Value]] = {}
+    known = {change.metric: change for change in changes}
     for change in changes:
         if change.ratio and change.ratio.ratio:
             value: Value = {"cell": f"{change.vpn} · {change.levels}", "ratio": change.ratio.ratio - 1}
@@ -71,10 +72,11 @@ def _plots(changes: Sequence[Change]) -> list[Plot]:
                 value |= {"low": change.ratio.low - 1, "high": change.ratio.high - 1}
             value |= {"verdict": change.verdict, "says": text.change(change.ratio)}
             found.setdefault(change.metric, []).append(value)
-    return [_forest(metric, values) for metric, values in found.items()]
+    return [_forest(known[metric], values) for metric, values in found.items()]
 
 
-def _forest(metric: str, values: list[Value]) -> Plot:
+def _forest(known: Change, values: list[Value]) -> Plot:
+    """``known``: any change of the metric."""
     x = {"type": "quantitative", "axis": {"format": "+.0%"}, "title": "change"}
     y = {"field": "cell", "type": "nominal", "sort": None, "title": None, "axis": {"labelLimit": 320}}
     colours = {"domain": ["regression", "improvement", "no difference", "not separable", "now failing"]}
@@ -98,11 +100,10 @@ def _forest(metric: str, values: list[Value]) -> Plot:
             "encoding": {"y": y, "x": x | {"field": "ratio"}, "color": colour, "tooltip": told},
         },
     ]
-    better = METRICS[metric].better
     return Plot(
-        key=metric,
-        title=f"{text.title(metric)} ({better} is better): change from before to after",
-        alt=f"Change of the {text.lower(metric)} of {text.counted(len(values), 'cell')}. The table has all numbers.",
+        key=known.metric,
+        title=f"{known.title} ({known.better} is better): change from before to after",
+        alt=f"Change of the {text.lower(known.title)} of {text.counted(len(values), 'cell')}. The table has all numbers.",
         spec=spec_of({"height": STEP * len(values), "layer": layers}),
     )
 
@@ -112,7 +113,7 @@ class Trend(Strict):
 
     lab: str
     configuration: str
-    metric: str
+    metric: Metric
     vpn: str
     runs: list[str]
     dates: list[str]
@@ -129,6 +130,7 @@ def trends(runs: Sequence[tuple[Run, Sequence[Trial]]]) -> list[Trend]:
         labs.setdefault(", ".join(str(value) for value in identity(run).values() if value), []).append((run, trials))
     found = []
     for lab, same in labs.items():
+        metrics = merge_metrics([run for run, _ in same])
         made = [(run, {(b.configuration, b.image): b for b in bases(run, trials)}) for run, trials in same]
         keys = {
             (key, metric, vpn): None
@@ -143,7 +145,7 @@ def trends(runs: Sequence[tuple[Run, Sequence[Trial]]]) -> list[Trend]:
                 Trend(
                     lab=lab,
                     configuration=key[0] + (f", {key[1]}" if key[1] else ""),
-                    metric=metric,
+                    metric=metrics[metric],
                     vpn=vpn,
                     runs=[run.run_id for run, _ in made],
                     dates=[run.created_at for run, _ in made],
@@ -160,15 +162,15 @@ def history_html(found: Sequence[Trend]) -> str:
         parts.append(f"<section><h2>{escape(lab)}</h2>")
         same = [trend for trend in found if trend.lab == lab]
         vpns = sorted({trend.vpn for trend in same})
-        for what in dict.fromkeys((trend.configuration, trend.metric) for trend in same):
-            mine = [trend for trend in same if (trend.configuration, trend.metric) == what]
+        for what in dict.fromkeys((trend.configuration, trend.metric.name) for trend in same):
+            mine = [trend for trend in same if (trend.configuration, trend.metric.name) == what]
             parts += [figure(_trend(mine, vpns)), _trend_table(mine)]
         parts.append("</section>")
     return page("vpneval history", "\n".join([*parts, "</main>"]))
 
 
 def _trend(found: Sequence[Trend], vpns: Sequence[str]) -> Plot:
-    known = METRICS[found[0].metric]
+    known = found[0].metric
     medians = [one.median for trend in found for one in trend.summaries if one]
     scale, unit = text.prefix(statistics.median(medians), known.unit)
     values: list[Value] = []
@@ -202,11 +204,11 @@ def _trend(found: Sequence[Trend], vpns: Sequence[str]) -> Plot:
 
 
 def _trend_table(found: Sequence[Trend]) -> str:
-    unit = METRICS[found[0].metric].unit
+    unit = found[0].metric.unit
     rows = [
         row_head(trend.vpn, "")
         + cells_html([text.with_interval(one, unit) if one else text.NONE for one in trend.summaries])
         for trend in found
     ]
-    caption = f"{found[0].configuration}: {METRICS[found[0].metric].title}"
+    caption = f"{found[0].configuration}: {found[0].metric.title}"
     return table_html(caption, ["VPN", *found[0].runs], rows)

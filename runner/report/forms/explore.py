@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from runner.data.metrics import METRICS
 from runner.ranking.basis import Basis
 from runner.ranking.draws import CONFIDENCE, DRAWS, TAIL, DrawnRanks
 from runner.ranking.ranking import Ranking
@@ -28,7 +27,7 @@ MANY = 1000  # cells that are listed with their rate and cost
 def page_data(report: Report) -> dict[str, Any]:
     """Everything that the page's script works on; only what JSON has."""
     cells = _capacity(report)
-    measured = [metric for metric in METRICS if any(metric in basis.values for basis in report.bases)]
+    measured = [name for name in report.metrics if any(name in basis.values for basis in report.bases)]
     return {
         "run": report.run_id,
         "missing": report.missing,
@@ -36,8 +35,8 @@ def page_data(report: Report) -> dict[str, Any]:
         "tail": TAIL,
         "confidence": CONFIDENCE,
         "metrics": [
-            {"name": name, "title": text.title(name), "short": text.SHORT.get(name, name), "lower": text.lower(name)}
-            for name in measured
+            {"name": name, "title": title, "short": text.SHORT.get(name, name), "lower": text.lower(title)}
+            for name, title in ((name, report.metrics[name].title) for name in measured)
         ],
         "presets": {
             name: list(preset.counted.items())

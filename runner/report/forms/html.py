@@ -197,7 +197,7 @@ def _ranking(report: Report, ranking: Ranking, number: int) -> str:
         f'<p class="failed nobody"{hidden}>No VPN could be ranked.</p>'
         + table_html(caption, head, rows, numbers=[0, *range(2, len(head))], links=links)
         + f'<div class="notes">{"".join(notes)}</div></section>'
-        + behind.html_part(numbers, number, tables_of(report, ranking), table_html)
+        + behind.html_part(numbers, number, report.metrics, tables_of(report, ranking), table_html)
     )
 
 

@@ -15,7 +15,7 @@ def groups(experiment: ExperimentReport, tcp: MetricTable, udp: MetricTable, sam
     scale, unit = text.prefix(max(row.summary.median for row in [*tcp.measured, *udp.measured] if row.summary), "bit/s")
     values: list[Value] = []
     for table in (tcp, udp):
-        wanted = ranked_by(table.metric)
+        wanted = ranked_by(table.measure)
         for row in table.measured:
             usual = all(row.params.get(factor, level) == level for factor, level in wanted.items())
             if not (row.summary and usual):

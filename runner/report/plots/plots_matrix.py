@@ -23,7 +23,7 @@ SHARE: Spec = {
 
 def matrix(experiment: ExperimentReport, table: MetricTable) -> Plot | None:
     """VPN by cipher: the throughput at the usual traffic, coloured by its share of the VPN's best."""
-    wanted = ranked_by(table.metric)
+    wanted = ranked_by(table.measure)
     rows = [
         row
         for row in table.measured
