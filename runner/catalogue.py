@@ -104,7 +104,6 @@ def _made(path: str, kind: type[Instrument]) -> Instrument:
     return made
 
 
-
 @cache
 def _of_the_tree() -> dict[str, Instrument]:
     found = {}
@@ -233,7 +232,8 @@ def load_experiment(name: str) -> Experiment:
 def _is_path(kind: str, name: str) -> bool:
     """Is it a file outside the tree? Raises UsageError for a path that cannot be one."""
     if "/" in name and not name.endswith(".py"):
-        raise UsageError(f"a {kind} from outside the tree is a file whose name ends in .py, not {name}")
+        article = "an" if kind[0] in "aei" else "a"
+        raise UsageError(f"{article} {kind} from outside the tree is a file whose name ends in .py, not {name}")
     return name.endswith(".py")
 
 

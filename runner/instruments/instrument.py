@@ -85,7 +85,7 @@ class Instrument(ABC):
         """
 
     def known_bps(self, trial: Trial) -> float | None:
-        """Where the search of the next repetition should start, bit/s, by an earlier trial; None for anywhere."""
+        """Where the search of the next repetition should start, bit/s, by an earlier one that is ok. None: anywhere."""
         return None
 
     @contextmanager

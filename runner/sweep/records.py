@@ -108,6 +108,8 @@ class Records:
 
     def _learn(self, trial: Trial) -> None:
         """Keep what later trials need: where a search should start."""
+        if trial.status != "ok":
+            return
         instrument = instruments().get(trial.params["measure"])  # an earlier call may have had another one
         if instrument and (known_bps := instrument.known_bps(trial)) is not None:
             self.known_bps[trial.cell] = known_bps
