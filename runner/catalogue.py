@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import pkgutil
+import sys
 import traceback
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -58,27 +59,49 @@ def instruments() -> dict[str, Instrument]:
 def add_instrument(path: str) -> Instrument:
     """Take the instrument in the file ``path`` into the catalogue, for this process.
 
-    Raises UsageError for a file that is not an instrument, a name that is taken, and a factor whose levels differ from
-    those of another instrument.
+    Raises UsageError for a file that is not an instrument, a name or a metric's name that is taken, and a factor whose
+    levels differ from those of another instrument.
     """
     if not _is_path("instrument", path):
         raise UsageError(f"an instrument from outside the tree is a file whose name ends in .py, not {path}")
     for kind in _defined_in(_from_file("instrument", path), Instrument):
-        lacks = [what for what in ("name", "metrics") if not hasattr(kind, what)] + sorted(kind.__abstractmethods__)
-        if lacks:
-            raise UsageError(f"instrument {path} is not finished: {kind.__name__} lacks {', '.join(lacks)}")
-        made: Instrument = kind()
-        if made.name in _of_the_tree():
+        made = _made(path, kind)
+        others = {name: one for name, one in instruments().items() if _FILES.get(name) != Path(path)}
+        if made.name in others:
             raise UsageError(f"instrument {path} is called {made.name}, as one that there is; choose another name")
+        for metric in made.metrics:
+            if taken := [one.name for one in others.values() if metric.name in {own.name for own in one.metrics}]:
+                raise UsageError(f"instrument {path}: {metric.name} is a metric of {taken[0]}; choose another name")
         for factor, levels in made.factors.items():
             if (there := factors().get(factor, levels)) != levels:
                 raise UsageError(f"instrument {path}: the factor {factor} is known with other levels: {there.named}")
-        _ADDED[made.name] = made
+        _ADDED[made.name], _FILES[made.name] = made, Path(path)
         return made
     raise UsageError(f"{path} defines no subclass of runner.instruments.instrument.Instrument")
 
 
 _ADDED: dict[str, Instrument] = {}
+_FILES: dict[str, Path] = {}  # of those
+
+
+def blamed(instrument: Instrument, broken: BaseException) -> str:
+    """An exception that an instrument should not have raised, in words, with the line of its file."""
+    file = _FILES.get(instrument.name) or Path(sys.modules[type(instrument).__module__].__file__ or "")
+    return f"the instrument {instrument.name} is broken: {file.name}, {_told(broken, file)}"
+
+
+def _made(path: str, kind: type[Instrument]) -> Instrument:
+    """The instrument of a file. Raises UsageError for what can be seen to be wrong with it."""
+    lacks = [what for what in ("name", "metrics") if not hasattr(kind, what)] + sorted(kind.__abstractmethods__)
+    if lacks:
+        raise UsageError(f"instrument {path} is not finished: {kind.__name__} lacks {', '.join(lacks)}")
+    try:
+        made = kind()
+    except Exception as broken:
+        raise UsageError(f"instrument {path} cannot be made: {_told(broken, Path(path))}") from broken
+    if not isinstance(made.metrics, tuple) or not all(isinstance(metric, Metric) for metric in made.metrics):
+        raise UsageError(f"instrument {path}: metrics is a tuple of Metric, with a comma after a single one")
+    return made
 
 
 @cache
@@ -164,11 +187,10 @@ def _finished(name: str, plugin: type[Vpn]) -> Vpn:
     return plugin()
 
 
-def _told(broken: Exception, path: Path) -> str:
+def _told(broken: BaseException, path: Path) -> str:
     """An error of a plugin file in words, with the line of that file that it comes from."""
-    lines = [
-        frame.lineno for frame in traceback.extract_tb(broken.__traceback__) if Path(frame.filename) == path.resolve()
-    ]
+    frames = traceback.extract_tb(broken.__traceback__)
+    lines = [frame.lineno for frame in frames if Path(frame.filename).resolve() == path.resolve()]
     line = broken.lineno if isinstance(broken, SyntaxError) else lines[-1] if lines else None
     what = broken.msg if isinstance(broken, SyntaxError) else str(broken)
     return f"{f'line {line}: ' if line else ''}{type(broken).__name__}: {what}"
@@ -210,7 +232,8 @@ def load_experiment(name: str) -> Experiment:
 def _is_path(kind: str, name: str) -> bool:
     """Is it a file outside the tree? Raises UsageError for a path that cannot be one."""
     if "/" in name and not name.endswith(".py"):
-        raise UsageError(f"a {kind} from outside the tree is a file whose name ends in .py, not {name}")
+        article = "an" if kind[0] in "aei" else "a"
+        raise UsageError(f"{article} {kind} from outside the tree is a file whose name ends in .py, not {name}")
     return name.endswith(".py")
 
 

@@ -189,7 +189,7 @@ def plan(
     for cell in asked.cells:
         tunnel = [cell.params[f] for f in ("cipher", "integrity", "compression", "image") if f in cell.params]
         traffic = [
-            f"{f} {level}" if f in ("streams", "clients", "payload_bytes", "packet_bytes", "fragmentation") else level
+            f"{f} {level}" if level.isdigit() or f == "fragmentation" else level
             for f, level in cell.params.items()
             if f not in TUNNEL_FACTORS
         ]

@@ -15,7 +15,7 @@ from enum import Enum
 from pathlib import Path
 from typing import ClassVar
 
-from runner.data.errors import Unsupported
+from runner.data.errors import MeasurementError, Unsupported
 from runner.data.levels import Levels
 from runner.data.metric import Metric
 from runner.data.trials import Trial
@@ -85,7 +85,7 @@ class Instrument(ABC):
         """
 
     def known_bps(self, trial: Trial) -> float | None:
-        """Where the search of the next repetition should start, bit/s, by an earlier trial; None for anywhere."""
+        """Where the search of the next repetition should start, bit/s, by an earlier one that is ok. None: anywhere."""
         return None
 
     @contextmanager
@@ -126,7 +126,12 @@ class Whole(Instrument):
 
 
 def play(measuring: Measuring, keep: Callable[[Found], object]) -> Measured:
-    """One measurement from its begin to its end, its slices one after the other, each handed to ``keep``."""
+    """One measurement from its begin to its end, its slices one after the other, each handed to ``keep``.
+
+    Raises what ``measuring`` and ``keep`` raise, and MeasurementError where ``measure`` is no generator.
+    """
+    if not isinstance(measuring, Generator):
+        raise MeasurementError("measure is not a generator: it has no yield; see Whole")
     try:
         found = next(measuring)
         while True:

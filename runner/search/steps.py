@@ -26,12 +26,17 @@ def steps(find: Callable[[Measure], SearchResult]) -> Generator[Load, Loss | Non
 
     Sent None instead, the search ends as if its budget were spent, with what it has. Raises what ``find`` raises.
     """
+    spent = False
 
     def ask(rate_bps: float, duration_s: float) -> Loss:
+        nonlocal spent
+        if spent:  # an engine may ask for a confirmation yet
+            raise BudgetSpent
         driver = getcurrent().parent
         assert driver is not None
         loss = driver.switch(Load(rate_bps, duration_s))
         if loss is None:
+            spent = True
             raise BudgetSpent
         found: Loss = loss
         return found

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import errno
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from numbers import Real
 from pathlib import Path
 from typing import cast
 
+from runner.catalogue import blamed
 from runner.data.errors import CommandError, LabError, MeasurementError, ProofError, TooLongError, VpnevalError
 from runner.data.files import write_text
 from runner.data.levels import tunnel_levels
@@ -156,7 +159,7 @@ class Loop:
                     self._records.write(planned, status="lab_error", reason=str(broken), log=self._log(folder))
                 raise
             except OSError as error:
-                if error.errno == errno.ENOSPC:
+                if is_full(error):
                     raise LabError(f"the disk is full: {error}") from error
                 self._fail(waiting, error, folder)
             except Exception as error:  # the one broad except: a failing VPN never stops the sweep
@@ -171,6 +174,7 @@ class Loop:
         slices = Slices(planned.id)
         try:
             measured = play(planned.instrument.measure(bench, self._asked(planned)), slices.add)
+            self._records.check(planned, measured)
         except TooLongError as refused:
             self._too_long.add(cell.key)
             self._records.write(planned, up, status="unsupported", reason=str(refused), log=log, started=started)
@@ -196,6 +200,22 @@ class Loop:
                 slices=slices.rows,
             )
             return usable
+        except (LabError, ProofError):  # the lab is broken, or the tunnel could not be made anew
+            raise
+        except (Exception, SystemExit) as error:
+            if is_full(error):
+                raise
+            self._records.write(
+                planned,
+                up,
+                status="failed",
+                reason=blamed(planned.instrument, error),
+                log=log,
+                started=started,
+                around=noise.since(quiet),
+                slices=slices.rows,
+            )
+            return False  # nobody knows what it left behind: the next trial gets another tunnel
         around = noise.since(quiet)
         measured.warnings += noise.warnings(around, loaded=planned.instrument.full_load)
         self._records.write(planned, up, measured=measured, log=log, started=started, around=around, slices=slices.rows)
@@ -213,12 +233,13 @@ class Loop:
                 write_text(folder / "recipe.txt", recipe(vpn, tunnel_levels(tunnel.params)))
                 no_bench = cast(Bench, None)  # what needs no tunnel does not look at one
                 measured = at_once(planned.instrument.measure(no_bench, self._asked(planned)))
-            except Exception as error:  # as in _tunnel: a failing plugin never stops the sweep
+                self._records.check(planned, measured)
+            except (Exception, SystemExit) as error:  # as in _tunnel: a failing plugin never stops the sweep
                 self._fail([planned], error, folder)
             else:
                 self._records.write(planned, measured=measured, log=self._log(folder))
 
-    def _fail(self, waiting: Sequence[Planned], error: Exception, folder: Path) -> None:
+    def _fail(self, waiting: Sequence[Planned], error: Exception | SystemExit, folder: Path) -> None:
         what = str(error) or repr(error)
         reason = what if isinstance(error, VpnevalError | TimeoutError) else repr(error)
         proof = error.proof if isinstance(error, ProofError) else None
@@ -231,6 +252,11 @@ class Loop:
         return str(folder.relative_to(self.store.folder))
 
 
+def is_full(error: BaseException) -> bool:
+    """Does it say that the disk is full?"""
+    return isinstance(error, OSError) and error.errno == errno.ENOSPC
+
+
 @dataclass
 class Slices:
     """The slices of one trial as rows of the store, stamped with the time since the trial began."""
@@ -240,7 +266,13 @@ class Slices:
     began: float = field(default_factory=time.monotonic)
 
     def add(self, found: Found) -> None:
-        """A slice has ended now, with what it found. It began when the one before it ended."""
+        """A slice has ended now, with what it found. It began when the one before it ended.
+
+        Raises MeasurementError unless that is a mapping of names to finite numbers.
+        """
+        numbers = found.values() if isinstance(found, Mapping) else [None]
+        if not all(isinstance(value, Real) and math.isfinite(value) for value in numbers):
+            raise MeasurementError(f"a slice is a mapping of names to finite numbers, not {found!r}")
         at_s = self.rows[-1].at_s + self.rows[-1].duration_s if self.rows else 0.0
         duration_s = round(time.monotonic() - self.began - at_s, 4)
         number = len(self.rows) + 1

@@ -6,7 +6,8 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from runner.catalogue import instruments
+from runner.catalogue import blamed, instruments
+from runner.data.errors import UsageError
 from runner.data.levels import BASELINE, NO_CIPHER, TCP, TUNNEL_FACTORS, VARIANTS
 from runner.data.trials import Cell, Position, trial_id
 from runner.design.experiment import Experiment
@@ -136,5 +137,8 @@ def expected_s(tunnel: PlannedTunnel, profile: Profile) -> float:
 
 
 def expected_trial_s(trial: Planned, profile: Profile) -> float:
-    """How long one trial will take inside its tunnel, seconds."""
-    return trial.instrument.expected_s(trial.cell.params, profile, first=trial.repetition == 1)
+    """How long one trial will take inside its tunnel, seconds. Raises UsageError for an instrument that cannot say."""
+    try:
+        return trial.instrument.expected_s(trial.cell.params, profile, first=trial.repetition == 1)
+    except Exception as broken:
+        raise UsageError(blamed(trial.instrument, broken)) from broken

@@ -56,27 +56,17 @@ class Records:
         measured = measured or Measured()
         self.outcome.measuring_s += measured.measuring_s
         duration_s = 0.0 if started is None else time.monotonic() - started
-        trial = Trial(
-            id=planned.id,
-            vpn=planned.cell.vpn,
-            params=planned.cell.params,
-            repetition=planned.repetition,
-            position=planned.position,
-            experiments=self.experiments_of.get(planned.cell.key, []),
-            status=status,
-            reason=hide(reason),
-            encrypted=bool(up and up.proof.confidential_promised and not up.proof.marker_on_wan),
-            warnings=KNOWN.data(measured.warnings + self._implausible(planned, measured)),
-            started_at=(datetime.now(UTC) - timedelta(seconds=duration_s)).isoformat(timespec="milliseconds"),
-            duration_s=round(duration_s, 3),
-            measuring_s=round(measured.measuring_s, 3),
-            log=log,
-            evidence=Evidence.model_validate(KNOWN.data(up.evidence.model_dump())) if up else None,
-            proof=up.proof if up else proof,
-            noise=around,
-            attempt=KNOWN.data(measured.attempt),
-            measurements=stored(measured, planned.instrument),
-            timelines=measured.timelines,
+        trial = self._trial(planned, measured, status).model_copy(
+            update={
+                "reason": hide(reason),
+                "encrypted": bool(up and up.proof.confidential_promised and not up.proof.marker_on_wan),
+                "started_at": (datetime.now(UTC) - timedelta(seconds=duration_s)).isoformat(timespec="milliseconds"),
+                "duration_s": round(duration_s, 3),
+                "log": log,
+                "evidence": Evidence.model_validate(KNOWN.data(up.evidence.model_dump())) if up else None,
+                "proof": up.proof if up else proof,
+                "noise": around,
+            }
         )
         self.store.append_slices(slices)
         self.store.append(trial)
@@ -85,8 +75,41 @@ class Records:
         self.outcome.failed += status in ("failed", "lab_error")
         self.watcher.finished(trial, self.left_s())
 
+    def check(self, planned: Planned, measured: Measured) -> None:
+        """Raise MeasurementError unless ``measured`` can be stored, and read back.
+
+        Raises what the instrument raises when it is asked what the next repetition can learn.
+        """
+        what = f"the instrument {planned.instrument.name}"
+        if not isinstance(measured, Measured):
+            raise MeasurementError(f"{what} returned {measured!r}, which is not a Measured")
+        try:
+            trial = Trial.model_validate_json(self._trial(planned, measured, "ok").model_dump_json())
+        except (ValueError, TypeError, AttributeError) as error:
+            raise MeasurementError(f"{what} gave what cannot be stored: {error}") from error
+        planned.instrument.known_bps(trial)
+
+    def _trial(self, planned: Planned, measured: Measured, status: Status) -> Trial:
+        return Trial(
+            id=planned.id,
+            vpn=planned.cell.vpn,
+            params=planned.cell.params,
+            repetition=planned.repetition,
+            position=planned.position,
+            experiments=self.experiments_of.get(planned.cell.key, []),
+            status=status,
+            warnings=KNOWN.data(measured.warnings + self._implausible(planned, measured)),
+            started_at="",
+            measuring_s=round(measured.measuring_s, 3),
+            attempt=KNOWN.data(measured.attempt),
+            measurements=stored(measured, planned.instrument),
+            timelines=measured.timelines,
+        )
+
     def _learn(self, trial: Trial) -> None:
         """Keep what later trials need: where a search should start."""
+        if trial.status != "ok":
+            return
         instrument = instruments().get(trial.params["measure"])  # an earlier call may have had another one
         if instrument and (known_bps := instrument.known_bps(trial)) is not None:
             self.known_bps[trial.cell] = known_bps

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from runner.catalogue import instruments
-from runner.data.errors import Unsupported
+from runner.catalogue import blamed, instruments
+from runner.data.errors import Unsupported, UsageError, VpnevalError
 from runner.data.levels import tunnel_levels
 from runner.data.store import Store
 from runner.data.trials import Cell
 from runner.data.wan import Conditions, conditions
+from runner.instruments.instrument import Instrument
 from runner.lab import wan
 from runner.lab.site_to_site import Lab
 from runner.sweep import variants
@@ -52,5 +53,13 @@ class _Asking:
         underlay = conditions(cell.params, self.rate_bps)
         if underlay not in self.wans:
             self.wans[underlay] = wan.unsupported(self.lab, underlay)
-        no = self.tunnels[key] or self.wans[underlay] or instrument.refuses(self.lab, vpn, cell.params)
+        no = self.tunnels[key] or self.wans[underlay] or self._refuses(instrument, vpn, cell)
         return no or variants.refused(self.lab, vpn, cell.params)
+
+    def _refuses(self, instrument: Instrument, vpn: Vpn, cell: Cell) -> Unsupported | None:
+        try:
+            return instrument.refuses(self.lab, vpn, cell.params)
+        except VpnevalError:
+            raise
+        except Exception as broken:
+            raise UsageError(blamed(instrument, broken)) from broken

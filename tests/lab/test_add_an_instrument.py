@@ -1,0 +1,59 @@
+"""docs/add-an-instrument.md is true: its instrument and experiment, word for word, with the commands that it says."""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+from runner.data.store import load_run, read_slices
+from runner.lab.image import Image
+from runner.lab.node import PATIENCE
+
+DOCUMENT = (Path(__file__).parent.parent.parent / "docs" / "add-an-instrument.md").read_text()
+
+
+def test_the_page_adds_an_instrument_and_an_experiment(image: Image, tmp_path: Path) -> None:
+    files = re.findall(r"^`(\w+\.py)`, whole:\n\n```python\n(.*?)^```", DOCUMENT, re.DOTALL | re.MULTILINE)
+    assert [name for name, _ in files] == ["connect.py", "connecting.py"]
+    for name, text in files:
+        (tmp_path / name).write_text(text)
+    commands = re.findall(r"^    (vpneval .+)$", DOCUMENT, re.MULTILINE)
+    assert [shlex.split(command)[1] for command in commands] == ["plan", "run", "report"]
+
+    planned = follow(commands[0], tmp_path)
+    assert "at_once 1" in planned
+    assert "at_once 8" in planned
+
+    follow(commands[1], tmp_path)
+    run, trials = load_run(tmp_path / "run")
+    assert run.metrics["connect_time"].unit == "ms"
+    assert run.metrics["connect_time"].measure == "connect"
+    assert len(trials) == 4
+    assert {(trial.vpn, trial.params["at_once"]) for trial in trials} == {
+        (vpn, at_once) for vpn in ("none", "wireguard_go") for at_once in ("1", "8")
+    }
+    slices = read_slices(tmp_path / "run")
+    for trial in trials:
+        assert trial.status == "ok", trial.reason
+        (found,) = trial.measurements
+        assert found.metric == "connect_time"
+        assert 0 < found.value < 5000
+        rows = slices[trial.id]
+        assert [row.number for row in rows] == list(range(1, len(rows) + 1))
+        assert len(found.samples) == sum(row.values["connections"] for row in rows) == 32 * len(rows)
+
+    said = follow(commands[2], tmp_path)
+    assert "Connection time" in said
+    assert "wireguard_go" in said
+
+
+def follow(command: str, folder: Path) -> str:
+    """What the command prints."""
+    argv = [sys.executable, "-m", "runner", *shlex.split(command.replace("/tmp/connecting", "run"))[1:]]
+    environment = {**os.environ, "COLUMNS": "200", "NO_COLOR": "1"}
+    limit_s = 180 * PATIENCE
+    done = subprocess.run(argv, cwd=folder, capture_output=True, text=True, timeout=limit_s, env=environment)
+    assert done.returncode == 0, f"{command}: {done.stderr[-500:]}"
+    return done.stdout
