@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 
 class Metric(BaseModel):
@@ -16,7 +16,7 @@ class Metric(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    name: str
+    name: str = Field(pattern="^[a-z0-9_]+$")  # a word: files, addresses and --weights are made of it
     title: str
     unit: str
     better: Literal["higher", "lower"]

@@ -23,9 +23,10 @@ STREAM = {"measure": "tcp", "streams": "1", "direction": "forward", "payload": "
 @dataclass(frozen=True)
 class Basis:
     """What a ranking of one configuration is made from, whatever the weights. ``metrics``: what each metric of the run
-    is, in the run's order, which the others have, too; ``values``: metric -> VPN -> block -> value; ``bounds``: the blocks in which it is a lower bound; ``better``: metric -> the pairs (better, worse) that it
-    tells apart; ``ranks``: metric -> VPN -> rank, which follows from them; ``levels``: VPN -> its tunnel, of all that
-    are not references; ``reasons``: VPN -> metric -> why it has no value."""
+    is, in the order that all else here has, too; ``values``: metric -> VPN -> block -> value; ``bounds``: the blocks in
+    which it is a lower bound; ``better``: metric -> the pairs (better, worse) that it tells apart; ``ranks``: metric ->
+    VPN -> rank, which follows from them; ``levels``: VPN -> its tunnel, of all that are not references; ``reasons``:
+    VPN -> metric -> why it has no value."""
 
     configuration: str
     image: str

@@ -77,8 +77,8 @@ FORMS = f"{', '.join(PRESETS)}, a .toml or .json file of metric = weight, or met
 def parse_weights(text: str, known: Collection[str], measured: Collection[str] | None = None) -> Weights:
     """The weights that ``text`` names: ``PRESET | FILE | metric=weight,…``.
 
-    ``known`` are the metrics that there are, ``measured`` those that the run has; None leaves that check out. Raises UsageError for
-    anything malformed, negative, not finite, all zero, of an unknown metric, or not measured.
+    ``known`` are the metrics that there are, ``measured`` those that the run has; None leaves that check out. Raises
+    UsageError for anything malformed, negative, not finite, all zero, of an unknown metric, or not measured.
     """
     if text in PRESETS:
         weights = PRESETS[text]

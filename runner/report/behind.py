@@ -85,8 +85,8 @@ def html_part(
     tables: Mapping[str, str],
     table: Callable[[str, Sequence[str], Sequence[str]], str],
 ) -> str:
-    """What unfolds below a ranking; ``metrics``: of the report; ``tables``: metric -> the id of the table of an experiment
-    that has its trials; ``table`` makes one of a caption, a head and rows of HTML. All is escaped here."""
+    """What unfolds below a ranking; ``metrics``: of the report; ``tables``: metric -> the id of the table of an
+    experiment that has its trials; ``table`` makes one of a caption, a head and rows of HTML. All is escaped here."""
     if not numbers:
         return ""
     vpns = list(dict.fromkeys(vpn for one in numbers for vpn in one.summaries))

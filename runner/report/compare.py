@@ -28,7 +28,7 @@ ABSOLUTE = ("setup_time",)  # plain IP has no tunnel to set up: its value is the
 
 
 class Change(Strict):
-    """One metric of one cell; ``better`` says which way is. ``ratio`` is after over before: of the shares of each run's own baseline where
+    """One metric of one cell. ``ratio`` is after over before: of the shares of each run's own baseline where
     ``of_baseline``, else of the values; ``adjusted_p`` is its p-value among all of the comparison's
     (Benjamini–Hochberg), None where there is no test. Summaries are of the values, in ``unit``; ``bounded``
     tells whose value is a lower bound."""

@@ -214,8 +214,8 @@ def _from_below(ranking: Ranking) -> list[str]:
             if metric in ranking.weights.counted:
                 found.setdefault(metric, []).append(standing.vpn)
     return [
-        f"Ranking {ranking.configuration}: the {ranking.titles[metric]} of {', '.join(vpns)} is known from below only (≥), and "
-        "therefore not called worse than any."
+        f"Ranking {ranking.configuration}: the {ranking.titles[metric]} of {', '.join(vpns)} is known from below only "
+        "(≥), and therefore not called worse than any."
         for metric, vpns in found.items()
     ]
 

@@ -14,7 +14,8 @@ def merge_runs(runs: Sequence[tuple[Run, list[Trial]]]) -> tuple[Run, list[Trial
     """One run of all of them: its blocks are numbered on, so that only what shared a block is paired.
 
     Raises UsageError, saying what differs, unless lab, kernel, machine, image, profile and the VPNs'
-    configurations are the same, and the metrics mean the same: numbers from different labs are never ranked together.
+    configurations are the same, and the metrics mean the same: numbers from different labs are never ranked
+    together.
     """
     merged, trials = runs[0]
     if len(runs) > 1:

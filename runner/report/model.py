@@ -71,7 +71,7 @@ class Problem(Strict):
 
 
 class MetricTable(Strict):
-    """One metric of an experiment; ``measure`` names its instrument; ``common`` are the levels that all its cells share."""
+    """One metric of an experiment. ``measure``: its instrument; ``common``: the levels that all its cells share."""
 
     metric: str
     measure: str
@@ -115,8 +115,9 @@ class ExperimentReport(Strict):
 class Report(Strict):
     """Everything that any rendering shows. Times in seconds; ``measuring_share`` is a ratio of 1. ``carriers``: VPN ->
     what carries its packets over the WAN (``udp``, ``tcp``, ``esp``). ``behind``: of each ranking, the numbers.
-    ``metrics``: what each metric of the run is, by its name. ``cores``: of the machine, or of one of them; ``cpu_of``: whose CPU time the CPU cost is. ``missing`` and ``bases``
-    are what the rankings were made with, and the page makes them anew from; ``bases`` are not part of report.json."""
+    ``metrics``: what each metric of the run is, by its name. ``cores``: of the machine, or of one of them; ``cpu_of``:
+    whose CPU time the CPU cost is. ``missing`` and ``bases`` are what the rankings were made with, and the page makes
+    them anew from; ``bases`` are not part of report.json."""
 
     run_id: str
     created_at: str

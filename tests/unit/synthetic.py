@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from runner.data.metrics import METRICS
+from runner.catalogue import metrics
 from runner.data.trials import (
     Cell,
     Evidence,
@@ -21,6 +21,7 @@ from runner.data.trials import (
     trial_id,
 )
 
+METRICS = metrics()
 CBC = {"cipher": "aes-128-cbc", "integrity": "hmac-sha256", "compression": "off"}
 GCM = {"cipher": "aes-256-gcm", "integrity": "aead", "compression": "off"}
 CHACHA = {"cipher": "chacha20-poly1305", "integrity": "aead", "compression": "off"}
@@ -132,6 +133,7 @@ def make_run(vpns: tuple[str, ...], experiments: tuple[ExperimentRecord, ...] = 
         },
         image={"name": "trixie", "digest": "sha256:0123456789abcdef", "packages": {"openvpn": "2.6.14-1"}},
         experiments=list(experiments),
+        metrics=METRICS,
         vpns={name: record(name) for name in vpns},
         invocations=[
             Invocation(

@@ -17,13 +17,13 @@ from runner.cli.session import seconds
 from runner.data.errors import UsageError
 from runner.data.guest import GUEST
 from runner.data.levels import LEVELS
-from runner.data.metrics import METRICS
 from runner.data.store import check_run_folder
 from runner.design.profile import PROFILES
 from runner.lab import image
 from runner.lab import site_to_site as lab
 from runner.lab.places import rootless
 from runner.ranking.weights import PRESETS
+from tests.unit.synthetic import METRICS
 
 CapSys = pytest.CaptureFixture[str]
 

@@ -11,10 +11,10 @@ import pytest
 from runner.catalogue import experiment_names, factors, load_experiment, load_vpn, vpn_names
 from runner.data.errors import UsageError
 from runner.data.levels import BY_PROFILE, TUNNEL, WAN_FACTORS
-from runner.data.metrics import METRICS
 from runner.design.experiment import Experiment
 from runner.design.profile import PROFILES, Profile
 from runner.papers import judges
+from tests.unit.synthetic import METRICS
 
 EVERY = pytest.mark.parametrize(
     "experiment", [load_experiment(name) for name in experiment_names()], ids=lambda e: e.name

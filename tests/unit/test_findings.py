@@ -11,7 +11,6 @@ from rich.console import Console
 
 from runner.catalogue import experiment_names, load_experiment, load_vpn
 from runner.cli.session import record_of
-from runner.data.metrics import METRICS
 from runner.data.trials import Run, Trial
 from runner.design.experiment import Experiment
 from runner.design.profile import PROFILES
@@ -35,7 +34,7 @@ from runner.report.forms.markdown import markdown_text
 from runner.report.forms.tables import json_text
 from runner.report.model import build
 from runner.report.papers import findings_text
-from tests.unit.synthetic import make_run, make_trial
+from tests.unit.synthetic import METRICS, make_run, make_trial
 
 Values = Callable[[str, Mapping[str, str], str], float]
 ROUNDING = 1 + 1e-9

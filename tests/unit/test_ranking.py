@@ -16,7 +16,7 @@ from runner.ranking.weights import Weights, default_weights
 from runner.report.facts import conditions
 from runner.report.merge import merge_runs
 from tests.unit.reports import THREE, averages, places, ranked, trials_of
-from tests.unit.synthetic import CBC, IDLE, TCP, UDP, make_run, make_trial, realistic_run
+from tests.unit.synthetic import CBC, IDLE, METRICS, TCP, UDP, make_run, make_trial, realistic_run
 
 
 def test_the_papers_rule_by_hand() -> None:
@@ -39,12 +39,12 @@ def test_overlap_ties_and_a_tie_can_be_chained() -> None:
         "b": {0: 104.0, 1: 99.0, 2: 106.0},
         "c": {0: 112.0, 1: 114.0, 2: 110.0},
     }
-    assert metric_ranks("tcp_throughput", noisy) == {"a": 2, "b": 1, "c": 1}
-    assert metric_ranks("rtt", noisy) == {"a": 1, "b": 1, "c": 2}
+    assert metric_ranks(METRICS["tcp_throughput"], noisy) == {"a": 2, "b": 1, "c": 1}
+    assert metric_ranks(METRICS["rtt"], noisy) == {"a": 1, "b": 1, "c": 2}
 
 
 def test_one_block_ties_all() -> None:
-    assert metric_ranks("rtt", {"a": {0: 1.0}, "b": {0: 1000.0}}) == {"a": 1, "b": 1}
+    assert metric_ranks(METRICS["rtt"], {"a": {0: 1.0}, "b": {0: 1000.0}}) == {"a": 1, "b": 1}
 
 
 @pytest.mark.parametrize("status", ["unsupported", "failed"])
@@ -132,7 +132,7 @@ def test_places_and_pairs_follow_from_the_draws() -> None:
         "b": {0: 101.0, 1: 99.0, 2: 103.0, 3: 97.0},
         "c": {0: 10.0, 1: 10.2, 2: 9.9, 3: 10.1},
     }
-    drawn = draw_ranks("tcp_throughput", values, set(), 1)
+    drawn = draw_ranks(METRICS["tcp_throughput"], values, set(), 1)
     assert drawn is not None
     order = order_of({"tcp_throughput": drawn}, {"tcp_throughput": 1.0}, ("a", "b", "c"), 3)
     assert order.place_intervals() == {"a": (1, 2), "b": (1, 2), "c": (3, 3)}
@@ -150,13 +150,13 @@ def test_places_and_pairs_follow_from_the_draws() -> None:
 
 def test_one_block_of_verdicts_and_counts_is_sure_and_of_a_measurement_says_nothing() -> None:
     verdicts = {"a": {1: 1.0}, "b": {1: 0.0}, "c": {1: 1.0}}
-    drawn = draw_ranks("anti_replay", verdicts, set(), 1)
+    drawn = draw_ranks(METRICS["anti_replay"], verdicts, set(), 1)
     assert drawn is not None
     order = order_of({"anti_replay": drawn}, {"anti_replay": 2.0}, ("a", "b", "c"), 3)
     assert order.chances_of_best() == {"a": 0.5, "b": 0.0, "c": 0.5}
     assert order.place_intervals() == {"a": (1, 1), "b": (3, 3), "c": (1, 1)}
     assert (order.pair("a", "b"), order.pair("a", "c")) == ((1.0, 0.0), (0.0, 1.0))
-    assert draw_ranks("tcp_throughput", {"a": {1: 9e8}, "b": {1: 1e6}}, set(), 1) is None
+    assert draw_ranks(METRICS["tcp_throughput"], {"a": {1: 9e8}, "b": {1: 1e6}}, set(), 1) is None
 
 
 def test_a_certain_tie_is_separated_too() -> None:
@@ -227,12 +227,17 @@ def test_one_block_borrows_the_spread_of_the_others() -> None:
 
 def test_what_is_known_from_below_only_is_never_called_worse() -> None:
     values = {"a": {0: 300.0, 1: 303.0, 2: 297.0}, "b": {0: 100.0, 1: 101.0, 2: 99.0}, "c": {0: 50.0, 1: 49.5, 2: 50.5}}
-    assert metric_ranks("udp_throughput", values) == {"a": 1, "b": 2, "c": 3}
-    assert metric_ranks("udp_throughput", values, {"b": {1}}) == {"a": 1, "b": 1, "c": 3}  # b still beats c
-    assert metric_ranks("udp_throughput", values, {"a": {0, 1}}) == {"a": 1, "b": 2, "c": 3}  # at least 300 beats 100
-    assert metric_ranks("udp_throughput", values, {"b": {7}}) == {"a": 1, "b": 2, "c": 3}  # no shared block
-    assert metric_ranks("rtt", values) == {"a": 3, "b": 2, "c": 1}
-    assert metric_ranks("rtt", values, {"b": {1}}) == {"a": 2, "b": 2, "c": 1}  # b may be as slow as a
+    udp = METRICS["udp_throughput"]
+    assert metric_ranks(udp, values) == {"a": 1, "b": 2, "c": 3}
+    assert metric_ranks(udp, values, {"b": {1}}) == {"a": 1, "b": 1, "c": 3}  # b still beats c
+    assert metric_ranks(udp, values, {"a": {0, 1}}) == {
+        "a": 1,
+        "b": 2,
+        "c": 3,
+    }  # at least 300 beats 100
+    assert metric_ranks(udp, values, {"b": {7}}) == {"a": 1, "b": 2, "c": 3}  # no shared block
+    assert metric_ranks(METRICS["rtt"], values) == {"a": 3, "b": 2, "c": 1}
+    assert metric_ranks(METRICS["rtt"], values, {"b": {1}}) == {"a": 2, "b": 2, "c": 1}  # b may be as slow as a
 
 
 def test_a_lower_bound_holds_through_the_ranking() -> None:

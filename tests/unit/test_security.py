@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from runner.catalogue import load_vpn, vpn_names
-from runner.data.metrics import METRICS
 from runner.data.strength import MOST, OUTRANKING, PER_FAILURE, SCALE, WITH_A_BREAK
 from runner.instruments.result import Measured
 from runner.instruments.security.counters import changed, parsed
@@ -35,6 +34,7 @@ from runner.ranking.weights import PRESETS
 from runner.vpn.declared import UNDECLARED, Declared, Security
 from runner.vpn.scale import applies, in_words, strength
 from runner.vpn.scale import rate as points_of
+from tests.unit.synthetic import METRICS
 
 BEST = Security(
     protocol="standard",
@@ -150,7 +150,7 @@ def test_more_failures_are_always_less_than_fewer_whatever_is_declared(monkeypat
         failed = OUTRANKING[-failures:] if failures else ()
         rate(measured, vpn, GCM, {probe: Outcome("fail" if probe in failed else "pass", "") for probe in OUTRANKING})
         values[name] = dict.fromkeys(range(3), measured.measurements[0].value)
-    ranks = metric_ranks("declared_strength", values)
+    ranks = metric_ranks(METRICS["declared_strength"], values)
     assert ranks == {"d": 1, "c": 2, "b": 3, "a": 4}
 
 
@@ -352,10 +352,11 @@ def test_the_capture_is_a_pcap(tmp_path: Path) -> None:
 
 def test_verdicts_rank_although_zero_has_no_ratio() -> None:
     always, never, unsure = {1: 1.0, 2: 1.0, 3: 1.0}, {1: 0.0, 2: 0.0, 3: 0.0}, {1: 1.0, 2: 0.0, 3: 1.0}
-    ranks = metric_ranks("confidentiality", {"a": always, "b": never, "c": always, "d": unsure})
+    leak, lines, routes = (METRICS[name] for name in ("confidentiality", "setup_lines", "manual_routes"))
+    ranks = metric_ranks(leak, {"a": always, "b": never, "c": always, "d": unsure})
     assert ranks == {"a": 1, "b": 3, "c": 1, "d": 1}, "what comes out now this way, now that, is told from nobody"
-    assert metric_ranks("manual_routes", {"a": {1: 2.0, 2: 2.0}, "b": {1: 0.0, 2: 0.0}}) == {"a": 2, "b": 1}
+    assert metric_ranks(routes, {"a": {1: 2.0, 2: 2.0}, "b": {1: 0.0, 2: 0.0}}) == {"a": 2, "b": 1}
     verdicts = {"a": {1: 1.0}, "b": {1: 0.0}, "c": {1: 1.0}}
-    assert metric_ranks("confidentiality", verdicts) == {"a": 1, "b": 3, "c": 1}, "a failure that was shown is one"
-    assert metric_ranks("setup_lines", {"a": {1: 40.0}, "b": {1: 41.0}}) == {"a": 1, "b": 2}, "a count does not vary"
-    assert metric_ranks("confidentiality", {"a": {1: 1.0}, "b": {2: 0.0}}) == {"a": 1, "b": 1}, "no block is shared"
+    assert metric_ranks(leak, verdicts) == {"a": 1, "b": 3, "c": 1}, "a failure that was shown is one"
+    assert metric_ranks(lines, {"a": {1: 40.0}, "b": {1: 41.0}}) == {"a": 1, "b": 2}, "a count does not vary"
+    assert metric_ranks(leak, {"a": {1: 1.0}, "b": {2: 0.0}}) == {"a": 1, "b": 1}, "no block is shared"

@@ -87,7 +87,7 @@ def test_the_live_display_ranks_once_a_block() -> None:
     asked = []
     done: list[Trial] = []
     console = Console(width=120, height=200, file=io.StringIO(), record=True)
-    live = LiveProgress(console, lambda: asked.append(len(done)) or rank_all(run, done))  # type: ignore[func-returns-value]
+    live = LiveProgress(console, run.metrics, lambda: asked.append(len(done)) or rank_all(run, done))  # type: ignore[func-returns-value]
     for trial in trials:
         shifted = trial.model_copy(update={"repetition": trial.repetition + 1})
         done.append(shifted)

@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 
 from runner.data.errors import UsageError
-from runner.data.metrics import METRICS
 from runner.ranking.basis import ranked_by
 from runner.ranking.weights import BALANCED, PRESETS, Weights, default_weights, parse_weights, slack
 from tests.unit.reports import THREE, ranked
-from tests.unit.synthetic import TCP
+from tests.unit.synthetic import METRICS, TCP
 
 
 def test_slack_by_hand() -> None:
@@ -58,26 +57,26 @@ def test_one_metric_has_no_slack() -> None:
 
 
 def test_every_metric_can_be_ranked() -> None:
-    for metric, known in METRICS.items():
-        assert ranked_by(metric)["measure"] == known.measure
-    assert ranked_by("tcp_throughput") == TCP
+    for known in METRICS.values():
+        assert ranked_by(known.measure)["measure"] == known.measure
+    assert ranked_by("tcp") == TCP
 
 
 def test_every_preset_names_known_metrics() -> None:
     for preset in PRESETS.values():
         assert preset.values.keys() <= METRICS.keys()
         assert preset.counted
-    assert parse_weights("balanced").values == dict.fromkeys(BALANCED, 1.0)
+    assert parse_weights("balanced", METRICS).values == dict.fromkeys(BALANCED, 1.0)
 
 
 def test_pairs_and_files(tmp_path: Path) -> None:
     wanted = {"rtt": 2.0, "tcp_throughput": 1.0}
-    assert parse_weights("rtt=2, tcp_throughput=1").values == wanted
+    assert parse_weights("rtt=2, tcp_throughput=1", METRICS).values == wanted
     (tmp_path / "w.toml").write_text("[weights]\nrtt = 2\ntcp_throughput = 1.0\n")
     (tmp_path / "w.json").write_text('{"rtt": 2, "tcp_throughput": 1}')
-    assert parse_weights(str(tmp_path / "w.toml")).values == wanted
-    assert parse_weights(str(tmp_path / "w.json"), measured=["rtt", "tcp_throughput"]).values == wanted
-    assert parse_weights("rtt=1,jitter=0", measured=["rtt"]).counted == {"rtt": 1.0}  # zero is not asked for
+    assert parse_weights(str(tmp_path / "w.toml"), METRICS).values == wanted
+    assert parse_weights(str(tmp_path / "w.json"), METRICS, measured=["rtt", "tcp_throughput"]).values == wanted
+    assert parse_weights("rtt=1,jitter=0", METRICS, measured=["rtt"]).counted == {"rtt": 1.0}  # zero is not asked for
     assert default_weights(["rtt"]).values == {"rtt": 1.0}
 
 
@@ -103,7 +102,7 @@ def test_pairs_and_files(tmp_path: Path) -> None:
 )
 def test_bad_weights_say_what_is_wrong(text: str, says: str) -> None:
     with pytest.raises(UsageError, match=says):
-        parse_weights(text, measured=["rtt"])
+        parse_weights(text, METRICS, measured=["rtt"])
 
 
 @pytest.mark.parametrize(
@@ -120,4 +119,4 @@ def test_bad_weights_say_what_is_wrong(text: str, says: str) -> None:
 def test_bad_weight_files_say_what_is_wrong(tmp_path: Path, name: str, content: str, says: str) -> None:
     (tmp_path / name).write_text(content)
     with pytest.raises(UsageError, match=says):
-        parse_weights(str(tmp_path / name))
+        parse_weights(str(tmp_path / name), METRICS)

@@ -77,6 +77,7 @@ def _plots(changes: Sequence[Change]) -> list[Plot]:
 
 def _forest(known: Change, values: list[Value]) -> Plot:
     """``known``: any change of the metric."""
+    cells = text.counted(len(values), "cell")
     x = {"type": "quantitative", "axis": {"format": "+.0%"}, "title": "change"}
     y = {"field": "cell", "type": "nominal", "sort": None, "title": None, "axis": {"labelLimit": 320}}
     colours = {"domain": ["regression", "improvement", "no difference", "not separable", "now failing"]}
@@ -103,7 +104,7 @@ def _forest(known: Change, values: list[Value]) -> Plot:
     return Plot(
         key=known.metric,
         title=f"{known.title} ({known.better} is better): change from before to after",
-        alt=f"Change of the {text.lower(known.title)} of {text.counted(len(values), 'cell')}. The table has all numbers.",
+        alt=f"Change of the {text.lower(known.title)} of {cells}. The table has all numbers.",
         spec=spec_of({"height": STEP * len(values), "layer": layers}),
     )
 
