@@ -32,7 +32,9 @@ def searched(
             except TimeoutError as error:
                 raise MeasurementError(f"the trial at {load.rate_bps / 1e6:.6g} Mbit/s did not end: {error}") from error
             go = yield {"asked_rate_bps": load.rate_bps, "sent": loss.sent, "received": loss.received}
-            load = trials.send(None if go is Go.END else loss)
+            load = trials.send(loss)
+            if go is Go.END:
+                load = trials.send(None)
     except StopIteration as end:
         result: SearchResult = end.value
         return result
