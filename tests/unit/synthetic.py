@@ -116,6 +116,7 @@ def make_trial(
 
 
 def make_run(vpns: tuple[str, ...], experiments: tuple[ExperimentRecord, ...] = (), blocks: int = 3) -> Run:
+    named = dict.fromkeys(name for experiment in experiments for name in experiment.metrics)  # first, as in a real run
     return Run(
         vpneval_version="0.1.0",
         run_id="synthetic",
@@ -133,7 +134,7 @@ def make_run(vpns: tuple[str, ...], experiments: tuple[ExperimentRecord, ...] = 
         },
         image={"name": "trixie", "digest": "sha256:0123456789abcdef", "packages": {"openvpn": "2.6.14-1"}},
         experiments=list(experiments),
-        metrics=METRICS,
+        metrics={name: METRICS[name] for name in named if name in METRICS} | METRICS,
         vpns={name: record(name) for name in vpns},
         invocations=[
             Invocation(
