@@ -240,10 +240,11 @@ def _is_path(kind: str, name: str) -> bool:
 def _from_file(kind: str, name: str) -> ModuleType:
     """The module in a file outside the tree. Raises UsageError where there is none, or it cannot be loaded."""
     path = Path(name)
-    spec = importlib.util.spec_from_file_location(path.stem, path)
+    spec = importlib.util.spec_from_file_location(str(path.resolve()), path)
     if not path.is_file() or spec is None or spec.loader is None:
         raise UsageError(f"no {kind} file {name}")
     module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses look for their module there
     try:
         spec.loader.exec_module(module)
     except Exception as broken:

@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from runner.catalogue import factors
-from runner.data.levels import VARIANTS
+from runner.data.levels import TRAFFIC_ORDER, TUNNEL_FACTORS, VARIANTS
 from runner.data.metric import Metric
 from runner.data.trials import Trial
 from runner.ranking.ranking import Ranking
@@ -79,6 +79,7 @@ def levels_of(params: Mapping[str, str]) -> str:
         words.append(f"{params['load']} load")
     if "file_bytes" in params:
         words.append(f"{int(params['file_bytes']) / 1e6:g} MB")
+    words += [f"{factor} {params[factor]}" for factor in sorted({*params} - {*TUNNEL_FACTORS, *TRAFFIC_ORDER})]
     return " · ".join(word for word in words if word and word != "none")
 
 

@@ -169,6 +169,8 @@ def _said(factor: str, level: str) -> str:
     if factor == "wan_rate_bps":
         scale, unit = prefix(float(level), "bit/s")
         return f"{float(level) / scale:g} {unit}"
+    if factor not in PHRASES and level.isdigit():  # a bare number says nothing
+        return f"{factor} {level}"
     return PHRASES.get(factor, "{}").format(level)
 
 

@@ -26,7 +26,9 @@ def test_the_page_adds_an_instrument_and_an_experiment(image: Image, tmp_path: P
     assert "at_once 1" in planned
     assert "at_once 8" in planned
 
-    follow(commands[1], tmp_path)
+    done = follow(commands[1], tmp_path)
+    assert "connect · at_once 1: Connection time" in done
+    assert "connect · at_once 8: Connection time" in done
     run, trials = load_run(tmp_path / "run")
     assert run.metrics["connect_time"].unit == "ms"
     assert run.metrics["connect_time"].measure == "connect"
@@ -45,15 +47,17 @@ def test_the_page_adds_an_instrument_and_an_experiment(image: Image, tmp_path: P
         assert len(found.samples) == sum(row.values["connections"] for row in rows) == 32 * len(rows)
 
     said = follow(commands[2], tmp_path)
-    assert "Connection time" in said
-    assert "wireguard_go" in said
+    assert "weights: connect_time=1" in said
+    assert "Connection time  lower is better · connect" in said
+    assert re.search(r"not encrypted, at_once 8 .* (µs|ms) ", said)
+    assert re.search(r"1 +wireguard_go +1\.00 ", said)
 
 
 def follow(command: str, folder: Path) -> str:
-    """What the command prints."""
+    """What the command prints, its progress included."""
     argv = [sys.executable, "-m", "runner", *shlex.split(command.replace("/tmp/connecting", "run"))[1:]]
     environment = {**os.environ, "COLUMNS": "200", "NO_COLOR": "1"}
     limit_s = 180 * PATIENCE
     done = subprocess.run(argv, cwd=folder, capture_output=True, text=True, timeout=limit_s, env=environment)
     assert done.returncode == 0, f"{command}: {done.stderr[-500:]}"
-    return done.stdout
+    return done.stdout + done.stderr

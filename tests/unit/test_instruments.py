@@ -314,6 +314,12 @@ def test_an_instrument_outside_the_tree_is_one_like_any_other(folder: Path) -> N
     assert catalogue.parse_levels("of_mine=7,measure=mine") == {"of_mine": ["7"], "measure": ["mine"]}
 
 
+def test_a_file_may_have_dataclasses(folder: Path) -> None:
+    kind = "\n\n@dataclass\nclass Seen:\n    count: int\n"
+    text = "from __future__ import annotations\n\nfrom dataclasses import dataclass\n" + MINE.partition("\n")[2] + kind
+    assert add_instrument(write(folder, text)).name == "mine"
+
+
 def line(text: str, of: str) -> int:
     return next(number for number, one in enumerate(text.splitlines(), 1) if of in one)
 
