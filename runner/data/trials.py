@@ -6,9 +6,9 @@ import hashlib
 import json
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from runner.data.metric import Metric
 
@@ -28,7 +28,8 @@ class Value(Strict):
     """What an instrument gives of one metric: its value, and the raw samples that it was made from.
 
     ``value`` is in the metric's unit. ``samples`` are in the same unit, one a second
-    (throughput) or one an exchange (rtt). ``detail`` holds what else the instrument said, for example
+    (throughput) or one an exchange (rtt). Where the cells of a run took turns, round after round, they are one a
+    round, and ``rounds`` has the rounds' numbers, which no other repetition of the run uses. ``detail`` holds what else the instrument said, for example
     every trial of a throughput search as ``{"trials": [{"offered_rate_bps", "duration_s",
     "loss_ratio"}, …], "interval_bps": [low, high], "flags": […]}``.
     """
@@ -36,7 +37,19 @@ class Value(Strict):
     metric: str
     value: float
     samples: list[float] = []
+    rounds: list[int] = []
     detail: dict[str, Any] = {}
+
+    @model_validator(mode="after")
+    def _a_sample_a_round(self) -> Self:
+        if self.rounds and len(self.rounds) != len(self.samples):
+            raise ValueError(f"{self.metric} has {len(self.samples)} samples of {len(self.rounds)} rounds")
+        return self
+
+    @property
+    def blocks(self) -> list[tuple[int, float]]:
+        """Its rounds, each with the sample of that round, where it has any."""
+        return list(zip(self.rounds, self.samples, strict=True)) if self.rounds else []
 
     @property
     def at_least(self) -> bool:

@@ -1,8 +1,9 @@
 """Summaries and comparisons of repeated measurements; their intervals are runner/ranking/intervals.py's.
 
 Rates, times and costs are positive and vary in proportion, so intervals are made on logarithms: a ratio
-is a difference there, and an interval never reaches below zero. A *block* is one repetition of everything
-asked for; what is compared is compared within blocks, so that slow changes of the machine cancel out.
+is a difference there, and an interval never reaches below zero. A *block* is a round, in which every cell had its
+turn, or one repetition of everything where the cells took no turns; what is compared is compared within blocks, so that
+slow changes of the machine cancel out.
 """
 
 from __future__ import annotations
@@ -59,7 +60,8 @@ def block_values(trials: Sequence[Trial], metric: str) -> dict[int, float]:
     for trial in trials:
         for measurement in trial.measurements:
             if trial.status == "ok" and measurement.metric == metric:
-                found.setdefault(trial.repetition, []).append(measurement.value)
+                for block, value in measurement.blocks or [(trial.repetition, measurement.value)]:
+                    found.setdefault(block, []).append(value)
     return {block: values[0] if len(values) == 1 else _gmean(values) for block, values in sorted(found.items())}
 
 
@@ -225,10 +227,11 @@ def drift(baseline: Sequence[Trial], metric: str) -> Drift:
 def lower_bounds(trials: Sequence[Trial], metric: str) -> set[int]:
     """The blocks in which the value of ``metric`` is known from below only."""
     return {
-        trial.repetition
+        block
         for trial in trials
         for measurement in trial.measurements
         if trial.status == "ok" and measurement.metric == metric and measurement.at_least
+        for block in measurement.rounds or [trial.repetition]
     }
 
 
