@@ -81,8 +81,8 @@ class Asked:
 
     def expected(self) -> tuple[int, float]:
         """Trials, and seconds they will take if every VPN is supported."""
-        plan = blocks(self.cells, self.repetitions, self.seed, set(), set())
-        tunnels = [tunnel for block in plan for tunnel in block]
+        plan = blocks(self.cells, self.repetitions, self.seed, set(), set(), self.profile)
+        tunnels = [tunnel for block in plan for tunnel in block.tunnels]
         return sum(len(t.trials) for t in tunnels), sum(expected_s(t, self.profile) for t in tunnels)
 
 
@@ -113,8 +113,8 @@ def ask(
     if duration_s is not None:
         if not 1 <= duration_s <= LONGEST_S:
             raise UsageError(f"--duration is whole seconds from 1 to {LONGEST_S}, not {duration_s}")
-        note = f"{chosen_profile.note}; changed: tests of {duration_s} s"
-        chosen_profile = replace(chosen_profile, duration_s=duration_s, note=note)
+        note = f"{chosen_profile.note}; changed: whole tests of {duration_s} s, one after another"
+        chosen_profile = replace(chosen_profile, duration_s=duration_s, rounds=0, note=note)
     if repetitions is not None and not 1 <= repetitions <= MOST_REPS:
         raise UsageError(f"--reps is from 1 to {MOST_REPS}, not {repetitions}")
     check_spec(lab)

@@ -16,7 +16,8 @@ from pydantic import ValidationError
 from runner.data import version1
 from runner.data.errors import UsageError
 from runner.data.files import no_link, open_file
-from runner.data.trials import SCHEMA_VERSION, Run, Slice, Trial
+from runner.data.slices import values_of
+from runner.data.trials import SCHEMA_VERSION, Measurement, Run, Slice, Trial
 
 READ_VERSIONS = (1, SCHEMA_VERSION)
 
@@ -26,7 +27,16 @@ class Store:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.trials: list[Trial] = []
+        self._trials: dict[str, Trial] = {}
+
+    @property
+    def trials(self) -> list[Trial]:
+        """All trials but those under way; of one that was measured again, the last."""
+        return [trial for trial in self._trials.values() if trial.status != "interrupted"]
+
+    @trials.setter
+    def trials(self, trials: Sequence[Trial]) -> None:
+        self._trials = {trial.id: trial for trial in trials}
 
     def save_run(self, run: Run) -> None:
         """Replace run.json in one step."""
@@ -40,7 +50,8 @@ class Store:
     def append(self, trial: Trial) -> None:
         """Add one line to trials.jsonl and wait until it is on the disk. Raises OSError on a full disk."""
         self._append("trials.jsonl", (trial.model_dump_json() + "\n").encode())
-        self.trials.append(trial)
+        self._trials.pop(trial.id, None)
+        self._trials[trial.id] = trial
 
     def _append(self, name: str, lines: bytes) -> None:
         with open_file(self.folder / name, "ab", buffering=0) as file:
@@ -95,7 +106,8 @@ def open_store(folder: Path) -> Iterator[Store]:
         repair(folder / "trials.jsonl")
         repair(folder / "slices.jsonl")
         if (folder / "trials.jsonl").exists():
-            store.trials = read_trials(folder / "trials.jsonl")
+            found, run = read_trials(folder / "trials.jsonl"), folder / "run.json"
+            store.trials = completed(folder, found, read_run(run)) if run.exists() else found
         yield store
 
 
@@ -114,7 +126,36 @@ def load_run(folder: Path) -> tuple[Run, list[Trial]]:
     check_run_folder(folder)
     run = read_run(folder / "run.json")
     path = folder / "trials.jsonl"
-    return run, read_trials(path) if path.exists() else []
+    return run, completed(folder, read_trials(path), run) if path.exists() else []
+
+
+def completed(folder: Path, trials: Sequence[Trial], run: Run) -> list[Trial]:
+    """Trials that were under way when the run ended, as their slices have them: ok where those make a value of each
+    metric that they name, else to be measured again."""
+    if all(trial.status != "interrupted" for trial in trials):
+        return list(trials)
+    slices = read_slices(folder)
+    return [_completed(one, slices.get(one.id, []), run) if one.status == "interrupted" else one for one in trials]
+
+
+def _completed(trial: Trial, slices: Sequence[Slice], run: Run) -> Trial:
+    named = dict.fromkeys(name for one in slices for name in one.values if name in run.metrics)
+    values = values_of(slices, named)
+    if not values:
+        return trial.model_copy(update={"status": "lab_error", "reason": "the run ended while this was measured"})
+    measurements = [
+        Measurement(unit=run.metrics[value.metric].unit, better=run.metrics[value.metric].better, **dict(value))
+        for value in values
+    ]
+    warning = f"the run ended while this was measured: {len(slices)} slices"
+    spent_s = sum(one.duration_s for one in slices)
+    update = {"status": "ok", "measurements": measurements, "warnings": [warning], "measuring_s": round(spent_s, 3)}
+    return trial.model_copy(update=update)
+
+
+def last_round(trials: Sequence[Trial]) -> int:
+    """The highest number of a round that these trials had."""
+    return max((n for trial in trials for found in trial.measurements for n in found.rounds), default=0)
 
 
 def check_run_folder(folder: Path) -> None:

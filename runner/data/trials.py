@@ -15,7 +15,8 @@ from runner.data.metric import Metric
 SCHEMA_VERSION = 2
 
 Position = Literal["first", "within", "between", "last"]  # a baseline opens, halves or closes its block
-Status = Literal["ok", "failed", "unsupported", "lab_error"]
+# interrupted: it was under way when the run ended. Who reads a run folder finds it completed from its slices.
+Status = Literal["ok", "failed", "unsupported", "lab_error", "interrupted"]
 
 
 class Strict(BaseModel):
@@ -29,8 +30,8 @@ class Value(Strict):
 
     ``value`` is in the metric's unit. ``samples`` are in the same unit, one a second
     (throughput) or one an exchange (rtt). Where the cells of a run took turns, round after round, they are one a
-    round, and ``rounds`` has the rounds' numbers, which no other repetition of the run uses. ``detail`` holds what else the instrument said, for example
-    every trial of a throughput search as ``{"trials": [{"offered_rate_bps", "duration_s",
+    round, and ``rounds`` has the rounds' numbers, which no other repetition of the run uses. ``detail`` holds what
+    else the instrument said, for example every trial of a throughput search as ``{"trials": [{"offered_rate_bps", "duration_s",
     "loss_ratio"}, …], "interval_bps": [low, high], "flags": […]}``.
     """
 

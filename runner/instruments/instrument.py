@@ -10,10 +10,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from runner.data.errors import MeasurementError, Unsupported
 from runner.data.levels import Levels
@@ -44,7 +44,8 @@ Measuring = Generator[Found, Go, Measured]
 class Asked:
     """One trial: the VPN, the levels of all its factors, how long and how finely, and where a search may start.
 
-    ``known_bps`` is where an earlier repetition's search ended, None where there was none.
+    ``known_bps`` is where an earlier repetition's search ended, None where there was none. ``memory`` is the cell's own,
+    for as long as a call of the program takes: what one repetition has learnt, the next one may use.
     """
 
     vpn: Vpn
@@ -52,6 +53,7 @@ class Asked:
     profile: Profile
     seed: int
     known_bps: float | None = None
+    memory: dict[str, Any] = field(default_factory=dict)
 
 
 class Instrument(ABC):
@@ -61,10 +63,16 @@ class Instrument(ABC):
     factors: ClassVar[Mapping[str, Levels]] = {}  # its own factors
     metrics: ClassVar[tuple[Metric, ...]]  # what it may give; a trial need not have all of them
     datagrams: ClassVar[bool] = False  # does it send datagrams, which a VPN that carries TCP only cannot take?
+    every: ClassVar[int] = 1  # in rounds: it has a turn in every round, or in every third, say
     full_load: ClassVar[bool] = False  # does it fill the tunnel, so that a slow clock means a throttled machine?
     needs_tunnel: ClassVar[bool] = True  # or does it count what a plugin writes down, whatever this machine can run?
     spends_tunnel: ClassVar[bool] = False  # is there no usable tunnel afterwards?
     finds_plaintext: ClassVar[bool] = False  # does it judge plaintext on the WAN itself, in place of the proof?
+
+    def takes_turns(self, profile: Profile) -> bool:
+        """Is it measured in rounds, a slice a round, until it is told to end? The values that its slices have under a
+        metric's name are that metric's samples."""
+        return False
 
     def refuses(self, lab: Lab, vpn: Vpn, params: Mapping[str, str]) -> Unsupported | None:
         """Why these levels cannot be measured in this lab, or with this VPN; None where they can."""
@@ -120,9 +128,13 @@ class Whole(Instrument):
         """Measure one trial. Raises as ``measure`` does."""
 
     def measure(self, bench: Bench, asked: Asked) -> Measuring:
-        measured = self.once(bench, asked)
-        yield {found.metric: found.value for found in measured.measurements}
-        return measured
+        return (yield from whole(self.once(bench, asked)))
+
+
+def whole(measured: Measured) -> Measuring:
+    """A measurement that could not be cut, as a single slice."""
+    yield {found.metric: found.value for found in measured.measurements}
+    return measured
 
 
 def play(measuring: Measuring, keep: Callable[[Found], object]) -> Measured:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import select
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -92,6 +93,25 @@ def probe(node: NamespaceNode, name: str, *argv: str, ready: str) -> Iterator[su
         if running.poll() is None:
             kill_group(running)  # and what nsenter has started: its ports and interfaces are free for the next
         running.wait()
+
+
+def asked(running: subprocess.Popen[str], name: str, question: dict[str, Any], timeout_s: float) -> dict[str, Any]:
+    """One question to a probe that goes on, a line each way. Raises MeasurementError where it does not answer, or says
+    what went wrong, in its own words."""
+    assert running.stdin is not None
+    assert running.stdout is not None
+    try:
+        running.stdin.write(json.dumps(question) + "\n")
+        running.stdin.flush()
+        ready = select.select([running.stdout], [], [], timeout_s)[0]
+        found: dict[str, Any] = json.loads(running.stdout.readline() if ready else "null")
+    except (OSError, ValueError):
+        raise MeasurementError(f"the probe {name} died") from None
+    if not found:
+        raise MeasurementError(f"the probe {name} did not answer within {timeout_s:g} s")
+    if "error" in found:
+        raise MeasurementError(f"the probe {name}: {found['error']}")
+    return found
 
 
 def answer(running: subprocess.Popen[str], name: str, last: str = "end", timeout_s: float = 10.0) -> dict[str, Any]:

@@ -34,7 +34,7 @@ from runner.report.proofs import ProofRow, proofs_of
 from runner.report.text import bound, share
 from runner.report.text import levels as levels_in_words
 
-CellStatus = Literal["ok", "partly", "failed", "unsupported", "lab_error", "not measured", "not run"]
+CellStatus = Literal["ok", "partly", "failed", "unsupported", "lab_error", "interrupted", "not measured", "not run"]
 
 
 class Row(Strict):

@@ -36,11 +36,13 @@ class Builder:
 
     def __init__(self, vpn: Vpn, planned: PlannedTunnel, settings: Settings, shared: Shared, folder: Path) -> None:
         self.vpn, self.params, self.settings, self.shared, self.folder = vpn, planned.params, settings, shared, folder
+        self.planned = planned
         self.instrument = planned.trials[0].instrument  # they share a lab, and so what it is like
         self.image_name = planned.params.get("image", "")
         # Security's probes say themselves that there is plaintext on the WAN: the proof leaves it to them.
         self.judged = not all(trial.instrument.finds_plaintext for trial in planned.trials)
         self._labs, self._underlay = ExitStack(), dict[str, str]()
+        self._benches: list[Bench] = []
 
     def __enter__(self) -> Builder:
         self._commands = open_file(self.folder / "commands.log", "w", buffering=1)
@@ -48,10 +50,9 @@ class Builder:
 
     def __exit__(self, *_: object) -> None:
         """The lab goes."""
-        try:
-            self._labs.close()
-        finally:
-            self._commands.close()
+        with self._commands, self._labs:
+            for bench in self._benches:
+                bench.close()
 
     def bench(self) -> Bench:
         """Keys, lab, tunnel: what the trials are measured on. Raises what ``bring_up`` raises, and LabError."""
@@ -59,7 +60,17 @@ class Builder:
         lab, tunnel = self._tunnel()
         made = Bench(lab, tunnel, self._tunnel, bare=self._lab, keys=self._keys_of_strangers, keys_of=self._keys_of)
         made.meshes = self._mesh if lab.kind == "netns" else None
+        self._benches.append(made)
+        made.beside = self._beside if self.settings.rig.stands != 1 else None
         return made
+
+    def _beside(self) -> float:
+        """The same tunnel once more, in a lab of its own that goes at once: its set-up time, s."""
+        number = len([*self.folder.glob("again-*")]) + 1
+        folder = self.folder / f"again-{number}"
+        folder.mkdir()
+        with Builder(self.vpn, self.planned, self.settings, self.shared, folder) as other:
+            return other.bench().tunnel.setup_s
 
     def _lab(self) -> Lab:
         """A new lab without a tunnel; the one before goes."""

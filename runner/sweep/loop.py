@@ -1,36 +1,35 @@
-"""The trial loop: probe, then block after block, tunnel after tunnel, trial after trial; nothing is dropped."""
+"""The trial loop: probe, then block after block: what takes turns together, the rest tunnel after tunnel."""
 
 from __future__ import annotations
 
-import errno
-import math
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
-from numbers import Real
 from pathlib import Path
 from typing import cast
 
-from runner.catalogue import blamed
-from runner.data.errors import CommandError, LabError, MeasurementError, ProofError, TooLongError, VpnevalError
+from runner.data.errors import LabError
 from runner.data.files import write_text
-from runner.data.levels import tunnel_levels
-from runner.data.store import Store
-from runner.data.trials import Cell, Slice, Trial
-from runner.instruments.instrument import Asked, Found, at_once, play
-from runner.instruments.result import Measured
-from runner.lab import noise
-from runner.lab.logs import tail
+from runner.data.levels import BASELINE, outside_of_tunnel, tunnel_levels
+from runner.data.store import Store, last_round
+from runner.data.trials import Cell, Trial
+from runner.instruments.instrument import at_once
 from runner.lab.redaction import hide
-from runner.lab.site_to_site import check_alive
-from runner.sweep.builder import Builder, Shared
 from runner.sweep.call import Outcome, Settings, Watcher
-from runner.sweep.plan import Planned, PlannedTunnel, block, blocks, expected_s
+from runner.sweep.plan import TUNNEL_S, Block, Planned, PlannedTunnel, block, blocks, expected_s, ranked_cells
 from runner.sweep.records import Records
 from runner.sweep.supported import refusals
+from runner.sweep.turns import Rounds, Standing, standing
+from runner.sweep.underway import UnderWay
+from runner.sweep.workshop import Workshop
 from runner.tunnel.bring_up import Bench
 from runner.vpn.plugin import Vpn
 from runner.vpn.recipe import recipe
+
+MOST_STANDING = 30  # tunnels at once
+SIDE_SHARE = 0.25  # of a deadline's time for what no ranking is made of: ciphers, compression, more streams
+SIDE_EVERY = 3  # such trials in a ranked tunnel have a turn in every third round
 
 
 @dataclass
@@ -46,13 +45,15 @@ class Loop:
     # For --until-significant: from the trials so far to the next block's cells, and the pairs in doubt, in words.
     next_cells: Callable[[Sequence[Trial]], tuple[list[Cell], list[str]]] | None = None
     outcome: Outcome = field(default_factory=Outcome)
-    _shared: Shared = field(default_factory=Shared)
     _rest: list[PlannedTunnel] = field(default_factory=list)  # planned, and not begun
-    _too_long: set[str] = field(default_factory=set)  # cells whose packets their tunnel does not carry
     _pace: float = 1.0  # real against expected time, learnt as we go
+    _side_left_s: float = 0.0
 
     def __post_init__(self) -> None:
         self._records = Records(self.store, self.watcher, self.experiments_of, self.outcome, self._left_s)
+        self._workshop = Workshop(self.store, self.vpns, self.settings, self.watcher, self._records)
+        self._rounds = Rounds(self._workshop, self.settings.seed, last_round(self.store.trials))
+        self._ranked = ranked_cells(self.cells, self.vpns)
 
     def run(self) -> Outcome:
         """Measure what is missing. Returns when all is done, the deadline is reached, or lab or disk broke."""
@@ -61,12 +62,15 @@ class Loop:
         done = {name for name, trial in seen.items() if trial.status in ("ok", "unsupported") or not retry}
         done -= {name for name, trial in seen.items() if trial.status == "lab_error"}
         hopeless = {trial.cell for trial in seen.values() if trial.status == "unsupported"}
+        if self.settings.deadline is not None:
+            self._side_left_s = SIDE_SHARE * (self.settings.deadline - time.monotonic())
         try:
             hopeless |= self.probe({trial.cell for trial in seen.values()})
-            plan = blocks(self.cells, self.settings.repetitions, self.settings.seed, done, hopeless)
-            self._expect([tunnel for planned in plan for tunnel in planned])
-            for planned in plan:
-                self._block(planned)
+            settings = self.settings
+            plan = blocks(self.cells, settings.repetitions, settings.seed, done, hopeless, settings.profile)
+            self._expect([tunnel for planned in plan for tunnel in planned.tunnels])
+            for number, planned in enumerate(plan):
+                self._block(planned, plan[number + 1 :])
             if self.next_cells:
                 self.outcome.separation = self._until_separated(self.next_cells, hopeless)
         except LabError as broken:
@@ -97,7 +101,8 @@ class Loop:
             measured = max((trial.repetition for trial in self.store.trials), default=0)
             if not doubts:
                 return f"after {measured} blocks, no pair of neighbours in the ranking is in doubt"
-            tunnels = block(cells, measured + 1, settings.seed, set(), hopeless)
+            planned = block(cells, measured + 1, settings.seed, set(), hopeless, settings.profile)
+            tunnels = planned.tunnels
             late = settings.deadline is not None and time.monotonic() + self._need_s(tunnels) > settings.deadline
             most = settings.most_repetitions is not None and measured >= settings.most_repetitions
             if late or most or not tunnels:
@@ -105,16 +110,18 @@ class Loop:
                 return f"after {measured} blocks, ended by the {why}, still in doubt: {'; '.join(doubts)}"
             self.watcher.say(f"block {measured + 1}, because still in doubt: {'; '.join(doubts)}")
             self._expect(tunnels)
-            self._block(tunnels)
+            self._block(planned, [])
 
     def _expect(self, tunnels: Sequence[PlannedTunnel]) -> None:
         self._rest = list(tunnels)
         self.watcher.planned(sum(len(tunnel.trials) for tunnel in tunnels), self._left_s())
 
-    def _block(self, planned: Sequence[PlannedTunnel]) -> None:
-        for tunnel in planned:
+    def _block(self, planned: Block, later: Sequence[Block]) -> None:
+        if planned.standing:
+            self._take_turns(planned, later)
+        for tunnel in planned.single:
             self._rest.remove(tunnel)
-            if self._too_late(tunnel, planned):
+            if self._too_late(tunnel, planned.single):
                 self.outcome.trimmed += len(tunnel.trials)
                 continue
             started = time.monotonic()
@@ -122,6 +129,89 @@ class Loop:
             self._tunnel(tunnel)
             real = (time.monotonic() - started) / expected_s(tunnel, self.settings.profile)
             self._pace += 0.1 * (real - self._pace)
+
+    # --- Tunnels that take turns -------------------------------------------------------------------------------------
+
+    def _take_turns(self, planned: Block, later: Sequence[Block]) -> None:
+        """The tunnels of a block that stand together: first those of the rankings, then the others, in parts."""
+        for tunnel in planned.standing:
+            self._rest.remove(tunnel)
+        if self.settings.rig.stands == 1:
+            return self._visits(planned, later)
+        plain = [tunnel for tunnel in planned.standing if tunnel.vpn == BASELINE]
+        rest = [tunnel for tunnel in planned.standing if tunnel.vpn != BASELINE]
+        ranked = [tunnel for tunnel in rest if self._is_ranked(tunnel)]
+        side = [tunnel for tunnel in rest if not self._is_ranked(tunnel)]
+        with standing(self._workshop, plain) as base:
+            for part in parts(ranked):
+                self._stand(base, part, self._share_s(planned, later) * len(part) / len(ranked))
+            share_s = self._side_share_s(side, len(later) + 1) if ranked else self._share_s(planned, later)
+            for part in parts(side):
+                started = time.monotonic()
+                self._stand(base, part, share_s * len(part) / len(side))
+                self._side_left_s -= time.monotonic() - started
+
+    def _stand(self, base: Sequence[Standing], tunnels: Sequence[PlannedTunnel], within_s: float) -> None:
+        """These tunnels beside the baseline: rounds, for ``within_s`` seconds with the bring-up, under a deadline."""
+        if within_s <= 0:
+            self.outcome.trimmed += sum(len(tunnel.trials) for tunnel in tunnels)
+            return
+        until = time.monotonic() + within_s
+        with standing(self._workshop, tunnels) as stands:
+            like = {_conditions(trial) for one in stands for trial in one.trials}
+            self._play([*base, *stands], until, lambda trial: _conditions(trial) in like)
+
+    def _visits(self, planned: Block, later: Sequence[Block]) -> None:
+        """Where one tunnel stands at a time: the rounds of one after another's, under the same numbers."""
+        first, last = self._rounds.last, self._rounds.last
+        share_s = self._share_s(planned, later) / len(planned.standing)
+        for tunnel in planned.standing:
+            self._rounds.last, until = first, time.monotonic() + share_s
+            with standing(self._workshop, [tunnel]) as stands:
+                self._play(stands, until, lambda trial: True)
+            last = max(last, self._rounds.last)
+        self._rounds.last = last
+
+    def _play(self, stands: Sequence[Standing], until: float, goes_on: Callable[[UnderWay], bool]) -> None:
+        took_s, began = 0.0, time.monotonic()
+
+        def more(played: int) -> bool:
+            nonlocal took_s, began
+            now = time.monotonic()
+            took_s, began = now - began, now
+            if self.settings.deadline is None:
+                return played < self.settings.profile.rounds
+            return played == 0 or now + took_s / 2 < min(until, self.settings.deadline)
+
+        for one in stands:
+            for trial in one.trials:
+                ranked = trial.planned.cell.key in self._ranked or not self._is_ranked(one.tunnel)
+                trial.every = trial.planned.instrument.every * (1 if ranked else SIDE_EVERY)
+        self._rounds.play(stands, more, goes_on)
+
+    def _is_ranked(self, tunnel: PlannedTunnel) -> bool:
+        return any(trial.cell.key in self._ranked for trial in tunnel.trials)
+
+    def _share_s(self, planned: Block, later: Sequence[Block]) -> float:
+        """Of a deadline's time what the ranked tunnels of this block may take."""
+        if self.settings.deadline is None:
+            return float("inf")
+        single = [tunnel for one in (planned, *later) for tunnel in one.single]
+        side_s = self._side_left_s if any(not self._is_ranked(tunnel) for tunnel in planned.standing) else 0.0
+        left_s = self.settings.deadline - time.monotonic() - self._need_s(single) - max(0.0, side_s)
+        return left_s / (1 + sum(bool(one.standing) for one in later))
+
+    def _side_share_s(self, side: Sequence[PlannedTunnel], blocks_left: int) -> float:
+        """Of their quarter of a deadline's time what these tunnels may take in this block: an even share, or all at
+        once where that would hardly bring them up."""
+        if self.settings.deadline is None:
+            return float("inf")
+        up_s = TUNNEL_S * len(side)
+        even_s = self._side_left_s / blocks_left
+        share_s = even_s if even_s > 2 * up_s else self._side_left_s
+        return share_s if share_s > up_s else 0.0
+
+    # --- Tunnels one after another -----------------------------------------------------------------------------------
 
     def _too_late(self, tunnel: PlannedTunnel, planned: Sequence[PlannedTunnel]) -> bool:
         """Would this tunnel end after the deadline? The block's last baseline keeps its place."""
@@ -142,140 +232,52 @@ class Loop:
 
     def _tunnel(self, tunnel: PlannedTunnel) -> None:
         """One tunnel in a lab of its own: all its trials end in the store, whatever happens."""
-        vpn, folder, waiting = self.vpns[tunnel.vpn], self.store.logs(tunnel.name), list(tunnel.trials)
+        folder, waiting = self.store.logs(tunnel.name), list(tunnel.trials)
         if not any(trial.instrument.needs_tunnel for trial in waiting):
-            return self._on_paper(vpn, tunnel, folder)
-        with Builder(vpn, tunnel, self.settings, self._shared, folder) as builder:
+            return self._on_paper(tunnel, folder)
+        with self._workshop.builder(tunnel, folder) as builder:
             try:
                 bench = builder.bench()
                 while waiting:
                     self.watcher.measuring(waiting[0])
-                    usable = self._measure(bench, waiting[0], folder)
+                    usable = self._whole(waiting[0], bench, folder)
                     waiting.pop(0)
                     if waiting and not usable:
                         bench.renew()
-            except LabError as broken:
-                for planned in waiting:
-                    self._records.write(planned, status="lab_error", reason=str(broken), log=self._log(folder))
-                raise
-            except OSError as error:
-                if is_full(error):
-                    raise LabError(f"the disk is full: {error}") from error
-                self._fail(waiting, error, folder)
-            except Exception as error:  # the one broad except: a failing VPN never stops the sweep
-                self._fail(waiting, error, folder)
+            except Exception as error:  # a failing VPN never stops the sweep
+                self._workshop.fail(waiting, error, folder)
 
-    def _measure(self, bench: Bench, planned: Planned, folder: Path) -> bool:
-        """One trial inside the tunnel. A failed measurement fails this trial only. Is the tunnel still usable?"""
-        cell, up, log = planned.cell, bench.tunnel, self._log(folder)
-        if cell.key in self._too_long:
-            return True  # told once
-        started, quiet = time.monotonic(), noise.snapshot()
-        slices = Slices(planned.id)
-        try:
-            measured = play(planned.instrument.measure(bench, self._asked(planned)), slices.add)
-            self._records.check(planned, measured)
-        except TooLongError as refused:
-            self._too_long.add(cell.key)
-            self._records.write(planned, up, status="unsupported", reason=str(refused), log=log, started=started)
-            return True
-        except (MeasurementError, CommandError, TimeoutError) as error:
-            around = noise.since(quiet)
-            check_alive(bench.lab)
-            reason, usable = str(error), bench.carries_payload()
-            if not usable:
-                check_alive(bench.lab)  # that a node is gone shows at its interfaces first, then at its process
-                reason += f"; the tunnel carries no payload any more{tail(folder)}"
-            spent = Measured(measuring_s=time.monotonic() - started, warnings=noise.warnings(around, loaded=False))
-            spent.attempt = error.attempt if isinstance(error, MeasurementError) else {}
-            self._records.write(
-                planned,
-                up,
-                measured=spent,
-                status="failed",
-                reason=reason,
-                log=log,
-                started=started,
-                around=around,
-                slices=slices.rows,
-            )
-            return usable
-        except (LabError, ProofError):  # the lab is broken, or the tunnel could not be made anew
-            raise
-        except (Exception, SystemExit) as error:
-            if is_full(error):
-                raise
-            self._records.write(
-                planned,
-                up,
-                status="failed",
-                reason=blamed(planned.instrument, error),
-                log=log,
-                started=started,
-                around=noise.since(quiet),
-                slices=slices.rows,
-            )
-            return False  # nobody knows what it left behind: the next trial gets another tunnel
-        around = noise.since(quiet)
-        measured.warnings += noise.warnings(around, loaded=planned.instrument.full_load)
-        self._records.write(planned, up, measured=measured, log=log, started=started, around=around, slices=slices.rows)
-        return not planned.instrument.spends_tunnel
+    def _whole(self, planned: Planned, bench: Bench, folder: Path) -> bool:
+        """One trial from its first slice to its last. Is the tunnel still usable?"""
+        with ExitStack() as closing:
+            trial = self._workshop.under_way(planned, bench, folder)
+            closing.callback(trial.close)
+            while not trial.over:
+                trial.turn()
+        return trial.usable
 
-    def _asked(self, planned: Planned) -> Asked:
-        seed = self.settings.seed * 1000 + planned.repetition
-        known_bps = self._records.known_bps.get(planned.cell.key)
-        return Asked(self.vpns[planned.cell.vpn], planned.cell.params, self.settings.profile, seed, known_bps)
-
-    def _on_paper(self, vpn: Vpn, tunnel: PlannedTunnel, folder: Path) -> None:
+    def _on_paper(self, tunnel: PlannedTunnel, folder: Path) -> None:
         """Trials that count what a plugin writes down, and need no tunnel; the recipe is their log."""
         for planned in tunnel.trials:
             try:
-                write_text(folder / "recipe.txt", recipe(vpn, tunnel_levels(tunnel.params)))
+                write_text(folder / "recipe.txt", recipe(self.vpns[tunnel.vpn], tunnel_levels(tunnel.params)))
                 no_bench = cast(Bench, None)  # what needs no tunnel does not look at one
-                measured = at_once(planned.instrument.measure(no_bench, self._asked(planned)))
+                measured = at_once(planned.instrument.measure(no_bench, self._workshop.asked(planned)))
                 self._records.check(planned, measured)
             except (Exception, SystemExit) as error:  # as in _tunnel: a failing plugin never stops the sweep
-                self._fail([planned], error, folder)
+                self._workshop.fail([planned], error, folder)
             else:
-                self._records.write(planned, measured=measured, log=self._log(folder))
-
-    def _fail(self, waiting: Sequence[Planned], error: Exception | SystemExit, folder: Path) -> None:
-        what = str(error) or repr(error)
-        reason = what if isinstance(error, VpnevalError | TimeoutError) else repr(error)
-        proof = error.proof if isinstance(error, ProofError) else None
-        for planned in waiting:
-            self._records.write(
-                planned, status="failed", reason=reason + tail(folder), log=self._log(folder), proof=proof
-            )
-
-    def _log(self, folder: Path) -> str:
-        return str(folder.relative_to(self.store.folder))
+                self._records.write(planned, measured=measured, log=self._workshop.log(folder))
 
 
-def is_full(error: BaseException) -> bool:
-    """Does it say that the disk is full?"""
-    return isinstance(error, OSError) and error.errno == errno.ENOSPC
+def parts(tunnels: Sequence[PlannedTunnel]) -> list[Sequence[PlannedTunnel]]:
+    """Not more of them than can stand at once; those that are compared, by their conditions, stay together."""
+    together = sorted(tunnels, key=lambda tunnel: str(outside_of_tunnel(tunnel.params)))
+    count = -(-len(together) // MOST_STANDING)
+    size = -(-len(together) // count) if count else 1
+    return [together[start : start + size] for start in range(0, len(together), size)]
 
 
-@dataclass
-class Slices:
-    """The slices of one trial as rows of the store, stamped with the time since the trial began."""
-
-    trial: str
-    rows: list[Slice] = field(default_factory=list)
-    began: float = field(default_factory=time.monotonic)
-
-    def add(self, found: Found) -> None:
-        """A slice has ended now, with what it found. It began when the one before it ended.
-
-        Raises MeasurementError unless that is a mapping of names to finite numbers.
-        """
-        numbers = found.values() if isinstance(found, Mapping) else [None]
-        if not all(isinstance(value, Real) and math.isfinite(value) for value in numbers):
-            raise MeasurementError(f"a slice is a mapping of names to finite numbers, not {found!r}")
-        at_s = self.rows[-1].at_s + self.rows[-1].duration_s if self.rows else 0.0
-        duration_s = round(time.monotonic() - self.began - at_s, 4)
-        number = len(self.rows) + 1
-        self.rows.append(
-            Slice(trial=self.trial, number=number, at_s=round(at_s, 4), duration_s=duration_s, values=found)
-        )
+def _conditions(trial: UnderWay) -> tuple[tuple[str, str], ...]:
+    """The levels that a VPN's trial shares with the baseline's that it is compared with."""
+    return tuple(sorted(outside_of_tunnel(trial.planned.cell.params).items()))

@@ -13,6 +13,7 @@ from runner.data.trials import Cell, Position, trial_id
 from runner.design.experiment import Experiment
 from runner.design.profile import Profile
 from runner.instruments.instrument import Instrument
+from runner.ranking.basis import ranked_by
 from runner.vpn.plugin import Vpn
 
 TUNNEL_S = 0.9  # bring-up, proof and tear-down of one tunnel, on average
@@ -75,21 +76,60 @@ def all_cells(
     return list(cells.values())
 
 
+@dataclass(frozen=True)
+class Block:
+    """One repetition. The tunnels of ``standing`` stand together and take turns, the baseline's among them; those of
+    ``single`` come one after another, the baseline first and last."""
+
+    standing: list[PlannedTunnel]
+    single: list[PlannedTunnel]
+
+    @property
+    def tunnels(self) -> list[PlannedTunnel]:
+        """All of them."""
+        return [*self.standing, *self.single]
+
+
+def ranked_cells(cells: Sequence[Cell], vpns: Mapping[str, Vpn]) -> set[str]:
+    """The keys of the cells that a ranking is made of: a named configuration, and the traffic that its instrument's
+    metrics are ranked by. All of them where none is such a cell."""
+
+    def ranked(cell: Cell) -> bool:
+        vpn, traffic = vpns.get(cell.vpn), ranked_by(cell.params["measure"])
+        if vpn is None:
+            return False
+        named = [configuration.items() <= cell.params.items() for configuration in (vpn.comparable, vpn.recommended)]
+        return (vpn.reference or any(named)) and all(cell.params.get(f, level) == level for f, level in traffic.items())
+
+    return {cell.key for cell in cells if ranked(cell)} or {cell.key for cell in cells}
+
+
 def blocks(
-    cells: Sequence[Cell], repetitions: int, seed: int, done: set[str], hopeless: set[str]
-) -> list[list[PlannedTunnel]]:
-    """The blocks of the repetitions from 1 on, each a list of tunnels."""
-    return [block(cells, repetition, seed, done, hopeless) for repetition in range(1, repetitions + 1)]
+    cells: Sequence[Cell], repetitions: int, seed: int, done: set[str], hopeless: set[str], profile: Profile
+) -> list[Block]:
+    """The blocks of the repetitions from 1 on."""
+    return [block(cells, repetition, seed, done, hopeless, profile) for repetition in range(1, repetitions + 1)]
 
 
-def block(cells: Sequence[Cell], repetition: int, seed: int, done: set[str], hopeless: set[str]) -> list[PlannedTunnel]:
-    """One repetition of ``cells``: the baseline first and last, and between where the block is long; the VPNs'
-    tunnels in random order.
+def block(
+    cells: Sequence[Cell], repetition: int, seed: int, done: set[str], hopeless: set[str], profile: Profile
+) -> Block:
+    """One repetition of ``cells``: those that take turns, and the others.
 
     ``done`` trial ids and ``hopeless`` (unsupported) cell keys are left out, so that a second call with the
     same seed plans exactly what is missing, in the same order.
     """
     rng = random.Random(f"{seed}/{repetition}")
+    turning = [cell for cell in cells if instruments()[cell.params["measure"]].takes_turns(profile)]
+    keys = {cell.key for cell in turning}
+    standing = _tunnels(turning, repetition, rng)
+    rng.shuffle(standing)
+    single = _one_by_one([cell for cell in cells if cell.key not in keys], repetition, rng, done)
+    return Block(_missing(standing, done, hopeless), _missing(single, done, hopeless))
+
+
+def _one_by_one(cells: Sequence[Cell], repetition: int, rng: random.Random, done: set[str]) -> list[PlannedTunnel]:
+    """The baseline first and last, and between where the block is long; the VPNs' tunnels in random order."""
     tunnels = _tunnels([cell for cell in cells if cell.vpn != BASELINE], repetition, rng)
     rng.shuffle(tunnels)
     baseline = [cell for cell in cells if cell.vpn == BASELINE]
@@ -101,8 +141,12 @@ def block(cells: Sequence[Cell], repetition: int, seed: int, done: set[str], hop
     closed = any(trial.id in done for tunnel in last for trial in tunnel.trials)
     halved = len(tunnels) >= HALVED_FROM and not closed  # after its last baseline, a block has no middle any more
     between = _tunnels(stream, repetition, rng, "between") if halved else []
+    return [*first, *tunnels[:half], *between, *tunnels[half:], *last]
+
+
+def _missing(tunnels: Sequence[PlannedTunnel], done: set[str], hopeless: set[str]) -> list[PlannedTunnel]:
     missing = []
-    for tunnel in [*first, *tunnels[:half], *between, *tunnels[half:], *last]:
+    for tunnel in tunnels:
         trials = tuple(t for t in tunnel.trials if t.id not in done and t.cell.key not in hopeless)
         if trials:
             missing.append(PlannedTunnel(tunnel.vpn, tunnel.params, trials))
@@ -137,8 +181,10 @@ def expected_s(tunnel: PlannedTunnel, profile: Profile) -> float:
 
 
 def expected_trial_s(trial: Planned, profile: Profile) -> float:
-    """How long one trial will take inside its tunnel, seconds. Raises UsageError for an instrument that cannot say."""
+    """How long one trial will take inside its tunnel, seconds, all its turns together. Raises UsageError for an
+    instrument that cannot say."""
+    turns = -(-profile.rounds // trial.instrument.every) if trial.instrument.takes_turns(profile) else 1
     try:
-        return trial.instrument.expected_s(trial.cell.params, profile, first=trial.repetition == 1)
+        return turns * trial.instrument.expected_s(trial.cell.params, profile, first=trial.repetition == 1)
     except Exception as broken:
         raise UsageError(blamed(trial.instrument, broken)) from broken

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from runner.catalogue import instruments
 from runner.data.errors import MeasurementError
@@ -38,6 +39,15 @@ class Records:
         for trial in self.store.trials:
             self._learn(trial)
 
+    def begin(self, planned: Planned, up: Tunnel, log: str) -> None:
+        """Write down that a trial is under way, so that its slices count whatever happens. ``log``: its folder."""
+        self.store.append(
+            self._trial(planned, Measured(), "interrupted").model_copy(
+                update=self._proven(up)
+                | {"started_at": datetime.now(UTC).isoformat(timespec="milliseconds"), "log": log}
+            )
+        )
+
     def write(
         self,
         planned: Planned,
@@ -59,14 +69,13 @@ class Records:
         trial = self._trial(planned, measured, status).model_copy(
             update={
                 "reason": hide(reason),
-                "encrypted": bool(up and up.proof.confidential_promised and not up.proof.marker_on_wan),
                 "started_at": (datetime.now(UTC) - timedelta(seconds=duration_s)).isoformat(timespec="milliseconds"),
                 "duration_s": round(duration_s, 3),
                 "log": log,
-                "evidence": Evidence.model_validate(KNOWN.data(up.evidence.model_dump())) if up else None,
-                "proof": up.proof if up else proof,
+                "proof": proof,
                 "noise": around,
             }
+            | (self._proven(up) if up else {})
         )
         self.store.append_slices(slices)
         self.store.append(trial)
@@ -74,6 +83,13 @@ class Records:
         self.outcome.measured += status == "ok"
         self.outcome.failed += status in ("failed", "lab_error")
         self.watcher.finished(trial, self.left_s())
+
+    def _proven(self, up: Tunnel) -> dict[str, Any]:
+        return {
+            "encrypted": up.proof.confidential_promised and not up.proof.marker_on_wan,
+            "evidence": Evidence.model_validate(KNOWN.data(up.evidence.model_dump())),
+            "proof": up.proof,
+        }
 
     def check(self, planned: Planned, measured: Measured) -> None:
         """Raise MeasurementError unless ``measured`` can be stored, and read back.

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 from runner.data.errors import ProofError, Unsupported
 from runner.data.levels import Params
@@ -46,6 +47,9 @@ class Bench:
     keys: Callable[[bool], Secrets] | None = None  # the VPN's secrets, or others made in the same way
     meshes: Callable[[Topology], AbstractContextManager[Lab]] | None = None  # a lab of another shape, beside this one
     keys_of: Callable[[Sequence[Site]], Secrets] | None = None  # secrets for so many sites
+    beside: Callable[[], float] | None = None  # the same tunnel once more in a lab of its own: its set-up time, s
+    _helpers: ExitStack = field(default_factory=ExitStack)
+    _shared: dict[str, Any] = field(default_factory=dict)
 
     @property
     def address(self) -> str:
@@ -54,7 +58,20 @@ class Bench:
 
     def renew(self) -> None:
         """Replace lab and tunnel by new ones. Raises what ``bring_up`` raises, and LabError."""
+        self.close()
         self.lab, self.tunnel = self.renewal()
+
+    def shared(self, name: str, make: Callable[[], AbstractContextManager[Any]]) -> Any:
+        """What the measurements in this tunnel share: made at first use, ended with the tunnel, made anew in a new one.
+        Raises what ``make`` raises."""
+        if name not in self._shared:
+            self._shared[name] = self._helpers.enter_context(make())
+        return self._shared[name]
+
+    def close(self) -> None:
+        """End what the measurements share."""
+        self._shared.clear()
+        self._helpers.close()
 
     def carries_payload(self) -> bool:
         """Does the far host still answer through the tunnel, within a second?"""

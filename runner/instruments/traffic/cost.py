@@ -61,15 +61,23 @@ def counted(lab: Lab) -> str:
     return "the whole lab" if lab.shared_kernel else "both gateways"
 
 
+def machines(lab: Lab) -> tuple[dict[str, float], int]:
+    """CPU seconds by kind and context switches since boot, of the machines that ``counted`` names."""
+    if lab.shared_kernel:
+        stats = [Path("/proc/stat").read_text()]
+    else:
+        stats = [lab.gateway(site).run("cat", "/proc/stat").stdout for site in lab.sites]
+    spent = [cpu_seconds(stat) for stat in stats]
+    return {kind: sum(each[kind] for each in spent) for kind in spent[0]}, sum(map(context_switches, stats))
+
+
 def snapshot(lab: Lab) -> Snapshot:
     """The counters now."""
     gateways = [lab.gateway(site) for site in lab.sites]
     if lab.shared_kernel:
-        stats = [Path("/proc/stat").read_text()]
         running = {(name, pid): daemon(pid) for name, pid in processes(gateways)}
         network = Path(f"/proc/{gateways[0].pid}/net/dev").read_text()
     else:
-        stats = [node.run("cat", "/proc/stat").stdout for node in gateways]
         looks = [node.run("sh", "-c", LOOK, check=False).stdout for node in gateways]
         running = {
             (node.name, pid): found
@@ -77,13 +85,8 @@ def snapshot(lab: Lab) -> Snapshot:
             for pid, found in seen_daemons(look).items()
         }
         network = looks[0]
-    spent = [cpu_seconds(stat) for stat in stats]
-    return Snapshot(
-        {kind: sum(each[kind] for each in spent) for kind in spent[0]},
-        sum(context_switches(stat) for stat in stats),
-        running,
-        frames(network, lab.sites[0].wan_interface),
-    )
+    cpu_s, switches = machines(lab)
+    return Snapshot(cpu_s, switches, running, frames(network, lab.sites[0].wan_interface))
 
 
 def costs(lab: Lab, before: Snapshot, after: Snapshot, received_bytes: int) -> list[Value]:
@@ -96,9 +99,6 @@ def costs(lab: Lab, before: Snapshot, after: Snapshot, received_bytes: int) -> l
         found.switches - (before.daemons[key].switches if key in before.daemons else 0)
         for key, found in after.daemons.items()
     )
-    memory: dict[str, int] = {}
-    for found in after.daemons.values():
-        memory[found.name] = memory.get(found.name, 0) + found.pss_bytes
     costs = [
         measurement("cpu_per_gigabyte", total / (received_bytes / 1e9), of=of, cpu_seconds=cpu),
         measurement(
@@ -109,11 +109,33 @@ def costs(lab: Lab, before: Snapshot, after: Snapshot, received_bytes: int) -> l
             packets=round(packets),
             wan_frames=after.wan_frames - before.wan_frames,
         ),
-        measurement("memory_bytes", float(sum(memory.values())), by_daemon=memory),
+        memory(after),
     ]
     if total > 0:  # not in a test shorter than a tick of the clock
         costs.append(measurement("throughput_per_core", received_bytes * 8 / total, of=of))
     return costs
+
+
+def memory(now: Snapshot) -> Value:
+    """The memory of the VPN's daemons."""
+    by_daemon: dict[str, int] = {}
+    for found in now.daemons.values():
+        by_daemon[found.name] = by_daemon.get(found.name, 0) + found.pss_bytes
+    return measurement("memory_bytes", float(sum(by_daemon.values())), by_daemon=by_daemon)
+
+
+def of_slice(
+    before: tuple[dict[str, float], int], after: tuple[dict[str, float], int], carried: int
+) -> dict[str, float]:
+    """The costs of ``carried`` bytes of payload between two readings of ``machines``, by their metrics' names."""
+    cpu_s = sum(after[0].values()) - sum(before[0].values())
+    if cpu_s <= 0:  # shorter than a tick of the clock
+        return {}
+    return {
+        "cpu_per_gigabyte": cpu_s / (carried / 1e9),
+        "throughput_per_core": carried * 8 / cpu_s,
+        "context_switches_per_packet": (after[1] - before[1]) / (carried / PACKET_BYTES),
+    }
 
 
 def cpu_seconds(stat: str) -> dict[str, float]:

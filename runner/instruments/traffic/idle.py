@@ -12,12 +12,16 @@ import numpy as np
 from runner.data.errors import MeasurementError
 from runner.data.metric import Metric
 from runner.design.profile import Profile
-from runner.instruments.instrument import Asked, Whole
+from runner.instruments.instrument import Asked, Go, Instrument, Measuring, whole
 from runner.instruments.result import Measured, measurement
+from runner.instruments.traffic.visits import visits
 from runner.lab import probes
 from runner.lab.site_to_site import Lab
 from runner.tunnel.bring_up import Bench
 from runner.tunnel.proof import ANSWER_PORT
+
+VISIT_EXCHANGES = 20
+SETUP_EVERY = 2  # in visits
 
 
 def idle(lab: Lab, address: str, duration_s: float, setup_s: float) -> Measured:
@@ -28,6 +32,22 @@ def idle(lab: Lab, address: str, duration_s: float, setup_s: float) -> Measured:
         [measurement("rtt", float(np.median(times)), times, **percentiles(times)), measurement("setup_time", setup_s)],
         time.monotonic() - started,
     )
+
+
+def slices(bench: Bench) -> Measuring:
+    """Round-trip time in short visits until told to end; and the set-up time of the tunnel, then of the same one beside
+    it, in every second visit. Raises MeasurementError, and what ``bring_up`` raises."""
+    started, times, taken, go = time.monotonic(), list[float](), 0, Go.ON
+    while go is Go.ON:
+        _, *now = visits(bench).exchanges(1 + VISIT_EXCHANGES)
+        found = {"rtt": float(np.median(now))}
+        if not taken:
+            found["setup_time"] = bench.tunnel.setup_s
+        elif taken % SETUP_EVERY == 0 and bench.beside:
+            found["setup_time"] = bench.beside()
+        times, taken = times + now, taken + 1
+        go = yield found
+    return Measured([measurement("rtt", 0.0, **percentiles(times))], time.monotonic() - started)
 
 
 def exchanges(lab: Lab, address: str, duration_s: float, at_least: int = 1) -> list[float]:
@@ -58,7 +78,7 @@ def percentiles(times: list[float]) -> dict[str, Any]:
     return found
 
 
-class Idle(Whole):
+class Idle(Instrument):
     """Exchanges of one byte through a tunnel that carries nothing else."""
 
     name = "idle"
@@ -84,8 +104,13 @@ class Idle(Whole):
         ),
     )
 
-    def expected_s(self, params: Mapping[str, str], profile: Profile, *, first: bool) -> float:
-        return profile.rtt_s + 0.1
+    def takes_turns(self, profile: Profile) -> bool:
+        return profile.rounds > 0
 
-    def once(self, bench: Bench, asked: Asked) -> Measured:
-        return idle(bench.lab, bench.address, asked.profile.rtt_s, bench.tunnel.setup_s)
+    def expected_s(self, params: Mapping[str, str], profile: Profile, *, first: bool) -> float:
+        return 0.1 if profile.rounds else profile.rtt_s + 0.1
+
+    def measure(self, bench: Bench, asked: Asked) -> Measuring:
+        if asked.profile.rounds:
+            return (yield from slices(bench))
+        return (yield from whole(idle(bench.lab, bench.address, asked.profile.rtt_s, bench.tunnel.setup_s)))

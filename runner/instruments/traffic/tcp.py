@@ -1,22 +1,24 @@
-"""TCP throughput and what it costs: one iperf3 test."""
+"""TCP throughput and what it costs: slices between which other tunnels have their turn, or one iperf3 test."""
 
 from __future__ import annotations
 
 import random
 import time
-from collections.abc import Mapping
-from functools import cache
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import cache, partial
 from typing import Any
 
 from runner.data.errors import MeasurementError
 from runner.data.levels import Levels
 from runner.data.metric import Metric
 from runner.design.profile import Profile
-from runner.instruments.instrument import Asked, Whole
+from runner.instruments.instrument import Asked, Go, Instrument, Measuring, whole
 from runner.instruments.result import Measured, measurement
-from runner.instruments.traffic.cost import costs, snapshot
+from runner.instruments.traffic.cost import costs, machines, memory, of_slice, snapshot
 from runner.instruments.traffic.factors import STREAMS
 from runner.instruments.traffic.iperf import THREADS_SINCE, iperf3, version_of
+from runner.instruments.traffic.visits import WARM_S, visits
 from runner.lab import probes
 from runner.lab.namespaces import NamespaceProcess
 from runner.lab.site_to_site import Lab
@@ -24,6 +26,8 @@ from runner.lab.wire import outer
 from runner.tunnel.bring_up import Bench
 
 FEED = "/run/vpneval/payload"
+TEXT = f"{FEED}.txt"
+WIRE_SLICES = 3  # that are counted on the WAN, too: each count costs two commands
 
 
 def tcp(lab: Lab, address: str, duration_s: int, streams: int, direction: str, payload: str) -> Measured:
@@ -73,6 +77,38 @@ def tcp(lab: Lab, address: str, duration_s: int, streams: int, direction: str, p
     return measured
 
 
+def slices(bench: Bench, params: Mapping[str, str], slice_s: float) -> Measuring:
+    """TCP throughput and its cost, in slices of ``slice_s`` seconds, until told to end. Raises MeasurementError."""
+    started, retransmits = time.monotonic(), 0
+    payload, direction, go, taken = params["payload"], params["direction"], Go.ON, 0
+    while go is Go.ON:
+        if payload == "text":
+            bench.shared(f"text {direction}", partial(_text, bench.lab, direction))
+        sent = TEXT if payload == "text" else payload
+        via = visits(bench)
+        wire = wan_bytes(bench.lab) if taken < WIRE_SLICES else None
+        before = machines(bench.lab)
+        found = via.tcp(slice_s, direction=direction, streams=int(params["streams"]), payload=sent)
+        after, carried = machines(bench.lab), found["carried_bytes"]
+        values = {"tcp_throughput": found["bytes"] * 8 / found["seconds"]} | of_slice(before, after, carried)
+        if wire is not None:
+            values["wire_bytes_per_payload_byte"] = (wan_bytes(bench.lab) - wire) / carried
+        retransmits += found["retransmits"]
+        taken += 1
+        go = yield values
+    measured = Measured([memory(snapshot(bench.lab))], time.monotonic() - started)
+    measured.measurements.append(measurement("tcp_throughput", 0.0, retransmits=retransmits))
+    return measured
+
+
+@contextmanager
+def _text(lab: Lab, direction: str) -> Iterator[None]:
+    """The text payload on the host that sends it."""
+    sender = lab.host1 if direction == "forward" else lab.host2
+    sender.write(TEXT, text_payload(), mode=0o644)
+    yield
+
+
 def pilot_bps(bench: Bench) -> float:
     """The TCP throughput of a second, bit/s."""
     return tcp(bench.lab, bench.address, 1, 1, "forward", "random").measurements[0].value
@@ -97,11 +133,11 @@ def check_duration(report: dict[str, Any], duration_s: float) -> None:
 
 def start_feeder(lab: Lab) -> NamespaceProcess:
     """An endless text through a FIFO on host1."""
-    lab.host1.write(FEED + ".txt", text_payload(), mode=0o644)
+    lab.host1.write(TEXT, text_payload(), mode=0o644)
     lab.host1.write(f"{probes.FOLDER}/feed.py", probes.source("feed"), mode=0o644)
     lab.host1.run("rm", "-f", FEED)
     lab.host1.run("mkfifo", FEED)
-    return lab.host1.spawn("python3", "-IS", f"{probes.FOLDER}/feed.py", FEED + ".txt", FEED, log="feeder")
+    return lab.host1.spawn("python3", "-IS", f"{probes.FOLDER}/feed.py", TEXT, FEED, log="feeder")
 
 
 def check_feeder(feeder: NamespaceProcess) -> None:
@@ -125,8 +161,8 @@ def text_payload() -> str:
     return " ".join(rng.choices(words, weights, k=380_000))[:2_000_000]
 
 
-class Tcp(Whole):
-    """One test of TCP by iperf3, as long as the profile says."""
+class Tcp(Instrument):
+    """One TCP transfer: in slices, or one test by iperf3, as long as the profile says."""
 
     name = "tcp"
     factors = {
@@ -140,7 +176,8 @@ class Tcp(Whole):
             title="TCP throughput",
             unit="bit/s",
             better="higher",
-            definition="Payload bits per second that the receiving iperf3 got over the whole test.",
+            definition="Payload bits per second at the receiver: over a whole test by iperf3, or between two marks in "
+            "each slice of a transfer, of which the middle half is averaged.",
             source="RFC 6349 §2.3 (TCP throughput); thesis §3.4",
         ),
         Metric(
@@ -191,10 +228,15 @@ class Tcp(Whole):
     )
     full_load = True
 
-    def expected_s(self, params: Mapping[str, str], profile: Profile, *, first: bool) -> float:
-        return profile.duration_s + 0.05
+    def takes_turns(self, profile: Profile) -> bool:
+        return profile.rounds > 0
 
-    def once(self, bench: Bench, asked: Asked) -> Measured:
+    def expected_s(self, params: Mapping[str, str], profile: Profile, *, first: bool) -> float:
+        return WARM_S + profile.slice_s + 0.07 if profile.rounds else profile.duration_s + 0.05
+
+    def measure(self, bench: Bench, asked: Asked) -> Measuring:
         params = asked.params
+        if asked.profile.rounds:
+            return (yield from slices(bench, params, asked.profile.slice_s))
         how = int(params["streams"]), params["direction"], params["payload"]
-        return tcp(bench.lab, bench.address, asked.profile.duration_s, *how)
+        return (yield from whole(tcp(bench.lab, bench.address, asked.profile.duration_s, *how)))

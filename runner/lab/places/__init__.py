@@ -19,6 +19,7 @@ class Rig(Protocol):
     """A place where the same lab can be set up again and again, found to be fit for it."""
 
     kind: str
+    stands: int  # how many labs can be there at once; 0: as many as memory allows
 
     def image(self, name: str, say: Callable[[str], None] | None = None) -> Image:
         """The software of its nodes. Raises UsageError for one that it cannot have."""
@@ -40,6 +41,7 @@ class NamespaceRig:
     """This machine as a ``Rig``."""
 
     kind = "netns"
+    stands = 0
 
     def image(self, name: str, say: Callable[[str], None] | None = None) -> Image:
         """The image ``name``, built first where this machine has none."""

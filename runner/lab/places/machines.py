@@ -62,6 +62,7 @@ class SshRig:
     connections: Mapping[str, Connection]
     lent: Mapping[str, Lent]
     kind: str = "ssh"
+    stands: int = 1
     _worked: bool = field(default=False, init=False)
 
     def image(self, name: str, say: Callable[[str], None] | None = None) -> Image:

@@ -1,0 +1,42 @@
+"""What the slices of a trial come to: the values of its metrics, made from the slices alone, so that a run which was
+killed in the middle has them, too."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Collection, Sequence
+
+from runner.data.trials import Slice, Value
+
+
+def middle_mean(values: Sequence[float]) -> float:
+    """The mean of the middle half (trimmed by a quarter at each end): a slice during which the machine was busy with
+    something else is outvoted, not dropped. Of fewer than four values the median."""
+    if len(values) < 4:
+        return statistics.median(values)
+    cut = len(values) // 4
+    return statistics.fmean(sorted(values)[cut : len(values) - cut])
+
+
+def values_of(slices: Sequence[Slice], metrics: Collection[str]) -> list[Value]:
+    """A value of each of ``metrics`` that slices name, with its samples by round."""
+    found = []
+    for metric in metrics:
+        having = [(one.round, one.values[metric]) for one in slices if metric in one.values]
+        if having:
+            rounds, samples = ([*column] for column in zip(*having, strict=True))
+            found.append(Value(metric=metric, value=middle_mean(samples), samples=samples, rounds=rounds))
+    return found
+
+
+def with_values(given: Sequence[Value], slices: Sequence[Slice], metrics: Collection[str]) -> list[Value]:
+    """What an instrument gave, the values of metrics that its slices have replaced by theirs; details stay."""
+    own = {value.metric: value for value in values_of(slices, metrics)}
+    named = {value.metric: value for value in given if not value.rounds}
+    merged = [
+        value.model_copy(update={"value": mine.value, "samples": mine.samples, "rounds": mine.rounds})
+        if value.metric in named and (mine := own.get(value.metric))
+        else value
+        for value in given
+    ]
+    return merged + [value for name, value in own.items() if name not in {one.metric for one in given}]

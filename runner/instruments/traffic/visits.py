@@ -1,0 +1,64 @@
+"""Short visits to a tunnel that stands: slices of TCP and round trips, by two probes that stay between visits.
+
+A slice of TCP is counted at the receiver between two marks, so that what waits in the sender's buffers counts for
+nobody; the first tenth of a second, in which the congestion window opens again, is not counted.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from runner.instruments.traffic.download import HTTP_PORT
+from runner.lab.site_to_site import Lab
+from runner.lab.wire import asked, probe
+from runner.tunnel.bring_up import Bench
+
+WARM_S = 0.1
+PATIENCE_S = 40.0  # the probes give up before that, and say why
+
+
+class Visits:
+    """The two probes of one tunnel: ``visit`` is one visit."""
+
+    def __init__(self, near: subprocess.Popen[str]) -> None:
+        self._near = near
+
+    def tcp(
+        self,
+        slice_s: float,
+        *,
+        direction: str = "forward",
+        streams: int = 1,
+        payload: str = "random",
+        rate_bps: float | None = None,
+    ) -> dict[str, Any]:
+        """One transfer of ``slice_s`` seconds, as fast as it goes or at ``rate_bps``: ``bytes`` and ``seconds`` between
+        the marks, ``carried_bytes`` of the whole visit, ``retransmits``. Raises MeasurementError."""
+        how = {"direction": direction, "streams": streams, "payload": payload, "rate_bps": rate_bps}
+        return self._ask(do="tcp", warm_s=WARM_S, slice_s=slice_s, **how)
+
+    def exchanges(self, number: int) -> list[float]:
+        """Times of one byte and its answer, ms, one after another. Raises MeasurementError."""
+        times: list[float] = self._ask(do="rtt", exchanges=number)["ms"]
+        return times
+
+    def _ask(self, **question: Any) -> dict[str, Any]:
+        return asked(self._near, "visit", question, PATIENCE_S)
+
+
+def visits(bench: Bench) -> Visits:
+    """Those of this tunnel, begun at first use and ended with it. Raises MeasurementError."""
+    found: Visits = bench.shared("visits", lambda: _begun(bench.lab, bench.address))
+    return found
+
+
+@contextmanager
+def _begun(lab: Lab, address: str) -> Iterator[Visits]:
+    with (
+        probe(lab.host2, "visit", "far", str(HTTP_PORT), ready="ready"),
+        probe(lab.host1, "visit", "near", address, str(HTTP_PORT), ready="ready") as near,
+    ):
+        yield Visits(near)

@@ -1,0 +1,135 @@
+"""Tunnels that stand together, and rounds in which their trials take turns.
+
+Randomised multiple interleaved trials (Abedi and Brecht 2017): in a round every cell has one slice, in random order,
+so that what the machine does meanwhile happens to all alike, and the ratio of two VPNs within a round is free of it.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from runner.data.errors import LabError, ProofError
+from runner.sweep.plan import PlannedTunnel
+from runner.sweep.underway import UnderWay
+from runner.sweep.workshop import Workshop
+from runner.tunnel.bring_up import Bench
+
+
+@dataclass
+class Standing:
+    """A tunnel that is up, and its trials."""
+
+    tunnel: PlannedTunnel
+    bench: Bench
+    folder: Path
+    trials: list[UnderWay] = field(default_factory=list)
+
+    def renew(self, workshop: Workshop) -> None:
+        """Another tunnel in the place of this one, which is not usable any more. Raises LabError."""
+        try:
+            self.bench.renew()
+        except (Exception, SystemExit) as error:
+            self.lost(workshop, error)
+
+    def lost(self, workshop: Workshop, error: BaseException) -> None:
+        """There is no tunnel any more: the lines of the trials that were under way. Raises LabError if that is it."""
+        waiting = [trial for trial in self.trials if not trial.over]
+        for trial in waiting:
+            trial.close()
+            trial.over = True
+        workshop.fail([trial.planned for trial in waiting], error, self.folder)
+
+
+@contextmanager
+def standing(workshop: Workshop, tunnels: Sequence[PlannedTunnel]) -> Iterator[list[Standing]]:
+    """All of ``tunnels`` up at once, each in a lab of its own, as long as the context; those that do not come up are
+    written down. At its end every trial has its line. Raises LabError."""
+    found: list[Standing] = []
+    with ExitStack() as labs:
+        try:
+            for tunnel in tunnels:
+                _stand(workshop, tunnel, labs, found)
+            yield found
+        finally:
+            _end(workshop, found)
+
+
+def _stand(workshop: Workshop, tunnel: PlannedTunnel, labs: ExitStack, found: list[Standing]) -> None:
+    workshop.watcher.tunnel(tunnel.trials[0].repetition, tunnel.vpn, tunnel.params)
+    folder = workshop.store.logs(tunnel.name)
+    try:
+        builder = labs.enter_context(workshop.builder(tunnel, folder))
+        one = Standing(tunnel, builder.bench(), folder)
+    except (Exception, SystemExit) as error:  # a failing VPN never stops the sweep
+        return workshop.fail(tunnel.trials, error, folder)
+    one.trials = [workshop.under_way(planned, one.bench, folder) for planned in tunnel.trials]
+    found.append(one)
+
+
+def _end(workshop: Workshop, found: Sequence[Standing]) -> None:
+    """Every trial's line: with what it has, also where the run is being stopped."""
+    for one in found:
+        for trial in one.trials:
+            try:
+                trial.end()
+            except (LabError, ProofError) as broken:
+                with suppress(LabError):  # the others end all the same
+                    one.lost(workshop, broken)
+            trial.close()
+
+
+@dataclass
+class Rounds:
+    """The rounds of a run, numbered on from ``last``; the order within each is drawn from ``seed``."""
+
+    workshop: Workshop
+    seed: int
+    last: int = 0
+
+    def play(
+        self,
+        stands: Sequence[Standing],
+        more: Callable[[int], bool],
+        goes_on: Callable[[UnderWay], bool] = lambda trial: True,
+    ) -> int:
+        """Round after round while ``more`` says so of the number of rounds that were played; each round's slices are on
+        the disk before the next. ``goes_on``: does this trial still have turns? Returns how many were played.
+
+        Raises LabError and OSError.
+        """
+        played = 0
+        while more(played):
+            self.last += 1
+            rng = random.Random(f"{self.seed}/round {self.last}")
+            turns = [(one, trial) for one in stands for trial in one.trials if self._due(trial, played)]
+            turns = [(one, trial) for one, trial in turns if goes_on(trial)]
+            if not turns:
+                break
+            rng.shuffle(turns)
+            for one, trial in turns:
+                self._turn(one, trial)
+            fresh = [row for _, trial in turns if not trial.over for row in trial.fresh()]
+            self.workshop.store.append_slices(fresh)
+            played += 1
+        return played
+
+    def _due(self, trial: UnderWay, played: int) -> bool:
+        return not trial.over and played % trial.every == 0
+
+    def _turn(self, one: Standing, trial: UnderWay) -> None:
+        workshop, first = self.workshop, not trial.rows
+        workshop.watcher.measuring(trial.planned)
+        try:
+            trial.turn(self.last)
+        except (LabError, ProofError) as broken:
+            one.lost(workshop, broken)
+            return
+        if first and trial.rows and not trial.over:
+            workshop.records.begin(trial.planned, trial.up, trial.log)
+        if not trial.usable:
+            trial.usable = True
+            one.renew(workshop)

@@ -1,0 +1,177 @@
+"""One trial between its first slice and its line in the store, whoever has a turn between its slices."""
+
+from __future__ import annotations
+
+import errno
+import math
+import time
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass, field
+from numbers import Real
+from pathlib import Path
+from typing import Any
+
+from runner.catalogue import blamed
+from runner.data.errors import CommandError, LabError, MeasurementError, ProofError, TooLongError
+from runner.data.slices import values_of, with_values
+from runner.data.trials import Noise, Slice
+from runner.instruments.instrument import Asked, Go, Measuring
+from runner.instruments.result import Measured
+from runner.lab import noise
+from runner.lab.logs import tail
+from runner.lab.site_to_site import check_alive
+from runner.sweep.plan import Planned
+from runner.sweep.records import Records
+from runner.tunnel.bring_up import Bench, Tunnel
+
+ATTEMPTS = 2  # a trial that takes turns is begun again after its first failure
+
+
+@dataclass
+class UnderWay:
+    """A trial that is being measured in a tunnel that stands. ``too_long``: cells whose packets their tunnel does not
+    carry, which is told once. ``over``: its line is in the store. ``usable``: may others go on in the same tunnel?"""
+
+    planned: Planned
+    bench: Bench
+    asked: Asked
+    records: Records
+    folder: Path
+    log: str
+    too_long: set[str]
+    instance: int = 1
+    every: int = 1  # in rounds
+    over: bool = False
+    usable: bool = True
+    spent_s: float = 0.0
+    rows: list[Slice] = field(default_factory=list)
+    _stored: int = 0
+    _attempts: int = 0
+    _begun: bool = False
+    _measuring: Measuring | None = None
+
+    def __post_init__(self) -> None:
+        self.up: Tunnel = self.bench.tunnel  # later ones of the same trial are the same, only newer
+        self._quiet, self._began = noise.snapshot(), time.monotonic()
+        self.turning = self.planned.instrument.takes_turns(self.asked.profile)
+        self.over = self.planned.cell.key in self.too_long
+
+    def turn(self, round_: int = 1) -> None:
+        """Its next slice. The trial's line is written where that was the last one, or failed for good.
+
+        Raises LabError and ProofError where the lab is broken or the tunnel could not be made anew, and OSError.
+        """
+        self._attempt(Go.ON, round_)
+
+    def end(self) -> None:
+        """Tell it to end with what it has; its line is written, unless it had no turn. Raises as ``turn`` does."""
+        if not self.over and self.rows and self._measuring is None:
+            self._ended_early("it failed", noise.since(self._quiet))
+        elif not self.over and self._measuring is not None:
+            self._attempt(Go.END, 0)
+
+    def close(self) -> None:
+        """Let the instrument clean up."""
+        if isinstance(self._measuring, Generator):
+            self._measuring.close()
+
+    def fresh(self) -> list[Slice]:
+        """The slices that are not in the store yet; now they are."""
+        rows, self._stored = self.rows[self._stored :], len(self.rows)
+        return rows
+
+    def _attempt(self, go: Go, round_: int) -> None:
+        started = time.monotonic()
+        try:
+            found, ended = self._next(go)
+            if ended:
+                self._finish(found)
+            elif go is Go.END:
+                raise MeasurementError("it did not end when it was told to")
+            else:
+                self._add(found, round_, started)
+        except TooLongError as refused:
+            self.too_long.add(self.planned.cell.key)
+            self._write(status="unsupported", reason=str(refused))
+        except (MeasurementError, CommandError, TimeoutError) as error:
+            self._failed(error)
+        except (LabError, ProofError):  # the lab is broken, or the tunnel could not be made anew
+            raise
+        except (Exception, SystemExit) as error:
+            if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+                raise
+            self.usable = False  # nobody knows what it left behind: the next trial gets another tunnel
+            self._write(status="failed", reason=blamed(self.planned.instrument, error))
+        finally:
+            self.spent_s += time.monotonic() - started
+
+    def _next(self, go: Go) -> tuple[Any, bool]:
+        """What the instrument yields, or what it returns, and whether it has returned."""
+        if self._measuring is None:
+            self._attempts, self._begun = self._attempts + 1, False
+            self._measuring = self.planned.instrument.measure(self.bench, self.asked)
+            if not isinstance(self._measuring, Generator):
+                raise MeasurementError("measure is not a generator: it has no yield; see Whole")
+        begun, self._begun = self._begun, True
+        try:
+            return (self._measuring.send(go) if begun else next(self._measuring)), False
+        except StopIteration as done:
+            return done.value, True
+
+    def _add(self, found: Any, round_: int, started: float) -> None:
+        numbers = found.values() if isinstance(found, Mapping) else [None]
+        if not all(isinstance(value, Real) and math.isfinite(value) for value in numbers):
+            raise MeasurementError(f"a slice is a mapping of names to finite numbers, not {found!r}")
+        self.rows.append(
+            Slice(
+                trial=self.planned.id,
+                number=len(self.rows) + 1,
+                round=round_,
+                instance=self.instance,
+                at_s=round(started - self._began, 4),
+                duration_s=round(time.monotonic() - started, 4),
+                values=found,
+            )
+        )
+
+    def _finish(self, measured: Any) -> None:
+        around = noise.since(self._quiet)
+        if isinstance(measured, Measured) and self.turning:
+            metrics = [metric.name for metric in self.planned.instrument.metrics]
+            measured.measurements = with_values(measured.measurements, self.rows, metrics)
+        self.records.check(self.planned, measured)
+        measured.warnings += noise.warnings(around, loaded=self.planned.instrument.full_load)
+        self.usable = not self.planned.instrument.spends_tunnel
+        self._write(measured=measured, around=around)
+
+    def _failed(self, error: Exception) -> None:
+        """A slice failed: the trial is begun again, or ends with the slices that it has, or without a number."""
+        around = noise.since(self._quiet)
+        check_alive(self.bench.lab)
+        reason, self.usable = str(error), self.bench.carries_payload()
+        if not self.usable:
+            check_alive(self.bench.lab)  # that a node is gone shows at its interfaces first, then at its process
+            reason += f"; the tunnel carries no payload any more{tail(self.folder)}"
+        self.close()
+        if self.turning and self._attempts < ATTEMPTS and self._measuring is not None:
+            self._measuring = None
+            return
+        self._ended_early(reason, around, error.attempt if isinstance(error, MeasurementError) else {})
+
+    def _ended_early(self, reason: str, around: Noise, attempt: dict[str, Any] | None = None) -> None:
+        """Its line: with the slices that it has, or without a number."""
+        spent = Measured(measuring_s=self.spent_s, warnings=noise.warnings(around, loaded=False))
+        spent.attempt = attempt or {}
+        if self.turning:
+            spent.measurements = values_of(self.rows, [metric.name for metric in self.planned.instrument.metrics])
+        if spent.measurements:
+            spent.warnings.append(f"ended after {len(self.rows)} slices: {reason}")
+            self._write(measured=spent, around=around)
+        else:
+            self._write(measured=spent, status="failed", reason=reason, around=around)
+
+    def _write(self, **what: Any) -> None:
+        self.over = True
+        if self.turning:
+            what.setdefault("measured", Measured()).measuring_s = self.spent_s
+        self.records.write(self.planned, self.up, log=self.log, started=self._began, slices=self.fresh(), **what)

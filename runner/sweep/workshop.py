@@ -1,0 +1,76 @@
+"""What every trial of a call is made with: labs, keys, records; and how a failure becomes a line of the store."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from runner.data.errors import LabError, ProofError, VpnevalError
+from runner.data.store import Store
+from runner.instruments.instrument import Asked
+from runner.lab.logs import tail
+from runner.sweep.builder import Builder, Shared
+from runner.sweep.call import Settings, Watcher
+from runner.sweep.plan import Planned, PlannedTunnel
+from runner.sweep.records import Records
+from runner.sweep.underway import UnderWay
+from runner.tunnel.bring_up import Bench
+from runner.vpn.plugin import Vpn
+
+
+@dataclass
+class Workshop:
+    """The means of one call of ``vpneval run``."""
+
+    store: Store
+    vpns: Mapping[str, Vpn]
+    settings: Settings
+    watcher: Watcher
+    records: Records
+    _shared: Shared = field(default_factory=Shared)
+    _too_long: set[str] = field(default_factory=set)  # cells whose packets their tunnel does not carry
+    _memory: dict[str, dict[str, Any]] = field(default_factory=dict)  # cell key -> what its repetitions have learnt
+
+    def builder(self, tunnel: PlannedTunnel, folder: Path) -> Builder:
+        """Builds the labs of a tunnel, whose logs are in ``folder``."""
+        return Builder(self.vpns[tunnel.vpn], tunnel, self.settings, self._shared, folder)
+
+    def asked(self, planned: Planned) -> Asked:
+        """What an instrument is told of a trial."""
+        cell, seed = planned.cell, self.settings.seed * 1000 + planned.repetition
+        memory = self._memory.setdefault(cell.key, {})
+        known_bps = self.records.known_bps.get(cell.key)
+        return Asked(self.vpns[cell.vpn], cell.params, self.settings.profile, seed, known_bps, memory)
+
+    def under_way(self, planned: Planned, bench: Bench, folder: Path) -> UnderWay:
+        """The trial, ready for its first slice."""
+        asked, log = self.asked(planned), self.log(folder)
+        return UnderWay(planned, bench, asked, self.records, folder, log, self._too_long, planned.repetition)
+
+    def fail(self, waiting: Sequence[Planned], error: BaseException, folder: Path) -> None:
+        """Trials for which there is no tunnel, or no longer: their lines. Raises LabError where the lab is broken."""
+        if isinstance(error, LabError):
+            for planned in waiting:
+                self.records.write(planned, status="lab_error", reason=str(error), log=self.log(folder))
+            raise error
+        if is_full(error):
+            raise LabError(f"the disk is full: {error}") from error
+        what = str(error) or repr(error)
+        reason = what if isinstance(error, VpnevalError | TimeoutError) else repr(error)
+        proof = error.proof if isinstance(error, ProofError) else None
+        for planned in waiting:
+            self.records.write(
+                planned, status="failed", reason=reason + tail(folder), log=self.log(folder), proof=proof
+            )
+
+    def log(self, folder: Path) -> str:
+        """A log folder's name in the store."""
+        return str(folder.relative_to(self.store.folder))
+
+
+def is_full(error: BaseException) -> bool:
+    """Does it say that the disk is full?"""
+    return isinstance(error, OSError) and error.errno == errno.ENOSPC
