@@ -114,6 +114,11 @@ class PlainProgress:
     def tunnel(self, repetition: int, vpn: str, params: Mapping[str, str]) -> None:
         """Print nothing: its trials come soon."""
 
+    def round(self, number: int, tunnels: int, remaining_s: float) -> None:
+        """Print every fifth round."""
+        if number % 5 == 0 and not self.quiet:
+            self.say(f"round {number}: {tunnels} tunnels take turns, about {clock(remaining_s)} min to go")
+
     def measuring(self, planned: Planned) -> None:
         """Print nothing: its result comes soon."""
 
@@ -142,7 +147,7 @@ class PlainProgress:
 
 class LiveProgress:
     """A ``Watcher`` that stays in place: what runs now, trials done and to go, time left, the last results, and the
-    ranking so far. ``rank`` makes that; it is asked once a block, because it takes time from measuring."""
+    ranking so far. ``rank`` makes that; it is asked now and then, because it takes time from measuring."""
 
     def __init__(
         self, console: Console, metrics: Mapping[str, Metric], rank: Callable[[], Sequence[Ranking]] = tuple
@@ -152,6 +157,7 @@ class LiveProgress:
         self.rankings: Sequence[Ranking] = ()
         self.done = self.total = self.failed = self.unsupported = 0
         self.now = "asking every VPN what it can do here"
+        self.round_now = ""
         self.remaining_s = 0.0
         self.remaining_at = self.started = time.monotonic()
         self.last: list[Trial] = []
@@ -171,11 +177,20 @@ class LiveProgress:
 
     def tunnel(self, repetition: int, vpn: str, params: Mapping[str, str]) -> None:
         """Show whose tunnel is coming up."""
+        self.round_now = ""
         self.now = f"block {repetition} · {vpn} · {levels_of(params) or 'no cipher'} · tunnel comes up"
+
+    def round(self, number: int, tunnels: int, remaining_s: float) -> None:
+        """Show the round; every fifth time with the ranking so far."""
+        self.round_now = f"round {number}, {tunnels} tunnels · "
+        self.remaining_s, self.remaining_at = remaining_s, time.monotonic()
+        if number % 5 == 0:
+            self.rankings = self.rank()
 
     def measuring(self, planned: Planned) -> None:
         """Show which trial runs."""
-        self.now = f"block {planned.repetition} · {planned.cell.vpn} · {levels_of(planned.cell.params)}"
+        where = self.round_now or f"block {planned.repetition} · "
+        self.now = f"{where}{planned.cell.vpn} · {levels_of(planned.cell.params)}"
 
     def finished(self, trial: Trial, remaining_s: float) -> None:
         """Show the result among the last five; after a block, the ranking so far."""

@@ -21,7 +21,7 @@ from runner.data.errors import CannotRunHere, Interrupted, LabError, UsageError,
 from runner.data.files import no_link, write_text
 from runner.data.levels import BASELINE
 from runner.data.metric import Metric
-from runner.data.store import Store, open_store, read_run
+from runner.data.store import Store, load_run, open_store, read_run
 from runner.data.trials import Cell, ExperimentRecord, Invocation, Run, VpnRecord
 from runner.data.wan import conditions
 from runner.design.experiment import Experiment
@@ -198,7 +198,7 @@ def _conduct_on(rig: Rig, asked: Asked, command_line: list[str], console: Consol
         )
         live = None
         if is_live(console) and not quiet:
-            live = LiveProgress(console, run.metrics, lambda: rank_all(run, store.trials, weights=asked.weights))
+            live = LiveProgress(console, run.metrics, lambda: rank_all(*load_run(folder), weights=asked.weights))
         watcher: Watcher = live or PlainProgress(console, run.metrics, quiet)
         loop = Loop(store, {vpn.name: vpn for vpn in asked.vpns}, asked.cells, settings, watcher, membership(run))
         if asked.until_significant:

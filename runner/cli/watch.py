@@ -90,6 +90,8 @@ def view(
 
 
 def _size(folder: Path) -> int:
-    """What changes whenever the run does: the bytes of both files. A run begins with its run.json."""
+    """What changes whenever the run does: the bytes of its files. A run begins with its run.json."""
     check_run_folder(folder)
-    return sum(path.stat().st_size for name in ("run.json", "trials.jsonl") if (path := folder / name).exists())
+    return sum(
+        path.stat().st_size for name in ("run.json", "trials.jsonl", "slices.jsonl") if (path := folder / name).exists()
+    )

@@ -22,6 +22,9 @@ class Watcher(Protocol):
     def tunnel(self, repetition: int, vpn: str, params: Mapping[str, str]) -> None:
         """The VPN's tunnel at these levels, of this repetition, is coming up."""
 
+    def round(self, number: int, tunnels: int, remaining_s: float) -> None:
+        """This round begins: a slice of each of the cells of ``tunnels`` tunnels that stand."""
+
     def measuring(self, planned: Planned) -> None:
         """This trial begins now, in the tunnel that is up."""
 

@@ -110,6 +110,8 @@ class Rounds:
             if not turns:
                 break
             rng.shuffle(turns)
+            workshop = self.workshop
+            workshop.watcher.round(self.last, len({id(one) for one, _ in turns}), workshop.records.left_s())
             for one, trial in turns:
                 self._turn(one, trial)
             fresh = [row for _, trial in turns if not trial.over for row in trial.fresh()]
