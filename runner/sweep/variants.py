@@ -8,6 +8,7 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from itertools import count
 from pathlib import Path
 
 from runner.data.errors import CommandError, LabError, MeasurementError, Unsupported
@@ -26,6 +27,7 @@ FASTER = 1.2  # what accelerated code must at least gain, to be called so
 PERIOD_US = 20000  # of the CPU quota: short, so that no queue waits long; the kernel's least quota is 1000
 GROUPS = Path("/sys/fs/cgroup")
 Hold = Callable[[Lab], dict[str, str]]
+_NUMBERS = count(1)
 _SPEEDS: dict[tuple[str, bool], float] = {}
 
 
@@ -172,9 +174,9 @@ def quota(params: Mapping[str, str]) -> Iterator[Hold]:
         yield lambda lab: {}
         return
     share = float(params["gw2_cpu"])
-    folder = _cpu_hierarchy() / f"vpneval-{os.getpid()}"
+    folder = _cpu_hierarchy() / f"vpneval-{os.getpid()}-{next(_NUMBERS)}"  # several may stand at once
     for old in folder.parent.glob("vpneval-*"):  # of a run that was killed
-        if not Path(f"/proc/{old.name.partition('-')[2]}").exists():
+        if not Path(f"/proc/{old.name.split('-')[1]}").exists():
             with suppress(OSError):
                 old.rmdir()
     folder.mkdir(exist_ok=True)
