@@ -1,7 +1,7 @@
 """The command line. Every command checks what it was given before it starts anything.
 
-Exit codes: 0 all trials ended ok or unsupported, 1 some failed (or a regression), 2 usage, 3 this machine or
-lab cannot run it, 4 stopped by a broken lab or a full disk, 130 interrupted.
+Exit codes: 0 every VPN that can run here has its numbers, 1 one is left without (or a regression), 2 usage, 3 this
+machine or lab cannot run it, 4 stopped by a broken lab or a full disk, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from rich.table import Table
 from runner.catalogue import load_vpn, metrics
 from runner.cli import reading
 from runner.cli.doctor import examine
+from runner.cli.ending import without_number
 from runner.cli.listing import tables
 from runner.cli.options import (
     Deadline,
@@ -41,6 +42,7 @@ from runner.cli.options import (
     Rest,
     RetryFailed,
     Seed,
+    Strict,
     UntilSignificant,
     Vpns,
     WeightsAtTheEnd,
@@ -220,6 +222,7 @@ def run(
     out_dir: OutDir = None,
     deadline: Deadline = "",
     retry_failed: RetryFailed = False,
+    strict: Strict = False,
     until_significant: UntilSignificant = False,
     weights: WeightsAtTheEnd = "",
     quiet: Quiet = False,
@@ -252,10 +255,10 @@ def run(
         parse_weights(weights, metrics())
     rootless.enter(lab)
     if (under == [None] and not second) or kernels.inside():
-        raise typer.Exit(_conduct(asked, weights, quiet, as_json))
+        raise typer.Exit(_conduct(asked, weights, quiet, as_json, strict))
 
     def here(folder: Path) -> int:
-        return _conduct(replace(asked, out=folder), weights, quiet, as_json)
+        return _conduct(replace(asked, out=folder), weights, quiet, as_json, strict)
 
     say = (lambda text: None) if quiet else tell
     vega.script()  # kept for the guests' pages, which cannot make it
@@ -264,7 +267,7 @@ def run(
     raise typer.Exit(run_under(under, asked, here, say, as_json))
 
 
-def _conduct(asked: Asked, weights: str, quiet: bool, as_json: bool) -> int:
+def _conduct(asked: Asked, weights: str, quiet: bool, as_json: bool, strict: bool) -> int:
     folder, outcome = conduct(asked, ["vpneval", *sys.argv[1:]], err, quiet)
     report = reading.report_of([folder], weights, "", "unranked")
     try:
@@ -286,7 +289,7 @@ def _conduct(asked: Asked, weights: str, quiet: bool, as_json: bool) -> int:
         err.print(f"vpneval: stopped: {outcome.stopped}", markup=False, soft_wrap=True)
         err.print(f"what is measured is safe; to go on: the same command with --out {folder}", soft_wrap=True)
         return 4
-    return 1 if any(report.trials[status] for status in ("failed", "lab_error")) else 0
+    return without_number(asked, folder, strict)
 
 
 command()(reading.report)

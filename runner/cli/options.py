@@ -56,6 +56,7 @@ UntilSignificant = Annotated[
         f"until the --deadline, or {MOST_REPETITIONS} blocks where there is none",
     ),
 ]
+Strict = Annotated[bool, typer.Option("--strict", help="exit code 1 if any measurement gave no number")]
 WeightsAtTheEnd = Annotated[str, typer.Option("--weights", help="of the report at the end")]
 Weights = Annotated[str, typer.Option("--weights", metavar="PRESET|FILE|metric=w,…", help="see: list presets")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="no progress, no report")]

@@ -71,6 +71,7 @@ class Loop:
             self._expect([tunnel for planned in plan for tunnel in planned.tunnels])
             for number, planned in enumerate(plan):
                 self._block(planned, plan[number + 1 :])
+            self._again(plan)
             if self.next_cells:
                 self.outcome.separation = self._until_separated(self.next_cells, hopeless)
         except LabError as broken:
@@ -78,6 +79,17 @@ class Loop:
         except OSError as error:
             self.outcome.stopped = f"the run folder cannot be written: {error}"
         return self.outcome
+
+    def _again(self, plan: Sequence[Block]) -> None:
+        """What came one by one and gave no number, once more, where time is left."""
+        ok = {trial.id for trial in self.store.trials if trial.status != "failed"}
+        for planned in plan:
+            for tunnel in planned.single:
+                trials = tuple(trial for trial in tunnel.trials if trial.id not in ok)
+                again = PlannedTunnel(tunnel.vpn, tunnel.params, trials)
+                if trials and self.settings.deadline is not None and not self._too_late(again, []):
+                    self._rest.append(again)
+                    self._block(Block([], [again]), [])
 
     def probe(self, known: set[str]) -> set[str]:
         """Ask every VPN, live on a gateway, what it can do here; what it cannot becomes `unsupported` trials.
