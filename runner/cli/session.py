@@ -202,7 +202,8 @@ def _conduct_on(rig: Rig, asked: Asked, command_line: list[str], console: Consol
         watcher: Watcher = live or PlainProgress(console, run.metrics, quiet)
         loop = Loop(store, {vpn.name: vpn for vpn in asked.vpns}, asked.cells, settings, watcher, membership(run))
         if asked.until_significant:
-            loop.next_cells = lambda trials: next_cells(run, trials, asked.cells, asked.weights)
+            loop.until_significant = True
+            loop.look = lambda: next_cells(*load_run(folder), asked.cells, asked.weights)
         with _written_down(run, command_line, loop, started), live or nullcontext():
             return folder, loop.run()
 

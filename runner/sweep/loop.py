@@ -29,6 +29,7 @@ from runner.vpn.recipe import recipe
 
 MOST_STANDING = 30  # tunnels at once
 SIDE_SHARE = 0.25  # of a deadline's time for what no ranking is made of: ciphers, compression, more streams
+LOOKS_AT = (0.35, 0.5, 0.65, 0.8, 0.9)  # of a deadline's time; the report is the sixth look
 SIDE_EVERY = 3  # such trials in a ranked tunnel have a turn in every third round
 
 
@@ -42,12 +43,15 @@ class Loop:
     settings: Settings
     watcher: Watcher
     experiments_of: Mapping[str, list[str]]  # cell key -> names of the experiments it belongs to
-    # For --until-significant: from the trials so far to the next block's cells, and the pairs in doubt, in words.
-    next_cells: Callable[[Sequence[Trial]], tuple[list[Cell], list[str]]] | None = None
+    # What is still in doubt: the cells that go on, and the pairs in words. None: everything goes on to the end.
+    look: Callable[[], tuple[list[Cell], list[str]]] | None = None
+    until_significant: bool = False  # then block after block as long as something is in doubt
     outcome: Outcome = field(default_factory=Outcome)
     _rest: list[PlannedTunnel] = field(default_factory=list)  # planned, and not begun
     _pace: float = 1.0  # real against expected time, learnt as we go
     _side_left_s: float = 0.0
+    _looks: list[float] = field(default_factory=list)  # when to look next, by time.monotonic()
+    _going: set[str] | None = None  # the ranked cells that still have turns; None: all
 
     def __post_init__(self) -> None:
         self._records = Records(self.store, self.watcher, self.experiments_of, self.outcome, self._left_s)
@@ -63,7 +67,9 @@ class Loop:
         done -= {name for name, trial in seen.items() if trial.status == "lab_error"}
         hopeless = {trial.cell for trial in seen.values() if trial.status == "unsupported"}
         if self.settings.deadline is not None:
-            self._side_left_s = SIDE_SHARE * (self.settings.deadline - time.monotonic())
+            now, total_s = time.monotonic(), self.settings.deadline - time.monotonic()
+            self._side_left_s = SIDE_SHARE * total_s
+            self._looks = [now + share * total_s for share in LOOKS_AT] if self.look else []
         try:
             hopeless |= self.probe({trial.cell for trial in seen.values()})
             settings = self.settings
@@ -72,8 +78,8 @@ class Loop:
             for number, planned in enumerate(plan):
                 self._block(planned, plan[number + 1 :])
             self._again(plan)
-            if self.next_cells:
-                self.outcome.separation = self._until_separated(self.next_cells, hopeless)
+            if self.look and self.until_significant:
+                self.outcome.separation = self._until_separated(self.look, hopeless)
         except LabError as broken:
             self.outcome.stopped = hide(str(broken))
         except OSError as error:
@@ -103,13 +109,11 @@ class Loop:
             self._records.write(Planned(cell, 1), status="unsupported", reason=reason)
         return found
 
-    def _until_separated(
-        self, next_cells: Callable[[Sequence[Trial]], tuple[list[Cell], list[str]]], hopeless: set[str]
-    ) -> str:
+    def _until_separated(self, look: Callable[[], tuple[list[Cell], list[str]]], hopeless: set[str]) -> str:
         """Block after block of the cells in doubt, until none is, or the time or the repetitions end; says which."""
         settings = self.settings
         while True:
-            cells, doubts = next_cells(self.store.trials)
+            cells, doubts = look()
             measured = max((trial.repetition for trial in self.store.trials), default=0)
             if not doubts:
                 return f"after {measured} blocks, no pair of neighbours in the ranking is in doubt"
@@ -152,7 +156,7 @@ class Loop:
             return self._visits(planned, later)
         plain = [tunnel for tunnel in planned.standing if tunnel.vpn == BASELINE]
         rest = [tunnel for tunnel in planned.standing if tunnel.vpn != BASELINE]
-        ranked = [tunnel for tunnel in rest if self._is_ranked(tunnel)]
+        ranked = [tunnel for tunnel in rest if self._is_ranked(tunnel) and self._goes_on(tunnel)]
         side = [tunnel for tunnel in rest if not self._is_ranked(tunnel)]
         with standing(self._workshop, plain) as base:
             for part in parts(ranked):
@@ -171,7 +175,7 @@ class Loop:
         until = time.monotonic() + within_s
         with standing(self._workshop, tunnels) as stands:
             like = {_conditions(trial) for one in stands for trial in one.trials}
-            self._play([*base, *stands], until, lambda trial: _conditions(trial) in like)
+            self._play([*base, *stands], until, lambda trial: _conditions(trial) in like and self._has_turns(trial))
 
     def _visits(self, planned: Block, later: Sequence[Block]) -> None:
         """Where one tunnel stands at a time: the rounds of one after another's, under the same numbers."""
@@ -180,7 +184,7 @@ class Loop:
         for tunnel in planned.standing:
             self._rounds.last, until = first, time.monotonic() + share_s
             with standing(self._workshop, [tunnel]) as stands:
-                self._play(stands, until, lambda trial: True)
+                self._play(stands, until, self._has_turns)
             last = max(last, self._rounds.last)
         self._rounds.last = last
 
@@ -191,6 +195,9 @@ class Loop:
             nonlocal took_s, began
             now = time.monotonic()
             took_s, began = now - began, now
+            if self._looks and now >= self._looks[0]:
+                self._looks = [at for at in self._looks if at > now]
+                self._take_a_look()
             if self.settings.deadline is None:
                 return played < self.settings.profile.rounds
             return played == 0 or now + took_s / 2 < min(until, self.settings.deadline)
@@ -200,6 +207,19 @@ class Loop:
                 ranked = trial.planned.cell.key in self._ranked or not self._is_ranked(one.tunnel)
                 trial.every = trial.planned.instrument.every * (1 if ranked else SIDE_EVERY)
         self._rounds.play(stands, more, goes_on)
+
+    def _take_a_look(self) -> None:
+        """Pairs that are decided get no more of the time."""
+        assert self.look is not None
+        cells, _ = self.look()
+        self._going = {cell.key for cell in cells}
+
+    def _has_turns(self, trial: UnderWay) -> bool:
+        key = trial.planned.cell.key
+        return self._going is None or key in self._going or key not in self._ranked
+
+    def _goes_on(self, tunnel: PlannedTunnel) -> bool:
+        return self._going is None or any(trial.cell.key in self._going for trial in tunnel.trials)
 
     def _is_ranked(self, tunnel: PlannedTunnel) -> bool:
         return any(trial.cell.key in self._ranked for trial in tunnel.trials)
