@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+# Where a metric does not say: what runs were measured with before metrics had margins, too.
+MARGINS = {"rtt": 1.15, "udp_rtt": 1.15, "rtt_loaded": 1.15, "setup_time": 1.2, "jitter": 1.5}
+MARGIN = 1.1
 
 
 class Metric(BaseModel):
@@ -12,6 +16,7 @@ class Metric(BaseModel):
 
     ``unit`` is SI; ``better`` says which way a VPN wins; ``measure`` is the name of its instrument, which the catalogue
     adds. ``exact``: a count on paper, or a verdict that had its control: one repetition settles what does not vary.
+    ``margin``: two VPNs of which one has up to this many times the other's value are the same for a user.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -24,3 +29,11 @@ class Metric(BaseModel):
     source: str
     measure: str = ""
     exact: bool = False
+    margin: float = Field(default=MARGIN, gt=1)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _margin(cls, given: Any) -> Any:
+        if isinstance(given, dict) and "margin" not in given:
+            return given | {"margin": MARGINS.get(str(given.get("name")), MARGIN)}
+        return given

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Literal, Self
@@ -13,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from runner.data.metric import Metric
 
 SCHEMA_VERSION = 2
+MOST_LOOKS = 6  # at what has been measured, to decide whether to go on: each look costs certainty
 
 Position = Literal["first", "within", "between", "last"]  # a baseline opens, halves or closes its block
 # interrupted: it was under way when the run ended. Who reads a run folder finds it completed from its slices.
@@ -51,6 +53,15 @@ class Value(Strict):
     def blocks(self) -> list[tuple[int, float]]:
         """Its rounds, each with the sample of that round, where it has any."""
         return list(zip(self.rounds, self.samples, strict=True)) if self.rounds else []
+
+    @property
+    def pooled_error(self) -> float | None:
+        """The standard error of the value's logarithm, where the value is about all repetitions so far: a search that
+        was continued from one to the next says so (``pooled``), and its interval is a 95 % one. None for any other."""
+        low, high = self.detail.get("interval_bps") or (0.0, 0.0)
+        if not self.detail.get("pooled") or not 0 < low <= high:
+            return None
+        return (math.log(high) - math.log(low)) / (2 * 1.96)
 
     @property
     def at_least(self) -> bool:
@@ -243,6 +254,7 @@ class Run(Strict):
     profile_note: str = ""
     seed: int
     repetitions: int
+    looks: int = Field(default=1, ge=1, le=MOST_LOOKS, description="how often it was asked whether to stop")
     lab: dict[str, Any] = Field(default={}, description="kind, kernel, CPU, cores, offloads, clock source")
     image: dict[str, Any] = Field(default={}, description="name, digest, package versions")
     experiments: list[ExperimentRecord] = []

@@ -88,7 +88,7 @@ def _groups(made: Made, what: str) -> int:
             return 1
         better = {(a, b) for a in order for b in order if a != b and drawn.pair(a, b)[0] >= CONFIDENCE}
         return longest_chain(list(order), better)
-    return longest_chain(list(order), basis.better[what])
+    return longest_chain(list(order), basis.better(what))
 
 
 def longest_chain(vpns: Sequence[str], better: Set[tuple[str, str]]) -> int:

@@ -12,8 +12,9 @@ from runner.data.levels import VARIANTS, WAN_FACTORS, outside_of_tunnel
 from runner.data.metric import Metric
 from runner.data.trials import Run, Trial
 from runner.ranking.draws import DrawnRanks, Order, draw_ranks, order_of
-from runner.ranking.ranks import apart, ranks_of
-from runner.ranking.stats import Blocks, block_values, lower_bounds
+from runner.ranking.estimates import Blocks, Estimate, estimate_pairs
+from runner.ranking.ranks import apart
+from runner.ranking.stats import block_values, lower_bounds
 from runner.ranking.weights import Weights
 
 Levels = tuple[tuple[str, str], ...]  # factors with their levels, as what can be counted
@@ -24,9 +25,8 @@ STREAM = {"measure": "tcp", "streams": "1", "direction": "forward", "payload": "
 class Basis:
     """What a ranking of one configuration is made from, whatever the weights. ``metrics``: what each metric of the run
     is, in the order that all else here has, too; ``values``: metric -> VPN -> block -> value; ``bounds``: the blocks in
-    which it is a lower bound; ``better``: metric -> the pairs (better, worse) that it tells apart; ``ranks``: metric ->
-    VPN -> rank, which follows from them; ``levels``: VPN -> its tunnel, of all that are not references; ``reasons``:
-    VPN -> metric -> why it has no value."""
+    which it is a lower bound; ``seconds``: metric -> VPN -> how long it was measured; ``levels``: VPN -> its tunnel, of
+    all that are not references; ``reasons``: VPN -> metric -> why it has no value."""
 
     configuration: str
     image: str
@@ -36,17 +36,35 @@ class Basis:
     traffic: Mapping[str, dict[str, str]]
     values: Mapping[str, Mapping[str, Blocks]]
     bounds: Mapping[str, Mapping[str, Set[int]]]
-    better: Mapping[str, Set[tuple[str, str]]]
-    ranks: Mapping[str, Mapping[str, int]]
+    seconds: Mapping[str, Mapping[str, float]]
     reasons: Mapping[str, Mapping[str, str]]
     _drawn: dict[str, DrawnRanks | None] = field(default_factory=dict)
+    _pairs: dict[str, dict[tuple[str, str], Estimate]] = field(default_factory=dict)
+
+    def pairs(self, metric: str) -> Mapping[tuple[str, str], Estimate]:
+        """(a, b) -> the log ratio of a over b in this metric, of the pairs that have one."""
+        if metric not in self._pairs:
+            self._pairs[metric] = estimate_pairs(self.values[metric])
+        return self._pairs[metric]
+
+    def better(self, metric: str) -> Set[tuple[str, str]]:
+        """The pairs (better, worse) that the metric tells apart, each on its own."""
+        return apart(self.metrics[metric], self.values[metric], self.bounds[metric])
 
     def drawn(self, metric: str) -> DrawnRanks | None:
         """The metric's ranks in every draw, made when they are first asked for."""
         if metric not in self._drawn:
             bounded = {vpn for vpn, found in self.bounds[metric].items() if found}
-            self._drawn[metric] = draw_ranks(self.metrics[metric], self.values[metric], bounded, self.seed)
+            values, pairs = self.values[metric], self.pairs(metric)
+            self._drawn[metric] = draw_ranks(self.metrics[metric], values, bounded, self.seed, pairs)
         return self._drawn[metric]
+
+    def ranks(self, metric: str) -> dict[str, float]:
+        """VPN -> its expected rank in the metric: the mean over the draws. Where nothing could be drawn, nothing is
+        known of the order, and all have the middle one."""
+        drawn = self.drawn(metric)
+        vpns = self.values[metric]
+        return drawn.expected() if drawn else dict.fromkeys(vpns, (1 + len(vpns)) / 2)
 
     def order(self, weights: Weights, ranked: Sequence[str], worst: int) -> Order | None:
         """The order of the ranked VPNs in every draw, or None without two of them and two blocks of each metric."""
@@ -88,7 +106,6 @@ def basis_of(run: Run, trials: Sequence[Trial], configuration: str, metrics: Col
     ranked = {name: _ranked_trials(run.metrics[name], traffic, selected) for name, traffic in traffics.items()}
     values = _measurements(ranked)
     bounds = _bounds(ranked, values)
-    better = {name: apart(run.metrics[name], by_vpn, bounds[name]) for name, by_vpn in values.items()}
     weighed = [*run.metrics, *sorted(set(metrics) - run.metrics.keys())]
     candidates = [vpn for vpn, record in run.vpns.items() if not record.reference]
     return Basis(
@@ -100,8 +117,7 @@ def basis_of(run: Run, trials: Sequence[Trial], configuration: str, metrics: Col
         traffic={metric: traffics[metric] for metric in values},
         values=values,
         bounds=bounds,
-        better=better,
-        ranks={metric: ranks_of(by_vpn, better[metric]) for metric, by_vpn in values.items()},
+        seconds={metric: {vpn: _seconds(ranked[metric][vpn]) for vpn in by_vpn} for metric, by_vpn in values.items()},
         reasons={
             vpn: {
                 metric: _reason(run, vpn, metric, selected)
@@ -205,6 +221,11 @@ def _bounds(
     return {
         metric: {vpn: lower_bounds(ranked[metric][vpn], metric) for vpn in by_vpn} for metric, by_vpn in values.items()
     }
+
+
+def _seconds(trials: Sequence[Trial]) -> float:
+    """How long these trials measured, those that ended ok."""
+    return sum(trial.measuring_s for trial in trials if trial.status == "ok")
 
 
 def _reason(run: Run, vpn: str, metric: str, selected: Mapping[str, Sequence[Trial]]) -> str:

@@ -10,17 +10,19 @@ from __future__ import annotations
 import zlib
 from collections.abc import Mapping, Set
 from dataclasses import dataclass
+from itertools import combinations
 
 import numpy as np
 import scipy
 
 from runner.data.metric import Metric
+from runner.ranking.estimates import EQUAL, Blocks, Estimate, Pooled, Rounds, alone, estimate_pairs, independent
 from runner.ranking.intervals import Array
-from runner.ranking.stats import Blocks
 
 DRAWS = 20_000
 CONFIDENCE = 0.95
 TAIL = DRAWS // 40  # draws outside a place's interval, on each side: 2.5 %
+NORMAL = 1000  # degrees of freedom from which Student's t is a normal distribution
 SAME = 1e-9  # averages of ranks closer than this are equal
 Ranks = np.ndarray[tuple[int, int], np.dtype[np.uint16]]
 
@@ -32,6 +34,11 @@ class DrawnRanks:
 
     vpns: tuple[str, ...]
     doubled: Ranks
+
+    def expected(self) -> dict[str, float]:
+        """VPN -> the mean of its ranks."""
+        sums = self.doubled.sum(axis=0, dtype=np.int64)
+        return {vpn: int(total) / (2 * DRAWS) for vpn, total in zip(self.vpns, sums, strict=True)}
 
 
 @dataclass(frozen=True)
@@ -69,19 +76,30 @@ class Order:
         return int((difference < -SAME).sum()) / DRAWS, int((np.abs(difference) <= SAME).sum()) / DRAWS
 
 
-def draw_ranks(metric: Metric, values: Mapping[str, Blocks], bounded: Set[str], seed: int) -> DrawnRanks | None:
+def draw_ranks(
+    metric: Metric,
+    values: Mapping[str, Blocks],
+    bounded: Set[str],
+    seed: int,
+    pairs: Mapping[tuple[str, str], Estimate] | None = None,
+) -> DrawnRanks | None:
     """The ranks of all VPNs that were measured in ``metric``, or None where none of them has two blocks, unless it is
     exact: then they are the same in every draw.
 
     ``values``: VPN -> block -> value; ``bounded``: the VPNs of which it is known from below only, and which nobody
-    outranks therefore. Each metric has a stream of random numbers of its own, so that its ranks do not depend on
-    what else counts.
+    outranks therefore; ``pairs``: the log ratios that are known (made from the values if not given). Each metric has a
+    stream of random numbers of its own, so that its ranks do not depend on what else counts.
     """
     if not values:
         return None
     higher = metric.better == "higher"
-    if max(map(len, values.values())) > 1:
-        means = draw_means(values, np.random.default_rng([seed, zlib.crc32(metric.name.encode())]))
+    rng = np.random.default_rng([seed, zlib.crc32(metric.name.encode())])
+    if any(isinstance(blocks, Rounds | Pooled) for blocks in values.values()):
+        means = draw_from_pairs(values, estimate_pairs(values) if pairs is None else pairs, rng)
+        if means is None:
+            return None
+    elif max(map(len, values.values())) > 1:
+        means = draw_means(values, rng)
     elif metric.exact:
         means = np.tile([value for blocks in values.values() for value in blocks.values()], (DRAWS, 1))
     else:
@@ -109,6 +127,38 @@ def order_of(
             rank: Array | float = found.doubled[:, found.vpns.index(vpn)] / 2 if vpn in found.vpns else float(worst)
             averages[:, column] += weight * rank
     return Order(ranked, averages / total)
+
+
+def draw_from_pairs(
+    values: Mapping[str, Blocks], pairs: Mapping[tuple[str, str], Estimate], rng: np.random.Generator
+) -> Array | None:
+    """Draws of each VPN's mean logarithm, shape (DRAWS, VPNs), so that they differ as the pairs' log ratios say.
+
+    A VPN's centre is the weighted least-squares fit to all ratios that it is in. Its variance is its share of theirs:
+    that of a ratio is the sum of two, fitted so that none is negative. Pairs that share no rounds are compared as two
+    independent numbers. None where two VPNs have nothing to be compared by.
+    """
+    vpns = list(values)
+    known = dict(pairs)
+    for a, b in combinations(vpns, 2):
+        if (a, b) not in known and (ones := (alone(values[a]), alone(values[b]))) and ones[0] and ones[1]:
+            known[a, b] = independent(ones[0], ones[1])
+    difference, total = np.zeros((len(known), len(vpns))), np.zeros((len(known), len(vpns)))
+    for row, (a, b) in enumerate(known):
+        difference[row, [vpns.index(a), vpns.index(b)]] = 1, -1
+        total[row, [vpns.index(a), vpns.index(b)]] = 1
+    if len(vpns) == 1:
+        return np.zeros((DRAWS, 1))
+    if not known or np.linalg.matrix_rank(difference) < len(vpns) - 1:
+        return None
+    errors = np.array([max(one.error, EQUAL) for one in known.values()])
+    centres = np.array([one.centre for one in known.values()])
+    means = np.linalg.lstsq(difference / errors[:, None], centres / errors)[0]
+    scale = errors.max() ** 2
+    variances = scipy.optimize.nnls(total, errors**2 / scale)[0] * scale
+    freedoms = [min(one.freedom for pair, one in known.items() if vpn in pair) for vpn in vpns]
+    drawn = [rng.standard_t(freedom, DRAWS) if freedom < NORMAL else rng.standard_normal(DRAWS) for freedom in freedoms]
+    return np.asarray(means + np.sqrt(variances) * np.column_stack(drawn))
 
 
 def draw_means(values: Mapping[str, Blocks], rng: np.random.Generator) -> Array:

@@ -1,21 +1,24 @@
-"""The weighted average rank of the OSLV paper ( "Performance evaluation
-results"): rank the VPNs for each attribute, weight the ranks, and average.
+"""The weighted average rank of the OSLV paper ("Performance evaluation results"): rank the VPNs for each attribute,
+weight the ranks, and average.
 
-Two things are added. A rank is 1 + the number of VPNs that are *significantly* better, so that VPNs which
-the measurement cannot tell apart share one. And the order's own uncertainty is given: the probability that
-each VPN is best, the interval of its place, how sure each pair of neighbours is, and how far each weight may
-move before another VPN wins.
+Of what was measured, nobody knows the true ranks. So the ranking is made in many draws of what they may be, and ordered
+by the mean: the *expected* weighted average rank. A VPN that was measured less is nearer to the middle by it, and not
+first because nothing could be shown against it. With the order comes how sure it is: the probability that each VPN
+is best, the interval of its place, with whom it ties (the order holds in less than 95 % of the draws), and how far each
+weight may move before another VPN leads. All of it is counted from the same draws, and what would contradict the order,
+a chance of being best that is larger further down, is a tie.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
+from itertools import combinations, pairwise
 from typing import Literal
 
 from runner.data.trials import Run, Strict, Trial
 from runner.ranking.basis import Basis, bases, basis_of
-from runner.ranking.draws import CONFIDENCE, DRAWS, Order
+from runner.ranking.draws import CONFIDENCE, DRAWS, SAME, Order
+from runner.ranking.estimates import Pooled, Rounds
 from runner.ranking.weights import Slack, Weights, default_weights, slack
 from runner.ranking.words import chance
 
@@ -23,20 +26,21 @@ Missing = Literal["unranked", "worst"]
 
 
 class Standing(Strict):
-    """One VPN in a ranking. ``ranks`` has every metric that it delivers; ``average``, ``place`` and
-    ``best_probability`` are None where it is not ranked. ``missing`` maps the weighted metrics that it
-    lacks to the reason; ``imputed`` are those which were given the worst rank instead; ``at_least`` are those
-    known from below only, in one block or more. ``place_interval``: from which to which place 95 % of the
-    draws put it."""
+    """One VPN in a ranking. ``ranks``: its expected rank in every metric that it delivers; ``average``: their weighted
+    average; it, ``place`` and ``best_probability`` are None where the VPN is not ranked. ``missing`` maps the weighted
+    metrics that it lacks to the reason; ``imputed`` are those which were given the worst rank instead; ``at_least`` are
+    those known from below only, in one block or more. ``place_interval``: from which to which place 95 % of the draws
+    put it; ``ties``: the ranked VPNs that may as well stand before it as behind."""
 
     vpn: str
     levels: dict[str, str]
-    ranks: dict[str, int]
+    ranks: dict[str, float]
     blocks: dict[str, int]
     average: float | None = None
     place: int | None = None
     best_probability: float | None = None
     place_interval: tuple[int, int] | None = None
+    ties: list[str] = []
     at_least: list[str] = []
     missing: dict[str, str] = {}
     imputed: list[str] = []
@@ -45,7 +49,8 @@ class Standing(Strict):
 class Pair(Strict):
     """Two neighbours of a ranking, in their order. ``probability`` is the share of the draws in which ``first`` has
     the lower average, ``equal`` the share in which both are equal; None where nothing could be drawn.
-    ``separated``: ``second`` is ahead in 5 % of the draws at most, so that the order holds, or is a tie."""
+    ``separated``: ``second`` is ahead in 5 % of the draws at most, and not more likely to be best, so that the order
+    holds, or is a tie."""
 
     first: str
     second: str
@@ -110,18 +115,19 @@ def rank(
 
 
 def weigh(basis: Basis, weights: Weights, missing: Missing = "unranked") -> Ranking:
-    """Weight a basis' ranks.
+    """Weight a basis' expected ranks, and order by them.
 
     A VPN without a weighted metric is not ranked, with its reason; with ``missing="worst"`` it gets the
-    last rank there is (the number of VPNs with any weighted metric), unless it has none at all.
+    last rank there is (the number of VPNs with any weighted metric), unless it has none at all. One VPN is no ranking.
     """
     alive = {vpn for metric in weights.counted for vpn in basis.values.get(metric, {})}
+    ranks = {metric: basis.ranks(metric) for metric in basis.values}
     standings = []
     for vpn, levels in basis.levels.items():
         absent = [metric for metric in weights.counted if vpn not in basis.values.get(metric, {})]
-        own = {metric: found[vpn] for metric, found in basis.ranks.items() if vpn in found}
+        own = {metric: found[vpn] for metric, found in ranks.items() if vpn in found}
         imputed = sorted(absent) if missing == "worst" and vpn in alive else []
-        own |= dict.fromkeys(imputed, len(alive))
+        own |= dict.fromkeys(imputed, float(len(alive)))
         average = None if (absent and not imputed) or not weights.counted else weighted_average(own, weights)
         standings.append(
             Standing(
@@ -150,13 +156,26 @@ def weigh(basis: Basis, weights: Weights, missing: Missing = "unranked") -> Rank
         standings=standings,
         pairs=[_pair(a, b, order) for a, b in pairwise(standing for standing in standings if standing.place)],
         slack=slack({standing.vpn: standing.ranks for standing in standings if standing.place}, weights),
-        method="rank per metric = 1 + number of VPNs significantly better (95 % interval of the ratio paired within "
-        "blocks, each pair on its own; what is known from below only is never called worse); weighted average rank "
-        "after the OSLV paper",
-        probability_method=f"{DRAWS} draws of every VPN's mean logarithm from its t distribution (block effects "
+        method="ordered by the expected weighted average rank (after the OSLV paper): each metric's ranks are drawn anew "
+        "from what the measurements leave open, averaged, and weighted; VPNs tie where their order does not hold in "
+        "95 % of the draws; what is known from below only is never called worse",
+        probability_method=_how(basis, weights, order),
+    )
+
+
+def _how(basis: Basis, weights: Weights, order: Order | None) -> str:
+    """How the draws were made, in a phrase."""
+    if not order:
+        return "no probability: it needs two VPNs, and two blocks of one VPN at least of every weighted metric"
+    values = [blocks for metric in weights.counted for blocks in basis.values.get(metric, {}).values()]
+    if any(isinstance(blocks, Rounds | Pooled) for blocks in values):
+        return (
+            f"{DRAWS} draws of every VPN's mean logarithm, so that they differ as the ratios of all pairs say "
+            f"(Student's t), ranked anew; seed {basis.seed}"
+        )
+    return (
+        f"{DRAWS} draws of every VPN's mean logarithm from its t distribution (block effects "
         f"removed; a VPN with one block has the others' spread), ranked anew without ties; seed {basis.seed}"
-        if order
-        else "no probability: it needs two VPNs, and two blocks of one VPN at least of every weighted metric",
     )
 
 
@@ -173,36 +192,59 @@ def weighted_average(ranks: Mapping[str, float], weights: Weights) -> float:
 def _with_places(standings: Sequence[Standing]) -> list[Standing]:
     """Place = 1 + number of VPNs with a lower average, so that equals share one; the unranked at the end."""
     averages = [standing.average for standing in standings if standing.average is not None]
+    if len(averages) < 2:
+        alone = [standing.model_copy(update={"average": None}) for standing in standings]
+        return sorted(alone, key=lambda standing: standing.vpn)
     placed = [
         standing
         if (own := standing.average) is None
-        else standing.model_copy(update={"place": 1 + sum(other < own - 1e-9 for other in averages)})
+        else standing.model_copy(update={"place": 1 + sum(other < own - SAME for other in averages)})
         for standing in standings
     ]
     return sorted(placed, key=lambda standing: (standing.place or len(placed) + 1, standing.vpn))
 
 
 def _with_chances(standings: Sequence[Standing], order: Order | None) -> list[Standing]:
-    """The probability of being best and the interval of the place, for the ranked; equals by their probability."""
+    """The probability of being best, the interval of the place and the ties of the ranked; equals by their probability.
+
+    The place is in its interval, whatever the draws: an average of ranks may come after others that it mostly beats."""
     if order is None:
-        return list(standings)
-    best, places = order.chances_of_best(), order.place_intervals()
-    found = [
-        standing.model_copy(
-            update={"best_probability": best.get(standing.vpn), "place_interval": places.get(standing.vpn)}
-        )
-        for standing in standings
-    ]
-    return sorted(found, key=lambda standing: (standing.place or len(found) + 1, -(standing.best_probability or 0)))
+        ranked = [standing.vpn for standing in standings if standing.place]
+        return [
+            standing.model_copy(update={"ties": [vpn for vpn in ranked if vpn != standing.vpn]})
+            if standing.place
+            else standing
+            for standing in standings
+        ]
+    best, intervals = order.chances_of_best(), order.place_intervals()
+    found = []
+    for standing in standings:
+        if standing.place is not None:
+            low, high = intervals[standing.vpn]
+            update = {
+                "best_probability": best[standing.vpn],
+                "place_interval": (min(low, standing.place), max(high, standing.place)),
+            }
+            found.append(standing.model_copy(update=update))
+        else:
+            found.append(standing)
+    found.sort(key=lambda standing: (standing.place or len(found) + 1, -(standing.best_probability or 0)))
+    ties: dict[str, list[str]] = {standing.vpn: [] for standing in found}
+    for a, b in combinations((standing for standing in found if standing.place), 2):
+        if a.place == b.place or not _pair(a, b, order).separated:
+            ties[a.vpn].append(b.vpn)
+            ties[b.vpn].append(a.vpn)
+    return [standing.model_copy(update={"ties": ties[standing.vpn]}) for standing in found]
 
 
 def _pair(a: Standing, b: Standing, order: Order | None) -> Pair:
-    """Who shares a place stands in the likelier order."""
+    """Two in their order; who shares a place stands in the likelier one."""
     if order is None:
         return Pair(first=a.vpn, second=b.vpn)
     before, equal = order.pair(a.vpn, b.vpn)
+    likelier = (b.best_probability or 0.0) > (a.best_probability or 0.0)
     first, second = a.vpn, b.vpn
     if a.place == b.place and before + equal < 0.5:
-        first, second, before = b.vpn, a.vpn, 1 - before - equal
+        first, second, before, likelier = b.vpn, a.vpn, 1 - before - equal, False
     pair = Pair(first=first, second=second, probability=before, equal=equal)
-    return pair.model_copy(update={"separated": pair.certainty >= CONFIDENCE})
+    return pair.model_copy(update={"separated": pair.certainty >= CONFIDENCE and not likelier})

@@ -8,7 +8,8 @@ from collections.abc import Collection, Mapping, Set
 from itertools import combinations
 
 from runner.data.metric import Metric
-from runner.ranking.stats import Blocks, compare_all, lead_of_differences
+from runner.ranking.estimates import Blocks
+from runner.ranking.stats import compare_all, lead_of_differences
 
 
 def metric_ranks(

@@ -10,15 +10,14 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import scipy  # loads scipy.stats at its first use: commands without statistics need not wait for it
 
 from runner.data.trials import Strict, Trial
+from runner.ranking.estimates import Blocks, Pooled, Rounds, estimate_pair
 from runner.ranking.intervals import ALL_EQUAL, CONFIDENCE, Array, Interval, of_means, of_medians, same_length
-
-Blocks = Mapping[int, float]  # block -> value
 
 
 class Summary(Strict):
@@ -55,14 +54,26 @@ class Ratio(Strict):
 
 def block_values(trials: Sequence[Trial], metric: str) -> dict[int, float]:
     """Block -> value of ``metric`` over the ok trials: their geometric mean where a block has several,
-    as the baseline has (first, between and last)."""
+    as the baseline has (first, between and last). Rounds know which instance of the tunnel they were measured in (a
+    trial is one); of a search that was continued from trial to trial only the last counts."""
     found: dict[int, list[float]] = {}
+    instances: dict[int, int] = {}
+    last: Trial | None = None
     for trial in trials:
         for measurement in trial.measurements:
-            if trial.status == "ok" and measurement.metric == metric:
-                for block, value in measurement.blocks or [(trial.repetition, measurement.value)]:
-                    found.setdefault(block, []).append(value)
-    return {block: values[0] if len(values) == 1 else _gmean(values) for block, values in sorted(found.items())}
+            if trial.status != "ok" or measurement.metric != metric:
+                continue
+            if measurement.pooled_error is not None:
+                last = trial if last is None or trial.repetition >= last.repetition else last
+            instances |= dict.fromkeys(measurement.rounds, trial.repetition)
+            for block, value in measurement.blocks or [(trial.repetition, measurement.value)]:
+                found.setdefault(block, []).append(value)
+    if last is not None:
+        (pooled,) = [measurement for measurement in last.measurements if measurement.metric == metric]
+        if pooled.pooled_error is not None:
+            return Pooled({last.repetition: pooled.value}, pooled.pooled_error)
+    values = {block: values[0] if len(values) == 1 else _gmean(values) for block, values in sorted(found.items())}
+    return Rounds(values, instances) if values and instances.keys() >= values.keys() else values
 
 
 def summarise(values: Sequence[float]) -> Summary:
@@ -120,10 +131,32 @@ def compare_blocks(a: Blocks, b: Blocks) -> Ratio:
 
 
 def compare_all(pairs: Sequence[tuple[Blocks, Blocks]]) -> list[Ratio]:
-    """The same of each pair, much faster than one after the other."""
-    logs = [_log_ratios(a, b) for a, b in pairs]
+    """The same of each pair, much faster than one after the other. Rounds and searches: see ranking.estimates."""
+    by_rounds = [_by_rounds(a, b) for a, b in pairs]
+    logs = [None if one else _log_ratios(a, b) for (a, b), one in zip(pairs, by_rounds, strict=True)]
     intervals = of_means([np.array([]) if one is None else one for one in logs])
-    return [_ratio(a, b, one, interval) for (a, b), one, interval in zip(pairs, logs, intervals, strict=True)]
+    return [
+        made or _ratio(a, b, one, interval)
+        for (a, b), made, one, interval in zip(pairs, by_rounds, logs, intervals, strict=True)
+    ]
+
+
+def _by_rounds(a: Blocks, b: Blocks) -> Ratio | None:
+    """The ratio of two that took turns, or of a search's result; None for repetitions, and where nothing is told."""
+    both = isinstance(a, Rounds) and isinstance(b, Rounds)
+    searched = isinstance(a, Pooled) or isinstance(b, Pooled)
+    estimate = estimate_pair(a, b) if both or searched else None
+    if estimate is None:
+        return None
+    low, high = estimate.interval()
+    return Ratio(
+        blocks=estimate.blocks,
+        ratio=math.exp(estimate.centre),
+        low=math.exp(low),
+        high=math.exp(high),
+        significant=low > 0 or high < 0,
+        method="trimmed mean of the log ratios by round" if both else "two independent log-normals",
+    )
 
 
 def _log_ratios(a: Blocks, b: Blocks) -> Array | None:

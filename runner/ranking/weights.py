@@ -39,8 +39,11 @@ class Slack(Strict):
     above: list[str] = []
 
 
+# The weighted CPU cost is the gateways' at a fixed rate: that of a test at full speed is throughput turned over on
+# shared cores. It stands in where a run has no other.
+COST, COST_AT_FULL_SPEED = "gateway_cpu_per_gigabyte", "cpu_per_gigabyte"
 # These count where nobody gives weights. A metric that is measured beside them counts when it is given one.
-BALANCED = ("tcp_throughput", "udp_throughput", "rtt", "jitter", "setup_time", "cpu_per_gigabyte")
+BALANCED = ("tcp_throughput", "udp_throughput", "rtt", "jitter", "setup_time", COST)
 PRESETS: dict[str, Weights] = {
     preset.name: preset
     for preset in [
@@ -52,6 +55,8 @@ PRESETS: dict[str, Weights] = {
         Weights(name="realtime", values={"rtt": 2, "jitter": 2, "udp_throughput": 1}),
         # Terminals, web pages, connections that come and go: delay first, then set-up and page load.
         Weights(name="interactive", values={"rtt": 3, "setup_time": 1, "tcp_throughput": 1}),
+        # What everything carries, also what forwards TCP connections only.
+        Weights(name="tcp", values=dict.fromkeys(("tcp_throughput", "rtt", "setup_time", COST), 1.0)),
         # The four properties of the OSLV paper's Table 4 (authentication in two ways), and what a probe cannot see.
         Weights(
             name="security",
@@ -81,7 +86,7 @@ def parse_weights(text: str, known: Collection[str], measured: Collection[str] |
     UsageError for anything malformed, negative, not finite, all zero, of an unknown metric, or not measured.
     """
     if text in PRESETS:
-        weights = PRESETS[text]
+        weights = of_run(PRESETS[text], measured if measured is not None else known)
     elif text.endswith((".toml", ".json")):
         weights = _check(text, _read(Path(text)), known)
     elif "=" in text:
@@ -97,8 +102,16 @@ def parse_weights(text: str, known: Collection[str], measured: Collection[str] |
 
 def default_weights(measured: Collection[str]) -> Weights:
     """``balanced`` over the metrics there are, for a report that nobody gave weights for."""
-    values = {metric: weight for metric, weight in PRESETS["balanced"].values.items() if metric in measured}
-    return Weights(name="balanced", values=values)
+    found = of_run(PRESETS["balanced"], measured).values
+    return Weights(name="balanced", values={metric: weight for metric, weight in found.items() if metric in measured})
+
+
+def of_run(preset: Weights, measured: Collection[str]) -> Weights:
+    """The preset with the CPU cost that there is among the ``measured`` metrics."""
+    if COST in measured or COST_AT_FULL_SPEED not in measured:
+        return preset
+    values = {COST_AT_FULL_SPEED if metric == COST else metric: weight for metric, weight in preset.values.items()}
+    return Weights(name=preset.name, values=values)
 
 
 def slack(ranks: Mapping[str, Mapping[str, float]], weights: Weights) -> list[Slack]:
@@ -112,7 +125,7 @@ def slack(ranks: Mapping[str, Mapping[str, float]], weights: Weights) -> list[Sl
         return []
     found = []
     for metric, weight in counted.items():
-        rest = {vpn: sum(w * own[m] for m, w in counted.items() if m != metric) for vpn, own in ranks.items()}
+        rest = {vpn: _without(metric, own, counted) for vpn, own in ranks.items()}
 
         def leaders(at: float, metric: str = metric, rest: Mapping[str, float] = rest) -> list[str]:
             sums = {vpn: rest[vpn] + at * own[metric] for vpn, own in ranks.items()}
@@ -136,6 +149,15 @@ def slack(ranks: Mapping[str, Mapping[str, float]], weights: Weights) -> list[Sl
         low, below = next(((at, led) for at, led in lower if not winners & set(led)), (0.0, []))
         found.append(Slack(metric=metric, weight=weight, low=low, high=high, below=below, above=above))
     return found
+
+
+def _without(metric: str, own: Mapping[str, float], counted: Mapping[str, float]) -> float:
+    """Σ weight·rank over the other metrics, added as the report's page does (``sum`` compensates since Python 3.12)."""
+    total = 0.0
+    for other, weight in counted.items():
+        if other != metric:
+            total += weight * own[other]
+    return total
 
 
 def _pairs(text: str) -> dict[str, Any]:

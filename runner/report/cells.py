@@ -19,7 +19,7 @@ def ranked(ranking: Ranking) -> list[list[str]]:
     ranks = [text.ranks(ranking, metric) for metric in ranking.weights.counted]
     return [
         [
-            text.place(ranking, standing),
+            text.place(standing),
             standing.vpn,
             text.configuration(standing.levels),
             f"{standing.average:.2f}",

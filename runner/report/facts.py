@@ -82,7 +82,6 @@ def caveats(run: Run, trials: Sequence[Trial], rankings: Sequence[Ranking]) -> l
             *_lost(run, ranking, trials),
             *_thin(ranking, blocks),
             *_from_below(ranking),
-            *_won_by_ties(ranking),
         )
     ]
     return said
@@ -192,7 +191,7 @@ def _lost(run: Run, ranking: Ranking, trials: Sequence[Trial]) -> list[str]:
 
 
 def _thin(ranking: Ranking, blocks: int) -> list[str]:
-    """VPNs that are ranked on fewer blocks than others: what cannot be separated ties, in their favour."""
+    """VPNs that are ranked on fewer blocks than others."""
     thin = [
         standing.vpn
         for standing in ranking.standings
@@ -202,7 +201,8 @@ def _thin(ranking: Ranking, blocks: int) -> list[str]:
     if not thin:
         return []
     return [
-        f"Ranking {ranking.configuration}: {', '.join(thin)} ended ok once only in a metric, and ties there with all."
+        f"Ranking {ranking.configuration}: {', '.join(thin)} ended ok once only in a metric. Its spread there is taken "
+        "from the other VPNs."
     ]
 
 
@@ -217,18 +217,6 @@ def _from_below(ranking: Ranking) -> list[str]:
         f"Ranking {ranking.configuration}: the {ranking.titles[metric]} of {', '.join(vpns)} is known from below only "
         "(≥), and therefore not called worse than any."
         for metric, vpns in found.items()
-    ]
-
-
-def _won_by_ties(ranking: Ranking) -> list[str]:
-    """A first place that the draws do not share: what was measured badly ties, and ties are in its favour."""
-    likeliest = max(ranking.standings, key=lambda standing: standing.best_probability or 0, default=None)
-    first = [standing.vpn for standing in ranking.standings if standing.place == 1]
-    if not likeliest or not likeliest.best_probability or likeliest.vpn in first:
-        return []
-    return [
-        f"Ranking {ranking.configuration}: {', '.join(first)} leads because it ties where the repetitions are too few "
-        f"to tell; by the chance of being best it is {likeliest.vpn} ({chance(likeliest.best_probability)})."
     ]
 
 

@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 
 from runner.data.levels import WAN_FACTORS, traffic_factors
 from runner.ranking.intervals import ALL_EQUAL
-from runner.ranking.ranking import Ranking, Standing
+from runner.ranking.ranking import Pair, Ranking, Standing
 from runner.ranking.stats import Ratio, Summary
 from runner.ranking.weights import Slack
+from runner.ranking.words import chance
 
 SHORT = {
     "tcp_throughput": "TCP",
@@ -17,6 +18,7 @@ SHORT = {
     "rtt": "RTT",
     "jitter": "Jitter",
     "setup_time": "Set-up",
+    "gateway_cpu_per_gigabyte": "CPU",
     "cpu_per_gigabyte": "CPU",
     "confidentiality": "Leak",
     "data_integrity": "Tamp.",
@@ -33,6 +35,7 @@ SHORT = {
 }
 HUGE = 1000  # an interval of more than this factor says no more than that
 NONE = "–"
+PROBABLY = 0.75  # of the draws: from there on an order that is not sure is called probable
 IMPUTED = "ranked last (*) where it has"
 
 
@@ -192,27 +195,27 @@ def _reasons(standings: Sequence[Standing], ranking: Ranking) -> list[tuple[str,
         for metric, reason in standing.missing.items():
             by_reason.setdefault(reason, []).append(lower(ranking.titles[metric]))
         why = [reason if whole else f"no {', '.join(titles)} ({reason})" for reason, titles in by_reason.items()]
-        grouped.setdefault(", ".join(why) or "nothing is weighted", []).append(standing.vpn)
+        grouped.setdefault(", ".join(why) or _no_reason(ranking), []).append(standing.vpn)
     return [(", ".join(vpns), why) for why, vpns in grouped.items()]
 
 
+def _no_reason(ranking: Ranking) -> str:
+    """Why a VPN is not ranked that has all metrics."""
+    return "a ranking needs two VPNs" if ranking.weights.counted else "nothing is weighted"
+
+
 def ranks(ranking: Ranking, metric: str) -> dict[str, str]:
-    """VPN -> its rank in the metric: ``2``, ``2=`` where it is shared, ``5*`` where it stands for a missing value."""
-    found = {standing.vpn: standing for standing in ranking.standings if metric in standing.ranks}
-    shared = [standing.ranks[metric] for standing in found.values()]
+    """VPN -> its expected rank in the metric: ``2.3``, ``5.0*`` where it stands for a missing value."""
     return {
-        vpn: f"{standing.ranks[metric]}"
-        + ("*" if metric in standing.imputed else "=" if shared.count(standing.ranks[metric]) > 1 else "")
-        for vpn, standing in found.items()
+        standing.vpn: f"{standing.ranks[metric]:.1f}" + "*" * (metric in standing.imputed)
+        for standing in ranking.standings
+        if metric in standing.ranks
     }
 
 
-def place(ranking: Ranking, standing: Standing) -> str:
-    """``2``, or ``2=`` where the place is shared; a dash for a VPN that is not ranked."""
-    if standing.place is None:
-        return NONE
-    places = [other.place for other in ranking.standings]
-    return f"{standing.place}" + ("=" if places.count(standing.place) > 1 else "")
+def place(standing: Standing) -> str:
+    """``2``, or ``2=`` where it ties: another VPN may as well stand there; a dash for a VPN that is not ranked."""
+    return NONE if standing.place is None else f"{standing.place}" + "=" * bool(standing.ties)
 
 
 def place_interval(standing: Standing) -> str:
@@ -243,12 +246,14 @@ def _slack(one: Slack) -> str:
 
 
 def doubts(ranking: Ranking) -> str:
-    """The pairs of neighbours whose order is not sure, in one sentence; empty where all are."""
-    unsure = [one for one in ranking.pairs if not one.separated]
-    if not unsure:
-        return ""
-    said = "; ".join(one.words for one in unsure)
-    return f"Not separated (the order, or a tie, holds in less than 95 % of the draws): {said}."
+    """The pairs of neighbours whose order is not sure, in whole sentences; empty where all are."""
+    return " ".join(_doubt(one) for one in ranking.pairs if not one.separated)
+
+
+def _doubt(pair: Pair) -> str:
+    if pair.certainty >= PROBABLY:
+        return f"{pair.first} is probably better than {pair.second} ({chance(pair.certainty)})."
+    return f"{pair.first} and {pair.second} cannot be told apart."
 
 
 def weights(ranking: Ranking) -> str:

@@ -63,7 +63,7 @@ def expected(ranking: Ranking) -> list[list[str]]:
     ranks = {metric: text.ranks(ranking, metric) for metric in ranking.weights.counted}
     rows = [
         [
-            text.place(ranking, one),
+            text.place(one),
             f"{one.vpn} {text.configuration(one.levels)}",
             f"{one.average:.2f}",
             text.place_interval(one),
@@ -85,7 +85,7 @@ def test_the_page_ranks_as_the_command_line_does(
     told = from_the_command_line(report_page.parent, weights, capsys)
     assert len(shown["rankings"]) == len(told) == 2
     for number, (ours, theirs) in enumerate(zip(shown["rankings"], told, strict=True)):
-        same = ("vpn", "average", "place", "best_probability", "place_interval", "ranks", "missing", "imputed")
+        same = ("vpn", "average", "place", "best_probability", "place_interval", "ties", "ranks", "missing", "imputed")
         assert [{key: one[key] for key in same} for one in ours["standings"]] == [
             {key: one[key] for key in same} for one in theirs["standings"]
         ]

@@ -15,7 +15,7 @@ import numpy as np
 from runner.ranking.basis import Basis
 from runner.ranking.draws import CONFIDENCE, DRAWS, TAIL, DrawnRanks
 from runner.ranking.ranking import Ranking
-from runner.ranking.weights import PRESETS
+from runner.ranking.weights import PRESETS, of_run
 from runner.report import text
 from runner.report.behind import row_id
 from runner.report.model import MetricTable, Report
@@ -34,13 +34,14 @@ def page_data(report: Report) -> dict[str, Any]:
         "draws": DRAWS,
         "tail": TAIL,
         "confidence": CONFIDENCE,
+        "probably": text.PROBABLY,
         "metrics": [
             {"name": name, "title": title, "short": text.SHORT.get(name, name), "lower": text.lower(title)}
             for name, title in ((name, report.metrics[name].title) for name in measured)
         ],
         "presets": {
             name: list(preset.counted.items())
-            for name, preset in PRESETS.items()
+            for name, preset in ((name, of_run(preset, measured)) for name, preset in PRESETS.items())
             if preset.counted.keys() <= set(measured)
         },
         # A report that was read from report.json has no bases, and its page no sliders.
@@ -89,7 +90,7 @@ def _ranking(basis: Basis, made: Ranking, places: dict[str, str]) -> dict[str, A
         "vpns": list(basis.levels),
         "levels": {vpn: text.configuration(levels) for vpn, levels in basis.levels.items()},
         "places": places,
-        "ranks": basis.ranks,
+        "ranks": {metric: basis.ranks(metric) for metric in basis.values},
         "reasons": basis.reasons,
         "drawn": {metric: _packed(drawn) for metric in basis.values if (drawn := basis.drawn(metric))},
     }

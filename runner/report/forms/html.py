@@ -181,7 +181,7 @@ def _ranking(report: Report, ranking: Ranking, number: int) -> str:
         cells = [f"{standing.average:.2f}", text.place_interval(standing), chance(standing.best_probability)]
         cells += [ranks[metric].get(standing.vpn, text.NONE) for metric in metrics]
         name = row_head(standing.vpn, text.configuration(standing.levels), "first" if standing.place == 1 else "")
-        rows.append(f"<td class=number>{text.place(ranking, standing)}</td>{name}{cells_html(cells, numbers_from=0)}")
+        rows.append(f"<td class=number>{text.place(standing)}</td>{name}{cells_html(cells, numbers_from=0)}")
     for vpns, why in text.unranked(ranking):
         rows.append(
             f'<td class=number>{text.NONE}</td><th scope="row">{escape(vpns)}</th>'

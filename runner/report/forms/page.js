@@ -84,8 +84,9 @@ function weigh(basis, weights) {
       average = sum / total(weights);
     }
     const missing = Object.fromEntries(absent.map((metric) => [metric, basis.reasons[vpn][metric]]));
-    return {vpn, ranks, average, imputed, missing, place: null, best_probability: null, place_interval: null};
+    return {vpn, ranks, average, imputed, missing, place: null, best_probability: null, place_interval: null, ties: []};
   });
+  if (standings.filter((one) => one.average !== null).length < 2) for (const one of standings) one.average = null;
   const ranked = standings.filter((one) => one.average !== null);
   for (const one of ranked) one.place = 1 + ranked.filter((other) => other.average < one.average - SAME).length;
   const byName = (a, b) => (a.vpn < b.vpn ? -1 : a.vpn > b.vpn ? 1 : 0);
@@ -96,12 +97,18 @@ function weigh(basis, weights) {
   if (averages) {
     const found = chances(averages);
     for (const one of placed) {
+      const [low, high] = found.get(one.vpn).interval;
       one.best_probability = found.get(one.vpn).best;
-      one.place_interval = found.get(one.vpn).interval;
+      one.place_interval = [Math.min(low, one.place), Math.max(high, one.place)];
     }
     standings.sort((a, b) => (a.place || last) - (b.place || last) || (b.best_probability || 0) - (a.best_probability || 0));
   }
   const inOrder = standings.filter((one) => one.place);
+  inOrder.forEach((a, index) => inOrder.slice(index + 1).forEach((b) => {
+    if (averages && a.place !== b.place && pairOf(a, b, averages).separated) return;
+    a.ties.push(b.vpn);
+    b.ties.push(a.vpn);
+  }));
   const pairs = inOrder.slice(1).map((second, index) => pairOf(inOrder[index], second, averages));
   return {weights, standings, pairs, slack: slackOf(inOrder, weights)};
 }
@@ -116,9 +123,12 @@ function pairOf(a, b, averages) {
     if (Math.abs(difference) <= SAME) same++;
   }
   let before = ahead / data.draws, first = a.vpn, second = b.vpn;
+  let likelier = b.best_probability > a.best_probability;
   const equal = same / data.draws;
-  if (a.place === b.place && before + equal < 0.5) [first, second, before] = [b.vpn, a.vpn, 1 - before - equal];
-  return {first, second, probability: before, equal, separated: before + equal >= data.confidence};
+  if (a.place === b.place && before + equal < 0.5) {
+    [first, second, before, likelier] = [b.vpn, a.vpn, 1 - before - equal, false];
+  }
+  return {first, second, probability: before, equal, separated: before + equal >= data.confidence && !likelier};
 }
 
 // runner/ranking/weights.py, slack.
@@ -192,10 +202,6 @@ function interval(bounds) {
   return bounds[0] === bounds[1] ? `${bounds[0]}` : `${bounds[0]}–${bounds[1]}`;
 }
 
-function shared(value, all) {
-  return all.filter((other) => other === value).length > 1 ? "=" : "";
-}
-
 function reasons(standings, weights) {
   const grouped = new Map();
   for (const one of standings) {
@@ -205,20 +211,19 @@ function reasons(standings, weights) {
       byReason.set(reason, [...(byReason.get(reason) || []), metricOf(metric).lower]);
     }
     const why = [...byReason].map(([reason, titles]) => (whole ? reason : `no ${titles.join(", ")} (${reason})`));
-    const said = why.join(", ") || "nothing is weighted";
+    const said = why.join(", ") || (weights.length ? "a ranking needs two VPNs" : "nothing is weighted");
     grouped.set(said, [...(grouped.get(said) || []), one.vpn]);
   }
   return [...grouped].map(([why, vpns]) => [vpns.join(", "), why]);
 }
 
 function doubts(ranking) {
-  const unsure = ranking.pairs.filter((pair) => !pair.separated);
-  if (!unsure.length) return "";
-  const said = unsure.map((pair) => {
-    const sure = pair.probability === null ? "" : ` ${chance(pair.probability + pair.equal)}`;
-    return `${pair.first} before ${pair.second}${sure}`;
-  });
-  return `Not separated (the order, or a tie, holds in less than 95 % of the draws): ${said.join("; ")}.`;
+  return ranking.pairs.filter((pair) => !pair.separated).map((pair) => {
+    const sure = pair.probability === null ? 0 : pair.probability + pair.equal;
+    return sure >= data.probably
+      ? `${pair.first} is probably better than ${pair.second} (${chance(sure)}).`
+      : `${pair.first} and ${pair.second} cannot be told apart.`;
+  }).join(" ");
 }
 
 function slackText(ranking) {
@@ -251,7 +256,6 @@ function rowHead(vpn, levels, first) {
 
 function show(section, basis, ranking, name) {
   const ranked = ranking.standings.filter((one) => one.average !== null);
-  const places = ranked.map((one) => one.place);
   const head = section.querySelector("thead tr");
   while (head.children.length > 5) head.lastChild.remove();
   for (const [metric, weight] of ranking.weights) {
@@ -262,12 +266,11 @@ function show(section, basis, ranking, name) {
   }
   const rows = ranked.map((one) => {
     const row = element("tr");
-    row.append(element("td", `${one.place}${shared(one.place, places)}`, {class: "number"}));
+    row.append(element("td", `${one.place}${one.ties.length ? "=" : ""}`, {class: "number"}));
     row.append(rowHead(one.vpn, basis.levels[one.vpn], one.place === 1));
     const ranks = ranking.weights.map(([metric]) => {
-      const all = ranking.standings.filter((other) => metric in other.ranks).map((other) => other.ranks[metric]);
       if (!(metric in one.ranks)) return NONE;
-      return `${one.ranks[metric]}${one.imputed.includes(metric) ? "*" : shared(one.ranks[metric], all)}`;
+      return `${fixed(one.ranks[metric], 1)}${one.imputed.includes(metric) ? "*" : ""}`;
     });
     for (const words of [fixed(one.average, 2), interval(one.place_interval), chance(one.best_probability), ...ranks]) {
       row.append(element("td", words, {class: "number"}));
@@ -323,10 +326,10 @@ function rerank() {
   window.vpneval = {rankings, weights: chosen && spelled(chosen)}; // for the tests, and for the curious
   const said = rankings.map(({name, standings}) => {
     const told = (one) => `${one.vpn} (${chance(one.best_probability)})`;
-    const first = standings.filter((one) => one.place === 1);
-    const likeliest = standings.reduce((best, one) => (one.best_probability > (best?.best_probability || 0) ? one : best), null);
-    const other = likeliest && likeliest.place !== 1 ? `, but likelier ${told(likeliest)}` : "";
-    return `${name}: ${first.length ? first.map(told).join(", ") : "nobody can be ranked"}${other}`;
+    const first = standings.find((one) => one.place === 1);
+    if (!first) return `${name}: nobody can be ranked`;
+    const ties = standings.filter((one) => first.ties.includes(one.vpn));
+    return `${name}: ${told(first)}${ties.length ? `, which ties with ${ties.map(told).join(", ")}` : ""}`;
   });
   document.getElementById("leader").textContent = `First, and its chance of being best: ${said.join("; ")}`;
   const option = chosen ? ` --weights ${spelled(chosen)}` : "";

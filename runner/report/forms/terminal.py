@@ -47,8 +47,8 @@ def render(report: Report, console: Console) -> None:
     if report.rankings:
         console.print(
             _dim(
-                "Rank: 1 + the number of VPNs significantly better; = shares it. Lowest average wins. "
-                "Place and chance: of draws, which know no ties."
+                "Ranks are expected ones, of 20,000 simulated rankings; the lowest average wins. "
+                "=: the order of this VPN and another is not certain (95 %)."
             )
         )
     if report.references:
@@ -118,7 +118,7 @@ def ranking_so_far(ranking: Ranking, gap: int = 1) -> list[RenderableType]:
     waiting = ", ".join(vpns for vpns, _ in text.unranked(ranking))
     parts: list[RenderableType] = [Text(f"\nRanking so far: {ranking.configuration}", "bold")]
     parts += [ranking_table(ranking, gap)] if any(standing.place for standing in ranking.standings) else []
-    parts += [Text("one repetition: all tie, the next will tell some apart", "dim")] if blocks == 1 else []
+    parts += [Text("one repetition: all tie, the next ones will tell some apart", "dim")] if blocks == 1 else []
     return parts + ([Text(f"not ranked (yet): {waiting}", "dim")] if waiting else [])
 
 
@@ -141,7 +141,7 @@ def ranking_table(ranking: Ranking, gap: int = 1) -> Table:
         vpn = Text.assemble((standing.vpn, "bold green" if winner else "bold"))
         vpn.append("\n" + text.configuration(standing.levels), "dim")
         table.add_row(
-            Text(text.place(ranking, standing), "bold green" if winner else ""),
+            Text(text.place(standing), "bold green" if winner else ""),
             vpn,
             Text(f"{standing.average:.2f}", "bold green" if winner else "bold"),
             text.place_interval(standing),

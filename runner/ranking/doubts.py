@@ -1,0 +1,84 @@
+"""What a run has not decided yet, and what it would take: where the next rounds should go."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from runner.data.levels import BASELINE
+from runner.data.trials import Cell, Run, Trial
+from runner.ranking.basis import Basis, bases, conditions_of
+from runner.ranking.verdicts import Verdict, verdicts
+from runner.ranking.weights import Weights, default_weights
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """An undecided pair. ``seconds``: about how much longer both would have to be measured; None where nothing tells,
+    because too little has been measured. ``levels``: VPN -> its tunnel's; ``traffic``: of what would be measured."""
+
+    metric: str
+    configuration: str
+    image: str
+    a: str
+    b: str
+    seconds: float | None
+    levels: Mapping[str, Mapping[str, str]]
+    traffic: Mapping[str, str]
+
+    @property
+    def words(self) -> str:
+        """``rtt: openvpn and ssh_tun (comparable)``."""
+        where = self.configuration + (f", {self.image}" if self.image else "")
+        return f"{self.metric}: {self.a} and {self.b} ({where})"
+
+    def asks_for(self, cell: Cell) -> bool:
+        """Would measuring this cell help? Either VPN's, with the same tunnel and traffic, and the baseline's."""
+        image = {"image": self.image} if self.image else {}
+        tunnels = {vpn: {**levels, **image} for vpn, levels in self.levels.items()} | {BASELINE: {}}
+        return (
+            cell.vpn in tunnels
+            and cell.params.items() >= tunnels[cell.vpn].items()
+            and conditions_of(cell.params) == self.traffic
+        )
+
+
+def look(run: Run, trials: Sequence[Trial], weights: Weights | None = None, looks: int | None = None) -> list[Verdict]:
+    """All verdicts of a run, of the metrics that count in its rankings (by default ``balanced``), at the price of so
+    many ``looks``: by default the run's own. A conductor that may look six times asks with six at each."""
+    found = bases(run, trials)
+    counted = [(weights or default_weights(basis.values)).counted.keys() for basis in found]
+    return verdicts(found, counted, run.looks if looks is None else looks)
+
+
+def doubts(run: Run, trials: Sequence[Trial], weights: Weights | None = None, looks: int | None = None) -> list[Doubt]:
+    """The pairs that are undecided, of which more measuring may help, the soonest decided first; see ``look``. Pairs
+    of which nothing can be told yet come before all."""
+    found = bases(run, trials)
+    counted = [(weights or default_weights(basis.values)).counted.keys() for basis in found]
+    of = {(basis.configuration, basis.image): basis for basis in found}
+    undecided = [
+        _doubt(of[one.configuration, one.image], one)
+        for one in verdicts(found, counted, run.looks if looks is None else looks)
+        if one.decision == "undecided"
+    ]
+    return sorted(undecided, key=lambda doubt: -1.0 if doubt.seconds is None else doubt.seconds)
+
+
+def cells_in_doubt(found: Sequence[Doubt], cells: Sequence[Cell]) -> list[Cell]:
+    """Of these cells those that go on, in their order: those of an undecided pair, and their baseline's."""
+    asked = [cell for cell in cells if any(doubt.asks_for(cell) for doubt in found)]
+    return asked if any(cell.vpn != BASELINE for cell in asked) else []
+
+
+def _doubt(basis: Basis, verdict: Verdict) -> Doubt:
+    return Doubt(
+        metric=verdict.metric,
+        configuration=verdict.configuration,
+        image=verdict.image,
+        a=verdict.a,
+        b=verdict.b,
+        seconds=verdict.seconds,
+        levels={vpn: basis.levels[vpn] for vpn in (verdict.a, verdict.b)},
+        traffic=basis.traffic[verdict.metric],
+    )

@@ -1,0 +1,292 @@
+"""What a ratio of two VPNs is estimated from, and how sure it is: rounds, repetitions, or a search's posterior.
+
+A *round* is a slice of every cell, in random order, within seconds: what moves the machine moves all of a round, so
+that the log ratio within a round is free of it. Slices have heavy tails (another guest takes the core for half of one),
+rounds are not independent of their neighbours, and the tunnels of one VPN, brought up anew, may differ. So of the log
+ratios of a pair, round by round:
+
+- the centre is the mean without the lowest and the highest tenth (Tukey and McLaughlin 1963, Yuen 1974), and its
+  variance the winsorised one: a stolen slice is outvoted, not looked for and dropped;
+- the variance grows by the autocorrelation of the rounds within an instance, pooled over all pairs of the metric,
+  summed up to the first lag at which it is not positive (the initial positive sequence of Geyer 1992);
+- the variance between instances comes on top: what the instances' means differ by beyond their own errors, pooled over
+  all pairs of the metric, and shrunken towards what was measured elsewhere (INSTANCE_PRIOR), because a run has two or
+  three instances of each tunnel, and an estimate from so few is zero half of the time.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy
+
+from runner.data.trials import Strict
+from runner.ranking.intervals import CONFIDENCE, Array
+
+Blocks = Mapping[int, float]  # block -> value
+Numbers = np.ndarray[Any, np.dtype[np.integer[Any]]]
+TRIMMED = 0.1  # of the rounds, on each side
+# The deviation between instances of one VPN's tunnel, of 1, and the degrees of freedom that it counts for: in six labs
+# at once it was 0, 0, 1.5 and 2.3 % (docs/decisions/0030).
+INSTANCE_PRIOR, PRIOR_FREEDOM = 0.015, 2
+EQUAL = 1e-12  # a standard error below it is that of equal values
+
+
+class Rounds(dict[int, float]):
+    """Round -> value, where cells took turns; ``instances``: round -> which of the VPN's tunnels it was measured in."""
+
+    def __init__(self, values: Blocks, instances: Mapping[int, int]) -> None:
+        super().__init__(values)
+        self.instances = dict(instances)
+
+
+class Pooled(dict[int, float]):
+    """The last repetition and its value, which is about all repetitions so far: a search that was continued from one
+    to the next. ``error``: the standard error of the value's logarithm, from the search's own 95 % interval."""
+
+    def __init__(self, values: Blocks, error: float) -> None:
+        super().__init__(values)
+        self.error = error
+
+
+class Estimate(NamedTuple):
+    """A log ratio, or one VPN's mean logarithm: centre, standard error, and the error's degrees of freedom. ``blocks``:
+    how many rounds or repetitions it is made from."""
+
+    centre: float
+    error: float
+    freedom: float
+    blocks: int
+
+    def interval(self, confidence: float = CONFIDENCE) -> tuple[float, float]:
+        """From which to which logarithm, by Student's t."""
+        half = float(scipy.special.stdtrit(self.freedom, (1 + confidence) / 2)) * self.error
+        return self.centre - half, self.centre + half
+
+
+class Components(Strict):
+    """Where the spread of a metric comes from: standard deviations of logarithms, so about shares of 1.
+
+    ``slice``: of one slice, with the round's and the instance's part taken off; ``round``: what moves all VPNs of a
+    round alike; ``instance``: between the instances of one VPN's tunnel, None where the run has one of each.
+    ``autocorrelation``: by how much the neighbourhood of rounds multiplies a variance.
+    """
+
+    slice: float
+    round: float
+    instance: float | None
+    autocorrelation: float
+
+
+@dataclass(frozen=True)
+class _Series:
+    """The log ratios of one pair, or the logarithms of one VPN, in the order of the rounds. ``sizes``: of each instance
+    the number of its rounds; ``means``: of each instance the winsorised mean; ``wins``: the winsorised logarithms."""
+
+    centre: float
+    variance: float  # of the centre, were the rounds independent
+    freedom: float
+    wins: Array
+    instances: Numbers
+    means: Array
+    sizes: Array
+
+    @property
+    def blocks(self) -> int:
+        return len(self.wins)
+
+
+def estimate_pairs(values: Mapping[str, Blocks]) -> dict[tuple[str, str], Estimate]:
+    """(a, b) -> the log ratio of a over b, of every pair that one can be made of; ``values``: VPN -> its values of one
+    metric. Pairs of rounds share what they tell of autocorrelation and instances; all others stand alone.
+
+    There is none without two shared blocks, and where a value is not positive. A search's posterior shares no blocks:
+    the ratio is that of two independent log-normals.
+    """
+    pairs = list(combinations(values, 2))
+    series = {pair: _paired(values[pair[0]], values[pair[1]]) for pair in pairs}
+    turns = {pair: one for pair, one in series.items() if one is not None}
+    vpns = len({vpn for pair in turns for vpn in pair})
+    rounds = dict(zip(turns, _with_all(list(turns.values()), vpns), strict=True))
+    found = {}
+    for a, b in pairs:
+        one = rounds.get((a, b)) or _without_rounds(values[a], values[b])
+        if one is not None:
+            found[a, b] = one
+    return found
+
+
+def estimate_pair(a: Blocks, b: Blocks) -> Estimate | None:
+    """The log ratio of ``a`` over ``b`` by itself, see estimate_pairs."""
+    return estimate_pairs({"a": a, "b": b}).get(("a", "b"))
+
+
+def alone(blocks: Blocks) -> Estimate | None:
+    """The mean logarithm of one VPN's values, paired with nobody's; None below two values, or where one is not
+    positive."""
+    if isinstance(blocks, Pooled):
+        ((value),) = blocks.values()
+        return Estimate(math.log(value), blocks.error, math.inf, 1) if value > 0 else None
+    if len(blocks) < 2 or min(blocks.values()) <= 0:
+        return None
+    logs = np.log(list(blocks.values()))
+    if isinstance(blocks, Rounds):
+        instances = np.array([blocks.instances[block] for block in blocks])
+        return _with_all([_series(logs, instances)], 1)[0]
+    return Estimate(float(logs.mean()), float(scipy.stats.sem(logs)), len(logs) - 1, len(logs))
+
+
+def independent(a: Estimate, b: Estimate) -> Estimate:
+    """The difference of two that share nothing: Welch's degrees of freedom."""
+    variances = a.error**2, b.error**2
+    total = sum(variances)
+    parts = sum(v * v / one.freedom for v, one in zip(variances, (a, b), strict=True))
+    freedom = total * total / parts if parts > 0 else math.inf
+    return Estimate(a.centre - b.centre, math.sqrt(total), freedom, min(a.blocks, b.blocks))
+
+
+def components(values: Mapping[str, Blocks]) -> Components | None:
+    """Where the spread of the rounds of one metric comes from; None where fewer than two VPNs share two rounds."""
+    own = {vpn: blocks for vpn, blocks in values.items() if isinstance(blocks, Rounds) and min(blocks.values()) > 0}
+    shared = sorted(set.intersection(*(set(blocks) for blocks in own.values()))) if own else []
+    if len(own) < 2 or len(shared) < 4:
+        return None
+    logs = np.log([[blocks[block] for block in shared] for blocks in own.values()])
+    first = next(iter(own.values()))
+    instances = np.array([first.instances[block] for block in shared])
+    logs = logs - logs.mean(axis=1, keepdims=True)
+    cut = int(TRIMMED * len(shared))
+    ordered = np.sort(logs, axis=1)
+    logs = np.clip(logs, ordered[:, [cut]], ordered[:, [-1 - cut]])
+    together = logs.mean(axis=0)
+    rest = logs - together
+    for instance in np.unique(instances):
+        rest[:, instances == instance] -= rest[:, instances == instance].mean(axis=1, keepdims=True)
+    groups = len(np.unique(instances))
+    freedom = (len(own) - 1) * (len(shared) - groups)
+    of_slice = float((rest**2).sum() / freedom) if freedom > 0 else 0.0
+    of_round = max(0.0, float(together.var(ddof=1)) - of_slice / len(own))
+    series = [one for a, b in combinations(own, 2) if (one := _paired(own[a], own[b])) is not None]
+    growth = _growth(series)
+    between = _between(series, growth)
+    return Components(
+        slice=math.sqrt(of_slice),
+        round=math.sqrt(of_round),
+        instance=None if between is None else math.sqrt(max(0.0, between) / 2),
+        autocorrelation=growth,
+    )
+
+
+def _paired(a: Blocks, b: Blocks) -> _Series | None:
+    """The log ratios of two that took turns; None below two shared rounds, or where a value is not positive."""
+    if not isinstance(a, Rounds) or not isinstance(b, Rounds):
+        return None
+    shared = sorted(a.keys() & b.keys())
+    if len(shared) < 2 or min(min(a[block], b[block]) for block in shared) <= 0:
+        return None
+    logs = np.log([a[block] / b[block] for block in shared])
+    return _series(logs, np.array([a.instances[block] for block in shared]))
+
+
+def _without_rounds(a: Blocks, b: Blocks) -> Estimate | None:
+    """Repetitions are paired; what shares no blocks by its nature is compared as two independent numbers."""
+    if isinstance(a, Pooled) or isinstance(b, Pooled):
+        one, other = alone(a), alone(b)
+        return independent(one, other) if one and other else None
+    shared = sorted(a.keys() & b.keys())
+    if len(shared) < 2 or min(min(a[block], b[block]) for block in shared) <= 0:
+        return None
+    logs = np.log([a[block] / b[block] for block in shared])
+    return Estimate(float(logs.mean()), float(scipy.stats.sem(logs)), len(logs) - 1, len(logs))
+
+
+def _series(logs: Array, instances: Numbers) -> _Series:
+    n = len(logs)
+    cut = int(TRIMMED * n)
+    ordered = np.sort(logs)
+    wins = np.clip(logs, ordered[cut], ordered[n - 1 - cut])
+    kept = n - 2 * cut
+    names, at, sizes = np.unique(instances, return_inverse=True, return_counts=True)
+    return _Series(
+        centre=float(ordered[cut : n - cut].mean()),
+        variance=float(wins.var(ddof=1)) * n / kept**2,
+        freedom=kept - 1,
+        wins=wins,
+        instances=at,
+        means=np.array([_trimmed_mean(logs[at == one]) for one in range(len(names))]),
+        sizes=sizes.astype(float),
+    )
+
+
+def _trimmed_mean(logs: Array) -> float:
+    """Of one instance, a tenth on each side left out, at least one value where there are three."""
+    cut = min(math.ceil(TRIMMED * len(logs)), (len(logs) - 1) // 2)
+    return float(np.sort(logs)[cut : len(logs) - cut].mean())
+
+
+def _with_all(series: Sequence[_Series], vpns: int) -> list[Estimate]:
+    """The estimates, with what all of them together tell of autocorrelation and instances; ``vpns``: how many VPNs
+    they are of."""
+    if not series:
+        return []
+    growth = _growth(series)
+    between = _between(series, growth)
+    instances = max(len(one.sizes) for one in series)
+    freedom = max(1, vpns - 1) * (instances - 1)
+    prior = (2 if vpns > 1 else 1) * INSTANCE_PRIOR**2  # a ratio has the instances of both
+    told = 0.0 if between is None else freedom * max(0.0, between)
+    known = PRIOR_FREEDOM + (0 if between is None else freedom)
+    spread = (PRIOR_FREEDOM * prior + told) / known
+    found = []
+    for one in series:
+        if one.variance < EQUAL**2:  # equal values: nothing varies
+            found.append(Estimate(one.centre, 0.0, one.freedom, one.blocks))
+            continue
+        rounds = one.variance * growth
+        # Where each round has a tunnel of its own, their spread is in the rounds' own.
+        own = spread * float(((one.sizes / one.blocks) ** 2).sum()) if one.sizes.max() > 1 else 0.0
+        total = rounds + own
+        parts = rounds**2 / one.freedom + own**2 / known
+        found.append(Estimate(one.centre, math.sqrt(total), total**2 / parts, one.blocks))
+    return found
+
+
+def _growth(series: Sequence[_Series]) -> float:
+    """By how much the autocorrelation of rounds multiplies a variance, pooled over the series; at least 1."""
+    most = max(1, round(max(one.blocks for one in series) ** (1 / 3)))
+    sums, weights = np.zeros(most), np.zeros(most)
+    for one in series:
+        own = np.bincount(one.instances, weights=one.wins) / one.sizes
+        rest = one.wins - own[one.instances]
+        power = float((rest**2).mean())
+        if power < EQUAL**2:
+            continue
+        for lag in range(1, min(most, one.blocks - 2) + 1):
+            together = one.instances[lag:] == one.instances[:-lag]
+            if pairs := int(together.sum()):
+                # Each instance's mean is taken off, which takes its share off every autocorrelation.
+                told = float((rest[lag:] * rest[:-lag])[together].sum()) / pairs / power + len(one.sizes) / one.blocks
+                sums[lag - 1] += told * pairs
+                weights[lag - 1] += pairs
+    total = 0.0
+    for one_lag, weight in zip(sums, weights, strict=True):
+        if weight == 0 or one_lag <= 0:
+            break
+        total += one_lag / weight
+    return 1 + 2 * total
+
+
+def _between(series: Sequence[_Series], growth: float) -> float | None:
+    """The variance between instances in a series: what their means differ by beyond the error that they have anyway.
+    May come out negative; None where no series has two instances of two rounds."""
+    found = []
+    for one in series:
+        if len(one.sizes) > 1 and one.sizes.max() > 1:
+            error = one.variance * growth * one.blocks / one.sizes
+            found.append(float(one.means.var(ddof=1) - error.mean()))
+    return float(np.mean(found)) if found else None

@@ -1,0 +1,225 @@
+"""Better, worse, the same, or undecided: what a run can say of each pair of VPNs in each metric that counts.
+
+Of a pair, two hypotheses are tested: that there is no difference (rejected: better or worse), and that there is one of
+the metric's margin or more (rejected by two one-sided tests: the same, Schuirmann 1987, even where the interval
+excludes 1). One of them at most is true. So of the pairs that a run has, as many hypotheses can be true at once, and
+Bonferroni's level for the number of pairs, not twice that, holds for all verdicts together. A pair of which both are
+rejected can hold no true one any more, and leaves the others more (Shaffer, JASA 81, 1986). Holm's step beyond that, on
+the smaller of a pair's two probabilities, would not hold here: what is found to be the same may still be exactly equal,
+and its true hypothesis has not gone away (docs/decisions/0030).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Literal
+
+import scipy
+
+from runner.data.metric import Metric
+from runner.data.trials import Strict
+from runner.ranking.basis import Basis
+from runner.ranking.estimates import EQUAL, Estimate
+from runner.ranking.looks import nominal
+from runner.ranking.stats import lead_of_differences
+
+Decision = Literal["better", "worse", "same", "undecided"]
+LEVEL = 0.05  # of one false verdict or more among all of a run
+FROM_BELOW = "known from below only"
+NO_INTERVAL = "too few measurements in common"
+
+
+class Verdict(Strict):
+    """What a run says of ``a`` against ``b`` in one metric of one ranking.
+
+    ``ratio``: a's value over b's, with its 95 % interval; None where there is none. ``margin``: up to this factor both
+    are the same. ``blocks``: the rounds or repetitions that they share. ``level``: of the test, what all pairs of the
+    run leave for this one. ``seconds``: undecided only, for about how many seconds more both would have to be measured;
+    None where that cannot be told. ``reason``: why it is undecided, where more time alone does not help.
+    """
+
+    configuration: str
+    image: str
+    metric: str
+    a: str
+    b: str
+    decision: Decision
+    ratio: float | None = None
+    low: float | None = None
+    high: float | None = None
+    margin: float
+    blocks: int = 0
+    level: float = LEVEL
+    seconds: float | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Tested:
+    """A pair, its estimate, and the probabilities of what is seen, or more, if there were no difference (``differ``)
+    and if there were one of the margin (``alike``)."""
+
+    metric: Metric
+    a: str
+    b: str
+    estimate: Estimate
+    differ: float
+    alike: float
+
+
+def probabilities(metric: Metric, a: str, b: str, estimate: Estimate) -> Tested:
+    """The two tests of a pair."""
+    error = max(estimate.error, EQUAL)
+    away = abs(estimate.centre)
+    return Tested(
+        metric,
+        a,
+        b,
+        estimate,
+        differ=2 * float(scipy.special.stdtr(estimate.freedom, -away / error)),
+        alike=float(scipy.special.stdtr(estimate.freedom, -(math.log(metric.margin) - away) / error)),
+    )
+
+
+def level_of(tested: Sequence[Tested], looks: int) -> float:
+    """The level that each of these pairs is tested at, so that one false verdict or more has the probability LEVEL."""
+    remaining = len(tested)
+    while remaining:
+        level = nominal(LEVEL / remaining, looks)
+        settled = sum(one.differ <= level and one.alike <= level for one in tested)
+        if len(tested) - settled == remaining:
+            return level
+        remaining = len(tested) - settled
+    return nominal(LEVEL, looks)
+
+
+def verdicts(bases: Sequence[Basis], counted: Sequence[Set[str]], looks: int = 1) -> list[Verdict]:
+    """The verdict on each pair of VPNs in each metric that counts; ``counted``: of each basis its metrics that do.
+
+    Pairs that two configurations share, with the same tunnels and the same traffic, are tested once.
+    """
+    tested: dict[tuple[object, ...], Tested] = {}
+    asked: list[tuple[Basis, str, str, str]] = []
+    for basis, metrics in zip(bases, counted, strict=True):
+        for metric in basis.values:
+            if metric not in metrics:
+                continue
+            asked += [(basis, metric, a, b) for a, b in combinations(basis.values[metric], 2)]
+            if not basis.metrics[metric].exact:
+                for (a, b), estimate in basis.pairs(metric).items():
+                    tested[_key(basis, metric, a, b)] = probabilities(basis.metrics[metric], a, b, estimate)
+    level = level_of(list(tested.values()), looks)
+    return [_verdict(*one, tested.get(_key(*one)), level) for one in asked]
+
+
+def _key(basis: Basis, metric: str, a: str, b: str) -> tuple[object, ...]:
+    """What two pairs have in common that are the same measurements."""
+    levels = [tuple(sorted(found.items())) for found in (basis.levels[a], basis.levels[b], basis.traffic[metric])]
+    return (basis.image, metric, a, b, *levels)
+
+
+def _verdict(basis: Basis, metric: str, a: str, b: str, tested: Tested | None, level: float) -> Verdict:
+    known = basis.metrics[metric]
+    made = Verdict(
+        configuration=basis.configuration,
+        image=basis.image,
+        metric=metric,
+        a=a,
+        b=b,
+        decision="undecided",
+        margin=known.margin,
+        level=level,
+        reason=NO_INTERVAL,
+    )
+    if tested is None:
+        return _by_differences(basis, made, known)
+    low, high = tested.estimate.interval()
+    bounded = {vpn for vpn in (a, b) if basis.bounds[metric].get(vpn)}
+    decision = held(decide(tested, level), a, b, bounded, known)
+    blocked = decision == "undecided" and bool(bounded)
+    return made.model_copy(
+        update={
+            "decision": decision,
+            "ratio": math.exp(tested.estimate.centre),
+            "low": math.exp(low),
+            "high": math.exp(high),
+            "blocks": tested.estimate.blocks,
+            "seconds": None
+            if decision != "undecided" or blocked
+            else seconds_to_decide(tested, level, basis.seconds[metric][a] + basis.seconds[metric][b]),
+            "reason": f"{' and '.join(sorted(bounded))}: {FROM_BELOW}" if blocked else "",
+        }
+    )
+
+
+def decide(tested: Tested, level: float) -> Decision:
+    """``a`` against ``b`` at this level: what is the same for a user is the same, even where it surely differs."""
+    if tested.alike <= level:
+        return "same"
+    if tested.differ > level:
+        return "undecided"
+    more = tested.estimate.centre > 0
+    return "better" if more == (tested.metric.better == "higher") else "worse"
+
+
+def held(decision: Decision, a: str, b: str, bounded: Set[str], metric: Metric) -> Decision:
+    """What is left of a decision where a value is known from below only: it may be more, so that only its being more
+    than the other's stands."""
+    if not bounded or decision == "undecided":
+        return decision
+    if decision == "same":
+        return "undecided"
+    more = a if (decision == "better") == (metric.better == "higher") else b
+    return decision if bounded == {more} else "undecided"
+
+
+def seconds_to_decide(tested: Tested, level: float, seconds: float) -> float | None:
+    """How much longer both would have to be measured until one of the tests decides, if the ratio stayed what it is and
+    its error fell with the root of the time; ``seconds``: what both have been measured for so far."""
+    if seconds <= 0 or not tested.estimate.blocks:
+        return None
+    away, margin = abs(tested.estimate.centre), math.log(tested.metric.margin)
+    differ = away / -float(scipy.special.ndtri(level / 2))
+    alike = (margin - away) / -float(scipy.special.ndtri(level))
+    needed = (tested.estimate.error / max(differ, alike)) ** 2
+    return seconds * max(needed - 1, 1 / tested.estimate.blocks)  # what a t distribution asks for beyond is a round
+
+
+def _by_differences(basis: Basis, made: Verdict, metric: Metric) -> Verdict:
+    """What has no ratio: a count or a verdict is known, whatever its number; else the differences decide, if
+    anything."""
+    a, b = basis.values[metric.name][made.a], basis.values[metric.name][made.b]
+    shared = sorted(a.keys() & b.keys())
+    if not shared:
+        return made
+    lead = lead_of_differences(a, b)
+    if metric.exact and not lead:
+        ahead = {(a[block] > b[block]) - (a[block] < b[block]) for block in shared}
+        if len(ahead) > 1:
+            return made.model_copy(update={"blocks": len(shared), "reason": "the repetitions disagree"})
+        (lead,) = ahead
+        decision: Decision = "same" if not lead else _direction(lead, metric)
+    else:
+        decision = _direction(lead, metric) if lead and metric.exact else "undecided"
+    bounded = {vpn for vpn in (made.a, made.b) if basis.bounds[metric.name].get(vpn)}
+    decision = held(decision, made.a, made.b, bounded, metric)
+    reason = "" if decision != "undecided" else "a value is not positive, so that there is no ratio"
+    ratio = None
+    if min(*a.values(), *b.values()) > 0:
+        ratio = math.exp(sum(math.log(a[block] / b[block]) for block in shared) / len(shared))
+        reason = NO_INTERVAL if decision == "undecided" else ""
+    return made.model_copy(update={"decision": decision, "blocks": len(shared), "ratio": ratio, "reason": reason})
+
+
+def _direction(lead: int, metric: Metric) -> Decision:
+    return "better" if (lead > 0) == (metric.better == "higher") else "worse"
+
+
+def counts(found: Sequence[Verdict]) -> Mapping[Decision, int]:
+    """How many pairs have each decision."""
+    decisions = [one.decision for one in found]
+    every: tuple[Decision, ...] = ("better", "worse", "same", "undecided")
+    return {decision: decisions.count(decision) for decision in every}
