@@ -35,6 +35,7 @@ from runner.lab.places import Rig, check_spec, open_rig
 from runner.ranking.ranking import rank_all
 from runner.ranking.weights import Weights, parse_weights
 from runner.sweep.call import Outcome, Settings, Watcher
+from runner.sweep.looks import going
 from runner.sweep.loop import Loop
 from runner.sweep.plan import all_cells, blocks, expected_s
 from runner.sweep.until import INITIAL_REPETITIONS, MOST_REPETITIONS, next_cells
@@ -201,9 +202,11 @@ def _conduct_on(rig: Rig, asked: Asked, command_line: list[str], console: Consol
             live = LiveProgress(console, run.metrics, lambda: rank_all(*load_run(folder), weights=asked.weights))
         watcher: Watcher = live or PlainProgress(console, run.metrics, quiet)
         loop = Loop(store, {vpn.name: vpn for vpn in asked.vpns}, asked.cells, settings, watcher, membership(run))
+        loop.until_significant = asked.until_significant
         if asked.until_significant:
-            loop.until_significant = True
-            loop.look = lambda: next_cells(*load_run(folder), asked.cells, asked.weights)
+            loop.look = lambda left_s: next_cells(*load_run(folder), asked.cells, asked.weights)
+        elif asked.deadline_s and asked.profile.rounds:
+            loop.look = lambda left_s: going(*load_run(folder), asked.cells, asked.weights, left_s)
         with _written_down(run, command_line, loop, started), live or nullcontext():
             return folder, loop.run()
 
@@ -251,8 +254,9 @@ def _written_down(run: Run, command_line: list[str], loop: Loop, started: float)
                 "separation": loop.outcome.separation,
             }
         )
+        update = {"invocations": [*run.invocations, ended], "looks": max(run.looks, loop.outcome.looks)}
         try:
-            store.save_run(run.model_copy(update={"invocations": [*run.invocations, ended]}))
+            store.save_run(run.model_copy(update=update))
         except OSError as error:  # the disk is full: the trials are safe, this note is not
             raise LabError(f"run.json cannot be written: {error}") from error
 

@@ -64,4 +64,5 @@ class Outcome:
     trimmed: int = 0
     measuring_s: float = 0.0
     stopped: str = ""
+    looks: int = 1  # at the verdicts, that of the report included
     separation: str = ""  # what --until-significant came to

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
@@ -43,8 +44,8 @@ class Loop:
     settings: Settings
     watcher: Watcher
     experiments_of: Mapping[str, list[str]]  # cell key -> names of the experiments it belongs to
-    # What is still in doubt: the cells that go on, and the pairs in words. None: everything goes on to the end.
-    look: Callable[[], tuple[list[Cell], list[str]]] | None = None
+    # What is still in doubt: the cells that go on in the seconds that are left, and the pairs in words. None: all go on.
+    look: Callable[[float], tuple[list[Cell], list[str]]] | None = None
     until_significant: bool = False  # then block after block as long as something is in doubt
     outcome: Outcome = field(default_factory=Outcome)
     _rest: list[PlannedTunnel] = field(default_factory=list)  # planned, and not begun
@@ -109,11 +110,11 @@ class Loop:
             self._records.write(Planned(cell, 1), status="unsupported", reason=reason)
         return found
 
-    def _until_separated(self, look: Callable[[], tuple[list[Cell], list[str]]], hopeless: set[str]) -> str:
+    def _until_separated(self, look: Callable[[float], tuple[list[Cell], list[str]]], hopeless: set[str]) -> str:
         """Block after block of the cells in doubt, until none is, or the time or the repetitions end; says which."""
         settings = self.settings
         while True:
-            cells, doubts = look()
+            cells, doubts = look(math.inf)
             measured = max((trial.repetition for trial in self.store.trials), default=0)
             if not doubts:
                 return f"after {measured} blocks, no pair of neighbours in the ranking is in doubt"
@@ -211,8 +212,10 @@ class Loop:
     def _take_a_look(self) -> None:
         """Pairs that are decided get no more of the time."""
         assert self.look is not None
-        cells, _ = self.look()
-        self._going = {cell.key for cell in cells}
+        assert self.settings.deadline is not None
+        cells, doubts = self.look(self.settings.deadline - time.monotonic())
+        self._going, self.outcome.looks = {cell.key for cell in cells}, self.outcome.looks + 1
+        self.watcher.say(f"look {self.outcome.looks}: {len(doubts)} pairs are undecided, {len(cells)} cells go on")
 
     def _has_turns(self, trial: UnderWay) -> bool:
         key = trial.planned.cell.key

@@ -1,0 +1,23 @@
+"""At a look: which cells go on, so that the time that is left decides the most pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from runner.data.trials import MOST_LOOKS, Cell, Run, Trial
+from runner.ranking.doubts import Doubt, cells_in_doubt, doubts
+from runner.ranking.weights import Weights
+
+
+def going(
+    run: Run, trials: Sequence[Trial], cells: Sequence[Cell], weights: Weights | None, left_s: float
+) -> tuple[list[Cell], list[str]]:
+    """The cells of the undecided pairs that ``left_s`` seconds can decide, by what they have shown so far, or of all
+    where it can decide none; and every undecided pair in words. The level is that of a run with six looks."""
+    found = doubts(run, trials, weights, MOST_LOOKS)
+    return cells_in_doubt(within(found, left_s), cells), [doubt.words for doubt in found]
+
+
+def within(found: Sequence[Doubt], left_s: float) -> list[Doubt]:
+    """The doubts that so many seconds may settle; all where they settle none."""
+    return [doubt for doubt in found if doubt.seconds is None or doubt.seconds <= left_s] or list(found)
