@@ -192,13 +192,17 @@ def test_plan_runs_without_root_and_starts_nothing(capsys: CapSys, nowhere: Path
 
 def test_plan_as_json(capsys: CapSys) -> None:
     argv = ("plan", "transport", "--vpn", "openvpn", "--reps", "2", "--json")
-    code, out, err = vpneval(capsys, *argv)
-    assert (code, err) == (0, "")
-    plan = json.loads(out)
-    assert {cell["vpn"] for cell in plan["cells"]} == {"none", "openvpn"}  # the baseline is always beside it
-    assert len(plan["cells"]) == 10
-    assert plan["trials"] == 2 * (10 + 2)  # the baseline again at the end of each block: one TCP stream, and idle
-    assert plan["expected_s"] > plan["trials"]
+    for how, trials in (
+        ((), 10),  # the baseline has its turns beside the VPN
+        (("--duration", "1"), 10 + 2),  # the baseline again at the end of each block: one TCP stream, and idle
+    ):
+        code, out, err = vpneval(capsys, *argv, *how)
+        assert (code, err) == (0, "")
+        plan = json.loads(out)
+        assert {cell["vpn"] for cell in plan["cells"]} == {"none", "openvpn"}  # the baseline is always beside it
+        assert len(plan["cells"]) == 10
+        assert plan["trials"] == 2 * trials
+        assert plan["expected_s"] > plan["trials"]
 
 
 def test_vpn_and_set_may_be_given_again_and_again(capsys: CapSys) -> None:

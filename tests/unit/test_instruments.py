@@ -24,7 +24,7 @@ from runner.search import Loss, SearchResult, find_throughput
 from runner.search.devices import Device
 from runner.search.settings import UdpSearch
 from runner.search.steps import Load, steps
-from runner.sweep import loop as sweep_loop
+from runner.sweep import workshop
 from runner.sweep.call import Settings
 from runner.sweep.loop import Loop
 from runner.sweep.plan import Planned
@@ -492,7 +492,7 @@ def sweep(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], dict
         good = MINE.replace("mine", "good")
         for name, source in (("bad", text), ("good", good)):
             add_instrument(write(folder, source, f"{name}.py"))
-        monkeypatch.setattr(sweep_loop, "Builder", Lane)
+        monkeypatch.setattr(workshop, "Builder", Lane)
         monkeypatch.setattr(Lane, "renewed", 0)
         monkeypatch.setattr(Loop, "probe", lambda self, known: set())
         params = [{**NO_CIPHER, "measure": "mine", "of_mine": level} for level in ("1", "2")]

@@ -1,5 +1,8 @@
 """From experiments to trials: cells, blocks, what is missing, and the expected time."""
 
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+
 import pytest
 
 from runner.catalogue import experiment_names, load_experiment, load_vpn, parse_levels, vpn_names
@@ -7,10 +10,11 @@ from runner.data.errors import UsageError
 from runner.data.levels import AEAD, tunnel_levels
 from runner.data.trials import Cell
 from runner.design.profile import PROFILES, Profile
-from runner.sweep.plan import PlannedTunnel, all_cells, blocks, expected_s
+from runner.sweep.plan import PlannedTunnel, all_cells, blocks, expected_s, ranked_cells
 from runner.vpn.plugin import Vpn
 
 QUICK, THESIS, SMALLEST = PROFILES["quick"], PROFILES["thesis"], PROFILES["smallest"]
+WHOLE = replace(QUICK, rounds=0)  # every measurement whole, one after another: what --duration makes of it
 VPNS = [load_vpn(name) for name in vpn_names()]
 THREE = [load_vpn(name) for name in ("none", "openvpn", "wireguard_go")]
 
@@ -128,7 +132,7 @@ def test_gateway_images_multiply_cells_but_not_those_of_references() -> None:
     assert levels_in(both, "image", "none") == set()
     count = {name: sum(cell.vpn == name for cell in plain) for name in ("none", "openvpn", "wireguard_go")}
     assert len(both) == count["none"] + 2 * (count["openvpn"] + count["wireguard_go"])
-    tunnels = {tunnel.params.get("image") for tunnel in blocks(both, 1, 1, set(), set())[0] if tunnel.vpn == "openvpn"}
+    tunnels = {tunnel.params.get("image") for tunnel in planned(both, 1)[0] if tunnel.vpn == "openvpn"}
     assert tunnels == {"trixie", "bookworm"}
 
 
@@ -137,12 +141,27 @@ def test_gateway_images_multiply_cells_but_not_those_of_references() -> None:
 CELLS = cells_of("transport", "cipher", "compression")
 
 
+def planned(
+    cells: Sequence[Cell],
+    repetitions: int,
+    seed: int = 1,
+    done: Collection[str] = (),
+    hopeless: Collection[str] = (),
+    profile: Profile = WHOLE,
+) -> list[list[PlannedTunnel]]:
+    """The tunnels of each block."""
+    return [one.tunnels for one in blocks(cells, repetitions, seed, {*done}, {*hopeless}, profile)]
+
+
+BOTH = pytest.mark.parametrize("profile", [QUICK, WHOLE], ids=["in turns", "whole"])
+
+
 def ids(block: list[PlannedTunnel]) -> list[str]:
     return [trial.id for tunnel in block for trial in tunnel.trials]
 
 
 def test_the_baseline_is_first_and_last_in_each_block() -> None:
-    plan = blocks(CELLS, 3, 1, set(), set())
+    plan = planned(CELLS, 3, 1)
     assert len(plan) == 3
     for block in plan:
         positions = [(tunnel.vpn, tunnel.trials[0].position) for tunnel in block]
@@ -156,27 +175,27 @@ def test_the_baseline_is_first_and_last_in_each_block() -> None:
 
 
 def test_the_baseline_between_is_one_stream_in_long_blocks_and_never_after_the_last() -> None:
-    whole = blocks(CELLS, 1, 1, set(), set())[0]
+    whole = planned(CELLS, 1, 1)[0]
     between = [tunnel for tunnel in whole if tunnel.trials[0].position == "between"]
     assert [[trial.cell.params["measure"] for trial in tunnel.trials] for tunnel in between] == [["tcp"]]
     assert between[0].trials[0].id.endswith("-r1-between")
     assert between[0].name == "r1-between-none"
     short = [cell for cell in CELLS if cell.params["cipher"] in ("none", "aes-128-cbc", "chacha20-poly1305")]
-    tunnels = blocks([c for c in short if c.params["compression"] == "off"], 1, 1, set(), set())[0]
+    tunnels = planned([c for c in short if c.params["compression"] == "off"], 1)[0]
     assert len(tunnels) < 8
     assert "between" not in {tunnel.trials[0].position for tunnel in tunnels}
     closed = {trial.id for trial in whole[-1].trials}
-    assert "between" not in {tunnel.trials[0].position for tunnel in blocks(CELLS, 1, 1, closed, set())[0]}
+    assert "between" not in {tunnel.trials[0].position for tunnel in planned(CELLS, 1, 1, closed)[0]}
 
 
 def test_the_udp_search_of_the_baseline_is_not_repeated() -> None:
-    block = blocks(CELLS, 1, 1, set(), set())[0]
+    block = planned(CELLS, 1, 1)[0]
     transports = [{trial.cell.params["measure"] for trial in block[index].trials} for index in (0, -1)]
     assert transports == [{"tcp", "udp", "idle"}, {"tcp", "idle"}]
 
 
 def test_a_block_has_every_cell_once_in_one_tunnel_for_each_configuration() -> None:
-    block = blocks(CELLS, 1, 1, set(), set())[0]
+    block = planned(CELLS, 1, 1)[0]
     block = [tunnel for tunnel in block if tunnel.trials[0].position != "between"]
     within = [trial.cell.key for tunnel in block[:-1] for trial in tunnel.trials]
     assert sorted(within) == sorted(cell.key for cell in CELLS)
@@ -190,24 +209,27 @@ def test_a_block_has_every_cell_once_in_one_tunnel_for_each_configuration() -> N
             assert tunnel_levels(trial.cell.params) == tunnel.params
 
 
-def test_trial_ids_are_unique_over_the_whole_plan() -> None:
-    every = [name for block in blocks(CELLS, 3, 1, set(), set()) for name in ids(block)]
+@BOTH
+def test_trial_ids_are_unique_over_the_whole_plan(profile: Profile) -> None:
+    every = [name for block in planned(CELLS, 3, profile=profile) for name in ids(block)]
     assert len(set(every)) == len(every)
 
 
 def test_log_folders_are_unique_over_the_whole_plan() -> None:
-    names = [tunnel.name for block in blocks(CELLS, 3, 1, set(), set()) for tunnel in block]
+    names = [tunnel.name for block in planned(CELLS, 3, 1) for tunnel in block]
     assert len(set(names)) == len(names)
 
 
-def test_the_order_follows_from_the_seed() -> None:
-    first, second, other = (blocks(CELLS, 2, seed, set(), set()) for seed in (7, 7, 8))
+@BOTH
+def test_the_order_follows_from_the_seed(profile: Profile) -> None:
+    first, second, other = (planned(CELLS, 2, seed, profile=profile) for seed in (7, 7, 8))
     assert first == second
     assert [ids(block) for block in first] != [ids(block) for block in other]
 
 
-def test_the_order_differs_between_repetitions() -> None:
-    one, two = blocks(CELLS, 2, 1, set(), set())
+@BOTH
+def test_the_order_differs_between_repetitions(profile: Profile) -> None:
+    one, two = planned(CELLS, 2, profile=profile)
 
     def order(block: list[PlannedTunnel]) -> list[str]:
         return [trial.cell.key for tunnel in block for trial in tunnel.trials]
@@ -216,29 +238,78 @@ def test_the_order_differs_between_repetitions() -> None:
     assert order(one) != order(two)
     assert [tunnel.params for tunnel in one] != [tunnel.params for tunnel in two]  # of tunnels
     traffic = {
-        tuple(trial.cell.params["measure"] for trial in block[0].trials) for block in blocks(CELLS, 6, 1, set(), set())
+        tuple(trial.cell.params["measure"] for trial in block[0].trials) for block in planned(CELLS, 6, profile=profile)
     }
     assert len(traffic) > 1  # and inside them
 
 
+@BOTH
 @pytest.mark.parametrize("share", [2, 3, 7])
-def test_a_second_call_plans_exactly_what_is_missing_in_the_same_order(share: int) -> None:
-    whole = [name for block in blocks(CELLS, 3, 1, set(), set()) for name in ids(block)]
+def test_a_second_call_plans_exactly_what_is_missing_in_the_same_order(share: int, profile: Profile) -> None:
+    whole = [name for block in planned(CELLS, 3, profile=profile) for name in ids(block)]
     done = set(whole[::share])
     done -= {name for name in whole if name.endswith("-last")}  # a block with its last baseline has no middle any more
-    missing = [name for block in blocks(CELLS, 3, 1, done, set()) for name in ids(block)]
+    missing = [name for block in planned(CELLS, 3, done=done, profile=profile) for name in ids(block)]
     assert missing == [name for name in whole if name not in done]
-    assert [name for block in blocks(CELLS, 3, 1, set(whole), set()) for name in ids(block)] == []
+    assert [name for block in planned(CELLS, 3, done=whole, profile=profile) for name in ids(block)] == []
 
 
-def test_more_repetitions_add_blocks_and_change_none() -> None:
-    assert blocks(CELLS, 4, 1, set(), set())[:2] == blocks(CELLS, 2, 1, set(), set())
+@BOTH
+def test_more_repetitions_add_blocks_and_change_none(profile: Profile) -> None:
+    assert planned(CELLS, 4, profile=profile)[:2] == planned(CELLS, 2, profile=profile)
 
 
-def test_unsupported_cells_are_left_out_of_every_block() -> None:
+@BOTH
+def test_unsupported_cells_are_left_out_of_every_block(profile: Profile) -> None:
     hopeless = {cell.key for cell in CELLS if cell.vpn == "wireguard_go"}
-    for block in blocks(CELLS, 2, 1, set(), hopeless):
+    for block in planned(CELLS, 2, 1, hopeless=hopeless, profile=profile):
         assert {tunnel.vpn for tunnel in block} == {"none", "openvpn"}
+
+
+# --- tunnels that stand together ---------------------------------------------------------------------------------
+
+
+def test_what_takes_turns_stands_together_and_the_rest_comes_one_after_another() -> None:
+    (one,) = blocks(CELLS, 1, 1, set(), set(), QUICK)
+    measured = [
+        {trial.cell.params["measure"] for t in part for trial in t.trials} for part in (one.standing, one.single)
+    ]
+    assert measured == [{"tcp", "idle"}, {"udp"}]
+    assert sorted(trial.cell.key for tunnel in one.tunnels for trial in tunnel.trials) == sorted(c.key for c in CELLS)
+    assert {trial.position for tunnel in one.standing for trial in tunnel.trials} == {"within"}
+    assert sum(tunnel.vpn == "none" for tunnel in one.standing) == 1  # its turn comes in each round
+    standing = [(tunnel.vpn, *tunnel.params.values()) for tunnel in one.standing]
+    assert len(set(standing)) == len(standing)
+
+
+def test_without_rounds_nothing_stands_together() -> None:
+    assert all(one.standing == [] for one in blocks(CELLS, 2, 1, set(), set(), WHOLE))
+
+
+def test_what_stands_together_comes_up_in_another_order_each_time() -> None:
+    first, second = blocks(CELLS, 2, 1, set(), set(), QUICK)
+    names = [[(tunnel.vpn, *tunnel.params.values()) for tunnel in one.standing] for one in (first, second)]
+    assert sorted(names[0]) == sorted(names[1])
+    assert names[0] != names[1]
+
+
+def test_a_ranking_is_made_of_named_configurations_with_the_ranked_traffic() -> None:
+    vpns = {vpn.name: vpn for vpn in THREE}
+    cells = cells_of("transport", "cipher", "recommended")
+    ranked = ranked_cells(cells, vpns)
+    chosen = [cell for cell in cells if cell.key in ranked]
+    assert {cell.vpn for cell in chosen} == {*vpns}
+    assert levels_in(chosen, "streams", "openvpn") == {"1"}
+    assert levels_in(chosen, "direction", "openvpn") == {"forward"}
+    assert levels_in(chosen, "cipher", "openvpn") == {
+        one["cipher"] for one in (vpns["openvpn"].comparable, vpns["openvpn"].recommended)
+    }
+    assert {cell.params["measure"] for cell in chosen} == {"tcp", "udp", "idle"}
+
+
+def test_where_nothing_is_ranked_every_cell_counts_alike() -> None:
+    odd = [cell for cell in CELLS if cell.vpn == "openvpn" and cell.params.get("streams") == "4"]
+    assert ranked_cells(odd, {vpn.name: vpn for vpn in THREE}) == {cell.key for cell in odd}
 
 
 # --- time ----------------------------------------------------------------------------------------------------
@@ -246,20 +317,24 @@ def test_unsupported_cells_are_left_out_of_every_block() -> None:
 
 @pytest.mark.parametrize("profile", PROFILES.values(), ids=PROFILES)
 def test_every_tunnel_takes_time(profile: Profile) -> None:
-    for block in blocks(CELLS, 2, 1, set(), set()):
+    for block in planned(CELLS, 2, profile=profile):
         for tunnel in block:
             assert expected_s(tunnel, profile) > 0.9 + len(tunnel.trials) * 0.2
 
 
 def test_longer_profiles_take_longer() -> None:
-    block = blocks(CELLS, 1, 1, set(), set())[0]
-    smallest, quick, thesis = (sum(expected_s(t, profile) for t in block) for profile in (SMALLEST, QUICK, THESIS))
-    assert smallest < quick < thesis
+    block = planned(CELLS, 1)[0]
+    smallest, whole, thesis = (sum(expected_s(t, profile) for t in block) for profile in (SMALLEST, WHOLE, THESIS))
+    assert smallest < whole < thesis
+    in_turns = sum(expected_s(tunnel, QUICK) for tunnel in planned(CELLS, 1, profile=QUICK)[0])
+    assert smallest < in_turns < thesis
+    longer = replace(QUICK, rounds=2 * QUICK.rounds)
+    assert in_turns < sum(expected_s(tunnel, longer) for tunnel in planned(CELLS, 1, profile=longer)[0])
 
 
 def test_a_warm_search_is_expected_to_be_shorter() -> None:
     cell = next(cell for cell in CELLS if cell.params["measure"] == "udp" and cell.vpn == "openvpn")
-    cold, warm = (block[0] for block in blocks([cell], 2, 1, set(), set()))
+    cold, warm = (block[0] for block in planned([cell], 2, 1))
     assert expected_s(warm, QUICK) < expected_s(cold, QUICK)
     assert expected_s(cold, QUICK) <= 0.9 + 9 + 1.5  # tunnel, budget, jitter
 

@@ -34,8 +34,8 @@ def test_the_thesis_profile_plans_thirty_failures_of_each_kind_and_the_others_sa
         profile = PROFILES[name]
         trials = Counter(
             trial.cell.key
-            for block in blocks(planned, profile.repetitions, 1, set(), set())
-            for tunnel in block
+            for block in blocks(planned, profile.repetitions, 1, set(), set(), profile)
+            for tunnel in block.tunnels
             for trial in tunnel.trials
         )
         assert {count * profile.failures for count in trials.values()} == {least}

@@ -30,7 +30,8 @@ def test_every_number_and_level_is_there(old: Path) -> None:
         params = dict(trial.params)
         assert params.pop("measure") == before["params"]["transport"]  # type: ignore[index]
         assert params.items() < before["params"].items()  # type: ignore[attr-defined]
-        assert [m.model_dump() for m in trial.measurements] == before["measurements"]
+        measurements = [found | {"rounds": []} for found in before["measurements"]]  # type: ignore[attr-defined]
+        assert [m.model_dump() for m in trial.measurements] == measurements
         assert trial.id == trial_id(trial.vpn, trial.params, trial.repetition, trial.position)
     assert "transport" not in {factor for record in run.experiments for cell in record.cells for factor in cell.params}
 
