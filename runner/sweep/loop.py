@@ -215,7 +215,7 @@ class Loop:
         assert self.settings.deadline is not None
         cells, doubts = self.look(self.settings.deadline - time.monotonic())
         self._going, self.outcome.looks = {cell.key for cell in cells}, self.outcome.looks + 1
-        self.watcher.say(f"look {self.outcome.looks}: {len(doubts)} pairs are undecided, {len(cells)} cells go on")
+        self.watcher.say(f"look {self.outcome.looks - 1}: {len(doubts)} pairs are undecided, {len(cells)} cells go on")
 
     def _has_turns(self, trial: UnderWay) -> bool:
         key = trial.planned.cell.key
