@@ -9,7 +9,7 @@ import math
 from typing import Literal, get_args
 
 from runner.data.errors import UsageError
-from runner.search import bayes, bisection, mlr
+from runner.search import bayes, bisection, mlr, rounds
 from runner.search.model import TAKES, Account, Engine, Flag, Goal, Loss, Measure, SearchResult, SearchTrial
 from runner.search.scan import scan
 
@@ -55,7 +55,8 @@ def find_throughput(
 
     Engines: ``bayes``; ``binary`` (bisection on the thesis' criterion); ``scan`` (the thesis' linear scan, in steps
     of 1 Mbit/s); ``rfc2544`` (bisection with trials of 60 s, RFC 2544 §24 and §26.1); ``mlrsearch`` (the PyPI
-    package). The same measurements give the same search: no engine draws anything.
+    package); ``rounds`` (not the mean: the rate at which half of many short trials pass). The same measurements give
+    the same search: no engine draws anything.
 
     Flags: ``generator_limited`` (the most that could be offered passes), ``no_throughput`` (nothing passes): no
     rate with either; ``unconfirmed`` (no confirmation was reached); ``unstable`` (the device changed meanwhile).
@@ -89,6 +90,8 @@ def find_throughput(
         return scan(account, goal, *(goal.confirm or THESIS_CONFIRM))
     if engine == "mlrsearch":
         return mlr.mlrsearch(account, goal)
+    if engine == "rounds":
+        return rounds.search(account, goal)
     return bayes.search(account, goal)
 
 

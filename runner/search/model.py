@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 from runner.data.errors import MeasurementError
 
 Flag = Literal["generator_limited", "no_throughput", "unconfirmed", "unstable"]
-Engine = Literal["bayes", "binary", "scan", "rfc2544", "mlrsearch"]
+Engine = Literal["bayes", "binary", "scan", "rfc2544", "mlrsearch", "rounds"]
 Purpose = Literal["seed", "floor", "estimate", "probe", "confirm"]
 
 # which of the arguments that not all need each engine takes
@@ -20,6 +20,7 @@ TAKES: Mapping[str, frozenset[str]] = {
     "scan": frozenset({"first_rate_bps", "confirm"}),
     "rfc2544": frozenset({"relative_width", "first_rate_bps"}),
     "mlrsearch": frozenset({"relative_width", "trial_duration_s"}),
+    "rounds": frozenset({"relative_width", "trial_duration_s", "first_rate_bps"}),
 }
 
 SHORTFALL = 0.05  # a sender further than this below the asked rate did not offer that rate

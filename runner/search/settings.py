@@ -27,6 +27,9 @@ class UdpSearch:
     def expected_s(self, overhead_s: float, *, first: bool, warm_budget_s: float | None) -> float:
         """How long a search will take, seconds, by how many trials it needs on average. ``first``: is nothing known
         yet? ``warm_budget_s`` is its budget afterwards, None for the same one."""
+        if self.engine == "rounds":
+            budget_s = self.budget_s if first or warm_budget_s is None else warm_budget_s
+            return (budget_s or 30 * (self.trial_duration_s + overhead_s)) + 0.5
         if self.engine != "bayes":
             count, each_s = self.confirm or (10, 10.0)
             return 10 * count * each_s  # about ten bisections of the thesis' ten runs

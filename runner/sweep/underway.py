@@ -6,7 +6,7 @@ import errno
 import math
 import time
 from collections.abc import Generator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from numbers import Real
 from pathlib import Path
 from typing import Any
@@ -49,8 +49,10 @@ class UnderWay:
     _attempts: int = 0
     _begun: bool = False
     _measuring: Measuring | None = None
+    _round: int = 1
 
     def __post_init__(self) -> None:
+        self.asked = replace(self.asked, round=lambda: self._round)
         self.up: Tunnel = self.bench.tunnel  # later ones of the same trial are the same, only newer
         self._quiet, self._began = noise.snapshot(), time.monotonic()
         self.turning = self.planned.instrument.takes_turns(self.asked.profile)
@@ -61,6 +63,7 @@ class UnderWay:
 
         Raises LabError and ProofError where the lab is broken or the tunnel could not be made anew, and OSError.
         """
+        self._round = round_
         self._attempt(Go.ON, round_)
 
     def end(self) -> None:

@@ -20,6 +20,7 @@ from runner.instruments.traffic.iperf import OVERHEAD_S, iperf3
 from runner.instruments.traffic.mtu import IP_UDP_BYTES, may_fragment
 from runner.instruments.traffic.searched import searched
 from runner.instruments.traffic.tcp import pilot_bps
+from runner.instruments.traffic.udp_rounds import SLICE_OVERHEAD_S, udp_in_rounds
 from runner.lab.site_to_site import Lab
 from runner.search import Loss, SearchResult
 from runner.search.settings import LOSS_RATIO, UdpSearch
@@ -214,19 +215,29 @@ class Udp(Instrument):
     )
     datagrams = True
 
+    def takes_turns(self, profile: Profile) -> bool:
+        return profile.rounds > 0 and profile.udp.engine == "rounds"
+
     def expected_s(self, params: Mapping[str, str], profile: Profile, *, first: bool) -> float:
+        if self.takes_turns(profile):
+            return profile.udp.trial_duration_s + SLICE_OVERHEAD_S
         return profile.udp.expected_s(OVERHEAD_S, first=first, warm_budget_s=profile.warm_budget_s)
 
     def measure(self, bench: Bench, asked: Asked) -> Measuring:
-        """The search starts where an earlier repetition ended. The first starts from overload, except through a
-        tunnel that is itself TCP: overload breaks OpenSSH's, so that it starts at half the TCP throughput."""
+        """In rounds (udp_rounds.py), or by a search without a break, with iperf3.
+
+        That starts where an earlier repetition ended. The first starts from overload, except through a tunnel that is
+        itself TCP: overload breaks OpenSSH's, so that it starts at half the TCP throughput."""
+        payload_bytes = int(asked.params["payload_bytes"])
+        fragment = may_fragment(bench, asked.params, payload_bytes + IP_UDP_BYTES)
         search, profile, first_bps = asked.profile.udp, asked.profile, asked.known_bps
+        if search.engine == "rounds":
+            turns = self.takes_turns(profile)
+            return (yield from udp_in_rounds(bench, asked, payload_bytes, fragment, turns=turns))
         if first_bps is not None and profile.warm_budget_s is not None:
             search = replace(search, budget_s=profile.warm_budget_s)
         elif first_bps is None and asked.vpn.transport == "tcp":
             first_bps = pilot_bps(bench) / 2
-        payload_bytes = int(asked.params["payload_bytes"])
-        may_fragment(bench, asked.params, payload_bytes + IP_UDP_BYTES)
         try:
             return (yield from udp(bench, payload_bytes, search, first_bps))
         except MeasurementError as nothing:

@@ -1,0 +1,350 @@
+"""The packet generator: a sender on one host and a counter on the other, which play trial after trial.
+
+Both processes stay as long as the generator is open, so that a trial costs little more than its duration. Packets are
+counted where they come in at the far host's interface, before any program there, and are dropped.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import statistics
+import subprocess
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import asdict, dataclass
+from ipaddress import ip_interface, ip_network
+from itertools import pairwise
+from typing import Any
+
+from runner.data.errors import MeasurementError
+from runner.lab.namespaces import NamespaceNode
+from runner.lab.node import PATIENCE
+from runner.lab.site_to_site import Lab
+from runner.lab.wire import interface, probe
+from runner.tunnel.bring_up import Bench
+
+PORT = 20000  # and the next ones, one a flow: nobody listens there, and the counter drops before anybody could complain
+STAMPED_PORT = 19999
+MOST_FLOWS = 4096
+BURST = 16  # packets back to back; see docs/decisions/0030-one-generator.md
+STILL_S = 0.03  # after so long without a packet none is on its way any more
+GRACE_S = 0.01  # what comes later than this after the sender's time has waited in a queue
+JITTER_IP_BYTES = 228
+JITTER_PER_S = 625.0  # 1 Mbit/s of 200 bytes of payload
+FEWEST_STAMPS = 10
+IMIX = (7, 4, 1)  # packets of 40 bytes, of 576 bytes, and of the longest length
+
+
+@dataclass(frozen=True)
+class Load:
+    """What a trial offers: IP packets of ``ip_bytes``, in turn, ``per_s`` of them a second for ``seconds``.
+
+    At most ``burst`` leave back to back (see generate.py). ``flows`` have a source address and ports each, with
+    ``sources`` source addresses among them.
+    """
+
+    ip_bytes: tuple[int, ...]
+    per_s: float
+    seconds: float
+    burst: int = BURST
+    flows: int = 1
+    sources: int = 1
+    dscp: int = 0
+    fragment: bool = False
+
+    @property
+    def mean_bytes(self) -> float:
+        """Of IP, of a packet."""
+        return statistics.fmean(self.ip_bytes)
+
+
+@dataclass(frozen=True)
+class Arrived:
+    """What came of a trial. Packets are those of the sender, also where a tunnel hands several over as one.
+
+    ``on_time`` of the ``received`` packets came within the sender's time and GRACE_S. ``samples``: seconds and the
+    bytes that the far host's interface had received by then. ``offered`` is what the sender said: see generate.py.
+    """
+
+    load: Load
+    sent: int
+    sent_bytes: int
+    seconds: float
+    received: int
+    on_time: int
+    samples: Sequence[tuple[float, int]]
+    offered: Mapping[str, Any]
+
+    @property
+    def late(self) -> int:
+        """Packets that came after the sender's time."""
+        return self.received - self.on_time
+
+    @property
+    def burst(self) -> float:
+        """Packets that left back to back, on the mean."""
+        return float(self.sent / max(1, self.offered["wakes"]))
+
+
+class Worker:
+    """A probe that stays, and answers each line by a line."""
+
+    def __init__(self, node: NamespaceNode, name: str, process: subprocess.Popen[str]) -> None:
+        self.node, self.name, self.process = node, name, process
+
+    def tell(self, line: str) -> None:
+        """Say a line to it. Raises MeasurementError where it is gone."""
+        assert self.process.stdin is not None
+        try:
+            self.process.stdin.write(line + "\n")
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            raise MeasurementError(f"the probe {self.name} on {self.node.name} has died: {self._last()}") from None
+
+    def hear(self, timeout_s: float) -> str:
+        """The next line that it says. Raises MeasurementError where none comes in time."""
+        assert self.process.stdout is not None
+        if not select.select([self.process.stdout], [], [], timeout_s * PATIENCE)[0]:
+            raise MeasurementError(
+                f"the probe {self.name} on {self.node.name} did not answer within {timeout_s * PATIENCE:g} s"
+            )
+        if not (line := self.process.stdout.readline()):
+            raise MeasurementError(f"the probe {self.name} on {self.node.name} has died: {self._last()}")
+        return line.strip()
+
+    def hear_object(self, timeout_s: float) -> dict[str, Any]:
+        """The next line, a JSON object."""
+        found: dict[str, Any] = json.loads(self.hear(timeout_s))
+        return found
+
+    def end(self) -> None:
+        """Let it go: it puts everything back before it ends."""
+        assert self.process.stdin is not None
+        with suppress(BrokenPipeError):
+            self.process.stdin.close()
+        with suppress(subprocess.TimeoutExpired):
+            self.process.wait(2)
+
+    def _last(self) -> str:
+        with suppress(subprocess.TimeoutExpired):
+            return "".join(self.process.communicate(timeout=2)[1].strip().splitlines()[-1:])
+        return "it says nothing"
+
+
+class Generator:
+    """A sender on a near host and a counter on a far one; see ``generating``. It begins anew after a failure."""
+
+    def __init__(self, near: NamespaceNode, far: NamespaceNode, address: str, cores: Sequence[int]) -> None:
+        self.near, self.far, self.address, self.cores = near, far, address, list(cores)
+        self._open()
+
+    def _open(self) -> None:
+        port = interface(self.near, "eth0")
+        self.segments = cut_by_software(self.near, port)
+        sources = sources_of(self.near, port, ":" in self.address)
+        ports = str(PORT), str(PORT + MOST_FLOWS - 1), str(STAMPED_PORT)
+        with ExitStack() as stack:
+            counting = probe(self.far, "count", interface(self.far, "eth0"), sources, *ports, ready="ready")
+            self.counter = Worker(self.far, "count", stack.enter_context(counting))
+            stack.callback(self.counter.end)
+            self.sender = Worker(
+                self.near, "generate", stack.enter_context(probe(self.near, "generate", ready="ready"))
+            )
+            stack.callback(self.sender.end)
+            self._processes = stack.pop_all()
+
+    def close(self) -> None:
+        """End the processes, which put everything back."""
+        self._processes.close()
+
+    @contextmanager
+    def _anew(self) -> Iterator[None]:
+        """After a failure the next trial has other processes: what these would say next, nobody knows."""
+        try:
+            yield
+        except MeasurementError:
+            self.close()
+            self._open()
+            raise
+
+    def play(self, load: Load, still_s: float = STILL_S) -> Arrived:
+        """One trial. Raises MeasurementError where a probe fails, or the counter's two counts disagree."""
+        with self._anew():
+            self.begin(load)
+            return self.finish(load, still_s)
+
+    def begin(self, load: Load) -> None:
+        """Begin a trial, and do not wait for its end: two generators can work at once."""
+        self.counter.tell("begin")
+        if (said := self.counter.hear(10)) != "counting":
+            raise MeasurementError(f"the counter on {self.counter.node.name} says {said[:200]!r} instead of 'counting'")
+        ask = asdict(load) | {"address": self.address, "port": PORT, "segment": self.segments, "cores": self.cores}
+        self.sender.tell(json.dumps(ask))
+
+    def finish(self, load: Load, still_s: float = STILL_S) -> Arrived:
+        """Wait for the end of the trial that was begun. Raises as ``play``."""
+        offered = self.sender.hear_object(3 * load.seconds + 10)
+        self.counter.tell(f"end {offered.get('sent', 0)} {still_s}")
+        found = self.counter.hear_object(15)
+        if "error" in offered:
+            raise MeasurementError(f"the sender on {self.sender.node.name} could not send: {offered['error']}")
+        check_counts(found)
+        first, first_bytes = found["first"]
+        whole = whole_packets(first, first_bytes, found["rest"][0], load.ip_bytes, ":" in self.address)
+        received = min(offered["sent"], whole)
+        share = arrived_by(found["samples"], offered["seconds"])
+        return Arrived(
+            load=load,
+            sent=offered["sent"],
+            sent_bytes=offered["bytes"],
+            seconds=offered["seconds"],
+            received=received,
+            on_time=round(received * share),
+            samples=[(when, count) for when, count in found["samples"]],
+            offered=offered,
+        )
+
+    def jitter_ms(self, seconds: float) -> tuple[float, int]:
+        """Interarrival jitter (ms) of 1 Mbit/s of small datagrams for so long, and how many came.
+
+        The mean of |D| over the visit, which RFC 3550's J approaches (§6.4.1): its filter would weigh the last
+        sixteen datagrams only. Raises MeasurementError where fewer than FEWEST_STAMPS came.
+        """
+        load = Load((JITTER_IP_BYTES,), JITTER_PER_S, seconds, burst=1)
+        ask = asdict(load) | {"address": self.address, "port": STAMPED_PORT, "segment": False, "cores": []}
+        self.sender.tell(json.dumps(ask | {"stamped": True}))
+        offered = self.sender.hear_object(3 * seconds + 10)
+        if "error" in offered:
+            raise MeasurementError(f"the sender on {self.sender.node.name} could not send: {offered['error']}")
+        stamps: list[tuple[int, int, int]] = []
+        end = time.monotonic() + STILL_S
+        while len(stamps) < offered["sent"] and time.monotonic() < end:
+            time.sleep(0.002)
+            self.counter.tell("stamps")
+            if came := self.counter.hear_object(10)["stamps"]:
+                stamps += came
+                end = time.monotonic() + STILL_S
+        if len(stamps) < FEWEST_STAMPS:
+            raise MeasurementError(f"{len(stamps)} of {offered['sent']} datagrams of the jitter stream came")
+        return mean_variation_ms(stamps), len(stamps)
+
+
+def imix(longest_bytes: int) -> tuple[tuple[int, ...], str]:
+    """The lengths of the customary mixture in turn, and its name in RFC 6985's notation: lengths in bytes of IP.
+
+    ``longest_bytes``: of the longest packets, which every VPN that is compared must carry.
+    """
+    lengths = (40, 576, longest_bytes)
+    # Spread out, so that a burst has something of each.
+    order = sorted((at / share, number) for number, share in enumerate(IMIX) for at in range(share))
+    name = "IMIX " + ",".join(f"{length}:{share}" for length, share in zip(lengths, IMIX, strict=True))
+    return tuple(lengths[number] for _, number in order), name
+
+
+@contextmanager
+def generating(lab: Lab, address: str = "", *, reverse: bool = False) -> Iterator[Generator]:
+    """A generator from host1 to ``address``, host2's through the tunnel; from host2 to host1 if ``reverse``.
+
+    Gone, with what it changed, when the block ends. Raises MeasurementError where a probe does not work.
+    """
+    near, far = (lab.host2, lab.host1) if reverse else (lab.host1, lab.host2)
+    to = lab.sites[0].host_address if reverse else address or lab.sites[-1].host_address
+    made = Generator(near, far, to, cores_for(lab))
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+def generator(bench: Bench) -> Generator:
+    """The one that the measurements in this tunnel share; begun at first use and ended with the tunnel."""
+    found: Generator = bench.shared("generator", lambda: generating(bench.lab, bench.address))
+    return found
+
+
+def cut_by_software(node: NamespaceNode, port: str) -> bool:
+    """See that what leaves ``port`` leaves as packets. May bursts be handed to the kernel as one then?
+
+    A virtual port would pass a burst on whole, as one: software has to cut it. A network card cuts it itself.
+    """
+    shown = node.run("ethtool", "-k", port, check=False)
+    line = next((line for line in shown.stdout.splitlines() if line.startswith("tx-udp-segmentation:")), "")
+    if shown.code != 0 or not line:
+        return False
+    virtual = "veth" in node.run("ethtool", "-i", port, check=False).stdout.partition("\n")[0]
+    if " on" not in line or not virtual:
+        return True
+    if "[fixed]" in line or node.run("ethtool", "-K", port, "tx-udp-segmentation", "off", check=False).code != 0:
+        return False
+    node.defer("ethtool", "-K", port, "tx-udp-segmentation", "on")
+    return True
+
+
+def sources_of(node: NamespaceNode, port: str, v6: bool) -> str:
+    """The network that a host's packets come from."""
+    shown = node.run("ip", "-json", "address", "show", "dev", port).stdout
+    family = "inet6" if v6 else "inet"
+    found = [
+        f"{one['local']}/{one['prefixlen']}"
+        for port_shown in json.loads(shown)
+        for one in port_shown.get("addr_info", [])
+        if one["family"] == family and one.get("scope") == "global"
+    ]
+    if not found:
+        raise MeasurementError(f"{node.name} has no {'IPv6' if v6 else 'IPv4'} address on {port}: nothing can be sent")
+    return str(ip_network(ip_interface(found[0]).network))
+
+
+def cores_for(lab: Lab) -> list[int]:
+    """The cores that senders are pinned to: the last half, where there are four or more and the lab shares them."""
+    cores = sorted(os.sched_getaffinity(0))
+    return cores[len(cores) // 2 :][:4] if lab.shared_kernel and len(cores) >= 4 else []
+
+
+def check_counts(found: Mapping[str, Any]) -> None:
+    """Refuse a counter whose interface and whose packet filter disagree: one of them did not count."""
+    filtered = sum(found[name][0] for name in ("first", "rest", "stamped"))
+    least, most = found["interface"]
+    if not least - 20 - 0.005 * filtered <= filtered <= most + 20 + 0.005 * filtered:
+        raise MeasurementError(
+            f"the far host's interface received {least} to {most} packets, its filter counted {filtered}: do not agree"
+        )
+
+
+def whole_packets(first: int, first_bytes: int, rest: int, ip_bytes: Sequence[int], v6: bool = False) -> int:
+    """Packets of ``ip_bytes`` (in turn) among what was counted.
+
+    ``first`` counts what has the UDP header, with ``first_bytes``; ``rest`` later fragments. A tunnel may hand several
+    datagrams over as one (UDP generic receive offload), whose headers are counted once: the payload tells how many,
+    where all packets have one length. Packets of different lengths are not joined.
+    """
+    if rest:
+        return min(first, round(rest / max(1, round(rest / first)))) if first else 0
+    headers = 48 if v6 else 28
+    payload = ip_bytes[0] - headers
+    if not payload or len(set(ip_bytes)) > 1:
+        return first
+    return round((first_bytes - headers * first) / payload)
+
+
+def arrived_by(samples: Sequence[Sequence[float]], seconds: float) -> float:
+    """The share of all that came within ``seconds`` (and GRACE_S) of the first. 0 to 1.
+
+    ``samples``: times in s, and how much had come by then. A tunnel that is offered more than it forwards fills its
+    queues and empties them afterwards; what comes then was not forwarded at the offered rate.
+    """
+    if not samples:
+        return 0.0
+    total = samples[-1][1]
+    began = next(when for when, count in samples if count > 0.002 * total)
+    in_time = [count for when, count in samples if when <= began + seconds + GRACE_S]
+    return in_time[-1] / total
+
+
+def mean_variation_ms(stamps: Sequence[tuple[int, int, int]]) -> float:
+    """Mean of |D| (ms) over datagrams in the order in which they came: number, when sent, when come, in ns."""
+    transits = [came - sent for _, sent, came in stamps]
+    return statistics.fmean(abs(b - a) for a, b in pairwise(transits)) / 1e6

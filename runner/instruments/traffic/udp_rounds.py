@@ -1,0 +1,224 @@
+"""UDP throughput and jitter by slices between which other tunnels have their turn: a trial and a short look each."""
+
+from __future__ import annotations
+
+import math
+import statistics
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+from runner.data.errors import CommandError, MeasurementError
+from runner.data.trials import Value
+from runner.instruments.instrument import Asked, Found, Go, Measuring
+from runner.instruments.result import Measured, measurement
+from runner.instruments.traffic.generator import BURST, Generator, Load, generator
+from runner.instruments.traffic.mtu import IP_UDP_BYTES
+from runner.search import SearchTrial
+from runner.search.rounds import Median, Rounds
+from runner.search.settings import LOSS_RATIO
+from runner.tunnel.bring_up import Bench
+
+JITTER_S = 0.1
+WARM_UP_S = 0.2
+SLICE_OVERHEAD_S = JITTER_S + 0.06
+USUAL_TRIALS = 30  # where there is neither a conductor nor a budget
+MOST_SEEDS = 30
+NEAR = 0.05  # the goodput is that of trials which offered the throughput within this share
+MEMORY = "udp"  # its place in Asked.memory
+
+
+@dataclass
+class Visits:
+    """What the instances of one tunnel have found so far; it lives in ``Asked.memory``.
+
+    ``rounds`` are those of the search's trials after the seed. ``told`` and ``told_sum``: of how many of them earlier
+    instances have given samples already, and the sum of these samples' logarithms.
+    """
+
+    search: Rounds
+    rounds: list[int] = field(default_factory=list)
+    jitters: list[float] = field(default_factory=list)
+    breakdowns_bps: list[float] = field(default_factory=list)
+    bursts: list[float] = field(default_factory=list)
+    told: int = 0
+    told_sum: float = 0.0
+
+    def untold(self, median: Median) -> tuple[list[float], list[int]]:
+        """Samples (bit/s) for the rounds that have none yet, and these rounds.
+
+        What earlier instances gave cannot be taken back, so that these are moved by as much as makes the mean of the
+        logarithms of all samples the estimate.
+        """
+        logs = [math.log(sample) for sample in median.samples[self.told :]]
+        due = len(median.samples) * math.log(median.rate_bps) - self.told_sum
+        logs = [one + (due - sum(logs)) / len(logs) for one in logs]
+        rounds = self.rounds[self.told :]
+        self.told, self.told_sum = len(median.samples), self.told_sum + sum(logs)
+        return [math.exp(one) for one in logs], rounds
+
+
+@dataclass
+class Offering:
+    """Offers the search's loads to the tunnel that is up, and makes that anew where one breaks it down."""
+
+    bench: Bench
+    ip_bytes: int
+    fragment: bool
+    visits: Visits
+
+    @property
+    def generator(self) -> Generator:
+        """That of the tunnel that is up now."""
+        return generator(self.bench)
+
+    def load(self, rate_bps: float, duration_s: float) -> Load:
+        """What offers ``rate_bps`` of payload."""
+        payload_bits = 8 * (self.ip_bytes - IP_UDP_BYTES)
+        return Load((self.ip_bytes,), rate_bps / payload_bits, duration_s, fragment=self.fragment)
+
+    def warm_up(self, rate_bps: float) -> None:
+        """Carry so much for a moment: a fresh tunnel in TCP begins slowly, and would break down."""
+        self.generator.play(self.load(rate_bps, WARM_UP_S))
+
+    def trial(self, rate_bps: float, duration_s: float) -> SearchTrial:
+        """One trial. A rate that breaks the tunnel down counts as lost altogether, and the tunnel is made anew."""
+        load, arrived = self.load(rate_bps, duration_s), None
+        try:
+            arrived = self.generator.play(load)
+        except (MeasurementError, CommandError):
+            if self.bench.carries_payload():  # the instrument failed, not the tunnel
+                arrived = self.generator.play(load)
+        purpose = self.visits.search.purpose
+        if arrived is None or (not arrived.received and not self.bench.carries_payload()):
+            self.visits.breakdowns_bps.append(rate_bps)
+            self.bench.renew()
+            self.warm_up(rate_bps / 2)
+            return SearchTrial(rate_bps, rate_bps, duration_s, 1, 0, purpose)
+        self.visits.bursts.append(arrived.burst)
+        offered_bps = rate_bps * arrived.sent / (load.per_s * arrived.seconds)
+        return SearchTrial(rate_bps, offered_bps, duration_s, arrived.sent, arrived.on_time, purpose)
+
+    def seed(self) -> None:
+        """Trials until something has failed, and something has passed; or until the generator can offer no more."""
+        search = self.visits.search
+        while search.seeding and not search.limited and not search.hopeless and len(search.trials) < MOST_SEEDS:
+            search.learn(self.trial(*search.next_load()))
+
+
+def udp_in_rounds(bench: Bench, asked: Asked, payload_bytes: int, fragment: bool, *, turns: bool) -> Measuring:
+    """UDP throughput of the median trial, and jitter. A slice is a trial of the search and a short look at the jitter.
+
+    With ``turns`` it goes on until it is told to end, else as long as the search's budget. One search goes on over all
+    the instances of the tunnel that share ``asked.memory``. Raises MeasurementError where there is no throughput.
+    """
+    started, settings = time.monotonic(), asked.profile.udp
+    visits = visits_of(asked)
+    search, first = visits.search, len(visits.search.trials)
+    warm_s = asked.profile.warm_budget_s if asked.known_bps is not None else None
+    budget_s = warm_s or settings.budget_s or USUAL_TRIALS * (settings.trial_duration_s + SLICE_OVERHEAD_S)
+    offering = Offering(bench, payload_bytes + IP_UDP_BYTES, fragment, visits)
+    if first:
+        offering.warm_up(search.next_load().rate_bps / 2)
+    offering.seed()
+    while True:
+        trial = offering.trial(*search.next_load())
+        search.learn(trial)
+        visits.rounds.append(asked.round())
+        found: Found = {"asked_rate_bps": trial.asked_rate_bps, "sent": trial.sent, "received": trial.received}
+        if not search.seeding and not search.limited:
+            found = {**found, "udp_throughput": search.reading_bps(trial)}
+        try:
+            jitter_ms, _ = offering.generator.jitter_ms(JITTER_S)
+            visits.jitters.append(jitter_ms)
+            found = {**found, "jitter": jitter_ms}
+        except MeasurementError:  # too few datagrams came: this round has none
+            pass
+        go = yield found
+        spent_s = sum(one.duration_s + SLICE_OVERHEAD_S for one in search.trials[first:])
+        if go is Go.END or search.hopeless or (not turns and spent_s >= budget_s):
+            break
+    measured = Measured()
+    measured.measurements += throughput(visits, first, payload_bytes, measured, turns=turns)
+    if visits.jitters:
+        jitter_ms, looks = statistics.median(visits.jitters), len(visits.jitters)
+        measured.measurements.append(measurement("jitter", jitter_ms, visits=looks, visit_s=JITTER_S))
+    else:
+        measured.warnings.append("no jitter: too few datagrams of the jitter stream came")
+    if visits.breakdowns_bps:
+        lowest = min(visits.breakdowns_bps) / 1e6
+        measured.warnings.append(f"the tunnel broke down under UDP, from {lowest:.0f} Mbit/s offered")
+    measured.measuring_s = time.monotonic() - started
+    return measured
+
+
+def visits_of(asked: Asked) -> Visits:
+    """What earlier instances have found, or a new search."""
+    if MEMORY not in asked.memory:
+        settings = asked.profile.udp
+        search = Rounds(
+            LOSS_RATIO,
+            max_rate_bps=settings.max_rate_bps,
+            trial_duration_s=settings.trial_duration_s,
+            first_rate_bps=asked.known_bps,
+            careful=asked.vpn.transport == "tcp",  # overload breaks some of these down
+        )
+        asked.memory[MEMORY] = Visits(search)
+    found: Visits = asked.memory[MEMORY]
+    return found
+
+
+def throughput(visits: Visits, first: int, payload_bytes: int, measured: Measured, *, turns: bool) -> list[Value]:
+    """The throughput by all trials so far, and the goodput there. Trials before ``first`` are earlier instances'.
+
+    ``turns``: give a sample for each round of this instance. Raises MeasurementError where there is nothing to tell.
+    """
+    search = visits.search
+    passed = [trial for trial in search.trials if trial.loss_ratio <= LOSS_RATIO]
+    if not passed:
+        last = ", ".join(f"{t.loss_ratio:.1%} at {t.offered_rate_bps / 1e6:.3g} Mbit/s" for t in search.trials[-3:])
+        raise MeasurementError(f"no UDP throughput: every trial lost more than {LOSS_RATIO:.0%}: {last}")
+    detail = detail_of(visits, first) | {"payload_bytes": payload_bytes}
+    if search.limited or search.seeding:
+        highest_bps = statistics.median_high(trial.offered_rate_bps for trial in passed[-3:])
+        why = "the generator could offer no more" if search.limited else "its time ended before a higher rate failed"
+        measured.warnings.append(f"UDP throughput is at least this: {why}")
+        return [measurement("udp_throughput", highest_bps, interval_bps=None, **detail)]
+    median = search.median()
+    detail["interval_bps"] = [round(median.low_bps), round(median.high_bps)]
+    detail["spread"] = round(median.spread, 4)
+    found = measurement("udp_throughput", median.rate_bps, **detail)
+    if turns:
+        samples, rounds = visits.untold(median)
+        found = found.model_copy(update={"samples": samples, "rounds": rounds})
+    return [found, *goodput(passed, median.rate_bps)]
+
+
+def detail_of(visits: Visits, first: int) -> dict[str, Any]:
+    """What a search did, as data for the trial's line: the trials since ``first``, and what holds for all."""
+    search = visits.search
+    return {
+        "pooled": True,
+        "criterion": f"the median trial of {search.trial_duration_s:g} s loses 1 %",
+        "confirmed_rate_bps": None,
+        "flags": ["generator_limited"] if search.limited else [],
+        "trials": [
+            {
+                "offered_rate_bps": round(trial.offered_rate_bps),
+                "duration_s": trial.duration_s,
+                "loss_ratio": round(trial.loss_ratio, 6),
+                "purpose": trial.purpose,
+            }
+            for trial in search.trials[first:]
+        ],
+        "trials_of_all_instances": len(search.trials),
+        "burst_packets": BURST,
+        "burst_packets_sent": round(statistics.median(visits.bursts), 1) if visits.bursts else None,
+        "breakdowns_bps": visits.breakdowns_bps,
+    }
+
+
+def goodput(passed: list[SearchTrial], rate_bps: float) -> list[Value]:
+    """What came through at the throughput: median of the trials that passed and offered nearly that rate."""
+    near = [trial.forwarded_rate_bps for trial in passed if abs(trial.offered_rate_bps / rate_bps - 1) <= NEAR]
+    return [measurement("udp_goodput", statistics.median(near), trials=len(near))] if near else []

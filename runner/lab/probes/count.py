@@ -1,0 +1,201 @@
+"""Far host: count the datagrams of generate.py where they come in, trial after trial, and drop them there, before any
+program or ICMP.
+
+usage: count.py INTERFACE SOURCES PORT LAST_PORT STAMPED_PORT
+SOURCES is the network that they come from, PORT to LAST_PORT where they go. Prints "ready". A trial is two lines on
+standard input: "begin", which it answers by "counting", and "end SENT STILL_S", which it answers, as soon as SENT
+packets have come or none has for STILL_S, by a JSON object:
+"first": packets and bytes of those that have the UDP header, "rest": those of later fragments, "stamped": those to
+STAMPED_PORT; "by": the packet filter
+that counted them, nftables at the interface's ingress, or where the kernel has none of that, iptables' table raw, the
+next place on their way; "interface": what the interface itself received meanwhile, in packets, at least and at most,
+because the two cannot be read in one moment; "samples": [seconds, bytes] of the interface whenever its count had
+changed, looked at every 2 ms.
+"stamps" on standard input, after the sender has sent such: the answer, {"stamps": [[number, sent_ns, came_ns], …]}, is
+what has come to STAMPED_PORT since the last time; the kernel has stamped them when they came.
+It ends with its standard input, and takes its filter with it.
+"""
+
+import gc
+import json
+import os
+import re
+import select
+import socket
+import struct
+import subprocess
+import sys
+import time
+from contextlib import suppress
+
+LONGEST_S = 2.0  # RFC 2544 §23: two seconds for residual frames
+LOOK_S = 0.002
+SO_TIMESTAMPNS = 35  # socket(7)
+STAMP, TIME = struct.Struct("!Qq"), struct.Struct("@qq")
+interface, sources, port, last_port, stamped_port = sys.argv[1:6]
+NAMES = ("first", "rest", "stamped")
+FAMILY = "ip6" if ":" in sources else "ip"
+
+
+def tool(*argv: str, text: str | None = None) -> str:
+    """Run a command and return its output. Raises CalledProcessError."""
+    return subprocess.run(argv, input=text, capture_output=True, text=True, check=True).stdout
+
+
+class Nftables:
+    """nft(8). It counts what the interface hands over, in bytes of IP."""
+
+    name = "nftables"
+    rest = f"ip saddr {sources} ip protocol udp ip frag-off & 0x1fff != 0 counter name rest drop"
+    rules = f"""
+add table netdev vpneval_count
+delete table netdev vpneval_count
+table netdev vpneval_count {{
+    counter first {{}}
+    counter rest {{}}
+    counter stamped {{}}
+    chain sink {{
+        type filter hook ingress device "{interface}" priority 0
+        {rest if FAMILY == "ip" else ""}
+        {FAMILY} saddr {sources} udp dport {port}-{last_port} counter name first drop
+        {FAMILY} saddr {sources} udp dport {stamped_port} counter name stamped
+    }}
+}}
+"""
+
+    def start(self) -> None:
+        """Make the table; one that a killed sink has left goes first."""
+        tool("nft", "-f", "-", text=self.rules)
+
+    def counted(self) -> dict[str, list[int]]:
+        """NAMES -> [packets, bytes]."""
+        listed = json.loads(tool("nft", "-j", "list", "counters", "table", "netdev", "vpneval_count"))["nftables"]
+        counters = {entry["counter"]["name"]: entry["counter"] for entry in listed if "counter" in entry}
+        return {name: [counters[name]["packets"], counters[name]["bytes"]] for name in NAMES}
+
+    def stop(self) -> None:
+        """Remove the table."""
+        tool("nft", "delete", "table", "netdev", "vpneval_count")
+
+
+class Iptables:
+    """iptables(8) of the legacy kind. Its table raw sees a packet before routing and before fragments are joined."""
+
+    name = "iptables"
+    jump = f"PREROUTING -i {interface} -s {sources} -p udp -j vpneval_count"
+    rules = f"""
+*raw
+:vpneval_count - [0:0]
+-A vpneval_count -p udp --dport {port}:{last_port} -j DROP
+-A vpneval_count -f -j DROP
+-A vpneval_count -p udp --dport {stamped_port} -j RETURN
+-I {jump}
+COMMIT
+"""
+
+    def start(self) -> None:
+        """Make the chain; one that a killed sink has left goes first."""
+        with suppress(subprocess.CalledProcessError):  # the rest of a sink that was killed
+            self.stop()
+        tool("iptables-legacy-restore", "--noflush", text=self.rules)
+
+    def counted(self) -> dict[str, list[int]]:
+        """NAMES -> [packets, bytes]."""
+        listed = tool("iptables-legacy-save", "--counters", "--table", "raw")
+        found = re.findall(r"^\[(\d+):(\d+)\] -A vpneval_count ", listed, re.MULTILINE)
+        return {name: [int(count) for count in counts] for name, counts in zip(NAMES, found, strict=True)}
+
+    def stop(self) -> None:
+        """Remove the chain and the jump to it."""
+        tool("iptables-legacy", "-t", "raw", *f"-D {self.jump}".split())
+        tool("iptables-legacy", "-t", "raw", "-F", "vpneval_count")
+        tool("iptables-legacy", "-t", "raw", "-X", "vpneval_count")
+
+
+def open_filter() -> Nftables | Iptables:
+    """The first packet filter that works here, counting. Ends the probe with the words of each where none does."""
+    refusals = []
+    for found in (Nftables(), Iptables()):
+        try:
+            found.start()
+            return found
+        except FileNotFoundError as missing:
+            refusals.append(f"{found.name}: {missing.filename} is missing")
+        except subprocess.CalledProcessError as refused:
+            refusals.append(f"{found.name}: {(refused.stderr.strip().splitlines() or ['refused'])[0]}")
+    sys.exit("no packet filter that counts: " + "; ".join(refusals))
+
+
+class Counter:
+    """A counter of the interface."""
+
+    def __init__(self, name: str) -> None:
+        self._file = os.open(f"/sys/class/net/{interface}/statistics/{name}", os.O_RDONLY)
+
+    def read(self) -> int:
+        """What it has counted so far."""
+        return int(os.pread(self._file, 32, 0))
+
+
+def told() -> list[str]:
+    """The next line on standard input, in words; none at its end."""
+    return sys.stdin.readline().split()
+
+
+def trial() -> dict:
+    """Count until told to end, and until the last packet has come."""
+    least_before = packets.read()
+    earlier = packet_filter.counted()
+    packets_before, bytes_before = packets.read(), octets.read()
+    samples: list[tuple[float, int]] = []
+    started = changed = time.monotonic()
+    last, end, still_s, sent = bytes_before, None, 0.0, 0
+    print("counting", flush=True)
+    while True:
+        now, seen = time.monotonic(), octets.read()
+        if seen != last:
+            last, changed = seen, now
+            samples.append((round(now - started, 4), seen - bytes_before))
+        if end is None and select.select([sys.stdin], [], [], 0)[0]:
+            words = told()
+            end, sent, still_s = (now, int(words[1]), float(words[2])) if words else (now, 0, 0.0)
+        if end is not None and (
+            packets.read() - packets_before >= sent or now > max(end, changed) + still_s or now > end + LONGEST_S
+        ):
+            break
+        time.sleep(LOOK_S)
+    least = packets.read() - packets_before
+    counted = packet_filter.counted()
+    difference = {name: [n - m for n, m in zip(counted[name], earlier[name], strict=True)] for name in counted}
+    interface_packets = [least, packets.read() - least_before]
+    return {**difference, "by": packet_filter.name, "interface": interface_packets, "samples": samples}
+
+
+def stamps() -> list[tuple[int, int, int]]:
+    """What has come to the port for stamped datagrams: number, when sent and when it came, in ns."""
+    found = []
+    with suppress(BlockingIOError):
+        while True:
+            data, control, _, _ = stamped.recvmsg(2048, 64)
+            came = next(TIME.unpack(value) for _, kind, value in control if kind == SO_TIMESTAMPNS)
+            number, sent_ns = STAMP.unpack_from(data)
+            found.append((number, sent_ns, came[0] * 10**9 + came[1]))
+    return found
+
+
+packet_filter = open_filter()
+gc.disable()
+with suppress(PermissionError):
+    os.nice(-15)  # as generate.py
+packets, octets = Counter("rx_packets"), Counter("rx_bytes")
+stamped = socket.socket(socket.AF_INET6 if FAMILY == "ip6" else socket.AF_INET, socket.SOCK_DGRAM)
+stamped.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
+stamped.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2**20)
+stamped.bind(("::" if FAMILY == "ip6" else "0.0.0.0", int(stamped_port)))
+stamped.setblocking(False)
+try:
+    print("ready", flush=True)
+    while words := told():
+        print(json.dumps({"stamps": stamps()} if words[0] == "stamps" else trial()), flush=True)
+finally:
+    packet_filter.stop()

@@ -1,0 +1,293 @@
+"""A host: UDP datagrams, trial after trial, each as it is told.
+
+usage: generate.py
+Prints "ready". A trial is a line on standard input, a JSON object:
+    {"address": "10.2.0.2", "port": 9, "ip_bytes": [1328], "per_s": 20000.0, "seconds": 0.5, "burst": 16,
+     "flows": 1, "sources": 1, "dscp": 0, "fragment": false, "segment": true, "cores": []}
+The answer is a line, a JSON object: "sent" datagrams of "bytes" (IP packets, whole) in "seconds"; "wakes", how often
+the sender began anew, so that sent / wakes is how many left back to back on average; "longest", the most that were due
+at once; "by", the system call. Or {"error": "…"}. It ends with its standard input.
+
+"ip_bytes" are the lengths of the packets, one after another in turn: [40, 40, 576] is a mixture. DF is set, so that
+nobody on the way may fragment them, unless "fragment". "burst": at most so many leave back to back, then the sender
+waits until as many are due again; where that is less than PAUSE_S it waits that long, and more are due. "flows" have a
+source address and a source and destination port each: "sources" addresses from this host's own upwards, the host's
+own if 1. "segment": hand a burst to the kernel as one (UDP_SEGMENT, udp(7)); whoever asks for it must see to it that
+it is cut before the cable. "cores": a process on each of these, which share the rate and the flows; one process,
+wherever the scheduler puts it, if empty. A sender that falls behind catches up with BEHIND_S and forgets the rest: it
+then sends less than asked, and says so by its count.
+
+"stamped": true sends each datagram by itself, with its number and the time when it was sent (struct "!Qq": ns, real
+time clock) at the begin of its payload.
+"""
+
+import ctypes
+import errno
+import gc
+import json
+import os
+import resource
+import socket
+import struct
+import sys
+import time
+from contextlib import suppress
+from ipaddress import ip_address
+
+UDP_BYTES, IPV4_BYTES, IPV6_BYTES = 8, 20, 40
+IP_MTU_DISCOVER, IP_TOS, IP_TRANSPARENT = 10, 1, 19  # ip(7)
+IPV6_MTU_DISCOVER, IPV6_TCLASS, IPV6_TRANSPARENT = 23, 67, 75  # ipv6(7)
+DONT_SET_DF, PROBE = 0, 3  # PROBE sets DF and does not heed what PMTU was learnt
+UDP_SEGMENT = 103  # udp(7)
+MOST_SEGMENTS, MOST_BYTES = 64, 65000  # of one call
+PR_SET_TIMERSLACK = 29  # prctl(2): a sleep ends when it should, not 50 us later
+BATCH = 64
+PAUSE_S = 0.00025  # shorter pauses cost more CPU than they smooth
+BEHIND_S = 0.02
+RING_BYTES = 2**18  # different payloads, more than a compressor in the tunnel remembers
+PASSING = (errno.ECONNREFUSED, errno.ENOBUFS, errno.EAGAIN, errno.EINTR)
+STAMP = struct.Struct("!Qq")
+
+libc = ctypes.CDLL(None, use_errno=True)
+
+
+class Iovec(ctypes.Structure):
+    """struct iovec (writev(2))."""
+
+    _fields_ = [("base", ctypes.c_void_p), ("length", ctypes.c_size_t)]
+
+
+class Header(ctypes.Structure):
+    """struct msghdr (sendmsg(2))."""
+
+    _fields_ = [
+        ("name", ctypes.c_void_p),
+        ("name_length", ctypes.c_uint32),
+        ("iov", ctypes.POINTER(Iovec)),
+        ("iov_length", ctypes.c_size_t),
+        ("control", ctypes.c_void_p),
+        ("control_length", ctypes.c_size_t),
+        ("flags", ctypes.c_int),
+    ]
+
+
+class Message(ctypes.Structure):
+    """struct mmsghdr (sendmmsg(2))."""
+
+    _fields_ = [("header", Header), ("sent", ctypes.c_uint32)]
+
+
+RANDOM = ctypes.create_string_buffer(os.urandom(RING_BYTES + 2**16))
+VIEW = memoryview(RANDOM)
+
+
+class Segments:
+    """Bursts of datagrams of one length, each burst one call: the kernel cuts it."""
+
+    by = "UDP_SEGMENT"
+
+    def __init__(self, sockets: list[socket.socket], length: int) -> None:
+        self.sockets, self.length = sockets, length
+        self.most = max(1, min(MOST_SEGMENTS, MOST_BYTES // length))
+        for sock in sockets:
+            sock.setsockopt(socket.IPPROTO_UDP, UDP_SEGMENT, length)
+
+    def send(self, flow: int, first: int, count: int) -> int:
+        """Send up to ``count`` datagrams, the ``first``-th and the following. How many were sent."""
+        count = min(count, self.most)
+        at = first * self.length % RING_BYTES
+        self.sockets[flow].send(VIEW[at : at + count * self.length])
+        return count
+
+
+class Messages:
+    """Datagrams of any lengths, up to BATCH a call."""
+
+    by = "sendmmsg"
+
+    def __init__(self, sockets: list[socket.socket], lengths: list[int]) -> None:
+        self.numbers = [sock.fileno() for sock in sockets]
+        # A ring whose size is a multiple of the pattern, and its first ones again at its end: no batch wraps around.
+        self.ring = max(len(lengths), 1024 // len(lengths) * len(lengths))
+        size = self.ring + BATCH
+        self.parts, self.messages = (Iovec * size)(), (Message * size)()
+        base, at = ctypes.addressof(RANDOM), 0
+        for i in range(size):
+            length = lengths[i % len(lengths)]
+            self.parts[i].base, self.parts[i].length = base + at % RING_BYTES, length
+            at += length
+            self.messages[i].header.iov, self.messages[i].header.iov_length = ctypes.pointer(self.parts[i]), 1
+
+    def send(self, flow: int, first: int, count: int) -> int:
+        """As ``Segments.send``. Raises OSError."""
+        message = ctypes.byref(self.messages[first % self.ring])
+        done: int = libc.sendmmsg(self.numbers[flow], message, min(count, BATCH), 0)
+        if done < 0:
+            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+        return done
+
+
+class Stamped:
+    """Datagrams of one length, each with its number and the time."""
+
+    by = "send"
+
+    def __init__(self, sockets: list[socket.socket], length: int) -> None:
+        self.sockets, self.padding = sockets, os.urandom(max(0, length - STAMP.size))
+
+    def send(self, flow: int, first: int, count: int) -> int:
+        """Send the ``first``-th."""
+        self.sockets[flow].send(STAMP.pack(first, time.time_ns()) + self.padding)
+        return 1
+
+
+def connected(trial: dict, flow: int, address: str) -> socket.socket:
+    """A socket for one flow of the trial; ``address`` is where the first one is from."""
+    v6 = ":" in trial["address"]
+    sock = socket.socket(socket.AF_INET6 if v6 else socket.AF_INET, socket.SOCK_DGRAM)
+    level = socket.IPPROTO_IPV6 if v6 else socket.IPPROTO_IP
+    sock.setsockopt(level, IPV6_MTU_DISCOVER if v6 else IP_MTU_DISCOVER, DONT_SET_DF if trial["fragment"] else PROBE)
+    sock.setsockopt(level, IPV6_TCLASS if v6 else IP_TOS, trial["dscp"] << 2)
+    if trial["sources"] > 1:
+        sock.setsockopt(level, IPV6_TRANSPARENT if v6 else IP_TRANSPARENT, 1)  # an address that is not this host's own
+        sock.bind((str(ip_address(address) + flow % trial["sources"]), 0))
+    sock.connect((trial["address"], trial["port"] + flow // trial["sources"]))
+    return sock
+
+
+def sender(trial: dict, sockets: list[socket.socket], lengths: list[int]) -> Segments | Messages | Stamped:
+    """What sends the trial's packets."""
+    if trial.get("stamped"):
+        return Stamped(sockets, lengths[0])
+    if trial["segment"] and len(set(lengths)) == 1 and trial["burst"] > 1 and lengths[0]:
+        with suppress(OSError):  # a kernel that does not know it
+            return Segments(sockets, lengths[0])
+    return Messages(sockets, lengths)
+
+
+def run(trial: dict) -> dict:
+    """One trial by one process."""
+    v6 = ":" in trial["address"]
+    headers = UDP_BYTES + (IPV6_BYTES if v6 else IPV4_BYTES)
+    lengths = [ip_bytes - headers for ip_bytes in trial["ip_bytes"]]
+    with socket.socket(socket.AF_INET6 if v6 else socket.AF_INET, socket.SOCK_DGRAM) as any_:
+        any_.connect((trial["address"], trial["port"]))
+        own = any_.getsockname()[0]
+    flows = trial["flow_numbers"]
+    sockets = [connected(trial, flow, own) for flow in flows]
+    try:
+        sending = sender(trial, sockets, lengths)
+        try:
+            found = paced(trial, sending, len(sockets))
+        except OSError as error:
+            # Longer than the route's MTU, or a port that cannot do checksums: one by one.
+            if not isinstance(sending, Segments) or error.errno in PASSING:
+                raise
+            for sock in sockets:
+                sock.setsockopt(socket.IPPROTO_UDP, UDP_SEGMENT, 0)
+            found = paced(trial, Messages(sockets, lengths), len(sockets))
+    finally:
+        for sock in sockets:
+            sock.close()
+    turns, rest = divmod(found["sent"], len(lengths))
+    found["bytes"] = turns * sum(trial["ip_bytes"]) + sum(trial["ip_bytes"][:rest])
+    return found
+
+
+def paced(trial: dict, sending: Segments | Messages | Stamped, flows: int) -> dict:
+    """Send at the trial's rate. Raises OSError where the kernel refuses for more than a moment."""
+    per_s, seconds, burst, send = trial["per_s"], trial["seconds"], trial["burst"], sending.send
+    total = max(1, round(per_s * seconds))
+    burst = min(burst, total)
+    behind = int(max(burst, BATCH, per_s * BEHIND_S))
+    sent = forgotten = wakes = longest = flow = 0
+    clock = time.monotonic
+    start = clock()
+    while sent + forgotten < total:
+        now = clock() - start
+        done = sent + forgotten
+        due = min(total, int(now * per_s) + 1) - done
+        if due > behind:
+            forgotten, due = forgotten + due - behind, behind
+            if now >= seconds:
+                break
+        if due < min(burst, total - done):
+            time.sleep(max(PAUSE_S, (done + burst - 1) / per_s - now) if burst > 1 else PAUSE_S)
+            continue
+        wakes += 1
+        longest = max(longest, due)
+        left = due
+        while left > 0:
+            try:
+                gone = send(flow, sent, min(left, burst if flows > 1 else left))
+            except OSError as error:
+                if error.errno not in PASSING:
+                    raise
+                gone = 0
+                if error.errno == errno.ENOBUFS:
+                    break
+            sent, left = sent + gone, left - gone
+            flow = (flow + 1) % flows
+            if clock() - start > seconds + BEHIND_S:
+                break
+    return {
+        "sent": sent,
+        "seconds": max(seconds, clock() - start),
+        "wakes": wakes,
+        "longest": longest,
+        "by": sending.by,
+    }
+
+
+def shared(trial: dict) -> dict:
+    """One trial by a process on each of the trial's cores."""
+    cores = trial["cores"]
+    if not cores:
+        return attempt({**trial, "flow_numbers": range(trial["flows"])})
+    cores = cores[: trial["flows"]]
+    pipes, children = [], []
+    for index, core in enumerate(cores):
+        reading, writing = os.pipe()
+        child = os.fork()
+        if child == 0:
+            try:
+                os.sched_setaffinity(0, {core})
+                numbers = range(index, trial["flows"], len(cores))
+                found = attempt({**trial, "per_s": trial["per_s"] / len(cores), "flow_numbers": numbers})
+                os.write(writing, json.dumps(found).encode())
+            finally:
+                os._exit(0)
+        os.close(writing)
+        pipes.append(reading)
+        children.append(child)
+    founds = []
+    for reading, child in zip(pipes, children, strict=True):
+        with os.fdopen(reading) as file:
+            founds.append(json.loads(file.read()))
+        os.waitpid(child, 0)
+    if failed := [found for found in founds if "error" in found]:
+        return failed[0]
+    sums = {name: sum(found[name] for found in founds) for name in ("sent", "bytes", "wakes")}
+    most = {name: max(found[name] for found in founds) for name in ("seconds", "longest", "by")}
+    return sums | most
+
+
+def attempt(trial: dict) -> dict:
+    """What the trial finds, or the error that ended it."""
+    try:
+        return run(trial)
+    except OSError as error:
+        return {"error": f"{error.strerror}, errno {error.errno}"}
+
+
+if __name__ == "__main__":
+    with suppress(PermissionError):
+        os.nice(-15)  # where CPU is short, it should be short for what is measured, and not for the instrument
+    libc.prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0)
+    gc.disable()
+    with suppress(ValueError, OSError):
+        hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    print("ready", flush=True)
+    for line in sys.stdin:
+        print(json.dumps(shared(json.loads(line))), flush=True)
