@@ -293,6 +293,7 @@ def _conduct(asked: Asked, weights: str, quiet: bool, as_json: bool, strict: boo
 
 
 command()(reading.report)
+command()(reading.why)
 command()(reading.compare)
 command()(reading.history)
 command()(reading.watch)

@@ -1,4 +1,4 @@
-"""The commands that only read run folders: report, compare, history, watch."""
+"""The commands that only read run folders: report, why, compare, history, watch."""
 
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ from runner.report.forms.write import write_everything
 from runner.report.merge import merge_runs
 from runner.report.model import Report, build
 from runner.report.papers import findings_text
+from runner.report.why import why as why_of
 
 TEXT_FORMS: dict[str, Callable[[Report], str]] = {
     "html": html_text,
@@ -153,6 +154,25 @@ def compare(
         render_comparison(comparison, out)
     if comparison.regressed:
         raise typer.Exit(1)
+
+
+def why(
+    a: Annotated[str, typer.Argument(metavar="VPN")],
+    b: Annotated[str, typer.Argument(metavar="VPN")],
+    folder: Annotated[Path | None, typer.Argument(metavar="[DIR]", help="a run folder; default: the latest")] = None,
+) -> None:
+    """By what factor one VPN is better than another, and how sure that is: a sentence for each metric."""
+    for line in why_of(*load_run(folder or latest()), a, b):
+        out.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def latest() -> Path:
+    """The run folder in results/ that was written to last. Raises UsageError where there is none."""
+    runs = [path.parent for pattern in ("*/run.json", "*/*/run.json") for path in Path("results").glob(pattern)]
+    own = [run for run in runs if "examples" not in run.parts and "published" not in run.parts]
+    if not own:
+        raise UsageError("there is no run in results/ yet: name a run folder, or measure one with vpneval run")
+    return max(own, key=lambda run: (run / "run.json").stat().st_mtime)
 
 
 def history(

@@ -1,0 +1,73 @@
+"""One VPN against another, a sentence a metric: by what factor, how sure, and under which conditions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from runner.data.errors import UsageError, require_known
+from runner.data.metric import Metric
+from runner.data.trials import Run, Trial
+from runner.ranking.doubts import look
+from runner.ranking.verdicts import Verdict
+
+
+def why(run: Run, trials: Sequence[Trial], a: str, b: str) -> list[str]:
+    """What the run says of ``a`` against ``b``, in each configuration: a sentence for each metric that counts.
+
+    Raises UsageError for a VPN that the run does not have, and where it compares these two in nothing.
+    """
+    for name in (a, b):
+        require_known("VPN", name, sorted(vpn for vpn, record in run.vpns.items() if not record.reference))
+    if a == b:
+        raise UsageError(f"why takes two VPNs, and both are {a}")
+    said: list[str] = []
+    heading = ""
+    for verdict in look(run, trials):
+        if {verdict.a, verdict.b} != {a, b}:
+            continue
+        where = " ".join(filter(None, (verdict.configuration, verdict.image)))
+        if where != heading:
+            said += [*([""] if said else []), f"{where}: {_levels(run, verdict, a)} against {_levels(run, verdict, b)}"]
+            heading = where
+        said.append(sentence(run.metrics[verdict.metric], verdict if verdict.a == a else turned(verdict)))
+    if not said:
+        raise UsageError(f"this run compares {a} and {b} in nothing: one of them has no numbers; see vpneval report")
+    return said
+
+
+def turned(verdict: Verdict) -> Verdict:
+    """The same verdict, of ``b`` against ``a``."""
+    inverse = {"better": "worse", "worse": "better"}
+    ratio, low, high = (None if value is None else 1 / value for value in (verdict.ratio, verdict.high, verdict.low))
+    update = {"a": verdict.b, "b": verdict.a, "ratio": ratio, "low": low, "high": high}
+    return verdict.model_copy(update=update | {"decision": inverse.get(verdict.decision, verdict.decision)})
+
+
+def sentence(metric: Metric, verdict: Verdict) -> str:
+    """The verdict as a sentence."""
+    a, b, what = verdict.a, verdict.b, metric.title if metric.title[1:2].isupper() else metric.title.lower()
+    if verdict.ratio is None:
+        return (
+            f"{a} is {verdict.decision} than {b} in {what}."
+            if verdict.decision in ("better", "worse")
+            else (f"{a} and {b} have the same {what}." if verdict.decision == "same" else f"{what}: {verdict.reason}.")
+        )
+    times = f"{verdict.ratio:.3g}"
+    if verdict.low is not None and verdict.high is not None:
+        times += f" ({verdict.low:.3g} to {verdict.high:.3g})"
+    has = f"{a} has {times} times the {what} of {b}"
+    if verdict.decision == "same":
+        return f"{has}: for a user the same, as it is surely less than a factor of {verdict.margin:.3g} away."
+    if verdict.decision == "undecided":
+        more = (
+            f"about {verdict.seconds / 60:.0f} more minutes of these two would tell"
+            if verdict.seconds and (verdict.seconds >= 90)
+            else "a minute more of these two would tell"
+        )
+        return f"{has}: not decided yet; {verdict.reason or more}."
+    return f"{has}: {verdict.decision}."
+
+
+def _levels(run: Run, verdict: Verdict, vpn: str) -> str:
+    levels = run.vpns[vpn].configurations.get(verdict.configuration, {})
+    return f"{vpn} ({', '.join(level for level in levels.values() if level not in ('off', 'none'))})"
