@@ -11,7 +11,7 @@ import struct
 import subprocess
 import sys
 import termios
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -307,7 +307,7 @@ def test_exit_codes_output_and_files_of_any_command(
 class Sluggish(kernels.Uml):
     """Does not boot in time, then does not boot at all, then boots."""
 
-    def attempts(self, fd: int, folders: Sequence[Path]) -> Iterator[Attempt]:
+    def attempts(self, fd: int, folders: Sequence[Path]) -> Generator[Attempt, None, None]:
         yield Attempt("slow", ["sleep", "60"], 0.2, 1)
         yield Attempt("broken", ["sh", "-c", "echo no such kernel; exit 9"], 30, 1)
         yield from super().attempts(fd, folders)

@@ -11,8 +11,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Protocol
@@ -58,7 +58,7 @@ class Kernel(Protocol):
     def prepare(self, say: Say) -> None:
         """Fetch what is missing, telling ``say``. Raises CannotRunHere as ``describe`` does, or if it fails."""
 
-    def attempts(self, fd: int, folders: Sequence[Path]) -> Iterator[Attempt]:
+    def attempts(self, fd: int, folders: Sequence[Path]) -> Generator[Attempt, None, None]:
         """The ways to start it, in order. The channel is the socket ``fd``; only ``folders`` are writable."""
 
 
@@ -98,8 +98,9 @@ def run_in(
     """
     ours, theirs = socket.socketpair()
     refusals = []
-    with ours, theirs, tempfile.TemporaryFile() as console:
-        for attempt in kernel.attempts(theirs.fileno(), folders):
+    attempts = kernel.attempts(theirs.fileno(), folders)
+    with ours, theirs, closing(attempts), tempfile.TemporaryFile() as console:
+        for attempt in attempts:
             guest = Guest(_start(attempt, theirs, console), ours, console)
             try:
                 if why := _not_ready(guest, attempt.boots_within_s):

@@ -14,7 +14,7 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from pathlib import Path
 
 from runner.data.cache import cache_dir
@@ -123,7 +123,7 @@ class Qemu:
         shutil.rmtree(partial)
         say(f"kernel {version}: {self.folder}")
 
-    def attempts(self, fd: int, folders: Sequence[Path]) -> Iterator[Attempt]:
+    def attempts(self, fd: int, folders: Sequence[Path]) -> Generator[Attempt, None, None]:
         """With KVM, then twice without: its channel is the socket ``fd``, all files are read-only but ``folders``."""
         virtme = virtme_run()
         assert virtme is not None
