@@ -1,76 +1,39 @@
 """The namespace node, which looks like a host.
 
 A namespace node is a process that holds net, mount, PID, UTS and IPC namespaces of its own, with the lab
-image as its root under a copy-on-write tmpfs overlay. The runner holds that process by a pipe and a
+image as its root under a copy-on-write tmpfs overlay. The runner holds that process by a socket and a
 parent-death signal: when the runner goes, however it goes, the kernel removes every daemon, interface
 and mount of the node. There is nothing to clean up by construction.
+
+That process, ``runner/lab/probes/agent.py``, runs the commands, which it is told of with the descriptors that they get:
+a command is one process, a child of the node's. And it writes files, without one.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import signal
+import socket
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from runner.data.errors import CommandError, LabError
+from runner.lab import groups, probes
+from runner.lab.commands import Command, Line, file_of
 from runner.lab.logs import LogPipe, settle
 from runner.lab.node import ENVIRONMENT, PATIENCE, Completed
 from runner.lab.redaction import hide
 
 GONE_WITHIN_S = 5.0
-# What PID 1 of a node does, before it becomes the loop that holds the node and reaps its orphans.
-# It reports its PID as the host sees it (the old /proc is still mounted then), and ends with the runner,
-# because the pipe on its standard input then ends. Where the runner is on another machine, the pipe may never end,
-# so that it must also hear from it every SILENCE seconds. Two lists for mount(8), because each process costs 2 ms
-# here and 100 ms in a guest kernel. Source: unshare(1), pivot_root(2), fstab(5).
-INIT = r"""
-set -eu
-read -r pid _ < /proc/self/stat
-mount -t tmpfs -o size=4g,mode=755 tmpfs /mnt
-mkdir /mnt/upper /mnt/work /mnt/root
-mount -t overlay -o lowerdir="$ROOT",upperdir=/mnt/upper,workdir=/mnt/work overlay /mnt/root
-cd /mnt/root
-mkdir -p proc sys dev run tmp .old
-echo "\
-proc  $PWD/proc proc  defaults 0 0
-sysfs $PWD/sys  sysfs defaults 0 0
-tmpfs $PWD/dev  tmpfs mode=755,size=16m 0 0
-tmpfs $PWD/run  tmpfs mode=755 0 0
-tmpfs $PWD/tmp  tmpfs mode=1777 0 0" >/mnt/first
-mount -a -T /mnt/first
-mkdir -p dev/net dev/pts dev/shm run/lock run/sshd
-binds="devpts $PWD/dev/pts devpts newinstance,ptmxmode=0666 0 0
-tmpfs $PWD/dev/shm tmpfs mode=1777 0 0"
-for device in null zero full random urandom tty net/tun ppp; do
-  [ -w /dev/$device ] || continue
-  : >dev/$device
-  binds="$binds
-/dev/$device $PWD/dev/$device none bind 0 0"
-done
-if [ -d /lib/modules ]; then
-  [ -d lib/modules ] || mkdir -p lib/modules
-  binds="$binds
-/lib/modules $PWD/lib/modules none bind 0 0"
-fi
-echo "$binds" >/mnt/second
-mount -a -T /mnt/second
-ln -s pts/ptmx dev/ptmx
-ln -s /proc/self/fd dev/fd; for f in 0:stdin 1:stdout 2:stderr; do ln -s /proc/self/fd/${f%:*} dev/${f#*:}; done
-pivot_root . .old
-umount -l /.old
-rmdir /.old
-hostname "$NAME"
-printf '127.0.0.1 localhost %s\n' "$NAME" > /etc/hosts
-ip link set lo up
-echo "$pid"
-exec bash -c 'while read -r ${SILENCE:+-t "$SILENCE"} _; do :; done' "$NAME"
-"""
-UNSHARE = ("unshare", "--net", "--mount", "--uts", "--ipc", "--pid", "--fork", "--kill-child")
+AGENT = str(Path(probes.__file__).with_name("agent.py"))
+Dialogue = Command | subprocess.Popen[str]  # a probe whose standard streams are the runner's
 # Not --all: an ordinary user may not enter a cgroup namespace, not even the one it is in.
 NSENTER = ("nsenter", "--net", "--mount", "--uts", "--ipc", "--pid", "--target")
 
@@ -78,7 +41,7 @@ NSENTER = ("nsenter", "--net", "--mount", "--uts", "--ipc", "--pid", "--target")
 class NamespaceNode:
     """A node made of namespaces. Start it from the main thread: the parent-death signal follows the thread."""
 
-    environment: Mapping[str, str] = ENVIRONMENT  # of the host's command that ``argv`` gives
+    environment: Mapping[str, str] = ENVIRONMENT  # of the commands
     makes_keys = False  # what is said there may be a key that nobody knows of yet: errors do not quote it
 
     def __init__(self, name: str, root: Path, log: Callable[[str], object] = lambda line: None) -> None:
@@ -86,21 +49,27 @@ class NamespaceNode:
         self.log = log
         self._logs: Path | None = None  # set for each trial, see log_to()
         self._background: list[NamespaceProcess] = []
+        self._group = groups.make_group(name)
         self._holder = self._hold(root)
         self.pid = 0
 
     def _hold(self, root: Path) -> subprocess.Popen[str]:
         """Start the process that holds the node, until its standard input ends."""
-        return subprocess.Popen(
-            # Die with the runner; kill PID 1, and with it the node, when unshare dies.
-            ["setpriv", "--pdeathsig", "KILL", *UNSHARE, "bash", "-c", INIT],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env={**ENVIRONMENT, "ROOT": str(root), "NAME": self.name},
-            start_new_session=True,
-            text=True,
-        )
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._line = Line(ours)
+        node = {"name": self.name, "root": str(root), "group": str(self._group or ""), "here": True, "silence_s": 0}
+        nothing = {"ports": {}, "restore": "", "restore6": "", "sysctls": ""}
+        with theirs:
+            return subprocess.Popen(
+                # Dies with the runner, and the node's PID 1 with it.
+                [*("setpriv", "--pdeathsig", "KILL", sys.executable, "-IS"), AGENT, json.dumps(node | nothing)],
+                stdin=theirs.fileno(),
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env=ENVIRONMENT,
+                start_new_session=True,
+                text=True,
+            )
 
     def wait_ready(self) -> None:
         """Wait until the node has its root and says so. Raises LabError with the kernel's reason."""
@@ -132,47 +101,59 @@ class NamespaceNode:
         # setpriv, because a killed nsenter would leave its child behind.
         return [*NSENTER, str(self.pid), "setpriv", "--pdeathsig", "KILL", *argv]
 
-    def job(self, *argv: str) -> list[str]:
-        """The host's command that runs ``argv`` so that ``end`` ends it whole."""
-        return self.argv(*argv)
-
-    def end(self, process: subprocess.Popen[str] | subprocess.Popen[bytes]) -> None:
-        """Kill a command that is running on the node, with what it started."""
-        kill_group(process)
-
     def run(self, *argv: str, check: bool = True, timeout: float = 30.0, input: str | None = None) -> Completed:
         """Run a command to its end. Raises CommandError on a non-zero exit (if ``check``) or a time-out.
 
         A daemon that goes into the background must not keep this command's pipes: start daemons with
         ``spawn``, or with an option that makes them close their standard streams.
         """
+        return self._run(argv, check, timeout, input)
+
+    def _run(self, argv: tuple[str, ...], check: bool, timeout: float, input: str | None, **request: Any) -> Completed:
+        """The same, where the ``request`` may ask the agent itself to do what ``argv`` would."""
         self.log(f"[{self.name}] {shown(argv)}")
-        process = subprocess.Popen(
-            self.job(*argv),
-            stdin=subprocess.DEVNULL if input is None else subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=self.environment,
-            start_new_session=True,
-            text=True,
-            errors="replace",
+        process = self._begin(
+            argv, file_of(input) if input is not None else os.open(os.devnull, os.O_RDONLY), **request
         )
         try:
-            stdout, stderr = process.communicate(input, timeout=timeout * PATIENCE)
+            stdout, stderr = process.communicate(timeout=timeout * PATIENCE)
         except subprocess.TimeoutExpired as late:
             self.end(process)
             stderr = ""
-            with suppress(subprocess.TimeoutExpired):  # a machine that is gone does not close its end
+            with suppress(subprocess.TimeoutExpired):
                 _, stderr = process.communicate(timeout=20)
+            process.close()
             raise self._failed(argv, Completed(-1, "", stderr), timeout * PATIENCE) from late
         except BaseException:
             self.end(process)
-            process.wait()
+            process.close()
             raise
+        assert process.returncode is not None
         done = Completed(process.returncode, stdout, hide(stderr))
         if check and done.code != 0:
             raise self._failed(argv, done)
         return done
+
+    def _begin(self, argv: Sequence[str], stdin: int, **request: Any) -> Command:
+        """A command that reads from ``stdin``, which is closed here, and whose outputs are pipes."""
+        pipes = [os.pipe(), os.pipe()]
+        process = self._line.start(argv, self.environment, stdin, *(theirs for _, theirs in pipes), **request)
+        for theirs in (stdin, *(theirs for _, theirs in pipes)):
+            os.close(theirs)
+        process.stdout, process.stderr = (open(ours, errors="replace") for ours, _ in pipes)  # noqa: SIM115
+        return process
+
+    def talk(self, *argv: str) -> Dialogue:
+        """Start a command whose standard streams are the runner's: a probe that is spoken with."""
+        theirs, ours = os.pipe()
+        process = self._begin(argv, theirs)
+        process.stdin = open(ours, "w")  # noqa: SIM115
+        return process
+
+    def end(self, process: Any) -> None:
+        """Kill a command that is running on the node, with what it started, and wait a moment until all that has gone:
+        a daemon holds its ports and locks until then."""
+        self._line.kill(process, GONE_WITHIN_S)
 
     def _failed(self, argv: Sequence[str], done: Completed, timeout_s: float = 0) -> CommandError:
         """The error that says so, without secrets; with a ``timeout_s`` it is that which the command did not keep."""
@@ -181,21 +162,16 @@ class NamespaceNode:
             return CommandError(self.name, argv[:1], code, done.stderr, timeout_s)
         return CommandError(self.name, [hide(word) for word in argv], code, hide(done.stderr or done.stdout), timeout_s)
 
-    def spawn(self, *argv: str, log: str, stdin: int = subprocess.DEVNULL) -> NamespaceProcess:
+    def spawn(self, *argv: str, log: str) -> NamespaceProcess:
         """Start a command in the background, its output in the trial's log file ``log``."""
         self.log(f"[{self.name}] {shown(argv)} &")
         path = self.logs / f"{self.name}-{log}.log"
         pipe = LogPipe(path)
+        nothing = os.open(os.devnull, os.O_RDONLY)
         try:
-            popen = subprocess.Popen(
-                self.job(*argv),
-                stdin=stdin,
-                stdout=pipe.entry,
-                stderr=subprocess.STDOUT,
-                env=self.environment,
-                start_new_session=True,
-            )
+            popen = self._line.start(argv, self.environment, nothing, pipe.entry, pipe.entry)
         finally:
+            os.close(nothing)
             pipe.follow()
         process = NamespaceProcess(popen, path, self.end, pipe.settle)
         self._background.append(process)
@@ -209,8 +185,19 @@ class NamespaceNode:
 
     def write(self, path: str, text: str, mode: int = 0o600) -> None:
         """Write a file on the node, its folder made as needed. The content is never logged."""
-        # Through install(1), because a path through /proc/PID/root would follow absolute links out of the node.
-        self.run("install", "-D", "-m", f"{mode:o}", "/dev/stdin", path, input=text)
+        # The agent writes it as this command would: in the node, where a link cannot lead out of it.
+        argv = ("install", "-D", "-m", f"{mode:o}", "/dev/stdin", path)
+        self._run(argv, True, 30.0, text, path=path, mode=mode)
+
+    def cpu_s(self) -> float | None:
+        """CPU seconds so far, user and system, of all processes of the node, to the microsecond.
+
+        None where nobody counts them: on another machine, where a control group is not ours to make, or where the node
+        has been moved to another one.
+        """
+        if self._group is None or not groups.holds(self._group, self.pid):
+            return None
+        return groups.cpu_s(self._group)
 
     def defer(self, *argv: str) -> None:
         """Nothing: what is changed in this node goes with it."""
@@ -223,9 +210,7 @@ class NamespaceNode:
 
     def release(self) -> None:
         """Let the node go: PID 1 ends with its pipe, and the kernel ends everything else in it."""
-        assert self._holder.stdin is not None
-        with suppress(BrokenPipeError):
-            self._holder.stdin.close()
+        self._line.close()
 
     def stop(self) -> None:
         """Let the node go, and wait until it is gone."""
@@ -233,11 +218,12 @@ class NamespaceNode:
         try:
             self._holder.wait(5)
         except subprocess.TimeoutExpired:
-            self._holder.kill()  # --kill-child takes PID 1 along
+            self._holder.kill()  # PID 1 goes with it
             self._holder.wait()
-        # Only now: these are nsenters, and each had to reap its child in the node first.
         for process in self._background:
             process.stop()
+        if self._group is not None:
+            groups.remove(self._group)
 
 
 class NamespaceProcess:
@@ -245,13 +231,13 @@ class NamespaceProcess:
 
     def __init__(
         self,
-        popen: subprocess.Popen[bytes],
+        popen: subprocess.Popen[bytes] | Command,
         log: Path,
-        end: Callable[[subprocess.Popen[bytes]], None] | None = None,
+        end: Callable[[Any], None] = lambda process: kill_group(process),
         settle: Callable[[], None] = lambda: None,
     ) -> None:
         """``settle`` writes down what it has said by now."""
-        self._popen, self.log, self._end, self._settle = popen, log, end or kill_group, settle
+        self._popen, self.log, self._end, self._settle = popen, log, end, settle
 
     def alive(self) -> bool:
         """Is it still running?"""
@@ -275,11 +261,10 @@ class NamespaceProcess:
 
 
 def kill_group(process: subprocess.Popen[str] | subprocess.Popen[bytes]) -> None:
-    """Kill a command with what it started, and wait a moment: a daemon holds its ports and locks until it is gone,
-    which is some milliseconds after the nsenter in front of it.
+    """Kill a process of this machine with what it started, and wait a moment until all has gone.
 
-    First what is behind nsenter, which reaps it and ends. Killed at once, its orphan falls to PID 1 of the machine, and
-    the node cannot end before that has reaped it: some take a second, and those of some containers never do.
+    First what it started, which it reaps, and ends. Killed at once, an orphan falls to PID 1 of the machine: some take
+    a second to reap it, and those of some containers never do.
     """
     end = time.monotonic() + GONE_WITHIN_S
     while (behind := processes_of(process.pid).keys() - {process.pid}) and time.monotonic() < end:

@@ -12,7 +12,7 @@ from typing import Any
 
 from runner.data.errors import MeasurementError
 from runner.lab import probes
-from runner.lab.namespaces import NamespaceNode, kill_group
+from runner.lab.namespaces import Dialogue, NamespaceNode
 from runner.lab.site_to_site import Lab
 
 ETHERNET_BYTES = 14  # the frame's header; a queueing discipline counts it, and the frame check sequence not
@@ -68,21 +68,13 @@ def interface(node: NamespaceNode, port: str) -> str:
 
 
 @contextmanager
-def probe(node: NamespaceNode, name: str, *argv: str, ready: str) -> Iterator[subprocess.Popen[str]]:
+def probe(node: NamespaceNode, name: str, *argv: str, ready: str) -> Iterator[Dialogue]:
     """A probe that runs on ``node`` beside what the block does, and has said ``ready``. Ended with the block.
 
     Raises MeasurementError with its own words where it cannot start.
     """
     node.write(f"{probes.FOLDER}/{name}.py", probes.source(name), mode=0o644)
-    running = subprocess.Popen(
-        node.argv("python3", "-IS", f"{probes.FOLDER}/{name}.py", *argv),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=node.environment,
-        text=True,
-        start_new_session=True,
-    )
+    running = node.talk("python3", "-IS", f"{probes.FOLDER}/{name}.py", *argv)
     try:
         assert running.stdout is not None
         if running.stdout.readline().strip() != ready:
@@ -91,11 +83,11 @@ def probe(node: NamespaceNode, name: str, *argv: str, ready: str) -> Iterator[su
         yield running
     finally:
         if running.poll() is None:
-            kill_group(running)  # and what nsenter has started: its ports and interfaces are free for the next
+            node.end(running)  # so that its ports and interfaces are free for the next
         running.wait()
 
 
-def asked(running: subprocess.Popen[str], name: str, question: dict[str, Any], timeout_s: float) -> dict[str, Any]:
+def asked(running: Dialogue, name: str, question: dict[str, Any], timeout_s: float) -> dict[str, Any]:
     """One question to a probe that goes on, a line each way. Raises MeasurementError where it does not answer, or says
     what went wrong, in its own words."""
     assert running.stdin is not None
@@ -114,7 +106,7 @@ def asked(running: subprocess.Popen[str], name: str, question: dict[str, Any], t
     return found
 
 
-def answer(running: subprocess.Popen[str], name: str, last: str = "end", timeout_s: float = 10.0) -> dict[str, Any]:
+def answer(running: Dialogue, name: str, last: str = "end", timeout_s: float = 10.0) -> dict[str, Any]:
     """Tell a probe by a ``last`` line that the test is over; what it has found.
 
     Raises MeasurementError where it says nothing.

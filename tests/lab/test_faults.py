@@ -5,6 +5,7 @@ Each fault is real: processes are killed, sockets stopped, a disk filled. The sw
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -260,8 +261,8 @@ def first_processes(pids: set[int], name: str) -> list[int]:
     found = []
     for pid in pids:
         with suppress(OSError):  # gone meanwhile
-            words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-            if words[:2] == [b"bash", b"-c"] and name.encode() in words[3:]:
+            first = re.search(r"^NSpid:\s+\d+\s+1$", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
+            if first and f'"name": "{name}"' in Path(f"/proc/{pid}/cmdline").read_text():
                 found.append(pid)
     return found
 

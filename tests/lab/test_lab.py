@@ -12,6 +12,7 @@ from runner.data.errors import CannotRunHere, CommandError, LabError
 from runner.data.wan import Conditions
 from runner.lab import wan
 from runner.lab.facts import facts
+from runner.lab.groups import GROUPS
 from runner.lab.image import Image, check, host_image
 from runner.lab.node import wait_until
 from runner.lab.site_to_site import Lab, check_alive, namespace_lab
@@ -171,3 +172,50 @@ def test_the_hosts_own_root_makes_a_lab_too() -> None:
         lab.host1.write("/etc/vpneval-was-here", "")
         assert lab.host1.run("hostname").stdout == "host1\n"
     assert not Path("/etc/vpneval-was-here").exists()
+
+
+SPIN = "import time\nend = time.process_time() + 0.5\nwhile time.process_time() < end: pass"
+
+
+def groups_of(pid: int) -> list[Path]:
+    return [*GROUPS.rglob(f"vpneval.{pid}.*")]
+
+
+def test_a_node_counts_the_cpu_time_of_its_processes_and_of_no_other(lab: Lab) -> None:
+    before = {name: node.cpu_s() for name, node in lab.nodes.items()}
+    if any(spent is None for spent in before.values()):
+        pytest.skip("no control group can be made here")
+    lab.host1.run("python3", "-IS", "-c", SPIN)
+    daemon = lab.host1.spawn("sh", "-c", f"exec python3 -IS -c '{SPIN}'", log="spin")
+    daemon.wait(30)
+    spent = {name: (node.cpu_s() or 0) - (before[name] or 0) for name, node in lab.nodes.items()}
+    assert 1.0 <= spent.pop("host1") < 2.0
+    assert max(spent.values()) < 0.1
+    assert all(used > 0 for used in before.values() if used is not None), "what it took to make the node"
+
+
+def test_the_control_groups_go_with_their_lab(image: Image) -> None:
+    with namespace_lab(image) as lab:
+        if lab.host1.cpu_s() is None:
+            pytest.skip("no control group can be made here")
+        assert len(groups_of(os.getpid())) == 5
+    assert not groups_of(os.getpid())
+
+
+def test_the_control_groups_of_a_killed_runner_go_when_the_next_one_begins(image: Image, tmp_path: Path) -> None:
+    runner = subprocess.Popen(
+        [sys.executable, "-c", HOLD_A_LAB, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert runner.stdout is not None
+    runner.stdout.readline()
+    if not groups_of(runner.pid):
+        pytest.skip("no control group can be made here")
+    runner.kill()
+    runner.wait()
+    assert groups_of(runner.pid), "positive control: nobody was left to remove them"
+
+    def next_one() -> bool:
+        with namespace_lab(image):
+            return not groups_of(runner.pid)
+
+    wait_until(next_one, "the groups gone", pause_s=0.2)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,6 +12,7 @@ from typing import Any
 from runner.data.errors import MeasurementError
 from runner.data.trials import Event
 from runner.instruments.failures.loss import OneWay, one_way
+from runner.lab.namespaces import Dialogue
 from runner.lab.node import PATIENCE
 from runner.lab.site_to_site import Lab
 from runner.lab.wire import probe
@@ -29,7 +29,7 @@ class Streams:
     """Both directions: what the two probes say while they run, and the events meanwhile, in the stream's seconds."""
 
     names: tuple[str, str]
-    probes: tuple[subprocess.Popen[str], subprocess.Popen[str]]
+    probes: tuple[Dialogue, Dialogue]
     rate: float
     ahead_s: float  # how much earlier the far host began: its clock shows so much more
     started: float = field(default_factory=time.monotonic)

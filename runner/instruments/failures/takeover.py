@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -29,6 +28,7 @@ from runner.instruments.instrument import Asked
 from runner.instruments.result import Measured, measurement
 from runner.instruments.traffic.cost import counted, snapshot
 from runner.instruments.traffic.download import EXPECTED_BPS, SLOWEST_BPS, fetch, make_file
+from runner.lab.namespaces import Dialogue
 from runner.lab.node import wait_until
 from runner.lab.site_to_site import Lab
 from runner.lab.wire import answer, probe
@@ -110,7 +110,7 @@ def prepared(bench: Bench, vpn: Vpn, params: Mapping[str, str], *, anew: bool) -
 
 
 @contextmanager
-def watched(lab: Lab, handovers: list[Handover]) -> Iterator[subprocess.Popen[str]]:
+def watched(lab: Lab, handovers: list[Handover]) -> Iterator[Dialogue]:
     """The WAN is watched meanwhile, by this probe: the handover that it saw is added to ``handovers`` at the end."""
     with probe(lab.wan, "handover", lab.sites[-1].wan_address, *PAIR, ready="watching") as watcher:
         yield watcher
@@ -124,7 +124,7 @@ def readiness(lab: Lab, params: Mapping[str, str]) -> Callable[[], None]:
     return lambda: settled(lab)
 
 
-def last_look(ready: Callable[[], None], watcher: subprocess.Popen[str], download: Download) -> None:
+def last_look(ready: Callable[[], None], watcher: Dialogue, download: Download) -> None:
     """Just before the failure: raise what ``ready`` raises, and begin the download, with which other packets come.
 
     Raises TimeoutError where it does not begin. No sooner: in a guest kernel ``ready`` takes seconds.

@@ -13,7 +13,6 @@ import re
 import secrets
 import select
 import struct
-import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -25,7 +24,7 @@ from runner.data.errors import MeasurementError
 from runner.data.files import open_file, write_text
 from runner.instruments.security.counters import Counters, changed, counters
 from runner.lab.logs import settle
-from runner.lab.namespaces import NamespaceNode
+from runner.lab.namespaces import Dialogue, NamespaceNode
 from runner.lab.node import PATIENCE
 from runner.lab.site import TCP_PORTS
 from runner.lab.site_to_site import Lab
@@ -58,7 +57,7 @@ class Talker:
     """A program on a node that answers every line with a line, both JSON."""
 
     node: NamespaceNode
-    process: subprocess.Popen[str]
+    process: Dialogue
 
     def say(self, timeout_s: float = 10.0, /, **what: Any) -> dict[str, Any]:
         """Raises MeasurementError where it is dead or does not answer."""

@@ -6,12 +6,12 @@ nobody; the first tenth of a second, in which the congestion window opens again,
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from runner.instruments.traffic.download import HTTP_PORT
+from runner.lab.namespaces import Dialogue
 from runner.lab.site_to_site import Lab
 from runner.lab.wire import asked, probe
 from runner.tunnel.bring_up import Bench
@@ -23,7 +23,7 @@ PATIENCE_S = 40.0  # the probes give up before that, and say why
 class Visits:
     """The two probes of one tunnel: ``visit`` is one visit."""
 
-    def __init__(self, near: subprocess.Popen[str]) -> None:
+    def __init__(self, near: Dialogue) -> None:
         self._near = near
 
     def tcp(

@@ -21,10 +21,11 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from runner.data.errors import CannotRunHere, LabError
 from runner.lab import probes
-from runner.lab.namespaces import NSENTER, NamespaceNode, kill_group, shown
+from runner.lab.namespaces import NSENTER, Dialogue, NamespaceNode, kill_group, shown
 from runner.lab.node import ENVIRONMENT, PATIENCE, Completed
 from runner.lab.places.agent import Agent, AgentGoneError, AgentProcess, Job
 from runner.lab.places.inventory import Machine
@@ -161,11 +162,11 @@ class SshNode(NamespaceNode):
         threading.Thread(target=self._beat, daemon=True).start()
 
     def _hold(self, root: Path) -> subprocess.Popen[str]:
-        node = {"name": self.name, "silence_s": SILENCE_S, **vars(self.lent)}
+        node = {"name": self.name, "root": str(root), "group": "", "here": False, "silence_s": SILENCE_S}
         holder = subprocess.Popen(
             [
                 *("setpriv", "--pdeathsig", "KILL"),
-                *self.connection.argv("python3", "-IS", "-c", BOOT, json.dumps(node)),
+                *self.connection.argv("python3", "-IS", "-c", BOOT, json.dumps(node | vars(self.lent))),
             ],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -226,10 +227,26 @@ class SshNode(NamespaceNode):
             raise self._failed(argv, done)
         return done
 
-    def spawn(self, *argv: str, log: str, stdin: int = subprocess.DEVNULL) -> AgentProcess:
-        """As NamespaceNode.spawn; nothing can be written to its standard input. Raises LabError too."""
-        if stdin != subprocess.DEVNULL:
-            raise ValueError("a background command of a node on another machine has no standard input")
+    def talk(self, *argv: str) -> Dialogue:
+        """As NamespaceNode.talk, by a session of ssh of its own."""
+        pipe = subprocess.PIPE
+        return subprocess.Popen(
+            self.argv(*argv), stdin=pipe, stdout=pipe, stderr=pipe, text=True, start_new_session=True
+        )
+
+    def end(self, process: Any) -> None:
+        """Kill such a session."""
+        kill_group(process)
+
+    def write(self, path: str, text: str, mode: int = 0o600) -> None:
+        """As NamespaceNode.write, by install(1)."""
+        self.run("install", "-D", "-m", f"{mode:o}", "/dev/stdin", path, input=text)
+
+    def cpu_s(self) -> None:
+        """Nobody counts there."""
+
+    def spawn(self, *argv: str, log: str) -> AgentProcess:
+        """As NamespaceNode.spawn. Raises LabError too."""
         self.log(f"[{self.name}] {shown(argv)} &")
         path = self.logs / f"{self.name}-{log}.log"
         process = AgentProcess(self._start(*argv, log=path), path, self._end)

@@ -1,38 +1,57 @@
-"""A node on another machine: makes it, lends it the machine's ports, runs the runner's commands in it, undoes all.
+"""A node: makes it, lends it the machine's ports, runs the runner's commands in it, undoes all.
 
 usage: agent.py NODE       as root; NODE is a JSON object:
-    {"name": "gw1", "silence_s": 30, "ports": {"wan0": "eth2"}, "restore": "…", "restore6": "…", "sysctls": "…"}
-"ports" maps the name in the lab to the machine's own; "restore" and "restore6" are lines for ip(8) -batch, "sysctls"
-are lines "path value"; they make the ports again what they were. It prints the process number of the node's PID 1,
-serves, and ends when the node has ended and the machine is as before, else with exit code 1 and the reason.
+    {"name": "gw1", "root": "/", "group": "", "here": false, "silence_s": 30,
+     "ports": {"wan0": "eth2"}, "restore": "…", "restore6": "…", "sysctls": "…"}
+"root" is the folder below the node's copy-on-write root, "group" that of the control group that its processes are in,
+if any, and "here" says that the runner is on this machine. "ports" maps the name in the lab to the machine's own;
+"restore" and "restore6" are lines for ip(8) -batch, "sysctls" are lines "path value"; they make the ports again what
+they were. It prints the process number of the node's PID 1, serves, and ends when the node has ended and the machine
+is as before, else with exit code 1 and the reason.
 
-One program, and hardly another process: in an emulated machine each costs a tenth of a second. The node is as
-``INIT`` in runner/lab/node.py makes it. Its PID 1 is the agent: a line on standard input is a request, an empty one a
-heartbeat:
+One program, and hardly another process: in an emulated machine each costs a tenth of a second. The node's PID 1 is the
+agent. Where the runner is on another machine, a line on standard input is a request, an empty one a heartbeat:
     {"id": 7, "argv": ["ip", "link"], "input": "…"}      start a command; "input" may be missing
     {"id": 7, "kill": true}                              end it, with its process group, by SIGKILL
     {"id": 8, "ping": true}                              are you there?
 Answers are JSON objects, a line each, bytes as Latin-1 text:
     {"id": 7, "out": "…"}, {"id": 7, "err": "…"}         what it says, as it says it
     {"id": 7, "code": 0}                                 it has ended; what its children still say may follow
-When standard input ends, or is silent for "silence_s", PID 1 ends, and the kernel ends all else in the node.
+Where the runner is on this machine, standard input is a socket, and each of its packets a request that comes with
+descriptors. So nothing that a command says passes here, and there is nothing to answer:
+    {"id": 7, "argv": ["ip"], "env": {"PATH": "…"}}      standard input, output and error, and a pipe for the exit code
+    {"id": 7, "path": "/etc/x", "mode": 384}             the same; the file gets what standard input has
+    {"id": 7, "kill": true}                              a pipe that is closed when the whole group has gone
+When standard input ends, or is silent for "silence_s" (0: for ever), PID 1 ends, and the kernel ends all else in the
+node.
 """
 
+import array  # noqa: F401  socket.recv_fds() wants it in a node, where this Python's library is out of reach
 import ctypes
+import fcntl
 import json
 import os
 import select
 import signal
+import socket
+import struct
 import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 
 CHUNK = 65536
+PACKET = 1 << 20
+IGNORED = (signal.SIGPIPE, signal.SIGXFSZ)  # by Python, and not by what it starts
+GONE_WITHIN_S = 5.0
 # sched.h, sys/mount.h, sys/prctl.h
 CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWIPC, CLONE_NEWPID, CLONE_NEWNET = (
     *(0x00020000, 0x04000000, 0x08000000),
     *(0x20000000, 0x40000000),
 )
 MS_BIND, MS_REC, MS_PRIVATE, MNT_DETACH, PR_SET_PDEATHSIG = 0x1000, 0x4000, 0x40000, 2, 1
-DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "net/tun")
+SIOCSIFFLAGS, IFF_UP = 0x8914, 0x1  # linux/sockios.h, net/if.h
+DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "net/tun", "ppp")
 LINKS = {"ptmx": "pts/ptmx", "fd": "/proc/self/fd"} | {
     name: f"/proc/self/fd/{number}" for number, name in enumerate(("stdin", "stdout", "stderr"))
 }
@@ -79,7 +98,7 @@ def file_of(text: str) -> int:
 # --- the machine's side ---------------------------------------------------------------------------------------
 
 
-def keep(node: dict[str, str], ports: dict[str, str], silence_s: int) -> int:
+def keep(node: dict[str, str], ports: dict[str, str], here: bool, silence_s: int) -> int:
     """Make the node, lend it the ports, wait for its end, take them back. Returns the exit code."""
     for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGPIPE):
         signal.signal(number, signal.SIG_IGN)
@@ -92,11 +111,13 @@ def keep(node: dict[str, str], ports: dict[str, str], silence_s: int) -> int:
             for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGPIPE):
                 signal.signal(number, signal.SIG_DFL)
             os.close(ready)
-            enter(node["name"])
+            if node["group"]:
+                join(node["group"])
+            enter(node["name"], node["root"])
             os.write(tell, b"\n")
             os.close(tell)
-            serve_all(silence_s)
-        except OSError as error:
+            serve_all(here, silence_s)
+        except Exception as error:  # whatever it is, the runner is told
             os.write(2, f"{error}\n".encode())
         finally:
             os._exit(1)
@@ -106,7 +127,8 @@ def keep(node: dict[str, str], ports: dict[str, str], silence_s: int) -> int:
         return 1  # it has said why
     # As long as this is open the namespace lives, after its processes: else the kernel would delete virtual ports.
     net = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY)
-    lent = ip(lines="".join(f"link set dev {own} netns {pid} name {lab}\n" for lab, own in ports.items()))
+    lines = "".join(f"link set dev {own} netns {pid} name {lab}\n" for lab, own in ports.items())
+    lent = ip(lines=lines) if ports else True
     if lent:
         os.write(1, f"{pid}\n".encode())
     else:
@@ -131,15 +153,21 @@ def keep(node: dict[str, str], ports: dict[str, str], silence_s: int) -> int:
 # --- in the node ----------------------------------------------------------------------------------------------
 
 
-def enter(name: str) -> None:
-    """Become the first process of a node: namespaces, the machine's root under an overlay, devices. See INIT."""
+def join(group: str) -> None:
+    """Be in a control group, with all that is started from now on; where the kernel refuses, the runner sees that."""
+    with suppress(OSError), open(f"{group}/cgroup.procs", "w") as procs:
+        procs.write("0")
+
+
+def enter(name: str, root: str) -> None:
+    """Become the first process of a node: namespaces, ``root`` under an overlay, devices."""
     call("prctl", PR_SET_PDEATHSIG, signal.SIGKILL)
     call("unshare", CLONE_NEWNS | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWNET)
     mount("none", "/", None, flags=MS_REC | MS_PRIVATE)
     mount("tmpfs", "/mnt", "tmpfs", "size=4g,mode=755")
     for folder in ("upper", "work", "root"):
         os.mkdir(f"/mnt/{folder}")
-    mount("overlay", "/mnt/root", "overlay", "lowerdir=/,upperdir=/mnt/upper,workdir=/mnt/work")
+    mount("overlay", "/mnt/root", "overlay", f"lowerdir={root},upperdir=/mnt/upper,workdir=/mnt/work")
     os.chdir("/mnt/root")
     for folder in ("proc", "sys", "dev", "run", "tmp", ".old"):
         os.makedirs(folder, exist_ok=True)
@@ -168,34 +196,58 @@ def enter(name: str) -> None:
     call("sethostname", name, len(name))
     with open("/etc/hosts", "w") as hosts:
         hosts.write(f"127.0.0.1 localhost {name}\n")
-    ip(lines="link set lo up\n")
+    with socket.socket() as any_socket:  # netdevice(7)
+        fcntl.ioctl(any_socket, SIOCSIFFLAGS, struct.pack("16sH14x", b"lo", IFF_UP))
+
+
+def start(argv: list[str], streams: list[int], env: Mapping[str, str] = os.environ) -> int:
+    """Start a command with these as its standard streams; its process, or 0 where it does not start, and says so."""
+    actions = [(os.POSIX_SPAWN_DUP2, end, to) for to, end in enumerate(streams)]
+    try:
+        return os.posix_spawnp(argv[0], argv, env, file_actions=actions, setsid=True, setsigdef=IGNORED)
+    except OSError as error:
+        os.write(streams[2], f"{argv[0]}: {error.strerror}\n".encode())
+        return 0
 
 
 class Job:
-    """A running command: its process, and its pipes that are still open, descriptor -> "out" or "err"."""
+    """A command of a runner on another machine, and its pipes that are still open, descriptor -> "out" or "err"."""
 
     def __init__(self, number: int, argv: list[str], text: str | None) -> None:
         self.number = number
         # A file, so that a command that does not read cannot block us.
         stdin = os.open("/dev/null", os.O_RDONLY) if text is None else file_of(text)
         out, err = os.pipe(), os.pipe()
-        actions = [(os.POSIX_SPAWN_DUP2, end, to) for to, end in enumerate((stdin, out[1], err[1]))]
-        try:
-            self.pid = os.posix_spawnp(
-                argv[0], argv, os.environ, file_actions=actions, setsid=True, setsigdef=[signal.SIGPIPE]
-            )
-        except OSError as error:
-            self.pid = 0
-            os.write(err[1], f"{argv[0]}: {error.strerror}\n".encode())
+        self.pid = start(argv, [stdin, out[1], err[1]])
         for end in (stdin, out[1], err[1]):
             os.close(end)
         self.pipes = {out[0]: "out", err[0]: "err"}
         for end in self.pipes:
             os.set_blocking(end, False)
 
+    def ended(self, code: int) -> None:
+        """Pass on what it has said by now, then its exit code."""
+        for end in list(self.pipes):
+            drain(self, end)
+        say(id=self.number, code=code)
 
-jobs: dict[int, Job] = {}  # by process
+
+class Task:
+    """A command of a runner on this machine, which has the other ends of its streams."""
+
+    def __init__(self, number: int, pid: int, status: int) -> None:
+        self.number, self.pid, self.status = number, pid, status
+
+    def ended(self, code: int) -> None:
+        """Tell its exit code."""
+        with suppress(BrokenPipeError):  # nobody waits for it
+            os.write(self.status, str(code).encode())
+        os.close(self.status)
+
+
+jobs: dict[int, Job | Task] = {}  # by process
 reading: dict[int, Job] = {}  # by descriptor
+leaving: list[tuple[int, int, float]] = []  # killed groups, who waits for their end, and how long
 poll = select.poll()
 
 
@@ -222,13 +274,6 @@ def drain(job: Job, end: int) -> None:
         say(**said)
 
 
-def ended(job: Job, code: int) -> None:
-    """Pass on what a command has said by now, then its exit code."""
-    for end in list(job.pipes):
-        drain(job, end)
-    say(id=job.number, code=code)
-
-
 def reap() -> None:
     """Collect every child that has ended; also the orphans, which fall to PID 1."""
     while True:
@@ -239,7 +284,15 @@ def reap() -> None:
         if pid == 0:
             return
         if pid in jobs:  # else an orphan
-            ended(jobs.pop(pid), os.waitstatus_to_exitcode(status))
+            jobs.pop(pid).ended(os.waitstatus_to_exitcode(status))
+
+
+def kill_all(number: int) -> list[int]:
+    """Kill the process group of the job of that number, if it still runs; it."""
+    groups = [pid for pid, job in jobs.items() if job.number == number]
+    for group in groups:
+        os.killpg(group, signal.SIGKILL)
+    return groups
 
 
 def serve(
@@ -254,16 +307,74 @@ def serve(
         if job.pid:
             jobs[job.pid] = job
         else:
-            ended(job, 127)
+            job.ended(127)
     elif kill:
-        for job in list(jobs.values()):
-            if job.number == id:
-                os.killpg(job.pid, signal.SIGKILL)
+        kill_all(id)
     elif ping:
         say(id=id, code=0)
 
 
-def serve_all(silence_s: int) -> None:
+def serve_here(
+    ends: list[int],
+    id: int,
+    argv: list[str] | None = None,
+    env: Mapping[str, str] = os.environ,
+    kill: bool = False,
+    path: str = "",
+    mode: int = 0,
+) -> None:
+    """Do what one request of a runner on this machine asks, without waiting for a command's end."""
+    if kill:
+        for group in kill_all(id):
+            leaving.append((group, os.dup(ends[0]), time.monotonic() + GONE_WITHIN_S))
+    else:
+        task = Task(id, start(argv, ends[:3], env) if argv else 0, ends.pop())
+        if task.pid:
+            jobs[task.pid] = task
+        else:
+            task.ended(127 if argv else write(ends[0], ends[2], path, mode))
+    for end in ends:
+        os.close(end)
+
+
+def write(content: int, complaints: int, path: str, mode: int) -> int:
+    """Make a file anew with this content, and its folders, as install(1) would; the exit code."""
+    before = os.umask(0o022)
+    try:
+        os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+        if os.path.lexists(path):
+            os.unlink(path)
+        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            while data := os.read(content, PACKET):
+                while data:
+                    data = data[os.write(file, data) :]
+            os.fchmod(file, mode)
+        finally:
+            os.close(file)
+    except OSError as error:
+        os.write(complaints, f"cannot write {path}: {error.strerror}\n".encode())
+        return 1
+    finally:
+        os.umask(before)
+    return 0
+
+
+def look_after_the_killed() -> None:
+    """Tell who waits for groups that have no process any more, not even one that nobody has collected."""
+    for entry in list(leaving):
+        group, waits, until = entry
+        try:
+            if time.monotonic() < until:
+                os.killpg(group, 0)
+                continue
+        except ProcessLookupError:
+            pass
+        leaving.remove(entry)
+        os.close(waits)
+
+
+def serve_all(here: bool, silence_s: int) -> None:
     """Serve until standard input ends or is silent. Never returns."""
     # A pipe that is full stops us in write(), and still the silence must end us.
     signal.signal(signal.SIGALRM, lambda *_: os._exit(0))
@@ -275,25 +386,45 @@ def serve_all(silence_s: int) -> None:
     signal.signal(signal.SIGCHLD, lambda *_: None)
     for source in (0, awake):
         poll.register(source, select.POLLIN)
-    waiting = b""
+    hear = packets() if here else lines(silence_s)
     while True:
-        for source, _ in poll.poll():
+        for source, _ in poll.poll(2 if leaving else None):
             if source == awake:
                 os.read(awake, CHUNK)
                 reap()
             elif source == 0:
-                if not (data := os.read(0, CHUNK)):
-                    os._exit(0)
-                signal.alarm(silence_s)
-                *lines, waiting = (waiting + data).split(b"\n")
-                for line in filter(None, lines):
-                    serve(**json.loads(line))
+                next(hear)
             elif source in reading:
                 drain(reading[source], source)
+        look_after_the_killed()
+
+
+def packets() -> Iterator[None]:
+    """Each time, do what the next packet asks."""
+    line = socket.socket(fileno=0)
+    while True:
+        packet, ends, _, _ = socket.recv_fds(line, PACKET, 4, socket.MSG_CMSG_CLOEXEC)
+        if not packet:
+            os._exit(0)
+        serve_here(ends, **json.loads(packet))
+        yield
+
+
+def lines(silence_s: int) -> Iterator[None]:
+    """Each time, do what the lines ask that have arrived."""
+    waiting = b""
+    while True:
+        if not (data := os.read(0, CHUNK)):
+            os._exit(0)
+        signal.alarm(silence_s)
+        *requests, waiting = (waiting + data).split(b"\n")
+        for request in filter(None, requests):
+            serve(**json.loads(request))
+        yield
 
 
 described = json.loads(sys.argv[1])
 try:
-    sys.exit(keep(described, described["ports"], described["silence_s"]))
+    sys.exit(keep(described, described["ports"], described["here"], described["silence_s"]))
 except OSError as error:
     sys.exit(str(error))
