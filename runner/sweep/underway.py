@@ -48,6 +48,8 @@ class UnderWay:
     _stored: int = 0
     _attempts: int = 0
     _begun: bool = False
+    _failure: str = ""  # the last one
+    _notes: list[str] = field(default_factory=list)
     _measuring: Measuring | None = None
     _round: int = 1
 
@@ -68,10 +70,10 @@ class UnderWay:
 
     def end(self) -> None:
         """Tell it to end with what it has; its line is written, unless it had no turn. Raises as ``turn`` does."""
-        if not self.over and self.rows and self._measuring is None:
-            self._ended_early("it failed", noise.since(self._quiet))
-        elif not self.over and self._measuring is not None:
+        if not self.over and self._measuring is not None:
             self._attempt(Go.END, 0)
+        if not self.over and (self.rows or self._failure):
+            self._ended_early(self._failure or "the run ended in the middle of a slice", noise.since(self._quiet))
 
     def close(self) -> None:
         """Let the instrument clean up."""
@@ -84,7 +86,7 @@ class UnderWay:
         return rows
 
     def _attempt(self, go: Go, round_: int) -> None:
-        started = time.monotonic()
+        started, ended = time.monotonic(), False
         try:
             found, ended = self._next(go)
             if ended:
@@ -97,8 +99,11 @@ class UnderWay:
             self.too_long.add(self.planned.cell.key)
             self._write(status="unsupported", reason=str(refused))
         except (MeasurementError, CommandError, TimeoutError) as error:
-            self._failed(error)
+            self._failed(error, no_result=ended or go is Go.END)
         except (LabError, ProofError):  # the lab is broken, or the tunnel could not be made anew
+            raise
+        except KeyboardInterrupt:  # it went through the instrument, which cannot go on
+            self._measuring = None
             raise
         except (Exception, SystemExit) as error:
             if isinstance(error, OSError) and error.errno == errno.ENOSPC:
@@ -143,28 +148,40 @@ class UnderWay:
             metrics = [metric.name for metric in self.planned.instrument.metrics]
             measured.measurements = with_values(measured.measurements, self.rows, metrics)
         self.records.check(self.planned, measured)
-        measured.warnings += noise.warnings(around, loaded=self.planned.instrument.full_load)
+        measured.warnings += self._notes + noise.warnings(around, loaded=self.planned.instrument.full_load)
         self.usable = not self.planned.instrument.spends_tunnel
         self._write(measured=measured, around=around)
 
-    def _failed(self, error: Exception) -> None:
-        """A slice failed: the trial is begun again, or ends with the slices that it has, or without a number."""
+    def _failed(self, error: Exception, no_result: bool) -> None:
+        """A slice failed: the trial is begun again, or ends with the slices that it has, or without a number.
+        ``no_result``: it was no slice, but the result."""
         around = noise.since(self._quiet)
         check_alive(self.bench.lab)
-        reason, self.usable = str(error), self.bench.carries_payload()
+        reason, self.usable = str(error), self._carries_payload()
         if not self.usable:
             check_alive(self.bench.lab)  # that a node is gone shows at its interfaces first, then at its process
             reason += f"; the tunnel carries no payload any more{tail(self.folder)}"
         self.close()
-        if self.turning and self._attempts < ATTEMPTS and self._measuring is not None:
-            self._measuring = None
-            return
-        self._ended_early(reason, around, error.attempt if isinstance(error, MeasurementError) else {})
+        self._measuring, self._failure = None, reason
+        if no_result and isinstance(error, MeasurementError):  # what the slices come to is not to be trusted
+            spent = Measured(measuring_s=self.spent_s, attempt=error.attempt)
+            spent.warnings = noise.warnings(around, loaded=False)
+            self._write(measured=spent, status="failed", reason=reason, around=around)
+        elif self.turning and self._attempts < ATTEMPTS:
+            self._notes.append(f"begun again after {len(self.rows)} slices: {reason}")
+        else:
+            self._ended_early(reason, around, error.attempt if isinstance(error, MeasurementError) else {})
+
+    def _carries_payload(self) -> bool:
+        try:
+            return self.bench.carries_payload()
+        except (CommandError, TimeoutError):  # the host did not even say that there was no answer
+            return False
 
     def _ended_early(self, reason: str, around: Noise, attempt: dict[str, Any] | None = None) -> None:
         """Its line: with the slices that it has, or without a number."""
-        spent = Measured(measuring_s=self.spent_s, warnings=noise.warnings(around, loaded=False))
-        spent.attempt = attempt or {}
+        spent = Measured(measuring_s=self.spent_s, attempt=attempt or {})
+        spent.warnings = self._notes + noise.warnings(around, loaded=False)
         if self.turning:
             spent.measurements = values_of(self.rows, [metric.name for metric in self.planned.instrument.metrics])
         if spent.measurements:
