@@ -8,7 +8,16 @@ EXPERIMENT = Experiment(
     method="The first cipher of each VPN's own default list or its standard's advice, no compression. TCP, UDP and "
     "the idle tunnel are measured as in `transport`.",
     source="openvpn(8) --data-ciphers, ssh_config(5) Ciphers, RFC 8221 §5, WireGuard whitepaper §5.4",
-    metrics=("tcp_throughput", "udp_throughput", "udp_goodput", "rtt", "jitter", "setup_time", "cpu_per_gigabyte"),
-    traffic=(measuring("tcp"), measuring("udp"), measuring("idle")),
+    metrics=(
+        "tcp_throughput",
+        "udp_throughput",
+        "udp_goodput",
+        "rtt",
+        "jitter",
+        "setup_time",
+        "gateway_cpu_per_gigabyte",
+        "cpu_per_gigabyte",
+    ),
+    traffic=(measuring("tcp"), measuring("udp"), measuring("idle"), measuring("paced")),
     base="recommended",
 )

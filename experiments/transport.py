@@ -9,12 +9,22 @@ EXPERIMENT = Experiment(
     "one stream and four, both directions. UDP: the highest offered rate whose mean loss stays below 1 %, by "
     "search. Idle tunnel: round-trip time and set-up time.",
     source="thesis §3.5.1, parameter 1; figures 17 and 18",
-    metrics=("tcp_throughput", "udp_throughput", "udp_goodput", "rtt", "jitter", "setup_time", "cpu_per_gigabyte"),
+    metrics=(
+        "tcp_throughput",
+        "udp_throughput",
+        "udp_goodput",
+        "rtt",
+        "jitter",
+        "setup_time",
+        "gateway_cpu_per_gigabyte",
+        "cpu_per_gigabyte",
+    ),
     traffic=(
         measuring("tcp"),
         measuring("tcp", direction="reverse"),
         measuring("tcp", streams="4"),
         measuring("udp"),
         measuring("idle"),
+        measuring("paced"),
     ),
 )

@@ -24,7 +24,7 @@ def without_number(asked: Asked, folder: Path, strict: bool) -> int:
     _say(f"{len(failed)} of {counted(len(trials), 'measurement')} gave no number; the first: {first}")
     measured = {trial.cell for trial in trials if trial.status == "ok"}
     ranked = ranked_cells(asked.cells, {vpn.name: vpn for vpn in asked.vpns})
-    without = sorted({trial.vpn for trial in failed if trial.cell in ranked - measured})
+    without = sorted({trial.vpn for trial in failed if trial.cell in ranked.keys() - measured})
     if without:
         _say(f"left without a number: {', '.join(without)}. To measure what failed again: the same command with "
              f"--out {folder} --retry-failed")  # fmt: skip

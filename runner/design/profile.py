@@ -33,7 +33,7 @@ class Profile:
     levels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     skip: tuple[Mapping[str, str], ...] = ()  # cells with all of these levels are left out
     rounds: int = 0  # of slices, in which the cells take turns; 0: every measurement whole, one after another
-    slice_s: float = 0.3  # of TCP, between the marks
+    slice_s: float = 0.2  # of TCP, between the marks
     note: str = ""
 
 
@@ -55,7 +55,7 @@ PROFILES = {
         # Without compression the payload does not matter; the thesis measured one there, too (§3.5.1).
         skip=({"compression": "off", "payload": "zeros"}, {"compression": "off", "payload": "text"}),
         rounds=8,
-        note="quick profile: the VPNs take turns in slices of 0.3 s, 8 rounds in each of 3 tunnels; UDP throughput of "
+        note="quick profile: the VPNs take turns in slices of 0.2 s, 8 rounds in each of 3 tunnels; UDP throughput of "
         "the median trial of 0.4 s, four ciphers, UDP payload 1300 B (fits every tunnel's MTU), WAN not shaped",
     ),
     "thesis": Profile(

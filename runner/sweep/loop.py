@@ -205,8 +205,8 @@ class Loop:
 
         for one in stands:
             for trial in one.trials:
-                ranked = trial.planned.cell.key in self._ranked or not self._is_ranked(one.tunnel)
-                trial.every = trial.planned.instrument.every * (1 if ranked else SIDE_EVERY)
+                other = SIDE_EVERY if self._is_ranked(one.tunnel) else 1
+                trial.every = trial.planned.instrument.every * self._ranked.get(trial.planned.cell.key, other)
         self._rounds.play(stands, more, goes_on)
 
     def _take_a_look(self) -> None:

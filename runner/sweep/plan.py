@@ -17,6 +17,7 @@ from runner.ranking.basis import ranked_by
 from runner.vpn.plugin import Vpn
 
 TUNNEL_S = 0.9  # bring-up, proof and tear-down of one tunnel, on average
+RECOMMENDED_EVERY = 2
 HALVED_FROM = 6  # tunnels in a block, from which on the baseline is measured in its middle, too
 
 
@@ -90,18 +91,21 @@ class Block:
         return [*self.standing, *self.single]
 
 
-def ranked_cells(cells: Sequence[Cell], vpns: Mapping[str, Vpn]) -> set[str]:
-    """The keys of the cells that a ranking is made of: a named configuration, and the traffic that its instrument's
-    metrics are ranked by. All of them where none is such a cell."""
-
-    def ranked(cell: Cell) -> bool:
+def ranked_cells(cells: Sequence[Cell], vpns: Mapping[str, Vpn]) -> dict[str, int]:
+    """The keys of the cells that a ranking is made of, each with how often it has a turn, in rounds: in every one at
+    the comparable configuration, in every second one where only the recommended configuration is made of it. A ranked
+    cell has the traffic that its instrument's metrics are ranked by. All cells where none is ranked."""
+    found = {}
+    for cell in cells:
         vpn, traffic = vpns.get(cell.vpn), ranked_by(cell.params["measure"])
-        if vpn is None:
-            return False
-        named = [configuration.items() <= cell.params.items() for configuration in (vpn.comparable, vpn.recommended)]
-        return (vpn.reference or any(named)) and all(cell.params.get(f, level) == level for f, level in traffic.items())
-
-    return {cell.key for cell in cells if ranked(cell)} or {cell.key for cell in cells}
+        if vpn is None or any(cell.params.get(factor, level) != level for factor, level in traffic.items()):
+            continue
+        if vpn.reference or vpn.comparable.items() <= cell.params.items():
+            found[cell.key] = 1
+        elif vpn.recommended.items() <= cell.params.items():
+            found[cell.key] = RECOMMENDED_EVERY
+    first = 1 in found.values()
+    return {key: every if first else 1 for key, every in found.items()} or {cell.key: 1 for cell in cells}
 
 
 def blocks(

@@ -20,7 +20,7 @@ from itertools import pairwise
 from typing import Any
 
 from runner.data.errors import MeasurementError
-from runner.lab.namespaces import NamespaceNode
+from runner.lab.namespaces import Dialogue, NamespaceNode
 from runner.lab.node import PATIENCE
 from runner.lab.site_to_site import Lab
 from runner.lab.wire import interface, probe
@@ -92,7 +92,7 @@ class Arrived:
 class Worker:
     """A probe that stays, and answers each line by a line."""
 
-    def __init__(self, node: NamespaceNode, name: str, process: subprocess.Popen[str]) -> None:
+    def __init__(self, node: NamespaceNode, name: str, process: Dialogue) -> None:
         self.node, self.name, self.process = node, name, process
 
     def tell(self, line: str) -> None:

@@ -1,7 +1,7 @@
 """Short visits to a tunnel that stands: slices of TCP and round trips, by two probes that stay between visits.
 
 A slice of TCP is counted at the receiver between two marks, so that what waits in the sender's buffers counts for
-nobody; the first tenth of a second, in which the congestion window opens again, is not counted.
+nobody; the first tenth of a second, in which the queues fill again, is not counted.
 """
 
 from __future__ import annotations
@@ -57,6 +57,9 @@ def visits(bench: Bench) -> Visits:
 
 @contextmanager
 def _begun(lab: Lab, address: str) -> Iterator[Visits]:
+    for host in (lab.host1, lab.host2):  # a connection that rests between its slices keeps its congestion window
+        host.run("sysctl", "-qw", "net.ipv4.tcp_slow_start_after_idle=0")
+        host.defer("sysctl", "-qw", "net.ipv4.tcp_slow_start_after_idle=1")
     with (
         probe(lab.host2, "visit", "far", str(HTTP_PORT), ready="ready"),
         probe(lab.host1, "visit", "near", address, str(HTTP_PORT), ready="ready") as near,
