@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from runner.data.metric import Metric
 
 SCHEMA_VERSION = 2
+NORMAL_95 = 1.959964  # standard errors on each side of a 95 % interval
 MOST_LOOKS = 6  # at what has been measured, to decide whether to go on: each look costs certainty
 
 Position = Literal["first", "within", "between", "last"]  # a baseline opens, halves or closes its block
@@ -58,10 +59,10 @@ class Value(Strict):
     def pooled_error(self) -> float | None:
         """The standard error of the value's logarithm, where the value is about all repetitions so far: a search that
         was continued from one to the next says so (``pooled``), and its interval is a 95 % one. None for any other."""
-        low, high = self.detail.get("interval_bps") or (0.0, 0.0)
-        if not self.detail.get("pooled") or not 0 < low <= high:
-            return None
-        return (math.log(high) - math.log(low)) / (2 * 1.96)
+        match self.detail:
+            case {"pooled": True, "interval_bps": [float() | int() as low, float() | int() as high]} if 0 < low <= high:
+                return (math.log(high) - math.log(low)) / (2 * NORMAL_95)
+        return None
 
     @property
     def at_least(self) -> bool:

@@ -11,6 +11,7 @@ from runner.data.trials import Run, Strict, Trial
 from runner.ranking.basis import Basis, bases
 from runner.ranking.draws import CONFIDENCE
 from runner.ranking.ranking import Ranking, weigh
+from runner.ranking.ranks import ranks_of
 from runner.ranking.weights import default_weights
 
 
@@ -48,14 +49,14 @@ def agreement(before: tuple[Run, Sequence[Trial]], after: tuple[Run, Sequence[Tr
         a, b = ours[key], theirs[key]
         metrics = sorted({metric for s in a[1].standings for metric in s.ranks})
         for what in ["weighted", *metrics]:
-            shared = sorted(_order(a[1], what).keys() & _order(b[1], what).keys())
+            shared = sorted(_order(a, what).keys() & _order(b, what).keys())
             if len(shared) > 1:
                 found.append(_agreement(a, b, what, shared))
     return sorted(found, key=lambda one: (one.configuration, one.what != "weighted", one.what))
 
 
 def _agreement(a: Made, b: Made, what: str, vpns: list[str]) -> Agreement:
-    first, second = ([_order(ranking, what)[vpn] for vpn in vpns] for _, ranking in (a, b))
+    first, second = ([_order(made, what)[vpn] for vpn in vpns] for made in (a, b))
     tau = float(scipy.stats.kendalltau(first, second, variant="b").statistic)
     return Agreement(
         configuration=a[1].configuration + (f", {a[1].image}" if a[1].image else ""),
@@ -66,11 +67,12 @@ def _agreement(a: Made, b: Made, what: str, vpns: list[str]) -> Agreement:
     )
 
 
-def _order(ranking: Ranking, what: str) -> Mapping[str, float]:
-    """VPN -> weighted average rank, or rank in the metric, of those that have one."""
+def _order(made: Made, what: str) -> Mapping[str, float]:
+    """VPN -> weighted average rank; in a metric 1 + the number of VPNs that are apart from it and better."""
+    basis, ranking = made
     if what == "weighted":
         return {s.vpn: s.average for s in ranking.standings if s.average is not None}
-    return {s.vpn: float(s.ranks[what]) for s in ranking.standings if what in s.ranks}
+    return ranks_of(basis.values.get(what, {}), basis.better(what)) if what in basis.values else {}
 
 
 def _groups(made: Made, what: str) -> int:
@@ -81,7 +83,7 @@ def _groups(made: Made, what: str) -> int:
     and not the question (Schenker and Gentleman, The American Statistician 55(3), 2001). Nor is it enough to look
     at neighbours: of three VPNs, each may tie with the next and the first still beat the last."""
     basis, ranking = made
-    order = _order(ranking, what)
+    order = _order(made, what)
     if what == "weighted":
         drawn = basis.order(ranking.weights, list(order), len(order))
         if drawn is None:

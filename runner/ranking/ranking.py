@@ -156,9 +156,9 @@ def weigh(basis: Basis, weights: Weights, missing: Missing = "unranked") -> Rank
         standings=standings,
         pairs=[_pair(a, b, order) for a, b in pairwise(standing for standing in standings if standing.place)],
         slack=slack({standing.vpn: standing.ranks for standing in standings if standing.place}, weights),
-        method="ordered by the expected weighted average rank (after the OSLV paper): each metric's ranks are drawn anew "
-        "from what the measurements leave open, averaged, and weighted; VPNs tie where their order does not hold in "
-        "95 % of the draws; what is known from below only is never called worse",
+        method="ordered by the expected weighted average rank (after the OSLV paper): each metric's ranks are drawn "
+        "anew from what the measurements leave open, averaged, and weighted; VPNs tie where their order does not hold "
+        "in 95 % of the draws; what is known from below only is never called worse",
         probability_method=_how(basis, weights, order),
     )
 
@@ -228,7 +228,7 @@ def _with_chances(standings: Sequence[Standing], order: Order | None) -> list[St
             found.append(standing.model_copy(update=update))
         else:
             found.append(standing)
-    found.sort(key=lambda standing: (standing.place or len(found) + 1, -(standing.best_probability or 0)))
+    found = sorted(found, key=lambda standing: (standing.place or len(found) + 1, -(standing.best_probability or 0)))
     ties: dict[str, list[str]] = {standing.vpn: [] for standing in found}
     for a, b in combinations((standing for standing in found if standing.place), 2):
         if a.place == b.place or not _pair(a, b, order).separated:

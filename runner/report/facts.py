@@ -11,7 +11,6 @@ from runner.ranking.basis import Basis, for_metric, unusual
 from runner.ranking.ranking import Ranking
 from runner.ranking.stats import Drift, Summary, drift
 from runner.ranking.weights import PRESETS
-from runner.ranking.words import chance
 from runner.report.text import change, counted, levels, percent, traffic
 
 BASELINE = "none"  # the VPN that is none

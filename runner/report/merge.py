@@ -32,16 +32,18 @@ def merge_runs(runs: Sequence[tuple[Run, list[Trial]]]) -> tuple[Run, list[Trial
             if merged.vpns[vpn].configurations != run.vpns[vpn].configurations:
                 raise UsageError(f"runs {merged.run_id} and {run.run_id}: the configurations of {vpn} differ")
         offset = max((trial.repetition for trial in trials), default=-1) + 1
+        last_round = max(
+            (number for trial in trials for one in trial.measurements for number in one.rounds), default=-1
+        )
         trials = trials + [
-            _moved(run, trial).model_copy(
-                update={"id": f"{run.run_id}/{trial.id}", "repetition": trial.repetition + offset}
-            )
+            _moved(run, _later(trial, offset, last_round + 1)).model_copy(update={"id": f"{run.run_id}/{trial.id}"})
             for trial in more
         ]
         merged = merged.model_copy(
             update={
                 "run_id": f"{merged.run_id} + {run.run_id}",
                 "repetitions": merged.repetitions + run.repetitions,
+                "looks": max(merged.looks, run.looks),
                 "experiments": _experiments([*merged.experiments, *run.experiments]),
                 "metrics": merge_metrics([merged, run]),
                 "vpns": merged.vpns | run.vpns,
@@ -76,6 +78,15 @@ def _meaning(metric: Metric) -> str:
 def _moved(run: Run, trial: Trial) -> Trial:
     """The trial with its logs as they are seen from beside the run folders, where a page of several runs belongs."""
     return trial.model_copy(update={"log": f"{run.run_id}/{trial.log}"}) if trial.log else trial
+
+
+def _later(trial: Trial, repetitions: int, rounds: int) -> Trial:
+    """The trial with its repetition and its rounds counted on from another run's."""
+    measurements = [
+        one.model_copy(update={"rounds": [number + rounds for number in one.rounds]}) if one.rounds else one
+        for one in trial.measurements
+    ]
+    return trial.model_copy(update={"repetition": trial.repetition + repetitions, "measurements": measurements})
 
 
 def identity(run: Run) -> dict[str, Any]:

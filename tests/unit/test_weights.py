@@ -7,7 +7,7 @@ import pytest
 
 from runner.data.errors import UsageError
 from runner.ranking.basis import ranked_by
-from runner.ranking.weights import BALANCED, PRESETS, Weights, default_weights, parse_weights, slack
+from runner.ranking.weights import BALANCED, COST, PRESETS, Weights, default_weights, of_run, parse_weights, slack
 from tests.unit.reports import THREE, ranked
 from tests.unit.synthetic import METRICS, TCP
 
@@ -64,9 +64,23 @@ def test_every_metric_can_be_ranked() -> None:
 
 def test_every_preset_names_known_metrics() -> None:
     for preset in PRESETS.values():
-        assert preset.values.keys() <= METRICS.keys()
+        assert of_run(preset, METRICS).values.keys() <= METRICS.keys()
         assert preset.counted
-    assert parse_weights("balanced", METRICS).values == dict.fromkeys(BALANCED, 1.0)
+    assert parse_weights("balanced", {*METRICS, COST}).values == dict.fromkeys(BALANCED, 1.0)
+
+
+def test_the_cost_at_full_speed_stands_in_where_a_run_has_no_other() -> None:
+    old = ("tcp_throughput", "rtt", "setup_time", "cpu_per_gigabyte")
+    assert parse_weights("tcp", METRICS, old).values == dict.fromkeys(old, 1.0)
+    assert list(parse_weights("tcp", {*METRICS, COST}, (*old, COST)).values) == [
+        "tcp_throughput",
+        "rtt",
+        "setup_time",
+        COST,
+    ]
+    assert list(default_weights(old).values) == list(old)
+    with pytest.raises(UsageError, match="did not measure gateway_cpu_per_gigabyte"):
+        parse_weights("tcp", METRICS, old[:3])
 
 
 def test_pairs_and_files(tmp_path: Path) -> None:
