@@ -20,7 +20,7 @@ SEEDS ?= $(shell date "+%s1 %s2 %s3")
 COMMANDS := bash ip mmdebstrap nsenter setpriv unshare $(PYTHON)
 PACKAGES := bash iproute2 mmdebstrap python3 python3-venv util-linux
 
-.PHONY: compare test test-all test-unit test-flaky coverage mutants lint rooms image setup lock bench-lab bench-labs bench-search bench-truth bench-engines bench-report box test-abilities test-ciphers test-vagrant clean
+.PHONY: compare test test-all test-unit test-flaky coverage mutants lint rooms image setup lock bench-lab bench-labs bench-search bench-truth bench-engines bench-decide bench-report box test-abilities test-ciphers test-vagrant clean
 
 compare: image
 	$(VPNEVAL) run $(COMPARISON) --vpn $(COMPARED) --profile $(PROFILE) --deadline $(DEADLINE) \
@@ -119,6 +119,10 @@ bench-truth: image
 # The search engines side by side on one real tunnel, five times each. About half an hour.
 bench-engines: image
 	.venv/bin/python -m tests.bench_engines
+
+# Coverage, false verdicts and power of the statistics, of 2,000 simulated runs each. Some ten minutes.
+bench-decide: setup
+	.venv/bin/python -m tests.bench_decide
 
 # 100,000 generated trials, loaded and reported: seconds, memory, the page's size. About five minutes.
 bench-report: setup

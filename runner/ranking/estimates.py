@@ -34,6 +34,7 @@ TRIMMED = 0.1  # of the rounds, on each side
 # The deviation between instances of one VPN's tunnel, of 1, and the degrees of freedom that it counts for: in six labs
 # at once it was 0, 0, 1.5 and 2.3 % (docs/decisions/0030).
 INSTANCE_PRIOR, PRIOR_FREEDOM = 0.015, 2
+WINSORISED = 0.6787  # of its variance a normal distribution keeps, both tenths pulled in
 EQUAL = 1e-12  # a standard error below it is that of equal values
 
 
@@ -169,8 +170,8 @@ def components(values: Mapping[str, Blocks]) -> Components | None:
         rest[:, instances == instance] -= rest[:, instances == instance].mean(axis=1, keepdims=True)
     groups = len(np.unique(instances))
     freedom = (len(own) - 1) * (len(shared) - groups)
-    of_slice = float((rest**2).sum() / freedom) if freedom > 0 else 0.0
-    of_round = max(0.0, float(together.var(ddof=1)) - of_slice / len(own))
+    of_slice = float((rest**2).sum() / freedom) / WINSORISED if freedom > 0 else 0.0
+    of_round = max(0.0, float(together.var(ddof=1)) / WINSORISED - of_slice / len(own))
     series = [one for a, b in combinations(own, 2) if (one := _paired(own[a], own[b])) is not None]
     growth = _growth(series)
     between = _between(series, growth)
