@@ -14,7 +14,7 @@ from runner.data.errors import LabError
 from runner.data.files import write_text
 from runner.data.levels import BASELINE, outside_of_tunnel, tunnel_levels
 from runner.data.store import Store, last_round
-from runner.data.trials import Cell, Trial
+from runner.data.trials import Cell
 from runner.instruments.instrument import at_once
 from runner.lab.redaction import hide
 from runner.sweep.call import Outcome, Settings, Watcher
@@ -160,13 +160,22 @@ class Loop:
         ranked = [tunnel for tunnel in rest if self._is_ranked(tunnel) and self._goes_on(tunnel)]
         side = [tunnel for tunnel in rest if not self._is_ranked(tunnel)]
         with standing(self._workshop, plain) as base:
+            ranked_s = self._share_s(planned, later)
             for part in parts(ranked):
-                self._stand(base, part, self._share_s(planned, later) * len(part) / len(ranked))
+                self._stand(base, part, ranked_s * len(part) / len(ranked))
             share_s = self._side_share_s(side, len(later) + 1) if ranked else self._share_s(planned, later)
             for part in parts(side):
                 started = time.monotonic()
                 self._stand(base, part, share_s * len(part) / len(side))
                 self._side_left_s -= time.monotonic() - started
+            self._alone(base, self._share_s(planned, later))
+
+    def _alone(self, base: Sequence[Standing], within_s: float) -> None:
+        """The baseline's trials that no VPN was measured beside have their rounds, too."""
+        left = {trial.planned.id for one in base for trial in one.trials if not trial.begun and self._has_turns(trial)}
+        if left and within_s > 0:
+            needed_s = sum(expected_s(one.tunnel, self.settings.profile) for one in base)
+            self._play(base, time.monotonic() + min(within_s, needed_s), lambda trial: trial.planned.id in left)
 
     def _stand(self, base: Sequence[Standing], tunnels: Sequence[PlannedTunnel], within_s: float) -> None:
         """These tunnels beside the baseline: rounds, for ``within_s`` seconds with the bring-up, under a deadline."""

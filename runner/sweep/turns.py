@@ -15,7 +15,7 @@ from pathlib import Path
 from runner.data.errors import LabError, ProofError
 from runner.sweep.plan import PlannedTunnel
 from runner.sweep.underway import UnderWay
-from runner.sweep.workshop import Workshop
+from runner.sweep.workshop import Workshop, is_full
 from runner.tunnel.bring_up import Bench
 
 
@@ -36,10 +36,16 @@ class Standing:
             self.lost(workshop, error)
 
     def lost(self, workshop: Workshop, error: BaseException) -> None:
-        """There is no tunnel any more: the lines of the trials that were under way. Raises LabError if that is it."""
+        """There is no tunnel any more: the lines of the trials that were under way, with the slices that they
+        have, unless the tunnel is not what was asked for. Raises LabError if that is it, which says nothing of the VPN:
+        they are to be measured again."""
         waiting = [trial for trial in self.trials if not trial.over]
         for trial in waiting:
+            if not isinstance(error, LabError | ProofError) and not is_full(error):
+                trial.end_without(f"the tunnel did not come up again: {error}")
             trial.close()
+        waiting = [trial for trial in waiting if not trial.over]
+        for trial in waiting:
             trial.over = True
         workshop.fail([trial.planned for trial in waiting], error, self.folder)
 
@@ -62,8 +68,10 @@ def _stand(workshop: Workshop, tunnel: PlannedTunnel, labs: ExitStack, found: li
     workshop.watcher.tunnel(tunnel.trials[0].repetition, tunnel.vpn, tunnel.params)
     folder = workshop.store.logs(tunnel.name)
     try:
-        builder = labs.enter_context(workshop.builder(tunnel, folder))
-        one = Standing(tunnel, builder.bench(), folder)
+        with ExitStack() as lab:  # what does not come up goes at once: its daemons would disturb the others
+            builder = lab.enter_context(workshop.builder(tunnel, folder))
+            one = Standing(tunnel, builder.bench(), folder)
+            labs.push(lab.pop_all())
     except (Exception, SystemExit) as error:  # a failing VPN never stops the sweep
         return workshop.fail(tunnel.trials, error, folder)
     one.trials = [workshop.under_way(planned, one.bench, folder) for planned in tunnel.trials]
@@ -79,7 +87,8 @@ def _end(workshop: Workshop, found: Sequence[Standing]) -> None:
             except (LabError, ProofError) as broken:
                 with suppress(LabError):  # the others end all the same
                     one.lost(workshop, broken)
-            trial.close()
+            finally:
+                trial.close()
 
 
 @dataclass
@@ -113,7 +122,8 @@ class Rounds:
             workshop = self.workshop
             workshop.watcher.round(self.last, len({id(one) for one, _ in turns}), workshop.records.left_s())
             for one, trial in turns:
-                self._turn(one, trial)
+                if not trial.over:  # its tunnel may have been lost in this round
+                    self._turn(one, trial)
             fresh = [row for _, trial in turns if not trial.over for row in trial.fresh()]
             self.workshop.store.append_slices(fresh)
             played += 1
@@ -134,4 +144,5 @@ class Rounds:
             workshop.records.begin(trial.planned, trial.up, trial.log)
         if not trial.usable:
             trial.usable = True
-            one.renew(workshop)
+            if not all(other.over for other in one.trials):
+                one.renew(workshop)

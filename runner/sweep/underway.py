@@ -60,6 +60,11 @@ class UnderWay:
         self.turning = self.planned.instrument.takes_turns(self.asked.profile)
         self.over = self.planned.cell.key in self.too_long
 
+    @property
+    def begun(self) -> bool:
+        """Has it had a turn?"""
+        return self._attempts > 0
+
     def turn(self, round_: int = 1) -> None:
         """Its next slice. The trial's line is written where that was the last one, or failed for good.
 
@@ -74,6 +79,11 @@ class UnderWay:
             self._attempt(Go.END, 0)
         if not self.over and (self.rows or self._failure):
             self._ended_early(self._failure or "the run ended in the middle of a slice", noise.since(self._quiet))
+
+    def end_without(self, reason: str) -> None:
+        """End it where nothing can be measured any more: its line is written where it has slices. Raises OSError."""
+        if self.rows and self.turning and not self.over:
+            self._ended_early(reason, noise.since(self._quiet))
 
     def close(self) -> None:
         """Let the instrument clean up."""
@@ -167,7 +177,7 @@ class UnderWay:
             spent = Measured(measuring_s=self.spent_s, attempt=error.attempt)
             spent.warnings = noise.warnings(around, loaded=False)
             self._write(measured=spent, status="failed", reason=reason, around=around)
-        elif self.turning and self._attempts < ATTEMPTS:
+        elif self.turning and not no_result and self._attempts < ATTEMPTS:
             self._notes.append(f"begun again after {len(self.rows)} slices: {reason}")
         else:
             self._ended_early(reason, around, error.attempt if isinstance(error, MeasurementError) else {})

@@ -48,8 +48,7 @@ class Bench:
     meshes: Callable[[Topology], AbstractContextManager[Lab]] | None = None  # a lab of another shape, beside this one
     keys_of: Callable[[Sequence[Site]], Secrets] | None = None  # secrets for so many sites
     beside: Callable[[], float] | None = None  # the same tunnel once more in a lab of its own: its set-up time, s
-    _helpers: ExitStack = field(default_factory=ExitStack)
-    _shared: dict[str, Any] = field(default_factory=dict)
+    _shared: dict[str, tuple[Any, ExitStack]] = field(default_factory=dict)
 
     @property
     def address(self) -> str:
@@ -65,13 +64,19 @@ class Bench:
         """What the measurements in this tunnel share: made at first use, ended with the tunnel, made anew in a new one.
         Raises what ``make`` raises."""
         if name not in self._shared:
-            self._shared[name] = self._helpers.enter_context(make())
-        return self._shared[name]
+            ending = ExitStack()
+            self._shared[name] = ending.enter_context(make()), ending
+        return self._shared[name][0]
+
+    def forget(self, name: str) -> None:
+        """End one thing that the measurements share: who needs it next has it made anew."""
+        if name in self._shared:
+            self._shared.pop(name)[1].close()
 
     def close(self) -> None:
         """End what the measurements share."""
-        self._shared.clear()
-        self._helpers.close()
+        for name in reversed([*self._shared]):
+            self.forget(name)
 
     def carries_payload(self) -> bool:
         """Does the far host still answer through the tunnel, within a second?"""

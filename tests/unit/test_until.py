@@ -131,6 +131,7 @@ class Silent:
         self.said.append(text)
 
     def tunnel(self, *_: object) -> None: ...
+    def round(self, number: int, tunnels: int, remaining_s: float) -> None: ...
     def measuring(self, planned: Planned) -> None: ...
     def finished(self, trial: Trial, remaining_s: float) -> None: ...
 
@@ -146,7 +147,8 @@ def loop_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         with open_store(tmp_path / "run") as store:
             given = Settings(profile, 3, 1, image, {}, **settings)
             loop = Loop(store, {}, CELLS, given, watcher, {})
-            loop.next_cells = lambda trials: next_cells(RUN, trials, CELLS, TCP_ONLY)
+            loop.look = lambda: next_cells(RUN, store.trials, CELLS, TCP_ONLY)
+            loop.until_significant = True
 
             def tunnel(planned: Any) -> None:
                 for one in planned.trials:

@@ -6,10 +6,11 @@ nobody; the first tenth of a second, in which the queues fill again, is not coun
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from runner.data.errors import MeasurementError
 from runner.instruments.traffic.download import HTTP_PORT
 from runner.lab.namespaces import Dialogue
 from runner.lab.site_to_site import Lab
@@ -21,10 +22,10 @@ PATIENCE_S = 40.0  # the probes give up before that, and say why
 
 
 class Visits:
-    """The two probes of one tunnel: ``visit`` is one visit."""
+    """The two probes of one tunnel. After a visit that failed there are new ones: nobody knows what these still say."""
 
-    def __init__(self, near: Dialogue) -> None:
-        self._near = near
+    def __init__(self, near: Dialogue, failed: Callable[[], None]) -> None:
+        self._near, self._failed = near, failed
 
     def tcp(
         self,
@@ -46,17 +47,21 @@ class Visits:
         return times
 
     def _ask(self, **question: Any) -> dict[str, Any]:
-        return asked(self._near, "visit", question, PATIENCE_S)
+        try:
+            return asked(self._near, "visit", question, PATIENCE_S)
+        except MeasurementError:
+            self._failed()
+            raise
 
 
 def visits(bench: Bench) -> Visits:
     """Those of this tunnel, begun at first use and ended with it. Raises MeasurementError."""
-    found: Visits = bench.shared("visits", lambda: _begun(bench.lab, bench.address))
+    found: Visits = bench.shared("visits", lambda: _begun(bench.lab, bench.address, lambda: bench.forget("visits")))
     return found
 
 
 @contextmanager
-def _begun(lab: Lab, address: str) -> Iterator[Visits]:
+def _begun(lab: Lab, address: str, failed: Callable[[], None]) -> Iterator[Visits]:
     for host in (lab.host1, lab.host2):  # a connection that rests between its slices keeps its congestion window
         host.run("sysctl", "-qw", "net.ipv4.tcp_slow_start_after_idle=0")
         host.defer("sysctl", "-qw", "net.ipv4.tcp_slow_start_after_idle=1")
@@ -64,4 +69,4 @@ def _begun(lab: Lab, address: str) -> Iterator[Visits]:
         probe(lab.host2, "visit", "far", str(HTTP_PORT), ready="ready"),
         probe(lab.host1, "visit", "near", address, str(HTTP_PORT), ready="ready") as near,
     ):
-        yield Visits(near)
+        yield Visits(near, failed)
