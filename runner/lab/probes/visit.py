@@ -13,6 +13,9 @@ An answer {"error": "…"} says what went wrong; the next visit begins with new 
 buffers when a slice ends is not counted, and has arrived before the visit ends.
 """
 
+from __future__ import annotations
+
+import contextlib
 import json
 import os
 import select
@@ -20,6 +23,8 @@ import socket
 import sys
 import threading
 import time
+from collections.abc import Callable
+from typing import Any
 
 BLOCK = 2**17  # as iperf3
 UNSENT_BYTES = 2**18  # no more waits in the sender's socket, so that a visit ends soon after its slice
@@ -32,28 +37,31 @@ RETRANSMITS = slice(100, 104)  # tcpi_total_retrans of struct tcp_info
 class Line:
     """A connection that carries lines of JSON."""
 
-    def __init__(self, connection):
+    def __init__(self, connection: socket.socket) -> None:
         self.connection = connection
         self.file = connection.makefile("r")
 
-    def say(self, **what):
+    def say(self, **what: Any) -> None:
+        """Send a line. Raises OSError."""
         self.connection.sendall(json.dumps(what).encode() + b"\n")
 
-    def hear(self):
+    def hear(self) -> dict[str, Any]:
+        """The next line. Raises OSError where none comes, or where it says what went wrong."""
         self.connection.settimeout(PATIENCE_S)
-        said = json.loads(self.file.readline() or '{"error": "the far host closed the connection"}')
+        said: dict[str, Any] = json.loads(self.file.readline() or '{"error": "the far host closed the connection"}')
         if "error" in said:
             raise OSError(said["error"])
         return said
 
-    def silent(self):
+    def silent(self) -> bool:
+        """Has the other end said nothing yet?"""
         return not select.select([self.connection], [], [], 0)[0]
 
 
 class Streams:
     """The connections of a visit that carry payload, and what each has carried in its life."""
 
-    def __init__(self, connections):
+    def __init__(self, connections: list[socket.socket]) -> None:
         self.connections = connections
         self.sent = [0] * len(connections)
         self.received = [0] * len(connections)
@@ -62,22 +70,26 @@ class Streams:
             connection.setblocking(False)
             connection.setsockopt(socket.IPPROTO_TCP, TCP_NOTSENT_LOWAT, UNSENT_BYTES)
 
-    def retransmits(self):
+    def retransmits(self) -> int:
+        """Segments that these connections have sent again so far."""
         info = [c.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 192) for c in self.connections]
         return sum(int.from_bytes(one[RETRANSMITS], sys.byteorder) for one in info)
 
-    def pump(self, payload, rate_bps, go_on):
-        """Send while ``go_on`` says so."""
+    def pump(self, payload: bytes, rate_bps: float | None, go_on: Callable[[], bool]) -> None:
+        """Send while ``go_on`` says so. Raises OSError where nothing is taken any more, or nobody ends it."""
         view = memoryview(payload + payload[:BLOCK])
         poll = select.poll()
         for connection in self.connections:
             poll.register(connection, select.POLLOUT)
         numbers = {connection.fileno(): index for index, connection in enumerate(self.connections)}
-        started, end = time.monotonic(), time.monotonic() + 3 * PATIENCE_S
+        started = moved = time.monotonic()
         total = 0
         while go_on():
-            if time.monotonic() > end:
+            now = time.monotonic()
+            if now > started + 3 * PATIENCE_S:
                 raise OSError("the receiver did not end the visit")
+            if now > moved + PATIENCE_S:
+                raise OSError(f"no payload was taken for {PATIENCE_S:g} s")
             length = BLOCK
             if rate_bps:
                 length = min(BLOCK, int(rate_bps / 8 * (time.monotonic() - started)) - total)
@@ -93,30 +105,35 @@ class Streams:
                     continue
                 self.sent[index] += count
                 total += count
+                moved = time.monotonic()
 
-    def sink(self, warm_s, slice_s):
-        """Receive; bytes and seconds between the first arrivals after ``warm_s`` and after ``slice_s`` more."""
-        begin = mark = None
+    def sink(self, warm_s: float, slice_s: float) -> dict[str, Any]:
+        """Receive; bytes and seconds between the first arrivals after ``warm_s`` and after ``slice_s`` more. Raises
+        OSError where nothing comes."""
+        begin: float | None = None
+        mark: tuple[float, int] | None = None
         since = sum(self.received)
         end = time.monotonic() + PATIENCE_S + warm_s + slice_s
         while True:
-            if not self._take(end):
+            if not self.take(end):
                 continue
             now = time.monotonic()
-            begin = begin or now
+            if begin is None:
+                begin = now
             if mark is None:
                 if now >= begin + warm_s:
                     mark = now, sum(self.received)
             elif now >= mark[0] + slice_s:
                 return {"bytes": sum(self.received) - mark[1], "seconds": now - mark[0], "since": since}
 
-    def drain(self, sent):
-        """Receive what is still under way, until all that was ``sent`` has arrived."""
+    def drain(self, sent: list[int]) -> None:
+        """Receive until all that was ``sent`` has arrived. Raises OSError where it does not."""
         end = time.monotonic() + PATIENCE_S
         while self.received != sent:
-            self._take(end)
+            self.take(end)
 
-    def _take(self, end):
+    def take(self, end: float) -> bool:
+        """Receive what there is; False where nothing came within half a second. Raises OSError after ``end``."""
         ready = select.select(self.connections, [], [], 0.5)[0]
         for connection in ready:
             index = self.connections.index(connection)
@@ -126,10 +143,10 @@ class Streams:
             self.received[index] += count
         if time.monotonic() > end:
             raise OSError(f"no payload came for {PATIENCE_S:g} s, or its end did not come")
-        return ready
+        return bool(ready)
 
 
-def payload_of(name):
+def payload_of(name: str) -> bytes:
     """Random bytes again and again, longer than the window of any VPN's compression; zeros; or a file's text."""
     if name == "random":
         return os.urandom(BLOCK)
@@ -142,8 +159,8 @@ def payload_of(name):
 class Far:
     """The far host: what it does of each visit. A connection says first whose it is: [visitor, streams, number]."""
 
-    def __init__(self, port):
-        self.waiting = {}
+    def __init__(self, port: int) -> None:
+        self.waiting: dict[tuple[str, int], socket.socket] = {}
         self.changed = threading.Condition()
         listener = socket.create_server(("0.0.0.0", port), backlog=64)
         print("ready", flush=True)
@@ -151,11 +168,13 @@ class Far:
         sys.stdin.read()
         os._exit(0)
 
-    def listen(self, listener):
+    def listen(self, listener: socket.socket) -> None:
+        """Take connections, each in a thread of its own."""
         while True:
             threading.Thread(target=self.accept, args=(listener.accept()[0],), daemon=True).start()
 
-    def accept(self, connection):
+    def accept(self, connection: socket.socket) -> None:
+        """One connection: a visitor's line is served, its other connections wait for that."""
         said = b""
         while not said.endswith(b"\n"):
             part = connection.recv(1)
@@ -171,55 +190,64 @@ class Far:
             self.waiting[visitor, number] = connection
             self.changed.notify_all()
 
-    def serve(self, line, visitor, streams):
+    def serve(self, line: Line, visitor: str, streams: int) -> None:
+        """The visits of one visitor, until the line ends or a visit fails."""
         try:
-            with self.changed:
-                if not self.changed.wait_for(lambda: all((visitor, n) in self.waiting for n in range(streams)), 5):
-                    raise OSError("not all connections of the visit came")
-                mine = Streams([self.waiting.pop((visitor, n)) for n in range(streams)])
+            mine = self.streams(visitor, streams)
             line.say(ready=True)
-            while True:
-                line.connection.settimeout(None)
-                asked = json.loads(line.file.readline() or "null")
-                if asked is None:
-                    return
-                if asked["do"] == "sink":
-                    line.say(**mine.sink(asked["warm_s"], asked["slice_s"]))
-                    mine.drain(line.hear()["sent"])
-                    line.say(received=mine.received)
-                elif asked["do"] == "pump":
-                    before = mine.retransmits()
-                    mine.pump(payload_of(asked["payload"]), asked["rate_bps"], line.silent)
-                    line.hear()
-                    line.say(sent=mine.sent, retransmits=mine.retransmits() - before)
-                else:
-                    line.say(go=True)  # only now may single bytes follow: what is a line and what is not stays clear
-                    line.connection.settimeout(PATIENCE_S)
-                    for _ in range(asked["exchanges"]):
-                        line.connection.sendall(line.connection.recv(1))
+            while (asked := self.asked(line)) is not None:
+                self.visit(line, mine, asked)
         except (OSError, ValueError) as error:
-            try:
+            with contextlib.suppress(OSError):
                 line.say(error=f"far host: {error}")
-            except OSError:
-                pass
         finally:
             line.connection.close()
+
+    def streams(self, visitor: str, streams: int) -> Streams:
+        """The visitor's other connections. Raises OSError where they do not come."""
+        with self.changed:
+            if not self.changed.wait_for(lambda: all((visitor, n) in self.waiting for n in range(streams)), 5):
+                raise OSError("not all connections of the visit came")
+            return Streams([self.waiting.pop((visitor, n)) for n in range(streams)])
+
+    def asked(self, line: Line) -> dict[str, Any] | None:
+        """The next visit, however long it takes to come; None at the end of the line."""
+        line.connection.settimeout(None)
+        asked: dict[str, Any] | None = json.loads(line.file.readline() or "null")
+        return asked
+
+    def visit(self, line: Line, mine: Streams, asked: dict[str, Any]) -> None:
+        """This host's part of one visit. Raises OSError."""
+        if asked["do"] == "sink":
+            line.say(**mine.sink(asked["warm_s"], asked["slice_s"]))
+            mine.drain(line.hear()["sent"])
+            line.say(received=mine.received)
+        elif asked["do"] == "pump":
+            before = mine.retransmits()
+            mine.pump(payload_of(asked["payload"]), asked["rate_bps"], line.silent)
+            line.hear()
+            line.say(sent=mine.sent, retransmits=mine.retransmits() - before)
+        else:
+            line.say(go=True)  # only now may single bytes follow: what is a line and what is not stays clear
+            line.connection.settimeout(PATIENCE_S)
+            for _ in range(asked["exchanges"]):
+                line.connection.sendall(line.connection.recv(1))
 
 
 class Near:
     """The near host: the visits, one after another."""
 
-    def __init__(self, address, port):
+    def __init__(self, address: str, port: int) -> None:
         self.to = address, port
-        self.open = {}  # number of streams -> the line and the streams
+        self.open: dict[int, tuple[Line, Streams]] = {}  # by the number of streams
         self.opened = 0
 
-    def lines(self, streams):
-        """The connections of a visit with so many streams."""
+    def lines(self, streams: int) -> tuple[Line, Streams]:
+        """The connections of a visit with so many streams. Raises OSError."""
         if streams not in self.open:
             self.opened += 1
             control, *data = [socket.create_connection(self.to, timeout=5) for _ in range(streams + 1)]
-            for number, connection in zip([None, *range(streams)], [control, *data]):
+            for number, connection in zip([None, *range(streams)], [control, *data], strict=True):
                 connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 connection.sendall(json.dumps([f"{os.getpid()}-{self.opened}", streams, number]).encode() + b"\n")
             line = Line(control)
@@ -227,8 +255,8 @@ class Near:
             self.open[streams] = line, Streams(data)
         return self.open[streams]
 
-    def tcp(self, asked):
-        """One transfer."""
+    def tcp(self, asked: dict[str, Any]) -> dict[str, Any]:
+        """One transfer. Raises OSError."""
         line, mine = self.lines(asked["streams"])
         payload, rate_bps = asked.get("payload", "random"), asked.get("rate_bps")
         if asked["direction"] == "forward":
@@ -243,22 +271,22 @@ class Near:
             line.say(do="pump", payload=payload, rate_bps=rate_bps)
             found = mine.sink(asked["warm_s"], asked["slice_s"])
             line.say(stop=True)
-            told = line.hear() if not mine.connections else self.stopped(line, mine)
+            told = self.stopped(line, mine)
             carried, again = sum(mine.received) - found["since"], told["retransmits"]
         return {"bytes": found["bytes"], "seconds": found["seconds"], "carried_bytes": carried, "retransmits": again}
 
-    def stopped(self, line, mine):
+    def stopped(self, line: Line, mine: Streams) -> dict[str, Any]:
         """Take what is under way until the sender says how much it was, then the rest."""
         end = time.monotonic() + PATIENCE_S
         while line.silent():
             if select.select([*mine.connections, line.connection], [], [], 0.5)[0] != [line.connection]:
-                mine._take(end)
+                mine.take(end)
         told = line.hear()
         mine.drain(told["sent"])
         return told
 
-    def rtt(self, asked):
-        """Exchanges of one byte."""
+    def rtt(self, asked: dict[str, Any]) -> dict[str, Any]:
+        """Exchanges of one byte. Raises OSError."""
         line, _ = self.lines(0)
         line.say(do="rtt", exchanges=asked["exchanges"])
         line.hear()
@@ -273,7 +301,7 @@ class Near:
             time.sleep(0.002)  # one packet at a time on an idle tunnel, not a flood
         return {"ms": times}
 
-    def visit(self, asked):
+    def visit(self, asked: dict[str, Any]) -> dict[str, Any]:
         """One visit; after a failure the connections are made anew."""
         try:
             return self.tcp(asked) if asked["do"] == "tcp" else self.rtt(asked)
