@@ -25,7 +25,7 @@ from tests.lab.test_packets import bench_in
 ATTEMPTS = 5  # other work on the machine makes a sender late
 SNIFF = """
 import collections, socket, struct, sys, time
-tap = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(0x0800))
+tap = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(3))
 tap.setsockopt(socket.SOL_SOCKET, 33, 2**26)
 tap.settimeout(0.1)
 print("ready", flush=True)
@@ -36,7 +36,7 @@ while time.monotonic() < end:
         data, where = tap.recvfrom(65535)
     except TimeoutError:
         continue
-    if data[9] == 17 and where[2] != 4:
+    if where[1] == 0x0800 and data[9] == 17 and where[2] != 4:
         seen.add(data[12:24])
         lengths[len(data)] += 1
         tos.add(data[1])
@@ -66,8 +66,8 @@ def sniffed(lab: Lab, generator: Generator, load: Load) -> dict[str, Any]:
     return found
 
 
-def test_bursts_are_real_packets_on_the_cable(lab: Lab) -> None:
-    with generating(lab) as generator:
+def test_bursts_are_real_packets_on_the_cable(lab: Lab, image: Image) -> None:
+    with generating(lab, bench_in(lab, "none", image).address) as generator:
         assert generator.segments
         for length, burst in ((1500, 44), (64, 64), (28, 8), (1500, 1)):
             arrived = best(lambda: generator.play(Load((length,), 20000, 0.3, burst=burst)), lambda a: a.sent > 5900)  # noqa: B023
@@ -79,8 +79,8 @@ def test_bursts_are_real_packets_on_the_cable(lab: Lab) -> None:
     assert "vpneval" not in lab.host2.run("nft", "list", "tables").stdout, "the counter has gone"
 
 
-def test_256_flows_are_256_tuples(lab: Lab) -> None:
-    with generating(lab) as generator:
+def test_256_flows_are_256_tuples(lab: Lab, image: Image) -> None:
+    with generating(lab, bench_in(lab, "none", image).address) as generator:
         seen = sniffed(lab, generator, Load((256,), 4000, 0.5, flows=256, sources=16, dscp=46))
         assert seen["tuples"] == 256
         assert seen["tos"] == [46 << 2]
@@ -88,10 +88,10 @@ def test_256_flows_are_256_tuples(lab: Lab) -> None:
         assert arrived.received == arrived.sent > 5000
 
 
-def test_a_mixture_has_the_lengths_of_its_notation(lab: Lab) -> None:
+def test_a_mixture_has_the_lengths_of_its_notation(lab: Lab, image: Image) -> None:
     pattern, notation = imix(1400)
     assert notation == "IMIX 40:7,576:4,1400:1"
-    with generating(lab) as generator:
+    with generating(lab, bench_in(lab, "none", image).address) as generator:
         seen = sniffed(lab, generator, Load(pattern, 6000, 0.4))
         lengths: dict[str, int] = seen["lengths"]
         total = sum(lengths.values())
@@ -99,8 +99,8 @@ def test_a_mixture_has_the_lengths_of_its_notation(lab: Lab) -> None:
             assert lengths[str(length)] / total == pytest.approx(share / 12, abs=0.002)
 
 
-def test_a_trial_costs_little_more_than_its_duration(lab: Lab) -> None:
-    with generating(lab) as generator:
+def test_a_trial_costs_little_more_than_its_duration(lab: Lab, image: Image) -> None:
+    with generating(lab, bench_in(lab, "none", image).address) as generator:
         extras = []
         for _ in range(12):
             started = time.monotonic()
@@ -110,9 +110,9 @@ def test_a_trial_costs_little_more_than_its_duration(lab: Lab) -> None:
     assert statistics.median(extras) < 0.1, "on a busy machine"
 
 
-def test_both_directions_at_once_and_ipv6(lab: Lab) -> None:
+def test_both_directions_at_once_and_ipv6(lab: Lab, image: Image) -> None:
     load = Load((1000,), 5000, 0.4)
-    with generating(lab) as there, generating(lab, reverse=True) as back:
+    with generating(lab, bench_in(lab, "none", image).address) as there, generating(lab, reverse=True) as back:
         there.begin(load)
         back.begin(load)
         assert [one.finish(load).received for one in (there, back)] == pytest.approx([2000, 2000], rel=0.1)
@@ -120,14 +120,14 @@ def test_both_directions_at_once_and_ipv6(lab: Lab) -> None:
         near, far = (f"fd00:{site.number}::{last}" for last in (1, 2))
         batch(
             lab.gateway(site),
-            f"-6 addr add {near}/64 dev lan0 nodad",
-            f"-6 addr add fd00:9::{site.number}/64 dev wan0 nodad",
+            f"addr add {near}/64 dev lan0 nodad",
+            f"addr add fd00:9::{site.number}/64 dev wan0 nodad",
         )
         other = 3 - site.number
-        batch(lab.gateway(site), f"-6 route add fd00:{other}::/64 via fd00:9::{other}")
+        batch(lab.gateway(site), f"route add fd00:{other}::/64 via fd00:9::{other}")
         lab.gateway(site).run("sysctl", "-qw", "net.ipv6.conf.all.forwarding=1")
         batch(
-            lab.nodes[f"host{site.number}"], f"-6 addr add {far}/64 dev eth0 nodad", f"-6 route add default via {near}"
+            lab.nodes[f"host{site.number}"], f"addr add {far}/64 dev eth0 nodad", f"route add ::/0 via {near}"
         )
     with generating(lab, "fd00:2::2") as generator:
         arrived = best(lambda: generator.play(Load((1000,), 5000, 0.4)), lambda a: a.sent == 2000)
@@ -135,7 +135,7 @@ def test_both_directions_at_once_and_ipv6(lab: Lab) -> None:
         assert arrived.offered["by"] == "UDP_SEGMENT"
 
 
-def test_a_slow_rate_is_even(lab: Lab) -> None:
+def test_a_slow_rate_is_even(lab: Lab, image: Image) -> None:
     """20,000 packets/s: 200 in 10 ms; at most 440, as long as nobody else takes the processor."""
 
     def most_in_10_ms(arrived: Arrived) -> int:
@@ -144,7 +144,7 @@ def test_a_slow_rate_is_even(lab: Lab) -> None:
             int(last - first) for i, (at, first) in enumerate(samples) for when, last in samples[i:] if when - at < 0.01
         )
 
-    with generating(lab) as generator:
+    with generating(lab, bench_in(lab, "none", image).address) as generator:
         arrived = best(lambda: generator.play(Load((64,), 20000, 0.5)), lambda a: most_in_10_ms(a) <= 440)
     assert most_in_10_ms(arrived) <= 440
 

@@ -31,6 +31,8 @@ from contextlib import suppress
 LONGEST_S = 2.0  # RFC 2544 §23: two seconds for residual frames
 LOOK_S = 0.002
 SO_TIMESTAMPNS = 35  # socket(7)
+NETLINK_NETFILTER, NFNL_SUBSYS_NFTABLES, NFT_MSG_GETOBJ, NFT_OBJECT_COUNTER, NFPROTO_NETDEV = 12, 10, 19, 1, 5
+NLM_F_REQUEST, NLMSG_ERROR = 1, 2
 STAMP, TIME = struct.Struct("!Qq"), struct.Struct("@qq")
 interface, sources, port, last_port, stamped_port = sys.argv[1:6]
 NAMES = ("first", "rest", "stamped")
@@ -40,6 +42,37 @@ FAMILY = "ip6" if ":" in sources else "ip"
 def tool(*argv: str, text: str | None = None) -> str:
     """Run a command and return its output. Raises CalledProcessError."""
     return subprocess.run(argv, input=text, capture_output=True, text=True, check=True).stdout
+
+
+def attribute(kind: int, value: bytes) -> bytes:
+    """An attribute of a netlink message (netlink(7))."""
+    return struct.pack("=HH", 4 + len(value), kind) + value + bytes(-len(value) % 4)
+
+
+def attributes(data: bytes) -> dict[int, bytes]:
+    """The attributes of a netlink message by their kind."""
+    found = {}
+    while len(data) >= 4:
+        length, kind = struct.unpack_from("=HH", data)
+        found[kind & 0x3FFF] = data[4:length]
+        data = data[length + -length % 4 :]
+    return found
+
+
+def counter(table: str, name: str) -> list[int]:
+    """Packets and bytes of a named counter of a table for network devices (linux/netfilter/nf_tables.h)."""
+    asked = attribute(1, table.encode() + b"\0") + attribute(2, name.encode() + b"\0")
+    asked += attribute(3, struct.pack("!I", NFT_OBJECT_COUNTER))
+    kind = NFNL_SUBSYS_NFTABLES << 8 | NFT_MSG_GETOBJ
+    header = struct.pack("=IHHII", 20 + len(asked), kind, NLM_F_REQUEST, 1, 0)
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_NETFILTER) as netlink:
+        netlink.send(header + struct.pack("!BBH", NFPROTO_NETDEV, 0, 0) + asked)
+        answer = netlink.recv(8192)
+    if struct.unpack_from("=H", answer, 4)[0] == NLMSG_ERROR:
+        number = -struct.unpack_from("=i", answer, 16)[0]
+        raise OSError(number, f"the counter {name} cannot be read: {os.strerror(number)}")
+    data = attributes(attributes(answer[20:])[4])
+    return [int.from_bytes(data[2], "big"), int.from_bytes(data[1], "big")]
 
 
 class Nftables:
@@ -68,10 +101,8 @@ table netdev vpneval_count {{
         tool("nft", "-f", "-", text=self.rules)
 
     def counted(self) -> dict[str, list[int]]:
-        """NAMES -> [packets, bytes]."""
-        listed = json.loads(tool("nft", "-j", "list", "counters", "table", "netdev", "vpneval_count"))["nftables"]
-        counters = {entry["counter"]["name"]: entry["counter"] for entry in listed if "counter" in entry}
-        return {name: [counters[name]["packets"], counters[name]["bytes"]] for name in NAMES}
+        """NAMES -> [packets, bytes]. Asked by netlink: nft takes some 10 ms for it."""
+        return {name: counter("vpneval_count", name) for name in NAMES}
 
     def stop(self) -> None:
         """Remove the table."""
