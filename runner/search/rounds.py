@@ -28,8 +28,8 @@ SEED_S = 0.15  # of a trial, while nothing has failed yet: a short overload brea
 GROWTH, CAREFUL_GROWTH = 3.0, 1.3  # from one seed to the next; the second where overload breaks the device
 # Of the spread, from the answer: what loses a little tells the capacity of that moment, and what passes that the answer
 # is no lower. As shares, each is at least LEAST_OFFSET and at most MOST_OFFSET.
-OFFSETS = (1.0, -0.5, 1.0)
-LEAST_OFFSET, MOST_OFFSET, CAREFUL_OFFSET = 0.04, 0.2, 0.08
+OFFSETS = (1.0, -0.5, 3.0)
+LEAST_OFFSET, MOST_OFFSET, CAREFUL_OFFSET = 0.04, 0.4, 0.08
 LAPSE = 0.02  # of all trials do anything
 DISTURBED = np.array([0.03, 0.1, 0.2, 0.35, 0.5])[None, None, :]  # share of trials that lose something at any rate
 DISTURBANCE = 0.3  # what these forward less, by the logarithm: mean of an exponential distribution

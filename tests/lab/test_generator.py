@@ -81,7 +81,7 @@ def test_bursts_are_real_packets_on_the_cable(lab: Lab, image: Image) -> None:
 
 def test_256_flows_are_256_tuples(lab: Lab, image: Image) -> None:
     with generating(lab, bench_in(lab, "none", image).address) as generator:
-        seen = sniffed(lab, generator, Load((256,), 4000, 0.5, flows=256, sources=16, dscp=46))
+        seen = sniffed(lab, generator, Load((256,), 4000, 0.5, burst=4, flows=256, sources=16, dscp=46))
         assert seen["tuples"] == 256
         assert seen["tos"] == [46 << 2]
         arrived = generator.play(Load((256,), 20000, 0.5, flows=4096, sources=200))
@@ -129,6 +129,7 @@ def test_both_directions_at_once_and_ipv6(lab: Lab, image: Image) -> None:
         batch(
             lab.nodes[f"host{site.number}"], f"addr add {far}/64 dev eth0 nodad", f"route add ::/0 via {near}"
         )
+    lab.host1.run("ping", "-6", "-c", "1", "-w", "20", "fd00:2::2")  # until the neighbours are known
     with generating(lab, "fd00:2::2") as generator:
         arrived = best(lambda: generator.play(Load((1000,), 5000, 0.4)), lambda a: a.sent == 2000)
         assert arrived.received == arrived.sent > 1500
