@@ -55,23 +55,26 @@ class Ratio(Strict):
 def block_values(trials: Sequence[Trial], metric: str) -> dict[int, float]:
     """Block -> value of ``metric`` over the ok trials: their geometric mean where a block has several,
     as the baseline has (first, between and last). Rounds know which instance of the tunnel they were measured in (a
-    trial is one); of a search that was continued from trial to trial only the last counts."""
-    found: dict[int, list[float]] = {}
+    trial is one). A search that was continued from trial to trial tells anew of all its rounds each time: what the last
+    trial tells of a round counts."""
+    measured = [
+        (trial.repetition, measurement)
+        for trial in sorted(trials, key=lambda trial: trial.repetition)
+        for measurement in trial.measurements
+        if trial.status == "ok" and measurement.metric == metric
+    ]
     instances: dict[int, int] = {}
-    last: Trial | None = None
-    for trial in trials:
-        for measurement in trial.measurements:
-            if trial.status != "ok" or measurement.metric != metric:
-                continue
-            if measurement.pooled_error is not None:
-                last = trial if last is None or trial.repetition >= last.repetition else last
-            instances |= dict.fromkeys(measurement.rounds, trial.repetition)
-            for block, value in measurement.blocks or [(trial.repetition, measurement.value)]:
-                found.setdefault(block, []).append(value)
-    if last is not None:
-        (pooled,) = [measurement for measurement in last.measurements if measurement.metric == metric]
-        if pooled.pooled_error is not None:
-            return Pooled({last.repetition: pooled.value}, pooled.pooled_error)
+    for repetition, measurement in measured:
+        instances = dict.fromkeys(measurement.rounds, repetition) | instances  # in which a round was first told of
+    if searched := [(number, one) for number, one in measured if one.pooled_error is not None]:
+        last, pooled = searched[-1]
+        if pooled.rounds:
+            return Rounds({block: value for _, one in searched for block, value in one.blocks}, instances)
+        return Pooled({last: pooled.value}, pooled.pooled_error or 0.0)
+    found: dict[int, list[float]] = {}
+    for repetition, measurement in measured:
+        for block, value in measurement.blocks or [(repetition, measurement.value)]:
+            found.setdefault(block, []).append(value)
     values = {block: values[0] if len(values) == 1 else _gmean(values) for block, values in sorted(found.items())}
     return Rounds(values, instances) if values and instances.keys() >= values.keys() else values
 

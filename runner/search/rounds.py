@@ -26,10 +26,10 @@ from runner.search.steps import Load
 SEED_BPS = 20e6
 SEED_S = 0.15  # of a trial, while nothing has failed yet: a short overload breaks less
 GROWTH, CAREFUL_GROWTH = 3.0, 1.3  # from one seed to the next; the second where overload breaks the device
-# Of the spread, from the answer: what loses a little tells the capacity of that moment, and what passes that the answer
-# is no lower. As shares, each is at least LEAST_OFFSET and at most MOST_OFFSET.
-OFFSETS = (1.0, -0.5, 3.0)
-LEAST_OFFSET, MOST_OFFSET, CAREFUL_OFFSET = 0.04, 0.4, 0.08
+# From the answer, in logarithms: an overload reads the capacity of that moment, and what passes below says that the
+# answer is no lower. The overload is more than what a disturbed trial usually loses: with less of it, a search whose
+# trials lose a little at any rate would find the rate that it happens to offer.
+OFFSETS, CAREFUL_OFFSETS = (0.25, -0.08, 0.35), (0.06, -0.06, 0.08)
 LAPSE = 0.02  # of all trials do anything
 DISTURBED = np.array([0.03, 0.1, 0.2, 0.35, 0.5])[None, None, :]  # share of trials that lose something at any rate
 DISTURBANCE = 0.3  # what these forward less, by the logarithm: mean of an exponential distribution
@@ -111,10 +111,9 @@ class Rounds:
         elif self.limited:
             rate_bps = self.max_rate_bps
         else:
-            theta, spread = self._mean(self._total())
-            offset = OFFSETS[len(self.trials) % len(OFFSETS)]
-            most = CAREFUL_OFFSET if self.careful else MOST_OFFSET
-            rate_bps = math.exp(theta + math.copysign(min(max(abs(offset) * spread, LEAST_OFFSET), most), offset))
+            theta, _ = self._mean(self._total())
+            offsets = CAREFUL_OFFSETS if self.careful else OFFSETS
+            rate_bps = math.exp(theta + offsets[len(self.trials) % len(offsets)])
         duration_s = min(SEED_S, self.trial_duration_s) if self.seeding else self.trial_duration_s
         return Load(min(max(rate_bps, self.min_rate_bps), self.max_rate_bps), duration_s)
 

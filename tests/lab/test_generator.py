@@ -126,9 +126,7 @@ def test_both_directions_at_once_and_ipv6(lab: Lab, image: Image) -> None:
         other = 3 - site.number
         batch(lab.gateway(site), f"route add fd00:{other}::/64 via fd00:9::{other}")
         lab.gateway(site).run("sysctl", "-qw", "net.ipv6.conf.all.forwarding=1")
-        batch(
-            lab.nodes[f"host{site.number}"], f"addr add {far}/64 dev eth0 nodad", f"route add ::/0 via {near}"
-        )
+        batch(lab.nodes[f"host{site.number}"], f"addr add {far}/64 dev eth0 nodad", f"route add ::/0 via {near}")
     lab.host1.run("ping", "-6", "-c", "1", "-w", "20", "fd00:2::2")  # until the neighbours are known
     with generating(lab, "fd00:2::2") as generator:
         arrived = best(lambda: generator.play(Load((1000,), 5000, 0.4)), lambda a: a.sent == 2000)
@@ -172,12 +170,11 @@ def test_turns_of_two_tunnels_continue_over_instances(lab: Lab, image: Image) ->
         assert all({"asked_rate_bps", "sent", "received"} <= set(one) for one in slices)
     first, second = ({value.metric: value for value in one.measurements} for one in seen)
     assert first["udp_throughput"].rounds == list(range(1, 15))
-    assert second["udp_throughput"].rounds == list(range(15, 29))
+    assert second["udp_throughput"].rounds == list(range(1, 29)), "all, by what is known now"
     assert second["udp_throughput"].detail["trials_of_all_instances"] > 28
     low, high = second["udp_throughput"].detail["interval_bps"]
     assert 10e6 < low < second["udp_throughput"].value < high < 5e9
-    samples = [*first["udp_throughput"].samples, *second["udp_throughput"].samples]
-    assert statistics.geometric_mean(samples) == pytest.approx(second["udp_throughput"].value)
+    assert statistics.geometric_mean(second["udp_throughput"].samples) == pytest.approx(second["udp_throughput"].value)
     assert 0 < second["jitter"].value < 50
     assert sum("jitter" in one for one in slices) > 5
     bench.close()

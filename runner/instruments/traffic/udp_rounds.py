@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import statistics
 import time
 from dataclasses import dataclass, field
@@ -15,7 +14,7 @@ from runner.instruments.result import Measured, measurement
 from runner.instruments.traffic.generator import BURST, Generator, Load, generator
 from runner.instruments.traffic.mtu import IP_UDP_BYTES
 from runner.search import SearchTrial
-from runner.search.rounds import Median, Rounds
+from runner.search.rounds import Rounds
 from runner.search.settings import LOSS_RATIO
 from runner.tunnel.bring_up import Bench
 
@@ -32,8 +31,7 @@ MEMORY = "udp"  # its place in Asked.memory
 class Visits:
     """What the instances of one tunnel have found so far; it lives in ``Asked.memory``.
 
-    ``rounds`` are those of the search's trials after the seed. ``told`` and ``told_sum``: of how many of them earlier
-    instances have given samples already, and the sum of these samples' logarithms.
+    ``rounds`` are those of the search's trials after the seed.
     """
 
     search: Rounds
@@ -41,21 +39,6 @@ class Visits:
     jitters: list[float] = field(default_factory=list)
     breakdowns_bps: list[float] = field(default_factory=list)
     bursts: list[float] = field(default_factory=list)
-    told: int = 0
-    told_sum: float = 0.0
-
-    def untold(self, median: Median) -> tuple[list[float], list[int]]:
-        """Samples (bit/s) for the rounds that have none yet, and these rounds.
-
-        What earlier instances gave cannot be taken back, so that these are moved by as much as makes the mean of the
-        logarithms of all samples the estimate.
-        """
-        logs = [math.log(sample) for sample in median.samples[self.told :]]
-        due = len(median.samples) * math.log(median.rate_bps) - self.told_sum
-        logs = [one + (due - sum(logs)) / len(logs) for one in logs]
-        rounds = self.rounds[self.told :]
-        self.told, self.told_sum = len(median.samples), self.told_sum + sum(logs)
-        return [math.exp(one) for one in logs], rounds
 
 
 @dataclass
@@ -171,7 +154,7 @@ def visits_of(asked: Asked) -> Visits:
 def throughput(visits: Visits, first: int, payload_bytes: int, measured: Measured, *, turns: bool) -> list[Value]:
     """The throughput by all trials so far, and the goodput there. Trials before ``first`` are earlier instances'.
 
-    ``turns``: give a sample for each round of this instance. Raises MeasurementError where there is nothing to tell.
+    ``turns``: give a sample for each round so far. Raises MeasurementError where there is nothing to tell.
     """
     search = visits.search
     passed = [trial for trial in search.trials if trial.loss_ratio <= LOSS_RATIO]
@@ -189,8 +172,7 @@ def throughput(visits: Visits, first: int, payload_bytes: int, measured: Measure
     detail["spread"] = round(median.spread, 4)
     found = measurement("udp_throughput", median.rate_bps, **detail)
     if turns:
-        samples, rounds = visits.untold(median)
-        found = found.model_copy(update={"samples": samples, "rounds": rounds})
+        found = found.model_copy(update={"samples": list(median.samples), "rounds": list(visits.rounds)})
     return [found, *goodput(passed, median.rate_bps)]
 
 
