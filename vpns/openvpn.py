@@ -40,7 +40,7 @@ class OpenVpn(Vpn):
             "null": "none",  # integrity only
         },
         integrities={"hmac-sha1": "SHA1", "hmac-sha256": "SHA256"},
-        compressions={"off": "", "on": "lzo", "lz4": "lz4"},  # the thesis used LZO (§5.4)
+        compressions={"off": "", "on": "lzo", "lz4": "lz4", "adaptive": "lzo"},  # the thesis used LZO (§5.4)
     )
     comparable = AES_CBC
     # The first of the default --data-ciphers, openvpn(8).
@@ -105,7 +105,9 @@ verb 3
                 config += f"auth {self.offers.integrities[params['integrity']]}\n"
             if params["cipher"] in LEGACY:
                 config += "providers legacy default\n"
-            if algorithm := self.offers.compressions[params["compression"]]:
+            if params["compression"] == "adaptive":  # what the thesis' 2.3 did by itself; its parameters are logged
+                config += "comp-lzo adaptive\nallow-compression yes\nverb 4\n"
+            elif algorithm := self.offers.compressions[params["compression"]]:
                 config += f"compress {algorithm}\nallow-compression yes\n"
             if "rekey_every_s" in params and me.number < peer.number:
                 config += f"reneg-sec {params['rekey_every_s']}\n"  # the shorter of both ends counts
@@ -127,6 +129,8 @@ verb 3
             raise ProofError(f"asked for {params['integrity']}, the data channel has {found['integrity'] or 'none'}")
         if found["compression"] != self.offers.compressions[params["compression"]]:
             raise ProofError(f"asked for compression {params['compression']}, got {found['compression'] or 'off'}")
+        if bool(adapts(node.logged(f"openvpn-{peers[0].name}"))) != (params["compression"] == "adaptive"):
+            raise ProofError(f"asked for compression {params['compression']}: does it adapt? The log says otherwise")
         if "dco" in found["data_path"] and not self.offloaded:
             raise ProofError("the data channel is offloaded to the kernel, although disable-dco is set")
         if self.offloaded and "dco" not in found["data_path"]:
@@ -162,6 +166,13 @@ def negotiated(log: str) -> dict[str, str]:
         "data_path": paths[device[1].split()[0]] if device else "",
         "version": f"OpenVPN {version[1]}" if version else "",
     }
+
+
+def adapts(log: str) -> bool | None:
+    """Does LZO sample the data, and leave off where it does not shrink (comp-lzo adaptive)? By the parameters that
+    OpenVPN 2.6 logs at verb 4 (the lowest bit of comp.flags, comp.h); None where they are not logged."""
+    flags = re.search(r"\bcomp\.flags = (\d+)", log)
+    return bool(int(flags[1]) & 1) if flags else None
 
 
 OpenVpn.declared = Declared(

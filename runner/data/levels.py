@@ -69,7 +69,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
     "integrity": (
         *("hmac-sha1", "hmac-sha256", "hmac-md5", "hmac-sha384", "hmac-sha512", "aes-xcbc", "aes-cmac", "aead", "none"),
     ),
-    "compression": ("off", "on", "lz4"),
+    "compression": ("off", "on", "lz4", "adaptive"),
     "driver": ("accelerated", "generic"),
     "ike": ("aes128-sha256-ecp256", "aes256-sha384-ecp384", "aes256gcm16-prfsha384-x25519", "aes128-sha256-modp4096"),
     "gw2_cpu": ("0.5", "0.2", "0.05"),

@@ -1,35 +1,51 @@
 """What a paper found, put to the test of a run: a claim as a number with bounds, and a verdict with its reason.
 
 A finding is declared in runner/papers/judges/, in the file with its experiment's name. Its ``judge`` is a pure function
-of the run's data. The number that it judges is a ratio of two systems, or a share, never an absolute rate: the papers'
-machines were others.
+of the run's data. The number that it judges is a ratio of two systems, a share, or a time that a timer sets, never an
+absolute rate: the papers' machines were others.
+
+A verdict belongs to one data plane: the paper's own system decides it, and what another plane of the same protocol
+measured is shown beside it.
 """
 
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
 from typing import Literal
+
+import numpy as np
+import scipy  # loads scipy.stats at its first use
 
 from runner.data.levels import VARIANTS, WAN_FACTORS
 from runner.data.trials import Run, Strict, Trial
 from runner.papers.published import paper
 from runner.ranking.stats import block_values, compare_blocks, summarise
 
-Verdict = Literal["reproduced", "not reproduced", "not comparable"]
+Verdict = Literal["reproduced", "not reproduced", "answered", "not comparable"]
 Basis = Literal["count", "ratio", "share", "time"]
 Blocks = Mapping[int, float]  # block -> value
-IPSEC = ("ipsec", "ipsec_user")
+Ends = tuple[float, float]  # of a range or an interval, the lower first
+KERNEL_ESP, USERSPACE_ESP = "ipsec", "ipsec_user"
+USERSPACE = f"userspace ESP ({USERSPACE_ESP})"
+IPSEC = (KERNEL_ESP, USERSPACE_ESP)  # every paper's IPsec is that of the kernel
 # Factors that a cell must not have, unless they are asked for.
 ELSEWHERE = (*WAN_FACTORS, *VARIANTS, "image", "fragmentation")
 
 
 class Judgement(Strict):
-    """A verdict and its reason. ``value`` with ``low`` and ``high``: what was measured, a ratio of 1, and its 95 %
-    interval; None where nothing could be. ``published``: the paper's own ratio, where its text has one."""
+    """A verdict and its reason. ``value`` with ``low`` and ``high``: what was measured, and its 95 % interval; None
+    where nothing could be. ``published``: the paper's own number, where its text has one, ``published_range`` where
+    the text has two ends. All are ratios of 1, or times in ``unit``.
+
+    ``systems``: the plugins whose measurements the verdict was made from. ``beside``: what was measured of another data
+    plane of the same protocol, and has no say in the verdict.
+    """
 
     verdict: Verdict
     reason: str
@@ -37,6 +53,19 @@ class Judgement(Strict):
     low: float | None = None
     high: float | None = None
     published: float | None = None
+    published_range: tuple[float, float] | None = None
+    unit: Literal["", "s"] = ""
+    systems: list[str] = []
+    beside: str = ""
+
+    def of(self, *systems: str) -> Judgement:
+        """The same, made from the measurements of these plugins."""
+        return self.model_copy(update={"systems": list(dict.fromkeys(systems))})
+
+    @property
+    def number(self) -> str:
+        """The value with unit and interval as text; empty where there is none."""
+        return number(self.value, self.low, self.high, self.unit)
 
 
 class NotMeasured(Exception):
@@ -45,7 +74,10 @@ class NotMeasured(Exception):
 
 @dataclass(frozen=True)
 class Finding:
-    """What ``paper`` (a file of results/published/) found at ``where``, and how a run's data is judged by it."""
+    """What ``paper`` (a file of results/published/) found at ``where``, and how a run's data is judged by it.
+
+    ``question``: the paper asks this, or this project does, and nobody claimed it: it gets an answer, not a verdict.
+    """
 
     id: str
     paper: str
@@ -53,6 +85,7 @@ class Finding:
     found: str
     judge: Callable[[Data], Judgement]
     basis: Basis = "ratio"  # what its number is made from, which says on what machines a verdict stands
+    question: bool = False
 
     @property
     def citation(self) -> str:
@@ -139,6 +172,13 @@ def single(values: Blocks, between: tuple[float, float], published: float | None
     return judgement.model_copy(update={"published": published})
 
 
+def timed(values_s: Blocks, between_s: Ends, published_s: Ends | None = None) -> Judgement:
+    """The claim that a time (s), one for each block, lies ``between_s`` two bounds; ``published_s``: the paper's."""
+    found = single(values_s, between_s)
+    reason = found.reason.replace(_words(between_s), f"{_words(between_s)} s")
+    return found.model_copy(update={"unit": "s", "published_range": published_s, "reason": reason})
+
+
 MORE: tuple[float, float] = (1.0, math.inf)
 LESS: tuple[float, float] = (0.0, 1.0)
 
@@ -165,8 +205,9 @@ def all_of(parts: Mapping[str, Callable[[], Judgement]]) -> Judgement:
         raise NotMeasured("; ".join(dict.fromkeys(absent.values())) or "nothing to compare")
     order: tuple[Verdict, ...] = ("not reproduced", "not comparable", "reproduced")
     decisive, found = min(judged.items(), key=lambda item: order.index(item[1].verdict))
-    said = "; ".join(f"{name}: {one.verdict}{_measured(one)}" for name, one in judged.items())
+    said = "; ".join(f"{name}: {one.verdict} {one.number}".rstrip() for name, one in judged.items())
     said += f"; not measured: {', '.join(absent)}" if absent else ""
+    found = found.of(*(system for one in judged.values() for system in one.systems))
     if found.verdict == "reproduced":
         return found.model_copy(update={"reason": said})
     return found.model_copy(update={"reason": f"{decisive}: {found.reason}" + (f" ({said})" if len(parts) > 1 else "")})
@@ -191,12 +232,13 @@ def ratio_of(
     def judged(data: Data) -> Judgement:
         found = compare(
             data.blocks(metric, a.vpn, **a.levels), data.blocks(metric, b.vpn, **b.levels), between, published
-        )
+        ).of(a.vpn, b.vpn)
         return found.model_copy(update={"verdict": "not comparable", "reason": unlike}) if unlike else found
 
     return judged
 
 
+Part = Callable[[], Judgement]
 Judge = Callable[[str, Data], Judgement]  # of one VPN
 
 
@@ -205,14 +247,51 @@ def all_ratios(data: Data, metric: str, pairs: Mapping[str, tuple[At, At]], betw
     return all_of({name: partial(ratio_of(metric, a, b, between), data) for name, (a, b) in pairs.items()})
 
 
-def on_ipsec(metric: str, judge: Judge) -> Callable[[Data], Judgement]:
-    """``judge`` of IPsec in the kernel and in userspace, whichever has ``metric``: a claim about both."""
+def on_ipsec(judge: Judge, other: str = "") -> Callable[[Data], Judgement]:
+    """``judge`` of IPsec: the kernel's ESP decides, as in every paper; ESP in userspace is shown beside it.
+
+    ``other``: what makes userspace ESP another mechanism in this, told with its number.
+    """
+
+    def of_plane(vpn: str, data: Data) -> Judgement:
+        found = judge(vpn, data)
+        if vpn not in found.systems:  # what is left without it is another claim
+            raise NotMeasured(f"{vpn} was not measured in this")
+        return found
 
     def judged(data: Data) -> Judgement:
-        planes = [vpn for vpn in IPSEC if vpn in data.vpns(metric)] or IPSEC[:1]
-        return all_of({vpn: partial(judge, vpn, data) for vpn in planes})
+        return beside(partial(of_plane, KERNEL_ESP, data), {USERSPACE: partial(of_plane, USERSPACE_ESP, data)}, other)
 
     return judged
+
+
+def beside(decisive: Part, others: Mapping[str, Part], note: str = "") -> Judgement:
+    """The verdict of ``decisive``, the paper's own system, with what the ``others`` measured beside it, and a ``note``.
+
+    Raises NotMeasured where none was measured; where the others alone were, the finding is not comparable.
+    """
+    shown = []
+    for name, other in others.items():
+        with suppress(NotMeasured):
+            shown.append(f"{name} {other().number}".rstrip() + (f" ({note})" if note else ""))
+    try:
+        return decisive().model_copy(update={"beside": "; ".join(shown)})
+    except NotMeasured as missing:
+        if not shown:
+            raise
+        reason = f"the paper's system decides, and was not measured: {missing}"
+        return Judgement(verdict="not comparable", reason=reason, beside="; ".join(shown))
+
+
+def measured_of(data: Data, metric: str, vpns: Sequence[str]) -> list[str]:
+    """Those of ``vpns`` that have ``metric``, in their order."""
+    return [vpn for vpn in vpns if vpn in data.vpns(metric)]
+
+
+def opposite(found: Judgement) -> Judgement:
+    """The claim that what was judged is not so."""
+    other: dict[Verdict, Verdict] = {"reproduced": "not reproduced", "not reproduced": "reproduced"}
+    return found.model_copy(update={"verdict": other.get(found.verdict, found.verdict)})
 
 
 def order_held(data: Data, metric: str, vpns: Sequence[str], first: Mapping[str, str]) -> dict[int, float]:
@@ -220,7 +299,7 @@ def order_held(data: Data, metric: str, vpns: Sequence[str], first: Mapping[str,
 
     Raises NotMeasured with fewer than three VPNs.
     """
-    able = [vpn for vpn in vpns if vpn in data.vpns(metric)]
+    able = measured_of(data, metric, vpns)
     if len(able) < 3:
         raise NotMeasured(f"an order needs three VPNs; measured: {', '.join(able) or 'none'}")
     model = {vpn: data.blocks(metric, vpn, **first) for vpn in able}
@@ -239,22 +318,27 @@ def order_held(data: Data, metric: str, vpns: Sequence[str], first: Mapping[str,
     return {block: sum(pairs) / len(pairs) for block, pairs in sorted(held.items())}
 
 
-def largest_variation(data: Data, metric: str) -> tuple[float, str]:
-    """The largest coefficient of variation of any cell with three repetitions, and whose it is.
+def pooled_variation(data: Data, metric: str, vpns: Sequence[str], limit: float) -> Judgement:
+    """The claim that the coefficient of variation of ``metric`` is ``limit`` at most: one number for all cells.
 
-    Raises NotMeasured where no cell has three.
+    The largest of many grows with their number; the pooled one does not. The variances of the logarithms are pooled
+    over the cells by their degrees of freedom, and the interval is that of a variance (chi squared). Raises NotMeasured
+    where no cell has three repetitions.
     """
-    same: dict[tuple[str, str], list[Trial]] = {}
+    same: dict[tuple[str, str], list[Trial]] = defaultdict(list)
     for trial in data.trials:
-        same.setdefault((trial.cell, trial.position), []).append(trial)
-    found = {}
-    for (trial, *_), values in ((trials, block_values(trials, metric)) for trials in same.values()):
-        if len(values) > 2 and (variation := summarise(list(values.values())).variation) is not None:
-            found[f"{trial.vpn}, {trial.params['cipher']}, compression {trial.params['compression']}"] = variation
-    if not found:
+        if trial.vpn in vpns:
+            same[trial.cell, trial.position].append(trial)
+    many = {trials[0].id: (trials[0].vpn, block_values(trials, metric)) for trials in same.values()}
+    logs = [(vpn, np.log([*found.values()])) for vpn, found in many.values() if len(found) > 2]
+    if not logs:
         raise NotMeasured("a coefficient of variation needs three repetitions")
-    whose = max(found, key=lambda name: found[name])
-    return found[whose], whose
+    freedom = sum(len(one) - 1 for _, one in logs)
+    squares = float(sum(((one - one.mean()) ** 2).sum() for _, one in logs))
+    ends = [float(scipy.stats.chi2.ppf(share, freedom)) for share in (0.975, 0.025)]
+    value, low, high = (math.sqrt(math.expm1(squares / by)) for by in (freedom, *ends))
+    found = decide(value, low, high, (0.0, limit)).of(*(vpn for vpn, _ in logs))
+    return found.model_copy(update={"published": limit, "reason": f"pooled over {len(logs)} cells: {found.reason}"})
 
 
 def extreme(
@@ -267,7 +351,7 @@ def extreme(
     between: tuple[float, float],
 ) -> Judgement:
     """The claim that in each of ``vpns``, ``metric`` at ``level`` over that at every other level of ``factor`` lies
-    ``between`` two bounds. VPNs without that level are left out; raises NotMeasured where none has it."""
+    ``between`` two bounds. VPNs without that level are named and left out; raises NotMeasured where none has it."""
     pairs = {
         f"{vpn} against {other}": partial(
             ratio_of(metric, At(vpn, {**levels, factor: level}), At(vpn, {**levels, factor: other}), between), data
@@ -279,21 +363,23 @@ def extreme(
     }
     if not pairs:
         raise NotMeasured(f"no VPN here has {level} and another {factor}")
-    return all_of(pairs)
-
-
-def bounded(value: float, whose: str, limit: float) -> Judgement:
-    """The claim that the largest of many numbers is no larger than ``limit``. It has no interval of its own."""
-    verdict: Verdict = "reproduced" if value <= limit else "not reproduced"
-    return Judgement(verdict=verdict, reason=f"the largest is that of {whose}", value=value, published=limit)
+    found = all_of(pairs)
+    without = [vpn for vpn in vpns if level not in data.levels(factor, vpn)]
+    told = f"{found.reason}; without {', '.join(without)}, not measured with it" if without else found.reason
+    return found.model_copy(update={"reason": told})
 
 
 def judge(finding: Finding, run: Run, trials: Sequence[Trial]) -> Judgement:
-    """The finding's verdict on the trials of its experiment. What is missing makes it not comparable."""
+    """The finding's verdict on the trials of its experiment; a question's answer. What is missing makes it not
+    comparable."""
     try:
-        return finding.judge(Data(run, trials))
+        found = finding.judge(Data(run, trials))
     except NotMeasured as missing:
         return Judgement(verdict="not comparable", reason=str(missing))
+    if not finding.question or found.verdict == "not comparable":
+        return found
+    answer = "yes" if found.verdict == "reproduced" else "no"
+    return found.model_copy(update={"verdict": "answered", "reason": f"{answer}: {found.reason}"})
 
 
 def trials_of(run: Run, trials: Sequence[Trial], experiment: str) -> list[Trial]:
@@ -302,11 +388,12 @@ def trials_of(run: Run, trials: Sequence[Trial], experiment: str) -> list[Trial]
     return [trial for trial in trials if experiment in trial.experiments or (keys and trial.cell in keys)]
 
 
-def _measured(one: Judgement) -> str:
-    if one.value is None:
+def number(value: float | None, low: float | None, high: float | None, unit: str = "") -> str:
+    """A value with its interval and unit as text; empty without a value."""
+    if value is None:
         return ""
-    interval = "" if one.low is None or one.high is None else f" ({one.low:.3g}–{one.high:.3g})"
-    return f" {one.value:.3g}{interval}"
+    interval = " (no interval)" if low is None or high is None else f" ({low:.3g}–{high:.3g})"
+    return f"{value:.3g}{interval}{' ' * bool(unit)}{unit}"
 
 
 def _words(between: tuple[float, float]) -> str:

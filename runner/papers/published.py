@@ -87,6 +87,13 @@ class Paper(Strict):
                 return value.value
         raise UsageError(f"results/published/{self.id}.json states no single number {name!r}")
 
+    def ends(self, name: str) -> tuple[float, float]:
+        """The range ``name``, low and high. Raises UsageError for one that the paper does not state."""
+        for value in self.values:
+            if value.id == name and value.low is not None and value.high is not None:
+                return value.low, value.high
+        raise UsageError(f"results/published/{self.id}.json states no range {name!r}")
+
 
 class Device(Strict):
     """A row of devices.csv: 100 MB through ssh from the device. Times in s, rates in Mbit/s (800 / seconds).

@@ -13,23 +13,26 @@ from rich.table import Table
 from rich.text import Text
 
 from runner.data.trials import Run, Strict, Trial
-from runner.papers.findings import Verdict, judge, trials_of
+from runner.papers.findings import Verdict, judge, number, trials_of
 from runner.papers.judges import findings_of
 from runner.papers.published import Device, device_row
 from runner.ranking.stats import block_values
 from runner.report.text import NONE
 
-HEAD = ("finding", "published", "measured (95 % interval)", "verdict", "why")
-COLOUR = {"reproduced": "green", "not reproduced": "bold red", "not comparable": "yellow"}
+HEAD = ("finding", "published", "measured (95 % interval)", "verdict", "systems", "why")
+COLOUR = {"reproduced": "green", "not reproduced": "bold red", "answered": "cyan", "not comparable": "yellow"}
 ABOUT = (
-    "Ratios, of 1: of two systems, or of a share. Published numbers are those of the papers' text. Reproduced: the 95 "
-    "% interval lies within the claim; not reproduced: outside; not comparable: across its bound, or what it needs was "
-    "not measured."
+    "Ratios, of 1: of two systems, or of a share; a time has its unit. Published numbers: from the papers' text. "
+    "Reproduced: the 95 % interval lies within the claim; not reproduced: outside; answered: an open question; not "
+    "comparable: across its bound, or what it needs was not measured. The paper's own system decides (IPsec: the "
+    "kernel's ESP); another data plane is shown beside it."
 )
 
 
 class FindingRow(Strict):
-    """One finding. ``published``, ``value``, ``low`` and ``high`` are ratios of 1; None where there is none."""
+    """One finding. ``published``, ``value``, ``low`` and ``high`` are ratios of 1, or times in ``unit``; None where
+    there is none. ``systems``: the plugins that decided, each with its data plane; ``beside``: what another plane measured.
+    """
 
     experiment: str
     id: str
@@ -41,25 +44,39 @@ class FindingRow(Strict):
     high: float | None
     verdict: Verdict
     reason: str
+    published_range: tuple[float, float] | None = None
+    unit: str = ""
+    systems: list[str] = []
+    beside: str = ""
+    kernel: str = ""
+    run: str = ""
 
     @property
     def measured(self) -> str:
         """The value and its 95 % interval as text; a dash where there is no value."""
-        if self.value is None:
-            return NONE
-        if self.low is None or self.high is None:
-            return f"{self.value:.3g} (no interval)"
-        return f"{self.value:.3g} ({self.low:.3g}–{self.high:.3g})"
+        return number(self.value, self.low, self.high, self.unit) or NONE
 
     @property
     def stated(self) -> str:
-        """The paper's own ratio as text; a dash where its text has none."""
-        return NONE if self.published is None else f"{self.published:.3g}"
+        """The paper's own number as text; a dash where its text has none."""
+        ends = self.published_range or (() if self.published is None else (self.published,))
+        return f"{'–'.join(f'{end:.3g}' for end in ends)} {self.unit}".rstrip() if ends else NONE
 
     @property
-    def cells(self) -> tuple[str, str, str, str, str]:
+    def made_from(self) -> str:
+        """Whose measurements decided, on which kernel, in which run; a dash where nothing was measured."""
+        return f"{', '.join(self.systems)}; kernel {self.kernel}; run {self.run}" if self.systems else NONE
+
+    @property
+    def why(self) -> str:
+        """The reason, and what is beside it."""
+        return f"{self.reason}; beside it: {self.beside}" if self.beside else self.reason
+
+    @property
+    def cells(self) -> tuple[str, ...]:
         """The row under HEAD."""
-        return f"{self.found} [{self.citation}]", self.stated, self.measured, self.verdict, self.reason
+        found = f"{self.found} [{self.citation}]"
+        return found, self.stated, self.measured, self.verdict, self.made_from, self.why
 
 
 class Findings(Strict):
@@ -83,8 +100,16 @@ def findings(run: Run, trials: Sequence[Trial]) -> Findings:
         for finding in findings_of(record.name):
             found = judge(finding, run, own)
             about = {"experiment": record.name, "id": finding.id, "citation": finding.citation, "found": finding.found}
-            rows.append(FindingRow.model_validate({**about, **found.model_dump()}))
+            systems = [f"{name} ({run.vpns[name].dataplane})" if name in run.vpns else name for name in found.systems]
+            where = {"systems": systems, "kernel": kernel_of(run), "run": run.run_id}
+            rows.append(FindingRow.model_validate({**about, **found.model_dump(), **where}))
     return Findings(rows=rows, device_row=_device(run, trials_of(run, trials, "devices")))
+
+
+def kernel_of(run: Run) -> str:
+    """The kernel of the lab's nodes, and the machine that it ran in where that is a guest."""
+    guest = str(run.lab.get("guest", "none"))
+    return str(run.lab.get("kernel", "unknown")) + (f" in {guest}" if guest not in ("", "none") else "")
 
 
 def _device(run: Run, trials: Sequence[Trial]) -> str:
@@ -125,7 +150,7 @@ def render(found: Findings, console: Console) -> None:
     table.add_column("verdict and why", overflow="fold", ratio=3)
     for row in found.rows:
         name = Text.assemble(row.found, "\n", (f"{row.experiment}: {row.citation}", "dim"))
-        verdict = Text.assemble((row.verdict, COLOUR[row.verdict]), f": {row.reason[:300]}")
+        verdict = Text.assemble((row.verdict, COLOUR[row.verdict]), f": {row.why[:300]}", (f"\n{row.made_from}", "dim"))
         table.add_row(name, row.stated, row.measured, verdict)
     console.print(table)
     if found.device_row:

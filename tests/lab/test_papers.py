@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from runner.catalogue import load_vpn
+from runner.data.errors import ProofError
 from runner.data.levels import Params
 from runner.instruments.instrument import at_once
 from runner.instruments.result import Measured
@@ -24,6 +25,7 @@ from runner.vpn.lifecycle import Lifecycle, Rekeying
 from tests.lab.test_packets import bench_in
 from tests.lab.test_vpns import tunnel_in
 from vpns._esp import IKE, INTEGRITIES, NEGOTIATED, spis  # noqa: PLC2701  (the underscore says: no plugin)
+from vpns.openvpn import adapts
 
 SLOW_PER_S = 300.0  # what every machine carries
 SEARCH = UdpSearch(relative_width=0.2, trial_duration_s=0.3, confirm=None, budget_s=2.0)
@@ -188,6 +190,19 @@ def test_a_hundred_megabytes_through_ssh(lab: Lab) -> None:
         assert found.value == pytest.approx(8e8 / measured.measuring_s, rel=0.01)
         assert found.detail["cipher"] == cipher
     assert not lab.gateway(lab.sites[0]).run("ss", "-Hltn").stdout.count(":2223 "), "its sshd is gone"
+
+
+@pytest.mark.parametrize("compression", ["adaptive", "on"])
+def test_lzo_adapts_where_it_is_asked_to(lab: Lab, image: Image, compression: str) -> None:
+    params = {**load_vpn("openvpn").comparable, "compression": compression}
+    tunnel = tunnel_in(lab, "openvpn", params, image, [])
+    assert tunnel.evidence.compression == "lzo"
+    assert lab.host1.run("ping", "-c", "3", "-i", "0.2", "-s", "1000", lab.sites[1].host_address).code == 0
+    log = lab.gateway(lab.sites[0]).logged(f"openvpn-{lab.sites[1].name}")
+    assert adapts(log) is (True if compression == "adaptive" else None)
+    other = params | {"compression": "on" if compression == "adaptive" else "adaptive"}
+    with pytest.raises(ProofError, match="does it adapt"):
+        load_vpn("openvpn").evidence(lab.gateway(lab.sites[0]), lab.sites[0], lab.sites[1:], other)
 
 
 @pytest.mark.parametrize("integrity", sorted(INTEGRITIES))

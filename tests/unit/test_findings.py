@@ -42,12 +42,19 @@ QUICK = PROFILES["quick"]
 VPNS = {
     "thesis": ("none", "ipip", "ipsec", "ipsec_user", "openvpn", "ssh_forward", "ssh_tun"),
     "crypto_matrix": ("none", "ipsec", "ipsec_user"),
-    "oslv": ("none", "ipsec", "ipsec_user", "openvpn", "openvpn_tcp", "ssh_forward", "ssh_tun", "wireguard_go"),
+    "oslv": (
+        *("none", "ipsec", "ipsec_user", "openvpn", "openvpn_tcp", "pptp", "ssh_forward", "ssh_tun", "vtun"),
+        "wireguard_go",
+    ),
     "devices": ("none", "ipsec", "ipsec_user"),
     "load": ("none", "ipsec", "openvpn", "ssh_forward"),
 }
 # Findings that two studies cannot be compared in, whatever is measured.
 UNLIKE = {("thesis", "ipip"), ("thesis", "encryption"), ("crypto_matrix", "share")}
+# Findings that nothing here can judge, each with its reason; and those of cells that the quick profile does not have,
+# which test_judges.py makes up.
+OPEN = {("crypto_matrix", "configurations"), ("devices", "services"), ("oslv", "domains")}
+RARE = {("crypto_matrix", "same-order"), ("crypto_matrix", "versions")}
 
 
 def world(name: str, values: Values, noise: float = 0.0, blocks: int = 3) -> tuple[Run, list[Trial]]:
@@ -85,7 +92,8 @@ def thesis_holds(vpn: str, params: Mapping[str, str], metric: str) -> float:
     gains = vpn in ("openvpn", "ssh_forward")
     packed = {"zeros": 1.5 if gains else 0.8, "random": 1.0 if vpn == "openvpn" else 0.6}
     rate = THESIS[vpn] * CIPHERS.get(params["cipher"], 1)
-    rate *= packed[params["payload"]] if params["compression"] == "on" else 1
+    rate *= 1.5 if (vpn, params["cipher"]) == ("ipsec", "3des-cbc") else 1
+    rate *= packed[params["payload"]] if params["compression"] != "off" else 1
     if metric == "context_switches_per_packet":
         return 2.0 if vpn in ("openvpn", "ssh_tun") else 0.5
     if metric == "wire_bytes_per_payload_byte":
@@ -99,7 +107,7 @@ def thesis_fails(vpn: str, params: Mapping[str, str], metric: str) -> float:
     if params["cipher"] not in ("none", "aes-128-cbc"):
         rate = 1000 / rate / CIPHERS[params["cipher"]]
         rate *= 50 if params["cipher"] == "3des-cbc" else 0.001 if params["cipher"] == "blowfish-128-cbc" else 1
-    if params["compression"] == "on":
+    if params["compression"] != "off":
         rate *= {"zeros": 0.5 if gains else 1.5, "random": 0.5 if vpn == "openvpn" else 1.5}[params["payload"]]
     if metric == "context_switches_per_packet":
         return 0.5 if vpn in ("openvpn", "ssh_tun") else 2.0
@@ -108,7 +116,7 @@ def thesis_fails(vpn: str, params: Mapping[str, str], metric: str) -> float:
     return {"tcp_throughput": rate * 1e6, "udp_throughput": rate * 2e6}.get(metric, 1.0)
 
 
-MATRIX = {"aes-128-gcm": 100.0, "aes-256-gcm": 98.0, "aes-128-ccm": 80.0, "aes-128-gmac": 120.0, "null": 90.0}
+MATRIX = {"aes-128-gcm": 100.0, "aes-256-gcm": 98.0, "aes-128-ccm": 90.0, "aes-128-gmac": 120.0, "null": 90.0}
 MATRIX |= {"chacha20-poly1305": 70.0, "aes-128-cbc": 60.0, "aes-256-cbc": 58.0, "aes-128-ctr": 62.0}
 MATRIX |= {"camellia-128-cbc": 40.0, "blowfish-128-cbc": 45.0, "cast-128-cbc": 38.0, "3des-cbc": 20.0, "none": 900.0}
 DRIVERS = {True: {"generic": 0.3}, False: {"generic": 3.0}}  # does a finding hold -> driver -> its pace
@@ -126,7 +134,7 @@ def matrix(vpn: str, params: Mapping[str, str], metric: str, holds: bool) -> flo
     if cipher.startswith("aes-256") and not holds:
         rate *= 1.5
     rate *= DRIVERS[holds].get(params.get("driver", ""), 1.0)
-    decline = {"64": 1.0, "1400": 0.8 if (cipher == "chacha20-poly1305") == holds else 0.5, "1500": 0.3}
+    decline = {"64": 1.0, "1400": 0.6 if (cipher == "chacha20-poly1305") == holds else 0.5, "1500": 0.3}
     return rate * 1000 * decline[length] * (2.0 if (vpn == "ipsec") == holds else 1.0)
 
 
@@ -136,17 +144,21 @@ def oslv(vpn: str, params: Mapping[str, str], metric: str, holds: bool) -> float
     integrity = params["integrity"]
     tag = 32 if vpn.startswith("openvpn") else 16 if integrity != "none" else 0
     whole = (80.0 if good else 160.0) * (1 if holds else 3)
+    whole *= 1.05 if vpn in ("openvpn", "wireguard_go") and holds else 1
     share = 0.75 if holds else 0.2
     best = vpn == "ipsec" and holds
-    fast = 45e6 if holds else 90e6
+    second = vpn in ("pptp", "vtun") and holds
+    fast = (44e6 if best else 45e6 if vpn != "wireguard_go" else 46e6) if holds else 90e6
+    if vpn == "openvpn_tcp" and not holds:
+        return {"overhead_bytes": 200.0, "tcp_throughput": 95e6, "rtt": 0.4, "jitter": 0.04}.get(metric, 1.0)
     if "gw2_cpu" in params:
         return 20e6 if holds else 90e6 if vpn in ("ipsec", "ssh_forward") else 55e6
     return {
         "overhead_bytes": whole * share + tag if params["cipher"] == "null" else whole,
         "tcp_throughput": fast if good else fast / 2.2,
         "udp_throughput": 50e6,
-        "rtt": 0.4 if best else 0.5 if good else 1.0,
-        "jitter": 0.04 if best else 0.05 if good else 0.1,
+        "rtt": 0.4 if best else 0.45 if second else 0.5 if good else 1.0,
+        "jitter": 0.04 if best else 0.045 if second else 0.05 if good else 0.1,
     }.get(metric, 1.0)
 
 
@@ -181,7 +193,7 @@ FINDINGS = [
     pytest.param(experiment, finding, id=f"{experiment.name}-{finding.id}")
     for experiment in map(load_experiment, experiment_names())
     for finding in findings_of(experiment.name)
-    if experiment.name in WORLDS
+    if experiment.name in WORLDS and (experiment.name, finding.id) not in OPEN | RARE
 ]
 
 
@@ -197,12 +209,18 @@ def test_a_finding_is_reproduced_where_it_holds_and_not_where_it_does_not(
             assert "without a verdict" in found.reason
             assert found.value is not None
             continue
-        assert found.verdict == verdict, found
+        if finding.question:
+            assert found.verdict == "answered", found
+            assert found.reason.startswith("yes: " if holds else "no: ")
+        else:
+            assert found.verdict == verdict, found
         assert found.value is not None
-        if finding.id != "spread":
-            assert found.low is not None
-            assert found.high is not None
-            assert found.low / ROUNDING <= found.value <= found.high * ROUNDING
+        assert found.low is not None
+        assert found.high is not None
+        assert found.low / ROUNDING <= found.value <= found.high * ROUNDING
+        assert found.systems, "a verdict names the systems that it was made from"
+        if "ipsec_user" in found.systems:
+            assert finding.id == "kernel", "userspace ESP decides nothing that the papers say of the kernel's"
 
 
 @pytest.mark.parametrize(("experiment", "finding"), FINDINGS)
@@ -217,7 +235,7 @@ def test_what_was_not_measured_is_not_comparable_and_says_why(experiment: Experi
     assert judge(finding, run, refused).verdict == "not comparable"
     alone = run.model_copy(update={"vpns": {"none": run.vpns["none"]}})
     few = judge(finding, alone, [trial for trial in trials if trial.vpn == "none"])
-    assert few.verdict == "not comparable" or finding.id in ("aes-256", "driver", "spread"), "these need no VPN"
+    assert few.verdict == "not comparable" or finding.id in ("aes-256", "driver"), "these need no VPN"
 
 
 def test_findings_cite_papers_and_have_names_of_their_own() -> None:
@@ -340,7 +358,7 @@ def test_every_rendering_has_the_table_and_the_device_row() -> None:
     run, trials = made("devices")
     for form, text in rendered(run, trials).items():
         words = " ".join(text.split())
-        assert "AES-256 is about an eighth slower" in words, form
+        assert "AES-256 costs speed against AES-128" in words, form
         assert "reproduced" in words, form
         assert "Made-up CPU @ 2.0 GHz" in words, form
 

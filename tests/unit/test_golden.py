@@ -45,6 +45,7 @@ LEVELS = {
     ("openvpn_dco", "recommended"): ("AES-128-GCM", "AES-256-GCM"),
     ("openvpn", "blowfish-128-cbc"): ("AES-128-CBC", "BF-CBC providers legacy default"),
     ("openvpn", "compression on"): ("", "compress lzo allow-compression yes"),
+    ("openvpn", "compression adaptive"): ("", "comp-lzo adaptive allow-compression yes verb 4"),
     ("openvpn", "compression lz4"): ("", "compress lz4 allow-compression yes"),
     **{
         (name, "recommended"): (OPENSSH, "chacha20-poly1305@openssh.com")

@@ -131,17 +131,19 @@ def test_network_performance_is_normalised_as_in_the_papers_figure() -> None:
     run, trials = made("oslv")
     (figure,) = [table for table in paper_tables(run, trials) if table.key == "figure-3"]
     found = {row[0]: dict(zip(figure.head, row, strict=True)) for row in figure.rows}
-    assert set(found) == {"ipsec", "ipsec_user", "openvpn", "openvpn_tcp", "ssh_forward", "ssh_tun", "wireguard_go"}
+    assert set(found) == {"ipsec", "ipsec_user", "openvpn", "openvpn_tcp", "pptp", "ssh_forward", "ssh_tun", "vtun"} | {
+        "wireguard_go"
+    }
     lowest = found["ipsec"]
     assert lowest["512 B packets"].startswith("1.00 ("), "80 of 80 bytes"
     assert found["ssh_tun"]["512 B packets"].startswith("2.00 (")
-    assert lowest["use of the link"].startswith("45.0 (")
+    assert lowest["use of the link"].startswith("44.0 (")
     assert lowest["latency ÷ plain IP"].startswith("0.80 ("), "0.4 ms of 0.5 ms"
     assert found["openvpn_tcp"]["carried by"] == "tcp"
     ranks = {vpn: float(row["mean rank"]) for vpn, row in found.items() if row["mean rank"] != "–"}
     assert min(ranks, key=ranks.__getitem__) == "ipsec"
     assert "ssh_forward" not in ranks, "it has no jitter"
-    assert sum(ranks.values()) == pytest.approx(sum(range(1, len(ranks) + 1)))
+    assert sum(ranks.values()) == pytest.approx(sum(range(1, len(ranks) + 1)), abs=0.005 * len(ranks)), "as printed"
 
 
 def test_other_experiments_have_no_such_section() -> None:

@@ -191,14 +191,30 @@ def paper_holds(params: Mapping[str, str]) -> dict[str, float]:
     slower = (1.25 if redundant else 1) * (1 if params["cipher"] == "null" else 1.3)
     dearer = (1.35 if redundant else 1) * (1.4 if params["cpus"] == "2" else 1)
     limited = params["download_limit"] != "off"
-    return {"ha_download_s": 10 * slower, "ha_system_s": 5 * dearer, "handover_ms": 2080.0 if limited else 1645.0}
+    return {
+        "ha_download_s": 10 * slower,
+        "ha_system_s": 5 * dearer,
+        "ha_user_s": 1.0,
+        "failover_download_s": 10 * slower + 3.5,
+        "handover_ms": 2080.0 if limited else 1645.0,
+    }
 
 
 def paper_fails(params: Mapping[str, str]) -> dict[str, float]:
     redundant, cpus = params["redundancy"] != "off", params["cpus"]
     slower = (0.8 if redundant else 1) * (2 if params["cipher"] == "null" else 1)
     cheaper = 0.7 if redundant else 1
-    return {"ha_download_s": 10 * slower, "ha_system_s": 5 * cheaper / int(cpus), "handover_ms": 300.0}
+    return {
+        "ha_download_s": 10 * slower,
+        "ha_system_s": 5 * cheaper / int(cpus),
+        "ha_user_s": 2.0 if redundant else 1.0,
+        "failover_download_s": 10 * slower + 0.2,
+        "handover_ms": 300.0,
+    }
+
+
+# What is not comparable, whatever is measured: CPU time is the whole lab's.
+OPEN = ("null-cpu", "ha-cpu", "active-passive")
 
 
 @pytest.mark.parametrize(
@@ -221,7 +237,7 @@ def test_the_clusterip_papers_findings_are_judged(
     ]
     run = make_run(("ipsec",))
     assert {found.id: judge(found, run, trials).verdict for found in findings_of("ha_http")} == {
-        found.id: verdict for found in findings_of("ha_http")
+        found.id: verdict if found.id not in OPEN else "not comparable" for found in findings_of("ha_http")
     }
 
 
@@ -235,4 +251,6 @@ def test_a_handover_by_keepalived_is_not_taken_for_the_papers() -> None:
     found = {f.id: judge(f, make_run(("ipsec",)), trials) for f in findings_of("ha_http")}
     assert found["handover"].verdict == "not comparable"
     assert "clusterip" in found["handover"].reason
-    assert found["system"].verdict == "reproduced"
+    assert found["system"].verdict == "not comparable", "keepalived is not the paper's system either"
+    assert found["system"].beside.startswith("ipsec with ha_sync 1.35 (")
+    assert found["null"].verdict == "reproduced", "without redundancy it is"

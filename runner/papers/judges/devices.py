@@ -5,6 +5,7 @@ from statistics import geometric_mean
 
 from runner.data.levels import LEVELS
 from runner.papers.findings import (
+    LESS,
     MORE,
     At,
     Data,
@@ -28,9 +29,9 @@ def transfer(cipher: str) -> At:
 
 
 def key_length(data: Data) -> Judgement:
-    """By ssh, AES-256 has 0.8 to 0.95 of the rate of AES-128; beside it the geometric mean of the page's devices."""
-    judge = ratio_of("ssh_rate", transfer("aes-256-cbc"), transfer("aes-128-cbc"), (0.8, 0.95), RATIO)
-    return judge(data)
+    """By ssh, AES-256 is slower than AES-128. The page says so of the strongest options; the ratio beside it, 0.87, is
+    computed from its table: the geometric mean of its devices."""
+    return ratio_of("ssh_rate", transfer("aes-256-cbc"), transfer("aes-128-cbc"), LESS, RATIO)(data)
 
 
 def forecast(vpn: str, cipher: str, data: Data) -> Judgement:
@@ -40,7 +41,7 @@ def forecast(vpn: str, cipher: str, data: Data) -> Judgement:
     shares = {block: measured[block] / said[block] for block in measured.keys() & said.keys()}
     if not shares:
         raise NotMeasured("IPsec and the ssh transfer were measured in different repetitions")
-    return single(shares, close(0.25))
+    return single(shares, close(0.25)).of(vpn, "none")
 
 
 def predicted(vpn: str, data: Data) -> Judgement:
@@ -58,11 +59,20 @@ def optimised(data: Data) -> Judgement:
     return all_of({cipher: partial(against, cipher) for cipher in ("aes-128-cbc", "aes-256-cbc")})
 
 
+def services(data: Data) -> Judgement:
+    """A service of the gateway itself, as its web server, while the tunnel is loaded: no instrument measures one."""
+    raise NotMeasured("open: no instrument measures a service of the gateway beside the tunnel's load")
+
+
 FINDINGS = (
     Finding(
         *("forecast", "devices", "Hardware performance", "100 MB through ssh foretells IPsec's speed"),
-        on_ipsec("tcp_throughput", predicted),
+        on_ipsec(predicted),
     ),
-    Finding("aes-256", "devices", "the benchmark table", "AES-256 is about an eighth slower than AES-128", key_length),
-    Finding("driver", "devices", "IPsec security & speed", "an optimised crypto driver makes it faster", optimised),
+    Finding(
+        *("aes-256", "devices", "IPsec security & speed; the benchmark table", "AES-256 costs speed against AES-128"),
+        key_length,
+    ),
+    Finding("driver", "devices", "Tuning crypto providers", "an optimised crypto driver makes it faster", optimised),
+    Finding("services", "devices", "Hardware performance", "a busy VPN harms the router's other services", services),
 )

@@ -1,0 +1,46 @@
+"""What the OSLV paper read of proprietary VPNs' security (Table 4), and its judge: probes on the WAN."""
+
+from functools import partial
+from statistics import fmean
+
+from runner.papers.findings import Data, Finding, Judgement, NotMeasured, all_of, decide
+
+# The paper's four columns, and the probes that put each to the test.
+PROBES = ("confidentiality", "data_integrity", "peer_authentication", "anti_replay")
+WHOLE = ("openvpn", "tinc")  # those that have all four in the paper
+LACKING = ("pptp", "l2tp", "vtun", "vtun_ppp")  # those that live of the others
+NONE_LACKS = len(PROBES) - 0.5
+
+
+def properties(vpn: str, between: tuple[float, float], data: Data) -> Judgement:
+    """How many of the four a VPN has: each probe passed in every repetition (their ends are the interval)."""
+    passed = [data.blocks(probe, vpn, compression="off") for probe in PROBES]
+    shared = set.intersection(*(set(one) for one in passed))
+    if not shared:
+        raise NotMeasured(f"{vpn}: no repetition has all four probes")
+    counts = [sum(one[block] for one in passed) for block in sorted(shared)]
+    return decide(fmean(counts), min(counts), max(counts), between).of(vpn)
+
+
+def all_four(data: Data) -> Judgement:
+    """OpenVPN and tinc have all four properties, and no other of the paper's proprietary VPNs has."""
+    have = {vpn: partial(properties, vpn, (NONE_LACKS, 4.0), data) for vpn in WHOLE}
+    lack = {vpn: partial(properties, vpn, (0.0, NONE_LACKS), data) for vpn in LACKING}
+    found = all_of(have | lack)
+    if not {*WHOLE} <= {*found.systems}:
+        raise NotMeasured("OpenVPN and tinc are not both in this run")
+    return found
+
+
+FINDINGS = (
+    Finding(
+        *(
+            "all-four",
+            "oslv",
+            "Security, Table 4",
+            "of VPNs with own protocols only OpenVPN and tinc have all four properties",
+        ),
+        all_four,
+        "count",
+    ),
+)
