@@ -32,7 +32,9 @@ from runner.report.forms.terminal import render as render_terminal
 from runner.report.forms.write import write_everything
 from runner.report.merge import merge_runs
 from runner.report.model import Report, build
-from runner.report.papers import findings_text
+from runner.report.papers import findings_text, rows_of
+from runner.report.plots.plots_findings import published_against_measured
+from runner.report.plots.vega import svg
 from runner.report.why import why as why_of
 
 TEXT_FORMS: dict[str, Callable[[Report], str]] = {
@@ -73,7 +75,9 @@ def report(
     missing: Annotated[
         str, typer.Option("--missing", help="a VPN without a weighted metric: unranked, worst")
     ] = "unranked",
-    form: Annotated[str, typer.Option("--format", help="term, html, pdf, md, latex, json, csv, findings")] = "term",
+    form: Annotated[
+        str, typer.Option("--format", help="term, html, pdf, md, latex, json, csv, findings, findings-plot")
+    ] = "term",
     write: Annotated[
         bool, typer.Option("--write", help="into the run folder, with pictures; prints the files")
     ] = False,
@@ -83,12 +87,15 @@ def report(
     if write:
         _write(folders, made_of)
         return
-    require_known("format", form, ["term", "findings", "pdf", *TEXT_FORMS])
+    require_known("format", form, ["term", "findings", "findings-plot", "pdf", *TEXT_FORMS])
     beside = indexed(folders[0]) if len(folders) == 1 else None
     if beside is not None and form in ONE_RUN:
         raise UsageError(f"{folders[0]} holds several runs; --format {form} takes one of {', '.join(map(str, beside))}")
     elif form == "findings":
         print(findings_text([made_of([run]) for run in _runs_in(folders)]), end="")
+    elif form == "findings-plot":
+        made = {chr(ord("A") + number): made_of([run]) for number, run in enumerate(_runs_in(folders))}
+        print(svg(published_against_measured(rows_of(made)).spec))
     elif form == "pdf":
         _print_pdf(made_of(folders))
     elif beside:

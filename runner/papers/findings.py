@@ -28,7 +28,7 @@ from runner.papers.published import paper
 from runner.ranking.stats import block_values, compare_blocks, summarise
 
 Verdict = Literal["reproduced", "not reproduced", "answered", "not comparable"]
-Basis = Literal["count", "ratio", "share", "time"]
+Basis = Literal["count", "ratio", "share", "time", "timer"]
 Blocks = Mapping[int, float]  # block -> value
 Ends = tuple[float, float]  # of a range or an interval, the lower first
 KERNEL_ESP, USERSPACE_ESP = "ipsec", "ipsec_user"

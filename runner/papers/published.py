@@ -59,8 +59,33 @@ class Value(Strict):
         return self
 
 
+class Conclusion(Strict):
+    """A sentence of a document's conclusions, in words of our own, and what became of it here.
+
+    ``where`` is the section, ``sentence`` its number there. ``by``: the findings (experiment/finding) that put it to
+    the test, or answer it; ``why``: the reason why it is left out.
+    """
+
+    where: str
+    sentence: int = Field(ge=1)
+    says: str = Field(min_length=3)
+    fate: Literal["judged", "answered", "left out"]
+    by: list[str] = []
+    why: str = ""
+
+    @model_validator(mode="after")
+    def _by_findings_or_a_reason(self) -> Conclusion:
+        if bool(self.by) == bool(self.why) or bool(self.why) != (self.fate == "left out"):
+            raise ValueError(f"{self.where}, sentence {self.sentence}: give by, or why it is left out")
+        return self
+
+
 class Paper(Strict):
-    """A file of results/published/. ``citation`` is enough to find the document; ``title`` is what reports call it."""
+    """A file of results/published/. ``citation`` is enough to find the document; ``title`` is what reports call it.
+
+    ``conclusions`` has every sentence of the sections where the document concludes; ``conclusion_sections``: how many
+    sentences each has. (The device page has no conclusions: its sections that claim something are taken.)
+    """
 
     id: str
     title: str
@@ -69,6 +94,8 @@ class Paper(Strict):
     figures_only: list[str] = Field(default=[], description="what the paper shows in figures, and never in its text")
     hardware: list[Hardware]
     values: list[Value] = Field(min_length=1)
+    conclusion_sections: dict[str, int] = {}
+    conclusions: list[Conclusion] = []
 
     @model_validator(mode="after")
     def _consistent(self) -> Paper:
@@ -78,6 +105,11 @@ class Paper(Strict):
         unknown = {value.hardware for value in self.values} - {machine.id for machine in self.hardware} - {""}
         if unknown:
             raise ValueError(f"unknown hardware: {', '.join(sorted(unknown))}")
+        listed = [(one.where, one.sentence) for one in self.conclusions]
+        told = [(where, n) for where, count in self.conclusion_sections.items() for n in range(1, count + 1)]
+        if listed != told:
+            wrong = sorted({*listed} ^ {*told}) or listed
+            raise ValueError(f"conclusions are not the sections' sentences, each once and in order: {wrong}")
         return self
 
     def __getitem__(self, name: str) -> float:

@@ -31,7 +31,7 @@ ABOUT = (
 
 class FindingRow(Strict):
     """One finding. ``published``, ``value``, ``low`` and ``high`` are ratios of 1, or times in ``unit``; None where
-    there is none. ``systems``: the plugins that decided, each with its data plane; ``beside``: what another plane measured.
+    there is none. ``systems``: the plugins that decided, each with its data plane; ``beside``: another plane's number.
     """
 
     experiment: str

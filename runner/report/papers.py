@@ -7,27 +7,41 @@ from collections.abc import Mapping, Sequence
 from runner.papers.findings import Basis, Verdict
 from runner.papers.judges import findings_of
 from runner.papers.published import names, paper
+from runner.report.conclusions import ABOUT, Rows, opening, sentences
 from runner.report.findings import FindingRow
 from runner.report.forms.markdown import table_lines
 from runner.report.model import Report
+from runner.report.text import NONE
 
-HEAD = ("finding", "run", "published", "measured (95 % interval)", "verdict", "stands", "why")
+PICTURE = (
+    "![Published ratio against measured ratio, with 95 % intervals](findings.svg) Made by `vpneval report DIR… "
+    "--format findings-plot`: on the diagonal both are the same."
+)
+
+HEAD = (
+    *("finding", "run", "published", "measured (95 % interval)", "verdict", "system (data plane); kernel"),
+    *("stands", "why"),
+)
 SHOWN = ("lab kind", "lab kernel", "lab guest", "lab cpu", "lab cores", "image name")
 INTRODUCTION = """\
 Five published texts measured VPNs (their names are at the end). What they concluded is put to the test here, on \
 today's software: each finding is a sentence of theirs, the number that it comes down to, what was measured, and a \
-verdict. The numbers are ratios, of 1: of two systems measured side by side, or a share. Rates themselves are never \
-compared: their machines were ten to twenty years older, and their limit was a cable where here it is the CPU.
+verdict. The numbers are ratios, of 1: of two systems measured side by side, or a share; what a timer sets is a time. \
+Rates themselves are never compared: their machines were ten to twenty years older, and their limit was a cable where \
+here it is the CPU.
 
 - **reproduced**: the 95 % interval of what was measured lies within the claim
 - **not reproduced**: it lies outside of the claim
+- **answered**: nobody claimed it; a paper asks it, or this project does
 - **not comparable**: it reaches across the claim's bound, so that more repetitions might tell; or what the claim \
 needs was not measured here, with the reason
 
 A claim in words has these bounds: *faster, more*: above 1. *As fast as, hardly matters*: within 10 %. *Half, 80 % \
-more*: the number itself, within a fifth. A claim about several systems holds if it holds for each; the number is then \
-that of the system that decides. The published numbers, each with its place in its text, are in `results/published/`; \
-what a text shows in a figure alone is nowhere, because reading it off would be guessing."""
+more*, and a time: the number itself, within a fifth. A claim about several systems holds if it holds for each; the \
+number is then that of the system that decides. The paper's own system decides: where it had IPsec, that is ESP in the \
+kernel, in a guest kernel where the host has none. Userspace ESP is another data plane, and is shown beside it. The \
+published numbers, each with its place in its text, are in `results/published/`; what a text shows in a figure alone \
+is nowhere, because reading it off would be guessing."""
 STANDS: Mapping[Basis, str] = {
     "count": "It counts bytes or packets, and knows no speed: it stands on any machine.",
     "ratio": "It compares systems that were measured side by side, repetition by repetition. On machines that share "
@@ -36,12 +50,14 @@ STANDS: Mapping[Basis, str] = {
     "the generators take CPU from the VPN: there it does not stand.",
     "time": "It is about waiting times. Where everything shares cores they hold the scheduler's, and in a guest kernel "
     "its clock's (100 ticks a second in User Mode Linux): there it does not stand.",
+    "timer": "It is a time that a timer of a second or more sets: it stands on any machine.",
 }
 WORD: Mapping[Basis, tuple[str, str]] = {  # on shared cores, and on machines of their own
     "count": ("yes", "yes"),
     "ratio": ("order and sign", "yes"),
     "share": ("no", "yes"),
     "time": ("no", "yes"),
+    "timer": ("yes", "yes"),
 }
 GUEST = (
     "A guest kernel has one CPU, which it lends to generators and gateways in turn, and the ciphers of the kernel are "
@@ -50,16 +66,17 @@ GUEST = (
 
 
 def findings_text(reports: Sequence[Report]) -> str:
-    """The page, in Markdown: the runs, which conclusions stand, all verdicts in short, and then each with its numbers.
+    """The page, in Markdown: which conclusions hold, the runs, what a verdict is worth, all verdicts in short, then
+    each with its numbers, and what became of every sentence of the conclusions.
 
     Each report is a run of its own, with a letter: what two labs measured is shown side by side, and never compared.
     """
     facts = [{fact.name: fact.value for fact in report.facts} for report in reports]
     runs = [chr(ord("A") + number) for number in range(len(reports))]
-    rows = _rows(dict(zip(runs, reports, strict=True)))
+    rows = rows_of(dict(zip(runs, reports, strict=True)))
     share = [lab.get("lab nodes share cores", "yes").lower() in ("yes", "true") for lab in facts]
     shared = dict(zip(runs, share, strict=True))
-    lines = ["# What this project finds of what the papers found", ""]
+    lines = ["# What this project finds of what the papers found", "", *opening(rows), "", PICTURE, ""]
     lines += ["Made by `vpneval report DIR… --format findings` from runs, not written by hand.", "", INTRODUCTION, ""]
     lines += ["## The runs", ""]
     for run, report, lab in zip(runs, reports, facts, strict=True):
@@ -67,7 +84,7 @@ def findings_text(reports: Sequence[Report]) -> str:
         lines.append(f"- **{run}**: `{report.command_line}`, {report.created_at[:10]}: {where}. ")
         lines[-1] += f"{report.repetitions} repetitions, profile {report.profile}. "
         lines[-1] += f"Verdicts: {report.findings.counts or 'none: it has no experiment with findings'}."
-    lines += ["", "## Which conclusions stand", ""]
+    lines += ["", "## What a verdict is worth", ""]
     lines += ["What a verdict is worth depends on what it was made from; the column *stands* says it in a word.", ""]
     lines += [f"- **{basis}**: {said}" for basis, said in STANDS.items()]
     lines += ["", GUEST] if any(lab.get("lab guest", "") not in ("", "none") for lab in facts) else []
@@ -80,10 +97,11 @@ def findings_text(reports: Sequence[Report]) -> str:
     for report in reports:
         if line := report.findings.device_row:
             lines += ["## This machine as a row of results/published/devices.csv", "", "```csv", line, "```", ""]
+    lines += ["## Every sentence of their conclusions", "", ABOUT, "", *sentences(rows)]
     return "\n".join([*lines, "## The papers", "", *_papers(), ""])
 
 
-def _rows(reports: Mapping[str, Report]) -> list[tuple[str, FindingRow]]:
+def rows_of(reports: Mapping[str, Report]) -> list[tuple[str, FindingRow]]:
     """The findings of all runs, those of one claim together. A run that has no number of a claim is left out where
     another has one."""
     by_claim: dict[tuple[str, str], list[tuple[str, FindingRow]]] = {}
@@ -92,22 +110,23 @@ def _rows(reports: Mapping[str, Report]) -> list[tuple[str, FindingRow]]:
             by_claim.setdefault((row.experiment, row.id), []).append((run, row))
     found = []
     for claim in by_claim.values():
-        measured = [(run, row) for run, row in claim if row.value is not None]
+        measured = [(run, row) for run, row in claim if row.value is not None or row.beside]
         found += measured or claim[:1]
     return sorted(found, key=lambda item: item[1].experiment)
 
 
-def _in_short(rows: Sequence[tuple[str, FindingRow]]) -> list[str]:
+def _in_short(rows: Rows) -> list[str]:
     """The claims by verdict, a line each."""
     lines = []
-    verdicts: tuple[Verdict, ...] = ("reproduced", "not reproduced", "not comparable")
+    verdicts: tuple[Verdict, ...] = ("reproduced", "not reproduced", "answered", "not comparable")
     for verdict in verdicts:
         mine = [(run, row) for run, row in rows if row.verdict == verdict]
         if mine:
             lines += [f"**{verdict.capitalize()}** ({len(mine)})", ""]
             for run, row in mine:
                 number = f"run {run}: {row.measured}" if row.value is not None else "not measured"
-                lines.append(f"- {row.found} ({row.experiment}, {number})")
+                other = f"; beside it {row.beside}" if row.beside else ""
+                lines.append(f"- {row.found} ({row.experiment}, {number}{other})")
             lines.append("")
     return lines
 
@@ -116,7 +135,8 @@ def _cells(run: str, row: FindingRow, shared: bool) -> tuple[str, ...]:
     basis: Basis = next((one.basis for one in findings_of(row.experiment) if one.id == row.id), "ratio")
     word = WORD[basis][0 if shared else 1] if row.value is not None else "–"
     finding = f"{row.found} [{row.citation}]"
-    return finding, run, row.stated, row.measured, row.verdict, f"{word} ({basis})", row.reason
+    made_from = f"{', '.join(row.systems)}; {row.kernel}" if row.systems else NONE
+    return finding, run, row.stated, row.measured, row.verdict, made_from, f"{word} ({basis})", row.why
 
 
 def _papers() -> list[str]:

@@ -28,12 +28,17 @@ from runner.papers.findings import (
     trials_of,
 )
 from runner.papers.judges import findings_of
+from runner.papers.published import names as published_papers
+from runner.papers.published import paper
+from runner.report.conclusions import outcome
 from runner.report.findings import Findings, findings, render
 from runner.report.forms.html import html_text
 from runner.report.forms.markdown import markdown_text
 from runner.report.forms.tables import json_text
 from runner.report.model import build
-from runner.report.papers import findings_text
+from runner.report.papers import findings_text, rows_of
+from runner.report.plots.plots_findings import published_against_measured
+from runner.report.plots.vega import svg
 from tests.unit.synthetic import METRICS, make_run, make_trial
 
 Values = Callable[[str, Mapping[str, str], str], float]
@@ -391,6 +396,72 @@ def test_the_page_shows_runs_side_by_side_and_says_what_stands() -> None:
     assert [line.split(" | ")[1] for line in lines] == ["A", "C"], "a row for each run that has a number"
     assert " reproduced |" in lines[0]
     assert " not reproduced |" in lines[1]
+    assert "| ipsec (kernel); " in lines[0], "system, data plane and kernel"
     assert "yes (count)" in next(line for line in page.splitlines() if "doubles at 1500 bytes" in line and "|" in line)
     assert "no (share)" in next(line for line in page.splitlines() if line.startswith("| encryption costs most"))
     assert page.index("## In short") < page.index("**Reproduced**") < page.index("**Not reproduced**")
+
+
+def opening(page: str) -> list[str]:
+    head, _, _ = page.partition("![")
+    return [line for line in head.splitlines()[1:] if line]
+
+
+def test_the_page_opens_with_what_holds_and_what_does_not_in_twenty_lines() -> None:
+    names = ("thesis", "oslv", "load", "crypto_matrix", "devices")
+    good = opening(findings_text([build(*made(name)) for name in names]))
+    bad = opening(findings_text([build(*made(name, False)) for name in names]))
+    none = opening(findings_text([]))
+    assert max(map(len, (good, bad, none))) <= 20
+    told = sum(
+        bool(one.by) for name in ("clusterip", "devices", "oslv", "router", "thesis") for one in paper(name).conclusions
+    )
+    assert good[0].startswith(f"Of {told} conclusions in 5 papers that can be put to the test, **")
+    assert "**0 do not**" in good[0]
+    assert good[0].endswith("1 of the papers' own open questions are answered.")
+    assert "**0 still hold**" in bad[0]
+    assert f"and {told} are open; 0 of" in none[0]
+    (router,) = [line for line in good if "Quagga" in line]
+    assert router.startswith(
+        "- **These still hold**, the paper on the Quagga and strongSwan router: AES-GCM has the best"
+    )
+    assert "; run D)" in router
+    (question,) = [line for line in good if line.startswith("- **Answered**")]
+    assert "(yes, 1.0" in question
+    assert any(line.startswith("- **These do not**, the thesis: ") for line in bad)
+
+
+def test_one_run_that_contradicts_a_conclusion_is_enough() -> None:
+    holds, fails = build(*made("crypto_matrix")), build(*made("crypto_matrix", False))
+    (aes_gcm,) = [one for one in paper("router").conclusions if one.by == ["crypto_matrix/gcm-fastest"]]
+    for reports, became in (([holds], "holds"), ([holds, fails], "does not hold"), ([], "open")):
+        runs = {str(number): one for number, one in enumerate(reports)}
+        assert outcome(aes_gcm, rows_of(runs)) == became
+
+
+def test_the_page_lists_every_sentence_of_the_conclusions() -> None:
+    page = findings_text([build(*made("thesis"))])
+    for name in published_papers():
+        for one in paper(name).conclusions:
+            assert page.count(f"| {escaped(f'{one.where}, {one.sentence}')} | ") >= 1, one
+    assert "judged: thesis/tcp-udp reproduced (run A)" in page
+    assert "answered: load/keeps-up-64 not in these runs" in page
+    assert "left out: a plan of future work" in page
+
+
+def escaped(text: str) -> str:
+    return text.replace("&", "&amp;")
+
+
+def test_published_ratios_are_drawn_against_measured_ones() -> None:
+    rows = rows_of({"A": build(*made("thesis")), "B": build(*made("oslv"))})
+    plot = published_against_measured(rows)
+    points = {point["name"]: point for point in plot.spec["data"]["values"]}
+    tun = points["thesis/ipsec-tun (A)"]
+    assert tun["published"] == pytest.approx(165 / 95)
+    assert float(tun["low"]) <= float(tun["value"]) <= float(tun["high"])
+    assert "oslv/overhead (B)" in points
+    assert "thesis/packed-ipsec-zeros (A)" not in points, "its number is in a figure only"
+    assert f"{len(points)} findings" in plot.alt
+    assert svg(plot.spec).startswith("<svg")
+    assert svg(published_against_measured([]).spec).startswith("<svg"), "an empty one is a picture, too"

@@ -6,9 +6,13 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
+from runner.catalogue import experiment_names
+from runner.cli.listing import EXTINCT
 from runner.data.errors import UsageError
 from runner.papers import published
-from runner.papers.published import Device, Paper, device_row, devices, names, paper
+from runner.papers.judges import findings_of
+from runner.papers.published import Device, Paper, Value, device_row, devices, names, paper
+from runner.papers.tables import paper_effort
 
 EVERY = pytest.mark.parametrize("name", names())
 
@@ -123,3 +127,78 @@ def test_a_row_that_is_sent_in_can_be_read_again(tmp_path: Path) -> None:
     path.write_text(path.read_text() + "CPU,1,box,0,1,1,1,somewhere else\n")
     with pytest.raises(UsageError, match="line 7"):
         devices(path)
+
+
+def test_every_sentence_of_the_conclusions_is_judged_answered_or_left_out_with_the_reason() -> None:
+    judged = {f"{name}/{one.id}": one for name in experiment_names() for one in findings_of(name)}
+    for name in names():
+        found = paper(name)
+        assert found.conclusion_sections, "the model holds the list to these, sentence by sentence"
+        for one in found.conclusions:
+            assert {*one.by} <= {*judged}, one
+            assert (one.fate == "answered") == any(judged[finding].question for finding in one.by), one
+
+
+def test_every_finding_of_a_section_that_concludes_is_in_the_list() -> None:
+    for experiment in experiment_names():
+        for one in findings_of(experiment):
+            stated = paper(one.paper)
+            listed = {finding for sentence in stated.conclusions for finding in sentence.by}
+            sections = {place.strip() for place in one.where.split(";")}
+            assert f"{experiment}/{one.id}" in listed or not sections & {*stated.conclusion_sections}, one.id
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"sentence": 2}, "each once and in order"),
+        ({"where": "§8"}, "each once and in order"),
+        ({"fate": "judged"}, "give by, or why"),
+        ({"by": ["thesis/forward"]}, "give by, or why"),
+        ({"why": ""}, "give by, or why"),
+        ({"fate": "forgotten"}, "judged"),
+    ],
+)
+def test_a_list_of_conclusions_that_lacks_something_is_refused(change: dict[str, object], says: str) -> None:
+    row = {"where": "§7", "sentence": 1, "says": "a claim", "fate": "left out", "why": "no claim"}
+    Paper.model_validate(GOOD | {"conclusion_sections": {"§7": 1}, "conclusions": [row]})  # the control
+    with pytest.raises(ValidationError, match=says):
+        Paper.model_validate(GOOD | {"conclusion_sections": {"§7": 1}, "conclusions": [row | change]})
+    with pytest.raises(ValidationError, match="each once and in order"):
+        Paper.model_validate(GOOD | {"conclusion_sections": {"§7": 2}, "conclusions": [row]})
+
+
+def value(name: str, number: str) -> Value:
+    (found,) = [one for one in paper(name).values if one.id == number]
+    return found
+
+
+def test_numbers_carry_what_the_text_states_of_them_and_no_more() -> None:
+    for number in ("example.udp.received", "example.udp.offered", "example.udp.loss"):
+        assert value("thesis", number).levels == {"transport": "udp"}, "§3.4 states neither cipher nor datagram"
+    assert value("thesis", "udp.buffer.client").value == 9.0
+    assert value("thesis", "udp.buffer.server").value == 192
+    assert value("thesis", "lookups.ipsec").value == 2
+    assert (value("oslv", "sites").low, value("oslv", "sites").high) == (10, 50)
+    assert (value("oslv", "overhead.block").low, value("oslv", "overhead.block").high) == (8, 16)
+    assert value("devices", "netscreen5gt").qualifier == "at least"
+    assert value("devices", "wr703n.aes-128-cbc.rate").value == 16.5
+    assert "16.8" in value("devices", "wr703n.aes-128-cbc.rate").says
+    assert all("packet_bytes" not in one.levels or one.id == "fragmentation.step" for one in paper("router").values)
+    assert all(one.value != 2.1 for one in paper("clusterip").values), "that is strongSwan's default, not the paper's"
+
+
+def test_a_sum_that_does_not_follow_is_told_with_what_does() -> None:
+    printed, formula, columns = "480", "380", "360"
+    htun = value("oslv", "effort.htun")
+    assert htun.value == float(printed)
+    assert htun.says.endswith(f"that formula gives {formula}, and the row's own columns {columns}")
+    (extinct,) = [system for system in EXTINCT["systems"] if system["name"] == "HTun"]
+    assert extinct["effort"] == f"N(4N-2) [{printed}] (sic: {formula} by the formula, {columns} by its columns)"
+    assert paper_effort("Htun")["recomputed"]["10"] == int(columns)
+
+
+def test_a_range_is_no_single_number_and_the_other_way_round() -> None:
+    assert paper("clusterip").ends("handover.limited") == (1.9, 2.3)
+    with pytest.raises(UsageError, match=r"states no range 'ha\.elapsed'"):
+        paper("clusterip").ends("ha.elapsed")

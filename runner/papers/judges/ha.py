@@ -32,6 +32,6 @@ def judged(data: Data) -> Judgement:
 
 FINDINGS = (
     Finding(
-        *("dominated", "clusterip", "§VI-A.3", "the time between heartbeats dominates the handover"), judged, "time"
+        *("dominated", "clusterip", "§VI-A.3", "the time between heartbeats dominates the handover"), judged, "timer"
     ),
 )

@@ -134,7 +134,14 @@ SYSTEM = partial(dearer, "ha_system_s", (1.2, 1.5), 1.35)
 CLUSTERIP = MODES[:1]  # keepalived notices a failure by timers of its own
 FIRST, SECOND, THIRD = "§VI-A.1", "§VI-A.2", "§VI-A.3"
 FINDINGS = tuple(
-    Finding(name, "clusterip", where, found, judge, "time" if name in ("handover", "handover-limited") else "ratio")
+    Finding(
+        name,
+        "clusterip",
+        where,
+        found,
+        judge,
+        "timer" if where == THIRD else "ratio",
+    )
     for name, where, found, judge in (
         ("elapsed", SECOND, "a download takes 25 % longer with the ha plugin", by_mode(ELAPSED, SERVICE)),
         ("elapsed-500", "§VII", "a download of 500 MB takes 25 % longer with it", by_mode(ELAPSED, CROSSED)),

@@ -32,6 +32,7 @@ def squares(data: Data) -> Judgement:
 
 
 def _at(data: Data, vpn: str, sites: str) -> Blocks:
+    """Block -> the VPN's tasks for a full mesh of so many sites."""
     return {
         trial.repetition: float(found.detail["joining"][sites]["effort"])
         for trial in data.matching(vpn, {})

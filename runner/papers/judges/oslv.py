@@ -130,6 +130,7 @@ def lowest(metric: str, data: Data) -> Judgement:
 
 
 def _over(values: Mapping[str, Blocks], a: str, b: str, between: tuple[float, float]) -> Judgement:
+    """The claim that a VPN's ``values`` over another's lie ``between`` two bounds."""
     return findings.compare(values[a], values[b], between).of(a, b)
 
 

@@ -1,0 +1,380 @@
+"""What a verdict is made from: the paper's own system, questions that get answers, times, a pooled variation; and the
+judges whose cells no short profile has, each in a world where its finding holds and in one where it does not."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+
+import pytest
+from scipy import stats
+
+from runner.catalogue import load_experiment, load_vpn
+from runner.data.trials import Trial
+from runner.design.profile import PROFILES
+from runner.papers.findings import Data, Finding, Judgement, NotMeasured, beside, judge, pooled_variation, timed
+from runner.papers.judges import findings_of
+from runner.papers.judges.ha import TIMERS_S
+from runner.papers.judges.security import LACKING, PROBES, WHOLE
+from runner.report.findings import findings
+from tests.unit.synthetic import make_run, make_trial
+from tests.unit.test_findings import made
+
+
+def finding(experiment: str, name: str) -> Finding:
+    (found,) = [one for one in findings_of(experiment) if one.id == name]
+    return found
+
+
+def without(trials: list[Trial], vpn: str) -> list[Trial]:
+    return [trial for trial in trials if trial.vpn != vpn]
+
+
+def test_kernel_esp_decides_and_userspace_esp_is_beside_it() -> None:
+    run, trials = made("thesis")
+    both = judge(finding("thesis", "ipsec-tun"), run, trials)
+    assert both.systems == ["ipsec", "ssh_tun"]
+    assert both.beside.startswith("userspace ESP (ipsec_user) 1.7")
+    alone = judge(finding("thesis", "ipsec-tun"), run, without(trials, "ipsec"))
+    assert alone.verdict == "not comparable"
+    assert alone.value is None
+    assert alone.reason.startswith("the paper's system decides, and was not measured: ipsec has no tcp_throughput")
+    assert alone.beside == both.beside
+    neither = judge(finding("thesis", "ipsec-tun"), run, without(without(trials, "ipsec"), "ipsec_user"))
+    assert (neither.verdict, neither.beside) == ("not comparable", "")
+
+
+def test_what_is_left_without_kernel_esp_decides_nothing() -> None:
+    """That SSH forwarding is ahead of the others says nothing of IPsec."""
+    run, trials = made("thesis")
+    found = judge(finding("thesis", "effective"), run, without(trials, "ipsec"))
+    assert found.verdict == "not comparable"
+    assert "ipsec was not measured in this" in found.reason
+
+
+def test_another_mechanism_is_said() -> None:
+    run, trials = made("crypto_matrix")
+    found = judge(finding("crypto_matrix", "fragments"), run, trials)
+    assert (found.verdict, found.systems) == ("reproduced", ["ipsec"])
+    assert found.beside.endswith("(another mechanism: it fragments before it encrypts)")
+
+
+def test_what_is_beside_has_no_say() -> None:
+    def at(verdict: str, value: float) -> Judgement:
+        return Judgement.model_validate({"verdict": verdict, "reason": "so", "value": value})
+
+    found = beside(lambda: at("reproduced", 1.0), {"other": lambda: at("not reproduced", 0.3)}, "slower")
+    assert (found.verdict, found.value, found.beside) == ("reproduced", 1.0, "other 0.3 (no interval) (slower)")
+
+
+def test_every_row_names_systems_with_their_planes_kernel_and_run() -> None:
+    run, trials = made("thesis")
+    guest = run.model_copy(update={"lab": {**run.lab, "kernel": "6.1.176", "guest": "uml"}, "run_id": "the-run"})
+    rows = {row.id: row for row in findings(guest, trials).rows}
+    assert rows["ipsec-tun"].systems == ["ipsec (kernel)", "ssh_tun (userspace)"]
+    assert rows["ipsec-tun"].made_from == "ipsec (kernel), ssh_tun (userspace); kernel 6.1.176 in uml; run the-run"
+    assert all(row.systems and row.kernel and row.run for row in rows.values() if row.value is not None)
+    bare = {row.id: row for row in findings(run, []).rows}
+    assert bare["ipsec-tun"].made_from == "–"
+
+
+@pytest.mark.parametrize(("paces", "answer"), [(1.0, "yes: "), (3.0, "no: ")])
+def test_a_question_is_answered_either_way(paces: float, answer: str) -> None:
+    run, trials = made("load")
+    faster = [
+        make_trial(t.vpn, t.params, t.repetition, {m.metric: m.value * paces for m in t.measurements})
+        if t.vpn == "ssh_forward"
+        else t
+        for t in trials
+    ]
+    found = judge(finding("load", "keeps-up-64"), run, faster)
+    assert found.verdict == "answered"
+    assert found.reason.startswith(answer)
+    one = judge(finding("load", "keeps-up-1"), run, faster)
+    assert one.verdict == ("reproduced" if paces == 1 else "not reproduced"), "the thesis' own claim is judged"
+
+
+def test_a_question_without_data_has_no_answer() -> None:
+    run, _ = made("load")
+    assert judge(finding("load", "keeps-up-64"), run, []).verdict == "not comparable"
+
+
+def test_faster_is_not_as_fast() -> None:
+    """The same ratio of 13 is no "as fast as", in whichever experiment it was found."""
+    run, trials = made("thesis")
+    fast = [
+        make_trial(t.vpn, t.params, t.repetition, {m.metric: m.value * 13 for m in t.measurements})
+        if t.vpn == "ssh_forward"
+        else t
+        for t in trials
+    ]
+    assert judge(finding("thesis", "forward"), run, fast).verdict == "not reproduced"
+
+
+def test_a_time_is_in_seconds_beside_the_papers_ends() -> None:
+    found = timed({1: 1.63, 2: 1.64, 3: 1.66}, (1.36, 1.99), (1.63, 1.66))
+    assert (found.verdict, found.unit, found.published_range) == ("reproduced", "s", (1.63, 1.66))
+    assert found.number.endswith(" s")
+    assert found.reason == "the interval lies between 1.36 and 1.99 s"
+    assert timed({1: 0.3, 2: 0.31, 3: 0.32}, (1.36, 1.99)).verdict == "not reproduced"
+    assert timed({1: 1.5}, (1.36, 1.99)).verdict == "not comparable"
+
+
+def handovers(seconds: Mapping[tuple[str, str], float]) -> list[Trial]:
+    """(VPN, redundancy) -> handover when a gateway dies."""
+    return [
+        make_trial(
+            vpn,
+            {"redundancy": mode, "gateway_failure": "gateway", "cipher": "aes-128-cbc"},
+            block,
+            {"handover_ms": value * 1000 * (1 + block / 1e3)},
+        )
+        for (vpn, mode), value in seconds.items()
+        for block in (1, 2, 3)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("clusterip_s", "verdict"), [(1.64, "reproduced"), (0.2, "not reproduced"), (9.0, "not reproduced")]
+)
+def test_the_silence_dominates_the_handover_of_clusterip(clusterip_s: float, verdict: str) -> None:
+    run = make_run(("ipsec", "ipsec_user"))
+    trials = handovers({("ipsec", "clusterip"): clusterip_s, ("ipsec", "vrrp"): 3.2, ("ipsec_user", "vrrp"): 3.3})
+    (dominated,) = findings_of("ha")
+    found = judge(dominated, run, trials)
+    assert (found.verdict, found.systems, found.published_range) == (verdict, ["ipsec"], (1.63, 1.66))
+    assert found.value == pytest.approx(clusterip_s, rel=0.01)
+    assert found.beside.startswith("ipsec with vrrp 3.2")
+    assert "ipsec_user with vrrp 3.3" in found.beside
+
+
+def test_keepalived_alone_decides_nothing_of_clusterip() -> None:
+    (dominated,) = findings_of("ha")
+    found = judge(dominated, make_run(("ipsec",)), handovers({("ipsec", "vrrp"): 3.2, ("ipsec", "vrrp_fast"): 0.3}))
+    assert (found.verdict, found.value) == ("not comparable", None)
+    assert "ipsec with vrrp 3.2" in found.beside
+    assert {*TIMERS_S} == {"clusterip", "vrrp", "vrrp_fast"}
+
+
+@pytest.mark.parametrize("missing", ["3", "4", "1", "2"])
+def test_two_cpus_are_the_worst_of_four_or_of_none(missing: str) -> None:
+    trials = [
+        make_trial("ipsec", c.params, block, {"ha_system_s": 7.0 if c.params["cpus"] == "2" else 5.0 + block / 1e3})
+        for c in load_experiment("ha_http").cells(load_vpn("ipsec"), PROFILES["thesis"], {})
+        for block in (1, 2, 3)
+    ]
+    two = finding("ha_http", "two-cpus")
+    assert judge(two, make_run(("ipsec",)), trials).verdict == "reproduced", "the control"
+    few = [trial for trial in trials if trial.params.get("cpus") != missing]
+    found = judge(two, make_run(("ipsec",)), few)
+    assert found.verdict == "not comparable"
+    assert found.reason == f"that two are the worst of 1 to 4 CPUs needs all four; not measured: {missing}"
+
+
+def spread(cells: Mapping[str, list[float]]) -> Data:
+    """Of one VPN, a cell for each cipher, with these values."""
+    trials = [
+        make_trial("openvpn", {"measure": "tcp", "cipher": cipher}, block, {"tcp_throughput": value})
+        for cipher, values in cells.items()
+        for block, value in enumerate(values)
+    ]
+    return Data(make_run(("openvpn",)), trials)
+
+
+def test_the_variation_is_pooled_over_the_cells_and_has_an_interval() -> None:
+    cells = {"a": [100.0, 104.0, 98.0], "b": [50.0, 53.0, 51.0, 49.0]}
+    found = pooled_variation(spread(cells), "tcp_throughput", ("openvpn",), 0.5)
+    logs = [[math.log(value) for value in values] for values in cells.values()]
+    squares = sum(sum((x - sum(one) / len(one)) ** 2 for x in one) for one in logs)
+    assert found.value == pytest.approx(math.sqrt(math.expm1(squares / 5)))
+    assert found.low == pytest.approx(math.sqrt(math.expm1(squares / stats.chi2.ppf(0.975, 5))))
+    assert found.high == pytest.approx(math.sqrt(math.expm1(squares / stats.chi2.ppf(0.025, 5))))
+    assert (found.verdict, found.systems, found.published) == ("reproduced", ["openvpn"], 0.5)
+    assert pooled_variation(spread(cells), "tcp_throughput", ("openvpn",), 0.001).verdict == "not reproduced"
+    assert pooled_variation(spread(cells), "tcp_throughput", ("openvpn",), 0.05).verdict == "not comparable"
+
+
+def test_many_cells_do_not_make_the_variation_larger() -> None:
+    few = pooled_variation(spread({"a": [100.0, 104.0, 98.0]}), "tcp_throughput", ("openvpn",), 0.09)
+    many = spread({str(n): [100.0 * (n + 1), 104.0 * (n + 1), 98.0 * (n + 1)] for n in range(20)})
+    found = pooled_variation(many, "tcp_throughput", ("openvpn",), 0.09)
+    assert found.value == pytest.approx(few.value)
+    assert found.high is not None
+    assert few.high is not None
+    assert found.high < few.high
+
+
+def test_two_repetitions_have_no_variation_and_other_systems_none_of_the_papers() -> None:
+    with pytest.raises(NotMeasured, match="needs three repetitions"):
+        pooled_variation(spread({"a": [1.0, 2.0]}), "tcp_throughput", ("openvpn",), 0.09)
+    with pytest.raises(NotMeasured, match="needs three repetitions"):
+        pooled_variation(spread({"a": [1.0, 2.0, 3.0]}), "tcp_throughput", ("ipsec",), 0.09)
+
+
+def rates(of: Callable[[str, str], float], **more: str) -> list[Trial]:
+    """Packet rates of kernel ESP at 64 bytes, by cipher and integrity."""
+    ciphers = ("aes-128-cbc", "camellia-128-cbc", "3des-cbc")
+    return [
+        make_trial(
+            "ipsec",
+            {"measure": "duplex", "cipher": cipher, "integrity": integrity, "packet_bytes": "64", **more},
+            block,
+            {"packet_rate_both_ways": of(cipher, integrity) * (1 + block / 1e3)},
+        )
+        for cipher in ciphers
+        for integrity in ("hmac-sha256", "hmac-md5", "hmac-sha1")
+        for block in (1, 2, 3)
+    ]
+
+
+@pytest.mark.parametrize(("holds", "verdict"), [(True, "reproduced"), (False, "not reproduced")])
+def test_ciphers_keep_their_order_under_every_hash(holds: bool, verdict: str) -> None:
+    speed = {"aes-128-cbc": 3.0, "camellia-128-cbc": 2.0, "3des-cbc": 1.0}
+    same = finding("crypto_matrix", "same-order")
+
+    def of(cipher: str, integrity: str) -> float:
+        return speed[cipher] if holds or integrity == "hmac-sha256" else 1 / speed[cipher]
+
+    assert judge(same, make_run(("ipsec",)), rates(of)).verdict == verdict
+    one = [trial for trial in rates(of) if trial.params["integrity"] == "hmac-sha256"]
+    found = judge(same, make_run(("ipsec",)), one)
+    assert found.verdict == "not comparable"
+    assert "under two hashes" in found.reason
+
+
+@pytest.mark.parametrize(("bookworm", "verdict"), [(1.02, "reproduced"), (2.0, "not reproduced")])
+def test_versions_are_compared_where_two_images_were_measured(bookworm: float, verdict: str) -> None:
+    def of(image: str, pace: float) -> list[Trial]:
+        params = {"cipher": "aes-128-gcm", "integrity": "aead", "packet_bytes": "64", "image": image}
+        return [
+            make_trial("ipsec", params, block, {"packet_rate_both_ways": pace * (1 + block / 1e3)})
+            for block in (1, 2, 3)
+        ]
+
+    versions, run = finding("crypto_matrix", "versions"), make_run(("ipsec",))
+    assert judge(versions, run, of("trixie", 1.0) + of("bookworm", bookworm)).verdict == verdict
+    found = judge(versions, run, of("trixie", 1.0))
+    assert found.verdict == "not comparable"
+    assert "compare two images" in found.reason
+
+
+def meshes(efforts: Mapping[str, tuple[int, int]]) -> list[Trial]:
+    """VPN -> tasks at 10 and at 20 sites."""
+    trials = []
+    for vpn, (few, many) in efforts.items():
+        trial = make_trial(vpn, {"measure": "operations", "cipher": "c"}, 1, {"scaling_effort": float(few)})
+        trial.measurements[0].detail["joining"] = {"10": {"effort": few}, "20": {"effort": many}}
+        second = make_trial(vpn, {"measure": "operations", "cipher": "c"}, 2, {"scaling_effort": float(few)})
+        second.measurements[0].detail["joining"] = {"10": {"effort": few}, "20": {"effort": many}}
+        trials += [trial, second]
+    return trials
+
+
+@pytest.mark.parametrize(
+    ("efforts", "least", "squares"),
+    [
+        ({"tinc": (40, 160), "openvpn": (190, 780)}, "reproduced", "reproduced"),
+        ({"tinc": (400, 800), "openvpn": (190, 380)}, "not reproduced", "not reproduced"),
+        ({"openvpn": (190, 780)}, "not comparable", "reproduced"),
+        ({"tinc": (40, 160)}, "not comparable", "reproduced"),
+        ({}, "not comparable", "not comparable"),
+    ],
+)
+def test_scalability_is_judged_by_what_was_counted(
+    efforts: Mapping[str, tuple[int, int]], least: str, squares: str
+) -> None:
+    run, trials = make_run(("tinc", "openvpn")), meshes(efforts)
+    assert judge(finding("operations", "tinc-least"), run, trials).verdict == least
+    assert judge(finding("operations", "squares"), run, trials).verdict == squares
+
+
+def probed(lacks: Mapping[str, str], vpns: tuple[str, ...]) -> list[Trial]:
+    """Two repetitions of the four probes; VPN -> the one that it fails."""
+    return [
+        make_trial(
+            vpn,
+            {"measure": "security", "compression": "off"},
+            block,
+            {probe: 0.0 if lacks.get(vpn) == probe else 1.0 for probe in PROBES},
+        )
+        for vpn in vpns
+        for block in (1, 2)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("lacks", "vpns", "verdict"),
+    [
+        (dict.fromkeys(LACKING, "data_integrity"), (*WHOLE, *LACKING), "reproduced"),
+        ({"vtun": "anti_replay"}, (*WHOLE, "vtun"), "reproduced"),
+        ({"tinc": "anti_replay", "vtun": "anti_replay"}, (*WHOLE, "vtun"), "not reproduced"),
+        ({}, (*WHOLE, "vtun"), "not reproduced"),
+        ({"vtun": "anti_replay"}, ("openvpn", "vtun"), "not comparable"),
+        ({}, (), "not comparable"),
+    ],
+)
+def test_who_has_all_four_properties(lacks: Mapping[str, str], vpns: tuple[str, ...], verdict: str) -> None:
+    (four,) = findings_of("security")
+    assert judge(four, make_run((*WHOLE, *LACKING)), probed(lacks, vpns)).verdict == verdict
+
+
+def dead_links(vpn: str, recovered: int, how: str) -> list[Trial]:
+    trials = []
+    for block in (1, 2, 3):
+        trial = make_trial(vpn, {"endpoint": "link", "link_failure": how}, block, {"convergence_ms": 100.0})
+        trial.measurements[0].detail.update(failures=3, unrecovered=3 - recovered)
+        trials.append(trial)
+    return trials
+
+
+@pytest.mark.parametrize(
+    ("how", "recovered", "verdict", "begins"),
+    [
+        ("carrier", 3, "reproduced", "the interval"),
+        ("carrier", 0, "not reproduced", "the interval"),
+        ("silent", 3, "answered", "yes: "),
+        ("silent", 0, "answered", "no: "),
+    ],
+)
+def test_a_tunnel_on_a_dead_link(how: str, recovered: int, verdict: str, begins: str) -> None:
+    """The paper disabled the link; a silent death is a question of this project."""
+    moved, run = finding("reroute", f"moved.{how}"), make_run(("ipsec", "ipsec_user"))
+    found = judge(moved, run, dead_links("ipsec", recovered, how))
+    assert (found.verdict, found.systems) == (verdict, ["ipsec"])
+    assert found.reason.startswith(begins)
+    user = judge(moved, run, dead_links("ipsec_user", recovered, how))
+    assert user.verdict == "not comparable"
+    assert user.beside.startswith("userspace ESP (ipsec_user) ")
+
+
+@pytest.mark.parametrize(
+    ("experiment", "name"),
+    [
+        ("crypto_matrix", "configurations"),
+        ("devices", "services"),
+        ("oslv", "domains"),
+        ("reroute", "redundant-links"),
+        ("ha_http", "ha-cpu"),
+        ("ha_http", "active-passive"),
+    ],
+)
+def test_what_nothing_here_can_judge_says_why(experiment: str, name: str) -> None:
+    found = judge(finding(experiment, name), make_run(("ipsec",)), [])
+    assert found.verdict == "not comparable"
+    assert found.reason.startswith(("open: ", "the paper compares two machines"))
+
+
+def test_the_best_three_and_the_best_of_all_need_more_than_these() -> None:
+    run, trials = made("oslv")
+    few = [trial for trial in trials if trial.vpn != "pptp"]
+    assert "pptp" in judge(finding("oslv", "best-three"), run, few).reason
+    best = [trial for trial in trials if trial.vpn in ("none", "ipsec", "vtun", "pptp")]
+    assert judge(finding("oslv", "best-three"), run, best).reason == "nothing else was measured beside them"
+    alone = [trial for trial in trials if trial.vpn == "vtun"]
+    assert "needs two VPNs" in judge(finding("oslv", "none-excels"), run, alone).reason
+
+
+def test_userspace_esp_is_in_no_mean_of_the_oslv_papers_groups() -> None:
+    run, trials = made("oslv")
+    for one in findings_of("oslv"):
+        assert "ipsec_user" not in judge(one, run, trials).systems, one.id
