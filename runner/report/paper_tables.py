@@ -1,5 +1,5 @@
-"""What was measured, probed and counted beside the OSLV paper's Figure 3 and Tables 1 to 5, and the scale of what is
-declared: one model.
+"""What was measured, probed and counted beside the OSLV paper's Figure 3 and Tables 1 to 5 and the thesis' Table 3, and
+the scale of what is declared: one model.
 
 The paper judges set-up, modularity, routing, security and scalability by reading. Here each of its tables stands beside
 what this run counted or probed of a plugin of the same protocol; docs/security.md and docs/operations.md define each.
@@ -21,7 +21,7 @@ from runner.data.metric import Metric
 from runner.data.strength import MOST, PER_FAILURE, SCALE, WITH_A_BREAK
 from runner.data.trials import Measurement, Run, Strict, Trial
 from runner.papers.tables import AT, SIZES, paper_security, tables
-from runner.report import mesh, oslv_performance
+from runner.report import mesh, oslv_performance, udp_loss
 from runner.report.facts import BASELINE
 
 PROBES = (
@@ -34,7 +34,8 @@ COLUMNS = (
 )
 WORDS = {1.0: "pass", 0.0: "FAIL"}
 ABOUT = (
-    "What the OSLV paper judges by reading is probed or counted here, and its Figure 3 measured. Beside it stands, as "
+    "What the OSLV paper judges by reading is probed or counted here; its Figure 3 and the thesis' Table 3 are "
+    "measured. Beside it stands, as "
     f"printed, what the paper has of the system of the same protocol: {tables()['source']}."
 )
 NONE = "–"
@@ -61,8 +62,16 @@ def paper_tables(run: Run, trials: Sequence[Trial]) -> list[PaperTable]:
         head=list(oslv_performance.HEAD),
         rows=oslv_performance.rows(run, trials),
     )
+    losses = PaperTable(
+        key="thesis-3",
+        title="Loss at the UDP throughput (the thesis' Table 3)",
+        about=udp_loss.ABOUT,
+        head=list(udp_loss.HEAD),
+        rows=udp_loss.rows(run, trials),
+    )
     found = [
         performance,
+        losses,
         *(_counted(counts) if counts else ()),
         *(_probed(probed, run.metrics) if probed else ()),
         _meshes(trials),
@@ -272,7 +281,7 @@ def markdown_lines(
     tables: Sequence[PaperTable], table: Callable[[Sequence[str], Sequence[Sequence[str]]], list[str]]
 ) -> list[str]:
     """The section of a Markdown report; ``table`` makes lines of a head and of rows of plain text."""
-    lines = ["## Beside the OSLV paper's figure and tables", "", ABOUT, ""] if tables else []
+    lines = ["## Beside the papers' figure and tables", "", ABOUT, ""] if tables else []
     for one in tables:
         lines += [f"### {one.title}", "", one.about.replace("[", "\\[").replace("]", "\\]"), ""]
         lines += table(one.head, one.rows)
@@ -295,7 +304,7 @@ def html_section(tables: Sequence[PaperTable], table: Callable[[str, Sequence[st
         notes = "".join(f"<li>{escape(note)}</li>" for note in one.notes)
         parts.append(table(one.title, one.head, rows, one.about))
         parts.append(f"<ul>{notes}</ul>" if notes else "")
-    head = '<section id="paper-tables" tabindex="-1"><h2>Beside the OSLV paper\'s figure and tables</h2>'
+    head = '<section id="paper-tables" tabindex="-1"><h2>Beside the papers\' figure and tables</h2>'
     return f"{head}<p>{escape(ABOUT)}</p>{''.join(parts)}</section>"
 
 
@@ -308,7 +317,7 @@ def render(tables: Sequence[PaperTable], console: Console) -> None:
     if not tables:
         return
     console.print()
-    console.print(Rule(Text("beside the OSLV paper's figure and tables", "bold"), style="cyan", align="left"))
+    console.print(Rule(Text("beside the papers' figure and tables", "bold"), style="cyan", align="left"))
     console.print(Text(ABOUT, "dim"))
     for one in tables:
         console.print(Text.assemble("\n", (one.title, "bold cyan")))

@@ -185,3 +185,32 @@ def test_the_meshes_are_drawn_against_the_number_of_sites() -> None:
     assert [(one["sites"], one["value"]) for one in of_paper] == [(2, 8), (3, 12), (5, 20), (10, 40), (20, 80)]
     assert "Dashed: the paper" in str(effort.spec["title"])
     assert "<svg" in svg(time.spec)
+
+
+def searched_at(vpn: str, block: int, *losses: tuple[float, float]) -> Trial:
+    """A UDP search that found 100 Mbit/s; ``losses``: (offered rate in Mbit/s, loss ratio) of its trials."""
+    levels = {"measure": "udp", "cipher": "aes-128-cbc", "payload_bytes": "1470"}
+    trial = make_trial(vpn, levels, block, {"udp_throughput": 100e6}, experiments=("thesis",))
+    trials = [{"offered_rate_bps": rate * 1e6, "loss_ratio": loss, "duration_s": 1.0} for rate, loss in losses]
+    trial.measurements[0].detail["trials"] = trials
+    return trial
+
+
+def test_loss_at_the_udp_throughput_is_the_thesis_table_3() -> None:
+    trials = [
+        searched_at("ipsec", 1, (100, 0.002), (100.4, 0.004), (103, 0.5), (90, 0.0)),
+        searched_at("ipsec", 2, (99.6, 0.006)),
+        searched_at("wireguard_go", 1, (100, 0.01)),
+        searched_at("none", 1, (100, 0.0)),
+    ]
+    (table,) = paper_tables(make_run(("none", "ipsec", "wireguard_go")), trials)
+    assert (table.key, "192 KB" in table.about) == ("thesis-3", True)
+    assert table.rows == [
+        ["ipsec", "aes-128-cbc", "100.0", "3", "0.40", "0.20", "0.45; 0.49"],
+        ["wireguard_go", "aes-128-cbc", "100.0", "1", "1.00", "–", "–"],
+    ]
+    other = trials[0].model_copy(update={"experiments": ["transport"]})
+    assert paper_tables(make_run(("ipsec",)), [other]) == [], "another experiment's"
+    nothing = searched_at("ipsec", 1, (50, 0.0))
+    (table,) = paper_tables(make_run(("ipsec",)), [nothing])
+    assert table.rows[0][3:6] == ["0", "–", "–"]
