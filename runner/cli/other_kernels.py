@@ -15,7 +15,7 @@ from typing import Any
 from runner.catalogue import vpn_names
 from runner.cli.session import Asked
 from runner.data.errors import CannotRunHere, LabError, UsageError, VpnevalError
-from runner.data.files import no_link, write_text
+from runner.data.files import from_json, is_there, no_link, read_bytes, write_text
 from runner.data.store import Store, load_run, open_store, read_run
 from runner.lab.image import open_image
 from runner.lab.kernels.boot import Kernel, Say, run_in
@@ -58,7 +58,7 @@ def run_under(
             if codes[-1] in (2, 130):
                 break
     if as_json:
-        print(json.dumps([json.loads((run / "report.json").read_text()) for run in indexed(folder) or ()], indent=1))
+        print(json.dumps([json.loads(read_bytes(run / "report.json")) for run in indexed(folder) or ()], indent=1))
     else:
         say(f"runs side by side: {folder}; all reports again: vpneval report {folder}")
     return max(codes)
@@ -155,7 +155,7 @@ def folder_of(kernel_name: str) -> str:
 def add_to_index(parent: Path, kernel_name: str, outcome: str) -> None:
     """Write down one run of this parent folder: its kernel, its folder, how it ended."""
     path = no_link(parent / INDEX)
-    index: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {"schema_version": 1, "runs": []}
+    index: dict[str, Any] = _index(path) if is_there(path) else {"schema_version": 1, "runs": []}
     runs = [run for run in index["runs"] if run["kernel"] != kernel_name]
     index["runs"] = [*runs, {"kernel": kernel_name, "folder": folder_of(kernel_name), "outcome": outcome}]
     written = path.with_suffix(".partial")
@@ -166,13 +166,22 @@ def add_to_index(parent: Path, kernel_name: str, outcome: str) -> None:
 def indexed(folder: Path) -> list[Path] | None:
     """The run folders of a parent folder that have something in them; None if ``folder`` is no parent folder."""
     path = folder / INDEX
-    if (folder / "run.json").exists() or not path.exists():
+    if is_there(folder / "run.json") or not is_there(path):
         return None
+    runs = [folder / run["folder"] for run in _index(path)["runs"]]
+    return [run for run in runs if is_there(run / "run.json")]
+
+
+def _index(path: Path) -> dict[str, Any]:
+    """The index of a parent folder. Raises UsageError where it is none."""
     try:
-        runs = [folder / run["folder"] for run in json.loads(path.read_text())["runs"]]
+        found: dict[str, Any] = from_json(read_bytes(path))
+        texts = [run[what] for run in found["runs"] for what in ("kernel", "folder")]
     except (ValueError, KeyError, TypeError) as wrong:
-        raise UsageError(f"{path} is not an index of runs: {wrong!r}") from None
-    return [run for run in runs if (run / "run.json").exists()]
+        raise UsageError(f"{path} is not an index of runs: {type(wrong).__name__}: {wrong}") from None
+    if not all(isinstance(text, str) for text in texts):
+        raise UsageError(f"{path} is not an index of runs: kernel and folder of each are texts")
+    return found
 
 
 def _guest_run(kernel: Kernel, folder: Path, say: Say, argv: Sequence[str]) -> int:

@@ -18,7 +18,7 @@ from rich.console import Console
 from runner.catalogue import add_instrument, expand, load_experiment, load_vpn, metrics, parse_levels, vpn_names
 from runner.cli.progress import LiveProgress, PlainProgress, is_live
 from runner.data.errors import CannotRunHere, Interrupted, LabError, UsageError, require_known
-from runner.data.files import no_link, write_text
+from runner.data.files import from_json, is_there, no_link, read_bytes, write_text
 from runner.data.levels import BASELINE
 from runner.data.metric import Metric
 from runner.data.store import Store, load_run, open_store, read_run
@@ -264,7 +264,10 @@ def _written_down(run: Run, command_line: list[str], loop: Loop, started: float)
 def save_packages(store: Store, images: Sequence[Image]) -> None:
     """Every package of every image of this run, with its version, beside run.json: packages.json."""
     path = no_link(store.folder / "packages.json")
-    known = json.loads(path.read_text()) if path.exists() else {}
+    try:
+        known = dict(from_json(read_bytes(path))) if is_there(path) else {}
+    except (ValueError, TypeError) as wrong:
+        raise UsageError(f"{path} is not the list of packages that it was: {wrong}; remove it") from None
     known |= {image.name: {"digest": image.digest, "packages": image.packages} for image in images}
     partial = path.with_suffix(".json.partial")
     write_text(partial, json.dumps(known, indent=1) + "\n")

@@ -1,10 +1,18 @@
-"""The files of a run folder are opened here: a symbolic link among them is refused, and its target left alone."""
+"""Files that a user names, and those of run folders, are opened here.
+
+What is written is never written through a symbolic link. What is read is a regular file, whoever made the folder: a
+FIFO is not waited for. What is wrong is a UsageError that names the path.
+"""
 
 from __future__ import annotations
 
 import errno
+import json
 import os
 import stat
+import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
@@ -19,6 +27,82 @@ def no_link(path: Path) -> Path:
             "links: remove it, or choose another --out"
         )
     return path
+
+
+def is_there(path: Path) -> bool:
+    """Is there something under this name? Raises UsageError where that cannot be known."""
+    with _told(path):
+        try:
+            path.stat()
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        return True
+
+
+def is_folder(path: Path) -> bool:
+    """Is there a folder under this name? Raises UsageError where that cannot be known."""
+    return is_there(path) and path.is_dir()
+
+
+def open_to_read(path: Path) -> IO[bytes]:
+    """As ``path.open("rb")``. Raises UsageError where ``path`` is no file, is not there, or may not be read."""
+    with _told(path):
+        opened = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        kind = os.fstat(opened).st_mode
+        if stat.S_ISREG(kind):
+            return open(opened, "rb")
+        os.close(opened)
+        raise UsageError(f"{short(path)} is {KINDS.get(stat.S_IFMT(kind), 'no file')}; a file is read here")
+
+
+def read_bytes(path: Path) -> bytes:
+    """As ``path.read_bytes()``. Raises as ``open_to_read`` does."""
+    with open_to_read(path) as file, _told(path):
+        return file.read()
+
+
+def from_json(text: str | bytes) -> Any:
+    """As ``json.loads``. Raises ValueError, and nothing else, for what cannot be read."""
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("it is nested too deep") from None
+
+
+def from_toml(text: bytes) -> dict[str, Any]:
+    """As ``tomllib.loads``, of UTF-8. Raises ValueError, and nothing else, for what cannot be read."""
+    try:
+        return tomllib.loads(text.decode())
+    except RecursionError:
+        raise ValueError("it is nested too deep") from None
+
+
+def short(path: Path) -> str:
+    """The path for a message: its two ends, where it is very long."""
+    text = str(path)
+    return text if len(text) <= LONGEST else f"{text[: LONGEST // 2]}…{text[-LONGEST // 2 :]}"
+
+
+LONGEST = 300  # characters of a path in a message
+KINDS = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a FIFO", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device"}
+HELP = {
+    errno.EACCES: "; read it as its owner, or have its owner allow it: chmod",
+    errno.EPERM: "; read it as its owner, or have its owner allow it: chmod",
+    errno.ENAMETOOLONG: f"; {os.pathconf('/', 'PC_NAME_MAX')} bytes a name and {os.pathconf('/', 'PC_PATH_MAX')} "
+    "a path are the most",
+}
+
+
+@contextmanager
+def _told(path: Path) -> Iterator[None]:
+    """What the system says of ``path``, as a UsageError."""
+    try:
+        yield
+    except OSError as error:
+        why = f"{error.strerror}{HELP.get(error.errno or 0, '')}"
+        raise UsageError(f"{short(path)} cannot be read: {why}") from None
+    except ValueError:  # Python's, for a zero byte in the name
+        raise UsageError(f"{str(path)!r} is no name of a file") from None
 
 
 def open_file(path: Path, mode: str, buffering: int = -1) -> IO[Any]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import fcntl
 import gc
-import json
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -15,7 +14,7 @@ from pydantic import ValidationError
 
 from runner.data import version1
 from runner.data.errors import UsageError
-from runner.data.files import no_link, open_file
+from runner.data.files import from_json, is_folder, is_there, no_link, open_file, open_to_read, read_bytes, short
 from runner.data.slices import values_of
 from runner.data.trials import SCHEMA_VERSION, Measurement, Run, Slice, Trial
 
@@ -105,9 +104,14 @@ def open_store(folder: Path) -> Iterator[Store]:
         store = Store(folder)
         repair(folder / "trials.jsonl")
         repair(folder / "slices.jsonl")
-        if (folder / "trials.jsonl").exists():
-            found, run = read_trials(folder / "trials.jsonl"), folder / "run.json"
-            store.trials = completed(folder, found, read_run(run)) if run.exists() else found
+        if is_there(folder / "trials.jsonl"):
+            found = read_trials(folder / "trials.jsonl")
+            if found and not is_there(folder / "run.json"):
+                raise UsageError(
+                    f"{folder} has trials and no run.json, so that nobody knows how they were measured: put it back, "
+                    "or choose another --out"
+                )
+            store.trials = completed(folder, found, read_run(folder / "run.json")) if found else []
         yield store
 
 
@@ -126,7 +130,7 @@ def load_run(folder: Path) -> tuple[Run, list[Trial]]:
     check_run_folder(folder)
     run = read_run(folder / "run.json")
     path = folder / "trials.jsonl"
-    return run, completed(folder, read_trials(path), run) if path.exists() else []
+    return run, completed(folder, read_trials(path), run) if is_there(path) else []
 
 
 def completed(folder: Path, trials: Sequence[Trial], run: Run) -> list[Trial]:
@@ -160,18 +164,18 @@ def last_round(trials: Sequence[Trial]) -> int:
 
 def check_run_folder(folder: Path) -> None:
     """Raise UsageError, which names some that are, unless ``folder`` is a run folder."""
-    if (folder / "run.json").is_file():
+    if is_there(folder / "run.json"):
         return
-    why = "it has no run.json" if folder.is_dir() else "it is a file" if folder.exists() else "it is not there"
-    found = [run.parent for place in (folder, Path("results")) for run in place.glob("*/run.json")]
-    latest = sorted(found, key=lambda run: run.stat().st_mtime)[-3:]
-    near = f". Run folders near by: {', '.join(map(str, latest))}" if latest else ""
-    raise UsageError(f"{folder} is not a run folder: {why}{near}")
+    why = "it has no run.json" if is_folder(folder) else "it is a file" if is_there(folder) else "it is not there"
+    found = [run for place in (folder, Path("results")) for run in place.glob("*/run.json") if run.exists()]
+    latest = [str(run.parent) for run in sorted(found, key=lambda run: run.stat().st_mtime)[-3:]]
+    near = f". Run folders near by: {', '.join(latest)}" if latest else ""
+    raise UsageError(f"{short(folder)} is not a run folder: {why}{near}")
 
 
 def read_run(path: Path) -> Run:
     """run.json as data. Raises UsageError for what is not valid, or of another schema version."""
-    text = path.read_bytes()
+    text = read_bytes(path)
     try:
         run = version1.run(text) or Run.model_validate_json(text)
     except ValidationError as wrong:
@@ -184,7 +188,7 @@ def read_run(path: Path) -> Run:
 def other_version(where: str, text: bytes) -> str:
     """A sentence where this JSON says that it has another schema version, whatever else it holds; else empty."""
     try:
-        found = json.loads(text)
+        found = from_json(text)
     except ValueError:
         return ""
     version = found.get("schema_version") if isinstance(found, dict) else None
@@ -197,7 +201,7 @@ def other_version(where: str, text: bytes) -> str:
 def read_trials(path: Path) -> list[Trial]:
     """All whole lines of trials.jsonl; of lines with the same id (a trial measured again) the last."""
     found: dict[str, Trial] = {}
-    with uncollected(), path.open("rb") as lines:
+    with uncollected(), open_to_read(path) as lines:
         for number, line in enumerate(lines, start=1):
             if not line.endswith(b"\n"):  # torn: only the last can be
                 break
@@ -222,9 +226,9 @@ def read_slices(folder: Path) -> dict[str, list[Slice]]:
     Empty for a run of version 1, which kept none. Raises UsageError for a row that is not valid.
     """
     path, found = folder / "slices.jsonl", dict[str, list[Slice]]()
-    if not path.exists():
+    if not is_there(path):
         return found
-    with path.open("rb") as rows:
+    with open_to_read(path) as rows:
         for number, row in enumerate(rows, start=1):
             if not row.endswith(b"\n"):
                 break

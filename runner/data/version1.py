@@ -9,6 +9,7 @@ import json
 from importlib import resources
 from typing import Any
 
+from runner.data.files import from_json
 from runner.data.metric import Metric
 from runner.data.trials import ExperimentRecord, Run, Trial, trial_id
 
@@ -51,7 +52,7 @@ def _experiment(record: ExperimentRecord) -> ExperimentRecord:
 
 def _loaded(text: bytes) -> dict[str, Any] | None:
     try:
-        found = json.loads(text)
+        found = from_json(text)
     except ValueError:
         return None
     return found if isinstance(found, dict) else None

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import math
-import tomllib
 from collections.abc import Collection, Mapping
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from runner.data.errors import UsageError, require_known
+from runner.data.files import from_json, from_toml, read_bytes
 from runner.data.trials import Strict
 
 
@@ -177,12 +176,12 @@ def _pairs(text: str) -> dict[str, Any]:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        text = path.read_text()
-        data = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
-    except OSError as error:
-        raise UsageError(f"weights file {path}: {error.strerror}") from error
-    except ValueError as error:  # TOML's, JSON's and UTF-8's errors are all ValueErrors
-        raise UsageError(f"weights file {path} cannot be read: {error}") from error
+        text = read_bytes(path)
+        data = from_toml(text) if path.suffix == ".toml" else from_json(text)
+    except UsageError as error:
+        raise UsageError(f"weights file {error}") from None
+    except ValueError as error:
+        raise UsageError(f"weights file {path} cannot be read: {error}. It holds lines of metric = weight") from None
     if isinstance(data, dict) and isinstance(data.get("weights"), dict):
         data = data["weights"]
     if not isinstance(data, dict):

@@ -12,7 +12,6 @@ wan = "eth2"
 from __future__ import annotations
 
 import re
-import tomllib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,6 +20,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
 from runner.data.errors import UsageError
+from runner.data.files import from_toml, read_bytes
 
 # Neither may look like an option to ssh or ip. Interface names: dev_valid_name() of the kernel's net/core/dev.c.
 Address = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_\[][A-Za-z0-9_.:%\[\]-]*$")]
@@ -121,11 +121,11 @@ def read_inventory(path: Path) -> Inventory:
     Raises UsageError with the file, the line, and what is valid there.
     """
     try:
-        text = path.read_text()
-        data = tomllib.loads(text)
-    except OSError as error:
-        raise UsageError(f"--lab ssh:FILE: the inventory {path} cannot be read: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        said = read_bytes(path)
+        data, text = from_toml(said), said.decode()
+    except UsageError as error:
+        raise UsageError(f"--lab ssh:FILE: the inventory {error}") from None
+    except ValueError as error:
         raise UsageError(f"{path} is not TOML: {error}") from error
     try:
         inventory = Inventory.model_validate(data)

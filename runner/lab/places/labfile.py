@@ -16,6 +16,7 @@ from typing import Any
 import yaml
 
 from runner.data.errors import UsageError
+from runner.data.files import read_bytes
 
 DRIVERS = ("auto", "kvm", "qemu")
 NUMBERS = ("memory_mib", "cpus", "boot_timeout_s")
@@ -109,10 +110,12 @@ def _loaded(path: Path) -> tuple[dict[Any, Any], dict[str, int]]:
     """What the file says, and the line of each key, of a node's name too. Raises UsageError for what is not YAML."""
     valid = "Valid: 'key: value', and under 'nodes:' '  node: [network, network]'"
     try:
-        text = path.read_text()
+        text = read_bytes(path).decode()
         root, said = yaml.compose(text, yaml.SafeLoader), yaml.safe_load(text)
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"the lab's file {path} cannot be read: {error}") from error
+    except UsageError as error:
+        raise UsageError(f"the lab's file {error}") from None
+    except (UnicodeDecodeError, RecursionError) as error:
+        raise UsageError(f"the lab's file {path} cannot be read: {error}. {valid}") from None
     except yaml.MarkedYAMLError as error:
         mark = error.context_mark or error.problem_mark
         number = mark.line if mark else 0
