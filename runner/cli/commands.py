@@ -1,12 +1,15 @@
 """The command line. Every command checks what it was given before it starts anything.
 
 Exit codes: 0 every VPN that can run here has its numbers, 1 one is left without (or a regression), 2 usage, 3 this
-machine or lab cannot run it, 4 stopped by a broken lab or a full disk, 130 interrupted.
+machine or lab cannot run it, 4 stopped by a broken lab or a full disk, 130 interrupted, 141 nobody reads the
+output any more.
 """
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import sys
 from dataclasses import replace
 from functools import partial
@@ -46,17 +49,18 @@ from runner.cli.options import (
     UntilSignificant,
     Vpns,
     WeightsAtTheEnd,
-    err,
     joined,
-    out,
     tell,
 )
 from runner.cli.other_kernels import run_under, run_with_rest, this_command_under
+from runner.cli.output import err, out, sane_size
 from runner.cli.progress import roughly
 from runner.cli.session import Asked, ask, conduct
 from runner.cli.shell import one_tunnel, shell
-from runner.data.errors import UsageError, VpnevalError, require_known
+from runner.data.errors import LabError, UsageError, VpnevalError, require_known
+from runner.data.files import short
 from runner.data.levels import TUNNEL_FACTORS
+from runner.data.streams import ReaderGone, document, guarded
 from runner.lab import image as images
 from runner.lab import kernels, layers
 from runner.lab.places import rootless
@@ -101,7 +105,7 @@ def list_(
     found = tables(whole=as_json)
     require_known("listing", what, list(found))
     if as_json:
-        print(json.dumps(found[what], indent=1))
+        document(json.dumps(found[what], indent=1) + "\n")
         return
     table = Table(box=None, header_style="bold", padding=(0, 1), pad_edge=False, collapse_padding=True)
     for column in found[what][0]:
@@ -122,7 +126,7 @@ def doctor(
         raise typer.Exit(this_command_under(under, image, tell))
     checks = examine(image, lab)
     if as_json:
-        print(json.dumps([vars(check) for check in checks], indent=1))
+        document(json.dumps([vars(check) for check in checks], indent=1) + "\n")
     else:
         table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
         for _ in range(3):
@@ -183,7 +187,7 @@ def plan(
     trials, expected_s = asked.expected()
     if as_json:
         cells = [cell.model_dump() for cell in asked.cells]
-        print(json.dumps({"trials": trials, "expected_s": round(expected_s), "cells": cells}, indent=1))
+        document(json.dumps({"trials": trials, "expected_s": round(expected_s), "cells": cells}, indent=1) + "\n")
         return
     table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
     for column in ("vpn", "tunnel", "traffic"):
@@ -275,7 +279,7 @@ def _conduct(asked: Asked, weights: str, quiet: bool, as_json: bool, strict: boo
     except OSError as error:
         outcome.stopped = outcome.stopped or f"the report cannot be written: {error}"
     if as_json:
-        print(json_text(report))
+        document(json_text(report) + "\n")
     elif not quiet:
         render_terminal(report, out)
         out.print(f"\nreport: {folder / 'report.html'}", highlight=False, soft_wrap=True)
@@ -303,7 +307,7 @@ command()(reading.watch)
 def recipe(vpn: Annotated[str, typer.Argument(metavar="VPN")], levels: Levels = None) -> None:
     """The runbook of files and commands that sets this tunnel up on two plain gateways."""
     plugin = load_vpn(vpn)
-    print(recipe_of(plugin, one_tunnel(plugin, joined(levels))), end="")
+    document(recipe_of(plugin, one_tunnel(plugin, joined(levels))))
 
 
 @lab_app.command("shell", cls=Once)
@@ -327,16 +331,33 @@ def main(argv: list[str] | None = None) -> Any:
     """Entry point: errors become one sentence and an exit code, never a traceback."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     arguments.sort(key=lambda one: one != "--no-color")  # wherever it stands; the others keep their order
+    sane_size()
     try:
-        app(args=arguments, standalone_mode=True)
+        with guarded():
+            _one_command(arguments)
+    except ReaderGone as gone:
+        sys.exit(gone.exit_code)
     except VpnevalError as error:
-        err.print(f"vpneval: {hide(str(error))}", markup=False, highlight=False, soft_wrap=True)
+        with guarded():
+            tell(f"vpneval: {hide(str(error))}")
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
-        err.print("vpneval: interrupted; what is measured is safe.", highlight=False)
+        with guarded():
+            tell("vpneval: interrupted; what is measured is safe.")
         sys.exit(130)
-    except BrokenPipeError:
-        sys.exit(141)
+
+
+def _one_command(arguments: list[str]) -> None:
+    try:
+        os.getcwd()
+    except OSError as error:
+        raise UsageError(f"the working directory cannot be used: {error.strerror}; cd to one that is there") from None
+    try:
+        app(args=arguments, standalone_mode=True)
+    except OSError as error:  # what no command has foreseen
+        where = f"{short(Path(error.filename))}: " if isinstance(error.filename, str) else ""
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        raise (LabError if full else UsageError)(f"{where}{error.strerror or error}") from None
 
 
 if __name__ == "__main__":

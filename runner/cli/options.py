@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from typer.core import TyperCommand, TyperOption
 
+from runner.cli.output import err
 from runner.data.errors import UsageError
+from runner.data.streams import output_to
 from runner.design.profile import PROFILES
 from runner.lab import image as images
 from runner.lab import kernels
 from runner.lab.places import FORMS
 from runner.sweep.until import MOST_REPETITIONS
-
-err = Console(stderr=True)
-out = Console()
 
 Experiments = Annotated[
     list[str], typer.Argument(metavar="EXPERIMENT…", help="see: vpneval list experiments; or ./mine.py")
@@ -81,6 +80,8 @@ def joined(given: Sequence[str] | None) -> str:
 class Once(TyperCommand):
     """A command that refuses an option given twice, of which the last would count and the others be forgotten.
 
+    While it works, standard output is its alone: what a plugin prints goes to standard error.
+
     Raises UsageError, but not in a guest, whose command line is this one with another ``--out`` behind it.
     """
 
@@ -92,3 +93,8 @@ class Once(TyperCommand):
             if once and order.count(given) > 1 and not kernels.inside():
                 raise UsageError(f"{given.opts[0]} is given {order.count(given)} times; it takes one value")
         return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Do the command's work."""
+        with output_to(sys.stdout):
+            return super().invoke(ctx)

@@ -6,17 +6,18 @@ import io
 import json
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import redirect_stdout
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from runner.catalogue import vpn_names
+from runner.cli.options import tell
 from runner.cli.session import Asked
 from runner.data.errors import CannotRunHere, LabError, UsageError, VpnevalError
 from runner.data.files import from_json, is_there, no_link, read_bytes, write_text
 from runner.data.store import Store, load_run, open_store, read_run
+from runner.data.streams import document, output_to, standard_output
 from runner.lab.image import open_image
 from runner.lab.kernels.boot import Kernel, Say, run_in
 from runner.lab.site_to_site import check_machine
@@ -47,9 +48,10 @@ def run_under(
     if len(kernels) == 1 and kernels[0] is not None:
         return _guest_run(kernels[0], folder, say, own if asked.out else [*own, "--out", str(folder)])
     check_parent(folder)
-    stdout = io.TextIOWrapper(io.BytesIO()) if as_json else sys.stdout  # of several, one list is printed at the end
+    # Of several, one list is printed at the end.
+    stdout = io.TextIOWrapper(io.BytesIO()) if as_json else standard_output()
     codes = []
-    with redirect_stdout(stdout):
+    with output_to(stdout):
         for kernel in kernels:
             name = kernel.name if kernel else "host"
             argv = [*own, "--out", str(folder / folder_of(name))]  # of an option given twice, the last one counts
@@ -58,7 +60,8 @@ def run_under(
             if codes[-1] in (2, 130):
                 break
     if as_json:
-        print(json.dumps([json.loads(read_bytes(run / "report.json")) for run in indexed(folder) or ()], indent=1))
+        found = [from_json(read_bytes(run / "report.json")) for run in indexed(folder) or ()]
+        document(json.dumps(found, indent=1) + "\n")
     else:
         say(f"runs side by side: {folder}; all reports again: vpneval report {folder}")
     return max(codes)
@@ -137,13 +140,13 @@ def _one_of_several(name: str, parent: Path, work: Callable[[Path], int], say: S
         code = work(folder)
         outcome = OUTCOMES.get(code, f"exit code {code}")
     except VpnevalError as error:
-        print(f"vpneval: kernel {name}: {error}", file=sys.stderr)  # with --quiet, too
+        tell(f"vpneval: kernel {name}: {error}")  # with --quiet, too
         code, outcome = error.exit_code, str(error).splitlines()[0]
     except KeyboardInterrupt:
         code, outcome = 130, OUTCOMES[130]
     add_to_index(parent, name, outcome)
     if code in (4, 130):
-        print(f"to go on with all the runs: the same command with --out {parent}", file=sys.stderr)
+        tell(f"to go on with all the runs: the same command with --out {parent}")
     return code
 
 

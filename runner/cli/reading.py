@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Collection
 from functools import partial
 from pathlib import Path
@@ -11,11 +10,13 @@ from typing import Annotated
 import typer
 
 from runner.catalogue import metrics
-from runner.cli.options import Json, Weights, out
+from runner.cli.options import Json, Weights
 from runner.cli.other_kernels import indexed
+from runner.cli.output import out
 from runner.cli.watch import watch as watch_run
 from runner.data.errors import UsageError, require_known
 from runner.data.store import load_run
+from runner.data.streams import document, standard_output
 from runner.data.trials import Run
 from runner.ranking.basis import measured_metrics
 from runner.ranking.weights import Weights as GivenWeights
@@ -92,10 +93,10 @@ def report(
     if beside is not None and form in ONE_RUN:
         raise UsageError(f"{folders[0]} holds several runs; --format {form} takes one of {', '.join(map(str, beside))}")
     elif form == "findings":
-        print(findings_text([made_of([run]) for run in _runs_in(folders)]), end="")
+        document(findings_text([made_of([run]) for run in _runs_in(folders)]))
     elif form == "findings-plot":
         made = {chr(ord("A") + number): made_of([run]) for number, run in enumerate(_runs_in(folders))}
-        print(svg(published_against_measured(rows_of(made)).spec))
+        document(svg(published_against_measured(rows_of(made)).spec))
     elif form == "pdf":
         _print_pdf(made_of(folders))
     elif beside:
@@ -112,7 +113,7 @@ def _write(folders: list[Path], made_of: Callable[[list[Path]], Report]) -> None
         paths = write_everything(folders[0], made_of(folders))
     except OSError as error:
         raise UsageError(f"the report cannot be written: {error}") from None
-    print("\n".join(map(str, paths)))
+    document("".join(f"{path}\n" for path in paths))
 
 
 def _runs_in(folders: list[Path]) -> list[Path]:
@@ -121,15 +122,15 @@ def _runs_in(folders: list[Path]) -> list[Path]:
 
 
 def _print_pdf(made: Report) -> None:
-    if sys.stdout.isatty():
+    if standard_output().isatty():
         raise UsageError("--format pdf is for a file: vpneval report DIR --format pdf > report.pdf")
-    sys.stdout.buffer.write(pdf_bytes(html_text(made)))
+    standard_output().buffer.write(pdf_bytes(html_text(made)))
 
 
 def _print_in_turn(runs: list[Path], made: list[Report], form: str) -> None:
     """The reports of the runs in a parent folder: on the terminal with a rule between them, in JSON as one list."""
     if form == "json":
-        print("[" + ",\n".join(json_text(one) for one in made) + "]")
+        document("[" + ",\n".join(json_text(one) for one in made) + "]\n")
         return
     for run, one in zip(runs, made, strict=True):
         if form == "term":
@@ -141,7 +142,7 @@ def _print(made: Report, form: str) -> None:
     if form == "term":
         render_terminal(made, out)
     else:
-        print(TEXT_FORMS[form](made), end="")
+        document(TEXT_FORMS[form](made))
 
 
 def compare(
@@ -154,9 +155,9 @@ def compare(
     require_known("format", form, ["term", "html", "json"])
     comparison = compare_runs(load_run(before), load_run(after))
     if as_json or form == "json":
-        print(comparison.model_dump_json(indent=1))
+        document(comparison.model_dump_json(indent=1) + "\n")
     elif form == "html":
-        print(comparison_html(comparison), end="")
+        document(comparison_html(comparison))
     else:
         render_comparison(comparison, out)
     if comparison.regressed:
@@ -186,7 +187,7 @@ def history(
     folders: Annotated[list[Path], typer.Argument(metavar="DIR…", help="run folders, or parents of some")],
 ) -> None:
     """A page over many runs, to redirect into a file: a trend for each VPN and metric; other labs stand apart."""
-    print(history_html(trends([load_run(run) for run in _runs_in(folders)])), end="")
+    document(history_html(trends([load_run(run) for run in _runs_in(folders)])))
 
 
 def watch(

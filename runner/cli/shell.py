@@ -54,4 +54,10 @@ def shell(node: str, vpn: Vpn, params: Params, image: str, where: str, command: 
         argv = ["bash", "-c", command] if command else ["bash", "-i"]
         environment = {"TERM": os.environ.get("TERM", "dumb"), "PS1": f"{node}# ", "HOME": "/root", "PATH": PATH}
         settings = [f"{name}={value}" for name, value in environment.items()]
-        return subprocess.call(lab.nodes[node].argv("env", "-i", *settings, *argv, tty=True))
+        code = subprocess.call(lab.nodes[node].argv("env", "-i", *settings, *argv, tty=True))
+        return exit_code(code)
+
+
+def exit_code(returned: int) -> int:
+    """What a shell would exit with: 128 and the signal's number, where a signal ended the command."""
+    return 128 - returned if returned < 0 else returned

@@ -44,7 +44,7 @@ class Loop:
     settings: Settings
     watcher: Watcher
     experiments_of: Mapping[str, list[str]]  # cell key -> names of the experiments it belongs to
-    # What is still in doubt: the cells that go on in the seconds that are left, and the pairs in words. None: all go on.
+    # What is in doubt: the cells that go on in the seconds that are left, and the pairs in words. None: all go on.
     look: Callable[[float], tuple[list[Cell], list[str]]] | None = None
     until_significant: bool = False  # then block after block as long as something is in doubt
     outcome: Outcome = field(default_factory=Outcome)

@@ -20,6 +20,7 @@ from typing import IO, Protocol
 from runner.data.errors import CannotRunHere, LabError
 from runner.data.files import write_text
 from runner.data.guest import GUEST
+from runner.data.streams import standard_output
 from runner.lab.kernels.guest import Channel
 from runner.lab.node import ENVIRONMENT
 
@@ -152,7 +153,7 @@ def _end(guest: Guest) -> None:
 
 
 def _size() -> bytes:
-    for stream in (sys.stderr, sys.stdout):
+    for stream in (sys.stderr, standard_output()):
         with suppress(OSError, ValueError):
             size = os.get_terminal_size(stream.fileno())
             return f"{size.lines} {size.columns}".encode()
@@ -173,7 +174,9 @@ def _spec(attempt: Attempt, kernel: Kernel, argv: Sequence[str], folders: Sequen
         "argv": list(argv),
         "cwd": os.getcwd(),
         "environment": environment,
-        "terminals": [name for name in ("stdout", "stderr") if getattr(sys, name).isatty()],
+        "terminals": [
+            name for name, stream in (("stdout", standard_output()), ("stderr", sys.stderr)) if stream.isatty()
+        ],
         "size": _size().decode(),
         "modules": str(kernel.modules),
         "writable": [str(folder) for folder in folders] if attempt.kind == "uml" else [],
@@ -249,7 +252,7 @@ def _carry_in(channel: Channel, numbers: bytes, interrupted_at: float | None) ->
 
 def _carry_out(channel: Channel) -> int | None:
     """Write what the command has written; its exit code, once it has ended."""
-    sinks = {b"O": sys.stdout.buffer, b"E": sys.stderr.buffer}
+    sinks = {b"O": standard_output().buffer, b"E": sys.stderr.buffer}
     for kind, payload in channel.received():
         if kind == b"X":
             return int(payload)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from typing import Any
 
@@ -12,6 +11,7 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
+from runner.data.streams import shown
 from runner.ranking.ranking import Ranking
 from runner.ranking.words import chance
 from runner.report import text
@@ -65,9 +65,9 @@ def render(report: Report, console: Console) -> None:
 
 
 def printable(value: Any) -> Any:
-    """Data without control characters: a daemon's log must not steer the reader's terminal."""
+    """Data with control characters as text: a daemon's log must not steer the reader's terminal."""
     if isinstance(value, str):
-        return re.sub(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", "", value)
+        return shown(value).replace("\t", " ")
     if isinstance(value, list):
         return [printable(inner) for inner in value]
     if isinstance(value, dict):

@@ -1,0 +1,36 @@
+"""The two consoles that the commands write to."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from typing import Any
+
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
+
+from runner.data.streams import OUTPUT, shown
+
+WIDTHS = range(10, 10_001)  # characters; outside of them, nothing can be shown
+
+
+class Output(Console):
+    """A console on which control characters in a text are shown as text."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """As rich's, with every text fit to be seen."""
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else segment._replace(text=shown(segment.text))
+
+
+def sane_size() -> None:
+    """Forget a size of the terminal that nothing could be shown in."""
+    for name in ("COLUMNS", "LINES", "TERMINAL_WIDTH"):
+        given: Any = os.environ.get(name, "")
+        if given and not (given.isascii() and given.isdigit() and len(given) < 6 and int(given) in WIDTHS):
+            del os.environ[name]
+
+
+sane_size()
+err = Output(stderr=True)
+out = Output(file=OUTPUT)  # that of the command, not what anybody prints to

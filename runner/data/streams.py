@@ -1,0 +1,153 @@
+"""Standard output and standard error of this process: what is written to them, and what happens where it cannot be.
+
+Standard output has what the command was asked for, and nothing else; what a plugin prints goes to standard error.
+Standard error is what nobody may be able to read: that it cannot be written ends no run.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, TextIO, cast
+
+from runner.data.errors import VpnevalError
+
+# All control characters but the ends of lines and tabs; what turns the direction of writing; what UTF-8 does not have.
+CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]|\r(?!\n)")
+
+
+class OutputError(VpnevalError):
+    """Standard output cannot be written; the text says why."""
+
+    exit_code = 4
+
+
+class ReaderGone(VpnevalError):
+    """Who read standard output has had enough."""
+
+    exit_code = 128 + 13  # as a process that SIGPIPE ends
+
+
+def shown(text: str) -> str:
+    r"""The text with control characters as text, as JSON writes them: ``\u001b``. They steer no terminal."""
+    return CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+class Guarded:
+    """A stream whose failures are ``fail``'s. Everything else is the stream's own."""
+
+    def __init__(self, stream: Any, fail: Callable[[OSError], None]) -> None:
+        self._stream, self._fail = stream, fail
+        with suppress(AttributeError, ValueError):
+            stream.reconfigure(errors="backslashreplace")  # an encoding may lack a character
+
+    def write(self, text: Any) -> int:
+        """As the stream's."""
+        try:
+            return int(self._stream.write(text))
+        except OSError as error:
+            self._fail(error)
+            return len(text)
+
+    def flush(self) -> None:
+        """As the stream's."""
+        try:
+            self._stream.flush()
+        except OSError as error:
+            self._fail(error)
+
+    @property
+    def buffer(self) -> Guarded:
+        """The stream of bytes below it."""
+        return Guarded(self._stream.buffer, self._fail)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+class _Aside:
+    """What others print to standard output: text for standard error."""
+
+    encoding, errors = "utf-8", "backslashreplace"
+
+    def write(self, text: str) -> int:
+        sys.stderr.write(shown(text))
+        return len(text)
+
+    def flush(self) -> None:
+        sys.stderr.flush()
+
+    def isatty(self) -> bool:
+        return False
+
+
+_asked: list[TextIO] = []  # where what the command was asked for goes: the last one
+
+
+def standard_output() -> TextIO:
+    """Where the command writes what it was asked for."""
+    return _asked[-1] if _asked else sys.stdout
+
+
+class _Asked:
+    def __getattr__(self, name: str) -> Any:
+        return getattr(standard_output(), name)
+
+
+OUTPUT = cast(TextIO, _Asked())  # the same, for whoever keeps a stream
+
+
+@contextmanager
+def output_to(stream: TextIO) -> Iterator[None]:
+    """What the command was asked for goes to ``stream``; what anybody else prints, to standard error."""
+    printed = sys.stdout
+    _asked.append(stream)
+    sys.stdout = cast(TextIO, _Aside())
+    try:
+        yield
+    finally:
+        sys.stdout = printed
+        _asked.pop()
+
+
+def document(text: str) -> None:
+    """Write this to standard output, in UTF-8 whatever the terminal's encoding is, control characters as text."""
+    stream = standard_output()
+    stream.flush()
+    stream.buffer.write(shown(text).encode())
+    stream.flush()
+
+
+@contextmanager
+def guarded() -> Iterator[None]:
+    """Standard output and standard error are guarded within. Raises OutputError, ReaderGone; at the end, too."""
+    streams = sys.stdout, sys.stderr
+    out, err = (stream or open(os.devnull, "w") for stream in streams)  # noqa: SIM115  None: closed by the caller
+
+    def lost(error: OSError) -> None:
+        _to_nowhere(out)
+        if isinstance(error, BrokenPipeError):
+            raise ReaderGone("") from None
+        raise OutputError(f"standard output cannot be written: {error.strerror}") from None
+
+    sys.stdout = cast(TextIO, Guarded(out, lost))
+    sys.stderr = cast(TextIO, Guarded(err, lambda error: _to_nowhere(err)))
+    try:
+        try:
+            yield
+        finally:
+            sys.stdout.flush()
+    finally:
+        sys.stderr.flush()
+        sys.stdout, sys.stderr = streams
+
+
+def _to_nowhere(stream: Any) -> None:
+    """What is still in the stream's buffer is lost; Python would try again at its end, and complain."""
+    with suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)
