@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 from runner.data.errors import UsageError, require_known
 from runner.data.levels import LEVELS, RENAMED, Levels
 from runner.data.metric import Metric
+from runner.data.numbers import real
 from runner.data.wan import FACTORS as WAN_RANGES
 from runner.data.wan import in_range
 from runner.design.experiment import Experiment
@@ -159,8 +160,8 @@ def parse_levels(text: str) -> dict[str, list[str]]:
 def _whole_number(factor: str, level: str, between: tuple[int, int]) -> str:
     """The number ``level`` as it is written in a trial. Raises UsageError unless it is whole and in range."""
     low, high = between
-    if not (level.isascii() and level.isdigit() and low <= int(level) <= high):
-        raise UsageError(f"{factor} takes a whole number from {low} to {high}, not {level!r}")
+    if not (level.isascii() and level.isdigit() and low <= real(level) <= high):
+        raise UsageError(f"{factor} takes a whole number from {low} to {high}, not {level!r:.60}")
     return str(int(level))
 
 

@@ -21,6 +21,7 @@ from runner.data.errors import CannotRunHere, Interrupted, LabError, UsageError,
 from runner.data.files import from_json, is_there, no_link, read_bytes, write_text
 from runner.data.levels import BASELINE
 from runner.data.metric import Metric
+from runner.data.numbers import number
 from runner.data.store import Store, load_run, open_store, read_run
 from runner.data.trials import Cell, ExperimentRecord, Invocation, Run, VpnRecord
 from runner.data.wan import conditions
@@ -157,14 +158,11 @@ def ask(
 def seconds(text: str) -> float:
     """``360``, ``90s``, ``6m`` or ``2h`` in seconds. Raises UsageError for anything else."""
     units = {"s": 1, "m": 60, "h": 3600}
-    number, unit = (text[:-1], units[text[-1]]) if text[-1:] in units else (text, 1)
+    count, unit = (text[:-1], units[text[-1]]) if text[-1:] in units else (text, 1)
     try:
-        value = float(number) * unit
+        return number(count, 1e-3, 1e7 / unit) * unit
     except ValueError:
-        value = -1
-    if not 0 < value < 1e7:
-        raise UsageError(f"--deadline is a time like 360, 90s, 6m or 2h, not {text!r}")
-    return value
+        raise UsageError(f"--deadline is a time like 360, 90s, 6m or 2h, not {text!r:.60}") from None
 
 
 def conduct(asked: Asked, command_line: list[str], console: Console, quiet: bool) -> tuple[Path, Outcome]:

@@ -7,9 +7,9 @@ import json
 import math
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, field_validator, model_validator
 
 from runner.data.metric import Metric
 
@@ -17,6 +17,7 @@ SCHEMA_VERSION = 2
 NORMAL_95 = 1.959964  # standard errors on each side of a 95 % interval
 MOST_LOOKS = 6  # at what has been measured, to decide whether to go on: each look costs certainty
 
+Seconds = Annotated[FiniteFloat, Field(ge=0)]
 Position = Literal["first", "within", "between", "last"]  # a baseline opens, halves or closes its block
 # interrupted: it was under way when the run ended. Who reads a run folder finds it completed from its slices.
 Status = Literal["ok", "failed", "unsupported", "lab_error", "interrupted"]
@@ -39,8 +40,8 @@ class Value(Strict):
     """
 
     metric: str
-    value: float
-    samples: list[float] = []
+    value: FiniteFloat
+    samples: list[FiniteFloat] = []
     rounds: list[int] = []
     detail: dict[str, Any] = {}
 
@@ -75,11 +76,25 @@ class Value(Strict):
         return searched and not self.detail["interval_bps"] and not self.detail.get("confirmed_rate_bps")
 
 
+# Of these, nothing can be less than none. (An overhead in byte/packet can: compression.)
+NEVER_NEGATIVE = ("s", "ms", "bit/s", "packet/s", "B", "byte")
+
+
 class Measurement(Value):
-    """One metric of one trial as it is stored, with the unit that its definition has (Run.metrics)."""
+    """One metric of one trial as it is stored, with the unit that its definition has (Run.metrics).
+
+    Times, rates and sizes are zero or more.
+    """
 
     unit: str
     better: Literal["higher", "lower"]
+
+    @model_validator(mode="after")
+    def _possible(self) -> Self:
+        least = min([self.value, *self.samples])
+        if least < 0 and self.unit in NEVER_NEGATIVE:
+            raise ValueError(f"{self.metric} is {least:g} {self.unit}; it cannot be less than zero")
+        return self
 
 
 class Evidence(Strict):
@@ -161,8 +176,8 @@ class Trial(Strict):
     encrypted: bool = False
     warnings: list[str] = []
     started_at: str
-    duration_s: float = 0.0
-    measuring_s: float = 0.0
+    duration_s: Seconds = 0.0
+    measuring_s: Seconds = 0.0
     log: str = ""  # folder of its tunnel's commands and daemon logs, relative to the run folder
     evidence: Evidence | None = None
     proof: Proof | None = None
@@ -189,9 +204,9 @@ class Slice(Strict):
     number: int
     round: int = 1
     instance: int = 1
-    at_s: float
-    duration_s: float
-    values: dict[str, float] = {}
+    at_s: Seconds
+    duration_s: Seconds
+    values: dict[str, FiniteFloat] = {}
 
 
 class Cell(Strict):
@@ -238,8 +253,8 @@ class Invocation(Strict):
     started_at: str
     ended_at: str = ""
     outcome: str = ""
-    elapsed_s: float = 0.0
-    measuring_s: float = 0.0
+    elapsed_s: Seconds = 0.0
+    measuring_s: Seconds = 0.0
     trimmed: int = 0
     separation: str = Field(default="", description="with --until-significant: what is separated, and what is not")
 
@@ -262,6 +277,17 @@ class Run(Strict):
     metrics: dict[str, Metric] = Field(default={}, description="what each metric of this run is, by its name")
     vpns: dict[str, VpnRecord] = {}
     invocations: list[Invocation] = []
+
+    @field_validator("lab")
+    @classmethod
+    def _rates(cls, lab: dict[str, Any]) -> dict[str, Any]:
+        speeds = lab.get("openssl_bps", {})
+        if not isinstance(speeds, dict):
+            raise ValueError(f"openssl_bps is a table of rates by level, not {speeds!r:.60}")
+        for level, speed in speeds.items():
+            if isinstance(speed, bool) or not isinstance(speed, int | float) or not 0 < speed < math.inf:
+                raise ValueError(f"openssl_bps of {level} is a rate in bit/s above zero, not {speed!r:.60}")
+        return lab
 
 
 def cell_key(vpn: str, params: Mapping[str, str]) -> str:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from runner.data.errors import UsageError
+from runner.data.numbers import number
 
 
 @dataclass(frozen=True)
@@ -64,9 +64,6 @@ def in_range(factor: str, level: str) -> str:
     """The number ``level`` of a WAN factor as it is written in a trial. Raises UsageError unless it is in range."""
     _, low, high = FACTORS[factor]
     try:
-        value = float(level)
-    except ValueError:
-        value = math.nan
-    if not low <= value <= high:
-        raise UsageError(f"{factor} takes a number from {low:g} to {high:g}, not {level!r}")
-    return f"{value:.10g}"
+        return f"{number(level, low, high, whole=factor == 'wan_mtu_bytes'):.10g}"
+    except ValueError as wrong:
+        raise UsageError(f"{factor} takes {wrong}") from None

@@ -10,6 +10,7 @@ from typing import Any
 
 from runner.data.errors import UsageError, require_known
 from runner.data.files import from_json, from_toml, read_bytes
+from runner.data.numbers import real
 from runner.data.trials import Strict
 
 
@@ -41,6 +42,8 @@ class Slack(Strict):
 # The weighted CPU cost is the gateways' at a fixed rate: that of a test at full speed is throughput turned over on
 # shared cores. It stands in where a run has no other.
 COST, COST_AT_FULL_SPEED = "gateway_cpu_per_gigabyte", "cpu_per_gigabyte"
+LEAST, MOST = 1e-6, 1e6  # only proportions matter, and sums of these stay exact enough
+
 # These count where nobody gives weights. A metric that is measured beside them counts when it is given one.
 BALANCED = ("tcp_throughput", "udp_throughput", "rtt", "jitter", "setup_time", COST)
 PRESETS: dict[str, Weights] = {
@@ -190,14 +193,17 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _check(name: str, values: Mapping[str, Any], known: Collection[str]) -> Weights:
+    found = dict[str, float]()
     for metric, weight in values.items():
         require_known("metric", metric, list(known))
         if isinstance(weight, bool) or not isinstance(weight, int | float):
             raise UsageError(f"weights {name!r}: {weight!r} is not a number, for {metric}")
-        if not math.isfinite(weight) or weight < 0:
+        found[metric] = real(weight)
+        if found[metric] != 0 and not LEAST <= found[metric] <= MOST:
             raise UsageError(
-                f"weights {name!r}: the weight of {metric} is {weight:g}; it must be zero or more, and finite"
+                f"weights {name!r}: the weight of {metric} is {found[metric]:g}; it must be finite, zero or more: "
+                f"0, or from {LEAST:g} to {MOST:g}"
             )
-    if not any(values.values()):
+    if not any(found.values()):
         raise UsageError(f"weights {name!r}: all weights are zero, so nothing can be ranked")
-    return Weights(name=name, values={metric: float(weight) for metric, weight in values.items()})
+    return Weights(name=name, values=found)

@@ -1,0 +1,25 @@
+"""Numbers that users give are read here."""
+
+from __future__ import annotations
+
+import math
+
+
+def real(given: str | float) -> float:
+    """The number in ``given``: infinite where it is too large to be held, not a number (NaN) where there is none."""
+    try:
+        return float(given)
+    except ValueError:
+        return math.nan
+    except OverflowError:  # an integer of hundreds of digits
+        return math.inf
+
+
+def number(given: str | float, low: float, high: float, *, whole: bool = False) -> float:
+    """The number in ``given``, finite, from ``low`` to ``high``. Raises ValueError that says what is valid."""
+    value = real(given)
+    if low <= value <= high and (not whole or value.is_integer()):
+        return value
+    said = repr(given) if isinstance(given, str) else f"{value:g}"
+    said = said if len(said) <= 60 else f"{said[:30]}…{said[-10:]}"
+    raise ValueError(f"a {'whole ' * whole}number from {low:.10g} to {high:.10g}, not {said}")
