@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from runner.cli.options import err
+from runner.cli.output import err
 from runner.cli.progress import levels_of
 from runner.cli.session import Asked
 from runner.data.store import load_run

@@ -147,7 +147,7 @@ def loop_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         with open_store(tmp_path / "run") as store:
             given = Settings(profile, 3, 1, image, {}, **settings)
             loop = Loop(store, {}, CELLS, given, watcher, {})
-            loop.look = lambda: next_cells(RUN, store.trials, CELLS, TCP_ONLY)
+            loop.look = lambda left_s: next_cells(RUN, store.trials, CELLS, TCP_ONLY)
             loop.until_significant = True
 
             def tunnel(planned: Any) -> None:
