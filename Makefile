@@ -20,7 +20,7 @@ SEEDS ?= $(shell date "+%s1 %s2 %s3")
 COMMANDS := bash ip mmdebstrap nsenter setpriv unshare $(PYTHON)
 PACKAGES := bash iproute2 mmdebstrap python3 python3-venv util-linux
 
-.PHONY: compare test test-all test-unit test-flaky coverage mutants lint rooms image setup lock bench-lab bench-labs bench-search bench-truth bench-engines bench-decide bench-report box test-abilities test-ciphers test-vagrant clean
+.PHONY: compare test test-all test-unit test-flaky coverage mutants lint rooms image setup lock bench-lab bench-labs bench-search bench-truth bench-engines bench-slices bench-decide bench-report box test-abilities test-ciphers test-vagrant clean
 
 compare: image
 	$(VPNEVAL) run $(COMPARISON) --vpn $(COMPARED) --profile $(PROFILE) --deadline $(DEADLINE) \
@@ -123,6 +123,10 @@ bench-engines: image
 # Coverage, false verdicts and power of the statistics, of 2,000 simulated runs each. Some ten minutes.
 bench-decide: setup
 	.venv/bin/python -m tests.bench_decide
+
+# Slices of TCP beside iperf3 on each VPN that this machine supports. Some 50 s a VPN.
+bench-slices: image
+	.venv/bin/python -m tests.bench_slices $(ARGS)
 
 # 100,000 generated trials, loaded and reported: seconds, memory, the page's size. About five minutes.
 bench-report: setup
