@@ -100,7 +100,8 @@ def test_what_a_slice_counts_is_plausible(taken: Path) -> None:
             assert found["rtt"].detail["exchanges"] == 20 * ROUNDS
             continue
         least = 1.0 if vpn != "ssh_forward" else 0.9  # acknowledgements of SSH's own connection are few
-        assert least < found["wire_bytes_per_payload_byte"].value < 1.6, (vpn, streams)
+        # What a full queue drops is sent again: on a busy machine OpenVPN's are half as much again, iperf3's too.
+        assert least < found["wire_bytes_per_payload_byte"].value < 2.0, (vpn, streams)
         assert found["cpu_per_gigabyte"].value > 0
         assert found["tcp_throughput"].detail["retransmits"] >= 0
         assert min(found["tcp_throughput"].samples) > 0
@@ -248,7 +249,7 @@ def test_kill_9_in_the_middle_loses_at_most_one_round(image: Image, tmp_path: Pa
         assert trial.warnings == [f"the run ended while this was measured: {last} slices"]
         kept = [row for row in rows[trial.id] if METRIC[measure] in row.values]
         assert counted(trial, METRIC[measure]) == [row.round for row in kept] == list(range(1, last + 1)), vpn
-    report = vpneval("report", out)
+    report = vpneval("report", out, "--write")
     assert report.returncode == 0, report.stderr
     assert (out / "report.html").stat().st_size > 1000
 

@@ -272,10 +272,10 @@ def test_unsupported_cells_are_left_out_of_every_block(profile: Profile) -> None
 def test_what_takes_turns_stands_together_and_the_rest_comes_one_after_another() -> None:
     cells = cells_of("transport", "cipher", "download")
     (one,) = blocks(cells, 1, 1, set(), set(), QUICK)
-    standing, single = ([trial for tunnel in part for trial in tunnel.trials] for part in (one.standing, one.single))
-    assert {trial.cell.params["measure"] for trial in standing} == {"tcp", "idle", "udp"}
+    together, single = ([trial for tunnel in part for trial in tunnel.trials] for part in (one.standing, one.single))
+    assert {trial.cell.params["measure"] for trial in together} == {"tcp", "idle", "udp"}
     assert {trial.cell.params["measure"] for trial in single} == {"download"}
-    assert sorted(trial.cell.key for trial in (*standing, *single)) == sorted(cell.key for cell in cells)
+    assert sorted(trial.cell.key for trial in (*together, *single)) == sorted(cell.key for cell in cells)
     assert {trial.position for tunnel in one.standing for trial in tunnel.trials} == {"within"}
     assert sum(tunnel.vpn == "none" for tunnel in one.standing) == 1  # its turn comes in each round
     standing = [(tunnel.vpn, *tunnel.params.values()) for tunnel in one.standing]
