@@ -58,6 +58,9 @@ UntilSignificant = Annotated[
 Strict = Annotated[bool, typer.Option("--strict", help="exit code 1 if any measurement gave no number")]
 WeightsAtTheEnd = Annotated[str, typer.Option("--weights", help="of the report at the end")]
 Weights = Annotated[str, typer.Option("--weights", metavar="PRESET|FILE|metric=w,…", help="see: list presets")]
+Margin = Annotated[
+    str, typer.Option("--margin", metavar="10%|metric=10%,…", help="two VPNs are the same up to this difference")
+]
 Quiet = Annotated[bool, typer.Option("--quiet", help="no progress, no report")]
 
 

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from runner.catalogue import metrics
-from runner.cli.options import Json, Weights
+from runner.cli.options import Json, Margin, Weights
 from runner.cli.other_kernels import indexed
 from runner.cli.output import out
 from runner.cli.watch import watch as watch_run
@@ -19,6 +19,7 @@ from runner.data.store import load_run
 from runner.data.streams import document, standard_output
 from runner.data.trials import Run
 from runner.ranking.basis import measured_metrics
+from runner.ranking.margins import with_margins
 from runner.ranking.weights import Weights as GivenWeights
 from runner.ranking.weights import parse_weights
 from runner.report.compare import compare_runs
@@ -53,13 +54,14 @@ def weights_of(text: str, run: Run, measured: Collection[str] | None = None) -> 
     return parse_weights(text, metrics() | run.metrics, measured) if text else None
 
 
-def report_of(folders: list[Path], weights: str, configuration: str, missing: str) -> Report:
+def report_of(folders: list[Path], weights: str, configuration: str, missing: str, margin: str = "") -> Report:
     """One report of runs that belong together. Raises UsageError for what the options cannot mean."""
     require_known("--missing", missing, ["unranked", "worst"])
     twice = {str(folder) for folder in folders if [other.resolve() for other in folders].count(folder.resolve()) > 1}
     if twice:
         raise UsageError(f"named twice: {', '.join(sorted(twice))}; every trial would count twice")
     merged, trials = merge_runs([load_run(folder) for folder in folders])
+    merged = with_margins(merged, margin)
     return build(
         merged,
         trials,
@@ -76,6 +78,7 @@ def report(
     missing: Annotated[
         str, typer.Option("--missing", help="a VPN without a weighted metric: unranked, worst")
     ] = "unranked",
+    margin: Margin = "",
     form: Annotated[
         str, typer.Option("--format", help="term, html, pdf, md, latex, json, csv, findings, findings-plot")
     ] = "term",
@@ -84,7 +87,7 @@ def report(
     ] = False,
 ) -> None:
     """The ranked, weighted report of one run, or of several of the same lab; of a parent folder each run's in turn."""
-    made_of = partial(report_of, weights=weights, configuration=configuration, missing=missing)
+    made_of = partial(report_of, weights=weights, configuration=configuration, missing=missing, margin=margin)
     if write:
         _write(folders, made_of)
         return
@@ -149,6 +152,7 @@ def compare(
     before: Path,
     after: Path,
     as_json: Json = False,
+    margin: Margin = "",
     form: Annotated[str, typer.Option("--format", help="term, html, json")] = "term",
 ) -> None:
     """Two runs, before and after; exit code 1 on a significant regression."""

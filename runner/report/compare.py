@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import scipy
@@ -15,7 +16,9 @@ from runner.data.metric import Metric
 from runner.data.trials import Run, Strict, Trial
 from runner.ranking.agreement import Agreement, agreement
 from runner.ranking.basis import conditions_of
+from runner.ranking.estimates import Blocks, Estimate, Rounds, alone, independent
 from runner.ranking.stats import Ratio, Summary, block_values, compare_independent, lower_bounds, summarise
+from runner.ranking.verdicts import Decision, decide, held, level_of, probabilities
 from runner.report import text
 from runner.report.checks import check
 from runner.report.facts import BASELINE
@@ -30,8 +33,9 @@ ABSOLUTE = ("setup_time",)  # plain IP has no tunnel to set up: its value is the
 class Change(Strict):
     """One metric of one cell. ``ratio`` is after over before: of the shares of each run's own baseline where
     ``of_baseline``, else of the values; ``adjusted_p`` is its p-value among all of the comparison's
-    (Benjamini–Hochberg), None where there is no test. Summaries are of the values, in ``unit``; ``bounded``
-    tells whose value is a lower bound."""
+    (Benjamini–Hochberg), None where there is no test. ``decision``: is it better or worse after, or the same up to the
+    metric's margin, by the rule of a ranking's pairs (runner.ranking.verdicts). Summaries are of the values, in
+    ``unit``; ``bounded`` tells whose value is a lower bound."""
 
     vpn: str
     levels: str
@@ -47,6 +51,7 @@ class Change(Strict):
     bounded: list[Literal["before", "after"]]
     adjusted_p: float | None
     verdict: Verdict
+    decision: Decision = "undecided"
     reason: str = ""
 
 
@@ -85,9 +90,10 @@ def compare_runs(before: tuple[Run, Sequence[Trial]], after: tuple[Run, Sequence
             if key in cells_b and block_values(old, metric.name):
                 sides = _Side(old, trials_a, metric.name), _Side(cells_b[key], trials_b, metric.name)
                 tests.append(_change(run_b, old[0], metric, *sides))
-    tested = [p for change, p in tests if p is not None]
+    tested = [p for _, p, _ in tests if p is not None]
     adjusted = iter([float(p) for p in scipy.stats.false_discovery_control(tested)] if tested else [])
-    changes = [_judged(change, None if p is None else next(adjusted)) for change, p in tests]
+    changes = [_judged(change, None if p is None else next(adjusted)) for change, p, _ in tests]
+    changes = _decided(changes, [estimate for _, _, estimate in tests], metrics)
     bad = ("regression", "now failing")
     ours, theirs = identity(run_a), identity(run_b)
     return Comparison(
@@ -131,6 +137,13 @@ def _print_counts(comparison: Comparison, console: Console) -> None:
         number = sum(change.verdict == verdict for change in comparison.changes)
         if number:
             console.print(f"{text.counted(number, 'measurement')}: {verdict}")
+    decisions = [change.decision for change in comparison.changes if change.after]
+    if decisions:
+        better, worse, same, undecided = (decisions.count(one) for one in ("better", "worse", "same", "undecided"))
+        console.print(
+            f"After against before, up to each metric's margin: {better} better, {worse} worse, {same} the same, "
+            f"{undecided} undecided."
+        )
 
 
 def _print_what_was_compared(comparison: Comparison, console: Console) -> None:
@@ -187,15 +200,30 @@ class _Side:
         self.trials = trials
         self.values = list(blocks.values())
         self.bounded = bool(lower_bounds(trials, metric))
-        self.shares = [value / baseline[block] for block, value in blocks.items() if usable and block in baseline]
+        self.blocks = blocks
+        self.block_shares: Blocks = {
+            block: value / baseline[block] for block, value in blocks.items() if usable and block in baseline
+        }
+        if isinstance(blocks, Rounds):
+            self.block_shares = Rounds(self.block_shares, blocks.instances)
+        self.shares = list(self.block_shares.values())
 
 
-def _change(run: Run, cell: Trial, metric: Metric, before: _Side, after: _Side) -> tuple[Change, float | None]:
-    """The change of one metric, not yet judged, and the p-value of no change."""
+def _change(
+    run: Run, cell: Trial, metric: Metric, before: _Side, after: _Side
+) -> tuple[Change, float | None, Estimate | None]:
+    """The change of one metric, not yet judged, the p-value of no change, and the log ratio of after over before."""
     # Shares only where no repetition is lost by it.
     of_baseline = all(side.shares and len(side.shares) == len(side.values) for side in (before, after))
     compared = (before.shares, after.shares) if of_baseline else (before.values, after.values)
-    ratio, p = compare_independent(*compared) if after.values else (None, None)
+    old, new = (alone(side.block_shares if of_baseline else side.blocks) for side in (before, after))
+    estimate = independent(new, old) if old and new else None
+    ratio: Ratio | None = None
+    p: float | None = None
+    if estimate and isinstance(before.blocks, Rounds) and isinstance(after.blocks, Rounds):
+        ratio, p = _by_rounds(metric, estimate)
+    elif after.values:
+        ratio, p = compare_independent(*compared)
     failed = [trial.reason for trial in after.trials if trial.status == "failed"]
     change = Change(
         vpn=cell.vpn,
@@ -214,7 +242,40 @@ def _change(run: Run, cell: Trial, metric: Metric, before: _Side, after: _Side) 
         verdict="now failing" if failed and not after.values else "not separable",
         reason=" ".join(failed[0].split()) if failed else "" if after.values else "not measured",
     )
-    return change, p
+    return change, p, estimate
+
+
+def _by_rounds(metric: Metric, estimate: Estimate) -> tuple[Ratio, float | None]:
+    """After over before, of two runs of rounds: either run's own error, that of instances in it."""
+    low, high = estimate.interval()
+    ratio = Ratio(
+        blocks=estimate.blocks,
+        ratio=math.exp(estimate.centre),
+        low=math.exp(low),
+        high=math.exp(high),
+        significant=low > 0 or high < 0,
+        method="Welch's t interval on trimmed means of rounds",
+    )
+    return ratio, probabilities(metric, "after", "before", estimate).differ
+
+
+def _decided(
+    changes: Sequence[Change], estimates: Sequence[Estimate | None], metrics: Mapping[str, Metric]
+) -> list[Change]:
+    """The changes, each with its decision: one false one or more among all has a probability of 5 % at most."""
+    tested = [
+        None if estimate is None else probabilities(metrics[change.metric], "after", "before", estimate)
+        for change, estimate in zip(changes, estimates, strict=True)
+    ]
+    level = level_of([one for one in tested if one], 1)
+    return [
+        change.model_copy(
+            update={"decision": held(decide(one, level), "after", "before", set(change.bounded), one.metric)}
+        )
+        if one
+        else change
+        for change, one in zip(changes, tested, strict=True)
+    ]
 
 
 def _judged(change: Change, adjusted_p: float | None) -> Change:

@@ -58,7 +58,8 @@ def caveats(run: Run, trials: Sequence[Trial], rankings: Sequence[Ranking]) -> l
             "reach, and the CPU cost includes the hosts' traffic generators. Compare the VPNs, not the numbers "
             "with those of real gateways."
         )
-    blocks = len({trial.repetition for trial in ok})
+    turns = {number for trial in ok for measurement in trial.measurements for number in measurement.rounds}
+    blocks = max(len({trial.repetition for trial in ok}), len(turns))
     if ok and blocks < 2:
         exact = any(run.metrics[m.metric].exact for trial in ok for m in trial.measurements)
         said.append(

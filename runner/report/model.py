@@ -17,6 +17,7 @@ from runner.ranking.basis import Basis, bases, measured_metrics, why_absent
 from runner.ranking.crypto_limit import crypto_limit
 from runner.ranking.ranking import Missing, Ranking, weigh
 from runner.ranking.stats import Drift, Ratio, Summary, block_values, lower_bounds
+from runner.ranking.verdicts import Verdict, verdicts
 from runner.ranking.weights import Weights, default_weights
 from runner.report import facts, text
 from runner.report.behind import SUSTAINED, RankedNumber, Sustained, ranked_numbers, sustained
@@ -33,6 +34,7 @@ from runner.report.paper_tables import PaperTable, paper_tables
 from runner.report.proofs import ProofRow, proofs_of
 from runner.report.text import bound, share
 from runner.report.text import levels as levels_in_words
+from runner.report.verdicts import Spread, spreads
 
 CellStatus = Literal["ok", "partly", "failed", "unsupported", "lab_error", "interrupted", "not measured", "not run"]
 
@@ -114,10 +116,11 @@ class ExperimentReport(Strict):
 
 class Report(Strict):
     """Everything that any rendering shows. Times in seconds; ``measuring_share`` is a ratio of 1. ``carriers``: VPN ->
-    what carries its packets over the WAN (``udp``, ``tcp``, ``esp``). ``behind``: of each ranking, the numbers.
-    ``metrics``: what each metric of the run is, by its name. ``cores``: of the machine, or of one of them; ``cpu_of``:
-    whose CPU time the CPU cost is. ``missing`` and ``bases`` are what the rankings were made with, and the page makes
-    them anew from; ``bases`` are not part of report.json."""
+    what carries its packets over the WAN (``udp``, ``tcp``, ``esp``). ``verdicts``: on each pair in each metric that
+    counts; ``spreads``: where the spread of what was measured by rounds comes from. ``behind``: of each ranking, the
+    numbers. ``metrics``: what each metric of the run is, by its name. ``cores``: of the machine, or of one of them;
+    ``cpu_of``: whose CPU time the CPU cost is. ``missing`` and ``bases`` are what the rankings were made with, and the
+    page makes them anew from; ``bases`` are not part of report.json."""
 
     run_id: str
     created_at: str
@@ -137,6 +140,8 @@ class Report(Strict):
     warnings: list[str]
     drift: list[Drift]
     rankings: list[Ranking]
+    verdicts: list[Verdict] = []
+    spreads: list[Spread] = []
     behind: list[list[RankedNumber]] = []
     sustained: list[Sustained] = []
     references: list[str]
@@ -205,6 +210,8 @@ def build(
         warnings=facts.warnings(trials),
         drift=facts.drifts(trials),
         rankings=rankings,
+        verdicts=verdicts(found, [ranking.weights.counted.keys() for ranking in rankings], run.looks),
+        spreads=spreads(found),
         behind=[ranked_numbers(basis) for basis in found],
         sustained=sustained(run, by_cell, _summaries(experiments)),
         references=[name for name, record in run.vpns.items() if record.reference],

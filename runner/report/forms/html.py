@@ -16,7 +16,7 @@ from urllib.parse import quote
 from runner.data.store import uncollected
 from runner.ranking.ranking import Ranking
 from runner.ranking.words import chance
-from runner.report import behind, failures, paper_tables, proofs, text
+from runner.report import behind, failures, paper_tables, proofs, text, verdicts
 from runner.report.facts import BASELINE, interval_method
 from runner.report.findings import html_section
 from runner.report.forms.explore import page_data, places_of, script_json, table_id, tables_of
@@ -197,6 +197,7 @@ def _ranking(report: Report, ranking: Ranking, number: int) -> str:
         f'<p class="failed nobody"{hidden}>No VPN could be ranked.</p>'
         + table_html(caption, head, rows, numbers=[0, *range(2, len(head))], links=links)
         + f'<div class="notes">{"".join(notes)}</div></section>'
+        + verdicts.html_part(report.verdicts, report.spreads, ranking, table_html)
         + behind.html_part(numbers, number, report.metrics, tables_of(report, ranking), table_html)
     )
 

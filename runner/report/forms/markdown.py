@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from runner.ranking.ranking import Ranking
-from runner.report import cells, failures, paper_tables, proofs, text
+from runner.report import cells, failures, paper_tables, proofs, text, verdicts
 from runner.report.facts import interval_method
 from runner.report.findings import markdown_lines
 from runner.report.model import ExperimentReport, MetricTable, Report, Row, row_levels
@@ -37,6 +37,7 @@ def markdown_text(report: Report, plots: Mapping[str, Sequence[Plot]] | None = N
     ]
     for ranking in report.rankings:
         lines += _ranking(ranking)
+        lines += verdicts.markdown_lines(report.verdicts, report.spreads, ranking, table_lines)
     if not report.rankings:
         lines += ["Nothing to rank: no VPN measured anything in a named configuration.", ""]
     if report.references:

@@ -20,6 +20,7 @@ from runner.report.failures import render as render_failures
 from runner.report.findings import render as render_findings
 from runner.report.model import ExperimentReport, MetricTable, Report, Row, row_levels, row_repetitions, row_share
 from runner.report.paper_tables import render as render_paper_tables
+from runner.report.verdicts import render as render_verdicts
 
 WIDE = 100
 FACTS_SHOWN = ("lab kind", "lab kernel", "lab guest", "lab cpu", "lab cores", "image name")
@@ -35,6 +36,7 @@ def render(report: Report, console: Console) -> None:
     said: list[tuple[str, str]] = []
     for ranking in report.rankings:
         _ranking(ranking, console)
+        render_verdicts(report.verdicts, report.spreads, ranking, console)
         unranked = text.unranked(ranking)
         if unranked and unranked == said:
             console.print(_dim("not ranked: the same VPNs, for the same reasons"))

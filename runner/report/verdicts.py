@@ -1,0 +1,204 @@
+"""The verdict on each pair of VPNs, metric by metric, in the words of every rendering."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from html import escape
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from runner.data.trials import Strict
+from runner.ranking.basis import Basis
+from runner.ranking.estimates import Components, components
+from runner.ranking.ranking import Ranking
+from runner.ranking.verdicts import NO_INTERVAL, Verdict
+from runner.report import text
+
+HEAD = ("metric", "verdict", "ratio (95 % interval)")
+SHOWN = 8  # undecided pairs of a metric in a terminal
+LONG_S = 2 * 3600  # what would take longer is said without a number
+DECIDED = {"better": "is better than", "worse": "is worse than", "same": "is the same as", "undecided": "or"}
+
+
+class Spread(Strict):
+    """Where the spread of one metric of one ranking comes from."""
+
+    configuration: str
+    image: str
+    metric: str
+    components: Components
+
+
+def spreads(bases: Sequence[Basis]) -> list[Spread]:
+    """Of every metric that was measured by rounds."""
+    return [
+        Spread(configuration=basis.configuration, image=basis.image, metric=metric, components=found)
+        for basis in bases
+        for metric, by_vpn in basis.values.items()
+        if (found := components(by_vpn))
+    ]
+
+
+def of_ranking(found: Sequence[Verdict], ranking: Ranking) -> list[Verdict]:
+    """The verdicts of one ranking: metrics in the order of the weights, pairs in the order of the places."""
+    order = {standing.vpn: number for number, standing in enumerate(ranking.standings)}
+    metrics = list(ranking.weights.counted)
+    mine = [
+        _turned(one) if order[one.a] > order[one.b] else one
+        for one in found
+        if (one.configuration, one.image) == (ranking.configuration, ranking.image) and one.metric in metrics
+    ]
+    return sorted(mine, key=lambda one: (metrics.index(one.metric), order[one.a], order[one.b]))
+
+
+def counted(found: Sequence[Verdict]) -> str:
+    """``Of 20 pairs of VPNs in 2 metrics, 14 are decided (better or worse 9, the same 5) and 6 undecided.``"""
+    if not found:
+        return ""
+    same, open_ = (sum(one.decision == decision for one in found) for decision in ("same", "undecided"))
+    metrics = text.counted(len({one.metric for one in found}), "metric")
+    return (
+        f"Of {text.counted(len(found), 'pair')} of VPNs in {metrics}, {len(found) - open_} are decided (better or "
+        f"worse {len(found) - same - open_}, the same {same}) and {open_} undecided."
+    )
+
+
+def about(found: Sequence[Verdict], titles: dict[str, str]) -> str:
+    """What the words mean, with the margins of these metrics, in two sentences."""
+    margins = {titles[one.metric]: f"{100 * (one.margin - 1):.3g} %" for one in found}
+    said = ", ".join(f"{text.lower(title)} {margin}" for title, margin in margins.items())
+    return (
+        f"The same: the two surely differ by less than the margin ({said}). A false verdict or more among all pairs of "
+        "the run has a probability of at most 5 %."
+    )
+
+
+def words(one: Verdict) -> str:
+    """``openvpn is better than ssh_tun``, ``openvpn or ssh_tun: undecided, about 3 min more of measuring both``."""
+    said = f"{one.a} {DECIDED[one.decision]} {one.b}"
+    return said if one.decision != "undecided" else f"{said}: undecided, {why(one)}"
+
+
+def why(one: Verdict) -> str:
+    """Why a pair is undecided, and what would decide it."""
+    if one.seconds is None:
+        return one.reason or NO_INTERVAL
+    return f"{more(one.seconds)} of measuring both"
+
+
+def more(seconds: float) -> str:
+    """``about 40 s more``, ``about 3 min more``: one digit or two, as it is an estimate."""
+    if seconds > LONG_S:
+        return "hours more"
+    if seconds < 90:
+        return f"about {max(1, math.ceil(seconds))} s more"
+    return f"about {math.ceil(seconds / 60)} min more"
+
+
+def ratio(one: Verdict) -> str:
+    """``1.43 (1.36–1.51)``; a dash where there is none."""
+    if one.ratio is None:
+        return text.NONE
+    if one.low is None or one.high is None:
+        return f"{one.ratio:.3g} (no interval)"
+    return f"{one.ratio:.3g} ({one.low:.3g}–{one.high:.3g})"
+
+
+def rows(found: Sequence[Verdict], titles: dict[str, str]) -> list[list[str]]:
+    """A row under HEAD for each pair."""
+    return [[titles[one.metric], words(one), ratio(one)] for one in found]
+
+
+def spread_words(found: Sequence[Spread], ranking: Ranking) -> str:
+    """Where the spread of each metric comes from, in a sentence; empty where nothing was measured by rounds."""
+    said = []
+    for one in found:
+        if (one.configuration, one.image) == (ranking.configuration, ranking.image) and one.metric in ranking.titles:
+            parts = one.components
+            instance = "" if parts.instance is None else f", instances {100 * parts.instance:.1f} %"
+            name = text.SHORT.get(one.metric, one.metric)
+            said.append(f"{name} slices {100 * parts.slice:.0f} %, rounds {100 * parts.round:.0f} %{instance}")
+    return f"Where the spread comes from (standard deviations): {'; '.join(said)}." if said else ""
+
+
+def markdown_lines(
+    found: Sequence[Verdict],
+    spread: Sequence[Spread],
+    ranking: Ranking,
+    table: Callable[[Sequence[str], Sequence[Sequence[str]]], list[str]],
+) -> list[str]:
+    """The section below a ranking; ``table`` makes lines of a head and of rows of plain text."""
+    mine = of_ranking(found, ranking)
+    if not mine:
+        return []
+    lines = ["### Verdicts", "", counted(mine), "", about(mine, ranking.titles), ""]
+    lines += [said, ""] if (said := spread_words(spread, ranking)) else []
+    return lines + table(HEAD, rows(mine, ranking.titles))
+
+
+def html_part(
+    found: Sequence[Verdict],
+    spread: Sequence[Spread],
+    ranking: Ranking,
+    table: Callable[[str, Sequence[str], Sequence[str]], str],
+) -> str:
+    """What unfolds below a ranking; ``table`` makes one of a caption, a head and rows of HTML. All is escaped here."""
+    mine = of_ranking(found, ranking)
+    if not mine:
+        return ""
+    body = [
+        f'<th scope="row">{escape(metric)}</th>' + "".join(f"<td>{escape(cell)}</td>" for cell in cells)
+        for metric, *cells in rows(mine, ranking.titles)
+    ]
+    shown = table("Each pair of VPNs in each metric that counts in the ranking as reported", HEAD, body)
+    return (
+        f"<p>{escape(counted(mine))}</p><details><summary>The verdict on each pair</summary>"
+        f"<p>{escape(about(mine, ranking.titles))} {escape(spread_words(spread, ranking))}</p>{shown}</details>"
+    )
+
+
+def render(found: Sequence[Verdict], spread: Sequence[Spread], ranking: Ranking, console: Console) -> None:
+    """In a terminal: how many pairs are decided, and of each metric who is the same and who is undecided."""
+    mine = of_ranking(found, ranking)
+    if not mine:
+        return
+    console.print(Text(counted(mine)))
+    grid = Table.grid(padding=(0, 1, 0, 0))
+    grid.add_column(style="cyan", no_wrap=True)
+    grid.add_column(overflow="fold")
+    for metric in dict.fromkeys(one.metric for one in mine):
+        own = [one for one in mine if one.metric == metric]
+        same = [f"{one.a} and {one.b}" for one in own if one.decision == "same"]
+        said = [f"the same: {', '.join(same)}"] if same else []
+        reasons: dict[str, list[str]] = {}
+        for one in own:
+            if one.decision == "undecided":
+                reasons.setdefault(why(one) if one.seconds is None else "", []).append(_undecided(one))
+        for reason, pairs in reasons.items():
+            left = f" and {len(pairs) - SHOWN} more" if len(pairs) > SHOWN else ""
+            said.append(f"undecided{f' ({reason})' if reason else ''}: {', '.join(pairs[:SHOWN])}{left}")
+        if said:
+            grid.add_row("  " + text.SHORT.get(metric, metric), Text("; ".join(said), "dim"))
+    if grid.row_count:
+        console.print(grid)
+    if said_of_spread := spread_words(spread, ranking):
+        console.print(Text(said_of_spread, "dim"))
+
+
+def _undecided(one: Verdict) -> str:
+    pair = f"{one.a} or {one.b}"
+    return pair if one.seconds is None else f"{pair} {ratio(one)}, {more(one.seconds)}"
+
+
+def _turned(one: Verdict) -> Verdict:
+    """The same, said of the other."""
+    decision = {"better": "worse", "worse": "better"}.get(one.decision, one.decision)
+    bounds = {
+        "ratio": None if one.ratio is None else 1 / one.ratio,
+        "low": None if one.high is None else 1 / one.high,
+        "high": None if one.low is None else 1 / one.low,
+    }
+    return one.model_copy(update={"a": one.b, "b": one.a, "decision": decision, **bounds})
