@@ -18,7 +18,7 @@ from runner.catalogue import load_vpn
 from runner.data.errors import MeasurementError
 from runner.data.trials import Value
 from runner.data.wan import Conditions
-from runner.instruments.traffic.packets import GRACE_S
+from runner.instruments.traffic.generator import GRACE_S
 from runner.lab.image import Image
 from runner.lab.noise import STEAL_RATIO, since, snapshot
 from runner.lab.places import NamespaceRig

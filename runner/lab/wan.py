@@ -6,6 +6,7 @@ with a queue of its own. What was asked for is probed between the bare gateways 
 
 from __future__ import annotations
 
+import json
 import re
 import time
 
@@ -141,14 +142,13 @@ def _rate(lab: Lab, wanted: Conditions) -> str:
     assert wanted.rate_bps is not None
     near, far = lab.gateway(lab.sites[0]), lab.sites[-1].wan_address
     length = min(wanted.mtu_bytes, 1400)
-    near.write(f"{probes.FOLDER}/send.py", probes.source("send"), mode=0o644)
+    near.write(f"{probes.FOLDER}/generate.py", probes.source("generate"), mode=0o644)
     per_s = 1.3 * wanted.rate_bps / 8 / (length + 14) / (1 - wanted.loss_ratio)
     filled_s = 0.2 + (wanted.queue_ms / 0.3 + wanted.delay_ms) / 1e3
-    seconds = f"{filled_s + 10 * PROBE_S * PATIENCE:.3f}"  # at most: it is stopped when all is seen
+    seconds = filled_s + 10 * PROBE_S * PATIENCE  # at most: it is stopped when all is seen
+    trial = {"address": far, "port": 9, "ip_bytes": [length], "per_s": per_s, "seconds": seconds, "burst": 1}
     idle = outer(lab).packets + 20
-    sender = near.spawn(
-        *("python3", "-IS", f"{probes.FOLDER}/send.py", far, "9", str(length), f"{per_s:.1f}", seconds), log="wan-rate"
-    )
+    sender = near.spawn("python3", "-IS", f"{probes.FOLDER}/generate.py", json.dumps(trial), log="wan-rate")
     wait_until(lambda: outer(lab).packets > idle, "the probe's packets on the WAN")
     time.sleep(filled_s)  # nothing tells that the queue is full
     counter = f"/sys/class/net/{interface(near, lab.sites[0].wan_interface)}/statistics/tx_packets"

@@ -115,7 +115,11 @@ def test_both_directions_at_once_and_ipv6(lab: Lab, image: Image) -> None:
     with generating(lab, bench_in(lab, "none", image).address) as there, generating(lab, reverse=True) as back:
         there.begin(load)
         back.begin(load)
-        assert [one.finish(load).received for one in (there, back)] == pytest.approx([2000, 2000], rel=0.1)
+        sent = [one.sent(load) for one in (there, back)]
+        both = [one.finish(load, said) for one, said in zip((there, back), sent, strict=True)]
+        assert (
+            [one.received for one in both] == [one.sent for one in both] == pytest.approx([2000, 2000], rel=0.1)
+        )
     for site in lab.sites:
         near, far = (f"fd00:{site.number}::{last}" for last in (1, 2))
         batch(

@@ -86,7 +86,7 @@ def test_what_is_lost_on_the_wan_is_missing_at_the_sink(lab: Lab, image: Image) 
     table netdev cut {
         chain drops {
             type filter hook ingress device "gw1" priority 0
-            udp dport 9 numgen inc mod 10 0 counter drop
+            udp dport 20000 numgen inc mod 10 0 counter drop
         }
     }
     """

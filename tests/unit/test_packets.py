@@ -7,14 +7,8 @@ import pytest
 from runner.catalogue import factors, load_experiment, load_vpn, parse_levels
 from runner.data.errors import MeasurementError, UsageError
 from runner.design.profile import PROFILES
-from runner.instruments.traffic.packets import (
-    Counted,
-    arrived_by,
-    best_passing,
-    check_sink,
-    stream_detail,
-    whole_packets,
-)
+from runner.instruments.traffic.generator import arrived_by, check_counts, imix, mean_variation_ms, whole_packets
+from runner.instruments.traffic.packets import Counted, best_passing, stream_detail
 
 
 def counted(sent: int, on_time: int, **more: Any) -> Counted:
@@ -23,17 +17,17 @@ def counted(sent: int, on_time: int, **more: Any) -> Counted:
 
 
 def test_packets_are_counted_by_their_payload() -> None:
-    assert whole_packets(200, 200 * 64, 0, 64) == 200
+    assert whole_packets(200, 200 * 64, 0, [64]) == 200
     # three datagrams of 36 bytes that a tunnel has put into one: headers once
-    assert whole_packets(1, 28 + 3 * 36, 0, 64) == 3
-    assert whole_packets(10, 280, 0, 28) == 10, "no payload: nothing can be put together"
+    assert whole_packets(1, 28 + 3 * 36, 0, [64]) == 3
+    assert whole_packets(10, 280, 0, [28]) == 10, "no payload: nothing can be put together"
 
 
 def test_a_packet_in_fragments_is_one_packet() -> None:
-    assert whole_packets(100, 100 * 1500, 100, 2000) == 100
-    assert whole_packets(100, 100 * 1500, 200, 4000) == 100
-    assert whole_packets(100, 100 * 1500, 90, 2000) == 90, "ten have lost their second half"
-    assert whole_packets(0, 0, 7, 2000) == 0
+    assert whole_packets(100, 100 * 1500, 100, [2000]) == 100
+    assert whole_packets(100, 100 * 1500, 200, [4000]) == 100
+    assert whole_packets(100, 100 * 1500, 90, [2000]) == 90, "ten have lost their second half"
+    assert whole_packets(0, 0, 7, [2000]) == 0
 
 
 def test_what_comes_late_has_waited_in_a_queue() -> None:
@@ -47,10 +41,24 @@ def test_what_comes_late_has_waited_in_a_queue() -> None:
     assert arrived_by([], 1.0) == 0.0
 
 
-def test_a_sink_whose_counters_disagree_is_refused() -> None:
-    check_sink({"first": [1000, 0], "rest": [0, 0], "interface": 1010})
-    with pytest.raises(MeasurementError, match="received 500 packets, its filter counted 1000"):
-        check_sink({"first": [1000, 0], "rest": [0, 0], "interface": 500})
+def test_a_counter_whose_counts_disagree_is_refused() -> None:
+    nothing = {"rest": [0, 0], "stamped": [0, 0]}
+    check_counts({"first": [1000, 0], **nothing, "interface": [1010, 1010]})
+    check_counts({"first": [1000, 0], **nothing, "interface": [800, 1200]})
+    with pytest.raises(MeasurementError, match="received 500 to 510 packets, its filter counted 1000"):
+        check_counts({"first": [1000, 0], **nothing, "interface": [500, 510]})
+
+
+def test_the_mixture_is_seven_to_four_to_one() -> None:
+    lengths, name = imix(1420)
+    assert name == "IMIX 40:7,576:4,1420:1"
+    assert [lengths.count(length) for length in (40, 576, 1420)] == [7, 4, 1]
+
+
+def test_jitter_is_the_mean_change_of_the_transit_time() -> None:
+    ms = 10**6
+    stamps = [(0, 0, 100 * ms), (1, 10 * ms, 111 * ms), (2, 20 * ms, 120 * ms), (3, 30 * ms, 130 * ms)]
+    assert mean_variation_ms(stamps) == pytest.approx(2 / 3), "the clocks' difference does not count"
 
 
 def test_costs_are_of_the_fastest_stream_that_passed() -> None:

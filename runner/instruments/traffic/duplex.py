@@ -6,11 +6,9 @@ that is not lossy says what the tunnel carries. Both are measured, each by its n
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from weakref import WeakKeyDictionary
 
 from runner.data.errors import CommandError, MeasurementError
 from runner.data.metric import Metric
@@ -20,13 +18,12 @@ from runner.instruments.instrument import Asked, Instrument, Measuring
 from runner.instruments.result import Measured, measurement
 from runner.instruments.traffic.counters import fragments_created
 from runner.instruments.traffic.factors import PACKET_BYTES
-from runner.instruments.traffic.packets import OVERHEAD_S, PORT, arrived_by, check_sink, rate_found, whole_packets
+from runner.instruments.traffic.generator import Load, generator
+from runner.instruments.traffic.packets import LAST_STILL_S, OVERHEAD_S, rate_found
 from runner.instruments.traffic.searched import searched
 from runner.instruments.traffic.udp import found_rate, search_detail
-from runner.lab import probes
-from runner.lab.namespaces import NamespaceNode
 from runner.lab.site_to_site import Lab
-from runner.lab.wire import answer, interface, outer, probe
+from runner.lab.wire import outer
 from runner.search import Loss
 from runner.search.settings import UdpSearch
 from runner.tunnel.bring_up import Bench
@@ -36,7 +33,6 @@ ETHERNET_BYTES = 24  # preamble, header and gap; the paper counts the frame chec
 OVERLOAD_S = 0.4
 MIN_RATE_BPS = 1e5
 FEWEST_TRIALS = 4  # however slow the machine is
-_EQUIPPED: WeakKeyDictionary[NamespaceNode, str] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True)
@@ -65,7 +61,7 @@ def duplex(bench: Bench, packet_bytes: int, search: UdpSearch, known_bps: float 
 
     def offer(rate_bps: float, duration_s: float) -> Loss:
         try:
-            both: Both | None = both_ways(bench.lab, bench.address, packet_bytes, rate_bps / bits / 2, duration_s)
+            both: Both | None = both_ways(bench, packet_bytes, rate_bps / bits / 2, duration_s)
         except (CommandError, MeasurementError):
             if bench.carries_payload():
                 raise
@@ -99,7 +95,7 @@ def duplex(bench: Bench, packet_bytes: int, search: UdpSearch, known_bps: float 
         share.detail.update(sent=overload.sent, offered_per_s=round(overload.sent / overload.seconds))
         measured.measurements.append(share)
     calm = next((one for one in reversed(streams) if one.received == one.sent), None)
-    calm = calm or both_ways(bench.lab, bench.address, packet_bytes, value / bits / 4, OVERLOAD_S)  # half of it
+    calm = calm or both_ways(bench, packet_bytes, value / bits / 4, OVERLOAD_S)  # half of it
     if not calm.received:
         raise MeasurementError(f"nothing arrived of {calm.sent} packets at half of the packet rate")
     per_packet = measurement("wan_packets_per_packet", calm.outer_packets / calm.received)
@@ -109,55 +105,26 @@ def duplex(bench: Bench, packet_bytes: int, search: UdpSearch, known_bps: float 
     return measured
 
 
-def both_ways(lab: Lab, address: str, packet_bytes: int, per_s: float, seconds: float) -> Both:
+def both_ways(bench: Bench, packet_bytes: int, per_s: float, seconds: float) -> Both:
     """Packets of ``packet_bytes`` at ``per_s`` each way for ``seconds``, counted where they come out.
 
-    Raises MeasurementError where a probe does not work, or a sink's two counters disagree.
+    Raises MeasurementError where a probe does not work, or a counter's two counts disagree.
     """
-    near, far = lab.host1, lab.host2
-    near_port, far_port = equipped(near), equipped(far)
-    near_address, far_address = lab.sites[0].host_address, lab.sites[-1].host_address
-    how = (PORT, str(packet_bytes), f"{per_s:.3f}", str(seconds), "fragment")
-    send = ("python3", "-IS", f"{probes.FOLDER}/send.py")
-    to_far = (far_port, near_address, PORT)
-    to_near = (near_port, far_address, PORT)
-    with (
-        probe(far, "sink", *to_far, ready="counting") as far_sink,
-        probe(near, "sink", *to_near, ready="counting") as near_sink,
-    ):
-        wan, fragments = _outer_packets(lab), fragments_created(lab)
-        back = far.spawn(*send, near_address, *how, log="duplex")
-        there = json.loads(near.run(*send, address, *how, timeout=3 * seconds + 10).stdout)
-        back.wait(3 * seconds + 10)
-        found = [answer(far_sink, "sink"), answer(near_sink, "sink")]
-    passed = _outer_packets(lab) - wan
-    said = far.logged("duplex").strip().splitlines()
-    if not said or not said[-1].startswith("{"):
-        raise MeasurementError(f"the far host did not send: {' '.join(said)[-300:]}")
-    sent = [there, json.loads(said[-1])]
-    received, on_time = 0, 0
-    for sender, sink in zip(sent, found, strict=True):
-        check_sink(sink)
-        first, first_bytes = sink["first"]
-        whole = min(sender["sent"], whole_packets(first, first_bytes, sink["rest"][0], packet_bytes))
-        received += whole
-        on_time += round(whole * arrived_by(sink["samples"], sender["seconds"]))
+    lab, load = bench.lab, Load((packet_bytes,), per_s, seconds, fragment=True)
+    ways = [generator(bench, reverse=reverse, fragments=True) for reverse in (False, True)]
+    wan, fragments = _outer_packets(lab), fragments_created(lab)
+    for way in ways:
+        way.begin(load)
+    sent = [way.sent(load) for way in ways]
+    arrived = [way.finish(load, one, LAST_STILL_S) for way, one in zip(ways, sent, strict=True)]
     return Both(
-        sent=sum(sender["sent"] for sender in sent),
-        seconds=max(sender["seconds"] for sender in sent),
-        received=received,
-        on_time=on_time,
-        outer_packets=passed,
+        sent=sum(one.sent for one in arrived),
+        seconds=max(one.seconds for one in arrived),
+        received=sum(one.received for one in arrived),
+        on_time=sum(one.on_time for one in arrived),
+        outer_packets=_outer_packets(lab) - wan,
         fragments=fragments_created(lab) - fragments,
     )
-
-
-def equipped(host: NamespaceNode) -> str:
-    """See once that the host has the sender; the name of its interface. Each command costs 0.1 s in a guest kernel."""
-    if host not in _EQUIPPED:
-        host.write(f"{probes.FOLDER}/send.py", probes.source("send"), mode=0o644)
-        _EQUIPPED[host] = interface(host, "eth0")
-    return _EQUIPPED[host]
 
 
 def _outer_packets(lab: Lab) -> int:

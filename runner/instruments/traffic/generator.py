@@ -137,15 +137,17 @@ class Worker:
 class Generator:
     """A sender on a near host and a counter on a far one; see ``generating``. It begins anew after a failure."""
 
-    def __init__(self, near: NamespaceNode, far: NamespaceNode, address: str, cores: Sequence[int]) -> None:
-        self.near, self.far, self.address, self.cores = near, far, address, list(cores)
+    def __init__(
+        self, near: NamespaceNode, far: NamespaceNode, address: str, cores: Sequence[int], fragments: bool
+    ) -> None:
+        self.near, self.far, self.address, self.cores, self.fragments = near, far, address, list(cores), fragments
         self._open()
 
     def _open(self) -> None:
         port = interface(self.near, "eth0")
         self.segments = cut_by_software(self.near, port)
         sources = sources_of(self.near, port, ":" in self.address)
-        ports = str(PORT), str(PORT + MOST_FLOWS - 1), str(STAMPED_PORT)
+        ports = str(PORT), str(PORT + MOST_FLOWS - 1), str(STAMPED_PORT), *(["fragments"] if self.fragments else [])
         with ExitStack() as stack:
             counting = probe(self.far, "count", interface(self.far, "eth0"), sources, *ports, ready="ready")
             self.counter = Worker(self.far, "count", stack.enter_context(counting))
@@ -174,7 +176,7 @@ class Generator:
         """One trial. Raises MeasurementError where a probe fails, or the counter's two counts disagree."""
         with self._anew():
             self.begin(load)
-            return self.finish(load, still_s)
+            return self.finish(load, self.sent(load), still_s)
 
     def begin(self, load: Load) -> None:
         """Begin a trial, and do not wait for its end: two generators can work at once."""
@@ -184,9 +186,13 @@ class Generator:
         ask = asdict(load) | {"address": self.address, "port": PORT, "segment": self.segments, "cores": self.cores}
         self.sender.tell(json.dumps(ask))
 
-    def finish(self, load: Load, still_s: float = STILL_S) -> Arrived:
-        """Wait for the end of the trial that was begun. Raises as ``play``."""
-        offered = self.sender.hear_object(3 * load.seconds + 10)
+    def sent(self, load: Load) -> dict[str, Any]:
+        """What the sender says, when it has sent all. Raises as ``play``."""
+        return self.sender.hear_object(3 * load.seconds + 10)
+
+    def finish(self, load: Load, offered: Mapping[str, Any], still_s: float = STILL_S) -> Arrived:
+        """Wait for the last packets of the trial that was begun, of which the sender ``offered`` so many. Raises as
+        ``play``."""
         self.counter.tell(f"end {offered.get('sent', 0)} {still_s}")
         found = self.counter.hear_object(15)
         if "error" in offered:
@@ -245,23 +251,28 @@ def imix(longest_bytes: int) -> tuple[tuple[int, ...], str]:
 
 
 @contextmanager
-def generating(lab: Lab, address: str = "", *, reverse: bool = False) -> Iterator[Generator]:
+def generating(lab: Lab, address: str = "", *, reverse: bool = False, fragments: bool = False) -> Iterator[Generator]:
     """A generator from host1 to ``address``, host2's through the tunnel; from host2 to host1 if ``reverse``.
+
+    ``fragments``: is it for packets that may come in fragments?
 
     Gone, with what it changed, when the block ends. Raises MeasurementError where a probe does not work.
     """
     near, far = (lab.host2, lab.host1) if reverse else (lab.host1, lab.host2)
     to = lab.sites[0].host_address if reverse else address or lab.sites[-1].host_address
-    made = Generator(near, far, to, cores_for(lab))
+    made = Generator(near, far, to, cores_for(lab), fragments)
     try:
         yield made
     finally:
         made.close()
 
 
-def generator(bench: Bench) -> Generator:
+def generator(bench: Bench, *, reverse: bool = False, fragments: bool = False) -> Generator:
     """The one that the measurements in this tunnel share; begun at first use and ended with the tunnel."""
-    found: Generator = bench.shared("generator", lambda: generating(bench.lab, bench.address))
+    found: Generator = bench.shared(
+        f"generator {reverse} {fragments}",
+        lambda: generating(bench.lab, bench.address, reverse=reverse, fragments=fragments),
+    )
     return found
 
 

@@ -43,7 +43,7 @@ def overhead(lab: Lab, address: str, packet_bytes: int, fragment: bool, layers: 
     node, port = leaving(lab, "forward")
     with probe(node, "lengths", interface(node, port), ready="watching") as watching:
         back, again = outer(lab, "reverse"), retransmitted(lab)
-        counted = stream(lab, address, packet_bytes, PER_S, PACKETS / PER_S, fragment)
+        counted = stream(lab, address, packet_bytes, PER_S, PACKETS / PER_S, fragment, burst=1)
         back, again = outer(lab, "reverse") - back, retransmitted(lab) - again
         found = answer(watching, "lengths")
     seen = found["out"]

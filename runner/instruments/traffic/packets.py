@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,20 +18,19 @@ from runner.instruments.result import Measured, measurement
 from runner.instruments.traffic.cost import cpu_seconds
 from runner.instruments.traffic.counters import fragments_created
 from runner.instruments.traffic.factors import FRAGMENTATION, PACKET_BYTES
-from runner.instruments.traffic.mtu import IP_UDP_BYTES, may_fragment
+from runner.instruments.traffic.generator import BURST, Generator, Load, generating, generator
+from runner.instruments.traffic.mtu import may_fragment
 from runner.instruments.traffic.searched import searched
 from runner.instruments.traffic.tcp import pilot_bps
 from runner.instruments.traffic.udp import found_rate, search_detail
-from runner.lab import probes
 from runner.lab.site_to_site import Lab
-from runner.lab.wire import answer, interface, outer, probe
+from runner.lab.wire import outer
 from runner.search import Loss
 from runner.search.settings import LOSS_RATIO, UdpSearch
 from runner.tunnel.bring_up import Bench
 
-PORT = "9"  # discard, RFC 863: nobody listens there, and the sink drops before anybody could complain
 OVERHEAD_S = 0.5  # what a trial costs beyond its duration: probes, counters, the last packets
-GRACE_S = 0.01  # what comes later than this after the sender's time has waited in a queue
+LAST_STILL_S = 0.15  # without a packet: none is on its way any more, in the longest queues
 MIN_RATE_BPS = 1e5
 
 
@@ -39,7 +38,7 @@ MIN_RATE_BPS = 1e5
 class Counted:
     """One stream of packets: sent on host1, counted at host2's interface and on the WAN. Packets are inner ones.
 
-    ``on_time`` of the ``received`` came within the sender's time, see ``arrived_by``; ``late`` is the rest.
+    ``on_time`` of the ``received`` came within the sender's time, see generator.py; ``late`` is the rest.
     """
 
     sent: int
@@ -77,7 +76,8 @@ def packets(bench: Bench, packet_bytes: int, fragment: bool, search: UdpSearch, 
 
     def offer(rate_bps: float, duration_s: float) -> Loss:
         try:
-            counted = stream(bench.lab, bench.address, packet_bytes, rate_bps / bits, duration_s, fragment)
+            by = generator(bench, fragments=fragment)
+            counted = stream(bench.lab, bench.address, packet_bytes, rate_bps / bits, duration_s, fragment, by=by)
         except (CommandError, MeasurementError):
             if bench.carries_payload():
                 raise
@@ -105,30 +105,36 @@ def packets(bench: Bench, packet_bytes: int, fragment: bool, search: UdpSearch, 
     return measured
 
 
-def stream(lab: Lab, address: str, packet_bytes: int, per_s: float, seconds: float, fragment: bool = False) -> Counted:
+def stream(
+    lab: Lab,
+    address: str,
+    packet_bytes: int,
+    per_s: float,
+    seconds: float,
+    fragment: bool = False,
+    *,
+    burst: int = BURST,
+    by: Generator | None = None,
+) -> Counted:
     """Send packets of ``packet_bytes`` at ``per_s`` for ``seconds`` from host1, and count them where they come out.
 
-    Raises MeasurementError where a probe does not work, or the sink's two counters disagree.
+    At most ``burst`` leave back to back. ``by``: a generator for such packets, where there is one. Raises
+    MeasurementError where a probe does not work, or the counter's two counts disagree.
     """
-    lab.host1.write(f"{probes.FOLDER}/send.py", probes.source("send"), mode=0o644)
-    far = interface(lab.host2, "eth0")
-    options = ["fragment"] if fragment else []
-    with probe(lab.host2, "sink", far, lab.sites[0].host_address, PORT, ready="counting") as sink:
+    load = Load((packet_bytes,), per_s, seconds, burst=burst, fragment=fragment)
+    with ExitStack() as stack:
+        by = by or stack.enter_context(generating(lab, address, fragments=fragment))
         wan, fragments, cpu = outer(lab), fragments_created(lab), cpu_spent(lab)
-        send = ("python3", "-IS", f"{probes.FOLDER}/send.py", address, PORT, str(packet_bytes), f"{per_s:.3f}")
-        sent = json.loads(lab.host1.run(*send, str(seconds), *options, timeout=3 * seconds + 10).stdout)
+        by.begin(load)
+        sent = by.sent(load)
         cpu = cpu_spent(lab) - cpu
-        found: dict[str, Any] = answer(sink, "sink")
-    passed = outer(lab) - wan
-    check_sink(found)
-    first, first_bytes = found["first"]
-    received = min(sent["sent"], whole_packets(first, first_bytes, found["rest"][0], packet_bytes))
-    share = arrived_by(found["samples"], sent["seconds"])
+        arrived = by.finish(load, sent, LAST_STILL_S)
+        passed = outer(lab) - wan
     return Counted(
-        sent=sent["sent"],
-        seconds=sent["seconds"],
-        received=received,
-        on_time=round(received * share),
+        sent=arrived.sent,
+        seconds=arrived.seconds,
+        received=arrived.received,
+        on_time=arrived.on_time,
         outer_packets=passed.packets,
         outer_ip_bytes=passed.ip_bytes,
         fragments=fragments_created(lab) - fragments,
@@ -143,41 +149,6 @@ def cpu_spent(lab: Lab) -> float:
     else:
         stats = [lab.gateway(site).run("cat", "/proc/stat").stdout for site in lab.sites]
     return sum(sum(cpu_seconds(stat).values()) for stat in stats)
-
-
-def check_sink(found: dict[str, Any]) -> None:
-    """Refuse a sink whose interface and whose packet filter disagree: one of them did not count."""
-    filtered = found["first"][0] + found["rest"][0]
-    if abs(found["interface"] - filtered) > 20 + 0.005 * filtered:
-        raise MeasurementError(
-            f"the sink's interface received {found['interface']} packets, its filter counted {filtered}: do not agree"
-        )
-
-
-def whole_packets(first: int, first_bytes: int, rest: int, packet_bytes: int) -> int:
-    """Packets of ``packet_bytes`` among what the sink counted.
-
-    ``first`` counts what has the UDP header, with ``first_bytes``; ``rest`` later fragments. A tunnel may hand several
-    datagrams over as one (UDP generic receive offload), whose headers are counted once: the payload tells how many.
-    """
-    if rest:
-        return min(first, round(rest / max(1, round(rest / first)))) if first else 0
-    payload = packet_bytes - IP_UDP_BYTES
-    return round((first_bytes - IP_UDP_BYTES * first) / payload) if payload else first
-
-
-def arrived_by(samples: Sequence[Sequence[float]], seconds: float) -> float:
-    """The share of all packets that came within ``seconds`` (and GRACE_S) of the first. 0 to 1.
-
-    ``samples``: times in s, and how many had come by then. A tunnel that is offered more than it forwards fills its
-    queues and empties them afterwards; what comes then was not forwarded at the offered rate.
-    """
-    if not samples:
-        return 0.0
-    total = samples[-1][1]
-    began = next(when for when, count in samples if count > 0.002 * total)
-    in_time = [count for when, count in samples if when <= began + seconds + GRACE_S]
-    return in_time[-1] / total
 
 
 def best_passing(streams: Sequence[Counted]) -> Counted | None:
@@ -196,6 +167,7 @@ def stream_detail(counted: Counted) -> dict[str, Any]:
         "outer_packets_per_packet": round(counted.outer_packets / max(1, counted.received), 4),
         "outer_ip_bytes_per_packet": round(counted.outer_ip_bytes / max(1, counted.received), 2),
         "fragments": counted.fragments,
+        "burst_packets": BURST,
     }
 
 

@@ -211,8 +211,7 @@ class Udp(Instrument):
             unit="ms",
             better="lower",
             definition="Interarrival jitter of a 1 Mbit/s stream of 200 B datagrams: smoothed over a second by iperf3 "
-            "in the profile thesis; where the VPNs take turns, the mean change of the delay in each of many short "
-            "looks.",
+            "in the profile thesis; where the VPNs take turns, the mean change of the delay in each of many looks.",
             source="RFC 3550 §6.4.1",
         ),
     )

@@ -53,7 +53,7 @@ class Offering:
     @property
     def generator(self) -> Generator:
         """That of the tunnel that is up now."""
-        return generator(self.bench)
+        return generator(self.bench, fragments=self.fragment)
 
     def load(self, rate_bps: float, duration_s: float) -> Load:
         """What offers ``rate_bps`` of payload."""

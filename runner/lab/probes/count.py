@@ -1,7 +1,7 @@
 """Far host: count the datagrams of generate.py where they come in, trial after trial, and drop them there, before any
 program or ICMP.
 
-usage: count.py INTERFACE SOURCES PORT LAST_PORT STAMPED_PORT
+usage: count.py INTERFACE SOURCES PORT LAST_PORT STAMPED_PORT [fragments]
 SOURCES is the network that they come from, PORT to LAST_PORT where they go. Prints "ready". A trial is two lines on
 standard input: "begin", which it answers by "counting", and "end SENT STILL_S", which it answers, as soon as SENT
 packets have come or none has for STILL_S, by a JSON object:
@@ -13,7 +13,8 @@ because the two cannot be read in one moment; "samples": [seconds, bytes] of the
 changed, looked at every 2 ms.
 "stamps" on standard input, after the sender has sent such: the answer, {"stamps": [[number, sent_ns, came_ns], …]}, is
 what has come to STAMPED_PORT since the last time; the kernel has stamped them when they came.
-It ends with its standard input, and takes its filter with it.
+It ends with its standard input, and takes its filter with it. With "fragments" it counts those that are fragmented,
+too; as nobody can tell later fragments of one stream from another's, the filter is then there during trials only.
 """
 
 import gc
@@ -27,6 +28,7 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
+from typing import Any
 
 LONGEST_S = 2.0  # RFC 2544 §23: two seconds for residual frames
 LOOK_S = 0.002
@@ -35,6 +37,7 @@ NETLINK_NETFILTER, NFNL_SUBSYS_NFTABLES, NFT_MSG_GETOBJ, NFT_OBJECT_COUNTER, NFP
 NLM_F_REQUEST, NLMSG_ERROR = 1, 2
 STAMP, TIME = struct.Struct("!Qq"), struct.Struct("@qq")
 interface, sources, port, last_port, stamped_port = sys.argv[1:6]
+fragments = "fragments" in sys.argv[6:]
 NAMES = ("first", "rest", "stamped")
 FAMILY = "ip6" if ":" in sources else "ip"
 
@@ -89,7 +92,7 @@ table netdev vpneval_count {{
     counter stamped {{}}
     chain sink {{
         type filter hook ingress device "{interface}" priority 0
-        {rest if FAMILY == "ip" else ""}
+        {rest if fragments else ""}
         {FAMILY} saddr {sources} udp dport {port}-{last_port} counter name first drop
         {FAMILY} saddr {sources} udp dport {stamped_port} counter name stamped
     }}
@@ -118,7 +121,7 @@ class Iptables:
 *raw
 :vpneval_count - [0:0]
 -A vpneval_count -p udp --dport {port}:{last_port} -j DROP
--A vpneval_count -f -j DROP
+-A vpneval_count {"-f -j DROP" if fragments else "-f -j RETURN"}
 -A vpneval_count -p udp --dport {stamped_port} -j RETURN
 -I {jump}
 COMMIT
@@ -173,7 +176,18 @@ def told() -> list[str]:
     return sys.stdin.readline().split()
 
 
-def trial() -> dict:
+def trial() -> dict[str, Any]:
+    """One trial, with the filter in its place."""
+    if not fragments:
+        return counting()
+    packet_filter.start()
+    try:
+        return counting()
+    finally:
+        packet_filter.stop()
+
+
+def counting() -> dict[str, Any]:
     """Count until told to end, and until the last packet has come."""
     least_before = packets.read()
     earlier = packet_filter.counted()
@@ -215,6 +229,8 @@ def stamps() -> list[tuple[int, int, int]]:
 
 
 packet_filter = open_filter()
+if fragments:
+    packet_filter.stop()
 gc.disable()
 with suppress(PermissionError):
     os.nice(-15)  # as generate.py
@@ -229,4 +245,5 @@ try:
     while words := told():
         print(json.dumps({"stamps": stamps()} if words[0] == "stamps" else trial()), flush=True)
 finally:
-    packet_filter.stop()
+    if not fragments:
+        packet_filter.stop()

@@ -1,7 +1,7 @@
 """A host: UDP datagrams, trial after trial, each as it is told.
 
-usage: generate.py
-Prints "ready". A trial is a line on standard input, a JSON object:
+usage: generate.py [TRIAL]
+Prints "ready". A trial is a line on standard input, a JSON object (or TRIAL is, and it is the only one):
     {"address": "10.2.0.2", "port": 9, "ip_bytes": [1328], "per_s": 20000.0, "seconds": 0.5, "burst": 16,
      "flows": 1, "sources": 1, "dscp": 0, "fragment": false, "segment": true, "cores": []}
 The answer is a line, a JSON object: "sent" datagrams of "bytes" (IP packets, whole) in "seconds"; "wakes", how often
@@ -33,6 +33,7 @@ import sys
 import time
 from contextlib import suppress
 from ipaddress import ip_address
+from typing import Any
 
 UDP_BYTES, IPV4_BYTES, IPV6_BYTES = 8, 20, 40
 IP_MTU_DISCOVER, IP_TOS, IP_TRANSPARENT = 10, 1, 19  # ip(7)
@@ -45,6 +46,15 @@ BATCH = 64
 PAUSE_S = 0.00025  # shorter pauses cost more CPU than they smooth
 BEHIND_S = 0.02
 RING_BYTES = 2**18  # different payloads, more than a compressor in the tunnel remembers
+USUAL: dict[str, Any] = {
+    "burst": 1,
+    "flows": 1,
+    "sources": 1,
+    "dscp": 0,
+    "fragment": False,
+    "segment": False,
+    "cores": [],
+}
 PASSING = (errno.ECONNREFUSED, errno.ENOBUFS, errno.EAGAIN, errno.EINTR)
 STAMP = struct.Struct("!Qq")
 
@@ -141,7 +151,7 @@ class Stamped:
         return 1
 
 
-def connected(trial: dict, flow: int, address: str) -> socket.socket:
+def connected(trial: dict[str, Any], flow: int, address: str) -> socket.socket:
     """A socket for one flow of the trial; ``address`` is where the first one is from."""
     v6 = ":" in trial["address"]
     sock = socket.socket(socket.AF_INET6 if v6 else socket.AF_INET, socket.SOCK_DGRAM)
@@ -155,7 +165,7 @@ def connected(trial: dict, flow: int, address: str) -> socket.socket:
     return sock
 
 
-def sender(trial: dict, sockets: list[socket.socket], lengths: list[int]) -> Segments | Messages | Stamped:
+def sender(trial: dict[str, Any], sockets: list[socket.socket], lengths: list[int]) -> Segments | Messages | Stamped:
     """What sends the trial's packets."""
     if trial.get("stamped"):
         return Stamped(sockets, lengths[0])
@@ -165,7 +175,7 @@ def sender(trial: dict, sockets: list[socket.socket], lengths: list[int]) -> Seg
     return Messages(sockets, lengths)
 
 
-def run(trial: dict) -> dict:
+def run(trial: dict[str, Any]) -> dict[str, Any]:
     """One trial by one process."""
     v6 = ":" in trial["address"]
     headers = UDP_BYTES + (IPV6_BYTES if v6 else IPV4_BYTES)
@@ -194,7 +204,7 @@ def run(trial: dict) -> dict:
     return found
 
 
-def paced(trial: dict, sending: Segments | Messages | Stamped, flows: int) -> dict:
+def paced(trial: dict[str, Any], sending: Segments | Messages | Stamped, flows: int) -> dict[str, Any]:
     """Send at the trial's rate. Raises OSError where the kernel refuses for more than a moment."""
     per_s, seconds, burst, send = trial["per_s"], trial["seconds"], trial["burst"], sending.send
     total = max(1, round(per_s * seconds))
@@ -239,8 +249,9 @@ def paced(trial: dict, sending: Segments | Messages | Stamped, flows: int) -> di
     }
 
 
-def shared(trial: dict) -> dict:
+def shared(trial: dict[str, Any]) -> dict[str, Any]:
     """One trial by a process on each of the trial's cores."""
+    trial = USUAL | trial
     cores = trial["cores"]
     if not cores:
         return attempt({**trial, "flow_numbers": range(trial["flows"])})
@@ -260,7 +271,7 @@ def shared(trial: dict) -> dict:
         os.close(writing)
         pipes.append(reading)
         children.append(child)
-    founds = []
+    founds: list[dict[str, Any]] = []
     for reading, child in zip(pipes, children, strict=True):
         with os.fdopen(reading) as file:
             founds.append(json.loads(file.read()))
@@ -272,7 +283,7 @@ def shared(trial: dict) -> dict:
     return sums | most
 
 
-def attempt(trial: dict) -> dict:
+def attempt(trial: dict[str, Any]) -> dict[str, Any]:
     """What the trial finds, or the error that ended it."""
     try:
         return run(trial)
@@ -288,6 +299,9 @@ if __name__ == "__main__":
     with suppress(ValueError, OSError):
         hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    if sys.argv[1:]:
+        print(json.dumps(shared(json.loads(sys.argv[1]))), flush=True)
+        sys.exit()
     print("ready", flush=True)
     for line in sys.stdin:
         print(json.dumps(shared(json.loads(line))), flush=True)
