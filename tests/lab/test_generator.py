@@ -117,9 +117,7 @@ def test_both_directions_at_once_and_ipv6(lab: Lab, image: Image) -> None:
         back.begin(load)
         sent = [one.sent(load) for one in (there, back)]
         both = [one.finish(load, said) for one, said in zip((there, back), sent, strict=True)]
-        assert (
-            [one.received for one in both] == [one.sent for one in both] == pytest.approx([2000, 2000], rel=0.1)
-        )
+        assert [one.received for one in both] == [one.sent for one in both] == pytest.approx([2000, 2000], rel=0.1)
     for site in lab.sites:
         near, far = (f"fd00:{site.number}::{last}" for last in (1, 2))
         batch(

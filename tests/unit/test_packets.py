@@ -7,7 +7,14 @@ import pytest
 from runner.catalogue import factors, load_experiment, load_vpn, parse_levels
 from runner.data.errors import MeasurementError, UsageError
 from runner.design.profile import PROFILES
-from runner.instruments.traffic.generator import arrived_by, check_counts, imix, mean_variation_ms, whole_packets
+from runner.instruments.traffic.generator import (
+    arrived_by,
+    by_then,
+    check_counts,
+    imix,
+    mean_variation_ms,
+    whole_packets,
+)
 from runner.instruments.traffic.packets import Counted, best_passing, stream_detail
 
 
@@ -39,6 +46,7 @@ def test_what_comes_late_has_waited_in_a_queue() -> None:
     delayed = [(when + 5, count) for when, count in steady]
     assert arrived_by(delayed, 1.0) == 1.0, "a constant delay is none"
     assert arrived_by([], 1.0) == 0.0
+    assert by_then(slow, 1.0) == pytest.approx(0.5, abs=0.003), "the grace is the queue's"
 
 
 def test_a_counter_whose_counts_disagree_is_refused() -> None:

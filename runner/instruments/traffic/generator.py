@@ -19,6 +19,8 @@ from ipaddress import ip_interface, ip_network
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
+
 from runner.data.errors import MeasurementError
 from runner.lab.namespaces import Dialogue, NamespaceNode
 from runner.lab.node import PATIENCE
@@ -65,8 +67,9 @@ class Load:
 class Arrived:
     """What came of a trial. Packets are those of the sender, also where a tunnel hands several over as one.
 
-    ``on_time`` of the ``received`` packets came within the sender's time and GRACE_S. ``samples``: seconds and the
-    bytes that the far host's interface had received by then. ``offered`` is what the sender said: see generate.py.
+    ``on_time`` of the ``received`` packets came within the sender's time and GRACE_S; ``kept_up`` are the same, but
+    where others came later still, without what a queue gave in the grace. ``samples``: seconds and the bytes that the
+    far host's interface had received by then. ``offered`` is what the sender said: see generate.py.
     """
 
     load: Load
@@ -75,6 +78,7 @@ class Arrived:
     seconds: float
     received: int
     on_time: int
+    kept_up: int
     samples: Sequence[tuple[float, int]]
     offered: Mapping[str, Any]
 
@@ -209,6 +213,7 @@ class Generator:
             seconds=offered["seconds"],
             received=received,
             on_time=round(received * share),
+            kept_up=round(received * (share if share == 1 else by_then(found["samples"], offered["seconds"]))),
             samples=[(when, count) for when, count in found["samples"]],
             offered=offered,
         )
@@ -353,6 +358,14 @@ def arrived_by(samples: Sequence[Sequence[float]], seconds: float) -> float:
     began = next(when for when, count in samples if count > 0.002 * total)
     in_time = [count for when, count in samples if when <= began + seconds + GRACE_S]
     return in_time[-1] / total
+
+
+def by_then(samples: Sequence[Sequence[float]], seconds: float) -> float:
+    """The share of all that came within ``seconds`` of the first, linear between looks. 0 to 1."""
+    total = samples[-1][1]
+    began = next(when for when, count in samples if count > 0.002 * total)
+    times, counts = zip(*samples, strict=True)
+    return float(np.interp(began + seconds, times, counts)) / total
 
 
 def mean_variation_ms(stamps: Sequence[tuple[int, int, int]]) -> float:

@@ -80,7 +80,7 @@ class Offering:
             return SearchTrial(rate_bps, rate_bps, duration_s, 1, 0, purpose)
         self.visits.bursts.append(arrived.burst)
         offered_bps = rate_bps * arrived.sent / (load.per_s * arrived.seconds)
-        return SearchTrial(rate_bps, offered_bps, duration_s, arrived.sent, arrived.on_time, purpose)
+        return SearchTrial(rate_bps, offered_bps, duration_s, arrived.sent, arrived.kept_up, purpose)
 
     def seed(self) -> None:
         """Trials until something has failed, and something has passed; or until the generator can offer no more."""
