@@ -39,7 +39,7 @@ SPREAD_PRIOR = (math.log(0.06), 1.0)  # of its logarithm: mean and deviation
 STEP, REACH = 0.0125, 100  # of the grid of the logarithm of the rate; steps to each side
 CENTRE_DEVIATION = 1.0  # of the answer around where the seed ended
 FEWEST_TRIALS, MOST_TRIALS = 12, 60  # of a search without a break
-LIMITED = 3  # trials in which the generator fell short and nothing was lost
+LIMITED = 3  # trials in a row in which the generator fell short and nothing was lost
 HOPELESS = 3  # trials that failed at the lowest rate
 MOST_DEPENDENT = 0.6  # correlation of a trial with the next that is believed at most
 QUANTILES = (0.025, 0.975)
@@ -90,9 +90,10 @@ class Rounds:
 
     @property
     def limited(self) -> bool:
-        """Is it the generator that could offer no more?"""
-        short = [trial for trial in self.trials[-LIMITED - 1 :] if self._passed(trial) and self._at_limit(trial)]
-        return len(short) >= LIMITED
+        """Is it the generator that could offer no more? Once something has failed, that takes more to believe."""
+        count = LIMITED if self.seeding else 2 * LIMITED
+        short = [trial for trial in self.trials[-count:] if self._passed(trial) and self._at_limit(trial)]
+        return len(short) == count
 
     @property
     def hopeless(self) -> bool:

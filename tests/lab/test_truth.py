@@ -8,11 +8,14 @@ import pytest
 
 from runner.catalogue import load_vpn
 from runner.data.trials import Value
-from runner.instruments.instrument import at_once
+from runner.data.wan import Conditions
+from runner.design.profile import PROFILES
+from runner.instruments.instrument import Asked, at_once
 from runner.instruments.traffic.packets import packets
 from runner.instruments.traffic.tcp import tcp
-from runner.instruments.traffic.udp import udp
+from runner.instruments.traffic.udp import Udp, udp
 from runner.lab.image import Image
+from runner.lab.wan import bucket_bytes
 from runner.search.settings import UdpSearch
 from runner.tunnel.bring_up import Bench
 from tests import truth
@@ -84,3 +87,21 @@ def test_a_tunnels_bytes_are_the_ones_that_it_adds(image: Image, tmp_path: Path,
     with shaped(image, tmp_path, link_bps, QUEUE_S, name) as bench:
         found = found_near(true_pps, WITHIN, lambda: packet_rate(bench, packet_bytes))
     assert found.value == pytest.approx(true_pps, rel=WITHIN), found.detail
+
+
+@pytest.mark.parametrize("link_bps", [20e6, 1e9])
+def test_short_trials_find_the_link(image: Image, tmp_path: Path, link_bps: float) -> None:
+    """Frames of 1500 bytes at any rate: what a trial forwards is the link's rate and what its bucket held."""
+    link = Conditions(rate_bps=link_bps)
+    gift = 1 + 8 * bucket_bytes(link) / link_bps / PROFILES["quick"].udp.trial_duration_s
+    true_bps = truth.frame_rate(link_bps, 1500) * 1472 * 8 * gift / 0.99
+    levels = {"payload_bytes": "1472", "fragmentation": "refuse"}
+    with shaped(image, tmp_path, link_bps, QUEUE_S) as bench:
+
+        def found() -> Value:
+            asked = Asked(load_vpn("none"), levels, PROFILES["smallest"], 1)
+            return at_once(Udp().measure(bench, asked)).measurements[0]
+
+        value = found_near(true_bps, WITHIN, found)
+        bench.close()
+    assert value.value == pytest.approx(true_bps, rel=WITHIN)
