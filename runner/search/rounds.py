@@ -30,6 +30,7 @@ GROWTH, CAREFUL_GROWTH = 3.0, 1.3  # from one seed to the next; the second where
 # answer is no lower. The overload is more than what a disturbed trial usually loses: with less of it, a search whose
 # trials lose a little at any rate would find the rate that it happens to offer.
 OFFSETS, CAREFUL_OFFSETS = (0.25, -0.08, 0.35), (0.06, -0.06, 0.08)
+CAREFUL_STEP = 1.1  # no further above what has passed where overload breaks the device down
 LAPSE = 0.02  # of all trials do anything
 DISTURBED = np.array([0.03, 0.1, 0.2, 0.35, 0.5])[None, None, :]  # share of trials that lose something at any rate
 DISTURBANCE = 0.3  # what these forward less, by the logarithm: mean of an exponential distribution
@@ -115,6 +116,9 @@ class Rounds:
             theta, _ = self._mean(self._total())
             offsets = CAREFUL_OFFSETS if self.careful else OFFSETS
             rate_bps = math.exp(theta + offsets[len(self.trials) % len(offsets)])
+            if self.careful:
+                passed_bps = max(trial.offered_rate_bps for trial in self.trials if self._passed(trial))
+                rate_bps = min(rate_bps, passed_bps * CAREFUL_STEP)
         duration_s = min(SEED_S, self.trial_duration_s) if self.seeding else self.trial_duration_s
         return Load(min(max(rate_bps, self.min_rate_bps), self.max_rate_bps), duration_s)
 
