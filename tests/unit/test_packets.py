@@ -45,7 +45,7 @@ def test_what_comes_late_has_waited_in_a_queue() -> None:
     assert arrived_by(slow, 1.0) == pytest.approx(0.5, abs=0.01)
     delayed = [(when + 5, count) for when, count in steady]
     assert arrived_by(delayed, 1.0) == 1.0, "a constant delay is none"
-    assert arrived_by([], 1.0) == 0.0
+    assert arrived_by([], 1.0) == by_then([], 1.0) == 0.0
     assert by_then(slow, 1.0) == pytest.approx(0.5, abs=0.003), "the grace is the queue's"
 
 

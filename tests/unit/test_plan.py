@@ -273,7 +273,7 @@ def test_what_takes_turns_stands_together_and_the_rest_comes_one_after_another()
     cells = cells_of("transport", "cipher", "download")
     (one,) = blocks(cells, 1, 1, set(), set(), QUICK)
     together, single = ([trial for tunnel in part for trial in tunnel.trials] for part in (one.standing, one.single))
-    assert {trial.cell.params["measure"] for trial in together} == {"tcp", "idle", "udp"}
+    assert {trial.cell.params["measure"] for trial in together} == {"tcp", "idle", "udp", "paced"}
     assert {trial.cell.params["measure"] for trial in single} == {"download"}
     assert sorted(trial.cell.key for trial in (*together, *single)) == sorted(cell.key for cell in cells)
     assert {trial.position for tunnel in one.standing for trial in tunnel.trials} == {"within"}

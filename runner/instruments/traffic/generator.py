@@ -362,6 +362,8 @@ def arrived_by(samples: Sequence[Sequence[float]], seconds: float) -> float:
 
 def by_then(samples: Sequence[Sequence[float]], seconds: float) -> float:
     """The share of all that came within ``seconds`` of the first, linear between looks. 0 to 1."""
+    if not samples:
+        return 0.0
     total = samples[-1][1]
     began = next(when for when, count in samples if count > 0.002 * total)
     times, counts = zip(*samples, strict=True)
