@@ -20,6 +20,11 @@ HERE = Path(__file__).parent
 ORDER = ("kernel", "vagrant", "browser", "lab", "unit")  # what lasts longest begins first, so that nothing long is last
 BY_FILE = ("vagrant", "browser", "unit")  # quick tests, or tests that look at one thing that took long
 ONE_THING = ("lab/test_compare_end_to_end.py", "lab/test_installed.py")  # one `make compare`, one wheel
+# Tests that look at what a fixture has measured once: the beginnings of their names.
+LOOK_AT = (
+    "lab/test_secrets.py::test_no_secret_leaves_the_process",  # a run of every VPN
+    "lab/test_secrets.py::test_a_plugin_that_tells_its_keys",  # a run of plugins that tell theirs
+)
 # A guest has one CPU: two groups of tests, one guest for each at a time, fill two cores.
 FIRST_GUEST = ("test_abilities.py", "test_levels.py", "test_wan.py")
 
@@ -37,7 +42,7 @@ def group_of(test: str) -> str:
         return "first guest" if file.name in FIRST_GUEST else "second guest"
     if folder in BY_FILE or f"{folder}/{file.name}" in ONE_THING:
         return str(file)
-    return test
+    return next((each for each in LOOK_AT if test.removeprefix("tests/").startswith(each)), test)
 
 
 class Groups(LoadScopeScheduling):  # type: ignore[misc]

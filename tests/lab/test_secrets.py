@@ -192,7 +192,7 @@ def test_a_plugin_that_tells_its_keys(told: tuple[Path, str], name: str) -> None
     assert "Traceback" not in console
 
 
-def test_what_plugins_have_told_is_nowhere(told: tuple[Path, str]) -> None:
+def test_a_plugin_that_tells_its_keys_tells_them_nowhere(told: tuple[Path, str]) -> None:
     out, console = told
     assert "command" in console
     assert not leaks(KEYS, files(out) | {"the console": console.encode()})
