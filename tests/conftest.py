@@ -20,6 +20,8 @@ HERE = Path(__file__).parent
 ORDER = ("kernel", "vagrant", "browser", "lab", "unit")  # what lasts longest begins first, so that nothing long is last
 BY_FILE = ("vagrant", "browser", "unit")  # quick tests, or tests that look at one thing that took long
 ONE_THING = ("lab/test_compare_end_to_end.py", "lab/test_installed.py")  # one `make compare`, one wheel
+# Unit tests that compute for half a minute: each by itself, and before the others of their kind.
+COMPUTE = ("unit/test_search_population.py", "unit/test_search_posterior.py")
 # Tests that look at what a fixture has measured once: the beginnings of their names.
 LOOK_AT = (
     "lab/test_secrets.py::test_no_secret_leaves_the_process",  # a run of every VPN
@@ -38,6 +40,8 @@ def group_of(test: str) -> str:
     """The tests that one worker runs, one after the other: those of a guest, those of a file, or this test alone."""
     file = PurePath(test.partition("::")[0])
     folder = file.parent.name
+    if f"{folder}/{file.name}" in COMPUTE:
+        return test
     if folder == "kernel":
         return "first guest" if file.name in FIRST_GUEST else "second guest"
     if folder in BY_FILE or f"{folder}/{file.name}" in ONE_THING:
@@ -63,11 +67,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def when(item: pytest.Item) -> tuple[int, int]:
-    """In the order of the folders, groups before single tests; then what is alone."""
-    folder = item.path.relative_to(HERE).parts[0]
+    """In the order of the folders, groups before single tests, and what computes before both; then what is alone."""
+    path = item.path.relative_to(HERE)
+    folder = path.parts[0]
     if item.get_closest_marker("alone"):
         return len(ORDER), 0
-    return ORDER.index(folder) if folder in ORDER else 0, int(group_of(item.nodeid) == item.nodeid)
+    single = -1 if str(path) in COMPUTE else int(group_of(item.nodeid) == item.nodeid)
+    return ORDER.index(folder) if folder in ORDER else 0, single
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
