@@ -210,6 +210,7 @@ Ipsec.declared = Declared(
         post_quantum=False,  # strongSwan 6.0 has ML-KEM beside it (RFC 9370); it is not asked for here
         maintained="yes: Debian's last update is of September 2026 (6.0.1), of November 2026 (5.9.8)",
         sources=(
+            "https://docs.strongswan.org/docs/6.0/plugins/eap-radius.html",
             "Debian's changelogs of strongswan 6.0.1-6+deb13u7 (2026-09-01) and 5.9.8-5+deb12u6 (2026-11-02)",
             "CVE-2025-62291, CVE-2026-25075 (cve.org); swanctl.conf(5) of 6.0.1: MOBIKE, but no TCP",
             SWEET32,
@@ -229,5 +230,6 @@ Ipsec.declared = Declared(
         mesh=True,
         mesh_how="one daemon, with a connection for each peer",
         modes=("tunnel", "transport"),
+        users=("password", "RADIUS"),
     ),
 )

@@ -136,6 +136,7 @@ L2tp.declared = Declared(
         post_quantum=False,
         maintained="rarely: xl2tpd 1.3.18 is of November 2022",
         sources=(
+            "pppd-radius(8): pppd asks a RADIUS server",
             "draft-ietf-pppext-l2tp-sec-04: over IP, L2TP's security mechanism is IPsec",
             "https://www.rfc-editor.org/pdfrfc/rfc2661.txt.pdf (Standards Track, August 1999)",
             "Debian's changelog of xl2tpd 1.3.18-1 (2022-11-01)",
@@ -153,5 +154,6 @@ L2tp.declared = Declared(
         routes="configuration",
         mesh=True,
         mesh_how="one daemon, with a session for each peer",
+        users=("password", "RADIUS"),
     ),
 )

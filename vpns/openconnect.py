@@ -163,6 +163,7 @@ OpenConnect.declared = Declared(
         post_quantum=False,
         maintained="yes: Debian's openconnect 9.12 was updated in January 2026, its ocserv 1.3.0 is of May 2024",
         sources=(
+            "Debian's ocserv depends on libradcli, by which it asks a RADIUS server",
             "https://www.ietf.org/archive/id/draft-mavrogiannopoulos-openconnect-04.txt (July 2023; it expired)",
             "Debian's changelogs of openconnect 9.12-3+deb13u2 (2026-01-02) and ocserv 1.3.0-2 (2025-05-08)",
             "CVE-2013-1619 (cve.org)",
@@ -180,5 +181,6 @@ OpenConnect.declared = Declared(
         routes="configuration",
         mesh=True,
         mesh_how="a server at each site, and a client for each that has a higher number",
+        users=("password", "RADIUS"),
     ),
 )

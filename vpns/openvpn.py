@@ -185,6 +185,7 @@ OpenVpn.declared = Declared(
         post_quantum=True,  # its log: "peer temporary key: 768 bits X25519MLKEM768"; not in Debian 12
         maintained="yes: Debian's last update of 2.6.14 is of July 2026",
         sources=(
+            "Debian's package openvpn-auth-radius 2.1-8, which asks a RADIUS server",
             "https://openvpn.net/community-resources/openvpn-protocol",
             "openvpn(8) 2.6.14, and its log in this lab",
             "https://postquantum.com/security-pqc/openssl-3-5-pqc-default/ (April 2025)",
@@ -206,5 +207,6 @@ OpenVpn.declared = Declared(
         routes="configuration",
         mesh=True,
         mesh_how="a daemon for each peer",
+        users=("password", "RADIUS"),
     ),
 )

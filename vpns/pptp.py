@@ -100,6 +100,7 @@ Pptp.declared = Declared(
         post_quantum=False,
         maintained="the protocol no; Debian 13 has pptpd 1.5.0, of May 2024",
         sources=(
+            "pppd-radius(8): pppd asks a RADIUS server",
             "http://reedmurphy.net/post/divide-and-conquer-cracking-ms-chapv2-with-a-100-success-rate/ (2012)",
             "B. Schneier, Mudge, D. Wagner, Cryptanalysis of Microsoft's PPTP Authentication Extensions, 1999",
             "https://openwrt.org/docs/guide-user/services/vpn/pptp/start",
@@ -124,5 +125,6 @@ Pptp.declared = Declared(
         routes="configuration",
         mesh=True,
         mesh_how="one server, with a session for each peer",
+        users=("password", "RADIUS"),
     ),
 )

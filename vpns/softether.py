@@ -138,6 +138,7 @@ SoftEther.declared = Declared(
         post_quantum=False,
         maintained="no: Debian 12's is 5.01.9674 of 2020, without later fixes; its makers go on with 5.02",
         sources=(
+            "https://www.softether.org/4-docs/1-manual/2/2.2 (users by password, RADIUS, and others)",
             "Debian's changelog of softether-vpn 5.01.9674+git20200806+8181039+dfsg2-2 (2020-12-03)",
             "CVE-2023-27395, CVE-2023-31192 (cve.org); SoftEtherVPN's pull requests 1824 and 1911 (2023)",
             "https://www.sentinelone.com/vulnerability-database/cve-2026-39312/",
@@ -160,5 +161,6 @@ SoftEther.declared = Declared(
         mesh=True,
         mesh_how="a star of Ethernets: the last site's hub switches for all",
         hub=True,
+        users=("password", "RADIUS"),
     ),
 )

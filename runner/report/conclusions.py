@@ -27,11 +27,14 @@ HEAD = ("sentence", "in our words", "what became of it")
 
 
 def outcome(one: Conclusion, rows: Rows) -> Outcome:
-    """What became of a conclusion in these runs: it fails with any of its findings that is not reproduced."""
-    mine = {row.verdict for _, row in rows if f"{row.experiment}/{row.id}" in one.by}
-    if "not reproduced" in mine:
+    """What became of a conclusion in these runs. One finding of it that is not reproduced, in one run, is enough that
+    it does not hold; it holds where each of its findings is reproduced."""
+    found = [{row.verdict for _, row in rows if f"{row.experiment}/{row.id}" == finding} for finding in one.by]
+    if any("not reproduced" in verdicts for verdicts in found):
         return "does not hold"
-    return "holds" if "reproduced" in mine else "answered" if "answered" in mine else "open"
+    if all("reproduced" in verdicts for verdicts in found):
+        return "holds"
+    return "answered" if any("answered" in verdicts for verdicts in found) else "open"
 
 
 def opening(rows: Rows) -> list[str]:
@@ -52,13 +55,15 @@ def opening(rows: Rows) -> list[str]:
             if mine and what != "open":
                 told = "; ".join(f"{one.says} ({_because(one, rows)})" for one in mine)
                 lines.append(f"- **{heading}**, {title}: {told}")
-    unmeasured = sum(
-        not any(row.value is not None for _, row in rows if f"{row.experiment}/{row.id}" in one.by)
+    missing = sum(
+        any(all(row.value is None for _, row in rows if f"{row.experiment}/{row.id}" == finding) for finding in one.by)
         for (_, one), became in zip(found, outcomes, strict=True)
         if became == "open"
     )
-    why = f"- **Open**: {unmeasured} conclusions need what these runs did not measure; of {count['open'] - unmeasured} "
-    return [*lines, f"{why}the interval reaches across the bound, or the two studies measured different things."]
+    rest = count["open"] - missing
+    lines += [f"- **Open**: {missing} conclusions need something that these runs did not measure."] if missing else []
+    undecided = "the interval reaches across the bound, or the two studies measured different things"
+    return [*lines, f"- **Open**: of {rest} conclusions {undecided}."] if rest else lines
 
 
 def _because(one: Conclusion, rows: Rows) -> str:

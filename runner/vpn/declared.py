@@ -47,7 +47,8 @@ class Abilities:
     ``roaming``: a gateway's address may change under a living tunnel. ``routes``: who sets the routes.
     ``mesh``: what the plugin renders joins any number of sites' networks, every one with every other; ``mesh_how``: by
     what, or why not. ``hub``: the last site of its mesh is one that the others dial, and stays it as others join.
-    ``modes``: tunnel (whole packets between gateways), transport (between the two machines themselves).
+    ``modes``: tunnel (whole packets between gateways), transport (between the two machines themselves). ``users``: how
+    it can ask for a person, beside the gateways' own keys; empty where nobody has looked. None of it is set up here.
     """
 
     inner: tuple[Payload, ...]
@@ -60,6 +61,7 @@ class Abilities:
     mesh_how: str = ""
     hub: bool = False
     modes: tuple[Literal["tunnel", "transport"], ...] = ("tunnel",)
+    users: tuple[Literal["password", "RADIUS"], ...] = ()
 
 
 @dataclass(frozen=True)

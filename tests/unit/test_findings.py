@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from rich.console import Console
 
 from runner.catalogue import experiment_names, load_experiment, load_vpn
 from runner.cli.session import record_of
+from runner.data.store import load_run
 from runner.data.trials import Run, Trial
 from runner.design.experiment import Experiment
 from runner.design.profile import PROFILES
@@ -41,6 +43,7 @@ from runner.report.plots.plots_findings import published_against_measured
 from runner.report.plots.vega import svg
 from tests.unit.synthetic import METRICS, make_run, make_trial
 
+ROOT = Path(__file__).resolve().parents[2]
 Values = Callable[[str, Mapping[str, str], str], float]
 ROUNDING = 1 + 1e-9
 QUICK = PROFILES["quick"]
@@ -439,6 +442,16 @@ def test_one_run_that_contradicts_a_conclusion_is_enough() -> None:
         assert outcome(aes_gcm, rows_of(runs)) == became
 
 
+def test_a_conclusion_of_several_findings_holds_where_each_is_reproduced() -> None:
+    (of_two,) = [one for one in paper("router").conclusions if "reroute/redundant-links" in one.by]
+    (of_four,) = [one for one in paper("oslv").conclusions if "oslv/jitter" in one.by]
+    rows = rows_of({"A": build(*made("oslv"))})
+    assert outcome(of_four, rows) == "holds"
+    less = [(run, row) for run, row in rows if row.id != "jitter"]
+    assert outcome(of_four, less) == "open", "one of its findings was not measured"
+    assert outcome(of_two, rows) == "open"
+
+
 def test_the_page_lists_every_sentence_of_the_conclusions() -> None:
     page = findings_text([build(*made("thesis"))])
     for name in published_papers():
@@ -465,3 +478,12 @@ def test_published_ratios_are_drawn_against_measured_ones() -> None:
     assert f"{len(points)} findings" in plot.alt
     assert svg(plot.spec).startswith("<svg")
     assert svg(published_against_measured([]).spec).startswith("<svg"), "an empty one is a picture, too"
+
+
+def test_the_committed_page_and_picture_are_those_of_the_committed_runs() -> None:
+    """Made anew by the two commands on the page; ``results/papers/`` has the runs, each in a folder."""
+    runs = sorted(path.parent for path in (ROOT / "results" / "papers").glob("*/run.json"))
+    reports = [build(*load_run(run)) for run in runs]
+    assert (ROOT / "docs" / "findings.md").read_text() == findings_text(reports)
+    picture = svg(published_against_measured(rows_of({chr(65 + n): one for n, one in enumerate(reports)})).spec)
+    assert (ROOT / "docs" / "findings.svg").read_text() == picture + "\n"

@@ -29,6 +29,8 @@ def all_four(data: Data) -> Judgement:
     found = all_of(have | lack)
     if not {*WHOLE} <= {*found.systems}:
         raise NotMeasured("OpenVPN and tinc are not both in this run")
+    if {*found.systems} == {*WHOLE}:
+        raise NotMeasured(f"that they are the only ones needs others: {', '.join(LACKING)}")
     return found
 
 
