@@ -25,7 +25,7 @@ import scipy  # loads scipy.stats at its first use
 from runner.data.levels import VARIANTS, WAN_FACTORS
 from runner.data.trials import Run, Strict, Trial
 from runner.papers.published import paper
-from runner.ranking.stats import block_values, compare_blocks, summarise
+from runner.ranking.stats import block_values, compare_blocks, compare_independent, summarise
 
 Verdict = Literal["reproduced", "not reproduced", "answered", "not comparable"]
 Basis = Literal["count", "ratio", "share", "time", "timer"]
@@ -160,8 +160,18 @@ def decide(value: float | None, low: float | None, high: float | None, between: 
 
 
 def compare(a: Blocks, b: Blocks, between: tuple[float, float], published: float | None = None) -> Judgement:
-    """The claim that ``a`` over ``b``, within the blocks, lies ``between`` two bounds."""
+    """The claim that ``a`` over ``b``, within the blocks, lies ``between`` two bounds. Raises NotMeasured where no block
+    has both."""
+    if not a.keys() & b.keys():
+        raise NotMeasured("the two were measured in different rounds or repetitions, and share none")
     ratio = compare_blocks(a, b)
+    return decide(ratio.ratio, ratio.low, ratio.high, between).model_copy(update={"published": published})
+
+
+def apart(a: Blocks, b: Blocks, between: tuple[float, float], published: float | None = None) -> Judgement:
+    """The claim that ``a`` over ``b`` lies ``between`` two bounds, of two that took no turns with each other: one by
+    rounds, say, and one by repetitions, whose numbers have nothing to do with each other."""
+    ratio, _ = compare_independent([*b.values()], [*a.values()])
     return decide(ratio.ratio, ratio.low, ratio.high, between).model_copy(update={"published": published})
 
 

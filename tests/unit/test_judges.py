@@ -12,7 +12,18 @@ from scipy import stats
 from runner.catalogue import load_experiment, load_vpn
 from runner.data.trials import Trial
 from runner.design.profile import PROFILES
-from runner.papers.findings import Data, Finding, Judgement, NotMeasured, beside, judge, pooled_variation, timed
+from runner.papers.findings import (
+    Data,
+    Finding,
+    Judgement,
+    NotMeasured,
+    apart,
+    beside,
+    compare,
+    judge,
+    pooled_variation,
+    timed,
+)
 from runner.papers.judges import findings_of
 from runner.papers.judges.ha import TIMERS_S
 from runner.papers.judges.security import LACKING, PROBES, WHOLE
@@ -109,6 +120,20 @@ def test_faster_is_not_as_fast() -> None:
         for t in trials
     ]
     assert judge(finding("thesis", "forward"), run, fast).verdict == "not reproduced"
+
+
+def test_two_that_share_no_round_are_not_paired() -> None:
+    with pytest.raises(NotMeasured, match="in different rounds"):
+        compare({1: 1.0, 2: 1.0}, {3: 2.0, 4: 2.0}, (0.0, 1.0))
+
+
+def test_two_that_took_no_turns_are_compared_as_they_are() -> None:
+    many = {block: 2.0 + block / 1e3 for block in range(40, 60)}  # rounds
+    found = apart(many, {1: 1.0, 2: 1.01, 3: 0.99}, (1.5, 2.5), 2.1)
+    assert (found.verdict, found.published) == ("reproduced", 2.1)
+    assert found.value == pytest.approx(2.05, rel=0.01)
+    assert apart(many, {1: 4.0, 2: 4.04, 3: 3.99}, (1.5, 2.5)).verdict == "not reproduced"
+    assert apart(many, {1: 1.0}, (1.5, 2.5)).verdict == "not comparable"
 
 
 def test_a_time_is_in_seconds_beside_the_papers_ends() -> None:
