@@ -160,8 +160,9 @@ def decide(value: float | None, low: float | None, high: float | None, between: 
 
 
 def compare(a: Blocks, b: Blocks, between: tuple[float, float], published: float | None = None) -> Judgement:
-    """The claim that ``a`` over ``b``, within the blocks, lies ``between`` two bounds. Raises NotMeasured where no block
-    has both."""
+    """The claim that ``a`` over ``b``, within the blocks, lies ``between`` two bounds.
+
+    Raises NotMeasured where no block has both."""
     if not a.keys() & b.keys():
         raise NotMeasured("the two were measured in different rounds or repetitions, and share none")
     ratio = compare_blocks(a, b)
