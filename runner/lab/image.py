@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
-import json
 import os
 import platform
 import shutil
@@ -21,8 +20,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from pydantic import BaseModel, ValidationError
+
 from runner.data.cache import cache_dir
 from runner.data.errors import CannotRunHere, UsageError
+from runner.data.files import is_there, read_bytes
 from runner.data.shipped import shipped
 
 PACKAGES = shipped("packages")
@@ -52,6 +54,14 @@ class Image:
     def version(self, package: str) -> str:
         """The version of a Debian package in the image, or ``not installed``."""
         return self.packages.get(package, "not installed")
+
+
+class Manifest(BaseModel):
+    """What was built, in a file beside the image. ``packages`` maps package names to versions."""
+
+    name: str
+    packages: dict[str, str]
+    dpkg_status_sha256: str
 
 
 def package_list(suite: str) -> list[str]:
@@ -85,7 +95,7 @@ def open_image(name: str = DEFAULT, *, say: Callable[[str], None] | None = None)
     if name not in SUITES:
         raise UsageError(f"unknown image {name!r}; valid: {', '.join(names())}")
     root = locate(name)
-    if not root.with_suffix(".json").exists():
+    if not is_there(root.with_suffix(".json")):
         if say is None:
             raise CannotRunHere(f"the lab image {name!r} is not built yet; build it with: vpneval image {name}")
         build(name, root, say)
@@ -94,13 +104,16 @@ def open_image(name: str = DEFAULT, *, say: Callable[[str], None] | None = None)
 
 def check(name: str, root: Path) -> Image:
     """The image at ``root``, if its package database is still the one that was recorded at the build."""
-    manifest = json.loads(root.with_suffix(".json").read_text())
-    status = root / "var/lib/dpkg/status"
-    if not status.exists() or _digest(status) != manifest["dpkg_status_sha256"]:
+    try:
+        manifest = Manifest.model_validate_json(read_bytes(root.with_suffix(".json")))
+        whole = manifest.dpkg_status_sha256 == _digest(root / "var/lib/dpkg/status")
+    except (UsageError, ValidationError):
+        whole = False
+    if not whole:
         raise CannotRunHere(
             f"the lab image at {root} is not as it was built; rebuild it with: vpneval image {name} --rebuild"
         )
-    return Image(name, root, manifest["dpkg_status_sha256"][:12], manifest["packages"])
+    return Image(name, root, manifest.dpkg_status_sha256[:12], manifest.packages)
 
 
 def host_image() -> Image:
@@ -139,7 +152,11 @@ def build(name: str, root: Path, say: Callable[[str], None]) -> None:
         raise CannotRunHere(f"building the lab image needs root; once: sudo {sys.argv[0]} image {name}")
     if shutil.which("mmdebstrap") is None:
         raise CannotRunHere("mmdebstrap is missing; get it with: apt-get install mmdebstrap")
-    root.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        root.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        why = f"{error.strerror}; VPNEVAL_CACHE names another folder for it"
+        raise CannotRunHere(f"the lab image cannot be kept in {root.parent}: {why}") from None
     with _one_at_a_time(root.parent / ".lock"):
         if root.with_suffix(".json").exists():
             return  # somebody else built it while we waited
@@ -168,14 +185,14 @@ def build(name: str, root: Path, say: Callable[[str], None]) -> None:
             raise CannotRunHere(f"mmdebstrap could not build the image {name} (whole log: {log}):\n{tail}")
         for key in (partial / "etc/ssh").glob("ssh_host_*"):
             key.unlink()  # host keys are made fresh for each run
-        manifest = {
-            "name": name,
-            "packages": installed_packages(partial),
-            "dpkg_status_sha256": _digest(partial / "var/lib/dpkg/status"),
-        }
+        manifest = Manifest(
+            name=name,
+            packages=installed_packages(partial),
+            dpkg_status_sha256=_digest(partial / "var/lib/dpkg/status"),
+        )
         partial.rename(root)
         written = root.with_suffix(".json.partial")
-        written.write_text(json.dumps(manifest, indent=1))
+        written.write_text(manifest.model_dump_json(indent=1))
         written.rename(root.with_suffix(".json"))
         say(f"lab image {name} built in {time.monotonic() - started:.0f} s: {root}")
 
@@ -188,7 +205,7 @@ def remove(name: str) -> None:
 
 
 def _digest(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+    return hashlib.sha256(read_bytes(path)).hexdigest()
 
 
 @contextmanager

@@ -11,11 +11,14 @@ from contextlib import suppress
 from pathlib import Path
 
 from runner.data.errors import UsageError
-from runner.data.files import open_file
+from runner.data.files import open_file, open_to_read
 from runner.lab.redaction import KNOWN
 
 CHUNK = 65536
 PIPE_BYTES = 1 << 20  # what a daemon may say while the runner is busy; pipe(7) allows as much to any user
+MOST_BYTES = 32 << 20  # of a log; what is longer is cut down to its first and its last KEPT_BYTES
+KEPT_BYTES = 8 << 20
+END_BYTES = 1 << 16  # of a log, in which its last lines are
 REST_S = 0.02  # so that a daemon that says much in small pieces costs little; who reads its log asks first
 
 
@@ -24,18 +27,24 @@ def tail(folder: Path, lines: int = 4) -> str:
     settle()
     said = []
     for path in sorted([*folder.glob("gw*.log"), *folder.glob("r[0-9]*.log")]):
-        last = [line for line in path.read_text(errors="replace").splitlines() if line.strip()][-lines:]
+        last = [line for line in _end(path).splitlines() if line.strip()][-lines:]
         if last:
             said.append(f"{path.name}: " + " / ".join(line.strip()[:200] for line in last))
     return "\n" + "\n".join(said) if said else ""
 
 
+def _end(path: Path) -> str:
+    with open_to_read(path) as file:
+        file.seek(-min(path.stat().st_size, END_BYTES), os.SEEK_END)
+        return file.read().decode(errors="replace")
+
+
 class LogFile:
-    """A log that secrets do not get into, in whatever pieces they come."""
+    """A log that secrets do not get into, in whatever pieces they come; of a very long one the two ends are kept."""
 
     def __init__(self, path: Path) -> None:
         """Make the file. Raises OSError, and UsageError where it is a link."""
-        self.path, self._rest = path, b""
+        self.path, self._rest, self._left_out = path, b"", 0
         open_file(path, "ab").close()
 
     def write(self, said: bytes) -> None:
@@ -54,6 +63,19 @@ class LogFile:
             if clean:
                 with open_file(self.path, "ab") as file:
                     file.write(clean)
+                    size = file.tell()
+                if size > MOST_BYTES:
+                    self._shorten(size)
+
+    def _shorten(self, size: int) -> None:
+        with open_file(self.path, "r+b") as file:
+            file.seek(size - KEPT_BYTES)
+            last = file.read()
+            self._left_out += size - 2 * KEPT_BYTES
+            file.seek(KEPT_BYTES)
+            said = f"{self._left_out} bytes are left out here: of a long log its two ends are kept"
+            file.write(f"\n… {said} …\n".encode() + last)
+            file.truncate()
 
 
 class LogPipe:
