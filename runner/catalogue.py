@@ -5,6 +5,7 @@ Nobody else imports ``vpns`` and ``experiments``. A new one of any kind is a fil
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import importlib.util
 import pkgutil
@@ -98,7 +99,7 @@ def _made(path: str, kind: type[Instrument]) -> Instrument:
         raise UsageError(f"instrument {path} is not finished: {kind.__name__} lacks {', '.join(lacks)}")
     try:
         made = kind()
-    except Exception as broken:
+    except (Exception, SystemExit) as broken:
         raise UsageError(f"instrument {path} cannot be made: {_told(broken, Path(path))}") from broken
     if not isinstance(made.metrics, tuple) or not all(isinstance(metric, Metric) for metric in made.metrics):
         raise UsageError(f"instrument {path}: metrics is a tuple of Metric, with a comma after a single one")
@@ -185,7 +186,28 @@ def _finished(name: str, plugin: type[Vpn]) -> Vpn:
     missing += sorted(plugin.__abstractmethods__)
     if missing:
         raise UsageError(f"plugin {name} is not finished: {plugin.__name__} lacks {', '.join(missing)}")
-    return plugin()
+    try:
+        return plugin()
+    except (Exception, SystemExit) as broken:
+        raise UsageError(f"plugin {name} cannot be made: {_told(broken, file_of(plugin))}") from broken
+
+
+def file_of(plugin: type[Vpn]) -> Path:
+    """The file that a plugin's class is in."""
+    return Path(sys.modules[plugin.__module__].__file__ or "")
+
+
+def blamed_plugin(vpn: Vpn, broken: BaseException) -> str:
+    """An exception that a plugin should not have raised, in words, with the line of its file."""
+    file = file_of(type(vpn))
+    return f"the plugin {vpn.name} is broken: {file.name}, {_told(broken, file)}"
+
+
+def digest_of(vpn: Vpn) -> str:
+    """What tells a plugin from another of the same name: of the files of its class and of those that it is made of."""
+    own = [kind for kind in type(vpn).__mro__ if kind.__module__.partition(".")[0] not in ("builtins", "abc", "runner")]
+    files = sorted({file_of(kind) for kind in own})
+    return hashlib.sha256(b"\0".join(file.read_bytes() for file in files)).hexdigest()[:12]
 
 
 def _told(broken: BaseException, path: Path) -> str:
@@ -248,7 +270,7 @@ def _from_file(kind: str, name: str) -> ModuleType:
     sys.modules[spec.name] = module  # dataclasses look for their module there
     try:
         spec.loader.exec_module(module)
-    except Exception as broken:
+    except (Exception, SystemExit) as broken:
         raise UsageError(f"{kind} file {name} cannot be loaded: {_told(broken, path)}") from broken
     return module
 

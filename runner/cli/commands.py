@@ -20,7 +20,7 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from runner.catalogue import load_vpn, metrics
+from runner.catalogue import blamed_plugin, load_vpn
 from runner.cli import reading
 from runner.cli.doctor import examine
 from runner.cli.ending import without_number
@@ -65,7 +65,6 @@ from runner.lab import image as images
 from runner.lab import kernels, layers
 from runner.lab.places import rootless
 from runner.lab.redaction import hide
-from runner.ranking.weights import parse_weights
 from runner.report.forms.tables import json_text
 from runner.report.forms.terminal import render as render_terminal
 from runner.report.forms.write import write_reports
@@ -255,8 +254,6 @@ def run(
         weights=weights,
         lab=lab,
     )
-    if weights:
-        parse_weights(weights, metrics())
     rootless.enter(lab)
     if (under == [None] and not second) or kernels.inside():
         raise typer.Exit(_conduct(asked, weights, quiet, as_json, strict))
@@ -273,7 +270,12 @@ def run(
 
 def _conduct(asked: Asked, weights: str, quiet: bool, as_json: bool, strict: bool) -> int:
     folder, outcome = conduct(asked, ["vpneval", *sys.argv[1:]], err, quiet)
-    report = reading.report_of([folder], weights, "", "unranked")
+    lacks = False
+    try:
+        report = reading.report_of([folder], weights, "", "unranked")
+    except UsageError as wrong:  # what the weights count was to be measured, and was not
+        report, lacks = reading.report_of([folder], "", "", "unranked"), True
+        tell(f"vpneval: {wrong}; the report is with the usual weights")
     try:
         write_reports(folder, report)
     except OSError as error:
@@ -293,7 +295,10 @@ def _conduct(asked: Asked, weights: str, quiet: bool, as_json: bool, strict: boo
         err.print(f"vpneval: stopped: {outcome.stopped}", markup=False, soft_wrap=True)
         err.print(f"what is measured is safe; to go on: the same command with --out {folder}", soft_wrap=True)
         return 4
-    return without_number(asked, folder, strict)
+    if outcome.trimmed and not report.trials["ok"]:
+        tell("nothing could be measured before the deadline: give it more time")
+        lacks = True
+    return max(int(lacks), without_number(asked, folder, strict))
 
 
 command()(reading.report)
@@ -307,7 +312,13 @@ command()(reading.watch)
 def recipe(vpn: Annotated[str, typer.Argument(metavar="VPN")], levels: Levels = None) -> None:
     """The runbook of files and commands that sets this tunnel up on two plain gateways."""
     plugin = load_vpn(vpn)
-    document(recipe_of(plugin, one_tunnel(plugin, joined(levels))))
+    try:
+        text = recipe_of(plugin, one_tunnel(plugin, joined(levels)))
+    except VpnevalError:
+        raise
+    except (Exception, SystemExit) as broken:
+        raise UsageError(blamed_plugin(plugin, broken)) from broken
+    document(text)
 
 
 @lab_app.command("shell", cls=Once)

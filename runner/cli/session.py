@@ -15,13 +15,22 @@ from typing import Any
 
 from rich.console import Console
 
-from runner.catalogue import add_instrument, expand, load_experiment, load_vpn, metrics, parse_levels, vpn_names
+from runner.catalogue import (
+    add_instrument,
+    digest_of,
+    expand,
+    load_experiment,
+    load_vpn,
+    metrics,
+    parse_levels,
+    vpn_names,
+)
 from runner.cli.progress import LiveProgress, PlainProgress, is_live
+from runner.data import numbers
 from runner.data.errors import CannotRunHere, Interrupted, LabError, UsageError, require_known
 from runner.data.files import from_json, is_there, no_link, read_bytes, write_text
 from runner.data.levels import BASELINE
 from runner.data.metric import Metric
-from runner.data.numbers import number
 from runner.data.store import Store, load_run, open_store, read_run
 from runner.data.trials import Cell, ExperimentRecord, Invocation, Run, VpnRecord
 from runner.data.wan import conditions
@@ -33,12 +42,13 @@ from runner.lab.facts import facts, openssl_bps
 from runner.lab.image import DEFAULT, Image
 from runner.lab.image import names as image_names
 from runner.lab.places import Rig, check_spec, open_rig
+from runner.ranking.basis import measured_metrics
 from runner.ranking.ranking import rank_all
 from runner.ranking.weights import Weights, parse_weights
 from runner.sweep.call import Outcome, Settings, Watcher
 from runner.sweep.looks import going
 from runner.sweep.loop import Loop
-from runner.sweep.plan import all_cells, blocks, expected_s
+from runner.sweep.plan import TUNNEL_S, Planned, all_cells, block, expected_s, expected_trial_s
 from runner.sweep.until import INITIAL_REPETITIONS, MOST_REPETITIONS, next_cells
 from runner.vpn.plugin import Vpn
 
@@ -83,9 +93,21 @@ class Asked:
 
     def expected(self) -> tuple[int, float]:
         """Trials, and seconds they will take if every VPN is supported."""
-        plan = blocks(self.cells, self.repetitions, self.seed, set(), set(), self.profile)
-        tunnels = [tunnel for block in plan for tunnel in block.tunnels]
-        return sum(len(t.trials) for t in tunnels), sum(expected_s(t, self.profile) for t in tunnels)
+        trials, expected = 0, 0.0
+        cells = self.cells
+        for number, times in (
+            (1, 1),
+            (2, self.repetitions - 1),
+        ):  # the first block knows nothing yet; the others are alike
+            tunnels = block(cells, number, self.seed, set(), set(), self.profile).tunnels if times else []
+            trials += times * sum(len(tunnel.trials) for tunnel in tunnels)
+            expected += times * sum(expected_s(tunnel, self.profile) for tunnel in tunnels)
+        return trials, expected
+
+    @property
+    def shortest_s(self) -> float:
+        """How long its shortest trial takes, in a tunnel of its own."""
+        return TUNNEL_S + min(expected_trial_s(Planned(cell, 1), self.profile) for cell in self.cells)
 
 
 def ask(
@@ -139,20 +161,48 @@ def ask(
         image,
         gateways,
         out,
-        seconds(deadline) if deadline else None,
+        None,
         retry_failed,
         until_significant,
         lab=lab,
     )
     if until_significant:
         asked.repetitions = max(asked.repetitions, INITIAL_REPETITIONS)
-        kinds = {cell.params["measure"] for cell in asked.cells}
-        measured = [metric.name for metric in metrics().values() if metric.measure in kinds]
-        asked.weights = parse_weights(weights, metrics(), measured) if weights else None
     if not asked.cells:
         options = [f"--profile {profile}", *[f"--vpn {vpns}"] * bool(vpns), *[f"--set {levels}"] * bool(levels)]
         raise UsageError(f"{' '.join(options)} leaves nothing to measure in {', '.join(experiments)}")
+    asked.deadline_s = _deadline_s(deadline, asked)
+    asked.weights = _weights(weights, asked)
     return asked
+
+
+def _deadline_s(text: str, asked: Asked) -> float | None:
+    """The time that ``text`` is. Raises UsageError for none, and for one in which nothing can be measured."""
+    if not text:
+        return None
+    deadline_s, shortest_s = seconds(text), asked.shortest_s
+    if deadline_s < shortest_s:
+        raise UsageError(
+            f"--deadline {text} is too short: the shortest trial of this run takes about {shortest_s:.1f} s"
+        )
+    return deadline_s
+
+
+def _weights(text: str, asked: Asked) -> Weights | None:
+    """The weights that a run goes by. Raises UsageError where they count what it will not have measured."""
+    if not text:
+        return None
+    kinds = {cell.params["measure"] for cell in asked.cells}
+    known = metrics()
+    there = {metric.name for metric in known.values() if metric.measure in kinds}
+    if asked.out and is_there(asked.out / "run.json"):  # by earlier calls
+        run, trials = load_run(asked.out)
+        known, there = known | run.metrics, there | set(measured_metrics(trials))
+    weights = parse_weights(text, known)
+    if absent := sorted(weights.counted.keys() - there):
+        told = f"will not measure {', '.join(absent)} (it measures: {', '.join(sorted(there))})"
+        raise UsageError(f"weights {text!r}: this run {told}")
+    return weights if asked.until_significant else None
 
 
 def seconds(text: str) -> float:
@@ -160,7 +210,7 @@ def seconds(text: str) -> float:
     units = {"s": 1, "m": 60, "h": 3600}
     count, unit = (text[:-1], units[text[-1]]) if text[-1:] in units else (text, 1)
     try:
-        return number(count, 1e-3, 1e7 / unit) * unit
+        return numbers.number(count, 1e-3, 1e7 / unit) * unit
     except ValueError:
         raise UsageError(f"--deadline is a time like 360, 90s, 6m or 2h, not {text!r:.60}") from None
 
@@ -320,6 +370,7 @@ def describe(
     ):
         if ours != theirs:
             raise UsageError(f"{store.folder} was measured with {what} {theirs!r}, not {ours!r}; choose another --out")
+    _same_plugins(store, old, fresh)
     packages = old.image.get("packages", {}) | fresh.image["packages"]
     experiments = {record.name: record for record in old.experiments} | {r.name: r for r in fresh.experiments}
     for record in old.experiments:
@@ -334,6 +385,18 @@ def describe(
             "repetitions": max(old.repetitions, fresh.repetitions),
         }
     )
+
+
+def _same_plugins(store: Store, old: Run, fresh: Run) -> None:
+    """Raise UsageError where a name would stand for the numbers of two plugins."""
+    measured = {trial.vpn for trial in store.trials if trial.status == "ok"}
+    for name in sorted(measured & old.vpns.keys() & fresh.vpns.keys()):
+        before, now = old.vpns[name].digest, fresh.vpns[name].digest
+        if before and before != now:
+            raise UsageError(
+                f"{store.folder} has trials of another plugin called {name} (digest {before}, not {now}); "
+                "choose another --out, or give your file another name"
+            )
 
 
 def metrics_of(asked: Asked) -> dict[str, Metric]:
@@ -360,6 +423,7 @@ def record_of(vpn: Vpn) -> VpnRecord:
         carries=vpn.carries,
         configurations={"comparable": dict(vpn.comparable), "recommended": dict(vpn.recommended)},
         note=vpn.note,
+        digest=digest_of(vpn),
     )
 
 

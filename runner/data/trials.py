@@ -235,7 +235,8 @@ class ExperimentRecord(Strict):
 
 class VpnRecord(Strict):
     """What the report needs to know of a plugin. ``configurations`` maps the ranked configurations'
-    names (``comparable``, ``recommended``) to their tunnel levels; ``reference`` VPNs are shown, not ranked."""
+    names (``comparable``, ``recommended``) to their tunnel levels; ``reference`` VPNs are shown, not ranked.
+    ``digest`` is of the plugin's files, so that another one of the same name is known from it."""
 
     title: str
     dataplane: str
@@ -244,6 +245,7 @@ class VpnRecord(Strict):
     carries: str
     configurations: dict[str, dict[str, str]]
     note: str = ""
+    digest: str = ""
 
 
 class Invocation(Strict):

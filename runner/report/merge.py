@@ -28,7 +28,10 @@ def merge_runs(runs: Sequence[tuple[Run, list[Trial]]]) -> tuple[Run, list[Trial
                     f"runs {merged.run_id} and {run.run_id} cannot be ranked together: "
                     f"{name} differs ({value} and {theirs[name]}). Report them one by one."
                 )
-        for vpn in merged.vpns.keys() & run.vpns.keys():
+        for vpn in sorted(merged.vpns.keys() & run.vpns.keys()):
+            if "" not in (digests := {merged.vpns[vpn].digest, run.vpns[vpn].digest}) and len(digests) > 1:
+                both = f"runs {merged.run_id} and {run.run_id}"
+                raise UsageError(f"{both} have different plugins called {vpn}. Report them one by one.")
             if merged.vpns[vpn].configurations != run.vpns[vpn].configurations:
                 raise UsageError(f"runs {merged.run_id} and {run.run_id}: the configurations of {vpn} differ")
         offset = max((trial.repetition for trial in trials), default=-1) + 1

@@ -1,0 +1,230 @@
+"""What is asked is refused before anything starts, or told in a sentence: deadlines, weights, plugins, images, logs."""
+
+import json
+import shutil
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from runner.catalogue import digest_of, load_vpn
+from runner.cli import commands
+from runner.cli.commands import main
+from runner.cli.session import ask, describe
+from runner.data.cache import cache_dir
+from runner.data.errors import CannotRunHere, UsageError
+from runner.data.store import Store, open_store
+from runner.data.trials import Measurement
+from runner.lab import image, logs
+from runner.lab.image import Image, Manifest
+from runner.lab.logs import LogFile, tail
+from runner.lab.places import rootless
+from runner.report.merge import merge_runs
+from tests.unit.test_faults_output import MINE, code_of
+from tests.unit.test_store import RUN, trial
+
+CapSys = pytest.CaptureFixture[str]
+
+
+def test_a_deadline_in_which_nothing_can_be_measured() -> None:
+    with pytest.raises(
+        UsageError, match=r"--deadline 1s is too short: the shortest trial of this run takes about [1-9]"
+    ):
+        ask(["transport"], vpns="openvpn", deadline="1s")
+    assert ask(["transport"], vpns="openvpn", deadline="60s").deadline_s == 60
+
+
+def test_weights_that_the_run_will_not_measure_are_refused_before_it(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"this run will not measure udp_throughput \(it measures: .*tcp_throughput"):
+        ask(["cipher"], vpns="openvpn", weights="udp_throughput=1,tcp_throughput=1")
+    assert ask(["cipher"], vpns="openvpn", weights="tcp_throughput=1").weights is None
+    asked = ask(["cipher"], vpns="openvpn", weights="tcp_throughput=1", until_significant=True)
+    assert asked.weights is not None
+
+
+def test_weights_may_count_what_an_earlier_call_has_measured(tmp_path: Path) -> None:
+    found = Measurement(metric="udp_throughput", value=1e6, unit="bit/s", better="higher")
+    with open_store(tmp_path / "run") as store:
+        store.save_run(RUN)
+        store.append(trial("a").model_copy(update={"measurements": [found]}))
+    ask(["cipher"], vpns="openvpn", weights="udp_throughput=1", out=tmp_path / "run")
+
+
+def test_the_report_is_written_where_what_the_weights_count_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: CapSys
+) -> None:
+    with open_store(tmp_path / "run") as store:
+        store.save_run(RUN)
+        store.append(trial("a"))
+    outcome = SimpleNamespace(stopped="", separation="", trimmed=0)
+    monkeypatch.setattr(commands, "conduct", lambda *_: (tmp_path / "run", outcome))
+    monkeypatch.setattr(rootless, "enter", lambda lab: None)
+    asked = ("run", "transport", "--vpn", "none", "--weights", "tcp_throughput=1", "--quiet")
+    assert code_of(*asked) == 1
+    assert "this run did not measure tcp_throughput" in capsys.readouterr().err
+    assert (tmp_path / "run" / "report.html").exists()
+
+
+def test_a_run_that_measured_nothing_before_its_deadline_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: CapSys
+) -> None:
+    with open_store(tmp_path / "run") as store:
+        store.save_run(RUN)
+    outcome = SimpleNamespace(stopped="", separation="", trimmed=3)
+    monkeypatch.setattr(commands, "conduct", lambda *_: (tmp_path / "run", outcome))
+    monkeypatch.setattr(rootless, "enter", lambda lab: None)
+    assert code_of("run", "transport", "--vpn", "none", "--deadline", "9s", "--quiet") == 1
+    assert "nothing could be measured before the deadline" in capsys.readouterr().err
+
+
+def test_the_plan_of_a_thousand_blocks_is_no_work(capsys: CapSys) -> None:
+    started = time.process_time()
+    code_of("plan", "thesis", "--vpn", "openvpn", "--reps", "1000", "--json")
+    assert time.process_time() - started < 10
+    many = json.loads(capsys.readouterr().out)
+    code_of("plan", "thesis", "--vpn", "openvpn", "--reps", "2", "--json")
+    two = json.loads(capsys.readouterr().out)
+    code_of("plan", "thesis", "--vpn", "openvpn", "--reps", "1", "--json")
+    one = json.loads(capsys.readouterr().out)
+    assert many["trials"] == one["trials"] + 999 * (two["trials"] - one["trials"])
+    assert many["expected_s"] == pytest.approx(
+        one["expected_s"] + 999 * (two["expected_s"] - one["expected_s"]), rel=0.01
+    )
+
+
+def described(store: Store, mine: Path) -> Any:
+    asked = ask(["reference"], vpns=str(mine))
+    facts = dict.fromkeys(("kernel", "kind", "cpu"), "x")
+    return describe(asked, store, facts, Image("trixie", Path("/"), "abc", {}), {})
+
+
+def test_another_plugin_of_the_same_name_is_refused(tmp_path: Path) -> None:
+    mine = tmp_path / "mine.py"
+    mine.write_text(MINE)
+    with open_store(tmp_path / "run") as store:
+        run = described(store, mine)
+        assert run.vpns["mine"].digest == digest_of(load_vpn(str(mine)))
+        store.save_run(run)
+        mine.write_text(MINE + "    note = 'mended'\n")
+        store.save_run(described(store, mine))  # nothing was measured with the former
+        store.append(trial("a").model_copy(update={"vpn": "mine"}))
+        assert described(store, mine).vpns["mine"].note == "mended"
+        mine.write_text(MINE)
+        with pytest.raises(UsageError, match=r"has trials of another plugin called mine .digest"):
+            described(store, mine)
+
+
+def test_the_digest_is_of_what_a_plugin_is_made_of(tmp_path: Path) -> None:
+    assert digest_of(load_vpn("openvpn")) != digest_of(load_vpn("ssh_tun"))
+    (tmp_path / "a.py").write_text(MINE)
+    (tmp_path / "b.py").write_text(MINE.replace("openvpn", "openvpn_tcp").replace("OpenVpn", "OpenVpnTcp"))
+    assert digest_of(load_vpn(str(tmp_path / "a.py"))) != digest_of(load_vpn("openvpn"))
+
+
+def test_runs_with_different_plugins_of_one_name_are_not_ranked_together(tmp_path: Path) -> None:
+    with open_store(tmp_path / "run") as store:
+        (tmp_path / "mine.py").write_text(MINE)
+        one = described(store, tmp_path / "mine.py")
+    other = one.model_copy(update={"vpns": {"mine": one.vpns["mine"].model_copy(update={"digest": "f00"})}})
+    old = one.model_copy(update={"vpns": {"mine": one.vpns["mine"].model_copy(update={"digest": ""})}})
+    merge_runs([(one, []), (old, [])])
+    with pytest.raises(UsageError, match="have different plugins called mine"):
+        merge_runs([(one, []), (other, [])])
+
+
+RAISES = """from vpns.openvpn import OpenVpn
+
+
+class Mine(OpenVpn):
+    def {method}(self, *args, **named):
+        raise {error}
+"""
+
+
+@pytest.mark.parametrize("error", ["ValueError('no')", "SystemExit(0)", "OSError(28, 'full')", "RecursionError"])
+@pytest.mark.parametrize("method", ["start", "secrets", "__init__"])
+def test_the_recipe_of_a_plugin_that_raises(tmp_path: Path, capsys: CapSys, method: str, error: str) -> None:
+    mine = tmp_path / "mine.py"
+    mine.write_text(RAISES.format(method=method, error=error))
+    assert code_of("recipe", str(mine)) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    kind = error.partition("(")[0]
+    assert f"line 6: {kind}" in err
+    assert "plugin" in err
+    assert "mine" in err
+
+
+def test_a_plugin_that_exits_while_it_is_loaded(tmp_path: Path, capsys: CapSys) -> None:
+    (tmp_path / "mine.py").write_text("import sys\nsys.exit(0)\n")
+    assert code_of("plan", "reference", "--vpn", str(tmp_path / "mine.py")) == 2
+    assert "line 2: SystemExit: 0" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("text", ["", "{", "[" * 99_999, "[]", '{"name": "trixie"}', "\0"])
+def test_a_damaged_image(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.setenv("VPNEVAL_CACHE", str(tmp_path))
+    root = image.locate("trixie")
+    (root / "var/lib/dpkg").mkdir(parents=True)
+    (root / "var/lib/dpkg/status").write_text("Package: a\nVersion: 1\n")
+    root.with_suffix(".json").write_text(text)
+    with pytest.raises(CannotRunHere, match=r"is not as it was built; rebuild it with: vpneval image trixie --rebuild"):
+        image.open_image("trixie")
+    whole = Manifest(name="trixie", packages={"a": "1"}, dpkg_status_sha256=image._digest(root / "var/lib/dpkg/status"))
+    root.with_suffix(".json").write_text(whole.model_dump_json())
+    assert image.open_image("trixie").packages == {"a": "1"}
+    shutil.rmtree(root)
+    with pytest.raises(CannotRunHere, match="is not as it was built"):
+        image.open_image("trixie")
+
+
+def test_a_cache_that_is_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: CapSys) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("VPNEVAL_CACHE", str(tmp_path / "file"))
+    with pytest.raises(UsageError, match=r"VPNEVAL_CACHE is .*file, which is no folder"):
+        cache_dir()
+    assert code_of("image") == 2
+    monkeypatch.setenv("VPNEVAL_CACHE", str(tmp_path / "file" / "below"))
+    assert code_of("image") == 3
+    assert "the lab image cannot be kept in" in capsys.readouterr().err
+
+
+def test_of_a_very_long_log_the_two_ends_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logs, "MOST_BYTES", 10_000)
+    monkeypatch.setattr(logs, "KEPT_BYTES", 2000)
+    path = tmp_path / "gw1-d.log"
+    log = LogFile(path)
+    total = 0
+    for number in range(5000):
+        line = b"line %d\n" % number
+        total += len(line)
+        log.write(line)
+        assert path.stat().st_size <= 10_100
+    log.flush()
+    said = path.read_text()
+    assert said.startswith("line 0\nline 1\n")
+    assert said.endswith("line 4998\nline 4999\n")
+    assert "bytes are left out here: of a long log its two ends are kept" in said
+    left_out = int(said.split("\n… ")[1].split()[0])
+    assert left_out == pytest.approx(total - path.stat().st_size, rel=0.02)
+
+
+def test_the_reason_of_a_failure_reads_the_end_of_a_log_only(tmp_path: Path) -> None:
+    with (tmp_path / "gw1-d.log").open("wb") as log:
+        log.truncate(1 << 40)  # sparse: to read it is impossible
+        log.seek(0, 2)
+        log.write(b"\nthe last words\n")
+    assert tail(tmp_path).endswith("gw1-d.log: " + tail(tmp_path).split("gw1-d.log: ")[1])
+    assert "the last words" in tail(tmp_path)
+
+
+def test_main_says_what_no_command_has_foreseen(monkeypatch: pytest.MonkeyPatch, capsys: CapSys) -> None:
+    def fails(**_: Any) -> None:
+        raise OSError(28, "No space left on device", "/some/where")
+
+    monkeypatch.setattr(commands, "tables", fails)
+    with pytest.raises(SystemExit, match="4"):
+        main(["list"])
+    assert capsys.readouterr().err == "vpneval: /some/where: No space left on device\n"
