@@ -40,8 +40,8 @@ class Value(Strict):
     """
 
     metric: str
-    value: FiniteFloat
-    samples: list[FiniteFloat] = []
+    value: float
+    samples: list[float] = []
     rounds: list[int] = []
     detail: dict[str, Any] = {}
 
@@ -83,8 +83,11 @@ NEVER_NEGATIVE = ("s", "ms", "bit/s", "packet/s", "B", "byte")
 class Measurement(Value):
     """One metric of one trial as it is stored, with the unit that its definition has (Run.metrics).
 
-    Times, rates and sizes are zero or more.
+    All are numbers; times, rates and sizes are zero or more.
     """
+
+    value: FiniteFloat
+    samples: list[FiniteFloat] = []
 
     unit: str
     better: Literal["higher", "lower"]

@@ -193,14 +193,14 @@ def test_plan_runs_without_root_and_starts_nothing(capsys: CapSys, nowhere: Path
 def test_plan_as_json(capsys: CapSys) -> None:
     argv = ("plan", "transport", "--vpn", "openvpn", "--reps", "2", "--json")
     for how, trials in (
-        ((), 10),  # the baseline has its turns beside the VPN
-        (("--duration", "1"), 10 + 2),  # the baseline again at the end of each block: one TCP stream, and idle
+        ((), 12),  # the baseline has its turns beside the VPN
+        (("--duration", "1"), 12 + 2),  # the baseline again at the end of each block: one TCP stream, and idle
     ):
         code, out, err = vpneval(capsys, *argv, *how)
         assert (code, err) == (0, "")
         plan = json.loads(out)
         assert {cell["vpn"] for cell in plan["cells"]} == {"none", "openvpn"}  # the baseline is always beside it
-        assert len(plan["cells"]) == 10
+        assert len(plan["cells"]) == 12
         assert plan["trials"] == 2 * trials
         assert plan["expected_s"] > plan["trials"]
 

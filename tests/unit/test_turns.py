@@ -284,7 +284,7 @@ def test_what_no_ranking_is_made_of_has_a_turn_in_every_third_round(run: Run) ->
 
     with pytest.MonkeyPatch.context() as patch:
         ranked = {cell.key for cell in cells("none", "openvpn", levels="12") if not side(cell.key)}
-        patch.setattr("runner.sweep.loop.ranked_cells", lambda *_: ranked)
+        patch.setattr("runner.sweep.loop.ranked_cells", lambda *_: dict.fromkeys(ranked, 1))
         run(cells("none", "openvpn", levels="12"), rounds=7)
     assert SIDE_EVERY == 3
     found = {name: one.measurements[0].rounds for name, one in run.trials.items()}

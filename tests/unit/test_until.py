@@ -115,7 +115,7 @@ def test_what_is_asked_is_checked_before_anything_starts() -> None:
     assert asked.weights is not None
     assert asked.weights.counted == {"rtt": 1}
     assert ask(["transport"], repetitions=7, until_significant=True).repetitions == 7
-    with pytest.raises(UsageError, match="did not measure rtt"):
+    with pytest.raises(UsageError, match="will not measure rtt"):
         ask(["cipher"], until_significant=True, weights="rtt=1")
 
 
@@ -145,6 +145,7 @@ def loop_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         profile = PROFILES["smallest"]
         image: Any = None
         with open_store(tmp_path / "run") as store:
+            store.save_run(RUN)
             given = Settings(profile, 3, 1, image, {}, **settings)
             loop = Loop(store, {}, CELLS, given, watcher, {})
             loop.look = lambda left_s: next_cells(RUN, store.trials, CELLS, TCP_ONLY)
