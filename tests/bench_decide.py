@@ -98,7 +98,7 @@ def false_with_looks(
                 (probabilities(TCP, a, b, estimate), truths[int(a)] - truths[int(b)])
                 for (a, b), estimate in estimate_pairs(seen).items()
             ]
-            level = level_of([one for one, _ in tested], looks)
+            level = level_of([one for one, _ in tested], looks, look / looks)
             said = said or any(false(decide(one, level), difference) for one, difference in tested)
         wrong += said
     return Share(wrong, runs)

@@ -253,8 +253,8 @@ def _conduct_on(rig: Rig, asked: Asked, command_line: list[str], console: Consol
         loop.until_significant = asked.until_significant
         if asked.until_significant:
             loop.look = lambda left_s: next_cells(*load_run(folder), asked.cells, asked.weights)
-        elif asked.deadline_s and asked.profile.rounds:
-            loop.look = lambda left_s: going(*load_run(folder), asked.cells, asked.weights, left_s)
+        elif asked.profile.rounds and (of_s := asked.deadline_s):
+            loop.look = lambda left_s: going(*load_run(folder), asked.cells, asked.weights, left_s, of_s)
         with _written_down(run, command_line, loop, started), live or nullcontext():
             return folder, loop.run()
 

@@ -51,15 +51,21 @@ def look(run: Run, trials: Sequence[Trial], weights: Weights | None = None, look
     return verdicts(found, counted, run.looks if looks is None else looks)
 
 
-def doubts(run: Run, trials: Sequence[Trial], weights: Weights | None = None, looks: int | None = None) -> list[Doubt]:
+def doubts(
+    run: Run,
+    trials: Sequence[Trial],
+    weights: Weights | None = None,
+    looks: int | None = None,
+    share: float = 1.0,
+) -> list[Doubt]:
     """The pairs that are undecided, of which more measuring may help, the soonest decided first; see ``look``. Pairs
-    of which nothing can be told yet come before all."""
+    of which nothing can be told yet come before all. ``share``: how much of the run's time is over."""
     found = bases(run, trials)
     counted = [(weights or default_weights(basis.values)).counted.keys() for basis in found]
     of = {(basis.configuration, basis.image): basis for basis in found}
     undecided = [
         _doubt(of[one.configuration, one.image], one)
-        for one in verdicts(found, counted, run.looks if looks is None else looks)
+        for one in verdicts(found, counted, run.looks if looks is None else looks, share)
         if one.decision == "undecided"
     ]
     return sorted(undecided, key=lambda doubt: -1.0 if doubt.seconds is None else doubt.seconds)

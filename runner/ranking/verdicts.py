@@ -84,20 +84,23 @@ def probabilities(metric: Metric, a: str, b: str, estimate: Estimate) -> Tested:
     )
 
 
-def level_of(tested: Sequence[Tested], looks: int) -> float:
+def level_of(tested: Sequence[Tested], looks: int, share: float = 1.0) -> float:
     """The level that each of these pairs is tested at, so that one false verdict or more has the probability LEVEL."""
     remaining = len(tested)
     while remaining:
-        level = nominal(LEVEL / remaining, looks)
+        level = nominal(LEVEL / remaining, looks, share)
         settled = sum(one.differ <= level and one.alike <= level for one in tested)
         if len(tested) - settled == remaining:
             return level
         remaining = len(tested) - settled
-    return nominal(LEVEL, looks)
+    return nominal(LEVEL, looks, share)
 
 
-def verdicts(bases: Sequence[Basis], counted: Sequence[Set[str]], looks: int = 1) -> list[Verdict]:
+def verdicts(
+    bases: Sequence[Basis], counted: Sequence[Set[str]], looks: int = 1, share: float = 1.0
+) -> list[Verdict]:
     """The verdict on each pair of VPNs in each metric that counts; ``counted``: of each basis its metrics that do.
+    ``looks``: how often the run is looked at, ``share``: how much of its time is over at this look.
 
     Pairs that two configurations share, with the same tunnels and the same traffic, are tested once.
     """
@@ -111,8 +114,8 @@ def verdicts(bases: Sequence[Basis], counted: Sequence[Set[str]], looks: int = 1
             if not basis.metrics[metric].exact:
                 for (a, b), estimate in basis.pairs(metric).items():
                     tested[_key(basis, metric, a, b)] = probabilities(basis.metrics[metric], a, b, estimate)
-    level = level_of(list(tested.values()), looks)
-    return [_verdict(*one, tested.get(_key(*one)), level) for one in asked]
+    levels = [level_of(list(tested.values()), looks, at) for at in (share, 1.0)]
+    return [_verdict(*one, tested.get(_key(*one)), *levels) for one in asked]
 
 
 def _key(basis: Basis, metric: str, a: str, b: str) -> tuple[object, ...]:
@@ -121,7 +124,9 @@ def _key(basis: Basis, metric: str, a: str, b: str) -> tuple[object, ...]:
     return (basis.image, metric, a, b, *levels)
 
 
-def _verdict(basis: Basis, metric: str, a: str, b: str, tested: Tested | None, level: float) -> Verdict:
+def _verdict(
+    basis: Basis, metric: str, a: str, b: str, tested: Tested | None, level: float, last_level: float
+) -> Verdict:
     known = basis.metrics[metric]
     made = Verdict(
         configuration=basis.configuration,
@@ -149,7 +154,7 @@ def _verdict(basis: Basis, metric: str, a: str, b: str, tested: Tested | None, l
             "blocks": tested.estimate.blocks,
             "seconds": None
             if decision != "undecided" or blocked
-            else seconds_to_decide(tested, level, basis.seconds[metric][a] + basis.seconds[metric][b]),
+            else seconds_to_decide(tested, last_level, basis.seconds[metric][a] + basis.seconds[metric][b]),
             "reason": f"{' and '.join(sorted(bounded))}: {FROM_BELOW}" if blocked else "",
         }
     )

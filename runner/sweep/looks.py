@@ -10,11 +10,12 @@ from runner.ranking.weights import Weights
 
 
 def going(
-    run: Run, trials: Sequence[Trial], cells: Sequence[Cell], weights: Weights | None, left_s: float
+    run: Run, trials: Sequence[Trial], cells: Sequence[Cell], weights: Weights | None, left_s: float, of_s: float
 ) -> tuple[list[Cell], list[str]]:
     """The cells of the undecided pairs that ``left_s`` seconds can decide, by what they have shown so far, or of all
-    where it can decide none; and every undecided pair in words. The level is that of a run with six looks."""
-    found = doubts(run, trials, weights, MOST_LOOKS)
+    where it can decide none; and every undecided pair in words. ``of_s``: seconds of the whole run, which is looked at
+    six times."""
+    found = doubts(run, trials, weights, MOST_LOOKS, share=min(1.0, max(0.05, 1 - left_s / of_s)))
     return cells_in_doubt(within(found, left_s), cells), [doubt.words for doubt in found]
 
 
