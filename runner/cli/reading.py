@@ -157,7 +157,8 @@ def compare(
 ) -> None:
     """Two runs, before and after; exit code 1 on a significant regression."""
     require_known("format", form, ["term", "html", "json"])
-    comparison = compare_runs(load_run(before), load_run(after))
+    (first, trials), (second, later) = load_run(before), load_run(after)
+    comparison = compare_runs((with_margins(first, margin), trials), (with_margins(second, margin), later))
     if as_json or form == "json":
         document(comparison.model_dump_json(indent=1) + "\n")
     elif form == "html":

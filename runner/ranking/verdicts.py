@@ -28,6 +28,7 @@ from runner.ranking.stats import lead_of_differences
 
 Decision = Literal["better", "worse", "same", "undecided"]
 LEVEL = 0.05  # of one false verdict or more among all of a run
+ROUNDS_OF_SEARCH = 12  # of how long it takes: each halves what is left of the error
 FROM_BELOW = "known from below only"
 NO_INTERVAL = "too few measurements in common"
 
@@ -184,13 +185,18 @@ def held(decision: Decision, a: str, b: str, bounded: Set[str], metric: Metric) 
 def seconds_to_decide(tested: Tested, level: float, seconds: float) -> float | None:
     """How much longer both would have to be measured until one of the tests decides, if the ratio stayed what it is and
     its error fell with the root of the time; ``seconds``: what both have been measured for so far."""
-    if seconds <= 0 or not tested.estimate.blocks:
+    one = tested.estimate
+    if seconds <= 0 or not one.blocks:
         return None
-    away, margin = abs(tested.estimate.centre), math.log(tested.metric.margin)
-    differ = away / -float(scipy.special.ndtri(level / 2))
-    alike = (margin - away) / -float(scipy.special.ndtri(level))
-    needed = (tested.estimate.error / max(differ, alike)) ** 2
-    return seconds * max(needed - 1, 1 / tested.estimate.blocks)  # what a t distribution asks for beyond is a round
+    away, margin = abs(one.centre), math.log(tested.metric.margin)
+    longest = 1.0
+    for _ in range(ROUNDS_OF_SEARCH):  # more blocks have more degrees of freedom, and need fewer blocks
+        freedom = one.freedom + one.blocks * (longest - 1)
+        differ = away / -float(scipy.special.stdtrit(freedom, level / 2))
+        alike = (margin - away) / -float(scipy.special.stdtrit(freedom, level))
+        needed = max(1.0, (one.error / max(differ, alike)) ** 2)
+        longest = math.sqrt(longest * needed)
+    return seconds * max(longest - 1, 1 / one.blocks)
 
 
 def _by_differences(basis: Basis, made: Verdict, metric: Metric) -> Verdict:
