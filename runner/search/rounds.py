@@ -25,12 +25,13 @@ from runner.search.steps import Load
 
 SEED_BPS = 20e6
 SEED_S = 0.15  # of a trial, while nothing has failed yet: a short overload breaks less
-GROWTH, CAREFUL_GROWTH = 3.0, 1.3  # from one seed to the next; the second where overload breaks the device
+GROWTH, CAREFUL_GROWTH = 3.0, 1.2  # from one seed to the next; the second where overload breaks the device
 # From the answer, in logarithms: an overload reads the capacity of that moment, and what passes below says that the
 # answer is no lower. The overload is more than what a disturbed trial usually loses: with less of it, a search whose
 # trials lose a little at any rate would find the rate that it happens to offer.
 OFFSETS, CAREFUL_OFFSETS = (0.25, -0.08, 0.35), (0.06, -0.06, 0.08)
 CAREFUL_STEP = 1.1  # no further above what has passed where overload breaks the device down
+CAREFUL_SHARE = 0.5  # of the usual duration: what breaks it is how much waits, which grows with the time
 LAPSE = 0.02  # of all trials do anything
 DISTURBED = np.array([0.03, 0.1, 0.2, 0.35, 0.5])[None, None, :]  # share of trials that lose something at any rate
 DISTURBANCE = 0.3  # what these forward less, by the logarithm: mean of an exponential distribution
@@ -85,6 +86,11 @@ class Rounds:
         return not self._seeds
 
     @property
+    def duration_s(self) -> float:
+        """Of a trial after the seed, s."""
+        return self.trial_duration_s * (CAREFUL_SHARE if self.careful else 1)
+
+    @property
     def purpose(self) -> Purpose:
         """What the next trial is for."""
         return "seed" if self.seeding else "estimate"
@@ -119,7 +125,7 @@ class Rounds:
             if self.careful:
                 passed_bps = max(trial.offered_rate_bps for trial in self.trials if self._passed(trial))
                 rate_bps = min(rate_bps, passed_bps * CAREFUL_STEP)
-        duration_s = min(SEED_S, self.trial_duration_s) if self.seeding else self.trial_duration_s
+        duration_s = min(SEED_S, self.duration_s) if self.seeding else self.duration_s
         return Load(min(max(rate_bps, self.min_rate_bps), self.max_rate_bps), duration_s)
 
     def learn(self, trial: SearchTrial) -> None:

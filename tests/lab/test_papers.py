@@ -46,7 +46,7 @@ def sas(node: Node) -> str:
 
 def test_packets_go_both_ways_and_the_long_ones_in_two(bench: Bench) -> None:
     for length, pieces in (("64", 1), ("1500", 2)):
-        both = both_ways(bench.lab, bench.address, int(length), SLOW_PER_S, 0.5)
+        both = both_ways(bench, int(length), SLOW_PER_S, 0.5)
         assert both.sent == pytest.approx(2 * SLOW_PER_S * 0.5, abs=2), "both hosts send"
         assert both.received == both.sent
         assert both.outer_packets / both.received == pytest.approx(pieces, abs=0.1)
@@ -57,7 +57,7 @@ def test_a_tunnel_that_is_cut_one_way_is_seen(bench: Bench) -> None:
     rule = ("iptables-legacy", "-I", "OUTPUT", "-p", "udp", "--dport", "4500", "-j", "DROP")
     if bench.lab.gateway(bench.lab.sites[1]).run(*rule, check=False).code != 0:
         pytest.skip("the kernel has no iptables")
-    both = both_ways(bench.lab, bench.address, 64, SLOW_PER_S, 0.5)
+    both = both_ways(bench, 64, SLOW_PER_S, 0.5)
     assert both.received == pytest.approx(both.sent / 2, abs=2)
 
 

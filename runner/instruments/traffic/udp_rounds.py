@@ -181,7 +181,7 @@ def detail_of(visits: Visits, first: int) -> dict[str, Any]:
     search = visits.search
     return {
         "pooled": True,
-        "criterion": f"the median trial of {search.trial_duration_s:g} s loses 1 %",
+        "criterion": f"the median trial of {search.duration_s:g} s loses 1 %",
         "confirmed_rate_bps": None,
         "flags": ["generator_limited"] if search.limited else [],
         "trials": [
