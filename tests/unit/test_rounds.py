@@ -71,6 +71,7 @@ def test_the_samples_mean_is_the_estimate_and_their_variance_is_its() -> None:
     for one in many[:3]:
         assert 30 < len(one.samples) < 40, "not of the seed"
         assert float(np.mean(np.log(one.samples))) == pytest.approx(math.log(one.rate_bps))
+        assert float(np.median(one.samples)) == pytest.approx(one.rate_bps, rel=1e-3)
     real = float(np.std([math.log(one.rate_bps) for one in many]))
     told = float(np.mean([np.std(np.log(one.samples), ddof=1) / math.sqrt(len(one.samples)) for one in many]))
     assert 0.6 < told / real < 1.7
