@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,8 @@ from runner.data.trials import Value
 from runner.data.wan import Conditions
 from runner.design.profile import PROFILES
 from runner.instruments.instrument import Asked, at_once
+from runner.instruments.result import measurement
+from runner.instruments.traffic.generator import Load, by_then, generating, imix
 from runner.instruments.traffic.packets import packets
 from runner.instruments.traffic.tcp import tcp
 from runner.instruments.traffic.udp import Udp, udp
@@ -105,3 +108,21 @@ def test_short_trials_find_the_link(image: Image, tmp_path: Path, link_bps: floa
         value = found_near(true_bps, WITHIN, found)
         bench.close()
     assert value.value == pytest.approx(true_bps, rel=WITHIN)
+
+
+def test_a_mixture_fills_the_link(image: Image, tmp_path: Path) -> None:
+    """Packets of three lengths at once: the link's rate is one of bytes, whatever the lengths."""
+    link_bps = 200e6
+    link = Conditions(rate_bps=link_bps)
+    lengths, _ = imix(1500)
+    load = Load(lengths, 1.05 * link_bps / 8 / (statistics.fmean(lengths) + truth.ETHERNET_BYTES), 0.5)
+    expected_bps = link_bps * (1 + 8 * bucket_bytes(link) / link_bps / load.seconds)
+    with shaped(image, tmp_path, link_bps, QUEUE_S) as bench, generating(bench.lab, bench.address) as generator:
+
+        def found() -> Value:
+            arrived = generator.play(load)
+            share = by_then(arrived.samples, load.seconds)
+            return measurement("udp_throughput", share * 8 * arrived.samples[-1][1] / load.seconds)
+
+        value = found_near(expected_bps, 0.01, found)
+    assert value.value == pytest.approx(expected_bps, rel=0.01)

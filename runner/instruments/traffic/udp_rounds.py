@@ -23,6 +23,7 @@ WARM_UP_S = 0.2
 SLICE_OVERHEAD_S = JITTER_S + 0.06
 USUAL_TRIALS = 30  # where there is neither a conductor nor a budget
 MOST_SEEDS = 30
+PATIENT = 3  # times a second
 NEAR = 0.1  # the goodput is that of trials which passed and offered the throughput within this share
 MEMORY = "udp"  # its place in Asked.memory
 
@@ -64,16 +65,20 @@ class Offering:
         """Carry so much for a moment: a fresh tunnel in TCP begins slowly, and would break down."""
         self.generator.play(self.load(rate_bps, WARM_UP_S))
 
+    def broke_down(self) -> bool:
+        """Does the tunnel carry nothing any more? One that only empties its queues gets a few seconds."""
+        return not any(self.bench.carries_payload() for _ in range(PATIENT))
+
     def trial(self, rate_bps: float, duration_s: float) -> SearchTrial:
         """One trial. A rate that breaks the tunnel down counts as lost altogether, and the tunnel is made anew."""
         load, arrived = self.load(rate_bps, duration_s), None
         try:
             arrived = self.generator.play(load)
         except (MeasurementError, CommandError):
-            if self.bench.carries_payload():  # the instrument failed, not the tunnel
+            if not self.broke_down():  # the instrument failed, not the tunnel
                 arrived = self.generator.play(load)
         purpose = self.visits.search.purpose
-        if arrived is None or (not arrived.received and not self.bench.carries_payload()):
+        if arrived is None or (not arrived.received and self.broke_down()):
             self.visits.breakdowns_bps.append(rate_bps)
             self.bench.renew()
             self.warm_up(rate_bps / 2)
