@@ -20,7 +20,7 @@ SEEDS ?= $(shell date "+%s1 %s2 %s3")
 COMMANDS := bash ip mmdebstrap nsenter setpriv unshare $(PYTHON)
 PACKAGES := bash iproute2 mmdebstrap python3 python3-venv util-linux
 
-.PHONY: compare test test-all test-unit test-flaky coverage mutants lint rooms image setup lock bench-lab bench-labs bench-search bench-truth bench-engines bench-slices bench-decide bench-report box test-abilities test-ciphers test-vagrant clean
+.PHONY: compare test test-all test-unit test-flaky coverage mutants campaign lint rooms image setup lock bench-lab bench-labs bench-search bench-truth bench-engines bench-slices bench-decide bench-report box test-abilities test-ciphers test-vagrant clean
 
 compare: image
 	$(VPNEVAL) run $(COMPARISON) --vpn $(COMPARED) --profile $(PROFILE) --deadline $(DEADLINE) \
@@ -53,6 +53,11 @@ coverage: setup
 # Small changes in the code of runner/ranking and runner/search: which of them does no unit test notice?
 mutants: setup
 	.venv/bin/python -m tests.mutants $(ARGS)
+
+# Random command lines, and run folders that something happened to, through every command; no lab is started. Another
+# seed each time; ARGS="--seed S --case N" repeats a case.
+campaign: setup
+	.venv/bin/python -m tests.campaign $(ARGS)
 
 lint: setup
 	.venv/bin/ruff check .

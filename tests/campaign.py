@@ -1,0 +1,421 @@
+"""A fault campaign: random command lines, and run folders that something happened to, through every command.
+
+``make campaign``; ``python -m tests.campaign --seed S --case N`` repeats one case. Command lines are made from the
+commands' own options and arguments. No lab is started: a command that wants one is told that this machine has none.
+
+Each case must end within ``LIMIT_S`` with a documented exit code, without a traceback, with JSON alone on standard
+output where JSON was asked for, with no control character in what it says, and with the folders that it read as they
+were.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import io
+import json
+import os
+import random
+import shutil
+import signal
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from runner.catalogue import experiment_names, factors, metrics, vpn_names
+from runner.cli import commands
+from runner.data.errors import CannotRunHere
+from runner.data.store import open_store
+from runner.data.streams import CONTROL
+from runner.data.trials import Slice
+from runner.design.profile import PROFILES
+from runner.ranking.weights import PRESETS
+from tests.unit.synthetic import realistic_run
+
+LIMIT_S = 30.0
+CODES = (0, 1, 2, 3, 4, 130, 141)
+READERS = ("report", "compare", "history", "watch")
+INTERRUPTED_S = 3.0  # watch waits for a run that has not ended, until Ctrl-C
+
+PLUGIN = "from vpns.openvpn import OpenVpn\n\n\nclass Mine(OpenVpn):\n    title = 'mine'\n"
+BYTES = [b"\xff\xfe", b"\0", b"\n", b"{", b"]" * 9, b"\x1b[2J", b"[" * 200_000, b"\xef\xbb\xbf"]
+HOSTILE = [
+    *("", " ", "-", "--", "0", "-1", "1", "1.5", "nan", "inf", "1e308", "1e-320", "9" * 400, "9" * 5000, "0x10", "1_0"),
+    *("\x1b[2J", "\x9b31m", "\r\x08\x07", "\u202e", "\udcff", "é", "²", "٣", "日本", "\U0001f600", "[bold]x[/]", "[/]"),
+    *(
+        "a" * 300,
+        "a" * 100_000,
+        "../..",
+        "/",
+        "/dev/null",
+        "/dev/full",
+        "/proc/self/mem",
+        "~",
+        ".",
+        "..",
+        "./x.py",
+        "*",
+    ),
+    *("null", "{}", "[", "a=b", "=", ",", ",,", "a=", "=a", "a=1,a=1", "%s", "%n", "$(id)", "'", '"', "\n", "\t", "\\"),
+]
+JUNK: list[Any] = [
+    *(None, True, False, 0, -1, 1, 0.5, -0.5, 1e308, -1e308, 5e-324, float("nan"), float("inf"), 10**30, -(10**30)),
+    *(
+        "",
+        " ",
+        "x",
+        "ok",
+        "none",
+        "\x1b[31m",
+        "\x9b",
+        "\u202e",
+        "é",
+        "a" * 5000,
+        "/etc/passwd",
+        "../x",
+        "<b>",
+        "[/x]",
+        "|",
+    ),
+    *([], {}, [[]], [None], {"": {}}, {"x": 1}, [1, 2, 3], ["a", "b"]),
+]
+
+
+def texts(rng: random.Random, name: str) -> str:
+    """A value for an option or argument of this name: mostly one that makes sense."""
+    valid: dict[str, Sequence[str]] = {
+        "experiments": [*experiment_names(), "papers", "./exp.py"],
+        "vpns": [*vpn_names(), "./mine.py", "./broken.py", "openvpn,ssh_tun"],
+        "vpn": [*vpn_names(), "./mine.py", "./broken.py"],
+        "instruments": ["./inst.py", "./mine.py"],
+        "levels": [f"{f}={level}" for f, known in factors().items() for level in (*known.named, "7", "1e9")],
+        "profile": [*PROFILES],
+        "reps": ["1", "3", "1000", "1001"],
+        "duration": ["1", "10", "86401"],
+        "lab": ["netns", "vagrant", "ssh:lab.toml", "ssh:", "netns:"],
+        "where": ["netns", "vagrant", "ssh:lab.toml"],
+        "kernel": ["host", "uml", "qemu:trixie", "host,uml"],
+        "rest": ["host", "uml"],
+        "image": ["trixie", "bookworm", "host"],
+        "name": ["trixie", "bookworm"],
+        "gateways": ["trixie", "trixie,bookworm"],
+        "seed": ["1", "2", "-5"],
+        "out_dir": ["a", "new", "p", "file", "mine.py"],
+        "deadline": ["1s", "6m", "350s", "2h"],
+        "weights": [*PRESETS, "rtt=1", "w.toml", "w.json", *(f"{name}=2" for name in metrics())],
+        "what": ["vpns", "extinct", "experiments", "metrics", "presets", "factors", "profiles"],
+        "folders": ["a", "b", "a", "p", "new", "file", ".", "a/"],
+        "folder": ["a", "b", "p"],
+        "before": ["a", "b"],
+        "after": ["a", "b"],
+        "configuration": ["comparable", "recommended"],
+        "missing": ["unranked", "worst"],
+        "form": ["term", "html", "md", "latex", "json", "csv", "findings"],
+        "node": ["host1", "gw1", "wan"],
+        "layer": ["libreswan"],
+        "work": ["true"],
+    }
+    return rng.choice(HOSTILE) if rng.random() < 0.15 or name not in valid else rng.choice(valid[name])
+
+
+def command_line(rng: random.Random, only: Sequence[str] = ()) -> list[str]:
+    """A random command with random options, as the command itself defines them."""
+    found: Any = typer.main.get_command(commands.app)
+    line: list[str] = []
+    while hasattr(found, "commands"):
+        name = rng.choice([name for name in found.commands if not only or name in only or line])
+        found = found.commands[name]
+        line.append(name)
+    for parameter in found.params:
+        required = bool(parameter.required)
+        if not required and rng.random() > 0.25:
+            continue
+        times = rng.choice((1, 1, 2, 3)) if parameter.nargs == -1 or getattr(parameter, "multiple", False) else 1
+        for _ in range(times):
+            option = [] if parameter.param_type_name == "argument" else [rng.choice(parameter.opts)]
+            line += option if getattr(parameter, "is_flag", False) else [*option, texts(rng, parameter.name)]
+    if rng.random() < 0.05:
+        line.insert(rng.randrange(len(line) + 1), rng.choice([*HOSTILE, "--help", "--no-color", "--version"]))
+    return [word.replace("\0", "") for word in line]
+
+
+def prepare(folder: Path) -> None:
+    """What the cases work on: two runs, a parent of runs, plugins, weights, a file."""
+    whole, trials = realistic_run(seed=1)
+    for name, kept in (("a", trials), ("b", trials[: len(trials) // 2]), ("p/host", trials[:40])):
+        with open_store(folder / name) as store:
+            store.save_run(whole.model_copy(update={"run_id": Path(name).name}))
+            for trial in kept:
+                store.append(trial)
+            rows = [Slice(trial=kept[0].id, number=n, at_s=n, duration_s=0.3, values={"rtt": 1.0}) for n in (1, 2)]
+            store.append_slices(rows)
+    index = {"schema_version": 1, "runs": [{"kernel": "host", "folder": "host", "outcome": "complete"}]}
+    (folder / "p" / "index.json").write_text(json.dumps(index))
+    (folder / "file").write_text("a file\n")
+    (folder / "mine.py").write_text("print('a plugin that prints')\n" + PLUGIN)
+    (folder / "broken.py").write_text(PLUGIN + "    def start(self, *_):\n        raise KeyError('no')\n")
+    (folder / "exp.py").write_text("EXPERIMENT = 3\n")
+    (folder / "inst.py").write_text("import sys\nsys.exit(0)\n")
+    (folder / "w.toml").write_text("rtt = 2\ntcp_throughput = 1\n")
+    (folder / "w.json").write_text('{"rtt": 2}')
+    (folder / "lab.toml").write_text('[gw1]\naddress = "192.0.2.1"\n')
+
+
+def mutate(rng: random.Random, folder: Path) -> str:
+    """Let something happen to a file of ``folder``; says what."""
+    files = [path for path in sorted(folder.rglob("*")) if path.is_file() and path.name != ".lock"]
+    likely = [path for path in files if path.suffix in (".json", ".jsonl")]
+    path = rng.choice(likely if rng.random() < 0.9 else files)
+    how = rng.choice((*[in_json] * 8, in_bytes, in_bytes, in_lines, in_place))
+    return f"{path.relative_to(folder)}: {how(rng, path)}"
+
+
+def in_json(rng: random.Random, path: Path) -> str:
+    """Another value somewhere in a line of it."""
+    try:
+        lines = path.read_text().splitlines() if path.suffix == ".jsonl" else [path.read_text()]
+        number = rng.randrange(len(lines))
+        at = found = json.loads(lines[number])
+    except (ValueError, RecursionError):  # something has happened to it before
+        return in_bytes(rng, path)
+    way: list[Any] = []
+    while isinstance(at, dict | list) and at and (not way or rng.random() < 0.8):
+        parent, key = at, rng.choice(list(at)) if isinstance(at, dict) else rng.randrange(len(at))
+        way.append(key)
+        at = at[key]
+    if not way:
+        return "nothing in it"
+    what = rng.choice(("value", "value", "value", "gone", "added", "deep"))
+    value = rng.choice(JUNK)
+    if what == "gone":
+        del parent[key]
+    elif what == "added" and isinstance(parent, dict):
+        parent[rng.choice(("x", "", "schema_version", "\x1b"))] = value
+    else:
+        parent[key] = value
+    lines[number] = json.dumps(found)
+    if what == "deep":
+        lines[number] = lines[number].replace(json.dumps(value), "[" * 5000 + "]" * 5000, 1)
+    path.write_text("\n".join(lines) + "\n")
+    return f"line {number + 1}, {'.'.join(map(str, way))}: {what} {str(value)[:30]!r}"
+
+
+def in_bytes(rng: random.Random, path: Path) -> str:
+    """Bytes changed, cut off or put in."""
+    data, at = bytearray(path.read_bytes()), rng.randrange(max(1, path.stat().st_size))
+    what = rng.choice(("flipped", "cut", "inserted", "emptied", "zeros"))
+    if what == "flipped" and data:
+        data[at] ^= 1 << rng.randrange(8)
+    elif what == "inserted":
+        data[at:at] = rng.choice(
+            [b"\xff\xfe", b"\0", b"\n", b"{", b"]" * 9, b"\x1b[2J", b"[" * 200_000, b"\xef\xbb\xbf"]
+        )
+    elif what == "zeros":
+        data[at:] = bytes(len(data) - at)
+    else:
+        del data[at if what == "cut" else 0 :]
+    path.write_bytes(data)
+    return f"{what} at {at}"
+
+
+def in_lines(rng: random.Random, path: Path) -> str:
+    """Lines in another order, twice, or left out."""
+    lines = path.read_bytes().splitlines(keepends=True)
+    what = rng.choice(("shuffled", "twice", "thinned"))
+    if what == "shuffled":
+        rng.shuffle(lines)
+    lines = lines * 2 if what == "twice" else [line for line in lines if what != "thinned" or rng.random() < 0.5]
+    path.write_bytes(b"".join(lines))
+    return f"lines {what}"
+
+
+def in_place(rng: random.Random, path: Path) -> str:
+    """Something else where the file was."""
+    path.unlink()
+    makers: dict[str, Callable[[], Any]] = {
+        "gone": lambda: None,
+        "folder": path.mkdir,
+        "FIFO": lambda: os.mkfifo(path),
+        "dangling link": lambda: path.symlink_to("nowhere"),
+        "link to itself": lambda: path.symlink_to(path.name),
+        "device": lambda: path.symlink_to("/dev/zero"),
+    }
+    what = rng.choice([*makers])
+    makers[what]()
+    return what
+
+
+def state(folder: Path) -> str:
+    """A digest of all that is in it."""
+    found = hashlib.sha256()
+    for path in sorted(folder.rglob("*")):
+        found.update(
+            f"{path.relative_to(folder)} {path.lstat().st_mode} {path.lstat().st_size}".encode(errors="replace")
+        )
+        if path.is_file() and not path.is_symlink():
+            found.update(path.read_bytes())
+    return found.hexdigest()
+
+
+class Case:
+    """One case: what is asked of which folders; ``run`` says what is wrong with how it ended, or nothing."""
+
+    def __init__(self, seed: int, number: int, base: Path) -> None:
+        rng = random.Random(f"{seed}/{number}")
+        self.base, self.rng = base, rng
+        self.reads = rng.random() < 0.6
+        self.argv = command_line(rng, READERS if self.reads else ())
+        self.encoding = rng.choice(("utf-8", "utf-8", "utf-8", "ascii", "latin-1"))
+        self.to = rng.choice(("file", "file", "file", "file", "full", "closed"))
+        self.environment = (
+            {"COLUMNS": rng.choice(("80", "80", "200", "0", "1", "x", "40"))} if rng.random() < 0.5 else {}
+        )
+        self.mutations = rng.choice((0, 1, 1, 1, 2, 5)) if self.reads else rng.choice((0, 0, 1))
+        self.said: list[str] = []
+
+    def __str__(self) -> str:
+        words = [repr(word[:60] + "…") if len(word) > 60 else repr(word) for word in self.argv]
+        told = [f"  {said}" for said in self.said]
+        return "\n".join([f"vpneval {' '.join(words)}", f"  {self.encoding} to {self.to}, {self.environment}", *told])
+
+    def run(self) -> list[str]:
+        """Do it in a folder of its own, in a process of its own."""
+        with tempfile.TemporaryDirectory(prefix="campaign-") as scratch:
+            folder = Path(scratch) / "work"
+            shutil.copytree(self.base, folder)
+            for _ in range(self.mutations):
+                self.said.append(mutate(self.rng, folder / self.rng.choice(("a", "a", "b", "p"))))
+            before = state(folder)
+            code, out, err = self._process(Path(scratch), folder)
+            wrong = self._judged(code, out, err)
+            if self.argv[0] in READERS and "--write" not in self.argv and state(folder) != before:
+                wrong.append("it changed what it read")
+        return wrong
+
+    def _process(self, scratch: Path, folder: Path) -> tuple[int | None, str, str]:
+        child = os.fork()
+        if child == 0:
+            self._child(scratch, folder)
+        started, asked = time.monotonic(), False
+        while True:
+            ended, status = os.waitpid(child, os.WNOHANG)
+            if ended:
+                break
+            spent_s = time.monotonic() - started
+            if spent_s > LIMIT_S:
+                os.kill(child, signal.SIGKILL)
+                os.waitpid(child, 0)
+                return None, "", (scratch / "err").read_text(errors="replace")
+            if self.argv[0] == "watch" and spent_s > INTERRUPTED_S and not asked:
+                os.kill(child, signal.SIGINT)
+                asked = True
+            time.sleep(0.005)
+        out, err = ((scratch / name).read_bytes() for name in ("out", "err"))
+        return os.waitstatus_to_exitcode(status), self._decoded(out), self._decoded(err)
+
+    def _decoded(self, said: bytes) -> str:
+        """Documents are in UTF-8, messages in the encoding of the terminal."""
+        try:
+            return said.decode()
+        except ValueError:
+            return said.decode(self.encoding, "replace")
+
+    def _child(self, scratch: Path, folder: Path) -> None:
+        """The command, from here to the end of this process."""
+        code: Any = 70
+        try:
+            os.chdir(folder)
+            os.environ.update(self.environment)
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            (scratch / "out").touch()
+            to = {"file": str(scratch / "out"), "full": "/dev/full"}.get(self.to)
+            if to is None:
+                reading, writing = os.pipe()
+                os.close(reading)
+            for number, opened in (
+                (1, os.open(to, os.O_WRONLY) if to else writing),
+                (2, os.open(scratch / "err", os.O_WRONLY | os.O_CREAT)),
+                (0, os.open(os.devnull, os.O_RDONLY)),
+            ):
+                os.dup2(opened, number)
+            sys.stdout = io.TextIOWrapper(io.FileIO(1, "w", closefd=False), encoding=self.encoding)
+            sys.stderr = io.TextIOWrapper(
+                io.FileIO(2, "w", closefd=False), self.encoding, "backslashreplace", write_through=True
+            )
+            sys.argv = ["vpneval", *self.argv]
+            commands.main(self.argv)
+            code = 71  # main() exits
+        except SystemExit as ended:
+            code = ended.code if isinstance(ended.code, int) else 0 if ended.code is None else 72
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(code)
+
+    def _judged(self, code: int | None, out: str, err: str) -> list[str]:
+        wrong = []
+        if code is None:
+            wrong.append(f"it had not ended after {LIMIT_S:g} s")
+        elif code not in CODES:
+            wrong.append(f"exit code {code}")
+        if "Traceback" in out + err:
+            wrong.append("a traceback:\n" + err[-3000:])
+        if code in (2, 4) and not err.strip():
+            wrong.append(f"exit code {code}, and no word why")
+        if found := CONTROL.search((out + err).replace("\r\n", "\n")):
+            wrong.append(f"a control character: {(out + err)[max(0, found.start() - 60) : found.start() + 20]!a}")
+        asked = "--json" in self.argv or ("--format" in self.argv and "json" in self.argv)
+        helped = {"--help", "--version"} & {*self.argv}
+        if asked and code in (0, 1) and self.to == "file" and not helped:
+            try:
+                json.loads(out)
+            except ValueError as error:
+                wrong.append(f"not JSON alone: {error}: {out[:200]!r}")
+        return wrong
+
+
+def no_lab(*_: Any, **__: Any) -> Any:
+    """In place of what starts labs and guests."""
+    raise CannotRunHere("the campaign starts no lab")
+
+
+def main() -> None:
+    """Run the cases, and say of each that failed how to repeat it. Exits with 1 where one did."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seed", type=int, default=int(time.time()))
+    parser.add_argument("--cases", type=int, default=1000)
+    parser.add_argument("--case", type=int, help="this one alone, with what it says")
+    asked = parser.parse_args()
+    failed = campaign(asked.seed, [asked.case] if asked.case is not None else range(asked.cases))
+    sys.exit(1 if failed else 0)
+
+
+def campaign(seed: int, numbers: Sequence[int]) -> int:
+    """How many of these cases fail; each is printed with the command that repeats it."""
+    commands.rootless.enter = no_lab  # type: ignore[attr-defined]
+    commands.this_command_under = no_lab  # type: ignore[attr-defined]
+    failed, started = 0, time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="campaign-base-") as base:
+        prepare(Path(base))
+        for number in numbers:
+            case = Case(seed, number, Path(base))
+            wrong = case.run()
+            if wrong:
+                failed += 1
+                print(
+                    f"{case}\n  {'; '.join(wrong)}\n  again: python -m tests.campaign --seed {seed} --case {number}\n"
+                )
+            elif len(numbers) == 1:
+                print(case)
+    print(f"seed {seed}: {len(numbers)} cases, {failed} failed, {time.monotonic() - started:.0f} s")
+    return failed
+
+
+if __name__ == "__main__":
+    main()
