@@ -108,19 +108,7 @@ class Breaking(Whole):
     def expected_s(self, params: Mapping[str, str], profile: Profile, *, first: bool) -> float:
         return self.one_failure_s * profile.failures
 
-    @contextmanager
-    def lab(
-        self,
-        rig: Rig,
-        vpn: Vpn,
-        params: Mapping[str, str],
-        image: Image,
-        gateway_image: Image,
-        log: Callable[[str], object],
-        logs: Path,
-    ) -> Iterator[Lab]:
-        with lab_for(rig, vpn, params, image, gateway_image, log, logs) as lab:
-            yield lab
+    lab = staticmethod(lab_for)
 
     def own_wan(self, params: Mapping[str, str]) -> bool:
         return topology_of(params) is not None
