@@ -28,7 +28,7 @@ LOOK_AT = (
     "lab/test_secrets.py::test_a_plugin_that_tells_its_keys",  # a run of plugins that tell theirs
 )
 # A guest has one CPU: two groups of tests, one guest for each at a time, fill two cores.
-FIRST_GUEST = ("test_abilities.py", "test_levels.py", "test_wan.py")
+FIRST_GUEST = ("test_abilities.py", "test_levels.py", "test_vpns.py", "test_wan.py")
 
 
 def pytest_configure() -> None:

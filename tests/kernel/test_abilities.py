@@ -6,7 +6,7 @@ from tests.kernel.abilities_inside import DECLARED
 from tests.kernel.inside import Work
 from tests.kernel.vpns_inside import DEBIANS
 
-pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.timeout(3600)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
 INSIDE = "tests/kernel/abilities_inside.py"
 
 

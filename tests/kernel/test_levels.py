@@ -6,7 +6,7 @@ from runner.catalogue import load_vpn
 from tests.kernel.inside import Work
 from tests.kernel.levels_inside import RELOADED, STARTED, levels
 
-pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 INSIDE = "tests/kernel/levels_inside.py"
 
 
