@@ -32,7 +32,7 @@ from runner.data.files import from_json, is_there, no_link, read_bytes, write_te
 from runner.data.levels import BASELINE
 from runner.data.metric import Metric
 from runner.data.store import Store, load_run, open_store, read_run
-from runner.data.trials import Cell, ExperimentRecord, Invocation, Run, VpnRecord
+from runner.data.trials import MOST_LOOKS, Cell, ExperimentRecord, Invocation, Run, VpnRecord
 from runner.data.wan import conditions
 from runner.design.experiment import Experiment
 from runner.design.profile import PROFILES, Profile
@@ -302,7 +302,7 @@ def _written_down(run: Run, command_line: list[str], loop: Loop, started: float)
                 "separation": loop.outcome.separation,
             }
         )
-        update = {"invocations": [*run.invocations, ended], "looks": max(run.looks, loop.outcome.looks)}
+        update = {"invocations": [*run.invocations, ended], "looks": min(MOST_LOOKS, run.looks + loop.outcome.looks - 1)}
         try:
             store.save_run(run.model_copy(update=update))
         except OSError as error:  # the disk is full: the trials are safe, this note is not

@@ -1,8 +1,8 @@
 """The price of looking: at which level to test, if a run looks several times whether it may stop.
 
-O'Brien and Fleming's rule (Biometrics 35(3), 1979): the bound on the sum of what has been seen is the same at each
-look, so that an early look decides what is far apart only, and the last one costs next to nothing. Pocock's constant level
-would cost every verdict of the report as much as the first look.
+O'Brien and Fleming's rule (Biometrics 35(3), 1979): the bound on the sum of what has been seen is the same at every
+look, so that an early look decides what is far apart only, and the last one costs next to nothing. Pocock's constant
+level would cost every verdict of the report as much as the first look.
 """
 
 from __future__ import annotations

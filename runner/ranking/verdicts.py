@@ -97,9 +97,7 @@ def level_of(tested: Sequence[Tested], looks: int, share: float = 1.0) -> float:
     return nominal(LEVEL, looks, share)
 
 
-def verdicts(
-    bases: Sequence[Basis], counted: Sequence[Set[str]], looks: int = 1, share: float = 1.0
-) -> list[Verdict]:
+def verdicts(bases: Sequence[Basis], counted: Sequence[Set[str]], looks: int = 1, share: float = 1.0) -> list[Verdict]:
     """The verdict on each pair of VPNs in each metric that counts; ``counted``: of each basis its metrics that do.
     ``looks``: how often the run is looked at, ``share``: how much of its time is over at this look.
 
