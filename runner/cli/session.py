@@ -302,7 +302,8 @@ def _written_down(run: Run, command_line: list[str], loop: Loop, started: float)
                 "separation": loop.outcome.separation,
             }
         )
-        update = {"invocations": [*run.invocations, ended], "looks": min(MOST_LOOKS, run.looks + loop.outcome.looks - 1)}
+        looks = min(MOST_LOOKS, run.looks + loop.outcome.looks - 1)
+        update = {"invocations": [*run.invocations, ended], "looks": looks}
         try:
             store.save_run(run.model_copy(update=update))
         except OSError as error:  # the disk is full: the trials are safe, this note is not
