@@ -260,7 +260,8 @@ def test_ciphers_keep_their_order_under_every_hash(holds: bool, verdict: str) ->
     def of(cipher: str, integrity: str) -> float:
         return speed[cipher] if holds or integrity == "hmac-sha256" else 1 / speed[cipher]
 
-    assert judge(same, make_run(("ipsec",)), rates(of)).verdict == verdict
+    judged = judge(same, make_run(("ipsec",)), rates(of))
+    assert (judged.verdict, judged.value) == (verdict, 1.0 if holds else 0.0)
     one = [trial for trial in rates(of) if trial.params["integrity"] == "hmac-sha256"]
     found = judge(same, make_run(("ipsec",)), one)
     assert found.verdict == "not comparable"
@@ -404,3 +405,31 @@ def test_userspace_esp_is_in_no_mean_of_the_oslv_papers_groups() -> None:
     run, trials = made("oslv")
     for one in findings_of("oslv"):
         assert "ipsec_user" not in judge(one, run, trials).systems, one.id
+
+
+@pytest.mark.parametrize(("pace", "verdict"), [(2.0, "reproduced"), (0.5, "not reproduced")])
+def test_more_throughput_is_the_better_rank(pace: float, verdict: str) -> None:
+    """Alike in all else, the paper's three are the best where they carry more."""
+    run, trials = made("oslv")
+    alike = [
+        make_trial(
+            t.vpn,
+            t.params,
+            t.repetition,
+            {
+                m.metric: pace if m.metric == "tcp_throughput" and t.vpn in ("ipsec", "pptp", "vtun") else 1.0
+                for m in t.measurements
+            },
+        )
+        for t in trials
+    ]
+    assert judge(finding("oslv", "best-three"), run, alike).verdict == verdict
+
+
+@pytest.mark.parametrize("payload", ["zeros", "random"])
+def test_openvpns_compression_is_judged_with_lzo_that_adapts(payload: str) -> None:
+    run, trials = made("thesis")
+    always = [trial for trial in trials if trial.params["compression"] != "adaptive"]
+    found = judge(finding("thesis", f"packed-openvpn-{payload}"), run, always)
+    assert found.verdict == "not comparable"
+    assert "adaptive" in found.reason
