@@ -19,14 +19,14 @@ GRID = 801  # points of the numerical integration; the level then has three digi
 def nominal(level: float, looks: int, share: float = 1.0) -> float:
     """The two-sided level of a look when ``share`` (0 to 1) of the data is there, so that all of ``looks`` looks
     together reject what is true with the probability ``level``. The last of six at 5 %: 4.0 %, the first: 0.00005 %."""
+    if looks == 1:
+        return level
     return float(2 * scipy.special.ndtr(-_last_bound(level, looks) / math.sqrt(share)))
 
 
 @lru_cache(maxsize=1000)
 def _last_bound(level: float, looks: int) -> float:
     """The bound of the last look, in standard errors; at the others it is this over the root of their share."""
-    if looks == 1:
-        return float(-scipy.special.ndtri(level / 2))
     low, high = -scipy.special.ndtri(level / 2), -scipy.special.ndtri(level / looks / 2)
     return float(scipy.optimize.brentq(lambda z: _ever_beyond(z, looks) - level, low, high, rtol=1e-5))
 
