@@ -10,7 +10,10 @@ from __future__ import annotations
 import errno
 import json
 import os
+import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
@@ -344,7 +347,7 @@ def main(argv: list[str] | None = None) -> Any:
     arguments.sort(key=lambda one: one != "--no-color")  # wherever it stands; the others keep their order
     sane_size()
     try:
-        with guarded():
+        with guarded(), _interruptible():
             _one_command(arguments)
     except ReaderGone as gone:
         sys.exit(gone.exit_code)
@@ -356,6 +359,31 @@ def main(argv: list[str] | None = None) -> Any:
         with guarded():
             tell("vpneval: interrupted; what is measured is safe.")
         sys.exit(130)
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Ctrl-C is a KeyboardInterrupt, also where a module that was being loaded makes another error of it."""
+    pressed = False
+
+    def press(*_: Any) -> None:
+        nonlocal pressed
+        pressed = True
+        raise KeyboardInterrupt
+
+    before = signal.getsignal(signal.SIGINT)
+    if before is signal.default_int_handler:
+        signal.signal(signal.SIGINT, press)
+    try:
+        yield
+    except VpnevalError:
+        raise
+    except Exception as instead:
+        if pressed:
+            raise KeyboardInterrupt from instead
+        raise
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _one_command(arguments: list[str]) -> None:

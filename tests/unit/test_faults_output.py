@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import TextIO
 
 import pytest
 
+from runner.cli import commands
 from runner.cli.commands import main
 from runner.cli.shell import exit_code
 from runner.data.store import open_store
@@ -150,6 +152,20 @@ def test_a_working_directory_that_was_deleted(tmp_path: Path, monkeypatch: pytes
 
 def test_a_signal_ends_a_shell_with_128_and_its_number() -> None:
     assert [exit_code(returned) for returned in (0, 3, -9, -15)] == [0, 3, 137, 143]
+
+
+def test_ctrl_c_of_which_a_module_makes_another_error(monkeypatch: pytest.MonkeyPatch, capsys: CapSys) -> None:
+    def load(**_: object) -> None:
+        try:
+            os.kill(os.getpid(), signal.SIGINT)
+        except KeyboardInterrupt:
+            raise ImportError("initialization failed") from None
+
+    monkeypatch.setattr(commands, "tables", load)
+    before = signal.getsignal(signal.SIGINT)
+    assert code_of("list") == 130
+    assert capsys.readouterr().err == "vpneval: interrupted; what is measured is safe.\n"
+    assert signal.getsignal(signal.SIGINT) is before
 
 
 INTERRUPTED = """
