@@ -34,6 +34,7 @@ from runner.lab.redaction import hide
 GONE_WITHIN_S = 5.0
 AGENT = str(Path(probes.__file__).with_name("agent.py"))
 Dialogue = Command | subprocess.Popen[str]  # a probe whose standard streams are the runner's
+UNSHARE = ("unshare", "--pid", "--fork", "--kill-child")
 # Not --all: an ordinary user may not enter a cgroup namespace, not even the one it is in.
 NSENTER = ("nsenter", "--net", "--mount", "--uts", "--ipc", "--pid", "--target")
 
@@ -57,12 +58,11 @@ class NamespaceNode:
         """Start the process that holds the node, until its standard input ends."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._line = Line(ours)
-        node = {"name": self.name, "root": str(root), "group": str(self._group or ""), "here": True, "silence_s": 0}
-        nothing = {"ports": {}, "restore": "", "restore6": "", "sysctls": ""}
+        node = json.dumps({"name": self.name, "root": str(root), "group": str(self._group or "")})
         with theirs:
             return subprocess.Popen(
-                # Dies with the runner, and the node's PID 1 with it.
-                [*("setpriv", "--pdeathsig", "KILL", sys.executable, "-IS"), AGENT, json.dumps(node | nothing)],
+                # Die with the runner; kill PID 1, and with it the node, when unshare dies.
+                ["setpriv", "--pdeathsig", "KILL", *UNSHARE, sys.executable, "-IS", AGENT, node],
                 stdin=theirs.fileno(),
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
@@ -218,7 +218,7 @@ class NamespaceNode:
         try:
             self._holder.wait(5)
         except subprocess.TimeoutExpired:
-            self._holder.kill()  # PID 1 goes with it
+            self._holder.kill()  # --kill-child takes PID 1 along
             self._holder.wait()
         for process in self._background:
             process.stop()

@@ -162,7 +162,7 @@ class SshNode(NamespaceNode):
         threading.Thread(target=self._beat, daemon=True).start()
 
     def _hold(self, root: Path) -> subprocess.Popen[str]:
-        node = {"name": self.name, "root": str(root), "group": "", "here": False, "silence_s": SILENCE_S}
+        node = {"name": self.name, "root": str(root), "silence_s": SILENCE_S}
         holder = subprocess.Popen(
             [
                 *("setpriv", "--pdeathsig", "KILL"),

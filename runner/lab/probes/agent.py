@@ -1,13 +1,14 @@
 """A node: makes it, lends it the machine's ports, runs the runner's commands in it, undoes all.
 
-usage: agent.py NODE       as root; NODE is a JSON object:
-    {"name": "gw1", "root": "/", "group": "", "here": false, "silence_s": 30,
+usage: agent.py NODE       as root; NODE is a JSON object. Where the runner is on another machine:
+    {"name": "gw1", "root": "/", "silence_s": 30,
      "ports": {"wan0": "eth2"}, "restore": "…", "restore6": "…", "sysctls": "…"}
-"root" is the folder below the node's copy-on-write root, "group" that of the control group that its processes are in,
-if any, and "here" says that the runner is on this machine. "ports" maps the name in the lab to the machine's own;
+"root" is the folder below the node's copy-on-write root, "ports" maps the name in the lab to the machine's own;
 "restore" and "restore6" are lines for ip(8) -batch, "sysctls" are lines "path value"; they make the ports again what
 they were. It prints the process number of the node's PID 1, serves, and ends when the node has ended and the machine
-is as before, else with exit code 1 and the reason.
+is as before, else with exit code 1 and the reason. Where the runner is on this machine, unshare(1) has made it a PID 1:
+    {"name": "gw1", "root": "/var/cache/…", "group": "/sys/fs/cgroup/…"}
+"group" is the folder of the control group that the node's processes are in, or empty.
 
 One program, and hardly another process: in an emulated machine each costs a tenth of a second. The node's PID 1 is the
 agent. Where the runner is on another machine, a line on standard input is a request, an empty one a heartbeat:
@@ -98,7 +99,7 @@ def file_of(text: str) -> int:
 # --- the machine's side ---------------------------------------------------------------------------------------
 
 
-def keep(node: dict[str, str], ports: dict[str, str], here: bool, silence_s: int) -> int:
+def keep(node: dict[str, str], ports: dict[str, str], silence_s: int) -> int:
     """Make the node, lend it the ports, wait for its end, take them back. Returns the exit code."""
     for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGPIPE):
         signal.signal(number, signal.SIG_IGN)
@@ -111,12 +112,10 @@ def keep(node: dict[str, str], ports: dict[str, str], here: bool, silence_s: int
             for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGPIPE):
                 signal.signal(number, signal.SIG_DFL)
             os.close(ready)
-            if node["group"]:
-                join(node["group"])
             enter(node["name"], node["root"])
             os.write(tell, b"\n")
             os.close(tell)
-            serve_all(here, silence_s)
+            serve_all(False, silence_s)
         except Exception as error:  # whatever it is, the runner is told
             os.write(2, f"{error}\n".encode())
         finally:
@@ -127,8 +126,7 @@ def keep(node: dict[str, str], ports: dict[str, str], here: bool, silence_s: int
         return 1  # it has said why
     # As long as this is open the namespace lives, after its processes: else the kernel would delete virtual ports.
     net = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY)
-    lines = "".join(f"link set dev {own} netns {pid} name {lab}\n" for lab, own in ports.items())
-    lent = ip(lines=lines) if ports else True
+    lent = ip(lines="".join(f"link set dev {own} netns {pid} name {lab}\n" for lab, own in ports.items()))
     if lent:
         os.write(1, f"{pid}\n".encode())
     else:
@@ -153,10 +151,15 @@ def keep(node: dict[str, str], ports: dict[str, str], here: bool, silence_s: int
 # --- in the node ----------------------------------------------------------------------------------------------
 
 
-def join(group: str) -> None:
-    """Be in a control group, with all that is started from now on; where the kernel refuses, the runner sees that."""
-    with suppress(OSError), open(f"{group}/cgroup.procs", "w") as procs:
+def hold(node: dict[str, str]) -> None:
+    """Be the PID 1 of a node whose runner is on this machine: in its control group (where the kernel refuses that, the
+    runner sees it), in its namespaces, at its service. Never returns."""
+    number = os.readlink("/proc/self")  # the machine's: its /proc is still there
+    with suppress(OSError), open(f"{node['group']}/cgroup.procs", "w") as procs:
         procs.write("0")
+    enter(node["name"], node["root"])
+    os.write(1, f"{number}\n".encode())
+    serve_all(True, 0)
 
 
 def enter(name: str, root: str) -> None:
@@ -425,6 +428,8 @@ def lines(silence_s: int) -> Iterator[None]:
 
 described = json.loads(sys.argv[1])
 try:
-    sys.exit(keep(described, described["ports"], described["here"], described["silence_s"]))
+    if "group" in described:
+        hold(described)
+    sys.exit(keep(described, described["ports"], described["silence_s"]))
 except OSError as error:
     sys.exit(str(error))
