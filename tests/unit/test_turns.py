@@ -32,7 +32,7 @@ from runner.sweep.plan import PlannedTunnel
 from runner.tunnel.bring_up import Tunnel
 from tests.unit.helpers import PaperLab
 from tests.unit.synthetic import make_run
-from tests.unit.test_instruments import Watcher
+from tests.unit.test_own_instrument import Watcher
 
 EVIDENCE = Evidence(cipher="none", integrity="none", compression="off", data_path="paper", version="1")
 PROOF = Proof(confidential_promised=False, delivered=True, marker_on_wan=False, sent_bytes=1, captured_bytes=1)
