@@ -1,5 +1,5 @@
 # make compare   the thesis' comparison on this machine, in about six minutes, ending in a ranked report;
-#                then up to three more for what this machine's kernel lacks, where User Mode Linux is installed
+#                then six more in User Mode Linux, where this machine's kernel lacks some of the VPNs
 # make test      what can be tested here within minutes; make test-all: everything
 # All install what they need: a few Debian packages, a virtual environment, the lab image. Never a VPN daemon.
 

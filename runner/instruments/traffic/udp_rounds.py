@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,6 +14,7 @@ from runner.instruments.instrument import Asked, Found, Go, Measuring
 from runner.instruments.result import Measured, measurement
 from runner.instruments.traffic.generator import BURST, Generator, Load, generator
 from runner.instruments.traffic.mtu import IP_UDP_BYTES
+from runner.instruments.traffic.visits import visits as short_visits
 from runner.search import SearchTrial
 from runner.search.rounds import Rounds
 from runner.search.settings import LOSS_RATIO
@@ -87,6 +89,20 @@ class Offering:
         offered_bps = rate_bps * arrived.sent / (load.per_s * arrived.seconds)
         return SearchTrial(rate_bps, offered_bps, duration_s, arrived.sent, arrived.kept_up, purpose)
 
+    def jitter(self) -> dict[str, float]:
+        """One short look; nothing where too few datagrams came."""
+        with suppress(MeasurementError):
+            jitter_ms, _ = self.generator.jitter_ms(JITTER_S)
+            self.visits.jitters.append(jitter_ms)
+            return {"jitter": jitter_ms}
+        return {}
+
+    def settle(self) -> None:
+        """Wait until the tunnel's queues are empty: a byte and its answer pass them. Who has the next turn would pay
+        for them."""
+        with suppress(MeasurementError):
+            short_visits(self.bench).exchanges(1)
+
     def seed(self) -> None:
         """Trials until something has failed, and something has passed; or until the generator can offer no more."""
         search = self.visits.search
@@ -110,18 +126,14 @@ def udp_in_rounds(bench: Bench, asked: Asked, payload_bytes: int, fragment: bool
         offering.warm_up(search.next_load().rate_bps / 2)
     offering.seed()
     while True:
+        jitter = offering.jitter()  # first, while the tunnel is idle
         trial = offering.trial(*search.next_load())
         search.learn(trial)
         visits.rounds.append(asked.round())
-        found: Found = {"asked_rate_bps": trial.asked_rate_bps, "sent": trial.sent, "received": trial.received}
+        found: Found = {"asked_rate_bps": trial.asked_rate_bps, "sent": trial.sent, "received": trial.received} | jitter
         if not search.seeding and not search.limited:
             found = {**found, "udp_throughput": search.reading_bps(trial)}
-        try:
-            jitter_ms, _ = offering.generator.jitter_ms(JITTER_S)
-            visits.jitters.append(jitter_ms)
-            found = {**found, "jitter": jitter_ms}
-        except MeasurementError:  # too few datagrams came: this round has none
-            pass
+        offering.settle()
         go = yield found
         spent_s = sum(one.duration_s + SLICE_OVERHEAD_S for one in search.trials[first:])
         if go is Go.END or search.hopeless or (not turns and spent_s >= budget_s):
