@@ -12,7 +12,6 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
-from itertools import count
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -46,8 +45,7 @@ class Asked:
     """One trial: the VPN, the levels of all its factors, how long and how finely, and where a search may start.
 
     ``known_bps`` is where an earlier repetition's search ended, None where there was none. ``memory`` is the cell's
-    own, for as long as a call of the program takes: what one repetition has learnt, the next one may use. ``round``
-    tells the number of the round that is being played; it is asked once a slice.
+    own, for as long as a call of the program takes: what one repetition has learnt, the next one may use.
     """
 
     vpn: Vpn
@@ -56,7 +54,6 @@ class Asked:
     seed: int
     known_bps: float | None = None
     memory: dict[str, Any] = field(default_factory=dict)
-    round: Callable[[], int] = field(default_factory=lambda: count(1).__next__)
 
 
 class Instrument(ABC):

@@ -18,7 +18,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from scipy.special import ndtri
 
 from runner.search.likelihood import Array
 from runner.search.model import Account, BudgetSpent, Flag, Goal, Purpose, SearchResult, SearchTrial
@@ -50,18 +49,12 @@ QUANTILES = (0.025, 0.975)
 
 @dataclass(frozen=True)
 class Median:
-    """What is believed of the rate at which half of the trials pass: bit/s, its 95 % interval, and the spread.
-
-    ``samples``: a pseudo-value of the rate for each trial after the seed (jackknife; Miller, Biometrika 61(1), 1974),
-    evened: mean and median of their logarithms are the estimate's, and the variance of that mean is the estimate's, so
-    that two searches can be compared trial by trial.
-    """
+    """What is believed of the rate at which half of the trials pass: bit/s, its 95 % interval, and the spread."""
 
     rate_bps: float
     low_bps: float
     high_bps: float
     spread: float
-    samples: tuple[float, ...]
 
 
 @dataclass
@@ -156,9 +149,7 @@ class Rounds:
         if n > 1:
             deviation = max(deviation, pseudo.std(ddof=1) / math.sqrt(n)) * math.sqrt(dependence(pseudo))
         low, high = theta - 1.96 * deviation, theta + 1.96 * deviation
-        return Median(
-            math.exp(theta), math.exp(low), math.exp(high), spread, tuple(np.exp(theta + evened(pseudo)).tolist())
-        )
+        return Median(math.exp(theta), math.exp(low), math.exp(high), spread)
 
     def reading_bps(self, trial: SearchTrial) -> float:
         """What one trial alone tells: the threshold that it is expected to have had, given all trials."""
@@ -250,14 +241,6 @@ def search(account: Account, goal: Goal) -> SearchResult:
         return account.result(None, flags=frozenset({"unconfirmed"}))
     median = rounds.median()
     return account.result(median.rate_bps, (median.low_bps, median.high_bps), flags=frozenset(flags))
-
-
-def evened(values: Array) -> Array:
-    """The values in their order, about zero, with the deviation that they have, and spread as a normal variable: so
-    that their mean and their median tell the same. (Pseudo-values of few trials are skewed.)"""
-    scores = np.empty(len(values))
-    scores[np.argsort(values, kind="stable")] = ndtri((np.arange(len(values)) + 0.5) / len(values))
-    return np.asarray(scores * (values.std() / scores.std()) if len(values) > 1 else scores)
 
 
 def dependence(values: Sequence[float] | Array) -> float:

@@ -6,7 +6,7 @@ import errno
 import math
 import time
 from collections.abc import Generator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from numbers import Real
 from pathlib import Path
 from typing import Any
@@ -51,10 +51,8 @@ class UnderWay:
     _failure: str = ""  # the last one
     _notes: list[str] = field(default_factory=list)
     _measuring: Measuring | None = None
-    _round: int = 1
 
     def __post_init__(self) -> None:
-        self.asked = replace(self.asked, round=lambda: self._round)
         self.up: Tunnel = self.bench.tunnel  # later ones of the same trial are the same, only newer
         self._quiet, self._began = noise.snapshot(), time.monotonic()
         self.turning = self.planned.instrument.takes_turns(self.asked.profile)
@@ -70,7 +68,6 @@ class UnderWay:
 
         Raises LabError and ProofError where the lab is broken or the tunnel could not be made anew, and OSError.
         """
-        self._round = round_
         self._attempt(Go.ON, round_)
 
     def end(self) -> None:

@@ -66,33 +66,29 @@ def test_an_accident_at_the_start_does_not_hold_it_down() -> None:
     assert rounds.median().rate_bps == pytest.approx(CAPACITY_BPS, rel=0.05)
 
 
-def test_the_samples_mean_is_the_estimate_and_their_variance_is_its() -> None:
-    many = [searched(Tunnel(0.1, seed), 40).median() for seed in range(40)]
-    for one in many[:3]:
-        assert 30 < len(one.samples) < 40, "not of the seed"
-        assert float(np.mean(np.log(one.samples))) == pytest.approx(math.log(one.rate_bps))
-        assert float(np.median(one.samples)) == pytest.approx(one.rate_bps, rel=1e-3)
-    real = float(np.std([math.log(one.rate_bps) for one in many]))
-    told = float(np.mean([np.std(np.log(one.samples), ddof=1) / math.sqrt(len(one.samples)) for one in many]))
-    assert 0.6 < told / real < 1.7
-
-
-def test_what_two_searches_share_cancels_between_their_samples() -> None:
-    """A machine whose speed drifts by the round moves both searches, and not their ratio."""
+def test_a_reading_tells_the_capacity_of_its_moment() -> None:
+    """A machine whose speed drifts by the round moves both searches, and hardly the ratio of their readings."""
     ratios, alone = [], []
-    for seed in range(20):
+    for seed in range(10):
         random = np.random.default_rng(seed)
         searches, tunnels = (Rounds(), Rounds()), (Tunnel(0.03, 2 * seed + 100), Tunnel(0.03, 2 * seed + 101))
+        readings: tuple[list[float], list[float]] = [], []
         for _ in range(40):
             machine = math.exp(0.15 * random.standard_normal())
-            for search, tunnel in zip(searches, tunnels, strict=True):
+            for search, tunnel, read in zip(searches, tunnels, readings, strict=True):
                 rate_bps, duration_s = search.next_load()
                 loss = tunnel(rate_bps / machine, duration_s)
-                search.learn(SearchTrial(rate_bps, rate_bps, duration_s, loss.sent, loss.received, "estimate"))
-        a, b = (search.median() for search in searches)
-        ratios.append(math.log(a.rate_bps / b.rate_bps))
-        alone.append(math.log(a.rate_bps / CAPACITY_BPS))
-    assert float(np.std(ratios)) < 0.75 * float(np.std(alone)) * math.sqrt(2)
+                trial = SearchTrial(rate_bps, rate_bps, duration_s, loss.sent, loss.received, "estimate")
+                search.learn(trial)
+                read.append(math.nan if search.seeding else math.log(search.reading_bps(trial)))
+        a, b = (np.array(read) for read in readings)
+        both = np.isfinite(a) & np.isfinite(b)
+        assert both.sum() > 25
+        assert np.exp(np.mean((a - b)[both])) == pytest.approx(1, abs=0.06)
+        assert np.exp(np.mean(a[both])) == pytest.approx(CAPACITY_BPS, rel=0.12)
+        ratios.append(float(np.std((a - b)[both])))
+        alone.append(float(np.std(a[both])) * math.sqrt(2))
+    assert np.mean(ratios) < 0.8 * np.mean(alone)
 
 
 def test_says_when_the_generator_is_the_limit_or_nothing_passes() -> None:

@@ -32,13 +32,9 @@ MEMORY = "udp"  # its place in Asked.memory
 
 @dataclass
 class Visits:
-    """What the instances of one tunnel have found so far; it lives in ``Asked.memory``.
-
-    ``rounds`` are those of the search's trials after the seed.
-    """
+    """What the instances of one tunnel have found so far; it lives in ``Asked.memory``."""
 
     search: Rounds
-    rounds: list[int] = field(default_factory=list)
     jitters: list[float] = field(default_factory=list)
     breakdowns_bps: list[float] = field(default_factory=list)
     bursts: list[float] = field(default_factory=list)
@@ -129,7 +125,6 @@ def udp_in_rounds(bench: Bench, asked: Asked, payload_bytes: int, fragment: bool
         jitter = offering.jitter()  # first, while the tunnel is idle
         trial = offering.trial(*search.next_load())
         search.learn(trial)
-        visits.rounds.append(asked.round())
         found: Found = {"asked_rate_bps": trial.asked_rate_bps, "sent": trial.sent, "received": trial.received} | jitter
         if not search.seeding and not search.limited:
             found = {**found, "udp_throughput": search.reading_bps(trial)}
@@ -171,14 +166,16 @@ def visits_of(asked: Asked) -> Visits:
 def throughput(visits: Visits, first: int, payload_bytes: int, measured: Measured, *, turns: bool) -> list[Value]:
     """The throughput by all trials so far, and the goodput there. Trials before ``first`` are earlier instances'.
 
-    ``turns``: give a sample for each round so far. Raises MeasurementError where there is nothing to tell.
+    ``turns``: its slices are samples. Raises MeasurementError where there is nothing to tell.
     """
     search = visits.search
     passed = [trial for trial in search.trials if trial.loss_ratio <= LOSS_RATIO]
     if not passed:
         last = ", ".join(f"{t.loss_ratio:.1%} at {t.offered_rate_bps / 1e6:.3g} Mbit/s" for t in search.trials[-3:])
         raise MeasurementError(f"no UDP throughput: every trial lost more than {LOSS_RATIO:.0%}: {last}")
-    detail = detail_of(visits, first) | {"payload_bytes": payload_bytes}
+    # Where VPNs take turns, the readings of the slices are the samples: they follow the drift, which a posterior
+    # over all of them takes for noise.
+    detail = detail_of(visits, first) | {"payload_bytes": payload_bytes, "pooled": not turns}
     if search.limited or search.seeding:
         highest_bps = statistics.median_high(trial.offered_rate_bps for trial in passed[-3:])
         why = "the generator could offer no more" if search.limited else "its time ended before a higher rate failed"
@@ -188,8 +185,6 @@ def throughput(visits: Visits, first: int, payload_bytes: int, measured: Measure
     detail["interval_bps"] = [round(median.low_bps), round(median.high_bps)]
     detail["spread"] = round(median.spread, 4)
     found = measurement("udp_throughput", median.rate_bps, **detail)
-    if turns:
-        found = found.model_copy(update={"samples": list(median.samples), "rounds": list(visits.rounds)})
     return [found, *goodput(passed, median.rate_bps)]
 
 
@@ -197,7 +192,6 @@ def detail_of(visits: Visits, first: int) -> dict[str, Any]:
     """What a search did, as data for the trial's line: the trials since ``first``, and what holds for all."""
     search = visits.search
     return {
-        "pooled": True,
         "criterion": f"the median trial of {search.duration_s:g} s loses 1 %",
         "confirmed_rate_bps": None,
         "flags": ["generator_limited"] if search.limited else [],
