@@ -85,8 +85,16 @@ def lab_of(image: str, logs: Path) -> Iterator[Lab]:
         start_services(up)
         for site in up.sites:
             up.gateway(site).write("/etc/strongswan.d/zz-lean.conf", LEAN)
+        # Link-local addresses get their routes only after a second or two (RFC 4862 §5.4): no VPN has made those.
+        wait_until(lambda: all(map(addressed, map(up.gateway, up.sites))), "the gateways' link-local addresses")
         yield up
     assert this_machine() == before
+
+
+def addressed(gateway: NamespaceNode) -> bool:
+    """Has it a link-local address on either cable, found to be nobody else's?"""
+    shown = gateway.run("ip", "-6", "-oneline", "address", "show", "scope", "link").stdout
+    return len(shown.splitlines()) >= 2 and "tentative" not in shown
 
 
 @pytest.fixture(scope="module")
