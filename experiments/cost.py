@@ -5,7 +5,7 @@ from runner.design.experiment import Experiment, measuring
 EXPERIMENT = Experiment(
     name="cost",
     question="What does a VPN cost the machines that carry it, and what does that explain of its throughput?",
-    method="AES-128-CBC without compression, or the nearest a VPN has. Around one iperf3 test with one TCP stream: CPU "
+    method="AES-128-CBC without compression, or the nearest a VPN has. Around one TCP stream: CPU "
     "seconds with softirq, context switches, and then the daemons' memory. System calls are counted in a time of their "
     "own while a TCP stream fills the tunnel, because counting slows them down.",
     source="proc_stat(5), proc_pid_smaps(5), perf-stat(1); the thesis explains its ranking by switches and calls",

@@ -5,9 +5,10 @@ from runner.design.experiment import Experiment, measuring
 EXPERIMENT = Experiment(
     name="transport",
     question="Does the transport protocol of the traffic change a VPN's throughput?",
-    method="AES-128-CBC without compression, or the nearest a VPN has. TCP: payload received in one iperf3 test, "
-    "one stream and four, both directions. UDP: the highest offered rate whose mean loss stays below 1 %, by "
-    "search. Idle tunnel: round-trip time and set-up time.",
+    method="AES-128-CBC without compression, or the nearest a VPN has. TCP: payload received, one stream and four, "
+    "both directions. UDP: the highest offered rate that loses less than 1 %, in the mean of long trials or in the "
+    "median of short ones, as the profile says. Idle tunnel: round-trip time and set-up time. One TCP stream at a "
+    "fixed rate: what the gateways' CPUs spend.",
     source="thesis §3.5.1, parameter 1; figures 17 and 18",
     metrics=(
         "tcp_throughput",

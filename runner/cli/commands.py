@@ -204,7 +204,7 @@ def plan(
         table.add_row(cell.vpn, ", ".join(tunnel), ", ".join(traffic))
     out.print(table)
     out.print(
-        f"\n{len(asked.cells)} cells × {asked.repetitions} repetitions, baseline first and last: {trials} trials, "
+        f"\n{len(asked.cells)} cells × {asked.repetitions} repetitions, with the baseline: {trials} trials, "
         f"about {roughly(expected_s)} if every VPN can run here. {asked.profile.note}",
         highlight=False,
     )

@@ -42,7 +42,8 @@ KernelName = Annotated[str, typer.Option("--kernel", metavar="NAME", help=", ".j
 Seed = Annotated[int, typer.Option("--seed", help="of the order of the trials")]
 Json = Annotated[bool, typer.Option("--json", help="print JSON, and nothing else, on standard output")]
 Rest = Annotated[
-    str, typer.Option("--rest", metavar="KERNEL", help="then what this kernel lacks, under that: a second ranking")
+    str,
+    typer.Option("--rest", metavar="KERNEL", help="then, if this one lacks VPNs: all under that, ranked apart"),
 ]
 OutDir = Annotated[Path | None, typer.Option("--out", metavar="DIR", help="run folder; the same again resumes")]
 Deadline = Annotated[str, typer.Option("--deadline", metavar="TIME", help="end by then (6m): trims what is last")]

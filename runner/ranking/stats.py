@@ -55,8 +55,7 @@ class Ratio(Strict):
 def block_values(trials: Sequence[Trial], metric: str) -> dict[int, float]:
     """Block -> value of ``metric`` over the ok trials: their geometric mean where a block has several,
     as the baseline has (first, between and last). Rounds know which instance of the tunnel they were measured in (a
-    trial is one). A search that was continued from trial to trial tells anew of all its rounds each time: what the last
-    trial tells of a round counts."""
+    trial is one). Of a search that was continued from trial to trial, the last value is about all of them."""
     measured = [
         (trial.repetition, measurement)
         for trial in sorted(trials, key=lambda trial: trial.repetition)
@@ -65,11 +64,9 @@ def block_values(trials: Sequence[Trial], metric: str) -> dict[int, float]:
     ]
     instances: dict[int, int] = {}
     for repetition, measurement in measured:
-        instances = dict.fromkeys(measurement.rounds, repetition) | instances  # in which a round was first told of
+        instances |= dict.fromkeys(measurement.rounds, repetition)
     if searched := [(number, one) for number, one in measured if one.pooled_error is not None]:
         last, pooled = searched[-1]
-        if pooled.rounds:
-            return Rounds({block: value for _, one in searched for block, value in one.blocks}, instances)
         return Pooled({last: pooled.value}, pooled.pooled_error or 0.0)
     found: dict[int, list[float]] = {}
     for repetition, measurement in measured:

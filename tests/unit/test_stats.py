@@ -6,8 +6,6 @@ import numpy as np
 import pytest
 from scipy import stats as scipy_stats
 
-from runner.data.trials import Measurement, Trial, Value
-from runner.ranking.estimates import Rounds
 from runner.ranking.intervals import ALL_EQUAL
 from runner.ranking.stats import block_values, compare_blocks, compare_independent, drift, lower_bounds, summarise
 from tests.unit.synthetic import CBC, IDLE, PLAIN, UDP, make_trial
@@ -191,17 +189,3 @@ def test_independent_runs_by_welch() -> None:
     assert compare_independent([100.0], [80.0, 81.0])[1] is None
     assert compare_independent([5.0, 5.0], [5.0, 5.0])[1] == 1.0
     assert compare_independent([5.0, 5.0], [6.0, 6.0])[1] == 0.0
-
-
-def test_a_search_that_was_continued_tells_of_all_its_rounds_anew() -> None:
-    def told(repetition: int, rounds: list[int], samples: list[float]) -> Trial:
-        detail = {"pooled": True, "interval_bps": [9.0, 12.0]}
-        value = Value(metric="udp_throughput", value=10.0, samples=samples, rounds=rounds, detail=detail)
-        searched = Measurement(unit="bit/s", better="higher", **value.model_dump())
-        return make_trial("openvpn", UDP, repetition, {}).model_copy(update={"measurements": [searched]})
-
-    again = told(2, [1, 2, 3, 4], [11.0, 12.0, 13.0, 14.0])
-    found = block_values([again, told(1, [1, 2], [1.0, 2.0]), told(3, [9], [5.0])], "udp_throughput")
-    assert found == {1: 11.0, 2: 12.0, 3: 13.0, 4: 14.0, 9: 5.0}, "the third was a call of its own"
-    assert isinstance(found, Rounds)
-    assert found.instances == {1: 1, 2: 1, 3: 2, 4: 2, 9: 3}

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from runner.data.errors import MeasurementError
+from runner.data.errors import MeasurementError, ProofError
 from runner.data.metric import Metric
 from runner.design.profile import Profile
 from runner.instruments.instrument import Asked, Go, Instrument, Measuring, whole
@@ -34,17 +34,20 @@ def idle(lab: Lab, address: str, duration_s: float, setup_s: float) -> Measured:
     )
 
 
-def slices(bench: Bench) -> Measuring:
+def slices(bench: Bench, memory: dict[str, Any]) -> Measuring:
     """Round-trip time in short visits until told to end; and the set-up time of the tunnel, then of the same one beside
-    it, in every second visit. Raises MeasurementError, and what ``bring_up`` raises."""
+    it, in every second visit. Raises MeasurementError, also where the one beside it does not come up, and LabError."""
     started, times, taken, go = time.monotonic(), list[float](), 0, Go.ON
     while go is Go.ON:
         _, *now = visits(bench).exchanges(1 + VISIT_EXCHANGES)
         found = {"rtt": float(np.median(now))}
-        if not taken:
-            found["setup_time"] = bench.tunnel.setup_s
+        if memory.get("told") is not bench.tunnel:  # once, also where the measurement is begun again
+            memory["told"], found["setup_time"] = bench.tunnel, bench.tunnel.setup_s
         elif taken % SETUP_EVERY == 0 and bench.beside:
-            found["setup_time"] = bench.beside()
+            try:
+                found["setup_time"] = bench.beside()
+            except ProofError as error:  # the tunnel that stands has been proven
+                raise MeasurementError(f"the same tunnel, brought up beside this one: {error}") from error
         times, taken = times + now, taken + 1
         go = yield found
     return Measured([measurement("rtt", 0.0, **percentiles(times))], time.monotonic() - started)
@@ -112,5 +115,5 @@ class Idle(Instrument):
 
     def measure(self, bench: Bench, asked: Asked) -> Measuring:
         if asked.profile.rounds:
-            return (yield from slices(bench))
+            return (yield from slices(bench, asked.memory))
         return (yield from whole(idle(bench.lab, bench.address, asked.profile.rtt_s, bench.tunnel.setup_s)))

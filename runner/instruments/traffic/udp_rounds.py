@@ -14,7 +14,7 @@ from runner.instruments.instrument import Asked, Found, Go, Measuring
 from runner.instruments.result import Measured, measurement
 from runner.instruments.traffic.generator import BURST, Generator, Load, generator
 from runner.instruments.traffic.mtu import IP_UDP_BYTES
-from runner.instruments.traffic.visits import visits as short_visits
+from runner.instruments.traffic.visits import visits
 from runner.search import SearchTrial
 from runner.search.rounds import Rounds
 from runner.search.settings import LOSS_RATIO
@@ -31,7 +31,7 @@ MEMORY = "udp"  # its place in Asked.memory
 
 
 @dataclass
-class Visits:
+class SoFar:
     """What the instances of one tunnel have found so far; it lives in ``Asked.memory``."""
 
     search: Rounds
@@ -47,7 +47,7 @@ class Offering:
     bench: Bench
     ip_bytes: int
     fragment: bool
-    visits: Visits
+    so_far: SoFar
 
     @property
     def generator(self) -> Generator:
@@ -75,13 +75,13 @@ class Offering:
         except (MeasurementError, CommandError):
             if not self.broke_down():  # the instrument failed, not the tunnel
                 arrived = self.generator.play(load)
-        purpose = self.visits.search.purpose
+        purpose = self.so_far.search.purpose
         if arrived is None or (not arrived.received and self.broke_down()):
-            self.visits.breakdowns_bps.append(rate_bps)
+            self.so_far.breakdowns_bps.append(rate_bps)
             self.bench.renew()
             self.warm_up(rate_bps / 2)
             return SearchTrial(rate_bps, rate_bps, duration_s, 1, 0, purpose)
-        self.visits.bursts.append(arrived.burst)
+        self.so_far.bursts.append(arrived.burst)
         offered_bps = rate_bps * arrived.sent / (load.per_s * arrived.seconds)
         return SearchTrial(rate_bps, offered_bps, duration_s, arrived.sent, arrived.kept_up, purpose)
 
@@ -89,7 +89,7 @@ class Offering:
         """One short look; nothing where too few datagrams came."""
         with suppress(MeasurementError):
             jitter_ms, _ = self.generator.jitter_ms(JITTER_S)
-            self.visits.jitters.append(jitter_ms)
+            self.so_far.jitters.append(jitter_ms)
             return {"jitter": jitter_ms}
         return {}
 
@@ -97,11 +97,11 @@ class Offering:
         """Wait until the tunnel's queues are empty: a byte and its answer pass them. Who has the next turn would pay
         for them."""
         with suppress(MeasurementError):
-            short_visits(self.bench).exchanges(1)
+            visits(self.bench).exchanges(1)
 
     def seed(self) -> None:
         """Trials until something has failed, and something has passed; or until the generator can offer no more."""
-        search = self.visits.search
+        search = self.so_far.search
         while search.seeding and not search.limited and not search.hopeless and len(search.trials) < MOST_SEEDS:
             search.learn(self.trial(*search.next_load()))
 
@@ -113,11 +113,11 @@ def udp_in_rounds(bench: Bench, asked: Asked, payload_bytes: int, fragment: bool
     the instances of the tunnel that share ``asked.memory``. Raises MeasurementError where there is no throughput.
     """
     started, settings = time.monotonic(), asked.profile.udp
-    visits = visits_of(asked)
-    search, first = visits.search, len(visits.search.trials)
+    so_far = so_far_of(asked)
+    search, first = so_far.search, len(so_far.search.trials)
     warm_s = asked.profile.warm_budget_s if asked.known_bps is not None else None
     budget_s = warm_s or settings.budget_s or USUAL_TRIALS * (settings.trial_duration_s + SLICE_OVERHEAD_S)
-    offering = Offering(bench, payload_bytes + IP_UDP_BYTES, fragment, visits)
+    offering = Offering(bench, payload_bytes + IP_UDP_BYTES, fragment, so_far)
     if first:
         offering.warm_up(search.next_load().rate_bps / 2)
     offering.seed()
@@ -134,20 +134,20 @@ def udp_in_rounds(bench: Bench, asked: Asked, payload_bytes: int, fragment: bool
         if go is Go.END or search.hopeless or (not turns and spent_s >= budget_s):
             break
     measured = Measured()
-    measured.measurements += throughput(visits, first, payload_bytes, measured, turns=turns)
-    if visits.jitters:
-        jitter_ms, looks = statistics.median(visits.jitters), len(visits.jitters)
+    measured.measurements += throughput(so_far, first, payload_bytes, measured, turns=turns)
+    if so_far.jitters:
+        jitter_ms, looks = statistics.median(so_far.jitters), len(so_far.jitters)
         measured.measurements.append(measurement("jitter", jitter_ms, visits=looks, visit_s=JITTER_S))
     else:
         measured.warnings.append("no jitter: too few datagrams of the jitter stream came")
-    if visits.breakdowns_bps:
-        lowest = min(visits.breakdowns_bps) / 1e6
+    if so_far.breakdowns_bps:
+        lowest = min(so_far.breakdowns_bps) / 1e6
         measured.warnings.append(f"the tunnel broke down under UDP, from {lowest:.0f} Mbit/s offered")
     measured.measuring_s = time.monotonic() - started
     return measured
 
 
-def visits_of(asked: Asked) -> Visits:
+def so_far_of(asked: Asked) -> SoFar:
     """What earlier instances have found, or a new search."""
     if MEMORY not in asked.memory:
         settings = asked.profile.udp
@@ -158,24 +158,24 @@ def visits_of(asked: Asked) -> Visits:
             first_rate_bps=asked.known_bps,
             careful=asked.vpn.transport == "tcp",  # overload breaks some of these down
         )
-        asked.memory[MEMORY] = Visits(search)
-    found: Visits = asked.memory[MEMORY]
+        asked.memory[MEMORY] = SoFar(search)
+    found: SoFar = asked.memory[MEMORY]
     return found
 
 
-def throughput(visits: Visits, first: int, payload_bytes: int, measured: Measured, *, turns: bool) -> list[Value]:
+def throughput(so_far: SoFar, first: int, payload_bytes: int, measured: Measured, *, turns: bool) -> list[Value]:
     """The throughput by all trials so far, and the goodput there. Trials before ``first`` are earlier instances'.
 
     ``turns``: its slices are samples. Raises MeasurementError where there is nothing to tell.
     """
-    search = visits.search
+    search = so_far.search
     passed = [trial for trial in search.trials if trial.loss_ratio <= LOSS_RATIO]
     if not passed:
         last = ", ".join(f"{t.loss_ratio:.1%} at {t.offered_rate_bps / 1e6:.3g} Mbit/s" for t in search.trials[-3:])
         raise MeasurementError(f"no UDP throughput: every trial lost more than {LOSS_RATIO:.0%}: {last}")
     # Where VPNs take turns, the readings of the slices are the samples: they follow the drift, which a posterior
     # over all of them takes for noise.
-    detail = detail_of(visits, first) | {"payload_bytes": payload_bytes, "pooled": not turns}
+    detail = detail_of(so_far, first) | {"payload_bytes": payload_bytes, "pooled": not turns}
     if search.limited or search.seeding:
         highest_bps = statistics.median_high(trial.offered_rate_bps for trial in passed[-3:])
         why = "the generator could offer no more" if search.limited else "its time ended before a higher rate failed"
@@ -188,9 +188,9 @@ def throughput(visits: Visits, first: int, payload_bytes: int, measured: Measure
     return [found, *goodput(passed, median.rate_bps)]
 
 
-def detail_of(visits: Visits, first: int) -> dict[str, Any]:
+def detail_of(so_far: SoFar, first: int) -> dict[str, Any]:
     """What a search did, as data for the trial's line: the trials since ``first``, and what holds for all."""
-    search = visits.search
+    search = so_far.search
     return {
         "criterion": f"the median trial of {search.duration_s:g} s loses 1 %",
         "confirmed_rate_bps": None,
@@ -206,8 +206,8 @@ def detail_of(visits: Visits, first: int) -> dict[str, Any]:
         ],
         "trials_of_all_instances": len(search.trials),
         "burst_packets": BURST,
-        "burst_packets_sent": round(statistics.median(visits.bursts), 1) if visits.bursts else None,
-        "breakdowns_bps": visits.breakdowns_bps,
+        "burst_packets_sent": round(statistics.median(so_far.bursts), 1) if so_far.bursts else None,
+        "breakdowns_bps": so_far.breakdowns_bps,
     }
 
 
