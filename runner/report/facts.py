@@ -132,8 +132,8 @@ def interval_method(summaries: Iterable[Summary]) -> str:
         f"Median and 95 % interval over n rounds or repetitions{f' ({how})' if how else ''}; CoV: coefficient of "
         "variation, the sample standard deviation over the mean. The share of the baseline (plain IP, which has its "
         "turn in every round, or is measured first and last in a block) is paired within rounds or blocks. ×÷ k: an "
-        "interval wider than a factor of ten, from a k-th of the value to k times it. ≥: known from below only, because no rate "
-        "failed before the generator's limit or the end of the time; ≤: a share of such a baseline."
+        "interval wider than a factor of ten, from a k-th of the value to k times it. ≥: known from below only, "
+        "because no rate failed before the generator's limit or the end of the time; ≤: a share of such a baseline."
     )
 
 
