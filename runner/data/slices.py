@@ -19,13 +19,16 @@ def middle_mean(values: Sequence[float]) -> float:
 
 
 def values_of(slices: Sequence[Slice], metrics: Collection[str]) -> list[Value]:
-    """A value of each of ``metrics`` that slices name, with its samples by round."""
+    """A value of each of ``metrics`` that slices name, with a sample of each round: the median of its slices."""
     found = []
     for metric in metrics:
-        having = [(one.round, one.values[metric]) for one in slices if metric in one.values]
-        if having:
-            rounds, samples = ([*column] for column in zip(*having, strict=True))
-            found.append(Value(metric=metric, value=middle_mean(samples), samples=samples, rounds=rounds))
+        by_round: dict[int, list[float]] = {}
+        for one in slices:
+            if metric in one.values:
+                by_round.setdefault(one.round, []).append(one.values[metric])
+        if by_round:
+            samples = [statistics.median(values) for values in by_round.values()]
+            found.append(Value(metric=metric, value=middle_mean(samples), samples=samples, rounds=list(by_round)))
     return found
 
 

@@ -43,7 +43,7 @@ PROFILES = {
         repetitions=3,
         duration_s=1,
         udp_payload_bytes=1300,
-        udp=UdpSearch("rounds", trial_duration_s=0.4, confirm=None, budget_s=9.0),
+        udp=UdpSearch("rounds", trial_duration_s=0.3, confirm=None, budget_s=9.0),
         warm_budget_s=5.0,
         levels={
             "cipher": ("aes-128-cbc", "aes-128-gcm", "chacha20-poly1305", "3des-cbc", "null"),
@@ -56,7 +56,7 @@ PROFILES = {
         skip=({"compression": "off", "payload": "zeros"}, {"compression": "off", "payload": "text"}),
         rounds=8,
         note="quick profile: the VPNs take turns in slices of 0.2 s, 8 rounds in each of 3 tunnels; UDP throughput of "
-        "the median trial of 0.4 s, four ciphers, UDP payload 1300 B (fits every tunnel's MTU), WAN not shaped",
+        "the median trial of 0.3 s, four ciphers, UDP payload 1300 B (fits every tunnel's MTU), WAN not shaped",
     ),
     "thesis": Profile(
         "thesis",

@@ -64,6 +64,7 @@ class Instrument(ABC):
     metrics: ClassVar[tuple[Metric, ...]]  # what it may give; a trial need not have all of them
     datagrams: ClassVar[bool] = False  # does it send datagrams, which a VPN that carries TCP only cannot take?
     every: ClassVar[int] = 1  # in rounds: it has a turn in every round, or in every third, say
+    turns: ClassVar[int] = 1  # in such a round: short visits at several moments tell more than a long one
     full_load: ClassVar[bool] = False  # does it fill the tunnel, so that a slow clock means a throttled machine?
     needs_tunnel: ClassVar[bool] = True  # or does it count what a plugin writes down, whatever this machine can run?
     spends_tunnel: ClassVar[bool] = False  # is there no usable tunnel afterwards?

@@ -29,9 +29,10 @@ from runner.vpn.plugin import Vpn
 from runner.vpn.recipe import recipe
 
 MOST_STANDING = 30  # tunnels at once
-SIDE_SHARE = 0.25  # of a deadline's time for what no ranking is made of: ciphers, compression, more streams
+SIDE_SHARE = 0.2  # of a deadline's time for what no ranking is made of: ciphers, compression, more streams
 LOOKS_AT = (0.35, 0.5, 0.65, 0.8, 0.9)  # of a deadline's time; the report is the sixth look
-SIDE_EVERY = 3  # such trials in a ranked tunnel have a turn in every third round
+SIDE_EVERY = 5  # such trials in a ranked tunnel have a turn in every fifth round
+UP_SHARE = 0.25  # of such a part of the time bringing tunnels up may take, else it is taken whole
 
 
 @dataclass
@@ -252,7 +253,7 @@ class Loop:
             return float("inf")
         up_s = TUNNEL_S * len(side)
         even_s = self._side_left_s / blocks_left
-        share_s = even_s if even_s > 2 * up_s else self._side_left_s
+        share_s = even_s if UP_SHARE * even_s > up_s else self._side_left_s
         return share_s if share_s > up_s else 0.0
 
     # --- Tunnels one after another -----------------------------------------------------------------------------------

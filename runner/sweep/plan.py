@@ -187,7 +187,8 @@ def expected_s(tunnel: PlannedTunnel, profile: Profile) -> float:
 def expected_trial_s(trial: Planned, profile: Profile) -> float:
     """How long one trial will take inside its tunnel, seconds, all its turns together. Raises UsageError for an
     instrument that cannot say."""
-    turns = -(-profile.rounds // trial.instrument.every) if trial.instrument.takes_turns(profile) else 1
+    instrument = trial.instrument
+    turns = instrument.turns * -(-profile.rounds // instrument.every) if instrument.takes_turns(profile) else 1
     try:
         return turns * trial.instrument.expected_s(trial.cell.params, profile, first=trial.repetition == 1)
     except Exception as broken:

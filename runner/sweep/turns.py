@@ -114,8 +114,8 @@ class Rounds:
         while more(played):
             self.last += 1
             rng = random.Random(f"{self.seed}/round {self.last}")
-            turns = [(one, trial) for one in stands for trial in one.trials if self._due(trial, played)]
-            turns = [(one, trial) for one, trial in turns if goes_on(trial)]
+            due = [(one, trial) for one in stands for trial in one.trials if self._due(trial, played)]
+            turns = [turn for turn in due if goes_on(turn[1]) for _ in range(turn[1].planned.instrument.turns)]
             if not turns:
                 break
             rng.shuffle(turns)

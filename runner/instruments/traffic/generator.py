@@ -218,11 +218,9 @@ class Generator:
             offered=offered,
         )
 
-    def jitter_ms(self, seconds: float) -> tuple[float, int]:
-        """Interarrival jitter (ms) of 1 Mbit/s of small datagrams for so long, and how many came.
-
-        The mean of |D| over the visit, which RFC 3550's J approaches (§6.4.1): its filter would weigh the last
-        sixteen datagrams only. Raises MeasurementError where fewer than FEWEST_STAMPS came.
+    def variations_ms(self, seconds: float) -> list[float]:
+        """How much the delay changes from one datagram to the next, |D| of RFC 3550 §6.4.1 in ms, of 1 Mbit/s of small
+        datagrams for so long. Raises MeasurementError where fewer than FEWEST_STAMPS came.
         """
         load = Load((JITTER_IP_BYTES,), JITTER_PER_S, seconds, burst=1)
         ask = asdict(load) | {"address": self.address, "port": STAMPED_PORT, "segment": False, "cores": []}
@@ -240,7 +238,7 @@ class Generator:
                 end = time.monotonic() + STILL_S
         if len(stamps) < FEWEST_STAMPS:
             raise MeasurementError(f"{len(stamps)} of {offered['sent']} datagrams of the jitter stream came")
-        return mean_variation_ms(stamps), len(stamps)
+        return variations_ms(stamps)
 
 
 def imix(longest_bytes: int) -> tuple[tuple[int, ...], str]:
@@ -370,7 +368,7 @@ def by_then(samples: Sequence[Sequence[float]], seconds: float) -> float:
     return float(np.interp(began + seconds, times, counts)) / total
 
 
-def mean_variation_ms(stamps: Sequence[tuple[int, int, int]]) -> float:
-    """Mean of |D| (ms) over datagrams in the order in which they came: number, when sent, when come, in ns."""
+def variations_ms(stamps: Sequence[tuple[int, int, int]]) -> list[float]:
+    """|D| (ms) of datagrams in the order in which they came: number, when sent, when come, in ns."""
     transits = [came - sent for _, sent, came in stamps]
-    return statistics.fmean(abs(b - a) for a, b in pairwise(transits)) / 1e6
+    return [abs(b - a) / 1e6 for a, b in pairwise(transits)]

@@ -21,7 +21,7 @@ from runner.tunnel.bring_up import Bench
 from runner.tunnel.proof import ANSWER_PORT
 
 VISIT_EXCHANGES = 20
-SETUP_EVERY = 2  # in visits
+SETUP_EVERY = 6  # in visits
 
 
 def idle(lab: Lab, address: str, duration_s: float, setup_s: float) -> Measured:
@@ -36,7 +36,7 @@ def idle(lab: Lab, address: str, duration_s: float, setup_s: float) -> Measured:
 
 def slices(bench: Bench, memory: dict[str, Any]) -> Measuring:
     """Round-trip time in short visits until told to end; and the set-up time of the tunnel, then of the same one beside
-    it, in every second visit. Raises MeasurementError, also where the one beside it does not come up, and LabError."""
+    it, in every SETUP_EVERYth visit. Raises LabError, and MeasurementError, also where that one does not come up."""
     started, times, taken, go = time.monotonic(), list[float](), 0, Go.ON
     while go is Go.ON:
         _, *now = visits(bench).exchanges(1 + VISIT_EXCHANGES)
@@ -85,6 +85,7 @@ class Idle(Instrument):
     """Exchanges of one byte through a tunnel that carries nothing else."""
 
     name = "idle"
+    turns = 3
     metrics = (
         Metric(
             name="rtt",

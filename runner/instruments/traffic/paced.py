@@ -21,7 +21,7 @@ from runner.lab.site_to_site import Lab
 from runner.tunnel.bring_up import Bench
 from runner.vpn.plugin import Vpn
 
-SLICE_S = 0.25
+SLICE_S = 0.2
 REACHED = 0.9  # of the rate: who carries less does not carry it
 WHOLE_S = 2.0  # of a transfer that is not cut into slices
 

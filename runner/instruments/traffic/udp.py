@@ -20,7 +20,7 @@ from runner.instruments.traffic.iperf import OVERHEAD_S, iperf3
 from runner.instruments.traffic.mtu import IP_UDP_BYTES, may_fragment
 from runner.instruments.traffic.searched import searched
 from runner.instruments.traffic.tcp import pilot_bps
-from runner.instruments.traffic.udp_rounds import SLICE_OVERHEAD_S, udp_in_rounds
+from runner.instruments.traffic.udp_rounds import LOOK_S, LOOKS, udp_in_rounds
 from runner.lab.site_to_site import Lab
 from runner.search import Loss, SearchResult
 from runner.search.settings import LOSS_RATIO, UdpSearch
@@ -211,18 +211,20 @@ class Udp(Instrument):
             unit="ms",
             better="lower",
             definition="Interarrival jitter of a 1 Mbit/s stream of 200 B datagrams: smoothed over a second by iperf3 "
-            "in the profile thesis; where the VPNs take turns, the mean change of the delay in each of many looks.",
-            source="RFC 3550 §6.4.1",
+            "in the profile thesis; where the VPNs take turns, the median change of the delay in many short "
+            "looks: the mean would be made by the moments in which the machine is busy with something else.",
+            source="RFC 3550 §6.4.1; RFC 5481 §4.1 (delay variation from packet to packet)",
         ),
     )
     datagrams = True
+    turns = LOOKS
 
     def takes_turns(self, profile: Profile) -> bool:
         return profile.rounds > 0 and profile.udp.engine == "rounds"
 
     def expected_s(self, params: Mapping[str, str], profile: Profile, *, first: bool) -> float:
         if self.takes_turns(profile):
-            return profile.udp.trial_duration_s + SLICE_OVERHEAD_S
+            return profile.udp.trial_duration_s / LOOKS + LOOK_S  # a turn
         return profile.udp.expected_s(OVERHEAD_S, first=first, warm_budget_s=profile.warm_budget_s)
 
     def measure(self, bench: Bench, asked: Asked) -> Measuring:

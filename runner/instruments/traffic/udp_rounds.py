@@ -1,4 +1,5 @@
-"""UDP throughput and jitter by slices between which other tunnels have their turn: a trial and a short look each."""
+"""UDP throughput and jitter by slices between which other tunnels have their turn: a short look at the jitter, and in
+one of LOOKS a trial."""
 
 from __future__ import annotations
 
@@ -6,11 +7,12 @@ import statistics
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
 
 from runner.data.errors import CommandError, MeasurementError
 from runner.data.trials import Value
-from runner.instruments.instrument import Asked, Found, Go, Measuring
+from runner.instruments.instrument import Asked, Go, Measuring
 from runner.instruments.result import Measured, measurement
 from runner.instruments.traffic.generator import BURST, Generator, Load, generator
 from runner.instruments.traffic.mtu import IP_UDP_BYTES
@@ -18,15 +20,19 @@ from runner.instruments.traffic.visits import visits
 from runner.search import SearchTrial
 from runner.search.rounds import Rounds
 from runner.search.settings import LOSS_RATIO
+from runner.search.steps import Load as Offered
 from runner.tunnel.bring_up import Bench
 
 JITTER_S = 0.1
+LOOKS = 2  # at the jitter, to each trial
 WARM_UP_S = 0.2
-SLICE_OVERHEAD_S = JITTER_S + 0.06
+OVERHEAD_S = 0.06
+LOOK_S = JITTER_S + OVERHEAD_S
 USUAL_TRIALS = 30  # where there is neither a conductor nor a budget
 MOST_SEEDS = 30
 PATIENT = 3  # times a second
 NEAR = 0.1  # the goodput is that of trials which passed and offered the throughput within this share
+CAREFUL_START = 0.5
 MEMORY = "udp"  # its place in Asked.memory
 
 
@@ -35,7 +41,7 @@ class SoFar:
     """What the instances of one tunnel have found so far; it lives in ``Asked.memory``."""
 
     search: Rounds
-    jitters: list[float] = field(default_factory=list)
+    variations_ms: list[float] = field(default_factory=list)  # of the delay, of all looks
     breakdowns_bps: list[float] = field(default_factory=list)
     bursts: list[float] = field(default_factory=list)
 
@@ -85,12 +91,23 @@ class Offering:
         offered_bps = rate_bps * arrived.sent / (load.per_s * arrived.seconds)
         return SearchTrial(rate_bps, offered_bps, duration_s, arrived.sent, arrived.kept_up, purpose)
 
+    def reading(self, load: Offered) -> dict[str, float]:
+        """One trial that the search learns from, and what it tells alone, once the search has begun."""
+        search = self.so_far.search
+        trial = self.trial(*load)
+        search.learn(trial)
+        found = {"asked_rate_bps": trial.asked_rate_bps, "sent": trial.sent, "received": trial.received}
+        if not search.seeding and not search.limited:
+            found["udp_throughput"] = search.reading_bps(trial)
+        self.settle()
+        return found
+
     def jitter(self) -> dict[str, float]:
         """One short look; nothing where too few datagrams came."""
         with suppress(MeasurementError):
-            jitter_ms, _ = self.generator.jitter_ms(JITTER_S)
-            self.so_far.jitters.append(jitter_ms)
-            return {"jitter": jitter_ms}
+            variations_ms = self.generator.variations_ms(JITTER_S)
+            self.so_far.variations_ms += variations_ms
+            return {"jitter": statistics.median(variations_ms)}
         return {}
 
     def settle(self) -> None:
@@ -107,37 +124,34 @@ class Offering:
 
 
 def udp_in_rounds(bench: Bench, asked: Asked, payload_bytes: int, fragment: bool, *, turns: bool) -> Measuring:
-    """UDP throughput of the median trial, and jitter. A slice is a trial of the search and a short look at the jitter.
+    """UDP throughput of the median trial, and jitter. A slice is a short look at the jitter, and a trial of the search.
 
-    With ``turns`` it goes on until it is told to end, else as long as the search's budget. One search goes on over all
+    With ``turns`` it goes on until it is told to end, and only each LOOKSth slice has a trial; else it takes as long as
+    the search's budget. One search goes on over all
     the instances of the tunnel that share ``asked.memory``. Raises MeasurementError where there is no throughput.
     """
     started, settings = time.monotonic(), asked.profile.udp
-    so_far = so_far_of(asked)
+    so_far = so_far_of(asked, bench)
     search, first = so_far.search, len(so_far.search.trials)
     warm_s = asked.profile.warm_budget_s if asked.known_bps is not None else None
-    budget_s = warm_s or settings.budget_s or USUAL_TRIALS * (settings.trial_duration_s + SLICE_OVERHEAD_S)
+    budget_s = warm_s or settings.budget_s or USUAL_TRIALS * (settings.trial_duration_s + LOOK_S)
     offering = Offering(bench, payload_bytes + IP_UDP_BYTES, fragment, so_far)
     if first:
         offering.warm_up(search.next_load().rate_bps / 2)
     offering.seed()
-    while True:
-        jitter = offering.jitter()  # first, while the tunnel is idle
-        trial = offering.trial(*search.next_load())
-        search.learn(trial)
-        found: Found = {"asked_rate_bps": trial.asked_rate_bps, "sent": trial.sent, "received": trial.received} | jitter
-        if not search.seeding and not search.limited:
-            found = {**found, "udp_throughput": search.reading_bps(trial)}
-        offering.settle()
+    for slice_ in count():
+        found = offering.jitter()  # first, while the tunnel is idle
+        if slice_ % LOOKS == 0 or not turns:
+            found |= offering.reading(search.next_load())
         go = yield found
-        spent_s = sum(one.duration_s + SLICE_OVERHEAD_S for one in search.trials[first:])
+        spent_s = sum(one.duration_s + LOOK_S for one in search.trials[first:])
         if go is Go.END or search.hopeless or (not turns and spent_s >= budget_s):
             break
     measured = Measured()
     measured.measurements += throughput(so_far, first, payload_bytes, measured, turns=turns)
-    if so_far.jitters:
-        jitter_ms, looks = statistics.median(so_far.jitters), len(so_far.jitters)
-        measured.measurements.append(measurement("jitter", jitter_ms, visits=looks, visit_s=JITTER_S))
+    if so_far.variations_ms:
+        told: dict[str, Any] = {"mean_ms": statistics.fmean(so_far.variations_ms), "look_s": JITTER_S}
+        measured.measurements.append(measurement("jitter", statistics.median(so_far.variations_ms), **told))
     else:
         measured.warnings.append("no jitter: too few datagrams of the jitter stream came")
     if so_far.breakdowns_bps:
@@ -147,16 +161,18 @@ def udp_in_rounds(bench: Bench, asked: Asked, payload_bytes: int, fragment: bool
     return measured
 
 
-def so_far_of(asked: Asked) -> SoFar:
-    """What earlier instances have found, or a new search."""
+def so_far_of(asked: Asked, bench: Bench) -> SoFar:
+    """What earlier instances have found, or a new search. It begins where TCP has got to; through a tunnel that is
+    itself TCP, which overload may break down, at half of that. Raises MeasurementError."""
     if MEMORY not in asked.memory:
-        settings = asked.profile.udp
+        settings, careful = asked.profile.udp, asked.vpn.transport == "tcp"
+        start_bps = asked.known_bps or visits(bench).fresh_bps * (CAREFUL_START if careful else 1)
         search = Rounds(
             LOSS_RATIO,
             max_rate_bps=settings.max_rate_bps,
             trial_duration_s=settings.trial_duration_s,
-            first_rate_bps=asked.known_bps,
-            careful=asked.vpn.transport == "tcp",  # overload breaks some of these down
+            first_rate_bps=start_bps,
+            careful=careful,
         )
         asked.memory[MEMORY] = SoFar(search)
     found: SoFar = asked.memory[MEMORY]

@@ -25,6 +25,8 @@ PATIENCE_S = 40.0  # the probes give up before that, and say why
 class Visits:
     """The two probes of one tunnel. After a visit that failed there are new ones: nobody knows what these still say."""
 
+    fresh_bps: float  # of TCP in the tunnel's first moments
+
     def __init__(self, near: Dialogue, failed: Callable[[], None]) -> None:
         self._near, self._failed = near, failed
 
@@ -71,5 +73,6 @@ def _begun(lab: Lab, address: str, failed: Callable[[], None]) -> Iterator[Visit
         probe(lab.host1, "visit", "near", address, str(HTTP_PORT), ready="ready") as near,
     ):
         begun = Visits(near, failed)
-        begun.tcp(FRESH_S)  # not counted: a fresh tunnel is slower at first, one in TCP up to five times
+        fresh = begun.tcp(FRESH_S)  # not counted: a fresh tunnel is slower at first, one in TCP up to five times
+        begun.fresh_bps = 8 * fresh["bytes"] / fresh["seconds"]
         yield begun
