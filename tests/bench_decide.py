@@ -33,6 +33,8 @@ MACHINES = {
     "instances of 2 %, quiet slices": replace(QUIET, instance=0.02),
     "no drift, no theft": Machine(drift=0.0, stolen=0.0),
     "a tenth of the slices stolen": Machine(stolen=0.1),
+    "slices of unlike VPNs": Machine(uneven=0.5),
+    "one machine quiet, VPNs unlike": replace(QUIET, uneven=0.8),
     "strong drift": Machine(drift=0.3, memory=0.9),
     "beyond the assumption: instances of 5 %": Machine(instance=0.05),
 }

@@ -22,7 +22,8 @@ STOLEN = math.log(0.5)  # a slice of which another guest of the host took half
 class Machine:
     """What moves a slice. ``slice``: its own deviation; ``instance``: that of a tunnel brought up anew; ``drift``: that
     of the machine, which keeps ``memory`` of itself from one round to the next; ``unlike``: by how much VPNs feel the
-    drift more or less than each other; ``stolen``: the share of slices that lose half."""
+    drift more or less than each other; ``stolen``: the share of slices that lose half; ``uneven``: the deviation of the
+    logarithm of a VPN's ``slice``."""
 
     slice: float = 0.2
     instance: float = 0.01
@@ -30,6 +31,7 @@ class Machine:
     memory: float = 0.8
     unlike: float = 0.3
     stolen: float = 0.05
+    uneven: float = 0.0
 
 
 def play(
@@ -42,7 +44,7 @@ def play(
     turns = np.argsort(rng.random((total, vpns)), axis=1)
     feels = 1 + machine.unlike * rng.uniform(-1, 1, vpns)
     logs = feels * np.take_along_axis(drift, turns, axis=1) + np.asarray(truth)
-    logs += rng.normal(0, machine.slice, (total, vpns))
+    logs += rng.normal(0, machine.slice * np.exp(machine.uneven * rng.normal(0, 1, vpns)), (total, vpns))
     logs += np.repeat(rng.normal(0, machine.instance, (instances, vpns)), rounds, axis=0)
     logs += STOLEN * (rng.random((total, vpns)) < machine.stolen)
     which = {number: 1 + number // rounds for number in range(total)}

@@ -17,7 +17,7 @@ from runner.ranking.basis import ranked_by
 from runner.vpn.plugin import Vpn
 
 TUNNEL_S = 0.9  # bring-up, proof and tear-down of one tunnel, on average
-RECOMMENDED_EVERY = 2
+RECOMMENDED_EVERY = 3
 HALVED_FROM = 6  # tunnels in a block, from which on the baseline is measured in its middle, too
 
 
@@ -93,7 +93,7 @@ class Block:
 
 def ranked_cells(cells: Sequence[Cell], vpns: Mapping[str, Vpn]) -> dict[str, int]:
     """The keys of the cells that a ranking is made of, each with how often it has a turn, in rounds: in every one at
-    the comparable configuration, in every second one where only the recommended configuration is made of it. A ranked
+    the comparable configuration, in every third one where only the recommended configuration is made of it. A ranked
     cell has the traffic that its instrument's metrics are ranked by. All cells where none is ranked."""
     found = {}
     for cell in cells:

@@ -92,6 +92,35 @@ def test_neighbours_that_are_alike_widen_the_interval() -> None:
     assert in_order.error > 1.5 * shuffled.error
 
 
+def freedoms(sds: list[float], rounds: int = 12) -> list[float]:
+    """Of the pairs of VPNs with such slices, the degrees of freedom; the mean of fifty runs."""
+    draws = rng()
+    found = []
+    for _ in range(50):
+        values = {str(vpn): turns(list(np.exp(draws.normal(0, sd, rounds)))) for vpn, sd in enumerate(sds)}
+        found.append([one.freedom for one in estimate_pairs(values).values()])
+    return [float(mean) for mean in np.mean(found, axis=0)]
+
+
+def test_pairs_that_are_alike_lend_each_other_degrees_of_freedom() -> None:
+    alone = freedoms([0.2] * 3)
+    alike, unlike = freedoms([0.2] * 5), freedoms([0.01, 0.02, 0.1, 0.5, 2.0])
+    assert max(alike) <= 2 * max(alone) + 1
+    assert min(alike) > 1.5 * max(alone)
+    assert np.mean(unlike) < 1.25 * max(alone), "variances that differ tell nothing of each other"
+
+
+def test_a_variance_that_was_small_by_chance_is_not_believed() -> None:
+    draws = rng()
+    values = {str(vpn): turns(list(np.exp(draws.normal(0, 0.2, 6)))) for vpn in range(5)}
+    lucky = {vpn: turns(list(np.exp(np.log(list(values[vpn].values())) * 0.1))) for vpn in ("0", "1")}
+    own = estimate_pair(lucky["0"], lucky["1"])
+    among = estimate_pairs(values | lucky)["0", "1"]
+    assert own is not None
+    assert among.centre == own.centre
+    assert among.error > 1.3 * own.error
+
+
 def test_components_are_found_again() -> None:
     machine = Machine(slice=0.1, instance=0.08, drift=0.3, memory=0.2, unlike=0.0, stolen=0.0)
     found = [

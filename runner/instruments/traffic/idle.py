@@ -21,7 +21,7 @@ from runner.tunnel.bring_up import Bench
 from runner.tunnel.proof import ANSWER_PORT
 
 VISIT_EXCHANGES = 20
-SETUP_EVERY = 6  # in visits
+SETUP_EVERY = 3  # in visits
 
 
 def idle(lab: Lab, address: str, duration_s: float, setup_s: float) -> Measured:
