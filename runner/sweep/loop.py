@@ -21,7 +21,7 @@ from runner.sweep.call import Outcome, Settings, Watcher
 from runner.sweep.plan import TUNNEL_S, Block, Planned, PlannedTunnel, block, blocks, expected_s, ranked_cells
 from runner.sweep.records import Records
 from runner.sweep.supported import refusals
-from runner.sweep.turns import Rounds, Standing, standing
+from runner.sweep.turns import Rounds, Standing, conditions, standing
 from runner.sweep.underway import UnderWay
 from runner.sweep.workshop import Workshop
 from runner.tunnel.bring_up import Bench
@@ -185,8 +185,8 @@ class Loop:
             return
         until = time.monotonic() + within_s
         with standing(self._workshop, tunnels) as stands:
-            like = {_conditions(trial) for one in stands for trial in one.trials}
-            self._play([*base, *stands], until, lambda trial: _conditions(trial) in like and self._has_turns(trial))
+            like = {conditions(trial) for one in stands for trial in one.trials}
+            self._play([*base, *stands], until, lambda trial: conditions(trial) in like and self._has_turns(trial))
 
     def _visits(self, planned: Block, later: Sequence[Block]) -> None:
         """Where one tunnel stands at a time: the rounds of one after another's, under the same numbers."""
@@ -321,8 +321,3 @@ def parts(tunnels: Sequence[PlannedTunnel]) -> list[Sequence[PlannedTunnel]]:
     count = -(-len(together) // MOST_STANDING)
     size = -(-len(together) // count) if count else 1
     return [together[start : start + size] for start in range(0, len(together), size)]
-
-
-def _conditions(trial: UnderWay) -> tuple[tuple[str, str], ...]:
-    """The levels that a VPN's trial shares with the baseline's that it is compared with."""
-    return tuple(sorted(outside_of_tunnel(trial.planned.cell.params).items()))

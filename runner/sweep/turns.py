@@ -1,7 +1,9 @@
 """Tunnels that stand together, and rounds in which their trials take turns.
 
-Randomised multiple interleaved trials (Abedi and Brecht 2017): in a round every cell has one slice, in random order,
+Randomised multiple interleaved trials (Abedi and Brecht 2017): in a round every cell has its slices, in random order,
 so that what the machine does meanwhile happens to all alike, and the ratio of two VPNs within a round is free of it.
+Slices that are compared with one another follow one another: a round of everything takes some ten seconds, in which the
+machine changes, and those of one measurement take two.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from runner.data.errors import LabError, ProofError
+from runner.data.levels import outside_of_tunnel
 from runner.sweep.plan import PlannedTunnel
 from runner.sweep.underway import UnderWay
 from runner.sweep.workshop import Workshop, is_full
@@ -115,10 +118,9 @@ class Rounds:
             self.last += 1
             rng = random.Random(f"{self.seed}/round {self.last}")
             due = [(one, trial) for one in stands for trial in one.trials if self._due(trial, played)]
-            turns = [turn for turn in due if goes_on(turn[1]) for _ in range(turn[1].planned.instrument.turns)]
+            turns = _in_order([turn for turn in due if goes_on(turn[1])], rng)
             if not turns:
                 break
-            rng.shuffle(turns)
             workshop = self.workshop
             workshop.watcher.round(self.last, len({id(one) for one, _ in turns}), workshop.records.left_s())
             for one, trial in turns:
@@ -146,3 +148,21 @@ class Rounds:
             trial.usable = True
             if not all(other.over for other in one.trials):
                 one.renew(workshop)
+
+
+def _in_order(due: Sequence[tuple[Standing, UnderWay]], rng: random.Random) -> list[tuple[Standing, UnderWay]]:
+    """All their turns in a round: groups of what is compared, in random order, and so the VPNs within each."""
+    groups: dict[str, list[tuple[Standing, UnderWay]]] = {}
+    for one, trial in due:
+        for number in range(trial.planned.instrument.turns):
+            groups.setdefault(f"{number} {conditions(trial)}", []).append((one, trial))
+    order = list(groups.values())
+    rng.shuffle(order)
+    for group in order:
+        rng.shuffle(group)
+    return [turn for group in order for turn in group]
+
+
+def conditions(trial: UnderWay) -> tuple[tuple[str, str], ...]:
+    """The levels that are the same for all VPNs that it is compared with, and for their baseline."""
+    return tuple(sorted(outside_of_tunnel(trial.planned.cell.params).items()))

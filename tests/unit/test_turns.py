@@ -239,6 +239,26 @@ def test_every_cell_has_one_slice_a_round_in_an_order_that_is_drawn_anew(run: Ru
     assert all([row.round for row in rows[trial.id]] == list(range(1, 13)) for trial in run.trials.values())
 
 
+def test_what_is_compared_is_measured_one_after_another(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Counts, "turns", 3)
+    run(cells("none", "openvpn", "ipsec_user", levels="12"), rounds=6)
+    rounds = by_round(run.world, 3 * 3 * 2)
+    assert len(rounds) == 6
+    groups = [[one[at : at + 3] for at in range(0, len(one), 3)] for one in rounds]
+    for one in groups:
+        assert all({name[-1] for name in group} in ({"1"}, {"2"}) for group in one)
+        assert all(len({*group}) == 3 for group in one), "each VPN once"
+    assert len({"".join(group[0][-1] for group in one) for one in groups}) > 2, "the groups come in random order"
+    for trial in run.trials.values():
+        (found,) = trial.measurements
+        assert found.rounds == [1, 2, 3, 4, 5, 6]
+        rows = read_slices(run.folder)[trial.id]
+        middles = [
+            sorted(row.values["counted_ms"] for row in rows if row.round == number)[1] for number in found.rounds
+        ]
+        assert found.samples == middles
+
+
 def test_the_order_follows_from_the_seed(run: Run, tmp_path: Path) -> None:
     orders = []
     for name, seed in (("a", 1), ("b", 1), ("c", 2)):
