@@ -57,6 +57,11 @@ class PlannedTunnel:
         return f"r{first.repetition}{suffix}-{self.vpn}" + (f"-{levels}" if levels else "")
 
 
+def any_turns(cells: Sequence[Cell], profile: Profile) -> bool:
+    """Are some of these measured in rounds?"""
+    return any(instruments()[cell.params["measure"]].takes_turns(profile) for cell in cells)
+
+
 def all_cells(
     experiments: Sequence[Experiment],
     vpns: Sequence[Vpn],

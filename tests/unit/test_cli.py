@@ -182,6 +182,21 @@ def test_list(capsys: CapSys, what: str, expected: list[str]) -> None:
     assert all(name in out for name in expected)
 
 
+def test_plan_says_what_one_tunnel_at_a_time_costs(capsys: pytest.CaptureFixture[str]) -> None:
+    said = {}
+    for profile in ("quick", "thesis"):
+        for spec in ("netns", "vagrant"):
+            code, out, _ = vpneval(capsys, "plan", "transport", "--profile", profile, "--lab", spec)
+            assert code == 0
+            said[profile, spec] = "One tunnel stands at a time in this lab." in out
+    assert said == {
+        ("quick", "netns"): False,
+        ("quick", "vagrant"): True,
+        ("thesis", "netns"): False,
+        ("thesis", "vagrant"): False,
+    }
+
+
 def test_plan_runs_without_root_and_starts_nothing(capsys: CapSys, nowhere: Path) -> None:
     code, out, _ = vpneval(capsys, "plan", "transport", "cipher", "compression")
     assert code == 0
