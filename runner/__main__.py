@@ -13,7 +13,7 @@ def main() -> None:
     before = signal.getsignal(signal.SIGINT)
     if before is signal.default_int_handler:  # not where it is ignored, as in a script's background
         signal.signal(signal.SIGINT, _ended)  # a KeyboardInterrupt may be swallowed by a module that is being loaded
-    from runner.cli.commands import main as command
+    from runner.cli.main import main as command
 
     try:
         signal.signal(signal.SIGINT, before)

@@ -30,6 +30,7 @@ import typer
 
 from runner.catalogue import experiment_names, factors, metrics, vpn_names
 from runner.cli import commands
+from runner.cli.main import main as vpneval
 from runner.data.errors import CannotRunHere
 from runner.data.store import open_store
 from runner.data.streams import CONTROL
@@ -351,7 +352,7 @@ class Case:
                 io.FileIO(2, "w", closefd=False), self.encoding, "backslashreplace", write_through=True
             )
             sys.argv = ["vpneval", *self.argv]
-            commands.main(self.argv)
+            vpneval(self.argv)
             code = 71  # main() exits
         except SystemExit as ended:
             code = ended.code if isinstance(ended.code, int) else 0 if ended.code is None else 72

@@ -1,30 +1,21 @@
-"""The command line. Every command checks what it was given before it starts anything.
-
-Exit codes: 0 every VPN that can run here has its numbers, 1 one is left without (or a regression), 2 usage, 3 this
-machine or lab cannot run it, 4 stopped by a broken lab or a full disk, 130 interrupted, 141 nobody reads the
-output any more.
-"""
+"""The commands and their options. Every command checks what it was given before it starts anything."""
 
 from __future__ import annotations
 
-import errno
 import json
-import os
-import signal
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.table import Table
 
 from runner.catalogue import blamed_plugin, load_vpn
 from runner.cli import reading
+from runner.cli.asked import Asked, ask
 from runner.cli.doctor import examine
 from runner.cli.ending import without_number
 from runner.cli.listing import tables
@@ -56,18 +47,16 @@ from runner.cli.options import (
     tell,
 )
 from runner.cli.other_kernels import run_under, run_with_rest, this_command_under
-from runner.cli.output import err, out, sane_size
+from runner.cli.output import err, out
 from runner.cli.progress import roughly
-from runner.cli.session import Asked, ask, conduct
+from runner.cli.session import conduct
 from runner.cli.shell import one_tunnel, shell
-from runner.data.errors import LabError, UsageError, VpnevalError, require_known
-from runner.data.files import short
+from runner.data.errors import UsageError, VpnevalError, require_known
 from runner.data.levels import TUNNEL_FACTORS
-from runner.data.streams import ReaderGone, document, guarded
+from runner.data.streams import document
 from runner.lab import image as images
 from runner.lab import kernels, layers
 from runner.lab.places import rootless
-from runner.lab.redaction import hide
 from runner.report.forms.tables import json_text
 from runner.report.forms.terminal import render as render_terminal
 from runner.report.forms.write import write_reports
@@ -350,65 +339,3 @@ def lab_shell(
     params = one_tunnel(plugin, joined(levels))
     rootless.enter(where)
     raise typer.Exit(shell(node, plugin, params, image, where, work, tell))
-
-
-def main(argv: list[str] | None = None) -> Any:
-    """Entry point: errors become one sentence and an exit code, never a traceback."""
-    arguments = list(sys.argv[1:] if argv is None else argv)
-    arguments.sort(key=lambda one: one != "--no-color")  # wherever it stands; the others keep their order
-    sane_size()
-    try:
-        with guarded(), _interruptible():
-            _one_command(arguments)
-    except ReaderGone as gone:
-        sys.exit(gone.exit_code)
-    except VpnevalError as error:
-        with guarded():
-            tell(f"vpneval: {hide(str(error))}")
-        sys.exit(error.exit_code)
-    except KeyboardInterrupt:
-        with guarded():
-            tell("vpneval: interrupted; what is measured is safe.")
-        sys.exit(130)
-
-
-@contextmanager
-def _interruptible() -> Iterator[None]:
-    """Ctrl-C is a KeyboardInterrupt, also where a module that was being loaded makes another error of it."""
-    pressed = False
-
-    def press(*_: Any) -> None:
-        nonlocal pressed
-        pressed = True
-        raise KeyboardInterrupt
-
-    before = signal.getsignal(signal.SIGINT)
-    if before is signal.default_int_handler:
-        signal.signal(signal.SIGINT, press)
-    try:
-        yield
-    except VpnevalError:
-        raise
-    except Exception as instead:
-        if pressed:
-            raise KeyboardInterrupt from instead
-        raise
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
-def _one_command(arguments: list[str]) -> None:
-    try:
-        os.getcwd()
-    except OSError as error:
-        raise UsageError(f"the working directory cannot be used: {error.strerror}; cd to one that is there") from None
-    try:
-        app(args=arguments, standalone_mode=True)
-    except OSError as error:  # what no command has foreseen
-        where = f"{short(Path(error.filename))}: " if isinstance(error.filename, str) else ""
-        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-        raise (LabError if full else UsageError)(f"{where}{error.strerror or error}") from None
-
-
-if __name__ == "__main__":
-    main()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from runner.cli.asked import Asked
 from runner.cli.output import err
 from runner.cli.progress import levels_of
-from runner.cli.session import Asked
 from runner.data.store import load_run
 from runner.report.text import counted
 from runner.sweep.plan import ranked_cells

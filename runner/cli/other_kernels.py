@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from runner.catalogue import vpn_names
+from runner.cli.asked import Asked
 from runner.cli.options import tell
-from runner.cli.session import Asked
 from runner.data.errors import CannotRunHere, LabError, UsageError, VpnevalError
 from runner.data.files import from_json, is_there, no_link, read_bytes, write_text
 from runner.data.levels import BASELINE

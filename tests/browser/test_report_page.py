@@ -12,7 +12,7 @@ from urllib.parse import unquote
 import pytest
 from playwright.sync_api import BrowserContext, Page
 
-from runner.cli.commands import main
+from runner.cli.main import main
 from runner.data.trials import Run, Trial
 from runner.ranking.ranking import Ranking
 from runner.ranking.words import chance

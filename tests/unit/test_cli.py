@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from runner.catalogue import GROUPS, experiment_names, factors, metrics, vpn_names
-from runner.cli.commands import main
+from runner.cli.asked import seconds
+from runner.cli.main import main
 from runner.cli.progress import roughly
-from runner.cli.session import seconds
 from runner.data.errors import UsageError
 from runner.data.guest import GUEST
 from runner.data.levels import LEVELS

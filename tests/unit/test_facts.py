@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from runner.catalogue import load_experiment
-from runner.cli.session import ask, describe, save_packages
+from runner.cli.asked import ask
+from runner.cli.described import describe, save_packages
 from runner.data.errors import UsageError
 from runner.data.levels import AES_CBC, LEVELS, NO_CIPHER
 from runner.data.store import Store

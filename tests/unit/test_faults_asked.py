@@ -11,8 +11,9 @@ import pytest
 
 from runner.catalogue import digest_of, load_vpn
 from runner.cli import commands
-from runner.cli.commands import main
-from runner.cli.session import ask, describe
+from runner.cli.asked import ask
+from runner.cli.described import describe
+from runner.cli.main import main
 from runner.data.cache import cache_dir
 from runner.data.errors import CannotRunHere, UsageError
 from runner.data.store import Store, open_store

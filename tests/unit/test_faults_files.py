@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from runner.cli.commands import main
+from runner.cli.main import main
 from runner.cli.other_kernels import indexed
 from runner.data.errors import UsageError
 from runner.data.store import load_run, open_store

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from runner.catalogue import parse_levels
-from runner.cli.session import seconds
+from runner.cli.asked import seconds
 from runner.data.errors import UsageError
 from runner.data.numbers import number, real
 from runner.data.store import load_run, open_store

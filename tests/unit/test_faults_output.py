@@ -12,7 +12,7 @@ from typing import TextIO
 import pytest
 
 from runner.cli import commands
-from runner.cli.commands import main
+from runner.cli.main import main
 from runner.cli.shell import exit_code
 from runner.data.store import open_store
 from runner.data.streams import shown

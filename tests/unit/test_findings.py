@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from runner.catalogue import experiment_names, load_experiment, load_vpn
-from runner.cli.session import record_of
+from runner.cli.described import record_of
 from runner.data.store import load_run
 from runner.data.trials import Run, Trial
 from runner.design.experiment import Experiment

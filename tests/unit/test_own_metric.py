@@ -9,8 +9,9 @@ import pytest
 from pydantic import ValidationError
 
 from runner import catalogue
-from runner.cli.commands import main
-from runner.cli.session import ask, metrics_of
+from runner.cli.asked import ask
+from runner.cli.described import metrics_of
+from runner.cli.main import main
 from runner.data.errors import UsageError
 from runner.data.metric import Metric
 from runner.data.trials import Cell, ExperimentRecord, Measurement, Run, Trial

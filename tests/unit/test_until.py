@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from runner.cli.session import ask
+from runner.cli.asked import ask
 from runner.data.errors import UsageError
 from runner.data.store import open_store
 from runner.data.trials import Cell, Trial

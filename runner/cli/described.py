@@ -1,0 +1,148 @@
+"""How the run folder describes a run: run.json, for a new folder or one to go on in, and packages.json."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from importlib.metadata import version
+from typing import Any
+
+from runner.catalogue import digest_of, metrics
+from runner.cli.asked import Asked
+from runner.data.errors import UsageError
+from runner.data.files import from_json, is_there, no_link, read_bytes, write_text
+from runner.data.metric import Metric
+from runner.data.store import Store, read_run
+from runner.data.trials import Run, VpnRecord
+from runner.lab.image import Image
+from runner.vpn.plugin import Vpn
+
+ALWAYS_SHOWN = ("iperf3", "openssl", "iproute2")  # packages of every run, beside those of its VPNs
+
+
+def describe(
+    asked: Asked,
+    store: Store,
+    lab_facts: dict[str, Any],
+    image: Image,
+    gateway_images: Mapping[str, Image],
+) -> Run:
+    """The run.json of this folder: a new one, or the one that is there with what is asked now added.
+
+    Raises UsageError where the folder belongs to another lab, kernel, image or profile.
+    """
+    now = datetime.now(UTC)
+    vpns = {vpn.name: record_of(vpn) for vpn in asked.vpns}
+    fresh = Run(
+        vpneval_version=version("vpneval"),
+        run_id=store.folder.name,
+        created_at=now.isoformat(timespec="seconds"),
+        profile=asked.profile.name,
+        profile_note=asked.profile.note,
+        seed=asked.seed,
+        repetitions=asked.repetitions,
+        lab=lab_facts,
+        image={
+            "name": image.name,
+            "digest": image.digest,
+            "packages": {name: image.packages[name] for name in shown_packages(asked.vpns) if name in image.packages},
+            "gateways": {name: gateway.digest for name, gateway in gateway_images.items()},
+        },
+        experiments=asked.records,
+        metrics=metrics_of(asked),
+        vpns=vpns,
+    )
+    path = store.folder / "run.json"
+    if not path.exists():
+        return fresh
+    old = read_run(path)
+    gateways = old.image.get("gateways", {}) | fresh.image["gateways"]
+    for what, ours, theirs in (
+        *((f"gateway image {name}", gateways[name], digest) for name, digest in old.image.get("gateways", {}).items()),
+        ("profile", fresh.profile_note, old.profile_note),
+        ("image", fresh.image.get("digest"), old.image.get("digest")),
+        ("kernel", fresh.lab.get("kernel"), old.lab.get("kernel")),
+        ("guest", fresh.lab.get("guest"), old.lab.get("guest")),
+        ("lab", fresh.lab.get("kind"), old.lab.get("kind")),
+        ("CPU", fresh.lab.get("cpu"), old.lab.get("cpu")),
+    ):
+        if ours != theirs:
+            raise UsageError(f"{store.folder} was measured with {what} {theirs!r}, not {ours!r}; choose another --out")
+    _same_plugins(store, old, fresh)
+    packages = old.image.get("packages", {}) | fresh.image["packages"]
+    experiments = {record.name: record for record in old.experiments} | {r.name: r for r in fresh.experiments}
+    for record in old.experiments:
+        merged = {cell.key: cell for cell in [*record.cells, *experiments[record.name].cells]}
+        experiments[record.name] = experiments[record.name].model_copy(update={"cells": list(merged.values())})
+    return old.model_copy(
+        update={
+            "experiments": list(experiments.values()),
+            "metrics": old.metrics | fresh.metrics,
+            "vpns": old.vpns | fresh.vpns,
+            "image": old.image | {"gateways": gateways, "packages": packages},
+            "repetitions": max(old.repetitions, fresh.repetitions),
+        }
+    )
+
+
+def _same_plugins(store: Store, old: Run, fresh: Run) -> None:
+    """Raise UsageError where a name would stand for the numbers of two plugins."""
+    measured = {trial.vpn for trial in store.trials if trial.status == "ok"}
+    for name in sorted(measured & old.vpns.keys() & fresh.vpns.keys()):
+        before, now = old.vpns[name].digest, fresh.vpns[name].digest
+        if before and before != now:
+            raise UsageError(
+                f"{store.folder} has trials of another plugin called {name} (digest {before}, not {now}); "
+                "choose another --out, or give your file another name"
+            )
+
+
+def metrics_of(asked: Asked) -> dict[str, Metric]:
+    """What run.json keeps of the metrics of this run: those that its experiments name, in their order, then the others
+    of its instruments."""
+    used = {cell.params["measure"] for cell in asked.cells}
+    named = dict.fromkeys(name for experiment in asked.experiments for name in experiment.metrics)
+    known = {name: metric for name, metric in metrics().items() if name in named or metric.measure in used}
+    return {name: known[name] for name in named if name in known} | known
+
+
+def shown_packages(vpns: Sequence[Vpn]) -> list[str]:
+    """The Debian packages whose versions run.json has: those of these VPNs, and what every run needs."""
+    return sorted({*ALWAYS_SHOWN, *(package for vpn in vpns for package in vpn.software.packages)})
+
+
+def record_of(vpn: Vpn) -> VpnRecord:
+    """What run.json keeps of a plugin."""
+    return VpnRecord(
+        title=vpn.title,
+        dataplane=vpn.dataplane,
+        transport=vpn.transport,
+        reference=vpn.reference,
+        carries=vpn.carries,
+        configurations={"comparable": dict(vpn.comparable), "recommended": dict(vpn.recommended)},
+        note=vpn.note,
+        digest=digest_of(vpn),
+    )
+
+
+def membership(run: Run) -> dict[str, list[str]]:
+    """Cell key -> the experiments that share it."""
+    found: dict[str, list[str]] = {}
+    for record in run.experiments:
+        for cell in record.cells:
+            found.setdefault(cell.key, []).append(record.name)
+    return found
+
+
+def save_packages(store: Store, images: Sequence[Image]) -> None:
+    """Every package of every image of this run, with its version, beside run.json: packages.json."""
+    path = no_link(store.folder / "packages.json")
+    try:
+        known = dict(from_json(read_bytes(path))) if is_there(path) else {}
+    except (ValueError, TypeError) as wrong:
+        raise UsageError(f"{path} is not the list of packages that it was: {wrong}; remove it") from None
+    known |= {image.name: {"digest": image.digest, "packages": image.packages} for image in images}
+    partial = path.with_suffix(".json.partial")
+    write_text(partial, json.dumps(known, indent=1) + "\n")
+    partial.rename(path)

@@ -1,0 +1,83 @@
+"""The program: a command line goes to its command, and what it raises becomes one sentence and an exit code.
+
+Exit codes: 0 every VPN that can run here has its numbers, 1 one is left without (or a regression), 2 usage, 3 this
+machine or lab cannot run it, 4 stopped by a broken lab or a full disk, 130 interrupted, 141 nobody reads the
+output any more.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from runner.cli.commands import app
+from runner.cli.options import tell
+from runner.cli.output import sane_size
+from runner.data.errors import LabError, UsageError, VpnevalError
+from runner.data.files import short
+from runner.data.streams import ReaderGone, guarded
+from runner.lab.redaction import hide
+
+
+def main(argv: list[str] | None = None) -> Any:
+    """Entry point: errors become one sentence and an exit code, never a traceback."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    arguments.sort(key=lambda one: one != "--no-color")  # wherever it stands; the others keep their order
+    sane_size()
+    try:
+        with guarded(), _interruptible():
+            _one_command(arguments)
+    except ReaderGone as gone:
+        sys.exit(gone.exit_code)
+    except VpnevalError as error:
+        with guarded():
+            tell(f"vpneval: {hide(str(error))}")
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        with guarded():
+            tell("vpneval: interrupted; what is measured is safe.")
+        sys.exit(130)
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Ctrl-C is a KeyboardInterrupt, also where a module that was being loaded makes another error of it."""
+    pressed = False
+
+    def press(*_: Any) -> None:
+        nonlocal pressed
+        pressed = True
+        raise KeyboardInterrupt
+
+    before = signal.getsignal(signal.SIGINT)
+    if before is signal.default_int_handler:
+        signal.signal(signal.SIGINT, press)
+    try:
+        yield
+    except VpnevalError:
+        raise
+    except Exception as instead:
+        if pressed:
+            raise KeyboardInterrupt from instead
+        raise
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _one_command(arguments: list[str]) -> None:
+    try:
+        os.getcwd()
+    except OSError as error:
+        raise UsageError(f"the working directory cannot be used: {error.strerror}; cd to one that is there") from None
+    try:
+        app(args=arguments, standalone_mode=True)
+    except OSError as error:  # what no command has foreseen
+        where = f"{short(Path(error.filename))}: " if isinstance(error.filename, str) else ""
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        raise (LabError if full else UsageError)(f"{where}{error.strerror or error}") from None
