@@ -106,7 +106,7 @@ def arrows_of(rooms: Mapping[str, Room]) -> Arrows:
     return [
         (name, target)
         for name, room in rooms.items()
-        for target in room.imports
+        for target in sorted(room.imports)
         if not any(target in reached(other) for other in room.imports)
     ]
 
