@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from runner.design.experiment import ALL, Experiment, measuring
 from runner.design.profile import Profile
-from runner.papers.findings import IPSEC
+from runner.papers.claims import IPSEC
 from runner.papers.judges.crypto_matrix import CBC, CHACHA, GCM, RATE, SEPARATE
 from runner.vpn.plugin import Vpn
 from vpns._esp import CIPHERS, INTEGRITIES  # noqa: PLC2701  (the underscore says: no plugin)

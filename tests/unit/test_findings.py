@@ -16,19 +16,8 @@ from runner.data.store import load_run
 from runner.data.trials import Run, Trial
 from runner.design.experiment import Experiment
 from runner.design.profile import PROFILES
-from runner.papers.findings import (
-    Data,
-    Finding,
-    Judgement,
-    NotMeasured,
-    all_of,
-    close,
-    compare,
-    decide,
-    judge,
-    order_held,
-    trials_of,
-)
+from runner.papers.claims import all_of, close, compare, decide, order_held
+from runner.papers.findings import Data, Finding, Judgement, NotMeasured, judge, trials_of
 from runner.papers.judges import findings_of
 from runner.papers.published import names as published_papers
 from runner.papers.published import paper

@@ -12,18 +12,8 @@ from scipy import stats
 from runner.catalogue import load_experiment, load_vpn
 from runner.data.trials import Trial
 from runner.design.profile import PROFILES
-from runner.papers.findings import (
-    Data,
-    Finding,
-    Judgement,
-    NotMeasured,
-    apart,
-    beside,
-    compare,
-    judge,
-    pooled_variation,
-    timed,
-)
+from runner.papers.claims import apart, beside, compare, pooled_variation, timed
+from runner.papers.findings import Data, Finding, Judgement, NotMeasured, judge
 from runner.papers.judges import findings_of
 from runner.papers.judges.ha import TIMERS_S
 from runner.papers.judges.security import LACKING, PROBES, WHOLE

@@ -13,8 +13,9 @@ from contextlib import suppress
 from itertools import combinations
 
 from runner.data.levels import AEAD, LEVELS, UNENCRYPTED
-from runner.papers import findings
-from runner.papers.findings import LESS, MORE, At, Data, Finding, Judgement, close, ratio_of
+from runner.papers import claims
+from runner.papers.claims import LESS, MORE, At, close, ratio_of
+from runner.papers.findings import Basis, Blocks, Data, Finding, Judgement, NotMeasured
 from runner.papers.published import paper
 
 STATED, RATE = paper("router"), "packet_rate_both_ways"
@@ -27,14 +28,14 @@ def at(vpn: str, cipher: str, length: str = "64", integrity: str = "hmac-sha256"
     return At(vpn, {"cipher": cipher, "integrity": "aead" if cipher in AEAD else integrity, "packet_bytes": length})
 
 
-def each(name: str, found: str, judge: findings.Judge, basis: findings.Basis = "ratio", other: str = "") -> Finding:
+def each(name: str, found: str, judge: claims.Judge, basis: Basis = "ratio", other: str = "") -> Finding:
     """A finding of §VI: the kernel's ESP decides, with userspace ESP beside it, and what makes that ``other``."""
-    return Finding(name, "router", "§VI", found, findings.on_ipsec(judge, other), basis)
+    return Finding(name, "router", "§VI", found, claims.on_ipsec(judge, other), basis)
 
 
 def against(data: Data, pairs: Mapping[str, tuple[At, At]], between: tuple[float, float] = MORE) -> Judgement:
     """The packet rate at the first of each pair over that at the second lies ``between`` two bounds."""
-    return findings.all_ratios(data, RATE, pairs, between)
+    return claims.all_ratios(data, RATE, pairs, between)
 
 
 def fastest(vpn: str, data: Data) -> Judgement:
@@ -73,12 +74,12 @@ def instructions(vpn: str, data: Data) -> Judgement:
 def decline(vpn: str, data: Data) -> Judgement:
     """Rate at 1400 bytes over that at 64: ChaCha20's over that of AES with its HMAC."""
 
-    def kept(cipher: str) -> findings.Blocks:
+    def kept(cipher: str) -> Blocks:
         short, long = (at(vpn, cipher, length) for length in ("64", "1400"))
         few, many = data.blocks(RATE, vpn, **long.levels), data.blocks(RATE, vpn, **short.levels)
         return {block: few[block] / many[block] for block in few.keys() & many.keys()}
 
-    return findings.compare(kept(CHACHA), kept(CBC), MORE).of(vpn)
+    return claims.compare(kept(CHACHA), kept(CBC), MORE).of(vpn)
 
 
 def chacha_long(vpn: str, data: Data) -> Judgement:
@@ -92,10 +93,10 @@ def chacha_long(vpn: str, data: Data) -> Judgement:
 def same_order(vpn: str, data: Data) -> Judgement:
     """Under each integrity, of all pairs of ciphers, 0.85 or more have the order that they have under SHA-256."""
 
-    def rates(integrity: str) -> dict[str, findings.Blocks]:
-        found: dict[str, findings.Blocks] = {}
+    def rates(integrity: str) -> dict[str, Blocks]:
+        found: dict[str, Blocks] = {}
         for cipher in (CBC, *SEPARATE):
-            with suppress(findings.NotMeasured):
+            with suppress(NotMeasured):
                 found[cipher] = data.blocks(RATE, vpn, **at(vpn, cipher, integrity=integrity).levels)
         return found
 
@@ -107,15 +108,15 @@ def same_order(vpn: str, data: Data) -> Judgement:
             for block in mine[a].keys() & mine[b].keys() & model[a].keys() & model[b].keys():
                 held[block].append((mine[a][block] > mine[b][block]) == (model[a][block] > model[b][block]))
     if not held:
-        raise findings.NotMeasured(f"{vpn}: no two ciphers were measured under two hashes (--profile thesis does that)")
-    return findings.single({block: sum(pairs) / len(pairs) for block, pairs in held.items()}, (0.85, 1.0)).of(vpn)
+        raise NotMeasured(f"{vpn}: no two ciphers were measured under two hashes (--profile thesis does that)")
+    return claims.single({block: sum(pairs) / len(pairs) for block, pairs in held.items()}, (0.85, 1.0)).of(vpn)
 
 
 def versions(vpn: str, data: Data) -> Judgement:
     """AES-128-GCM at 64 bytes on one image over another, within 10 % of 1."""
     images = data.levels("image", vpn)
     if len(images) < 2:
-        raise findings.NotMeasured("one version of strongSwan: compare two images (--gateway-image trixie,bookworm)")
+        raise NotMeasured("one version of strongSwan: compare two images (--gateway-image trixie,bookworm)")
     first, *others = [At(vpn, {**at(vpn, GCM).levels, "image": image}) for image in images]
     return against(data, {f"{images[0]} over {o.levels['image']}": (first, o) for o in others}, close(0.1))
 
@@ -135,14 +136,14 @@ def step(vpn: str, data: Data) -> Judgement:
 def share(vpn: str, data: Data) -> Judgement:
     """Forwarded over offered packets with AES-GCM at 64 bytes: 10.8 % of 2.976 Mpacket/s in the paper (A)."""
     said = "another generator offers another load: shown beside each other, without a verdict"
-    measured = findings.single(data.blocks("forwarded_share", vpn, **at(vpn, GCM).levels), LESS).of(vpn)
+    measured = claims.single(data.blocks("forwarded_share", vpn, **at(vpn, GCM).levels), LESS).of(vpn)
     theirs = STATED["gcm.a.share"] / 100
     return measured.model_copy(update={"verdict": "not comparable", "reason": said, "published": theirs})
 
 
 def configurations(data: Data) -> Judgement:
     """The paper's machine B over A with AES-256 and MD5 (3.04 times): of two machines, and a run has one."""
-    raise findings.NotMeasured("the paper compares two machines, and a run has one; its ratio is theirs (3.04)")
+    raise NotMeasured("the paper compares two machines, and a run has one; its ratio is theirs (3.04)")
 
 
 USERSPACE_STEP = "another mechanism: it fragments before it encrypts"
@@ -162,6 +163,6 @@ FINDINGS = (
     Finding("configurations", "router", "§VI", "machine B is 3.04 times as fast as A (AES-256, MD5)", configurations),
     Finding(
         *("page-choice", "devices", "IPsec security & speed", "AES-128 with MD5 is faster than AES-256 with SHA-256"),
-        findings.on_ipsec(page_choice),
+        claims.on_ipsec(page_choice),
     ),
 )

@@ -4,20 +4,8 @@ from functools import partial
 from statistics import geometric_mean
 
 from runner.data.levels import LEVELS
-from runner.papers.findings import (
-    LESS,
-    MORE,
-    At,
-    Data,
-    Finding,
-    Judgement,
-    NotMeasured,
-    all_of,
-    apart,
-    close,
-    on_ipsec,
-    ratio_of,
-)
+from runner.papers.claims import LESS, MORE, At, all_of, apart, close, on_ipsec, ratio_of
+from runner.papers.findings import Data, Finding, Judgement, NotMeasured
 from runner.papers.published import devices
 
 RATIO = geometric_mean(device.aes256_mbit_s / device.aes128_mbit_s for device in devices())

@@ -2,7 +2,8 @@
 
 from functools import partial
 
-from runner.papers.findings import IPSEC, Data, Finding, Judgement, beside, timed
+from runner.papers.claims import IPSEC, beside, timed
+from runner.papers.findings import Data, Finding, Judgement
 from runner.papers.published import paper
 
 STATED = paper("clusterip")

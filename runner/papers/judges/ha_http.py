@@ -9,20 +9,8 @@ from collections.abc import Callable
 from functools import partial
 from itertools import product
 
-from runner.papers.findings import (
-    IPSEC,
-    LESS,
-    MORE,
-    Data,
-    Finding,
-    Judgement,
-    NotMeasured,
-    all_of,
-    beside,
-    close,
-    compare,
-    timed,
-)
+from runner.papers.claims import IPSEC, LESS, MORE, all_of, beside, close, compare, timed
+from runner.papers.findings import Data, Finding, Judgement, NotMeasured
 from runner.papers.published import paper
 
 STATED = paper("clusterip")

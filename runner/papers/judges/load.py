@@ -1,6 +1,7 @@
 """The thesis' open question of many flows, and its judges: rates of many streams or clients, one over another."""
 
-from runner.papers.findings import At, Data, Finding, Judgement, close, on_ipsec, ratio_of
+from runner.papers.claims import At, close, on_ipsec, ratio_of
+from runner.papers.findings import Data, Finding, Judgement
 from runner.papers.published import paper
 
 STATED = paper("thesis")

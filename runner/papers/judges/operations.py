@@ -2,7 +2,8 @@
 
 from functools import partial
 
-from runner.papers.findings import LESS, Blocks, Data, Finding, Judgement, NotMeasured, all_of, compare, measured_of
+from runner.papers.claims import LESS, all_of, compare, measured_of
+from runner.papers.findings import Blocks, Data, Finding, Judgement, NotMeasured
 
 EFFORT = "scaling_effort"
 HOSTS = "the plugin gives each site every other's host file; the paper counts one, and lets tinc pass on the rest"

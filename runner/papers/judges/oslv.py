@@ -8,8 +8,9 @@ from math import inf
 import scipy
 
 from runner.data.levels import TCP
-from runner.papers import findings
-from runner.papers.findings import LESS, MORE, Basis, Blocks, Data, Finding, Judgement, NotMeasured, close
+from runner.papers import claims
+from runner.papers.claims import LESS, MORE, close
+from runner.papers.findings import Basis, Blocks, Data, Finding, Judgement, NotMeasured
 from runner.papers.published import paper
 from runner.vpn import closed_form
 
@@ -52,7 +53,7 @@ def measured(
     ``levels`` more."""
     found = {}
     for vpn in data.vpns(metric):
-        if not data.run.vpns[vpn].reference and vpn != findings.USERSPACE_ESP and member(vpn):
+        if not data.run.vpns[vpn].reference and vpn != claims.USERSPACE_ESP and member(vpn):
             with suppress(NotMeasured):
                 found[vpn] = metric_of(data, metric, vpn, **(levels or {}))
     return found
@@ -76,7 +77,7 @@ def udp_over_tcp(metric: str, between: tuple[float, float], published: float, da
     over_udp, over_tcp = measured(data, metric, lambda vpn: not stacked(vpn)), measured(data, metric, stacked)
     if not over_udp or not over_tcp:
         raise NotMeasured(f"{metric} needs VPNs in TCP, and others")
-    judged = findings.compare(mean(over_udp.values()), mean(over_tcp.values()), between, published)
+    judged = claims.compare(mean(over_udp.values()), mean(over_tcp.values()), between, published)
     judged = judged.of(*over_udp, *over_tcp)
     return judged.model_copy(update={"reason": f"{', '.join(over_udp)} to {', '.join(over_tcp)}: {judged.reason}"})
 
@@ -100,7 +101,7 @@ def _best(rates: Mapping[str, Blocks]) -> Judgement:
         raise NotMeasured("no VPN has a TCP throughput on this link")
     best = max(rates, key=lambda vpn: sum(rates[vpn].values()) / len(rates[vpn]))
     shares = {block: rate / LINK_BPS for block, rate in rates[best].items()}
-    judged = findings.single(shares, (0, STATED["utilisation.best"] / 100), STATED["utilisation.best"] / 100).of(best)
+    judged = claims.single(shares, (0, STATED["utilisation.best"] / 100), STATED["utilisation.best"] / 100).of(best)
     return judged.model_copy(update={"reason": f"the best is {best}: {judged.reason}"})
 
 
@@ -119,19 +120,19 @@ def families(data: Data) -> Judgement:
         for other in others:
             alike = partial(_over, rates, other, first, close(0.25))
             pairs[f"{name}: {other} to {first}"] = alike
-    return findings.all_of(pairs)
+    return claims.all_of(pairs)
 
 
 def lowest(metric: str, data: Data) -> Judgement:
     """Is IPsec in the kernel below every other VPN?"""
     ours, others = metric_of(data, metric, "ipsec"), measured(data, metric, lambda vpn: vpn != "ipsec")
     rates = {"ipsec": ours, **others}
-    return findings.all_of({vpn: partial(_over, rates, "ipsec", vpn, LESS) for vpn in others})
+    return claims.all_of({vpn: partial(_over, rates, "ipsec", vpn, LESS) for vpn in others})
 
 
 def _over(values: Mapping[str, Blocks], a: str, b: str, between: tuple[float, float]) -> Judgement:
     """The claim that a VPN's ``values`` over another's lie ``between`` two bounds."""
-    return findings.compare(values[a], values[b], between).of(a, b)
+    return claims.compare(values[a], values[b], between).of(a, b)
 
 
 def least(data: Data) -> Judgement:
@@ -140,7 +141,7 @@ def least(data: Data) -> Judgement:
         raise NotMeasured("no VPN has an overhead on this link")
     name = min(found, key=lambda vpn: sum(found[vpn].values()) / len(found[vpn]))
     shares = {block: value / LEAST_OVERHEAD_BYTES for block, value in found[name].items()}
-    judged = findings.single(shares, (1 / TOLERANCE, TOLERANCE), 1.0).of(name)
+    judged = claims.single(shares, (1 / TOLERANCE, TOLERANCE), 1.0).of(name)
     return judged.model_copy(update={"reason": f"the least is {name}'s: {judged.reason}"})
 
 
@@ -153,11 +154,11 @@ def headers(data: Data) -> Judgement:
         tag = closed_form.HMAC[integrity] if vpn == "openvpn" else closed_form.ESP_ICV[integrity]
         shares = {block: (bare[block] - tag) / whole[block] for block in bare.keys() & whole.keys()}
         stated = STATED["overhead.headers"] / 100
-        return findings.single(shares, (stated / TOLERANCE, stated * TOLERANCE), stated).of(vpn)
+        return claims.single(shares, (stated / TOLERANCE, stated * TOLERANCE), stated).of(vpn)
 
-    user = findings.USERSPACE_ESP
-    decisive = partial(findings.all_of, {vpn: partial(one, vpn) for vpn in ("ipsec", "openvpn")})
-    return findings.beside(decisive, {findings.USERSPACE: partial(one, user)})
+    user = claims.USERSPACE_ESP
+    decisive = partial(claims.all_of, {vpn: partial(one, vpn) for vpn in ("ipsec", "openvpn")})
+    return claims.beside(decisive, {claims.USERSPACE: partial(one, user)})
 
 
 def proprietary(data: Data) -> Judgement:
@@ -166,7 +167,7 @@ def proprietary(data: Data) -> Judgement:
     others = measured(data, "overhead_bytes", lambda vpn: vpn not in FAMILIES["own"])
     if not own or not others:
         raise NotMeasured("needs VPNs with cryptography of their own, and others")
-    found = findings.compare(mean(own.values()), mean(others.values()), LESS)
+    found = claims.compare(mean(own.values()), mean(others.values()), LESS)
     return found.of(*own, *others)
 
 
@@ -187,7 +188,7 @@ def none_excels(data: Data) -> Judgement:
             for other in vpns:
                 if other != vpn:
                     a, b = (vpn, other) if higher else (other, vpn)
-                    ahead = findings.compare(values[a], values[b], MORE).verdict  # of a ratio: is ``vpn`` ahead?
+                    ahead = claims.compare(values[a], values[b], MORE).verdict  # of a ratio: is ``vpn`` ahead?
                     beaten |= ahead == "not reproduced"
                     free &= ahead == "reproduced"
         return beaten, free
@@ -195,7 +196,7 @@ def none_excels(data: Data) -> Judgement:
     found = [at_best(vpn) for vpn in vpns]
     low = sum(beaten for beaten, _ in found) / len(vpns)
     high = 1 - sum(free for _, free in found) / len(vpns)
-    return findings.decide((low + high) / 2, low, high, (1.0, 1.0)).of(*vpns)
+    return claims.decide((low + high) / 2, low, high, (1.0, 1.0)).of(*vpns)
 
 
 def best_three(data: Data) -> Judgement:
@@ -210,7 +211,7 @@ def best_three(data: Data) -> Judgement:
     ranks = {block: _mean_ranks(columns, vpns, block) for block in blocks}
     worst = {block: max(rank[vpn] for vpn in BEST) for block, rank in ranks.items()}
     best = {block: min(rank[vpn] for vpn in others) for block, rank in ranks.items()}
-    return findings.compare(worst, best, LESS).of(*vpns)
+    return claims.compare(worst, best, LESS).of(*vpns)
 
 
 def _mean_ranks(columns: Sequence[Mapping[str, Blocks]], vpns: Sequence[str], block: int) -> dict[str, float]:

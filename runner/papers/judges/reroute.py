@@ -2,7 +2,8 @@
 
 from functools import partial
 
-from runner.papers.findings import Data, Finding, Judgement, NotMeasured, on_ipsec, single
+from runner.papers.claims import on_ipsec, single
+from runner.papers.findings import Data, Finding, Judgement, NotMeasured
 
 
 def moved(how: str, vpn: str, data: Data) -> Judgement:

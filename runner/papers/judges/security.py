@@ -3,7 +3,8 @@
 from functools import partial
 from statistics import fmean
 
-from runner.papers.findings import Data, Finding, Judgement, NotMeasured, all_of, decide
+from runner.papers.claims import all_of, decide
+from runner.papers.findings import Data, Finding, Judgement, NotMeasured
 
 # The paper's four columns, and the probes that put each to the test.
 PROBES = ("confidentiality", "data_integrity", "peer_authentication", "anti_replay")

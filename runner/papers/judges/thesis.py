@@ -3,12 +3,13 @@
 from functools import partial
 
 from runner.data.levels import TCP
-from runner.papers import findings
-from runner.papers.findings import LESS, MORE, At, Data, Finding, Judgement, close
+from runner.papers import claims
+from runner.papers.claims import LESS, MORE, At, close
+from runner.papers.findings import Data, Finding, Judgement
 from runner.papers.published import paper
 
 SYSTEMS = ("ipsec", "openvpn", "ssh_forward", "ssh_tun")  # the thesis' four, IPsec that of the kernel
-VPNS = (*SYSTEMS, findings.USERSPACE_ESP)  # measured beside them
+VPNS = (*SYSTEMS, claims.USERSPACE_ESP)  # measured beside them
 FORWARD, TUN = "ssh_forward", "ssh_tun"
 CIPHERS = ("aes-128-cbc", "aes-192-cbc", "aes-256-cbc", "blowfish-128-cbc")  # and 3DES, of which it says another thing
 LZO = {"openvpn": "adaptive"}  # what OpenVPN's comp-lzo is by default, and how §5.4 explains its result
@@ -26,10 +27,10 @@ def tcp(name: str, where: str, found: str, a: At, b: At, between: tuple[float, f
 
     def judge(vpn: str, data: Data) -> Judgement:
         first, second = (At(vpn, at.levels) if at.vpn == "ipsec" else at for at in (a, b))
-        return findings.ratio_of("tcp_throughput", first, second, between, published, unlike)(data)
+        return claims.ratio_of("tcp_throughput", first, second, between, published, unlike)(data)
 
     about_ipsec = "ipsec" in (a.vpn, b.vpn)
-    judged = findings.on_ipsec(judge) if about_ipsec else partial(judge, "")
+    judged = claims.on_ipsec(judge) if about_ipsec else partial(judge, "")
     return Finding(name, "thesis", where, found, judged, "share" if unlike else "ratio")
 
 
@@ -44,9 +45,9 @@ def tcp_is_udp(data: Data) -> Judgement:
     def one(vpn: str) -> Judgement:
         udp = data.blocks("udp_throughput", vpn, measure="udp", cipher="aes-128-cbc")
         published = STATED["udp.ipsec"] / STATED["tcp.ipsec"] if vpn == "ipsec" else None
-        return findings.compare(udp, data.blocks("tcp_throughput", vpn, **PLAIN), close(0.15), published).of(vpn)
+        return claims.compare(udp, data.blocks("tcp_throughput", vpn, **PLAIN), close(0.15), published).of(vpn)
 
-    return findings.all_of({vpn: partial(one, vpn) for vpn in ("ipsec", "openvpn", "ssh_tun")})
+    return claims.all_of({vpn: partial(one, vpn) for vpn in ("ipsec", "openvpn", "ssh_tun")})
 
 
 def extreme(cipher: str, found: str, between: tuple[float, float]) -> Finding:
@@ -56,43 +57,43 @@ def extreme(cipher: str, found: str, between: tuple[float, float]) -> Finding:
     """
 
     def judge(vpns: tuple[str, ...], data: Data) -> Judgement:
-        return findings.extreme(data, "tcp_throughput", vpns, "cipher", cipher, PLAIN, between)
+        return claims.extreme(data, "tcp_throughput", vpns, "cipher", cipher, PLAIN, between)
 
     def judged(data: Data) -> Judgement:
-        user = findings.USERSPACE_ESP
-        return findings.beside(partial(judge, SYSTEMS, data), {findings.USERSPACE: partial(judge, (user,), data)})
+        user = claims.USERSPACE_ESP
+        return claims.beside(partial(judge, SYSTEMS, data), {claims.USERSPACE: partial(judge, (user,), data)})
 
     return Finding(cipher, "thesis", "§5.3", found, judged)
 
 
 def same_order(data: Data) -> Judgement:
     """Of all pairs of VPNs in all tests, 0.85 or more have the order that they have in the plain one."""
-    held = findings.order_held(data, "tcp_throughput", SYSTEMS, PLAIN)
-    return findings.single(held, (0.85, 1.0)).of(*findings.measured_of(data, "tcp_throughput", SYSTEMS))
+    held = claims.order_held(data, "tcp_throughput", SYSTEMS, PLAIN)
+    return claims.single(held, (0.85, 1.0)).of(*claims.measured_of(data, "tcp_throughput", SYSTEMS))
 
 
 def spread(data: Data) -> Judgement:
     """The coefficient of variation of TCP throughput, pooled over all tests, is no larger than the thesis' largest."""
-    return findings.pooled_variation(data, "tcp_throughput", SYSTEMS, STATED["cov.highest"] / 100)
+    return claims.pooled_variation(data, "tcp_throughput", SYSTEMS, STATED["cov.highest"] / 100)
 
 
 def alike_but_3des(vpn: str, data: Data) -> Judgement:
     """SSH forwarding over IPsec with each cipher: within 10 % of 1, but not with 3DES (§5.3: a significant difference,
     in a direction that the text does not say)."""
     pairs = {c: (at(FORWARD, cipher=c), at(vpn, cipher=c)) for c in (*CIPHERS, "3des-cbc")}
-    ratios = {c: findings.ratio_of("tcp_throughput", *pair, close(0.1)) for c, pair in pairs.items()}
+    ratios = {c: claims.ratio_of("tcp_throughput", *pair, close(0.1)) for c, pair in pairs.items()}
 
     def unlike() -> Judgement:
-        return findings.opposite(ratios["3des-cbc"](data))
+        return claims.opposite(ratios["3des-cbc"](data))
 
     parts = {cipher: partial(ratios[cipher], data) for cipher in CIPHERS}
-    return findings.all_of({**parts, "3des-cbc": unlike})
+    return claims.all_of({**parts, "3des-cbc": unlike})
 
 
 def effective(vpn: str, data: Data) -> Judgement:
     """IPsec and SSH forwarding, each over OpenVPN and over SSH with a TUN, at AES-128."""
     pairs = {f"{a} over {b}": (at(a), at(b)) for a in (vpn, FORWARD) for b in ("openvpn", TUN)}
-    return findings.all_ratios(data, "tcp_throughput", pairs, MORE)
+    return claims.all_ratios(data, "tcp_throughput", pairs, MORE)
 
 
 def podium(vpn: str, data: Data) -> Judgement:
@@ -102,13 +103,13 @@ def podium(vpn: str, data: Data) -> Judgement:
     for other in ("openvpn", TUN):
         packing = at(other, compression=LZO.get(other, "on"), payload="zeros")
         pairs |= {f"{vpn} over {other}": (second, at(other)), f"{vpn} over {other} compressing": (second, packing)}
-    return findings.all_ratios(data, "tcp_throughput", pairs, MORE)
+    return claims.all_ratios(data, "tcp_throughput", pairs, MORE)
 
 
 def blind(data: Data) -> Judgement:
     """TCP throughput of random data with compression over that without: not above 1, in each VPN that compresses."""
     pairs = {vpn: (at(vpn, compression="on"), at(vpn)) for vpn in SYSTEMS}
-    return findings.all_ratios(data, "tcp_throughput", pairs, (0.0, 1.1))
+    return claims.all_ratios(data, "tcp_throughput", pairs, (0.0, 1.1))
 
 
 def packed(vpn: str, payload: str, between: tuple[float, float], found: str) -> Finding:
@@ -118,14 +119,14 @@ def packed(vpn: str, payload: str, between: tuple[float, float], found: str) -> 
     return tcp(f"packed-{vpn}-{payload}", where, found, packing, at(vpn), between)
 
 
-def about_ipsec(name: str, where: str, found: str, judge: findings.Judge) -> Finding:
+def about_ipsec(name: str, where: str, found: str, judge: claims.Judge) -> Finding:
     """A finding of the thesis about IPsec and others."""
-    return Finding(name, "thesis", where, found, findings.on_ipsec(judge))
+    return Finding(name, "thesis", where, found, claims.on_ipsec(judge))
 
 
 def costs(metric: str, a: str, b: str, found: str) -> Finding:
     """The finding that ``a`` has more of ``metric``, a count, than ``b``."""
-    return Finding(f"{metric}-{a}", "thesis", "§5.5", found, findings.ratio_of(metric, at(a), at(b), MORE), "count")
+    return Finding(f"{metric}-{a}", "thesis", "§5.5", found, claims.ratio_of(metric, at(a), at(b), MORE), "count")
 
 
 FINDINGS = (
