@@ -1,8 +1,8 @@
 """A mutation run by hand over the rooms whose code is arithmetic: ``make mutants``, some 20 minutes on two idle cores.
 
-Each mutant is one small change in a copy of the project, tried by the unit tests of its room until one fails. What
-survives was noticed by no test: the run prints it, and fails where more than a fifth of a seeded sample survive. Not
-mutated: annotations, texts, and what only ``make bench-search`` runs.
+Each mutant is one small change in a copy of the project, tried by the unit tests that run its line, the quickest first,
+until one fails. What survives was noticed by no test: the run prints it, and fails where more than a fifth of a seeded
+sample survive. Not mutated: annotations, texts, and what only ``make bench-search`` runs.
 usage: python -m tests.mutants [--seed N] [--count N] [--processes N] [FILE:LINE…]   (all mutants of these lines)
 """
 
@@ -10,30 +10,37 @@ from __future__ import annotations
 
 import argparse
 import ast
+import json
 import multiprocessing
 import os
 import random
+import re
 import resource
 import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from importlib.util import cache_from_source
 from pathlib import Path
 from queue import Queue
 
+import coverage
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-RANKING = ("agreement", "facts", "weights", "ranking", "intervals", "stats", "until")
-SEARCH = ("search_arithmetic", "search_posterior", "search")  # not the populations: slow, and good to some per cent
-TESTS = {"runner/ranking": RANKING, "runner/search": SEARCH}  # room -> its unit tests, the likeliest to fail first
+ROOMS = ("runner/ranking", "runner/search")
+# Unit tests of them that try no mutant: whole populations, good to some per cent, and whole commands, which look at
+# what the rooms' numbers look like.
+TRY_NONE = ("test_cli", "test_faults_files", "test_report", "test_search_population", "test_watch")
 LEFT_OUT = ("runner/search/bench.py",)
-SHARED = ["pytest", "numpy", "pydantic", "scipy.optimize", "scipy.stats"]  # imported once, for all mutants
+SHARED = ["coverage", "pytest", "numpy", "pydantic", "scipy.optimize", "scipy.stats"]  # imported once, for all mutants
 COPIED = ("docs", "experiments", "results", "runner", "tests", "vagrant", "vpns", "pyproject.toml", "README.md")
+WATCHED = "watched.json"  # in a copy
+PYTEST = ("-x", "-q", "--noconftest", "-p", "no:cacheprovider")
 ALIVE_AT_MOST = 0.2
 LIMIT_S = 120  # of processor, a multiple of what all tests of a room take: a mutant that needs more has been noticed
 
@@ -113,7 +120,7 @@ def without_annotations(node: ast.AST) -> Iterator[ast.AST]:
 def mutants() -> list[Mutant]:
     """All of them, in the order of files and lines."""
     found = []
-    for room in TESTS:
+    for room in ROOMS:
         for path in sorted((ROOT / room).rglob("*.py")):
             file = str(path.relative_to(ROOT))
             if file in LEFT_OUT:
@@ -138,18 +145,91 @@ def copy_of_the_project(folder: Path) -> Path:
     return folder
 
 
-def survives(mutant: Mutant | None, copy: Path) -> bool:
-    """Do the tests of its room pass in ``copy`` with this change (or those of all rooms without any)?"""
-    rooms = [room for room in TESTS if mutant is None or mutant.file.startswith(f"{room}/")]
-    tests = [f"tests/unit/test_{name}.py" for room in rooms for name in TESTS[room]]
-    if mutant:
-        source = (ROOT / mutant.file).read_text()
-        write(copy / mutant.file, mutant.applied(source))
-    attempt = FORKS.Process(target=run_tests, args=(copy, tests))
+@dataclass(frozen=True)
+class Known:
+    """What a run without mutants has shown of the tests: the seconds that each takes, and who runs which line.
+
+    A test is a name for pytest. What is run while a file of tests is imported, or by a fixture, all its tests run.
+    """
+
+    took_s: Mapping[str, float]
+    of_line: Mapping[tuple[str, int], frozenset[str]]
+
+    def tests(self, mutant: Mutant) -> list[str]:
+        """The tests that run what this mutant changes, the quickest first."""
+        lines = {line_of_statement(mutant), *range(mutant.start[0], mutant.end[0] + 1)}
+        found = frozenset[str]().union(*(self.of_line.get((mutant.file, line), frozenset()) for line in lines))
+        return sorted(found, key=lambda test: (self.took_s[test], test))
+
+
+def line_of_statement(mutant: Mutant) -> int:
+    """The line that the statement of this mutant begins in."""
+    tree = ast.parse((ROOT / mutant.file).read_text())
+    return max(node.lineno for node in ast.walk(tree) if isinstance(node, ast.stmt) and node.lineno <= mutant.start[0])
+
+
+def know(copy: Path) -> Known:
+    """Run the unit tests of the rooms, without mutants. Raises SystemExit where one fails."""
+    took_s: dict[str, float] = {}
+    of_line: defaultdict[tuple[str, int], set[str]] = defaultdict(set)
+    for path in sorted((copy / "tests/unit").glob("test_*.py")):
+        if path.stem in TRY_NONE or not re.search(r"^from runner\.(ranking|search)\b", path.read_text(), re.MULTILINE):
+            continue
+        file = str(path.relative_to(copy))
+        if not done_apart(watch_tests, copy, file):
+            raise SystemExit(f"{file} fails without any mutant")
+        of_file = json.loads((copy / WATCHED).read_text())
+        took_s |= of_file["took_s"]
+        for source, lines in of_file["lines"].items():
+            for line, tests in lines.items():
+                of_line[source, int(line)].update(tests)
+    return Known(took_s, {line: frozenset(tests) for line, tests in of_line.items()})
+
+
+def watch_tests(copy: Path, file: str) -> None:
+    """In a process of its own: run a file of tests, and write down what each takes, and who runs which line."""
+    took_s: defaultdict[str, float] = defaultdict(float)
+
+    class Watch:
+        def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+            took_s[report.nodeid.partition("[")[0]] += report.duration
+
+    enter(copy)
+    watched = coverage.Coverage(data_file=None, config_file=False, include=[f"{copy}/{room}/*" for room in ROOMS])
+    watched.set_option("run:dynamic_context", "test_function")
+    with watched.collect():
+        code = pytest.main([*PYTEST, file], plugins=[Watch()])
+    data = watched.get_data()
+    names = {name.rpartition("::")[2]: name for name in took_s}
+    lines = {
+        str(Path(path).relative_to(copy)): {
+            # Outside of tests are fixtures and imports: that may be for any test.
+            line: sorted(took_s if "" in contexts else {names[context.rpartition(".")[2]] for context in contexts})
+            for line, contexts in data.contexts_by_lineno(path).items()
+        }
+        for path in data.measured_files()
+    }
+    (copy / WATCHED).write_text(json.dumps({"took_s": took_s, "lines": lines}))
+    sys.exit(code)
+
+
+def survives(mutant: Mutant, copy: Path, known: Known) -> bool:
+    """Do all tests pass in ``copy`` that run what this mutant changes?"""
+    if not (tests := known.tests(mutant)):
+        return True
+    source = (ROOT / mutant.file).read_text()
+    write(copy / mutant.file, mutant.applied(source))
+    try:
+        return done_apart(try_tests, copy, tests)
+    finally:
+        write(copy / mutant.file, source)
+
+
+def done_apart(work: Callable[..., None], *arguments: object) -> bool:
+    """Does this work, in a process of its own, end with exit code 0?"""
+    attempt = FORKS.Process(target=work, args=arguments)
     attempt.start()
     attempt.join()
-    if mutant:
-        write(copy / mutant.file, source)
     return attempt.exitcode == 0
 
 
@@ -159,8 +239,8 @@ def write(path: Path, source: str) -> None:
     path.write_text(source)
 
 
-def run_tests(copy: Path, tests: Sequence[str]) -> None:
-    """In a process of its own, which ends with pytest's exit code; what is imported of the project is in ``copy``."""
+def enter(copy: Path) -> None:
+    """What this process imports of the project from now on is in ``copy``; it is silent, and ends in time."""
     for name in [name for name in sys.modules if name.split(".")[0] in ("tests", "runner", "vpns", "experiments")]:
         del sys.modules[name]
     resource.setrlimit(resource.RLIMIT_CPU, (LIMIT_S, LIMIT_S))
@@ -170,7 +250,12 @@ def run_tests(copy: Path, tests: Sequence[str]) -> None:
     silence = os.open(os.devnull, os.O_WRONLY)
     os.dup2(silence, 1)
     os.dup2(silence, 2)
-    sys.exit(pytest.main(["-x", "-q", "-p", "no:cacheprovider", *tests]))
+
+
+def try_tests(copy: Path, tests: Sequence[str]) -> None:
+    """In a process of its own, which ends with pytest's exit code."""
+    enter(copy)
+    sys.exit(pytest.main([*PYTEST, *tests]))
 
 
 def main() -> int:
@@ -194,13 +279,12 @@ def main() -> int:
         def tried(mutant: Mutant) -> bool:
             copy = copies.get()
             try:
-                return survives(mutant, copy)
+                return survives(mutant, copy, known)
             finally:
                 copies.put(copy)
 
-        if not survives(None, copies.queue[0]):
-            print("the tests fail without any mutant", file=sys.stderr)
-            return 2
+        known = know(copies.queue[0])
+        print(f"{len(known.took_s)} tests in {time.monotonic() - began:.0f} s", flush=True)
         alive = 0
         attempts = {pool.submit(tried, mutant): mutant for mutant in chosen}
         for number, attempt in enumerate(as_completed(attempts), 1):

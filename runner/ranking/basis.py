@@ -40,6 +40,7 @@ class Basis:
     reasons: Mapping[str, Mapping[str, str]]
     _drawn: dict[str, DrawnRanks | None] = field(default_factory=dict)
     _pairs: dict[str, dict[tuple[str, str], Estimate]] = field(default_factory=dict)
+    _better: dict[str, Set[tuple[str, str]]] = field(default_factory=dict)
 
     def pairs(self, metric: str) -> Mapping[tuple[str, str], Estimate]:
         """(a, b) -> the log ratio of a over b in this metric, of the pairs that have one."""
@@ -49,7 +50,9 @@ class Basis:
 
     def better(self, metric: str) -> Set[tuple[str, str]]:
         """The pairs (better, worse) that the metric tells apart, each on its own."""
-        return apart(self.metrics[metric], self.values[metric], self.bounds[metric])
+        if metric not in self._better:
+            self._better[metric] = apart(self.metrics[metric], self.values[metric], self.bounds[metric])
+        return self._better[metric]
 
     def drawn(self, metric: str) -> DrawnRanks | None:
         """The metric's ranks in every draw, made when they are first asked for."""
