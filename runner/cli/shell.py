@@ -9,10 +9,11 @@ from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from runner.catalogue import parse_levels
-from runner.data.errors import UsageError, VpnevalError
+from runner.catalogue import blamed_plugin, parse_levels
+from runner.data.errors import LabError, UsageError, VpnevalError
 from runner.data.levels import Params
 from runner.design.experiment import matching_integrity
+from runner.lab.logs import tail
 from runner.lab.places import open_rig
 from runner.tunnel.bring_up import bring_up, make_secrets, start_services, unsupported
 from runner.vpn.plugin import Vpn
@@ -41,14 +42,22 @@ def shell(node: str, vpn: Vpn, params: Params, image: str, where: str, command: 
     with ExitStack() as stack:
         rig = stack.enter_context(open_rig(where, say))
         root = rig.image(image, say)
-        lab = stack.enter_context(rig.lab(root, logs=Path(stack.enter_context(TemporaryDirectory()))))
+        logs = Path(stack.enter_context(TemporaryDirectory()))
+        lab = stack.enter_context(rig.lab(root, logs=logs))
         if node not in lab.nodes:
             raise UsageError(f"this lab has no {node}; it has: {', '.join(lab.nodes)}")
         if no := unsupported(lab, vpn, params):
             raise VpnevalError(f"{vpn.name} cannot run here: {no.reason}")
-        secrets = make_secrets(vpn, rig.alone(root, lambda line: None), lab.sites)
-        start_services(lab)
-        up = bring_up(lab, vpn, params, secrets)
+        try:
+            secrets = make_secrets(vpn, rig.alone(root, lambda line: None), lab.sites)
+            start_services(lab)
+            up = bring_up(lab, vpn, params, secrets)
+        except LabError:
+            raise
+        except (VpnevalError, TimeoutError) as late:
+            raise VpnevalError(f"{vpn.name} did not come up: {late}{tail(logs)}") from late
+        except (Exception, SystemExit) as broken:
+            raise UsageError(blamed_plugin(vpn, broken) + tail(logs)) from broken
         if not command:
             say(f"{vpn.title} is up in {up.setup_s:.2f} s; host1 reaches host2 at {up.address}")
         argv = ["bash", "-c", command] if command else ["bash", "-i"]

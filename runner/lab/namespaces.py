@@ -177,6 +177,11 @@ class NamespaceNode:
         self._background.append(process)
         return process
 
+    def ended(self) -> dict[str, str]:
+        """The background commands that have ended by themselves: the name of the log -> how, in words."""
+        over = [process for process in self._background if not process.alive()]
+        return {process.log.stem.removeprefix(f"{self.name}-"): how_it_ended(process.wait(1)) for process in over}
+
     def logged(self, log: str) -> str:
         """What the command that was spawned with this ``log`` has said so far."""
         path = self.logs / f"{self.name}-{log}.log"
@@ -258,6 +263,11 @@ class NamespaceProcess:
             raise TimeoutError(f"still running after {timeout:g} s") from late
         self._settle()
         return code
+
+
+def how_it_ended(code: int) -> str:
+    """An exit code in words; a negative one is a signal's number."""
+    return f"exit status {code}" if code >= 0 else f"signal {-code}"
 
 
 def kill_group(process: subprocess.Popen[str] | subprocess.Popen[bytes]) -> None:

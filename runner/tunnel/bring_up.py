@@ -162,14 +162,17 @@ def bring_up(lab: Lab, vpn: Vpn, params: Params, secrets: Mapping[str, str], *, 
     for site in reversed(sites):
         vpn.start(lab.gateway(site), site, [peer for peer in sites if peer is not site], params)
     if first_payload.wait(UP_WITHIN_S + 5) != 0:
-        raise TimeoutError(f"no payload came through the tunnel within {UP_WITHIN_S:g} s{_states(lab, vpn)}")
+        raise TimeoutError(f"no payload came through the tunnel within {UP_WITHIN_S:g} s: {_states(lab, vpn)}")
     setup_s = time.monotonic() - started
 
     evidences = []
     timers = {}
     for site in sites:
         peers = [peer for peer in sites if peer is not site]
-        wait_until(partial(vpn.is_up, lab.gateway(site), site, peers), f"{vpn.name} up on {site.name}")
+        try:
+            wait_until(partial(vpn.is_up, lab.gateway(site), site, peers), f"{vpn.name} up on {site.name}")
+        except TimeoutError as late:
+            raise TimeoutError(f"{late}, although payload came through: {_states(lab, vpn)}") from None
         evidences.append(vpn.evidence(lab.gateway(site), site, peers, params))
         timers[site.name] = vpn.lifecycle().timers_at(site, peers)
     evidence = next((found for found in evidences if found.data_path), None)
@@ -180,13 +183,16 @@ def bring_up(lab: Lab, vpn: Vpn, params: Params, secrets: Mapping[str, str], *, 
 
 
 def _states(lab: Lab, vpn: Vpn) -> str:
-    """Which gateways think that their tunnel is up, for the reason of a failure."""
+    """What each gateway's plugin says of its tunnel, and which of its daemons have ended: for a failure's reason."""
     states = []
     for site in lab.sites:
+        gateway = lab.gateway(site)
         try:
-            up = vpn.is_up(lab.gateway(site), site, [peer for peer in lab.sites if peer is not site])
+            up = vpn.is_up(gateway, site, [peer for peer in lab.sites if peer is not site])
         except Exception as error:  # only words for a message: the failure itself is already being raised
-            states.append(f"{site.name}: {error}")
+            said = f"is_up() of the plugin failed ({error})"
         else:
-            states.append(f"{site.name}: {'up' if up else 'not up'}")
-    return f" ({'; '.join(states)})"
+            said = f"the plugin says that the tunnel is {'up' if up else 'not up'}"
+        ended = "".join(f", but {log} has ended with {how}" for log, how in gateway.ended().items())
+        states.append(f"{site.name}: {said}{ended}")
+    return "; ".join(states)

@@ -110,6 +110,7 @@ def test_a_broken_vpn_fails_and_the_sweep_goes_on(
     assert "Traceback" not in done.stderr
     if name == "never_starts":
         assert "toyd: cannot bind to port 7" in failed[0].reason, "the daemon's last words are in the reason"
+        assert "gw1: the plugin says that the tunnel is up, but toyd has ended with exit status 3" in failed[0].reason
 
 
 def test_a_tunnel_that_dies_while_it_is_measured(image: Image, tmp_path: Path) -> None:
@@ -340,6 +341,36 @@ def test_lab_shell_gives_a_live_tunnel(image: Image) -> None:
     done = vpneval("lab", "shell", "host1", "--vpn", "wireguard_go", "-c", "ping -c 1 -W 1 10.2.0.2")
     assert done.returncode == 0, done.stderr
     assert "1 received" in done.stdout
+
+
+DIED = [
+    "never_starts did not come up: no payload came through the tunnel within",
+    "gw1: the plugin says that the tunnel is up, but toyd has ended with exit status 3",
+    "gw1-toyd.log: toyd: cannot bind to port 7",
+]
+RAISES = (
+    HEAD
+    + """
+    def start(self, node, me, peers, params):
+        raise KeyError("no such thing")
+"""
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "code", "says"),
+    [
+        ("never_starts", NEVER_STARTS, 1, DIED),
+        ("raises", RAISES, 2, ["the plugin raises is broken: raises.py, line 10: KeyError: 'no such thing'"]),
+    ],
+)
+def test_lab_shell_says_why_a_plugin_never_comes_up(
+    image: Image, tmp_path: Path, name: str, text: str, code: int, says: list[str]
+) -> None:
+    done = vpneval("lab", "shell", "gw1", "--vpn", toy(tmp_path, name, text), "-c", "true")
+    assert done.returncode == code, done.stderr
+    assert "Traceback" not in done.stderr
+    assert not [one for one in says if one not in done.stderr], done.stderr
 
 
 def test_logs_have_the_commands_and_no_secret(image: Image, tmp_path: Path) -> None:
