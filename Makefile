@@ -7,7 +7,7 @@ PYTHON ?= python3
 PROFILE ?= quick
 # six minutes, less the start and the report
 DEADLINE ?= 350s
-# the guest kernel for what this machine's kernel lacks: a second, short run; empty for none
+# the guest kernel for what this machine's kernel lacks: a second, short run, whose packages are installed; empty: none
 REST ?= uml
 VPNEVAL := .venv/bin/vpneval
 COMPARISON := reference transport cipher compression recommended
@@ -24,7 +24,7 @@ PACKAGES := bash iproute2 mmdebstrap python3 python3-venv util-linux
 
 compare: image
 	$(VPNEVAL) run $(COMPARISON) --vpn $(COMPARED) --profile $(PROFILE) --deadline $(DEADLINE) \
-		$(if $(REST),--rest $(REST)) $(if $(OUT),--out $(OUT))
+		$(if $(REST),--rest $(REST) --install) $(if $(OUT),--out $(OUT))
 
 test: setup
 	.venv/bin/pytest $(SIDE_BY_SIDE) -m "not slow and not vagrant" $(ARGS)
@@ -98,8 +98,9 @@ setup: .venv/ready
 	@missing=""; for command in $(COMMANDS); do command -v $$command >/dev/null || missing="$$missing $$command"; done; \
 	$(PYTHON) -c 'import ensurepip' 2>/dev/null || missing="$$missing python3-venv"; \
 	if [ -n "$$missing" ]; then \
-		echo "missing:$$missing; installing: $(PACKAGES)"; \
-		apt-get -q update && DEBIAN_FRONTEND=noninteractive apt-get -qy install --no-install-recommends $(PACKAGES); \
+		echo "Missing:$$missing. Installing what this machine lacks of: $(PACKAGES). Nothing is upgraded."; \
+		apt-get -q update && DEBIAN_FRONTEND=noninteractive \
+			apt-get -qy install --no-install-recommends --no-upgrade $(PACKAGES); \
 	fi
 	$(PYTHON) -m venv .venv
 	.venv/bin/pip --quiet install --require-hashes --no-deps -r requirements.txt

@@ -29,13 +29,14 @@ from typing import Any
 import typer
 
 from runner.catalogue import experiment_names, factors, metrics, vpn_names
-from runner.cli import commands
+from runner.cli import commands, other_kernels
 from runner.cli.main import main as vpneval
 from runner.data.errors import CannotRunHere
 from runner.data.store import open_store
 from runner.data.streams import CONTROL
 from runner.data.trials import Slice
 from runner.design.profile import PROFILES
+from runner.lab.places import rootless
 from runner.ranking.weights import PRESETS
 from tests.unit.synthetic import realistic_run
 
@@ -401,8 +402,8 @@ def main() -> None:
 
 def campaign(seed: int, numbers: Sequence[int]) -> int:
     """How many of these cases fail; each is printed with the command that repeats it."""
-    commands.rootless.enter = no_lab  # type: ignore[attr-defined]
-    commands.this_command_under = no_lab  # type: ignore[attr-defined]
+    rootless.enter = no_lab
+    other_kernels.this_command_under = no_lab
     failed, started = 0, time.monotonic()
     with tempfile.TemporaryDirectory(prefix="campaign-base-") as base:
         prepare(Path(base))

@@ -15,8 +15,7 @@ from runner.data.store import load_run
 from runner.data.trials import Cell, ExperimentRecord
 from runner.design.experiment import Experiment
 from runner.design.profile import PROFILES, Profile
-from runner.lab.image import DEFAULT
-from runner.lab.image import names as image_names
+from runner.lab.names import DEFAULT_IMAGE, image_names
 from runner.lab.places import check_spec
 from runner.ranking.basis import measured_metrics
 from runner.ranking.weights import Weights, parse_weights
@@ -38,7 +37,7 @@ class Asked:
     chosen: dict[str, list[str]]
     repetitions: int
     seed: int = 1
-    image: str = DEFAULT
+    image: str = DEFAULT_IMAGE
     gateway_images: list[str] = field(default_factory=list)
     out: Path | None = None
     deadline_s: float | None = None
@@ -90,7 +89,7 @@ def ask(
     repetitions: int | None = None,
     duration_s: int | None = None,
     seed: int = 1,
-    image: str = DEFAULT,
+    image: str = DEFAULT_IMAGE,
     gateway_images: str = "",
     out: Path | None = None,
     deadline: str = "",

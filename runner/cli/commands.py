@@ -1,4 +1,7 @@
-"""The commands and their options. Every command checks what it was given before it starts anything."""
+"""The commands and their options. Every command checks what it was given before it starts anything.
+
+What a command works with is imported where it begins its work: `--help` and a wrong option are answered at once.
+"""
 
 from __future__ import annotations
 
@@ -6,25 +9,19 @@ import json
 import sys
 from dataclasses import replace
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Table
 
-from runner.catalogue import blamed_plugin, load_vpn
 from runner.cli import reading
-from runner.cli.asked import Asked, ask
-from runner.cli.doctor import examine
-from runner.cli.ending import without_number
-from runner.cli.listing import tables
 from runner.cli.options import (
     Deadline,
     Duration,
     Experiments,
     Gateways,
     ImageName,
+    Install,
     Instruments,
     Json,
     KernelName,
@@ -43,40 +40,31 @@ from runner.cli.options import (
     UntilSignificant,
     Vpns,
     WeightsAtTheEnd,
+    Words,
+    begin,
     joined,
     tell,
 )
-from runner.cli.other_kernels import run_under, run_with_rest, this_command_under
 from runner.cli.output import err, out
-from runner.cli.progress import roughly
-from runner.cli.session import conduct
-from runner.cli.shell import one_tunnel, shell
 from runner.data.errors import UsageError, VpnevalError, require_known
-from runner.data.levels import TUNNEL_FACTORS
+from runner.data.guest import inside
 from runner.data.streams import document
-from runner.lab import image as images
-from runner.lab import kernels, layers
-from runner.lab.places import rootless
-from runner.report.forms.tables import json_text
-from runner.report.forms.terminal import render as render_terminal
-from runner.report.forms.write import write_reports
-from runner.report.plots import vega
-from runner.sweep.plan import any_turns
-from runner.vpn.recipe import recipe as recipe_of
+from runner.lab.names import DEFAULT_IMAGE, HOST, SUITES, image_names
 
-ONE_AT_A_TIME = (
-    "One tunnel stands at a time in this lab. The VPNs are measured in visits that are minutes apart, so that what the "
-    "machines do in the meantime does not cancel: on two shared cores it moved throughput by 7 % and round-trip times "
-    "by 12 % from one round to the next. This error shrinks with the root of the number of repetitions (--reps)."
-)
+if TYPE_CHECKING:
+    from runner.cli.asked import Asked
 
 app = typer.Typer(
-    help="Which VPN, on this hardware, for this purpose, and how sure are we?",
+    help="Measure site-to-site VPNs against each other on this machine, and rank them.",
+    cls=Words,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # rich takes a third of the time
 )
-lab_app = typer.Typer(help="A live lab to play in.", no_args_is_help=True)
+lab_app = typer.Typer(
+    help="Start a lab and work in it by hand.", cls=Words, no_args_is_help=True, rich_markup_mode=None
+)
 app.add_typer(lab_app, name="lab")
 command = partial(app.command, cls=Once)
 
@@ -85,21 +73,33 @@ command = partial(app.command, cls=Once)
 def main_options(
     context: typer.Context,
     show_version: Annotated[bool, typer.Option("--version", help="print the version")] = False,
-    no_color: Annotated[bool, typer.Option("--no-color", help="plain text; as NO_COLOR=1")] = False,
+    no_color: Annotated[bool, typer.Option("--no-color", help="print without colours, as NO_COLOR=1 does")] = False,
 ) -> None:
     """The options before a command. ``--version`` prints and exits with 0."""
     out.no_color, err.no_color = out.no_color or no_color, err.no_color or no_color
     if show_version:
+        from importlib.metadata import version
+
         print(f"vpneval {version('vpneval')}")
         raise typer.Exit
 
 
 @command("list")
 def list_(
-    what: Annotated[str, typer.Argument(help="vpns, extinct, experiments, metrics, presets, …")] = "vpns",
+    what: Annotated[
+        str,
+        typer.Argument(
+            metavar="[WHAT]", help="vpns, extinct, experiments, metrics, presets, factors or profiles; default: vpns"
+        ),
+    ] = "vpns",
     as_json: Json = False,
 ) -> None:
-    """What there is: VPNs, extinct ones, experiments, metrics, weight presets, factors, profiles."""
+    """List the VPNs, experiments, metrics, presets and factors."""
+    begin("vpneval reads the plugins and the experiments.")
+    from rich.table import Table
+
+    from runner.cli.listing import tables
+
     found = tables(whole=as_json)
     require_known("listing", what, list(found))
     if as_json:
@@ -115,14 +115,29 @@ def list_(
 
 @command()
 def doctor(
-    image: ImageName = images.DEFAULT, lab: LabSpec = "netns", kernel: KernelName = kernels.HOST, as_json: Json = False
+    image: ImageName = DEFAULT_IMAGE,
+    lab: LabSpec = "netns",
+    kernel: KernelName = HOST,
+    vpns: Vpns = None,
+    as_json: Json = False,
 ) -> None:
-    """What this machine, or another lab, or a guest kernel on it, can measure, what is missing, and how to get it."""
+    """Check which VPNs this machine can run.
+
+    Every VPN is asked in a lab. The answer says what is missing and how to get it. --lab asks another lab instead,
+    and --kernel a guest kernel.
+    """
+    begin("vpneval checks the tools, starts a lab and asks each VPN in it. This takes some seconds.")
+    from rich.table import Table
+
+    from runner.cli.doctor import examine
+    from runner.cli.other_kernels import this_command_under
+    from runner.lab import kernels
+
     (under,) = kernels.parse(kernel, lab, several=False)
-    require_known("image", image, images.names())
-    if under and not kernels.inside():
+    require_known("image", image, image_names())
+    if under and not inside():
         raise typer.Exit(this_command_under(under, image, tell))
-    checks = examine(image, lab)
+    checks = examine(image, lab, joined(vpns))
     if as_json:
         document(json.dumps([vars(check) for check in checks], indent=1) + "\n")
     else:
@@ -139,12 +154,19 @@ def doctor(
 
 @command("image")
 def image_(
-    name: Annotated[str, typer.Argument(help="trixie or bookworm")] = images.DEFAULT,
-    rebuild: Annotated[bool, typer.Option("--rebuild", help="forget the one that is there")] = False,
-    layer: Annotated[str, typer.Option("--layer", help="build this layer for it as well (vagrant/layers/)")] = "",
+    name: Annotated[str, typer.Argument(metavar="[NAME]", help="trixie or bookworm; default: trixie")] = DEFAULT_IMAGE,
+    rebuild: Annotated[bool, typer.Option("--rebuild", help="remove the image and build it again")] = False,
+    layer: Annotated[
+        str, typer.Option("--layer", metavar="NAME", help="also build this layer for it; vagrant/layers/ has them")
+    ] = "",
 ) -> None:
-    """Build and check the lab image; `run` does it too when it is missing."""
-    require_known("image", name, list(images.SUITES))
+    """Build the lab image and check it. `run` builds a missing image, too."""
+    begin(f"vpneval checks the lab image {name}.")
+    from runner.lab import image as images
+    from runner.lab import layers
+    from runner.lab.places import rootless
+
+    require_known("image", name, list(SUITES))
     if layer:
         require_known("layer", layer, layers.names())
     rootless.enter("netns")
@@ -169,9 +191,16 @@ def plan(
     lab: LabSpec = "netns",
     seed: Seed = 1,
     gateways: Gateways = "",
+    deadline: Deadline = "",
+    until_significant: UntilSignificant = False,
+    weights: WeightsAtTheEnd = "",
     as_json: Json = False,
 ) -> None:
-    """The trials that a run would measure and the time it would take; runs nothing."""
+    """Print the trials of a run and how long they would take. Nothing is measured."""
+    begin("vpneval plans the trials.")
+    from runner.cli.asked import ask
+    from runner.cli.planned import show
+
     asked = ask(
         experiments,
         vpns=joined(vpns),
@@ -183,31 +212,11 @@ def plan(
         lab=lab,
         seed=seed,
         gateway_images=gateways,
+        deadline=deadline,
+        until_significant=until_significant,
+        weights=weights,
     )
-    trials, expected_s = asked.expected()
-    if as_json:
-        cells = [cell.model_dump() for cell in asked.cells]
-        document(json.dumps({"trials": trials, "expected_s": round(expected_s), "cells": cells}, indent=1) + "\n")
-        return
-    table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
-    for column in ("vpn", "tunnel", "traffic"):
-        table.add_column(column, overflow="fold")
-    for cell in asked.cells:
-        tunnel = [cell.params[f] for f in ("cipher", "integrity", "compression", "image") if f in cell.params]
-        traffic = [
-            f"{f} {level}" if level.isdigit() or f == "fragmentation" else level
-            for f, level in cell.params.items()
-            if f not in TUNNEL_FACTORS
-        ]
-        table.add_row(cell.vpn, ", ".join(tunnel), ", ".join(traffic))
-    out.print(table)
-    out.print(
-        f"\n{len(asked.cells)} cells × {asked.repetitions} repetitions, with the baseline: {trials} trials, "
-        f"about {roughly(expected_s)} if every VPN can run here. {asked.profile.note}",
-        highlight=False,
-    )
-    if lab != "netns" and any_turns(asked.cells, asked.profile):
-        out.print(ONE_AT_A_TIME, highlight=False)
+    show(asked, as_json)
 
 
 @command()
@@ -220,9 +229,10 @@ def run(
     reps: Reps = None,
     duration: Duration = None,
     lab: LabSpec = "netns",
-    kernel: KernelNames = kernels.HOST,
-    rest: Rest = kernels.HOST,
-    image: ImageName = images.DEFAULT,
+    kernel: KernelNames = HOST,
+    rest: Rest = HOST,
+    install: Install = False,
+    image: ImageName = DEFAULT_IMAGE,
     gateways: Gateways = "",
     seed: Seed = 1,
     out_dir: OutDir = None,
@@ -234,11 +244,21 @@ def run(
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Measure, and end with the report. The same --out again runs only what is missing."""
+    """Measure, and print the report. The same --out again continues the run: it measures only what is missing."""
+    if not quiet and not inside():
+        tell("vpneval reads the plugins and checks the command line.")
+    from runner.cli.asked import ask
+    from runner.cli.other_kernels import run_under, run_with_rest
+    from runner.lab import kernels
+    from runner.lab.places import rootless
+    from runner.report.plots import vega
+
     under = kernels.parse(kernel, lab)
     (second,) = kernels.parse(rest, lab, several=False)
     if second and (under != [None] or as_json):
-        raise UsageError("--rest goes with neither --kernel nor --json: it makes a run of this kernel, then another")
+        raise UsageError("--rest cannot be used with --kernel or --json: it makes two runs, the first on this kernel")
+    if install and not second:
+        raise UsageError("--install installs what --rest needs: give --rest KERNEL, too")
     asked = ask(
         experiments,
         vpns=joined(vpns),
@@ -258,7 +278,7 @@ def run(
         lab=lab,
     )
     rootless.enter(lab)
-    if (under == [None] and not second) or kernels.inside():
+    if (under == [None] and not second) or inside():
         raise typer.Exit(_conduct(asked, weights, quiet, as_json, strict))
 
     def here(folder: Path) -> int:
@@ -267,18 +287,24 @@ def run(
     say = (lambda text: None) if quiet else tell
     vega.script()  # kept for the guests' pages, which cannot make it
     if second:
-        raise typer.Exit(run_with_rest(second, asked, here, say))
+        raise typer.Exit(run_with_rest(second, asked, here, say, install))
     raise typer.Exit(run_under(under, asked, here, say, as_json))
 
 
 def _conduct(asked: Asked, weights: str, quiet: bool, as_json: bool, strict: bool) -> int:
+    from runner.cli.ending import without_number
+    from runner.cli.session import conduct
+    from runner.report.forms.tables import json_text
+    from runner.report.forms.terminal import render as render_terminal
+    from runner.report.forms.write import write_reports
+
     folder, outcome = conduct(asked, ["vpneval", *sys.argv[1:]], err, quiet)
     lacks = False
     try:
         report = reading.report_of([folder], weights, "", "unranked")
     except UsageError as wrong:  # what the weights count was to be measured, and was not
         report, lacks = reading.report_of([folder], "", "", "unranked"), True
-        tell(f"vpneval: {wrong}; the report is with the usual weights")
+        tell(f"vpneval: {wrong}; the report uses the default weights instead")
     try:
         write_reports(folder, report)
     except OSError as error:
@@ -296,10 +322,10 @@ def _conduct(asked: Asked, weights: str, quiet: bool, as_json: bool, strict: boo
         )
     if outcome.stopped:
         err.print(f"vpneval: stopped: {outcome.stopped}", markup=False, soft_wrap=True)
-        err.print(f"what is measured is safe; to go on: the same command with --out {folder}", soft_wrap=True)
+        err.print(f"What was measured is safe. To continue, give the same command with --out {folder}", soft_wrap=True)
         return 4
     if outcome.trimmed and not report.trials["ok"]:
-        tell("nothing could be measured before the deadline: give it more time")
+        tell("Nothing could be measured before the deadline. Give the run more time.")
         lacks = True
     return max(int(lacks), without_number(asked, folder, strict))
 
@@ -312,8 +338,19 @@ command()(reading.watch)
 
 
 @command()
-def recipe(vpn: Annotated[str, typer.Argument(metavar="VPN")], levels: Levels = None) -> None:
-    """The runbook of files and commands that sets this tunnel up on two plain gateways."""
+def recipe(
+    vpn: Annotated[str, typer.Argument(metavar="VPN", help="a name from `vpneval list`, or a file: ./mine.py")],
+    levels: Levels = None,
+) -> None:
+    """Print the files and commands that set a tunnel up.
+
+    They are for two plain gateways, without vpneval.
+    """
+    begin(f"vpneval reads the plugin {vpn}.")
+    from runner.catalogue import blamed_plugin, load_vpn
+    from runner.cli.shell import one_tunnel
+    from runner.vpn.recipe import recipe as recipe_of
+
     plugin = load_vpn(vpn)
     try:
         text = recipe_of(plugin, one_tunnel(plugin, joined(levels)))
@@ -326,14 +363,23 @@ def recipe(vpn: Annotated[str, typer.Argument(metavar="VPN")], levels: Levels = 
 
 @lab_app.command("shell", cls=Once)
 def lab_shell(
-    node: Annotated[str, typer.Argument(metavar="NODE", help="host1, gw1, wan, gw2, host2")],
-    vpn: Annotated[str, typer.Option("--vpn", metavar="NAME", help="the VPN that is up in it")] = "none",
+    node: Annotated[str, typer.Argument(metavar="NODE", help="host1, gw1, wan, gw2 or host2")],
+    vpn: Annotated[
+        str, typer.Option("--vpn", metavar="NAME", help="bring this VPN up first; a file of your own: ./mine.py")
+    ] = "none",
     levels: Levels = None,
-    image: ImageName = images.DEFAULT,
+    image: ImageName = DEFAULT_IMAGE,
     where: LabSpec = "netns",
-    work: Annotated[str, typer.Option("--command", "-c", help="run this instead of a shell that you type in")] = "",
+    work: Annotated[
+        str, typer.Option("--command", "-c", metavar="COMMAND", help="run this command instead of a shell")
+    ] = "",
 ) -> None:
-    """A shell on a node of a live lab with a tunnel up; the lab goes when the shell ends."""
+    """Open a shell on a node of a new lab in which the VPN is up. The lab is removed when the shell ends."""
+    begin(f"vpneval starts a lab and brings {vpn} up in it.")
+    from runner.catalogue import load_vpn
+    from runner.cli.shell import one_tunnel, shell
+    from runner.lab.places import rootless
+
     require_known("node", node, ["host1", "gw1", "wan", "gw2", "host2"])
     plugin = load_vpn(vpn)
     params = one_tunnel(plugin, joined(levels))

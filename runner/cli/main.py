@@ -22,7 +22,6 @@ from runner.cli.output import sane_size
 from runner.data.errors import LabError, UsageError, VpnevalError
 from runner.data.files import short
 from runner.data.streams import ReaderGone, guarded
-from runner.lab.redaction import hide
 
 
 def main(argv: list[str] | None = None) -> Any:
@@ -36,12 +35,14 @@ def main(argv: list[str] | None = None) -> Any:
     except ReaderGone as gone:
         sys.exit(gone.exit_code)
     except VpnevalError as error:
+        from runner.lab.redaction import hide
+
         with guarded():
             tell(f"vpneval: {hide(str(error))}")
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
         with guarded():
-            tell("vpneval: interrupted; what is measured is safe.")
+            tell("vpneval was interrupted. What was measured is safe.")
         sys.exit(130)
 
 
@@ -74,7 +75,7 @@ def _one_command(arguments: list[str]) -> None:
     try:
         os.getcwd()
     except OSError as error:
-        raise UsageError(f"the working directory cannot be used: {error.strerror}; cd to one that is there") from None
+        raise UsageError(f"the working directory cannot be used: {error.strerror}; change to one that exists") from None
     try:
         app(args=arguments, standalone_mode=True)
     except OSError as error:  # what no command has foreseen

@@ -1,4 +1,7 @@
-"""What the commands share: their options, and where they write."""
+"""What the commands share: their options, and where they write.
+
+It imports little, so that ``--help`` answers at once.
+"""
 
 from __future__ import annotations
 
@@ -8,61 +11,122 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand, TyperOption
+from typer.core import TyperCommand, TyperGroup, TyperOption
 
 from runner.cli.output import err
 from runner.data.errors import UsageError
+from runner.data.guest import inside
 from runner.data.streams import output_to
-from runner.design.profile import PROFILES
-from runner.lab import image as images
-from runner.lab import kernels
-from runner.lab.places import FORMS
-from runner.sweep.until import MOST_REPETITIONS
+from runner.lab.names import LAB_FORMS, image_names, kernel_names
+
+PROFILE_NAMES = "quick, thesis, smallest"  # runner.design.profile has them; a test compares
+MOST_REPETITIONS = 30  # runner.sweep.until's; a test compares
 
 Experiments = Annotated[
-    list[str], typer.Argument(metavar="EXPERIMENT…", help="see: vpneval list experiments; or ./mine.py")
+    list[str],
+    typer.Argument(
+        metavar="EXPERIMENT", help="names from `vpneval list experiments`, or a file of your own: ./mine.py"
+    ),
 ]
 Vpns = Annotated[
-    list[str] | None, typer.Option("--vpn", metavar="A,B", help="only these VPNs (or ./mine.py); default: all")
+    list[str] | None,
+    typer.Option(
+        "--vpn", metavar="A,B", help="measure only these VPNs; a file of your own: ./mine.py. Default: all VPNs"
+    ),
 ]
 Instruments = Annotated[
-    list[str] | None, typer.Option("--instrument", metavar="FILE", help="an instrument of your own: ./mine.py")
+    list[str] | None, typer.Option("--instrument", metavar="FILE", help="use an instrument of your own: ./mine.py")
 ]
-Levels = Annotated[list[str] | None, typer.Option("--set", metavar="FACTOR=LEVEL,…", help="see: vpneval list factors")]
-ProfileName = Annotated[str, typer.Option("--profile", help=f"{', '.join(PROFILES)}")]
-Reps = Annotated[int | None, typer.Option("--reps", help="repetitions (blocks); default: the profile's")]
-Duration = Annotated[int | None, typer.Option("--duration", help="seconds of each throughput test")]
-LabSpec = Annotated[str, typer.Option("--lab", metavar="LAB", help=FORMS)]
-ImageName = Annotated[str, typer.Option("--image", help=f"{', '.join(images.names())}")]
-Gateways = Annotated[str, typer.Option("--gateway-image", metavar="A,B", help="the gateways' software as a factor")]
+Levels = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", metavar="FACTOR=LEVEL,…", help="measure only these levels; `vpneval list factors` names them"
+    ),
+]
+ProfileName = Annotated[
+    str, typer.Option("--profile", metavar="NAME", help=f"how long and how often to measure: {PROFILE_NAMES}")
+]
+Reps = Annotated[
+    int | None, typer.Option("--reps", metavar="N", help="number of repetitions (blocks); default: the profile's")
+]
+Duration = Annotated[
+    int | None,
+    typer.Option("--duration", metavar="SECONDS", help="length of each throughput test; default: the profile's"),
+]
+LabSpec = Annotated[str, typer.Option("--lab", metavar="LAB", help=f"where the lab is built: {LAB_FORMS}")]
+ImageName = Annotated[
+    str, typer.Option("--image", metavar="NAME", help=f"the software of the lab's nodes: {', '.join(image_names())}")
+]
+Gateways = Annotated[
+    str,
+    typer.Option(
+        "--gateway-image", metavar="A,B", help="compare these images on the gateways: the software version as a factor"
+    ),
+]
 KernelNames = Annotated[
-    str, typer.Option("--kernel", metavar="A,B", help=f"{', '.join(kernels.names())}; several: side by side")
+    str,
+    typer.Option(
+        "--kernel",
+        metavar="A,B",
+        help=f"run under this kernel: {', '.join(kernel_names())}. Several kernels get a run each",
+    ),
 ]
-KernelName = Annotated[str, typer.Option("--kernel", metavar="NAME", help=", ".join(kernels.names()))]
-Seed = Annotated[int, typer.Option("--seed", help="of the order of the trials")]
+KernelName = Annotated[
+    str, typer.Option("--kernel", metavar="NAME", help=f"ask this kernel: {', '.join(kernel_names())}")
+]
+Seed = Annotated[int, typer.Option("--seed", metavar="N", help="the number that the order of the trials follows from")]
 Json = Annotated[bool, typer.Option("--json", help="print JSON, and nothing else, on standard output")]
 Rest = Annotated[
     str,
-    typer.Option("--rest", metavar="KERNEL", help="then, if this one lacks VPNs: all under that, ranked apart"),
+    typer.Option(
+        "--rest",
+        metavar="KERNEL",
+        help="afterwards, measure under KERNEL if this machine's kernel lacks VPNs: a second run with its own ranking",
+    ),
 ]
-OutDir = Annotated[Path | None, typer.Option("--out", metavar="DIR", help="run folder; the same again resumes")]
-Deadline = Annotated[str, typer.Option("--deadline", metavar="TIME", help="end by then (6m): trims what is last")]
-RetryFailed = Annotated[bool, typer.Option("--retry-failed", help="measure failed trials again")]
+Install = Annotated[
+    bool,
+    typer.Option(
+        "--install", help="install the Debian packages that --rest needs and this machine lacks; upgrade nothing"
+    ),
+]
+OutDir = Annotated[
+    Path | None,
+    typer.Option("--out", metavar="DIR", help="the run folder; the same folder again continues the run"),
+]
+Deadline = Annotated[
+    str,
+    typer.Option(
+        "--deadline",
+        metavar="TIME",
+        help="time limit: 360, 90s, 6m or 2h. Trials that do not fit are left out, and the report says how many",
+    ),
+]
+RetryFailed = Annotated[bool, typer.Option("--retry-failed", help="measure the trials again that failed before")]
 UntilSignificant = Annotated[
     bool,
     typer.Option(
         "--until-significant",
-        help="then repeat what may still change the ranking's order (by --weights; rtt=1 for one metric), "
-        f"until the --deadline, or {MOST_REPETITIONS} blocks where there is none",
+        help="repeat what may still change the order of the ranking (by --weights) until the order is certain, "
+        f"the --deadline is reached, or, without one, after {MOST_REPETITIONS} repetitions",
     ),
 ]
-Strict = Annotated[bool, typer.Option("--strict", help="exit code 1 if any measurement gave no number")]
-WeightsAtTheEnd = Annotated[str, typer.Option("--weights", help="of the report at the end")]
-Weights = Annotated[str, typer.Option("--weights", metavar="PRESET|FILE|metric=w,…", help="see: list presets")]
-Margin = Annotated[
-    str, typer.Option("--margin", metavar="10%|metric=10%,…", help="two VPNs are the same up to this difference")
+Strict = Annotated[bool, typer.Option("--strict", help="exit with 1 if any measurement gave no number")]
+WeightsAtTheEnd = Annotated[
+    str,
+    typer.Option("--weights", metavar="PRESET|FILE|metric=w,…", help="the weights of the ranking; `list presets`"),
 ]
-Quiet = Annotated[bool, typer.Option("--quiet", help="no progress, no report")]
+Weights = Annotated[
+    str,
+    typer.Option("--weights", metavar="PRESET|FILE|metric=w,…", help="the weights of the ranking; `list presets`"),
+]
+Margin = Annotated[
+    str,
+    typer.Option(
+        "--margin", metavar="10%|metric=10%,…", help="two VPNs count as equal if they differ by no more than this"
+    ),
+]
+Quiet = Annotated[bool, typer.Option("--quiet", help="print neither progress nor report; errors are printed")]
 
 
 def tell(text: str) -> None:
@@ -77,8 +141,30 @@ def joined(given: Sequence[str] | None) -> str:
     """
     text = ",".join(given or ())
     if given and not text.strip(" ,"):
-        raise UsageError("--vpn and --set name something where they are given; leave them out for all there is")
+        raise UsageError("--vpn or --set is given without a value; leave the option out to measure everything")
     return text
+
+
+def begin(text: str) -> None:
+    """The first line of a command that loads for a while, on a terminal: within 0.3 s."""
+    if sys.stderr is not None and sys.stderr.isatty() and not inside():
+        tell(text)
+
+
+class Words(TyperGroup):
+    """A group of commands."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """The options."""
+        return _without_type(super().get_params(ctx))
+
+
+def _without_type(parameters: list[Any]) -> list[Any]:
+    """Help shows no type: what takes no value has none, and of an argument the name says enough."""
+    for parameter in parameters:
+        if parameter.param_type_name == "argument" or parameter.is_flag:
+            parameter.display_type_rich = lambda ctx: ""
+    return parameters
 
 
 class Once(TyperCommand):
@@ -89,13 +175,17 @@ class Once(TyperCommand):
     Raises UsageError, but not in a guest, whose command line is this one with another ``--out`` behind it.
     """
 
+    def get_params(self, ctx: Any) -> list[Any]:
+        """The options and arguments."""
+        return _without_type(super().get_params(ctx))
+
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """What click makes of the arguments. Raises UsageError for an option that is given twice."""
         _, _, order = self.make_parser(ctx).parse_args(args=list(args))
         for given in order:
             once = isinstance(given, TyperOption) and not given.is_flag and not given.multiple
-            if once and order.count(given) > 1 and not kernels.inside():
-                raise UsageError(f"{given.opts[0]} is given {order.count(given)} times; it takes one value")
+            if once and order.count(given) > 1 and not inside():
+                raise UsageError(f"{given.opts[0]} is given {order.count(given)} times; give it once")
         return super().parse_args(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:

@@ -14,6 +14,7 @@ from typing import Any
 from runner.catalogue import vpn_names
 from runner.cli.asked import Asked
 from runner.cli.options import tell
+from runner.cli.survey import survey
 from runner.data.errors import CannotRunHere, LabError, UsageError, VpnevalError
 from runner.data.files import from_json, is_there, no_link, read_bytes, write_text
 from runner.data.levels import BASELINE
@@ -68,22 +69,27 @@ def run_under(
     return max(codes)
 
 
-def run_with_rest(rest: Kernel, asked: Asked, here: Callable[[Path], int], say: Say) -> int:
+def run_with_rest(rest: Kernel, asked: Asked, here: Callable[[Path], int], say: Say, install: bool = False) -> int:
     """Run on the machine's own kernel by ``here``; where that lacks some of the VPNs, then under ``rest``, all of them.
 
-    ``--out`` is a parent folder of both runs: two rankings. Where ``rest`` cannot be started, that is said in a line.
+    Before that everything is probed, and ``say`` is told what will run where; ``install``: packages that ``rest`` needs
+    may be installed. ``--out`` is a parent folder of both runs: two rankings. Where ``rest`` cannot be started, that is
+    said in a line.
     """
+    check_machine()
+    worth = survey(asked, rest, REST_S, install, say)
     parent = asked.out or Path("results") / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{asked.profile.name}"
     check_parent(parent)
     code = _one_of_several("host", parent, here, say)
-    lacking = lacks(parent / "host") if code in (0, 1) else []
+    lacking = lacks(parent / "host") if code in (0, 1) and worth else []
     if not lacking:
         return code
-    say(f"this machine's kernel has nothing for {', '.join(lacking)}: a second ranking of all VPNs, under {rest.name}")
+    say(f"This machine's kernel lacks {', '.join(lacking)}. vpneval now measures all VPNs under {rest.name}, for a "
+        "second ranking.")  # fmt: skip
     try:
         rest.prepare(say)
     except CannotRunHere as lack:
-        say(f"left out: {lack}")
+        say(f"The second run is left out: {lack}")
         return code
     # All VPNs of the comparison that run there, not the missing ones alone: so they stand in one ranking.
     vpns = ",".join(vpn.name for vpn in asked.vpns if vpn.name != BASELINE)

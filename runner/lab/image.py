@@ -26,10 +26,10 @@ from runner.data.cache import cache_dir
 from runner.data.errors import CannotRunHere, UsageError
 from runner.data.files import is_there, read_bytes
 from runner.data.shipped import shipped
+from runner.lab.names import DEFAULT_IMAGE, SUITES, image_names
 
 PACKAGES = shipped("packages")
-SUITES = {"trixie": "Debian 13", "bookworm": "Debian 12"}
-DEFAULT = "trixie"
+DEFAULT = DEFAULT_IMAGE
 NODE_TOOLS = {  # what every node of a lab runs: command -> Debian package
     "ethtool": "ethtool",
     "iperf3": "iperf3",
@@ -74,11 +74,6 @@ def package_list(suite: str) -> list[str]:
     return [line for line in lines if line]
 
 
-def names() -> list[str]:
-    """What ``--image`` takes: the Debian suites, and ``host`` for this machine's own files."""
-    return [*SUITES, "host"]
-
-
 def locate(name: str) -> Path:
     """The folder in which image ``name`` is, or would be: it changes with the package list."""
     wanted = f"{RECIPE} {name} {platform.machine()} {' '.join(package_list(name))}"
@@ -93,7 +88,7 @@ def open_image(name: str = DEFAULT, *, say: Callable[[str], None] | None = None)
     if name == "host":
         return host_image()
     if name not in SUITES:
-        raise UsageError(f"unknown image {name!r}; valid: {', '.join(names())}")
+        raise UsageError(f"unknown image {name!r}; valid: {', '.join(image_names())}")
     root = locate(name)
     if not is_there(root.with_suffix(".json")):
         if say is None:

@@ -21,7 +21,8 @@ from pathlib import Path
 from runner.data.cache import cache_dir
 from runner.data.errors import CannotRunHere
 from runner.data.shipped import shipped
-from runner.lab.image import SUITES, open_image
+from runner.lab.image import open_image
+from runner.lab.names import SUITES
 from runner.lab.node import Node
 
 SCRIPTS = shipped("layers")

@@ -11,8 +11,9 @@ import pytest
 from runner.data.errors import CannotRunHere
 from runner.data.store import load_run
 from runner.lab import kernels
-from runner.lab.image import SUITES, open_image
+from runner.lab.image import open_image
 from runner.lab.kernels.boot import run_in
+from runner.lab.names import SUITES
 from runner.lab.site_to_site import check_machine
 from tests.kernel.inside import ROOT
 from tests.kernel.test_uml import KERNEL_LINES, vpneval

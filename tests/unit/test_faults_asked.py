@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from runner.catalogue import digest_of, load_vpn
-from runner.cli import commands
+from runner.cli import listing, session
 from runner.cli.asked import ask
 from runner.cli.described import describe
 from runner.cli.main import main
@@ -60,7 +60,7 @@ def test_the_report_is_written_where_what_the_weights_count_failed(
         store.save_run(RUN)
         store.append(trial("a"))
     outcome = SimpleNamespace(stopped="", separation="", trimmed=0)
-    monkeypatch.setattr(commands, "conduct", lambda *_: (tmp_path / "run", outcome))
+    monkeypatch.setattr(session, "conduct", lambda *_: (tmp_path / "run", outcome))
     monkeypatch.setattr(rootless, "enter", lambda lab: None)
     asked = ("run", "transport", "--vpn", "none", "--weights", "tcp_throughput=1", "--quiet")
     assert code_of(*asked) == 1
@@ -74,10 +74,10 @@ def test_a_run_that_measured_nothing_before_its_deadline_says_so(
     with open_store(tmp_path / "run") as store:
         store.save_run(RUN)
     outcome = SimpleNamespace(stopped="", separation="", trimmed=3)
-    monkeypatch.setattr(commands, "conduct", lambda *_: (tmp_path / "run", outcome))
+    monkeypatch.setattr(session, "conduct", lambda *_: (tmp_path / "run", outcome))
     monkeypatch.setattr(rootless, "enter", lambda lab: None)
     assert code_of("run", "transport", "--vpn", "none", "--deadline", "9s", "--quiet") == 1
-    assert "nothing could be measured before the deadline" in capsys.readouterr().err
+    assert "Nothing could be measured before the deadline" in capsys.readouterr().err
 
 
 def test_the_plan_of_a_thousand_blocks_is_no_work(capsys: CapSys) -> None:
@@ -226,7 +226,7 @@ def test_main_says_what_no_command_has_foreseen(monkeypatch: pytest.MonkeyPatch,
     def fails(**_: Any) -> None:
         raise OSError(28, "No space left on device", "/some/where")
 
-    monkeypatch.setattr(commands, "tables", fails)
+    monkeypatch.setattr(listing, "tables", fails)
     with pytest.raises(SystemExit, match="4"):
         main(["list"])
     assert capsys.readouterr().err == "vpneval: /some/where: No space left on device\n"

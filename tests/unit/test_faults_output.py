@@ -11,7 +11,7 @@ from typing import TextIO
 
 import pytest
 
-from runner.cli import commands
+from runner.cli import listing
 from runner.cli.main import main
 from runner.cli.shell import exit_code
 from runner.data.store import open_store
@@ -147,7 +147,7 @@ def test_a_working_directory_that_was_deleted(tmp_path: Path, monkeypatch: pytes
     gone.rmdir()
     for argv in (("report", "x", "y"), ("run", "transport"), ("list",)):
         assert code_of(*argv) == 2
-        assert "the working directory cannot be used: No such file or directory; cd to" in capsys.readouterr().err
+        assert "the working directory cannot be used: No such file or directory; change to" in capsys.readouterr().err
 
 
 def test_a_signal_ends_a_shell_with_128_and_its_number() -> None:
@@ -161,10 +161,10 @@ def test_ctrl_c_of_which_a_module_makes_another_error(monkeypatch: pytest.Monkey
         except KeyboardInterrupt:
             raise ImportError("initialization failed") from None
 
-    monkeypatch.setattr(commands, "tables", load)
+    monkeypatch.setattr(listing, "tables", load)
     before = signal.getsignal(signal.SIGINT)
     assert code_of("list") == 130
-    assert capsys.readouterr().err == "vpneval: interrupted; what is measured is safe.\n"
+    assert capsys.readouterr().err == "vpneval was interrupted. What was measured is safe.\n"
     assert signal.getsignal(signal.SIGINT) is before
 
 

@@ -8,29 +8,22 @@ from __future__ import annotations
 
 from runner.data.errors import UsageError, require_known
 from runner.data.guest import inside
-from runner.lab.image import DEFAULT, SUITES
 from runner.lab.kernels.boot import Kernel
 from runner.lab.kernels.qemu import Qemu
 from runner.lab.kernels.uml import Uml
+from runner.lab.names import DEFAULT_IMAGE, HOST, kernel_names
 
-__all__ = ["HOST", "Qemu", "Uml", "inside", "names", "parse"]
-
-HOST = "host"
-
-
-def names() -> list[str]:
-    """What ``--kernel`` takes; ``qemu`` alone is the default image's."""
-    return [HOST, "uml", "qemu", *(f"qemu:{suite}" for suite in SUITES)]
+__all__ = ["HOST", "Qemu", "Uml", "inside", "parse"]
 
 
 def parse(text: str, lab: str = "netns", several: bool = True) -> list[Kernel | None]:
     """The kernels of a comma-separated list in order, None for the machine's own. Raises UsageError."""
     wanted = [name.strip() for name in text.split(",")]
     for name in wanted:
-        require_known("kernel", name, names())
+        require_known("kernel", name, kernel_names())
     if len(wanted) > 1 and not several:
         raise UsageError(f"--kernel takes one kernel here, not {text}")
-    wanted = [f"qemu:{DEFAULT}" if name == "qemu" else name for name in wanted]
+    wanted = [f"qemu:{DEFAULT_IMAGE}" if name == "qemu" else name for name in wanted]
     twice = sorted({name for name in wanted if wanted.count(name) > 1})
     if twice:
         raise UsageError(f"--kernel names {', '.join(twice)} twice")

@@ -56,6 +56,9 @@ class Kernel(Protocol):
     def describe(self) -> str:
         """What there is, in a few words. Raises CannotRunHere with what is missing and how to get it."""
 
+    def missing_packages(self) -> list[str]:
+        """The Debian packages that it needs and this machine lacks."""
+
     def prepare(self, say: Say) -> None:
         """Fetch what is missing, telling ``say``. Raises CannotRunHere as ``describe`` does, or if it fails."""
 

@@ -67,19 +67,23 @@ class Qemu:
         """What there is, in a few words. Raises CannotRunHere with what is missing and how to get it."""
         if platform.machine() not in EMULATORS:
             raise CannotRunHere(f"--kernel qemu is for {' and '.join(EMULATORS)}, not {platform.machine()}")
-        emulator, package = EMULATORS[platform.machine()]
-        lacks = [package for tool, package in {emulator: package, **TOOLS}.items() if shutil.which(tool) is None]
-        if lacks:
-            raise CannotRunHere(f"--kernel qemu: missing; get it with: apt-get install {' '.join(lacks)}")
+        emulator, _ = EMULATORS[platform.machine()]
+        if lacks := self.missing_packages():
+            raise CannotRunHere(f"--kernel qemu needs packages that are missing: apt-get install {' '.join(lacks)}")
         if virtme_run() is None:
             raise CannotRunHere(f"virtme-ng is missing; get it with: {sys.executable} -m pip install virtme-ng")
         if not Path("/lib/modules").is_dir():
             raise CannotRunHere(
-                "/lib/modules is missing, where the guest puts its modules; make it: mkdir /lib/modules"
+                "/lib/modules is missing, on which the guest mounts its modules; make it: mkdir /lib/modules"
             )
         if not self.folder.exists():
             return f"{emulator}, virtme-ng; the kernel of Debian {self.suite} is fetched at first use"
         return f"{emulator}, {self.image.name.removeprefix('vmlinuz-')}"
+
+    def missing_packages(self) -> list[str]:
+        """The Debian packages that it needs and this machine lacks."""
+        tools = dict([EMULATORS[platform.machine()]] if platform.machine() in EMULATORS else []) | TOOLS
+        return [package for tool, package in tools.items() if shutil.which(tool) is None]
 
     def fetch(self, say: Say) -> None:
         """Get the suite's kernel package with apt-get(8), from where the lab image's packages come, and unpack it."""

@@ -24,6 +24,7 @@ from runner.lab.kernels.boot import AGENT, Attempt, Say
 
 MODULES = Path("/usr/lib/uml/modules")
 MEMORY_MIB = 2048
+TOOLS = {"linux.uml": "user-mode-linux", "modprobe": "kmod"}  # command -> Debian package
 
 
 class Uml:
@@ -38,18 +39,22 @@ class Uml:
 
     def describe(self) -> str:
         """What there is, in a few words. Raises CannotRunHere with what is missing and how to get it."""
-        if shutil.which("linux.uml") is None or shutil.which("modprobe") is None:
-            raise CannotRunHere("User Mode Linux is missing; get it with: apt-get install user-mode-linux kmod")
+        if lacks := self.missing_packages():
+            raise CannotRunHere(f"User Mode Linux is missing; get it with: apt-get install {' '.join(lacks)}")
         versions = sorted(path.name for path in MODULES.glob("*"))
         if not versions:
             raise CannotRunHere(
-                f"{MODULES} is empty; get User Mode Linux's modules with: apt-get install user-mode-linux"
+                f"{MODULES} is empty; get User Mode Linux's modules with: apt-get install --reinstall user-mode-linux"
             )
         if not Path("/lib/modules").is_dir():
             raise CannotRunHere(
-                "/lib/modules is missing, where the guest puts its modules; make it: mkdir /lib/modules"
+                "/lib/modules is missing, on which the guest mounts its modules; make it: mkdir /lib/modules"
             )
         return f"{shutil.which('linux.uml')}, Linux {versions[-1]}"
+
+    def missing_packages(self) -> list[str]:
+        """The Debian packages that it needs and this machine lacks."""
+        return [package for tool, package in TOOLS.items() if shutil.which(tool) is None]
 
     def attempts(self, fd: int, folders: Sequence[Path]) -> Generator[Attempt, None, None]:
         """How it is started: its channel is ``fd``, all files are read-only but ``folders``."""

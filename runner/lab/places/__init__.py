@@ -9,10 +9,9 @@ from typing import Protocol
 
 from runner.data.errors import require_known
 from runner.lab.image import Image, open_image
+from runner.lab.names import LAB_FORMS
 from runner.lab.namespaces import NamespaceNode
 from runner.lab.site_to_site import Lab, check_machine, namespace_lab
-
-FORMS = "netns, vagrant, vagrant:up, ssh:INVENTORY.toml"
 
 
 class Rig(Protocol):
@@ -77,7 +76,7 @@ def check_spec(spec: str) -> None:
 
         read_inventory(Path(rest))
         return
-    require_known("lab", spec, FORMS.split(", "))
+    require_known("lab", spec, LAB_FORMS.split(", "))
     if kind == "vagrant":
         from runner.lab.places.vagrant import lab_file
 

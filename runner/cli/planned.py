@@ -1,0 +1,63 @@
+"""``vpneval plan``: the cells, the number of trials and their time, as a table or as JSON."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+from rich.table import Table
+
+from runner.cli.asked import Asked
+from runner.cli.output import out
+from runner.cli.progress import roughly
+from runner.data.levels import TUNNEL_FACTORS
+from runner.data.streams import document
+from runner.sweep.plan import any_turns
+from runner.sweep.until import MOST_REPETITIONS
+
+ONE_AT_A_TIME = (
+    "One tunnel stands at a time in this lab. The VPNs are measured in visits that are minutes apart, so that what the "
+    "machines do in the meantime does not cancel: on two shared cores it moved throughput by 7 % and round-trip times "
+    "by 12 % from one round to the next. This error shrinks with the root of the number of repetitions (--reps)."
+)
+
+
+def show(asked: Asked, as_json: bool) -> None:
+    """Print what ``asked`` would measure, and how long that takes if every VPN can run here."""
+    trials, expected_s = asked.expected()
+    if as_json:
+        cells = [cell.model_dump() for cell in asked.cells]
+        document(json.dumps({"trials": trials, "expected_s": round(expected_s), "cells": cells}, indent=1) + "\n")
+        return
+    table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
+    for column in ("vpn", "tunnel", "traffic"):
+        table.add_column(column, overflow="fold")
+    for cell in asked.cells:
+        tunnel = [cell.params[f] for f in ("cipher", "integrity", "compression", "image") if f in cell.params]
+        traffic = [
+            f"{f} {level}" if level.isdigit() or f == "fragmentation" else level
+            for f, level in cell.params.items()
+            if f not in TUNNEL_FACTORS
+        ]
+        table.add_row(cell.vpn, ", ".join(tunnel), ", ".join(traffic))
+    out.print(table)
+    out.print(
+        f"\n{len(asked.cells)} cells × {asked.repetitions} repetitions, with the baseline: {trials} trials, "
+        f"about {roughly(expected_s)} if every VPN can run here. {asked.profile.note}",
+        highlight=False,
+    )
+    for sentence in limits(asked):
+        out.print(sentence, highlight=False)
+
+
+def limits(asked: Asked) -> list[str]:
+    """What the options make of that time, in sentences."""
+    said = [ONE_AT_A_TIME] if asked.lab != "netns" and any_turns(asked.cells, asked.profile) else []
+    if asked.until_significant:
+        most = MOST_REPETITIONS if asked.deadline_s is None else asked.repetitions
+        _, longest_s = replace(asked, repetitions=max(most, asked.repetitions)).expected()
+        end = "until the deadline" if asked.deadline_s else f"up to {most} repetitions, at most {roughly(longest_s)}"
+        said.append(f"--until-significant then repeats what may still change the order: {end}.")
+    if asked.deadline_s:
+        said.append(f"--deadline ends the run after {roughly(asked.deadline_s)}; trials that do not fit are left out.")
+    return said

@@ -1,0 +1,170 @@
+"""Before a run with ``--rest``: what this machine can run, what the rest needs, what nothing here runs, and the time.
+
+Everything is probed first and told in one place; then the run begins without a question.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import platform
+import re
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from runner.cli.asked import Asked
+from runner.cli.progress import roughly
+from runner.data.errors import CannotRunHere, VpnevalError
+from runner.data.levels import BASELINE
+from runner.data.streams import output_to
+from runner.lab import kernels
+from runner.lab.kernels.boot import Kernel, Say, run_in
+from runner.lab.places import open_rig
+from runner.tunnel.bring_up import unsupported
+from runner.vpn.plugin import Vpn
+
+TITLES = {"uml": "User Mode Linux", "qemu:trixie": "Debian 13 in QEMU", "qemu:bookworm": "Debian 12 in QEMU"}
+# docs/kernels.md: what a guest costs where it is emulated.
+EMULATED = "Without KVM, everything in it takes 10 to 30 times as long"
+
+Answers = Mapping[str, str]  # a VPN's name -> why it cannot run there; empty where it can
+
+
+def survey(asked: Asked, rest: Kernel, rest_s: float, install: bool, say: Say) -> bool:
+    """Probe this machine's kernel and ``rest``, and tell ``say`` what will run where and for how long.
+
+    ``rest_s``: how long the run under ``rest`` takes. ``install``: install the Debian packages that it needs. Returns
+    whether that run has anything to add.
+    """
+    here, vpns = ask_here(asked), [vpn for vpn in asked.vpns if vpn.name != BASELINE]
+    lacking = [vpn for vpn in vpns if here[vpn.name] and vpn.dataplane == "kernel"]
+    other = [vpn for vpn in vpns if here[vpn.name] and vpn.dataplane != "kernel"]
+    say(f"This machine (Linux {platform.release()}) runs: {_names(vpn for vpn in vpns if not here[vpn.name])}.")
+    for vpn in other:
+        say(f"This machine cannot run {vpn.name}: {here[vpn.name]}")
+    here_s = asked.deadline_s or asked.expected()[1]
+    if not lacking:
+        say(f"One ranking has all of them. The run takes about {roughly(here_s)}.")
+        return False
+    say(f"Its kernel lacks what these VPNs need: {_names(lacking)}.")
+    there = _ask_there(asked, rest, install, say)
+    added = [vpn for vpn in lacking if not there.get(vpn.name, "it was not asked")]
+    if added:
+        say(f"{TITLES[rest.name]} runs: {_names(vpn for vpn in vpns if not there.get(vpn.name, 'not asked'))}. "
+            "It measures these in a second run with its own ranking.")  # fmt: skip
+    for vpn in lacking:
+        if vpn not in added:
+            say(f"Nothing here runs {vpn.name}: {there.get(vpn.name) or here[vpn.name]}")
+    if left := [vpn for vpn in lacking if vpn not in added]:
+        say(what_would(left, rest))
+    more = f", and about {roughly(rest_s)} more under {TITLES[rest.name]}" if added else ""
+    say(f"The run takes about {roughly(here_s)} on this machine's kernel{more}.")
+    return bool(added)
+
+
+def _names(vpns: Iterable[Vpn]) -> str:
+    return ", ".join(vpn.name for vpn in vpns) or "none of these VPNs"
+
+
+def ask_here(asked: Asked) -> Answers:
+    """Ask every VPN's own probe in a lab on this machine's kernel. Raises CannotRunHere where there can be no lab."""
+    with ExitStack() as stack:
+        rig = stack.enter_context(open_rig(asked.lab, lambda text: None))
+        logs = Path(stack.enter_context(TemporaryDirectory()))
+        lab = stack.enter_context(rig.lab(rig.image(asked.image), logs=logs))
+        found = {}
+        for vpn in asked.vpns:
+            no = unsupported(lab, vpn, vpn.comparable)
+            found[vpn.name] = no.reason if no else ""
+        return found
+
+
+def _ask_there(asked: Asked, rest: Kernel, install: bool, say: Say) -> Answers:
+    """The same under ``rest``, whose packages are installed first where they may be; nothing where it cannot start."""
+    try:
+        if install and (lacks := rest.missing_packages()):
+            say(f"vpneval installs what {TITLES[rest.name]} needs: {', '.join(lacks)}. It upgrades nothing.")
+            apt_install(lacks)
+        if install:
+            Path("/lib/modules").mkdir(exist_ok=True)
+        rest.prepare(say)
+        return ask_under(rest, asked)
+    except VpnevalError as lack:
+        say(f"{TITLES[rest.name]} cannot be used: {lack}")
+        return {}
+
+
+def ask_under(kernel: Kernel, asked: Asked) -> Answers:
+    """Ask every VPN's own probe under a guest kernel. Raises CannotRunHere where the guest does not answer."""
+    names = ",".join(vpn.name for vpn in asked.vpns)
+    argv = [sys.executable, "-m", "runner", "doctor", "--json", "--image", asked.image, "--vpn", names]
+    printed = io.BytesIO()
+    with output_to(io.TextIOWrapper(printed, write_through=True)) as _:
+        run_in(kernel, argv)
+        text = printed.getvalue().decode()
+    return answers(text)
+
+
+def answers(text: str) -> Answers:
+    """What ``vpneval doctor --json`` printed, of comparable configurations. Raises CannotRunHere where it has none."""
+    try:
+        checks = json.loads(text)
+    except ValueError:
+        raise CannotRunHere("the guest did not say which VPNs it can run") from None
+    found = {}
+    for check in checks:
+        if asked := re.fullmatch(r"vpn (\S+) \(comparable\)", check["what"]):
+            found[asked[1]] = "" if check["level"] == "ok" else check["says"]
+    if not found:
+        wrong = [f"{check['what']}: {check['says']}" for check in checks if check["level"] == "error"]
+        raise CannotRunHere("; ".join(wrong) or "the guest did not say which VPNs it can run")
+    return found
+
+
+def what_would(vpns: Sequence[Vpn], rest: Kernel) -> str:
+    """What would run VPNs that neither this machine's kernel nor ``rest`` has, and what that costs."""
+    if rest.name.startswith("qemu"):
+        return "Another machine would, or virtual machines: see docs/labs.md and docs/vagrant.md."
+    qemu = kernels.Qemu("trixie")
+    packages = f" It needs the packages {', '.join(lacks)}." if (lacks := qemu.missing_packages()) else ""
+    kvm = "has a /dev/kvm, which may be refused" if os.access("/dev/kvm", os.R_OK | os.W_OK) else "has no /dev/kvm"
+    return (
+        f"Debian's own kernel in QEMU may: vpneval run transport --vpn {','.join(vpn.name for vpn in vpns)} "
+        f"--kernel qemu. {EMULATED}; this machine {kvm}.{packages}"
+    )
+
+
+def apt_install(packages: Sequence[str]) -> None:
+    """Install Debian packages with apt-get(8), and upgrade nothing. Raises CannotRunHere where that cannot be."""
+    _apt("update")
+    options = ("--yes", "--no-install-recommends", "--no-upgrade")
+    if upgraded := upgrades(_apt("install", "--simulate", *options, *packages)):
+        raise CannotRunHere(
+            f"installing {', '.join(packages)} would upgrade {', '.join(upgraded)}; "
+            f"if you agree: apt-get install {' '.join(packages)}"
+        )
+    _apt("install", *options, *packages)
+
+
+def upgrades(simulated: str) -> list[str]:
+    """The packages that ``apt-get --simulate`` would replace by another version: ``Inst NAME [OLD] (NEW …)``."""
+    return re.findall(r"^Inst (\S+) \[", simulated, re.MULTILINE)
+
+
+def _apt(*words: str) -> str:
+    argv = ["apt-get", "--quiet", *words]
+    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    try:
+        done = subprocess.run(
+            argv, env=environment, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL
+        )
+    except FileNotFoundError:
+        raise CannotRunHere("this machine has no apt-get: install the packages by hand") from None
+    if done.returncode != 0:
+        raise CannotRunHere(f"{' '.join(argv)} failed: {done.stderr.strip()[-500:]}")
+    return done.stdout

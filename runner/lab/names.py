@@ -1,0 +1,18 @@
+"""What ``--image``, ``--kernel`` and ``--lab`` take. It imports nothing, so that ``--help`` answers at once."""
+
+from __future__ import annotations
+
+SUITES = {"trixie": "Debian 13", "bookworm": "Debian 12"}
+DEFAULT_IMAGE = "trixie"
+HOST = "host"
+LAB_FORMS = "netns, vagrant, vagrant:up, ssh:INVENTORY.toml"
+
+
+def image_names() -> list[str]:
+    """What ``--image`` takes: the Debian suites, and ``host`` for this machine's own files."""
+    return [*SUITES, HOST]
+
+
+def kernel_names() -> list[str]:
+    """What ``--kernel`` takes; ``qemu`` alone is the default image's."""
+    return [HOST, "uml", "qemu", *(f"qemu:{suite}" for suite in SUITES)]

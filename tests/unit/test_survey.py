@@ -1,0 +1,129 @@
+"""What is told before a run with --rest: what runs where, what is installed, what would run the rest, and the time."""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runner.cli import survey
+from runner.cli.asked import Asked, ask
+from runner.data.errors import CannotRunHere
+from runner.lab import kernels
+
+# apt-get --quiet install --simulate, Debian 12: what is new, and what has another version already, in brackets.
+SIMULATED = """Reading package lists...
+Inst libfoo [1.2-3] (1.2-4 Debian:12.5/stable [amd64])
+Inst user-mode-linux (6.1um1 Debian:12.5/stable [amd64])
+Conf user-mode-linux (6.1um1 Debian:12.5/stable [amd64])
+"""
+DOCTOR = """[{"what": "kernel", "level": "ok", "says": "6.1.0"},
+ {"what": "vpn ipsec (comparable)", "level": "ok", "says": "works"},
+ {"what": "vpn ipsec (recommended)", "level": "warning", "says": "no"},
+ {"what": "vpn wireguard (comparable)", "level": "warning", "says": "the kernel has no WireGuard"}]"""
+
+
+@pytest.fixture
+def asked() -> Asked:
+    return ask(["reference"], vpns="ipsec,wireguard,openvpn", deadline="350s")
+
+
+def told(
+    monkeypatch: pytest.MonkeyPatch, asked: Asked, here: dict[str, str], there: Any, **how: Any
+) -> tuple[Any, str]:
+    """Whether a second run is worth it, and all that was said."""
+    said: list[str] = []
+    monkeypatch.setattr(survey, "ask_here", lambda asked: {vpn.name: here.get(vpn.name, "") for vpn in asked.vpns})
+    monkeypatch.setattr(survey, "ask_under", there)
+    monkeypatch.setattr(survey, "apt_install", lambda packages: said.append(f"(installed {packages})"))
+    worth = survey.survey(asked, kernels.Uml(), 350, how.get("install", False), said.append)
+    return worth, "\n".join(said)
+
+
+def ready(monkeypatch: pytest.MonkeyPatch, missing: Sequence[str] = ()) -> None:
+    monkeypatch.setattr(kernels.Uml, "missing_packages", lambda self: list(missing))
+    monkeypatch.setattr(kernels.Uml, "prepare", lambda self, say: None)
+    monkeypatch.setattr(Path, "mkdir", lambda self, **how: None)
+
+
+def test_where_this_kernel_has_all_there_is_one_ranking(monkeypatch: pytest.MonkeyPatch, asked: Asked) -> None:
+    worth, said = told(monkeypatch, asked, {}, None)
+    assert worth is False
+    assert "runs: ipsec, wireguard, openvpn." in said
+    assert said.endswith("One ranking has all of them. The run takes about 6 min.")
+
+
+def test_what_lacks_is_said_with_where_it_runs_and_what_would_run_the_rest(
+    monkeypatch: pytest.MonkeyPatch, asked: Asked
+) -> None:
+    ready(monkeypatch)
+    no = {"ipsec": "the kernel has no ESP", "wireguard": "the kernel has no WireGuard"}
+    worth, said = told(monkeypatch, asked, no, lambda kernel, asked: survey.answers(DOCTOR))
+    assert worth is True
+    assert "runs: openvpn." in said
+    assert "Its kernel lacks what these VPNs need: ipsec, wireguard." in said
+    assert "User Mode Linux runs: ipsec." in said
+    assert "Nothing here runs wireguard: the kernel has no WireGuard" in said
+    assert "vpneval run transport --vpn wireguard --kernel qemu." in said
+    assert said.endswith("about 6 min on this machine's kernel, and about 6 min more under User Mode Linux.")
+
+
+def test_only_what_is_missing_is_installed_and_only_where_that_is_allowed(
+    monkeypatch: pytest.MonkeyPatch, asked: Asked
+) -> None:
+    ready(monkeypatch, ["kmod"])
+    no = {"ipsec": "the kernel has no ESP"}
+    _, said = told(monkeypatch, asked, no, lambda kernel, asked: {"ipsec": ""}, install=True)
+    assert "vpneval installs what User Mode Linux needs: kmod. It upgrades nothing.\n(installed ['kmod'])" in said
+    _, said = told(monkeypatch, asked, no, lambda kernel, asked: {"ipsec": ""})
+    assert "installed" not in said
+
+
+def test_make_upgrades_nothing() -> None:
+    makefile = (Path(__file__).parents[2] / "Makefile").read_text()
+    installs = re.findall(r"apt-get [^;]*\binstall\b[^;]*", makefile)
+    assert installs
+    assert all("--no-upgrade" in words for words in installs)
+
+
+def test_a_guest_that_cannot_start_costs_the_second_run_alone(monkeypatch: pytest.MonkeyPatch, asked: Asked) -> None:
+    def refuses(self: object, say: object) -> None:
+        raise CannotRunHere("User Mode Linux is missing; get it with: apt-get install user-mode-linux kmod")
+
+    monkeypatch.setattr(kernels.Uml, "prepare", refuses)
+    worth, said = told(monkeypatch, asked, {"ipsec": "the kernel has no ESP"}, None)
+    assert worth is False
+    assert "User Mode Linux cannot be used: User Mode Linux is missing; get it with: apt-get install" in said
+    assert "Nothing here runs ipsec: the kernel has no ESP" in said
+    assert said.endswith("about 6 min on this machine's kernel.")
+
+
+def test_a_package_that_would_be_upgraded_stops_the_installation(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert survey.upgrades(SIMULATED) == ["libfoo"]
+    calls: list[tuple[str, ...]] = []
+
+    def apt(*words: str) -> str:
+        calls.append(words)
+        return SIMULATED
+
+    monkeypatch.setattr(survey, "_apt", apt)
+    with pytest.raises(CannotRunHere, match="would upgrade libfoo; if you agree: apt-get install user-mode-linux"):
+        survey.apt_install(["user-mode-linux"])
+    assert all("--simulate" in words or words == ("update",) for words in calls)
+    monkeypatch.setattr(survey, "upgrades", lambda simulated: [])
+    survey.apt_install(["user-mode-linux"])
+    assert calls[-1] == ("install", "--yes", "--no-install-recommends", "--no-upgrade", "user-mode-linux")
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "did not say which VPNs"),
+        ("[]", "did not say which VPNs"),
+        ('[{"what": "lab netns", "level": "error", "says": "no namespaces"}]', "lab netns: no namespaces"),
+    ],
+)
+def test_a_guest_without_an_answer(text: str, why: str) -> None:
+    with pytest.raises(CannotRunHere, match=why):
+        survey.answers(text)
