@@ -1,0 +1,83 @@
+"""The README and the pages: every link leads somewhere, every command is one, every VPN and every page is listed."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from runner.catalogue import experiment_names, vpn_names
+from runner.cli.commands import app
+from runner.ranking.weights import PRESETS
+
+ROOT = Path(__file__).parents[2]
+README = ROOT / "README.md"
+PAGES = [README, ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def anchors(page: Path) -> set[str]:
+    """What GitHub makes of the headings."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    text = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
+    lost = []
+    for link in re.findall(r"\]\((?!https?:)([^)\s]+)\)", text):
+        path, _, anchor = link.partition("#")
+        target = page.parent / path if path else page
+        if not target.exists() or (anchor and target.suffix == ".md" and anchor not in anchors(target)):
+            lost.append(link)
+    assert not lost
+
+
+def commands(page: Path) -> list[str]:
+    return [
+        re.split(r" #| > ", line)[0].strip()
+        for line in re.findall(r"^    (?:\.venv/bin/)?(vpneval .+)$", page.read_text(), re.MULTILINE)
+        if "…" not in line.split(" #")[0] and not line.endswith("\\")
+    ]
+
+
+GIVEN = [(page.name, command) for page in PAGES for command in commands(page)]
+
+
+@pytest.mark.parametrize(("page", "command"), GIVEN, ids=lambda value: value)
+def test_commands_have_the_options_that_the_pages_give_them(page: str, command: str) -> None:
+    words = shlex.split(command)[1:]
+    found: Any = typer.main.get_command(app)
+    while hasattr(found, "commands"):
+        found = found.commands[words.pop(0)]
+    found.make_context(found.name, words)
+
+
+def test_the_readme_is_short_and_lists_every_vpn() -> None:
+    text = README.read_text()
+    assert len(text.splitlines()) <= 200
+    assert re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE) == re.findall(
+        r"^\| `(\w+)` \|", (ROOT / "docs" / "vpns.md").read_text(), re.MULTILINE
+    )
+    assert {*re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE)} == {*vpn_names(), "none"}
+
+
+def test_the_index_lists_every_page() -> None:
+    text = (ROOT / "docs" / "README.md").read_text()
+    pages = {path.name for path in (ROOT / "docs").glob("*.md")} - {"README.md"}
+    assert pages == {*re.findall(r"\]\((\w[\w-]*\.md)\)", text)}
+
+
+def test_the_experiments_and_presets_are_those_that_there_are() -> None:
+    text = (ROOT / "docs" / "experiments.md").read_text()
+    assert {*re.findall(r"^\| `(\w+)`", text, re.MULTILINE)} <= {
+        *experiment_names(),
+        *PRESETS,
+        "quick",
+        "thesis",
+        "smallest",
+    }
