@@ -79,6 +79,7 @@ def levels_of(params: Mapping[str, str]) -> str:
         words.append(f"{params['load']} load")
     if "file_bytes" in params:
         words.append(f"{int(params['file_bytes']) / 1e6:g} MB")
+    words += [f"{name} {params[name]}" for name in ("flows", "burst_packets", "lengths", "dscp") if name in params]
     words += [f"{factor} {params[factor]}" for factor in sorted({*params} - {*TUNNEL_FACTORS, *TRAFFIC_ORDER})]
     return " · ".join(word for word in words if word and word != "none")
 

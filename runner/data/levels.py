@@ -39,7 +39,7 @@ TUNNEL_FACTORS = ("cipher", "integrity", "compression", "image", *WAN_FACTORS)
 # The order in which reports name what is measured; factors of other instruments follow by name.
 TRAFFIC_ORDER = (
     *("measure", "payload", "streams", "clients", "direction", "payload_bytes", "load", "file_bytes"),
-    *("packet_bytes", "fragmentation", "rekey", "device_cipher"),
+    *("packet_bytes", "fragmentation", "flows", "burst_packets", "lengths", "dscp", "rekey", "device_cipher"),
     *("failure", "redundancy", "gateway_failure", "detection", "endpoint", "link_failure"),
     *("driver", "ike", "gw2_cpu"),
     *("download_bytes", "download_limit", "cpus"),

@@ -98,6 +98,14 @@ def test_a_mixture_has_the_lengths_of_its_notation(lab: Lab, image: Image) -> No
             assert lengths[str(length)] / total == pytest.approx(share / 12, abs=0.002)
 
 
+@pytest.mark.parametrize("name", ["wireguard_go", "openvpn"])
+def test_a_mixture_is_counted_behind_a_tunnel_that_joins_packets(lab: Lab, image: Image, name: str) -> None:
+    pattern, _ = imix(1328)
+    with generating(lab, bench_in(lab, name, image).address) as generator:
+        arrived = best(lambda: generator.play(Load(pattern, 1000, 0.6)), lambda a: a.received == a.sent)
+        assert arrived.received == arrived.sent > 500
+
+
 def test_a_trial_costs_little_more_than_its_duration(lab: Lab, image: Image) -> None:
     with generating(lab, bench_in(lab, "none", image).address) as generator:
         extras = []

@@ -203,7 +203,8 @@ class Generator:
             raise MeasurementError(f"the sender on {self.sender.node.name} could not send: {offered['error']}")
         check_counts(found)
         first, first_bytes = found["first"]
-        whole = whole_packets(first, first_bytes, found["rest"][0], load.ip_bytes, ":" in self.address)
+        mean_bytes = offered["bytes"] / max(1, offered["sent"])  # of the last turn of a mixture only a part was sent
+        whole = whole_packets(first, first_bytes, found["rest"][0], mean_bytes, ":" in self.address)
         received = min(offered["sent"], whole)
         share = arrived_by(found["samples"], offered["seconds"])
         return Arrived(
@@ -328,20 +329,19 @@ def check_counts(found: Mapping[str, Any]) -> None:
         )
 
 
-def whole_packets(first: int, first_bytes: int, rest: int, ip_bytes: Sequence[int], v6: bool = False) -> int:
-    """Packets of ``ip_bytes`` (in turn) among what was counted.
+def whole_packets(first: int, first_bytes: int, rest: int, mean_bytes: float, v6: bool = False) -> int:
+    """Packets among what was counted, which are of ``mean_bytes`` on the mean.
 
     ``first`` counts what has the UDP header, with ``first_bytes``; ``rest`` later fragments. A tunnel may hand several
-    datagrams over as one (UDP generic receive offload), whose headers are counted once: the payload tells how many,
-    where all packets have one length. Packets of different lengths are not joined.
+    datagrams over as one (UDP generic receive offload), whose headers are counted once: the payload tells how many. Of
+    a mixture of lengths that holds if what is lost has them all; where more have come than that, all of them were
+    handed over one by one.
     """
     if rest:
         return min(first, round(rest / max(1, round(rest / first)))) if first else 0
     headers = 48 if v6 else 28
-    payload = ip_bytes[0] - headers
-    if not payload or len(set(ip_bytes)) > 1:
-        return first
-    return round((first_bytes - headers * first) / payload)
+    payload = mean_bytes - headers
+    return max(first, round((first_bytes - headers * first) / payload)) if payload else first
 
 
 def arrived_by(samples: Sequence[Sequence[float]], seconds: float) -> float:

@@ -181,11 +181,24 @@ def jitter(lab: Lab, address: str) -> Value:
     return measurement("jitter", end["jitter_ms"], loss_ratio=1 - loss.received / loss.sent)
 
 
+# What is absent is the generator's usual: one flow, bursts of sixteen packets, one length, DSCP 0.
+OFFERED = {
+    "flows": Levels(("16", "256"), (1, 4096)),
+    "burst_packets": Levels(("1", "64"), (1, 64)),
+    "lengths": Levels(("imix",)),
+    "dscp": Levels(("46",), (0, 63)),
+}
+
+
 class Udp(Instrument):
     """A search for the UDP throughput."""
 
     name = "udp"
-    factors = {"payload_bytes": Levels(("1300", "1470"), (1, 65507), BY_PROFILE), "fragmentation": FRAGMENTATION}
+    factors = {
+        "payload_bytes": Levels(("1300", "1470"), (1, 65507), BY_PROFILE),
+        "fragmentation": FRAGMENTATION,
+        **OFFERED,
+    }
     metrics = (
         Metric(
             name="udp_throughput",
@@ -228,16 +241,16 @@ class Udp(Instrument):
         return profile.udp.expected_s(OVERHEAD_S, first=first, warm_budget_s=profile.warm_budget_s)
 
     def measure(self, bench: Bench, asked: Asked) -> Measuring:
-        """In rounds (udp_rounds.py), or by a search without a break, with iperf3.
+        """In rounds (udp_rounds.py), or by a search without a break, with iperf3, which knows none of OFFERED.
 
         That starts where an earlier repetition ended. The first starts from overload, except through a tunnel that is
         itself TCP: overload breaks OpenSSH's, so that it starts at half the TCP throughput."""
         payload_bytes = int(asked.params["payload_bytes"])
         fragment = may_fragment(bench, asked.params, payload_bytes + IP_UDP_BYTES)
         search, profile, first_bps = asked.profile.udp, asked.profile, asked.known_bps
-        if search.engine == "rounds":
+        if search.engine == "rounds" or OFFERED.keys() & asked.params.keys():
             turns = self.takes_turns(profile)
-            return (yield from udp_in_rounds(bench, asked, payload_bytes, fragment, turns=turns))
+            return (yield from udp_in_rounds(bench, asked, fragment, turns=turns))
         if first_bps is not None and profile.warm_budget_s is not None:
             search = replace(search, budget_s=profile.warm_budget_s)
         elif first_bps is None and asked.vpn.transport == "tcp":

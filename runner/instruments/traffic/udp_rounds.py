@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import statistics
 import time
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any
 
@@ -14,7 +15,7 @@ from runner.data.errors import CommandError, MeasurementError
 from runner.data.trials import Value
 from runner.instruments.instrument import Asked, Go, Measuring
 from runner.instruments.result import Measured, measurement
-from runner.instruments.traffic.generator import BURST, Generator, Load, generator
+from runner.instruments.traffic.generator import BURST, Generator, Load, generator, imix
 from runner.instruments.traffic.mtu import IP_UDP_BYTES
 from runner.instruments.traffic.visits import visits
 from runner.search import SearchTrial
@@ -30,6 +31,7 @@ OVERHEAD_S = 0.06
 LOOK_S = JITTER_S + OVERHEAD_S
 USUAL_TRIALS = 30  # where there is neither a conductor nor a budget
 MOST_SEEDS = 30
+MOST_SOURCES = 16  # addresses: many flows differ by their ports, too
 PATIENT = 3  # times a second
 NEAR = 0.1  # the goodput is that of trials which passed and offered the throughput within this share
 CAREFUL_START = 0.5
@@ -51,19 +53,18 @@ class Offering:
     """Offers the search's loads to the tunnel that is up, and makes that anew where one breaks it down."""
 
     bench: Bench
-    ip_bytes: int
-    fragment: bool
+    shape: Load  # its rate and duration are each trial's own
     so_far: SoFar
 
     @property
     def generator(self) -> Generator:
         """That of the tunnel that is up now."""
-        return generator(self.bench, fragments=self.fragment)
+        return generator(self.bench, fragments=self.shape.fragment)
 
     def load(self, rate_bps: float, duration_s: float) -> Load:
         """What offers ``rate_bps`` of payload."""
-        payload_bits = 8 * (self.ip_bytes - IP_UDP_BYTES)
-        return Load((self.ip_bytes,), rate_bps / payload_bits, duration_s, fragment=self.fragment)
+        payload_bits = 8 * (self.shape.mean_bytes - IP_UDP_BYTES)
+        return replace(self.shape, per_s=rate_bps / payload_bits, seconds=duration_s)
 
     def warm_up(self, rate_bps: float) -> None:
         """Carry so much for a moment: a fresh tunnel in TCP begins slowly, and would break down."""
@@ -123,7 +124,24 @@ class Offering:
             search.learn(self.trial(*search.next_load()))
 
 
-def udp_in_rounds(bench: Bench, asked: Asked, payload_bytes: int, fragment: bool, *, turns: bool) -> Measuring:
+def shape_of(params: Mapping[str, str], fragment: bool) -> tuple[Load, str]:
+    """What these levels ask to offer, and its lengths in RFC 6985's notation; the rate and the duration are open."""
+    longest_bytes, flows = int(params["payload_bytes"]) + IP_UDP_BYTES, int(params.get("flows", 1))
+    lengths, name = imix(longest_bytes) if params.get("lengths") == "imix" else ((longest_bytes,), str(longest_bytes))
+    load = Load(
+        lengths,
+        per_s=0,
+        seconds=0,
+        burst=int(params.get("burst_packets", BURST)),
+        flows=flows,
+        sources=min(flows, MOST_SOURCES),
+        dscp=int(params.get("dscp", 0)),
+        fragment=fragment,
+    )
+    return load, name
+
+
+def udp_in_rounds(bench: Bench, asked: Asked, fragment: bool, *, turns: bool) -> Measuring:
     """UDP throughput of the median trial, and jitter. A slice is a short look at the jitter, and a trial of the search.
 
     With ``turns`` it goes on until it is told to end, and only each LOOKSth slice has a trial; else it takes as long as
@@ -135,7 +153,8 @@ def udp_in_rounds(bench: Bench, asked: Asked, payload_bytes: int, fragment: bool
     search, first = so_far.search, len(so_far.search.trials)
     warm_s = asked.profile.warm_budget_s if asked.known_bps is not None else None
     budget_s = warm_s or settings.budget_s or USUAL_TRIALS * (settings.trial_duration_s + LOOK_S)
-    offering = Offering(bench, payload_bytes + IP_UDP_BYTES, fragment, so_far)
+    shape, lengths = shape_of(asked.params, fragment)
+    offering = Offering(bench, shape, so_far)
     if first:
         offering.warm_up(search.next_load().rate_bps / 2)
     offering.seed()
@@ -148,10 +167,11 @@ def udp_in_rounds(bench: Bench, asked: Asked, payload_bytes: int, fragment: bool
         if go is Go.END or search.hopeless or (not turns and spent_s >= budget_s):
             break
     measured = Measured()
-    measured.measurements += throughput(so_far, first, payload_bytes, measured, turns=turns)
+    told = {"payload_bytes": int(asked.params["payload_bytes"]), "ip_bytes": lengths, "burst_packets": shape.burst}
+    measured.measurements += throughput(so_far, first, told, measured, turns=turns)
     if so_far.variations_ms:
-        told: dict[str, Any] = {"mean_ms": statistics.fmean(so_far.variations_ms), "look_s": JITTER_S}
-        measured.measurements.append(measurement("jitter", statistics.median(so_far.variations_ms), **told))
+        spread: dict[str, Any] = {"mean_ms": statistics.fmean(so_far.variations_ms), "look_s": JITTER_S}
+        measured.measurements.append(measurement("jitter", statistics.median(so_far.variations_ms), **spread))
     else:
         measured.warnings.append("no jitter: too few datagrams of the jitter stream came")
     if so_far.breakdowns_bps:
@@ -179,10 +199,11 @@ def so_far_of(asked: Asked, bench: Bench) -> SoFar:
     return found
 
 
-def throughput(so_far: SoFar, first: int, payload_bytes: int, measured: Measured, *, turns: bool) -> list[Value]:
+def throughput(so_far: SoFar, first: int, told: Mapping[str, Any], measured: Measured, *, turns: bool) -> list[Value]:
     """The throughput by all trials so far, and the goodput there. Trials before ``first`` are earlier instances'.
 
-    ``turns``: its slices are samples. Raises MeasurementError where there is nothing to tell.
+    ``told``: what the trials were made of, for the detail. ``turns``: its slices are samples. Raises MeasurementError
+    where there is nothing to tell.
     """
     search = so_far.search
     passed = [trial for trial in search.trials if trial.loss_ratio <= LOSS_RATIO]
@@ -191,7 +212,7 @@ def throughput(so_far: SoFar, first: int, payload_bytes: int, measured: Measured
         raise MeasurementError(f"no UDP throughput: every trial lost more than {LOSS_RATIO:.0%}: {last}")
     # Where VPNs take turns, the readings of the slices are the samples: they follow the drift, which a posterior
     # over all of them takes for noise.
-    detail = detail_of(so_far, first) | {"payload_bytes": payload_bytes, "pooled": not turns}
+    detail = detail_of(so_far, first) | {**told, "pooled": not turns}
     if search.limited or search.seeding:
         highest_bps = statistics.median_high(trial.offered_rate_bps for trial in passed[-3:])
         why = "the generator could offer no more" if search.limited else "its time ended before a higher rate failed"
@@ -221,7 +242,6 @@ def detail_of(so_far: SoFar, first: int) -> dict[str, Any]:
             for trial in search.trials[first:]
         ],
         "trials_of_all_instances": len(search.trials),
-        "burst_packets": BURST,
         "burst_packets_sent": round(statistics.median(so_far.bursts), 1) if so_far.bursts else None,
         "breakdowns_bps": so_far.breakdowns_bps,
     }

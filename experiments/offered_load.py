@@ -1,0 +1,20 @@
+"""What a VPN carries in UDP, by how its packets are offered: flows, bursts, a mixture of lengths."""
+
+from runner.design.experiment import Experiment, measuring
+
+EXPERIMENT = Experiment(
+    name="offered_load",
+    question="Does it matter how the packets come: in how many flows, in which bursts, in which lengths?",
+    method="UDP throughput as in `transport`, by one change at a time: 256 flows (16 source addresses, and ports), for "
+    "VPNs and kernels that spread flows over cores; packets one by one, and 64 back to back, instead of at most 16; "
+    "the customary mixture of seven packets of 40 bytes, four of 576 and one of the longest.",
+    source="RFC 2544 §26.1; RFC 2889 §5.4.2 (bursts); RFC 6985 (names of mixtures)",
+    metrics=("udp_throughput", "udp_goodput"),
+    traffic=(
+        measuring("udp"),
+        measuring("udp", flows="256"),
+        measuring("udp", burst_packets="1"),
+        measuring("udp", burst_packets="64"),
+        measuring("udp", lengths="imix"),
+    ),
+)
