@@ -104,7 +104,11 @@ def known(runs: int, seconds: int) -> None:
                 rate: block_values([t for t in trials if t.params.get("wan_rate_bps") == rate], "tcp_throughput")
                 for rate in ("90000000", "100000000")
             }
-            print(f"  90 over 100 Mbit/s: {compare_blocks(by_rate['90000000'], by_rate['100000000'])}")
+            found = compare_blocks(by_rate["90000000"], by_rate["100000000"])
+            if found is None or found.low is None or found.high is None:
+                print("  90 over 100 Mbit/s: no ratio")
+                continue
+            print(f"  90 over 100 Mbit/s: {found.ratio:.4f} ({found.low:.4f} to {found.high:.4f}), {found.blocks} rounds")
 
 
 def main() -> None:

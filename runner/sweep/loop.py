@@ -169,13 +169,14 @@ class Loop:
                 started = time.monotonic()
                 self._stand(base, part, share_s * len(part) / len(side))
                 self._side_left_s -= time.monotonic() - started
-            self._alone(base, self._share_s(planned, later))
+            self._alone(base, self._share_s(planned, later), short=bool(rest))
 
-    def _alone(self, base: Sequence[Standing], within_s: float) -> None:
-        """The baseline's trials that no VPN was measured beside have their rounds, too."""
+    def _alone(self, base: Sequence[Standing], within_s: float, *, short: bool) -> None:
+        """The baseline's trials that no VPN was measured beside have their rounds, too; ``short``: not more of them
+        than without a deadline."""
         left = {trial.planned.id for one in base for trial in one.trials if not trial.begun and self._has_turns(trial)}
         if left and within_s > 0:
-            needed_s = sum(expected_s(one.tunnel, self.settings.profile) for one in base)
+            needed_s = sum(expected_s(one.tunnel, self.settings.profile) for one in base) if short else within_s
             self._play(base, time.monotonic() + min(within_s, needed_s), lambda trial: trial.planned.id in left)
 
     def _stand(self, base: Sequence[Standing], tunnels: Sequence[PlannedTunnel], within_s: float) -> None:

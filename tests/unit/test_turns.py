@@ -612,6 +612,13 @@ def test_rounds_fill_a_deadline_and_end_in_time(run: Run, deadline_s: float) -> 
     assert abs(lengths[0] - lengths[1]) <= 3, "the repetitions share the time"
 
 
+def test_the_baseline_alone_fills_a_deadline_too(run: Run) -> None:
+    run(cells("none", levels="12"), deadline_s=30.0, rounds=2, repetitions=2)
+    found = load_run(run.folder)[1]
+    assert len(found) == 4
+    assert sum(len(one.measurements[0].rounds) for one in found) > 0.7 * 30 / SLICE_S
+
+
 def test_what_no_ranking_is_made_of_has_its_share_of_a_deadline(run: Run) -> None:
     run(cells("none", "openvpn", "ssh_tun", ciphers=(AES_CBC, OTHER_CIPHER)), deadline_s=120.0, repetitions=2)
     rows = read_slices(run.folder)

@@ -20,6 +20,7 @@ from runner.ranking.ranking import rank
 from runner.ranking.stats import block_values, compare_blocks
 from runner.ranking.verdicts import Verdict, decide, held, level_of, probabilities, seconds_to_decide
 from runner.ranking.weights import Weights
+from runner.sweep.looks import going
 from tests.bench_decide import MACHINES, QUIET, coverage, decided, decided_by_blocks, false_runs, false_with_looks
 from tests.rounds import Machine, play, run_of
 from tests.unit.reports import trials_of
@@ -310,6 +311,13 @@ def test_doubts_go_where_rounds_decide_most() -> None:
         run, [t for t in trials if t.vpn != "b"] + [make_trial("b", CBC | TCP, 1, {"tcp_throughput": 1.0})]
     )
     assert nothing[0].seconds is None
+
+
+def test_a_run_without_pairs_goes_on_after_a_look() -> None:
+    played = play(QUIET, [0.0], 1, 8, rng())
+    run, trials = run_of({"tcp_throughput": {"none": played[0]}})
+    cells = [Cell(vpn=trial.vpn, params=trial.params) for trial in trials]
+    assert going(run, trials, cells, None, 10.0, 40.0) == (cells, [])
 
 
 def test_more_looks_leave_more_in_doubt() -> None:
