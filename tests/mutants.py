@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import ast
 import json
+import math
 import multiprocessing
 import os
 import random
@@ -21,7 +22,7 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from importlib.util import cache_from_source
@@ -42,7 +43,8 @@ COPIED = ("docs", "experiments", "results", "runner", "tests", "vagrant", "vpns"
 WATCHED = "watched.json"  # in a copy
 PYTEST = ("-x", "-q", "--noconftest", "-p", "no:cacheprovider")
 ALIVE_AT_MOST = 0.2
-LIMIT_S = 120  # of processor, a multiple of what all tests of a room take: a mutant that needs more has been noticed
+# A mutant that needs that many times the processor that its tests take without it, and so much besides, is noticed.
+PATIENCE, IMPORTS_S = 5, 10
 
 FORKS = multiprocessing.get_context("forkserver")
 SWAPPED: dict[type[ast.AST], str] = {
@@ -147,7 +149,7 @@ def copy_of_the_project(folder: Path) -> Path:
 
 @dataclass(frozen=True)
 class Known:
-    """What a run without mutants has shown of the tests: the seconds that each takes, and who runs which line.
+    """What a run without mutants has shown of the tests: the processor's seconds of each, and who runs which line.
 
     A test is a name for pytest. What is run while a file of tests is imported, or by a fixture, all its tests run.
     """
@@ -191,8 +193,13 @@ def watch_tests(copy: Path, file: str) -> None:
     took_s: defaultdict[str, float] = defaultdict(float)
 
     class Watch:
-        def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-            took_s[report.nodeid.partition("[")[0]] += report.duration
+        @pytest.hookimpl(wrapper=True)
+        def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
+            began_s = time.process_time()
+            try:
+                return (yield)
+            finally:
+                took_s[item.nodeid.partition("[")[0]] += time.process_time() - began_s
 
     enter(copy)
     watched = coverage.Coverage(data_file=None, config_file=False, include=[f"{copy}/{room}/*" for room in ROOMS])
@@ -220,7 +227,7 @@ def survives(mutant: Mutant, copy: Path, known: Known) -> bool:
     source = (ROOT / mutant.file).read_text()
     write(copy / mutant.file, mutant.applied(source))
     try:
-        return done_apart(try_tests, copy, tests)
+        return done_apart(try_tests, copy, tests, IMPORTS_S + PATIENCE * sum(known.took_s[test] for test in tests))
     finally:
         write(copy / mutant.file, source)
 
@@ -240,10 +247,9 @@ def write(path: Path, source: str) -> None:
 
 
 def enter(copy: Path) -> None:
-    """What this process imports of the project from now on is in ``copy``; it is silent, and ends in time."""
+    """What this process imports of the project from now on is in ``copy``; it is silent."""
     for name in [name for name in sys.modules if name.split(".")[0] in ("tests", "runner", "vpns", "experiments")]:
         del sys.modules[name]
-    resource.setrlimit(resource.RLIMIT_CPU, (LIMIT_S, LIMIT_S))
     os.chdir(copy)
     sys.path.insert(0, str(copy))
     sys.dont_write_bytecode = False  # all mutants of a copy share that of the files that do not change
@@ -252,9 +258,10 @@ def enter(copy: Path) -> None:
     os.dup2(silence, 2)
 
 
-def try_tests(copy: Path, tests: Sequence[str]) -> None:
-    """In a process of its own, which ends with pytest's exit code."""
+def try_tests(copy: Path, tests: Sequence[str], limit_s: float) -> None:
+    """In a process of its own, which ends with pytest's exit code, or after so much of the processor."""
     enter(copy)
+    resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(limit_s), math.ceil(limit_s)))
     sys.exit(pytest.main([*PYTEST, *tests]))
 
 
@@ -291,7 +298,7 @@ def main() -> int:
             if attempt.result():
                 alive += 1
                 print(attempts[attempt], flush=True)
-            if number % 25 == 0:
+            if number % 10 == 0:
                 print(f"{number} of {len(chosen)}, {alive} alive, {time.monotonic() - began:.0f} s", flush=True)
     print(f"{alive} of {len(chosen)} alive ({alive / len(chosen):.0%}); {len(every)} in all; seed {wanted.seed}")
     return 1 if alive > ALIVE_AT_MOST * len(chosen) else 0
