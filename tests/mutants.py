@@ -24,10 +24,12 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import cache_from_source
 from pathlib import Path
 from queue import Queue
+from typing import Any
 
 import coverage
 import pytest
@@ -170,22 +172,47 @@ def line_of_statement(mutant: Mutant) -> int:
     return max(node.lineno for node in ast.walk(tree) if isinstance(node, ast.stmt) and node.lineno <= mutant.start[0])
 
 
-def know(copy: Path) -> Known:
+class Copies:
+    """Copies of the project, each used by one at a time."""
+
+    def __init__(self, folder: Path, count: int) -> None:
+        self._free: Queue[Path] = Queue()
+        for number in range(count):
+            self._free.put(copy_of_the_project(folder / str(number)))
+
+    @contextmanager
+    def one(self) -> Iterator[Path]:
+        copy = self._free.get()
+        try:
+            yield copy
+        finally:
+            self._free.put(copy)
+
+
+def know(copies: Copies, pool: ThreadPoolExecutor) -> Known:
     """Run the unit tests of the rooms, without mutants. Raises SystemExit where one fails."""
     took_s: dict[str, float] = {}
     of_line: defaultdict[tuple[str, int], set[str]] = defaultdict(set)
-    for path in sorted((copy / "tests/unit").glob("test_*.py")):
-        if path.stem in TRY_NONE or not re.search(r"^from runner\.(ranking|search)\b", path.read_text(), re.MULTILINE):
-            continue
-        file = str(path.relative_to(copy))
-        if not done_apart(watch_tests, copy, file):
-            raise SystemExit(f"{file} fails without any mutant")
-        of_file = json.loads((copy / WATCHED).read_text())
+    files = [
+        path
+        for path in sorted((ROOT / "tests/unit").glob("test_*.py"))
+        if path.stem not in TRY_NONE and re.search(r"^from runner\.(ranking|search)\b", path.read_text(), re.MULTILINE)
+    ]
+    for of_file in pool.map(lambda path: watched_apart(copies, str(path.relative_to(ROOT))), files):
         took_s |= of_file["took_s"]
         for source, lines in of_file["lines"].items():
             for line, tests in lines.items():
                 of_line[source, int(line)].update(tests)
     return Known(took_s, {line: frozenset(tests) for line, tests in of_line.items()})
+
+
+def watched_apart(copies: Copies, file: str) -> dict[str, Any]:
+    """What ``watch_tests`` has seen of a file of tests. Raises SystemExit where one fails."""
+    with copies.one() as copy:
+        if not done_apart(watch_tests, copy, file):
+            raise SystemExit(f"{file} fails without any mutant")
+        found: dict[str, Any] = json.loads((copy / WATCHED).read_text())
+        return found
 
 
 def watch_tests(copy: Path, file: str) -> None:
@@ -220,16 +247,18 @@ def watch_tests(copy: Path, file: str) -> None:
     sys.exit(code)
 
 
-def survives(mutant: Mutant, copy: Path, known: Known) -> bool:
-    """Do all tests pass in ``copy`` that run what this mutant changes?"""
+def survives(mutant: Mutant, copies: Copies, known: Known) -> bool:
+    """Do all tests pass that run what this mutant changes?"""
     if not (tests := known.tests(mutant)):
         return True
+    limit_s = IMPORTS_S + PATIENCE * sum(known.took_s[test] for test in tests)
     source = (ROOT / mutant.file).read_text()
-    write(copy / mutant.file, mutant.applied(source))
-    try:
-        return done_apart(try_tests, copy, tests, IMPORTS_S + PATIENCE * sum(known.took_s[test] for test in tests))
-    finally:
-        write(copy / mutant.file, source)
+    with copies.one() as copy:
+        write(copy / mutant.file, mutant.applied(source))
+        try:
+            return done_apart(try_tests, copy, tests, limit_s)
+        finally:
+            write(copy / mutant.file, source)
 
 
 def done_apart(work: Callable[..., None], *arguments: object) -> bool:
@@ -279,21 +308,11 @@ def main() -> int:
         chosen = random.Random(wanted.seed).sample(every, min(wanted.count, len(every)))
     folders, pools = tempfile.TemporaryDirectory(prefix="vpneval-mutants-"), ThreadPoolExecutor(wanted.processes)
     with folders as folder, pools as pool:
-        copies: Queue[Path] = Queue()
-        for number in range(wanted.processes):
-            copies.put(copy_of_the_project(Path(folder, str(number))))
-
-        def tried(mutant: Mutant) -> bool:
-            copy = copies.get()
-            try:
-                return survives(mutant, copy, known)
-            finally:
-                copies.put(copy)
-
-        known = know(copies.queue[0])
+        copies = Copies(Path(folder), wanted.processes)
+        known = know(copies, pool)
         print(f"{len(known.took_s)} tests in {time.monotonic() - began:.0f} s", flush=True)
         alive = 0
-        attempts = {pool.submit(tried, mutant): mutant for mutant in chosen}
+        attempts = {pool.submit(survives, mutant, copies, known): mutant for mutant in chosen}
         for number, attempt in enumerate(as_completed(attempts), 1):
             if attempt.result():
                 alive += 1
