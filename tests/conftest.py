@@ -21,14 +21,15 @@ ORDER = ("kernel", "vagrant", "browser", "lab", "unit")  # what lasts longest be
 BY_FILE = ("vagrant", "browser", "unit")  # quick tests, or tests that look at one thing that took long
 ONE_THING = ("lab/test_compare_end_to_end.py", "lab/test_installed.py")  # one `make compare`, one wheel
 # Unit tests that compute for half a minute: each by itself, and before the others of their kind.
-COMPUTE = ("unit/test_search_population.py", "unit/test_search_posterior.py")
+COMPUTE = ("unit/test_campaign.py", "unit/test_search_population.py", "unit/test_search_posterior.py")
 # Tests that look at what a fixture has measured once: the beginnings of their names.
 LOOK_AT = (
     "lab/test_secrets.py::test_no_secret_leaves_the_process",  # a run of every VPN
     "lab/test_secrets.py::test_a_plugin_that_tells_its_keys",  # a run of plugins that tell theirs
 )
-# A guest has one CPU: two groups of tests, one guest for each at a time, fill two cores.
-FIRST_GUEST = ("test_abilities.py", "test_levels.py", "test_vpns.py", "test_wan.py")
+# A guest has one CPU: two groups of tests, one guest for each at a time, fill two cores. These files take as long as
+# all the others, so that neither group is at work when all else is done.
+FIRST_GUEST = ("test_abilities.py", "test_levels.py")
 
 
 def pytest_configure() -> None:
