@@ -4,9 +4,9 @@ from runner.design.experiment import Experiment, measuring
 
 EXPERIMENT = Experiment(
     name="cipher",
-    question="How much does the cipher decide?",
-    method="One TCP stream with incompressible payload, no compression, one tunnel for each cipher. Integrity is "
-    "HMAC-SHA-256 throughout, or the cipher's own tag where it is an AEAD.",
+    question="How much does the cipher matter?",
+    method="vpneval measures one TCP stream with random payload, without compression, through one tunnel for "
+    "each cipher. Integrity is HMAC-SHA-256, or the cipher's own tag if it is an AEAD.",
     source="thesis §3.5.1, parameter 2; figure 19",
     metrics=("tcp_throughput", "cpu_per_gigabyte"),
     traffic=(measuring("tcp"),),

@@ -4,9 +4,10 @@ from runner.design.experiment import Experiment, measuring
 
 EXPERIMENT = Experiment(
     name="compression",
-    question="When does compression in the tunnel pay?",
-    method="One TCP stream at AES-128-CBC, compression off and on. Payloads: zeros (the best case), random bytes "
-    "(already compressed data) and a text that deflate shrinks to a quarter.",
+    question="When is compression in the tunnel worth it?",
+    method="vpneval measures one TCP stream at AES-128-CBC, with compression off and on. There are three "
+    "payloads: zeros (the best case), random bytes (as data that are compressed already) and a text that "
+    "deflate shrinks to a quarter.",
     source="thesis §3.5.1, parameter 3; figures 20 and 21",
     metrics=("tcp_throughput", "cpu_per_gigabyte"),
     traffic=(measuring("tcp"),),

@@ -4,10 +4,10 @@ from runner.design.experiment import Experiment, measuring
 
 EXPERIMENT = Experiment(
     name="cost",
-    question="What does a VPN cost the machines that carry it, and what does that explain of its throughput?",
-    method="AES-128-CBC without compression, or the nearest a VPN has. Around one TCP stream: CPU "
-    "seconds with softirq, context switches, and then the daemons' memory. System calls are counted in a time of their "
-    "own while a TCP stream fills the tunnel, because counting slows them down.",
+    question="What does a VPN cost the machines that carry it, and how does that explain its throughput?",
+    method="All VPNs use AES-128-CBC without compression, or the nearest that they have. While one TCP stream "
+    "runs, vpneval counts CPU seconds with softirq and context switches; afterwards it reads the daemons' "
+    "memory. It counts system calls during another TCP stream, because counting slows them down.",
     source="proc_stat(5), proc_pid_smaps(5), perf-stat(1); the thesis explains its ranking by switches and calls",
     metrics=(
         *("tcp_throughput", "cpu_per_gigabyte", "throughput_per_core", "context_switches_per_packet"),

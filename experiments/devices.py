@@ -15,11 +15,12 @@ def wanted(vpn: Vpn, params: Mapping[str, str], profile: Profile) -> bool:
 
 EXPERIMENT = Experiment(
     name="devices",
-    question="Does 100 MB through ssh foretell what IPsec reaches on this device?",
-    method="dd makes 100 MB of zeros on the gateway, ssh carries them to the near host: 800 Mbit over the seconds, "
-    "with AES-128-CBC and AES-256-CBC as on the page, and today's ciphers. Beside it one TCP stream through IPsec "
-    "with the same ciphers and HMAC-SHA-1, the page's choice. openssl speed and the kernel's drivers are in the facts. "
-    "All of it once more with each driver: with the CPU's instructions, and without.",
+    question="Does 100 MB through ssh predict the throughput of IPsec on this device?",
+    method="dd makes 100 MB of zeros on the gateway, and ssh carries them to the near host. The result is 800 "
+    "Mbit divided by the seconds, with AES-128-CBC and AES-256-CBC as on the page, and with today's "
+    "ciphers. For comparison, one TCP stream goes through IPsec with the same ciphers and HMAC-SHA-1, "
+    "which the page uses. The facts of the run have openssl speed and the kernel's drivers. All of it is "
+    "measured with and without the CPU's crypto instructions.",
     source="the device page, Hardware performance; openssl-speed(1), proc_crypto(5)",
     metrics=("ssh_rate", "tcp_throughput"),
     traffic=(

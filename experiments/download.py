@@ -5,8 +5,9 @@ from runner.design.experiment import Experiment, measuring
 EXPERIMENT = Experiment(
     name="download",
     question="How long does a file take through the tunnel?",
-    method="AES-128-CBC without compression, or the nearest a VPN has. curl on the near host fetches a file of random "
-    "bytes from nginx on the far one, in one new TCP connection; slow start is part of it, so that the size matters.",
+    method="All VPNs use AES-128-CBC without compression, or the nearest that they have. curl on the near host "
+    "fetches a file of random bytes from nginx on the far host, in one new TCP connection. The time "
+    "includes TCP's slow start, so the file's size matters.",
     source="the high-availability paper's downloads of 50 MB, 500 MB and 1 GB; curl(1), --write-out time_total",
     metrics=("download_time",),
     traffic=(measuring("download"),),

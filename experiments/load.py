@@ -14,10 +14,11 @@ def wanted(vpn: Vpn, params: Mapping[str, str], profile: Profile) -> bool:
 
 EXPERIMENT = Experiment(
     name="load",
-    question="Does SSH port forwarding keep up with IPsec when many flows load the gateways, and who shares fairly?",
-    method="1, 2, 4 … 64 parallel TCP streams at AES-128-CBC without compression, or the nearest a VPN has: their rate "
-    "together, and Jain's fairness index of the streams' rates. The same for as many clients, each with an address of "
-    "its own behind the near gateway, that download by HTTP at once.",
+    question="Does SSH port forwarding keep up with IPsec when many flows load the gateways, and which shares "
+    "them fairly?",
+    method="1, 2, 4 … 64 parallel TCP streams run at AES-128-CBC without compression, or the nearest that the "
+    "VPN has. vpneval reports their total rate and Jain's fairness index. Then as many clients, each with "
+    "its own address behind the near gateway, download by HTTP at the same time.",
     source="thesis §6.2 (future work); Jain et al., DEC-TR-301 (1984); iperf3(1) --parallel; curl(1) --parallel",
     metrics=("flows_throughput", "fairness", "clients_throughput", "clients_fairness"),
     traffic=(measuring("flows"), measuring("clients")),

@@ -4,10 +4,11 @@ from runner.design.experiment import Experiment, measuring
 
 EXPERIMENT = Experiment(
     name="operations",
-    question="How much is there to write, to type, to keep secret and to carry around, for two sites and for many?",
-    method="The plugin itself, run against nodes that only write down: files, lines, commands and secrets of a tunnel "
-    "between two sites, as its makers advise; the ciphers that configuration alone gives; the routes set by hand; what "
-    "changes when the N-th site joins a full mesh, rendered with it and without. Nothing is judged, nothing runs.",
+    question="How much must an operator write, type, keep secret and distribute, for two sites and for many?",
+    method="vpneval runs the plugin against nodes that only write commands down. It counts files, lines, "
+    "commands and secrets of a tunnel between two sites, as its makers advise; the ciphers that "
+    "configuration alone can choose; the routes that are set by hand; and what changes when the N-th site "
+    "joins a full mesh. It judges nothing and starts nothing.",
     source='OSLV paper, "Supported Features/Functionality" and "Operational Concerns", Tables 1 to 3 and 5; recipe(1)',
     metrics=(
         *("setup_files", "setup_lines", "setup_commands", "setup_secrets", "manual_routes", "cipher_choice"),

@@ -22,9 +22,10 @@ def wanted(vpn: Vpn, params: Mapping[str, str], profile: Profile) -> bool:
 EXPERIMENT = Experiment(
     name="oslv",
     question="On links of 100 Mbit/s, how much of the link does each VPN use, and what does it add to every packet?",
-    method="The WAN shaped to 100 Mbit/s. One TCP stream each way, the loss-bounded UDP search with its jitter, "
-    "the idle tunnel's round trip, and the overhead of packets of 64 and 512 bytes, at the comparable levels; the "
-    "streams once more with a second gateway of a twentieth of a CPU (theirs had a fifth of the clock rate).",
+    method="The WAN is shaped to 100 Mbit/s. At the comparable levels, vpneval measures one TCP stream each way, "
+    "UDP throughput with at most 1 % loss and its jitter, the round trip of the idle tunnel, and the "
+    "overhead of packets of 64 and 512 bytes. It measures the streams once more with a second gateway "
+    "that gets a twentieth of a CPU (the paper's had a fifth of the clock rate).",
     source="OSLV paper §Network Performance, figure 3; RFC 2647 §3.17 (goodput)",
     metrics=("tcp_throughput", "udp_throughput", "rtt", "jitter", "overhead_bytes"),
     traffic=(*STREAMS, *(stream | SLOW for stream in STREAMS), measuring("udp"), measuring("idle"), SHORT, LONG),

@@ -5,8 +5,9 @@ from runner.design.experiment import Experiment, measuring
 EXPERIMENT = Experiment(
     name="packet_rate",
     question="How many packets of which length can a VPN carry in a second?",
-    method="UDP in packets of one length from the near host, counted at the far host's interface before any program: "
-    "the highest offered rate whose mean loss stays below 1 %, by search. No fragmentation.",
+    method="UDP packets of one length are sent from the near host and counted at the far host's interface, "
+    "before any program. A search finds the highest offered rate whose mean loss stays below 1 %. Nothing "
+    "is fragmented.",
     source="the paper on the Quagga and strongSwan router, §VI, figure 11 (lengths from 64 bytes on); RFC 2544 §26.1",
     metrics=("packet_rate", "packets_per_cpu_second"),
     traffic=(measuring("packets"),),

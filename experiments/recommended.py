@@ -5,8 +5,8 @@ from runner.design.experiment import Experiment, measuring
 EXPERIMENT = Experiment(
     name="recommended",
     question="How do the VPNs compare when each is set up as its makers advise today?",
-    method="The first cipher of each VPN's own default list or its standard's advice, no compression. TCP, UDP and "
-    "the idle tunnel are measured as in `transport`.",
+    method="Each VPN uses the first cipher of its own default list, or what its standard advises, without "
+    "compression. TCP, UDP and the idle tunnel are measured as in `transport`.",
     source="openvpn(8) --data-ciphers, ssh_config(5) Ciphers, RFC 8221 §5, WireGuard whitepaper §5.4",
     metrics=(
         "tcp_throughput",

@@ -23,11 +23,12 @@ def wanted(vpn: Vpn, params: Mapping[str, str], profile: Profile) -> bool:
 
 EXPERIMENT = Experiment(
     name="rekey",
-    question="What does a rekey cost the traffic of the moment, in throughput and in waiting?",
-    method="A TCP stream fills the tunnel while keys are renewed. On command (IPsec), three times: those of the data "
-    "(ESP), or of the control channel (IKE), whose proposals are separate. By the VPN's clock, set to 6 s (OpenVPN, "
-    "SSH, tinc), twice. By the protocol's clock of 120 s (WireGuard), once. The second before is compared with the "
-    "one after, or around. Who has none of these is unsupported.",
+    question="What does a rekey cost the traffic at that moment, in throughput and in delay?",
+    method="A TCP stream fills the tunnel while keys are renewed. For IPsec a command renews them, three times: "
+    "the keys of the data (ESP) or of the control channel (IKE), which have separate proposals. OpenVPN, "
+    "SSH and tinc renew them by a timer, set to 6 s, twice. WireGuard renews them by the protocol's timer "
+    "of 120 s, once. vpneval compares the second before the rekey with the second after it, or around it. "
+    "A VPN that has none of these is unsupported.",
     source="the device page, IPsec security & speed (hourly rekeys); RFC 7296 §2.8; swanctl(8) --rekey; openvpn(8) "
     "--reneg-sec; ssh_config(5) RekeyLimit; WireGuard's whitepaper §6.1",
     metrics=("rekey_loss", "rekey_rtt"),

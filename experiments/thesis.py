@@ -24,9 +24,10 @@ def wanted(vpn: Vpn, params: Mapping[str, str], profile: Profile) -> bool:
 EXPERIMENT = Experiment(
     name="thesis",
     question="Do the thesis' order of VPNs, and its explanation, hold on today's software and this hardware?",
-    method="Its systems and its three sweeps: TCP and UDP at AES-128-CBC, TCP with each of its CBC ciphers, TCP with "
-    "compression (OpenVPN's LZO also adaptive, as there) and payloads that can and cannot be compressed; switches, "
-    "calls and WAN bytes beside them.",
+    method="vpneval repeats the thesis' systems and its three sweeps: TCP and UDP at AES-128-CBC, TCP with each "
+    "of its CBC ciphers, and TCP with compression (OpenVPN's LZO also in the mode adaptive, as in the "
+    "thesis) for payloads that can and cannot be compressed. It also counts context switches, system "
+    "calls and bytes on the WAN.",
     source="thesis §3.5.1 to §5.5",
     metrics=("tcp_throughput", "udp_throughput", SWITCHES, "syscalls_per_packet", BYTES),
     traffic=(measuring("tcp"), measuring("udp"), measuring("loaded")),

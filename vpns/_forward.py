@@ -11,7 +11,7 @@ class Forward(Vpn):
     dataplane = "userspace"
     transport = "tcp"
     carries = "tcp"
-    note = "carries TCP connections to named ports only"
+    note = "it carries only TCP connections to named ports"
 
 
 def local_port(me: Site, peer: Site, port: int) -> int:

@@ -21,7 +21,7 @@ class MacSec(Vpn):
     title = "MACsec (kernel, static keys)"
     dataplane = "kernel"
     transport = "ethernet"
-    note = "only where the gateways share an Ethernet segment: it crosses no router"
+    note = "the gateways must share an Ethernet segment: MACsec crosses no router"
     software = Software({"openssl": "openssl"})
     offers = Offers(
         ciphers={"aes-128-gcm": "gcm-aes-128", "aes-256-gcm": "gcm-aes-256"},

@@ -22,7 +22,7 @@ class N2n(Vpn):
     title = "n2n 1"
     dataplane = "userspace"
     transport = "udp"
-    note = "one key for all, no integrity; compression (LZO) cannot be switched off"
+    note = "one key for all gateways, no integrity; compression (LZO) cannot be switched off"
     software = Software({"edge": "n2n", "supernode": "n2n", "openssl": "openssl"})
     offers = Offers(
         ciphers={"twofish-128-cbc": "Twofish"},

@@ -14,7 +14,7 @@ from vpns.openvpn import OpenVpn
 class OpenVpnTcp(OpenVpn):
     title = "OpenVPN (TCP)"
     transport = "tcp"
-    note = "TCP in TCP: losses on the WAN are repaired twice"
+    note = "TCP inside the tunnel runs over TCP: losses on the WAN are repaired twice"
 
     def render(self, me: Site, peers: Sequence[Site], params: Params, secrets: Secrets) -> dict[str, str]:
         files = super().render(me, peers, params, secrets)

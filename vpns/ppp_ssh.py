@@ -21,7 +21,7 @@ from vpns.ssh_forward import HOME, SshForward
 class PppSsh(SshForward):
     title = "PPP over SSH"
     carries = "ip"
-    note = "TCP on the WAN: TCP inside it is stacked on TCP"
+    note = "TCP inside the tunnel runs over TCP: losses on the WAN are repaired twice"
     software = replace(SshForward.software, tools={**SshForward.software.tools, "pppd": "ppp"})
 
     def supports(self, node: Node, params: Params) -> Unsupported | None:

@@ -22,7 +22,7 @@ PORT = 4430
 class PppStunnel(StunnelForward):
     title = "PPP over TLS (stunnel)"
     carries = "ip"
-    note = "TCP on the WAN: TCP inside it is stacked on TCP"
+    note = "TCP inside the tunnel runs over TCP: losses on the WAN are repaired twice"
     software = replace(StunnelForward.software, tools={**StunnelForward.software.tools, "pppd": "ppp"})
     offers = replace(
         StunnelForward.offers,

@@ -25,7 +25,9 @@ class Pptp(Vpn):
     title = "PPTP (pptpd, pptp-linux)"
     dataplane = "userspace"
     transport = "gre"
-    note = "broken: who records a handshake can have its keys, by one search of DES (Marlinspike, Hulton, 2012)"
+    note = (
+        "broken: an attacker who records a handshake can find its keys by one search of DES (Marlinspike, Hulton, 2012)"
+    )
     software = Software({"pptpd": "pptpd", "pptp": "pptp-linux", "pppd": "ppp", "openssl": "openssl"})
     offers = Offers(
         ciphers={"rc4-128": "require-mppe-128"},

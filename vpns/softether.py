@@ -26,7 +26,7 @@ class SoftEther(Vpn):
     title = "SoftEther VPN"
     dataplane = "userspace"
     transport = "tcp"
-    note = "TCP in TCP: losses on the WAN are repaired twice"
+    note = "TCP inside the tunnel runs over TCP: losses on the WAN are repaired twice"
     software = Software(
         tools={
             "vpnserver": "softether-vpnserver, which Debian 12 has: --gateway-image bookworm",

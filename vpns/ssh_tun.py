@@ -21,7 +21,7 @@ from vpns.ssh_forward import SshForward
 class SshTun(SshForward):
     title = "SSH with virtual interfaces"
     carries = "ip"
-    note = "TCP on the WAN: TCP inside it is stacked on TCP"
+    note = "TCP inside the tunnel runs over TCP: losses on the WAN are repaired twice"
     device, mode = "tun", "point-to-point"
 
     def supports(self, node: Node, params: Params) -> Unsupported | None:

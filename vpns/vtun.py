@@ -25,7 +25,7 @@ class Vtun(Vpn):
     title = "VTun (UDP)"
     dataplane = "userspace"
     transport = "udp"
-    note = "no integrity, and ECB shows equal blocks; not maintained"
+    note = "no integrity; ECB shows equal blocks; no longer maintained"
     software = Software({"vtund": "vtun, which Debian 12 has: --gateway-image bookworm", "openssl": "openssl"})
     offers = Offers(
         ciphers={"aes-128-ecb": "aes128ecb", "blowfish-128-ecb": "blowfish128ecb", "null": "no"},

@@ -23,7 +23,7 @@ from vpns.vtun_tcp import VtunTcp
 class VtunPpp(VtunTcp):
     title = "PPP over VTun (TCP)"
     transport = "tcp"
-    note = "no integrity, not maintained; TCP inside it is stacked on TCP"
+    note = "no integrity; no longer maintained; TCP inside the tunnel runs over TCP"
     software = replace(VtunTcp.software, tools={**VtunTcp.software.tools, "pppd": "ppp"})
     protocol = "tcp"
 

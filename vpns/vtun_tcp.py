@@ -8,7 +8,7 @@ from vpns.vtun import Vtun
 class VtunTcp(Vtun):
     title = "VTun (TCP)"
     transport = "tcp"
-    note = "no integrity: packets can be changed on the way; TCP in TCP; not maintained"
+    note = "no integrity: packets can be changed on the way; TCP inside the tunnel runs over TCP; no longer maintained"
     protocol = "tcp"
     offers = replace(
         Vtun.offers,

@@ -32,7 +32,7 @@ class WireGuardRosenpass(WireGuardGo):
     software = replace(
         WireGuardGo.software, tools={**WireGuardGo.software.tools, "rosenpass": "rosenpass"}, layer="rosenpass"
     )
-    note = "its keys are post-quantum; the data path is wireguard_go's"
+    note = "its keys are post-quantum; its data path is that of wireguard_go"
 
     def secrets(self, ca: Node, sites: Sequence[Site]) -> dict[str, str]:
         secrets = super().secrets(ca, sites)
