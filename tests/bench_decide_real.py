@@ -108,7 +108,8 @@ def known(runs: int, seconds: int) -> None:
             if found is None or found.low is None or found.high is None:
                 print("  90 over 100 Mbit/s: no ratio")
                 continue
-            print(f"  90 over 100 Mbit/s: {found.ratio:.4f} ({found.low:.4f} to {found.high:.4f}), {found.blocks} rounds")
+            interval = f"{found.low:.4f} to {found.high:.4f}"
+            print(f"  90 over 100 Mbit/s: {found.ratio:.4f} ({interval}), {found.blocks} rounds")
 
 
 def main() -> None:

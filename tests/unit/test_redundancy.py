@@ -40,8 +40,7 @@ def test_the_thesis_profile_plans_thirty_failures_of_each_kind_and_the_others_sa
         )
         assert {count * profile.failures for count in trials.values()} == {least}
     assert (
-        "The profile thesis causes 30 failures of each kind, quick 3, smallest 1"
-        in load_experiment(experiment).method
+        "The profile thesis causes 30 failures of each kind, quick 3, smallest 1" in load_experiment(experiment).method
     )
 
 
