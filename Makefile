@@ -20,7 +20,7 @@ SEEDS ?= $(shell date "+%s1 %s2 %s3")
 COMMANDS := bash ip mmdebstrap nsenter setpriv unshare $(PYTHON)
 PACKAGES := bash iproute2 mmdebstrap python3 python3-venv util-linux
 
-.PHONY: compare test test-all test-unit test-flaky coverage mutants campaign lint rooms image setup lock bench-lab bench-labs bench-search bench-truth bench-engines bench-slices bench-decide bench-report box test-abilities test-ciphers test-vagrant clean
+.PHONY: compare test test-all test-unit test-flaky coverage mutants campaign lint rooms image setup lock bench-lab bench-labs bench-search bench-truth bench-engines bench-slices bench-widths bench-decide bench-report box test-abilities test-ciphers test-vagrant clean
 
 compare: image
 	$(VPNEVAL) run $(COMPARISON) --vpn $(COMPARED) --profile $(PROFILE) --deadline $(DEADLINE) \
@@ -129,6 +129,10 @@ bench-engines: image
 # Coverage, false verdicts and power of the statistics, of 2,000 simulated runs each. Some ten minutes.
 bench-decide: setup
 	.venv/bin/python -m tests.bench_decide
+
+# How sure a ratio is after how many seconds, in turns and in blocks; the plot goes to docs/pictures. Some five minutes.
+bench-widths: image
+	.venv/bin/python -m tests.bench_widths $(ARGS)
 
 # Slices of TCP beside iperf3 on each VPN that this machine supports. Some 50 s a VPN.
 bench-slices: image
