@@ -18,8 +18,8 @@ from runner.papers.judges import findings_of
 from runner.papers.judges.ha import TIMERS_S
 from runner.papers.judges.security import LACKING, PROBES, WHOLE
 from runner.report.findings import findings
+from tests.unit.findings_worlds import made
 from tests.unit.synthetic import make_run, make_trial
-from tests.unit.test_findings import made
 
 
 def finding(experiment: str, name: str) -> Finding:

@@ -22,9 +22,9 @@ from runner.report.plots.plots import plots_of
 from runner.report.plots.plotting import Samples
 from runner.report.plots.vega import svg
 from runner.sweep.records import stored
+from tests.unit.findings_worlds import made
 from tests.unit.reports import everywhere
 from tests.unit.synthetic import make_run, make_trial
-from tests.unit.test_findings import made
 
 ALL = ("confidentiality", "data_integrity", "anti_replay", "peer_authentication", "key_authentication", "fail_closed")
 
