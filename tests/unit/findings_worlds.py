@@ -10,6 +10,8 @@ from runner.catalogue import load_experiment, load_vpn
 from runner.cli.described import record_of
 from runner.data.trials import Run, Trial
 from runner.design.profile import PROFILES
+from runner.papers.findings import Finding
+from runner.papers.judges import findings_of
 from tests.unit.synthetic import METRICS, make_run, make_trial
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -158,3 +160,9 @@ WORLDS: dict[str, tuple[Values, Values]] = {
 def made(name: str, holds: bool = True) -> tuple[Run, list[Trial]]:
     """The world in which the findings of experiment ``name`` hold, or the other, whose machine is unsteady as well."""
     return world(name, WORLDS[name][0 if holds else 1], noise=0.0 if holds else 0.2)
+
+
+def finding(experiment: str, name: str) -> Finding:
+    """The finding of that name."""
+    (found,) = [one for one in findings_of(experiment) if one.id == name]
+    return found
