@@ -270,3 +270,5 @@ def test_the_bounds_time_has_its_limits() -> None:
     found = Bound(Device(1e9, noise=0.02, floor=0.001))
     assert found.time_s(1.0) == 1.3
     assert found.time_s(1e-6) == 3600
+    for time_s in (1.35, 1.8, 2000.0):
+        assert found.time_s(found.deviation(time_s)) == pytest.approx(time_s, rel=0.02)
