@@ -26,6 +26,7 @@ COMPUTE = ("unit/test_campaign.py", "unit/test_search_population.py", "unit/test
 LOOK_AT = (
     "lab/test_secrets.py::test_no_secret_leaves_the_process",  # a run of every VPN
     "lab/test_secrets.py::test_a_plugin_that_tells_its_keys",  # a run of plugins that tell theirs
+    "lab/test_turns.py::test_three_tunnels_stand_together",  # a run of three tunnels
 )
 # A guest has one CPU: two groups of tests, one guest for each at a time, fill two cores. These files take as long as
 # all the others, so that neither group is at work when all else is done.

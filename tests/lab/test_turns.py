@@ -86,7 +86,7 @@ def test_three_tunnels_stand_together_and_their_slices_are_paired(taken: Path) -
     assert len(set(first.values())) > 1
 
 
-def test_what_a_slice_counts_is_plausible(taken: Path) -> None:
+def test_three_tunnels_stand_together_and_what_their_slices_count_is_plausible(taken: Path) -> None:
     values = {
         (one.vpn, one.params.get("streams"), one.params.get("direction")): {
             found.metric: found for found in one.measurements
