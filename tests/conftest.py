@@ -19,7 +19,8 @@ from tests.installed import install
 HERE = Path(__file__).parent
 ORDER = ("kernel", "vagrant", "browser", "lab", "unit")  # what lasts longest begins first, so that nothing long is last
 BY_FILE = ("vagrant", "browser", "unit")  # quick tests, or tests that look at one thing that took long
-ONE_THING = ("lab/test_compare_end_to_end.py", "lab/test_installed.py")  # one `make compare`, one wheel
+ONE_THING = ("lab/test_compare_end_to_end.py",)  # one `make compare`
+ONE_WHEEL = ("lab/test_installed.py", "unit/test_installed.py")
 # Unit tests that compute for half a minute: each by itself, and before the others of their kind.
 COMPUTE = ("unit/test_campaign.py", "unit/test_search_population.py", "unit/test_search_posterior.py")
 # Tests that look at what a fixture has measured once: the beginnings of their names.
@@ -46,6 +47,8 @@ def group_of(test: str) -> str:
         return test
     if folder == "kernel":
         return "first guest" if file.name in FIRST_GUEST else "second guest"
+    if f"{folder}/{file.name}" in ONE_WHEEL:
+        return "one wheel"
     if folder in BY_FILE or f"{folder}/{file.name}" in ONE_THING:
         return str(file)
     return next((each for each in LOOK_AT if test.removeprefix("tests/").startswith(each)), test)

@@ -1,4 +1,4 @@
-"""A mutation run by hand over the rooms whose code is arithmetic: ``make mutants``, some 20 minutes on two idle cores.
+"""A mutation run by hand over the rooms whose code is arithmetic: ``make mutants``, some nine minutes of processor.
 
 Each mutant is one small change in a copy of the project, tried by the unit tests that run its line, the quickest first,
 until one fails. What survives was noticed by no test: the run prints it, and fails where more than a fifth of a seeded
