@@ -13,7 +13,7 @@ pytestmark = pytest.mark.usefixtures("image")
 
 def test_doctor_looks_at_the_lab(installed: Path, tmp_path: Path) -> None:
     said = " ".join(done(str(installed), "doctor", folder=tmp_path).stdout.split())
-    assert "wireguard-go): chacha20-poly1305 works" in said
+    assert "(wireguard-go) works with the cipher chacha20-poly1305" in said
     assert list(tmp_path.iterdir()) == []
 
 
