@@ -28,8 +28,8 @@ from runner.lab.kernels.boot import Attempt, run_in
 from runner.lab.node import wait_until
 from tests.kernel.inside import Work
 from tests.kernel.work import KERNEL_VPNS, OLD_CIPHERS, SMALLEST
+from tests.lab.commands import lines
 from tests.lab.conftest import descendants, running
-from tests.lab.test_faults import lines
 
 VPNEVAL = [sys.executable, "-m", "runner"]
 AT_WORK = ("run", "transport", *SMALLEST, "--vpn", "wireguard_go", "--out")

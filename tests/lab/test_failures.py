@@ -28,8 +28,8 @@ from runner.lab.wire import answer, probe
 from runner.tunnel.bring_up import bring_up, make_secrets, start_services
 from runner.vpn.plugin import Vpn
 from tests.contract import this_machine
+from tests.lab.commands import start, until, vpneval
 from tests.lab.conftest import descendants, running
-from tests.lab.test_faults import start, until, vpneval
 
 SHORT = Watch(rate=500, limit_s=4.0, look_s=1.0, phase_s=0.1)  # for what is not going to recover
 LONG = Watch(rate=500, limit_s=40.0, look_s=1.0, phase_s=0.1)

@@ -8,8 +8,7 @@ import os
 import re
 import signal
 import subprocess
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -24,9 +23,8 @@ from runner.lab.image import Image
 from runner.lab.node import wait_until
 from runner.lab.site_to_site import Lab, namespace_lab
 from runner.tunnel.bring_up import bring_up, start_services
+from tests.lab.commands import VPNEVAL, lines, measuring, start, until, vpneval
 from tests.lab.conftest import descendants, mounts, running
-
-VPNEVAL = [sys.executable, "-m", "runner"]
 
 HEAD = """
 from runner.data.levels import AES_CBC, NO_CIPHER
@@ -69,10 +67,6 @@ NO_EVIDENCE = (
         return Evidence()
 """
 )
-
-
-def vpneval(*argv: object, timeout: float = 240) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*VPNEVAL, *map(str, argv)], capture_output=True, text=True, timeout=timeout)
 
 
 def toy(folder: Path, name: str, text: str) -> Path:
@@ -160,36 +154,6 @@ SMALL = (
     *("transport", "--profile", "smallest", "--vpn", "wireguard_go,ssh_forward"),
     *("--set", "measure=tcp,measure=idle"),
 )
-
-
-def lines(folder: Path) -> list[str]:
-    """The trials on the disk; a line that is being written, which a guest does in pieces, is none yet."""
-    path = folder / "trials.jsonl"
-    return path.read_text().rpartition("\n")[0].splitlines() if path.exists() else []
-
-
-def start(out: Path, *argv: object) -> subprocess.Popen[str]:
-    """A run that goes on beside the test, in ``out``."""
-    command = [*VPNEVAL, "run", *map(str, argv), "--out", str(out)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-
-
-def until(process: subprocess.Popen[str], condition: Callable[[], bool], what: str, deadline_s: float = 60.0) -> None:
-    """As wait_until; a run that has ended meanwhile fails the test at once, with its last words."""
-
-    def seen() -> bool:
-        if condition():
-            return True
-        if (code := process.poll()) is not None:
-            pytest.fail(f"{what}: the run has ended with {code} before it: {''.join(process.communicate())[-2000:]}")
-        return False
-
-    wait_until(seen, what, deadline_s)
-
-
-def measuring(out: Path) -> bool:
-    """Is a run inside its first trial?"""
-    return any("iperf3 --client" in path.read_text() for path in out.glob("logs/*/commands.log"))
 
 
 @pytest.fixture

@@ -23,8 +23,8 @@ from runner.lab.node import wait_until
 from runner.lab.redaction import is_public
 from runner.lab.site_to_site import Lab
 from tests.contract import OLDER
+from tests.lab.commands import start, until, vpneval
 from tests.lab.conftest import descendants, running
-from tests.lab.test_faults import start, until, vpneval
 
 SPY = """
 import json

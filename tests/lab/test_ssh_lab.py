@@ -32,9 +32,9 @@ from runner.lab.site_to_site import Lab
 from runner.tunnel.bring_up import bring_up, make_secrets, start_services, unsupported
 from runner.vpn.plugin import confidential
 from tests.contract import CONTRACT, contract
+from tests.lab.commands import measuring, until
 from tests.lab.conftest import parents
 from tests.lab.machines import Machines, machines
-from tests.lab.test_faults import measuring, until
 
 VPNEVAL = [sys.executable, "-m", "runner"]
 pytestmark = pytest.mark.timeout(300)  # the ends by silence take their time

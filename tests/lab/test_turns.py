@@ -22,8 +22,8 @@ from runner.lab.node import wait_until
 from runner.lab.places import NamespaceRig
 from runner.lab.site_to_site import SITES, namespace_lab
 from runner.tunnel.bring_up import Bench, bring_up, make_secrets, start_services
+from tests.lab.commands import start, until, vpneval
 from tests.lab.conftest import descendants, mounts, running
-from tests.lab.test_faults import start, until, vpneval
 
 ROUNDS = 8  # of the quick profile
 STREAM = ("--set", "measure=tcp,measure=idle,streams=1,direction=forward")
