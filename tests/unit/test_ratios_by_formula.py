@@ -83,6 +83,9 @@ def test_equal_rounds_have_no_error() -> None:
     found = pair_of(turns([0.2] * 20), ONES)
     assert found is not None
     assert (found.centre, found.error, found.blocks) == pytest.approx((0.2, 0, 20))
+    assert compare_blocks(turns([0.2] * 20), ONES).significant
+    assert compare_blocks(ONES, turns([0.2] * 20)).significant
+    assert not compare_blocks(ONES, ONES).significant
 
 
 @pytest.mark.parametrize("pair", [{1: 2.0}, {1: 2.0, 2: 0.0}, {1: 2.0, 5: 3.0}, {}])

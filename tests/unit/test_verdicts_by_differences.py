@@ -1,13 +1,16 @@
-"""Verdicts on what has no interval of a ratio: one repetition, none that is shared, counts, and values of zero."""
+"""Verdicts on what has no interval of a ratio: one repetition, none that is shared, counts, and values of zero; and how
+much longer what is undecided would have to be measured."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import pytest
 
 from runner.ranking.doubts import look
-from runner.ranking.verdicts import NO_INTERVAL, Verdict
+from runner.ranking.estimates import Estimate
+from runner.ranking.verdicts import NO_INTERVAL, Verdict, decide, probabilities, seconds_to_decide
 from runner.ranking.weights import Weights
 from tests.unit.synthetic import METRICS, make_run, make_trial
 
@@ -62,3 +65,16 @@ def test_where_a_value_is_zero_there_is_no_ratio() -> None:
     found = judged("jitter", {1: 0.0, 2: 1.0, 3: 2.0}, {1: 1.0, 2: 3.0, 3: 4.0})
     assert (found.decision, found.blocks, found.ratio) == ("undecided", 3, None)
     assert found.reason == "a value is not positive, so that there is no ratio"
+
+
+@pytest.mark.parametrize(("centre", "quantile"), [(0.2, 1.959964), (-0.2, 1.959964), (0.0, 1.644854)])
+def test_the_time_that_would_decide_grows_with_the_square_of_the_error(centre: float, quantile: float) -> None:
+    """Of normal errors: two-sided where they differ by more than the margin, else one-sided to the nearer margin."""
+    rtt = METRICS["rtt"]
+    error = 0.3
+    tested = probabilities(rtt, "a", "b", Estimate(centre, error, math.inf, 10))
+    assert decide(tested, 0.05) == "undecided"
+    away = abs(centre) or math.log(rtt.margin)
+    needed = (quantile * error / away) ** 2
+    assert seconds_to_decide(tested, 0.05, 40.0) == pytest.approx(40 * (needed - 1), rel=1e-3)
+    assert seconds_to_decide(tested, 0.05, 0.0) is None

@@ -134,3 +134,14 @@ def test_bad_weight_files_say_what_is_wrong(tmp_path: Path, name: str, content: 
     (tmp_path / name).write_text(content)
     with pytest.raises(UsageError, match=says):
         parse_weights(str(tmp_path / name), METRICS)
+
+
+@pytest.mark.parametrize("weight", ["1e-6", "1e6", "0"])
+def test_weights_of_a_millionth_to_a_million_count(weight: str) -> None:
+    assert parse_weights(f"rtt={weight},jitter=1", METRICS).values["rtt"] == float(weight)
+
+
+@pytest.mark.parametrize("weight", ["0.99e-6", "1000000.5", "-1", "inf", "nan"])
+def test_others_do_not(weight: str) -> None:
+    with pytest.raises(UsageError, match="0, or from 1e-06 to 1e"):
+        parse_weights(f"rtt={weight},jitter=1", METRICS)
