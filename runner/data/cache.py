@@ -16,6 +16,6 @@ def cache_dir() -> Path:
     """
     if configured := os.environ.get("VPNEVAL_CACHE"):
         if is_there(Path(configured)) and not is_folder(Path(configured)):
-            raise UsageError(f"VPNEVAL_CACHE is {configured}, which is no folder; name one, or unset it")
+            raise UsageError(f"VPNEVAL_CACHE is {configured}, which is not a folder. Set it to a folder, or unset it")
         return Path(configured)
     return Path("/var/cache/vpneval") if os.geteuid() == 0 else Path.home() / ".cache" / "vpneval"

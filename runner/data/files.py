@@ -23,8 +23,8 @@ def no_link(path: Path) -> Path:
     """The same path. Raises UsageError where it is a symbolic link, dangling or not."""
     if path.is_symlink():
         raise UsageError(
-            f"{path} is a symbolic link to {os.readlink(path)}. The files of a run folder are not written through "
-            "links: remove it, or choose another --out"
+            f"{path} is a symbolic link to {os.readlink(path)}. vpneval does not write a run folder's files "
+            "through links. Remove the link, or choose another --out"
         )
     return path
 
@@ -52,7 +52,7 @@ def open_to_read(path: Path) -> IO[bytes]:
         if stat.S_ISREG(kind):
             return open(opened, "rb")
         os.close(opened)
-        raise UsageError(f"{short(path)} is {KINDS.get(stat.S_IFMT(kind), 'no file')}; a file is read here")
+        raise UsageError(f"{short(path)} is {KINDS.get(stat.S_IFMT(kind), 'no file')}; a file is needed here")
 
 
 def read_bytes(path: Path) -> bytes:
@@ -102,7 +102,7 @@ def _told(path: Path) -> Iterator[None]:
         why = f"{error.strerror}{HELP.get(error.errno or 0, '')}"
         raise UsageError(f"{short(path)} cannot be read: {why}") from None
     except ValueError:  # Python's, for a zero byte in the name
-        raise UsageError(f"{str(path)!r} is no name of a file") from None
+        raise UsageError(f"{str(path)!r} is not a valid file name") from None
 
 
 def open_file(path: Path, mode: str, buffering: int = -1) -> IO[Any]:
@@ -125,11 +125,11 @@ def _open(name: str, flags: int) -> int:
         if error.errno == errno.ELOOP:
             no_link(path)
         if error.errno in (errno.ENXIO, errno.EISDIR):
-            raise UsageError(f"{path} is no file; remove it, or choose another --out") from None
+            raise UsageError(f"{path} is not a file. Remove it, or choose another --out") from None
         raise
     if not stat.S_ISREG(os.fstat(opened).st_mode):
         os.close(opened)
-        raise UsageError(f"{path} is no file; remove it, or choose another --out")
+        raise UsageError(f"{path} is not a file. Remove it, or choose another --out")
     if flags & os.O_TRUNC:
         os.truncate(opened, 0)
     return opened

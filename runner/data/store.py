@@ -87,11 +87,11 @@ def open_store(folder: Path) -> Iterator[Store]:
     """
     try:
         if folder.exists() and not folder.is_dir():
-            raise UsageError(f"{folder} is a file; --out takes a folder")
+            raise UsageError(f"{folder} is a file. --out needs a folder")
         for path in folder.iterdir() if folder.exists() else ():
             no_link(path)
         if folder.exists() and any(folder.iterdir()) and not (folder / ".lock").exists():
-            raise UsageError(f"{folder} is not empty and not a run folder; choose another --out")
+            raise UsageError(f"{folder} is neither empty nor a run folder. Choose another --out")
         folder.mkdir(parents=True, exist_ok=True)
         lock = open_file(folder / ".lock", "a")
     except OSError as error:
@@ -100,7 +100,9 @@ def open_store(folder: Path) -> Iterator[Store]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise UsageError(f"another vpneval writes to {folder}; wait for it, or choose another --out") from None
+            raise UsageError(
+                f"another vpneval is writing to {folder}. Wait until it ends, or choose another --out"
+            ) from None
         store = Store(folder)
         repair(folder / "trials.jsonl")
         repair(folder / "slices.jsonl")
@@ -108,7 +110,7 @@ def open_store(folder: Path) -> Iterator[Store]:
             found = read_trials(folder / "trials.jsonl")
             if found and not is_there(folder / "run.json"):
                 raise UsageError(
-                    f"{folder} has trials and no run.json, so that nobody knows how they were measured: put it back, "
+                    f"{folder} has trials but no run.json, which says how they were measured. Put run.json back, "
                     "or choose another --out"
                 )
             store.trials = completed(folder, found, read_run(folder / "run.json")) if found else []

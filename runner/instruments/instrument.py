@@ -144,7 +144,9 @@ def play(measuring: Measuring, keep: Callable[[Found], object]) -> Measured:
     Raises what ``measuring`` and ``keep`` raise, and MeasurementError where ``measure`` is no generator.
     """
     if not isinstance(measuring, Generator):
-        raise MeasurementError("measure is not a generator: it has no yield; see Whole")
+        raise MeasurementError(
+            "measure() is not a generator: it has no yield. For one that measures in one piece, see Whole"
+        )
     try:
         found = next(measuring)
         while True:

@@ -92,7 +92,7 @@ def open_image(name: str = DEFAULT, *, say: Callable[[str], None] | None = None)
     root = locate(name)
     if not is_there(root.with_suffix(".json")):
         if say is None:
-            raise CannotRunHere(f"the lab image {name!r} is not built yet; build it with: vpneval image {name}")
+            raise CannotRunHere(f"the lab image {name!r} is not built yet. Build it with: vpneval image {name}")
         build(name, root, say)
     return check(name, root)
 
@@ -106,7 +106,7 @@ def check(name: str, root: Path) -> Image:
         whole = False
     if not whole:
         raise CannotRunHere(
-            f"the lab image at {root} is not as it was built; rebuild it with: vpneval image {name} --rebuild"
+            f"the lab image at {root} was changed after it was built. Rebuild it with: vpneval image {name} --rebuild"
         )
     return Image(name, root, manifest.dpkg_status_sha256[:12], manifest.packages)
 
@@ -115,7 +115,7 @@ def host_image() -> Image:
     """The host's own root as an image: it has the VPNs that the host has, and no others."""
     for part in ("/usr", "/etc", "/var"):
         if os.path.ismount(part):
-            raise CannotRunHere(f"--image host: {part} is a file system of its own, which a node would not see")
+            raise CannotRunHere(f"--image host: {part} is a separate file system, which a node would not see")
     lacks = [tool for tool in NODE_TOOLS if shutil.which(tool) is None]
     if lacks:
         packages = " ".join(sorted({NODE_TOOLS[tool] for tool in lacks}))
@@ -144,14 +144,14 @@ def build(name: str, root: Path, say: Callable[[str], None]) -> None:
     Killed at any point it leaves a ``.partial`` folder, which the next build removes, and no mount or process.
     """
     if os.geteuid() != 0:
-        raise CannotRunHere(f"building the lab image needs root; once: sudo {sys.argv[0]} image {name}")
+        raise CannotRunHere(f"building the lab image needs root. Once: sudo {sys.argv[0]} image {name}")
     if shutil.which("mmdebstrap") is None:
         raise CannotRunHere("mmdebstrap is missing; get it with: apt-get install mmdebstrap")
     try:
         root.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         why = f"{error.strerror}; VPNEVAL_CACHE names another folder for it"
-        raise CannotRunHere(f"the lab image cannot be kept in {root.parent}: {why}") from None
+        raise CannotRunHere(f"the lab image cannot be stored in {root.parent}: {why}") from None
     with _one_at_a_time(root.parent / ".lock"):
         if root.with_suffix(".json").exists():
             return  # somebody else built it while we waited

@@ -84,7 +84,7 @@ class Lab:
 def check_machine() -> None:
     """Raise CannotRunHere if this machine cannot hold a namespace lab; the text says what to do."""
     if os.geteuid() != 0:
-        raise CannotRunHere("the namespace lab needs root, or a user namespace: see docs/labs.md")
+        raise CannotRunHere("the namespace lab needs root or a user namespace: see docs/labs.md")
     missing = {tool: package for tool, package in HOST_TOOLS.items() if shutil.which(tool) is None}
     if missing:
         raise CannotRunHere(

@@ -39,5 +39,7 @@ def _margin(said: str, value: str) -> float:
     except ValueError:
         raise UsageError(f"margin {said!r}: {value!r} is not a number. Margins are: {FORMS}") from None
     if not 1 < margin < math.inf:
-        raise UsageError(f"margin {said!r}: {value} is no margin; it is more than 0 %, or a factor above 1")
+        raise UsageError(
+            f"margin {said!r}: {value} is not a valid margin. A margin is more than 0 %, or a factor above 1"
+        )
     return margin

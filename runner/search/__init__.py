@@ -98,11 +98,13 @@ def find_throughput(
 def _refuse_unused(engine: str, given: list[str]) -> None:
     """UsageError for an engine that does not exist, or an argument that it has no use for."""
     if engine not in get_args(Engine):
-        raise UsageError(f"no engine {engine!r}: there are {', '.join(get_args(Engine))}")
+        raise UsageError(f"unknown engine {engine!r}. Valid: {', '.join(get_args(Engine))}")
     for name in given:
         if name not in TAKES[engine]:
             takers = ", ".join(other for other, taken in TAKES.items() if name in taken)
-            raise UsageError(f"{name} does nothing in the engine {engine}: leave it out, or choose one of {takers}")
+            raise UsageError(
+                f"{name} has no effect in the engine {engine}. Leave it out, or choose one of these engines: {takers}"
+            )
 
 
 def _refuse_nonsense(goal: Goal, budget_s: float | None, overhead_s: float) -> None:
@@ -121,14 +123,14 @@ def _refuse_nonsense(goal: Goal, budget_s: float | None, overhead_s: float) -> N
     }
     for name, value in positive.items():
         if value is not None and not (math.isfinite(value) and value > 0):
-            raise UsageError(f"{name} is {value!r}: it has to be a positive number")
+            raise UsageError(f"{name} is {value!r}: it must be a positive number")
     if not (math.isfinite(overhead_s) and overhead_s >= 0):
-        raise UsageError(f"overhead_s is {overhead_s!r}: it has to be zero or more")
+        raise UsageError(f"overhead_s is {overhead_s!r}: it must be zero or more")
     if not 0 <= goal.loss_ratio < 0.5:
-        raise UsageError(f"loss_ratio is {goal.loss_ratio!r}: it has to be from 0 to below 0.5")
+        raise UsageError(f"loss_ratio is {goal.loss_ratio!r}: it must be at least 0 and below 0.5")
     if not 0.001 <= goal.relative_width <= 0.2:
-        raise UsageError(f"relative_width is {goal.relative_width!r}: it has to be from 0.001 to 0.2")
+        raise UsageError(f"relative_width is {goal.relative_width!r}: it must be from 0.001 to 0.2")
     if goal.min_rate_bps >= goal.max_rate_bps:
-        raise UsageError(f"min_rate_bps ({goal.min_rate_bps:g}) has to be below max_rate_bps ({goal.max_rate_bps:g})")
+        raise UsageError(f"min_rate_bps ({goal.min_rate_bps:g}) must be below max_rate_bps ({goal.max_rate_bps:g})")
     if goal.first_rate_bps is not None and not goal.min_rate_bps <= goal.first_rate_bps <= goal.max_rate_bps:
         raise UsageError(f"first_rate_bps ({goal.first_rate_bps:g}) is outside of min_rate_bps to max_rate_bps")

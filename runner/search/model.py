@@ -133,9 +133,9 @@ class Account:
             raise MeasurementError(f"{where} did not end: {error}") from error
         offered_bps = rate_bps if loss.offered_rate_bps is None else loss.offered_rate_bps
         if not all(map(math.isfinite, (loss.sent, loss.received, offered_bps))):
-            raise MeasurementError(f"{where} returned counts that are no numbers: {loss}")
+            raise MeasurementError(f"{where} returned counts that are not numbers: {loss}")
         if loss.sent <= 0 or offered_bps <= 0:
-            raise MeasurementError(f"{where} sent nothing: the generator does not work")
+            raise MeasurementError(f"{where} sent nothing, so the generator does not work")
         if loss.received < 0:
             raise MeasurementError(f"{where} returned a negative count: {loss}")
         self.elapsed_s += cost_s

@@ -126,7 +126,7 @@ class Loop:
             if late or most or not tunnels:
                 why = "deadline" if late else "limit of repetitions" if most else "lack of anything to measure"
                 return f"after {measured} blocks, ended by the {why}, still in doubt: {'; '.join(doubts)}"
-            self.watcher.say(f"block {measured + 1}, because still in doubt: {'; '.join(doubts)}")
+            self.watcher.say(f"block {measured + 1}, because these pairs are still undecided: {'; '.join(doubts)}")
             self._expect(tunnels)
             self._block(planned, [])
 

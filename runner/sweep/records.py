@@ -98,11 +98,11 @@ class Records:
         """
         what = f"the instrument {planned.instrument.name}"
         if not isinstance(measured, Measured):
-            raise MeasurementError(f"{what} returned {measured!r}, which is not a Measured")
+            raise MeasurementError(f"{what} returned {measured!r} instead of a Measured")
         try:
             trial = Trial.model_validate_json(self._trial(planned, measured, "ok").model_dump_json())
         except (ValueError, TypeError, AttributeError) as error:
-            raise MeasurementError(f"{what} gave what cannot be stored: {error}") from error
+            raise MeasurementError(f"{what} returned something that cannot be stored: {error}") from error
         planned.instrument.known_bps(trial)
 
     def _trial(self, planned: Planned, measured: Measured, status: Status) -> Trial:
@@ -147,9 +147,11 @@ def stored(measured: Measured, instrument: Instrument) -> list[Measurement]:
     known, found = {metric.name: metric for metric in instrument.metrics}, []
     for value in measured.measurements:
         if value.metric not in known:
-            raise MeasurementError(f"the instrument {instrument.name} gave {value.metric}, which it does not define")
+            raise MeasurementError(
+                f"the instrument {instrument.name} returned the metric {value.metric}, which it does not define"
+            )
         if not math.isfinite(value.value):
-            raise MeasurementError(f"the instrument {instrument.name} gave {value.value} as {value.metric}")
+            raise MeasurementError(f"the instrument {instrument.name} returned {value.value} as {value.metric}")
         metric = known[value.metric]
         said = dict(value) | {"detail": KNOWN.data(value.detail)}
         found.append(Measurement(unit=metric.unit, better=metric.better, **said))

@@ -99,7 +99,7 @@ class UnderWay:
             if ended:
                 self._finish(found)
             elif go is Go.END:
-                raise MeasurementError("it did not end when it was told to")
+                raise MeasurementError("the instrument did not end when it was told to")
             else:
                 self._add(found, round_, started)
         except TooLongError as refused:
@@ -126,7 +126,9 @@ class UnderWay:
             self._attempts, self._begun = self._attempts + 1, False
             self._measuring = self.planned.instrument.measure(self.bench, self.asked)
             if not isinstance(self._measuring, Generator):
-                raise MeasurementError("measure is not a generator: it has no yield; see Whole")
+                raise MeasurementError(
+                    "measure() is not a generator: it has no yield. For one that measures in one piece, see Whole"
+                )
         begun, self._begun = self._begun, True
         try:
             return (self._measuring.send(go) if begun else next(self._measuring)), False
@@ -136,7 +138,7 @@ class UnderWay:
     def _add(self, found: Any, round_: int, started: float) -> None:
         numbers = found.values() if isinstance(found, Mapping) else [None]
         if not all(isinstance(value, Real) and math.isfinite(value) for value in numbers):
-            raise MeasurementError(f"a slice is a mapping of names to finite numbers, not {found!r}")
+            raise MeasurementError(f"a slice must map names to finite numbers, and is {found!r}")
         self.rows.append(
             Slice(
                 trial=self.planned.id,

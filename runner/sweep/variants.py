@@ -34,12 +34,12 @@ _SPEEDS: dict[tuple[str, bool], float] = {}
 def refused(lab: Lab, vpn: Vpn, params: Mapping[str, str]) -> Unsupported | None:
     """Why these levels cannot be had in this lab, or of this VPN; None where they can."""
     if "ike" in params and not vpn.offers.ike:
-        return Unsupported(f"{vpn.title} has no IKE whose proposal could be set")
+        return Unsupported(f"{vpn.title} has no IKE, so the factor ike cannot be set")
     if "gw2_cpu" in params:
         if vpn.dataplane == "kernel":
-            return Unsupported(f"{vpn.title} works in the kernel: a CPU quota holds processes back, not the kernel")
+            return Unsupported(f"{vpn.title} works in the kernel: a CPU quota limits processes, not the kernel")
         if lab.kind != "netns":
-            return Unsupported(f"machines of a {lab.kind} lab have the speed that they have: choose slower ones")
+            return Unsupported(f"vpneval cannot slow down the machines of a {lab.kind} lab: choose slower ones")
         if why := no_quota():
             return Unsupported(why)
     return _driver_refused(lab, vpn, params) if "driver" in params else None
@@ -57,20 +57,22 @@ def _driver_refused(lab: Lab, vpn: Vpn, params: Mapping[str, str]) -> Unsupporte
     gateway, wanted, cipher = lab.gateway(lab.sites[0]), params["driver"], _cipher(params)
     if by_openssl(vpn, params):
         if lab.kind != "netns":
-            return Unsupported(f"the environment of daemons on machines of a {lab.kind} lab is theirs")
+            return Unsupported(
+                f"vpneval does not change the environment of daemons on the machines of a {lab.kind} lab"
+            )
         try:
             fast, slow = (openssl_speed(gateway, cipher, generic=generic) for generic in (False, True))
         except (CommandError, MeasurementError) as error:
-            return Unsupported(f"the gateway's OpenSSL cannot be asked for its speed: {error}")
+            return Unsupported(f"vpneval could not measure the speed of the gateway's OpenSSL: {error}")
         if fast < FASTER * slow:
             rates = f"{fast / 1e9:.2f} Gbit/s with this CPU's instructions, {slow / 1e9:.2f} without"
-            return Unsupported(f"OpenSSL has one driver of {cipher} here: {rates} (openssl speed)")
+            return Unsupported(f"OpenSSL has only one driver of {cipher} on this machine: {rates} (openssl speed)")
         return None
     if vpn.dataplane != "kernel" or cipher not in KERNEL:
-        return Unsupported(f"{vpn.title} has no choice of drivers that is known here")
+        return Unsupported(f"{vpn.title} offers no choice of crypto drivers that vpneval knows")
     found = kernel_drivers(gateway.run("cat", "/proc/crypto", check=False).stdout, KERNEL[cipher][1])
     if not found:
-        return Unsupported(f"/proc/crypto has no {KERNEL[cipher][1]}: which driver the kernel takes is not known")
+        return Unsupported(f"/proc/crypto has no {KERNEL[cipher][1]}, so it is unknown which driver the kernel uses")
     if (kind := driver_kind(found[0])) == wanted:
         return None
     others = [driver for driver in found if driver_kind(driver) == wanted]
@@ -120,7 +122,9 @@ def openssl_speed(gateway: Node, cipher: str, *, generic: bool) -> float:
         said = gateway.run(*hide, *argv, timeout=15).stdout
         result = re.search(r"^\+F:.*:([0-9.]+)$", said, flags=re.MULTILINE)
         if result is None:
-            raise MeasurementError(f"openssl speed {key[0]} says nothing that can be read: {said.strip()[-200:]}")
+            raise MeasurementError(
+                f"openssl speed {key[0]} printed nothing that vpneval can read: {said.strip()[-200:]}"
+            )
         _SPEEDS[key] = float(result[1]) * 8
     return _SPEEDS[key]
 

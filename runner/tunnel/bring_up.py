@@ -177,7 +177,7 @@ def bring_up(lab: Lab, vpn: Vpn, params: Params, secrets: Mapping[str, str], *, 
         timers[site.name] = vpn.lifecycle().timers_at(site, peers)
     evidence = next((found for found in evidences if found.data_path), None)
     if evidence is None:
-        raise ProofError("the plugin has no evidence of the data path in use")
+        raise ProofError("the plugin returned no evidence of the data path in use")
     proof = prove(lab, address, confidential=confidential(params), judged=judged)
     return Tunnel(address, setup_s, evidence, proof, timers)
 

@@ -46,7 +46,7 @@ def prove(lab: Lab, address: str, *, confidential: bool, judged: bool = True) ->
         captured_on=" and ".join(f"{node.name} {' '.join(where)}" for node, where in watch_points(lab)),
     )
     if lost := sum(report["lost"] for report in found):
-        raise MeasurementError(f"the WAN capture lost {lost} frames that came too fast: it proves nothing")
+        raise MeasurementError(f"the WAN capture lost {lost} frames because they came too fast, so it proves nothing")
     if judged or not proof.delivered:
         judge(proof, seen, sent.stderr, next((one for report in found for one in report["where"] if one), None))
     return proof
@@ -72,7 +72,7 @@ def judge(proof: Proof, seen: list[bool], complaint: str = "", where: tuple[int,
         )
     if proof.captured_bytes < proof.sent_bytes:
         raise MeasurementError(
-            f"the WAN capture saw {proof.captured_bytes} bytes of {proof.sent_bytes} sent: it proves nothing"
+            f"the WAN capture saw {proof.captured_bytes} of {proof.sent_bytes} sent bytes, so it proves nothing"
         )
     if proof.confidential_promised and proof.marker_on_wan:
         found = f", {placed(*where)}" if where else ""
@@ -80,7 +80,7 @@ def judge(proof: Proof, seen: list[bool], complaint: str = "", where: tuple[int,
             f"plaintext on the WAN: the marker was seen although confidentiality is promised{found}", proof
         )
     if not proof.confidential_promised and not all(seen):
-        raise MeasurementError("the capture missed a marker that travels in the clear: it proves nothing")
+        raise MeasurementError("the WAN capture missed a marker that was sent without encryption, so it proves nothing")
 
 
 def placed(offset: int, head: str) -> str:

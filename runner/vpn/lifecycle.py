@@ -12,11 +12,13 @@ from runner.lab.site import Site, higher_numbered
 
 
 def _no_command(node: Node, peers: Sequence[Site], what: str) -> None:
-    raise MeasurementError(f"the plugin does not say how new keys ({what}) are asked for: Rekeying has no renew")
+    raise MeasurementError(f"the plugin does not say which command renews the keys ({what}): its Rekeying has no renew")
 
 
 def _no_clock(node: Node, peers: Sequence[Site]) -> str:
-    raise MeasurementError("the plugin does not say how a rekey by a clock is seen: Rekeying has no mark")
+    raise MeasurementError(
+        "the plugin does not say what a rekey by a timer writes into the log: its Rekeying has no mark"
+    )
 
 
 @dataclass(frozen=True)

@@ -66,7 +66,7 @@ def rate(declared: Security, params: Params) -> Rating:
         reasons.append(f"at most {WITH_A_BREAK}: known break: {'; '.join(counted)}")
     if params["cipher"].endswith(READABLE) or set(declared.authentication) <= {"none"}:
         points = 0
-        reasons.append("0: it does not encrypt, or does not ask who the peer is")
+        reasons.append("0: it does not encrypt, or does not authenticate the peer")
     return Rating(points, tuple(reasons), bits)
 
 

@@ -140,7 +140,7 @@ def test_a_hung_iperf3_is_ended_in_time_and_the_next_test_works(plain: Lab) -> N
 def test_a_payload_whose_source_ends_is_refused(plain: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     ended = "import sys, os, time\nopen(sys.argv[2], 'wb').write(b'x' * 10_000)\nsys.exit(4)\n"
     monkeypatch.setattr("runner.lab.probes.source", lambda name: ended)
-    with pytest.raises(MeasurementError, match="payload was exhausted"):
+    with pytest.raises(MeasurementError, match="payload ran out"):
         tcp(plain, "10.2.0.2", 2, 1, "forward", "text")
 
 
@@ -354,7 +354,7 @@ def test_the_hosts_root_says_what_it_lacks(tmp_path: Path) -> None:
     )
     assert "Traceback" not in done.stderr
     if done.returncode == 3:
-        assert "apt-get install" in done.stderr or "file system of its own" in done.stderr
+        assert "apt-get install" in done.stderr or "separate file system" in done.stderr
         return
     assert done.returncode == 0, done.stderr
     (found,) = trials_of(tmp_path / "r", "wireguard_go")

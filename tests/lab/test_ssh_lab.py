@@ -261,7 +261,10 @@ def shape(listing: str) -> list[str]:
             {"wan": {"gw1": "ens2", "gw2": "ens1"}},
             r"the WAN machine does not see gw1 on its port wan's ens2: swapped\?",
         ),
-        ({"gw1": {"lan": "ens2", "wan": "ens1"}}, r"host1's ens1 and gw1's ens2 do not meet: .* no carrier|same cable"),
+        (
+            {"gw1": {"lan": "ens2", "wan": "ens1"}},
+            r"host1's ens1 and gw1's ens2 cannot reach each other: .* no carrier|same cable",
+        ),
     ],
 )
 def test_what_is_wrong_is_said_and_nothing_is_changed(

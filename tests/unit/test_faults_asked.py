@@ -172,25 +172,25 @@ def test_a_damaged_image(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: 
     (root / "var/lib/dpkg").mkdir(parents=True)
     (root / "var/lib/dpkg/status").write_text("Package: a\nVersion: 1\n")
     root.with_suffix(".json").write_text(text)
-    with pytest.raises(CannotRunHere, match=r"is not as it was built; rebuild it with: vpneval image trixie --rebuild"):
+    with pytest.raises(CannotRunHere, match=r"was changed after it was built. Rebuild it with: vpneval image"):
         image.open_image("trixie")
     whole = Manifest(name="trixie", packages={"a": "1"}, dpkg_status_sha256=image._digest(root / "var/lib/dpkg/status"))
     root.with_suffix(".json").write_text(whole.model_dump_json())
     assert image.open_image("trixie").packages == {"a": "1"}
     shutil.rmtree(root)
-    with pytest.raises(CannotRunHere, match="is not as it was built"):
+    with pytest.raises(CannotRunHere, match="was changed after it was built"):
         image.open_image("trixie")
 
 
 def test_a_cache_that_is_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: CapSys) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("VPNEVAL_CACHE", str(tmp_path / "file"))
-    with pytest.raises(UsageError, match=r"VPNEVAL_CACHE is .*file, which is no folder"):
+    with pytest.raises(UsageError, match=r"VPNEVAL_CACHE is .*file, which is not a folder"):
         cache_dir()
     assert code_of("image") == 2
     monkeypatch.setenv("VPNEVAL_CACHE", str(tmp_path / "file" / "below"))
     assert code_of("image") == 3
-    assert "the lab image cannot be kept in" in capsys.readouterr().err
+    assert "the lab image cannot be stored in" in capsys.readouterr().err
 
 
 def test_of_a_very_long_log_the_two_ends_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -93,7 +93,7 @@ def test_a_path_of_100_000_characters() -> None:
     with pytest.raises(UsageError, match="File name too long; 255 bytes a name and 4096 a path are the most") as told:
         load_run(Path("a" * 100_000))
     assert len(str(told.value)) < 500
-    with pytest.raises(UsageError, match="is no name of a file"):
+    with pytest.raises(UsageError, match="is not a valid file name"):
         load_run(Path("a\0b"))
 
 
@@ -122,7 +122,10 @@ def test_what_is_nested_too_deep(folder: Path, tmp_path: Path) -> None:
 
 def test_trials_without_their_run_are_not_mixed_with_new_ones(folder: Path) -> None:
     (folder / "run.json").unlink()
-    with pytest.raises(UsageError, match=r"has trials and no run.json, so that nobody knows"), open_store(folder):
+    with (
+        pytest.raises(UsageError, match=r"has trials but no run.json, which says how they were measured"),
+        open_store(folder),
+    ):
         pass
     (folder / "trials.jsonl").write_bytes(b"")
     with open_store(folder) as store:
@@ -134,4 +137,4 @@ def test_the_command_says_it_in_one_sentence(folder: Path, capsys: pytest.Captur
     os.mkfifo(folder / "trials.jsonl")
     with pytest.raises(SystemExit, match="2"):
         main(["report", str(folder)])
-    assert "trials.jsonl is a FIFO; a file is read here" in " ".join(capsys.readouterr().err.split())
+    assert "trials.jsonl is a FIFO; a file is needed here" in " ".join(capsys.readouterr().err.split())

@@ -37,7 +37,7 @@ def test_marker_not_delivered() -> None:
 
 
 def test_capture_that_saw_less_than_was_sent() -> None:
-    with pytest.raises(MeasurementError, match="saw 2047 bytes of 2048 sent"):
+    with pytest.raises(MeasurementError, match="saw 2047 of 2048 sent bytes"):
         judge(KEPT.model_copy(update={"captured_bytes": 2047}), [False, False])
 
 

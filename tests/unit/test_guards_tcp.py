@@ -51,7 +51,7 @@ def test_tcp_with_nothing_received() -> None:
 
 
 def test_tcp_whose_payload_ended_early() -> None:
-    with pytest.raises(MeasurementError, match=r"exhausted.* after 1\.0 s"):
+    with pytest.raises(MeasurementError, match=r"ran out.* after 1\.0 s"):
         tcp_of(report("tcp-exhausted"))
 
 
@@ -71,7 +71,7 @@ def test_tcp_where_nothing_was_sent_most_of_the_time() -> None:
 def test_iperf3_that_reports_an_error_or_no_json() -> None:
     with pytest.raises(MeasurementError, match="iperf3: unable to connect"):
         tcp_of({"start": {}, "intervals": [], "end": {}, "error": "unable to connect to server"})
-    with pytest.raises(MeasurementError, match="said no JSON: Segmentation fault"):
+    with pytest.raises(MeasurementError, match="printed no JSON: Segmentation fault"):
         iperf.iperf3(lab_with(Iperf("Segmentation fault")), "10.2.0.2", 1)
 
 
@@ -128,7 +128,7 @@ def test_feeder_that_outlasted_the_test(tmp_path: Path) -> None:
 
 
 def test_feeder_that_ended_first(tmp_path: Path) -> None:
-    with pytest.raises(MeasurementError, match=r"payload was exhausted.*exit 1"):
+    with pytest.raises(MeasurementError, match=r"payload ran out.*exit 1"):
         tcp.check_feeder(started("false", log=tmp_path))
 
 

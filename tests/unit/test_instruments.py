@@ -127,7 +127,10 @@ def test_one_that_is_told_to_end_returns_what_it_has() -> None:
 
 
 def test_one_without_a_yield_is_told_so() -> None:
-    with pytest.raises(MeasurementError, match=r"^measure is not a generator: it has no yield; see Whole$"):
+    with pytest.raises(
+        MeasurementError,
+        match=r"^measure\(\) is not a generator: it has no yield. For one that measures in one piece, see Whole$",
+    ):
         at_once(cast(Measuring, Measured()))
 
 

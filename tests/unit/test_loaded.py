@@ -85,9 +85,9 @@ def test_many_clients_downloads() -> None:
 @pytest.mark.parametrize(
     ("said", "error"),
     [
-        ("28 1000 1.0 10.1.0.100 timed out\n", "curl tells of 1 clients, not 2"),
+        ("28 1000 1.0 10.1.0.100 timed out\n", "curl reports 1 clients instead of 2"),
         ("28 1000 1.0 10.1.0.100 late\n7 0 0.1  Connection refused\n", "1 of 2 clients were refused, .* refused"),
-        ("28 0 1.0 10.1.0.100 late\n28 0 1.0 10.1.0.101 late\n", "no client got a byte"),
+        ("28 0 1.0 10.1.0.100 late\n28 0 1.0 10.1.0.101 late\n", "no client received a byte"),
     ],
 )
 def test_clients_without_a_number(said: str, error: str) -> None:
@@ -107,11 +107,11 @@ def test_iperf3_that_is_too_old_is_named_with_its_version() -> None:
     assert check_version(Answers({"iperf3 --version": said.format("3.18")})) == "3.18"
     assert check_version(Answers({"iperf3 --version": said.format("3.9")})) == "3.9"
     assert version_of("iperf 3.1.3") < version_of("iperf 3.18+") < (3, 19)
-    with pytest.raises(CannotRunHere, match=r"iperf3 3\.1 on gw1 is too old: vpneval needs 3\.2"):
+    with pytest.raises(CannotRunHere, match=r"iperf3 3\.1 on gw1 is too old. vpneval needs 3\.2"):
         check_version(Answers({"iperf3 --version": said.format("3.1.3")}))
     with pytest.raises(CannotRunHere, match=r"iperf3 3\.9 on gw1 .* needs 3\.16"):
         check_version(Answers({"iperf3 --version": said.format("3.9")}), (3, 16))
-    with pytest.raises(MeasurementError, match="no version of iperf3: 'bash"):
+    with pytest.raises(MeasurementError, match="is not a version of iperf3: 'bash"):
         version_of("bash: iperf3: command not found")
 
 

@@ -205,9 +205,9 @@ def test_a_file_that_is_no_experiment(folder: Path, text: str, said: str) -> Non
 @pytest.mark.parametrize(
     ("value", "said"),
     [
-        (measurement("speed", 1.0), "the instrument idle gave speed, which it does not define"),
-        (measurement("rtt", float("nan")), "the instrument idle gave nan as rtt"),
-        (measurement("rtt", float("-inf")), "the instrument idle gave -inf as rtt"),
+        (measurement("speed", 1.0), "the instrument idle returned the metric speed, which it does not define"),
+        (measurement("rtt", float("nan")), "the instrument idle returned nan as rtt"),
+        (measurement("rtt", float("-inf")), "the instrument idle returned -inf as rtt"),
     ],
 )
 def test_a_value_that_is_none_is_not_stored(value: Any, said: str) -> None:
@@ -305,18 +305,30 @@ def test_what_it_found_is_in_the_run_folder(folder: Path, sweep: Callable[[str],
             f"bad.py, line {AT}: OSError: [Errno 5] broken",
         ),
         ((YIELDS, "        self.measure(1)\n        yield\n"), f"bad.py, line {AT}: TypeError: "),
-        ((YIELDS, ""), "measure is not a generator: it has no yield; see Whole"),
-        ((YIELDS, "        yield\n"), "a slice is a mapping of names to finite numbers, not None"),
+        ((YIELDS, ""), "measure() is not a generator: it has no yield. For one that measures in one piece, see Whole"),
+        ((YIELDS, "        yield\n"), "a slice must map names to finite numbers, and is None"),
         (
             (YIELDS, "        yield {'x': float('inf')}\n"),
-            "a slice is a mapping of names to finite numbers, not {'x': inf}",
+            "a slice must map names to finite numbers, and is {'x': inf}",
         ),
-        ((RETURNS, ""), "the instrument mine returned None, which is not a Measured"),
-        ((RETURNS, RETURNS.replace("mine_ms", "yours")), "the instrument mine gave yours, which it does not define"),
-        ((RETURNS, RETURNS.replace("5.0", "float('nan')")), "the instrument mine gave nan as mine_ms"),
-        ((RETURNS, RETURNS.replace("5.0", "5.0, [float('nan')]")), "the instrument mine gave what cannot be stored: "),
-        ((RETURNS, RETURNS.replace("5.0", "5.0, at=object()")), "the instrument mine gave what cannot be stored: "),
-        ((RETURNS, RETURNS.replace("0.1", "0.1, [7]")), "the instrument mine gave what cannot be stored: "),
+        ((RETURNS, ""), "the instrument mine returned None instead of a Measured"),
+        (
+            (RETURNS, RETURNS.replace("mine_ms", "yours")),
+            "the instrument mine returned the metric yours, which it does not define",
+        ),
+        ((RETURNS, RETURNS.replace("5.0", "float('nan')")), "the instrument mine returned nan as mine_ms"),
+        (
+            (RETURNS, RETURNS.replace("5.0", "5.0, [float('nan')]")),
+            "the instrument mine returned something that cannot be stored: ",
+        ),
+        (
+            (RETURNS, RETURNS.replace("5.0", "5.0, at=object()")),
+            "the instrument mine returned something that cannot be stored: ",
+        ),
+        (
+            (RETURNS, RETURNS.replace("0.1", "0.1, [7]")),
+            "the instrument mine returned something that cannot be stored: ",
+        ),
         (
             ("    def measure", "    def known_bps(self, trial):\n        return trial.none\n\n    def measure"),
             "bad.py, line 20: AttributeError: 'Trial' object has no attribute 'none'",

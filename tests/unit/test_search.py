@@ -176,7 +176,7 @@ def test_an_argument_changes_the_search_or_is_refused(engine: Engine, argument: 
     if argument in TAKES[engine]:
         assert search(**{argument: UNUSUAL[argument]}).trials != search().trials
     else:
-        with pytest.raises(UsageError, match=f"{argument} does nothing in the engine {engine}: leave it out"):
+        with pytest.raises(UsageError, match=f"{argument} has no effect in the engine {engine}. Leave it out"):
             search(**{argument: UNUSUAL[argument]})
 
 

@@ -170,7 +170,7 @@ def test_what_is_not_a_run_folder(tmp_path: Path) -> None:
 
 def test_a_folder_with_something_else_in_it_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("precious")
-    with pytest.raises(UsageError, match="not empty and not a run folder"), open_store(tmp_path):
+    with pytest.raises(UsageError, match="neither empty nor a run folder"), open_store(tmp_path):
         pass
     assert os.listdir(tmp_path) == ["thesis.tex"]
     with pytest.raises(UsageError, match="is a file"), open_store(tmp_path / "thesis.tex"):
@@ -186,7 +186,7 @@ def test_a_folder_that_cannot_be_made(tmp_path: Path, where: str) -> None:
 
 def test_a_folder_in_use(folder: Path) -> None:
     with open_store(folder):
-        with pytest.raises(UsageError, match="another vpneval writes to"), open_store(folder):
+        with pytest.raises(UsageError, match="another vpneval is writing to"), open_store(folder):
             pass
         assert names(folder) == ["a", "b"]  # reading is free
     with open_store(folder) as store:
@@ -268,7 +268,7 @@ def test_a_link_in_the_place_of_a_file_is_refused_and_its_target_left_alone(
     target = mine.with_name("nothing") if dangling else mine
     (folder / name).unlink(missing_ok=True)
     (folder / name).symlink_to(target)
-    refused = f"{name} is a symbolic link to {target}. The files of a run folder are not written through links"
+    refused = f"{name} is a symbolic link to {target}. vpneval does not write a run folder's files through links"
     with pytest.raises(UsageError, match=refused), open_store(folder):
         pass
     assert mine.read_text() == "mine"
@@ -301,7 +301,7 @@ def test_a_folder_may_be_reached_through_a_link(folder: Path) -> None:
 def test_what_is_no_file_is_refused_at_once(folder: Path, make: Callable[[Path], None]) -> None:
     (folder / "trials.jsonl").unlink()
     make(folder / "trials.jsonl")
-    with pytest.raises(UsageError, match=r"trials\.jsonl is no file; remove it"), open_store(folder):
+    with pytest.raises(UsageError, match=r"trials\.jsonl is not a file. Remove it"), open_store(folder):
         pass
 
 

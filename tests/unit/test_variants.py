@@ -118,7 +118,9 @@ def test_who_names_a_driver_gets_it_in_any_experiment() -> None:
     assert {cell.params["driver"] for cell in matrix} == {"generic"}
 
 
-@pytest.mark.parametrize(("fast", "slow", "refusal"), [(10e9, 2e9, ""), (2.1e9, 2e9, "one driver of aes-128-cbc here")])
+@pytest.mark.parametrize(
+    ("fast", "slow", "refusal"), [(10e9, 2e9, ""), (2.1e9, 2e9, "only one driver of aes-128-cbc on this machine")]
+)
 def test_a_driver_is_one_where_it_is_faster(
     monkeypatch: pytest.MonkeyPatch, fast: float, slow: float, refusal: str
 ) -> None:
@@ -130,10 +132,10 @@ def test_a_driver_is_one_where_it_is_faster(
 
 def test_what_refuses_a_driver_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(variants, "_SPEEDS", {})
-    assert "is theirs" in refused("openvpn", "vagrant", Answers())
+    assert "does not change the environment" in refused("openvpn", "vagrant", Answers())
     no_number = Answers({"openssl speed": "speed: unknown\n"})
-    assert "says nothing that can be read" in refused("openvpn", "netns", no_number)
-    assert "no choice of drivers" in refused("wireguard_go", "netns", Answers())
+    assert "printed nothing that vpneval can read" in refused("openvpn", "netns", no_number)
+    assert "offers no choice of crypto drivers" in refused("wireguard_go", "netns", Answers())
     proc = Answers({"cat /proc/crypto": captured("proc-crypto.txt")})
     assert "is cbc(ecb(aes-fixed-time)), which is generic" in refused("ipsec", "netns", proc)
     assert refused("ipsec", "netns", proc, driver="generic") == ""

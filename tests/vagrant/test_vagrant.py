@@ -202,7 +202,7 @@ def test_wrong_input_is_refused_in_a_sentence(tmp_path: Path, changed: dict[str,
             3,
             "vagrant up says: vpneval: the local box is not built; build it with: make",
         ),
-        ("vagrant", {"box": "auto"}, 3, "the VMs are not all up; start them with: vagrant up (in "),
+        ("vagrant", {"box": "auto"}, 3, "not all virtual machines are up; start them with: vagrant up (in "),
         ("vagrant", {"driver": "xen"}, 2, "lab.yml:5: unknown driver 'xen'. Valid: auto, kvm, qemu"),
     ],
 )

@@ -102,7 +102,7 @@ def mesh(bench: Bench, vpn: Vpn, params: Params, sizes: Sequence[int] = SIZES, b
     if bench.meshes is None or bench.keys_of is None:
         raise MeasurementError("meshes of more than two sites need the namespace lab")
     if vpn.carries == "tcp":
-        raise MeasurementError("it forwards ports, and carries nothing between the sites' networks")
+        raise MeasurementError("the VPN only forwards ports and carries nothing between the sites' networks")
     points: list[Size] = []
     why, too_slow = "", 0
     for count in sizes:

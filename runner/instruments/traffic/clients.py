@@ -63,12 +63,12 @@ def read_clients(said: str, number: int) -> list[Value]:
     """
     ended = [line.split(" ", 4) for line in said.splitlines()]
     if len(ended) != number:
-        raise MeasurementError(f"curl tells of {len(ended)} clients, not {number}")
+        raise MeasurementError(f"curl reports {len(ended)} clients instead of {number}")
     if refused := [one for one in ended if one[0] not in ("0", OUT_OF_TIME)]:
         raise MeasurementError(f"{len(refused)} of {number} clients were refused, the first: {refused[0][4]}")
     sizes, times = [int(one[1]) for one in ended], [float(one[2]) for one in ended]
     if not any(sizes):
-        raise MeasurementError("no client got a byte")
+        raise MeasurementError("no client received a byte")
     rates = [size * 8 / seconds for size, seconds in zip(sizes, times, strict=True)]
     detail: dict[str, Any] = {"slowest_bps": min(rates), "fastest_bps": max(rates), "idle_clients": sizes.count(0)}
     return [

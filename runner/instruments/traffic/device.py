@@ -103,7 +103,7 @@ class Device(Whole):
     )
 
     def refuses(self, lab: Lab, vpn: Vpn, params: Mapping[str, str]) -> Unsupported | None:
-        return None if vpn.name == BASELINE else Unsupported("100 MB through ssh is measured without any VPN")
+        return None if vpn.name == BASELINE else Unsupported("100 MB through ssh are measured without any VPN")
 
     def expected_s(self, params: Mapping[str, str], profile: Profile, *, first: bool) -> float:
         return 1.5

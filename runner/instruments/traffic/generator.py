@@ -238,7 +238,7 @@ class Generator:
                 stamps += came
                 end = time.monotonic() + STILL_S
         if len(stamps) < FEWEST_STAMPS:
-            raise MeasurementError(f"{len(stamps)} of {offered['sent']} datagrams of the jitter stream came")
+            raise MeasurementError(f"{len(stamps)} of {offered['sent']} datagrams of the jitter stream arrived")
         return variations_ms(stamps)
 
 

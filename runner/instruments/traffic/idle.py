@@ -62,10 +62,10 @@ def exchanges(lab: Lab, address: str, duration_s: float, at_least: int = 1) -> l
     ask = ("python3", "-IS", f"{probes.FOLDER}/ask.py", "rtt", address, str(ANSWER_PORT), str(duration_s))
     asked = lab.host1.run(*ask, str(at_least), timeout=3 * duration_s + 15, check=False)
     if asked.code != 0:
-        raise MeasurementError(f"the exchange broke off: {asked.stderr.strip().splitlines()[-1:]}")
+        raise MeasurementError(f"the exchange of bytes stopped too early: {asked.stderr.strip().splitlines()[-1:]}")
     times: list[float] = json.loads(asked.stdout)
     if not times:
-        raise MeasurementError("no exchange was finished in the time")
+        raise MeasurementError("no exchange of bytes ended in time")
     return times
 
 

@@ -38,7 +38,7 @@ def iperf3(lab: Lab, address: str, duration_s: int, *options: str) -> dict[str, 
     try:
         report: dict[str, Any] = json.loads(done.stdout)
     except ValueError:
-        raise MeasurementError(f"iperf3 said no JSON: {(done.stdout + done.stderr).strip()[-300:]}") from None
+        raise MeasurementError(f"iperf3 printed no JSON: {(done.stdout + done.stderr).strip()[-300:]}") from None
     if error := report.get("error"):
         raise MeasurementError(f"iperf3: {error}")
     return report
@@ -48,7 +48,7 @@ def version_of(said: str) -> tuple[int, int]:
     """The version in what iperf3 says of itself: ``iperf 3.18 (cJSON 1.7.15)`` is (3, 18)."""
     found = re.match(r"iperf (\d+)\.(\d+)", said)
     if found is None:
-        raise MeasurementError(f"this is no version of iperf3: {said[:80]!r}")
+        raise MeasurementError(f"this is not a version of iperf3: {said[:80]!r}")
     return int(found[1]), int(found[2])
 
 
@@ -58,7 +58,7 @@ def check_version(node: Node, needed: tuple[int, int] = NEEDED) -> str:
     version = version_of(said)
     have, need = (".".join(map(str, number)) for number in (version, needed))
     if version < needed:
-        raise CannotRunHere(f"iperf3 {have} on {node.name} is too old: vpneval needs {need} or newer there")
+        raise CannotRunHere(f"iperf3 {have} on {node.name} is too old. vpneval needs {need} or newer there")
     return have
 
 

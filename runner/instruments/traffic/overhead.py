@@ -54,7 +54,7 @@ def overhead(lab: Lab, address: str, packet_bytes: int, fragment: bool, layers: 
     lengths = {int(length): count for length, count in seen["lengths"].items()}
     mine, rare = of_the_stream(lengths, counted.sent)
     if not mine:
-        raise MeasurementError("no IPv4 packet of the tunnel was seen on the WAN: it is carried in something else")
+        raise MeasurementError("no IPv4 packet of the tunnel was on the WAN, so the tunnel uses something else")
     value = (outer_ip_bytes - rare - seen["other_bytes"]) / counted.sent - packet_bytes
     captured = mine / counted.sent - packet_bytes
     closed_form_bytes = None if layers is None else overhead_of(layers)

@@ -149,10 +149,10 @@ def _exchanges(bench: Bench, do: Any, took_s: list[float] | None = None) -> list
     if took_s is not None:
         took_s.append(time.monotonic() - since)
     if asking.wait(3 * LOOKED_S + 15) != 0:
-        raise MeasurementError(f"the exchange broke off: {lab.host1.logged(log).strip()[-300:]}")
+        raise MeasurementError(f"the exchange of bytes stopped too early: {lab.host1.logged(log).strip()[-300:]}")
     times: list[float] = json.loads(lab.host1.logged(log).strip().splitlines()[-1])
     if not times:
-        raise MeasurementError("no exchange was finished in the time")
+        raise MeasurementError("no exchange of bytes ended in time")
     return times
 
 
@@ -179,7 +179,7 @@ def read_report(said: str) -> dict[str, Any]:
     try:
         report: dict[str, Any] = json.loads(said[said.find("{") : said.rfind("}") + 1])
     except ValueError:
-        raise MeasurementError(f"iperf3 said no JSON: {said.strip()[-300:]}") from None
+        raise MeasurementError(f"iperf3 printed no JSON: {said.strip()[-300:]}") from None
     if (error := report.get("error", "")) and not error.startswith(ENDED):
         raise MeasurementError(f"iperf3: {error}")
     return report

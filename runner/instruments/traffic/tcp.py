@@ -124,11 +124,9 @@ def check_duration(report: dict[str, Any], duration_s: float) -> None:
     seconds = report["end"]["sum_sent"]["seconds"]
     empty = [interval["sum"]["start"] for interval in report["intervals"] if not interval["sum"]["bytes"]]
     if seconds < 0.9 * duration_s:
-        raise MeasurementError(f"the payload was exhausted, or the test cut short, after {seconds:.1f} s")
+        raise MeasurementError(f"the payload ran out, or the test ended too early, after {seconds:.1f} s")
     if len(empty) > len(report["intervals"]) / 2:
-        raise MeasurementError(
-            f"nothing was sent from {empty[0]:.1f} s on: the payload was exhausted or the tunnel hung"
-        )
+        raise MeasurementError(f"nothing was sent from {empty[0]:.1f} s on: the payload ran out, or the tunnel hung")
 
 
 def start_feeder(lab: Lab) -> NamespaceProcess:
@@ -148,7 +146,7 @@ def check_feeder(feeder: NamespaceProcess) -> None:
         feeder.stop()
         raise MeasurementError("iperf3 never read the payload to the end of the test") from None
     if code != 0:
-        raise MeasurementError(f"the payload was exhausted: its source ended first (exit {code})")
+        raise MeasurementError(f"the payload ran out: its source ended first (exit {code})")
 
 
 @cache

@@ -176,7 +176,7 @@ def jitter(lab: Lab, address: str) -> Value:
         raise MeasurementError("the jitter stream was sent, and nothing was received")
     achieved = report["end"]["sum_sent"]["bits_per_second"]
     if achieved < 0.9 * JITTER_RATE_BPS:
-        raise MeasurementError(f"the sender fell short: {achieved / 1e6:.2f} of {JITTER_RATE_BPS / 1e6:.2f} Mbit/s")
+        raise MeasurementError(f"the sender was too slow: {achieved / 1e6:.2f} of {JITTER_RATE_BPS / 1e6:.2f} Mbit/s")
     end = report["end"]["sum_received"]
     return measurement("jitter", end["jitter_ms"], loss_ratio=1 - loss.received / loss.sent)
 

@@ -173,7 +173,7 @@ def udp_in_rounds(bench: Bench, asked: Asked, fragment: bool, *, turns: bool) ->
         spread: dict[str, Any] = {"mean_ms": statistics.fmean(so_far.variations_ms), "look_s": JITTER_S}
         measured.measurements.append(measurement("jitter", statistics.median(so_far.variations_ms), **spread))
     else:
-        measured.warnings.append("no jitter: too few datagrams of the jitter stream came")
+        measured.warnings.append("no jitter: too few datagrams of the jitter stream arrived")
     if so_far.breakdowns_bps:
         lowest = min(so_far.breakdowns_bps) / 1e6
         measured.warnings.append(f"the tunnel broke down under UDP, from {lowest:.0f} Mbit/s offered")

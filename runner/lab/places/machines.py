@@ -68,7 +68,9 @@ class SshRig:
     def image(self, name: str, say: Callable[[str], None] | None = None) -> Image:
         """The machines' own software. Raises UsageError for any other."""
         if name not in (DEFAULT, "host"):
-            raise UsageError(f"the machines of --lab {self.kind} have their own software: there is no image {name!r}")
+            raise UsageError(
+                f"the machines of --lab {self.kind} have their own software, so vpneval cannot use the image {name!r}"
+            )
         found = [
             self.connections[site.name].run("dpkg-query", "-W", "-f", "${Package} ${Version}\\n") for site in SITES
         ]
@@ -122,7 +124,7 @@ class SshRig:
             yield lab
         except BaseException as error:
             if trouble := _give_back(nodes):
-                raise LabError(f"{error or 'interrupted'}; then {trouble}") from error
+                raise LabError(f"{error or 'interrupted'}; afterwards {trouble}") from error
             raise
         if trouble := _give_back(nodes):
             raise LabError(trouble)
@@ -181,7 +183,7 @@ def examine(connection: Connection, machine: Machine) -> Lent:
         packages = " ".join(sorted({TOOLS[tool] for tool in missing}))
         raise CannotRunHere(f"{name} has no {', '.join(missing)}; get it there with: apt-get install {packages}")
     _, mounted, refused, addresses, routes = told
-    problems = [f"{part} is a file system of its own, which a node would not see" for part in mounted.split()]
+    problems = [f"{part} is a separate file system, which a node would not see" for part in mounted.split()]
     problems += [f"no namespaces: {refused.strip()}"] if refused.strip() else []
     links = {link["ifname"]: link for link in json.loads(addresses)}
     by_mac = {link.get("address", "").lower(): link["ifname"] for link in links.values()}
@@ -282,7 +284,9 @@ def check_cables(lab: Lab, lent: Mapping[str, Lent]) -> None:
             wait_until(partial(_answers, node, to), "an answer", CABLES_WITHIN_S, 0.2)
         except TimeoutError as silent:
             seen = f"{silent}, {_carriers(lab, lent)}"
-            raise TimeoutError(f"{here} and {there} do not meet{through}: {seen}. Is it the same cable?") from silent
+            raise TimeoutError(
+                f"{here} and {there} cannot reach each other{through}: {seen}. Are both ports on the same cable?"
+            ) from silent
     if not lab.has_wan:
         return
     for site in lab.sites:

@@ -62,7 +62,7 @@ def vagrant_rig(up: bool, say: Callable[[str], None]) -> Iterator[SshRig]:
         config = _vagrant(folder, "ssh-config", timeout=300)
     except CannotRunHere as down:
         again = f"start them with: vagrant up (in {folder}), or let the runner do it: --lab vagrant:up"
-        raise CannotRunHere(f"the VMs are not all up; {again}. {down}") from down
+        raise CannotRunHere(f"not all virtual machines are up; {again}. {down}") from down
     with private_folder() as private:
         file = private / "ssh-config"
         file.write_text(config)
