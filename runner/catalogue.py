@@ -70,7 +70,9 @@ def add_instrument(path: str) -> Instrument:
         made = _made(path, kind)
         others = {name: one for name, one in instruments().items() if _FILES.get(name) != Path(path)}
         if made.name in others:
-            raise UsageError(f"instrument {path} is called {made.name}, as one that there is; choose another name")
+            raise UsageError(
+                f"instrument {path} is called {made.name}, and another instrument has that name. Choose another name"
+            )
         for metric in made.metrics:
             if taken := [one.name for one in others.values() if metric.name in {own.name for own in one.metrics}]:
                 raise UsageError(f"instrument {path}: {metric.name} is a metric of {taken[0]}; choose another name")
@@ -102,7 +104,7 @@ def _made(path: str, kind: type[Instrument]) -> Instrument:
     except (Exception, SystemExit) as broken:
         raise UsageError(f"instrument {path} cannot be made: {_told(broken, Path(path))}") from broken
     if not isinstance(made.metrics, tuple) or not all(isinstance(metric, Metric) for metric in made.metrics):
-        raise UsageError(f"instrument {path}: metrics is a tuple of Metric, with a comma after a single one")
+        raise UsageError(f"instrument {path}: metrics must be a tuple of Metric, with a comma after a single one")
     return made
 
 
@@ -180,7 +182,7 @@ def _finished(name: str, plugin: type[Vpn]) -> Vpn:
     """An instance of the plugin. Raises UsageError that names what is missing in it, or stands where it did before."""
     if moved := [member for member in MOVED if hasattr(plugin, member)]:
         where = ", ".join(f"{member} is now in {MOVED[member]}" for member in moved)
-        raise UsageError(f"plugin {name} was written for an earlier vpneval: {where}; docs/add-a-vpn.md has an example")
+        raise UsageError(f"plugin {name} was written for an earlier vpneval: {where}. docs/add-a-vpn.md has an example")
     needed = ("title", "dataplane", "transport", "comparable", "recommended")
     missing = [attribute for attribute in needed if not hasattr(plugin, attribute)]
     missing += sorted(plugin.__abstractmethods__)

@@ -106,11 +106,11 @@ def ask(
     chosen_profile = PROFILES[profile]
     if duration_s is not None:
         if not 1 <= duration_s <= LONGEST_S:
-            raise UsageError(f"--duration is whole seconds from 1 to {LONGEST_S}, not {duration_s}")
+            raise UsageError(f"--duration must be a whole number of seconds from 1 to {LONGEST_S}, not {duration_s}")
         note = f"{chosen_profile.note}; changed: whole tests of {duration_s} s, one after another"
         chosen_profile = replace(chosen_profile, duration_s=duration_s, rounds=0, note=note)
     if repetitions is not None and not 1 <= repetitions <= MOST_REPS:
-        raise UsageError(f"--reps is from 1 to {MOST_REPS}, not {repetitions}")
+        raise UsageError(f"--reps must be from 1 to {MOST_REPS}, not {repetitions}")
     check_spec(lab)
     require_known("image", image, image_names())
     gateways = [name.strip() for name in gateway_images.split(",") if name.strip()]
@@ -120,7 +120,7 @@ def ask(
     plugins = [load_vpn(name) for name in dict.fromkeys([BASELINE, *wanted])]  # none: to be compared with
     twice = sorted({vpn.name for vpn in plugins if [other.name for other in plugins].count(vpn.name) > 1})
     if twice:
-        raise UsageError(f"--vpn names two plugins called {', '.join(twice)}; rename your file")
+        raise UsageError(f"--vpn names two plugins called {', '.join(twice)}. Rename your file")
     asked = Asked(
         [load_experiment(name) for name in expand(experiments)],
         plugins,
@@ -182,4 +182,4 @@ def seconds(text: str) -> float:
     try:
         return numbers.number(count, 1e-3, 1e7 / unit) * unit
     except ValueError:
-        raise UsageError(f"--deadline is a time like 360, 90s, 6m or 2h, not {text!r:.60}") from None
+        raise UsageError(f"--deadline must be a time like 360, 90s, 6m or 2h, not {text!r:.60}") from None

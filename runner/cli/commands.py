@@ -318,7 +318,9 @@ def _conduct(asked: Asked, weights: str, quiet: bool, as_json: bool, strict: boo
         err.print(f"--until-significant: {outcome.separation}", markup=False, highlight=False, soft_wrap=True)
     if outcome.trimmed and not quiet:
         err.print(
-            f"deadline reached: {outcome.trimmed} trials left out; to measure them: --out {folder}", soft_wrap=True
+            f"The deadline was reached, and {outcome.trimmed} trials were left out. "
+            f"To measure them: the same command with --out {folder}",
+            soft_wrap=True,
         )
     if outcome.stopped:
         err.print(f"vpneval: stopped: {outcome.stopped}", markup=False, soft_wrap=True)

@@ -141,7 +141,7 @@ def save_packages(store: Store, images: Sequence[Image]) -> None:
     try:
         known = dict(from_json(read_bytes(path))) if is_there(path) else {}
     except (ValueError, TypeError) as wrong:
-        raise UsageError(f"{path} is not the list of packages that it was: {wrong}; remove it") from None
+        raise UsageError(f"{path} is not a list of packages any more: {wrong}. Remove the file") from None
     known |= {image.name: {"digest": image.digest, "packages": image.packages} for image in images}
     partial = path.with_suffix(".json.partial")
     write_text(partial, json.dumps(known, indent=1) + "\n")

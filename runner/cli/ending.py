@@ -21,13 +21,15 @@ def without_number(asked: Asked, folder: Path, strict: bool) -> int:
         return 0
     why = failed[0].reason.splitlines()[0] if failed[0].reason else "no reason was recorded"
     first = f"{failed[0].vpn} {levels_of(failed[0].params)}: {why}"
-    _say(f"{len(failed)} of {counted(len(trials), 'measurement')} gave no number; the first: {first}")
+    _say(f"{len(failed)} of {counted(len(trials), 'measurement')} gave no number. The first of them: {first}")
     measured = {trial.cell for trial in trials if trial.status == "ok"}
     ranked = ranked_cells(asked.cells, {vpn.name: vpn for vpn in asked.vpns})
     without = sorted({trial.vpn for trial in failed if trial.cell in ranked.keys() - measured})
     if without:
-        _say(f"left without a number: {', '.join(without)}. To measure what failed again: the same command with "
-             f"--out {folder} --retry-failed")  # fmt: skip
+        _say(
+            f"These VPNs have no number in a metric of the ranking: {', '.join(without)}. "
+            f"To measure the failed trials again: the same command with --out {folder} --retry-failed"
+        )
     return 1 if without or strict else 0
 
 

@@ -65,7 +65,7 @@ def run_under(
         found = [from_json(read_bytes(run / "report.json")) for run in indexed(folder) or ()]
         document(json.dumps(found, indent=1) + "\n")
     else:
-        say(f"runs side by side: {folder}; all reports again: vpneval report {folder}")
+        say(f"The runs are in {folder}. To print all reports again: vpneval report {folder}")
     return max(codes)
 
 
@@ -119,11 +119,11 @@ def this_command_under(kernel: Kernel, image: str, say: Say) -> int:
 def check_parent(folder: Path) -> None:
     """Make the parent folder of several runs. Raises UsageError where it is something else already."""
     if (folder / "run.json").exists() and (folder.parent / INDEX).exists():
-        raise UsageError(f"{folder} is one run of a parent folder; to go on with them: --out {folder.parent}")
+        raise UsageError(f"{folder} is one run of a parent folder. To continue all of its runs: --out {folder.parent}")
     if (folder / "run.json").exists():
-        raise UsageError(f"{folder} is a run folder; several kernels need a parent folder: choose another --out")
+        raise UsageError(f"{folder} is a run folder, and several kernels need a parent folder. Choose another --out")
     if folder.exists() and (not folder.is_dir() or (any(folder.iterdir()) and not (folder / INDEX).exists())):
-        raise UsageError(f"{folder} is not empty and has no {INDEX}; choose another --out")
+        raise UsageError(f"{folder} is neither empty nor a parent folder with an {INDEX}. Choose another --out")
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -145,7 +145,7 @@ def _one_of_several(name: str, parent: Path, work: Callable[[Path], int], say: S
         code, outcome = 130, OUTCOMES[130]
     add_to_index(parent, name, outcome)
     if code in (4, 130):
-        tell(f"to go on with all the runs: the same command with --out {parent}")
+        tell(f"To continue all the runs: the same command with --out {parent}")
     return code
 
 
@@ -182,7 +182,7 @@ def _index(path: Path) -> dict[str, Any]:
     except (ValueError, KeyError, TypeError) as wrong:
         raise UsageError(f"{path} is not an index of runs: {type(wrong).__name__}: {wrong}") from None
     if not all(isinstance(text, str) for text in texts):
-        raise UsageError(f"{path} is not an index of runs: kernel and folder of each are texts")
+        raise UsageError(f"{path} is not an index of runs: the kernel and the folder of each run must be texts")
     return found
 
 
@@ -192,14 +192,14 @@ def _guest_run(kernel: Kernel, folder: Path, say: Say, argv: Sequence[str]) -> i
     The lock on the folder is held here: one that is taken in the guest is not seen outside.
     """
     with open_store(folder) as store:
-        say(f"starting the guest kernel {kernel.name}")
+        say(f"vpneval starts the guest kernel {kernel.name}")
         log = folder / CONSOLE_LOG
         command = [sys.executable, "-m", "runner", *argv]
         try:
             return run_in(kernel, command, folders=[folder.resolve()], console_log=log, say=say)
         except LabError as broken:
             _write_down(store, f"stopped: {str(broken).splitlines()[0]}")
-            safe = f"what is measured is safe; to go on: the same command with --out {folder}"
+            safe = f"What was measured is safe. To continue: the same command with --out {folder}"
             raise LabError(f"stopped: {broken}\n(console: {log})\n{safe}") from None
 
 

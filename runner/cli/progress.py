@@ -110,7 +110,7 @@ class PlainProgress:
     def planned(self, trials: int, expected_s: float) -> None:
         """Print how many trials are ahead, and for how long (s)."""
         self.total = self.done + trials
-        self.say(f"{trials} trials to measure, about {clock(expected_s)} min")
+        self.say(f"{trials} trials will be measured, in about {clock(expected_s)} min")
 
     def tunnel(self, repetition: int, vpn: str, params: Mapping[str, str]) -> None:
         """Print nothing: its trials come soon."""

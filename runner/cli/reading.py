@@ -57,7 +57,7 @@ def report_of(folders: list[Path], weights: str, configuration: str, missing: st
     require_known("--missing", missing, ["unranked", "worst"])
     twice = {str(folder) for folder in folders if [other.resolve() for other in folders].count(folder.resolve()) > 1}
     if twice:
-        raise UsageError(f"named twice: {', '.join(sorted(twice))}; every trial would count twice")
+        raise UsageError(f"named twice: {', '.join(sorted(twice))}. Every trial would count twice; name each run once")
     merged, trials = merge_runs([load_run(folder) for folder in folders])
     merged = with_margins(merged, margin)
     return build(
@@ -109,7 +109,8 @@ def report(
     require_known("format", form, ["term", "findings", "findings-plot", "pdf", *TEXT_FORMS])
     beside = indexed(folders[0]) if len(folders) == 1 else None
     if beside is not None and form in ONE_RUN:
-        raise UsageError(f"{folders[0]} holds several runs; --format {form} takes one of {', '.join(map(str, beside))}")
+        runs = ", ".join(map(str, beside))
+        raise UsageError(f"{folders[0]} holds several runs, and --format {form} takes one run. Name one of {runs}")
     elif form == "findings":
         from runner.report.papers import findings_text
 

@@ -80,7 +80,9 @@ def _look(rig: Rig, asked: Asked, store: Store, image: Image, gateway_images: Ma
     with rig.lab(image) as lab:
         if asked.profile.wan_rate_bps:  # so that the facts show the queues that will be there
             if not lab.has_wan:
-                raise CannotRunHere("this profile shapes the WAN, and this lab has no machine between the gateways")
+                raise CannotRunHere(
+                    "this profile shapes the WAN, which needs a machine between the gateways, and this lab has none"
+                )
             wan.apply(lab, conditions({}, asked.profile.wan_rate_bps))
         iperf3 = {node.name: check_version(node) for node in (lab.host1, lab.host2)}
         run = describe(asked, store, facts(lab) | {"iperf3": iperf3}, image, gateway_images)
@@ -104,7 +106,7 @@ def _written_down(run: Run, command_line: list[str], loop: Loop, started: float)
         outcome = f"stopped: {loop.outcome.stopped}" if loop.outcome.stopped else "complete"
     except KeyboardInterrupt:
         safe = f"interrupted; {len(store.trials)} trials are safe in {store.folder}"
-        raise Interrupted(f"{safe}. To go on: the same command with --out {store.folder}") from None
+        raise Interrupted(f"{safe}. To continue: the same command with --out {store.folder}") from None
     finally:
         signal.signal(signal.SIGTERM, previous)
         ended = call.model_copy(

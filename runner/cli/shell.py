@@ -27,7 +27,7 @@ def one_tunnel(vpn: Vpn, levels: str) -> dict[str, str]:
     params = dict(vpn.comparable)
     for factor, values in chosen.items():
         if factor not in params or len(values) != 1:
-            raise UsageError(f"one level each of {', '.join(params)} makes a tunnel, not {levels!r}")
+            raise UsageError(f"a tunnel needs one level of each of {', '.join(params)}, not {levels!r}")
         params[factor] = values[0]
     if "cipher" in chosen and "integrity" not in chosen:
         params["integrity"] = matching_integrity(vpn, params["cipher"])
@@ -45,7 +45,7 @@ def shell(node: str, vpn: Vpn, params: Params, image: str, where: str, command: 
         logs = Path(stack.enter_context(TemporaryDirectory()))
         lab = stack.enter_context(rig.lab(root, logs=logs))
         if node not in lab.nodes:
-            raise UsageError(f"this lab has no {node}; it has: {', '.join(lab.nodes)}")
+            raise UsageError(f"this lab has no {node}. Its nodes are: {', '.join(lab.nodes)}")
         if no := unsupported(lab, vpn, params):
             raise VpnevalError(f"{vpn.name} cannot run here: {no.reason}")
         try:

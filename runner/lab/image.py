@@ -158,7 +158,10 @@ def build(name: str, root: Path, say: Callable[[str], None]) -> None:
         partial = root.with_suffix(".partial")
         shutil.rmtree(partial, ignore_errors=True)
         shutil.rmtree(root, ignore_errors=True)
-        say(f"building the lab image {name} ({SUITES[name]}, {len(package_list(name))} packages and what they need)")
+        say(
+            f"vpneval builds the lab image {name} "
+            f"({SUITES[name]}, {len(package_list(name))} packages and their dependencies)"
+        )
         started = time.monotonic()
         log = root.with_suffix(".log")
         with log.open("wb") as out:

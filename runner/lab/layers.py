@@ -63,9 +63,9 @@ def build(name: str, suite: str, say: Callable[[str], None]) -> Path:
     if layer.exists():
         return layer
     if os.geteuid() != 0:
-        raise CannotRunHere(f"building a layer needs root; once: sudo {sys.argv[0]} image {suite} --layer {name}")
+        raise CannotRunHere(f"building a layer needs root. Once: sudo {sys.argv[0]} image {suite} --layer {name}")
     image = open_image(suite, say=say)
-    say(f"building the layer {name} for {suite} ({SUITES[suite]})")
+    say(f"vpneval builds the layer {name} for {suite} ({SUITES[suite]})")
     started, log = time.monotonic(), layer.with_suffix(".log")
     partial = layer.with_suffix(f".{os.getpid()}.partial")
     layer.parent.mkdir(parents=True, exist_ok=True)

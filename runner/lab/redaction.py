@@ -54,7 +54,7 @@ class Redaction:
             if len(text.strip()) < SHORTEST:
                 raise UsageError(
                     f"the secret {name} has {len(text.strip())} characters. One of fewer than {SHORTEST} cannot be "
-                    "kept out of the logs: make a longer one; what is public is called NAME.crt or NAME.pub"
+                    "kept out of the logs. Make a longer one, or call it NAME.crt or NAME.pub if it is public"
                 )
             for form in _forms(text.strip()):
                 names.setdefault(form, f"<{name}>".encode())

@@ -150,7 +150,7 @@ def cable(nodes: dict[str, NamespaceNode], say: Callable[[str], object], sites: 
         check=False,
     )
     if done.returncode != 0:
-        raise LabError(f"the nodes cannot be cabled: {done.stderr.strip()}")
+        raise LabError(f"the nodes cannot be connected: {done.stderr.strip()}")
     address(nodes, sites)
 
 

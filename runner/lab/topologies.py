@@ -177,7 +177,7 @@ def lay_cables(topology: Topology, nodes: Mapping[str, NamespaceNode], say: Call
     inside = ["nsenter", "-t", str(nodes["wan"].pid), "--net", "ip", "-batch", "-"]
     done = subprocess.run(inside, input=lines, capture_output=True, text=True, timeout=30, check=False)
     if done.returncode != 0:
-        raise LabError(f"the nodes cannot be cabled: {done.stderr.strip()}")
+        raise LabError(f"the nodes cannot be connected: {done.stderr.strip()}")
     for name, node in nodes.items():
         ports = topology.ports(name)
         joined = ["link add br0 type bridge", "link set br0 up"] if name in topology.bridges else []

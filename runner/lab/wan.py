@@ -32,7 +32,7 @@ def unsupported(lab: Lab, wanted: Conditions) -> Unsupported | None:
     if wanted == Conditions():
         return None
     if not lab.has_wan:
-        return Unsupported("this lab has no WAN node that could set conditions")
+        return Unsupported("this lab has no WAN node, which sets the WAN's conditions")
     for discipline in ["netem"] * wanted.impaired + ["tbf"] * bool(wanted.rate_bps):
         options = ("delay", "1ms") if discipline == "netem" else ("rate", "1mbit", "burst", "4096", "limit", "4096")
         tried = lab.wan.run("tc", "qdisc", "add", "dev", "lo", "root", discipline, *options, check=False)

@@ -259,7 +259,7 @@ def shape(listing: str) -> list[str]:
         ({"host1": {"identity": "no-such-key"}}, r"host1 cannot be reached: .*Permission denied"),
         (
             {"wan": {"gw1": "ens2", "gw2": "ens1"}},
-            r"the WAN machine does not see gw1 on its port wan's ens2: swapped\?",
+            r"the WAN machine does not see gw1 on its port wan's ens2. Are its two ports swapped\?",
         ),
         (
             {"gw1": {"lan": "ens2", "wan": "ens1"}},
@@ -377,7 +377,7 @@ def test_an_undo_that_fails_is_said(testbed: Machines, tmp_path: Path) -> None:
         spoilt = SshRig(rig.connections, {**rig.lent, "host1": replace(host1, restore=host1.restore + "\nbogus")})
         lab = spoilt.lab(rig.image("host"), logs=tmp_path)
         lab.__enter__()
-        with pytest.raises(LabError, match=r"host1 .* has not confirmed that its ports are as before: .*bogus"):
+        with pytest.raises(LabError, match=r"host1 .* did not confirm that its ports are restored: .*bogus"):
             lab.__exit__(None, None, None)
 
 

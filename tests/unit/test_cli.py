@@ -90,11 +90,17 @@ def test_what_does_not_exist(capsys: CapSys, nowhere: Path, argv: tuple[str, ...
     [
         (("run", "transport", "--vpn", "./mine.py"), "no plugin file ./mine.py"),
         (("run", "transport", "--vpn", "./mine"), "whose name ends in .py, not ./mine"),
-        (("run", "transport", "--reps", "0"), "--reps is from 1 to 1000, not 0"),
-        (("plan", "transport", "--reps", "1000000000"), "--reps is from 1 to 1000, not 1000000000"),
-        (("run", "transport", "--duration", "0"), "--duration is whole seconds from 1 to 86400, not 0"),
-        (("report", "a/run", "a/../a/run"), "named twice: a/../a/run, a/run; every trial would count twice"),
-        (("run", "transport", "--deadline", "soon"), "--deadline is a time like 360, 90s, 6m or 2h, not 'soon'"),
+        (("run", "transport", "--reps", "0"), "--reps must be from 1 to 1000, not 0"),
+        (("plan", "transport", "--reps", "1000000000"), "--reps must be from 1 to 1000, not 1000000000"),
+        (
+            ("run", "transport", "--duration", "0"),
+            "--duration must be a whole number of seconds from 1 to 86400, not 0",
+        ),
+        (
+            ("report", "a/run", "a/../a/run"),
+            "named twice: a/../a/run, a/run. Every trial would count twice; name each run once",
+        ),
+        (("run", "transport", "--deadline", "soon"), "--deadline must be a time like 360, 90s, 6m or 2h, not 'soon'"),
         (("run", "transport", "--weights", "rtt=-1"), "zero or more"),
         (("run", "transport", "--weights", "rtt=0"), "all weights are zero"),
         (("run", "cipher", "--set", "measure=udp"), "leaves nothing to measure in cipher"),
@@ -106,8 +112,14 @@ def test_what_does_not_exist(capsys: CapSys, nowhere: Path, argv: tuple[str, ...
         (("run", "transport", "--out", "a", "--out=a"), "--out is given 2 times; give it once"),
         (("report", ".", "--format", "md", "--format", "md"), "--format is given 2 times; give it once"),
         (("lab", "shell", "gw1", "--vpn", "none", "--vpn", "ipip"), "--vpn is given 2 times; give it once"),
-        (("recipe", "openvpn", "--set", "cipher=null", "--set", "cipher=aes-128-gcm"), "one level each of cipher"),
-        (("recipe", "openvpn", "--set", "streams=4"), "one level each of cipher, integrity, compression"),
+        (
+            ("recipe", "openvpn", "--set", "cipher=null", "--set", "cipher=aes-128-gcm"),
+            "a tunnel needs one level of each of cipher",
+        ),
+        (
+            ("recipe", "openvpn", "--set", "streams=4"),
+            "a tunnel needs one level of each of cipher, integrity, compression",
+        ),
         (("recipe", "ssh_tun", "--set", "cipher=null"), "does not offer cipher null (asked"),
         (("report", "."), "is not a run folder"),
         (("report", "absent"), "absent is not a run folder: it is not there"),
@@ -218,7 +230,7 @@ def test_plan_tells_what_until_significant_and_a_deadline_make_of_it(capsys: Cap
     assert "repeats what may still change the order: until the deadline." in said
     assert "--deadline ends the run after 6 min; trials that do not fit are left out." in said
     code, _, err = vpneval(capsys, *asked, "--deadline", "soon")
-    assert (code, "--deadline is a time" in err) == (2, True)
+    assert (code, "--deadline must be a time" in err) == (2, True)
 
 
 def test_help_names_what_the_options_take() -> None:

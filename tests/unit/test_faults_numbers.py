@@ -49,7 +49,7 @@ def test_numbers_of_hundreds_of_digits(digits: int) -> None:
         with pytest.raises(UsageError, match=rf"{factor} takes a .*number from .* to .*, not '999") as said:
             parse_levels(f"{factor}={'9' * digits}")
         assert len(str(said.value)) < 200
-    with pytest.raises(UsageError, match="--deadline is a time like"):
+    with pytest.raises(UsageError, match="--deadline must be a time like"):
         seconds("9" * digits)
 
 

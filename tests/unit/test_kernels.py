@@ -29,8 +29,8 @@ def test_kernels_are_named_in_order() -> None:
         ("hots", "netns", True, "unknown kernel 'hots'; did you mean host"),
         ("qemu:sid", "netns", True, "unknown kernel 'qemu:sid'"),
         ("qemu,qemu:trixie", "netns", True, "names qemu:trixie twice"),
-        ("uml,qemu", "netns", False, "takes one kernel here"),
-        ("uml", "ssh:lab.toml", True, "wraps the namespace lab"),
+        ("uml,qemu", "netns", False, "takes one kernel in this command"),
+        ("uml", "ssh:lab.toml", True, "works only with the namespace lab"),
     ],
 )
 def test_a_wrong_kernel_is_said_before_anything_starts(text: str, lab: str, several: bool, wrong: str) -> None:
@@ -139,5 +139,5 @@ def test_a_run_folder_is_no_parent_folder(parent: Path, tmp_path: Path) -> None:
         check_parent(tmp_path / "alone")
     (tmp_path / "letters").mkdir()
     (tmp_path / "letters" / "a").touch()
-    with pytest.raises(UsageError, match="is not empty"):
+    with pytest.raises(UsageError, match="is neither empty nor a parent folder"):
         check_parent(tmp_path / "letters")

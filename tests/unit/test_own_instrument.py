@@ -106,7 +106,7 @@ def line(text: str, of: str) -> int:
         ),
         (
             changed(("(METRIC,)", "(METRIC)")),
-            "instrument ./mine.py: metrics is a tuple of Metric, with a comma after a single one",
+            "instrument ./mine.py: metrics must be a tuple of Metric, with a comma after a single one",
         ),
         (
             changed(
@@ -116,7 +116,7 @@ def line(text: str, of: str) -> int:
         ),
         (
             changed(('name = "mine"', 'name = "tcp"')),
-            "instrument ./mine.py is called tcp, as one that there is; choose another name",
+            "instrument ./mine.py is called tcp, and another instrument has that name. Choose another name",
         ),
         (
             changed(('(name="mine_ms"', '(name="rtt"')),
@@ -157,7 +157,8 @@ def test_a_path_that_is_no_instrument(folder: Path, path: str, said: str) -> Non
 def test_two_files_cannot_have_the_same_name(folder: Path) -> None:
     add_instrument(write(folder, MINE))
     with pytest.raises(
-        UsageError, match=r"^instrument \./other\.py is called mine, as one that there is; choose another"
+        UsageError,
+        match=r"^instrument \./other\.py is called mine, and another instrument has that name. Choose another",
     ):
         add_instrument(write(folder, MINE, "other.py"))
 

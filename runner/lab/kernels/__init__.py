@@ -22,13 +22,15 @@ def parse(text: str, lab: str = "netns", several: bool = True) -> list[Kernel | 
     for name in wanted:
         require_known("kernel", name, kernel_names())
     if len(wanted) > 1 and not several:
-        raise UsageError(f"--kernel takes one kernel here, not {text}")
+        raise UsageError(f"--kernel takes one kernel in this command, not {text}")
     wanted = [f"qemu:{DEFAULT_IMAGE}" if name == "qemu" else name for name in wanted]
     twice = sorted({name for name in wanted if wanted.count(name) > 1})
     if twice:
         raise UsageError(f"--kernel names {', '.join(twice)} twice")
     if wanted != [HOST] and lab != "netns":
-        raise UsageError(f"--kernel {text} wraps the namespace lab; the machines of --lab {lab} have their own kernels")
+        raise UsageError(
+            f"--kernel {text} works only with the namespace lab; the machines of --lab {lab} have their own kernels"
+        )
     return [_kernel(name) for name in wanted]
 
 

@@ -201,7 +201,9 @@ def _converse(
             channel.send(b"S", _spec(attempt, kernel, argv, folders))
             return _exit_code(channel, wake, ENDS_WITHIN_S * attempt.patience)
         except (EOFError, ConnectionError):
-            raise LabError(f"the guest kernel {kernel.name} has ended in the middle: {guest.last_words()}") from None
+            raise LabError(
+                f"the guest kernel {kernel.name} ended before the command did: {guest.last_words()}"
+            ) from None
 
 
 @contextmanager

@@ -55,7 +55,7 @@ class Qemu:
         """The kernel itself. Raises CannotRunHere where it is missing."""
         for found in sorted(self.folder.glob("boot/vmlinuz-*")):
             return found
-        raise CannotRunHere(f"{self.folder} has no kernel; remove that folder to have it fetched again")
+        raise CannotRunHere(f"{self.folder} has no kernel. Remove that folder, and vpneval fetches the kernel again")
 
     def prepare(self, say: Say) -> None:
         """Fetch the kernel if it is not there yet. Raises CannotRunHere as ``describe`` does, or if it fails."""
@@ -109,7 +109,7 @@ class Qemu:
             "APT::Sandbox::User": "root",  # the cache need not be open to the user _apt
         }
         given = [word for name, value in options.items() for word in ("-o", f"{name}={value}")]
-        say(f"fetching the kernel of Debian {self.suite}")
+        say(f"vpneval fetches the kernel of Debian {self.suite}")
         _tool("apt-get", *given, "--quiet", "update")
         current = f"linux-image-{ARCHITECTURES[platform.machine()]}"
         depends = _tool("apt-cache", *given, "depends", "--important", current)

@@ -294,7 +294,8 @@ def check_cables(lab: Lab, lent: Mapping[str, Lent]) -> None:
         learnt = lab.wan.run("bridge", "fdb", "show", "br", "br0").stdout
         if f"{mac} dev {site.name} " not in learnt:
             raise TimeoutError(
-                f"the WAN machine does not see {site.name} on its port {port('wan', site.name)}: swapped?"
+                f"the WAN machine does not see {site.name} on its port {port('wan', site.name)}. "
+                "Are its two ports swapped?"
             )
 
 

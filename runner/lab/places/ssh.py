@@ -91,7 +91,7 @@ class Connection:
             if self._master.poll() is not None or time.monotonic() > end:
                 self.close()
                 by_hand = shlex.join(["ssh", *self.machine.options_of_ssh(), self.machine.address])
-                raise CannotRunHere(f"{self.name} cannot be reached: {self.said()}; try: {by_hand} true")
+                raise CannotRunHere(f"{self.name} cannot be reached: {self.said()}. Try: {by_hand} true")
             time.sleep(0.02)
         user = self.run("id", "-u", "-n").stdout.strip()
         if user != "root":
@@ -295,6 +295,6 @@ class SshNode(NamespaceNode):
             trouble = f"no answer within {UNDO_WITHIN_S:g} s"
         if trouble:
             raise LabError(
-                f"{self.name} ({self.connection.machine.address}) has not confirmed that its ports are as before: "
-                f"{trouble}. A machine that is alive undoes it by itself, within {SILENCE_S + 10} s"
+                f"{self.name} ({self.connection.machine.address}) did not confirm that its ports are restored: "
+                f"{trouble}. A machine that is alive restores them by itself, within {SILENCE_S + 10} s"
             )

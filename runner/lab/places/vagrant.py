@@ -27,7 +27,7 @@ def folder_of_vagrantfile() -> Path:
     for folder in (Path.cwd(), HOME):
         if (folder / "Vagrantfile").exists():
             return folder
-    raise CannotRunHere(f"--lab vagrant: there is no Vagrantfile in {Path.cwd()}; go to the project's folder")
+    raise CannotRunHere(f"--lab vagrant: there is no Vagrantfile in {Path.cwd()}. Go to the project's folder")
 
 
 def lab_file() -> LabFile:
