@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, field_validator, model_validator
 
+from runner.data.loads import Limit, MachineLoad
 from runner.data.metric import Metric
 
 SCHEMA_VERSION = 2
@@ -188,6 +189,8 @@ class Trial(Strict):
     attempt: dict[str, Any] = Field(default={}, description="what a failed measurement saw, a search's trials, say")
     measurements: list[Measurement] = []
     timelines: list[Timeline] = Field(default=[], description="one for each failure that this trial caused on purpose")
+    loads: list[MachineLoad] = Field(default=[], description="of each machine, while a throughput was measured")
+    limit: Limit | None = Field(default=None, description="what limits the throughput, as its machines' loads say")
 
     @property
     def cell(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from runner.data.loads import MachineLoad
 from runner.data.trials import Timeline, Value
 
 
@@ -16,6 +17,7 @@ class Measured:
     measuring_s: float = 0.0
     warnings: list[str] = field(default_factory=list)
     attempt: dict[str, Any] = field(default_factory=dict)  # what was seen where there is no number
+    loads: list[MachineLoad] = field(default_factory=list)  # of the machines, while a throughput was measured
     timelines: list[Timeline] = field(default_factory=list)  # of failures caused on purpose
 
 

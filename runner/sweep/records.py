@@ -17,6 +17,7 @@ from runner.data.trials import Evidence, Measurement, Noise, Proof, Slice, Statu
 from runner.instruments.instrument import Instrument
 from runner.instruments.result import Measured
 from runner.lab.redaction import KNOWN, hide
+from runner.ranking.limits import judge
 from runner.sweep.call import Outcome, Watcher
 from runner.sweep.plan import Planned
 from runner.tunnel.bring_up import Tunnel
@@ -120,6 +121,8 @@ class Records:
             attempt=KNOWN.data(measured.attempt),
             measurements=stored(measured, planned.instrument),
             timelines=measured.timelines,
+            loads=measured.loads,
+            limit=judge(measured.loads, generator_limited=_generator_limited(measured)),
         )
 
     def _learn(self, trial: Trial) -> None:
@@ -139,6 +142,11 @@ class Records:
             if baseline.vpn == BASELINE and baseline.repetition == planned.repetition and same:
                 return faster_than(baseline, measured)
         return []
+
+
+def _generator_limited(measured: Measured) -> bool:
+    """Does a search say that it could offer no more?"""
+    return any("generator_limited" in (value.detail.get("flags") or ()) for value in measured.measurements)
 
 
 def stored(measured: Measured, instrument: Instrument) -> list[Measurement]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache, partial
 from typing import Any
 
@@ -18,6 +18,7 @@ from runner.instruments.result import Measured, measurement
 from runner.instruments.traffic.cost import costs, machines, memory, of_slice, snapshot
 from runner.instruments.traffic.factors import STREAMS
 from runner.instruments.traffic.iperf import THREADS_SINCE, iperf3, version_of
+from runner.instruments.traffic.limits import Limits
 from runner.instruments.traffic.visits import WARM_S, visits
 from runner.lab import probes
 from runner.lab.namespaces import NamespaceProcess
@@ -30,12 +31,20 @@ TEXT = f"{FEED}.txt"
 WIRE_SLICES = 3  # that are counted on the WAN, too: each count costs two commands
 
 
-def tcp(lab: Lab, address: str, duration_s: int, streams: int, direction: str, payload: str) -> Measured:
+def tcp(
+    lab: Lab,
+    address: str,
+    duration_s: int,
+    streams: int,
+    direction: str,
+    payload: str,
+    around: AbstractContextManager[None] | None = None,
+) -> Measured:
     """TCP throughput and its cost (see cost.py) of one iperf3 test of ``duration_s`` whole seconds.
 
     ``direction``: ``forward`` host1 to host2, ``reverse`` host2 to host1. ``payload``: ``random`` is iperf3's
     own buffer (128 KiB of random bytes again and again: longer than any VPN's compression window), ``zeros``
-    is /dev/zero, ``text`` an endless text that deflate shrinks to a quarter.
+    is /dev/zero, ``text`` an endless text that deflate shrinks to a quarter. ``around`` the transfer: who watches it.
     """
     options = ["--parallel", str(streams)] if streams > 1 else []
     options += ["--reverse"] if direction == "reverse" else []
@@ -47,7 +56,8 @@ def tcp(lab: Lab, address: str, duration_s: int, streams: int, direction: str, p
         options += ["--file", FEED]
     wire_before = wan_bytes(lab)
     before, started = snapshot(lab), time.monotonic()
-    report = iperf3(lab, address, duration_s, *options)
+    with around or nullcontext():
+        report = iperf3(lab, address, duration_s, *options)
     elapsed, after = time.monotonic() - started, snapshot(lab)
     wire_bytes = wan_bytes(lab) - wire_before
     if feeder is not None:
@@ -79,7 +89,7 @@ def tcp(lab: Lab, address: str, duration_s: int, streams: int, direction: str, p
 
 def slices(bench: Bench, params: Mapping[str, str], slice_s: float) -> Measuring:
     """TCP throughput and its cost, in slices of ``slice_s`` seconds, until told to end. Raises MeasurementError."""
-    started, retransmits = time.monotonic(), 0
+    started, retransmits, limits = time.monotonic(), 0, Limits()
     payload, direction, go, taken = params["payload"], params["direction"], Go.ON, 0
     while go is Go.ON:
         if payload == "text":
@@ -88,7 +98,8 @@ def slices(bench: Bench, params: Mapping[str, str], slice_s: float) -> Measuring
         via = visits(bench)
         wire = wan_bytes(bench.lab) if taken < WIRE_SLICES else None
         before = machines(bench.lab)
-        found = via.tcp(slice_s, direction=direction, streams=int(params["streams"]), payload=sent)
+        with limits.slice(bench):
+            found = via.tcp(slice_s, direction=direction, streams=int(params["streams"]), payload=sent)
         after, carried = machines(bench.lab), found["carried_bytes"]
         values = {"tcp_throughput": found["bytes"] * 8 / found["seconds"]} | of_slice(before, after, carried)
         if wire is not None:
@@ -96,7 +107,7 @@ def slices(bench: Bench, params: Mapping[str, str], slice_s: float) -> Measuring
         retransmits += found["retransmits"]
         taken += 1
         go = yield values
-    measured = Measured([memory(snapshot(bench.lab))], time.monotonic() - started)
+    measured = Measured([memory(snapshot(bench.lab))], time.monotonic() - started, loads=limits.found())
     measured.measurements.append(measurement("tcp_throughput", 0.0, retransmits=retransmits))
     return measured
 
@@ -236,5 +247,7 @@ class Tcp(Instrument):
         params = asked.params
         if asked.profile.rounds:
             return (yield from slices(bench, params, asked.profile.slice_s))
-        how = int(params["streams"]), params["direction"], params["payload"]
-        return (yield from whole(tcp(bench.lab, bench.address, asked.profile.duration_s, *how)))
+        how, limits = (int(params["streams"]), params["direction"], params["payload"]), Limits()
+        measured = tcp(bench.lab, bench.address, asked.profile.duration_s, *how, limits.watched(bench))
+        measured.loads = limits.found()
+        return (yield from whole(measured))

@@ -17,6 +17,7 @@ from runner.instruments.result import Measured, measurement
 from runner.instruments.traffic.counters import fragments_created, receive_buffer_errors
 from runner.instruments.traffic.factors import FRAGMENTATION
 from runner.instruments.traffic.iperf import OVERHEAD_S, iperf3
+from runner.instruments.traffic.limits import Limits
 from runner.instruments.traffic.mtu import IP_UDP_BYTES, may_fragment
 from runner.instruments.traffic.searched import searched
 from runner.instruments.traffic.tcp import pilot_bps
@@ -56,6 +57,7 @@ def udp(bench: Bench, payload_bytes: int, search: UdpSearch, first_bps: float | 
     measured = Measured()
     counters = {"receive_buffer_errors": 0, "fragments": 0}
     breakdowns: list[float] = []
+    limits = Limits()
     window = bench.lab.host2.run("python3", "-IS", "-c", GRANTED, str(WINDOW_BYTES)).stdout.strip()
     options = ("--udp", "--length", str(payload_bytes), "--window", window, "--bitrate")
 
@@ -63,7 +65,8 @@ def udp(bench: Bench, payload_bytes: int, search: UdpSearch, first_bps: float | 
         before = receive_buffer_errors(bench.lab), fragments_created(bench.lab)
         test = max(1, round(duration_s)), *options, str(int(rate_bps))
         try:
-            report = iperf3(bench.lab, bench.address, *test)
+            with limits.watched(bench, rate_bps):
+                report = iperf3(bench.lab, bench.address, *test)
         except MeasurementError:
             if not bench.carries_payload():
                 breakdowns.append(rate_bps)
@@ -78,6 +81,7 @@ def udp(bench: Bench, payload_bytes: int, search: UdpSearch, first_bps: float | 
 
     result = yield from searched(search, offer, first_bps, OVERHEAD_S)
     value = found_rate(result, "UDP throughput", measured)
+    measured.loads = limits.found(value)
     if breakdowns:
         measured.warnings.append(f"the tunnel broke down under UDP, from {min(breakdowns) / 1e6:.0f} Mbit/s offered")
     detail = search_detail(result) | counters | {"payload_bytes": payload_bytes, "breakdowns_bps": breakdowns}

@@ -16,6 +16,7 @@ from runner.data.trials import Value
 from runner.instruments.instrument import Asked, Go, Measuring
 from runner.instruments.result import Measured, measurement
 from runner.instruments.traffic.generator import BURST, Generator, Load, generator, imix
+from runner.instruments.traffic.limits import Limits
 from runner.instruments.traffic.mtu import IP_UDP_BYTES
 from runner.instruments.traffic.visits import visits
 from runner.search import SearchTrial
@@ -55,6 +56,7 @@ class Offering:
     bench: Bench
     shape: Load  # its rate and duration are each trial's own
     so_far: SoFar
+    limits: Limits = field(default_factory=Limits)
 
     @property
     def generator(self) -> Generator:
@@ -95,7 +97,8 @@ class Offering:
     def reading(self, load: Offered) -> dict[str, float]:
         """One trial that the search learns from, and what it tells alone, once the search has begun."""
         search = self.so_far.search
-        trial = self.trial(*load)
+        with self.limits.slice(self.bench, load.rate_bps):
+            trial = self.trial(*load)
         search.learn(trial)
         found = {"asked_rate_bps": trial.asked_rate_bps, "sent": trial.sent, "received": trial.received}
         if not search.seeding and not search.limited:
@@ -169,6 +172,7 @@ def udp_in_rounds(bench: Bench, asked: Asked, fragment: bool, *, turns: bool) ->
     measured = Measured()
     told = {"payload_bytes": int(asked.params["payload_bytes"]), "ip_bytes": lengths, "burst_packets": shape.burst}
     measured.measurements += throughput(so_far, first, told, measured, turns=turns)
+    measured.loads = offering.limits.found(measured.measurements[0].value)
     if so_far.variations_ms:
         spread: dict[str, Any] = {"mean_ms": statistics.fmean(so_far.variations_ms), "look_s": JITTER_S}
         measured.measurements.append(measurement("jitter", statistics.median(so_far.variations_ms), **spread))

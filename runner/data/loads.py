@@ -1,0 +1,127 @@
+"""What the machines of a lab were busy with while a throughput was measured, and the sentence that says what limits it.
+
+Shares of cores are in cores: 0.5 is half of one core's time, 1.7 is more than one core can give.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Role = Literal["vpn", "generator", "kernel", "other"]
+Kind = Literal[
+    "quota",
+    "steal",
+    "foreign",
+    "path",
+    "thread",
+    "process",
+    "generator",
+    "kernel",
+    "shared cores",
+    "queue",
+    "none found",
+]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class CoreLoad(_Strict):
+    """One core: shares of its time (0 to 1) in programs, in the kernel for them, in interrupts, in the kernel's work
+    for packets (softirq), and what the hypervisor took."""
+
+    core: int
+    user: float
+    system: float
+    irq: float
+    softirq: float
+    steal: float
+
+    @property
+    def busy(self) -> float:
+        """The share of its time in which it was not idle."""
+        return self.user + self.system + self.irq + self.softirq + self.steal
+
+
+class ThreadLoad(_Strict):
+    """One thread: the share of a core that it had (``busy``), the share of the time in which it was ready to run and
+    had none (``waiting``), and the ``core`` that it was on whenever it was looked at; None where that changed."""
+
+    busy: float
+    waiting: float = 0.0
+    core: int | None = None
+
+
+class ProcessLoad(_Strict):
+    """One process: of which node ("" is outside of the lab), whose it is, its cores' worth, and its busiest thread.
+
+    ``role``: ``vpn``, ``generator`` (this program's own), ``kernel`` (a thread of its), or ``other``. ``threads``: how
+    many it has; ``allowed``: the cores that it may use, none told for a process outside of the lab.
+    """
+
+    node: str
+    name: str
+    role: Role
+    busy: float
+    threads: int = 1
+    allowed: list[int] = []
+    busiest: ThreadLoad | None = None
+
+
+class PortLoad(_Strict):
+    """A port that dropped packets or made them wait. ``queue``: its queueing discipline that did, "" where it was the
+    port's driver; ``waited``: how often that discipline held a packet back to keep its rate (overlimits)."""
+
+    node: str
+    port: str
+    queue: str = ""
+    packets: int
+    drops: int
+    waited: int = 0
+
+
+class QuotaLoad(_Strict):
+    """A control group with a CPU quota: the nodes in it, its ``cores``, its periods, those in which the quota was used
+    up, and for how long it held processes back, seconds."""
+
+    nodes: list[str]
+    cores: float
+    periods: int
+    used_up: int
+    held_back_s: float
+
+
+class MachineLoad(_Strict):
+    """One machine of the lab during a measurement: ``nodes`` that it holds, and ``seconds`` that it was watched for, in
+    ``looks`` pieces.
+
+    ``processes`` are those with a hundredth of a core and more. ``overflows``: datagrams that a full socket buffer
+    refused, by node. ``softnet_dropped`` and ``softnet_squeezed``: packets that the kernel dropped before it looked at
+    them, and how often it had no time to take all that had arrived. ``temperature_c`` at the end, where it is told.
+    """
+
+    name: str
+    nodes: list[str]
+    seconds: float = Field(gt=0)
+    looks: int = 1
+    cores: list[CoreLoad]
+    processes: list[ProcessLoad] = []
+    ports: list[PortLoad] = []
+    quotas: list[QuotaLoad] = []
+    overflows: dict[str, int] = {}
+    softnet_dropped: int = 0
+    softnet_squeezed: int = 0
+    temperature_c: float | None = None
+
+
+class Limit(_Strict):
+    """What limits a throughput: one sentence, where (a node, "" where it is no single one), of which kind, and the
+    figures that say so."""
+
+    sentence: str
+    where: str = ""
+    kind: Kind
+    evidence: list[str] = []

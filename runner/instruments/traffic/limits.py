@@ -1,0 +1,65 @@
+"""What limits a throughput: every machine of the lab is read before and after the traffic that is measured.
+
+In rounds only every third slice of a trial has readings around it, outside of its marks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+
+from runner.data.errors import CommandError, MeasurementError
+from runner.data.loads import MachineLoad
+from runner.lab.loads import Reading, Watch, reading
+from runner.tunnel.bring_up import Bench
+
+EVERY = 3  # slices
+NEAR = 0.1  # of the throughput: what was offered beyond that says little of what limits it
+
+Readings = Mapping[str, Reading]
+
+
+class Limits:
+    """What the machines of a tunnel's lab were busy with, in some of the slices of a trial."""
+
+    def __init__(self) -> None:
+        self._slices = 0
+        self._watched: list[tuple[float, Readings, Readings]] = []  # offered rate or 0, before, after
+
+    @contextmanager
+    def slice(self, bench: Bench, rate_bps: float = 0.0) -> Iterator[None]:
+        """A slice of the trial, offered at ``rate_bps`` if at one: the first, the fourth and so on are watched."""
+        self._slices += 1
+        if self._slices % EVERY == 1:
+            with self.watched(bench, rate_bps):
+                yield
+        else:
+            yield
+
+    @contextmanager
+    def watched(self, bench: Bench, rate_bps: float = 0.0) -> Iterator[None]:
+        """Traffic around which the machines are read. What cannot be read is left out: the measurement stands."""
+        lab, before = bench.lab, _read(bench)
+        yield
+        if before is not None and bench.lab is lab and (after := _read(bench)) is not None:
+            self._watched.append((rate_bps, before, after))
+
+    def found(self, rate_bps: float | None = None) -> list[MachineLoad]:
+        """The machines so far; none where they could not be read. ``rate_bps``: only while about that was offered, if
+        it ever was."""
+        watch = Watch()
+        near = [one for one in self._watched if rate_bps and abs(one[0] / rate_bps - 1) <= NEAR]
+        for _, before, after in near or self._watched:
+            watch.add(before, after)
+        return watch.found()
+
+
+def _read(bench: Bench) -> Readings | None:
+    try:
+        read = bench.shared("loads", lambda: reading(bench.lab))
+        found: Readings = read()
+    except (MeasurementError, CommandError, OSError):
+        with suppress(MeasurementError, CommandError, OSError):
+            bench.forget("loads")
+        return None
+    return found

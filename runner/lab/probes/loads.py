@@ -1,0 +1,299 @@
+"""A machine of the lab: what it is busy with and where it drops packets, as counters since boot.
+
+usage: loads.py NODE
+On a machine of its own: prints "ready"; each line on standard input is answered by a line, the object that
+``Reader.read`` returns. It ends with its standard input. Where all nodes share the runner's kernel, the runner reads by
+itself, for all nodes at once: ``Reader`` is what both use. One reading takes a few milliseconds and starts no process.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import socket
+import struct
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from typing import Any
+
+GONE = (OSError, IndexError, ValueError)  # a process that ends while it is looked at
+CLONE_NEWNET = 0x40000000
+NLM_F_REQUEST_DUMP = 0x301
+NLMSG_ERROR, NLMSG_DONE = 2, 3
+RTM_GETLINK, RTM_GETQDISC = 18, 38
+IFLA_IFNAME, IFLA_STATS64 = 3, 23  # linux/if_link.h
+TCA_KIND, TCA_STATS2, TCA_STATS_BASIC, TCA_STATS_QUEUE = 1, 7, 1, 3  # linux/rtnetlink.h, linux/gen_stats.h
+ROOT = 0xFFFFFFFF  # the parent of a port's own discipline
+GROUPS = "/sys/fs/cgroup"
+OURS = b"/run/vpneval/"  # where the probes are on a node
+TOOLS = (b"iperf3", b"perf")
+
+
+def text_of(path: str) -> str:
+    """A file's text, empty where there is none."""
+    try:
+        with open(path) as file:
+            return file.read()
+    except OSError:
+        return ""
+
+
+class Network:
+    """A network namespace's counters, by a socket that stays in it (rtnetlink(7))."""
+
+    def __init__(self, pid: int | None) -> None:
+        """``pid``: a process that is in it; None for the reader's own."""
+        self.socket: socket.socket | None = None
+        opening = threading.Thread(target=self._open, args=(pid,))  # a thread of its own: only that one moves
+        opening.start()
+        opening.join()
+
+    def _open(self, pid: int | None) -> None:
+        with suppress(OSError):
+            if pid is not None:
+                entrance = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY)
+                moved = ctypes.CDLL(None, use_errno=True).setns(entrance, CLONE_NEWNET)
+                os.close(entrance)
+                if moved != 0:
+                    return
+            self.socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0)
+            self.socket.settimeout(2)
+
+    def close(self) -> None:
+        """Leave it."""
+        if self.socket is not None:
+            self.socket.close()
+
+    def ports(self) -> dict[str, dict[str, Any]]:
+        """Its ports by name: ``packets`` sent, ``dropped`` (by the driver, both ways), and its queueing disciplines,
+        ``queues``: by kind and whether it is the port's root, [packets, drops, packets that had to wait]."""
+        found: dict[str, dict[str, Any]] = {}
+        names: dict[int, str] = {}
+        for index, of in self._dump(RTM_GETLINK, struct.pack("BxHiII", 0, 0, 0, 0, 0), 16):
+            if IFLA_IFNAME not in of or IFLA_STATS64 not in of:
+                continue
+            name = of[IFLA_IFNAME].rstrip(b"\0").decode()
+            # rx_packets, tx_packets, rx_bytes, tx_bytes, rx_errors, tx_errors, rx_dropped, tx_dropped
+            counters = struct.unpack_from("8Q", of[IFLA_STATS64])
+            names[index] = name
+            found[name] = {"packets": counters[1], "dropped": counters[6] + counters[7], "queues": []}
+        for index, of in self._dump(RTM_GETQDISC, struct.pack("BxxxiIII", 0, 0, 0, 0, 0), 20):
+            if index in names and TCA_STATS2 in of and (told := disciplined(of)):
+                found[names[index]]["queues"].append(told)
+        return found
+
+    def _dump(self, what: int, header: bytes, size: int) -> Iterator[tuple[int, dict[int, bytes]]]:
+        """The objects of a kind: the index of the port, and the attributes. "parent" is under the key 0."""
+        if self.socket is None:
+            return
+        self.socket.send(struct.pack("IHHII", 16 + len(header), what, NLM_F_REQUEST_DUMP, 1, 0) + header)
+        while True:
+            data = self.socket.recv(1 << 18)
+            while len(data) >= 16:
+                length, kind = struct.unpack_from("IH", data)
+                if kind in (NLMSG_DONE, NLMSG_ERROR):
+                    return
+                body, data = data[16:length], data[(length + 3) & ~3 :]
+                found = attributes(body[size:])
+                if what == RTM_GETQDISC:
+                    found[0] = body[12:16]
+                yield struct.unpack_from("i", body, 4)[0], found
+
+
+def attributes(data: bytes) -> dict[int, bytes]:
+    """Netlink attributes by their type."""
+    found = {}
+    while len(data) >= 4:
+        length, kind = struct.unpack_from("HH", data)
+        if length < 4:
+            break
+        found[kind & 0x3FFF] = data[4:length]
+        data = data[(length + 3) & ~3 :]
+    return found
+
+
+def disciplined(of: Mapping[int, bytes]) -> list[Any]:
+    """A queueing discipline: [kind, is it the port's root, packets, drops, packets that had to wait]."""
+    stats = attributes(of[TCA_STATS2])
+    if TCA_STATS_BASIC not in stats or TCA_STATS_QUEUE not in stats:
+        return []
+    packets = struct.unpack_from("QI", stats[TCA_STATS_BASIC])[1]
+    _, _, drops, _, overlimits = struct.unpack_from("5I", stats[TCA_STATS_QUEUE])
+    root = struct.unpack("I", of[0])[0] == ROOT
+    return [of[TCA_KIND].rstrip(b"\0").decode(), root, packets, drops, overlimits]
+
+
+class Reader:
+    """Reads the counters of this machine, which has ``nodes`` of the lab: name -> the process that holds it, as this
+    process sees it, or None where the node is this process's own. ``gateways``: which of them are gateways; what runs
+    there when the reader begins is the VPN's, with what that starts later."""
+
+    def __init__(self, nodes: Mapping[str, int | None], gateways: list[str]) -> None:
+        self.nodes, self.gateways = dict(nodes), gateways
+        self.networks = {name: Network(pid) for name, pid in nodes.items()}
+        self.spaces = {os.stat(f"/proc/{pid or 'self'}/ns/pid").st_ino: name for name, pid in nodes.items()}
+        self.holders = {pid or 1 for pid in nodes.values()}
+        self.roles: dict[tuple[int, str], str] = {}  # (process, when it began) -> whose it is
+        self.begun = False
+        self.processes()
+        self.begun = True
+
+    def close(self) -> None:
+        """Leave the nodes."""
+        for network in self.networks.values():
+            network.close()
+
+    def read(self) -> dict[str, Any]:
+        """All counters now; see the functions."""
+        return {
+            "at_s": time.monotonic(),
+            "cores": cores(),
+            "processes": self.processes(),
+            "groups": self.groups(),
+            "ports": {name: network.ports() for name, network in self.networks.items()},
+            "overflows": {name: overflows(text_of(f"/proc/{pid or 'self'}/net/snmp")) for name, pid in self.items()},
+            "softnet": softnet(text_of("/proc/net/softnet_stat")),
+            "temperature_c": temperature_c(),
+        }
+
+    def items(self) -> list[tuple[str, int | None]]:
+        """The nodes and their processes."""
+        return list(self.nodes.items())
+
+    def processes(self) -> dict[str, dict[str, Any]]:
+        """By process number: ``node`` ("" outside of the lab), ``name``, ``role``; ``threads``: by number the seconds
+        that it ran, those that it was ready to run and had no core, and the core that it was on last; of a process
+        outside of the lab the processor time in one sum; ``allowed``: the cores that it may use."""
+        found: dict[str, dict[str, Any]] = {}
+        for number in filter(str.isdigit, os.listdir("/proc")):
+            pid = int(number)
+            if pid in self.holders:  # the agents: a few lines a command
+                continue
+            with suppress(*GONE):
+                node = self.spaces.get(os.stat(f"/proc/{pid}/ns/pid").st_ino, "")
+                stat = text_of(f"/proc/{pid}/stat")
+                name, fields = stat[stat.index("(") + 1 : stat.rindex(")")], stat[stat.rindex(")") + 2 :].split()
+                if not node:
+                    role = "kernel" if fields[1] == "2" else "generator" if pid == os.getpid() else "other"
+                    ticks = int(fields[11]) + int(fields[12])
+                    found[number] = {"node": "", "name": name, "role": role, "spent_s": ticks / 100}
+                    continue
+                role = self.role(pid, int(fields[1]), fields[19], node)
+                threads = {thread: thread_of(pid, thread) for thread in os.listdir(f"/proc/{pid}/task")}
+                allowed = sorted(os.sched_getaffinity(pid))
+                found[number] = {"node": node, "name": name, "role": role, "threads": threads, "allowed": allowed}
+        return found
+
+    def role(self, pid: int, parent: int, since: str, node: str) -> str:
+        """Whose a process is: ``vpn``, ``generator`` (of this program, on the hosts), or ``other``."""
+        key = pid, since
+        if key not in self.roles:
+            with open(f"/proc/{pid}/cmdline", "rb") as file:
+                command = file.read()
+            ours = OURS in command or command.split(b"\0")[0].rsplit(b"/")[-1] in TOOLS
+            if node not in self.gateways or ours:
+                role = "generator" if ours else "other"
+            else:
+                above = [role for (known, _), role in self.roles.items() if known == parent]
+                role = "vpn" if not self.begun or "vpn" in above else "other"
+            self.roles[key] = role
+        return self.roles[key]
+
+    def groups(self) -> dict[str, list[float]]:
+        """The control groups that hold nodes back, by the names of these nodes ("gw2"): [the quota in cores, periods,
+        periods that ran into it, seconds held back] (cgroups(7), version 1 and 2)."""
+        holding: dict[str, list[str]] = {}
+        for name, pid in self.items():
+            for folder in group_folders(text_of(f"/proc/{pid or 'self'}/cgroup")):
+                holding.setdefault(folder, []).append(name)
+        found = {}
+        for folder, names in holding.items():
+            if counters := throttling(folder):
+                found[" ".join(names)] = counters
+        return found
+
+
+def thread_of(pid: int, thread: str) -> list[float]:
+    """[seconds on a core, seconds without one though ready (sched_info), last core] of a thread. Raises OSError.
+
+    A kernel that does not count in nanoseconds counts in ticks, and not at all what waits.
+    """
+    stat = text_of(f"/proc/{pid}/task/{thread}/stat")
+    fields = stat[stat.rindex(")") + 2 :].split()
+    spent = text_of(f"/proc/{pid}/task/{thread}/schedstat").split()
+    if len(spent) < 2:
+        return [(int(fields[11]) + int(fields[12])) / 100, 0.0, int(fields[36])]
+    return [int(spent[0]) / 1e9, int(spent[1]) / 1e9, int(fields[36])]
+
+
+def cores() -> dict[str, list[int]]:
+    """By core: ticks of user and nice, system, irq, softirq, steal, and idle (proc_stat(5))."""
+    found = {}
+    for line in text_of("/proc/stat").splitlines():
+        name, *ticks = line.split()
+        if name.startswith("cpu") and name != "cpu":
+            user, nice, system, idle, waiting, irq, softirq, steal = map(int, ticks[:8])
+            found[name[3:]] = [user + nice, system, irq, softirq, steal, idle + waiting]
+    return found
+
+
+def overflows(snmp: str) -> int:
+    """Datagrams that a full socket buffer of the node refused."""
+    rows = [line.split() for line in snmp.splitlines() if line.startswith("Udp:")]
+    return int(dict(zip(*rows, strict=False)).get("RcvbufErrors", 0)) if len(rows) == 2 else 0
+
+
+def softnet(stat: str) -> list[int]:
+    """[packets dropped before a protocol saw them, times that a core had no time to take them all]."""
+    rows = [line.split() for line in stat.splitlines()]
+    return [sum(int(row[column], 16) for row in rows) for column in (1, 2)]
+
+
+def group_folders(groups: str) -> list[str]:
+    """The folders of the groups that count processor time, the process's own and those above it but the topmost."""
+    found = []
+    for line in groups.splitlines():
+        number, controllers, path = line.split(":", 2)
+        if number == "0":
+            tops = [GROUPS, f"{GROUPS}/unified"]
+        elif "cpu" in controllers.split(","):
+            tops = [f"{GROUPS}/{controllers}"]
+        else:
+            continue
+        parts = path.strip("/").split("/") if path.strip("/") else []
+        for top in tops:
+            found += [os.path.join(top, *parts[:depth]) for depth in range(len(parts), 0, -1)]
+    return found
+
+
+def throttling(folder: str) -> list[float]:
+    """[quota in cores, periods, periods that ran into it, seconds held back] of a group; empty where it has none."""
+    told = dict(line.split() for line in text_of(f"{folder}/cpu.stat").splitlines())
+    if not int(told.get("nr_periods", 0)):
+        return []
+    held_s = int(told["throttled_usec"]) / 1e6 if "throttled_usec" in told else int(told["throttled_time"]) / 1e9
+    if limit := text_of(f"{folder}/cpu.max").split():
+        quota = float(limit[0]) / float(limit[1]) if limit[0] != "max" else 0.0
+    else:
+        quota = float(text_of(f"{folder}/cpu.cfs_quota_us") or 0) / float(text_of(f"{folder}/cpu.cfs_period_us") or 1)
+    return [quota, int(told["nr_periods"]), int(told["nr_throttled"]), held_s]
+
+
+def temperature_c() -> float | None:
+    """The highest that the machine tells, °C; None where it has no thermometer."""
+    zones = "/sys/class/thermal"
+    names = [name for name in os.listdir(zones) if name.startswith("thermal_zone")] if os.path.isdir(zones) else []
+    found = [text_of(f"{zones}/{name}/temp").strip() for name in names]
+    return max((int(text) / 1000 for text in found if text.lstrip("-").isdigit()), default=None)
+
+
+if __name__ == "__main__":
+    name = sys.argv[1]
+    reader = Reader({name: None}, [name] if name.startswith("gw") else [])
+    print("ready", flush=True)
+    for _ in sys.stdin:
+        print(json.dumps(reader.read()), flush=True)

@@ -1,0 +1,259 @@
+"""What limited a throughput: one sentence from what the machines of the lab were busy with meanwhile.
+
+The order of the questions is the order of their certainty. A quota says itself that it held somebody back; a shaped
+port counts what it drops. A thread that had a core to itself all the time cannot be faster; one that was ready to run
+and had none was held back by whoever had the cores. See docs/decisions/0037-what-limits-it.md.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from runner.data.loads import Limit, MachineLoad, PortLoad, ProcessLoad
+
+FULL = 0.85  # of the time: the begin and the end of a slice, in which queues fill and empty, are watched, too
+HELD_BACK = 0.2  # of the time, by a quota
+USED_UP = 0.5  # of the periods, by a quota
+STOLEN = 0.1  # of the cores' time
+FOREIGN = 0.1  # of the cores' time: less does not decide
+WAITS = 0.1  # of the time, without a core: less is what any program waits
+MOST = 0.5  # of all drops
+LOST = 0.002  # of the packets at a shaped port
+WAITED = 0.2  # of the packets at a shaped port
+CARRIES = 0.1  # of a core: a VPN's program that has less does not carry the packets
+NAMED = 3
+
+Machines = Sequence[MachineLoad]
+
+
+def judge(machines: Machines, *, generator_limited: bool = False) -> Limit | None:
+    """The limit of a throughput; None where no machine was watched. ``generator_limited``: the search says so."""
+    if not machines:
+        return None
+    found = (
+        _quota(machines)
+        or _shaped(machines, certain=True)
+        or _stolen(machines)
+        or _foreign(machines)
+        or _full(machines)
+        or _generator(machines, generator_limited)
+        or _softirq(machines)
+        or _busy(machines)
+        or _shaped(machines, certain=False)
+        or _queue(machines)
+        or _nothing(machines)
+    )
+    return found.model_copy(update={"evidence": [*evidence(machines)]})
+
+
+def evidence(machines: Machines) -> Iterator[str]:
+    """The figures behind the sentence, a line each."""
+    for machine in machines:
+        cores = ", ".join(f"core {one.core} {percent(one.busy)}" for one in machine.cores)
+        yield f"{machine.name}: {cores} busy, watched for {machine.seconds:.1f} s"
+        for quota in machine.quotas:
+            used_up = f"used up in {quota.used_up} of {quota.periods} periods"
+            held = f"it held processes back for {quota.held_back_s:.2f} s"
+            yield f"{_names(quota.nodes)}: a quota of {quota.cores:g} cores, {used_up}; {held}"
+        for process in machine.processes[:NAMED]:
+            waits = process.busiest.waiting if process.busiest else 0.0
+            waited = f", ready without one for {percent(waits)} of the time" if waits >= WAITS else ""
+            yield f"{_whose(process)}: {percent(process.busy)} of a core{waited}"
+        for port in sorted(machine.ports, key=lambda one: -one.drops)[:NAMED]:
+            if port.drops:
+                yield f"{_port(port)}: {port.drops} of {port.packets} packets dropped"
+        for node, count in machine.overflows.items():
+            yield f"{node}: full socket buffers refused {count} datagrams"
+        if machine.softnet_dropped:
+            yield f"{machine.name}: the kernel dropped {machine.softnet_dropped} packets before it looked at them"
+        if machine.temperature_c is not None:
+            yield f"{machine.name}: {machine.temperature_c:.0f} °C"
+
+
+def percent(share: float) -> str:
+    """A share of a core, or of the time."""
+    return f"{100 * share:.0f} %"
+
+
+# --- The questions, in their order -----------------------------------------------------------------------------------
+
+
+def _quota(machines: Machines) -> Limit | None:
+    quotas = [(quota, machine.seconds) for machine in machines for quota in machine.quotas]
+    for quota, seconds in sorted(quotas, key=lambda one: -one[0].held_back_s / one[1]):
+        held, used_up = min(1.0, quota.held_back_s / seconds), quota.used_up / max(1, quota.periods)
+        if held >= HELD_BACK or used_up >= USED_UP:
+            where = _names(quota.nodes)
+            return Limit(sentence=f"{where}'s quota: throttled {percent(held)} of the time", where=where, kind="quota")
+    return None
+
+
+def _stolen(machines: Machines) -> Limit | None:
+    machine = max(machines, key=_steal)
+    if (stolen := _steal(machine)) < STOLEN:
+        return None
+    said = f"{machine.name}: the hypervisor took {percent(stolen)} of its cores' time"
+    return Limit(sentence=said, where=_where(machine), kind="steal")
+
+
+def _foreign(machines: Machines) -> Limit | None:
+    """Programs that are neither the VPN's nor ours have the cores that ours are ready to run on."""
+    for machine in machines:
+        ours = [one for one in machine.processes if one.role in ("vpn", "generator") and one.busiest]
+        waits = sum(one.busiest.waiting for one in ours if one.busiest)
+        if _idle(machine) > 1 - FULL or waits < WAITS:
+            continue
+        taken: dict[tuple[bool, str, str], list[float]] = {}
+        for one in machine.processes:
+            if one.role == "other":
+                taken.setdefault((not one.node, one.node, one.name), []).append(one.busy)
+        most = {key: busy for key, busy in sorted(taken.items()) if sum(busy) >= FOREIGN * len(machine.cores)}
+        if most:
+            said = [
+                f"{node or 'outside of the lab'}: {_several(len(busy), name)}, {percent(sum(busy))} of a core"
+                for (_, node, name), busy in most.items()
+            ]
+            return Limit(sentence=f"{'; '.join(said)} (not the VPN's)", where=min(most)[1], kind="foreign")
+    return None
+
+
+def _shaped(machines: Machines, *, certain: bool) -> Limit | None:
+    """A port that keeps a rate drops most of what is dropped at all, or makes most of its packets wait."""
+    ports = [port for machine in machines for port in machine.ports]
+    shaped = [port for port in ports if port.waited]
+    if not shaped:
+        return None
+    port = max(shaped, key=lambda one: (one.drops, one.waited))
+    dropped = sum(one.drops for one in ports) + sum(sum(machine.overflows.values()) for machine in machines)
+    most = port.drops > 0 and port.drops >= MOST * dropped
+    lost = most and port.drops >= LOST * port.packets
+    if lost or (not certain and (most or (not dropped and port.waited >= WAITED * port.packets))):
+        what = f"{port.drops} of {port.packets} packets dropped" if port.drops else f"{port.waited} packets had to wait"
+        return Limit(sentence=f"the path: {what} at {_port(port)}", where=port.node, kind="path")
+    return None
+
+
+def _full(machines: Machines) -> Limit | None:
+    """A thread of the VPN that had a core to itself, or a process that had all the cores that it may use."""
+    if (one := _fullest(machines, "vpn")) is None or one.busiest is None:
+        return None
+    share = one.busy / len(one.allowed) if one.allowed else 0.0
+    if one.threads > 1 and share >= FULL and one.busiest.busy < FULL * one.busy:
+        cores = f"core {one.allowed[0]}" if len(one.allowed) == 1 else f"{len(one.allowed)} cores"
+        said = f"{one.node}: {one.name}'s {one.threads} threads together, {percent(share)} of {cores}"
+        return Limit(sentence=said, where=one.node, kind="process")
+    which = f"{one.name}'s only thread" if one.threads == 1 else f"one of {one.name}'s {one.threads} threads"
+    said = f"{one.node}: {which}, {percent(one.busiest.busy)} of {_core(one)}"
+    return Limit(sentence=said, where=one.node, kind="thread")
+
+
+def _generator(machines: Machines, limited: bool) -> Limit | None:
+    """This program's own sender or receiver. On shared cores, whoever sends a packet is charged with what the kernel
+    does for it, through all the nodes: without a VPN's program on the way, that is all that there is."""
+    if (one := _fullest(machines, "generator")) is None or one.busiest is None:
+        return Limit(sentence="the generator: it could offer no more", kind="generator") if limited else None
+    said = f"{_whose(one)}, {percent(one.busiest.busy)} of {_core(one)}"
+    carries = any(two.role == "vpn" and two.busy >= CARRIES for machine in machines for two in machine.processes)
+    if not carries and any(len(machine.nodes) > 1 for machine in machines):
+        whole = f"shared cores: {said}, with the kernel's work of all nodes"
+        return Limit(sentence=whole, where=one.node, kind="shared cores")
+    return Limit(sentence=f"the generator: {said}", where=one.node, kind="generator")
+
+
+def _softirq(machines: Machines) -> Limit | None:
+    for machine in machines:
+        for core in machine.cores:
+            if core.softirq + core.irq >= FULL:
+                share = percent(core.softirq + core.irq)
+                said = f"{machine.name}: the kernel's work for packets (softirq), {share} of core {core.core}"
+                return Limit(sentence=said, where=_where(machine), kind="kernel")
+    return None
+
+
+def _busy(machines: Machines) -> Limit | None:
+    """All cores of a machine are busy, and nobody has one to itself."""
+    machine = min(machines, key=_idle)
+    if _idle(machine) > 1 - FULL or not machine.processes:
+        return None
+    most = " and ".join(f"{_whose(one)} ({percent(one.busy)} of one)" for one in machine.processes[:2])
+    who = "shared cores" if len(machine.nodes) > 1 else machine.name
+    said = f"{who}: {_all(len(machine.cores))} busy, most by {most}"
+    return Limit(sentence=said, where=_where(machine), kind="shared cores")
+
+
+def _queue(machines: Machines) -> Limit | None:
+    """Nobody is busy all the time, and still packets are dropped: a queue is too short for what comes at once."""
+    dropped: Counter[str] = Counter()
+    for machine in machines:
+        for port in machine.ports:
+            dropped[f"{port.node}\0{port.drops} packets dropped at {_port(port)}"] += port.drops
+        for node, count in machine.overflows.items():
+            dropped[f"{node}\0{count} datagrams refused by full socket buffers of {node}"] += count
+    if not dropped or not (top := dropped.most_common(1)[0])[1]:
+        return None
+    where, what = top[0].split("\0")
+    return Limit(sentence=f"a queue: {what}", where=where, kind="queue")
+
+
+def _nothing(machines: Machines) -> Limit:
+    processes = [one for machine in machines for one in machine.processes if one.role in ("vpn", "generator")]
+    busiest = max(processes, key=lambda one: one.busy, default=None)
+    most = f"; the busiest program, {_whose(busiest)}, had {percent(busiest.busy)} of a core" if busiest else ""
+    return Limit(sentence=f"none found: no core, queue or quota was used up{most}", kind="none found")
+
+
+# --- Words -----------------------------------------------------------------------------------------------------------
+
+
+def _fullest(machines: Machines, role: str) -> ProcessLoad | None:
+    """The process of that role which has most of what it can have, if that is nearly all."""
+    processes = [one for machine in machines for one in machine.processes if one.role == role]
+    fullest = max(processes, key=_fullness, default=None)
+    return fullest if fullest is not None and _fullness(fullest) >= FULL else None
+
+
+def _fullness(process: ProcessLoad) -> float:
+    """The share of what it can have: of a core for a thread, of all that it may use for the process."""
+    thread = process.busiest.busy if process.busiest else 0.0
+    return max(thread, process.busy / len(process.allowed) if process.allowed else 0.0)
+
+
+def _core(process: ProcessLoad) -> str:
+    """The core that its busiest thread was on."""
+    core = process.busiest.core if process.busiest else None
+    core = process.allowed[0] if len(process.allowed) == 1 else core
+    return "a core" if core is None else f"core {core}"
+
+
+def _whose(process: ProcessLoad) -> str:
+    return f"{process.node}'s {process.name}" if process.node else f"{process.name} outside of the lab"
+
+
+def _several(number: int, name: str) -> str:
+    return name if number == 1 else f"{number} × {name}"
+
+
+def _port(port: PortLoad) -> str:
+    return f"{port.node}'s port {port.port}" + (f" ({port.queue})" if port.queue else "")
+
+
+def _names(nodes: Sequence[str]) -> str:
+    return " and ".join(nodes)
+
+
+def _all(cores: int) -> str:
+    return "its only core" if cores == 1 else "both cores" if cores == 2 else f"all {cores} cores"
+
+
+def _where(machine: MachineLoad) -> str:
+    return machine.nodes[0] if len(machine.nodes) == 1 else ""
+
+
+def _idle(machine: MachineLoad) -> float:
+    """The share of its cores' time that is left."""
+    return 1 - sum(core.busy for core in machine.cores) / len(machine.cores)
+
+
+def _steal(machine: MachineLoad) -> float:
+    return sum(core.steal for core in machine.cores) / len(machine.cores)
