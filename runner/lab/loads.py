@@ -151,7 +151,7 @@ class _Sums:
             busy = sum(self.spent[key] for key in threads) / self.seconds
             if busy < WORTH_A_LINE:
                 continue
-            last, busiest = self.seen[pid], max(threads, key=lambda key: self.spent[key] + self.waited[key])
+            last, busiest = self.seen[pid], max(threads, key=lambda key: self.spent[key])
             on = self.on.get(busiest, set())
             yield ProcessLoad(
                 node=last["node"],

@@ -12,9 +12,9 @@ from collections.abc import Iterator, Sequence
 
 from runner.data.loads import Limit, MachineLoad, PortLoad, ProcessLoad
 
-FULL = 0.85  # of the time: the begin and the end of a slice, in which queues fill and empty, are watched, too
-HELD_BACK = 0.2  # of the time, by a quota
-USED_UP = 0.5  # of the periods, by a quota
+FULL = 0.8  # of the time: the begin and the end of a slice, in which queues fill and empty, are watched, too
+HELD_BACK = 0.1  # of the time, by a quota
+USED_UP = 0.3  # of the periods, by a quota
 STOLEN = 0.1  # of the cores' time
 FOREIGN = 0.1  # of the cores' time: less does not decide
 WAITS = 0.1  # of the time, without a core: less is what any program waits
@@ -35,8 +35,8 @@ def judge(machines: Machines, *, generator_limited: bool = False) -> Limit | Non
         _quota(machines)
         or _shaped(machines, certain=True)
         or _stolen(machines)
-        or _foreign(machines)
         or _full(machines)
+        or _foreign(machines)
         or _generator(machines, generator_limited)
         or _softirq(machines)
         or _busy(machines)
