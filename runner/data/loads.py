@@ -58,6 +58,7 @@ class ThreadLoad(_Strict):
 class ProcessLoad(_Strict):
     """One process: of which node ("" is outside of the lab), whose it is, its cores' worth, and its busiest thread.
 
+    ``user``: the share of its time in the program itself and not in the kernel, None where that is not known.
     ``role``: ``vpn``, ``generator`` (this program's own), ``kernel`` (a thread of its), or ``other``. ``threads``: how
     many it has; ``allowed``: the cores that it may use, none told for a process outside of the lab.
     """
@@ -66,6 +67,7 @@ class ProcessLoad(_Strict):
     name: str
     role: Role
     busy: float
+    user: float | None = None
     threads: int = 1
     allowed: list[int] = []
     busiest: ThreadLoad | None = None
@@ -96,7 +98,7 @@ class QuotaLoad(_Strict):
 
 class MachineLoad(_Strict):
     """One machine of the lab during a measurement: ``nodes`` that it holds, and ``seconds`` that it was watched for, in
-    ``looks`` pieces.
+    ``looks`` pieces; ``carried_bytes``: payload that came through the tunnel in that time, 0 where that is not known.
 
     ``processes`` are those with a hundredth of a core and more. ``overflows``: datagrams that a full socket buffer
     refused, by node. ``softnet_dropped`` and ``softnet_squeezed``: packets that the kernel dropped before it looked at
@@ -107,6 +109,7 @@ class MachineLoad(_Strict):
     nodes: list[str]
     seconds: float = Field(gt=0)
     looks: int = 1
+    carried_bytes: int = Field(default=0, ge=0)
     cores: list[CoreLoad]
     processes: list[ProcessLoad] = []
     ports: list[PortLoad] = []

@@ -45,10 +45,12 @@ class Watch:
     def __init__(self) -> None:
         self._machines: dict[str, _Sums] = {}
 
-    def add(self, before: Mapping[str, Reading], after: Mapping[str, Reading]) -> None:
-        """A piece of time, between two readings of the same lab."""
+    def add(self, before: Mapping[str, Reading], after: Mapping[str, Reading], carried_bytes: float = 0.0) -> None:
+        """A piece of time, between two readings of the same lab, and the payload that came through it meanwhile."""
         for name in after:
-            self._machines.setdefault(name, _Sums()).add(before[name], after[name])
+            sums = self._machines.setdefault(name, _Sums())
+            sums.add(before[name], after[name])
+            sums.carried_bytes += carried_bytes
 
     def found(self) -> list[MachineLoad]:
         """The machines; none where nothing was added."""
@@ -59,10 +61,11 @@ class _Sums:
     """One machine's counters, summed over the pieces of time in which it was watched."""
 
     def __init__(self) -> None:
-        self.seconds, self.looks = 0.0, 0
+        self.seconds, self.looks, self.carried_bytes = 0.0, 0, 0.0
         self.ticks: dict[str, Counter[int]] = {}
         self.spent: Counter[tuple[str, str]] = Counter()  # (process, thread or "") -> seconds on a core
         self.waited: Counter[tuple[str, str]] = Counter()
+        self.modes: dict[str, Counter[int]] = {}  # process -> ticks in the program, and in the kernel
         self.on: dict[tuple[str, str], set[int]] = {}
         self.seen: dict[str, Reading] = {}
         self.ports: Counter[tuple[str, str, str, str]] = Counter()  # node, port, discipline or "", what
@@ -101,8 +104,9 @@ class _Sums:
             if then:  # outside of the lab: one that began meanwhile is seen the next time
                 self.spent[pid, ""] += now["spent_s"] - then["spent_s"]
             return
-        for thread, (ran_s, waited_s, core) in now["threads"].items():
-            ran_then_s, waited_then_s, _ = then.get("threads", {}).get(thread, (0.0, 0.0, core))
+        for thread, (ran_s, waited_s, core, *ticks) in now["threads"].items():
+            ran_then_s, waited_then_s, _, *ticks_then = then.get("threads", {}).get(thread, (0.0, 0.0, core, 0, 0))
+            self.modes.setdefault(pid, Counter()).update({i: ticks[i] - ticks_then[i] for i in (0, 1)})
             self.spent[pid, thread] += ran_s - ran_then_s
             self.waited[pid, thread] += waited_s - waited_then_s
             self.on.setdefault((pid, thread), set()).add(int(core))
@@ -123,6 +127,7 @@ class _Sums:
             nodes=self.nodes,
             seconds=round(self.seconds, 3),
             looks=self.looks,
+            carried_bytes=round(self.carried_bytes),
             cores=[_core(int(core), ticks) for core, ticks in self.ticks.items()],
             processes=sorted(self._processes(), key=lambda one: -one.busy),
             ports=[*self._ports()],
@@ -158,6 +163,7 @@ class _Sums:
                 name=last["name"],
                 role=last["role"],
                 busy=round(busy, 4),
+                user=_user(self.modes.get(pid, Counter())),
                 threads=len(last.get("threads", [0])),
                 allowed=last.get("allowed", []),
                 busiest=ThreadLoad(
@@ -174,6 +180,10 @@ class _Sums:
             counts = {what: self.ports[node, port, queue, what] for what in ("packets", "drops", "waited")}
             if counts["drops"] or counts["waited"]:
                 yield PortLoad(node=node, port=port, queue=queue, **counts)
+
+
+def _user(modes: Counter[int]) -> float | None:
+    return round(modes[0] / modes.total(), 3) if modes.total() else None
 
 
 def _core(core: int, ticks: Counter[int]) -> CoreLoad:

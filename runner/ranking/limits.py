@@ -23,6 +23,7 @@ LOST = 0.002  # of the packets at a shaped port
 WAITED = 0.2  # of the packets at a shaped port
 CARRIES = 0.1  # of a core: a VPN's program that has less does not carry the packets
 NAMED = 3
+FOREIGN_NAMED = 2
 
 Machines = Sequence[MachineLoad]
 
@@ -108,8 +109,9 @@ def _foreign(machines: Machines) -> Limit | None:
         for one in machine.processes:
             if one.role == "other":
                 taken.setdefault((not one.node, one.node, one.name), []).append(one.busy)
-        most = {key: busy for key, busy in sorted(taken.items()) if sum(busy) >= FOREIGN * len(machine.cores)}
-        if most:
+        most = {key: busy for key, busy in taken.items() if sum(busy) >= FOREIGN * len(machine.cores)}
+        if most:  # the lab's own first
+            most = dict(sorted(most.items(), key=lambda one: (one[0][0], -sum(one[1])))[:FOREIGN_NAMED])
             said = [
                 f"{node or 'outside of the lab'}: {_several(len(busy), name)}, {percent(sum(busy))} of a core"
                 for (_, node, name), busy in most.items()

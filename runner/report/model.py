@@ -27,6 +27,7 @@ from runner.report.failures import FailureRow
 from runner.report.failures import failures as broken
 from runner.report.findings import Findings
 from runner.report.findings import findings as judged
+from runner.report.limits import Limits, limits
 from runner.report.mesh import MeshPoint, mesh_points
 from runner.report.numbers import Baseline, Numbers, numbers_of
 from runner.report.observations import Observation, observations_of
@@ -153,6 +154,7 @@ class Report(Strict):
     failures: list[FailureRow] = []
     paper_tables: list[PaperTable] = []
     mesh: list[MeshPoint] = []
+    limits: Limits = Limits()
     proofs: list[ProofRow] = []
     observations: list[Observation]
     missing: Missing = "unranked"
@@ -223,6 +225,7 @@ def build(
         failures=broken(trials),
         paper_tables=paper_tables(run, trials),
         mesh=mesh_points(trials),
+        limits=limits(run, trials, found),
         proofs=proofs,
         observations=observations_of(trials, proof_of),
         missing=missing,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 
 from runner.data.errors import CommandError, MeasurementError
 from runner.data.loads import MachineLoad
@@ -19,38 +20,46 @@ NEAR = 0.1  # of the throughput: what was offered beyond that says little of wha
 Readings = Mapping[str, Reading]
 
 
+@dataclass
+class Piece:
+    """A piece of traffic. ``carried_bytes``: payload that has come through in all of it, 0 where nobody says so."""
+
+    rate_bps: float
+    carried_bytes: float = 0.0
+
+
 class Limits:
     """What the machines of a tunnel's lab were busy with, in some of the slices of a trial."""
 
     def __init__(self) -> None:
         self._slices = 0
-        self._watched: list[tuple[float, Readings, Readings]] = []  # offered rate or 0, before, after
+        self._watched: list[tuple[Piece, Readings, Readings]] = []  # what, before, after
 
     @contextmanager
-    def slice(self, bench: Bench, rate_bps: float = 0.0) -> Iterator[None]:
+    def slice(self, bench: Bench, rate_bps: float = 0.0) -> Iterator[Piece]:
         """A slice of the trial, offered at ``rate_bps`` if at one: the first, the fourth and so on are watched."""
         self._slices += 1
         if self._slices % EVERY == 1:
-            with self.watched(bench, rate_bps):
-                yield
+            with self.watched(bench, rate_bps) as piece:
+                yield piece
         else:
-            yield
+            yield Piece(rate_bps)
 
     @contextmanager
-    def watched(self, bench: Bench, rate_bps: float = 0.0) -> Iterator[None]:
+    def watched(self, bench: Bench, rate_bps: float = 0.0) -> Iterator[Piece]:
         """Traffic around which the machines are read. What cannot be read is left out: the measurement stands."""
-        lab, before = bench.lab, _read(bench)
-        yield
+        lab, before, piece = bench.lab, _read(bench), Piece(rate_bps)
+        yield piece
         if before is not None and bench.lab is lab and (after := _read(bench)) is not None:
-            self._watched.append((rate_bps, before, after))
+            self._watched.append((piece, before, after))
 
     def found(self, rate_bps: float | None = None) -> list[MachineLoad]:
         """The machines so far; none where they could not be read. ``rate_bps``: only while about that was offered, if
         it ever was."""
         watch = Watch()
-        near = [one for one in self._watched if rate_bps and abs(one[0] / rate_bps - 1) <= NEAR]
-        for _, before, after in near or self._watched:
-            watch.add(before, after)
+        near = [one for one in self._watched if rate_bps and abs(one[0].rate_bps / rate_bps - 1) <= NEAR]
+        for piece, before, after in near or self._watched:
+            watch.add(before, after, piece.carried_bytes)
         return watch.found()
 
 

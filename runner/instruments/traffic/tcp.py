@@ -18,7 +18,7 @@ from runner.instruments.result import Measured, measurement
 from runner.instruments.traffic.cost import costs, machines, memory, of_slice, snapshot
 from runner.instruments.traffic.factors import STREAMS
 from runner.instruments.traffic.iperf import THREADS_SINCE, iperf3, version_of
-from runner.instruments.traffic.limits import Limits
+from runner.instruments.traffic.limits import Limits, Piece
 from runner.instruments.traffic.visits import WARM_S, visits
 from runner.lab import probes
 from runner.lab.namespaces import NamespaceProcess
@@ -38,7 +38,7 @@ def tcp(
     streams: int,
     direction: str,
     payload: str,
-    around: AbstractContextManager[None] | None = None,
+    around: AbstractContextManager[Piece] | None = None,
 ) -> Measured:
     """TCP throughput and its cost (see cost.py) of one iperf3 test of ``duration_s`` whole seconds.
 
@@ -56,8 +56,9 @@ def tcp(
         options += ["--file", FEED]
     wire_before = wan_bytes(lab)
     before, started = snapshot(lab), time.monotonic()
-    with around or nullcontext():
+    with around or nullcontext(Piece(0)) as piece:
         report = iperf3(lab, address, duration_s, *options)
+        piece.carried_bytes = report["end"]["sum_received"]["bytes"]
     elapsed, after = time.monotonic() - started, snapshot(lab)
     wire_bytes = wan_bytes(lab) - wire_before
     if feeder is not None:
@@ -98,8 +99,9 @@ def slices(bench: Bench, params: Mapping[str, str], slice_s: float) -> Measuring
         via = visits(bench)
         wire = wan_bytes(bench.lab) if taken < WIRE_SLICES else None
         before = machines(bench.lab)
-        with limits.slice(bench):
+        with limits.slice(bench) as piece:
             found = via.tcp(slice_s, direction=direction, streams=int(params["streams"]), payload=sent)
+            piece.carried_bytes = found["carried_bytes"]
         after, carried = machines(bench.lab), found["carried_bytes"]
         values = {"tcp_throughput": found["bytes"] * 8 / found["seconds"]} | of_slice(before, after, carried)
         if wire is not None:

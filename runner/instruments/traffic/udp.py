@@ -65,8 +65,9 @@ def udp(bench: Bench, payload_bytes: int, search: UdpSearch, first_bps: float | 
         before = receive_buffer_errors(bench.lab), fragments_created(bench.lab)
         test = max(1, round(duration_s)), *options, str(int(rate_bps))
         try:
-            with limits.watched(bench, rate_bps):
+            with limits.watched(bench, rate_bps) as piece:
                 report = iperf3(bench.lab, bench.address, *test)
+                piece.carried_bytes = report["end"]["sum_received"]["bytes"]
         except MeasurementError:
             if not bench.carries_payload():
                 breakdowns.append(rate_bps)

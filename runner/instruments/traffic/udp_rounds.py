@@ -97,8 +97,9 @@ class Offering:
     def reading(self, load: Offered) -> dict[str, float]:
         """One trial that the search learns from, and what it tells alone, once the search has begun."""
         search = self.so_far.search
-        with self.limits.slice(self.bench, load.rate_bps):
+        with self.limits.slice(self.bench, load.rate_bps) as piece:
             trial = self.trial(*load)
+            piece.carried_bytes = trial.received * (self.shape.mean_bytes - IP_UDP_BYTES)
         search.learn(trial)
         found = {"asked_rate_bps": trial.asked_rate_bps, "sent": trial.sent, "received": trial.received}
         if not search.seeding and not search.limited:

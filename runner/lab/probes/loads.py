@@ -18,6 +18,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from itertools import pairwise
 from typing import Any
 
 GONE = (OSError, IndexError, ValueError)  # a process that ends while it is looked at
@@ -31,6 +32,7 @@ ROOT = 0xFFFFFFFF  # the parent of a port's own discipline
 GROUPS = "/sys/fs/cgroup"
 OURS = b"/run/vpneval/"  # where the probes are on a node
 TOOLS = (b"iperf3", b"perf")
+INTERPRETERS = ("python", "perl", "ruby", "sh", "bash", "dash")
 
 
 def text_of(path: str) -> str:
@@ -138,6 +140,7 @@ class Reader:
         self.spaces = {os.stat(f"/proc/{pid or 'self'}/ns/pid").st_ino: name for name, pid in nodes.items()}
         self.holders = {pid or 1 for pid in nodes.values()}
         self.roles: dict[tuple[int, str], str] = {}  # (process, when it began) -> whose it is
+        self.names: dict[tuple[int, str, str], str] = {}  # (process, when it began, what it is called) -> its name
         self.begun = False
         self.processes()
         self.begun = True
@@ -166,7 +169,7 @@ class Reader:
 
     def processes(self) -> dict[str, dict[str, Any]]:
         """By process number: ``node`` ("" outside of the lab), ``name``, ``role``; ``threads``: by number the seconds
-        that it ran, those that it was ready to run and had no core, and the core that it was on last; of a process
+        that it ran, those that it was ready to run and had no core, and more (``thread_of``); of a process
         outside of the lab the processor time in one sum; ``allowed``: the cores that it may use."""
         found: dict[str, dict[str, Any]] = {}
         for number in filter(str.isdigit, os.listdir("/proc")):
@@ -176,7 +179,8 @@ class Reader:
             with suppress(*GONE):
                 node = self.spaces.get(os.stat(f"/proc/{pid}/ns/pid").st_ino, "")
                 stat = text_of(f"/proc/{pid}/stat")
-                name, fields = stat[stat.index("(") + 1 : stat.rindex(")")], stat[stat.rindex(")") + 2 :].split()
+                called, fields = stat[stat.index("(") + 1 : stat.rindex(")")], stat[stat.rindex(")") + 2 :].split()
+                name = self.name(pid, fields[19], called)
                 if not node:
                     role = "kernel" if fields[1] == "2" else "generator" if pid == os.getpid() else "other"
                     ticks = int(fields[11]) + int(fields[12])
@@ -187,6 +191,13 @@ class Reader:
                 allowed = sorted(os.sched_getaffinity(pid))
                 found[number] = {"node": node, "name": name, "role": role, "threads": threads, "allowed": allowed}
         return found
+
+    def name(self, pid: int, since: str, called: str) -> str:
+        """What a process is called; of an interpreter its script, or the module that it runs."""
+        key = pid, since, called
+        if key not in self.names:
+            self.names[key] = script_of(called, text_of(f"/proc/{pid}/cmdline").split("\0"))
+        return self.names[key]
 
     def role(self, pid: int, parent: int, since: str, node: str) -> str:
         """Whose a process is: ``vpn``, ``generator`` (of this program, on the hosts), or ``other``."""
@@ -217,17 +228,30 @@ class Reader:
         return found
 
 
+def script_of(called: str, command: list[str]) -> str:
+    """The name of the script or module that an interpreter runs; ``called`` for any other program."""
+    if not called.startswith(INTERPRETERS):
+        return called
+    for before, word in pairwise(command):
+        if word == "-c" or before == "-c":
+            break
+        if word and not word.startswith("-"):
+            return os.path.basename(word) if before != "-m" else word
+    return called
+
+
 def thread_of(pid: int, thread: str) -> list[float]:
-    """[seconds on a core, seconds without one though ready (sched_info), last core] of a thread. Raises OSError.
+    """[seconds on a core, seconds without one though ready (sched_info), last core, ticks in the program, ticks in the
+    kernel] of a thread. Raises OSError.
 
     A kernel that does not count in nanoseconds counts in ticks, and not at all what waits.
     """
     stat = text_of(f"/proc/{pid}/task/{thread}/stat")
     fields = stat[stat.rindex(")") + 2 :].split()
+    user, system, core = (int(fields[number]) for number in (11, 12, 36))
     spent = text_of(f"/proc/{pid}/task/{thread}/schedstat").split()
-    if len(spent) < 2:
-        return [(int(fields[11]) + int(fields[12])) / 100, 0.0, int(fields[36])]
-    return [int(spent[0]) / 1e9, int(spent[1]) / 1e9, int(fields[36])]
+    ran_s, waited_s = (int(spent[0]) / 1e9, int(spent[1]) / 1e9) if len(spent) >= 2 else ((user + system) / 100, 0.0)
+    return [ran_s, waited_s, core, user, system]
 
 
 def cores() -> dict[str, list[int]]:

@@ -16,7 +16,7 @@ from urllib.parse import quote
 from runner.data.store import uncollected
 from runner.ranking.ranking import Ranking
 from runner.ranking.words import chance
-from runner.report import behind, failures, paper_tables, proofs, text, verdicts
+from runner.report import behind, failures, limits, paper_tables, proofs, text, verdicts
 from runner.report.facts import BASELINE, interval_method
 from runner.report.findings import html_section
 from runner.report.forms.explore import page_data, places_of, script_json, table_id, tables_of
@@ -59,6 +59,7 @@ def html_text(report: Report) -> str:
         html_section(
             report.findings, table_html, {e.name: f"experiment-{i}" for i, e in enumerate(report.experiments)}
         ),
+        limits.html_section(report.limits, table_html),
         failures.html_section(report.failures, table_html, link_html),
         paper_tables.html_section(report.paper_tables, table_html),
         proofs.html_section(report.proofs, table_html),

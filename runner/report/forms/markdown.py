@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from runner.ranking.ranking import Ranking
-from runner.report import cells, failures, paper_tables, proofs, text, verdicts
+from runner.report import cells, failures, limits, paper_tables, proofs, text, verdicts
 from runner.report.facts import interval_method
 from runner.report.findings import markdown_lines
 from runner.report.model import ExperimentReport, MetricTable, Report, Row, row_levels
@@ -46,6 +46,7 @@ def markdown_text(report: Report, plots: Mapping[str, Sequence[Plot]] | None = N
     for experiment in report.experiments:
         lines += _experiment(shown(report, experiment), (plots or {}).get(experiment.name, ()))
     lines += markdown_lines(report.findings, table_lines)
+    lines += limits.markdown_lines(report.limits, table_lines)
     lines += failures.markdown_lines(report.failures, table_lines)
     lines += paper_tables.markdown_lines(report.paper_tables, table_lines)
     lines += proofs.markdown_lines(report.proofs, table_lines)

@@ -1,0 +1,95 @@
+"""What gateways with cores of their own would carry, by what the VPN's programs cost on shared ones.
+
+Shared cores rank the VPNs by the CPU time of everything together; separate gateways rank them by the busiest thread. A
+thread cannot be in two places: one that needs c seconds for a byte carries at most 1/c. What several threads share
+can grow to all the cores of a gateway, and need not grow at all. Where nodes share a kernel, whoever sends a packet is
+charged with what the kernel does for it up to the receiver's socket, and with waking that one up; so the truth lies
+between all that was charged, and that without the kernel's part.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+
+from pydantic import BaseModel, ConfigDict
+
+from runner.data.loads import MachineLoad, ProcessLoad, Role
+
+CARRIES = 0.1  # of a core: less does not carry the packets
+ONE = 0.9  # of what its process costs: then the thread does it all
+LEAST_USER = 0.4  # of its time: a program that hardly computes still needs the kernel on its own gateway, too
+VPN: Role = "vpn"
+
+
+class Apart(BaseModel):
+    """What separate gateways of the same kind would carry: between ``low_bps`` and ``high_bps`` of payload, and the
+    program that decides it (of ``node``; ``threads``: how many of it are at work)."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    low_bps: float
+    high_bps: float
+    node: str
+    program: str
+    threads: int
+
+
+def apart(trials: Sequence[Sequence[MachineLoad]]) -> Apart | None:
+    """The prediction from the loads of a cell's trials, the median ones. None where it cannot be told: no program of
+    the VPN carries the packets (the kernel does), or the gateways have cores of their own already."""
+    found = [one for loads in trials if (one := _apart(loads)) is not None]
+    if not found:
+        return None
+    low_bps, high_bps = (
+        statistics.median(bounds) for bounds in zip(*[(a.low_bps, a.high_bps) for a in found], strict=True)
+    )
+    middle = min(found, key=lambda one: abs(one.low_bps - low_bps))
+    return middle.model_copy(update={"low_bps": low_bps, "high_bps": high_bps})
+
+
+def overtakings(here_bps: Mapping[str, float], there: Mapping[str, Apart]) -> tuple[list[tuple[str, str]], ...]:
+    """Pairs of VPNs (slower here, faster here) whose order would change on separate gateways: surely, and perhaps.
+
+    ``here_bps``: what was measured; ``there``: the predictions of those that have one.
+    """
+    order = sorted(there.keys() & here_bps.keys(), key=lambda vpn: (here_bps[vpn], vpn))
+    pairs = [(slower, faster) for i, slower in enumerate(order) for faster in order[i + 1 :]]
+    surely = [(a, b) for a, b in pairs if there[a].low_bps > there[b].high_bps]
+    perhaps = [(a, b) for a, b in pairs if there[a].high_bps > there[b].low_bps and (a, b) not in surely]
+    return surely, perhaps
+
+
+def _apart(loads: Sequence[MachineLoad]) -> Apart | None:
+    if len(loads) != 1 or not loads[0].carried_bytes or len(loads[0].nodes) < 2:
+        return None
+    machine = loads[0]
+    carriers = [one for one in machine.processes if one.role == VPN and one.busy >= CARRIES]
+    found = [_of(one, machine) for one in carriers]
+    for node in {one.node for one in carriers}:  # all of a gateway's programs together have its cores
+        own = [one for one in carriers if one.node == node]
+        high = max(_bounds(machine, own, len(machine.cores)))
+        found.append(Apart(low_bps=high, high_bps=high, node=node, program=own[0].name, threads=_threads(own)))
+    if not found:
+        return None
+    slowest = min(found, key=lambda one: (one.high_bps, one.low_bps))
+    return slowest.model_copy(update={"low_bps": min(one.low_bps for one in found)})
+
+
+def _of(process: ProcessLoad, machine: MachineLoad) -> Apart:
+    alone = process.busiest is None or process.busiest.busy >= ONE * process.busy
+    low, high = _bounds(machine, [process], 1 if alone else min(process.threads, len(machine.cores)))
+    threads = 1 if alone else process.threads
+    return Apart(low_bps=low, high_bps=high, node=process.node, program=process.name, threads=threads)
+
+
+def _bounds(machine: MachineLoad, programs: Sequence[ProcessLoad], cores: int) -> tuple[float, float]:
+    """The payload rate (bit/s) at which these have one core with all that they cost here, and ``cores`` of them with
+    what they cost without the kernel."""
+    bits_per_s = 8 * machine.carried_bytes / machine.seconds
+    own = sum(one.busy * (LEAST_USER if one.user is None else max(LEAST_USER, one.user)) for one in programs)
+    return bits_per_s / sum(one.busy for one in programs), bits_per_s * cores / own
+
+
+def _threads(processes: Sequence[ProcessLoad]) -> int:
+    return sum(one.threads for one in processes)

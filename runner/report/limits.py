@@ -1,0 +1,161 @@
+"""What limits each throughput, what gateways with cores of their own would carry, and where the order would change."""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from html import escape
+
+from runner.data.levels import outside_of_tunnel, tunnel_levels
+from runner.data.loads import Limit
+from runner.data.trials import Run, Strict, Trial
+from runner.ranking.basis import Basis
+from runner.ranking.gateways import Apart, apart, overtakings
+from runner.report import text
+
+RATE = "_throughput"
+HELD = ("quota", "path")  # with these, what the programs cost is not what limits them
+ABOUT = (
+    "While a throughput was measured, every machine of the lab was read: cores, threads, queues, quotas. Shared cores "
+    "rank the VPNs by the CPU time of all nodes together; separate gateways rank them by their busiest thread."
+)
+ABOUT_APART = (
+    "On separate gateways: the rate at which the slowest program would be busy all the time, if each gateway had these "
+    "cores for itself. The lower end counts all that the program was charged with, the upper one leaves out the "
+    "kernel's part. Real network cards cost more."
+)
+HEAD = ("VPN", "levels", "rate", "what limits it", "on separate gateways")
+
+
+class LimitRow(Strict):
+    """One cell of one throughput: its median in ``unit``, the ``limit`` that most of its trials had (``trials`` of
+    ``of``), and what separate gateways would carry, None where that is not known."""
+
+    vpn: str
+    params: dict[str, str]
+    levels: str
+    metric: str
+    unit: str
+    median: float
+    limit: Limit
+    trials: int
+    of: int
+    apart: Apart | None = None
+
+    @property
+    def says(self) -> str:
+        """The sentence, and how many trials say so."""
+        return self.limit.sentence + (f" ({self.trials} of {self.of} trials)" if self.trials < self.of else "")
+
+    @property
+    def cells(self) -> list[str]:
+        """As text, under HEAD."""
+        there = self.apart and [text.quantity(bps, "bit/s") for bps in (self.apart.low_bps, self.apart.high_bps)]
+        separate = " to ".join(there) if there else text.NONE
+        return [self.vpn, self.levels, text.quantity(self.median, self.unit), self.says, separate]
+
+
+class Limits(Strict):
+    """The section: a row for each cell; ``orders``: for each ranking and throughput, what becomes of the order on
+    separate gateways, in a sentence. ``stands``: does it stand everywhere, as far as is known? None: nobody knows."""
+
+    rows: list[LimitRow] = []
+    orders: list[str] = []
+    stands: bool | None = None
+
+
+def limits(run: Run, trials: Sequence[Trial], bases: Sequence[Basis]) -> Limits:
+    """The section, from all trials that were watched."""
+    by_cell: dict[tuple[str, str], list[Trial]] = {}
+    for trial in trials:
+        for found in trial.measurements if trial.limit else ():
+            if found.metric.endswith(RATE):
+                by_cell.setdefault((found.metric, trial.cell), []).append(trial)
+    rows = [_row(metric, own) for (metric, _), own in by_cell.items()]
+    orders, stands = [], []
+    for basis in bases:
+        for metric in basis.traffic:
+            mine = {row.vpn: row for row in rows if row.metric == metric and _ranked(row, basis)}
+            if (said := _order(run, basis, mine, metric)) is not None:
+                orders.append(said[0])
+                stands.append(said[1])
+    return Limits(rows=rows, orders=orders, stands=all(stands) if stands else None)
+
+
+def _row(metric: str, trials: Sequence[Trial]) -> LimitRow:
+    limits = [trial.limit for trial in trials if trial.limit]
+    kinds = Counter((limit.kind, limit.where) for limit in limits)
+    (kind, where), most = kinds.most_common(1)[0]
+    found = [one for trial in trials for one in trial.measurements if one.metric == metric]
+    free = [trial.loads for trial in trials if trial.limit and trial.limit.kind not in HELD]
+    return LimitRow(
+        vpn=trials[0].vpn,
+        params=trials[0].params,
+        levels=text.levels(trials[0].params),
+        metric=metric,
+        unit=found[0].unit,
+        median=statistics.median(one.value for one in found),
+        limit=next(limit for limit in limits if (limit.kind, limit.where) == (kind, where)),
+        trials=most,
+        of=len(limits),
+        apart=apart(free),
+    )
+
+
+def _ranked(row: LimitRow, basis: Basis) -> bool:
+    """Is it what this ranking ranks its VPN by?"""
+    same = row.params.get("image", "") == basis.image and tunnel_levels(row.params) == basis.levels.get(row.vpn)
+    return same and outside_of_tunnel(row.params) == basis.traffic[row.metric]
+
+
+def _order(run: Run, basis: Basis, rows: Mapping[str, LimitRow], metric: str) -> tuple[str, bool] | None:
+    """What becomes of the order of one ranking in one throughput, and whether it stands."""
+    there = {vpn: row.apart for vpn, row in rows.items() if row.apart}
+    if len(there) < 2:
+        return None
+    surely, perhaps = overtakings({vpn: row.median for vpn, row in rows.items()}, there)
+    said = [f"{slower} would pass {', '.join(faster)}" for slower, faster in _grouped(surely)]
+    said += [f"{slower} might pass {', '.join(faster)}" for slower, faster in _grouped(perhaps)]
+    unknown = [vpn for vpn in rows if vpn not in there]
+    where = f"{run.metrics[metric].title}, {basis.configuration}{f' ({basis.image})' if basis.image else ''}"
+    what = "; ".join(said) if said else f"the order of {', '.join(there)} would stand"
+    rest = f" Not known of {', '.join(unknown)}: the kernel does the work." if unknown else ""
+    return f"{where}: on separate gateways {what}.{rest}", not said
+
+
+def _grouped(pairs: Sequence[tuple[str, str]]) -> Iterator[tuple[str, list[str]]]:
+    for slower in dict.fromkeys(slower for slower, _ in pairs):
+        yield slower, [faster for one, faster in pairs if one == slower]
+
+
+def markdown_lines(found: Limits, table: Callable[[Sequence[str], Sequence[Sequence[str]]], list[str]]) -> list[str]:
+    """The section of a Markdown report; ``table`` makes lines of a head and of rows of plain text."""
+    if not found.rows:
+        return []
+    orders = [f"- {said}" for said in found.orders]
+    rows = [row.cells for row in found.rows]
+    return ["## What limits it", "", ABOUT, "", *table(HEAD, rows), ABOUT_APART, "", *orders, *([""] if orders else [])]
+
+
+def html_section(found: Limits, table: Callable[[str, Sequence[str], Sequence[str]], str]) -> str:
+    """The section of the page; ``table`` makes one of a caption, a head and rows of HTML. All is escaped here."""
+    if not found.rows:
+        return ""
+    body = [_html_row(row) for row in found.rows]
+    orders = "".join(f"<li>{escape(said)}</li>" for said in found.orders)
+    return (
+        f'<section id="limits" tabindex="-1"><h2>What limits it</h2><p>{escape(ABOUT)}</p>'
+        f"{table('What limits each throughput', HEAD, body)}<p class=soft>{escape(ABOUT_APART)}</p>"
+        + (f"<ul>{orders}</ul>" if orders else "")
+        + "</section>"
+    )
+
+
+def _html_row(row: LimitRow) -> str:
+    vpn, levels, rate, says, separate = map(escape, row.cells)
+    evidence = "".join(f"<li>{escape(line)}</li>" for line in row.limit.evidence)
+    return (
+        f'<th scope="row">{vpn}</th><td>{levels}</td><td>{rate}</td>'
+        f"<td><details><summary>{says}</summary><ul>{evidence}</ul></details></td><td>{separate}</td>"
+    )
