@@ -100,11 +100,8 @@ def _stolen(machines: Machines) -> Limit | None:
 
 def _foreign(machines: Machines) -> Limit | None:
     """Programs that are neither the VPN's nor ours have the cores that ours are ready to run on."""
-    for machine in machines:
-        ours = [one for one in machine.processes if one.role in ("vpn", "generator") and one.busiest]
-        waits = sum(one.busiest.waiting for one in ours if one.busiest)
-        if _idle(machine) > 1 - FULL or waits < WAITS:
-            continue
+    contended = [machine for machine in machines if _idle(machine) <= 1 - FULL and _waits(machine) >= WAITS]
+    for machine in contended:
         taken: dict[tuple[bool, str, str], list[float]] = {}
         for one in machine.processes:
             if one.role == "other":
@@ -117,6 +114,13 @@ def _foreign(machines: Machines) -> Limit | None:
                 for (_, node, name), busy in most.items()
             ]
             return Limit(sentence=f"{'; '.join(said)} (not the VPN's)", where=min(most)[1], kind="foreign")
+    for machine in contended:  # a node of ssh sees its own programs only
+        beside = sum(core.busy for core in machine.cores) - sum(one.busy for one in machine.processes)
+        if len(machine.nodes) == 1 and beside >= MOST * len(machine.cores):
+            beside_said = (
+                f"{machine.name}: programs outside of the lab, or the kernel's own, {percent(beside)} of a core"
+            )
+            return Limit(sentence=beside_said, where=machine.name, kind="foreign")
     return None
 
 
@@ -255,6 +259,12 @@ def _where(machine: MachineLoad) -> str:
 def _idle(machine: MachineLoad) -> float:
     """The share of its cores' time that is left."""
     return 1 - sum(core.busy for core in machine.cores) / len(machine.cores)
+
+
+def _waits(machine: MachineLoad) -> float:
+    """For how much of the time our programs and the VPN's were ready to run and had no core, all together."""
+    ours = [one.busiest for one in machine.processes if one.role in ("vpn", "generator")]
+    return sum(thread.waiting for thread in ours if thread)
 
 
 def _steal(machine: MachineLoad) -> float:

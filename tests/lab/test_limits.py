@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from runner.catalogue import load_vpn
 from runner.data.loads import Limit, MachineLoad
 from runner.data.wan import Conditions
 from runner.instruments.traffic.cost import processes
@@ -19,11 +20,14 @@ from runner.instruments.traffic.limits import Limits
 from runner.instruments.traffic.visits import visits
 from runner.lab import wan
 from runner.lab.image import Image
+from runner.lab.places import open_rig
 from runner.lab.site_to_site import Lab, namespace_lab
 from runner.ranking.limits import judge
 from runner.sweep import variants
-from runner.tunnel.bring_up import Bench
+from runner.tunnel.bring_up import Bench, Tunnel, bring_up, make_secrets, start_services
+from tests.lab.machines import machines
 from tests.lab.test_packets import bench_in
+from tests.lab.test_ssh_lab import as_before, settled
 
 pytestmark = pytest.mark.alone
 SLICE_S = 0.3
@@ -45,7 +49,7 @@ def alone_on(lab: Lab, name: str, core: int) -> None:
             with suppress(OSError):
                 others = os.sched_getaffinity(0) - {core}
                 os.sched_setaffinity(thread, {core} if node == name else others)
-                if node == name:
+                if node in (name, "host1"):  # and the sender, so that there is always something to do
                     os.sched_setscheduler(thread, os.SCHED_RR, os.sched_param(1))
 
 
@@ -162,3 +166,29 @@ def test_one_thread_is_told_from_many(image: Image, tmp_path: Path, name: str, s
     assert found is not None
     print(found.sentence, *found.evidence, sep="\n    ")
     assert re.fullmatch(sentence, found.sentence)
+
+
+def test_every_machine_of_its_own_is_watched(image: Image, tmp_path: Path) -> None:
+    """Five machines behind ssh: each is read by a probe of its own, and a hog is attributed to its machine."""
+
+    def renew() -> tuple[Lab, Tunnel]:
+        raise AssertionError("the tunnel broke down")
+
+    vpn = load_vpn("openvpn")
+    with machines(image, tmp_path) as testbed:
+        before = settled(testbed)
+        with open_rig(f"ssh:{testbed.inventory()}", print) as rig, rig.lab(rig.image("host"), logs=tmp_path) as lab:
+            secrets = make_secrets(vpn, rig.alone(rig.image("host"), lambda line: None), lab.sites)
+            start_services(lab)
+            bench = Bench(lab, bring_up(lab, vpn, vpn.comparable, secrets), renew)
+            _, loads = watched(bench, 2)
+            lab.nodes["gw2"].spawn("sh", "-c", HOG, log="hog")
+            limit, hogged = watched(bench, 4)
+            bench.close()
+        as_before(testbed, before)
+    assert [load.name for load in loads] == [load.nodes[0] for load in loads] == [*lab.nodes]
+    own = {load.name: {(one.name, one.role) for one in load.processes} for load in loads}
+    assert own["gw1"] == own["gw2"] == {("openvpn", "vpn")}
+    assert ("visit.py", "generator") in own["host2"]
+    assert limit.where == "gw2", limit
+    assert ("sh", "other") in {(one.name, one.role) for load in hogged for one in load.processes if one.node == "gw2"}

@@ -77,6 +77,9 @@ KNOWN = {
     "gw2: sh, 50 % of a core; outside of the lab: 2 × make, 60 % of a core (not the VPN's)": machine(
         *TUNNEL, HOG, process("", "make", 0.3, "other"), process("", "make", 0.3, "other")
     ),
+    "gw2: programs outside of the lab, or the kernel's own, 140 % of a core": machine(
+        process("gw2", "openvpn", 0.6, waiting=0.3), name="gw2", nodes=["gw2"]
+    ),
     "shared cores: both cores busy, most by gw1's openvpn (60 % of one) and gw2's openvpn (50 % of one)": machine(
         *TUNNEL, SENDER
     ),
