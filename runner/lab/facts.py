@@ -9,6 +9,7 @@ from typing import Any
 
 from runner.data.errors import CommandError
 from runner.data.guest import inside
+from runner.lab.hardware import hardware
 from runner.lab.node import Node
 from runner.lab.site_to_site import Lab
 
@@ -59,8 +60,8 @@ SPEED_BYTES = 1408  # a full packet's payload in most tunnels, in whole blocks
 def facts(lab: Lab) -> dict[str, Any]:
     """What this lab is: kernel, CPU, cores, memory, crypto, clock; offloads, MTU and queues of its links.
 
-    All but the links is the first gateway's, which in a namespace lab is this machine. What a machine does not
-    tell is "unknown".
+    All but the links and ``machines``, which are all of them, is the first gateway's, which in a namespace lab is this
+    machine. What a machine does not tell is "unknown".
     """
     gateway = lab.gateway(lab.sites[0])
     told = {name: text.strip() for name, text in read(gateway, FILES).items()}
@@ -91,6 +92,7 @@ def facts(lab: Lab) -> dict[str, Any]:
         "rmem_max": told["rmem_max"] or "unknown",
         "nodes_share_cores": lab.shared_kernel,
         "links": every,
+        "machines": hardware(lab),
         "wan_mtu": wan["mtu"],
         "wan_offloads": {name: "on" if name in wan["offloads"] else "off" for name in OFFLOADS},
         "bring_up_s": round(lab.bring_up_s, 3),

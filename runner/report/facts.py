@@ -29,7 +29,10 @@ class Fact(Strict):
 def facts(run: Run, trials: Sequence[Trial]) -> list[Fact]:
     """The lab (kind, kernel, CPU and cores first), the image, and the version of each VPN as it said itself."""
     lab = {name: run.lab[name] for name in FIRST_FACTS if name in run.lab} | run.lab
+    machines = lab.pop("machines", {})
     found = [Fact(name="lab " + name.replace("_", " "), value=_plain(value)) for name, value in lab.items()]
+    if len(machines) > 1:
+        found += [Fact(name=f"machine {name}", value=_plain(_without_ports(one))) for name, one in machines.items()]
     image = {name: value for name, value in run.image.items() if name != "packages"}
     found += [Fact(name="image " + name.replace("_", " "), value=_plain(value)) for name, value in image.items()]
     versions: dict[str, str] = {}
@@ -229,6 +232,10 @@ def _noise(trials: Sequence[Trial]) -> list[str]:
     words = [f"{warning.removeprefix('noise: ')} in {counted(number, 'trial')}" for warning, number in found.items()]
     most = f" (at most {percent(stolen)})" if stolen else ""
     return [f"Noise: {'; '.join(words)}{most}. They are flagged, not dropped."]
+
+
+def _without_ports(machine: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in machine.items() if name != "ports"}
 
 
 def _plain(value: Any) -> str:

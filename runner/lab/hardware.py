@@ -1,0 +1,129 @@
+"""Every machine of a lab, and what its ports do with packets: drivers, queues, rings, interrupts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from runner.lab.loads import SHARED
+from runner.lab.node import Node
+from runner.lab.site_to_site import Lab
+
+# One command for each node: files as "path:line". Only a real card costs more processes, which are dear in a guest.
+LOOK = """
+uname -r
+grep -Hs . /proc/cpuinfo /proc/meminfo /proc/interrupts /sys/devices/system/cpu/cpu[0-9]*/cpufreq/scaling_*_freq \\
+  /sys/devices/system/cpu/cpu0/cpufreq/scaling_governor /sys/devices/system/cpu/smt/active \\
+  /sys/class/dmi/id/sys_vendor /sys/class/dmi/id/product_name /sys/class/net/*/queues/*/rps_cpus
+for port in /sys/class/net/*; do
+  name=${port##*/}
+  echo "$port/queued:" $port/queues/*
+  [ -e $port/device ] || continue
+  echo "$port/irqs:" $port/device/msi_irqs/*
+  echo "$port/bus:$(readlink $port/device)"
+  ethtool -i $name 2>/dev/null | sed "s|^|$port/driver:|"
+  ethtool -g $name 2>/dev/null | sed "s|^|$port/ring:|"
+done
+"""
+UNKNOWN, VIRTUAL = "unknown", "virtual"
+Files = Mapping[str, list[str]]  # path -> lines
+
+
+def hardware(lab: Lab) -> dict[str, dict[str, Any]]:
+    """Every machine by its name, with its ``ports``. Where the nodes share a kernel there is one machine, which has the
+    ports of all of them, "gw1 wan0"; else a machine has the name of its node."""
+    looks = {name: looked(node) for name, node in lab.nodes.items()}
+    if lab.shared_kernel:
+        ports = {f"{name} {port}": found for name, look in looks.items() for port, found in ports_of(look).items()}
+        return {SHARED: machine_of(looks[lab.sites[0].name]) | {"ports": ports}}
+    return {name: machine_of(look) | {"ports": ports_of(look)} for name, look in looks.items()}
+
+
+def looked(node: Node) -> dict[str, list[str]]:
+    """What LOOK says of a node; the kernel's release is under "kernel"."""
+    kernel, *lines = node.run("sh", "-c", LOOK, check=False).stdout.splitlines() or [UNKNOWN]
+    found: dict[str, list[str]] = {"kernel": [kernel]}
+    for line in lines:
+        path, _, text = line.partition(":")
+        found.setdefault(path, []).append(text)
+    return found
+
+
+def machine_of(look: Files) -> dict[str, Any]:
+    """Kernel, processor, cores, frequencies (MHz), memory; "unknown" where the machine does not tell."""
+
+    def first(path: str) -> str:
+        return next(iter(look.get(path, [])), "").strip() or UNKNOWN
+
+    cpu = [line.split(":", 1) for line in look.get("/proc/cpuinfo", []) if ":" in line]
+    fields = [(name.strip(), value.strip()) for name, value in cpu]
+    memory = next((line for line in look.get("/proc/meminfo", []) if line.startswith("MemTotal")), "")
+    now_mhz = [float(value) for name, value in fields if name == "cpu MHz"]
+    most_khz = [int(lines[0]) for path, lines in look.items() if path.endswith("scaling_max_freq")]
+    maker = [first(f"/sys/class/dmi/id/{name}") for name in ("sys_vendor", "product_name")]
+    return {
+        "kernel": first("kernel"),
+        "cpu": next((value for name, value in fields if name == "model name"), UNKNOWN),
+        "cores": sum(name == "processor" for name, _ in fields) or UNKNOWN,
+        "memory_bytes": int(memory.split()[1]) * 1024 if memory else UNKNOWN,
+        "frequency_mhz": [round(min(now_mhz)), round(max(now_mhz))] if now_mhz else UNKNOWN,
+        "highest_frequency_mhz": round(max(most_khz) / 1000) if most_khz else UNKNOWN,
+        "governor": first("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
+        "smt": {"0": "off", "1": "on"}.get(first("/sys/devices/system/cpu/smt/active"), UNKNOWN),
+        "maker": " ".join(word for word in maker if word != UNKNOWN) or UNKNOWN,
+    }
+
+
+def ports_of(look: Files) -> dict[str, dict[str, Any]]:
+    """Ports but lo: ``driver``; ``queues`` as [to receive, to send]; ``rps``: queue -> the cores that it hands packets
+    on to, as the kernel's mask, where it does; ``ring``: entries of each kind, where the card has one; ``interrupts``:
+    name -> the cores that have taken any."""
+    found = {}
+    for name in sorted({path.split("/")[4] for path in look if path.startswith("/sys/class/net/")} - {"lo"}):
+        port = f"/sys/class/net/{name}"
+        queues = last_parts(look.get(f"{port}/queued", []))
+        masks = {path.split("/")[6]: lines[0] for path, lines in look.items() if _is_mask(path, port)}
+        driver = [line.split(": ")[1] for line in look.get(f"{port}/driver", []) if line.startswith("driver: ")]
+        found[name] = {
+            "driver": driver[0] if driver else VIRTUAL if f"{port}/bus" not in look else UNKNOWN,
+            "queues": [sum(queue.startswith(kind) for queue in queues) for kind in ("rx-", "tx-")],
+            "rps": {queue: mask for queue, mask in masks.items() if mask.strip("0,")},
+            "ring": ring(look.get(f"{port}/ring", [])),
+            "interrupts": interrupts(look, name),
+        }
+    return found
+
+
+def last_parts(lines: list[str]) -> list[str]:
+    """The names at the end of paths."""
+    return [path.rsplit("/", 1)[-1] for path in " ".join(lines).split()]
+
+
+def ring(lines: list[str]) -> dict[str, int]:
+    """The current sizes in what ``ethtool -g`` says; empty where a port has no ring."""
+    current = "\n".join(lines).partition("Current hardware settings:")[2]
+    return {kind: int(size) for kind, size in re.findall(r"^(RX|TX):\s+(\d+)$", current, flags=re.MULTILINE)}
+
+
+def interrupts(look: Files, port: str) -> dict[str, list[int]]:
+    """The interrupts of a port, by number or by name (of the port or of its device), and the cores that took them."""
+    numbers = last_parts(look.get(f"/sys/class/net/{port}/irqs", []))
+    bus = (look.get(f"/sys/class/net/{port}/bus") or [""])[0].rsplit("/", 1)[-1]
+    names = tuple(f"{name}-" for name in (port, bus) if name)
+    found = {}
+    for line in look.get("/proc/interrupts", [])[1:]:
+        number, *words = line.split()
+        if words and (number.rstrip(":") in numbers or words[-1].startswith(names) or words[-1] == port):
+            counts = [int(word) for word in _leading_numbers(words)]
+            found[words[-1]] = [core for core, count in enumerate(counts) if count]
+    return found
+
+
+def _is_mask(path: str, port: str) -> bool:
+    return path.startswith(f"{port}/queues/") and path.endswith("/rps_cpus")
+
+
+def _leading_numbers(words: list[str]) -> list[str]:
+    count = next((at for at, word in enumerate(words) if not word.isdigit()), len(words))
+    return words[:count]
