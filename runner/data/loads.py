@@ -102,7 +102,9 @@ class MachineLoad(_Strict):
 
     ``processes`` are those with a hundredth of a core and more. ``overflows``: datagrams that a full socket buffer
     refused, by node. ``softnet_dropped`` and ``softnet_squeezed``: packets that the kernel dropped before it looked at
-    them, and how often it had no time to take all that had arrived. ``temperature_c`` at the end, where it is told.
+    them, and how often it had no time to take all that had arrived. Where the machine tells: ``temperature_c`` at the
+    end, ``heat_events`` (how often a core was slowed down for its heat), and ``clock_ratio``, the fastest core's
+    frequency over the highest, at the end.
     """
 
     name: str
@@ -118,6 +120,8 @@ class MachineLoad(_Strict):
     softnet_dropped: int = 0
     softnet_squeezed: int = 0
     temperature_c: float | None = None
+    heat_events: int | None = None
+    clock_ratio: float | None = None
 
 
 class Limit(_Strict):

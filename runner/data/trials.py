@@ -128,13 +128,15 @@ class Noise(Strict):
 
     ``steal_ratio`` and ``iowait_ratio`` are shares of all CPU time (0 to 1; proc_stat(5)). ``throttled`` counts
     what slowed the CPU down: thermal events of all cores, and periods in which a cgroup's CPU quota was used
-    up. ``clock_ratio`` is the fastest core's frequency over its highest, read at the end.
+    up. ``clock_ratio`` is the fastest core's frequency over its highest, read at the end. It is the runner's machine;
+    ``machines`` has the others by name, where the lab's nodes are machines of their own.
     """
 
     steal_ratio: float | None = None
     iowait_ratio: float | None = None
     throttled: int | None = None
     clock_ratio: float | None = None
+    machines: dict[str, Noise] = {}
 
 
 class Event(Strict):

@@ -74,12 +74,16 @@ class _Sums:
         self.softnet = [0, 0]
         self.nodes: list[str] = []
         self.temperature_c: float | None = None
+        self.heat_events: int | None = None
+        self.clock_ratio: float | None = None
 
     def add(self, before: Reading, after: Reading) -> None:
         self.seconds += after["at_s"] - before["at_s"]
         self.looks += 1
         self.nodes = list(after["ports"])
-        self.temperature_c = after["temperature_c"]
+        self.temperature_c, self.clock_ratio = after["temperature_c"], after["clock_ratio"]
+        if after["heat_events"] is not None and before["heat_events"] is not None:
+            self.heat_events = (self.heat_events or 0) + after["heat_events"] - before["heat_events"]
         for core, ticks in after["cores"].items():
             spent = zip(ticks, before["cores"].get(core, ticks), strict=True)
             self.ticks.setdefault(core, Counter()).update({i: max(0, b - a) for i, (b, a) in enumerate(spent)})
@@ -146,6 +150,8 @@ class _Sums:
             softnet_dropped=self.softnet[0],
             softnet_squeezed=self.softnet[1],
             temperature_c=self.temperature_c,
+            heat_events=self.heat_events,
+            clock_ratio=None if self.clock_ratio is None else round(self.clock_ratio, 3),
         )
 
     def _processes(self) -> Iterator[ProcessLoad]:

@@ -1,14 +1,18 @@
 """Was the machine quiet during a trial? Stolen CPU time, and whatever slows a CPU down, from /proc and /sys.
 
-It is the runner's machine that is looked at: the whole lab, where that is made of namespaces.
+The runner's machine is looked at: the whole lab, where that is made of namespaces; else the other machines, too.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from runner.data.errors import VpnevalError
 from runner.data.trials import Noise
+from runner.lab.site_to_site import Lab
 
 STEAL_RATIO = 0.01  # beyond this share of stolen CPU time, a trial is flagged
 CLOCK_RATIO = 0.5  # a loaded CPU below this share of its highest frequency is flagged
@@ -17,25 +21,33 @@ TICKS = 2  # a short trial has so few ticks of 10 ms that one of them alone woul
 
 @dataclass(frozen=True)
 class Snapshot:
-    """Counters since boot: CPU ticks by state (proc_stat(5)), and throttling; None where there are none."""
+    """Counters since boot: CPU ticks by state (proc_stat(5)), and throttling; None where there are none. ``machines``:
+    those of the lab's other machines, by name."""
 
     ticks: tuple[int, ...] | None
     throttled: int | None
+    machines: Mapping[str, Snapshot] = field(default_factory=dict)
 
 
-def snapshot(root: Path = Path("/")) -> Snapshot:
-    """The counters now. ``root`` is where proc and sys are."""
-    stat = _read(root / "proc/stat")
-    ticks = tuple(map(int, stat.split()[1:9])) if stat and len(stat.split()) > 8 else None
+def snapshot(root: Path = Path("/"), lab: Lab | None = None) -> Snapshot:
+    """The counters now, also of the machines of a ``lab`` that has its own. ``root`` is where proc and sys are."""
+    ticks = _ticks(_read(root / "proc/stat"))
     cores = root.glob("sys/devices/system/cpu/cpu[0-9]*/thermal_throttle")
     counts = [_read(core / "core_throttle_count") for core in cores]
     throttled = [int(count) for count in counts if count] + _quota_used_up(root)
-    return Snapshot(ticks, sum(throttled) if throttled else None)
+    return Snapshot(ticks, sum(throttled) if throttled else None, _elsewhere(lab) if lab else {})
 
 
-def since(before: Snapshot, root: Path = Path("/")) -> Noise:
+def since(before: Snapshot, root: Path = Path("/"), lab: Lab | None = None) -> Noise:
     """What happened between ``before`` and now."""
-    now = snapshot(root)
+    now = snapshot(root, lab)
+    machines = {
+        name: _between(before.machines[name], found) for name, found in now.machines.items() if name in before.machines
+    }
+    return _between(before, now).model_copy(update={"clock_ratio": _clock_ratio(root), "machines": machines})
+
+
+def _between(before: Snapshot, now: Snapshot) -> Noise:
     steal = iowait = None
     if before.ticks and now.ticks and sum(now.ticks) > sum(before.ticks):
         # user, nice, system, idle, iowait, irq, softirq, steal; guest time is within user
@@ -45,7 +57,20 @@ def since(before: Snapshot, root: Path = Path("/")) -> Noise:
     throttled = None
     if before.throttled is not None and now.throttled is not None:
         throttled = max(0, now.throttled - before.throttled)
-    return Noise(steal_ratio=steal, iowait_ratio=iowait, throttled=throttled, clock_ratio=_clock_ratio(root))
+    return Noise(steal_ratio=steal, iowait_ratio=iowait, throttled=throttled)
+
+
+def _elsewhere(lab: Lab) -> dict[str, Snapshot]:
+    """The machines of a lab that has its own; those that do not answer are left out."""
+    found = {}
+    for name, node in () if lab.shared_kernel else lab.nodes.items():
+        with suppress(VpnevalError, OSError):
+            found[name] = Snapshot(_ticks(node.run("head", "-n", "1", "/proc/stat").stdout), None)
+    return found
+
+
+def _ticks(stat: str | None) -> tuple[int, ...] | None:
+    return tuple(map(int, stat.split()[1:9])) if stat and len(stat.split()) > 8 else None
 
 
 def warnings(noise: Noise, loaded: bool) -> list[str]:
@@ -53,6 +78,9 @@ def warnings(noise: Noise, loaded: bool) -> list[str]:
     said = []
     if noise.steal_ratio is not None and noise.steal_ratio > STEAL_RATIO:
         said.append(f"noise: more than {100 * STEAL_RATIO:.0f} % of the CPU time was stolen")
+    stolen = [name for name, own in noise.machines.items() if (own.steal_ratio or 0.0) > STEAL_RATIO]
+    if stolen:
+        said.append(f"noise: more than {100 * STEAL_RATIO:.0f} % of the CPU time of {', '.join(stolen)} was stolen")
     if noise.throttled:
         said.append("noise: the CPU was throttled")
     elif loaded and noise.clock_ratio is not None and noise.clock_ratio < CLOCK_RATIO:

@@ -68,8 +68,16 @@ def evidence(machines: Machines) -> Iterator[str]:
             yield f"{node}: full socket buffers refused {count} datagrams"
         if machine.softnet_dropped:
             yield f"{machine.name}: the kernel dropped {machine.softnet_dropped} packets before it looked at them"
-        if machine.temperature_c is not None:
-            yield f"{machine.name}: {machine.temperature_c:.0f} °C"
+        yield from _heat(machine)
+
+
+def _heat(machine: MachineLoad) -> Iterator[str]:
+    if machine.temperature_c is not None:
+        yield f"{machine.name}: {machine.temperature_c:.0f} °C"
+    if machine.heat_events:
+        yield f"{machine.name}: cores were slowed down for their heat {machine.heat_events} times"
+    if machine.clock_ratio is not None:
+        yield f"{machine.name}: the fastest core ran at {percent(machine.clock_ratio)} of its highest frequency"
 
 
 def percent(share: float) -> str:

@@ -29,9 +29,9 @@ class Fact(Strict):
 def facts(run: Run, trials: Sequence[Trial]) -> list[Fact]:
     """The lab (kind, kernel, CPU and cores first), the image, and the version of each VPN as it said itself."""
     lab = {name: run.lab[name] for name in FIRST_FACTS if name in run.lab} | run.lab
-    machines = lab.pop("machines", {})
+    machines = lab.pop("machines", None)
     found = [Fact(name="lab " + name.replace("_", " "), value=_plain(value)) for name, value in lab.items()]
-    if len(machines) > 1:
+    if isinstance(machines, dict) and len(machines) > 1:
         found += [Fact(name=f"machine {name}", value=_plain(_without_ports(one))) for name, one in machines.items()]
     image = {name: value for name, value in run.image.items() if name != "packages"}
     found += [Fact(name="image " + name.replace("_", " "), value=_plain(value)) for name, value in image.items()]

@@ -54,7 +54,7 @@ class UnderWay:
 
     def __post_init__(self) -> None:
         self.up: Tunnel = self.bench.tunnel  # later ones of the same trial are the same, only newer
-        self._quiet, self._began = noise.snapshot(), time.monotonic()
+        self._quiet, self._began = noise.snapshot(lab=self.bench.lab), time.monotonic()
         self.turning = self.planned.instrument.takes_turns(self.asked.profile)
         self.over = self.planned.cell.key in self.too_long
 
@@ -75,12 +75,14 @@ class UnderWay:
         if not self.over and self._measuring is not None:
             self._attempt(Go.END, 0)
         if not self.over and (self.rows or self._failure):
-            self._ended_early(self._failure or "the run ended in the middle of a slice", noise.since(self._quiet))
+            self._ended_early(
+                self._failure or "the run ended in the middle of a slice", noise.since(self._quiet, lab=self.bench.lab)
+            )
 
     def end_without(self, reason: str) -> None:
         """End it where nothing can be measured any more: its line is written where it has slices. Raises OSError."""
         if self.rows and self.turning and not self.over:
-            self._ended_early(reason, noise.since(self._quiet))
+            self._ended_early(reason, noise.since(self._quiet, lab=self.bench.lab))
 
     def close(self) -> None:
         """Let the instrument clean up."""
@@ -152,7 +154,7 @@ class UnderWay:
         )
 
     def _finish(self, measured: Any) -> None:
-        around = noise.since(self._quiet)
+        around = noise.since(self._quiet, lab=self.bench.lab)
         if isinstance(measured, Measured) and self.turning:
             metrics = [metric.name for metric in self.planned.instrument.metrics]
             measured.measurements = with_values(measured.measurements, self.rows, metrics)
@@ -164,7 +166,7 @@ class UnderWay:
     def _failed(self, error: Exception, no_result: bool) -> None:
         """A slice failed: the trial is begun again, or ends with the slices that it has, or without a number.
         ``no_result``: it was no slice, but the result."""
-        around = noise.since(self._quiet)
+        around = noise.since(self._quiet, lab=self.bench.lab)
         check_alive(self.bench.lab)
         reason, self.usable = str(error), self._carries_payload()
         if not self.usable:

@@ -186,6 +186,8 @@ def reading(at_s: float, **changed: Any) -> dict[str, Any]:
         "overflows": {"gw2": 0},
         "softnet": [0, 0],
         "temperature_c": None,
+        "heat_events": 3 * int(at_s),
+        "clock_ratio": 0.5,
     } | changed
 
 
@@ -221,6 +223,7 @@ def test_two_pieces_of_time_are_one_load() -> None:
     assert found.ports == [PortLoad(node="gw2", port="wan0", queue="tbf", packets=200, drops=10, waited=20)]
     assert found.quotas == [QuotaLoad(nodes=["gw2"], cores=0.2, periods=20, used_up=18, held_back_s=1.6)]
     assert found.overflows == {"gw2": 6}
+    assert (found.heat_events, found.clock_ratio) == (6, 0.5)
 
 
 def test_a_process_number_that_was_given_again_starts_from_zero() -> None:

@@ -4,8 +4,12 @@ from pathlib import Path
 
 import pytest
 
+from runner.data.errors import CommandError
 from runner.data.trials import Noise
 from runner.lab import noise
+from runner.lab.node import Completed
+from runner.lab.site_to_site import Lab
+from tests.unit.helpers import Answers
 
 
 def machine(root: Path, stat: str = "", cgroup: str = "", files: dict[str, str] | None = None) -> Path:
@@ -82,3 +86,20 @@ def test_this_machine() -> None:
     found = noise.since(before)
     assert found.steal_ratio is not None
     assert 0 <= found.steal_ratio <= 1
+
+
+def test_machines_of_their_own_have_noise_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*argv: str) -> Completed:
+        raise CommandError("host1", argv, None, "gone")
+
+    gw1, gw2, gone = (Answers({"head -n 1 /proc/stat": f"cpu  {n} 0 0 1000 0 0 0 0 0 0\n"}) for n in (1, 2, 3))
+    lab = Lab({"gw1": gw1, "gw2": gw2, "host1": gone}, shared_kernel=False)  # type: ignore[dict-item]
+    root = machine(tmp_path, "cpu  1 1 1 1 1 1 1 1")
+    before = noise.snapshot(root, lab)
+    gw1.stdout = {"head -n 1 /proc/stat": "cpu  100 0 0 1100 0 0 0 0 0 0\n"}
+    gw2.stdout = {"head -n 1 /proc/stat": "cpu  100 0 0 1050 0 0 0 50 0 0\n"}
+    monkeypatch.setattr(gone, "run", refused)
+    found = noise.since(before, root, lab)
+    assert {name: own.steal_ratio for name, own in found.machines.items()} == {"gw1": 0.0, "gw2": 0.25253}
+    assert noise.warnings(found, loaded=False) == ["noise: more than 1 % of the CPU time of gw2 was stolen"]
+    assert noise.snapshot(root, Lab({"gw1": gw1}, shared_kernel=True)).machines == {}  # type: ignore[dict-item]

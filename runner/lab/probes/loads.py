@@ -30,6 +30,7 @@ IFLA_IFNAME, IFLA_STATS64 = 3, 23  # linux/if_link.h
 TCA_KIND, TCA_STATS2, TCA_STATS_BASIC, TCA_STATS_QUEUE = 1, 7, 1, 3  # linux/rtnetlink.h, linux/gen_stats.h
 ROOT = 0xFFFFFFFF  # the parent of a port's own discipline
 GROUPS = "/sys/fs/cgroup"
+CORES = "/sys/devices/system/cpu"
 OURS = b"/run/vpneval/"  # where the probes are on a node
 TOOLS = (b"iperf3", b"perf")
 INTERPRETERS = ("python", "perl", "ruby", "sh", "bash", "dash")
@@ -161,6 +162,8 @@ class Reader:
             "overflows": {name: overflows(text_of(f"/proc/{pid or 'self'}/net/snmp")) for name, pid in self.items()},
             "softnet": softnet(text_of("/proc/net/softnet_stat")),
             "temperature_c": temperature_c(),
+            "heat_events": heat_events(),
+            "clock_ratio": clock_ratio(),
         }
 
     def items(self) -> list[tuple[str, int | None]]:
@@ -313,6 +316,24 @@ def temperature_c() -> float | None:
     names = [name for name in os.listdir(zones) if name.startswith("thermal_zone")] if os.path.isdir(zones) else []
     found = [text_of(f"{zones}/{name}/temp").strip() for name in names]
     return max((int(text) / 1000 for text in found if text.lstrip("-").isdigit()), default=None)
+
+
+def of_cores(file: str) -> list[int]:
+    """A number that every core has a file of, below /sys/devices/system/cpu/cpuN; of those that tell it."""
+    found = [text_of(f"{CORES}/{name}/{file}").strip() for name in os.listdir(CORES) if name[3:].isdigit()]
+    return [int(text) for text in found if text.isdigit()]
+
+
+def heat_events() -> int | None:
+    """How often a core was slowed down for its heat; None where the machine does not tell."""
+    events = of_cores("thermal_throttle/core_throttle_count")
+    return sum(events) if events else None
+
+
+def clock_ratio() -> float | None:
+    """The fastest core's frequency over the highest that there is; None where the machine does not tell."""
+    now, highest = of_cores("cpufreq/scaling_cur_freq"), of_cores("cpufreq/cpuinfo_max_freq")
+    return max(now) / max(highest) if now and highest else None
 
 
 if __name__ == "__main__":
