@@ -9,7 +9,7 @@ from html import escape
 
 from runner.data.levels import outside_of_tunnel, tunnel_levels
 from runner.data.loads import Limit
-from runner.data.trials import Run, Strict, Trial
+from runner.data.trials import Run, Strict, Trial, cell_key
 from runner.ranking.basis import Basis
 from runner.ranking.gateways import Apart, apart, overtakings
 from runner.report import text
@@ -63,6 +63,11 @@ class Limits(Strict):
     rows: list[LimitRow] = []
     orders: list[str] = []
     stands: bool | None = None
+
+    @property
+    def beside(self) -> dict[tuple[str, str], str]:
+        """(Metric, cell) -> the sentence, for the tables."""
+        return {(row.metric, cell_key(row.vpn, row.params)): row.says for row in self.rows}
 
 
 def limits(run: Run, trials: Sequence[Trial], bases: Sequence[Basis]) -> Limits:
@@ -135,7 +140,8 @@ def markdown_lines(found: Limits, table: Callable[[Sequence[str], Sequence[Seque
         return []
     orders = [f"- {said}" for said in found.orders]
     rows = [row.cells for row in found.rows]
-    return ["## What limits it", "", ABOUT, "", *table(HEAD, rows), ABOUT_APART, "", *orders, *([""] if orders else [])]
+    note = [ABOUT_APART, ""] if any(row.apart for row in found.rows) else []
+    return ["## What limits it", "", ABOUT, "", *table(HEAD, rows), *note, *orders, *([""] if orders else [])]
 
 
 def html_section(found: Limits, table: Callable[[str, Sequence[str], Sequence[str]], str]) -> str:
@@ -144,9 +150,10 @@ def html_section(found: Limits, table: Callable[[str, Sequence[str], Sequence[st
         return ""
     body = [_html_row(row) for row in found.rows]
     orders = "".join(f"<li>{escape(said)}</li>" for said in found.orders)
+    about = f"<p class=soft>{escape(ABOUT_APART)}</p>" if any(row.apart for row in found.rows) else ""
     return (
         f'<section id="limits" tabindex="-1"><h2>What limits it</h2><p>{escape(ABOUT)}</p>'
-        f"{table('What limits each throughput', HEAD, body)}<p class=soft>{escape(ABOUT_APART)}</p>"
+        f"{table('What limits each throughput', HEAD, body)}{about}"
         + (f"<ul>{orders}</ul>" if orders else "")
         + "</section>"
     )

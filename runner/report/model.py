@@ -45,7 +45,8 @@ class Row(Strict):
     nothing was measured, ``share`` where there is no baseline (and on the baseline itself). ``problem`` is
     the number of the experiment's problem that explains it; ``ok`` and ``trials`` count trials. ``at_least``
     counts the blocks whose value is a lower bound, ``baseline_at_least`` tells of one under the share.
-    ``crypto_share``: the median over what OpenSSL encrypts on one core at these levels (runner.lab.facts)."""
+    ``crypto_share``: the median over what OpenSSL encrypts on one core at these levels (runner.lab.facts).
+    ``limit``: what limits it, in a sentence, where it is a throughput whose machines were watched."""
 
     vpn: str
     params: dict[str, str]
@@ -62,6 +63,7 @@ class Row(Strict):
     at_least: int = 0
     baseline_at_least: bool = False
     crypto_share: float | None = None
+    limit: str = ""
 
 
 class Problem(Strict):
@@ -186,7 +188,8 @@ def build(
     by_cell: dict[str, list[Trial]] = {}
     for trial in trials:
         by_cell.setdefault(trial.cell, []).append(trial)
-    experiments = [_experiment(run, trials, by_cell, record) for record in run.experiments]
+    limited = limits(run, trials, found)
+    experiments = [_experiment(run, trials, by_cell, record, limited.beside) for record in run.experiments]
     proofs, proof_of = proofs_of(trials)
     elapsed = sum(call.elapsed_s for call in run.invocations)
     measuring = sum(call.measuring_s for call in run.invocations)
@@ -225,7 +228,7 @@ def build(
         failures=broken(trials),
         paper_tables=paper_tables(run, trials),
         mesh=mesh_points(trials),
-        limits=limits(run, trials, found),
+        limits=limited,
         proofs=proofs,
         observations=observations_of(trials, proof_of),
         missing=missing,
@@ -264,7 +267,11 @@ def row_share(row: Row, table: MetricTable) -> str:
 
 
 def _experiment(
-    run: Run, trials: Sequence[Trial], by_cell: dict[str, list[Trial]], record: ExperimentRecord
+    run: Run,
+    trials: Sequence[Trial],
+    by_cell: dict[str, list[Trial]],
+    record: ExperimentRecord,
+    limited: Mapping[tuple[str, str], str],
 ) -> ExperimentReport:
     keys = {cell.key for cell in record.cells}
     extra = [t for t in trials if record.name in t.experiments and t.cell not in keys]
@@ -273,7 +280,15 @@ def _experiment(
     problems = _problems([row for table in tables for row in table.rows])
     number = {(problem.status, problem.reason): problem.number for problem in problems}
     for index, table in enumerate(tables):
-        rows = [row.model_copy(update={"problem": number.get((row.status, row.reason))}) for row in table.rows]
+        rows = [
+            row.model_copy(
+                update={
+                    "problem": number.get((row.status, row.reason)),
+                    "limit": limited.get((table.metric, cell_key(row.vpn, row.params)), ""),
+                }
+            )
+            for row in table.rows
+        ]
         tables[index] = table.model_copy(update={"rows": rows})
     return ExperimentReport(
         name=record.name,

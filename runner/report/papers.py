@@ -44,8 +44,9 @@ published numbers, each with its place in its text, are in `results/published/`;
 is nowhere, because reading it off would be guessing."""
 STANDS: Mapping[Basis, str] = {
     "count": "It counts bytes or packets, and knows no speed: it stands on any machine.",
-    "ratio": "It compares systems that were measured side by side, repetition by repetition. On machines that share "
-    "cores the sign and the order stand; the size is that of this machine.",
+    "ratio": "It compares systems that were measured side by side, repetition by repetition. Machines that share "
+    "cores rank systems by the CPU time of everything together, separate gateways by their busiest thread: under *What "
+    "limits it*, the run's report says where the order would change.",
     "share": "It is a share of a link, of an offered load or of plain IP. Where hosts, gateways and WAN share cores, "
     "the generators take CPU from the VPN: there it does not stand.",
     "time": "It is about waiting times. Where everything shares cores they hold the scheduler's, and in a guest kernel "
@@ -54,7 +55,7 @@ STANDS: Mapping[Basis, str] = {
 }
 WORD: Mapping[Basis, tuple[str, str]] = {  # on shared cores, and on machines of their own
     "count": ("yes", "yes"),
-    "ratio": ("order and sign", "yes"),
+    "ratio": ("on shared cores", "yes"),
     "share": ("no", "yes"),
     "time": ("no", "yes"),
     "timer": ("yes", "yes"),

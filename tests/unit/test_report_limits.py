@@ -40,6 +40,9 @@ def test_a_limit_stands_beside_its_throughput_in_every_form() -> None:
     assert rows
     assert {(row.metric, row.says) for row in rows} == {("tcp_throughput", ONE.sentence)}
     assert rows[0].cells[-1] == "200 Mbit/s to 400 Mbit/s"
+    tables = [table for one in report.experiments for table in one.tables if table.metric == "tcp_throughput"]
+    assert {row.limit for table in tables for row in table.measured if row.vpn == "openvpn"} == {ONE.sentence}
+    assert {row.limit for table in tables for row in table.rows if row.vpn != "openvpn"} == {""}
     for form in (json_text(report), markdown_text(report)):
         assert "openvpn's only thread, 100 % of core 3" in form
     page = html_text(report)
