@@ -30,6 +30,7 @@ IFLA_IFNAME, IFLA_STATS64 = 3, 23  # linux/if_link.h
 TCA_KIND, TCA_STATS2, TCA_STATS_BASIC, TCA_STATS_QUEUE = 1, 7, 1, 3  # linux/rtnetlink.h, linux/gen_stats.h
 ROOT = 0xFFFFFFFF  # the parent of a port's own discipline
 GROUPS = "/sys/fs/cgroup"
+SHORT = 1024  # a file of the kernel's that gives less at once has no more
 CORES = "/sys/devices/system/cpu"
 OURS = b"/run/vpneval/"  # where the probes are on a node
 TOOLS = (b"iperf3", b"perf")
@@ -37,12 +38,22 @@ INTERPRETERS = ("python", "perl", "ruby", "sh", "bash", "dash")
 
 
 def text_of(path: str) -> str:
-    """A file's text, empty where there is none."""
+    """The text of a file of the kernel's, empty where there is none. Without Python's buffers: that is a third."""
     try:
-        with open(path) as file:
-            return file.read()
+        file = os.open(path, os.O_RDONLY)
     except OSError:
         return ""
+    try:
+        parts = []
+        while part := os.read(file, 1 << 16):
+            parts.append(part)
+            if len(part) < SHORT:  # one reading has it all
+                break
+    except OSError:
+        return ""
+    finally:
+        os.close(file)
+    return b"".join(parts).decode(errors="replace")
 
 
 class Network:
@@ -141,6 +152,7 @@ class Reader:
         self.spaces = {os.stat(f"/proc/{pid or 'self'}/ns/pid").st_ino: name for name, pid in nodes.items()}
         self.holders = {pid or 1 for pid in nodes.values()}
         self.roles: dict[tuple[int, str], str] = {}  # (process, when it began) -> whose it is
+        self.nodes_of: dict[tuple[int, str], str] = {}
         self.names: dict[tuple[int, str, str], str] = {}  # (process, when it began, what it is called) -> its name
         self.begun = False
         self.processes()
@@ -180,10 +192,10 @@ class Reader:
             if pid in self.holders:  # the agents: a few lines a command
                 continue
             with suppress(*GONE):
-                node = self.spaces.get(os.stat(f"/proc/{pid}/ns/pid").st_ino, "")
                 stat = text_of(f"/proc/{pid}/stat")
-                called, fields = stat[stat.index("(") + 1 : stat.rindex(")")], stat[stat.rindex(")") + 2 :].split()
-                name = self.name(pid, fields[19], called)
+                end = stat.rindex(")")
+                called, fields = stat[stat.index("(") + 1 : end], stat[end + 2 :].split()
+                node, name = self.node(pid, fields[19]), self.name(pid, fields[19], called)
                 if not node:
                     role = "kernel" if fields[1] == "2" else "generator" if pid == os.getpid() else "other"
                     ticks = int(fields[11]) + int(fields[12])
@@ -194,6 +206,13 @@ class Reader:
                 allowed = sorted(os.sched_getaffinity(pid))
                 found[number] = {"node": node, "name": name, "role": role, "threads": threads, "allowed": allowed}
         return found
+
+    def node(self, pid: int, since: str) -> str:
+        """The node that a process is in, "" for none. Raises OSError."""
+        key = pid, since
+        if key not in self.nodes_of:
+            self.nodes_of[key] = self.spaces.get(os.stat(f"/proc/{pid}/ns/pid").st_ino, "")
+        return self.nodes_of[key]
 
     def name(self, pid: int, since: str, called: str) -> str:
         """What a process is called; of an interpreter its script, or the module that it runs."""
