@@ -14,6 +14,7 @@ from runner.lab.wire import asked, probe
 
 Reading = dict[str, Any]
 SHARED = "this machine"
+ALL = ""  # in place of a thread: the process, with threads that have ended
 WORTH_A_LINE = 0.01  # of a core: who has less is left out
 PATIENCE_S = 10.0
 
@@ -104,9 +105,11 @@ class _Sums:
         if then.get("name") != now["name"]:  # it began, or its number has another one now
             then = {}
         self.seen[pid] = now
+        if then:  # outside of the lab, one that began meanwhile is seen the next time
+            self.spent[pid, ALL] += now["spent_s"] - then["spent_s"]
+        elif "threads" in now:
+            self.spent[pid, ALL] += now["spent_s"]
         if "threads" not in now:
-            if then:  # outside of the lab: one that began meanwhile is seen the next time
-                self.spent[pid, ""] += now["spent_s"] - then["spent_s"]
             return
         for thread, (ran_s, waited_s, core, *ticks) in now["threads"].items():
             ran_then_s, waited_then_s, _, *ticks_then = then.get("threads", {}).get(thread, (0.0, 0.0, core, 0, 0))
@@ -159,10 +162,12 @@ class _Sums:
         for key in self.spent:
             by_process.setdefault(key[0], []).append(key)
         for pid, threads in by_process.items():
-            busy = sum(self.spent[key] for key in threads) / self.seconds
+            spent: dict[tuple[str, str], float] = {key: self.spent[key] for key in threads if key[1] != ALL}
+            spent[pid, ALL] = max(0.0, self.spent[pid, ALL] - sum(spent.values()))  # of threads that have ended
+            busy = sum(spent.values()) / self.seconds
             if busy < WORTH_A_LINE:
                 continue
-            last, busiest = self.seen[pid], max(threads, key=lambda key: self.spent[key])
+            last, busiest = self.seen[pid], max(spent, key=lambda key: spent[key])
             on = self.on.get(busiest, set())
             yield ProcessLoad(
                 node=last["node"],
@@ -173,7 +178,7 @@ class _Sums:
                 threads=len(last.get("threads", [0])),
                 allowed=last.get("allowed", []),
                 busiest=ThreadLoad(
-                    busy=round(self.spent[busiest] / self.seconds, 4),
+                    busy=round(spent[busiest] / self.seconds, 4),
                     waiting=round(self.waited[busiest] / self.seconds, 4),
                     core=next(iter(on)) if len(on) == 1 else None,
                 )

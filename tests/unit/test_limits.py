@@ -194,7 +194,16 @@ def reading(at_s: float, **changed: Any) -> dict[str, Any]:
 def test_two_pieces_of_time_are_one_load() -> None:
     def vpn(ran_s: float, core: int = 1) -> dict[str, Any]:
         threads = {"7": [ran_s, ran_s / 2, core, 75 * ran_s, 25 * ran_s], "8": [0.0, 0.0, 0, 0, 0]}
-        return {"7": {"node": "gw2", "name": "openvpn", "role": "vpn", "threads": threads, "allowed": [0, 1]}}
+        return {
+            "7": {
+                "node": "gw2",
+                "name": "openvpn",
+                "role": "vpn",
+                "threads": threads,
+                "allowed": [0, 1],
+                "spent_s": ran_s,
+            }
+        }
 
     def port(packets: int, drops: int) -> dict[str, Any]:
         wan0 = {"packets": packets, "dropped": 0, "queues": [["tbf", True, packets, drops, 2 * drops]]}
@@ -226,10 +235,26 @@ def test_two_pieces_of_time_are_one_load() -> None:
     assert (found.heat_events, found.clock_ratio) == (6, 0.5)
 
 
+def test_what_has_ended_meanwhile_counts() -> None:
+    def at(spent_s: float, threads: dict[str, list[float]]) -> dict[str, Any]:
+        server = {"node": "host2", "name": "iperf3", "role": "generator", "threads": threads, "allowed": [0, 1]}
+        agent = {"node": "host1", "name": "programs that have ended", "role": "generator", "spent_s": spent_s}
+        return {"7": server | {"spent_s": spent_s}, "1": agent}
+
+    watch = Watch()
+    before, after = at(1.0, {"7": [1.0, 0, 0, 1, 1]}), at(1.9, {"7": [1.1, 0, 0, 1, 1]})
+    watch.add({"here": reading(0, processes=before)}, {"here": reading(1, processes=after)})
+    assert {one.node: (one.busy, one.role) for one in watch.found()[0].processes} == {
+        "host1": (0.9, "generator"),
+        "host2": (0.9, "generator"),
+    }
+
+
 def test_a_process_number_that_was_given_again_starts_from_zero() -> None:
     def one(name: str, ran_s: float) -> dict[str, Any]:
         return {
-            "7": {"node": "gw2", "name": name, "role": "vpn", "threads": {"7": [ran_s, 0, 0, 1, 1]}, "allowed": [0]}
+            "7": {"node": "gw2", "name": name, "role": "vpn", "threads": {"7": [ran_s, 0, 0, 1, 1]}}
+            | {"allowed": [0], "spent_s": ran_s}
         }
 
     watch = Watch()

@@ -67,7 +67,7 @@ def _read(bench: Bench) -> Readings | None:
     try:
         read = bench.shared("loads", lambda: reading(bench.lab))
         found: Readings = read()
-    except (MeasurementError, CommandError, OSError):
+    except (MeasurementError, CommandError, OSError, ValueError):  # ValueError: a kernel that tells it in other words
         with suppress(MeasurementError, CommandError, OSError):
             bench.forget("loads")
         return None

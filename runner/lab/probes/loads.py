@@ -34,6 +34,7 @@ SHORT = 1024  # a file of the kernel's that gives less at once has no more
 CORES = "/sys/devices/system/cpu"
 OURS = b"/run/vpneval/"  # where the probes are on a node
 TOOLS = (b"iperf3", b"perf")
+ENDED = "programs that have ended"
 INTERPRETERS = ("python", "perl", "ruby", "sh", "bash", "dash")
 
 
@@ -184,18 +185,21 @@ class Reader:
 
     def processes(self) -> dict[str, dict[str, Any]]:
         """By process number: ``node`` ("" outside of the lab), ``name``, ``role``; ``threads``: by number the seconds
-        that it ran, those that it was ready to run and had no core, and more (``thread_of``); of a process
-        outside of the lab the processor time in one sum; ``allowed``: the cores that it may use."""
+        that it ran, those that it was ready to run and had no core, and more (``thread_of``), of a process of
+        the lab; ``spent_s``: the processor time in one sum, of an agent that of the commands that have ended;
+        ``allowed``: the cores that it may use."""
         found: dict[str, dict[str, Any]] = {}
         for number in filter(str.isdigit, os.listdir("/proc")):
             pid = int(number)
-            if pid in self.holders:  # the agents: a few lines a command
-                continue
             with suppress(*GONE):
                 stat = text_of(f"/proc/{pid}/stat")
                 end = stat.rindex(")")
                 called, fields = stat[stat.index("(") + 1 : end], stat[end + 2 :].split()
                 node, name = self.node(pid, fields[19]), self.name(pid, fields[19], called)
+                if pid in self.holders:  # an agent: what it has started, and what has ended, is the program's own
+                    spent_s = (int(fields[13]) + int(fields[14])) / 100
+                    found[number] = {"node": node, "name": ENDED, "role": "generator", "spent_s": spent_s}
+                    continue
                 if not node:
                     role = "kernel" if fields[1] == "2" else "generator" if pid == os.getpid() else "other"
                     ticks = int(fields[11]) + int(fields[12])
@@ -205,6 +209,7 @@ class Reader:
                 threads = {thread: thread_of(pid, thread) for thread in os.listdir(f"/proc/{pid}/task")}
                 allowed = sorted(os.sched_getaffinity(pid))
                 found[number] = {"node": node, "name": name, "role": role, "threads": threads, "allowed": allowed}
+                found[number]["spent_s"] = (int(fields[11]) + int(fields[12])) / 100  # with threads that have ended
         return found
 
     def node(self, pid: int, since: str) -> str:
