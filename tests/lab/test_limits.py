@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import statistics
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -17,11 +18,13 @@ from runner.data.wan import Conditions
 from runner.instruments.traffic.cost import processes
 from runner.instruments.traffic.generator import Load, generator
 from runner.instruments.traffic.limits import Limits
+from runner.instruments.traffic.mtu import IP_UDP_BYTES
 from runner.instruments.traffic.visits import visits
 from runner.lab import wan
 from runner.lab.image import Image
 from runner.lab.places import open_rig
 from runner.lab.site_to_site import Lab, namespace_lab
+from runner.ranking.gateways import apart
 from runner.ranking.limits import judge
 from runner.sweep import variants
 from runner.tunnel.bring_up import Bench, Tunnel, bring_up, make_secrets, start_services
@@ -166,6 +169,35 @@ def test_one_thread_is_told_from_many(image: Image, tmp_path: Path, name: str, s
     assert found is not None
     print(found.sentence, *found.evidence, sep="\n    ")
     assert re.fullmatch(sentence, found.sentence)
+
+
+def test_a_gateway_with_a_core_of_its_own_carries_what_was_predicted(image: Image, tmp_path: Path) -> None:
+    """Predicted on shared cores at a low rate; found at overload, with gateway 1 alone on a core."""
+    if os.cpu_count() == 1:
+        pytest.skip("this machine has one core")
+    payload_bytes = 1300 - IP_UDP_BYTES
+
+    def played(bench: Bench, rate_bps: float) -> tuple[list[MachineLoad], float]:
+        limits, carried_bps = Limits(), []
+        for _ in range(3):
+            with limits.watched(bench) as piece:
+                arrived = generator(bench).play(Load((1300,), rate_bps / 8 / payload_bytes, 0.7))
+                piece.carried_bytes = arrived.kept_up * payload_bytes
+            carried_bps.append(8 * piece.carried_bytes / arrived.seconds)
+        return limits.found(), statistics.median(carried_bps)
+
+    with tunnel(image, tmp_path, "openvpn") as bench:
+        played(bench, 100e6)
+        prefer(bench.lab)
+        predicted = apart([played(bench, 100e6)[0]])
+        alone_on(bench.lab, "gw1", 0)
+        _, found_bps = played(bench, OVERLOAD_BPS)
+    assert predicted is not None
+    assert (predicted.program, predicted.threads) == ("openvpn", 1)
+    print(
+        f"{predicted.low_bps / 1e6:.0f} to {predicted.high_bps / 1e6:.0f} Mbit/s predicted, {found_bps / 1e6:.0f} found"
+    )
+    assert 0.9 * predicted.low_bps <= found_bps <= 1.1 * predicted.high_bps
 
 
 def test_every_machine_of_its_own_is_watched(image: Image, tmp_path: Path) -> None:
