@@ -21,7 +21,7 @@ class IpsecAh(Ipsec):
         Ipsec.offers,
         ciphers={"none": ""},
         compressions={"off": "no"},
-        limits={"cipher": "AH does not encrypt (RFC 4302 §1)", "compression": "IPComp is not asked for beside AH here"},
+        limits={"cipher": "AH does not encrypt (RFC 4302 §1)", "compression": "this plugin does not use IPComp"},
     )
     comparable = NO_CIPHER | {"integrity": "hmac-sha256"}
     recommended = comparable

@@ -43,7 +43,7 @@ class L2tp(Vpn):
     offers = Offers(
         limits={
             "cipher": "L2TP does not encrypt (RFC 2661 §9)",
-            "compression": "PPP's compression is not asked for here",
+            "compression": "this plugin does not use PPP's compression",
         },
     )
     comparable = NO_CIPHER

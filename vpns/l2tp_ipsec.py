@@ -32,7 +32,7 @@ class L2tpIpsec(Ipsec):
         compressions={"off": "no"},
         limits={
             **IpsecIkev1.offers.limits,
-            "compression": "RFC 3193 knows no IPComp; PPP's compression is not asked for here",
+            "compression": "RFC 3193 has no IPComp, and this plugin does not use PPP's compression",
         },
     )
     ike_version = 1

@@ -57,7 +57,7 @@ class Libreswan(Vpn):
         },
         integrities={"hmac-sha1": "sha1", "hmac-sha256": "sha2_256"},
         compressions={"off": "no", "on": "yes"},
-        limits={"cipher": "Libreswan has dropped Blowfish (its CHANGES), and this plugin has no others"},
+        limits={"cipher": "Libreswan has removed Blowfish (see its CHANGES), and this plugin offers no other ciphers"},
     )
     comparable = AES_CBC
     recommended = {"cipher": "aes-256-gcm", "integrity": "aead", "compression": "off"}  # the first of its defaults

@@ -130,7 +130,7 @@ verb 3
         if found["compression"] != self.offers.compressions[params["compression"]]:
             raise ProofError(f"asked for compression {params['compression']}, got {found['compression'] or 'off'}")
         if bool(adapts(node.logged(f"openvpn-{peers[0].name}"))) != (params["compression"] == "adaptive"):
-            raise ProofError(f"asked for compression {params['compression']}: does it adapt? The log says otherwise")
+            raise ProofError(f"asked for compression {params['compression']}, and the log does not show that it adapts")
         if "dco" in found["data_path"] and not self.offloaded:
             raise ProofError("the data channel is offloaded to the kernel, although disable-dco is set")
         if self.offloaded and "dco" not in found["data_path"]:

@@ -32,8 +32,8 @@ class Vtun(Vpn):
         integrities={"none": "none"},
         compressions={"off": "no", "on": "zlib:6"},
         limits={
-            "cipher": "VTun has AES and Blowfish with 128 and 256 bits, and no AEAD; its CBC goes on from packet to "
-            "packet: over UDP the first lost one ends the session, so that ECB is all that is left",
+            "cipher": "VTun has AES and Blowfish with 128 and 256 bits, and no AEAD; its CBC continues from packet "
+            "to packet, so that over UDP the first lost packet ends the session; only ECB remains",
             "integrity": "VTun has no integrity",
         },
     )

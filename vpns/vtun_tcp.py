@@ -14,8 +14,8 @@ class VtunTcp(Vtun):
         Vtun.offers,
         ciphers={"aes-128-cbc": "aes128cbc", "aes-256-cbc": "aes256cbc", **Vtun.offers.ciphers},
         limits={
-            "cipher": "VTun has AES and Blowfish with 128 and 256 bits, and no AEAD; its blowfish128cbc makes garbage "
-            "with OpenSSL 3",
+            "cipher": "VTun has AES and Blowfish with 128 and 256 bits, and no AEAD; its blowfish128cbc makes "
+            "unreadable packets with OpenSSL 3",
             "integrity": "VTun has no integrity",
         },
     )

@@ -86,7 +86,7 @@ class WireGuard(Vpn):
     def evidence(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> Evidence:
         link = node.run("ip", "-d", "link", "show", "wg0").stdout
         if f" {self.kind} " not in link:
-            raise ProofError(f"the interface wg0 is not of kind {self.kind}: another WireGuard has taken its place")
+            raise ProofError(f"the interface wg0 is not of kind {self.kind}: another WireGuard made it")
         return Evidence(
             cipher="ChaCha20-Poly1305",
             integrity="Poly1305",

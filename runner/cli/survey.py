@@ -47,7 +47,7 @@ def survey(asked: Asked, rest: Kernel, rest_s: float, install: bool, say: Say) -
     say(f"This machine (Linux {platform.release()}) runs: {_names(vpn for vpn in vpns if not here[vpn.name])}.")
     for vpn in other:
         say(f"This machine cannot run {vpn.name}: {here[vpn.name]}")
-    here_s = asked.deadline_s or asked.expected()[1]
+    here_s = max(60, asked.deadline_s or asked.expected()[1])
     if not lacking:
         say(f"One ranking has all of them. The run takes about {roughly(here_s)}.")
         return False
@@ -56,7 +56,7 @@ def survey(asked: Asked, rest: Kernel, rest_s: float, install: bool, say: Say) -
     added = [vpn for vpn in lacking if not there.get(vpn.name, "it was not asked")]
     if added:
         say(f"{TITLES[rest.name]} runs: {_names(vpn for vpn in vpns if not there.get(vpn.name, 'not asked'))}. "
-            "It measures these in a second run with its own ranking.")  # fmt: skip
+            "vpneval measures them in a second run with its own ranking.")  # fmt: skip
     for vpn in lacking:
         if vpn not in added:
             say(f"Nothing here runs {vpn.name}: {there.get(vpn.name) or here[vpn.name]}")
