@@ -62,7 +62,7 @@ def survey(asked: Asked, rest: Kernel, rest_s: float, install: bool, say: Say) -
             say(f"Nothing here runs {vpn.name}: {there.get(vpn.name) or here[vpn.name]}")
     if left := [vpn for vpn in lacking if vpn not in added]:
         say(what_would(left, rest))
-    more = f", and about {roughly(rest_s)} more under {TITLES[rest.name]}" if added else ""
+    more = f", and at most {roughly(rest_s)} more under {TITLES[rest.name]}" if added else ""
     say(f"The run takes about {roughly(here_s)} on this machine's kernel{more}.")
     return bool(added)
 

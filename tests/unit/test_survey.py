@@ -66,7 +66,7 @@ def test_what_lacks_is_said_with_where_it_runs_and_what_would_run_the_rest(
     assert "User Mode Linux runs: ipsec." in said
     assert "Nothing here runs wireguard: the kernel has no WireGuard" in said
     assert "vpneval run transport --vpn wireguard --kernel qemu." in said
-    assert said.endswith("about 6 min on this machine's kernel, and about 6 min more under User Mode Linux.")
+    assert said.endswith("about 6 min on this machine's kernel, and at most 6 min more under User Mode Linux.")
 
 
 def test_only_what_is_missing_is_installed_and_only_where_that_is_allowed(
