@@ -253,3 +253,35 @@ def test_a_belief_that_is_not_trusted_after_all_trials_is_unstable() -> None:
     assert one.flags() == frozenset()
     one.exhausted = True
     assert one.flags() == {"unstable"}
+
+
+def comparing(long_loss: float, startup_s: float = 0.0) -> tuple[Sampler, list[str]]:
+    """One that has compared a short trial in which it stalled with a long one, beside an earlier short one that did
+    not; and whether it began a new belief or learned."""
+    ratios = iter([0.05, long_loss])
+    earlier = [trial(85e6, 0.02), trial(85e6, 0.001, 5.0)]
+    one = sampler(lambda rate_bps, duration_s: Loss(1e6, 1e6 * (1 - next(ratios))), believed={"startup_s": startup_s})
+    one.posterior = SimpleNamespace(trials=earlier, trusted=True, centre_bps=100e6)  # type: ignore[assignment]
+    did: list[str] = []
+    one.believe = lambda centre_bps, spread: did.append("believed")  # type: ignore[method-assign]
+    one.learn = lambda *trials: did.append(f"learned {len(trials)}")  # type: ignore[method-assign]
+    one.compare_durations()
+    return one, did
+
+
+def test_a_start_up_is_sought_by_the_best_short_trial_and_a_long_one_below_the_estimate() -> None:
+    one, did = comparing(0.004)
+    assert one.startup_s == pytest.approx((0.02 - 0.004) / 0.8)
+    assert did == ["believed"], "what no hypothesis is about needs new ones"
+    assert (one.compared, one.long_trials) == (True, 1)
+    assert [(t.asked_rate_bps, t.duration_s) for t in one.account.trials] == [(85e6, 1), (85e6, 5)]
+
+
+def test_a_start_up_that_is_believed_already_or_none_is_learned_from() -> None:
+    assert comparing(0.004, startup_s=0.011)[1] == ["learned 2"]
+    assert comparing(0.004, startup_s=0.009)[1] == ["believed"]
+    one, did = comparing(0.02)
+    assert (did, one.compared, one.startup_s) == (["learned 2"], False, None)
+    one.account.measure = lambda rate_bps, duration_s: Loss(1e6, 1e6)
+    one.compare_durations()
+    assert one.compared, "twice none is none"
