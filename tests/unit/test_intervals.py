@@ -8,16 +8,30 @@ from runner.ranking.intervals import ALL_EQUAL, RESAMPLES, of_means, of_medians
 from runner.ranking.stats import compare_all, compare_blocks, summarise, summarise_all
 
 
+def scipys_own(sample: np.ndarray) -> tuple[float, float]:
+    """scipy resamples the ordered sample with the same generator: the same draws, its own median of each."""
+    found = scipy_stats.bootstrap(
+        (sample,), np.median, n_resamples=RESAMPLES, method="BCa", rng=np.random.default_rng(0)
+    ).confidence_interval
+    return float(found.low), float(found.high)
+
+
 @pytest.mark.parametrize("n", [10, 11, 30])
 def test_the_median_has_scipys_own_interval_from_the_same_resamples(n: int) -> None:
-    """scipy resamples the ordered sample with the same generator: the same draws, its own median of each."""
     samples = [np.sort(sample) for sample in np.random.default_rng(n).normal(size=(5, n))]
     for sample, (low, high, method) in zip(samples, of_medians(samples), strict=True):
-        expected = scipy_stats.bootstrap(
-            (sample,), np.median, n_resamples=RESAMPLES, method="BCa", rng=np.random.default_rng(0)
-        ).confidence_interval
-        assert (low, high) == pytest.approx((float(expected.low), float(expected.high)))
+        assert (low, high) == pytest.approx(scipys_own(sample))
         assert method == "BCa bootstrap of the median"
+
+
+@pytest.mark.parametrize("n", [11, 23, 29])
+def test_so_has_a_median_that_is_skewed(n: int) -> None:
+    """Two equal values below the middle and a gap above it, and the other way round."""
+    half = n // 2
+    sample = np.array([*range(half), half - 1, *range(n, n + half)], dtype=float)
+    for one in (sample, np.sort(-sample)):
+        ((low, high, _),) = of_medians([one])
+        assert (low, high) == pytest.approx(scipys_own(one))
 
 
 @pytest.mark.parametrize("n", [10, 30])
