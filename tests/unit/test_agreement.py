@@ -59,3 +59,11 @@ def test_overlapping_neighbours_do_not_hide_that_the_ends_differ() -> None:
     close = trials((1.0, 1.01, 1.02, 1.03), sway=0.008)
     metric = next(one for one in agreement((RUN, close), (RUN, close)) if one.what == "tcp_throughput")
     assert 1 < metric.groups[0] < 4
+
+
+def test_one_block_tells_no_groups_apart() -> None:
+    once = [
+        make_trial(vpn, CBC | TCP, 1, {"tcp_throughput": rate}) for vpn, rate in zip(VPNS, (1, 2, 4, 8), strict=True)
+    ]
+    found = agreement((RUN, once), (RUN, trials((1, 2, 4, 8))))
+    assert {one.what: one.groups for one in found} == {"weighted": (1, 4), "tcp_throughput": (1, 4)}

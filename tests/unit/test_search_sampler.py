@@ -96,6 +96,10 @@ def test_one_long_trial_tells_a_start_up_and_a_stall_in_it_costs_another() -> No
     one.look_for_startup(70e6)
     assert [t.duration_s for t in one.account.trials] == [1, 1, 5, 5]
     assert one.startup_s == pytest.approx((0.03 - 0.006) / 0.8)
+    one = sampler(loses(0.03))
+    one.look_for_startup(70e6)
+    assert [t.duration_s for t in one.account.trials] == [1, 1, 5, 5], "two long ones say that there is none"
+    assert one.startup_s == 0
 
 
 def test_trials_are_near_from_half_the_rate_to_a_fifth_above_it_or_as_far_as_the_belief_spreads() -> None:

@@ -1,0 +1,35 @@
+"""Single steps of the engines that others made: when a verdict is given early, and what MLRsearch is not believed."""
+
+from __future__ import annotations
+
+import pytest
+
+from runner.search import find_throughput
+from runner.search.bisection import judge
+from runner.search.model import Account, Loss
+
+
+def test_a_verdict_needs_no_more_trials_than_decide_it() -> None:
+    ratios = iter([0.0, 0.02, 0.02, 0.02, 0.0, 0.0])
+    account = Account(lambda rate_bps, duration_s: Loss(1e6, 1e6 * (1 - next(ratios)), 0.9 * rate_bps))
+    verdict = judge(account, 100e6, 5, 2.0, 0.01)
+    assert len(account.trials) == 4, "6 % in all: five trials may lose 5 %"
+    assert verdict.mean_loss_ratio == pytest.approx(0.015)
+    assert verdict.offered_rate_bps == pytest.approx(90e6)
+    assert verdict.sender_short
+    fine = Account(lambda rate_bps, duration_s: Loss(1e6, 0.995e6))
+    verdict = judge(fine, 100e6, 5, 2.0, 0.01)
+    assert (len(fine.trials), fine.elapsed_s, verdict.sender_short) == (5, 10.0, False)
+    assert verdict.mean_loss_ratio == pytest.approx(0.005)
+
+
+def test_mlrsearch_is_not_believed_where_the_generator_fell_short_of_the_rate_that_it_found() -> None:
+    """Nothing is lost up to 500 Mbit/s, of which the generator offered 300."""
+    pytest.importorskip("MLRsearch")
+    found = find_throughput(
+        lambda rate_bps, _: Loss(1e6, 1e6 if rate_bps < 500e6 else 0.5e6, min(rate_bps, 300e6)),
+        engine="mlrsearch",
+        max_rate_bps=1e9,
+        trial_duration_s=1.0,
+    )
+    assert (found.rate_bps, *found.flags) == (None, "generator_limited")
