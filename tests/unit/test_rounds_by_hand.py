@@ -113,6 +113,15 @@ def test_three_fails_at_the_lowest_rate_and_no_pass_are_hopeless() -> None:
     assert not told(lowest, lowest, lowest, trial(1e6)).hopeless
 
 
+def test_before_the_trials_the_rate_is_log_normal_around_the_seed_and_the_spread_around_six_per_cent() -> None:
+    rounds = told(*SEEDED)
+    prior = np.array(rounds._total() - rounds._by_seeds)
+    rate = stats.norm.logpdf(rounds._grid(), loc=rounds._seed, scale=1.0)
+    spread = stats.norm.logpdf(np.log(SPREADS), loc=math.log(0.06), scale=1.0)
+    expected = rate[:, None, None] + spread[None, :, None]
+    assert np.ptp(prior - expected) == pytest.approx(0, abs=1e-9), "but for a constant"
+
+
 def test_a_pass_and_a_collapse_are_each_others_complement() -> None:
     """But for the lapses, which may be either."""
     rounds = told(*SEEDED)
