@@ -68,6 +68,7 @@ def test_a_start_up_is_what_a_short_trial_loses_more() -> None:
     one = sampler()
     # s / 1 s - s / 5 s = 1.6 %: of a start-up of 20 ms
     assert one.startup_between(trial(1e8, 0.02), trial(1e8, 0.004, 5.0)) == pytest.approx(0.02)
+    assert one.startup_between(trial(1e8, 0.01, 2.0), trial(1e8, 0.002, 10.0)) == pytest.approx(0.02)
     assert one.startup_between(trial(1e8, 0.02), trial(1e8, 0.01905, 5.0)) == 0, "less than a tenth of the ratio"
     # 400 of 10,000 packets scatter by 20, which are 0.2 %
     assert one.startup_between(trial(1e8, 0.04, sent=1e4), trial(1e8, 0.0381, 5.0)) == 0
