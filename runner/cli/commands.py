@@ -19,6 +19,7 @@ from runner.cli.options import (
     Deadline,
     Duration,
     Experiments,
+    Full,
     Gateways,
     ImageName,
     Install,
@@ -242,6 +243,7 @@ def run(
     until_significant: UntilSignificant = False,
     weights: WeightsAtTheEnd = "",
     quiet: Quiet = False,
+    full: Full = False,
     as_json: Json = False,
 ) -> None:
     """Measure, and print the report. The same --out again continues the run: it measures only what is missing."""
@@ -279,10 +281,10 @@ def run(
     )
     rootless.enter(lab)
     if (under == [None] and not second) or inside():
-        raise typer.Exit(_conduct(asked, weights, quiet, as_json, strict))
+        raise typer.Exit(_conduct(asked, weights, quiet, as_json, strict, full))
 
     def here(folder: Path) -> int:
-        return _conduct(replace(asked, out=folder), weights, quiet, as_json, strict)
+        return _conduct(replace(asked, out=folder), weights, quiet, as_json, strict, full)
 
     say = (lambda text: None) if quiet else tell
     vega.script()  # kept for the guests' pages, which cannot make it
@@ -291,7 +293,7 @@ def run(
     raise typer.Exit(run_under(under, asked, here, say, as_json))
 
 
-def _conduct(asked: Asked, weights: str, quiet: bool, as_json: bool, strict: bool) -> int:
+def _conduct(asked: Asked, weights: str, quiet: bool, as_json: bool, strict: bool, full: bool) -> int:
     from runner.cli.ending import without_number
     from runner.cli.session import conduct
     from runner.report.forms.tables import json_text
@@ -312,8 +314,7 @@ def _conduct(asked: Asked, weights: str, quiet: bool, as_json: bool, strict: boo
     if as_json:
         document(json_text(report) + "\n")
     elif not quiet:
-        render_terminal(report, out)
-        out.print(f"\nreport: {folder / 'report.html'}", highlight=False, soft_wrap=True)
+        render_terminal(report, out, full=full, folder=folder)
     if outcome.separation and not quiet:
         err.print(f"--until-significant: {outcome.separation}", markup=False, highlight=False, soft_wrap=True)
     if outcome.trimmed and not quiet:

@@ -128,6 +128,8 @@ Margin = Annotated[
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", help="print neither progress nor report; errors are printed")]
 
+Full = Annotated[bool, typer.Option("--full", help="on the terminal: every table, and the answer at the end")]
+
 
 def tell(text: str) -> None:
     """Say it on standard error, as it is."""

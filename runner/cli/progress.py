@@ -15,9 +15,10 @@ from rich.text import Text
 from runner.catalogue import factors
 from runner.data.levels import TRAFFIC_ORDER, TUNNEL_FACTORS, VARIANTS
 from runner.data.metric import Metric
+from runner.data.streams import shown as shown_text
 from runner.data.trials import Trial
-from runner.ranking.ranking import Ranking
-from runner.report.forms.terminal import WIDE, ranking_so_far
+from runner.report.behind import SoFar
+from runner.report.forms.terminal_answer import ranking_so_far
 from runner.sweep.plan import Planned
 
 # Measured by the way, in nearly every trial: the report has them.
@@ -25,6 +26,8 @@ ASIDE = {
     *("cpu_per_gigabyte", "throughput_per_core", "context_switches_per_packet", "memory_bytes"),
     *("udp_goodput", "wire_bytes_per_payload_byte"),
 }
+HEAD = 4  # lines over the rankings: what runs, what is done, the bar, and one to spare
+KEPT = 60  # results, of which the last that fit are shown
 COLOURS = {"ok": "green", "failed": "red", "unsupported": "yellow", "lab_error": "bold red"}
 
 
@@ -151,11 +154,11 @@ class LiveProgress:
     ranking so far. ``rank`` makes that; it is asked now and then, because it takes time from measuring."""
 
     def __init__(
-        self, console: Console, metrics: Mapping[str, Metric], rank: Callable[[], Sequence[Ranking]] = tuple
+        self, console: Console, metrics: Mapping[str, Metric], rank: Callable[[], Sequence[SoFar]] = tuple
     ) -> None:
         self.console, self.metrics, self.rank = console, metrics, rank
         self.block = 0
-        self.rankings: Sequence[Ranking] = ()
+        self.rankings: Sequence[SoFar] = ()
         self.done = self.total = self.failed = self.unsupported = 0
         self.now = "asking every VPN what it can do here"
         self.round_now = ""
@@ -194,12 +197,12 @@ class LiveProgress:
         self.now = f"{where}{planned.cell.vpn} · {levels_of(planned.cell.params)}"
 
     def finished(self, trial: Trial, remaining_s: float) -> None:
-        """Show the result among the last five; after a block, the ranking so far."""
+        """Show the result among the last ones; after a block, the ranking so far."""
         self.failed += trial.status in ("failed", "lab_error")
         self.unsupported += trial.status == "unsupported"
         if trial.status != "unsupported":
             self.done += 1
-            self.last = [*self.last, trial][-5:]
+            self.last = [*self.last, trial][-KEPT:]
         if trial.status == "ok" and trial.repetition > self.block:
             self.rankings = self.rank() if self.block else ()  # a block has just ended
             self.block = trial.repetition
@@ -224,20 +227,39 @@ class LiveProgress:
             counts.append(f" · {self.unsupported} unsupported here", style="yellow")
         counts.append(f" · {clock(time.monotonic() - self.started)} gone · about {clock(left)} to go")
         head.add_row(Text("done", style="dim"), counts)
-        results = Table.grid(padding=(0, 2))
-        for trial in self.last:
-            results.add_row(
-                Text(f"  {trial.vpn}", style=COLOURS[trial.status]),
-                Text(levels_of(trial.params), style="dim"),
-                Text(result_of(trial, self.metrics), overflow="ellipsis", no_wrap=True),
-            )
         bar = Table.grid()  # a bare bar would not end its line
         bar.add_row(ProgressBar(total=max(1, self.total), completed=self.done, width=min(60, self.console.width)))
-        rankings: list[RenderableType] = []
-        gap = int(self.console.width >= WIDE)
-        for ranking in self.rankings:
-            rankings += ranking_so_far(ranking, gap)
-        return Group(head, bar, results, *rankings)
+        tables = rankings_that_fit(self.rankings, self.metrics, self.console, self.console.height - HEAD)
+        left_lines = self.console.height - HEAD - sum(lines for _, lines in tables)
+        results = last_results(self.last[-max(1, left_lines) :], self.metrics)
+        return Group(head, bar, *(table for table, _ in tables), results)
+
+
+def rankings_that_fit(
+    rankings: Sequence[SoFar], metrics: Mapping[str, Metric], console: Console, lines: int, ended: bool = False
+) -> list[tuple[RenderableType, int]]:
+    """As many rankings as ``lines`` lines hold, each with its own number of lines, the first in any case."""
+    found: list[tuple[RenderableType, int]] = []
+    for one in rankings:
+        shown = Group(*ranking_so_far(one.ranking, one.numbers, metrics, console.width, ended))
+        taken = len(console.render_lines(shown))
+        if found and taken > lines:
+            break
+        found.append((shown, taken))
+        lines -= taken
+    return found
+
+
+def last_results(trials: Sequence[Trial], metrics: Mapping[str, Metric]) -> Table:
+    """A line a trial: whose it is, its levels, its result."""
+    results = Table.grid(padding=(0, 2))
+    for trial in trials:
+        results.add_row(
+            Text(trial.vpn, style=COLOURS.get(trial.status, "")),
+            Text(levels_of(trial.params), style="dim", overflow="ellipsis", no_wrap=True),
+            Text(shown_text(result_of(trial, metrics)), overflow="ellipsis", no_wrap=True),
+        )
+    return results
 
 
 def is_live(console: Console) -> bool:

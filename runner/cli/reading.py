@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from runner.cli.options import Json, Margin, Weights, begin
+from runner.cli.options import Full, Json, Margin, Weights, begin
 from runner.cli.output import out
 from runner.data.errors import UsageError, require_known
 from runner.data.streams import document, standard_output
@@ -90,6 +90,7 @@ def report(
             "--format", metavar="FORM", help="term, html, pdf, md, latex, json, csv, findings or findings-plot"
         ),
     ] = "term",
+    full: Full = False,
     write: Annotated[
         bool,
         typer.Option("--write", help="write every form and the pictures into the run folder, and print the file names"),
@@ -125,9 +126,9 @@ def report(
     elif form == "pdf":
         _print_pdf(made_of(folders))
     elif beside:
-        _print_in_turn(beside, [made_of([run]) for run in beside], form)
+        _print_in_turn(beside, [made_of([run]) for run in beside], form, full)
     else:
-        _print(made_of(folders), form)
+        _print(made_of(folders), form, full, folders[0] if len(folders) == 1 else None)
 
 
 def _write(folders: list[Path], made_of: Callable[[list[Path]], Report]) -> None:
@@ -159,7 +160,7 @@ def _print_pdf(made: Report) -> None:
     standard_output().buffer.write(pdf_bytes(text_of(made, "html")))
 
 
-def _print_in_turn(runs: list[Path], made: list[Report], form: str) -> None:
+def _print_in_turn(runs: list[Path], made: list[Report], form: str, full: bool) -> None:
     """The reports of the runs in a parent folder: on the terminal with a rule between them, in JSON as one list."""
     if form == "json":
         document("[" + ",\n".join(text_of(one, "json") for one in made) + "]\n")
@@ -167,14 +168,14 @@ def _print_in_turn(runs: list[Path], made: list[Report], form: str) -> None:
     for run, one in zip(runs, made, strict=True):
         if form == "term":
             out.rule(run.name)
-        _print(one, form)
+        _print(one, form, full, run)
 
 
-def _print(made: Report, form: str) -> None:
+def _print(made: Report, form: str, full: bool, folder: Path | None) -> None:
     if form == "term":
         from runner.report.forms.terminal import render
 
-        render(made, out)
+        render(made, out, full=full, folder=folder)
     else:
         document(text_of(made, form))
 

@@ -23,7 +23,7 @@ from runner.lab import wan
 from runner.lab.facts import facts, openssl_bps
 from runner.lab.image import Image
 from runner.lab.places import Rig, open_rig
-from runner.ranking.ranking import rank_all
+from runner.report.behind import so_far
 from runner.sweep.call import Outcome, Settings, Watcher
 from runner.sweep.looks import going
 from runner.sweep.loop import Loop
@@ -62,7 +62,7 @@ def _conduct_on(rig: Rig, asked: Asked, command_line: list[str], console: Consol
         )
         live = None
         if is_live(console) and not quiet:
-            live = LiveProgress(console, run.metrics, lambda: rank_all(*load_run(folder), weights=asked.weights))
+            live = LiveProgress(console, run.metrics, lambda: so_far(*load_run(folder), weights=asked.weights))
         watcher: Watcher = live or PlainProgress(console, run.metrics, quiet)
         loop = Loop(store, {vpn.name: vpn for vpn in asked.vpns}, asked.cells, settings, watcher, membership(run))
         loop.until_significant = asked.until_significant

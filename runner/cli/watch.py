@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from runner.cli.progress import clock, levels_of, result_of
+from runner.cli.progress import HEAD, clock, last_results, levels_of, rankings_that_fit, result_of
+from runner.cli.asked import seconds
+from runner.data.errors import UsageError
 from runner.data.store import check_run_folder, load_run
-from runner.data.trials import Run, Trial
-from runner.ranking.ranking import Missing, rank_all
+from runner.data.trials import Invocation, Run, Trial
+from runner.ranking.ranking import Missing
 from runner.ranking.weights import Weights
-from runner.report.forms.terminal import WIDE, printable, ranking_so_far
+from runner.report.behind import so_far
+from runner.report.forms.terminal import printable
 from runner.report.text import counted
 
 POLL_S = 2.0
-LAST = 3  # trials shown under the ranking
+LAST = 3  # trials shown under the ranking, at least
+ENDLESS = 1_000_000  # lines, where the output is no terminal
 
 
 def watch(
@@ -34,7 +39,6 @@ def watch(
     On a terminal in place; elsewhere a line each time, and the ranking at the end. Raises UsageError where it is no
     run folder."""
     live = Live(console=console, auto_refresh=False) if console.is_terminal else None
-    gap = int(console.width >= WIDE)
     seen, shown = -1, 0
     try:
         if live:
@@ -45,7 +49,7 @@ def watch(
                 seen = size
                 run, trials = load_run(folder)
                 if live:
-                    live.update(view(run, trials, weights, missing, gap), refresh=True)
+                    live.update(view(run, trials, console, weights, missing), refresh=True)
                 elif trials[shown:]:
                     last = trials[-1]
                     result = result_of(last, run.metrics)
@@ -59,7 +63,7 @@ def watch(
         if live:
             live.stop()
     if not live:
-        console.print(view(run, trials, weights, missing, gap))
+        console.print(view(run, trials, console, weights, missing))
 
 
 def ended(run: Run) -> bool:
@@ -68,25 +72,37 @@ def ended(run: Run) -> bool:
 
 
 def view(
-    run: Run, trials: list[Trial], weights: Weights | None = None, missing: Missing = "unranked", gap: int = 1
+    run: Run, trials: list[Trial], console: Console, weights: Weights | None = None, missing: Missing = "unranked"
 ) -> RenderableType:
-    """What there is: how far the run is, the rankings so far, the last trials. ``gap``: blanks between columns."""
+    """What there is: how far the run is, the rankings so far, the last trials, in the height of the console."""
     bad = sum(trial.status in ("failed", "lab_error") for trial in trials)
     blocks = len({trial.repetition for trial in trials if trial.status == "ok"})
     call = run.invocations[-1] if run.invocations else None
-    state = (call.outcome or "ended") if call and ended(run) else "running"
+    over = ended(run)
+    state = (call.outcome or "ended") if call and over else "running"
     head = Text.assemble((f"{run.run_id}: {state}", "bold cyan"))
     head.append(f" · {counted(len(trials), 'trial')}, {counted(blocks, 'repetition')}")
     head.append(f" · {bad} failed" if bad else "", "red")
-    head.append(f" · {clock(call.elapsed_s)} min" if call and call.elapsed_s else "")
-    parts: list[RenderableType] = [head]
-    for ranking in rank_all(run, trials, weights=weights, missing=missing):
-        parts += ranking_so_far(ranking, gap)
-    parts.append(Text())
-    for trial in [trial for trial in trials if trial.status != "unsupported"][-LAST:]:
-        said = printable(f"{trial.vpn} {levels_of(trial.params)}: {result_of(trial, run.metrics)}")
-        parts.append(Text(said, "dim", no_wrap=True))
-    return Group(*parts)
+    head.append(f" · {_time(call, over)}" if call else "")
+    lines = console.height - HEAD if console.is_terminal else ENDLESS
+    tables = rankings_that_fit(so_far(run, trials, weights, missing), run.metrics, console, lines, over)
+    left = max(LAST, lines - sum(taken for _, taken in tables)) if console.is_terminal else LAST
+    measured = [trial for trial in trials if trial.status != "unsupported"]
+    return Group(head, *(table for table, _ in tables), Text(), last_results(measured[-left:], run.metrics))
+
+
+def _time(call: Invocation, over: bool) -> str:
+    """How long the call took, or how long it has been going on and how much its deadline leaves."""
+    if over:
+        return f"{clock(call.elapsed_s)} min"
+    words = [word for part in call.command_line for word in part.split("=")]
+    given = words[words.index("--deadline") + 1 :][:1] if "--deadline" in words else []
+    try:
+        gone = (datetime.now(UTC) - datetime.fromisoformat(call.started_at)).total_seconds()
+        left = f", {clock(max(0.0, seconds(given[0]) - gone))} to its deadline" if given else ""
+    except (ValueError, TypeError, UsageError):  # a folder that something happened to
+        return ""
+    return f"{clock(max(0.0, gone))} gone{left}"
 
 
 def _size(folder: Path) -> int:

@@ -5,11 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
+from typing import NamedTuple
 
 from runner.data.metric import Metric
 from runner.data.trials import Run, Strict, Trial
-from runner.ranking.basis import Basis
+from runner.ranking.basis import Basis, bases
+from runner.ranking.ranking import Missing, Ranking, weigh
 from runner.ranking.stats import Summary, block_values, summarise, summarise_all
+from runner.ranking.weights import Weights, default_weights
 from runner.report import text
 
 SUSTAINED = ("tcp_throughput", "cpu_per_gigabyte")
@@ -24,6 +27,13 @@ class RankedNumber(Strict):
     traffic: str
     summaries: dict[str, Summary]
     at_least: list[str]
+
+
+class SoFar(NamedTuple):
+    """A ranking, and the numbers behind its ranks."""
+
+    ranking: Ranking
+    numbers: list[RankedNumber]
 
 
 class Sustained(Strict):
@@ -49,6 +59,19 @@ def ranked_numbers(basis: Basis) -> list[RankedNumber]:
             )
         )
     return found
+
+
+def so_far(
+    run: Run, trials: Sequence[Trial], weights: Weights | None = None, missing: Missing = "unranked"
+) -> list[SoFar]:
+    """Every ranking of a run that is still being measured, with the numbers behind it, the likely one to be read
+    first."""
+    counted = weights.counted if weights else ()
+    found = []
+    for basis in bases(run, trials, counted):
+        ranking = weigh(basis, weights or default_weights(basis.values), missing)
+        found.append(SoFar(ranking, ranked_numbers(basis)))
+    return sorted(found, key=lambda one: one.ranking.configuration != "recommended")
 
 
 def sustained(

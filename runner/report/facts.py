@@ -55,7 +55,7 @@ def caveats(run: Run, trials: Sequence[Trial], rankings: Sequence[Ranking]) -> l
     if run.invocations and (trimmed := run.invocations[-1].trimmed):
         said.append(f"{counted(trimmed, 'trial')} left out to keep the deadline.")
     if run.lab.get("nodes_share_cores") or run.lab.get("kind") == "netns":
-        cores = f"{run.lab['cores']} cores" if "cores" in run.lab else "cores"
+        cores = counted(run.lab["cores"], "core") if "cores" in run.lab else "cores"
         said.append(
             f"Hosts, gateways and WAN share the {cores} of one machine: rates are what all of them together "
             "reach, and the CPU cost includes the hosts' traffic generators. Compare the VPNs, not the numbers "

@@ -17,7 +17,7 @@ from runner.papers.findings import Verdict, judge, number, trials_of
 from runner.papers.judges import findings_of
 from runner.papers.published import Device, device_row
 from runner.ranking.stats import block_values
-from runner.report.text import NONE
+from runner.report.text import NONE, counted
 
 HEAD = ("finding", "published", "measured (95 % interval)", "verdict", "systems", "why")
 COLOUR = {"reproduced": "green", "not reproduced": "bold red", "answered": "cyan", "not comparable": "yellow"}
@@ -129,10 +129,15 @@ def _device(run: Run, trials: Sequence[Trial]) -> str:
     about = {
         "cpu": str(run.lab.get("cpu", "unknown")),
         "mhz": next((detail["cpu_mhz"] for detail in told if detail.get("cpu_mhz")), None),
-        "device": f"{run.lab.get('machine', 'unknown')}, {run.lab.get('cores', '?')} cores",
+        "device": f"{run.lab.get('machine', 'unknown')}, {_cores(run)}",
         "source": f"vpneval {run.vpneval_version}, run {run.run_id}, {run.created_at[:10]}",
     }
     return device_row(Device.model_validate({**about, **numbers}))
+
+
+def _cores(run: Run) -> str:
+    cores = run.lab.get("cores")
+    return counted(cores, "core") if isinstance(cores, int) else "an unknown number of cores"
 
 
 def render(found: Findings, console: Console) -> None:

@@ -356,7 +356,9 @@ def _row(
     elif ok:
         status = "not measured"
         unsure = [t.attempt["inconclusive"][metric] for t in ok if metric in t.attempt.get("inconclusive", {})]
-        reasons.append(f"inconclusive: {unsure[0]['reason']}" if unsure else why_absent(run, cell.vpn, metric))
+        absent = why_absent(run, cell.vpn, metric)
+        told = f"inconclusive: {unsure[0]['reason']}" if unsure else absent
+        reasons.append(_why_not_measured(ok, run.metrics[metric]) if told == status else told)
     else:
         status = bad[-1].status if bad else "not run"
         reasons = reasons or ["not run: trimmed, stopped or still to come"]
@@ -379,6 +381,13 @@ def _row(
         baseline_at_least=cell.vpn != BASELINE and bool(plain_bounded & blocks.keys()),
         crypto_share=_crypto_share(run, cell, blocks) if metric == "tcp_throughput" else None,
     )
+
+
+def _why_not_measured(trials: Sequence[Trial], metric: Metric) -> str:
+    """What the trials' own warnings say of a metric that they have no value of."""
+    begin = f"no {text.lower(metric.title)}: "
+    told = dict.fromkeys(warning for trial in trials for warning in trial.warnings if warning.startswith(begin))
+    return "; ".join(warning.removeprefix(begin) for warning in told) or "its trials gave no value of this metric"
 
 
 @lru_cache(maxsize=50_000)  # every metric of a cell asks for them

@@ -44,6 +44,11 @@ def lower(title: str) -> str:
     return title if title[:2].isupper() else title[:1].lower() + title[1:]
 
 
+def digits(value: float) -> str:
+    """Three digits, and never an exponent for what is large: ``0.0123``, ``341``, ``2660``."""
+    return f"{value:.{_digits(value)}f}"
+
+
 def quantity(value: float, unit: str) -> str:
     """``341 Mbit/s``: one trial's value, which has no spread."""
     scale, prefixed = prefix(value, unit)

@@ -84,7 +84,14 @@ def test_the_report_ranks_and_explains(compared: tuple[Path, str]) -> None:
         assert any("UDP throughput does not count" in caveat for caveat in report["caveats"])
     for suffix in ("html", "md", "csv"):
         assert (folder / f"report.{suffix}").stat().st_size > 1000
-    for words in ("Ranking: comparable", "Ranking: recommended", "not ranked", "smallest profile", "report.html"):
+    for words in (
+        "On equal terms",
+        "As recommended",
+        "Not ranked",
+        "smallest profile",
+        "report.html",
+        "vpneval recipe",
+    ):
         assert words in shown, words
 
 

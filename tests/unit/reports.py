@@ -24,7 +24,7 @@ def realistic(blocks: int = 3) -> Report:
 
 def terminal(report: Report, width: int = 100) -> str:
     console = Console(width=width, file=io.StringIO(), record=True)
-    render(report, console)
+    render(report, console, full=True)
     return console.export_text()
 
 

@@ -10,7 +10,7 @@ from runner.cli.progress import LiveProgress
 from runner.cli.watch import watch
 from runner.data.errors import UsageError
 from runner.data.trials import Run, Trial
-from runner.ranking.ranking import rank_all
+from runner.report.behind import so_far
 from tests.unit.synthetic import realistic_run
 
 
@@ -37,7 +37,9 @@ def test_a_finished_run_is_shown_and_left(tmp_path: Path) -> None:
     before = {path.name: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
     text = shown(tmp_path, [])
     assert "synthetic: complete" in text
-    assert "Ranking so far: comparable" in text
+    assert "Ranking on equal terms" in text
+    assert "so far" not in text
+    assert "will tell" not in text
     assert "wireguard_go" in text
     assert {path.name: path.stat().st_mtime_ns for path in tmp_path.iterdir()} == before
 
@@ -50,7 +52,7 @@ def test_a_growing_run_is_followed_to_its_end(terminal: bool, tmp_path: Path) ->
     text = shown(tmp_path, [(running(run), trials[:5]), half, half, (run, trials)], terminal)
     if not terminal:  # one line each time that something came, and the ranking once
         assert text.count(" trials: ") == 3
-        assert text.count("Ranking so far: comparable") == 1
+        assert text.count("Ranking on equal terms") == 1
     assert f"{len(trials)} trials, 2 repetitions" in text
 
 
@@ -87,11 +89,11 @@ def test_the_live_display_ranks_once_a_block() -> None:
     asked = []
     done: list[Trial] = []
     console = Console(width=120, height=200, file=io.StringIO(), record=True)
-    live = LiveProgress(console, run.metrics, lambda: asked.append(len(done)) or rank_all(run, done))  # type: ignore[func-returns-value]
+    live = LiveProgress(console, run.metrics, lambda: asked.append(len(done)) or so_far(run, done))  # type: ignore[func-returns-value]
     for trial in trials:
         shifted = trial.model_copy(update={"repetition": trial.repetition + 1})
         done.append(shifted)
         live.finished(shifted, 1.0)
     assert len(asked) == 2  # after the first block, and after the second
     console.print(live.render())
-    assert "Ranking so far: recommended" in console.export_text()
+    assert "Ranking so far as recommended" in console.export_text()

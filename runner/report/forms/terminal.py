@@ -1,12 +1,13 @@
-"""The report in a terminal: the ranking first, then the experiments. Fits 80 columns, better at 100."""
+"""The report in a terminal: the answer, and with ``full`` every table before it. Fits 80 columns, better at 100."""
 
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 from rich import box
-from rich.console import Console, RenderableType
+from rich.console import Console
 from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
@@ -18,6 +19,7 @@ from runner.report import text
 from runner.report.facts import BASELINE, interval_method
 from runner.report.failures import render as render_failures
 from runner.report.findings import render as render_findings
+from runner.report.forms.terminal_answer import render_answer
 from runner.report.model import ExperimentReport, MetricTable, Report, Row, row_levels, row_repetitions, row_share
 from runner.report.paper_tables import render as render_paper_tables
 from runner.report.verdicts import render as render_verdicts
@@ -29,9 +31,17 @@ REASON_SHOWN = 400
 COLOUR = {"failed": "bold red", "lab_error": "bold red", "partly": "red", "unsupported": "yellow"}
 
 
-def render(report: Report, console: Console) -> None:
-    """Print the report to ``console``, in its width and colours."""
+def render(report: Report, console: Console, *, full: bool = False, folder: Path | None = None) -> None:
+    """Print the report to ``console``, in its width and colours: the answer; ``full``: before it every table.
+    ``folder``: of the run."""
     report = Report.model_validate(printable(report.model_dump(exclude={"observations"})) | {"observations": []})
+    if full:
+        _tables(report, console)
+    render_answer(report, console, folder)
+
+
+def _tables(report: Report, console: Console) -> None:
+    """Everything that the answer is made from."""
     _header(report, console)
     said: list[tuple[str, str]] = []
     for ranking in report.rankings:
@@ -90,12 +100,16 @@ def _header(report: Report, console: Console) -> None:
     if report.separation:
         console.print(_labelled("until", report.separation))
     facts = {fact.name: fact.value for fact in report.facts}
-    lab = " · ".join(facts[name] + (" cores" if name == "lab cores" else "") for name in FACTS_SHOWN if facts.get(name))
+    lab = " · ".join(_fact(name, facts[name]) for name in FACTS_SHOWN if facts.get(name))
     console.print(_labelled("lab", lab))
     versions = [fact.value for fact in report.facts if fact.name.startswith("version of ")]
     if versions:
         console.print(_labelled("versions", " · ".join(dict.fromkeys(versions))))
     _list("", report.caveats, console)
+
+
+def _fact(name: str, value: str) -> str:
+    return text.counted(int(value), "core") if name == "lab cores" and value.isdigit() else value
 
 
 def _ranking(ranking: Ranking, console: Console) -> None:
@@ -112,16 +126,6 @@ def _ranking(ranking: Ranking, console: Console) -> None:
         console.print(_hanging(Text("· " + sentence, "dim")))
     for vpns, why in text.imputed(ranking):
         console.print(_hanging(Text.assemble((vpns, "bold"), f" {text.IMPUTED} {_short(why)}")))
-
-
-def ranking_so_far(ranking: Ranking, gap: int = 1) -> list[RenderableType]:
-    """A ranking while it forms: the table, who is not in it yet, and what one repetition cannot tell."""
-    blocks = max((count for standing in ranking.standings for count in standing.blocks.values()), default=0)
-    waiting = ", ".join(vpns for vpns, _ in text.unranked(ranking))
-    parts: list[RenderableType] = [Text(f"\nRanking so far: {ranking.configuration}", "bold")]
-    parts += [ranking_table(ranking, gap)] if any(standing.place for standing in ranking.standings) else []
-    parts += [Text("one repetition: all tie, the next ones will tell some apart", "dim")] if blocks == 1 else []
-    return parts + ([Text(f"not ranked (yet): {waiting}", "dim")] if waiting else [])
 
 
 def ranking_table(ranking: Ranking, gap: int = 1) -> Table:

@@ -1,0 +1,277 @@
+"""The answer that a run gives, as data for every form: who is best and how sure that is, against whom, what would
+change it, who is missing and what would measure them, and how long a sure answer takes."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+
+from runner.data.metric import Metric
+from runner.data.trials import Strict
+from runner.ranking.ranking import Ranking, Standing
+from runner.ranking.verdicts import Verdict
+from runner.ranking.weights import Slack
+from runner.ranking.words import chance
+from runner.report import text
+from runner.report.behind import RankedNumber
+from runner.report.model import Report
+from runner.report.verdicts import more, of_ranking
+
+NAMES = {"recommended": "as recommended", "comparable": "on equal terms"}
+MEANINGS = {
+    "recommended": "every VPN with the cipher that its makers recommend today",
+    "comparable": "every VPN with AES-128-CBC, HMAC-SHA-256 and no compression, or the nearest that it has",
+}
+FIRST = ("recommended", "comparable")  # of several rankings, the one that a reader is shown first
+AGAINST = 3  # numbers against the runner-up
+CHANGES = 2  # weights of which it is said what they change
+OPTIONS_LEFT_OUT = ("--deadline", "--out", "--rest")  # of the command that goes on with a run
+BY_TCP = "--weights tcp ranks it"
+BY_KERNEL = "--kernel uml or qemu has it"
+KERNELS_OWN = re.compile(r"kernel|netlink|Operation not supported|Unknown device", re.IGNORECASE)
+LONG = 160  # characters of a reason, of which the rest is left to the tables
+
+
+class Absent(Strict):
+    """VPNs that are not ranked; why, in full and in a few words; what would rank them, empty where nothing is known."""
+
+    vpns: str
+    why: str
+    short: str
+    how: str
+
+
+class Answer(Strict):
+    """The answer of one ranking. ``number``: of the ranking in the report; ``groups``: the ranked VPNs in their order,
+    neighbours that cannot be told apart together; ``against``: of the first over the second, the verdicts of the three
+    metrics that count most; ``leader_s``, ``all_s``: about how many seconds of measuring would tell the first from whom
+    it cannot be told, and decide every pair, None where that cannot be said; ``open``: pairs that are undecided, of
+    ``pairs``."""
+
+    number: int
+    name: str
+    meaning: str
+    groups: list[list[str]]
+    verdict: str
+    against: list[Verdict]
+    change: str
+    absent: list[Absent]
+    leader_s: float | None
+    all_s: float | None
+    open: int
+    pairs: int
+
+
+def answers(report: Report) -> list[Answer]:
+    """The answer of every ranking, the one that a reader should see first at the front."""
+    found = [_answer(report, ranking, number) for number, ranking in enumerate(report.rankings)]
+    order = {name: at for at, name in enumerate(FIRST)}
+    return sorted(found, key=lambda one: order.get(report.rankings[one.number].configuration, len(order)))
+
+
+def ranking_name(ranking: Ranking) -> str:
+    """``as recommended``, with the gateways' software where that is a factor."""
+    name = NAMES.get(ranking.configuration, ranking.configuration)
+    return name + (f", {ranking.image}" if ranking.image else "")
+
+
+def groups(ranking: Ranking) -> list[list[str]]:
+    """The ranked VPNs in their order; neighbours whose order is not sure stand in one group."""
+    found: list[list[str]] = []
+    unsure = {frozenset((pair.first, pair.second)) for pair in ranking.pairs if not pair.separated}
+    for standing in ranking.standings:
+        if standing.place is None:
+            continue
+        if found and frozenset((found[-1][-1], standing.vpn)) in unsure:
+            found[-1].append(standing.vpn)
+        else:
+            found.append([standing.vpn])
+    return found
+
+
+def verdict(ranking: Ranking) -> str:
+    """Who is best and how sure that is, in one or two sentences."""
+    placed = [standing for standing in ranking.standings if standing.place]
+    if not placed:
+        return "No VPN could be ranked."
+    first, *others = placed
+    names = [one.vpn for one in others if one.vpn in first.ties]
+    if first.best_probability is None:
+        return f"{_listed([first.vpn, *names])} cannot be told apart: too little was measured."
+    if not names:
+        return f"{first.vpn} is the best (chance of that: {chance(first.best_probability)})."
+    likely = max(placed, key=lambda one: one.best_probability or 0.0)
+    rivals = [one for one in others if (one.best_probability or 0.0) >= 0.01]
+    said = _listed([f"{one.vpn} ({chance(one.best_probability)})" for one in rivals])
+    if likely is first and first.best_probability >= text.PROBABLY and rivals:
+        return f"{first.vpn} is probably the best ({chance(first.best_probability)}). It may also be {said}."
+    told = sorted([first, *(one for one in others if one.vpn in first.ties)], key=_unlikely)
+    chances = ", ".join(f"{one.vpn} {chance(one.best_probability)}" for one in told)
+    return f"{_listed([one.vpn for one in told])} cannot be told apart yet. Chance of being the best: {chances}."
+
+
+def order(answer: Answer) -> str:
+    """``a and b (not told apart), then c``."""
+    said = [_listed(group) + (" (not told apart)" if len(group) > 1 else "") for group in answer.groups]
+    return ", then ".join(said)
+
+
+def change(ranking: Ranking) -> str:
+    """Which weights would change who leads, the nearest first; empty where there is nothing to say."""
+    if not ranking.slack:
+        return ""
+    near: list[tuple[float, str]] = []
+    for one in ranking.slack:
+        name = text.lower(ranking.titles[one.metric])
+        if one.high is not None:
+            times = one.high / one.weight
+            near.append((times, f"{_listed(one.above)} leads if {name} counts more than {_times(times)} as much"))
+        if one.below:
+            near.append(_less(one, name))
+    if not near:
+        return "No single weight, however small or large, makes another VPN lead."
+    said = [words for _, words in sorted(near)[:CHANGES]]
+    return " ".join(f"{words[0].upper() if words[:1].isupper() else words[:1]}{words[1:]}." for words in said)
+
+
+def _less(one: Slack, name: str) -> tuple[float, str]:
+    """How near, and the words, for a weight of which less makes another lead."""
+    times = one.low / one.weight
+    how = f"counts less than {_times(times)} as much" if times else "does not count"
+    return (1 / times if times else math.inf), f"{_listed(one.below)} leads if {name} {how}"
+
+
+def _times(factor: float) -> str:
+    return f"{factor:.2g} times"
+
+
+def against(found: Sequence[Verdict], ranking: Ranking) -> list[Verdict]:
+    """Of the first over the second, the metrics with the largest weights; of equal ones those that tell most apart."""
+    placed = [standing.vpn for standing in ranking.standings if standing.place]
+    mine = [one for one in of_ranking(found, ranking) if [one.a, one.b] == placed[:2] and one.ratio]
+    weights = ranking.weights.counted
+    undecided = {"undecided": 1}
+
+    def telling(one: Verdict) -> tuple[float, int, float]:
+        return -weights[one.metric], undecided.get(one.decision, 0), -abs(math.log(one.ratio or 1.0))
+
+    return sorted(mine, key=telling)[:AGAINST]
+
+
+def seconds_to_decide(found: Sequence[Verdict], metrics: Mapping[str, Metric]) -> float | None:
+    """For about how long the VPNs of these undecided pairs would have to be measured, in seconds. Pairs share what is
+    measured of a VPN, and metrics what one instrument measures. None where it cannot be said of a pair."""
+    needed: dict[tuple[str, str], float] = {}
+    for one in found:
+        if one.decision != "undecided":
+            continue
+        if one.seconds is None:
+            return None
+        for vpn in (one.a, one.b):
+            key = (metrics[one.metric].measure, vpn)
+            needed[key] = max(needed.get(key, 0.0), one.seconds / 2)
+    return sum(needed.values())
+
+
+def longer(seconds: float | None) -> str:
+    """``about 12 more minutes``; words for what cannot be said."""
+    return "an unknown time" if seconds is None else more(seconds)
+
+
+def again(command_line: str, folder: str, minutes: int) -> str:
+    """The command that goes on with this run where it is in doubt, for so many minutes."""
+    words = command_line.split()
+    kept: list[str] = []
+    while words:
+        word = words.pop(0)
+        if word in OPTIONS_LEFT_OUT:
+            words = words[1:]
+        elif word.split("=")[0] not in OPTIONS_LEFT_OUT and word != "--until-significant":
+            kept.append(word)
+    return " ".join([*kept, "--out", folder, "--until-significant", "--deadline", f"{minutes}m"])
+
+
+def minutes_for(report: Report, answer: Answer) -> int | None:
+    """How many minutes to ask for, so that every pair is decided: a run does not measure all the time."""
+    if answer.all_s is None or not answer.open:
+        return None
+    return max(1, math.ceil(answer.all_s / max(0.3, report.measuring_share or 1.0) / 60))
+
+
+def machine(report: Report) -> str:
+    """The machine by name: its CPU, cores, kernel and the kind of the lab."""
+    facts = {fact.name: fact.value for fact in report.facts}
+    cores = facts.get("lab cores", "")
+    kind = {
+        "netns": "all nodes on one machine",
+        "ssh": "nodes on machines of their own",
+        "vagrant": "nodes in virtual machines",
+    }
+    guest = facts.get("lab guest", "")
+    parts = [
+        facts.get("lab cpu", "").replace("(R)", "").replace("(TM)", ""),
+        text.counted(int(cores), "core") if cores.isdigit() else "",
+        f"Linux {facts['lab kernel']}" + (f" in {guest}" if guest not in ("", "none") else "")
+        if "lab kernel" in facts
+        else "",
+        kind.get(facts.get("lab kind", ""), facts.get("lab kind", "")),
+    ]
+    return ", ".join(part for part in parts if part)
+
+
+def numbers_of(report: Report, number: int) -> dict[str, RankedNumber]:
+    """Metric -> the numbers behind the ranks of a ranking; those that count first, in the order of the weights."""
+    behind = {one.metric: one for one in (report.behind[number] if report.behind else [])}
+    weights = report.rankings[number].weights.counted
+    counted = {metric: behind[metric] for metric in weights if metric in behind}
+    return counted | behind
+
+
+def _answer(report: Report, ranking: Ranking, number: int) -> Answer:
+    mine = of_ranking(report.verdicts, ranking)
+    first = next((standing for standing in ranking.standings if standing.place), None)
+    tied = {first.vpn, *first.ties} if first else set()
+    leaders = [one for one in mine if first and first.vpn in (one.a, one.b) and {one.a, one.b} <= tied]
+    return Answer(
+        number=number,
+        name=ranking_name(ranking),
+        meaning=MEANINGS.get(ranking.configuration, ""),
+        groups=groups(ranking),
+        verdict=verdict(ranking),
+        against=against(report.verdicts, ranking),
+        change=change(ranking),
+        absent=[_absent(vpns, why) for vpns, why in text.unranked(ranking)],
+        leader_s=seconds_to_decide(leaders, report.metrics),
+        all_s=seconds_to_decide(mine, report.metrics),
+        open=sum(one.decision == "undecided" for one in mine),
+        pairs=len(mine),
+    )
+
+
+def missing(answer: Answer) -> list[str]:
+    """Who is not ranked, why in a few words, and what would rank them: a sentence for each reason."""
+    vpns: dict[tuple[str, str], list[str]] = {}
+    for one in answer.absent:
+        vpns.setdefault((one.short, one.how), []).append(one.vpns)
+    return [f"{', '.join(names)}: {short}{f' ({how})' if how else ''}." for (short, how), names in vpns.items()]
+
+
+def _absent(vpns: str, why: str) -> Absent:
+    flat = " ".join(why.split())
+    if "TCP only" in flat:
+        return Absent(vpns=vpns, why=flat, short="carries TCP only", how=BY_TCP)
+    if flat.startswith("unsupported: ") and KERNELS_OWN.search(flat):
+        return Absent(vpns=vpns, why=flat, short="this kernel lacks what it needs", how=BY_KERNEL)
+    first = re.split(r"; |\. |\n", why)[0]
+    short = first if len(first) <= LONG else f"{first.split(':')[0][:LONG]}, the tables say why"
+    return Absent(vpns=vpns, why=flat, short=" ".join(short.split()), how="")
+
+
+def _listed(names: Sequence[str]) -> str:
+    """``a, b and c``."""
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1]))) if names else ""
+
+
+def _unlikely(standing: Standing) -> float:
+    return -(standing.best_probability or 0.0)

@@ -1,0 +1,123 @@
+"""The answer at the end of the terminal: it fits, it says what the run's data say, and what to do next."""
+
+import io
+import re
+import shlex
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from runner.ranking.verdicts import Verdict
+from runner.report import answer as answers_of
+from runner.report.answer import again, answers, groups, missing, seconds_to_decide
+from runner.report.forms.terminal import render
+from runner.report.model import Report, build
+from tests.unit.reports import realistic
+from tests.unit.synthetic import CBC, TCP, make_run, make_trial, realistic_run
+
+
+@cache
+def shown(width: int, height: int, full: bool = False) -> str:
+    console = Console(width=width, height=height, file=io.StringIO(), force_terminal=True, record=True)
+    render(realistic(3), console, full=full, folder=Path("results/mine"))
+    return console.export_text()
+
+
+@pytest.mark.parametrize(("width", "height"), [(80, 24), (200, 50)])
+def test_the_answer_fits_the_terminal(width: int, height: int) -> None:
+    lines = shown(width, height).splitlines()
+    assert len(lines) < height  # the prompt takes one
+    assert max(map(len, lines)) <= width
+
+
+@pytest.mark.parametrize(("width", "height"), [(80, 24), (200, 50)])
+def test_it_says_who_is_best_with_values_and_what_to_do_next(width: int, height: int) -> None:
+    text = shown(width, height)
+    report = realistic(3)
+    first = answers(report)[0]
+    assert " ".join(first.verdict.split()) in " ".join(text.split())
+    numbers = {one.metric: one for one in report.behind[first.number]}
+    for standing in report.rankings[first.number].standings:
+        if standing.place:
+            (row, *_) = [line for line in text.splitlines() if re.match(rf" *[\d–]+ +{standing.vpn} ", line)]
+            said = float(re.findall(r"%\s+([\d.]+)", row)[0])
+            median = numbers["tcp_throughput"].summaries[standing.vpn].median / 1e6
+            assert said == pytest.approx(median, rel=0.005)
+    for wanted in ("results/mine/report.html", "vpneval recipe wireguard_go", "--until-significant", "--full"):
+        assert wanted in text
+
+
+def test_every_table_is_there_with_full_and_the_answer_is_its_end() -> None:
+    full, short = shown(80, 24, True), shown(80, 24)
+    assert full.endswith(short)
+    for experiment in realistic(3).experiments:
+        assert experiment.question in full
+        assert experiment.question not in short
+
+
+def test_what_cannot_be_told_apart_stands_in_a_group() -> None:
+    for ranking in realistic(3).rankings:
+        found = groups(ranking)
+        placed = [standing.vpn for standing in ranking.standings if standing.place]
+        assert [vpn for group in found for vpn in group] == placed
+        sure = {(pair.first, pair.second) for pair in ranking.pairs if pair.separated}
+        for left, right in pairwise(found):
+            assert {(left[-1], right[0]), (right[0], left[-1])} & sure
+        for group in found:
+            assert not any(pair in sure for pair in pairwise(group))
+
+
+def test_who_is_missing_is_said_once_for_each_reason_and_how_to_rank_it() -> None:
+    (said, *_) = [" ".join(missing(one)) for one in answers(realistic(3)) if one.name == "on equal terms"]
+    assert said.count("ssh_forward") == 1
+    assert "ssh_forward: carries TCP only (--weights tcp ranks it)." in said
+    assert "wireguard: this kernel lacks what it needs (--kernel uml or qemu has it)." in said
+
+
+def undecided(metric: str, a: str, b: str, seconds: float | None) -> Verdict:
+    return Verdict(
+        configuration="c", image="", metric=metric, a=a, b=b, decision="undecided", margin=1.1, seconds=seconds
+    )
+
+
+def test_pairs_share_what_is_measured_of_a_vpn() -> None:
+    metrics = realistic(3).metrics
+    two = [undecided("tcp_throughput", "a", "b", 60), undecided("tcp_throughput", "a", "c", 100)]
+    assert seconds_to_decide(two, metrics) == pytest.approx(50 + 30 + 50)
+    assert seconds_to_decide([*two, undecided("cpu_per_gigabyte", "a", "b", 40)], metrics) == pytest.approx(130)
+    assert seconds_to_decide([*two, undecided("rtt", "a", "b", 40)], metrics) == pytest.approx(170)
+    assert seconds_to_decide([undecided("rtt", "a", "b", None)], metrics) is None
+    decided = two[0].model_copy(update={"decision": "better", "seconds": None})
+    assert seconds_to_decide([decided], metrics) == 0
+
+
+def test_the_command_that_goes_on_is_the_same_with_more_time() -> None:
+    command = "vpneval run transport --vpn a,b --deadline 350s --rest uml --out=x --until-significant"
+    said = again(command, "results/mine", 12)
+    assert shlex.split(said) == [
+        *("vpneval", "run", "transport", "--vpn", "a,b", "--out", "results/mine"),
+        *("--until-significant", "--deadline", "12m"),
+    ]
+
+
+def report_of(blocks: int, vpns: tuple[str, ...]) -> Report:
+    cells = [(number, vpn, block) for number, vpn in enumerate(vpns) for block in range(blocks)]
+    made = [make_trial(vpn, CBC | TCP, block, {"tcp_throughput": 1e8 * (1 + number)}) for number, vpn, block in cells]
+    return build(make_run(vpns), made)
+
+
+def test_one_vpn_and_one_repetition_crown_nobody() -> None:
+    (alone,) = answers(report_of(3, ("openvpn",)))
+    assert alone.verdict == "No VPN could be ranked."
+    (once,) = answers(report_of(1, ("openvpn", "ssh_tun")))
+    assert once.verdict == "openvpn and ssh_tun cannot be told apart: too little was measured."
+
+
+def test_one_core_is_not_cores() -> None:
+    run, trials = realistic_run(2)
+    report = build(run.model_copy(update={"lab": run.lab | {"cores": 1}}), trials)
+    assert ", 1 core, " in answers_of.machine(report)
+    assert not re.search(r"\b1 cores", report.model_dump_json())
