@@ -230,8 +230,8 @@ class LiveProgress:
         bar = Table.grid()  # a bare bar would not end its line
         bar.add_row(ProgressBar(total=max(1, self.total), completed=self.done, width=min(60, self.console.width)))
         tables = rankings_that_fit(self.rankings, self.metrics, self.console, self.console.height - HEAD)
-        left_lines = self.console.height - HEAD - sum(lines for _, lines in tables)
-        results = last_results(self.last[-max(1, left_lines) :], self.metrics)
+        left_lines = max(0, self.console.height - HEAD - sum(lines for _, lines in tables))
+        results = last_results(self.last[max(0, len(self.last) - left_lines) :], self.metrics)
         return Group(head, bar, *(table for table, _ in tables), results)
 
 

@@ -11,8 +11,8 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from runner.cli.progress import HEAD, clock, last_results, levels_of, rankings_that_fit, result_of
 from runner.cli.asked import seconds
+from runner.cli.progress import HEAD, clock, last_results, levels_of, rankings_that_fit, result_of
 from runner.data.errors import UsageError
 from runner.data.store import check_run_folder, load_run
 from runner.data.trials import Invocation, Run, Trial
@@ -23,7 +23,7 @@ from runner.report.forms.terminal import printable
 from runner.report.text import counted
 
 POLL_S = 2.0
-LAST = 3  # trials shown under the ranking, at least
+LAST = 3  # trials shown under the ranking, where the output is no terminal
 ENDLESS = 1_000_000  # lines, where the output is no terminal
 
 
@@ -86,9 +86,11 @@ def view(
     head.append(f" · {_time(call, over)}" if call else "")
     lines = console.height - HEAD if console.is_terminal else ENDLESS
     tables = rankings_that_fit(so_far(run, trials, weights, missing), run.metrics, console, lines, over)
-    left = max(LAST, lines - sum(taken for _, taken in tables)) if console.is_terminal else LAST
+    left = max(0, lines - sum(taken for _, taken in tables)) if console.is_terminal else LAST
     measured = [trial for trial in trials if trial.status != "unsupported"]
-    return Group(head, *(table for table, _ in tables), Text(), last_results(measured[-left:], run.metrics))
+    return Group(
+        head, *(table for table, _ in tables), last_results(measured[max(0, len(measured) - left) :], run.metrics)
+    )
 
 
 def _time(call: Invocation, over: bool) -> str:

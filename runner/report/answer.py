@@ -67,7 +67,11 @@ def answers(report: Report) -> list[Answer]:
     """The answer of every ranking, the one that a reader should see first at the front."""
     found = [_answer(report, ranking, number) for number, ranking in enumerate(report.rankings)]
     order = {name: at for at, name in enumerate(FIRST)}
-    return sorted(found, key=lambda one: order.get(report.rankings[one.number].configuration, len(order)))
+
+    def place(one: Answer) -> tuple[bool, int]:
+        return not one.groups, order.get(report.rankings[one.number].configuration, len(order))
+
+    return sorted(found, key=place)
 
 
 def ranking_name(ranking: Ranking) -> str:
@@ -87,6 +91,17 @@ def groups(ranking: Ranking) -> list[list[str]]:
             found[-1].append(standing.vpn)
         else:
             found.append([standing.vpn])
+    return found
+
+
+def place_of(ranking: Ranking) -> dict[str, str]:
+    """VPN -> ``2``, or ``1–3`` for a group that cannot be told apart."""
+    found: dict[str, str] = {}
+    before = 0
+    for group in groups(ranking):
+        place = f"{before + 1}" + (f"–{before + len(group)}" if len(group) > 1 else "")
+        found |= dict.fromkeys(group, place)
+        before += len(group)
     return found
 
 
@@ -226,6 +241,19 @@ def numbers_of(report: Report, number: int) -> dict[str, RankedNumber]:
     weights = report.rankings[number].weights.counted
     counted = {metric: behind[metric] for metric in weights if metric in behind}
     return counted | behind
+
+
+def unit_of(numbers: RankedNumber, unit: str) -> tuple[float, str]:
+    """The prefix in which the middle one of the medians reads best."""
+    medians = sorted(summary.median for summary in numbers.summaries.values())
+    return text.prefix(medians[len(medians) // 2], unit)
+
+
+def recipe(vpn: str, levels: Mapping[str, str]) -> str:
+    """The command that prints how this tunnel is set up."""
+    usual = {"image": levels.get("image"), "integrity": "aead", "compression": "off"}
+    said = ",".join(f"{factor}={level}" for factor, level in levels.items() if usual.get(factor) != level)
+    return f"vpneval recipe {vpn} --set {said}" if said else f"vpneval recipe {vpn}"
 
 
 def _answer(report: Report, ranking: Ranking, number: int) -> Answer:

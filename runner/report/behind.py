@@ -71,7 +71,11 @@ def so_far(
     for basis in bases(run, trials, counted):
         ranking = weigh(basis, weights or default_weights(basis.values), missing)
         found.append(SoFar(ranking, ranked_numbers(basis)))
-    return sorted(found, key=lambda one: one.ranking.configuration != "recommended")
+
+    def place(one: SoFar) -> tuple[bool, bool]:
+        return not any(standing.place for standing in one.ranking.standings), one.ranking.configuration != "recommended"
+
+    return sorted(found, key=place)
 
 
 def sustained(

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from html import escape
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from rich import box
-from rich.console import Console
-from rich.rule import Rule
-from rich.table import Table
-from rich.text import Text
 
 from runner.data.levels import traffic_factors
 from runner.data.trials import Measurement, Strict, Timeline, Trial
+from runner.report.sections import Section, SectionTable
 
 HEAD = ("VPN", "failure", "outage: median (least–most), n", "resolution", "what happened, seconds after the failure")
 ABOUT = (
@@ -140,43 +135,14 @@ def _ms(value: Any) -> str:
     return f"{float(value):.3g} ms" if value < 1000 else f"{float(value) / 1e3:.3g} s"
 
 
-def markdown_lines(
-    rows: Sequence[FailureRow], table: Callable[[Sequence[str], Sequence[Sequence[str]]], list[str]]
-) -> list[str]:
-    """The section of a Markdown report; ``table`` makes lines of a head and of rows of plain text."""
-    return ["## Timelines", "", ABOUT, "", *table(HEAD, [row.cells for row in rows]), ""] if rows else []
-
-
-def html_section(
-    rows: Sequence[FailureRow],
-    table: Callable[[str, Sequence[str], Sequence[str]], str],
-    link: Callable[[str, str], str],
-) -> str:
-    """The section of the page; ``table`` makes one of a caption, a head and rows of HTML, ``link`` one of a path in the
-    run folder and words. All else is escaped here."""
+def section(rows: Sequence[FailureRow]) -> Section | None:
+    """The section of every form; None where nothing was broken."""
     if not rows:
-        return ""
-    body = [
-        "".join(f"<td>{escape(cell)}</td>" for cell in row.cells[:-1])
-        + f"<td>{escape(row.cells[-1])}{' ' + link(row.log + '/commands.log', 'commands') if row.log else ''}</td>"
-        for row in rows
-    ]
-    shown = table("Failures and what happened", HEAD, body)
-    return f'<section id="timelines" tabindex="-1"><h2>Timelines</h2><p>{escape(ABOUT)}</p>{shown}</section>'
-
-
-def render(rows: Sequence[FailureRow], console: Console) -> None:
-    """The table in a terminal, a story to a failure."""
-    if not rows:
-        return
-    console.print()
-    console.print(Rule(Text("timelines", "bold"), style="cyan", align="left"))
-    console.print(Text(ABOUT, "dim"))
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False, header_style="bold")
-    table.add_column("VPN and failure", overflow="fold", ratio=2)
-    table.add_column("outage", overflow="fold", ratio=2)
-    table.add_column("what happened, seconds after the failure", overflow="fold", ratio=4)
-    for row in rows:
-        name = Text.assemble(row.vpn, "\n", (row.levels, "dim"))
-        table.add_row(name, Text(f"{row.outage}\n±{_ms(row.resolution_ms)}"), Text("\n".join([*row.steps, row.paths])))
-    console.print(table)
+        return None
+    table = SectionTable(
+        title="Failures and what happened",
+        head=list(HEAD),
+        rows=[list(row.cells) for row in rows],
+        logs=[f"{row.log}/commands.log" if row.log else "" for row in rows],
+    )
+    return Section(key="timelines", title="Timelines", about=ABOUT, tables=[table])

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from html import escape
+from collections.abc import Sequence
 from statistics import median
-
-from rich import box
-from rich.console import Console
-from rich.rule import Rule
-from rich.table import Table
-from rich.text import Text
 
 from runner.data.trials import Run, Strict, Trial
 from runner.papers.findings import Verdict, judge, number, trials_of
 from runner.papers.judges import findings_of
 from runner.papers.published import Device, device_row
 from runner.ranking.stats import block_values
+from runner.report.sections import Section, SectionTable
 from runner.report.text import NONE, counted
 
 HEAD = ("finding", "published", "measured (95 % interval)", "verdict", "systems", "why")
@@ -140,55 +134,20 @@ def _cores(run: Run) -> str:
     return counted(cores, "core") if isinstance(cores, int) else "an unknown number of cores"
 
 
-def render(found: Findings, console: Console) -> None:
-    """The table in a terminal."""
+def section(found: Findings) -> Section | None:
+    """The section of every form, a table an experiment; None where there are no findings."""
     if not found.rows and not found.device_row:
-        return
-    console.print()
-    console.print(Rule(Text("findings", "bold"), style="cyan", align="left"))
-    console.print(Text(ABOUT, "dim"))
-    console.print(Text(found.counts, "bold"))
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False, header_style="bold")
-    table.add_column("finding", overflow="fold", ratio=3)
-    table.add_column("published", justify="right", no_wrap=True)
-    table.add_column("measured", justify="right", overflow="fold")
-    table.add_column("verdict and why", overflow="fold", ratio=3)
-    for row in found.rows:
-        name = Text.assemble(row.found, "\n", (f"{row.experiment}: {row.citation}", "dim"))
-        verdict = Text.assemble((row.verdict, COLOUR[row.verdict]), f": {row.why[:300]}", (f"\n{row.made_from}", "dim"))
-        table.add_row(name, row.stated, row.measured, verdict)
-    console.print(table)
-    if found.device_row:
-        console.print(Text.assemble(("device table  ", "cyan"), found.device_row))
-
-
-def markdown_lines(found: Findings, table: Callable[[Sequence[str], Sequence[Sequence[str]]], list[str]]) -> list[str]:
-    """The section of a Markdown report; ``table`` makes lines of a head and of rows of plain text."""
-    if not found.rows and not found.device_row:
-        return []
-    lines = ["## Findings", "", ABOUT, "", f"**{found.counts or 'none'}**", ""]
+        return None
+    tables = []
     for experiment in dict.fromkeys(row.experiment for row in found.rows):
-        lines += [f"### Findings: {experiment}", ""]
-        lines += table(HEAD, [row.cells for row in found.rows if row.experiment == experiment])
-    if found.device_row:
-        lines += ["### This machine in the device table", "", "```csv", found.device_row, "```", ""]
-    return lines
-
-
-def html_section(
-    found: Findings, table: Callable[[str, Sequence[str], Sequence[str]], str], experiments: Mapping[str, str]
-) -> str:
-    """The section of a page; ``table`` makes one of a caption, a head and rows of HTML; ``experiments``: name -> the id
-    of its section. Everything is escaped here."""
-    if not found.rows and not found.device_row:
-        return ""
-    parts = [f"<p>{escape(ABOUT)}</p><p><strong>{escape(found.counts)}</strong></p>"]
-    for experiment in dict.fromkeys(row.experiment for row in found.rows):
-        mine = [row for row in found.rows if row.experiment == experiment]
-        rows = ["".join(f"<td>{escape(cell)}</td>" for cell in row.cells) for row in mine]
-        parts.append(table(f"Findings: {experiment}", HEAD, rows))
-        if experiment in experiments:
-            parts.append(f'<p><a href="#{experiments[experiment]}">What {escape(experiment)} measured</a></p>')
-    if found.device_row:
-        parts.append(f"<p>This machine in the device table: <code>{escape(found.device_row)}</code></p>")
-    return f'<section id="findings" tabindex="-1"><h2>Findings</h2>{"".join(parts)}</section>'
+        rows = [list(row.cells) for row in found.rows if row.experiment == experiment]
+        tables.append(SectionTable(title=f"Findings: {experiment}", head=list(HEAD), rows=rows, experiment=experiment))
+    return Section(
+        key="findings",
+        title="Findings",
+        about=ABOUT,
+        counts=found.counts,
+        tables=tables,
+        line=found.device_row,
+        line_title="This machine in the device table" if found.device_row else "",
+    )

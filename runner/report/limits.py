@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from html import escape
+from collections.abc import Iterator, Mapping, Sequence
 
 from runner.data.levels import outside_of_tunnel, tunnel_levels
 from runner.data.loads import Limit
@@ -13,6 +12,7 @@ from runner.data.trials import Run, Strict, Trial, cell_key
 from runner.ranking.basis import Basis
 from runner.ranking.gateways import Apart, apart, overtakings
 from runner.report import text
+from runner.report.sections import Section, SectionTable
 
 RATE = "_throughput"
 HELD = ("quota", "path")  # with these, what the programs cost is not what limits them
@@ -134,35 +134,11 @@ def _grouped(pairs: Sequence[tuple[str, str]]) -> Iterator[tuple[str, list[str]]
         yield slower, [faster for one, faster in pairs if one == slower]
 
 
-def markdown_lines(found: Limits, table: Callable[[Sequence[str], Sequence[Sequence[str]]], list[str]]) -> list[str]:
-    """The section of a Markdown report; ``table`` makes lines of a head and of rows of plain text."""
+def section(found: Limits) -> Section | None:
+    """The section of every form; None where no machine was watched."""
     if not found.rows:
-        return []
-    orders = [f"- {said}" for said in found.orders]
+        return None
+    notes = [ABOUT_APART] if any(row.apart for row in found.rows) else []
     rows = [row.cells for row in found.rows]
-    note = [ABOUT_APART, ""] if any(row.apart for row in found.rows) else []
-    return ["## What limits it", "", ABOUT, "", *table(HEAD, rows), *note, *orders, *([""] if orders else [])]
-
-
-def html_section(found: Limits, table: Callable[[str, Sequence[str], Sequence[str]], str]) -> str:
-    """The section of the page; ``table`` makes one of a caption, a head and rows of HTML. All is escaped here."""
-    if not found.rows:
-        return ""
-    body = [_html_row(row) for row in found.rows]
-    orders = "".join(f"<li>{escape(said)}</li>" for said in found.orders)
-    about = f"<p class=soft>{escape(ABOUT_APART)}</p>" if any(row.apart for row in found.rows) else ""
-    return (
-        f'<section id="limits" tabindex="-1"><h2>What limits it</h2><p>{escape(ABOUT)}</p>'
-        f"{table('What limits each throughput', HEAD, body)}{about}"
-        + (f"<ul>{orders}</ul>" if orders else "")
-        + "</section>"
-    )
-
-
-def _html_row(row: LimitRow) -> str:
-    vpn, levels, rate, says, separate = map(escape, row.cells)
-    evidence = "".join(f"<li>{escape(line)}</li>" for line in row.limit.evidence)
-    return (
-        f'<th scope="row">{vpn}</th><td>{levels}</td><td>{rate}</td>'
-        f"<td><details><summary>{says}</summary><ul>{evidence}</ul></details></td><td>{separate}</td>"
-    )
+    table = SectionTable(title="What limits each throughput", head=list(HEAD), rows=rows, notes=[*notes, *found.orders])
+    return Section(key="limits", title="What limits it", about=ABOUT, tables=[table])

@@ -25,14 +25,19 @@ from runner.report.checks import check
 from runner.report.facts import BASELINE, Fact
 from runner.report.failures import FailureRow
 from runner.report.failures import failures as broken
+from runner.report.failures import section as failures_section
 from runner.report.findings import Findings
 from runner.report.findings import findings as judged
+from runner.report.findings import section as findings_section
 from runner.report.limits import Limits, limits
+from runner.report.limits import section as limits_section
 from runner.report.mesh import MeshPoint, mesh_points
 from runner.report.numbers import Baseline, Numbers, numbers_of
 from runner.report.observations import Observation, observations_of
 from runner.report.paper_tables import PaperTable, paper_tables
+from runner.report.paper_tables import section as papers_section
 from runner.report.proofs import ProofRow, proofs_of
+from runner.report.sections import Section
 from runner.report.text import bound, share
 from runner.report.text import levels as levels_in_words
 from runner.report.verdicts import Spread, spreads
@@ -121,9 +126,10 @@ class Report(Strict):
     """Everything that any rendering shows. Times in seconds; ``measuring_share`` is a ratio of 1. ``carriers``: VPN ->
     what carries its packets over the WAN (``udp``, ``tcp``, ``esp``). ``verdicts``: on each pair in each metric that
     counts; ``spreads``: where the spread of what was measured by rounds comes from. ``behind``: of each ranking, the
-    numbers. ``metrics``: what each metric of the run is, by its name. ``cores``: of the machine, or of one of them;
-    ``cpu_of``: whose CPU time the CPU cost is. ``missing`` and ``bases`` are what the rankings were made with, and the
-    page makes them anew from; ``bases`` are not part of report.json."""
+    numbers. ``metrics``: what each metric of the run is, by its
+    name. ``cores``: of the machine, or of one of them; ``cpu_of``: whose CPU time the CPU cost is. ``missing`` and
+    ``bases`` are what the rankings were made with, and the page makes them anew from; ``bases`` are not part of
+    report.json."""
 
     run_id: str
     created_at: str
@@ -161,6 +167,17 @@ class Report(Strict):
     observations: list[Observation]
     missing: Missing = "unranked"
     bases: list[InstanceOf[Basis]] = Field(default=[], exclude=True)
+
+    @property
+    def sections(self) -> list[Section]:
+        """What limits the throughputs, what is held against the papers, and the stories of failures."""
+        found = (
+            limits_section(self.limits),
+            findings_section(self.findings),
+            failures_section(self.failures),
+            papers_section(self.paper_tables),
+        )
+        return [one for one in found if one]
 
     @property
     def summaries(self) -> list[Summary]:

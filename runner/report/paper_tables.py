@@ -7,15 +7,8 @@ what this run counted or probed of a plugin of the same protocol; docs/security.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from html import escape
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
-
-from rich import box
-from rich.console import Console
-from rich.rule import Rule
-from rich.table import Table
-from rich.text import Text
 
 from runner.data.metric import Metric
 from runner.data.strength import MOST, PER_FAILURE, SCALE, WITH_A_BREAK
@@ -23,6 +16,7 @@ from runner.data.trials import Measurement, Run, Strict, Trial
 from runner.papers.tables import AT, SIZES, paper_security, tables
 from runner.report import mesh, oslv_performance, udp_loss
 from runner.report.facts import BASELINE
+from runner.report.sections import Section, SectionTable
 
 PROBES = (
     *("confidentiality", "data_integrity", "anti_replay", "peer_authentication", "key_authentication"),
@@ -277,56 +271,11 @@ def _paper(found: Measurement | None, *keys: str) -> list[str]:
     return ["*" * value if isinstance(value, int) else str(value).replace("_", " ") for value in shown]
 
 
-def markdown_lines(
-    tables: Sequence[PaperTable], table: Callable[[Sequence[str], Sequence[Sequence[str]]], list[str]]
-) -> list[str]:
-    """The section of a Markdown report; ``table`` makes lines of a head and of rows of plain text."""
-    lines = ["## Beside the papers' figure and tables", "", ABOUT, ""] if tables else []
-    for one in tables:
-        lines += [f"### {one.title}", "", one.about.replace("[", "\\[").replace("]", "\\]"), ""]
-        lines += table(one.head, one.rows)
-        if one.notes:
-            lines += table(["what needs words"], [[note] for note in one.notes])
-    return lines
-
-
-def html_section(tables: Sequence[PaperTable], table: Callable[[str, Sequence[str], Sequence[str], str], str]) -> str:
-    """The section of the page; ``table`` makes one of a caption, a head, rows of HTML and a note. The rows are escaped
-    here."""
+def section(tables: Sequence[PaperTable]) -> Section | None:
+    """The section of every form; None for a run of other experiments."""
     if not tables:
-        return ""
-    parts = []
-    for one in tables:
-        rows = [
-            "".join(f'<td class="{_class(cell)}">{escape(cell)}</td>' for cell in row) if row else ""
-            for row in one.rows
-        ]
-        notes = "".join(f"<li>{escape(note)}</li>" for note in one.notes)
-        parts.append(table(one.title, one.head, rows, one.about))
-        parts.append(f"<ul>{notes}</ul>" if notes else "")
-    head = '<section id="paper-tables" tabindex="-1"><h2>Beside the papers\' figure and tables</h2>'
-    return f"{head}<p>{escape(ABOUT)}</p>{''.join(parts)}</section>"
-
-
-def _class(cell: str) -> str:
-    return "failed" if cell.startswith("FAIL") else "first" if cell == "pass" else ""
-
-
-def render(tables: Sequence[PaperTable], console: Console) -> None:
-    """The tables in a terminal."""
-    if not tables:
-        return
-    console.print()
-    console.print(Rule(Text("beside the papers' figure and tables", "bold"), style="cyan", align="left"))
-    console.print(Text(ABOUT, "dim"))
-    for one in tables:
-        console.print(Text.assemble("\n", (one.title, "bold cyan")))
-        console.print(Text(one.about, "dim"))
-        shown = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False, header_style="bold")
-        for number, name in enumerate(one.head):
-            shown.add_column(name, overflow="fold", no_wrap=number == 0)
-        for row in one.rows:
-            shown.add_row(*[Text(cell, {"failed": "bold red", "first": "green"}.get(_class(cell), "")) for cell in row])
-        console.print(shown)
-        for note in one.notes:
-            console.print(Text(f"  {note}", "dim"))
+        return None
+    found = [
+        SectionTable(title=one.title, head=one.head, rows=one.rows, about=one.about, notes=one.notes) for one in tables
+    ]
+    return Section(key="paper-tables", title="Beside the papers' figure and tables", about=ABOUT, tables=found)

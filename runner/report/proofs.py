@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from html import escape
+from collections.abc import Sequence
 
 from runner.data.trials import Strict, Trial
+from runner.report.sections import Section, SectionTable
 
 HEAD = ["tunnel", "negotiated", "data path and version", "what else was seen", "the marker", "trials"]
 ABOUT = (
@@ -101,21 +101,14 @@ def _marker(trial: Trial) -> str:
     return f"{arrived}; not seen on the WAN, {promised}"
 
 
-def markdown_lines(
-    rows: Sequence[ProofRow], table: Callable[[Sequence[str], Sequence[Sequence[str]]], list[str]]
-) -> list[str]:
-    """The section of a Markdown report; ``table`` makes lines of a head and of rows of plain text."""
-    return ["## Evidence", "", ABOUT, "", *table(HEAD, [row.cells for row in rows]), ""] if rows else []
-
-
-def html_section(rows: Sequence[ProofRow], table: Callable[[str, Sequence[str], Sequence[str]], str]) -> str:
-    """The section of the page; ``table`` makes one of a caption, a head and rows of HTML. All is escaped here."""
+def section(rows: Sequence[ProofRow]) -> Section | None:
+    """The section of every form; None where nothing was proven."""
     if not rows:
-        return ""
-    body = [
-        f'<th scope="row" id="evidence-{row.number}" tabindex="-1">{escape(row.cells[0])}</th>'
-        + "".join(f"<td>{escape(cell)}</td>" for cell in row.cells[1:])
-        for row in rows
-    ]
-    shown = table("What was proven before it was measured", HEAD, body)
-    return f'<section id="evidence" tabindex="-1"><h2>Evidence</h2><p>{escape(ABOUT)}</p>{shown}</section>'
+        return None
+    table = SectionTable(
+        title="What was proven before it was measured",
+        head=HEAD,
+        rows=[row.cells for row in rows],
+        anchors=[f"evidence-{row.number}" for row in rows],
+    )
+    return Section(key="evidence", title="Evidence", about=ABOUT, tables=[table])

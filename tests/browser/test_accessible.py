@@ -34,6 +34,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 def violations(page: Page) -> dict[str, list[str]]:
     """Rule -> the elements that break it; all plots drawn and everything unfolded."""
     page.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")
+    page.evaluate("document.querySelectorAll('[data-ranking]').forEach(one => one.hidden = false)")
     for plot in page.locator("figure").all():
         plot.scroll_into_view_if_needed()
     page.wait_for_selector("figure:not([data-drawn])", state="detached")

@@ -17,6 +17,7 @@ from runner.data.trials import Run, Trial
 from runner.ranking.ranking import Ranking
 from runner.ranking.words import chance
 from runner.report import text
+from runner.report.answer import place_of, unit_of, verdict
 from runner.report.forms.html import html_text
 from runner.report.forms.pdf import pdf_bytes
 from runner.report.model import Report, build
@@ -26,6 +27,7 @@ from tests.unit.synthetic import CBC, IDLE, TCP, make_run, make_trial, realistic
 EXAMPLE = Path(__file__).resolve().parents[2] / "results" / "examples" / "debian13-2cores-quick"
 SCREENSHOTS = os.environ.get("VPNEVAL_SCREENSHOTS")  # a folder to keep them in: docs/ for the README's
 HOSTILE = '<script>alert("1")</script>'
+A4 = (718, 1047)  # px between margins of 10 mm
 # A preset, whole numbers, and weights whose sums are no round number in binary.
 WEIGHTS = ["", "realtime", "tcp_throughput=3,rtt=1", "rtt=0.7,setup_time=0.1,cpu_per_gigabyte=0.35,jitter=2.25"]
 
@@ -53,27 +55,34 @@ def from_the_command_line(folder: Path, weights: str, capsys: pytest.CaptureFixt
     return found
 
 
-def cells(page: Page, ranking: int) -> list[list[str]]:
-    rows = page.locator(f"#ranking-{ranking} tbody tr").all()
-    return [[cell.inner_text().replace("\n", " ") for cell in row.locator("th, td").all()] for row in rows]
+def unfold(page: Page) -> None:
+    """Every plot and table is to be seen, in both configurations."""
+    page.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")
+    page.evaluate("document.querySelectorAll('[data-ranking]').forEach(one => one.hidden = false)")
 
 
-def expected(ranking: Ranking) -> list[list[str]]:
-    """What the table says of a ranking, by the same words as in the terminal."""
-    ranks = {metric: text.ranks(ranking, metric) for metric in ranking.weights.counted}
-    rows = [
-        [
-            text.place(one),
-            f"{one.vpn} {text.configuration(one.levels)}",
-            f"{one.average:.2f}",
-            text.place_interval(one),
-            chance(one.best_probability),
-            *[by_vpn[one.vpn] for by_vpn in ranks.values()],
-        ]
-        for one in ranking.standings
-        if one.average is not None
-    ]
-    return rows + [[text.NONE, vpns, f"not ranked: {why}"] for vpns, why in text.unranked(ranking)]
+def shown(page: Page, ranking: int) -> dict[str, dict[str, str]]:
+    """VPN -> what the matrix says of it: place, chance, average, and the value of each metric that counts."""
+    found: dict[str, dict[str, str]] = page.evaluate(
+        """number => Object.fromEntries(
+          [...document.querySelectorAll(`#ranking-${number} tr[data-vpn]`)].map((row) => [row.dataset.vpn, {
+            place: row.querySelector(".place span").textContent, average: row.querySelector(".place small").textContent,
+            chance: row.querySelector(".chance").textContent,
+            ...Object.fromEntries([...row.querySelectorAll("td[data-metric]:not([hidden])")].map(
+              (cell) => [cell.dataset.metric, cell.querySelector("b")?.textContent ?? ""])),
+          }]))""",
+        ranking,
+    )
+    return found
+
+
+def close(ours: Any, theirs: Any) -> bool:
+    """The same structure, with numbers that differ by a billionth at most."""
+    if isinstance(theirs, dict):
+        return ours.keys() == theirs.keys() and all(close(ours[key], theirs[key]) for key in theirs)
+    if isinstance(theirs, list):
+        return len(ours) == len(theirs) and all(map(close, ours, theirs))
+    return bool(ours == (pytest.approx(theirs, rel=1e-9, abs=1e-9) if isinstance(theirs, float) else theirs))
 
 
 @pytest.mark.parametrize("weights", WEIGHTS)
@@ -81,21 +90,48 @@ def test_the_page_ranks_as_the_command_line_does(
     weights: str, report_page: Path, open_page: Open, capsys: pytest.CaptureFixture[str]
 ) -> None:
     page = open_page(report_page, f"#weights={weights}" if weights else "")
-    shown = page.evaluate("window.vpneval")
+    made = page.evaluate("window.vpneval")
     told = from_the_command_line(report_page.parent, weights, capsys)
-    assert len(shown["rankings"]) == len(told) == 2
-    for number, (ours, theirs) in enumerate(zip(shown["rankings"], told, strict=True)):
+    assert len(made["rankings"]) == len(told) == 2
+    for number, (ours, theirs) in enumerate(zip(made["rankings"], told, strict=True)):
         same = ("vpn", "average", "place", "best_probability", "place_interval", "ties", "ranks", "missing", "imputed")
-        assert [{key: one[key] for key in same} for one in ours["standings"]] == [
-            {key: one[key] for key in same} for one in theirs["standings"]
-        ]
-        assert ours["pairs"] == theirs["pairs"]
-        assert ours["slack"] == theirs["slack"]
+        assert close(
+            [{key: one[key] for key in same} for one in ours["standings"]],
+            [{key: one[key] for key in same} for one in theirs["standings"]],
+        )
+        assert close(ours["pairs"], theirs["pairs"])
+        assert close(ours["slack"], theirs["slack"])
         ranking = Ranking.model_validate(theirs)
-        assert cells(page, number) == expected(ranking)
-        notes = [said for said in (text.doubts(ranking), text.slack(ranking)) if said]
-        assert page.locator(f"#ranking-{number} .notes p").all_inner_texts() == notes
-        assert page.locator(f"#ranking-{number} caption").inner_text() == f"Weights: {text.weights(ranking)}"
+        matrix, places = shown(page, number), place_of(ranking)
+        assert [vpn for vpn, row in matrix.items() if row["place"] != text.NONE] == list(places)
+        for one in ranking.standings:
+            if one.place:
+                row = matrix[one.vpn]
+                assert (row["place"], row["chance"]) == (places[one.vpn], chance(one.best_probability))
+                assert float(row["average"]) == pytest.approx(one.average, abs=0.0051)
+                assert list(ranking.weights.counted) == sorted(
+                    row.keys() - {"place", "chance", "average"}, key=list(ranking.weights.counted).index
+                )
+        card = page.locator(f"#answer-{number}")
+        assert card.locator(".who").text_content() == verdict(ranking)
+        notes = page.locator(f"#ranking-{number} .unranked li").all_text_contents()
+        assert notes == [f"{vpns}: not ranked: {why}" for vpns, why in text.unranked(ranking)]
+        assert page.locator(f"#ranking-{number} .doubts").text_content() == text.doubts(ranking)
+        assert page.locator(f"#ranking-{number} caption").first.text_content() == f"Weights: {text.weights(ranking)}"
+
+
+def test_a_value_in_the_matrix_is_the_runs(report_page: Path, open_page: Open) -> None:
+    """Each cell: the median in the unit of its column's head."""
+    report = build(*realistic_run(3))
+    page = open_page(report_page)
+    for number, ranking in enumerate(report.rankings):
+        behind = {one.metric: one for one in report.behind[number]}
+        matrix = shown(page, number)
+        for metric in ranking.weights.counted:
+            scale, _ = unit_of(behind[metric], report.metrics[metric].unit)
+            for vpn, summary in behind[metric].summaries.items():
+                said = float(matrix[vpn][metric].removeprefix("≥ "))
+                assert said == pytest.approx(summary.median / scale, rel=0.006)
 
 
 def test_the_numbers_do_not_pass_by_mistake(report_page: Path, open_page: Open) -> None:
@@ -109,26 +145,28 @@ def test_the_numbers_do_not_pass_by_mistake(report_page: Path, open_page: Open) 
 
 def test_a_slider_reranks_at_once_and_the_link_carries_it(report_page: Path, open_page: Open) -> None:
     page = open_page(report_page)
-    before = cells(page, 0)
-    slider = page.get_by_role("slider", name="TCP throughput")
+    before, seen = shown(page, 0), shown(page, 1)
+    slider = page.get_by_role("slider", name="TCP throughput", exact=True)
     slider.focus()
     for _ in range(5):
         page.keyboard.press("ArrowRight")  # half a step each
     assert "tcp_throughput=3.5" in page.evaluate("location.hash")
-    after = cells(page, 0)
+    assert shown(page, 1) != seen  # the ranking that is shown, at once
+    page.wait_for_selector("html[data-settled=yes]", state="attached")
+    after = shown(page, 0)
     assert after != before
     again = open_page(report_page, page.evaluate("location.hash"))
-    assert cells(again, 0) == after
+    assert shown(again, 0) == after
     assert again.evaluate("vpneval.rankings") == page.evaluate("vpneval.rankings")
     assert again.locator("#command").inner_text() == page.locator("#command").inner_text()
     page.get_by_role("button", name="as reported").click()
-    assert cells(page, 0) == before
+    assert shown(page, 0) == before
 
 
 def test_the_keyboard_is_enough(report_page: Path, open_page: Open) -> None:
     page = open_page(report_page)
     reached = []
-    for _ in range(40):
+    for _ in range(70):
         page.keyboard.press("Tab")
         reached.append(page.evaluate("document.activeElement.name || document.activeElement.textContent.slice(0, 40)"))
         if reached[-1] == "bandwidth":
@@ -156,17 +194,20 @@ def test_the_keyboard_is_enough(report_page: Path, open_page: Open) -> None:
 def test_a_bad_link_is_said_and_not_guessed(fragment: str, says: str, report_page: Path, open_page: Open) -> None:
     page = open_page(report_page, fragment)
     assert says in page.get_by_role("alert").inner_text()
-    assert cells(page, 0) == cells(open_page(report_page), 0)
+    assert shown(page, 0) == shown(open_page(report_page), 0)
 
 
-@pytest.mark.parametrize(("width", "dark"), [(1200, False), (390, True)])
+@pytest.mark.parametrize(
+    ("width", "dark", "name"), [(1400, False, "desk"), (390, False, "phone"), (1400, True, "dark")]
+)
 def test_all_plots_are_drawn_and_nothing_overflows(
-    width: int, dark: bool, report_page: Path, open_page: Open, tmp_path: Path
+    width: int, dark: bool, name: str, report_page: Path, open_page: Open, tmp_path: Path
 ) -> None:
     path = EXAMPLE / "report.html" if EXAMPLE.exists() else report_page
     page = open_page(path, width=width, dark=dark)
     kept = Path(SCREENSHOTS or tmp_path)
-    page.screenshot(path=kept / f"report-{'phone' if width < 640 else 'desk'}.png")
+    page.screenshot(path=kept / f"report-{name}.png")
+    unfold(page)
     for plot in page.locator("figure").all():
         plot.scroll_into_view_if_needed()
     page.wait_for_selector("figure:not([data-drawn])", state="detached")
@@ -175,7 +216,29 @@ def test_all_plots_are_drawn_and_nothing_overflows(
     assert min(widths) > 0.6 * min(width, 640)  # one of no width is drawn, too, and shows nothing
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     page.evaluate("document.querySelector('section[id^=experiment]').scrollIntoView()")
-    page.screenshot(path=kept / f"plots-{'phone' if width < 640 else 'desk'}.png")
+    page.screenshot(path=kept / f"plots-{name}.png")
+
+
+def test_printed_the_answer_is_two_pages_before_the_appendix(
+    report_page: Path, open_page: Open, tmp_path: Path
+) -> None:
+    page = open_page(report_page, "?print", width=A4[0])
+    page.emulate_media(media="print")
+    page.screenshot(path=Path(SCREENSHOTS or tmp_path) / "report-print.png", full_page=False)
+    assert page.evaluate("document.getElementById('setup').getBoundingClientRect().top") < 2 * A4[1]
+    assert page.locator("#ranking-0 tbody tr").first.is_visible()
+    assert page.locator("#ranking-1 tbody tr").first.is_visible()  # what the toggle hides is in the appendix
+
+
+def test_the_page_is_a_third_of_what_it_was(open_page: Open) -> None:
+    """It was 41,000 px high, of a run of six minutes."""
+    if not EXAMPLE.exists():
+        pytest.skip("no example run beside the source")
+    page = open_page(EXAMPLE / "report.html", width=1400)
+    for plot in page.locator("figure:visible").all():
+        plot.scroll_into_view_if_needed()
+    page.wait_for_selector("figure:visible:not([data-drawn])", state="detached")
+    assert page.evaluate("document.documentElement.scrollHeight") < 41_000 / 3
 
 
 def test_the_pdf_is_the_page_with_its_plots(tmp_path: Path, chromium: BrowserContext) -> None:
@@ -213,12 +276,12 @@ def test_the_question_of_rate_and_cpu(report_page: Path, open_page: Open) -> Non
     yes = [row for row in rows if row.endswith("yes")]
     assert yes
     assert all(row.startswith("ssh_forward") for row in yes)
-    assert page.locator("#answer").inner_text() == "Surely: ssh_forward."
+    assert page.locator("#sustained").inner_text() == "Surely: ssh_forward."
     shares = [float(share) for row in yes for share in re.findall(r"\t([\d.]+) %\t", row) if "aes-128-cbc" in row]
     assert shares
     assert all(25 < share < 60 for share in shares)
     page.locator("#share").fill("1")
-    assert page.locator("#answer").inner_text() == "Surely: none."
+    assert page.locator("#sustained").inner_text() == "Surely: none."
 
 
 def test_it_reads_without_a_script(report_page: Path, chromium: BrowserContext) -> None:
@@ -246,7 +309,8 @@ def test_what_a_run_holds_stays_text(tmp_path: Path, open_page: Open) -> None:
     page = open_page(written(tmp_path / "run", run, extra), "#weights=tcp_throughput=2,rtt=1")
     assert page.locator("h1").inner_text() == f"vpneval: {HOSTILE}"
     assert page.locator("#ranking-0 tbody th").first.inner_text().startswith(("toString", HOSTILE, "openvpn"))
-    assert HOSTILE in page.locator("#leader").inner_text() + page.locator("#ranking-0 tbody").inner_text()
+    assert HOSTILE in page.locator("#leader").inner_text() + page.locator("#ranking-0").inner_text()
+    unfold(page)
     for plot in page.locator("figure").all():
         plot.scroll_into_view_if_needed()
     page.wait_for_selector("figure:not([data-drawn])", state="detached")
@@ -259,7 +323,7 @@ def test_what_a_run_holds_stays_text(tmp_path: Path, open_page: Open) -> None:
 def test_a_report_without_draws_still_answers(tmp_path: Path, open_page: Open) -> None:
     """One repetition: no probability; and a run of nothing but failures."""
     page = open_page(written(tmp_path / "one", *realistic_run(1)), "#weights=rtt=1")
-    assert {row[4] for row in cells(page, 0) if len(row) > 4} == {text.NONE}
+    assert {row["chance"] for row in shown(page, 0).values()} == {text.NONE}
     failed = [make_trial("openvpn", CBC | TCP, 0, status="failed", reason="no route")]
     page = open_page(written(tmp_path / "none", make_run(("openvpn",)), failed))
     assert "Nothing to rank" in page.locator("main").inner_text()

@@ -1,6 +1,7 @@
 """The answer at the end of the terminal: it fits, it says what the run's data say, and what to do next."""
 
 import io
+import os
 import re
 import shlex
 from functools import cache
@@ -19,16 +20,28 @@ from tests.unit.reports import realistic
 from tests.unit.synthetic import CBC, TCP, make_run, make_trial, realistic_run
 
 
-@cache
-def shown(width: int, height: int, full: bool = False) -> str:
+def console_of(width: int, height: int, full: bool = False) -> Console:
     console = Console(width=width, height=height, file=io.StringIO(), force_terminal=True, record=True)
     render(realistic(3), console, full=full, folder=Path("results/mine"))
-    return console.export_text()
+    return console
+
+
+@cache
+def shown(width: int, height: int, full: bool = False) -> str:
+    return console_of(width, height, full).export_text()
+
+
+def picture(width: int, height: int) -> str:
+    made = console_of(width, height).export_svg(title="vpneval report results/mine")
+    return re.sub(r"\s*@font-face \{.*?\n    \}\n", "\n", made, flags=re.DOTALL)  # its fonts are on a network
 
 
 @pytest.mark.parametrize(("width", "height"), [(80, 24), (200, 50)])
-def test_the_answer_fits_the_terminal(width: int, height: int) -> None:
+def test_the_answer_fits_the_terminal(width: int, height: int, tmp_path: Path) -> None:
     lines = shown(width, height).splitlines()
+    (Path(os.environ.get("VPNEVAL_SCREENSHOTS") or tmp_path) / f"terminal-{width}x{height}.svg").write_text(
+        picture(width, height)
+    )
     assert len(lines) < height  # the prompt takes one
     assert max(map(len, lines)) <= width
 

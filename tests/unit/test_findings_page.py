@@ -12,10 +12,11 @@ from runner.data.trials import Run, Trial
 from runner.papers.published import names as published_papers
 from runner.papers.published import paper
 from runner.report.conclusions import outcome
-from runner.report.findings import Findings, findings, render
+from runner.report.findings import Findings, findings
 from runner.report.forms.html import html_text
 from runner.report.forms.markdown import markdown_text
 from runner.report.forms.tables import json_text
+from runner.report.forms.terminal import render
 from runner.report.model import build
 from runner.report.papers import findings_text, rows_of
 from runner.report.plots.plots_findings import published_against_measured
@@ -27,7 +28,7 @@ from tests.unit.synthetic import make_trial
 def rendered(run: Run, trials: Sequence[Trial]) -> dict[str, str]:
     report = build(run, trials)
     console = Console(width=120, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
-    render(report.findings, console)
+    render(report, console, full=True)
     return {
         "term": console.export_text(),
         "html": html_text(report),

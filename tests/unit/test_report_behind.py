@@ -53,5 +53,5 @@ def test_the_question_is_answered_by_what_was_measured_not_by_what_is_listed() -
 def test_no_cost_no_question() -> None:
     trials = [make_trial("openvpn", CBC | TCP, block, {"tcp_throughput": 2e8 + block}) for block in range(3)]
     page = html_text(build(one_experiment(trials), trials))
-    assert "<h2>Which VPN sustains" not in page
-    assert "<h2>Which VPN sustains" in html_text(listed_nowhere()), "the control"
+    assert "<h3>Which VPN sustains" not in page
+    assert "<h3>Which VPN sustains" in html_text(listed_nowhere()), "the control"

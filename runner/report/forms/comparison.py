@@ -14,7 +14,7 @@ from runner.ranking.stats import Summary, summarise
 from runner.report import text
 from runner.report.checks import check
 from runner.report.compare import Change, Comparison
-from runner.report.forms.html import cells_html, figure, page, row_head, table_html
+from runner.report.forms.elements import cells_html, figure, page, row_head, table_html
 from runner.report.merge import identity, merge_metrics
 from runner.report.plots.plotting import STEP, Plot, Value, spec_of
 

@@ -17,8 +17,10 @@ from runner.ranking.draws import CONFIDENCE, DRAWS, TAIL, DrawnRanks
 from runner.ranking.ranking import Ranking
 from runner.ranking.weights import PRESETS, of_run
 from runner.report import text
+from runner.report.answer import AGAINST, CHANGES, ranking_name
 from runner.report.behind import row_id
 from runner.report.model import MetricTable, Report
+from runner.report.why import sentence, turned
 
 LARGEST_BYTE = 255
 MANY = 1000  # cells that are listed with their rate and cost
@@ -35,6 +37,8 @@ def page_data(report: Report) -> dict[str, Any]:
         "tail": TAIL,
         "confidence": CONFIDENCE,
         "probably": text.PROBABLY,
+        "changes": CHANGES,
+        "against": AGAINST,
         "metrics": [
             {"name": name, "title": title, "short": text.SHORT.get(name, name), "lower": text.lower(title)}
             for name, title in ((name, report.metrics[name].title) for name in measured)
@@ -45,10 +49,7 @@ def page_data(report: Report) -> dict[str, Any]:
             if preset.counted.keys() <= set(measured)
         },
         # A report that was read from report.json has no bases, and its page no sliders.
-        "rankings": [
-            _ranking(basis, made, places_of(report, number))
-            for number, (basis, made) in enumerate(zip(report.bases, report.rankings, strict=False))
-        ],
+        "rankings": [_ranking(report, basis, made) for basis, made in zip(report.bases, report.rankings, strict=False)],
         "capacity": unbeaten(cells) if len(cells) > MANY else cells,
         "unbeaten": len(cells) > MANY,
         "cores": report.cores,
@@ -83,17 +84,34 @@ def places_of(report: Report, number: int) -> dict[str, str]:
     return {one.metric: row_id(number, one.metric) for one in behind} | tables_of(report, report.rankings[number])
 
 
-def _ranking(basis: Basis, made: Ranking, places: dict[str, str]) -> dict[str, Any]:
+def _ranking(report: Report, basis: Basis, made: Ranking) -> dict[str, Any]:
     return {
-        "name": made.configuration + (f", {made.image}" if made.image else ""),
+        "name": ranking_name(made),
+        "configuration": made.configuration,
         "weights": {"name": made.weights.name, "counted": list(made.weights.counted.items())},
         "vpns": list(basis.levels),
-        "levels": {vpn: text.configuration(levels) for vpn, levels in basis.levels.items()},
-        "places": places,
+        "pairs": _pairs(report, made),
         "ranks": {metric: basis.ranks(metric) for metric in basis.values},
         "reasons": basis.reasons,
         "drawn": {metric: _packed(drawn) for metric in basis.values if (drawn := basis.drawn(metric))},
     }
+
+
+def _pairs(report: Report, made: Ranking) -> list[dict[str, Any]]:
+    """The verdict on each pair in each metric, both ways: the ratio, and a sentence."""
+    found = [one for one in report.verdicts if (one.configuration, one.image) == (made.configuration, made.image)]
+    return [
+        {
+            "metric": one.metric,
+            "a": one.a,
+            "b": one.b,
+            "ratio": None if one.ratio is None else float(f"{one.ratio:.4g}"),
+            "decision": one.decision,
+            "says": sentence(report.metrics[one.metric], one),
+        }
+        for verdict in found
+        for one in (verdict, turned(verdict))
+    ]
 
 
 def _packed(drawn: DrawnRanks) -> dict[str, Any]:

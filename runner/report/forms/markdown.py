@@ -7,12 +7,12 @@ import re
 from collections.abc import Mapping, Sequence
 
 from runner.ranking.ranking import Ranking
-from runner.report import cells, failures, limits, paper_tables, proofs, text, verdicts
+from runner.report import cells, proofs, text, verdicts
 from runner.report.facts import interval_method
-from runner.report.findings import markdown_lines
 from runner.report.model import ExperimentReport, MetricTable, Report, Row, row_levels
 from runner.report.plots.plotting import Plot
 from runner.report.plots.thinning import note, shown
+from runner.report.sections import Section
 
 PICTURES = "report-plots"  # the folder of pictures beside report.md
 
@@ -45,11 +45,9 @@ def markdown_text(report: Report, plots: Mapping[str, Sequence[Plot]] | None = N
     lines += [note(report), ""] if note(report) else []
     for experiment in report.experiments:
         lines += _experiment(shown(report, experiment), (plots or {}).get(experiment.name, ()))
-    lines += markdown_lines(report.findings, table_lines)
-    lines += limits.markdown_lines(report.limits, table_lines)
-    lines += failures.markdown_lines(report.failures, table_lines)
-    lines += paper_tables.markdown_lines(report.paper_tables, table_lines)
-    lines += proofs.markdown_lines(report.proofs, table_lines)
+    evidence = proofs.section(report.proofs)
+    for one in [*report.sections, *([evidence] if evidence else [])]:
+        lines += _section(one)
     lines += ["## How to read this", "", interval_method(report.summaries), ""]
     for method in dict.fromkeys(m for r in report.rankings for m in (r.method, r.probability_method)):
         lines += [f"Ranking: {_md(method)}.", ""]
@@ -92,6 +90,16 @@ def _experiment(experiment: ExperimentReport, plots: Sequence[Plot]) -> list[str
 def _row(row: Row, metric: MetricTable) -> list[str]:
     status = row.status + (f" ({row.problem})" if row.problem else "")
     return [row.vpn, row_levels(row), *cells.measured(row, metric), status]
+
+
+def _section(one: Section) -> list[str]:
+    lines = [f"## {_md(one.title)}", "", _md(one.about), ""]
+    lines += [f"**{_md(one.counts)}**", ""] if one.counts else []
+    for table in one.tables:
+        lines += [f"### {_md(table.title)}", ""] + ([_md(table.about), ""] if table.about else [])
+        lines += table_lines(table.head, table.rows)
+        lines += table_lines(["what needs words"], [[note] for note in table.notes]) if table.notes else []
+    return lines + ([f"### {_md(one.line_title)}", "", "```csv", one.line, "```", ""] if one.line else [])
 
 
 def table_lines(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:

@@ -1,7 +1,7 @@
 "use strict";
-// The report's page: rank anew by the reader's weights, and answer how much CPU a rate takes.
-// The ranking is runner/ranking/ranking.py's arithmetic once more, in the same order, so that it gives the same numbers;
-// tests/browser compares them. Every text goes in by textContent.
+// The report's page: rank anew by the reader's weights, compare two VPNs, and answer how much CPU a rate takes.
+// The ranking is runner/ranking/ranking.py's arithmetic once more; tests/browser compares the numbers of both within a
+// tolerance. Every text goes in by textContent.
 
 const data = JSON.parse(document.getElementById("data").textContent);
 const SAME = 1e-9;
@@ -25,7 +25,7 @@ function total(weights) {
 
 // runner/ranking/draws.py, order_of: VPN -> its weighted average rank in every draw; null where something cannot be drawn.
 function averagesOf(basis, weights, ranked, worst) {
-  const has = weights.filter(([metric]) => metric in basis.ranks);
+  const has = weights.filter(([metric]) => Object.hasOwn(basis.ranks, metric));
   if (ranked.length < 2 || has.some(([metric]) => !basis.drawn.has(metric))) return null;
   const sum = total(weights);
   return new Map(ranked.map((vpn) => {
@@ -104,12 +104,15 @@ function weigh(basis, weights) {
     standings.sort((a, b) => (a.place || last) - (b.place || last) || (b.best_probability || 0) - (a.best_probability || 0));
   }
   const inOrder = standings.filter((one) => one.place);
+  const known = new Map();
   inOrder.forEach((a, index) => inOrder.slice(index + 1).forEach((b) => {
-    if (averages && a.place !== b.place && pairOf(a, b, averages).separated) return;
+    const pair = pairOf(a, b, averages);
+    known.set(a, known.get(a) || pair); // its first is the next one
+    if (averages && a.place !== b.place && pair.separated) return;
     a.ties.push(b.vpn);
     b.ties.push(a.vpn);
   }));
-  const pairs = inOrder.slice(1).map((second, index) => pairOf(inOrder[index], second, averages));
+  const pairs = inOrder.slice(0, -1).map((one) => known.get(one));
   return {weights, standings, pairs, slack: slackOf(inOrder, weights)};
 }
 
@@ -167,39 +170,69 @@ function slackOf(placed, weights) {
   });
 }
 
-// Numbers and sentences, as runner/report/text.py has them
+// Numbers and sentences
 
 const metricOf = (name) => data.metrics.find((metric) => metric.name === name);
 const shortOf = (name) => (metricOf(name) ? metricOf(name).short : name);
-const plural = (number, noun) => `${number} ${noun}${number === 1 ? "" : "s"}`;
-
-// Python's f"{value:.{digits}f}": a value exactly between two is rounded to the even one.
-function fixed(value, digits) {
-  const exact = value.toFixed(60);
-  const point = exact.indexOf(".");
-  const tie = /^50*$/.test(exact.slice(point + 1 + digits));
-  const down = exact.slice(0, digits ? point + 1 + digits : point);
-  return tie && Number(down.at(-1)) % 2 === 0 ? down : value.toFixed(digits);
-}
-
-// Python's f"{value:.{digits}g}".
-function general(value, digits) {
-  const [mantissa, exponent] = value.toExponential(digits - 1).split("e");
-  const power = Number(exponent);
-  if (value !== 0 && (power < -4 || power >= digits)) {
-    return `${Number(mantissa)}e${power < 0 ? "-" : "+"}${String(Math.abs(power)).padStart(2, "0")}`;
-  }
-  return String(Number(value.toPrecision(digits)));
-}
+const short = (value, digits = 3) => String(Number(value.toPrecision(digits)));
 
 function chance(probability) {
   if (probability === null) return NONE;
-  return probability < 0.01 ? "<1 %" : probability > 0.99 ? ">99 %" : `${fixed(100 * probability, 0)} %`;
+  return probability < 0.01 ? "<1 %" : probability > 0.99 ? ">99 %" : `${(100 * probability).toFixed(0)} %`;
 }
 
-function interval(bounds) {
-  if (bounds === null) return NONE;
-  return bounds[0] === bounds[1] ? `${bounds[0]}` : `${bounds[0]}–${bounds[1]}`;
+function listed(names) {
+  return names.length > 1 ? `${names.slice(0, -1).join(", ")} and ${names.at(-1)}` : names.join("");
+}
+
+// runner/report/answer.py, verdict.
+function verdict(standings) {
+  const placed = standings.filter((one) => one.place);
+  if (!placed.length) return "No VPN could be ranked.";
+  const first = placed[0], tied = placed.filter((one) => first.ties.includes(one.vpn));
+  const names = (found) => listed(found.map((one) => one.vpn));
+  if (first.best_probability === null) return `${names([first, ...tied])} cannot be told apart: too little was measured.`;
+  const told = (one) => `${one.vpn} (${chance(one.best_probability)})`;
+  if (!tied.length) return `${first.vpn} is the best (chance of that: ${chance(first.best_probability)}).`;
+  const rivals = placed.slice(1).filter((one) => one.best_probability >= 0.01);
+  const likely = placed.every((one) => one.best_probability <= first.best_probability);
+  if (likely && first.best_probability >= data.probably && rivals.length) {
+    return `${first.vpn} is probably the best (${chance(first.best_probability)}). It may also be ${listed(rivals.map(told))}.`;
+  }
+  const both = [first, ...tied].sort((a, b) => b.best_probability - a.best_probability);
+  const chances = both.map((one) => `${one.vpn} ${chance(one.best_probability)}`).join(", ");
+  return `${names(both)} cannot be told apart yet. Chance of being the best: ${chances}.`;
+}
+
+// runner/report/answer.py, change.
+function change(slack) {
+  if (!slack.length) return "";
+  const near = [], times = (factor) => `${short(factor, 2)} times as much`;
+  for (const one of slack) {
+    const name = metricOf(one.metric).lower;
+    if (one.high !== null) {
+      near.push([one.high / one.weight, `${listed(one.above)} leads if ${name} counts more than ${times(one.high / one.weight)}.`]);
+    }
+    if (one.below.length) {
+      const how = one.low ? `counts less than ${times(one.low / one.weight)}` : "does not count";
+      near.push([one.low ? one.weight / one.low : Infinity, `${listed(one.below)} leads if ${name} ${how}.`]);
+    }
+  }
+  if (!near.length) return "No single weight, however small or large, makes another VPN lead.";
+  return near.sort((a, b) => a[0] - b[0]).slice(0, data.changes).map(([, words]) => words).join(" ");
+}
+
+// runner/report/answer.py, groups: neighbours whose order is not sure stand together.
+function groupsOf(ranking) {
+  const groups = [];
+  for (const one of ranking.standings.filter((standing) => standing.place)) {
+    const before = groups.at(-1)?.at(-1);
+    const unsure = before && ranking.pairs.some((pair) => !pair.separated &&
+      [pair.first, pair.second].includes(before.vpn) && [pair.first, pair.second].includes(one.vpn));
+    if (unsure) groups.at(-1).push(one);
+    else groups.push([one]);
+  }
+  return groups;
 }
 
 function reasons(standings, weights) {
@@ -226,19 +259,6 @@ function doubts(ranking) {
   }).join(" ");
 }
 
-function slackText(ranking) {
-  if (!ranking.slack.length) return "";
-  const free = ranking.slack.filter((one) => !one.low && one.high === null).map((one) => shortOf(one.metric));
-  if (free.length === ranking.slack.length) return "No weight alone, however small or large, makes another VPN win.";
-  const words = ranking.slack.filter((one) => one.low || one.high !== null).map((one) => {
-    const low = one.below.length ? `${general(one.low, 3)} (then ${one.below.join(", ")})` : "0";
-    const high = one.high === null ? "any" : `${general(one.high, 3)} (then ${one.above.join(", ")})`;
-    return `${shortOf(one.metric)} ${low} to ${high}`;
-  });
-  if (free.length) words.push(`${free.join(", ")} any`);
-  return `Another VPN wins where a weight alone leaves its range: ${words.join("; ")}.`;
-}
-
 // The tables
 
 function element(name, words = "", attributes = {}) {
@@ -254,43 +274,107 @@ function rowHead(vpn, levels, first) {
   return head;
 }
 
+function pairOfTwo(basis, metric, a, b) {
+  basis.found ??= new Map(basis.pairs.map((one) => [JSON.stringify([one.metric, one.a, one.b]), one]));
+  return basis.found.get(JSON.stringify([metric, a, b]));
+}
+
+// What a cell is to the VPN that one compares with: a factor, grey where nothing tells the two apart.
+function ratio(cell, basis, one, metric, reference) {
+  const told = cell.querySelector(".ratio"), pair = pairOfTwo(basis, metric, one.vpn, reference);
+  if (!told) return;
+  const imputed = one.imputed.includes(metric) ? "*" : "";
+  const rank = one.ranks[metric] === undefined ? "" : `rank ${one.ranks[metric].toFixed(1)}${imputed}`;
+  const itself = one.vpn === reference;
+  const times = itself ? "1×" : pair && pair.ratio !== null ? `${short(pair.ratio, 2)}×` : "";
+  told.replaceChildren(element("span", times, {title: pair ? pair.says : ""}), element("i", rank));
+  cell.classList.toggle("grey", !itself && !(pair && pair.decision !== "undecided"));
+  cell.classList.toggle("good", Boolean(pair) && pair.decision === "better");
+  cell.classList.toggle("bad", Boolean(pair) && pair.decision === "worse");
+}
+
 function show(section, basis, ranking, name) {
-  const ranked = ranking.standings.filter((one) => one.average !== null);
-  const head = section.querySelector("thead tr");
-  while (head.children.length > 5) head.lastChild.remove();
-  for (const [metric, weight] of ranking.weights) {
-    const words = `${shortOf(metric)} ×${general(weight, 6)}`, place = basis.places[metric];
-    const column = element("th", place ? "" : words, {scope: "col", class: "number"});
-    if (place) column.append(element("a", words, {href: `#${place}`}));
-    head.append(column);
-  }
-  const rows = ranked.map((one) => {
-    const row = element("tr");
-    row.append(element("td", `${one.place}${one.ties.length ? "=" : ""}`, {class: "number"}));
-    row.append(rowHead(one.vpn, basis.levels[one.vpn], one.place === 1));
-    const ranks = ranking.weights.map(([metric]) => {
-      if (!(metric in one.ranks)) return NONE;
-      return `${fixed(one.ranks[metric], 1)}${one.imputed.includes(metric) ? "*" : ""}`;
-    });
-    for (const words of [fixed(one.average, 2), interval(one.place_interval), chance(one.best_probability), ...ranks]) {
-      row.append(element("td", words, {class: "number"}));
+  const counted = new Map(ranking.weights), table = section.querySelector(".matrix table");
+  const reference = document.getElementById("reference")?.value;
+  for (const cell of table.querySelectorAll("[data-metric]")) cell.hidden = !counted.has(cell.dataset.metric);
+  const rows = new Map([...table.querySelectorAll("tr[data-vpn]")].map((row) => [row.dataset.vpn, row]));
+  const bodies = [];
+  const add = (group, first) => {
+    const body = element("tbody", "", {class: group.length > 1 && group[0].place ? "group" : ""});
+    for (const one of group) {
+      const row = rows.get(one.vpn);
+      if (!row) continue;
+      const from = first + 1, to = first + group.length;
+      const [place, average] = row.querySelector(".place").children;
+      place.textContent = !one.place ? NONE : from === to ? `${from}` : `${from}–${to}`;
+      average.textContent = one.average === null ? "" : one.average.toFixed(2);
+      row.querySelector(".chance").textContent = chance(one.best_probability);
+      row.classList.toggle("leads", Boolean(one.place) && first === 0);
+      row.classList.toggle("unplaced", !one.place);
+      for (const cell of row.querySelectorAll("td[data-metric]")) ratio(cell, basis, one, cell.dataset.metric, reference);
+      body.append(row);
     }
-    return row;
-  });
-  for (const [vpns, why] of reasons(ranking.standings.filter((one) => one.place === null), ranking.weights)) {
-    const row = element("tr");
-    row.append(element("td", NONE, {class: "number"}), element("th", vpns, {scope: "row"}));
-    row.append(element("td", `not ranked: ${why}`, {class: "unsupported why", colspan: String(3 + ranking.weights.length)}));
-    rows.push(row);
+    if (body.children.length) bodies.push(body);
+  };
+  let placed = 0;
+  for (const group of groupsOf(ranking)) {
+    add(group, placed);
+    placed += group.length;
   }
-  section.querySelector("tbody").replaceChildren(...rows);
-  const weights = ranking.weights.map(([metric, weight]) => `${shortOf(metric)} ×${general(weight, 6)}`).join(", ");
-  section.querySelector("caption").textContent = `Weights: ${weights ? `${name}: ${weights}` : "no metric to weight"}`;
+  add(ranking.standings.filter((one) => !one.place), placed);
+  for (const body of table.querySelectorAll("tbody")) body.remove();
+  table.append(...bodies);
+  const weights = ranking.weights.map(([metric, weight]) => `${shortOf(metric)} ×${short(weight, 6)}`).join(", ");
+  table.querySelector("caption").textContent = `Weights: ${weights ? `${name}: ${weights}` : "no metric to weight"}`;
   const imputed = reasons(ranking.standings.filter((one) => one.imputed.length), ranking.weights);
-  const notes = imputed.map(([vpns, why]) => `${vpns} ranked last (*) where it has ${why}`);
-  notes.push(...[doubts(ranking), slackText(ranking)].filter(Boolean));
-  section.querySelector(".notes").replaceChildren(...notes.map((said) => element("p", said)));
-  section.querySelector(".nobody").hidden = ranked.length > 0;
+  const missing = reasons(ranking.standings.filter((one) => one.place === null), ranking.weights);
+  const notes = missing.map(([vpns, why]) => {
+    const item = element("li");
+    item.append(element("strong", vpns), `: not ranked: ${why}`);
+    return item;
+  });
+  notes.push(...imputed.map(([vpns, why]) => element("li", `${vpns} ranked last (*) where it has ${why}`)));
+  section.querySelector(".unranked").replaceChildren(...notes);
+  section.querySelector(".doubts").textContent = doubts(ranking);
+  section.querySelector(".nobody").hidden = placed > 0;
+}
+
+// The verdict card says what the weights make of the ranking.
+function answer(index, basis, ranking) {
+  const card = document.getElementById(`answer-${index}`);
+  if (!card) return;
+  card.querySelector(".who").textContent = verdict(ranking.standings);
+  card.querySelector(".change").textContent = change(ranking.slack) || "Nothing that can be told from one metric or one repetition.";
+  const [first, second] = ranking.standings.filter((one) => one.place).map((one) => one.vpn);
+  const weights = new Map(ranking.weights);
+  const found = basis.pairs.filter((one) => one.a === first && one.b === second && weights.has(one.metric) && one.ratio);
+  const telling = (one) => [-weights.get(one.metric), one.decision === "undecided" ? 1 : 0, -Math.abs(Math.log(one.ratio))];
+  found.sort((a, b) => telling(a).reduce((order, value, at) => order || value - telling(b)[at], 0));
+  card.querySelector(".runner-up").replaceChildren(...found.slice(0, data.against).map((one) => element("li", one.says)));
+}
+
+// One VPN against another
+
+function against() {
+  const [a, b] = ["one", "other"].map((id) => document.getElementById(id).value);
+  const basis = data.rankings[visible];
+  const found = basis.pairs.filter((one) => one.a === a && one.b === b);
+  const words = a === b ? "Choose two VPNs." : `This run compares ${a} and ${b} in nothing ${basis.name}: one of them has no numbers.`;
+  document.getElementById("pair").replaceChildren(
+    ...(found.length ? found.map((one) => element("li", one.says)) : [element("li", words)]));
+}
+
+// Which ranking is shown: as recommended, or on equal terms
+
+let visible = 0;
+
+function reveal(index) {
+  visible = index;
+  for (const part of document.querySelectorAll("[data-ranking]")) part.hidden = Number(part.dataset.ranking) !== index;
+  for (const button of document.querySelectorAll("[data-show]")) {
+    button.setAttribute("aria-pressed", String(Number(button.dataset.show) === index));
+  }
+  if (document.getElementById("pair")) against();
 }
 
 // The weights: what the sliders say, and the address; null is the report's own, which each ranking may have otherwise
@@ -316,22 +400,23 @@ function spelled(weights) {
   return preset ? preset[0] : weights.map(([metric, weight]) => `${metric}=${weight}`).join(",");
 }
 
-function rerank() {
+// All rankings at once, or, while a slider moves, the one that is seen, and the others when it rests.
+let later = 0;
+
+function rerank(moving = false) {
+  clearTimeout(later);
+  const before = window.vpneval ? window.vpneval.rankings : [];
   const rankings = data.rankings.map((basis, index) => {
-    const weights = chosen || basis.weights.counted;
-    const ranking = weigh(basis, weights);
+    if (moving && index !== visible && before.length) return before[index];
+    const ranking = weigh(basis, chosen || basis.weights.counted);
     show(document.getElementById(`ranking-${index}`), basis, ranking, chosen ? spelled(chosen) : basis.weights.name);
+    answer(index, basis, ranking);
     return {name: basis.name, ...ranking};
   });
+  if (moving && rankings.length > 1) later = setTimeout(rerank, 200);
   window.vpneval = {rankings, weights: chosen && spelled(chosen)}; // for the tests, and for the curious
-  const said = rankings.map(({name, standings}) => {
-    const told = (one) => `${one.vpn} (${chance(one.best_probability)})`;
-    const first = standings.find((one) => one.place === 1);
-    if (!first) return `${name}: nobody can be ranked`;
-    const ties = standings.filter((one) => first.ties.includes(one.vpn));
-    return `${name}: ${told(first)}${ties.length ? `, which ties with ${ties.map(told).join(", ")}` : ""}`;
-  });
-  document.getElementById("leader").textContent = `First, and its chance of being best: ${said.join("; ")}`;
+  document.documentElement.dataset.settled = moving ? "no" : "yes";
+  lead();
   const option = chosen ? ` --weights ${spelled(chosen)}` : "";
   document.getElementById("command").textContent = `vpneval report ${data.run}${option}`;
   for (const button of document.querySelectorAll("[data-preset]")) {
@@ -340,7 +425,12 @@ function rerank() {
   }
 }
 
-function choose(weights, keep = true) {
+// With weights of the reader's own, who leads is said beside the sliders, too.
+function lead() {
+  document.getElementById("leader").textContent = chosen ? verdict(window.vpneval.rankings[visible].standings) : "";
+}
+
+function choose(weights, keep = true, moving = false) {
   chosen = weights;
   document.getElementById("wrong").textContent = "";
   const shown = new Map(weights || data.rankings.flatMap((basis) => basis.weights.counted));
@@ -349,19 +439,19 @@ function choose(weights, keep = true) {
     slider.max = String(Math.max(10, Math.ceil(weight)));
     slider.step = Number.isInteger(weight * 2) ? "0.5" : "any";
     slider.value = String(weight);
-    slider.setAttribute("aria-valuetext", general(weight, 6));
-    slider.nextElementSibling.textContent = general(weight, 6);
+    slider.setAttribute("aria-valuetext", short(weight, 6));
+    slider.nextElementSibling.textContent = short(weight, 6);
     if (weight) slider.closest("details")?.setAttribute("open", "");
   }
   if (keep) history.replaceState(null, "", weights ? `#weights=${spelled(weights)}` : "#");
-  rerank();
+  rerank(moving);
 }
 
 function moved(slider) {
   const before = new Map(chosen || data.rankings.flatMap((basis) => basis.weights.counted));
   before.set(slider.name, Number(slider.value));
   const weights = [...before].filter(([, weight]) => weight > 0);
-  if (weights.length) return choose(weights);
+  if (weights.length) return choose(weights, true, true);
   slider.nextElementSibling.textContent = "0";
   document.getElementById("wrong").textContent = "All weights are zero, so nothing can be ranked.";
 }
@@ -399,13 +489,77 @@ function capacity() {
     const row = element("tr");
     row.append(rowHead(cell.vpn, cell.levels, cell.verdict === "yes"));
     const reached = cell.median / 1e6;
-    row.append(element("td", reached < 1000 ? general(reached, 3) : fixed(reached, 0), {class: "number"}));
-    row.append(element("td", `${fixed(cell.percent, 1)} %`, {class: "number"}));
+    row.append(element("td", reached < 1000 ? short(reached) : reached.toFixed(0), {class: "number"}));
+    row.append(element("td", `${cell.percent.toFixed(1)} %`, {class: "number"}));
     row.append(element("td", cell.verdict, {class: {yes: "first", no: "failed"}[cell.verdict] || ""}));
     return row;
   }));
   const yes = [...new Set(judged.filter((cell) => cell.verdict === "yes").map((cell) => cell.vpn))];
-  document.getElementById("answer").textContent = yes.length ? `Surely: ${yes.join(", ")}.` : "Surely: none.";
+  document.getElementById("sustained").textContent = yes.length ? `Surely: ${yes.join(", ")}.` : "Surely: none.";
+}
+
+// Links and buttons
+
+function open(to) {
+  for (let fold = to.closest("details"); fold; fold = fold.parentElement.closest("details")) fold.open = true;
+  const hidden = to.closest("[data-ranking][hidden]");
+  if (hidden) reveal(Number(hidden.dataset.ranking));
+  to.scrollIntoView();
+  to.focus({preventScroll: true});
+}
+
+function clicked(event) {
+  const copy = event.target.closest("[data-copy]"), link = event.target.closest('a[href^="#"]');
+  if (copy) copied(copy);
+  const to = link && document.getElementById(link.getAttribute("href").slice(1));
+  if (!to) return;
+  event.preventDefault(); // the address keeps the weights
+  open(to);
+}
+
+async function copied(button) {
+  try {
+    await navigator.clipboard.writeText(button.dataset.copy);
+    button.textContent = "copied";
+  } catch { // a page from the disk may not write to the clipboard: the text is selected, for Ctrl-C
+    getSelection().selectAllChildren(button.previousElementSibling);
+    button.textContent = "selected";
+  }
+}
+
+function wire() {
+  const controls = document.getElementById("weights");
+  controls.hidden = false;
+  controls.addEventListener("input", (event) => moved(event.target));
+  for (const button of controls.querySelectorAll("[data-preset]")) {
+    button.addEventListener("click", () => choose(button.dataset.preset ? data.presets[button.dataset.preset] : null));
+  }
+  for (const button of controls.querySelectorAll("[data-only]")) {
+    button.addEventListener("click", () => choose([[button.dataset.only, 1]]));
+  }
+  for (const button of document.querySelectorAll("[data-show]")) {
+    button.addEventListener("click", () => { reveal(Number(button.dataset.show)); lead(); });
+  }
+  document.querySelector(".toggle")?.removeAttribute("hidden");
+  reveal(Number(document.querySelector("[data-ranking]").dataset.ranking));
+  const reference = document.getElementById("reference");
+  if (reference) {
+    reference.closest("p").hidden = false;
+    reference.value = document.querySelector(`#ranking-${visible} tr[data-vpn]`)?.dataset.vpn;
+    reference.addEventListener("change", () => rerank());
+  }
+  const pair = document.getElementById("against");
+  if (pair) {
+    pair.hidden = false;
+    const [first, second] = [...document.querySelectorAll(`#ranking-${visible} tr[data-vpn]`)].map((row) => row.dataset.vpn);
+    for (const [id, vpn] of [["one", first], ["other", second]]) {
+      document.getElementById(id).value = vpn;
+      document.getElementById(id).addEventListener("change", against);
+    }
+    against();
+  }
+  addEventListener("hashchange", fromAddress);
+  fromAddress();
 }
 
 async function start() {
@@ -413,30 +567,19 @@ async function start() {
     const unpacked = await Promise.all(Object.entries(basis.drawn).map(async ([metric, one]) => [metric, await unpack(one)]));
     basis.drawn = new Map(unpacked);
   }
-  const controls = document.getElementById("weights");
-  if (controls && data.rankings.length) {
-    controls.hidden = false;
-    controls.addEventListener("input", (event) => moved(event.target));
-    for (const button of controls.querySelectorAll("[data-preset]")) {
-      button.addEventListener("click", () => choose(button.dataset.preset ? data.presets[button.dataset.preset] : null));
-    }
-    document.addEventListener("click", (event) => { // the address keeps the weights
-      const link = event.target.closest('a[href^="#"]');
-      const to = link && document.getElementById(link.getAttribute("href").slice(1));
-      if (!to) return;
-      event.preventDefault();
-      to.closest("details")?.setAttribute("open", "");
-      to.scrollIntoView();
-      to.focus({preventScroll: true});
-    });
-    addEventListener("hashchange", fromAddress);
-    fromAddress();
-  }
+  document.addEventListener("click", clicked);
+  for (const button of document.querySelectorAll("[data-copy]")) button.hidden = false;
+  if (document.getElementById("weights") && data.rankings.length) wire();
   const question = document.getElementById("question");
   if (question) {
     question.hidden = false;
     question.addEventListener("input", capacity);
     capacity();
+  }
+  if (location.search === "?print") { // in the PDF, what the toggle hides stands in the appendix
+    const appendix = [...document.querySelectorAll(".answer[hidden], #ranking section[hidden], #limits > [hidden], #setup tr[hidden]")];
+    for (const part of appendix) part.hidden = false;
+    document.getElementById("experiments").prepend(...appendix.filter((part) => part.localName !== "tr"));
   }
   document.documentElement.dataset.ready = "yes";
 }

@@ -45,8 +45,12 @@ function plots() {
   const all = document.querySelectorAll("figure");
   all.forEach((figure) => seen.observe(figure));
   document.documentElement.dataset.plots = "yes";
-  if (location.search === "?print") all.forEach(draw); // for headless Chromium, which does not wait for beforeprint
-  addEventListener("beforeprint", () => all.forEach(draw));
+  const unfold = () => { // a folded plot has no width, and paper has no folds
+    document.querySelectorAll(":not(#ranking *).fold").forEach((one) => { one.open = true; });
+    all.forEach(draw);
+  };
+  if (location.search === "?print") unfold(); // for headless Chromium, which does not wait for beforeprint
+  addEventListener("beforeprint", unfold);
   dark.addEventListener("change", () => {
     const again = [...drawn];
     drawn.clear();

@@ -17,17 +17,17 @@ from runner.ranking.ranking import Ranking
 from runner.ranking.words import chance
 from runner.report import text
 from runner.report.facts import BASELINE, interval_method
-from runner.report.failures import render as render_failures
-from runner.report.findings import render as render_findings
 from runner.report.forms.terminal_answer import render_answer
 from runner.report.model import ExperimentReport, MetricTable, Report, Row, row_levels, row_repetitions, row_share
-from runner.report.paper_tables import render as render_paper_tables
+from runner.report.sections import Section, SectionTable, tone
 from runner.report.verdicts import render as render_verdicts
 
 WIDE = 100
+LONG = 60  # characters of a cell, from which on a table has no columns
 FACTS_SHOWN = ("lab kind", "lab kernel", "lab guest", "lab cpu", "lab cores", "image name")
 SENTENCES_SHOWN = 12
 REASON_SHOWN = 400
+TONES = {"good": "green", "bad": "bold red", "note": "cyan", "warn": "yellow"}
 COLOUR = {"failed": "bold red", "lab_error": "bold red", "partly": "red", "unsupported": "yellow"}
 
 
@@ -67,13 +67,49 @@ def _tables(report: Report, console: Console) -> None:
         console.print(_dim(f"Shown for reference, not ranked: {', '.join(report.references)}"))
     for experiment in report.experiments:
         _experiment(experiment, console)
-    render_findings(report.findings, console)
-    render_failures(report.failures, console)
-    render_paper_tables(report.paper_tables, console)
+    for one in report.sections:
+        render_section(one, console)
     if report.experiments:
         console.print(_dim("\n" + interval_method(report.summaries)))
     _list("Warnings", report.warnings, console)
     console.print()
+
+
+def render_section(one: Section, console: Console) -> None:
+    """Words and tables, in the width that there is."""
+    console.print()
+    console.print(Rule(Text(one.title, "bold"), style="cyan", align="left"))
+    console.print(_dim(one.about))
+    if one.counts:
+        console.print(Text(one.counts, "bold"))
+    for table in one.tables:
+        console.print(Text.assemble("\n", (table.title, "bold cyan"), (f"  {table.about}" * bool(table.about), "dim")))
+        console.print(_cards(table) if any(len(cell) > LONG for row in table.rows for cell in row) else _grid(table))
+        for said in table.notes:
+            console.print(_dim(f"  {said}"))
+    if one.line:
+        console.print(Text.assemble((f"{one.line_title}  ", "cyan"), one.line))
+
+
+def _grid(table: SectionTable) -> Table:
+    grid = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False, header_style="bold")
+    for head in table.head:
+        grid.add_column(head, overflow="fold")
+    for row in table.rows:
+        grid.add_row(*[Text(cell, TONES.get(tone(cell), "")) for cell in row])
+    return grid
+
+
+def _cards(table: SectionTable) -> Table:
+    """A row of sentences takes some lines: its first cell, and below it the others, each after its head."""
+    cards = Table.grid(padding=(0, 1, 0, 0))
+    cards.add_column(overflow="fold")
+    for first, *others in filter(None, table.rows):
+        cards.add_row(Text(first, "bold"))
+        for head, cell in zip(table.head[1:], others, strict=True):
+            if cell:
+                cards.add_row(Text.assemble((f"  {head}: ", "dim"), (cell, TONES.get(tone(cell), ""))))
+    return cards
 
 
 def printable(value: Any) -> Any:

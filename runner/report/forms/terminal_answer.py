@@ -22,13 +22,15 @@ from runner.report.answer import (
     Answer,
     again,
     answers,
-    groups,
     longer,
     machine,
     minutes_for,
     missing,
     numbers_of,
+    place_of,
     ranking_name,
+    recipe,
+    unit_of,
 )
 from runner.report.behind import RankedNumber
 from runner.report.model import Report
@@ -74,7 +76,8 @@ def _whole(report: Report, answer: Answer, console: Console, tall: bool) -> None
         console.print(Text(f"{first} over {second}: {said}."))
     if answer.change and tall:
         console.print(Text(answer.change, "dim"))
-    console.print(values_table(ranking, numbers_of(report, answer.number), report.metrics, console.width))
+    if answer.groups:
+        console.print(values_table(ranking, numbers_of(report, answer.number), report.metrics, console.width))
     if answer.absent:
         console.print(Text.assemble(("Not ranked: ", "yellow"), " ".join(missing(answer))))
 
@@ -107,23 +110,6 @@ def values_table(
         row += [_value(numbers[metric], standing, units[metric][0], wide, best[metric]) for metric in counted]
         table.add_row(*row, style="" if standing.place else "dim")
     return table
-
-
-def place_of(ranking: Ranking) -> dict[str, str]:
-    """VPN -> ``2``, or ``1–3`` for a group that cannot be told apart."""
-    found: dict[str, str] = {}
-    before = 0
-    for group in groups(ranking):
-        place = f"{before + 1}" + (f"–{before + len(group)}" if len(group) > 1 else "")
-        found |= dict.fromkeys(group, place)
-        before += len(group)
-    return found
-
-
-def unit_of(numbers: RankedNumber, unit: str) -> tuple[float, str]:
-    """The prefix in which the middle one of the medians reads best."""
-    medians = sorted(summary.median for summary in numbers.summaries.values())
-    return text.prefix(medians[len(medians) // 2], unit)
 
 
 def ranking_so_far(
@@ -192,13 +178,6 @@ def _next(report: Report, found: Sequence[Answer], where: str, console: Console,
         grid.add_row("Be surer", f"{said} {command}")
     grid.add_row("See all", f"vpneval report {where} --full")
     console.print(grid)
-
-
-def recipe(vpn: str, levels: Mapping[str, str]) -> str:
-    """The command that prints how this tunnel is set up."""
-    usual = {"image": levels.get("image"), "integrity": "aead", "compression": "off"}
-    said = ",".join(f"{factor}={level}" for factor, level in levels.items() if usual.get(factor) != level)
-    return f"vpneval recipe {vpn} --set {said}" if said else f"vpneval recipe {vpn}"
 
 
 def _trials(report: Report) -> str:

@@ -13,17 +13,20 @@ from runner.report.facts import BASELINE
 from runner.report.failures import METRICS as OUTAGES
 from runner.report.model import ExperimentReport, MetricTable, Report
 from runner.report.observations import Observation
-from runner.report.plots.plots_between import cost, crypto_shares, groups
+from runner.report.plots.plots_between import cost, groups
 from runner.report.plots.plots_failures import timelines
 from runner.report.plots.plots_matrix import encryption_by_integrity, matrix
 from runner.report.plots.plots_mesh import mesh_plots
 from runner.report.plots.plotting import (
+    LINES,
     STEP,
+    STEP_OF_TWO,
     Plot,
     Samples,
     Value,
     key_of,
     label_of,
+    log_or_linear,
     scale_of,
     spec_of,
     thin,
@@ -81,7 +84,6 @@ def _of_tcp_throughput(
     tcp = tables.get("tcp_throughput")
     if tcp is None:
         return
-    yield crypto_shares(experiment, tcp, samples)
     yield matrix(experiment, tcp)
     if "udp_throughput" in tables:
         yield groups(experiment, tcp, tables["udp_throughput"], samples)
@@ -89,26 +91,33 @@ def _of_tcp_throughput(
         yield cost(experiment, tcp, tables["cpu_per_gigabyte"], samples)
 
 
-def _intervals(experiment: ExperimentReport, table: MetricTable, samples: Samples) -> Plot:
-    """Median, 95 % interval and every trial of each cell; the baseline is a dashed line through all."""
+def _intervals(experiment: ExperimentReport, table: MetricTable, samples: Samples) -> Plot | None:
+    """Median, 95 % interval and every trial of each cell; the baseline is a dashed line through all. The axis follows
+    the points: an interval that is longer ends in an arrow. None for a single cell."""
+    if sum(row.vpn != BASELINE for row in table.measured) < 2:
+        return None
     scale, unit = unit_of(table)
     labels = [label_of(row) for row in table.measured]
-    cells, points = [], []
+    cells: list[Value] = []
+    points: list[Value] = []
     for row, label in zip(table.measured, labels, strict=True):
         assert row.summary
-        median, low, high = (_scaled(v, scale) for v in (row.summary.median, row.summary.low, row.summary.high))
+        low, high = (_scaled(v, scale) for v in (row.summary.low, row.summary.high))
+        median = float(f"{row.summary.median / scale:.6g}")
         interval = text.with_interval(row.summary, table.unit, row.at_least > 0)
         mine = [_point(seen, label, scale) for seen in samples.of(row, table.metric)]
-        cell = {"cell": label, "vpn": row.vpn, "median": median, "n": row.summary.n, "says": interval}
+        cell: Value = {"cell": label, "vpn": row.vpn, "median": median, "n": row.summary.n, "says": interval}
         cell["trials"] = _raw(mine, unit)
         cells.append(cell if low is None or high is None else cell | {"low": low, "high": high})
         points += mine
-    x = {
-        "type": "quantitative",
-        "title": f"{table.title} ({unit})",
-        "scale": scale_of(points, "value"),
-    }
-    y = {"field": "cell", "type": "nominal", "sort": labels, "title": None, "axis": {"labelLimit": 320}}
+    low_end, high_end = _domain([float(p["value"]) for p in points] + [float(c["median"]) for c in cells])
+    log = table.metric in samples.log and low_end > 0
+    scale_x = log_or_linear(log) | {"domain": [low_end if log else min(0.0, low_end), high_end], "nice": False}
+    x = {"type": "quantitative", "title": f"{table.title} ({unit})", "scale": scale_x}
+    two = any(" · " in label for label in labels)
+    axis = {"labelLimit": 320} | ({"labelExpr": LINES} if two else {})
+    y = {"field": "cell", "type": "nominal", "sort": labels, "title": None, "axis": axis}
+    arrows = _clipped(cells, scale_x["domain"])
     baseline = [{"median": cell["median"]} for cell in cells if cell["vpn"] == BASELINE]
     colour = samples.colour | {"legend": None}
     told = [{"field": "cell", "title": "cell"}, {"field": "says", "title": "median (95 %)"}, {"field": "n"}]
@@ -124,6 +133,15 @@ def _intervals(experiment: ExperimentReport, table: MetricTable, samples: Sample
             "mark": {"type": "rule", "strokeWidth": 3, "opacity": 0.5},
             "encoding": {"y": y, "x": x | {"field": "low"}, "x2": {"field": "high"}, "color": colour, "tooltip": told},
         },
+        *[
+            {
+                "data": {"values": [{"cell": cell, "vpn": vpn, "end": end} for cell, vpn, end in found]},
+                "mark": {"type": "point", "shape": f"triangle-{side}", "filled": True, "size": 60, "opacity": 0.9},
+                "encoding": {"y": y, "x": x | {"field": "end"}, "color": colour},
+            }
+            for side, found in arrows.items()
+            if found
+        ],
         {
             "data": {"values": cells},
             "mark": {"type": "tick", "thickness": 3, "size": 15},
@@ -137,8 +155,34 @@ def _intervals(experiment: ExperimentReport, table: MetricTable, samples: Sample
         key=key_of(experiment, table.metric),
         title=f"{table.title} ({table.better} is better): median, 95 % interval and every trial",
         alt=f"{table.title} of {text.counted(len(cells), 'cell')}; best: {labels[0]}, {best}. The table says it all.",
-        spec=spec_of({"height": STEP * len(labels), "layer": layers}, note or "Dashed: the baseline, plain IP."),
+        spec=spec_of(
+            {"height": (STEP_OF_TWO if two else STEP) * len(labels), "layer": layers},
+            note or ("Dashed: the baseline, plain IP." if baseline else ""),
+        ),
     )
+
+
+def _domain(values: Sequence[float]) -> tuple[float, float]:
+    """Where the axis begins and ends: around the points, a twentieth of their span to spare."""
+    low, high = min(values), max(values)
+    if low > 0 and high / low > 30:
+        return low / 1.2, high * 1.2
+    spare = (high - low) / 20 or abs(high) / 20 or 1.0
+    return (low - spare if low < 0 else low), high + spare
+
+
+def _clipped(cells: Sequence[Value], domain: Sequence[float]) -> dict[str, list[tuple[str, str, float]]]:
+    """Shorten the intervals that leave the axis; side -> cell, VPN and end of those that an arrow ends."""
+    found: dict[str, list[tuple[str, str, float]]] = {"left": [], "right": []}
+    for cell in cells:
+        if "low" not in cell:
+            continue
+        for side, what, end in (("left", "low", domain[0]), ("right", "high", domain[1])):
+            value = float(cell[what])
+            if value < end if side == "left" else value > end:
+                cell[what] = end
+                found[side].append((str(cell["cell"]), str(cell["vpn"]), end))
+    return found
 
 
 def _searches(experiment: ExperimentReport, table: MetricTable, samples: Samples) -> Plot | None:

@@ -7,7 +7,7 @@ from runner.ranking.basis import ranked_by
 from runner.report import text
 from runner.report.facts import BASELINE
 from runner.report.model import ExperimentReport, MetricTable
-from runner.report.plots.plotting import STEP, WIDTH, Plot, Samples, Value, key_of, label_of, scale_of, spec_of, unit_of
+from runner.report.plots.plotting import WIDTH, Plot, Samples, Value, key_of, label_of, scale_of, spec_of, unit_of
 
 
 def groups(experiment: ExperimentReport, tcp: MetricTable, udp: MetricTable, samples: Samples) -> Plot | None:
@@ -83,27 +83,4 @@ def cost(experiment: ExperimentReport, tcp: MetricTable, cpu: MetricTable, sampl
         title="CPU cost against TCP throughput",
         alt="Each cell's CPU cost against its TCP throughput; lower right is fast and cheap.",
         spec=spec_of({"height": 260, "data": {"values": values}, "mark": mark, "encoding": encoding}),
-    )
-
-
-def crypto_shares(experiment: ExperimentReport, table: MetricTable, samples: Samples) -> Plot | None:
-    """A bar for each cell: TCP throughput in % of what OpenSSL encrypts on one core. None where none is known."""
-    values: list[Value] = [
-        {"cell": label_of(row), "vpn": row.vpn, "share": row.crypto_share}
-        for row in table.measured
-        if row.crypto_share is not None
-    ]
-    if not values:
-        return None
-    encoding = {
-        "y": {"field": "cell", "sort": "-x", "title": None, "axis": {"labelLimit": 320}},
-        "x": {"field": "share", "type": "quantitative", "axis": {"format": "%"}, "title": "of OpenSSL on one core"},
-        "color": samples.colour | {"legend": None},
-        "tooltip": [{"field": "cell"}, {"field": "share", "format": ".1%"}],
-    }
-    return Plot(
-        key=key_of(experiment, "crypto-limit"),
-        title="Share of the crypto limit",
-        alt=table.crypto_limit,
-        spec=spec_of({"height": STEP * len(values), "data": {"values": values}, "mark": "bar", "encoding": encoding}),
     )

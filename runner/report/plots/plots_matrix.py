@@ -34,6 +34,10 @@ def matrix(experiment: ExperimentReport, table: MetricTable) -> Plot | None:
     tunnels = {(row.vpn, text.configuration(row.params)) for row in rows}
     if len({cipher for _, cipher in tunnels}) < 3 or len(tunnels) < len(rows):  # other factors vary: no matrix
         return None
+    several = {vpn for vpn, _ in tunnels if sum(other == vpn for other, _ in tunnels) > 1}
+    rows = [row for row in rows if row.vpn in several]  # who has one cipher has 100 % of its best
+    if not rows:
+        return None
     scale, unit = unit_of(table)
     best: dict[str, float] = {}
     for row in rows:

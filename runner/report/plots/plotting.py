@@ -19,6 +19,8 @@ POINTS = 1500  # of one plot
 ALL_POINTS, FEWEST = 12_000, 200  # of all plots of a page, shared out; but each has so many
 WIDTH = 620
 STEP = 22
+STEP_OF_TWO = 34  # of labels with a second line
+LINES = "split(datum.label, ' · ')"  # the label's levels on a line of their own
 Value = dict[str, str | float | int]
 
 
@@ -32,11 +34,12 @@ class Plot(Strict):
 
 
 class Samples:
-    """The observations of a report by cell and metric, how the VPNs are coloured, alike in every plot, and how many
-    ``points`` one has."""
+    """The observations of a report by cell and metric, how the VPNs are coloured, alike in every plot, how many
+    ``points`` one has, and which metrics have a logarithmic axis (``log``), alike in every plot, too."""
 
     def __init__(self, report: Report) -> None:
         self.carriers = report.carriers
+        self.log = logarithmic(report)
         tables = sum(len(experiment.tables) for experiment in report.experiments)
         self.points = max(FEWEST, min(POINTS, ALL_POINTS // max(1, tables)))
         self.by_cell: dict[tuple[str, str], list[Observation]] = {}
@@ -60,6 +63,15 @@ class Samples:
         return self.bad.get(cell_key(row.vpn, row.params), [])
 
 
+def logarithmic(report: Report) -> set[str]:
+    """The metrics whose medians span so much that they have a logarithmic axis wherever they are drawn."""
+    medians: dict[str, list[float]] = {}
+    for experiment in report.experiments:
+        for table in experiment.tables:
+            medians.setdefault(table.metric, []).extend(row.summary.median for row in table.measured if row.summary)
+    return {metric for metric, found in medians.items() if wide(found)}
+
+
 def thin(values: Sequence[Value], points: int = POINTS) -> Sequence[Value]:
     """At most so many of them, every k-th."""
     return values[:: -(-len(values) // points)] if values else values
@@ -73,9 +85,17 @@ def thinned(values: Sequence[Value], points: int = POINTS) -> str:
 
 def scale_of(values: Iterable[Mapping[str, str | float | int]], field: str = "median") -> Spec:
     """Logarithmic where the values span more than a factor of 30, else from zero."""
-    found = [float(value[field]) for value in values]
-    wide = found and min(found) > 0 and max(found) / min(found) > 30
-    return {"type": "log", "nice": False, "padding": 12} if wide else {"zero": True}
+    return log_or_linear(wide([float(value[field]) for value in values]))
+
+
+def log_or_linear(log: bool) -> Spec:
+    """The scale of an axis."""
+    return {"type": "log", "nice": False, "padding": 12} if log else {"zero": True}
+
+
+def wide(values: Sequence[float]) -> bool:
+    """Do these span more than a factor of 30?"""
+    return bool(values) and min(values) > 0 and max(values) / min(values) > 30
 
 
 def unit_of(table: MetricTable) -> tuple[float, str]:

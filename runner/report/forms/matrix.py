@@ -1,0 +1,101 @@
+"""The ranking as values, for the page: a row a VPN, a column a metric, a cell with its interval and where it lies."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from runner.ranking.ranking import Standing
+from runner.ranking.words import chance
+from runner.report import text
+from runner.report.answer import Answer, numbers_of, place_of, unit_of
+from runner.report.behind import RankedNumber
+from runner.report.forms.explore import places_of
+from runner.report.model import Report
+from runner.report.plots.plotting import wide
+
+ARROWS = {"higher": "↑", "lower": "↓"}  # which way is better
+
+
+def matrix_of(report: Report, answer: Answer) -> dict[str, Any]:
+    """The ranking as values: columns are metrics, rows are VPNs in their order, those without a place last."""
+    ranking = report.rankings[answer.number]
+    numbers = numbers_of(report, answer.number)
+    where = places_of(report, answer.number)
+    weights = ranking.weights.counted
+    columns = []
+    for metric, one in numbers.items():
+        known = report.metrics[metric]
+        scale, unit = unit_of(one, known.unit)
+        columns.append(
+            {
+                "metric": metric,
+                "short": text.SHORT.get(metric, known.title),
+                "title": known.title,
+                "unit": unit,
+                "arrow": ARROWS[known.better],
+                "counts": metric in weights,
+                "link": where.get(metric, ""),
+                "cells": {standing.vpn: _cell(one, standing, scale) for standing in ranking.standings},
+            }
+        )
+    places = place_of(ranking)
+    measured = [
+        one for one in ranking.standings if one.place or any(one.vpn in found.summaries for found in numbers.values())
+    ]
+    rows = [_row(one, places) for one in measured]
+    return {
+        "number": answer.number,
+        "name": answer.name,
+        "configuration": ranking.configuration,
+        "slack": text.slack(ranking),
+        "weights": text.weights(ranking),
+        "columns": columns,
+        "rows": rows,
+        "nobody": not places,
+        "doubts": text.doubts(ranking),
+        "unranked": [{"vpns": vpns, "why": why} for vpns, why in text.unranked(ranking)],
+        "imputed": [f"{vpns} {text.IMPUTED} {why}" for vpns, why in text.imputed(ranking)],
+    }
+
+
+def _row(standing: Standing, places: Mapping[str, str]) -> dict[str, str]:
+    return {
+        "vpn": standing.vpn,
+        "levels": text.configuration(standing.levels),
+        "place": places.get(standing.vpn, text.NONE),
+        "chance": chance(standing.best_probability),
+        "average": "" if standing.average is None else f"{standing.average:.2f}",
+    }
+
+
+def _cell(one: RankedNumber, standing: Standing, scale: float) -> dict[str, str]:
+    """A value, its interval in words, where both lie on the column's axis in percent, and the expected rank; a value
+    that is missing is empty."""
+    rank = standing.ranks.get(one.metric)
+    said = {"value": "", "rank": "" if rank is None else f"rank {rank:.1f}" + "*" * (one.metric in standing.imputed)}
+    summary = one.summaries.get(standing.vpn)
+    if summary is None:
+        return said
+    ends = [end for each in one.summaries.values() for end in (each.low, each.median, each.high) if end is not None]
+    at = _axis(ends)
+    low, high = summary.low, summary.high
+    left, right = at(summary.median if low is None else low), at(summary.median if high is None else high)
+    spread = f"{text.digits(low / scale)}–{text.digits(high / scale)}" if low is not None and high is not None else ""
+    return said | {
+        "value": "≥ " * (standing.vpn in one.at_least) + text.digits(summary.median / scale),
+        "interval": spread or "no interval",
+        "whisker": f"--from:{left:.1f}%;--to:{right:.1f}%;--at:{at(summary.median):.1f}%",
+    }
+
+
+def _axis(ends: Sequence[float]) -> Callable[[float], float]:
+    """Where a value lies between zero, or the lowest end of a column that spans much, and the highest, in percent."""
+    top, bottom = max(ends, default=1.0), min(ends, default=0.0)
+    if wide(ends):
+        width = math.log(top / bottom)
+        return lambda value: 100 * min(1.0, max(0.0, math.log(max(value, bottom) / bottom) / width))
+    floor = min(0.0, bottom)
+    span = top - floor or 1.0  # all of them zero
+    return lambda value: 100 * min(1.0, max(0.0, (value - floor) / span))

@@ -1,0 +1,193 @@
+"""Eight questions of a new user, each answered by the page alone after at most three clicks: the test clicks, reads the
+answer, and compares it with what the run's data say."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Locator, Page
+
+from runner.data.trials import Measurement, Run, Trial
+from runner.ranking.doubts import look
+from runner.ranking.ranking import rank
+from runner.ranking.verdicts import Verdict
+from runner.ranking.weights import PRESETS, Weights
+from runner.ranking.words import chance
+from runner.report.answer import answers, minutes_for, verdict
+from runner.report.behind import RankedNumber
+from runner.report.forms.html import html_text
+from runner.report.model import Report, build
+from runner.report.why import sentence, turned
+from tests.browser.conftest import Open
+from tests.unit.synthetic import CBC, METRICS, TCP, make_trial, realistic_run
+
+MOST_CLICKS = 3
+COST, PACED_BPS = "gateway_cpu_per_gigabyte", 20_000_000
+SHOWN = "recommended"  # the configuration that the page begins with
+
+
+class Reader:
+    """Somebody at the page, whose clicks are counted; choosing from a list is a click."""
+
+    def __init__(self, page: Page) -> None:
+        self.page, self.clicks = page, 0
+
+    def click(self, what: Locator) -> None:
+        what.click()
+        self.clicks += 1
+
+    def choose(self, what: Locator, value: str) -> None:
+        what.select_option(value)
+        self.clicks += 1
+
+    def read(self, selector: str, has_text: str | None = None) -> str:
+        """What is to be seen, and not folded away."""
+        found = self.page.locator(f"{selector}:visible", has_text=has_text)
+        said = [" ".join(one.split()) for one in found.all_inner_texts()]
+        assert said, f"{selector} is not to be seen"
+        assert self.clicks <= MOST_CLICKS
+        return " ".join(said)
+
+
+@pytest.fixture(scope="module")
+def run() -> tuple[Run, list[Trial]]:
+    """A run that measured what a byte costs, too: for each core, and of the gateways at a paced rate."""
+    made, trials = realistic_run(3)
+    found = []
+    for trial in trials:
+        trial = trial.model_copy(update={"log": f"logs/{trial.id}"})
+        costs = [one for one in trial.measurements if one.metric == "cpu_per_gigabyte"]
+        if not costs:
+            found.append(trial)
+            continue
+        per_core = measurement("throughput_per_core", 8e9 / costs[0].value)
+        found.append(trial.model_copy(update={"measurements": [*trial.measurements, per_core]}))
+        if trial.params == trial.params | TCP and trial.position == "within":
+            paced = {name: trial.params[name] for name in CBC} | {"measure": "paced", "cost_rate_bps": f"{PACED_BPS}"}
+            values = {COST: 2 * costs[0].value}
+            found.append(make_trial(trial.vpn, paced, trial.repetition, values, experiments=tuple(trial.experiments)))
+    return made, found
+
+
+def measurement(metric: str, value: float) -> Measurement:
+    known = METRICS[metric]
+    return Measurement(metric=metric, value=value, unit=known.unit, better=known.better, samples=[value])
+
+
+@pytest.fixture(scope="module")
+def report(run: tuple[Run, list[Trial]]) -> Report:
+    return build(*run)
+
+
+@pytest.fixture
+def reader(report: Report, tmp_path: Path, open_page: Open) -> Callable[..., Reader]:
+    path = tmp_path / "report.html"
+    path.write_text(html_text(report))
+    return lambda width=1400: Reader(open_page(path, width=width))
+
+
+def numbers(report: Report, metric: str) -> RankedNumber:
+    number = next(at for at, one in enumerate(report.rankings) if one.configuration == SHOWN)
+    return next(one for one in report.behind[number] if one.metric == metric)
+
+
+def pair(run: tuple[Run, list[Trial]], metric: str, a: str, b: str) -> Verdict:
+    (found,) = [
+        one for one in look(*run) if (one.configuration, one.metric) == (SHOWN, metric) and {one.a, one.b} == {a, b}
+    ]
+    return found if found.a == a else turned(found)
+
+
+@pytest.mark.parametrize("width", [1400, 390])
+def test_a_most_tcp_for_a_core(width: int, reader: Callable[..., Reader], report: Report) -> None:
+    someone = reader(width)
+    someone.click(someone.page.get_by_role("link", name="What limits it"))
+    said = someone.read("#limits .per-core")
+    per_core = numbers(report, "throughput_per_core").summaries
+    best = max(per_core, key=lambda vpn: per_core[vpn].median)
+    assert said.startswith(f"{best} carries the most TCP for each core: ")
+    value, unit = re.findall(r": ([\d.]+) .* ([GM])bit/s", said)[0]
+    assert float(value) * {"G": 1e9, "M": 1e6}[unit] == pytest.approx(per_core[best].median, rel=0.005)
+
+
+def test_b_a_over_b_with_its_interval(reader: Callable[..., Reader], run: tuple[Run, list[Trial]]) -> None:
+    someone = reader()
+    someone.click(someone.page.get_by_role("link", name="A against B"))
+    someone.choose(someone.page.locator("#one"), "wireguard_go")
+    someone.choose(someone.page.locator("#other"), "openvpn")
+    said = someone.read("#pair li", "TCP throughput")
+    found = pair(run, "tcp_throughput", "wireguard_go", "openvpn")
+    told = [float(number) for number in re.findall(r"[\d.]+(?= |\))", said)[:3]]
+    assert told == [pytest.approx(value, rel=0.005) for value in (found.ratio, found.low, found.high)]
+
+
+def test_c_two_vpns_at_udp(reader: Callable[..., Reader], run: tuple[Run, list[Trial]]) -> None:
+    someone = reader(390)
+    someone.choose(someone.page.locator("#one"), "openvpn")
+    someone.choose(someone.page.locator("#other"), "ssh_tun")
+    said = someone.read("#pair li", "UDP throughput")
+    assert said == sentence(run[0].metrics["udp_throughput"], pair(run, "udp_throughput", "openvpn", "ssh_tun"))
+
+
+def test_d_only_latency_counts(reader: Callable[..., Reader], run: tuple[Run, list[Trial]]) -> None:
+    someone = reader()
+    someone.click(someone.page.get_by_role("button", name="only Round-trip time counts"))
+    only = rank(*run, configuration=SHOWN, weights=Weights(name="rtt=1", values={"rtt": 1.0}))
+    assert someone.read(".answer .who") == verdict(only)
+    chances = {one.vpn: chance(one.best_probability) for one in only.standings if one.place}
+    for vpn, said in chances.items():
+        assert f" {said}" in someone.read(f"#ranking tr[data-vpn={vpn}]")
+    assert "ssh_forward" in chances
+
+
+def test_e_what_exactly_was_configured(reader: Callable[..., Reader], run: tuple[Run, list[Trial]]) -> None:
+    someone = reader()
+    someone.click(someone.page.get_by_role("link", name="How it was set up"))
+    row = someone.page.locator("#setup tr:visible", has_text="openvpn")
+    levels = run[0].vpns["openvpn"].configurations[SHOWN]
+    assert dict(level.split("=") for level in row.locator("td").first.inner_text().split(", ")) == levels
+    assert row.locator("code").inner_text() == f"vpneval recipe openvpn --set cipher={levels['cipher']}"
+    someone.click(row.get_by_role("button", name="copy"))
+    someone.page.wait_for_selector("#setup button:text-matches('copied|selected')")
+    assert row.get_by_role("link", name="commands").get_attribute("href", timeout=1000)
+    assert someone.clicks <= MOST_CLICKS
+
+
+def test_f_tcp_only_vpns_are_ranked(reader: Callable[..., Reader], run: tuple[Run, list[Trial]]) -> None:
+    someone = reader()
+    assert "ssh_forward" in someone.read("#ranking .unranked")
+    someone.click(someone.page.get_by_role("button", name="TCP only"))
+    tcp = rank(*run, configuration=SHOWN, weights=PRESETS["tcp"])
+    assert [one.place for one in tcp.standings if one.vpn == "ssh_forward"] == [1]
+    first = tcp.standings[0].vpn
+    assert someone.read("#ranking tbody:first-of-type tr:first-child th").startswith(first)
+    assert "ssh_forward" not in someone.read("#ranking .unranked")
+
+
+def test_g_how_long_a_sure_answer_takes(reader: Callable[..., Reader], report: Report) -> None:
+    someone = reader()
+    said = someone.read(".answer .sure")
+    shown = answers(report)[0]
+    undecided = [one for one in report.verdicts if (one.configuration, one.decision) == (SHOWN, "undecided")]
+    assert said.startswith(f"{len(undecided)} of ")
+    assert f"--until-significant --deadline {minutes_for(report, shown)}m" in said
+    assert shown.all_s
+    minutes = int(re.findall(r"about (\d+) min", said)[0])
+    assert minutes == pytest.approx(shown.all_s / 60, abs=1)
+
+
+def test_h_what_limits_it(reader: Callable[..., Reader], report: Report) -> None:
+    """The gateways' cores: at the paced rate as measured, at 100 Mbit/s not more than five times that."""
+    someone = reader()
+    someone.click(someone.page.get_by_role("link", name="What limits it"))
+    said = someone.read("#limits table tr", "openvpn")
+    cost, rate = (numbers(report, metric).summaries["openvpn"] for metric in (COST, "tcp_throughput"))
+    measured, low, high = (float(number) for number in re.findall(r"([\d.]+) \(([\d.]+)–([\d.]+)\) ≤", said)[0])
+    for told, value in ((measured, cost.median), (low, cost.low), (high, cost.high)):
+        assert value
+        assert told == pytest.approx(value * PACED_BPS / 8e9, rel=0.006)
+    assert cost.high
+    assert rate.low
+    assert rate.low > 100e6
+    assert float(re.findall(r"≤ ([\d.]+)", said)[0]) == pytest.approx(cost.high * 100e6 / 8e9, rel=0.006)
