@@ -47,7 +47,7 @@ def test_a_limit_stands_beside_its_throughput_in_every_form() -> None:
         assert "openvpn's only thread, 100 % of core 3" in form
     page = html_text(report)
     assert "<h2>What limits it</h2>" in page
-    assert "openvpn&#x27;s only thread, 100 % of core 3" in page
+    assert "openvpn&#39;s only thread, 100 % of core 3" in page
     assert "<li>core 3 100 %</li>" in page
 
 
