@@ -1,4 +1,4 @@
-"""``vpneval``, and ``python -m runner``: Ctrl-C ends it in one way, also while its modules are loaded."""
+"""``vpneval``, and ``python -m runner``: Ctrl-C, SIGTERM and SIGHUP end it in one way, from its first moment on."""
 
 from __future__ import annotations
 
@@ -10,16 +10,21 @@ from typing import Any
 
 def main() -> None:
     """Load the command line, and hand over to it."""
-    before = signal.getsignal(signal.SIGINT)
-    if before is signal.default_int_handler:  # not where it is ignored, as in a script's background
-        signal.signal(signal.SIGINT, _ended)  # a KeyboardInterrupt may be swallowed by a module that is being loaded
+    before = {ending: signal.getsignal(ending) for ending in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    for ending, handler in before.items():
+        if handler in (signal.default_int_handler, signal.SIG_DFL):  # not where it is ignored, as in the background
+            signal.signal(ending, _ended)  # a KeyboardInterrupt may be swallowed by a module that is being loaded
     from runner.cli.main import main as command
 
     try:
-        signal.signal(signal.SIGINT, before)
+        for ending, handler in before.items():
+            signal.signal(ending, signal.default_int_handler if handler == signal.SIG_DFL else handler)
         command()
     except KeyboardInterrupt:
         sys.exit(130)
+    finally:  # it is ending already: who asks again changes nothing any more
+        for ending in before:
+            signal.signal(ending, signal.SIG_IGN)
 
 
 def _ended(*_: Any) -> None:

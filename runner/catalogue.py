@@ -10,7 +10,6 @@ import importlib
 import importlib.util
 import pkgutil
 import sys
-import traceback
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
@@ -25,6 +24,7 @@ from runner.data.wan import FACTORS as WAN_RANGES
 from runner.data.wan import in_range
 from runner.design.experiment import Experiment
 from runner.instruments.instrument import Instrument
+from runner.vpn.guard import files_of, guarded, told
 from runner.vpn.plugin import Vpn
 
 Kind = TypeVar("Kind")
@@ -91,7 +91,7 @@ _FILES: dict[str, Path] = {}  # of those
 def blamed(instrument: Instrument, broken: BaseException) -> str:
     """An exception that an instrument should not have raised, in words, with the line of its file."""
     file = _FILES.get(instrument.name) or Path(sys.modules[type(instrument).__module__].__file__ or "")
-    return f"the instrument {instrument.name} is broken: {file.name}, {_told(broken, file)}"
+    return f"the instrument {instrument.name} is broken: {file.name}, {told(broken, [file])}"
 
 
 def _made(path: str, kind: type[Instrument]) -> Instrument:
@@ -102,7 +102,7 @@ def _made(path: str, kind: type[Instrument]) -> Instrument:
     try:
         made = kind()
     except (Exception, SystemExit) as broken:
-        raise UsageError(f"instrument {path} cannot be made: {_told(broken, Path(path))}") from broken
+        raise UsageError(f"instrument {path} cannot be made: {told(broken, [Path(path)])}") from broken
     if not isinstance(made.metrics, tuple) or not all(isinstance(metric, Metric) for metric in made.metrics):
         raise UsageError(f"instrument {path}: metrics must be a tuple of Metric, with a comma after a single one")
     return made
@@ -189,36 +189,17 @@ def _finished(name: str, plugin: type[Vpn]) -> Vpn:
     if missing:
         raise UsageError(f"plugin {name} is not finished: {plugin.__name__} lacks {', '.join(missing)}")
     try:
-        return plugin()
+        return guarded(plugin())
+    except UsageError:
+        raise
     except (Exception, SystemExit) as broken:
-        raise UsageError(f"plugin {name} cannot be made: {_told(broken, file_of(plugin))}") from broken
-
-
-def file_of(plugin: type[Vpn]) -> Path:
-    """The file that a plugin's class is in."""
-    return Path(sys.modules[plugin.__module__].__file__ or "")
-
-
-def blamed_plugin(vpn: Vpn, broken: BaseException) -> str:
-    """An exception that a plugin should not have raised, in words, with the line of its file."""
-    file = file_of(type(vpn))
-    return f"the plugin {vpn.name} is broken: {file.name}, {_told(broken, file)}"
+        raise UsageError(f"plugin {name} cannot be made: {told(broken, files_of(plugin))}") from broken
 
 
 def digest_of(vpn: Vpn) -> str:
     """What tells a plugin from another of the same name: of the files of its class and of those that it is made of."""
-    own = [kind for kind in type(vpn).__mro__ if kind.__module__.partition(".")[0] not in ("builtins", "abc", "runner")]
-    files = sorted({file_of(kind) for kind in own})
+    files = sorted({*files_of(type(vpn))})
     return hashlib.sha256(b"\0".join(file.read_bytes() for file in files)).hexdigest()[:12]
-
-
-def _told(broken: BaseException, path: Path) -> str:
-    """An error of a plugin file in words, with the line of that file that it comes from."""
-    frames = traceback.extract_tb(broken.__traceback__)
-    lines = [frame.lineno for frame in frames if Path(frame.filename).resolve() == path.resolve()]
-    line = broken.lineno if isinstance(broken, SyntaxError) else lines[-1] if lines else None
-    what = broken.msg if isinstance(broken, SyntaxError) else str(broken)
-    return f"{f'line {line}: ' if line else ''}{type(broken).__name__}: {what}"
 
 
 def experiment_names() -> list[str]:
@@ -273,7 +254,7 @@ def _from_file(kind: str, name: str) -> ModuleType:
     try:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as broken:
-        raise UsageError(f"{kind} file {name} cannot be loaded: {_told(broken, path)}") from broken
+        raise UsageError(f"{kind} file {name} cannot be loaded: {told(broken, [path])}") from broken
     return module
 
 

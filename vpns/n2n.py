@@ -27,6 +27,7 @@ class N2n(Vpn):
     offers = Offers(
         ciphers={"twofish-128-cbc": "Twofish"},
         integrities={"none": "none"},
+        compressions={"off": "LZO"},
         limits={"cipher": ONE_CIPHER, "integrity": "n2n 1 has no integrity", "compression": "n2n 1 always uses LZO"},
     )
     comparable = {"cipher": "twofish-128-cbc", "integrity": "none", "compression": "off"}

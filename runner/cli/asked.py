@@ -19,12 +19,12 @@ from runner.lab.names import DEFAULT_IMAGE, image_names
 from runner.lab.places import check_spec
 from runner.ranking.basis import measured_metrics
 from runner.ranking.weights import Weights, parse_weights
-from runner.sweep.plan import TUNNEL_S, Planned, all_cells, block, expected_s, expected_trial_s
+from runner.sweep.plan import TUNNEL_S, Planned, all_cells, blocks, expected_trial_s
 from runner.sweep.until import INITIAL_REPETITIONS
 from runner.vpn.plugin import Vpn
 
 LONGEST_S = 86400  # iperf3's own limit for a test
-MOST_REPS = 1000  # all blocks are planned before the first
+MOST_REPS = 1000
 
 
 @dataclass
@@ -63,16 +63,8 @@ class Asked:
 
     def expected(self) -> tuple[int, float]:
         """Trials, and seconds they will take if every VPN is supported."""
-        trials, expected = 0, 0.0
-        cells = self.cells
-        for number, times in (
-            (1, 1),
-            (2, self.repetitions - 1),
-        ):  # the first block knows nothing yet; the others are alike
-            tunnels = block(cells, number, self.seed, set(), set(), self.profile).tunnels if times else []
-            trials += times * sum(len(tunnel.trials) for tunnel in tunnels)
-            expected += times * sum(expected_s(tunnel, self.profile) for tunnel in tunnels)
-        return trials, expected
+        sums = blocks(self.cells, self.repetitions, self.seed, set(), set(), self.profile).sums
+        return sums.trials, sums.expected_s
 
     @property
     def shortest_s(self) -> float:

@@ -47,7 +47,7 @@ from runner.cli.options import (
     tell,
 )
 from runner.cli.output import err, out
-from runner.data.errors import UsageError, VpnevalError, require_known
+from runner.data.errors import UsageError, require_known
 from runner.data.guest import inside
 from runner.data.streams import document
 from runner.lab.names import DEFAULT_IMAGE, HOST, SUITES, image_names
@@ -350,18 +350,12 @@ def recipe(
     They are for two plain gateways, without vpneval.
     """
     begin(f"vpneval reads the plugin {vpn}.")
-    from runner.catalogue import blamed_plugin, load_vpn
+    from runner.catalogue import load_vpn
     from runner.cli.shell import one_tunnel
     from runner.vpn.recipe import recipe as recipe_of
 
     plugin = load_vpn(vpn)
-    try:
-        text = recipe_of(plugin, one_tunnel(plugin, joined(levels)))
-    except VpnevalError:
-        raise
-    except (Exception, SystemExit) as broken:
-        raise UsageError(blamed_plugin(plugin, broken)) from broken
-    document(text)
+    document(recipe_of(plugin, one_tunnel(plugin, joined(levels))))
 
 
 @lab_app.command("shell", cls=Once)

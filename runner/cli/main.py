@@ -48,7 +48,8 @@ def main(argv: list[str] | None = None) -> Any:
 
 @contextmanager
 def _interruptible() -> Iterator[None]:
-    """Ctrl-C is a KeyboardInterrupt, also where a module that was being loaded makes another error of it."""
+    """Ctrl-C is a KeyboardInterrupt, also where a module that was being loaded makes another error of it; and so are
+    SIGTERM, and the end of the terminal, unless they are ignored, as under nohup(1)."""
     pressed = False
 
     def press(*_: Any) -> None:
@@ -56,9 +57,10 @@ def _interruptible() -> Iterator[None]:
         pressed = True
         raise KeyboardInterrupt
 
-    before = signal.getsignal(signal.SIGINT)
-    if before is signal.default_int_handler:
-        signal.signal(signal.SIGINT, press)
+    before = {ending: signal.getsignal(ending) for ending in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    for ending, handler in before.items():
+        if handler in (signal.default_int_handler, signal.SIG_DFL):
+            signal.signal(ending, press)
     try:
         yield
     except VpnevalError:
@@ -68,7 +70,8 @@ def _interruptible() -> Iterator[None]:
             raise KeyboardInterrupt from instead
         raise
     finally:
-        signal.signal(signal.SIGINT, before)
+        for ending, handler in before.items():
+            signal.signal(ending, handler)
 
 
 def _one_command(arguments: list[str]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
@@ -15,7 +14,7 @@ from runner.cli.asked import Asked
 from runner.cli.described import describe, membership, save_packages
 from runner.cli.progress import LiveProgress, PlainProgress, is_live
 from runner.data.errors import CannotRunHere, Interrupted, LabError
-from runner.data.store import Store, load_run, open_store
+from runner.data.store import FULL, Store, load_run, open_store
 from runner.data.trials import MOST_LOOKS, Invocation, Run
 from runner.data.wan import conditions
 from runner.instruments.traffic.iperf import check_version
@@ -46,7 +45,7 @@ def _conduct_on(rig: Rig, asked: Asked, command_line: list[str], console: Consol
     gateway_images = {name: rig.image(name, say) for name in asked.gateway_images}
     started = time.monotonic()
     folder = asked.out or Path("results") / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{asked.profile.name}"
-    with open_store(folder) as store:
+    with open_store(folder) as store, _on_disk(store):
         run = _look(rig, asked, store, image, gateway_images)
         save_packages(store, [image, *gateway_images.values()])
         settings = Settings(
@@ -92,15 +91,26 @@ def _look(rig: Rig, asked: Asked, store: Store, image: Image, gateway_images: Ma
 
 
 @contextmanager
+def _on_disk(store: Store) -> Iterator[None]:
+    """What becomes of the run folder before the first trial, or after the last, stops the run as it does in between."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in FULL and store.is_there():
+            raise
+        go_on = f". To continue: the same command with --out {store.folder}" if store.is_there() else ""
+        raise LabError(store.trouble(error) + go_on) from error
+
+
+@contextmanager
 def _written_down(run: Run, command_line: list[str], loop: Loop, started: float) -> Iterator[None]:
     """The call that begins here is in run.json at once; at its end, whatever that is, so is how it ended.
 
-    Raises Interrupted on Ctrl-C and SIGTERM, LabError where the run folder cannot be written any more.
+    Raises Interrupted on Ctrl-C, SIGTERM and SIGHUP, and OSError where the run folder cannot be written any more.
     """
     store, outcome = loop.store, "interrupted"
     call = Invocation(command_line=command_line, started_at=datetime.now(UTC).isoformat(timespec="seconds"))
     store.save_run(run.model_copy(update={"invocations": [*run.invocations, call]}))
-    previous = signal.signal(signal.SIGTERM, signal.default_int_handler)  # a polite end is an interruption
     try:
         yield
         outcome = f"stopped: {loop.outcome.stopped}" if loop.outcome.stopped else "complete"
@@ -108,7 +118,6 @@ def _written_down(run: Run, command_line: list[str], loop: Loop, started: float)
         safe = f"interrupted; {len(store.trials)} trials are safe in {store.folder}"
         raise Interrupted(f"{safe}. To continue: the same command with --out {store.folder}") from None
     finally:
-        signal.signal(signal.SIGTERM, previous)
         ended = call.model_copy(
             update={
                 "ended_at": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -121,7 +130,4 @@ def _written_down(run: Run, command_line: list[str], loop: Loop, started: float)
         )
         looks = min(MOST_LOOKS, run.looks + loop.outcome.looks - 1)
         update = {"invocations": [*run.invocations, ended], "looks": looks}
-        try:
-            store.save_run(run.model_copy(update=update))
-        except OSError as error:  # the disk is full: the trials are safe, this note is not
-            raise LabError(f"run.json cannot be written: {error}") from error
+        store.save_run(run.model_copy(update=update))

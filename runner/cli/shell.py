@@ -9,8 +9,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from runner.catalogue import blamed_plugin, parse_levels
-from runner.data.errors import LabError, UsageError, VpnevalError
+from runner.catalogue import parse_levels
+from runner.data.errors import LabError, PluginError, UsageError, VpnevalError
 from runner.data.levels import Params
 from runner.design.experiment import matching_integrity
 from runner.lab.logs import tail
@@ -54,10 +54,10 @@ def shell(node: str, vpn: Vpn, params: Params, image: str, where: str, command: 
             up = bring_up(lab, vpn, params, secrets)
         except LabError:
             raise
+        except PluginError as broken:
+            raise PluginError(f"{broken}{tail(logs)}") from broken
         except (VpnevalError, TimeoutError) as late:
             raise VpnevalError(f"{vpn.name} did not come up: {late}{tail(logs)}") from late
-        except (Exception, SystemExit) as broken:
-            raise UsageError(blamed_plugin(vpn, broken) + tail(logs)) from broken
         if not command:
             say(f"{vpn.title} is up in {up.setup_s:.2f} s; host1 reaches host2 at {up.address}")
         argv = ["bash", "-c", command] if command else ["bash", "-i"]

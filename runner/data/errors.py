@@ -38,6 +38,12 @@ class Interrupted(VpnevalError):
     exit_code = 130
 
 
+class PluginError(VpnevalError):
+    """A plugin does not keep to its contract: the text names its file, the line and the method."""
+
+    exit_code = 2
+
+
 class MeasurementError(VpnevalError):
     """A measurement that cannot be trusted: the trial fails, the number is not reported.
 
@@ -47,6 +53,10 @@ class MeasurementError(VpnevalError):
     def __init__(self, text: str, **attempt: Any) -> None:
         super().__init__(text)
         self.attempt = attempt
+
+
+class InstrumentError(MeasurementError):
+    """What measures has died, or somebody killed it: that says nothing of the VPN, and the trial is measured again."""
 
 
 class TooLongError(MeasurementError):

@@ -19,6 +19,7 @@ from runner.data.slices import values_of
 from runner.data.trials import SCHEMA_VERSION, Measurement, Run, Slice, Trial
 
 READ_VERSIONS = (1, SCHEMA_VERSION)
+FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class Store:
@@ -27,6 +28,7 @@ class Store:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._trials: dict[str, Trial] = {}
+        self._made = _inode(folder)
 
     @property
     def trials(self) -> list[Trial]:
@@ -36,6 +38,18 @@ class Store:
     @trials.setter
     def trials(self, trials: Sequence[Trial]) -> None:
         self._trials = {trial.id: trial for trial in trials}
+
+    def is_there(self) -> bool:
+        """Is the folder still the one that was opened?"""
+        return _inode(self.folder) == self._made
+
+    def trouble(self, error: OSError) -> str:
+        """Why the folder cannot be written, and what to do, as a sentence."""
+        if not self.is_there():
+            return f"the run folder {self.folder} is gone: somebody removed or moved it; start again"
+        if error.errno in FULL:
+            return f"the disk of {self.folder} is full ({error.strerror}): make room there"
+        return f"the run folder cannot be written: {error}"
 
     def save_run(self, run: Run) -> None:
         """Replace run.json in one step."""
@@ -75,8 +89,17 @@ class Store:
         while os.path.lexists(folder):  # an earlier call of this run was interrupted here; its logs stay
             number += 1
             folder = base.with_name(f"{base.name}-{number}")
-        folder.mkdir(parents=True)
+        base.parent.mkdir(exist_ok=True)  # the run folder itself is not made again
+        folder.mkdir()
         return folder
+
+
+def _inode(folder: Path) -> tuple[int, int] | None:
+    try:
+        found = folder.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 @contextmanager

@@ -59,7 +59,7 @@ class Command:
         Raises subprocess.TimeoutExpired after ``timeout`` seconds; what it has said by then is in the next answer.
         """
         end = None if timeout is None else time.monotonic() + timeout
-        if self.stdin is not None:
+        if self.stdin is not None and not self.stdin.closed:
             with suppress(BrokenPipeError):
                 self.stdin.write(input or "")
                 self.stdin.flush()

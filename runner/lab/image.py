@@ -31,7 +31,9 @@ from runner.lab.names import DEFAULT_IMAGE, SUITES, image_names
 PACKAGES = shipped("packages")
 DEFAULT = DEFAULT_IMAGE
 NODE_TOOLS = {  # what every node of a lab runs: command -> Debian package
+    "bash": "bash",
     "ethtool": "ethtool",
+    "ip": "iproute2",
     "iperf3": "iperf3",
     "pkill": "procps",
     "python3": "python3",
@@ -39,6 +41,7 @@ NODE_TOOLS = {  # what every node of a lab runs: command -> Debian package
     "sysctl": "procps",
     "tc": "iproute2",
 }
+MOST_LINKS = 40  # on the way to a file, as the kernel has it
 RECIPE = 2  # raise it when build() changes what ends up in the image
 
 
@@ -108,7 +111,55 @@ def check(name: str, root: Path) -> Image:
         raise CannotRunHere(
             f"the lab image at {root} was changed after it was built. Rebuild it with: vpneval image {name} --rebuild"
         )
+    if damage := damaged(root):
+        raise CannotRunHere(
+            f"the lab image at {root} is damaged: {'; '.join(damage)}. Rebuild it with: vpneval image {name} --rebuild"
+        )
     return Image(name, root, manifest.dpkg_status_sha256[:12], manifest.packages)
+
+
+def damaged(root: Path) -> list[str]:
+    """What every node needs, and is missing in a root file system, or is not what its package brought: sentences."""
+    found, packed = [], _packed_md5(root)
+    for tool, package in NODE_TOOLS.items():
+        places = [inside(root, Path("/", folder, tool)) for folder in ("usr/bin", "usr/sbin", "bin", "sbin")]
+        file = next((place for place in places if place and place.is_file()), None)
+        if file is None or not file.stat().st_mode & 0o100:
+            found.append(f"{tool} (package {package}) is missing")
+            continue
+        was = packed.get(str(file.relative_to(root)).removeprefix("usr/"))
+        if was and was != hashlib.md5(file.read_bytes(), usedforsecurity=False).hexdigest():
+            found.append(f"{tool} (package {package}) is not the file that was installed")
+    return found
+
+
+def inside(root: Path, path: Path) -> Path | None:
+    """Where ``path`` of a root file system really is, its links followed as a process in it would; None: nowhere."""
+    here, left, links = root, list(path.parts[1:]), 0
+    while left:
+        part = left.pop(0)
+        here = here.parent if part == ".." and here != root else here if part == ".." else here / part
+        if here.is_symlink():
+            to = Path(os.readlink(here))
+            here, left, links = (
+                root if to.is_absolute() else here.parent,
+                [*to.parts[to.is_absolute() :], *left],
+                links + 1,
+            )
+        if links > MOST_LINKS:
+            return None
+    return here if here.exists() else None
+
+
+def _packed_md5(root: Path) -> dict[str, str]:
+    """The MD5 of each program as its Debian package brought it (dpkg(1), md5sums), by its name without ``usr/``."""
+    found = {}
+    for sums in (root / "var/lib/dpkg/info").glob("*.md5sums"):
+        for line in sums.read_text(errors="replace").splitlines():
+            digest, _, name = line.partition("  ")
+            if "bin/" in name:
+                found[name.removeprefix("usr/")] = digest
+    return found
 
 
 def host_image() -> Image:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import select
+import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from runner.data.errors import MeasurementError
+from runner.data.errors import InstrumentError, MeasurementError
 from runner.lab import probes
 from runner.lab.namespaces import Dialogue, NamespaceNode
 from runner.lab.site_to_site import Lab
@@ -79,12 +80,30 @@ def probe(node: NamespaceNode, name: str, *argv: str, ready: str) -> Iterator[Di
         assert running.stdout is not None
         if running.stdout.readline().strip() != ready:
             said = running.communicate(timeout=5)[1].strip().splitlines()[-1:]
-            raise MeasurementError(f"the probe {name} does not work on {node.name}: {''.join(said)}")
+            raise died(running)(f"the probe {name} does not work on {node.name}: {''.join(said)}")
         yield running
     finally:
         if running.poll() is None:
             node.end(running)  # so that its ports and interfaces are free for the next
         running.wait()
+
+
+def died(running: Dialogue) -> type[MeasurementError]:
+    """The error for a probe that says nothing any more, as ``failed`` has it."""
+    try:
+        return failed(running.wait(1))
+    except subprocess.TimeoutExpired:
+        return MeasurementError
+
+
+def failed(code: int) -> type[MeasurementError]:
+    """The error for an instrument that ended with this code; where a signal ended it, it says nothing of a VPN."""
+    return InstrumentError if was_killed(code) else MeasurementError
+
+
+def was_killed(code: int | None) -> bool:
+    """Is it the exit code of what a signal ended, as Popen has it, or a shell or ssh(1) that ran it?"""
+    return code is not None and (code < 0 or code in (128 + signal.SIGKILL, 128 + signal.SIGTERM))
 
 
 def asked(running: Dialogue, name: str, question: dict[str, Any], timeout_s: float) -> dict[str, Any]:
@@ -98,7 +117,7 @@ def asked(running: Dialogue, name: str, question: dict[str, Any], timeout_s: flo
         ready = select.select([running.stdout], [], [], timeout_s)[0]
         found: dict[str, Any] = json.loads(running.stdout.readline() if ready else "null")
     except (OSError, ValueError):
-        raise MeasurementError(f"the probe {name} died") from None
+        raise died(running)(f"the probe {name} died") from None
     if not found:
         raise MeasurementError(f"the probe {name} did not answer within {timeout_s:g} s")
     if "error" in found:
@@ -118,5 +137,5 @@ def answer(running: Dialogue, name: str, last: str = "end", timeout_s: float = 1
     try:
         found: dict[str, Any] = json.loads(said)
     except ValueError:
-        raise MeasurementError(f"the probe {name} died: {error.strip()[-300:]}") from None
+        raise died(running)(f"the probe {name} died: {error.strip()[-300:]}") from None
     return found

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from runner.data.errors import InstrumentError
 from runner.data.files import open_file
 from runner.data.levels import tunnel_levels
 from runner.data.wan import Conditions, conditions
@@ -84,7 +85,12 @@ class Builder:
         return lab
 
     def _tunnel(self) -> tuple[Lab, Tunnel]:
-        """A new lab with the tunnel up in it; the one before goes."""
+        """A new lab with the tunnel up in it; the one before goes. Once more where what measures has died in it."""
+        with suppress(InstrumentError):
+            return self._once_up()
+        return self._once_up()
+
+    def _once_up(self) -> tuple[Lab, Tunnel]:
         lab = self._lab()
         levels = tunnel_levels(self.params) | variants.asked(self.params) | self.instrument.asks(self.params)
         up = bring_up(lab, self.vpn, levels, self._keys(), judged=self.judged)

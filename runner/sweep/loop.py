@@ -18,7 +18,18 @@ from runner.data.trials import Cell
 from runner.instruments.instrument import at_once
 from runner.lab.redaction import hide
 from runner.sweep.call import Outcome, Settings, Watcher
-from runner.sweep.plan import TUNNEL_S, Block, Planned, PlannedTunnel, block, blocks, expected_s, ranked_cells
+from runner.sweep.plan import (
+    TUNNEL_S,
+    Block,
+    Plan,
+    Planned,
+    PlannedTunnel,
+    Sums,
+    block,
+    blocks,
+    expected_s,
+    ranked_cells,
+)
 from runner.sweep.records import Records
 from runner.sweep.supported import refusals
 from runner.sweep.turns import Rounds, Standing, conditions, standing
@@ -49,7 +60,8 @@ class Loop:
     look: Callable[[float], tuple[list[Cell], list[str]]] | None = None
     until_significant: bool = False  # then block after block as long as something is in doubt
     outcome: Outcome = field(default_factory=Outcome)
-    _rest: list[PlannedTunnel] = field(default_factory=list)  # planned, and not begun
+    _rest: list[PlannedTunnel] = field(default_factory=list)  # of this block, and not begun
+    _later: Sums = field(default_factory=Sums)  # of the blocks after it
     _pace: float = 1.0  # real against expected time, learnt as we go
     _side_left_s: float = 0.0
     _looks: list[float] = field(default_factory=list)  # when to look next, by time.monotonic()
@@ -73,42 +85,51 @@ class Loop:
             self._side_left_s = SIDE_SHARE * total_s
             self._looks = [now + share * total_s for share in LOOKS_AT] if self.look else []
         try:
-            hopeless |= self.probe({trial.cell for trial in seen.values()})
+            hopeless |= self.probe({trial.cell for trial in seen.values() if trial.status in ("ok", "unsupported")})
             settings = self.settings
             plan = blocks(self.cells, settings.repetitions, settings.seed, done, hopeless, settings.profile)
-            self._expect([tunnel for planned in plan for tunnel in planned.tunnels])
-            for number, planned in enumerate(plan):
-                self._block(planned, plan[number + 1 :])
+            self._expect([], plan.sums)
+            for repetition in range(1, settings.repetitions + 1):
+                planned, self._later = plan.block(repetition), plan.after(repetition).sums
+                self._rest = planned.tunnels
+                self._block(planned, self._later)
             self._again(plan)
             if self.look and self.until_significant:
                 self.outcome.separation = self._until_separated(self.look, hopeless)
         except LabError as broken:
             self.outcome.stopped = hide(str(broken))
         except OSError as error:
-            self.outcome.stopped = f"the run folder cannot be written: {error}"
+            self.outcome.stopped = self.store.trouble(error)
         return self.outcome
 
-    def _again(self, plan: Sequence[Block]) -> None:
+    def _again(self, plan: Plan) -> None:
         """What came one by one and gave no number, once more, where time is left."""
+        if self.settings.deadline is None:
+            return
         ok = {trial.id for trial in self.store.trials if trial.status != "failed"}
         for planned in plan:
             for tunnel in planned.single:
                 trials = tuple(trial for trial in tunnel.trials if trial.id not in ok)
                 again = PlannedTunnel(tunnel.vpn, tunnel.params, trials)
-                if trials and self.settings.deadline is not None and not self._too_late(again, []):
+                if trials and not self._too_late(again, []):
                     self._rest.append(again)
-                    self._block(Block([], [again]), [])
+                    self._block(Block([], [again]), Sums())
+            if time.monotonic() > self.settings.deadline:
+                return
 
     def probe(self, known: set[str]) -> set[str]:
-        """Ask every VPN, live on a gateway, what it can do here; what it cannot becomes `unsupported` trials.
+        """Ask every VPN, live on a gateway, what it can do here; what it cannot becomes `unsupported` trials, and what
+        a broken plugin does not say becomes `failed` ones.
 
-        Cells in ``known`` have trials already. Returns the keys of the cells that cannot be measured.
+        Cells in ``known`` have answered in an earlier call. Returns the keys of the cells that cannot be measured.
         """
         found: set[str] = set()
+        done = {trial.id for trial in self.store.trials if trial.status == "failed" and not self.settings.retry_failed}
         asked = [cell for cell in self.cells if cell.key not in known]
-        for cell, reason in refusals(asked, self.vpns, self.settings, self.store):
+        for cell, status, reason in refusals(asked, self.vpns, self.settings, self.store):
             found.add(cell.key)
-            self._records.write(Planned(cell, 1), status="unsupported", reason=reason)
+            if (trial := Planned(cell, 1)).id not in done:
+                self._records.write(trial, status=status, reason=reason)
         return found
 
     def _until_separated(self, look: Callable[[float], tuple[list[Cell], list[str]]], hopeless: set[str]) -> str:
@@ -127,14 +148,15 @@ class Loop:
                 why = "deadline" if late else "limit of repetitions" if most else "lack of anything to measure"
                 return f"after {measured} blocks, ended by the {why}, still in doubt: {'; '.join(doubts)}"
             self.watcher.say(f"block {measured + 1}, because these pairs are still undecided: {'; '.join(doubts)}")
-            self._expect(tunnels)
-            self._block(planned, [])
+            self._expect(tunnels, Sums())
+            self._block(planned, Sums())
 
-    def _expect(self, tunnels: Sequence[PlannedTunnel]) -> None:
-        self._rest = list(tunnels)
-        self.watcher.planned(sum(len(tunnel.trials) for tunnel in tunnels), self._left_s())
+    def _expect(self, tunnels: Sequence[PlannedTunnel], later: Sums) -> None:
+        self._rest, self._later = list(tunnels), later
+        trials = sum(len(tunnel.trials) for tunnel in tunnels) + later.trials
+        self.watcher.planned(trials, self._left_s())
 
-    def _block(self, planned: Block, later: Sequence[Block]) -> None:
+    def _block(self, planned: Block, later: Sums) -> None:
         if planned.standing:
             self._take_turns(planned, later)
         for tunnel in planned.single:
@@ -150,7 +172,7 @@ class Loop:
 
     # --- Tunnels that take turns -------------------------------------------------------------------------------------
 
-    def _take_turns(self, planned: Block, later: Sequence[Block]) -> None:
+    def _take_turns(self, planned: Block, later: Sums) -> None:
         """The tunnels of a block that stand together: first those of the rankings, then the others, in parts."""
         for tunnel in planned.standing:
             self._rest.remove(tunnel)
@@ -164,7 +186,7 @@ class Loop:
             ranked_s = self._share_s(planned, later)
             for part in parts(ranked):
                 self._stand(base, part, ranked_s * len(part) / len(ranked))
-            share_s = self._side_share_s(side, len(later) + 1) if ranked else self._share_s(planned, later)
+            share_s = self._side_share_s(side, later.blocks + 1) if ranked else self._share_s(planned, later)
             for part in parts(side):
                 started = time.monotonic()
                 self._stand(base, part, share_s * len(part) / len(side))
@@ -189,7 +211,7 @@ class Loop:
             like = {conditions(trial) for one in stands for trial in one.trials}
             self._play([*base, *stands], until, lambda trial: conditions(trial) in like and self._has_turns(trial))
 
-    def _visits(self, planned: Block, later: Sequence[Block]) -> None:
+    def _visits(self, planned: Block, later: Sums) -> None:
         """Where one tunnel stands at a time: the rounds of one after another's, under the same numbers."""
         first, last = self._rounds.last, self._rounds.last
         share_s = self._share_s(planned, later) / len(planned.standing)
@@ -238,14 +260,14 @@ class Loop:
     def _is_ranked(self, tunnel: PlannedTunnel) -> bool:
         return any(trial.cell.key in self._ranked for trial in tunnel.trials)
 
-    def _share_s(self, planned: Block, later: Sequence[Block]) -> float:
+    def _share_s(self, planned: Block, later: Sums) -> float:
         """Of a deadline's time what the ranked tunnels of this block may take."""
         if self.settings.deadline is None:
             return float("inf")
-        single = [tunnel for one in (planned, *later) for tunnel in one.single]
+        single_s = self._need_s(planned.single) + self._pace * later.single_s
         side_s = self._side_left_s if any(not self._is_ranked(tunnel) for tunnel in planned.standing) else 0.0
-        left_s = self.settings.deadline - time.monotonic() - self._need_s(single) - max(0.0, side_s)
-        return left_s / (1 + sum(bool(one.standing) for one in later))
+        left_s = self.settings.deadline - time.monotonic() - single_s - max(0.0, side_s)
+        return left_s / (1 + later.standing)
 
     def _side_share_s(self, side: Sequence[PlannedTunnel], blocks_left: int) -> float:
         """Of their quarter of a deadline's time what these tunnels may take in this block: an even share, or all at
@@ -271,7 +293,7 @@ class Loop:
 
     def _left_s(self) -> float:
         """Until the end of what is planned, or the deadline."""
-        left = self._need_s(self._rest)
+        left = self._need_s(self._rest) + self._pace * self._later.expected_s
         if self.settings.deadline is not None:
             left = min(left, self.settings.deadline - time.monotonic())
         return max(0.0, left)

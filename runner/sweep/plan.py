@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import astuple, dataclass, field, replace
 
 from runner.catalogue import blamed, instruments
 from runner.data.errors import UsageError
@@ -113,11 +114,77 @@ def ranked_cells(cells: Sequence[Cell], vpns: Mapping[str, Vpn]) -> dict[str, in
     return {key: every if first else 1 for key, every in found.items()} or {cell.key: 1 for cell in cells}
 
 
+@dataclass(frozen=True)
+class Sums:
+    """What ``blocks`` have together: trials, seconds, those of what comes one after another, and in how many of them
+    tunnels stand together."""
+
+    blocks: int = 0
+    trials: int = 0
+    expected_s: float = 0.0
+    single_s: float = 0.0
+    standing: int = 0
+
+    def plus(self, other: Sums, times: int = 1) -> Sums:
+        """With those of ``times`` such blocks more."""
+        mine, theirs = astuple(self), astuple(other)
+        return Sums(*(one + times * more for one, more in zip(mine, theirs, strict=True)))
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The blocks of the repetitions from ``first`` to ``last``. Each is planned when it is asked for: of a thousand,
+    those that nothing has been measured of are alike, and one of them is counted for all."""
+
+    cells: Sequence[Cell]
+    last: int
+    seed: int
+    done: set[str]
+    hopeless: set[str]
+    profile: Profile
+    begun: int  # the last repetition of which something is done
+    first: int = 1
+    _known: dict[int, Sums] = field(default_factory=dict)
+
+    def __iter__(self) -> Iterator[Block]:
+        return (self.block(repetition) for repetition in range(self.first, self.last + 1))
+
+    def block(self, repetition: int) -> Block:
+        """One repetition of it."""
+        return block(self.cells, repetition, self.seed, self.done, self.hopeless, self.profile)
+
+    def after(self, repetition: int) -> Plan:
+        """What comes after that."""
+        return replace(self, first=repetition + 1)
+
+    @property
+    def sums(self) -> Sums:
+        """Of all its blocks."""
+        fresh = max(self.first, self.begun + 1, 2)  # the first repetition takes longer: nothing is known yet
+        total = Sums()
+        for repetition in range(self.first, min(fresh - 1, self.last) + 1):
+            total = total.plus(self._sums(repetition))
+        return total.plus(self._sums(fresh), self.last - fresh + 1) if fresh <= self.last else total
+
+    def _sums(self, repetition: int) -> Sums:
+        if repetition not in self._known:
+            one = self.block(repetition)
+            trials = sum(len(tunnel.trials) for tunnel in one.tunnels)
+            single_s = sum(expected_s(tunnel, self.profile) for tunnel in one.single)
+            standing_s = sum(expected_s(tunnel, self.profile) for tunnel in one.standing)
+            self._known[repetition] = Sums(1, trials, single_s + standing_s, single_s, int(bool(one.standing)))
+        return self._known[repetition]
+
+
+_REPETITION = re.compile(r"-r(\d+)(?:-\w+)?$")  # in a trial's id
+
+
 def blocks(
     cells: Sequence[Cell], repetitions: int, seed: int, done: set[str], hopeless: set[str], profile: Profile
-) -> list[Block]:
+) -> Plan:
     """The blocks of the repetitions from 1 on."""
-    return [block(cells, repetition, seed, done, hopeless, profile) for repetition in range(1, repetitions + 1)]
+    begun = max((int(number) for name in done for number in _REPETITION.findall(name)), default=0)
+    return Plan(cells, repetitions, seed, done, hopeless, profile, begun)
 
 
 def block(

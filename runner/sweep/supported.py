@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from runner.catalogue import blamed, instruments
-from runner.data.errors import Unsupported, UsageError, VpnevalError
+from runner.data.errors import PluginError, Unsupported, UsageError, VpnevalError
 from runner.data.levels import tunnel_levels
 from runner.data.store import Store
-from runner.data.trials import Cell
+from runner.data.trials import Cell, Status
 from runner.data.wan import Conditions, conditions
 from runner.instruments.instrument import Instrument
 from runner.lab import wan
@@ -21,8 +21,9 @@ from runner.vpn.plugin import Vpn
 
 def refusals(
     cells: Sequence[Cell], vpns: Mapping[str, Vpn], settings: Settings, store: Store
-) -> Iterator[tuple[Cell, str]]:
-    """The cells that cannot be measured here, each with its reason. One lab for each image of the gateways."""
+) -> Iterator[tuple[Cell, Status, str]]:
+    """The cells that cannot be measured here, each with its reason: ``unsupported``, or ``failed`` where the plugin is
+    broken. One lab for each image of the gateways."""
     for name, image in settings.images.items():
         mine = [cell for cell in cells if cell.params.get("image", "") == name]
         if not mine:
@@ -30,8 +31,13 @@ def refusals(
         with settings.rig.lab(settings.image, image, logs=store.logs("probe")) as lab:
             asking = _Asking(lab, settings)
             for cell in mine:
-                if no := asking.refused(vpns[cell.vpn], cell):
-                    yield cell, no.reason
+                try:
+                    no = asking.refused(vpns[cell.vpn], cell)
+                except PluginError as broken:
+                    yield cell, "failed", str(broken)
+                else:
+                    if no:
+                        yield cell, "unsupported", no.reason
 
 
 class _Asking:
@@ -39,7 +45,7 @@ class _Asking:
 
     def __init__(self, lab: Lab, settings: Settings) -> None:
         self.lab, self.rate_bps = lab, settings.profile.wan_rate_bps
-        self.tunnels: dict[tuple[str, ...], Unsupported | None] = {}
+        self.tunnels: dict[tuple[str, ...], Unsupported | PluginError | None] = {}
         self.wans: dict[Conditions, Unsupported | None] = {}
 
     def refused(self, vpn: Vpn, cell: Cell) -> Unsupported | None:
@@ -49,11 +55,16 @@ class _Asking:
             return Vpn.supports(vpn, self.lab.gateway(self.lab.sites[0]), levels)
         key = (cell.vpn, *levels.values())
         if key not in self.tunnels:
-            self.tunnels[key] = unsupported(self.lab, vpn, levels)
+            try:
+                self.tunnels[key] = unsupported(self.lab, vpn, levels)
+            except PluginError as broken:
+                self.tunnels[key] = broken
+        if isinstance(no := self.tunnels[key], PluginError):
+            raise no
         underlay = conditions(cell.params, self.rate_bps)
         if underlay not in self.wans:
             self.wans[underlay] = wan.unsupported(self.lab, underlay)
-        no = self.tunnels[key] or self.wans[underlay] or self._refuses(instrument, vpn, cell)
+        no = no or self.wans[underlay] or self._refuses(instrument, vpn, cell)
         return no or variants.refused(self.lab, vpn, cell.params)
 
     def _refuses(self, instrument: Instrument, vpn: Vpn, cell: Cell) -> Unsupported | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import math
 import time
 from collections.abc import Generator, Mapping
@@ -12,19 +11,30 @@ from pathlib import Path
 from typing import Any
 
 from runner.catalogue import blamed
-from runner.data.errors import CommandError, LabError, MeasurementError, ProofError, TooLongError
+from runner.data.errors import (
+    CommandError,
+    InstrumentError,
+    LabError,
+    MeasurementError,
+    PluginError,
+    ProofError,
+    TooLongError,
+)
 from runner.data.slices import values_of, with_values
+from runner.data.store import FULL
 from runner.data.trials import Noise, Slice
 from runner.instruments.instrument import Asked, Go, Measuring
 from runner.instruments.result import Measured
 from runner.lab import noise
 from runner.lab.logs import tail
 from runner.lab.site_to_site import check_alive
+from runner.lab.wire import was_killed
 from runner.sweep.plan import Planned
 from runner.sweep.records import Records
 from runner.tunnel.bring_up import Bench, Tunnel
 
 ATTEMPTS = 2  # a trial that takes turns is begun again after its first failure
+REPAIRS = 2  # any trial is begun again after what measures has died, so often
 
 
 @dataclass
@@ -47,6 +57,7 @@ class UnderWay:
     rows: list[Slice] = field(default_factory=list)
     _stored: int = 0
     _attempts: int = 0
+    _repairs: int = 0
     _begun: bool = False
     _failure: str = ""  # the last one
     _notes: list[str] = field(default_factory=list)
@@ -85,9 +96,15 @@ class UnderWay:
             self._ended_early(reason, noise.since(self._quiet, lab=self.bench.lab))
 
     def close(self) -> None:
-        """Let the instrument clean up."""
-        if isinstance(self._measuring, Generator):
-            self._measuring.close()
+        """Let the instrument clean up. Where it cannot, the next trial gets another tunnel. Raises LabError."""
+        measuring, self._measuring = self._measuring, None
+        try:
+            if isinstance(measuring, Generator):
+                measuring.close()
+        except (Exception, SystemExit) as error:
+            if isinstance(error, LabError):
+                raise
+            self.usable = False
 
     def fresh(self) -> list[Slice]:
         """The slices that are not in the store yet; now they are."""
@@ -108,17 +125,22 @@ class UnderWay:
             self.too_long.add(self.planned.cell.key)
             self._write(status="unsupported", reason=str(refused))
         except (MeasurementError, CommandError, TimeoutError) as error:
-            self._failed(error, no_result=ended or go is Go.END)
+            try:
+                self._failed(error, no_result=ended or go is Go.END)
+            except InstrumentError as died:
+                self._repaired(died, ending=go is Go.END)
         except (LabError, ProofError):  # the lab is broken, or the tunnel could not be made anew
             raise
         except KeyboardInterrupt:  # it went through the instrument, which cannot go on
             self._measuring = None
             raise
         except (Exception, SystemExit) as error:
-            if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+            if isinstance(error, OSError) and error.errno in FULL:
                 raise
+            check_alive(self.bench.lab)  # where a node is gone, whatever follows from that is no fault of theirs
             self.usable = False  # nobody knows what it left behind: the next trial gets another tunnel
-            self._write(status="failed", reason=blamed(self.planned.instrument, error))
+            told = isinstance(error, PluginError)
+            self._write(status="failed", reason=str(error) if told else blamed(self.planned.instrument, error))
         finally:
             self.spent_s += time.monotonic() - started
 
@@ -168,6 +190,10 @@ class UnderWay:
         ``no_result``: it was no slice, but the result."""
         around = noise.since(self._quiet, lab=self.bench.lab)
         check_alive(self.bench.lab)
+        if isinstance(error, InstrumentError):
+            raise error
+        if isinstance(error, CommandError) and was_killed(error.code) and error.node not in self.gateways:
+            raise InstrumentError(str(error)) from error
         reason, self.usable = str(error), self._carries_payload()
         if not self.usable:
             check_alive(self.bench.lab)  # that a node is gone shows at its interfaces first, then at its process
@@ -178,10 +204,27 @@ class UnderWay:
             spent = Measured(measuring_s=self.spent_s, attempt=error.attempt)
             spent.warnings = noise.warnings(around, loaded=False)
             self._write(measured=spent, status="failed", reason=reason, around=around)
-        elif self.turning and not no_result and self._attempts < ATTEMPTS:
+        elif self.turning and not no_result and self._attempts - self._repairs < ATTEMPTS:
             self._notes.append(f"begun again after {len(self.rows)} slices: {reason}")
         else:
             self._ended_early(reason, around, error.attempt if isinstance(error, MeasurementError) else {})
+
+    def _repaired(self, died: InstrumentError, *, ending: bool) -> None:
+        """What measures has died, of which the VPN is not to blame: the trial is begun again, or ends with the slices
+        that it has, or is to be measured another time."""
+        self.close()
+        self._failure, self._repairs = str(died), self._repairs + 1
+        if not ending and self._repairs <= REPAIRS:
+            self._notes.append(f"begun again after {len(self.rows)} slices: {died}")
+        elif self.turning and self.rows:
+            self._ended_early(str(died), noise.since(self._quiet))
+        else:
+            self._write(status="lab_error", reason=str(died))
+
+    @property
+    def gateways(self) -> list[str]:
+        """The names of the nodes whose commands are the VPN's."""
+        return [site.name for site in self.bench.lab.sites]
 
     def _carries_payload(self) -> bool:
         try:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import errno
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from runner.data.errors import LabError, ProofError, VpnevalError
-from runner.data.store import Store
+from runner.data.errors import InstrumentError, LabError, ProofError, VpnevalError
+from runner.data.store import FULL, Store
 from runner.instruments.instrument import Asked
 from runner.lab.logs import tail
 from runner.sweep.builder import Builder, Shared
@@ -52,12 +51,16 @@ class Workshop:
 
     def fail(self, waiting: Sequence[Planned], error: BaseException, folder: Path) -> None:
         """Trials for which there is no tunnel, or no longer: their lines. Raises LabError where the lab is broken."""
+        if isinstance(error, InstrumentError):
+            for planned in waiting:
+                self.records.write(planned, status="lab_error", reason=str(error), log=self.log(folder))
+            return
         if isinstance(error, LabError):
             for planned in waiting:
                 self.records.write(planned, status="lab_error", reason=str(error), log=self.log(folder))
             raise error
-        if is_full(error):
-            raise LabError(f"the disk is full: {error}") from error
+        if isinstance(error, OSError) and (is_full(error) or not self.store.is_there()):
+            raise LabError(self.store.trouble(error)) from error
         what = str(error) or repr(error)
         reason = what if isinstance(error, VpnevalError | TimeoutError) else repr(error)
         proof = error.proof if isinstance(error, ProofError) else None
@@ -73,4 +76,4 @@ class Workshop:
 
 def is_full(error: BaseException) -> bool:
     """Does it say that the disk is full?"""
-    return isinstance(error, OSError) and error.errno == errno.ENOSPC
+    return isinstance(error, OSError) and error.errno in FULL

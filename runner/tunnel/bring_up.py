@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from runner.data.errors import ProofError, Unsupported
+from runner.data.errors import InstrumentError, ProofError, Unsupported
 from runner.data.levels import Params
 from runner.data.trials import Evidence, Proof
 from runner.lab import layers, probes
@@ -18,7 +18,8 @@ from runner.lab.redaction import KNOWN
 from runner.lab.site import TCP_PORTS, Site
 from runner.lab.site_to_site import Lab
 from runner.lab.topologies import Topology
-from runner.tunnel.proof import ANSWER_PORT, prove
+from runner.tunnel.contradiction import refuse_contradiction
+from runner.tunnel.proof import ANSWER_PORT, prove, renew_answering, start_answering
 from runner.vpn.plugin import Secrets, Vpn, confidential, entry
 
 UP_WITHIN_S = 15.0 * PATIENCE
@@ -79,7 +80,15 @@ class Bench:
             self.forget(name)
 
     def carries_payload(self) -> bool:
-        """Does the far host still answer through the tunnel, within a second?"""
+        """Does the far host still answer through the tunnel, within a second? Raises InstrumentError where it was not
+        the tunnel's fault that it did not."""
+        if self._is_answered():
+            return True
+        if renew_answering(self.lab) and self._is_answered():
+            raise InstrumentError("the far host's answering probe had died")
+        return False
+
+    def _is_answered(self) -> bool:
         ask = ("python3", "-IS", f"{probes.FOLDER}/ask.py", "first", self.address, str(ANSWER_PORT), "1")
         return self.lab.host1.run(*ask, check=False, timeout=10).code == 0
 
@@ -98,13 +107,14 @@ def make_secrets(vpn: Vpn, alone: AbstractContextManager[Node], sites: Sequence[
 
 
 def start_services(lab: Lab) -> None:
-    """The far host's servers, and the probe that asks them."""
-    for node, name in ((lab.host1, "ask"), (lab.host2, "answer")):
-        node.write(f"{probes.FOLDER}/{name}.py", probes.source(name), mode=0o644)
-    lab.host2.spawn("python3", "-IS", f"{probes.FOLDER}/answer.py", str(ANSWER_PORT), log="answer")
-    lab.host2.spawn("iperf3", "--server", "--port", str(TCP_PORTS[0]), log="iperf3-server")
+    """The far host's servers, and the probe that asks them. Raises InstrumentError where one ends at once."""
+    lab.host1.write(f"{probes.FOLDER}/ask.py", probes.source("ask"), mode=0o644)
+    iperf3 = lab.host2.spawn("iperf3", "--server", "--port", str(TCP_PORTS[0]), log="iperf3-server")
+    servers = {"answering probe": start_answering(lab), "iperf3 server": iperf3}
 
     def listening() -> bool:
+        if dead := [name for name, server in servers.items() if not server.alive()]:
+            raise InstrumentError(f"the far host's {' and '.join(dead)} ended as soon as it was started")
         sockets = lab.host2.run("ss", "-Hltn").stdout
         return all(f":{port} " in sockets for port in (TCP_PORTS[0], ANSWER_PORT))
 
@@ -143,8 +153,8 @@ def bring_up(lab: Lab, vpn: Vpn, params: Params, secrets: Mapping[str, str], *, 
     """Files, daemons, tunnel, first payload; then evidence and proof.
 
     The set-up time runs from the first command on a gateway, keys and files being in place, to the first
-    payload that the far host answered. Raises TimeoutError, CommandError, ProofError or MeasurementError. Unless
-    ``judged``, a tunnel that shows plaintext on the WAN is brought up all the same: for probes that will say so.
+    payload that the far host answered. Raises TimeoutError, CommandError, ProofError, PluginError or MeasurementError.
+    Unless ``judged``, a tunnel that shows plaintext on the WAN is brought up all the same: for probes that will say so.
     """
     KNOWN.learn(secrets)
     sites = lab.sites
@@ -162,6 +172,8 @@ def bring_up(lab: Lab, vpn: Vpn, params: Params, secrets: Mapping[str, str], *, 
     for site in reversed(sites):
         vpn.start(lab.gateway(site), site, [peer for peer in sites if peer is not site], params)
     if first_payload.wait(UP_WITHIN_S + 5) != 0:
+        if renew_answering(lab):
+            raise InstrumentError("the far host's answering probe had died before the tunnel was up")
         raise TimeoutError(f"no payload came through the tunnel within {UP_WITHIN_S:g} s: {_states(lab, vpn)}")
     setup_s = time.monotonic() - started
 
@@ -174,6 +186,7 @@ def bring_up(lab: Lab, vpn: Vpn, params: Params, secrets: Mapping[str, str], *, 
         except TimeoutError as late:
             raise TimeoutError(f"{late}, although payload came through: {_states(lab, vpn)}") from None
         evidences.append(vpn.evidence(lab.gateway(site), site, peers, params))
+        refuse_contradiction(vpn, params, evidences[-1])
         timers[site.name] = vpn.lifecycle().timers_at(site, peers)
     evidence = next((found for found in evidences if found.data_path), None)
     if evidence is None:

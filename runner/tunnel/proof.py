@@ -9,10 +9,11 @@ from __future__ import annotations
 import secrets
 from contextlib import ExitStack
 
-from runner.data.errors import MeasurementError, ProofError
+from runner.data.errors import InstrumentError, MeasurementError, ProofError
 from runner.data.trials import Proof
 from runner.lab import probes
-from runner.lab.namespaces import NamespaceNode
+from runner.lab.namespaces import NamespaceNode, NamespaceProcess
+from runner.lab.node import wait_until
 from runner.lab.site import TCP_PORTS
 from runner.lab.site_to_site import Lab
 from runner.lab.wire import answer, probe
@@ -45,11 +46,41 @@ def prove(lab: Lab, address: str, *, confidential: bool, judged: bool = True) ->
         captured_bytes=sum(report["bytes"] for report in found),
         captured_on=" and ".join(f"{node.name} {' '.join(where)}" for node, where in watch_points(lab)),
     )
+    if not proof.delivered and renew_answering(lab):
+        raise InstrumentError("the far host's answering probe had died while the marker was on its way")
     if lost := sum(report["lost"] for report in found):
         raise MeasurementError(f"the WAN capture lost {lost} frames because they came too fast, so it proves nothing")
     if judged or not proof.delivered:
         judge(proof, seen, sent.stderr, next((one for report in found for one in report["where"] if one), None))
     return proof
+
+
+def start_answering(lab: Lab) -> NamespaceProcess:
+    """The far host's answering probe."""
+    lab.host2.write(f"{probes.FOLDER}/answer.py", probes.source("answer"), mode=0o644)
+    return lab.host2.spawn("python3", "-IS", f"{probes.FOLDER}/answer.py", str(ANSWER_PORT), log="answer")
+
+
+def renew_answering(lab: Lab) -> bool:
+    """Where the answering probe does not answer on the far host itself, start another. Did it have to be?
+
+    Where it answers there, and not through the tunnel, the tunnel is to blame. Raises TimeoutError where the new one
+    does not listen.
+    """
+    lab.host2.write(f"{probes.FOLDER}/ask.py", probes.source("ask"), mode=0o644)
+    ask = ("python3", "-IS", f"{probes.FOLDER}/ask.py", "first", "127.0.0.1", str(ANSWER_PORT), "1")
+    if lab.host2.run(*ask, check=False, timeout=10).code == 0:
+        return False
+    lab.host2.run("pkill", "-KILL", "-f", f"answer.py {ANSWER_PORT}", check=False)
+    wait_until(lambda: not answering(lab), "the end of the hung answering probe")
+    start_answering(lab)
+    wait_until(lambda: answering(lab), "a new answering probe listening")
+    return True
+
+
+def answering(lab: Lab) -> bool:
+    """Does the far host's answering probe listen?"""
+    return bool(lab.host2.run("ss", "-Hltn", f"sport = :{ANSWER_PORT}").stdout)
 
 
 def watch_points(lab: Lab) -> list[tuple[NamespaceNode, tuple[str, ...]]]:

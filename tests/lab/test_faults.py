@@ -6,8 +6,10 @@ Each fault is real: processes are killed, sockets stopped, a disk filled. The sw
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -46,6 +48,21 @@ LEAKS = (
     + """
     offers = Offers({"aes-128-cbc": "says so"}, {"hmac-sha256": "says so"})
     comparable = recommended = AES_CBC
+    def evidence(self, node, me, peers, params):
+        return Evidence(cipher="AES-128-CBC", integrity="SHA256", compression="off", data_path="kernel: says so")
+"""
+)
+ADMITS = (
+    HEAD
+    + """
+    offers = Offers({"aes-128-cbc": "says so"}, {"hmac-sha256": "says so"})
+    comparable = recommended = AES_CBC
+"""
+)
+MAGIC = (
+    HEAD
+    + """
+    dataplane = "userspace"
 """
 )
 # The routes, which are this toy's tunnel, go when a megabyte has come from the near host: under load, and not while the
@@ -85,6 +102,8 @@ def trials_of(folder: Path, vpn: str) -> list[Trial]:
         ("never_starts", NEVER_STARTS, "no payload came through the tunnel within"),
         ("leaks", LEAKS, "plaintext on the WAN"),
         ("no_evidence", NO_EVIDENCE, "no evidence of the data path"),
+        ("admits", ADMITS, "asked for cipher aes-128-cbc, and the evidence says 'none'"),
+        ("magic", MAGIC, "the plugin's data plane is userspace, and its evidence says 'kernel: IP forwarding'"),
     ],
 )
 def test_a_broken_vpn_fails_and_the_sweep_goes_on(
@@ -105,6 +124,37 @@ def test_a_broken_vpn_fails_and_the_sweep_goes_on(
     if name == "never_starts":
         assert "toyd: cannot bind to port 7" in failed[0].reason, "the daemon's last words are in the reason"
         assert "gw1: the plugin says that the tunnel is up, but toyd has ended with exit status 3" in failed[0].reason
+
+
+BREAKS = {
+    "supports": "raise ValueError('no')",
+    "secrets": "return ['k']",
+    "render": "raise SystemExit(0)",
+    "start": "raise OSError(28, 'full')",
+    "is_up": "raise MemoryError",
+    "evidence": "raise RecursionError",
+    "lifecycle": "return None",
+}
+
+
+def test_plugins_that_are_broken_beside_one_that_is_not(image: Image, tmp_path: Path) -> None:
+    """In rounds, where all stand together: each fails its own trials."""
+    out = tmp_path / "run"
+    for method, does in BREAKS.items():
+        toy(tmp_path, f"b_{method}", f"{HEAD}    def {method}(self, *args, **named):\n        {does}\n")
+    names = ",".join([*(str(tmp_path / f"b_{method}.py") for method in BREAKS), "wireguard_go"])
+    argv = ("run", "transport", "--profile", "quick", "--reps", "1", "--vpn", names, "--out", out)
+    done = vpneval(*argv, "--set", "measure=tcp,streams=1,direction=forward")
+    assert done.returncode == 1, done.stderr
+    assert "Traceback" not in done.stderr
+    for method in BREAKS:
+        (failed,) = trials_of(out, f"b_{method}")
+        assert failed.status == "failed"
+        assert failed.reason.startswith(f"the plugin b_{method} is broken: {method} in b_{method}.py")
+    for name in ("wireguard_go", "none"):
+        (whole,) = trials_of(out, name)
+        rate = next(found for found in whole.measurements if found.metric == "tcp_throughput")
+        assert (whole.status, len(rate.samples)) == ("ok", 8), whole.reason
 
 
 def test_a_tunnel_that_dies_while_it_is_measured(image: Image, tmp_path: Path) -> None:
@@ -206,7 +256,7 @@ def test_a_torn_last_line_is_measured_again(interrupted: tuple[subprocess.Popen[
     complete(out, whole.decode().splitlines()[:-1])
 
 
-@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_an_interruption_says_how_to_go_on(
     interrupted: tuple[subprocess.Popen[str], Path], end: signal.Signals
 ) -> None:
@@ -219,6 +269,18 @@ def test_an_interruption_says_how_to_go_on(
     assert "Traceback" not in said
     wait_until(lambda: not running(children), "every process of the run gone")
     assert load_run(out)[0].invocations[-1].outcome == "interrupted"
+
+
+@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGHUP])
+def test_who_asks_again_changes_nothing(interrupted: tuple[subprocess.Popen[str], Path], end: signal.Signals) -> None:
+    process, out = interrupted
+    children = descendants(process.pid)
+    while process.poll() is None:
+        process.send_signal(end)
+        time.sleep(0.1)
+    assert process.returncode == 130, process.communicate()
+    wait_until(lambda: not running(children), "every process of the run gone")
+    complete(out, lines(out))
 
 
 def first_processes(pids: set[int], name: str) -> list[int]:
@@ -288,6 +350,38 @@ def test_a_full_disk_stops_the_run_and_keeps_every_trial(
     kept = load_run(disk / "run")[1]
     (disk / "ballast").unlink()
     assert [trial.id for trial in load_run(disk / "run")[1]] == [trial.id for trial in kept]
+
+
+def test_a_disk_that_is_full_before_the_first_trial(
+    image: Image, tmp_path: Path, small_disk: tuple[list[str], Path]
+) -> None:
+    there, disk = small_disk
+    (disk / "ballast").write_bytes(b"x" * 196_000)
+    argv = ("run", "reference", "--profile", "smallest", "--vpn", "none", "--out", f"{tmp_path}/disk/run")
+    done = subprocess.run([*there, *VPNEVAL, *argv], capture_output=True, text=True, timeout=240)
+    assert done.returncode == 4, done.stdout + done.stderr
+    assert f"the disk of {tmp_path}/disk/run is full (No space left on device): make room there" in done.stderr
+    assert f"--out {tmp_path}/disk/run" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("when", ["before the first trial", "while it is measured"])
+def test_a_run_folder_that_somebody_removes(image: Image, tmp_path: Path, when: str) -> None:
+    out = tmp_path / "run"
+    process = start(out, *SMALL)
+    try:
+        ready = measuring if when == "while it is measured" else lambda out: (out / ".lock").exists()
+        until(process, lambda: ready(out), when)
+        shutil.rmtree(out)
+        _, said = process.communicate(timeout=60)
+    finally:
+        process.kill()
+        process.wait()
+    assert process.returncode == 4, said
+    assert f"the run folder {out} is gone: somebody removed or moved it; start again" in said
+    assert "Traceback" not in said
+    assert "failed" not in said, "no VPN is blamed"
+    assert not out.exists(), "nothing is written where nobody looks"
 
 
 def test_two_runs_at_once_do_not_touch_each_other(image: Image, tmp_path: Path) -> None:

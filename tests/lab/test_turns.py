@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -175,6 +176,61 @@ def probes_below(pid: int, which: str) -> list[int]:
     return [
         one for one, words in commands(descendants(pid)).items() if words[0].endswith("python3") and words[2:4] == end
     ]
+
+
+def kill(process: subprocess.Popen[str], *words: str) -> int:
+    """Kill what a run has on its nodes whose command has all of these words; how many were."""
+    found = [pid for pid, command in commands(descendants(process.pid)).items() if {*words} <= {*command}]
+    for pid in found:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    return len(found)
+
+
+INSTRUMENTS = {
+    "iperf3's server": ("iperf3", "--server"),
+    "iperf3": ("iperf3", "--client"),
+    "the answering probe": ("/run/vpneval/answer.py",),
+    "who asks it": ("/run/vpneval/ask.py", "rtt"),
+    "the generator": ("/run/vpneval/generate.py",),
+    "the counter": ("/run/vpneval/count.py",),
+}
+
+
+@pytest.mark.parametrize("which", INSTRUMENTS)
+def test_no_vpn_is_blamed_for_an_instrument_that_was_killed(image: Image, tmp_path: Path, which: str) -> None:
+    """Once, in whatever it was doing: the trial is begun again, and those after it have what they need."""
+    out = tmp_path / "run"
+    asked = ("--set", "measure=tcp,measure=idle,measure=udp,streams=1,direction=forward")
+    process = start(out, "transport", "--profile", "smallest", "--vpn", "openvpn", *asked)
+    try:
+        until(process, lambda: kill(process, *INSTRUMENTS[which]) > 0, f"{which} to be killed")
+        said, errors = process.communicate(timeout=240)
+    finally:
+        process.kill()
+        process.wait()
+    assert process.returncode == 0, said + errors
+    assert {trial.status for trial in load_run(out)[1]} == {"ok"}, [trial.reason for trial in load_run(out)[1]]
+
+
+def test_an_instrument_that_dies_again_and_again_is_a_lab_error(image: Image, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    asked = ("--set", "measure=tcp,measure=idle,streams=1,direction=forward")
+    process = start(out, "transport", "--profile", "smallest", "--vpn", "openvpn", *asked)
+    try:
+        while process.poll() is None:
+            kill(process, *INSTRUMENTS["who asks it"])
+            time.sleep(0.01)
+        said, errors = process.communicate()
+    finally:
+        process.kill()
+        process.wait()
+    assert process.returncode == 1, said + errors
+    found = {trial.params["measure"]: trial for trial in load_run(out)[1] if trial.vpn == "openvpn"}
+    assert (found["tcp"].status, found["idle"].status) == ("ok", "lab_error"), found
+    again = vpneval("run", "transport", "--profile", "smallest", "--vpn", "openvpn", *asked, "--out", out)
+    assert again.returncode == 0, again.stderr
+    assert {trial.status for trial in load_run(out)[1]} == {"ok"}, "measured again"
 
 
 # --- what dies in the middle of rounds -------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 """What is asked is refused before anything starts, or told in a sentence: deadlines, weights, plugins, images, logs."""
 
+import hashlib
 import json
 import shutil
 import time
@@ -23,6 +24,7 @@ from runner.lab.image import Image, Manifest
 from runner.lab.logs import LogFile, tail
 from runner.lab.places import rootless
 from runner.report.merge import merge_runs
+from runner.sweep.plan import blocks, expected_s
 from tests.unit.test_faults_output import MINE, code_of
 from tests.unit.test_store import RUN, trial
 
@@ -165,12 +167,62 @@ def test_a_plugin_that_exits_while_it_is_loaded(tmp_path: Path, capsys: CapSys) 
     assert "line 2: SystemExit: 0" in capsys.readouterr().err
 
 
+def with_tools(root: Path) -> None:
+    """What every node needs, iperf3 by a link that is absolute in the image, and what dpkg says of it."""
+    (root / "usr/bin").mkdir(parents=True)
+    (root / "bin").symlink_to("usr/bin")
+    for tool in image.NODE_TOOLS:
+        (root / "usr/bin" / tool).write_text("#!/bin/sh\n")
+        (root / "usr/bin" / tool).chmod(0o755)
+    (root / "usr/bin/iperf3").rename(root / "usr/bin/iperf3.real")
+    (root / "usr/bin/iperf3").symlink_to("/bin/iperf3.real")
+    (root / "var/lib/dpkg/info").mkdir(parents=True)
+    digest = hashlib.md5(b"#!/bin/sh\n", usedforsecurity=False).hexdigest()
+    (root / "var/lib/dpkg/info/iperf3.md5sums").write_text(f"{digest}  usr/bin/iperf3.real\n{digest}  bin/bash\n")
+
+
+def test_what_every_node_needs_is_looked_at_before_a_lab_is_made(tmp_path: Path) -> None:
+    with_tools(tmp_path)
+    assert image.damaged(tmp_path) == []
+    (tmp_path / "usr/bin/bash").write_text("")
+    (tmp_path / "usr/bin/iperf3.real").unlink()
+    (tmp_path / "usr/bin/python3").unlink()
+    (tmp_path / "usr/bin/python3").symlink_to("python3")
+    (tmp_path / "usr/bin/ss").chmod(0o644)
+    assert image.damaged(tmp_path) == [
+        "bash (package bash) is not the file that was installed",
+        "iperf3 (package iperf3) is missing",
+        "python3 (package python3) is missing",
+        "ss (package iproute2) is missing",
+    ]
+
+
+def test_a_thousand_repetitions_of_the_papers_are_planned_when_their_turn_comes() -> None:
+    asked, started = ask(["papers"], vpns="openvpn,ipsec", repetitions=1000), time.process_time()
+    plan = blocks(asked.cells, 1000, 1, set(), set(), asked.profile)
+    first, rest = plan.block(1), plan.after(1).sums
+    assert (len(first.tunnels) > 0, rest.blocks, rest.trials) == (True, 999, plan.sums.trials // 1000 * 999)
+    assert time.process_time() - started < 3
+
+
+def test_the_sums_of_a_plan_are_those_of_its_blocks() -> None:
+    asked = ask(["thesis"], vpns="openvpn")
+    plan = blocks(asked.cells, 6, 1, set(), set(), asked.profile)
+    some = {trial.id for block in list(plan)[:3] for tunnel in block.tunnels[::2] for trial in tunnel.trials}
+    plan = blocks(asked.cells, 6, 1, some, set(), asked.profile)
+    for part in (plan, plan.after(1), plan.after(2), plan.after(5), plan.after(6)):
+        tunnels = [tunnel for block in part for tunnel in block.tunnels]
+        assert part.sums.trials == sum(len(tunnel.trials) for tunnel in tunnels)
+        assert part.sums.expected_s == pytest.approx(sum(expected_s(tunnel, asked.profile) for tunnel in tunnels))
+
+
 @pytest.mark.parametrize("text", ["", "{", "[" * 99_999, "[]", '{"name": "trixie"}', "\0"])
 def test_a_damaged_image(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     monkeypatch.setenv("VPNEVAL_CACHE", str(tmp_path))
     root = image.locate("trixie")
     (root / "var/lib/dpkg").mkdir(parents=True)
     (root / "var/lib/dpkg/status").write_text("Package: a\nVersion: 1\n")
+    with_tools(root)
     root.with_suffix(".json").write_text(text)
     with pytest.raises(CannotRunHere, match=r"was changed after it was built. Rebuild it with: vpneval image"):
         image.open_image("trixie")

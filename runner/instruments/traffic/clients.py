@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from runner.data.errors import MeasurementError
+from runner.data.errors import InstrumentError, MeasurementError
 from runner.data.levels import Levels
 from runner.data.metric import Metric
 from runner.data.trials import Value
@@ -16,6 +16,7 @@ from runner.instruments.result import Measured, measurement
 from runner.instruments.traffic.download import HTTP_PORT, make_file, serving
 from runner.instruments.traffic.flows import jain
 from runner.lab.site_to_site import Lab
+from runner.lab.wire import was_killed
 from runner.tunnel.bring_up import Bench
 
 FILE_BYTES = 100_000_000  # a client that has all of it before the time is over ends early
@@ -42,6 +43,8 @@ def clients(lab: Lab, address: str, duration_s: int, number: int) -> Measured:
             at_once = ("--parallel", "--parallel-immediate", "--parallel-max", str(number))
             said = lab.host1.run("curl", *at_once, "--config", "-", input=config, check=False, timeout=duration_s + 15)
             elapsed = time.monotonic() - started
+            if was_killed(said.code):
+                raise InstrumentError(f"curl was killed on {lab.host1.name}")
     finally:
         gone = "".join(f"addr del {one}/32 dev {device}\n" for one in near)
         lab.host1.run("ip", "-force", "-batch", "-", input=gone, check=False)

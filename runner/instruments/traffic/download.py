@@ -16,6 +16,7 @@ from runner.instruments.result import Measured, measurement
 from runner.lab.node import wait_until
 from runner.lab.site import TCP_PORTS
 from runner.lab.site_to_site import Lab
+from runner.lab.wire import failed
 from runner.tunnel.bring_up import Bench
 
 HTTP_PORT = TCP_PORTS[2]
@@ -65,7 +66,7 @@ def fetch(lab: Lab, address: str, file_bytes: int) -> Measured:
         done = lab.host1.run(*argv, "--write-out", WANTED, url, check=False, timeout=limit_s + 5)
         elapsed = time.monotonic() - started
     if done.code != 0:
-        raise MeasurementError(f"{done.stderr.strip()[-300:]} (exit {done.code})")
+        raise failed(done.code)(f"{done.stderr.strip()[-300:]} (exit {done.code})")
     return Measured([read_curl(done.stdout, file_bytes)], elapsed)
 
 

@@ -25,7 +25,7 @@ from runner.data.errors import MeasurementError
 from runner.lab.namespaces import Dialogue, NamespaceNode
 from runner.lab.node import PATIENCE
 from runner.lab.site_to_site import Lab
-from runner.lab.wire import interface, probe
+from runner.lab.wire import died, interface, probe
 from runner.tunnel.bring_up import Bench
 
 PORT = 20000  # and the next ones, one a flow: nobody listens there, and the counter drops before anybody could complain
@@ -105,8 +105,8 @@ class Worker:
         try:
             self.process.stdin.write(line + "\n")
             self.process.stdin.flush()
-        except BrokenPipeError:
-            raise MeasurementError(f"the probe {self.name} on {self.node.name} has died: {self._last()}") from None
+        except (BrokenPipeError, ValueError):  # it has died now, or had before, so that its streams are closed
+            raise self._died() from None
 
     def hear(self, timeout_s: float) -> str:
         """The next line that it says. Raises MeasurementError where none comes in time."""
@@ -116,7 +116,7 @@ class Worker:
                 f"the probe {self.name} on {self.node.name} did not answer within {timeout_s * PATIENCE:g} s"
             )
         if not (line := self.process.stdout.readline()):
-            raise MeasurementError(f"the probe {self.name} on {self.node.name} has died: {self._last()}")
+            raise self._died()
         return line.strip()
 
     def hear_object(self, timeout_s: float) -> dict[str, Any]:
@@ -131,6 +131,10 @@ class Worker:
             self.process.stdin.close()
         with suppress(subprocess.TimeoutExpired):
             self.process.wait(2)
+
+    def _died(self) -> MeasurementError:
+        said = self._last()
+        return died(self.process)(f"the probe {self.name} on {self.node.name} has died: {said}")
 
     def _last(self) -> str:
         with suppress(subprocess.TimeoutExpired):

@@ -7,10 +7,11 @@ import re
 import time
 from typing import Any
 
-from runner.data.errors import CannotRunHere, CommandError, MeasurementError
+from runner.data.errors import CannotRunHere, CommandError, InstrumentError, MeasurementError
 from runner.lab.node import PATIENCE, Node, wait_until
 from runner.lab.site import TCP_PORTS
 from runner.lab.site_to_site import Lab
+from runner.lab.wire import was_killed
 
 IPERF_PORT = str(TCP_PORTS[0])
 NEEDED = (3, 2)  # --connect-timeout
@@ -35,11 +36,16 @@ def iperf3(lab: Lab, address: str, duration_s: int, *options: str) -> dict[str, 
     except CommandError as late:
         restart_server(lab)
         raise MeasurementError(f"iperf3 hung: {late}") from late
+    if was_killed(done.code):
+        raise InstrumentError(f"iperf3 was killed on {lab.host1.name}")
     try:
         report: dict[str, Any] = json.loads(done.stdout)
     except ValueError:
         raise MeasurementError(f"iperf3 printed no JSON: {(done.stdout + done.stderr).strip()[-300:]}") from None
     if error := report.get("error"):
+        if not listens(lab):
+            restart_server(lab)
+            raise InstrumentError(f"the iperf3 server on {lab.host2.name} had died: {error}")
         raise MeasurementError(f"iperf3: {error}")
     return report
 

@@ -22,6 +22,7 @@ from runner.instruments.traffic.idle import exchanges, percentiles
 from runner.instruments.traffic.iperf import IPERF_PORT, iperf3, restart_server
 from runner.lab.node import Process, wait_until
 from runner.lab.site_to_site import Lab
+from runner.lab.wire import failed
 from runner.tunnel.bring_up import Bench
 
 EXCHANGES = 200  # what the 99th percentile needs
@@ -129,7 +130,7 @@ def udp_rtt(lab: Lab, address: str, duration_s: float = 0.5) -> Value:
     finally:
         server.stop()
     if done.code != 0:
-        raise MeasurementError(f"irtt: {(done.stderr or done.stdout).strip()[-300:]}")
+        raise failed(done.code)(f"irtt: {(done.stderr or done.stdout).strip()[-300:]}")
     return read_irtt(json.loads(done.stdout))
 
 

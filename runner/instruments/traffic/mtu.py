@@ -13,6 +13,7 @@ from runner.instruments.result import Measured, measurement
 from runner.instruments.traffic.counters import fragments_created
 from runner.lab import probes
 from runner.lab.site_to_site import Lab
+from runner.lab.wire import failed
 from runner.tunnel.bring_up import Bench
 
 IP_UDP_BYTES = 28
@@ -103,7 +104,7 @@ def _link_mtu(lab: Lab) -> int:
 def _probe(lab: Lab, *argv: str) -> int:
     done = lab.host1.run("python3", "-IS", f"{probes.FOLDER}/pmtu.py", *argv, check=False, timeout=30)
     if done.code != 0:
-        raise MeasurementError(f"the probe pmtu failed: {''.join(done.stderr.strip().splitlines()[-1:])}")
+        raise failed(done.code)(f"the probe pmtu failed: {''.join(done.stderr.strip().splitlines()[-1:])}")
     return int(done.stdout)
 
 

@@ -26,6 +26,7 @@ from runner.instruments.traffic.loaded import FLOWING_BYTES, check_load, free_se
 from runner.lab import probes
 from runner.lab.node import PATIENCE, wait_until
 from runner.lab.site_to_site import Lab
+from runner.lab.wire import failed
 from runner.tunnel.bring_up import Bench
 from runner.tunnel.proof import ANSWER_PORT
 from runner.vpn.plugin import Vpn
@@ -148,8 +149,8 @@ def _exchanges(bench: Bench, do: Any, took_s: list[float] | None = None) -> list
     do()
     if took_s is not None:
         took_s.append(time.monotonic() - since)
-    if asking.wait(3 * LOOKED_S + 15) != 0:
-        raise MeasurementError(f"the exchange of bytes stopped too early: {lab.host1.logged(log).strip()[-300:]}")
+    if code := asking.wait(3 * LOOKED_S + 15):
+        raise failed(code)(f"the exchange of bytes stopped too early: {lab.host1.logged(log).strip()[-300:]}")
     times: list[float] = json.loads(lab.host1.logged(log).strip().splitlines()[-1])
     if not times:
         raise MeasurementError("no exchange of bytes ended in time")

@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from runner.data.errors import MeasurementError
+from runner.data.errors import InstrumentError, MeasurementError
 from runner.instruments.traffic.download import HTTP_PORT
 from runner.lab.namespaces import Dialogue
 from runner.lab.site_to_site import Lab
-from runner.lab.wire import asked, probe
+from runner.lab.wire import asked, probe, was_killed
 from runner.tunnel.bring_up import Bench
 
 WARM_S = 0.1
@@ -27,8 +27,8 @@ class Visits:
 
     fresh_bps: float  # of TCP in the tunnel's first moments
 
-    def __init__(self, near: Dialogue, failed: Callable[[], None]) -> None:
-        self._near, self._failed = near, failed
+    def __init__(self, near: Dialogue, far: Dialogue, failed: Callable[[], None]) -> None:
+        self._near, self._far, self._failed = near, far, failed
 
     def tcp(
         self,
@@ -52,8 +52,11 @@ class Visits:
     def _ask(self, **question: Any) -> dict[str, Any]:
         try:
             return asked(self._near, "visit", question, PATIENCE_S)
-        except MeasurementError:
+        except MeasurementError as error:
+            far = self._far.poll()
             self._failed()
+            if was_killed(far):
+                raise InstrumentError(f"the probe visit died on the far host: {error}") from error
             raise
 
 
@@ -69,10 +72,10 @@ def _begun(lab: Lab, address: str, failed: Callable[[], None]) -> Iterator[Visit
         host.run("sysctl", "-qw", "net.ipv4.tcp_slow_start_after_idle=0")
         host.defer("sysctl", "-qw", "net.ipv4.tcp_slow_start_after_idle=1")
     with (
-        probe(lab.host2, "visit", "far", str(HTTP_PORT), ready="ready"),
+        probe(lab.host2, "visit", "far", str(HTTP_PORT), ready="ready") as far,
         probe(lab.host1, "visit", "near", address, str(HTTP_PORT), ready="ready") as near,
     ):
-        begun = Visits(near, failed)
+        begun = Visits(near, far, failed)
         fresh = begun.tcp(FRESH_S)  # not counted: a fresh tunnel is slower at first, one in TCP up to five times
         begun.fresh_bps = 8 * fresh["bytes"] / fresh["seconds"]
         yield begun

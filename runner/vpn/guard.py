@@ -1,0 +1,256 @@
+"""Between the runner and a plugin: whatever a plugin raises or returns against its contract is a ``PluginError``.
+
+It names the plugin's file, line and method, so that a broken plugin fails its own trials and nothing else.
+"""
+
+from __future__ import annotations
+
+import errno
+import sys
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import wraps
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from runner.data.errors import (
+    CommandError,
+    LabError,
+    MeasurementError,
+    PluginError,
+    ProofError,
+    Unsupported,
+    UsageError,
+)
+from runner.data.trials import Evidence
+from runner.vpn.declared import Declared
+from runner.vpn.lifecycle import HandOver, Lifecycle, Rekeying, Standby, Timer
+from runner.vpn.plugin import Offers, Software, Vpn
+
+# How a VPN may fail where it is set up and asked: these say it themselves. Elsewhere they are a plugin's mistakes.
+ORDINARY = (CommandError, MeasurementError, ProofError, TimeoutError)
+MAY_FAIL = ("secrets", "start", "is_up", "evidence", "rekeying.renew", "rekeying.mark", "standby.prepare")
+DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
+MOST_CHARACTERS = 1000  # of what an exception says
+
+
+class _Attributes(BaseModel):
+    """The class attributes of a plugin, by their types."""
+
+    model_config = ConfigDict(strict=True, revalidate_instances="always", arbitrary_types_allowed=True)
+
+    title: str
+    dataplane: Literal["kernel", "userspace"]
+    transport: str
+    carries: Literal["ip", "tcp"]
+    reference: bool
+    note: str
+    software: Software
+    offers: Offers
+    comparable: Mapping[str, str]
+    recommended: Mapping[str, str]
+    declared: Declared
+
+
+def guarded(vpn: Vpn) -> Vpn:
+    """The same plugin, its methods under guard. Raises UsageError for a class attribute of a wrong type, and for a
+    method that is none."""
+    _check_attributes(vpn)
+    for method, checked in RETURNS.items():
+        if not callable(bound := getattr(vpn, method)):
+            raise UsageError(f"plugin {vpn.name}: {method} is {bound!r:.60}, not a method")
+        setattr(vpn, method, _watched(vpn, method, bound, checked))
+    return vpn
+
+
+def told(broken: BaseException, files: list[Path], *, silent: bool = False) -> str:
+    """An error of a plugin in words, with the innermost line that it comes from in one of its ``files``.
+
+    ``silent``: without its text, which may have a key in it."""
+    if isinstance(broken, SyntaxError):
+        return f"{_line(broken.lineno)}{type(broken).__name__}: {broken.msg}"
+    places = _places(broken, files)
+    said = "" if silent else f": {_text(broken)}"
+    return f"{_line(places[-1][1] if places else None)}{type(broken).__name__}{said}"
+
+
+def file_of(kind: type) -> Path:
+    """The file that a class is in."""
+    return Path(sys.modules[kind.__module__].__file__ or "")
+
+
+def files_of(plugin: type[Vpn]) -> list[Path]:
+    """The files of a plugin's class, and of those that it is made of; its own is the first."""
+    own = [kind for kind in plugin.__mro__ if kind.__module__.partition(".")[0] not in ("builtins", "abc", "runner")]
+    return list(dict.fromkeys(file_of(kind) for kind in own))
+
+
+def _check_attributes(vpn: Vpn) -> None:
+    try:
+        _Attributes.model_validate({name: getattr(vpn, name) for name in _Attributes.model_fields})
+    except ValidationError as wrong:
+        first = wrong.errors(include_url=False)[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise UsageError(f"plugin {vpn.name}: {where} is {first['input']!r:.60}: {first['msg']}") from None
+    for name in ("comparable", "recommended"):
+        if lacks := {"cipher", "integrity", "compression"} - getattr(vpn, name).keys():
+            raise UsageError(f"plugin {vpn.name}: {name} lacks a level of {', '.join(sorted(lacks))}")
+
+
+def _watched(
+    vpn: Vpn, method: str, bound: Callable[..., Any], checked: Callable[[Vpn, Any], Any]
+) -> Callable[..., Any]:
+    """``bound``, whose errors and results pass here; a default stays: by it the runner knows what a plugin lacks."""
+    if bound in (Rekeying.renew, Rekeying.mark, Standby.prepare):
+        return bound
+
+    @wraps(bound)
+    def call(*args: Any, **named: Any) -> Any:
+        try:
+            found = bound(*args, **named)
+        except KeyboardInterrupt:  # of the user
+            raise
+        except BaseException as broken:
+            if _is_ordinary(broken, vpn, method):
+                raise
+            raise PluginError(_blamed(vpn, method, broken)) from broken
+        try:
+            return checked(vpn, found)
+        except (TypeError, ValueError) as wrong:
+            file = files_of(type(vpn))[0].name
+            raise PluginError(f"the plugin {vpn.name} is broken: {method} in {file} returned {wrong}") from wrong
+
+    return call
+
+
+def _is_ordinary(broken: BaseException, vpn: Vpn, method: str) -> bool:
+    """Is it none of the plugin's mistakes: a VPN that fails, a broken lab, a full disk, or one that has been told?"""
+    if isinstance(broken, LabError | PluginError):
+        return True
+    if isinstance(broken, OSError) and broken.errno in DISK:
+        innermost = Path(traceback.extract_tb(broken.__traceback__)[-1].filename)
+        return innermost.resolve() not in [file.resolve() for file in files_of(type(vpn))]  # or it raises it itself
+    return isinstance(broken, ORDINARY) and method in MAY_FAIL
+
+
+def _blamed(vpn: Vpn, method: str, broken: BaseException) -> str:
+    files = files_of(type(vpn))
+    places = _places(broken, files)
+    name = places[-1][0].name if places else files[0].name
+    return f"the plugin {vpn.name} is broken: {method} in {name}, {told(broken, files, silent=method == 'secrets')}"
+
+
+def _places(broken: BaseException, files: list[Path]) -> list[tuple[Path, int | None]]:
+    """Where in these files an error has passed, the innermost last."""
+    known = {file.resolve(): file for file in files}
+    frames = [(Path(frame.filename).resolve(), frame.lineno) for frame in traceback.extract_tb(broken.__traceback__)]
+    return [(known[path], line) for path, line in frames if path in known]
+
+
+def _line(number: int | None) -> str:
+    return f"line {number}: " if number else ""
+
+
+def _text(broken: BaseException) -> str:
+    try:
+        return str(broken)[:MOST_CHARACTERS]
+    except Exception as worse:  # its own __str__ is broken, too
+        return f"(its text cannot be made: {type(worse).__name__})"
+
+
+# --- what methods return ---------------------------------------------------------------------------------------------
+
+
+def _anything(vpn: Vpn, found: Any) -> Any:
+    return found
+
+
+def _refusal(vpn: Vpn, found: Any) -> Unsupported | None:
+    if found is not None and not (isinstance(found, Unsupported) and isinstance(found.reason, str)):
+        raise TypeError(f"{found!r:.60}; it returns None, or Unsupported with a reason")
+    return found
+
+
+def _texts(vpn: Vpn, found: Any) -> dict[str, str]:
+    """Types only are told: a text may be a key."""
+    if not isinstance(found, Mapping):
+        raise TypeError(f"a value of type {type(found).__name__}; it returns a mapping of names to texts")
+    for name, text in found.items():
+        if not isinstance(name, str) or not isinstance(text, str):
+            raise TypeError(f"a {type(text).__name__} for {name!r:.60}; it returns a mapping of names to texts")
+        if "\0" in name or any("\ud800" <= letter <= "\udfff" for letter in name + text):
+            raise ValueError(f"for {name!r:.60} what UTF-8 has no bytes for")
+    return dict(found)
+
+
+def _yes_or_no(vpn: Vpn, found: Any) -> bool:
+    if not isinstance(found, bool):
+        raise TypeError(f"{found!r:.60}; it returns True or False")
+    return found
+
+
+def _evidence(vpn: Vpn, found: Any) -> Evidence:
+    if not isinstance(found, Evidence):
+        raise TypeError(f"{found!r:.60}; it returns Evidence")
+    try:
+        return Evidence.model_validate(dict(found))
+    except ValidationError as wrong:
+        first = wrong.errors(include_url=False)[0]
+        raise TypeError(f"Evidence whose {'.'.join(map(str, first['loc']))} is {first['input']!r:.60}") from None
+
+
+def _layers(vpn: Vpn, found: Any) -> dict[str, int] | None:
+    if found is None:
+        return None
+    right = isinstance(found, dict) and all(isinstance(name, str) and type(size) is int for name, size in found.items())
+    if not right:
+        raise TypeError(f"{found!r:.60}; it returns None, or the layers' names with their bytes")
+    layers: dict[str, int] = found
+    return layers
+
+
+def _lifecycle(vpn: Vpn, found: Any) -> Lifecycle:
+    """With the functions in it under guard, too."""
+    right = isinstance(found, Lifecycle) and isinstance(found.rekeying, Rekeying) and isinstance(found.timers, tuple)
+    if not right or not all(isinstance(timer, Timer) for timer in found.timers):
+        raise TypeError(f"{found!r:.60}; it returns a Lifecycle of a Rekeying, Timers and a Standby")
+    told_right: Lifecycle = found
+    rekeying, standby = told_right.rekeying, told_right.standby
+    rekeying = replace(
+        rekeying,
+        renew=_watched(vpn, "rekeying.renew", rekeying.renew, _anything),
+        mark=_watched(vpn, "rekeying.mark", rekeying.mark, _text_only),
+    )
+    if standby is not None:
+        if not isinstance(standby, Standby) or not isinstance(standby.hand_over, HandOver | None):
+            raise TypeError(f"a standby that is {standby!r:.60}, not a Standby")
+        over = standby.hand_over
+        if over is not None:
+            files = _watched(vpn, "hand_over.files", over.files, _texts)
+            over = replace(
+                over, files=files, has_state=_watched(vpn, "hand_over.has_state", over.has_state, _yes_or_no)
+            )
+        standby = replace(standby, hand_over=over, prepare=_watched(vpn, "standby.prepare", standby.prepare, _anything))
+    return replace(told_right, rekeying=rekeying, standby=standby)
+
+
+def _text_only(vpn: Vpn, found: Any) -> str:
+    if not isinstance(found, str):
+        raise TypeError(f"{found!r:.60}; it returns a text")
+    return found
+
+
+# The methods of the contract, each with the check of what it returns.
+RETURNS: dict[str, Callable[[Vpn, Any], Any]] = {
+    "supports": _refusal,
+    "secrets": _texts,
+    "render": _texts,
+    "start": _anything,
+    "is_up": _yes_or_no,
+    "evidence": _evidence,
+    "lifecycle": _lifecycle,
+    "encapsulation": _layers,
+}
