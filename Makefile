@@ -54,9 +54,9 @@ coverage: setup
 mutants: setup
 	.venv/bin/python -m tests.mutants $(ARGS)
 
-# Random command lines, and run folders that something happened to, through every command; no lab is started. Another
-# seed each time; ARGS="--seed S --case N" repeats a case.
-campaign: setup
+# Random command lines, and run folders that something happened to, through every command; and small runs with labs in
+# which something goes wrong. Another seed each time; ARGS="--seed S --case N" repeats a case.
+campaign: image
 	.venv/bin/python -m tests.campaign $(ARGS)
 
 lint: setup

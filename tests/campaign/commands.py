@@ -1,17 +1,10 @@
-"""A fault campaign: random command lines, and run folders that something happened to, through every command.
+"""Random command lines, made from the commands' own options and arguments, on run folders that something happened to.
 
-``make campaign``; ``python -m tests.campaign --seed S --case N`` repeats one case. Command lines are made from the
-commands' own options and arguments. No lab is started: a command that wants one is told that this machine has none.
-
-Each case must end within ``LIMIT_S`` with a documented exit code, without a traceback, with JSON alone on standard
-output where JSON was asked for, with no control character in what it says, and with the folders that it read as they
-were.
+No lab is started: a command that wants one is told that this machine has none.
 """
 
 from __future__ import annotations
 
-import argparse
-import hashlib
 import io
 import json
 import os
@@ -22,32 +15,29 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import typer
 
 from runner.catalogue import experiment_names, factors, metrics, vpn_names
-from runner.cli import commands, other_kernels
+from runner.cli import commands
 from runner.cli.main import main as vpneval
 from runner.data.errors import CannotRunHere
 from runner.data.store import open_store
-from runner.data.streams import CONTROL
 from runner.data.trials import Slice
 from runner.design.profile import PROFILES
-from runner.lab.places import rootless
 from runner.ranking.weights import PRESETS
+from tests.campaign.folders import mutate, state
+from tests.campaign.judge import LIMIT_S, judged
 from tests.unit.synthetic import realistic_run
 
-LIMIT_S = 30.0
 PICTURES_S = 120.0  # report --write draws some fifty of them
-CODES = (0, 1, 2, 3, 4, 130, 141)
 READERS = ("report", "compare", "history", "watch")
 INTERRUPTED_S = 3.0  # watch waits for a run that has not ended, until Ctrl-C
 
 PLUGIN = "from vpns.openvpn import OpenVpn\n\n\nclass Mine(OpenVpn):\n    title = 'mine'\n"
-BYTES = [b"\xff\xfe", b"\0", b"\n", b"{", b"]" * 9, b"\x1b[2J", b"[" * 200_000, b"\xef\xbb\xbf"]
 HOSTILE = [
     *("", " ", "-", "--", "0", "-1", "1", "1.5", "nan", "inf", "1e308", "1e-320", "9" * 400, "9" * 5000, "0x10", "1_0"),
     *("\x1b[2J", "\x9b31m", "\r\x08\x07", "\u202e", "\udcff", "é", "²", "٣", "日本", "\U0001f600", "[bold]x[/]", "[/]"),
@@ -66,27 +56,6 @@ HOSTILE = [
         "*",
     ),
     *("null", "{}", "[", "a=b", "=", ",", ",,", "a=", "=a", "a=1,a=1", "%s", "%n", "$(id)", "'", '"', "\n", "\t", "\\"),
-]
-JUNK: list[Any] = [
-    *(None, True, False, 0, -1, 1, 0.5, -0.5, 1e308, -1e308, 5e-324, float("nan"), float("inf"), 10**30, -(10**30)),
-    *(
-        "",
-        " ",
-        "x",
-        "ok",
-        "none",
-        "\x1b[31m",
-        "\x9b",
-        "\u202e",
-        "é",
-        "a" * 5000,
-        "/etc/passwd",
-        "../x",
-        "<b>",
-        "[/x]",
-        "|",
-    ),
-    *([], {}, [[]], [None], {"": {}}, {"x": 1}, [1, 2, 3], ["a", "b"]),
 ]
 
 
@@ -170,103 +139,7 @@ def prepare(folder: Path) -> None:
     (folder / "lab.toml").write_text('[gw1]\naddress = "192.0.2.1"\n')
 
 
-def mutate(rng: random.Random, folder: Path) -> str:
-    """Let something happen to a file of ``folder``; says what."""
-    files = [path for path in sorted(folder.rglob("*")) if path.is_file() and path.name != ".lock"]
-    likely = [path for path in files if path.suffix in (".json", ".jsonl")]
-    path = rng.choice(likely if rng.random() < 0.9 else files)
-    how = rng.choice((*[in_json] * 8, in_bytes, in_bytes, in_lines, in_place))
-    return f"{path.relative_to(folder)}: {how(rng, path)}"
-
-
-def in_json(rng: random.Random, path: Path) -> str:
-    """Another value somewhere in a line of it."""
-    try:
-        lines = path.read_text().splitlines() if path.suffix == ".jsonl" else [path.read_text()]
-        number = rng.randrange(len(lines))
-        at = found = json.loads(lines[number])
-    except (ValueError, RecursionError):  # something has happened to it before
-        return in_bytes(rng, path)
-    way: list[Any] = []
-    while isinstance(at, dict | list) and at and (not way or rng.random() < 0.8):
-        parent, key = at, rng.choice(list(at)) if isinstance(at, dict) else rng.randrange(len(at))
-        way.append(key)
-        at = at[key]
-    if not way:
-        return "nothing in it"
-    what = rng.choice(("value", "value", "value", "gone", "added", "deep"))
-    value = rng.choice(JUNK)
-    if what == "gone":
-        del parent[key]
-    elif what == "added" and isinstance(parent, dict):
-        parent[rng.choice(("x", "", "schema_version", "\x1b"))] = value
-    else:
-        parent[key] = value
-    lines[number] = json.dumps(found)
-    if what == "deep":
-        lines[number] = lines[number].replace(json.dumps(value), "[" * 5000 + "]" * 5000, 1)
-    path.write_text("\n".join(lines) + "\n")
-    return f"line {number + 1}, {'.'.join(map(str, way))}: {what} {str(value)[:30]!r}"
-
-
-def in_bytes(rng: random.Random, path: Path) -> str:
-    """Bytes changed, cut off or put in."""
-    data, at = bytearray(path.read_bytes()), rng.randrange(max(1, path.stat().st_size))
-    what = rng.choice(("flipped", "cut", "inserted", "emptied", "zeros"))
-    if what == "flipped" and data:
-        data[at] ^= 1 << rng.randrange(8)
-    elif what == "inserted":
-        data[at:at] = rng.choice(
-            [b"\xff\xfe", b"\0", b"\n", b"{", b"]" * 9, b"\x1b[2J", b"[" * 200_000, b"\xef\xbb\xbf"]
-        )
-    elif what == "zeros":
-        data[at:] = bytes(len(data) - at)
-    else:
-        del data[at if what == "cut" else 0 :]
-    path.write_bytes(data)
-    return f"{what} at {at}"
-
-
-def in_lines(rng: random.Random, path: Path) -> str:
-    """Lines in another order, twice, or left out."""
-    lines = path.read_bytes().splitlines(keepends=True)
-    what = rng.choice(("shuffled", "twice", "thinned"))
-    if what == "shuffled":
-        rng.shuffle(lines)
-    lines = lines * 2 if what == "twice" else [line for line in lines if what != "thinned" or rng.random() < 0.5]
-    path.write_bytes(b"".join(lines))
-    return f"lines {what}"
-
-
-def in_place(rng: random.Random, path: Path) -> str:
-    """Something else where the file was."""
-    path.unlink()
-    makers: dict[str, Callable[[], Any]] = {
-        "gone": lambda: None,
-        "folder": path.mkdir,
-        "FIFO": lambda: os.mkfifo(path),
-        "dangling link": lambda: path.symlink_to("nowhere"),
-        "link to itself": lambda: path.symlink_to(path.name),
-        "device": lambda: path.symlink_to("/dev/zero"),
-    }
-    what = rng.choice([*makers])
-    makers[what]()
-    return what
-
-
-def state(folder: Path) -> str:
-    """A digest of all that is in it."""
-    found = hashlib.sha256()
-    for path in sorted(folder.rglob("*")):
-        found.update(
-            f"{path.relative_to(folder)} {path.lstat().st_mode} {path.lstat().st_size}".encode(errors="replace")
-        )
-        if path.is_file() and not path.is_symlink():
-            found.update(path.read_bytes())
-    return found.hexdigest()
-
-
-class Case:
+class CommandCase:
     """One case: what is asked of which folders; ``run`` says what is wrong with how it ended, or nothing."""
 
     def __init__(self, seed: int, number: int, base: Path) -> None:
@@ -296,7 +169,7 @@ class Case:
                 self.said.append(mutate(self.rng, folder / self.rng.choice(("a", "a", "b", "p"))))
             before = state(folder)
             code, out, err = self._process(Path(scratch), folder)
-            wrong = self._judged(code, out, err)
+            wrong = judged(self.argv, code, out, err, whole=self.to == "file")
             if self.argv[0] in READERS and "--write" not in self.argv and state(folder) != before:
                 wrong.append("it changed what it read")
         return wrong
@@ -362,66 +235,7 @@ class Case:
         finally:
             os._exit(code)
 
-    def _judged(self, code: int | None, out: str, err: str) -> list[str]:
-        wrong = []
-        if code is None:
-            wrong.append("it had not ended in time")
-        elif code not in CODES:
-            wrong.append(f"exit code {code}")
-        if "Traceback" in out + err:
-            wrong.append("a traceback:\n" + err[-3000:])
-        if code in (2, 4) and not err.strip():
-            wrong.append(f"exit code {code}, and no word why")
-        if found := CONTROL.search((out + err).replace("\r\n", "\n")):
-            wrong.append(f"a control character: {(out + err)[max(0, found.start() - 60) : found.start() + 20]!a}")
-        asked = "--json" in self.argv or ("--format" in self.argv and "json" in self.argv)
-        helped = {"--help", "--version"} & {*self.argv}
-        if asked and code in (0, 1) and self.to == "file" and not helped:
-            try:
-                json.loads(out)
-            except ValueError as error:
-                wrong.append(f"not JSON alone: {error}: {out[:200]!r}")
-        return wrong
-
 
 def no_lab(*_: Any, **__: Any) -> Any:
     """In place of what starts labs and guests."""
     raise CannotRunHere("the campaign starts no lab")
-
-
-def main() -> None:
-    """Run the cases, and say of each that failed how to repeat it. Exits with 1 where one did."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seed", type=int, default=int(time.time()))
-    parser.add_argument("--cases", type=int, default=1000)
-    parser.add_argument("--case", type=int, help="this one alone, with what it says")
-    asked = parser.parse_args()
-    failed = campaign(asked.seed, [asked.case] if asked.case is not None else range(asked.cases))
-    sys.exit(1 if failed else 0)
-
-
-def campaign(seed: int, numbers: Sequence[int]) -> int:
-    """How many of these cases fail; each is printed with the command that repeats it."""
-    rootless.enter = no_lab
-    other_kernels.this_command_under = no_lab
-    failed, started = 0, time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="campaign-base-") as base:
-        prepare(Path(base))
-        for number in numbers:
-            case = Case(seed, number, Path(base))
-            wrong = case.run()
-            if wrong:
-                failed += 1
-                print(
-                    f"{case}\n  {'; '.join(wrong)}\n  again: python -m tests.campaign --seed {seed} --case {number}\n"
-                )
-            elif len(numbers) == 1:
-                print(case)
-            if number % 100 == 99:
-                print(f"{number + 1} cases, {failed} failed, {time.monotonic() - started:.0f} s", flush=True)
-    print(f"seed {seed}: {len(numbers)} cases, {failed} failed, {time.monotonic() - started:.0f} s")
-    return failed
-
-
-if __name__ == "__main__":
-    main()

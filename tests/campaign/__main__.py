@@ -1,0 +1,66 @@
+"""Play cases, and say of each that failed how to repeat it.
+
+Each must end in time with a documented exit code, without a traceback, with JSON alone on standard output where JSON
+was asked for, with no control character in what it says, and with the folders that it only read as they were. A run
+leaves no process, mount or control group behind; nothing is lost, nothing measured twice, and no secret is anywhere.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from runner.cli import other_kernels
+from runner.lab.places import rootless
+from tests.campaign.commands import CommandCase, no_lab, prepare
+from tests.campaign.labs import LabCase
+
+EVERY = 25  # case starts labs
+
+
+def main() -> None:
+    """Exits with 1 where a case failed."""
+    parser = argparse.ArgumentParser(prog="python -m tests.campaign", description=__doc__)
+    parser.add_argument("--seed", type=int, default=int(time.time()))
+    parser.add_argument("--cases", type=int, default=1000)
+    parser.add_argument("--case", type=int, help="this one alone, with what it says")
+    parser.add_argument("--only", choices=("commands", "labs"), help="the cases of this kind")
+    asked = parser.parse_args()
+    numbers = [asked.case] if asked.case is not None else range(asked.cases)
+    if asked.only:
+        numbers = [number for number in numbers if starts_labs(number) is (asked.only == "labs")]
+    sys.exit(1 if campaign(asked.seed, numbers) else 0)
+
+
+def starts_labs(number: int) -> bool:
+    """Is it one of the cases with real labs?"""
+    return number % EVERY == EVERY - 1
+
+
+def campaign(seed: int, numbers: Sequence[int]) -> int:
+    """How many of these cases fail; each is printed with the command that repeats it."""
+    rootless.enter = no_lab
+    other_kernels.this_command_under = no_lab
+    failed, started = 0, time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="campaign-base-") as base:
+        prepare(Path(base))
+        for played, number in enumerate(numbers, start=1):
+            case = LabCase(seed, number) if starts_labs(number) else CommandCase(seed, number, Path(base))
+            if wrong := case.run():
+                failed += 1
+                again = f"python -m tests.campaign --seed {seed} --case {number}"
+                print(f"{case}\n  {'; '.join(wrong)}\n  again: {again}\n", flush=True)
+            elif len(numbers) == 1:
+                print(case)
+            if played % 100 == 0:
+                print(f"{played} cases, {failed} failed, {time.monotonic() - started:.0f} s", flush=True)
+    print(f"seed {seed}: {len(numbers)} cases, {failed} failed, {time.monotonic() - started:.0f} s")
+    return failed
+
+
+if __name__ == "__main__":
+    main()
