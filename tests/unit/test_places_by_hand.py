@@ -10,6 +10,7 @@ import pytest
 from runner.ranking import ranking
 from runner.ranking.draws import DRAWS, Order
 from runner.ranking.ranking import Standing
+from runner.ranking.words import chance
 
 
 def standing(vpn: str, average: float | None = None, place: int | None = None, best: float | None = None) -> Standing:
@@ -97,3 +98,11 @@ def test_equals_stand_by_their_chance_and_tie_and_a_place_lies_in_its_interval()
     certain = order((1, (2, 1)))
     late, early = ranking._with_chances([standing("a", 1.5, 1), standing("b", 1.6, 2)], certain)
     assert (late.place_interval, early.place_interval) == ((1, 2), (1, 2)), "an average may come after what it beats"
+
+
+@pytest.mark.parametrize(
+    ("probability", "said"),
+    [(None, "–"), (0.0, "<1 %"), (0.009, "<1 %"), (0.01, "1 %"), (0.99, "99 %"), (0.991, ">99 %"), (1.0, ">99 %")],
+)
+def test_draws_show_no_certainty(probability: float | None, said: str) -> None:
+    assert chance(probability) == said

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from runner.data.errors import UsageError
 from runner.search import find_throughput
 from runner.search.bisection import judge
 from runner.search.model import Account, Loss
+from runner.search.settings import UdpSearch
 
 
 def test_a_verdict_needs_no_more_trials_than_decide_it() -> None:
@@ -33,3 +37,28 @@ def test_mlrsearch_is_not_believed_where_the_generator_fell_short_of_the_rate_th
         trial_duration_s=1.0,
     )
     assert (found.rate_bps, *found.flags) == (None, "generator_limited")
+
+
+@pytest.mark.parametrize(
+    ("settings", "first", "warm_budget_s", "seconds"),
+    [
+        ({}, True, None, 8 * 2.3 + 10 * 10 + 1.5),
+        ({"confirm": None}, False, None, 4 * 2.3 + 1.5),
+        ({"confirm": (3, 4.0), "budget_s": 5.0}, True, 2.0, 5 + 12 + 1.5),
+        ({"confirm": (3, 4.0), "budget_s": 5.0}, False, 2.0, 2 + 12 + 1.5),
+        ({"engine": "rounds"}, True, None, 30 * 2.3 + 0.5),
+        ({"engine": "rounds", "budget_s": 7.0}, False, 3.0, 3.5),
+        ({"engine": "binary", "confirm": (2, 5.0)}, True, None, 100.0),
+        ({"engine": "binary", "confirm": None}, True, None, 1000.0),
+    ],
+)
+def test_how_long_a_search_will_take(
+    settings: dict[str, Any], first: bool, warm_budget_s: float | None, seconds: float
+) -> None:
+    asked = UdpSearch(**{"engine": "bayes", **settings})
+    assert asked.expected_s(0.3, first=first, warm_budget_s=warm_budget_s) == pytest.approx(seconds)
+
+
+def test_an_argument_without_effect_names_the_engines_that_take_it() -> None:
+    with pytest.raises(UsageError, match=r"choose one of these engines: bayes, mlrsearch, rounds$"):
+        find_throughput(lambda rate_bps, _: Loss(1, 1), engine="scan", trial_duration_s=1.0)
