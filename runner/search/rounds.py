@@ -29,7 +29,7 @@ GROWTH, CAREFUL_GROWTH = 3.0, 1.2  # from one seed to the next; the second where
 # From the answer, in logarithms: an overload reads the capacity of that moment, and what passes below says that the
 # answer is no lower. The overload is more than what a disturbed trial usually loses: with less of it, a search whose
 # trials lose a little at any rate would find the rate that it happens to offer.
-OFFSETS, CAREFUL_OFFSETS = (0.25, -0.08, 0.35), (0.06, -0.06, 0.08)
+OFFSETS, CAREFUL_OFFSETS = (0.25, -0.08, 0.35), (0.03, -0.05, 0.04)
 CAREFUL_STEP = 1.1  # no further above what has passed where overload breaks the device down
 CAREFUL_SHARE = 0.5  # of the usual duration: what breaks it is how much waits, which grows with the time
 LAPSE = 0.02  # of all trials do anything

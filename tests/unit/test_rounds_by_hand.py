@@ -87,7 +87,7 @@ def test_where_overload_breaks_it_the_steps_are_small_and_never_a_tenth_above_wh
     trials = [trial(80e6), trial(120e6, 0.1), *[trial(passed_bps), trial(140e6, 0.215)] * 4]
     for count in range(3, len(trials)):
         rounds = told(*trials[:count], careful=True)
-        wanted_bps = rounds.median().rate_bps * math.exp((0.06, -0.06, 0.08)[count % 3])
+        wanted_bps = rounds.median().rate_bps * math.exp((0.03, -0.05, 0.04)[count % 3])
         assert rounds.next_load().rate_bps == pytest.approx(min(wanted_bps, 1.1 * passed_bps))
     assert (wanted_bps > 1.1 * passed_bps) is held
 

@@ -22,7 +22,8 @@ from runner.tunnel.bring_up import Bench
 from runner.tunnel.proof import ANSWER_PORT
 
 VISIT_EXCHANGES = 20
-SETUP_EVERY = 3  # in visits
+SETUP_EVERY, SELDOM = 3, 12  # in visits
+SETUPS = 10  # tell most pairs apart, and a set-up takes ten times as long as a visit
 
 
 def idle(lab: Lab, address: str, duration_s: float, setup_s: float) -> Measured:
@@ -37,18 +38,20 @@ def idle(lab: Lab, address: str, duration_s: float, setup_s: float) -> Measured:
 
 def slices(bench: Bench, memory: dict[str, Any]) -> Measuring:
     """Round-trip time in short visits until told to end; and the set-up time of the tunnel, then of the same one beside
-    it, in every SETUP_EVERYth visit. Raises LabError, and MeasurementError, also where that one does not come up."""
+    it, in every SETUP_EVERYth visit, and after SETUPS of them seldom. Raises LabError, and MeasurementError, also where
+    that one does not come up."""
     started, times, taken, go = time.monotonic(), list[float](), 0, Go.ON
     while go is Go.ON:
         _, *now = visits(bench).exchanges(1 + VISIT_EXCHANGES)
         found = {"rtt": float(np.median(now))}
         if memory.get("told") is not bench.tunnel:  # once, also where the measurement is begun again
             memory["told"], found["setup_time"] = bench.tunnel, bench.tunnel.setup_s
-        elif taken % SETUP_EVERY == 0 and bench.beside:
+        elif taken % (SETUP_EVERY if memory.get("setups", 0) < SETUPS else SELDOM) == 0 and bench.beside:
             try:
                 found["setup_time"] = bench.beside()
             except ProofError as error:  # the tunnel that stands has been proven
                 raise MeasurementError(f"the same tunnel, brought up beside this one: {error}") from error
+        memory["setups"] = memory.get("setups", 0) + ("setup_time" in found)
         times, taken = times + now, taken + 1
         go = yield found
     return Measured([measurement("rtt", 0.0, **percentiles(times))], time.monotonic() - started)

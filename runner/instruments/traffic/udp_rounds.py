@@ -125,7 +125,10 @@ class Offering:
         """Trials until something has failed, and something has passed; or until the generator can offer no more."""
         search = self.so_far.search
         while search.seeding and not search.limited and not search.hopeless and len(search.trials) < MOST_SEEDS:
-            search.learn(self.trial(*search.next_load()))
+            trial = self.trial(*search.next_load())
+            search.learn(trial)
+            if trial.loss_ratio > LOSS_RATIO:  # it has filled the queues
+                self.settle()
 
 
 def shape_of(params: Mapping[str, str], fragment: bool) -> tuple[Load, str]:
