@@ -10,7 +10,7 @@ from runner.data.errors import UsageError
 from runner.data.store import load_run, open_store, read_slices
 from runner.data.trials import SCHEMA_VERSION, Slice, trial_id
 
-EXAMPLE = Path(__file__).parents[2] / "results/examples/debian13-2cores-quick"
+EXAMPLE = Path(__file__).parent / "data" / "version1"
 
 
 @pytest.fixture
