@@ -419,7 +419,7 @@ RAISES = (
     ("name", "text", "code", "says"),
     [
         ("never_starts", NEVER_STARTS, 1, DIED),
-        ("raises", RAISES, 2, ["the plugin raises is broken: raises.py, line 10: KeyError: 'no such thing'"]),
+        ("raises", RAISES, 2, ["the plugin raises is broken: start in raises.py, line 10: KeyError: 'no such thing'"]),
     ],
 )
 def test_lab_shell_says_why_a_plugin_never_comes_up(

@@ -16,6 +16,7 @@ from runner.data.streams import shown
 from runner.ranking.ranking import Ranking
 from runner.ranking.words import chance
 from runner.report import text
+from runner.report.answer import answers
 from runner.report.facts import BASELINE, interval_method
 from runner.report.forms.terminal_answer import render_answer
 from runner.report.model import ExperimentReport, MetricTable, Report, Row, row_levels, row_repetitions, row_share
@@ -32,10 +33,10 @@ COLOUR = {"failed": "bold red", "lab_error": "bold red", "partly": "red", "unsup
 
 
 def render(report: Report, console: Console, *, full: bool = False, folder: Path | None = None) -> None:
-    """Print the report to ``console``, in its width and colours: the answer; ``full``: before it every table.
-    ``folder``: of the run."""
+    """Print the report to ``console``, in its width and colours: the answer; ``full``: before it every table, as
+    where nothing could be ranked, because then the tables are the answer. ``folder``: of the run."""
     report = Report.model_validate(printable(report.model_dump(exclude={"observations"})) | {"observations": []})
-    if full:
+    if full or not any(answer.groups for answer in answers(report)):
         _tables(report, console)
     render_answer(report, console, folder)
 
