@@ -335,7 +335,7 @@ def test_doctor_inside(doctor: Work) -> None:
     done = doctor.done()
     assert done.returncode == 0, done.stderr
     checks = {check["what"]: check for check in json.loads(done.stdout)}
-    assert "inside uml" in checks["guest kernel"]["says"]
+    assert "this is uml" in checks["guest kernel"]["says"]
     for vpn in (*KERNEL_VPNS, "ipip"):
         assert checks[f"vpn {vpn} (comparable)"]["level"] == "ok", checks[f"vpn {vpn} (comparable)"]["says"]
     assert checks["vpn wireguard (comparable)"]["level"] == "warning", "UML 6.1 has no WireGuard"

@@ -347,7 +347,7 @@ def test_a_runner_that_falls_silent_is_taken_for_gone(
             lab.nodes["gw1"].run("true", timeout=1)
 
     try:
-        with pytest.raises(LabError, match=r"gw1 .* does not answer any more; then gw1 .* has not confirmed"):
+        with pytest.raises(LabError, match=r"gw1 .* does not answer any more; afterwards gw1 .* did not confirm"):
             cut_off()
     finally:
         unchanged.switch.run("ip", "link", "set", "gw1", "up")
