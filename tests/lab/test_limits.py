@@ -220,7 +220,8 @@ def test_every_machine_of_its_own_is_watched(image: Image, tmp_path: Path) -> No
         as_before(testbed, before)
     assert [load.name for load in loads] == [load.nodes[0] for load in loads] == [*lab.nodes]
     own = {load.name: {(one.name, one.role) for one in load.processes} for load in loads}
-    assert own["gw1"] == own["gw2"] == {("openvpn", "vpn")}
+    reader = {("loads.py", "generator")}  # it is told where it took a hundredth of a core
+    assert own["gw1"] - reader == own["gw2"] - reader == {("openvpn", "vpn")}
     assert ("visit.py", "generator") in own["host2"]
     assert limit.where == "gw2", limit
     assert ("sh", "other") in {(one.name, one.role) for load in hogged for one in load.processes if one.node == "gw2"}
