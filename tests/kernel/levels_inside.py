@@ -120,8 +120,11 @@ def renew(lab: Lab, plugin: Vpn, params: Params) -> None:
     dialing, answering = lab.gateway(lab.sites[0]), lab.gateway(lab.sites[-1])
     match plugin.name:
         case "macsec":
-            for site in reversed(lab.sites):
+            for (
+                site
+            ) in lab.sites:  # both first: what the old one still sends would count the new one's frames as replayed
                 lab.gateway(site).run("ip", "link", "del", "macsec0")
+            for site in reversed(lab.sites):
                 plugin.start(lab.gateway(site), site, [peer for peer in lab.sites if peer is not site], params)
         case "libreswan":
             dialing.run("ipsec", "delete", "gw2")  # both ends of it
