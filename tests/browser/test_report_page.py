@@ -24,7 +24,7 @@ from runner.report.model import Report, build
 from tests.browser.conftest import Open
 from tests.unit.synthetic import CBC, IDLE, TCP, make_run, make_trial, realistic_run
 
-EXAMPLE = Path(__file__).resolve().parents[2] / "results" / "examples" / "debian13-2cores-quick"
+EXAMPLE = Path(__file__).resolve().parents[2] / "results" / "examples" / "two-cores-quick"
 SCREENSHOTS = os.environ.get("VPNEVAL_SCREENSHOTS")  # a folder to keep them in: docs/ for the README's
 HOSTILE = '<script>alert("1")</script>'
 A4 = (718, 1047)  # px between margins of 10 mm

@@ -51,7 +51,9 @@ def render_answer(report: Report, console: Console, folder: Path | None = None) 
     if not found:
         console.print("[bold red]Nothing to rank:[/] no VPN measured anything in a named configuration.")
     for at, answer in enumerate(found):
-        if at == 0 or tall:
+        if not answer.groups and any(other.groups for other in found):
+            console.print(Text(f"{answer.name[:1].upper() + answer.name[1:]}: too little was measured for a ranking."))
+        elif at == 0 or tall:
             _whole(report, answer, console, tall)
         else:
             console.print(_verdict(answer, tall))
