@@ -26,7 +26,8 @@ MEANINGS = {
 FIRST = ("recommended", "comparable")  # of several rankings, the one that a reader is shown first
 AGAINST = 3  # numbers against the runner-up
 CHANGES = 2  # weights of which it is said what they change
-OPTIONS_LEFT_OUT = ("--deadline", "--out", "--rest")  # of the command that goes on with a run
+OPTIONS_LEFT_OUT = ("--deadline", "--out", "--rest")  # of the command that goes on with a run, with their values
+FLAGS_LEFT_OUT = ("--install", "--until-significant")
 BY_TCP = "--weights tcp ranks it"
 BY_KERNEL = "--kernel uml or qemu has it"
 KERNELS_OWN = re.compile(r"kernel|netlink|Operation not supported|Unknown device", re.IGNORECASE)
@@ -202,7 +203,7 @@ def again(command_line: str, folder: str, minutes: int) -> str:
         word = words.pop(0)
         if word in OPTIONS_LEFT_OUT:
             words = words[1:]
-        elif word.split("=")[0] not in OPTIONS_LEFT_OUT and word != "--until-significant":
+        elif word.split("=")[0] not in OPTIONS_LEFT_OUT and word not in FLAGS_LEFT_OUT:
             kept.append(word)
     return " ".join([*kept, "--out", folder, "--until-significant", "--deadline", f"{minutes}m"])
 

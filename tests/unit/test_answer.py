@@ -108,7 +108,7 @@ def test_pairs_share_what_is_measured_of_a_vpn() -> None:
 
 
 def test_the_command_that_goes_on_is_the_same_with_more_time() -> None:
-    command = "vpneval run transport --vpn a,b --deadline 350s --rest uml --out=x --until-significant"
+    command = "vpneval run transport --vpn a,b --deadline 350s --rest uml --install --out=x --until-significant"
     said = again(command, "results/mine", 12)
     assert shlex.split(said) == [
         *("vpneval", "run", "transport", "--vpn", "a,b", "--out", "results/mine"),

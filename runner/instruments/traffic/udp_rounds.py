@@ -152,8 +152,8 @@ def udp_in_rounds(bench: Bench, asked: Asked, fragment: bool, *, turns: bool) ->
     """UDP throughput of the median trial, and jitter. A slice is a short look at the jitter, and a trial of the search.
 
     With ``turns`` it goes on until it is told to end, and only each LOOKSth slice has a trial; else it takes as long as
-    the search's budget. One search goes on over all
-    the instances of the tunnel that share ``asked.memory``. Raises MeasurementError where there is no throughput.
+    the search's budget. One search goes on over all the instances of the tunnel that share ``asked.memory``. Raises
+    MeasurementError where there is no throughput.
     """
     started, settings = time.monotonic(), asked.profile.udp
     so_far = so_far_of(asked, bench)
