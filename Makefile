@@ -14,17 +14,26 @@ COMPARISON := reference transport cipher compression recommended
 # the thesis' systems and their descendants
 COMPARED := ipip,ipsec,ipsec_user,gre_ipsec,openvpn,ssh_forward,ssh_tun,wireguard,wireguard_go
 # Labs are isolated and mostly wait: that many tests at a time (tests/conftest.py).
-SIDE_BY_SIDE ?= -n 8
+SIDE_BY_SIDE ?= -n 6
 # The random orders of test-flaky: three, others each time.
 SEEDS ?= $(shell date "+%s1 %s2 %s3")
+comma := ,
 COMMANDS := bash ip mmdebstrap nsenter setpriv unshare $(PYTHON)
 PACKAGES := bash iproute2 mmdebstrap python3 python3-venv util-linux
 
-.PHONY: compare test test-all test-unit test-flaky coverage mutants campaign lint rooms image setup lock bench-lab bench-labs bench-search bench-truth bench-engines bench-slices bench-widths bench-decide bench-report box test-abilities test-ciphers test-vagrant clean
+.PHONY: compare announced test test-all test-unit test-flaky coverage mutants campaign lint rooms image setup lock bench-lab bench-labs bench-search bench-generator bench-limits bench-truth bench-engines bench-slices bench-widths bench-decide bench-decide-real bench-report bench-farm box test-abilities test-ciphers test-vagrant clean
 
-compare: image
+compare: announced image
 	$(VPNEVAL) run $(COMPARISON) --vpn $(COMPARED) --profile $(PROFILE) --deadline $(DEADLINE) \
 		$(if $(REST),--rest $(REST) --install) $(if $(OUT),--out $(OUT))
+
+announced:
+	@echo "make compare installs what is missing: Debian packages, .venv, the lab image (some minutes the first time, then" \
+		"seconds). Then it asks which VPNs this machine runs, measures them for $(DEADLINE)$(if $(REST),$(comma) measures for" \
+		"at most six more minutes under $(REST) where this kernel lacks some of them,) and prints the ranking."
+
+# What Python compiles it keeps, whatever the environment says: tests and their guests start it some thousand times.
+test test-all test-unit test-flaky test-vagrant: export PYTHONDONTWRITEBYTECODE =
 
 test: setup
 	.venv/bin/pytest $(SIDE_BY_SIDE) -m "not slow and not vagrant" $(ARGS)
@@ -90,7 +99,7 @@ test-abilities: image
 test-vagrant: setup
 	tests/vagrant/install.sh
 	$(MAKE) box
-	.venv/bin/pytest -n 2 tests/vagrant --timeout 3600 $(ARGS)
+	SITES=$(SITES) .venv/bin/pytest -n 2 tests/vagrant --timeout 3600 $(ARGS)
 
 setup: .venv/ready
 
@@ -118,6 +127,15 @@ bench-lab bench-labs: setup
 bench-search: setup
 	.venv/bin/python -m runner.search.bench
 
+# The packet generator at full speed over plain IP; exit code 1 where it offers less than it must. Half a minute, quiet.
+bench-generator: image
+	.venv/bin/python -m tests.bench_generator
+
+# What a gateway with a core of its own would carry: predicted on shared cores, and found. Exit code 1 where the prediction
+# for OpenVPN is wrong by more than a tenth. A minute, quiet.
+bench-limits: image
+	.venv/bin/python -m tests.bench_limits
+
 # Found against true on links of a known rate; the plot goes to truth.svg. About a quarter of an hour.
 bench-truth: image
 	.venv/bin/python -m tests.bench_truth
@@ -130,6 +148,12 @@ bench-engines: image
 bench-decide: setup
 	.venv/bin/python -m tests.bench_decide
 
+# Real runs whose answer is known: equal copies, links of 90 and 100 Mbit/s, a machine busy now and then, a gateway with
+# nine tenths of its CPU, five searches of one tunnel. 75 minutes on a quiet machine. For a part of it, say which, and how
+# many runs from which seed on: ARGS="equal --runs 5 --first 6".
+bench-decide-real: image
+	.venv/bin/python -u -m tests.bench_decide_real $(ARGS)
+
 # How sure a ratio is after how many seconds, in turns and in blocks; the plot goes to docs/pictures. Some five minutes.
 bench-widths: image
 	.venv/bin/python -m tests.bench_widths $(ARGS)
@@ -138,9 +162,14 @@ bench-widths: image
 bench-slices: image
 	.venv/bin/python -m tests.bench_slices $(ARGS)
 
-# 100,000 generated trials, loaded and reported: seconds, memory, the page's size. About five minutes.
+# 100,000 generated trials, loaded and reported: seconds, memory, the page's size; the example's page in a browser: its
+# first paint and a slider's answer. About five minutes.
 bench-report: setup
 	.venv/bin/python -m tests.bench_report
+
+# 10,000 blocks on 200 simulated workers in one process, and a report over their 1,000,000 slices. Some ten minutes.
+bench-farm: setup
+	.venv/bin/python -m tests.bench_farm $(ARGS)
 
 clean:
 	rm -rf .venv

@@ -37,5 +37,6 @@ EXPERIMENT = Experiment(
         "rekey": ("esp", "ike", "clock", "protocol"),
         "ike": ("aes256-sha384-ecp384", "aes256gcm16-prfsha384-x25519", IKE),
     },
+    in_full=("rekey",),
     wanted=wanted,
 )

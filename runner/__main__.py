@@ -5,7 +5,10 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from contextlib import suppress
 from typing import Any
+
+INTERRUPTED = 130
 
 
 def main() -> None:
@@ -20,16 +23,26 @@ def main() -> None:
         for ending, handler in before.items():
             signal.signal(ending, signal.default_int_handler if handler == signal.SIG_DFL else handler)
         command()
-    except KeyboardInterrupt:
-        sys.exit(130)
-    finally:  # it is ending already: who asks again changes nothing any more
-        for ending in before:
+    except (KeyboardInterrupt, SystemExit) as end:
+        for ending in before:  # it is ending already: who asks again changes nothing any more
             signal.signal(ending, signal.SIG_IGN)
+        if isinstance(end, SystemExit) and end.code != INTERRUPTED:
+            raise
+        _at_once()
+
+
+def _at_once() -> None:
+    """End with the exit code of an interruption. Python itself would end by SIGINT instead, where the interruption came
+    while a text was executed as code, as dataclasses and named tuples do when they are made."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):  # nobody reads it any more
+            stream.flush()
+    os._exit(INTERRUPTED)
 
 
 def _ended(*_: Any) -> None:
     os.write(2, b"vpneval: interrupted before anything began\n")
-    os._exit(130)
+    os._exit(INTERRUPTED)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,8 @@ import importlib
 import importlib.util
 import pkgutil
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -40,17 +41,16 @@ def vpn_names() -> list[str]:
 def load_vpn(name: str) -> Vpn:
     """The plugin ``name``: a file of vpns/, or a path to a file outside the tree (``./mine.py``).
 
-    Raises UsageError with the near matches for an unknown name, and for a file that is not a plugin.
+    Raises UsageError with the near matches for an unknown name, and for a file that is not a plugin, or is several.
     """
     if _is_path("plugin", name):
         module, stem = _from_file("plugin", name), Path(name).stem
     else:
         require_known("VPN", name, vpn_names())
         module, stem = importlib.import_module(f"vpns.{name}"), name
-    for value in _defined_in(module, Vpn):
-        value.name = stem
-        return _finished(name, value)
-    raise UsageError(f"{name} defines no subclass of runner.vpn.plugin.Vpn")
+    kind = _the_last(name, _defined_in(module, Vpn), "runner.vpn.plugin.Vpn")
+    kind.name = stem
+    return _finished(name, kind)
 
 
 def instruments() -> dict[str, Instrument]:
@@ -66,22 +66,21 @@ def add_instrument(path: str) -> Instrument:
     """
     if not _is_path("instrument", path):
         raise UsageError(f"an instrument from outside the tree is a file whose name ends in .py, not {path}")
-    for kind in _defined_in(_from_file("instrument", path), Instrument):
-        made = _made(path, kind)
-        others = {name: one for name, one in instruments().items() if _FILES.get(name) != Path(path)}
-        if made.name in others:
-            raise UsageError(
-                f"instrument {path} is called {made.name}, and another instrument has that name. Choose another name"
-            )
-        for metric in made.metrics:
-            if taken := [one.name for one in others.values() if metric.name in {own.name for own in one.metrics}]:
-                raise UsageError(f"instrument {path}: {metric.name} is a metric of {taken[0]}; choose another name")
-        for factor, levels in made.factors.items():
-            if (there := factors().get(factor, levels)) != levels:
-                raise UsageError(f"instrument {path}: the factor {factor} is known with other levels: {there.named}")
-        _ADDED[made.name], _FILES[made.name] = made, Path(path)
-        return made
-    raise UsageError(f"{path} defines no subclass of runner.instruments.instrument.Instrument")
+    kinds = _defined_in(_from_file("instrument", path), Instrument)
+    made = _made(path, _the_last(path, kinds, "runner.instruments.instrument.Instrument"))
+    others = {name: one for name, one in instruments().items() if _FILES.get(name) != Path(path)}
+    if made.name in others:
+        raise UsageError(
+            f"instrument {path} is called {made.name}, and another instrument has that name. Choose another name"
+        )
+    for metric in made.metrics:
+        if taken := [one.name for one in others.values() if metric.name in {own.name for own in one.metrics}]:
+            raise UsageError(f"instrument {path}: {metric.name} is a metric of {taken[0]}; choose another name")
+    for factor, levels in made.factors.items():
+        if (there := factors().get(factor, levels)) != levels:
+            raise UsageError(f"instrument {path}: the factor {factor} is known with other levels: {there.named}")
+    _ADDED[made.name], _FILES[made.name] = made, Path(path)
+    return made
 
 
 _ADDED: dict[str, Instrument] = {}
@@ -99,10 +98,8 @@ def _made(path: str, kind: type[Instrument]) -> Instrument:
     lacks = [what for what in ("name", "metrics") if not hasattr(kind, what)] + sorted(kind.__abstractmethods__)
     if lacks:
         raise UsageError(f"instrument {path} is not finished: {kind.__name__} lacks {', '.join(lacks)}")
-    try:
+    with _blaming(f"instrument {path} cannot be made", [Path(path)]):
         made = kind()
-    except (Exception, SystemExit) as broken:
-        raise UsageError(f"instrument {path} cannot be made: {told(broken, [Path(path)])}") from broken
     if not isinstance(made.metrics, tuple) or not all(isinstance(metric, Metric) for metric in made.metrics):
         raise UsageError(f"instrument {path}: metrics must be a tuple of Metric, with a comma after a single one")
     return made
@@ -188,12 +185,11 @@ def _finished(name: str, plugin: type[Vpn]) -> Vpn:
     missing += sorted(plugin.__abstractmethods__)
     if missing:
         raise UsageError(f"plugin {name} is not finished: {plugin.__name__} lacks {', '.join(missing)}")
-    try:
-        return guarded(plugin())
-    except UsageError:
-        raise
-    except (Exception, SystemExit) as broken:
-        raise UsageError(f"plugin {name} cannot be made: {told(broken, files_of(plugin))}") from broken
+    cannot = f"plugin {name} cannot be made"
+    with _blaming(cannot, files_of(plugin)):
+        made = plugin()
+    with _blaming(cannot, files_of(plugin), passing=UsageError):  # which says itself what is wrong
+        return guarded(made)
 
 
 def digest_of(vpn: Vpn) -> str:
@@ -251,11 +247,20 @@ def _from_file(kind: str, name: str) -> ModuleType:
         raise UsageError(f"no {kind} file {name}")
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module  # dataclasses look for their module there
-    try:
+    with _blaming(f"{kind} file {name} cannot be loaded", [path]):
         spec.loader.exec_module(module)
-    except (Exception, SystemExit) as broken:
-        raise UsageError(f"{kind} file {name} cannot be loaded: {told(broken, [path])}") from broken
     return module
+
+
+@contextmanager
+def _blaming(what: str, files: list[Path], passing: type[BaseException] = KeyboardInterrupt) -> Iterator[None]:
+    """Whatever is raised within, but Ctrl-C and what is ``passing``, is a UsageError that names the line of a file."""
+    try:
+        yield
+    except (KeyboardInterrupt, passing):
+        raise
+    except BaseException as broken:
+        raise UsageError(f"{what}: {told(broken, files)}") from broken
 
 
 def _defined_in(module: ModuleType, kind: Callable[..., Kind]) -> list[type[Kind]]:
@@ -264,3 +269,16 @@ def _defined_in(module: ModuleType, kind: Callable[..., Kind]) -> list[type[Kind
     return [
         value for value in here if value.__module__ == module.__name__ and kind in value.__mro__ and value is not kind
     ]
+
+
+def _the_last(file: str, kinds: list[type[Kind]], base: str) -> type[Kind]:
+    """Of a file's subclasses of ``base`` the one that it is about: those that it is derived from may be beside it.
+
+    Raises UsageError where there is none, or where nothing says which of several is meant."""
+    last = [kind for kind in dict.fromkeys(kinds) if not any(kind in other.__mro__[1:] for other in kinds)]
+    if not last:
+        raise UsageError(f"{file} defines no subclass of {base}")
+    if len(last) > 1:
+        names = ", ".join(kind.__name__ for kind in last)
+        raise UsageError(f"{file} defines several subclasses of {base}: {names}. Put each into a file of its own")
+    return last[0]

@@ -15,11 +15,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from runner.ranking.estimates import Estimate, estimate_pairs
+from runner.data.trials import Cell
+from runner.ranking.estimates import Estimate, Rounds, estimate_pairs
 from runner.ranking.looks import nominal
 from runner.ranking.verdicts import LEVEL, Decision, Tested, decide, level_of, probabilities
-from tests.rounds import Machine, play
-from tests.unit.synthetic import METRICS
+from runner.sweep.looks import going
+from runner.sweep.loop import LOOKS_AT
+from tests.rounds import TRAFFIC, Machine, play, run_of
+from tests.unit.synthetic import CBC, METRICS
 
 TCP = METRICS["tcp_throughput"]
 SLICE_S = 0.25
@@ -177,6 +180,34 @@ def half_width(machine: Machine, vpns: int, rounds: int, runs: int, rng: np.rand
     return math.exp(float(np.median(found)))
 
 
+def until_known(
+    machine: Machine, truths: Sequence[float], rounds: int, runs: int, rng: np.random.Generator, *, looks: bool = True
+) -> tuple[Share, float]:
+    """TCP throughput in three instances of so many rounds, where looks end and double slices as under a deadline
+    (runner/sweep/looks.py): the share of the 95 % intervals that contain the truth, and the median half-width as a
+    factor. Without ``looks``, each VPN has one slice in each round."""
+    hits, widths = list[bool](), list[float]()
+    cells = {str(vpn): Cell(vpn=str(vpn), params=CBC | TRAFFIC["tcp_throughput"]) for vpn in range(len(truths))}
+    at = {int(share * 3 * rounds): share for share in LOOKS_AT} if looks else {}
+    for _ in range(runs):
+        first, second = (play(machine, truths, 3, rounds, rng) for _ in range(2))
+        seen = {vpn: Rounds({}, one.instances) for vpn, one in zip(cells, first, strict=True)}
+        on, twice = set(cells), set[str]()
+        for number in range(3 * rounds):
+            if number in at:
+                run, trials = run_of({"tcp_throughput": seen})
+                found = going(run, trials, [*cells.values()], None, 1e6, at[number])
+                on, twice = {cell.vpn for cell in found.cells}, found.twice
+            for vpn in on:
+                one, other = first[int(vpn)][number], second[int(vpn)][number]
+                seen[vpn][number] = (one + other) / 2 if cells[vpn].key in twice else one
+        for (a, b), estimate in estimate_pairs(seen).items():
+            low, high = estimate.interval()
+            hits.append(low <= truths[int(a)] - truths[int(b)] <= high)
+            widths.append((high - low) / 2)
+    return Share(sum(hits), len(hits)), math.exp(float(np.median(widths)))
+
+
 def main() -> None:
     """Print it all."""
     asked = argparse.ArgumentParser(description=__doc__)
@@ -201,6 +232,11 @@ def main() -> None:
             print(f"{said:70}{false_runs(machine, truths, max(1, runs // 5), rng, metrics, rounds)!s:>16}")
     said = "three copies, one metric, the verdict of any of six looks"
     print(f"{said:70}{false_with_looks(Machine(), [0.0] * 3, runs // 4, 6, rng)!s:>16}")
+    print("\nTCP of five VPNs in 27 rounds, each round one slice; with looks, until its ratios are known (0055):")
+    for name in ("one machine quiet, VPNs unlike", "slices of 15 %", "slices of 20 %"):
+        for looks in (False, True):
+            covered, width = until_known(MACHINES[name], FIVE, 9, max(1, runs // 10), rng, looks=looks)
+            print(f"{name:32}{'with' if looks else 'without':>8} looks {covered!s:>16}   ×÷ {width:.3f}")
     print(f"\nLevels for 52 pairs: one look {nominal(LEVEL / 52, 1):.6f}, six looks {nominal(LEVEL / 52, 6):.6f}")
     print("\nPairs decided, of five VPNs that differ by 5 to 80 %, six metrics a run; half-width of the 95 % interval:")
     for name, machine in (("quiet", QUIET), ("slices of 20 %", Machine())):

@@ -28,7 +28,7 @@ from runner.lab.site_to_site import Lab, check_machine
 from runner.ranking.stats import compare_blocks
 from runner.tunnel.bring_up import Bench, Tunnel, bring_up, make_secrets, start_services, unsupported
 
-SLICES_S = (0.15, 0.3, 0.6)
+SLICES_S = (0.15, 0.2, 0.6)  # the second is that of the profile quick
 NEAR = 0.03  # a slice should be within this of iperf3
 IPERF3 = "iperf3"
 

@@ -16,6 +16,7 @@ from rich.table import Table
 
 from runner.data.errors import MeasurementError
 from runner.instruments.instrument import at_once
+from runner.instruments.traffic.generator import Generator, generating
 from runner.instruments.traffic.packets import packets
 from runner.instruments.traffic.tcp import tcp
 from runner.instruments.traffic.udp import udp
@@ -27,6 +28,9 @@ from tests.truth import QUEUE_S, shaped
 
 RATES_MBPS = "2,5,10,20,50,100,200,500,1000"
 TRIAL_S = 2.0
+USUAL_PAYLOAD_BYTES = 1472  # frames of 1500 bytes, at any rate
+MIXTURE = "UDP, a mixture of lengths"
+SENT_ENOUGH = 0.99  # of what fills the link
 SEARCH = UdpSearch(relative_width=0.01, trial_duration_s=TRIAL_S, confirm=None, budget_s=45.0)
 
 
@@ -40,7 +44,7 @@ def main() -> None:
     with TemporaryDirectory() as logs:
         for mbps in map(float, options.rates.split(",")):
             rows += found_and_true(image, Path(logs), mbps * 1e6)
-            for row in rows[-3:]:
+            for row in (one for one in rows if one["link_mbps"] == mbps):
                 print(f"{mbps:g} Mbit/s {row['what']}: found/true {row['ratio']}", flush=True)
     show(rows)
     draw(rows, options.out)
@@ -48,7 +52,8 @@ def main() -> None:
 
 
 def found_and_true(image: Image, logs: Path, link_bps: float) -> list[dict[str, Any]]:
-    """TCP, UDP search and packet rate on one shaped link: what was found, what is true, and their ratio."""
+    """TCP, UDP search, UDP in short trials, a mixture of lengths and packet rate on one shaped link: what was found,
+    what is true, and their ratio."""
     duration_s = 40 if link_bps < 5e6 else 10 if link_bps < 5e7 else 5
     with shaped(image, logs, link_bps, 0.02) as bench:
         streamed = tcp(bench.lab, bench.address, duration_s, 1, "forward", "random").measurements[0].value
@@ -57,6 +62,12 @@ def found_and_true(image: Image, logs: Path, link_bps: float) -> list[dict[str, 
     true_bps = truth.udp_throughput(link_bps, payload_bytes, 0.01, TRIAL_S, QUEUE_S)
     with shaped(image, logs, link_bps, QUEUE_S, mtu_bytes=mtu_bytes) as bench:
         rows.append(searched("UDP throughput", link_bps, true_bps, bench, payload_bytes))
+    true_bps = truth.udp_in_time(link_bps, USUAL_PAYLOAD_BYTES, 0.01)
+    with shaped(image, logs, link_bps, QUEUE_S) as bench:
+        rows.append(searched("UDP, short trials", link_bps, true_bps, bench, USUAL_PAYLOAD_BYTES))
+        bench.close()
+    with shaped(image, logs, link_bps, QUEUE_S) as bench, generating(bench.lab, bench.address) as generator:
+        rows.append(mixed(link_bps, generator))
     # of short ones the sender offers too few for a fast link
     packet_bytes = 512 if link_bps < 200e6 else mtu_bytes
     true_pps = truth.packet_rate(link_bps, packet_bytes, 0.01, TRIAL_S)
@@ -65,11 +76,26 @@ def found_and_true(image: Image, logs: Path, link_bps: float) -> list[dict[str, 
     return rows
 
 
+def mixed(link_bps: float, generator: Generator) -> dict[str, Any]:
+    """The row of a mixture that is a little more than the link carries: frames that came while they were sent."""
+    load = truth.mixture(link_bps)
+    try:
+        arrived = generator.play(load)
+    except MeasurementError as error:
+        return row(MIXTURE, link_bps, None, truth.mixture_bps(load, link_bps), str(error))
+    short = arrived.sent < SENT_ENOUGH * load.per_s * load.seconds
+    note = f"the generator sent {arrived.sent} of {load.per_s * load.seconds:.0f} packets" if short else ""
+    found_bps = None if short else truth.mixture_came_bps(arrived)
+    return row(MIXTURE, link_bps, found_bps, truth.mixture_bps(load, link_bps), note)
+
+
 def searched(what: str, link_bps: float, true: float, bench: Bench, length_bytes: int) -> dict[str, Any]:
     """The row of a search; without a number where it found none, or only a lower bound."""
     try:
         if what == "packet rate":
             measured = at_once(packets(bench, length_bytes, False, SEARCH, None))
+        elif what == "UDP, short trials":
+            measured = truth.udp_generated(bench, length_bytes)
         else:
             measured = at_once(udp(bench, length_bytes, SEARCH, None))
     except MeasurementError as error:

@@ -20,23 +20,35 @@ HERE = Path(__file__).parent
 ORDER = ("kernel", "vagrant", "browser", "lab", "unit")  # what lasts longest begins first, so that nothing long is last
 BY_FILE = ("vagrant", "browser", "unit")  # quick tests, or tests that look at one thing that took long
 ONE_THING = ("lab/test_compare_end_to_end.py",)  # one `make compare`
-ONE_WHEEL = ("lab/test_installed.py", "unit/test_installed.py")
+# Files that look at one thing: a wheel, the virtual machines.
+TOGETHER = {
+    **dict.fromkeys(("lab/test_installed.py", "unit/test_installed.py"), "one wheel"),
+    **dict.fromkeys(("vagrant/test_site.py", "vagrant/test_vagrant.py"), "one story"),
+}
 # Unit tests that compute for half a minute: each by itself, and before the others of their kind.
 COMPUTE = ("unit/test_campaign.py", "unit/test_search_population.py", "unit/test_search_posterior.py")
 # Tests that look at what a fixture has measured once: the beginnings of their names.
 LOOK_AT = (
     "lab/test_secrets.py::test_no_secret_leaves_the_process",  # a run of every VPN
     "lab/test_secrets.py::test_a_plugin_that_tells_its_keys",  # a run of plugins that tell theirs
+    "lab/test_broken_vpns.py::test_a_broken_vpn_fails",  # a run of plugins that are broken
     "lab/test_turns.py::test_three_tunnels_stand_together",  # a run of three tunnels
 )
-# A guest has one CPU: two groups of tests, one guest for each at a time, fill two cores. These files take as long as
-# all the others, so that neither group is at work when all else is done.
-FIRST_GUEST = ("test_abilities.py", "test_levels.py")
+# Guests take longest, and each has one CPU. Groups of tests with one guest at a time each, by the beginnings of their
+# names; what is left is one more. Each takes about a quarter, so that no guest is at work when all else is done.
+GUESTS = (
+    ("test_abilities.py::test_what_is_declared_to_be_carried",),
+    ("test_abilities.py::test_what_is_declared_of_the_way", "test_levels.py"),
+    ("test_ha.py", "test_security.py", "test_vpns.py", "test_wan.py"),
+)
 
 
 def pytest_configure() -> None:
-    """A script starts what runs in its background with Ctrl-C ignored, and so would be all that the tests interrupt."""
+    """A script starts what runs in its background with Ctrl-C ignored, and nohup with SIGHUP ignored; so would be all
+    that the tests interrupt. A signal that has a handler here does what it usually does in the programs started."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, lambda number, frame: None)
 
 
 def group_of(test: str) -> str:
@@ -46,9 +58,10 @@ def group_of(test: str) -> str:
     if f"{folder}/{file.name}" in COMPUTE:
         return test
     if folder == "kernel":
-        return "first guest" if file.name in FIRST_GUEST else "second guest"
-    if f"{folder}/{file.name}" in ONE_WHEEL:
-        return "one wheel"
+        name = test.removeprefix(f"{file.parent}/")
+        return f"guest {[name.startswith(tests) for tests in (*GUESTS, '')].index(True)}"
+    if f"{folder}/{file.name}" in TOGETHER:
+        return TOGETHER[f"{folder}/{file.name}"]
     if folder in BY_FILE or f"{folder}/{file.name}" in ONE_THING:
         return str(file)
     return next((each for each in LOOK_AT if test.removeprefix("tests/").startswith(each)), test)

@@ -1,4 +1,5 @@
 """The picture of the rooms in docs/README.md, drawn from the imports: ``make rooms``; ``--check``: is it current?
+``--table`` prints the rooms' files, lines and imports instead.
 
 A room is a folder of runner/, its catalogue.py, vpns/ or experiments/. It stands on the lowest floor that is above all
 rooms that it imports from. What an arrow says that others say already is left out: who imports from `lab` reaches
@@ -54,7 +55,7 @@ def room_of(module: str) -> str:
 
 def rooms(root: Path = ROOT) -> dict[str, Room]:
     """The rooms of the checkout, by name, with what they import. Raises SystemExit for one that has no docstring."""
-    graph = grimp.build_graph(*PACKAGES)
+    graph = grimp.build_graph(*PACKAGES, cache_dir=None)
     found: dict[str, Room] = {}
     for module in sorted(graph.modules):
         if not (name := room_of(module)):
@@ -279,17 +280,33 @@ def _box(room: Room, left: int, top: int) -> Iterator[str]:
         yield f'<rect {place} rx="1.5" fill="{line}"/>'
 
 
-def main() -> None:
+def table(rooms: Mapping[str, Room]) -> str:
+    """Files, lines, and imports of and from each room, the largest first, as Markdown."""
+    imported = {name: sum(room.imports.get(name, 0) for room in rooms.values()) for name in rooms}
+    lines = ["| room | files | lines | imports from | imports of it |", "|---|---|---|---|---|"]
+    for room in sorted(rooms.values(), key=lambda room: (-room.files, room.name)):
+        counts = (room.files, room.lines, sum(room.imports.values()), imported[room.name])
+        lines.append(f"| `{room.name}` | {' | '.join(f'{count:,}' for count in counts)} |")
+    pairs, imports = sum(len(room.imports) for room in rooms.values()), sum(imported.values())
+    return "\n".join([*lines, "", f"{imports:,} imports between {pairs} pairs of rooms."])
+
+
+def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--check", action="store_true", help="exit 1 where the picture is not what the imports are")
-    asked = parser.parse_args()
+    parser.add_argument("--table", action="store_true", help="print each room's files, lines and imports")
+    asked = parser.parse_args(argv)
     found = rooms()
+    if asked.table:
+        print(table(found))
+        return
     if missing := unlisted(found):
         sys.exit(f"pyproject.toml, contract floors: says nothing of {', '.join(missing)}; name the floor of each")
     made = svg(found)
-    if asked.check and (not PICTURE.exists() or PICTURE.read_text(encoding="utf-8") != made):
-        sys.exit(f"{PICTURE.relative_to(ROOT)} is not what the imports are now: run make rooms, and commit it")
-    PICTURE.write_text(made, encoding="utf-8")
+    if not asked.check:
+        PICTURE.write_text(made, encoding="utf-8")
+    elif not PICTURE.exists() or PICTURE.read_text(encoding="utf-8") != made:
+        sys.exit(f"{PICTURE.name} is not what the imports are now: run make rooms, and commit it")
 
 
 if __name__ == "__main__":

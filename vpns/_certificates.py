@@ -5,22 +5,28 @@ from collections.abc import Sequence
 from runner.lab.node import Node
 from runner.lab.site import Site
 
-NEW_KEY = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-noenc", "-days", "30")
+NEW_KEY = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-noenc", "-days")
+DAYS = 30  # of a lab's certificates; `recipe --days` sets others
+
+
+def days_of(ca: Node) -> int:
+    """How long what is made on ``ca`` is to be valid; 0: nobody says."""
+    return int(getattr(ca, "days", 0))
 
 
 def certificates(ca: Node, sites: Sequence[Site]) -> dict[str, str]:
     """``ca.crt``, and for each gateway ``gw1.crt`` and ``gw1.key``, as PEM; ECDSA P-256, subject = gateway."""
-    here = "/run/ca/"
+    here, key = "/run/ca/", (*NEW_KEY, str(days_of(ca) or DAYS))
     ca.run("mkdir", "-pm", "700", here)
     ca.run(
-        *("openssl", "req", "-x509", *NEW_KEY, "-subj", "/CN=vpneval CA"),
+        *("openssl", "req", "-x509", *key, "-subj", "/CN=vpneval CA"),
         *("-keyout", here + "ca.key", "-out", here + "ca.crt"),
     )
     secrets = {"ca.crt": ca.run("cat", here + "ca.crt").stdout}
     for site in sites:
         # req(1): -CA makes it a certificate signed by that authority, not a self-signed one.
         ca.run(
-            *("openssl", "req", "-x509", *NEW_KEY, "-CA", here + "ca.crt", "-CAkey", here + "ca.key"),
+            *("openssl", "req", "-x509", *key, "-CA", here + "ca.crt", "-CAkey", here + "ca.key"),
             *("-subj", f"/CN={site.name}", "-addext", f"subjectAltName=DNS:{site.name}"),
             *("-addext", "basicConstraints=critical,CA:FALSE", "-addext", "keyUsage=digitalSignature"),
             *("-addext", "extendedKeyUsage=serverAuth,clientAuth"),

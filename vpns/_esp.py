@@ -188,9 +188,11 @@ def spis(raw: str, what: str) -> set[str]:
 
 
 def negotiated(raw: str) -> dict[str, str]:
-    """What was negotiated for the first child SA in `swanctl --list-sas --raw`; "" for what is not in it."""
-    ike, _, rest = raw.partition("child-sas {")
-    child = rest.partition("}")[0]
+    """What was negotiated for the first child SA in `swanctl --list-sas --raw` that is installed; "" for what is not in
+    it. On a busy machine an IKE SA that is being made or deleted may stand before it, or another child."""
+    each = [event.partition("child-sas {") for event in raw.split("list-sa event {")]
+    children = [(ike, child) for ike, _, rest in each for child in rest.split("}")]
+    ike, child = next((one for one in children if "state=INSTALLED" in one[1]), ("", ""))
 
     def field(name: str, among: str = child) -> str:
         match = re.search(rf"\b{name}=(\S+)", among)

@@ -25,6 +25,9 @@ class Fastd(Vpn):
     title = "fastd"
     dataplane = "userspace"
     transport = "udp"
+    ports = "udp/10000"
+    inner_ipv6 = True
+    modules = "tun"
     software = Software({"fastd": "fastd", "socat": "socat"})
     offers = Offers(
         ciphers={"aes-128-gcm": "aes128-gcm", "salsa2012-umac": "salsa2012+umac", "null": "null+salsa2012+umac"},

@@ -16,6 +16,7 @@ from vpns._links import kernel_link
 class Gre(Vpn):
     title = "GRE"
     dataplane = "kernel"
+    modules = "ip_gre"
     transport = "gre"
     reference = True
     note = "GRE neither encrypts nor authenticates"

@@ -16,6 +16,7 @@ from vpns._links import kernel_link
 class IpIp(Vpn):
     title = "IPIP"
     dataplane = "kernel"
+    modules = "ipip"
     transport = "ipip"
     reference = True
     offers = Offers(limits={"cipher": "IPIP does not encrypt", "compression": "IPIP does not compress"})

@@ -6,11 +6,12 @@ strongswan.conf(5), RFC 7296 (IKEv2), RFC 4303 (ESP), RFC 3173 (IPComp).
 
 import re
 from collections.abc import Sequence
+from functools import partial
 
 from runner.data.errors import CommandError, ProofError, Unsupported
 from runner.data.levels import AEAD, AES_CBC, Params
 from runner.data.trials import Evidence
-from runner.lab.node import Node
+from runner.lab.node import PATIENCE, Node, wait_until
 from runner.lab.site import Site, higher_numbered
 from runner.vpn import closed_form
 from runner.vpn.declared import SWEET32, Abilities, Declared, Security
@@ -31,6 +32,7 @@ from vpns._esp import (
 from vpns._ha import STANDBY
 from vpns._xfrm import forget_afterwards
 
+ON_ITS_WAY_S = 3.0
 DEAD_PEER = "dpd_delay = 10s"
 # An IKE message is sent four times, and nobody is there after 14 s: strongSwan's own settings for its clients. With the
 # defaults it is 165 s. See docs/decisions/0019-dead-peers.md.
@@ -57,6 +59,8 @@ class Ipsec(Vpn):
     title = "IPsec (strongSwan, kernel ESP)"
     dataplane = "kernel"
     transport = "esp"
+    ports = "udp/500 udp/4500"
+    modules = "esp4"
     offers = Offers(
         ciphers=CIPHERS,
         integrities=INTEGRITIES,
@@ -64,7 +68,9 @@ class Ipsec(Vpn):
         ike=tuple(IKE),
     )
     software = Software(
-        {"swanctl": "strongswan-swanctl", "openssl": "openssl"}, daemons=("charon-systemd", "strongswan-charon")
+        {"swanctl": "strongswan-swanctl", "openssl": "openssl"},
+        daemons=("charon-systemd", "strongswan-charon"),
+        dials={"swanctl --initiate": "swanctl --list-sas --raw | grep -q state=INSTALLED"},
     )
     comparable = AES_CBC
     recommended = {"cipher": "aes-128-gcm", "integrity": "aead", "compression": "off"}  # RFC 8221 §5
@@ -123,7 +129,7 @@ class Ipsec(Vpn):
         )  # instead of the CPU's AES: OpenSSL's
         return {
             "/etc/strongswan.d/charon/kernel-libipsec.conf": f"kernel-libipsec {{ load = {self.libipsec} }}\n{plugins}",
-            "/etc/strongswan.d/vpneval.conf": STRONGSWAN_CONF,
+            "/etc/strongswan.d/vpneval.conf": strongswan_conf(me.keepalive_s),
             "/etc/swanctl/conf.d/vpneval.conf": f"connections {{\n{connections}}}\n",
             "/etc/swanctl/x509ca/ca.crt": secrets["ca.crt"],
             f"/etc/swanctl/x509/{me.name}.crt": secrets[f"{me.name}.crt"],
@@ -156,10 +162,15 @@ class Ipsec(Vpn):
         node.run("swanctl", "--load-all", "--noprompt")
         for peer in higher_numbered(me, peers):
             # A first packet may have sprung the trap: the child is there then, and charon refuses a second.
-            argv = ("swanctl", "--initiate", "--child", f"to-{peer.name}", "--timeout", "10")
+            # On a slow machine it may still be on its way when this one is refused, or has waited for long enough.
+            argv = ("swanctl", "--initiate", "--child", f"to-{peer.name}", "--timeout", f"{10 * PATIENCE:.0f}")
             done = node.run(*argv, check=False)
-            if done.code != 0 and not self.is_up(node, me, peers):
-                raise CommandError(node.name, argv, done.code, done.stderr or done.stdout)
+            if done.code == 0:
+                continue
+            try:
+                wait_until(partial(self.is_up, node, me, peers), "the child SA", ON_ITS_WAY_S, 0.2)
+            except TimeoutError:
+                raise CommandError(node.name, argv, done.code, done.stderr or done.stdout) from None
 
     def is_up(self, node: Node, me: Site, peers: Sequence[Site]) -> bool:
         return node.run("swanctl", "--list-sas", "--raw").stdout.count("state=INSTALLED") >= len(peers)
@@ -192,6 +203,12 @@ class Ipsec(Vpn):
 
     def lifecycle(self) -> Lifecycle:
         return Lifecycle(Rekeying(("esp", "ike"), renew=rekey), TIMERS, STANDBY)
+
+
+def strongswan_conf(keepalive_s: int) -> str:
+    """``STRONGSWAN_CONF``; with how often charon keeps a NAT's mapping, where not every 20 s (RFC 3948 §4)."""
+    keeps = f"    keep_alive = {keepalive_s}s\n" if keepalive_s else ""
+    return STRONGSWAN_CONF.replace("charon {\n", f"charon {{\n{keeps}")
 
 
 def rekey(node: Node, peers: Sequence[Site], what: str) -> None:

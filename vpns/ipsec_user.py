@@ -18,6 +18,8 @@ from vpns.ipsec import Ipsec
 class IpsecUser(Ipsec):
     title = "IPsec (strongSwan, userspace ESP)"
     dataplane = "userspace"
+    modules = "tun"
+    outer_ipv6 = True
     transport = "udp"
     data_path = "userspace: kernel-libipsec on ipsec0"
     offers = replace(
@@ -27,6 +29,7 @@ class IpsecUser(Ipsec):
     )
     software = replace(
         Ipsec.software,
+        libraries=("libcharon-extra-plugins", "libstrongswan-standard-plugins"),  # kernel-libipsec; AES-NI
         openssl=True,  # and charon's own AES instructions, which go with them
     )
     start_action = "none"  # kernel-libipsec has no policies that trap; without an SA there is no route either

@@ -37,6 +37,8 @@ class L2tp(Vpn):
     title = "L2TP (xl2tpd)"
     dataplane = "kernel"
     transport = "udp"
+    ports = "udp/1701"
+    modules = "l2tp_ppp"
     reference = True
     note = "L2TP does not encrypt"
     software = Software({"xl2tpd": "xl2tpd", "pppd": "ppp", "openssl": "openssl"})

@@ -20,6 +20,8 @@ class L2tpv3(Vpn):
     title = "L2TPv3 (kernel, static)"
     dataplane = "kernel"
     transport = "udp"
+    ports = "udp/17010"
+    modules = "l2tp_eth"
     reference = True
     note = "L2TPv3 does not encrypt"
     offers = Offers(limits={"cipher": "L2TPv3 does not encrypt", "compression": "L2TPv3 does not compress"})

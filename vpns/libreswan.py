@@ -43,6 +43,8 @@ class Libreswan(Vpn):
     title = "IPsec (Libreswan, kernel ESP)"
     dataplane = "kernel"
     transport = "esp"
+    ports = "udp/500 udp/4500"
+    modules = "esp4"
     software = Software({PLUTO: "libreswan", "ipsec": "libreswan", "openssl": "openssl"}, layer="libreswan")
     offers = Offers(
         ciphers={
@@ -77,7 +79,7 @@ class Libreswan(Vpn):
         proposal = self.offers.ciphers[params["cipher"]]
         if params["cipher"] not in AEAD:
             proposal += "-" + self.offers.integrities[params["integrity"]]
-        config = "config setup\n    uniqueids=no\n"
+        config = "config setup\n    uniqueids=no\n" + (f"    keep-alive={me.keepalive_s}\n" if me.keepalive_s else "")
         keys = ""
         for peer in peers:
             config += f"""

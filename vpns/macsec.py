@@ -20,6 +20,7 @@ KEYS = "/etc/vpneval/macsec.batch"
 class MacSec(Vpn):
     title = "MACsec (kernel, static keys)"
     dataplane = "kernel"
+    modules = "macsec"
     transport = "ethernet"
     note = "the gateways must share an Ethernet segment: MACsec crosses no router"
     software = Software({"openssl": "openssl"})

@@ -21,6 +21,7 @@ ONE_CIPHER = "n2n 1 has Twofish alone"
 class N2n(Vpn):
     title = "n2n 1"
     dataplane = "userspace"
+    modules = "tun"
     transport = "udp"
     note = "one key for all gateways, no integrity; compression (LZO) cannot be switched off"
     software = Software({"edge": "n2n", "supernode": "n2n", "openssl": "openssl"})

@@ -15,6 +15,7 @@ from runner.lab.node import Node, wait_until
 from runner.lab.site import Site
 from runner.vpn.declared import Abilities, Declared, Security
 from runner.vpn.plugin import Offers, Secrets, Software, Vpn, no_tun
+from vpns._certificates import days_of
 
 HOME = "/etc/nebula/vpneval"
 
@@ -23,6 +24,8 @@ class Nebula(Vpn):
     title = "Nebula"
     dataplane = "userspace"
     transport = "udp"
+    ports = "udp/4242"
+    modules = "tun"
     software = Software({"nebula": "nebula", "nebula-cert": "nebula"})
     offers = Offers(
         ciphers={"aes-256-gcm": "aes", "chacha20-poly1305": "chachapoly"},
@@ -38,8 +41,9 @@ class Nebula(Vpn):
     def secrets(self, ca: Node, sites: Sequence[Site]) -> dict[str, str]:
         here = "/run/ca/"
         ca.run("mkdir", "-pm", "700", here)
+        lasts = ("-duration", f"{24 * days_of(ca)}h") if days_of(ca) else ()
         crt, key = ("-ca-crt", here + "ca.crt"), ("-ca-key", here + "ca.key")
-        ca.run("nebula-cert", "ca", "-name", "vpneval", "-out-crt", crt[1], "-out-key", key[1])
+        ca.run("nebula-cert", "ca", "-name", "vpneval", "-out-crt", crt[1], "-out-key", key[1], *lasts)
         secrets = {"ca.crt": ca.run("cat", here + "ca.crt").stdout}
         for site in sites:
             out = ("-out-crt", f"{here}{site.name}.crt", "-out-key", f"{here}{site.name}.key")
@@ -51,6 +55,9 @@ class Nebula(Vpn):
 
     def render(self, me: Site, peers: Sequence[Site], params: Params, secrets: Secrets) -> dict[str, str]:
         hosts = "".join(f'  "10.57.0.{peer.number}": ["{peer.wan_address}:4242"]\n' for peer in peers)
+        # A NAT forgets a mapping that is idle; a packet every 10 s keeps it, or as often as Nebula looks at a tunnel.
+        punchy = "punchy:\n  punch: true\n" if me.public_address or me.keepalive_s else ""
+        punchy += f"timers:\n  connection_alive_interval: {me.keepalive_s}\n" if me.keepalive_s else ""
         routes = "".join(f"    - route: {peer.lan}\n      via: 10.57.0.{peer.number}\n" for peer in peers)
         config = f"""\
 pki:
@@ -64,7 +71,7 @@ static_host_map:
 listen:
   host: {"0.0.0.0" if params.get("roaming") == me.name else me.wan_address}
   port: 4242
-cipher: {self.offers.ciphers[params["cipher"]]}
+{punchy}cipher: {self.offers.ciphers[params["cipher"]]}
 tun:
   dev: nebula0
   mtu: 1400

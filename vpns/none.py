@@ -15,6 +15,7 @@ class PlainIp(Vpn):
     dataplane = "kernel"
     transport = "ip"
     reference = True
+    inner_ipv6 = True
     offers = Offers(limits={"cipher": "plain IP does not encrypt", "compression": "plain IP does not compress"})
     comparable = NO_CIPHER
     recommended = NO_CIPHER

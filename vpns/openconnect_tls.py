@@ -9,6 +9,7 @@ from vpns.openconnect import OpenConnect
 class OpenConnectTls(OpenConnect):
     title = "OpenConnect (TLS)"
     transport = "tcp"
+    ports = "tcp/443"
     note = "TCP inside the tunnel runs over TCP: losses on the WAN are repaired twice"
     dtls = False
     # Each rekey is a new connection: what ocserv does when no rekey-method is named, and the only way with TLS 1.3. In

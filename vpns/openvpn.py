@@ -19,7 +19,6 @@ from runner.vpn.plugin import Offers, Secrets, Software, Vpn, no_tun
 from vpns._certificates import certificates
 
 LEGACY = ("blowfish-128-cbc",)
-KEEPALIVE = "keepalive 10 60"
 
 
 class OpenVpn(Vpn):
@@ -27,6 +26,9 @@ class OpenVpn(Vpn):
     dataplane = "userspace"
     software = Software({"openvpn": "openvpn", "openssl": "openssl"}, openssl=True)
     transport = "udp"
+    ports = "udp/1194"
+    outer_ipv6 = inner_ipv6 = True
+    modules = "tun"
     offers = Offers(
         ciphers={
             "aes-128-cbc": "AES-128-CBC",
@@ -79,12 +81,13 @@ class OpenVpn(Vpn):
             mine, theirs = (first, second) if me.number < peer.number else (second, first)
             role = "tls-client" if me.number < peer.number else "tls-server\ndh none"
             roams = params.get("roaming", "")  # without a local address it binds to all; --float accepts a new one
-            floats = "float\n" if self.transport == "udp" and roams not in ("", me.name) else ""
+            moves = roams not in ("", me.name) or peer.public_address  # a NAT may change the port, too
+            floats = "float\n" if self.transport == "udp" and moves else ""
             local = f"local {me.wan_address}\n" if roams != me.name else ""
             config = f"""\
 dev {self.device}{peer.number}
 dev-type {self.device}
-proto udp4
+proto udp{me.path_version}
 {floats}{local}remote {peer.wan_address}
 port {1194 + number}
 {role}
@@ -98,7 +101,7 @@ disable-dco
 topology p2p
 ifconfig {mine} {theirs}
 route {" ".join(peer.lan_netmask)}
-{KEEPALIVE}
+{keepalive(me.keepalive_s)}
 verb 3
 """
             if params["cipher"] not in AEAD:
@@ -139,7 +142,7 @@ verb 3
 
     def lifecycle(self) -> Lifecycle:
         rekeying = Rekeying(("clock",), mark=told("openvpn-{}", "Control Channel: TLS"))  # no command asks for it
-        timers = (Timer(KEEPALIVE, "openvpn(8)"),)
+        timers = (Timer(keepalive(), "openvpn(8)"),)
         if self.transport == "tcp":  # its second gateway is not made
             return Lifecycle(rekeying, timers)
         options = "--config /etc/openvpn/{peer.name}.conf --daemon --log-append /run/openvpn.log"
@@ -149,6 +152,11 @@ verb 3
             alive="test ! -e {active} || pgrep -x openvpn",
         )
         return Lifecycle(rekeying, timers, standby)
+
+
+def keepalive(seconds: int = 0) -> str:
+    """How often it pings, and after how long without an answer it starts again; 10 s where none are given."""
+    return f"keepalive {seconds or 10} {6 * (seconds or 10)}"
 
 
 def negotiated(log: str) -> dict[str, str]:

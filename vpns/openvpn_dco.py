@@ -23,6 +23,7 @@ AEAD_ONLY = "OpenVPN's data-channel offload has AEAD ciphers only (README.dco.md
 class OpenVpnDco(OpenVpn):
     title = "OpenVPN (UDP, data-channel offload)"
     dataplane = "kernel"
+    modules = "ovpn-dco-v2"
     software = replace(OpenVpn.software, openssl=False)
     offers = replace(
         OpenVpn.offers,

@@ -14,6 +14,7 @@ from vpns.openvpn import OpenVpn
 class OpenVpnTcp(OpenVpn):
     title = "OpenVPN (TCP)"
     transport = "tcp"
+    ports = "tcp/1194"
     note = "TCP inside the tunnel runs over TCP: losses on the WAN are repaired twice"
 
     def render(self, me: Site, peers: Sequence[Site], params: Params, secrets: Secrets) -> dict[str, str]:
@@ -23,5 +24,7 @@ class OpenVpnTcp(OpenVpn):
             end = "client" if me.number < peer.number else "server"
             # connect-retry: the peer may come up a moment later, and the default is to wait 5 s for it.
             retry = "connect-retry 1\n" if end == "client" else ""
-            files[path] = files[path].replace("proto udp4\n", f"proto tcp4-{end}\n{retry}socket-flags TCP_NODELAY\n")
+            for family in "46":
+                tcp = f"proto tcp{family}-{end}\n{retry}socket-flags TCP_NODELAY\n"
+                files[path] = files[path].replace(f"proto udp{family}\n", tcp)
         return files

@@ -20,6 +20,7 @@ from vpns.ssh_forward import HOME, SshForward
 
 class PppSsh(SshForward):
     title = "PPP over SSH"
+    modules = "ppp_generic"
     carries = "ip"
     note = "TCP inside the tunnel runs over TCP: losses on the WAN are repaired twice"
     software = replace(SshForward.software, tools={**SshForward.software.tools, "pppd": "ppp"})

@@ -21,6 +21,8 @@ PORT = 4430
 
 class PppStunnel(StunnelForward):
     title = "PPP over TLS (stunnel)"
+    ports = "tcp/4430"
+    modules = "ppp_generic"
     carries = "ip"
     note = "TCP inside the tunnel runs over TCP: losses on the WAN are repaired twice"
     software = replace(StunnelForward.software, tools={**StunnelForward.software.tools, "pppd": "ppp"})

@@ -18,6 +18,7 @@ from vpns._keys import pair_keys
 
 CONFIG = "/etc/vpneval/pptpd.conf"
 OPTIONS = "/etc/ppp/options.vpneval"
+SOCKETS = "/run/pptp"  # of pptp's call managers; each makes it, and one that finds it made meanwhile ends at once
 MPPE = "MPPE 128-bit stateless compression enabled"
 
 
@@ -25,6 +26,8 @@ class Pptp(Vpn):
     title = "PPTP (pptpd, pptp-linux)"
     dataplane = "userspace"
     transport = "gre"
+    ports = "tcp/1723"
+    modules = "ppp_mppe"
     note = (
         "broken: an attacker who records a handshake can find its keys by one search of DES (Marlinspike, Hulton, 2012)"
     )
@@ -72,6 +75,8 @@ class Pptp(Vpn):
         if lower_numbered(me, peers):
             node.spawn("pptpd", "--fg", "--conf", CONFIG, "--pidfile", "/run/pptpd.pid", log="pptpd")
             wait_until(lambda: bool(node.run("ss", "-Hltn", "sport = :1723").stdout), "pptpd listening")
+        if higher_numbered(me, peers):
+            node.run("mkdir", "-p", "-m", "700", SOCKETS)
         for peer in higher_numbered(me, peers):
             node.defer("pkill", "-x", "pptp")  # its call manager is in a session of its own, pptp(8)
             node.spawn("pppd", "call", peer.name, log=f"pppd-{peer.name}")

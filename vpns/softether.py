@@ -26,10 +26,12 @@ class SoftEther(Vpn):
     title = "SoftEther VPN"
     dataplane = "userspace"
     transport = "tcp"
+    ports = "tcp/443"
+    modules = "tun"
     note = "TCP inside the tunnel runs over TCP: losses on the WAN are repaired twice"
     software = Software(
         tools={
-            "vpnserver": "softether-vpnserver, which Debian 12 has: --gateway-image bookworm",
+            "vpnserver": "softether-vpnserver, which Debian 12 has: --image bookworm",
             "vpnclient": "softether-vpnclient",
             "vpncmd": "softether-vpncmd",
             "openssl": "openssl",

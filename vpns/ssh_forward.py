@@ -18,12 +18,13 @@ from runner.vpn.plugin import Offers, Secrets, Software
 from vpns._forward import ABILITIES, Forward, local_port
 
 HOME = "/etc/ssh/vpneval"
-ALIVE = "ServerAliveInterval 15"
 PORT = 2222  # an sshd of our own: the gateway's real one stays as it is
 
 
 class SshForward(Forward):
     title = "SSH port forwarding"
+    ports = "tcp/2222"
+    outer_ipv6 = True
     software = Software(
         {"ssh": "openssh-client", "ssh-keygen": "openssh-client", "sshd": "openssh-server"}, openssl=True
     )
@@ -89,7 +90,7 @@ class SshForward(Forward):
             files[f"{HOME}/ssh_config"] = "".join(
                 f"Host {peer.name}\nHostName {peer.wan_address}\nPort {PORT}\nUser root\nBatchMode yes\n"
                 f"IdentityFile {HOME}/user.key\nIdentitiesOnly yes\nUserKnownHostsFile {HOME}/known_hosts\n"
-                f"StrictHostKeyChecking yes\nExitOnForwardFailure yes\n{ALIVE}\n"
+                f"StrictHostKeyChecking yes\nExitOnForwardFailure yes\n{alive(me.keepalive_s)}\n"
                 f"LogVerbose kex.c:*:*,channels.c:channel_setup_fwd_listener_tcpip():*\n"
                 f"{self.client_options(me, peer)}{rekeying}"
                 f"Compression {self.offers.compressions[params['compression']]}\n{algorithms}\n"
@@ -145,7 +146,12 @@ class SshForward(Forward):
     def lifecycle(self) -> Lifecycle:
         said = "ssh_config(5); three in a row unanswered end it, and nothing starts ssh again"
         mark = told("ssh-{}", "kex: server->client cipher")  # ~R asks for it, but on a terminal
-        return Lifecycle(Rekeying(("clock",), mark=mark), (Timer(ALIVE, said, at="dialing"),))
+        return Lifecycle(Rekeying(("clock",), mark=mark), (Timer(alive(), said, at="dialing"),))
+
+
+def alive(seconds: int = 0) -> str:
+    """How often ssh asks the other end whether it is there; 15 s where none are given."""
+    return f"ServerAliveInterval {seconds or 15}"
 
 
 def negotiated(log: str) -> dict[str, str]:

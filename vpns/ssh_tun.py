@@ -20,7 +20,9 @@ from vpns.ssh_forward import SshForward
 
 class SshTun(SshForward):
     title = "SSH with virtual interfaces"
+    modules = "tun"
     carries = "ip"
+    inner_ipv6 = True
     note = "TCP inside the tunnel runs over TCP: losses on the WAN are repaired twice"
     device, mode = "tun", "point-to-point"
 

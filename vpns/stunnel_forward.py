@@ -29,6 +29,7 @@ SUITES = {
 
 class StunnelForward(Forward):
     title = "stunnel (TLS port forwarding)"
+    ports = "tcp/52010 tcp/52020 tcp/52030"
     software = Software({"stunnel4": "stunnel4", "openssl": "openssl"})
     offers = Offers(
         ciphers={cipher: cipher for cipher, _ in SUITES},

@@ -31,7 +31,6 @@ NUMBERS = {
     "hmac-sha1": "64",
     "hmac-sha256": "672",
 }
-PING = "PingInterval = 10"
 MTU = 1400  # fits into 1500 with every cipher, digest and compressor
 DIGEST_BYTES = {"hmac-sha1": 20, "hmac-sha256": 32}
 
@@ -40,6 +39,8 @@ class Tinc(Vpn):
     title = "tinc 1.0"
     dataplane = "userspace"
     transport = "udp"
+    ports = "tcp/655 udp/655"
+    modules = "tun"
     software = Software({"tincd": "tinc"}, openssl=True)
     offers = Offers(
         ciphers={
@@ -76,7 +77,7 @@ class Tinc(Vpn):
         return secrets
 
     def render(self, me: Site, peers: Sequence[Site], params: Params, secrets: Secrets) -> dict[str, str]:
-        config = f"Name = {me.name}\nMode = router\nInterface = tinc0\nAddressFamily = ipv4\n{PING}\n"
+        config = f"Name = {me.name}\nMode = router\nInterface = tinc0\nAddressFamily = ipv4\n{ping(me.keepalive_s)}\n"
         config += "".join(f"ConnectTo = {peer.name}\n" for peer in higher_numbered(me, peers))
         if "rekey_every_s" in params:
             config += f"KeyExpire = {params['rekey_every_s']}\n"
@@ -135,7 +136,12 @@ class Tinc(Vpn):
 
     def lifecycle(self) -> Lifecycle:
         rekeying = Rekeying(("clock",), mark=told("tincd", "Expiring symmetric keys"))
-        return Lifecycle(rekeying, (Timer(PING, "tinc.conf(5)"),))
+        return Lifecycle(rekeying, (Timer(ping(), "tinc.conf(5)"),))
+
+
+def ping(seconds: int = 0) -> str:
+    """How often tinc pings a connection that is idle; 10 s where none are given."""
+    return f"PingInterval = {seconds or 10}"
 
 
 def nodes(log: str) -> dict[str, dict[str, str]]:

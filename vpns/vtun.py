@@ -24,9 +24,10 @@ PORT = 5000
 class Vtun(Vpn):
     title = "VTun (UDP)"
     dataplane = "userspace"
+    modules = "tun"
     transport = "udp"
     note = "no integrity; ECB shows equal blocks; no longer maintained"
-    software = Software({"vtund": "vtun, which Debian 12 has: --gateway-image bookworm", "openssl": "openssl"})
+    software = Software({"vtund": "vtun, which Debian 12 has: --image bookworm", "openssl": "openssl"})
     offers = Offers(
         ciphers={"aes-128-ecb": "aes128ecb", "blowfish-128-ecb": "blowfish128ecb", "null": "no"},
         integrities={"none": "none"},

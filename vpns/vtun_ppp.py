@@ -22,6 +22,7 @@ from vpns.vtun_tcp import VtunTcp
 
 class VtunPpp(VtunTcp):
     title = "PPP over VTun (TCP)"
+    modules = "ppp_generic"
     transport = "tcp"
     note = "no integrity; no longer maintained; TCP inside the tunnel runs over TCP"
     software = replace(VtunTcp.software, tools={**VtunTcp.software.tools, "pppd": "ppp"})

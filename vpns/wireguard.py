@@ -9,19 +9,24 @@ from runner.data.errors import ProofError, Unsupported
 from runner.data.levels import Params
 from runner.data.trials import Evidence
 from runner.lab.node import Node
-from runner.lab.site import Site
+from runner.lab.site import Site, bracketed
 from runner.vpn import closed_form
 from runner.vpn.declared import Abilities, Declared, Security
 from runner.vpn.lifecycle import Lifecycle, Rekeying, Standby, Timer
 from runner.vpn.plugin import Offers, Secrets, Software, Vpn
 from vpns._links import kernel_link
 
-KEEPALIVE = "PersistentKeepalive = 25"
+
+def keepalive(seconds: int = 0) -> str:
+    """The line of a peer; WireGuard's usual 25 s where none are given."""
+    return f"PersistentKeepalive = {seconds or 25}"
+
+
 HANDSHAKE = Timer(
     "a new handshake where nothing came back for 15 s, tried again every 5 s (fixed)", "whitepaper of WireGuard §6"
 )
 TIMERS = (
-    Timer(KEEPALIVE, "wg(8)", at="dialing"),
+    Timer(keepalive(), "wg(8)", at="dialing"),
     Timer("no PersistentKeepalive", "wg(8)", at="answering"),
     HANDSHAKE,
 )
@@ -33,6 +38,9 @@ class WireGuard(Vpn):
     dataplane = "kernel"
     software = Software({"wg": "wireguard-tools"})
     transport = "udp"
+    ports = "udp/51820"
+    outer_ipv6 = inner_ipv6 = True
+    modules = "wireguard"
     offers = Offers(
         ciphers={"chacha20-poly1305": "ChaCha20-Poly1305"},
         integrities={},
@@ -60,12 +68,13 @@ class WireGuard(Vpn):
     def render(self, me: Site, peers: Sequence[Site], params: Params, secrets: Secrets) -> dict[str, str]:
         config = f"[Interface]\nPrivateKey = {secrets[f'{me.name}.key']}\nListenPort = 51820\n"
         for peer in peers:
+            allowed = f"{peer.lan}, {peer.lan_ipv6}" if params.get("inner") == "ipv6" else peer.lan
             config += (
-                f"\n[Peer]\nPublicKey = {secrets[f'{peer.name}.pub']}\nAllowedIPs = {peer.lan}\n"
-                f"Endpoint = {peer.wan_address}:51820\n"
+                f"\n[Peer]\nPublicKey = {secrets[f'{peer.name}.pub']}\nAllowedIPs = {allowed}\n"
+                f"Endpoint = {bracketed(peer.wan_address)}:51820\n"
             )
             if me.number < peer.number:
-                config += f"{KEEPALIVE}\n"  # the dialing side also keeps NAT open
+                config += f"{keepalive(me.keepalive_s)}\n"  # the dialing side also keeps NAT open
         return {"/etc/wireguard/wg0.conf": config}
 
     def start(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> None:

@@ -17,6 +17,7 @@ from vpns.wireguard import WireGuard
 class WireGuardGo(WireGuard):
     title = "WireGuard (wireguard-go)"
     dataplane = "userspace"
+    modules = "tun"
     software = replace(WireGuard.software, tools={"wg": "wireguard-tools", "wireguard-go": "wireguard-go"})
     daemon, kind = "wireguard-go", "tun"
 

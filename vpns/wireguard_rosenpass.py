@@ -23,12 +23,14 @@ from vpns.wireguard_go import WireGuardGo
 HOME = "/etc/rosenpass"
 KEYED = 'until [ "$(wg show wg0 peers | wc -l)" -ge "$1" ]; do sleep 0.02; done'
 CALLED = "while wg show wg0 latest-handshakes | cut -f 2 | grep -qx 0; do sleep 0.02; done"
-KEPT = "for peer in $(wg show wg0 peers); do wg set wg0 peer $peer persistent-keepalive 25; done"
+KEPT = "for peer in $(wg show wg0 peers); do wg set wg0 peer $peer persistent-keepalive {}; done"
 EXCHANGED = re.compile(r"Exchanged key with peer (\S+)")  # by the hash of its public key
 
 
 class WireGuardRosenpass(WireGuardGo):
     title = "WireGuard (wireguard-go) with Rosenpass"
+    outer_ipv6 = inner_ipv6 = False
+    ports = "udp/51820 udp/9999"
     software = replace(
         WireGuardGo.software, tools={**WireGuardGo.software.tools, "rosenpass": "rosenpass"}, layer="rosenpass"
     )
@@ -55,7 +57,7 @@ verbosity = "Verbose"
         for peer in peers:
             words = ["endpoint", f"{peer.wan_address}:51820", "allowed-ips", peer.lan]  # after `wg set`
             if me.number > peer.number:
-                words += ["persistent-keepalive", "25"]  # the first goes out at once
+                words += ["persistent-keepalive", str(me.keepalive_s or 25)]  # the first goes out at once
             extra = ", ".join(f'"{word}"' for word in words)
             rosenpass += f"""
 [[peers]]
@@ -89,7 +91,7 @@ extra_params = [{extra}]
         if asked := sum(me.number < peer.number for peer in peers):
             node.run("timeout", "5", "sh", "-c", KEYED, "sh", str(asked), check=False)  # or a peer is absent
             node.run("timeout", "0.3", "sh", "-c", CALLED, check=False)
-            node.run("sh", "-c", KEPT)  # it may be behind a NAT
+            node.run("sh", "-c", KEPT.format(me.keepalive_s or 25))  # it may be behind a NAT
         for peer in peers:
             node.run("ip", "route", "add", peer.lan, "dev", "wg0", "src", me.lan_address)
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from runner.catalogue import add_instrument, expand, load_experiment, load_vpn, metrics, parse_levels, vpn_names
 from runner.data import numbers
@@ -14,17 +16,22 @@ from runner.data.levels import BASELINE
 from runner.data.store import load_run
 from runner.data.trials import Cell, ExperimentRecord
 from runner.design.experiment import Experiment
-from runner.design.profile import PROFILES, Profile
+from runner.design.profile import PROFILES, Profile, between_rates, changed, in_turns
 from runner.lab.names import DEFAULT_IMAGE, image_names
 from runner.lab.places import check_spec
+from runner.lab.places.sites import HOURS
 from runner.ranking.basis import measured_metrics
 from runner.ranking.weights import Weights, parse_weights
-from runner.sweep.plan import TUNNEL_S, Planned, all_cells, blocks, expected_trial_s
-from runner.sweep.until import INITIAL_REPETITIONS
+from runner.sweep.looks import INITIAL_REPETITIONS, MOST_REPETITIONS
+from runner.sweep.plan import TUNNEL_S, Planned, all_cells, all_turn, blocks, expected_trial_s
 from runner.vpn.plugin import Vpn
 
 LONGEST_S = 86400  # iperf3's own limit for a test
 MOST_REPS = 1000
+MOST_ROUNDS = 1000
+SLICES_S = (0.1, 10.0)
+MOST_BLOCKS = 100_000  # repetitions on a farm
+INSTANCE_S = 180.0  # of a long deadline, to each tunnel of a VPN: more rounds in the same ones would tell little more
 
 
 @dataclass
@@ -37,6 +44,8 @@ class Asked:
     chosen: dict[str, list[str]]
     repetitions: int
     seed: int = 1
+    given_repetitions: int | None = None  # by --reps
+    first: int = 1  # the repetition to begin with
     image: str = DEFAULT_IMAGE
     gateway_images: list[str] = field(default_factory=list)
     out: Path | None = None
@@ -45,6 +54,8 @@ class Asked:
     until_significant: bool = False
     weights: Weights | None = None  # of the ranking that until_significant goes by
     lab: str = "netns"
+    given: dict[str, Any] = field(default_factory=dict)  # to ask the same on another machine
+    limits: dict[str, Any] = field(default_factory=dict)  # of a site lab, before those of its inventory
 
     @property
     def cells(self) -> list[Cell]:
@@ -80,29 +91,37 @@ def ask(
     profile: str = "quick",
     repetitions: int | None = None,
     duration_s: int | None = None,
+    rounds: int | None = None,
+    slice_s: float | None = None,
     seed: int = 1,
     image: str = DEFAULT_IMAGE,
     gateway_images: str = "",
     out: Path | None = None,
     deadline: str = "",
     retry_failed: bool = False,
-    until_significant: bool = False,
+    until_significant: bool | None = None,
     weights: str = "",
     lab: str = "netns",
     instruments: Sequence[str] = (),
+    many: bool = False,
+    max_rate: str = "",
+    between: str = "",
+    cost_rate: str = "",
+    search_rates: str = "",
 ) -> Asked:
-    """Check everything that a user can get wrong. Raises UsageError; starts nothing."""
+    """Check everything that a user can get wrong; ``many``: repetitions, for a farm. ``until_significant``: None leaves
+    it to the profile, unless repetitions are given. Raises UsageError; starts nothing."""
     for path in instruments:
         add_instrument(path)
-    require_known("profile", profile, list(PROFILES))
-    chosen_profile = PROFILES[profile]
-    if duration_s is not None:
-        if not 1 <= duration_s <= LONGEST_S:
-            raise UsageError(f"--duration must be a whole number of seconds from 1 to {LONGEST_S}, not {duration_s}")
-        note = f"{chosen_profile.note}; changed: whole tests of {duration_s} s, one after another"
-        chosen_profile = replace(chosen_profile, duration_s=duration_s, rounds=0, note=note)
-    if repetitions is not None and not 1 <= repetitions <= MOST_REPS:
-        raise UsageError(f"--reps must be from 1 to {MOST_REPS}, not {repetitions}")
+    levels = _with_cost_rate(levels, cost_rate)
+    chosen_profile = _profile(profile, duration_s, lab, search_rates)
+    if rounds is not None or slice_s is not None:
+        chosen_profile = _in_turns(chosen_profile, rounds, slice_s, deadline)
+    if until_significant is None:
+        until_significant = chosen_profile.until_significant and repetitions is None and not many
+    most = MOST_BLOCKS if many else MOST_REPS
+    if repetitions is not None and not 1 <= repetitions <= most:
+        raise UsageError(f"--reps must be from 1 to {most}, not {repetitions}")
     check_spec(lab)
     require_known("image", image, image_names())
     gateways = [name.strip() for name in gateway_images.split(",") if name.strip()]
@@ -120,6 +139,8 @@ def ask(
         parse_levels(levels),
         repetitions or chosen_profile.repetitions,
         seed,
+        repetitions,
+        1,
         image,
         gateways,
         out,
@@ -127,6 +148,19 @@ def ask(
         retry_failed,
         until_significant,
         lab=lab,
+        given={
+            "experiments": [*experiments],
+            "vpns": vpns,
+            "instruments": [*instruments],
+            "levels": levels,
+            "profile": profile,
+            "duration_s": duration_s,
+            "rounds": rounds,
+            "slice_s": slice_s,
+            "image": image,
+            "gateway_images": gateway_images,
+        },
+        limits=site_limits(lab, max_rate, between),
     )
     if until_significant:
         asked.repetitions = max(asked.repetitions, INITIAL_REPETITIONS)
@@ -134,8 +168,83 @@ def ask(
         options = [f"--profile {profile}", *[f"--vpn {vpns}"] * bool(vpns), *[f"--set {levels}"] * bool(levels)]
         raise UsageError(f"{' '.join(options)} leaves nothing to measure in {', '.join(experiments)}")
     asked.deadline_s = _deadline_s(deadline, asked)
+    asked.repetitions = max(asked.repetitions, 1 if many else _instances(asked))
     asked.weights = _weights(weights, asked)
     return asked
+
+
+def site_limits(lab: str, max_rate: str, between: str) -> dict[str, Any]:
+    """``--max-rate`` and ``--between`` as the keys of a site's inventory. Raises UsageError for what is not a rate or
+    not hours, and for another lab."""
+    given = [name for name, text in (("--max-rate", max_rate), ("--between", between)) if text]
+    if given and not lab.startswith("site:"):
+        raise UsageError(f"{given[0]} protects the path of a site lab: give --lab site:SITES.toml, too")
+    if between and not re.fullmatch(HOURS, between):
+        raise UsageError(f"--between must be hours like 01:00-05:00, not {between!r:.60}")
+    found: dict[str, Any] = {"between": between} if between else {}
+    return found | ({"max_rate_bps": rate_bps(max_rate)} if max_rate else {})
+
+
+def _profile(name: str, duration_s: int | None, lab: str, search_rates: str) -> Profile:
+    """The profile, with what the options change of it. Raises UsageError."""
+    require_known("profile", name, list(PROFILES))
+    found = PROFILES[name]
+    if duration_s is not None:
+        if not 1 <= duration_s <= LONGEST_S:
+            raise UsageError(f"--duration must be a whole number of seconds from 1 to {LONGEST_S}, not {duration_s}")
+        found = changed(found, duration_s)
+    return between_rates(found, *_search_rates(lab, search_rates)) if search_rates else found
+
+
+def _in_turns(profile: Profile, rounds: int | None, slice_s: float | None, deadline: str) -> Profile:
+    """The profile with other rounds, or slices of TCP. Raises UsageError for too few or many, and where the VPNs do not
+    take turns, or a deadline decides how many rounds there are."""
+    option = "--rounds" if rounds is not None else "--slice"
+    if not profile.rounds:
+        raise UsageError(f"{option} is for profiles whose VPNs take turns (quick, site), and without --duration")
+    if rounds is not None and deadline:
+        raise UsageError("--rounds and --deadline both say how many rounds there are: give one of them")
+    if rounds is not None and not 1 <= rounds <= MOST_ROUNDS:
+        raise UsageError(f"--rounds must be from 1 to {MOST_ROUNDS}, not {rounds}")
+    if slice_s is not None and not SLICES_S[0] <= slice_s <= SLICES_S[1]:
+        raise UsageError(f"--slice must be from {SLICES_S[0]:g} to {SLICES_S[1]:g} seconds, not {slice_s:g}")
+    return in_turns(profile, rounds, slice_s)
+
+
+def _search_rates(lab: str, text: str) -> tuple[float, float]:
+    """``1M-5G`` in bit/s. Raises UsageError for anything else, and for another lab than a site's."""
+    option = "--search-rates"
+    if not lab.startswith("site:"):
+        raise UsageError(f"{option} is for the path of a site lab: give --lab site:SITES.toml, too")
+    lowest, _, highest = text.partition("-")
+    found = rate_bps(lowest, option), rate_bps(highest, option)
+    if found[0] >= found[1]:
+        raise UsageError(f"{option} must be the lowest rate and a higher one, like 1M-5G, not {text!r:.60}")
+    return found
+
+
+def _with_cost_rate(levels: str, cost_rate: str) -> str:
+    """``--set`` and ``--cost-rate`` together. Raises UsageError for what is not a rate."""
+    asked = [f"cost_rate_bps={rate_bps(cost_rate, '--cost-rate'):.0f}"] if cost_rate else []
+    return ",".join(filter(None, (levels, *asked)))
+
+
+def rate_bps(text: str, option: str = "--max-rate") -> float:
+    """``500k``, ``200M`` or ``1.5G`` in bit/s. Raises UsageError for anything else, which names the ``option``."""
+    units = {"k": 1e3, "M": 1e6, "G": 1e9}
+    count, unit = (text[:-1], units[text[-1]]) if text[-1:] in units else (text, 1.0)
+    try:
+        return numbers.number(count, 1e5 / unit, 1e12 / unit) * unit
+    except ValueError:
+        raise UsageError(f"{option} must be a rate from 100k to 1000G, like 200M, not {text!r:.60}") from None
+
+
+def _instances(asked: Asked) -> int:
+    """How many tunnels of each VPN, one after another, a deadline has time for; 1 where ``--reps`` says it, and
+    where some measurements are no slices, which take as long as they take."""
+    if asked.given_repetitions or not asked.deadline_s or not all_turn(asked.cells, asked.profile):
+        return 1
+    return min(MOST_REPETITIONS, 1 + int(asked.deadline_s / INSTANCE_S))
 
 
 def _deadline_s(text: str, asked: Asked) -> float | None:
@@ -167,11 +276,11 @@ def _weights(text: str, asked: Asked) -> Weights | None:
     return weights if asked.until_significant else None
 
 
-def seconds(text: str) -> float:
+def seconds(text: str, option: str = "--deadline") -> float:
     """``360``, ``90s``, ``6m`` or ``2h`` in seconds. Raises UsageError for anything else."""
     units = {"s": 1, "m": 60, "h": 3600}
     count, unit = (text[:-1], units[text[-1]]) if text[-1:] in units else (text, 1)
     try:
         return numbers.number(count, 1e-3, 1e7 / unit) * unit
     except ValueError:
-        raise UsageError(f"--deadline must be a time like 360, 90s, 6m or 2h, not {text!r:.60}") from None
+        raise UsageError(f"{option} must be a time like 360, 90s, 6m or 2h, not {text!r:.60}") from None

@@ -14,11 +14,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from runner.cli import reading
+from runner.cli import by_hand, reading
+from runner.cli.block import block
 from runner.cli.options import (
+    Between,
+    CostRate,
     Deadline,
     Duration,
     Experiments,
+    Farm,
+    FarmEqual,
+    FarmInsecure,
+    FarmTimeout,
     Full,
     Gateways,
     ImageName,
@@ -29,6 +36,7 @@ from runner.cli.options import (
     KernelNames,
     LabSpec,
     Levels,
+    MaxRate,
     Once,
     OutDir,
     ProfileName,
@@ -36,7 +44,10 @@ from runner.cli.options import (
     Reps,
     Rest,
     RetryFailed,
+    Rounds,
+    SearchRates,
     Seed,
+    SliceLength,
     Strict,
     UntilSignificant,
     Vpns,
@@ -54,6 +65,7 @@ from runner.lab.names import DEFAULT_IMAGE, HOST, SUITES, image_names
 
 if TYPE_CHECKING:
     from runner.cli.asked import Asked
+    from runner.cli.farm import Spread
 
 app = typer.Typer(
     help="Measure site-to-site VPNs against each other on this machine, and rank them.",
@@ -120,6 +132,7 @@ def doctor(
     lab: LabSpec = "netns",
     kernel: KernelName = HOST,
     vpns: Vpns = None,
+    max_rate: MaxRate = "",
     as_json: Json = False,
 ) -> None:
     """Check which VPNs this machine can run.
@@ -138,7 +151,7 @@ def doctor(
     require_known("image", image, image_names())
     if under and not inside():
         raise typer.Exit(this_command_under(under, image, tell))
-    checks = examine(image, lab, joined(vpns))
+    checks = examine(image, lab, joined(vpns), max_rate)
     if as_json:
         document(json.dumps([vars(check) for check in checks], indent=1) + "\n")
     else:
@@ -189,12 +202,18 @@ def plan(
     profile: ProfileName = "quick",
     reps: Reps = None,
     duration: Duration = None,
+    rounds: Rounds = None,
+    slice_s: SliceLength = None,
     lab: LabSpec = "netns",
     seed: Seed = 1,
     gateways: Gateways = "",
     deadline: Deadline = "",
-    until_significant: UntilSignificant = False,
+    until_significant: UntilSignificant = None,
     weights: WeightsAtTheEnd = "",
+    max_rate: MaxRate = "",
+    between: Between = "",
+    cost_rate: CostRate = "",
+    search_rates: SearchRates = "",
     as_json: Json = False,
 ) -> None:
     """Print the trials of a run and how long they would take. Nothing is measured."""
@@ -210,12 +229,18 @@ def plan(
         profile=profile,
         repetitions=reps,
         duration_s=duration,
+        rounds=rounds,
+        slice_s=slice_s,
         lab=lab,
         seed=seed,
         gateway_images=gateways,
         deadline=deadline,
         until_significant=until_significant,
         weights=weights,
+        max_rate=max_rate,
+        between=between,
+        cost_rate=cost_rate,
+        search_rates=search_rates,
     )
     show(asked, as_json)
 
@@ -229,6 +254,8 @@ def run(
     profile: ProfileName = "quick",
     reps: Reps = None,
     duration: Duration = None,
+    rounds: Rounds = None,
+    slice_s: SliceLength = None,
     lab: LabSpec = "netns",
     kernel: KernelNames = HOST,
     rest: Rest = HOST,
@@ -240,8 +267,16 @@ def run(
     deadline: Deadline = "",
     retry_failed: RetryFailed = False,
     strict: Strict = False,
-    until_significant: UntilSignificant = False,
+    until_significant: UntilSignificant = None,
     weights: WeightsAtTheEnd = "",
+    farm: Farm = "",
+    farm_equal: FarmEqual = "kernel,image,versions",
+    farm_timeout: FarmTimeout = "",
+    farm_insecure: FarmInsecure = False,
+    max_rate: MaxRate = "",
+    between: Between = "",
+    cost_rate: CostRate = "",
+    search_rates: SearchRates = "",
     quiet: Quiet = False,
     full: Full = False,
     as_json: Json = False,
@@ -255,6 +290,13 @@ def run(
     from runner.lab.places import rootless
     from runner.report.plots import vega
 
+    spread = None
+    if farm:
+        from runner.cli.farm import Spread
+
+        not_there = {"--kernel": kernel != HOST, "--rest": rest != HOST, "--lab": lab != "netns"}
+        not_there |= {"--deadline": bool(deadline), "--until-significant": bool(until_significant)}
+        spread = Spread(farm, farm_equal, farm_timeout, farm_insecure, [o for o, given in not_there.items() if given])
     under = kernels.parse(kernel, lab)
     (second,) = kernels.parse(rest, lab, several=False)
     if second and (under != [None] or as_json):
@@ -269,6 +311,8 @@ def run(
         profile=profile,
         repetitions=reps,
         duration_s=duration,
+        rounds=rounds,
+        slice_s=slice_s,
         seed=seed,
         image=image,
         gateway_images=gateways,
@@ -278,7 +322,14 @@ def run(
         until_significant=until_significant,
         weights=weights,
         lab=lab,
+        many=bool(spread),
+        max_rate=max_rate,
+        between=between,
+        cost_rate=cost_rate,
+        search_rates=search_rates,
     )
+    if spread:
+        raise typer.Exit(_conduct(asked, weights, quiet, as_json, strict, full, spread))
     rootless.enter(lab)
     if (under == [None] and not second) or inside():
         raise typer.Exit(_conduct(asked, weights, quiet, as_json, strict, full))
@@ -289,18 +340,22 @@ def run(
     say = (lambda text: None) if quiet else tell
     vega.script()  # kept for the guests' pages, which cannot make it
     if second:
-        raise typer.Exit(run_with_rest(second, asked, here, say, install))
+        flags = {"--strict": strict, "--quiet": quiet, "--full": full}
+        given = [flag for flag, there in flags.items() if there]
+        raise typer.Exit(run_with_rest(second, asked, here, say, weights, given, install))
     raise typer.Exit(run_under(under, asked, here, say, as_json))
 
 
-def _conduct(asked: Asked, weights: str, quiet: bool, as_json: bool, strict: bool, full: bool) -> int:
+def _conduct(
+    asked: Asked, weights: str, quiet: bool, as_json: bool, strict: bool, full: bool, spread: Spread | None = None
+) -> int:
     from runner.cli.ending import without_number
     from runner.cli.session import conduct
     from runner.report.forms.tables import json_text
     from runner.report.forms.terminal import render as render_terminal
     from runner.report.forms.write import write_reports
 
-    folder, outcome = conduct(asked, ["vpneval", *sys.argv[1:]], err, quiet)
+    folder, outcome = (spread.conduct if spread else conduct)(asked, ["vpneval", *sys.argv[1:]], err, quiet)
     lacks = False
     try:
         report = reading.report_of([folder], weights, "", "unranked")
@@ -317,10 +372,16 @@ def _conduct(asked: Asked, weights: str, quiet: bool, as_json: bool, strict: boo
         render_terminal(report, out, full=full, folder=folder)
     if outcome.separation and not quiet:
         err.print(f"--until-significant: {outcome.separation}", markup=False, highlight=False, soft_wrap=True)
+    if outcome.passed_over and not quiet:
+        err.print(
+            f"{outcome.passed_over} of the planned trials were left out because the pairs of VPNs that they compare "
+            "were decided before, or needed more time than was left.",
+            soft_wrap=True,
+        )
     if outcome.trimmed and not quiet:
         err.print(
-            f"The deadline was reached, and {outcome.trimmed} trials were left out. "
-            f"To measure them: the same command with --out {folder}",
+            f"The {'deadline' if asked.deadline_s else 'end of the hours'} was reached, and {outcome.trimmed} trials "
+            f"were left out. To measure them: the same command with --out {folder}",
             soft_wrap=True,
         )
     if outcome.stopped:
@@ -338,47 +399,6 @@ command()(reading.why)
 command()(reading.compare)
 command()(reading.history)
 command()(reading.watch)
-
-
-@command()
-def recipe(
-    vpn: Annotated[str, typer.Argument(metavar="VPN", help="a name from `vpneval list`, or a file: ./mine.py")],
-    levels: Levels = None,
-) -> None:
-    """Print the files and commands that set a tunnel up.
-
-    They are for two plain gateways, without vpneval.
-    """
-    begin(f"vpneval reads the plugin {vpn}.")
-    from runner.catalogue import load_vpn
-    from runner.cli.shell import one_tunnel
-    from runner.vpn.recipe import recipe as recipe_of
-
-    plugin = load_vpn(vpn)
-    document(recipe_of(plugin, one_tunnel(plugin, joined(levels))))
-
-
-@lab_app.command("shell", cls=Once)
-def lab_shell(
-    node: Annotated[str, typer.Argument(metavar="NODE", help="host1, gw1, wan, gw2 or host2")],
-    vpn: Annotated[
-        str, typer.Option("--vpn", metavar="NAME", help="bring this VPN up first; a file of your own: ./mine.py")
-    ] = "none",
-    levels: Levels = None,
-    image: ImageName = DEFAULT_IMAGE,
-    where: LabSpec = "netns",
-    work: Annotated[
-        str, typer.Option("--command", "-c", metavar="COMMAND", help="run this command instead of a shell")
-    ] = "",
-) -> None:
-    """Open a shell on a node of a new lab in which the VPN is up. The lab is removed when the shell ends."""
-    begin(f"vpneval starts a lab and brings {vpn} up in it.")
-    from runner.catalogue import load_vpn
-    from runner.cli.shell import one_tunnel, shell
-    from runner.lab.places import rootless
-
-    require_known("node", node, ["host1", "gw1", "wan", "gw2", "host2"])
-    plugin = load_vpn(vpn)
-    params = one_tunnel(plugin, joined(levels))
-    rootless.enter(where)
-    raise typer.Exit(shell(node, plugin, params, image, where, work, tell))
+command(hidden=True)(block)
+command()(by_hand.recipe)
+lab_app.command("shell", cls=Once)(by_hand.lab_shell)

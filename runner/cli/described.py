@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import Any
@@ -27,10 +27,13 @@ def describe(
     lab_facts: dict[str, Any],
     image: Image,
     gateway_images: Mapping[str, Image],
+    measured: Set[str] | None = None,
 ) -> Run:
-    """The run.json of this folder: a new one, or the one that is there with what is asked now added.
+    """The run.json of this folder: a new one, or the one that is there with what is asked now added. ``measured``: the
+    VPNs of which the folder has numbers, where the store does not hold its trials any more.
 
-    Raises UsageError where the folder belongs to another lab, kernel, image or profile.
+    Raises UsageError where the folder belongs to another lab, kernel, image or profile, or has numbers of another
+    plugin of the same name.
     """
     now = datetime.now(UTC)
     vpns = {vpn.name: record_of(vpn) for vpn in asked.vpns}
@@ -57,10 +60,11 @@ def describe(
     if not path.exists():
         return fresh
     old = read_run(path)
+    noted = asked.profile.note if old.profile_note == asked.profile.noted_before else old.profile_note
     gateways = old.image.get("gateways", {}) | fresh.image["gateways"]
     for what, ours, theirs in (
         *((f"gateway image {name}", gateways[name], digest) for name, digest in old.image.get("gateways", {}).items()),
-        ("profile", fresh.profile_note, old.profile_note),
+        ("profile", fresh.profile_note, noted),
         ("image", fresh.image.get("digest"), old.image.get("digest")),
         ("kernel", fresh.lab.get("kernel"), old.lab.get("kernel")),
         ("guest", fresh.lab.get("guest"), old.lab.get("guest")),
@@ -69,7 +73,7 @@ def describe(
     ):
         if ours != theirs:
             raise UsageError(f"{store.folder} was measured with {what} {theirs!r}, not {ours!r}; choose another --out")
-    _same_plugins(store, old, fresh)
+    _same_plugins(store, old, fresh, measured_vpns(store) if measured is None else measured)
     packages = old.image.get("packages", {}) | fresh.image["packages"]
     experiments = {record.name: record for record in old.experiments} | {r.name: r for r in fresh.experiments}
     for record in old.experiments:
@@ -86,9 +90,13 @@ def describe(
     )
 
 
-def _same_plugins(store: Store, old: Run, fresh: Run) -> None:
+def measured_vpns(store: Store) -> set[str]:
+    """The VPNs of which the folder has numbers."""
+    return {trial.vpn for trial in store.trials if trial.status == "ok"}
+
+
+def _same_plugins(store: Store, old: Run, fresh: Run, measured: Set[str]) -> None:
     """Raise UsageError where a name would stand for the numbers of two plugins."""
-    measured = {trial.vpn for trial in store.trials if trial.status == "ok"}
     for name in sorted(measured & old.vpns.keys() & fresh.vpns.keys()):
         before, now = old.vpns[name].digest, fresh.vpns[name].digest
         if before and before != now:

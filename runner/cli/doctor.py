@@ -4,20 +4,29 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from runner.catalogue import load_vpn, vpn_names
+from runner.cli.asked import site_limits
 from runner.data.errors import CannotRunHere, VpnevalError
 from runner.lab import kernels
 from runner.lab.facts import facts
 from runner.lab.names import SUITES
+from runner.lab.path import RATE_S
 from runner.lab.places import check_spec, open_rig, rootless
-from runner.lab.site_to_site import HOST_TOOLS
+from runner.lab.places.hours import Hours
+from runner.lab.places.modules import lacking
+from runner.lab.places.site import ETHERNET_MTU, SiteRig
+from runner.lab.site import ENCAPSULATION_BYTES, BarePath, Site
+from runner.lab.site_to_site import HOST_TOOLS, Lab
 from runner.report.text import counted
 from runner.tunnel.bring_up import unsupported
+from runner.tunnel.path import refused
+from runner.vpn.plugin import Vpn
 
 
 @dataclass(frozen=True)
@@ -29,10 +38,11 @@ class Check:
     says: str
 
 
-def examine(image_name: str, lab_spec: str = "netns", vpns: str = "") -> list[Check]:
+def examine(image_name: str, lab_spec: str = "netns", vpns: str = "", max_rate: str = "") -> list[Check]:
     """Look at this machine, or at another lab's: tools, image, lab, and at both ranked configurations the own probe of
-    every VPN, or of those in the list ``vpns``."""
+    every VPN, or of those in the list ``vpns``. In a site lab also at the path, no faster than ``max_rate``."""
     check_spec(lab_spec)
+    limits = site_limits(lab_spec, max_rate, "")
     plugins = [load_vpn(name) for name in [name for name in vpns.split(",") if name] or vpn_names()]
     checks = []
     for tool, package in HOST_TOOLS.items() if lab_spec == "netns" else ():
@@ -49,7 +59,8 @@ def examine(image_name: str, lab_spec: str = "netns", vpns: str = "") -> list[Ch
     try:
         rootless.enter(lab_spec)
         with ExitStack() as stack:
-            rig = stack.enter_context(open_rig(lab_spec, lambda text: None))
+            rig = stack.enter_context(open_rig(lab_spec, lambda text: None, limits))
+            checks += hours_check(rig.hours) if isinstance(rig, SiteRig) else []
             image = rig.image(image_name)
             checks.append(Check(f"image {image.name}", "ok", f"{image.root} ({len(image.packages)} packages)"))
             lab = stack.enter_context(rig.lab(image, logs=Path(stack.enter_context(TemporaryDirectory()))))
@@ -57,16 +68,82 @@ def examine(image_name: str, lab_spec: str = "netns", vpns: str = "") -> list[Ch
             up = f"{len(lab.nodes)} nodes in {lab_facts['bring_up_s']} s on {counted(lab_facts['cores'], 'core')}"
             checks.append(Check(f"lab {lab.kind}", "ok", up))
             checks.append(Check("kernel", "ok", f"{lab_facts['kernel']}, {lab_facts['cpu']}"))
-            for vpn in plugins:
-                for title, params in (("comparable", vpn.comparable), ("recommended", vpn.recommended)):
-                    if title == "recommended" and params == vpn.comparable:
-                        continue
-                    no = unsupported(lab, vpn, params)
-                    says = no.reason if no else f"{vpn.title} works with the cipher {params['cipher']}"
-                    checks.append(Check(f"vpn {vpn.name} ({title})", "warning" if no else "ok", says))
+            checks += path_checks(lab.measure_path(), lab.sites) if lab.measure_path else []
+            of_vpns = vpn_checks(lab, plugins)
+            checks += (module_checks(rig, lab, plugins, of_vpns) if isinstance(rig, SiteRig) else []) + of_vpns
     except VpnevalError as error:
         checks.append(Check(f"lab {lab_spec}", "error", str(error)))
     return checks
+
+
+def hours_check(hours: Hours) -> list[Check]:
+    """A warning where tests may not run at this hour: the doctor does not wait for it."""
+    if hours.opens_in_s() == 0:
+        return []
+    says = f"it is not {hours.between} now. The doctor does not wait: it sends TCP each way for {RATE_S:g} s"
+    return [Check("hours", "warning", says)]
+
+
+def vpn_checks(lab: Lab, plugins: Sequence[Vpn]) -> list[Check]:
+    """What each VPN's own probe says, at both ranked configurations."""
+    checks = []
+    for vpn in plugins:
+        for title, params in (("comparable", vpn.comparable), ("recommended", vpn.recommended)):
+            if title == "recommended" and params == vpn.comparable:
+                continue
+            no = unsupported(lab, vpn, params)
+            says = no.reason if no else f"{vpn.title} works with the cipher {params['cipher']}"
+            checks.append(Check(f"vpn {vpn.name} ({title})", "warning" if no else "ok", says))
+    return checks
+
+
+def module_checks(rig: SiteRig, lab: Lab, plugins: Sequence[Vpn], of_vpns: Sequence[Check]) -> list[Check]:
+    """Which kernel modules each machine lacks for the VPNs that the path allows and that cannot run there."""
+    refusals = {check.what.split()[1] for check in of_vpns if check.level != "ok"}
+    vpns = [vpn for vpn in plugins if vpn.name in refusals and not refused(lab, vpn)]
+    modules = sorted({module for vpn in vpns for module in vpn.modules.split()})
+    says = {name: lacking(connection, modules) for name, connection in rig.gateways.items()}
+    return [Check(f"modules {name}", "warning", text) for name, text in says.items() if text]
+
+
+def path_checks(path: BarePath, sites: Sequence[Site]) -> list[Check]:
+    """What is between two machines, line by line."""
+    near, far = sites[0].name, sites[-1].name
+    ways = f"from {near} to {far}", f"from {far} to {near}"
+    less = ENCAPSULATION_BYTES[sites[0].path_version]
+    shorter = f"; the test hosts' packets are {less} bytes shorter"
+    short = shorter if path.mtu_bytes < ETHERNET_MTU else ""
+    found = [
+        ("MTU", True, f"{path.mtu_bytes} bytes{short}"),
+        ("NAT", True, path.nat or "none was seen"),
+        ("routing", True, "both gateways are on one network" if path.on_link else "a router or a NAT is in between"),
+    ]
+    if path.rtt_ms and path.loss_ratio is not None and path.clock_ahead_s is not None:
+        low, median, high = path.rtt_ms
+        found.append(("RTT", True, f"{low:.2f} ms at least, median {median:.2f} ms, 95 % within {high:.2f} ms"))
+        found.append(("loss", not path.loss_ratio, f"{path.loss_ratio:.1%} of the exchanges"))
+        for marks, kept in (("DSCP", path.dscp_kept), ("ECN", path.ecn_kept)):
+            lost = [way for way, survives in zip(ways, kept, strict=True) if not survives]
+            says = f"the marks are removed {' and '.join(lost)}" if lost else "the marks survive"
+            found.append((marks, not lost, says))
+        found.append(("clocks", True, f"they differ by {abs(1e3 * path.clock_ahead_s):.1f} ms"))
+    else:
+        found.append(("RTT", False, _not_measured(path, "udp", far, "nor are loss, DSCP, ECN and the clocks")))
+    for way, rate_bps in zip(ways, path.rates_bps, strict=False):
+        found.append(("rate", True, f"{rate_bps / 1e6:.4g} Mbit/s {way}, in one TCP connection without a VPN"))
+    if not path.rates_bps:
+        said = "so --profile site searches up to --max-rate, if you give it, and up to 10 Gbit/s if not"
+        found.append(("rate", False, _not_measured(path, "tcp", far, said)))
+    if shut := [port for port in path.tried if port not in path.open]:
+        found.append(("ports", False, f"these do not come through to {far}: {', '.join(shut)}"))
+    return [Check(f"path {what}", "ok" if well else "warning", says) for what, well, says in found]
+
+
+def _not_measured(path: BarePath, kind: str, far: str, so: str) -> str:
+    """Why that is, and what to do."""
+    tried = [port for port in path.tried if port.startswith(kind)]
+    what = f"let one of these in: {', '.join(tried)}" if tried else f"forward one and list it in forwards of [{far}]"
+    return f"not measured, {so}: no {kind.upper()} port of {far} comes through. To measure it, {what}"
 
 
 def guest_kernels() -> list[Check]:

@@ -11,9 +11,12 @@ import errno
 import os
 import signal
 import sys
-from collections.abc import Iterator
+import threading
+import traceback
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 
 from runner.cli.commands import app
@@ -50,11 +53,10 @@ def main(argv: list[str] | None = None) -> Any:
 def _interruptible() -> Iterator[None]:
     """Ctrl-C is a KeyboardInterrupt, also where a module that was being loaded makes another error of it; and so are
     SIGTERM, and the end of the terminal, unless they are ignored, as under nohup(1)."""
-    pressed = False
+    pressed: list[int] = []
 
-    def press(*_: Any) -> None:
-        nonlocal pressed
-        pressed = True
+    def press(number: int, *_: Any) -> None:
+        pressed.append(number)
         raise KeyboardInterrupt
 
     before = {ending: signal.getsignal(ending) for ending in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
@@ -62,7 +64,8 @@ def _interruptible() -> Iterator[None]:
         if handler in (signal.default_int_handler, signal.SIG_DFL):
             signal.signal(ending, press)
     try:
-        yield
+        with _never_dropped(pressed):
+            yield
     except VpnevalError:
         raise
     except Exception as instead:
@@ -72,6 +75,25 @@ def _interruptible() -> Iterator[None]:
     finally:
         for ending, handler in before.items():
             signal.signal(ending, handler)
+
+
+@contextmanager
+def _never_dropped(pressed: Sequence[int]) -> Iterator[None]:
+    """While an object is cleared away, the interpreter prints what is raised and drops it: the signal comes again."""
+    before = sys.unraisablehook
+
+    def drop(what: sys.UnraisableHookArgs) -> None:
+        if what.exc_type is KeyboardInterrupt and pressed:
+            # from another thread, a moment later: in here it would be dropped, too
+            threading.Timer(0.02, signal.pthread_kill, (threading.main_thread().ident, pressed[-1])).start()
+        else:
+            before(what)
+
+    sys.unraisablehook = drop
+    try:
+        yield
+    finally:
+        sys.unraisablehook = before
 
 
 def _one_command(arguments: list[str]) -> None:
@@ -85,3 +107,12 @@ def _one_command(arguments: list[str]) -> None:
         where = f"{short(Path(error.filename))}: " if isinstance(error.filename, str) else ""
         full = error.errno in (errno.ENOSPC, errno.EDQUOT)
         raise (LabError if full else UsageError)(f"{where}{error.strerror or error}") from None
+    finally:
+        sys.excepthook = _traceback  # typer has set its own
+
+
+def _traceback(kind: type[BaseException], error: BaseException, where: TracebackType | None) -> None:
+    """What nobody has foreseen. On a farm these words leave the machine, so they have no secret either."""
+    from runner.lab.redaction import hide
+
+    sys.stderr.write(hide("".join(traceback.format_exception(kind, error, where))))

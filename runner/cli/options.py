@@ -6,21 +6,23 @@ It imports little, so that ``--help`` answers at once.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup, TyperOption
+from typer.exceptions import TyperException
 
 from runner.cli.output import err
-from runner.data.errors import UsageError
+from runner.data.errors import UsageError, unfinished
 from runner.data.guest import inside
-from runner.data.streams import output_to
+from runner.data.streams import output_to, shown, standard_error
 from runner.lab.names import LAB_FORMS, image_names, kernel_names
 
-PROFILE_NAMES = "quick, thesis, smallest"  # runner.design.profile has them; a test compares
-MOST_REPETITIONS = 30  # runner.sweep.until's; a test compares
+PROFILE_NAMES = "quick, site, thesis, smallest"  # runner.design.profile has them; a test compares
+MOST_REPETITIONS = 30  # runner.sweep.looks's; a test compares
 
 Experiments = Annotated[
     list[str],
@@ -53,10 +55,44 @@ Duration = Annotated[
     int | None,
     typer.Option("--duration", metavar="SECONDS", help="length of each throughput test; default: the profile's"),
 ]
+Rounds = Annotated[
+    int | None,
+    typer.Option("--rounds", metavar="N", help="rounds of slices in each tunnel, without --deadline; default: 8"),
+]
+SliceLength = Annotated[
+    float | None,
+    typer.Option("--slice", metavar="SECONDS", help="length of each slice of TCP, where VPNs take turns; default: 0.2"),
+]
 LabSpec = Annotated[str, typer.Option("--lab", metavar="LAB", help=f"where the lab is built: {LAB_FORMS}")]
 ImageName = Annotated[
     str, typer.Option("--image", metavar="NAME", help=f"the software of the lab's nodes: {', '.join(image_names())}")
 ]
+CostRate = Annotated[
+    str,
+    typer.Option("--cost-rate", metavar="RATE", help="rate at which the gateways' CPU cost is measured; default: 20M"),
+]
+MaxRate = Annotated[
+    str, typer.Option("--max-rate", metavar="RATE", help="site lab: no test sends faster than this, as 200M or 1.5G")
+]
+Between = Annotated[
+    str, typer.Option("--between", metavar="01:00-05:00", help="site lab: measure in these hours only, local time")
+]
+SearchRates = Annotated[
+    str,
+    typer.Option(
+        "--search-rates",
+        metavar="1M-5G",
+        help="site lab: the lowest and the highest rate that the throughput searches offer",
+    ),
+]
+SiteFile = Annotated[
+    Path | None, typer.Option("--site", metavar="SITES.toml", help="for these two machines, as --lab site:")
+]
+WriteTo = Annotated[
+    Path | None,
+    typer.Option("--write", metavar="DIR", help="make a directory for each gateway, with keys, files and a unit"),
+]
+Days = Annotated[int, typer.Option("--days", metavar="N", help="with --write: validity of the certificates")]
 Gateways = Annotated[
     str,
     typer.Option(
@@ -74,7 +110,7 @@ KernelNames = Annotated[
 KernelName = Annotated[
     str, typer.Option("--kernel", metavar="NAME", help=f"ask this kernel: {', '.join(kernel_names())}")
 ]
-Seed = Annotated[int, typer.Option("--seed", metavar="N", help="the number that the order of the trials follows from")]
+Seed = Annotated[int, typer.Option("--seed", metavar="N", help="the order of the trials is drawn from this number")]
 Json = Annotated[bool, typer.Option("--json", help="print JSON, and nothing else, on standard output")]
 Rest = Annotated[
     str,
@@ -102,13 +138,40 @@ Deadline = Annotated[
         help="time limit: 360, 90s, 6m or 2h. Trials that do not fit are left out, and the report says how many",
     ),
 ]
+Farm = Annotated[
+    str,
+    typer.Option(
+        "--farm",
+        metavar="SCHEDULER",
+        help="spread the repetitions over machines: the address of a Dask scheduler (tls://host:8786), or local:N",
+    ),
+]
+FarmEqual = Annotated[
+    str,
+    typer.Option(
+        "--farm-equal", metavar="A,B", help="what the machines must have in common: kernel, image, versions, cpu, cores"
+    ),
+]
+FarmTimeout = Annotated[
+    str,
+    typer.Option(
+        "--farm-timeout",
+        metavar="TIME",
+        help="how long a repetition may take on a machine; default: five times as long as expected, and 10 minutes",
+    ),
+]
+FarmInsecure = Annotated[
+    bool,
+    typer.Option("--farm-insecure", help="the network is trusted: a scheduler without TLS beyond this machine is used"),
+]
 RetryFailed = Annotated[bool, typer.Option("--retry-failed", help="measure the trials again that failed before")]
 UntilSignificant = Annotated[
-    bool,
+    bool | None,
     typer.Option(
-        "--until-significant",
-        help="repeat what may still change the order of the ranking (by --weights) until the order is certain, "
-        f"the --deadline is reached, or, without one, after {MOST_REPETITIONS} repetitions",
+        "--until-significant/--no-until-significant",
+        help="repeat what is undecided until every pair of VPNs is decided in every metric that counts (by --weights), "
+        f"the --deadline is reached, or, without one, after {MOST_REPETITIONS} repetitions; the profile site does so "
+        "where no --reps are given",
     ),
 ]
 Strict = Annotated[bool, typer.Option("--strict", help="exit with 1 if any measurement gave no number")]
@@ -128,7 +191,7 @@ Margin = Annotated[
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", help="print neither progress nor report; errors are printed")]
 
-Full = Annotated[bool, typer.Option("--full", help="on the terminal: every table, and the answer at the end")]
+Full = Annotated[bool, typer.Option("--full", help="print every table in the terminal, and the answer below them")]
 
 
 def tell(text: str) -> None:
@@ -149,12 +212,32 @@ def joined(given: Sequence[str] | None) -> str:
 
 def begin(text: str) -> None:
     """The first line of a command that loads for a while, on a terminal: within 0.3 s."""
-    if sys.stderr is not None and sys.stderr.isatty() and not inside():
+    if standard_error() is not None and standard_error().isatty() and not inside():
         tell(text)
+
+
+@contextmanager
+def _as_text() -> Iterator[None]:
+    """In what is wrong with the arguments, control characters are text: they steer no terminal."""
+    try:
+        yield
+    except TyperException as wrong:
+        wrong.message = shown(wrong.message)
+        raise
 
 
 class Words(TyperGroup):
     """A group of commands."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """What click makes of the arguments."""
+        with _as_text():
+            return super().parse_args(ctx, args)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Which command is meant."""
+        with _as_text():
+            return super().resolve_command(ctx, args)
 
     def get_params(self, ctx: Any) -> list[Any]:
         """The options."""
@@ -183,14 +266,20 @@ class Once(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """What click makes of the arguments. Raises UsageError for an option that is given twice."""
-        _, _, order = self.make_parser(ctx).parse_args(args=list(args))
-        for given in order:
-            once = isinstance(given, TyperOption) and not given.is_flag and not given.multiple
-            if once and order.count(given) > 1 and not inside():
-                raise UsageError(f"{given.opts[0]} is given {order.count(given)} times; give it once")
-        return super().parse_args(ctx, args)
+        with _as_text():
+            _, _, order = self.make_parser(ctx).parse_args(args=list(args))
+            for given in order:
+                once = isinstance(given, TyperOption) and not given.is_flag and not given.multiple
+                if once and order.count(given) > 1 and not inside():
+                    raise UsageError(f"{given.opts[0]} is given {order.count(given)} times; give it once")
+            return super().parse_args(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
         """Do the command's work."""
         with output_to(sys.stdout):
-            return super().invoke(ctx)
+            try:
+                return super().invoke(ctx)
+            except KeyboardInterrupt as ended:  # of which typer makes an exit code
+                if where := unfinished(ended):
+                    tell(f"vpneval was interrupted{where}")
+                raise

@@ -11,10 +11,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from runner.catalogue import vpn_names
-from runner.cli.asked import Asked
+from runner.cli.asked import Asked, ask
 from runner.cli.options import tell
-from runner.cli.survey import survey
+from runner.cli.survey import ONCE, TITLES, survey
 from runner.data.errors import CannotRunHere, LabError, UsageError, VpnevalError
 from runner.data.files import from_json, is_there, no_link, read_bytes, write_text
 from runner.data.levels import BASELINE
@@ -22,10 +21,13 @@ from runner.data.store import Store, load_run, open_store, read_run
 from runner.data.streams import document, output_to, standard_output
 from runner.lab.image import open_image
 from runner.lab.kernels.boot import Kernel, Say, run_in
+from runner.lab.names import HOST
 from runner.lab.site_to_site import check_machine
+from runner.report.answer import answers
+from runner.report.model import Report
 
 INDEX = "index.json"
-OUTCOMES = {0: "complete", 1: "complete, some trials failed", 130: "interrupted"}
+OUTCOMES = {0: "complete", 1: "complete, but some measurements gave no number", 130: "interrupted"}
 REST_S = 350
 CONSOLE_LOG = "kernel-console.log"
 
@@ -69,19 +71,28 @@ def run_under(
     return max(codes)
 
 
-def run_with_rest(rest: Kernel, asked: Asked, here: Callable[[Path], int], say: Say, install: bool = False) -> int:
+def run_with_rest(
+    rest: Kernel,
+    asked: Asked,
+    here: Callable[[Path], int],
+    say: Say,
+    weights: str = "",
+    flags: Sequence[str] = (),
+    install: bool = False,
+) -> int:
     """Run on the machine's own kernel by ``here``; where that lacks some of the VPNs, then under ``rest``, all of them.
 
-    Before that everything is probed, and ``say`` is told what will run where; ``install``: packages that ``rest`` needs
-    may be installed. ``--out`` is a parent folder of both runs: two rankings. Where ``rest`` cannot be started, that is
-    said in a line.
+    Before that everything is probed, and ``say`` is told what will run where; ``weights`` and ``flags`` are those of
+    the command line, for the second run; ``install``: packages that ``rest`` needs may be installed. ``--out`` is a
+    parent folder of both runs: two rankings, whose verdicts are told once more at the end. Where ``rest`` cannot be
+    started, that is said in a line.
     """
     check_machine()
     worth = survey(asked, rest, REST_S, install, say)
     parent = asked.out or Path("results") / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{asked.profile.name}"
     check_parent(parent)
-    code = _one_of_several("host", parent, here, say)
-    lacking = lacks(parent / "host") if code in (0, 1) and worth else []
+    code = _one_of_several(HOST, parent, here, say)
+    lacking = lacks(parent / HOST) if code in (0, 1) and worth else []
     if not lacking:
         return code
     say(f"This machine's kernel lacks {', '.join(lacking)}. vpneval now measures all VPNs under {rest.name}, for a "
@@ -91,19 +102,84 @@ def run_with_rest(rest: Kernel, asked: Asked, here: Callable[[Path], int], say: 
     except CannotRunHere as lack:
         say(f"The second run is left out: {lack}")
         return code
-    # All VPNs of the comparison that run there, not the missing ones alone: so they stand in one ranking.
-    vpns = ",".join(vpn.name for vpn in asked.vpns if vpn.name != BASELINE)
-    once = "streams=1,direction=forward"
-    argv = ["run", "transport", "--vpn", vpns, "--set", once, "--profile", asked.profile.name]
-    argv += ["--deadline", f"{REST_S}s", "--image", asked.image, "--kernel", rest.name]
-    argv += ["--out", str(parent / folder_of(rest.name))]
-    return max(code, _one_of_several(rest.name, parent, partial(_guest_run, rest, say=say, argv=argv), say))
+    argv = [*rest_argv(asked, weights, say), *flags]
+    argv += ["--kernel", rest.name, "--out", str(parent / folder_of(rest.name))]
+    second = _one_of_several(rest.name, parent, partial(_guest_run, rest, say=say, argv=argv), say)
+    for line in both_answers(parent):
+        say(line)
+    return max(code, second)
+
+
+def rest_argv(asked: Asked, weights: str, say: Say) -> list[str]:
+    """The second run's command line, without its kernel and its folder: all VPNs of the comparison that run there, so
+    that they stand in one ranking; with what was asked for, as far as the one experiment that it measures has it.
+    ``say`` is told what it has not."""
+    given = asked.given
+    options = {
+        "--vpn": given.get("vpns") or ",".join(vpn.name for vpn in asked.vpns if vpn.name != BASELINE),
+        "--set": _levels(given.get("levels", "")),
+        "--profile": asked.profile.name,
+        "--reps": str(asked.given_repetitions or asked.profile.repetitions),  # its time is not this run's
+        "--duration": str(given.get("duration_s") or ""),
+        "--slice": str(given.get("slice_s") or ""),
+        "--seed": str(asked.seed),
+        "--image": asked.image,
+        "--gateway-image": ",".join(asked.gateway_images),
+        "--weights": weights,
+    }
+    for option, instead in (("--weights", ""), ("--set", ONCE)):
+        if why := _refused(options, asked.until_significant):
+            if options[option] != instead:
+                say(f"The second run is made without {option} {options[option]}, which it cannot have: {why}")
+            options[option] = instead
+    argv = ["run", "transport"]
+    for option, value in options.items():
+        argv += [option, value] if value else []
+    argv += [f"--{'' if asked.until_significant else 'no-'}until-significant", "--deadline", f"{REST_S}s"]
+    return argv + ["--retry-failed"] * asked.retry_failed
+
+
+def _levels(given: str) -> str:
+    """The levels of the second run: those that were given, and of the usual ones what these do not set."""
+    set_by_user = {one.partition("=")[0].strip() for one in given.split(",")}
+    usual = [one for one in ONCE.split(",") if one.partition("=")[0] not in set_by_user]
+    return ",".join(filter(None, (*usual, given)))
+
+
+def _refused(options: dict[str, str], until_significant: bool) -> str:
+    """Why the second run would be refused with these options; empty where it would not."""
+    try:
+        ask(
+            ["transport"],
+            vpns=options["--vpn"],
+            levels=options["--set"],
+            profile=options["--profile"],
+            weights=options["--weights"],
+            until_significant=until_significant,
+        )
+    except UsageError as wrong:
+        return str(wrong)
+    return ""
+
+
+def both_answers(parent: Path) -> list[str]:
+    """The verdict of each run in a parent folder in a line, and where its page is: the second run's answer has pushed
+    the first one's off the screen."""
+    lines = []
+    for run in indexed(parent) or ():
+        title = "This machine's kernel" if run.name == HOST else TITLES.get(run.name.replace("-", ":", 1), run.name)
+        if not is_there(run / "report.json"):
+            continue
+        found = answers(Report.model_validate_json(read_bytes(run / "report.json")))
+        said = f"{found[0].name}: {found[0].verdict}" if found else "nothing could be ranked."
+        lines.append(f"{title}, {said} Read {run / 'report.html'}")
+    return lines
 
 
 def lacks(folder: Path) -> list[str]:
-    """The tree's VPNs in a run folder whose data path is the kernel's, and of which no trial could be made."""
+    """The VPNs in a run folder whose data path is the kernel's, and of which no trial could be made."""
     run, trials = load_run(folder)
-    kernels_own = [name for name, vpn in run.vpns.items() if vpn.dataplane == "kernel" and name in vpn_names()]
+    kernels_own = [name for name, vpn in run.vpns.items() if vpn.dataplane == "kernel"]
     statuses = {name: {trial.status for trial in trials if trial.vpn == name} for name in kernels_own}
     return [name for name in kernels_own if statuses[name] == {"unsupported"}]
 

@@ -9,18 +9,19 @@ from typing import Any
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 
-from runner.data.streams import OUTPUT, shown
+from runner.data.streams import ERRORS, OUTPUT, fit
 
 WIDTHS = range(10, 10_001)  # characters; outside of them, nothing can be shown
 
 
 class Output(Console):
-    """A console on which control characters in a text are shown as text."""
+    """A console on which control characters in a text are shown as text, and secrets by their names: while a live
+    display is on, rich gives it what others print."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         """As rich's, with every text fit to be seen."""
         for segment in super().render(renderable, options):
-            yield segment if segment.control else segment._replace(text=shown(segment.text))
+            yield segment if segment.control else segment._replace(text=fit(segment.text))
 
 
 def sane_size() -> None:
@@ -32,5 +33,5 @@ def sane_size() -> None:
 
 
 sane_size()
-err = Output(stderr=True)
-out = Output(file=OUTPUT)  # that of the command, not what anybody prints to
+err = Output(file=ERRORS)
+out = Output(file=OUTPUT)  # both are those of the command, not what anybody prints to

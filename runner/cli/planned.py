@@ -12,8 +12,8 @@ from runner.cli.output import out
 from runner.cli.progress import roughly
 from runner.data.levels import TUNNEL_FACTORS
 from runner.data.streams import document
+from runner.sweep.looks import MOST_REPETITIONS
 from runner.sweep.plan import any_turns
-from runner.sweep.until import MOST_REPETITIONS
 
 ONE_AT_A_TIME = (
     "One tunnel stands at a time in this lab. The VPNs are measured in visits that are minutes apart, so that what the "
@@ -57,7 +57,15 @@ def limits(asked: Asked) -> list[str]:
         most = MOST_REPETITIONS if asked.deadline_s is None else asked.repetitions
         _, longest_s = replace(asked, repetitions=max(most, asked.repetitions)).expected()
         end = "until the deadline" if asked.deadline_s else f"up to {most} repetitions, at most {roughly(longest_s)}"
-        said.append(f"--until-significant then repeats what may still change the order: {end}.")
+        said.append(f"--until-significant then repeats what is undecided: {end}.")
     if asked.deadline_s:
         said.append(f"--deadline ends the run after {roughly(asked.deadline_s)}; trials that do not fit are left out.")
+    if rate_bps := asked.limits.get("max_rate_bps"):
+        said.append(f"--max-rate: no test sends faster than {rate_bps / 1e6:g} Mbit/s.")
+    if hours := asked.limits.get("between"):
+        from_to = " to ".join(hours.split("-"))
+        said.append(
+            f"--between: tests run from {from_to} only. The run waits until then, and the deadline counts from then. "
+            "No tunnel begins that would last longer than these hours."
+        )
     return said

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import sys
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -13,12 +15,15 @@ from rich.table import Table
 from rich.text import Text
 
 from runner.catalogue import factors
-from runner.data.levels import TRAFFIC_ORDER, TUNNEL_FACTORS, VARIANTS
+from runner.data.levels import VARIANTS, Levels, traffic_factors
 from runner.data.metric import Metric
 from runner.data.streams import shown as shown_text
+from runner.data.streams import standard_error
 from runner.data.trials import Trial
 from runner.report.behind import SoFar
 from runner.report.forms.terminal_answer import ranking_so_far
+from runner.report.text import counted
+from runner.search.settings import LOSS_RATIO
 from runner.sweep.plan import Planned
 
 # Measured by the way, in nearly every trial: the report has them.
@@ -26,7 +31,7 @@ ASIDE = {
     *("cpu_per_gigabyte", "throughput_per_core", "context_switches_per_packet", "memory_bytes"),
     *("udp_goodput", "wire_bytes_per_payload_byte"),
 }
-HEAD = 4  # lines over the rankings: what runs, what is done, the bar, and one to spare
+HEAD = 4  # lines over the rankings: what runs, how a search goes, what is done, the bar
 KEPT = 60  # results, of which the last that fit are shown
 COLOURS = {"ok": "green", "failed": "red", "unsupported": "yellow", "lab_error": "bold red"}
 
@@ -66,24 +71,12 @@ def levels_of(params: Mapping[str, str]) -> str:
     words = [params.get("cipher", "")]
     if params.get("compression", "off") != "off":
         words.append(f"compression {params['compression']}")
-    before = [factor for factor, known in factors().items() if known.before]
-    words += [params[name] for name in ("image", "measure", *before, *VARIANTS) if name in params]
-    if params.get("payload", "random") != "random":
-        words.append(params["payload"])
-    if params.get("streams", "1") != "1":
-        words.append(f"{params['streams']} streams")
-    if "clients" in params:
-        words.append(f"{params['clients']} clients")
-    if params.get("direction", "forward") != "forward":
-        words.append(params["direction"])
-    if "packet_bytes" in params:
-        words.append(f"{params['packet_bytes']} B")
-    if params.get("load", "full") != "full":
-        words.append(f"{params['load']} load")
-    if "file_bytes" in params:
-        words.append(f"{int(params['file_bytes']) / 1e6:g} MB")
-    words += [f"{name} {params[name]}" for name in ("flows", "burst_packets", "lengths", "dscp") if name in params]
-    words += [f"{factor} {params[factor]}" for factor in sorted({*params} - {*TUNNEL_FACTORS, *TRAFFIC_ORDER})]
+    known = factors()
+    first = ("measure", *(factor for factor, levels in known.items() if levels.before), *VARIANTS)
+    words += [params[factor] for factor in ("image", *first) if factor in params]
+    for factor in traffic_factors(params):
+        if factor not in first:
+            words.append(known.get(factor, Levels(())).say(factor, params[factor]))
     return " · ".join(word for word in words if word and word != "none")
 
 
@@ -100,6 +93,36 @@ def result_of(trial: Trial, metrics: Mapping[str, Metric]) -> str:
         value = rate(found.value) if found.unit == "bit/s" else f"{short(found.value)} {found.unit}"
         parts.append(f"{metrics[found.metric].title if found.metric in metrics else found.metric} {value}")
     return ", ".join(parts)
+
+
+@dataclass
+class Search:
+    """How far a search for the highest rate is that loses hardly anything."""
+
+    SLICE: ClassVar = {"asked_rate_bps", "sent", "received"}  # what a slice has that is a trial of one
+
+    tried: int = 0
+    last_bps: float = 0.0
+    last_loss: float = 0.0
+    passed_bps: float = 0.0  # the highest rate that passed
+    failed_bps: float = math.inf  # the lowest one that did not
+
+    def learn(self, rate_bps: float, loss_ratio: float) -> None:
+        """One more trial."""
+        self.tried, self.last_bps, self.last_loss = self.tried + 1, rate_bps, max(0.0, loss_ratio)
+        if loss_ratio <= LOSS_RATIO:
+            self.passed_bps = max(self.passed_bps, rate_bps)
+        else:
+            self.failed_bps = min(self.failed_bps, rate_bps)
+
+    @property
+    def says(self) -> str:
+        """``12 rates tried, the last 812 Mbit/s lost 0.3 %; between 790 Mbit/s and 850 Mbit/s``."""
+        low, high = sorted((self.passed_bps, self.failed_bps))  # near the answer, a higher rate may pass by chance
+        tried = f"{counted(self.tried, 'rate')} tried, the last {rate(self.last_bps)} lost {100 * self.last_loss:.1f} %"
+        if self.failed_bps == math.inf:
+            return f"{tried}; at least {rate(self.passed_bps)}"
+        return f"{tried}; " + (f"between {rate(low)} and {rate(high)}" if low else f"less than {rate(high)}")
 
 
 class PlainProgress:
@@ -125,6 +148,9 @@ class PlainProgress:
 
     def measuring(self, planned: Planned) -> None:
         """Print nothing: its result comes soon."""
+
+    def found(self, planned: Planned, values: Mapping[str, float]) -> None:
+        """Print nothing: a slice is no result."""
 
     def finished(self, trial: Trial, remaining_s: float) -> None:
         """Print the result; with ``quiet`` only what went wrong."""
@@ -162,6 +188,8 @@ class LiveProgress:
         self.done = self.total = self.failed = self.unsupported = 0
         self.now = "asking every VPN what it can do here"
         self.round_now = ""
+        self.searches: dict[str, Search] = {}  # by the trial's id
+        self.search = ""
         self.remaining_s = 0.0
         self.remaining_at = self.started = time.monotonic()
         self.last: list[Trial] = []
@@ -196,6 +224,13 @@ class LiveProgress:
         where = self.round_now or f"block {planned.repetition} · "
         self.now = f"{where}{planned.cell.vpn} · {levels_of(planned.cell.params)}"
 
+    def found(self, planned: Planned, values: Mapping[str, float]) -> None:
+        """Show how the search goes, where the slice is a trial of one."""
+        if values.keys() >= Search.SLICE and values["sent"] > 0:
+            search = self.searches.setdefault(planned.id, Search())
+            search.learn(values["asked_rate_bps"], 1 - values["received"] / values["sent"])
+            self.search = f"{planned.cell.vpn} · {levels_of(planned.cell.params)} · {search.says}"
+
     def finished(self, trial: Trial, remaining_s: float) -> None:
         """Show the result among the last ones; after a block, the ranking so far."""
         self.failed += trial.status in ("failed", "lab_error")
@@ -220,6 +255,7 @@ class LiveProgress:
             Text("now", style="dim"),
             Text(self.now, style="bold"),
         )
+        head.add_row(Text("search", style="dim"), Text(self.search or "none yet", overflow="ellipsis", no_wrap=True))
         counts = Text(f"{self.done} of {self.total or '?'} trials")
         if self.failed:
             counts.append(f" · {self.failed} failed", style="red")
@@ -231,8 +267,8 @@ class LiveProgress:
         bar.add_row(ProgressBar(total=max(1, self.total), completed=self.done, width=min(60, self.console.width)))
         tables = rankings_that_fit(self.rankings, self.metrics, self.console, self.console.height - HEAD)
         left_lines = max(0, self.console.height - HEAD - sum(lines for _, lines in tables))
-        results = last_results(self.last[max(0, len(self.last) - left_lines) :], self.metrics)
-        return Group(head, bar, *(table for table, _ in tables), results)
+        results = last_results(self.last, left_lines, self.metrics)
+        return Group(head, bar, *(table for table, _ in tables), *results)
 
 
 def rankings_that_fit(
@@ -250,18 +286,19 @@ def rankings_that_fit(
     return found
 
 
-def last_results(trials: Sequence[Trial], metrics: Mapping[str, Metric]) -> Table:
-    """A line a trial: whose it is, its levels, its result."""
+def last_results(trials: Sequence[Trial], lines: int, metrics: Mapping[str, Metric]) -> list[Table]:
+    """A line for each of the last trials, as many as ``lines``: whose it is, its levels, its result. Where there is
+    none, there is no table: an empty one would take a line."""
     results = Table.grid(padding=(0, 2))
-    for trial in trials:
+    for trial in trials[max(0, len(trials) - lines) :]:
         results.add_row(
             Text(trial.vpn, style=COLOURS.get(trial.status, "")),
             Text(levels_of(trial.params), style="dim", overflow="ellipsis", no_wrap=True),
             Text(shown_text(result_of(trial, metrics)), overflow="ellipsis", no_wrap=True),
         )
-    return results
+    return [results] if results.rows else []
 
 
 def is_live(console: Console) -> bool:
     """Can a display stay in place here: are the console and standard error both a terminal?"""
-    return console.is_terminal and sys.stderr.isatty()
+    return console.is_terminal and standard_error().isatty()

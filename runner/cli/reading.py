@@ -5,7 +5,7 @@ What they work with is imported where they begin their work, as in `commands`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -23,18 +23,25 @@ if TYPE_CHECKING:
     from runner.report.model import Report
 
 TEXT_FORMS = ("html", "md", "latex", "json", "csv")
+SHIPPED = ("examples", "papers", "published")  # in results/, and no run of the user's
 ONE_RUN = ("html", "pdf", "latex", "csv")  # forms that hold one report only
 
 
-def text_of(made: Report, form: str) -> str:
-    """The report in one of TEXT_FORMS."""
+def text_of(made: Report, form: str, folder: Path | None = None) -> str:
+    """The report in one of TEXT_FORMS; ``folder``: of its run, where it is one."""
     from runner.report.forms.html import html_text
     from runner.report.forms.latex import latex_text
     from runner.report.forms.markdown import markdown_text
     from runner.report.forms.tables import csv_text, json_text
 
     forms: dict[str, Callable[[Report], str]]
-    forms = {"html": html_text, "md": markdown_text, "latex": latex_text, "json": json_text, "csv": csv_text}
+    forms = {
+        "html": partial(html_text, folder=folder),
+        "md": markdown_text,
+        "latex": latex_text,
+        "json": json_text,
+        "csv": csv_text,
+    }
     return forms[form](made)
 
 
@@ -47,10 +54,19 @@ def weights_of(text: str, run: Run, measured: Collection[str] | None = None) -> 
 
 
 def report_of(folders: list[Path], weights: str, configuration: str, missing: str, margin: str = "") -> Report:
-    """One report of runs that belong together. Raises UsageError for what the options cannot mean."""
+    """One report of runs that belong together; of several kinds of machines, on the one with most trials. Raises
+    UsageError for what the options cannot mean."""
+    return next(reports_of(folders, weights, configuration, missing, margin))
+
+
+def reports_of(
+    folders: list[Path], weights: str, configuration: str, missing: str, margin: str = ""
+) -> Iterator[Report]:
+    """A report of each kind of machine that runs which belong together have. Raises as `report_of` does."""
     from runner.data.store import load_run
     from runner.ranking.basis import measured_metrics
     from runner.ranking.margins import with_margins
+    from runner.report.kinds import by_kind
     from runner.report.merge import merge_runs
     from runner.report.model import build
 
@@ -58,15 +74,15 @@ def report_of(folders: list[Path], weights: str, configuration: str, missing: st
     twice = {str(folder) for folder in folders if [other.resolve() for other in folders].count(folder.resolve()) > 1}
     if twice:
         raise UsageError(f"named twice: {', '.join(sorted(twice))}. Every trial would count twice; name each run once")
-    merged, trials = merge_runs([load_run(folder) for folder in folders])
-    merged = with_margins(merged, margin)
-    return build(
-        merged,
-        trials,
-        weights=weights_of(weights, merged, measured_metrics(trials)),
-        configurations=[configuration] if configuration else None,
-        missing="worst" if missing == "worst" else "unranked",
-    )
+    whole, every = merge_runs([load_run(folder) for folder in folders])
+    for run, trials in by_kind(with_margins(whole, margin), every):
+        yield build(
+            run,
+            trials,
+            weights=weights_of(weights, run, measured_metrics(trials)),
+            configurations=[configuration] if configuration else None,
+            missing="worst" if missing == "worst" else "unranked",
+        )
 
 
 def report(
@@ -91,6 +107,9 @@ def report(
         ),
     ] = "term",
     full: Full = False,
+    across: Annotated[
+        str, typer.Option("--across", metavar="machines", help="a report for each kind of machine of a farm, in turn")
+    ] = "",
     write: Annotated[
         bool,
         typer.Option("--write", help="write every form and the pictures into the run folder, and print the file names"),
@@ -105,10 +124,17 @@ def report(
 
     made_of = partial(report_of, weights=weights, configuration=configuration, missing=missing, margin=margin)
     if write:
+        _no_other_form(form, across)
         _write(folders, made_of)
         return
+    if across:
+        require_known("--across", across, ["machines"])
+        require_known("format of --across", form, ["term", "md", "json"])
+        _print_kinds([*reports_of(folders, weights, configuration, missing, margin)], form, full, folders)
+        return
     require_known("format", form, ["term", "findings", "findings-plot", "pdf", *TEXT_FORMS])
-    beside = indexed(folders[0]) if len(folders) == 1 else None
+    only = folders[0] if len(folders) == 1 else None
+    beside = indexed(only) if only else None
     if beside is not None and form in ONE_RUN:
         runs = ", ".join(map(str, beside))
         raise UsageError(f"{folders[0]} holds several runs, and --format {form} takes one run. Name one of {runs}")
@@ -124,11 +150,18 @@ def report(
         made = {chr(ord("A") + number): made_of([run]) for number, run in enumerate(_runs_in(folders))}
         document(svg(published_against_measured(rows_of(made)).spec))
     elif form == "pdf":
-        _print_pdf(made_of(folders))
+        _print_pdf(made_of(folders), only)
     elif beside:
         _print_in_turn(beside, [made_of([run]) for run in beside], form, full)
     else:
-        _print(made_of(folders), form, full, folders[0] if len(folders) == 1 else None)
+        _print(made_of(folders), form, full, only)
+
+
+def _no_other_form(form: str, across: str) -> None:
+    """Refuse what --write would pass over."""
+    if across or form != "term":
+        other = "--across" if across else f"--format {form}"
+        raise UsageError(f"--write writes every form of one report, so that it does not go with {other}: leave out one")
 
 
 def _write(folders: list[Path], made_of: Callable[[list[Path]], Report]) -> None:
@@ -152,12 +185,12 @@ def _runs_in(folders: list[Path]) -> list[Path]:
     return [run for folder in folders for run in indexed(folder) or [folder]]
 
 
-def _print_pdf(made: Report) -> None:
+def _print_pdf(made: Report, folder: Path | None) -> None:
     from runner.report.forms.pdf import pdf_bytes
 
     if standard_output().isatty():
         raise UsageError("a PDF cannot be shown on a terminal: vpneval report DIR --format pdf > report.pdf")
-    standard_output().buffer.write(pdf_bytes(text_of(made, "html")))
+    standard_output().buffer.write(pdf_bytes(text_of(made, "html", folder)))
 
 
 def _print_in_turn(runs: list[Path], made: list[Report], form: str, full: bool) -> None:
@@ -171,13 +204,28 @@ def _print_in_turn(runs: list[Path], made: list[Report], form: str, full: bool) 
         _print(one, form, full, run)
 
 
-def _print(made: Report, form: str, full: bool, folder: Path | None) -> None:
+def _print_kinds(kinds: list[Report], form: str, full: bool, folders: list[Path]) -> None:
+    """The report of each kind of machine."""
+    if form == "json":
+        document("[" + ",\n".join(text_of(one, "json") for one in kinds) + "]\n")
+        return
+    for number, one in enumerate(kinds, 1):
+        if form == "term":
+            out.rule(_of_kinds(number, len(kinds)))
+        _print(one, form, full, folders[0] if len(folders) == 1 else None, across=len(kinds) > 1)
+
+
+def _of_kinds(number: int, kinds: int) -> str:
+    return f"kind of machine {number} of {kinds}"
+
+
+def _print(made: Report, form: str, full: bool, folder: Path | None, across: bool = False) -> None:
     if form == "term":
         from runner.report.forms.terminal import render
 
-        render(made, out, full=full, folder=folder)
+        render(made, out, full=full, folder=folder, across=across)
     else:
-        document(text_of(made, form))
+        document(text_of(made, form, folder))
 
 
 def compare(
@@ -187,52 +235,83 @@ def compare(
     margin: Margin = "",
     form: Annotated[str, typer.Option("--format", metavar="FORM", help="term, html or json")] = "term",
 ) -> None:
-    """Compare a run before a change with one after it. Exit code 1: something became significantly worse."""
+    """Compare a run before a change with one after it. Exit code 1: something became significantly worse.
+
+    Of farms with several kinds of machines, each kind is compared with the same kind in the other run.
+    """
     begin("vpneval reads both runs and compares them.")
     from runner.data.store import load_run
     from runner.ranking.margins import with_margins
-    from runner.report.compare import compare_runs, render
+    from runner.report.compare import compare_kinds, render
     from runner.report.forms.comparison import comparison_html
 
     require_known("format", form, ["term", "html", "json"])
     (first, trials), (second, later) = load_run(before), load_run(after)
-    comparison = compare_runs((with_margins(first, margin), trials), (with_margins(second, margin), later))
+    found = compare_kinds((with_margins(first, margin), trials), (with_margins(second, margin), later))
     if as_json or form == "json":
-        document(comparison.model_dump_json(indent=1) + "\n")
+        texts = [comparison.model_dump_json(indent=1) for comparison in found]
+        document((texts[0] if len(texts) == 1 else "[" + ",\n".join(texts) + "]") + "\n")
     elif form == "html":
-        document(comparison_html(comparison))
+        if len(found) > 1:
+            raise UsageError(
+                f"--format html holds one comparison, and these runs have {len(found)} kinds of machines in common: "
+                "choose --format term or json"
+            )
+        document(comparison_html(found[0]))
     else:
-        render(comparison, out)
-    if comparison.regressed:
+        for number, comparison in enumerate(found, 1):
+            if len(found) > 1:
+                out.rule(_of_kinds(number, len(found)))
+            render(comparison, out)
+    if any(comparison.regressed for comparison in found):
         raise typer.Exit(1)
 
 
 def why(
-    a: Annotated[str, typer.Argument(metavar="VPN", help="how much better is this VPN …")],
-    b: Annotated[str, typer.Argument(metavar="VPN", help="… than this one?")],
+    a: Annotated[str, typer.Argument(metavar="VPN", help="the VPN that is compared")],
+    b: Annotated[str, typer.Argument(metavar="VPN", help="the VPN that it is compared with")],
     folder: Annotated[
         Path | None, typer.Argument(metavar="[DIR]", help="the run folder; default: the latest in results/")
     ] = None,
 ) -> None:
-    """Say by what factor one VPN is better than another.
+    """Print by what factor one VPN is better or worse than another.
 
-    The answer is one sentence for each metric, with the interval of the factor.
+    Each metric has one sentence, which gives the factor and its 95 % interval. The heading names the machine and the
+    tunnels. A farm with several kinds of machines gives an answer for each kind.
     """
     begin("vpneval reads the run.")
     from runner.data.store import load_run
-    from runner.report.why import why as why_of
+    from runner.report.why import why_each
 
-    for line in why_of(*load_run(folder or latest()), a, b):
-        out.print(line, markup=False, highlight=False, soft_wrap=True)
+    said = why_each(*load_run(folder or latest(a, b)), a, b)
+    for number, lines in enumerate(said, 1):
+        if len(said) > 1:
+            out.rule(_of_kinds(number, len(said)))
+        for line in lines:
+            out.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
-def latest() -> Path:
-    """The run folder in results/ that was written to last. Raises UsageError where there is none."""
-    runs = [path.parent for pattern in ("*/run.json", "*/*/run.json") for path in Path("results").glob(pattern)]
-    own = [run for run in runs if "examples" not in run.parts and "published" not in run.parts]
+def latest(a: str, b: str) -> Path:
+    """The run folder in results/ that was written to last. Of runs under several kernels the machine's own, unless
+    only another has numbers of both VPNs. Raises UsageError where there is none."""
+    from runner.cli.other_kernels import indexed
+    from runner.data.store import load_run
+    from runner.lab.names import HOST
+
+    found = [path.parent for pattern in ("*/run.json", "*/*/run.json") for path in Path("results").glob(pattern)]
+    own = [run for run in found if run.parts[1] not in SHIPPED]
     if not own:
-        raise UsageError("results/ has no run yet: name a run folder, or measure one with `vpneval run`")
-    return max(own, key=lambda run: (run / "run.json").stat().st_mtime)
+        raise UsageError(
+            "results/ has no run of yours yet. Measure one with `make compare` or `vpneval run`, or name a run folder: "
+            f"vpneval why {a} {b} DIR"
+        )
+    last = max(own, key=lambda run: (run / "run.json").stat().st_mtime)
+    together = sorted(indexed(last.parent) or [last], key=lambda run: run.name != HOST)
+
+    def has_both(run: Path) -> bool:
+        return {a, b} <= {trial.vpn for trial in load_run(run)[1] if trial.status == "ok"}
+
+    return next(filter(has_both, together), together[0])
 
 
 def history(
@@ -242,13 +321,16 @@ def history(
 ) -> None:
     """Print an HTML page with the trends over many runs.
 
-    Each VPN and metric has a trend. Runs from different labs are plotted separately.
+    Each VPN and metric has a trend. Runs from different labs are plotted separately, and so is each kind of machine
+    of a farm.
     """
     begin("vpneval reads the runs.")
     from runner.data.store import load_run
     from runner.report.forms.comparison import history_html, trends
+    from runner.report.kinds import by_kind
 
-    document(history_html(trends([load_run(run) for run in _runs_in(folders)])))
+    runs = [load_run(run) for run in _runs_in(folders)]
+    document(history_html(trends([kind for run in runs for kind in by_kind(*run)])))
 
 
 def watch(

@@ -2,31 +2,44 @@
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 from rich.console import Console
 
+from runner.catalogue import load_vpn
 from runner.cli.asked import Asked
 from runner.cli.described import describe, membership, save_packages
 from runner.cli.progress import LiveProgress, PlainProgress, is_live
-from runner.data.errors import CannotRunHere, Interrupted, LabError
-from runner.data.store import FULL, Store, load_run, open_store
-from runner.data.trials import MOST_LOOKS, Invocation, Run
+from runner.data.errors import CannotRunHere, Interrupted, LabError, UsageError, unfinished
+from runner.data.files import is_there
+from runner.data.levels import BASELINE
+from runner.data.store import FULL, Store, load_run, open_store, read_run
+from runner.data.trials import Invocation, Run, generator_limits
 from runner.data.wan import conditions
+from runner.design.profile import Profile
+from runner.instruments.traffic.calibration import calibrated, lengths_of, most
 from runner.instruments.traffic.iperf import check_version
+from runner.instruments.traffic.paced import COST_RATE, LOWEST_BPS, USUAL_BPS
 from runner.lab import wan
 from runner.lab.facts import facts, openssl_bps
 from runner.lab.image import Image
 from runner.lab.places import Rig, open_rig
+from runner.lab.places.hours import Hours
+from runner.lab.places.site import SiteRig
+from runner.lab.site import BarePath
+from runner.lab.site_to_site import Lab
 from runner.report.behind import so_far
 from runner.sweep.call import Outcome, Settings, Watcher
-from runner.sweep.looks import going
+from runner.sweep.looks import MOST_REPETITIONS, going
 from runner.sweep.loop import Loop
-from runner.sweep.until import MOST_REPETITIONS, next_cells
+
+HEADROOM = 2.0
 
 
 def conduct(asked: Asked, command_line: list[str], console: Console, quiet: bool) -> tuple[Path, Outcome]:
@@ -35,18 +48,23 @@ def conduct(asked: Asked, command_line: list[str], console: Console, quiet: bool
     Raises Interrupted on Ctrl-C, after the invocation has been written down.
     """
     say = lambda text: None if quiet else console.print(text, markup=False, highlight=False)  # noqa: E731
-    with open_rig(asked.lab, say) as rig:
+    with open_rig(asked.lab, say, asked.limits) as rig:
         return _conduct_on(rig, asked, command_line, console, quiet)
 
 
 def _conduct_on(rig: Rig, asked: Asked, command_line: list[str], console: Console, quiet: bool) -> tuple[Path, Outcome]:
     say = lambda text: None if quiet else console.print(text, markup=False, highlight=False)  # noqa: E731
+    hours = rig.hours if isinstance(rig, SiteRig) else Hours()
+    if isinstance(rig, SiteRig):
+        for name in (asked.image, *asked.gateway_images):
+            rig.check_user(name)
+    hours.wait(say)  # before anything is sent, and before the deadline's clock starts
     image = rig.image(asked.image, say)
     gateway_images = {name: rig.image(name, say) for name in asked.gateway_images}
     started = time.monotonic()
     folder = asked.out or Path("results") / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{asked.profile.name}"
-    with open_store(folder) as store, _on_disk(store):
-        run = _look(rig, asked, store, image, gateway_images)
+    with open_store(folder) as store, on_disk(store):
+        run = _look(rig, asked, store, image, gateway_images, say)
         save_packages(store, [image, *gateway_images.values()])
         settings = Settings(
             asked.profile,
@@ -55,9 +73,11 @@ def _conduct_on(rig: Rig, asked: Asked, command_line: list[str], console: Consol
             image,
             gateway_images,
             asked.retry_failed,
-            started + asked.deadline_s if asked.deadline_s else None,
+            started + min(asked.deadline_s, hours.left_s()) if asked.deadline_s else None,
             None if asked.deadline_s else MOST_REPETITIONS,
             rig,
+            asked.first,
+            hours,
         )
         live = None
         if is_live(console) and not quiet:
@@ -65,15 +85,21 @@ def _conduct_on(rig: Rig, asked: Asked, command_line: list[str], console: Consol
         watcher: Watcher = live or PlainProgress(console, run.metrics, quiet)
         loop = Loop(store, {vpn.name: vpn for vpn in asked.vpns}, asked.cells, settings, watcher, membership(run))
         loop.until_significant = asked.until_significant
-        if asked.until_significant:
-            loop.look = lambda left_s: next_cells(*load_run(folder), asked.cells, asked.weights)
-        elif asked.profile.rounds and (of_s := asked.deadline_s):
-            loop.look = lambda left_s: going(*load_run(folder), asked.cells, asked.weights, left_s, of_s)
+        loop.before_s = sum(call.elapsed_s for call in run.invocations)
+        if asked.until_significant or (asked.profile.rounds and asked.deadline_s):
+            loop.look = lambda left_s, share: going(*load_run(folder), asked.cells, asked.weights, left_s, share)
         with _written_down(run, command_line, loop, started), live or nullcontext():
             return folder, loop.run()
 
 
-def _look(rig: Rig, asked: Asked, store: Store, image: Image, gateway_images: Mapping[str, Image]) -> Run:
+def _look(
+    rig: Rig,
+    asked: Asked,
+    store: Store,
+    image: Image,
+    gateway_images: Mapping[str, Image],
+    say: Callable[[str], None],
+) -> Run:
     """What the lab is, before anything is measured in it. Raises CannotRunHere where it is not enough, and UsageError
     where the run folder belongs to another."""
     with rig.lab(image) as lab:
@@ -83,15 +109,90 @@ def _look(rig: Rig, asked: Asked, store: Store, image: Image, gateway_images: Ma
                     "this profile shapes the WAN, which needs a machine between the gateways, and this lab has none"
                 )
             wan.apply(lab, conditions({}, asked.profile.wan_rate_bps))
+        fit_path(lab, rig, asked, store, say)
         iperf3 = {node.name: check_version(node) for node in (lab.host1, lab.host2)}
+        if is_there(store.folder / "run.json") and read_run(store.folder / "run.json").machines:
+            raise UsageError(f"{store.folder} was measured with --farm. Continue it so, or choose another --out")
         run = describe(asked, store, facts(lab) | {"iperf3": iperf3}, image, gateway_images)
         levels = {cell.params[factor] for cell in asked.cells for factor in ("cipher", "integrity")}
         run.lab["openssl_bps"] = openssl_bps(lab, levels, run.lab.get("openssl_bps", {}))
+        _calibrate(lab, asked, run)
     return run
 
 
+def _calibrate(lab: Lab, asked: Asked, run: Run) -> None:
+    """What the generator offers at most in this lab, if the run needs it. Not in a site lab, whose path is shared."""
+    lengths = lengths_of(asked.cells, asked.profile)
+    if not lengths or lab.path:
+        return
+    if asked.profile.wan_rate_bps:
+        wan.clear(lab)
+    found = most(generator_limits(run.lab), calibrated(lab, load_vpn(BASELINE), lengths))
+    if found:
+        run.lab["generator"] = [one.model_dump() for one in found]
+
+
+def fit_path(lab: Lab, rig: Rig, asked: Asked, store: Store, say: Callable[[str], None]) -> None:
+    """In a site lab: how fast the searches go, and at which rate the CPU cost is measured, by what the path carries."""
+    if not lab.measure_path:
+        return
+    most_bps = rig.inventory.max_rate_bps if isinstance(rig, SiteRig) else None
+    rates = {cell.params[COST_RATE] for cell in asked.cells if COST_RATE in cell.params}
+    paced = rates == {f"{USUAL_BPS}"} and COST_RATE not in asked.chosen
+    if not asked.profile.from_path and not paced:
+        return
+    path = lab.measure_path()
+    if asked.profile.from_path:
+        asked.profile = from_path(asked.profile, path, most_bps)
+        if not path.rates_bps and not most_bps:
+            say(
+                "The rate of the bare path was not measured, because no TCP port of gw2 comes through. So the searches "
+                "offer up to 10 Gbit/s. To limit them, give --max-rate."
+            )
+    if not paced:
+        return
+    if before := _cost_rates(store):  # the folder's cells have them
+        asked.chosen[COST_RATE] = before
+    elif rate_bps := slower_cost_rate(path, most_bps):
+        asked.chosen[COST_RATE] = [f"{rate_bps:.0f}"]
+        slower_bps = min(*path.rates_bps, most_bps or math.inf) if path.rates_bps else most_bps or 0.0
+        say(
+            f"The slower direction of the path carries {slower_bps / 1e6:.3g} Mbit/s. So the CPU cost is measured at "
+            f"{rate_bps / 1e6:g} Mbit/s, instead of {USUAL_BPS / 1e6:g} Mbit/s. --cost-rate takes another rate."
+        )
+
+
+def _cost_rates(store: Store) -> list[str]:
+    """The rates at which the run in this folder measures the CPU cost."""
+    if not is_there(store.folder / "run.json"):
+        return []
+    cells = [cell for record in read_run(store.folder / "run.json").experiments for cell in record.cells]
+    return [*dict.fromkeys(cell.params[COST_RATE] for cell in cells if COST_RATE in cell.params)]
+
+
+def slower_cost_rate(path: BarePath, most_bps: float | None = None) -> float | None:
+    """The rate for the CPU cost, bit/s, where the usual one is more than a tenth of what the path's slower direction
+    carries, or may carry: 1, 2 or 5 times a power of ten. None: the usual one will do."""
+    limits = [*path.rates_bps, *([most_bps] if most_bps else [])]
+    if not limits or min(limits) / 10 >= USUAL_BPS:
+        return None
+    share_bps = max(LOWEST_BPS, min(limits) / 10)
+    power = 10.0 ** math.floor(math.log10(share_bps))
+    return max(factor * power for factor in (1, 2, 5) if factor * power <= share_bps)
+
+
+def from_path(profile: Profile, path: BarePath, most_bps: float | None = None) -> Profile:
+    """The profile with searches that begin and end by what the bare path carries, with headroom: one TCP connection,
+    which measured it, may carry less than there is room for. Where no rate was measured, by ``most_bps``."""
+    highest_bps = HEADROOM * max(path.rates_bps) if path.rates_bps else most_bps
+    if not highest_bps:
+        return profile
+    limited = {name: replace(one, max_rate_bps=highest_bps) for name, one in profile.searches.items()}
+    return replace(profile, **limited)  # type: ignore[arg-type]
+
+
 @contextmanager
-def _on_disk(store: Store) -> Iterator[None]:
+def on_disk(store: Store) -> Iterator[None]:
     """What becomes of the run folder before the first trial, or after the last, stops the run as it does in between."""
     try:
         yield
@@ -114,8 +215,9 @@ def _written_down(run: Run, command_line: list[str], loop: Loop, started: float)
     try:
         yield
         outcome = f"stopped: {loop.outcome.stopped}" if loop.outcome.stopped else "complete"
-    except KeyboardInterrupt:
-        safe = f"interrupted; {len(store.trials)} trials are safe in {store.folder}"
+    except KeyboardInterrupt as ended_by:
+        outcome += unfinished(ended_by)
+        safe = f"{outcome}; {len(store.trials)} trials are safe in {store.folder}"
         raise Interrupted(f"{safe}. To continue: the same command with --out {store.folder}") from None
     finally:
         ended = call.model_copy(
@@ -125,9 +227,10 @@ def _written_down(run: Run, command_line: list[str], loop: Loop, started: float)
                 "elapsed_s": round(time.monotonic() - started, 3),
                 "measuring_s": round(loop.outcome.measuring_s, 3),
                 "trimmed": loop.outcome.trimmed,
+                "passed_over": loop.outcome.passed_over,
                 "separation": loop.outcome.separation,
             }
         )
-        looks = min(MOST_LOOKS, run.looks + loop.outcome.looks - 1)
+        looks = run.looks + loop.outcome.looks - 1  # the report is one look, however often it is made anew
         update = {"invocations": [*run.invocations, ended], "looks": looks}
         store.save_run(run.model_copy(update=update))

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from runner.catalogue import parse_levels
 from runner.data.errors import LabError, PluginError, UsageError, VpnevalError
@@ -34,13 +35,23 @@ def one_tunnel(vpn: Vpn, levels: str) -> dict[str, str]:
     return params
 
 
-def shell(node: str, vpn: Vpn, params: Params, image: str, where: str, command: str, say: Callable[[str], None]) -> int:
+def shell(
+    node: str,
+    vpn: Vpn,
+    params: Params,
+    image: str,
+    where: str,
+    command: str,
+    say: Callable[[str], None],
+    limits: Mapping[str, Any] | None = None,
+) -> int:
     """Run ``command`` on ``node``, or a shell to type in, while the tunnel is up; its exit code. Then the lab goes.
+    ``limits`` replace those of a site's inventory.
 
     Raises UsageError for a node that the lab lacks, VpnevalError where the VPN cannot run.
     """
     with ExitStack() as stack:
-        rig = stack.enter_context(open_rig(where, say))
+        rig = stack.enter_context(open_rig(where, say, limits))
         root = rig.image(image, say)
         logs = Path(stack.enter_context(TemporaryDirectory()))
         lab = stack.enter_context(rig.lab(root, logs=logs))

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+from pydantic import ValidationError
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
@@ -14,15 +15,18 @@ from rich.text import Text
 from runner.cli.asked import seconds
 from runner.cli.progress import HEAD, clock, last_results, levels_of, rankings_that_fit, result_of
 from runner.data.errors import UsageError
+from runner.data.files import open_to_read
 from runner.data.store import check_run_folder, load_run
-from runner.data.trials import Invocation, Run, Trial
+from runner.data.trials import Invocation, Run, Slice, Trial, trial_id
 from runner.ranking.ranking import Missing
 from runner.ranking.weights import Weights
 from runner.report.behind import so_far
 from runner.report.forms.terminal import printable
+from runner.report.kinds import OTHERS, by_kind
 from runner.report.text import counted
 
 POLL_S = 2.0
+TAIL_BYTES = 65_536  # a row of slices.jsonl is much shorter
 LAST = 3  # trials shown under the ranking, where the output is no terminal
 ENDLESS = 1_000_000  # lines, where the output is no terminal
 
@@ -49,7 +53,7 @@ def watch(
                 seen = size
                 run, trials = load_run(folder)
                 if live:
-                    live.update(view(run, trials, console, weights, missing), refresh=True)
+                    live.update(view(run, trials, console, weights, missing, last_slice(folder)), refresh=True)
                 elif trials[shown:]:
                     last = trials[-1]
                     result = result_of(last, run.metrics)
@@ -72,9 +76,15 @@ def ended(run: Run) -> bool:
 
 
 def view(
-    run: Run, trials: list[Trial], console: Console, weights: Weights | None = None, missing: Missing = "unranked"
+    run: Run,
+    trials: list[Trial],
+    console: Console,
+    weights: Weights | None = None,
+    missing: Missing = "unranked",
+    last: Slice | None = None,
 ) -> RenderableType:
-    """What there is: how far the run is, the rankings so far, the last trials, in the height of the console."""
+    """What there is: how far the run is, the rankings so far, the last trials, in the height of the console. ``last``:
+    the slice that was written last."""
     bad = sum(trial.status in ("failed", "lab_error") for trial in trials)
     blocks = len({trial.repetition for trial in trials if trial.status == "ok"})
     call = run.invocations[-1] if run.invocations else None
@@ -84,13 +94,48 @@ def view(
     head.append(f" · {counted(len(trials), 'trial')}, {counted(blocks, 'repetition')}")
     head.append(f" · {bad} failed" if bad else "", "red")
     head.append(f" · {_time(call, over)}" if call else "")
+    going = [] if over else going_on(run, trials, last)
     lines = console.height - HEAD if console.is_terminal else ENDLESS
-    tables = rankings_that_fit(so_far(run, trials, weights, missing), run.metrics, console, lines, over)
+    (own, its), *others = by_kind(run, trials)
+    if others:
+        head.append(
+            f"\nThe ranking is of the machines {', '.join(own.machines)}. {own.lab[OTHERS]} are of other kinds: "
+            "vpneval report DIR --across machines has a report for each kind."
+        )
+        lines -= len(console.render_lines(head)) - 1
+    tables = rankings_that_fit(so_far(own, its, weights, missing), run.metrics, console, lines, over)
     left = max(0, lines - sum(taken for _, taken in tables)) if console.is_terminal else LAST
     measured = [trial for trial in trials if trial.status != "unsupported"]
-    return Group(
-        head, *(table for table, _ in tables), last_results(measured[max(0, len(measured) - left) :], run.metrics)
-    )
+    return Group(head, *going, *(table for table, _ in tables), *last_results(measured, left, run.metrics))
+
+
+def going_on(run: Run, trials: Sequence[Trial], last: Slice | None) -> list[Text]:
+    """What runs, and how many of the planned trials are still to begin."""
+    cells = {cell.key: cell for one in run.experiments for cell in one.cells}
+    found = []
+    if last:
+        begun = last.trial.rsplit("-r", 1)[0]
+        cell = next((c for c in cells.values() if trial_id(c.vpn, c.params, 1).rsplit("-r", 1)[0] == begun), None)
+        what = f"{cell.vpn} · {levels_of(cell.params)}" if cell else last.trial
+        found.append(Text(printable(f"round {last.round}; the last in it: {what}"), overflow="ellipsis", no_wrap=True))
+    hopeless = {trial.cell for trial in trials if trial.status == "unsupported"}
+    planned = {(key, number) for key in cells.keys() - hopeless for number in range(1, run.repetitions + 1)}
+    left = len(planned - {(trial.cell, trial.repetition) for trial in trials})
+    return [*found, Text(f"{left} of {counted(len(planned), 'planned trial')} still to begin")]
+
+
+def last_slice(folder: Path) -> Slice | None:
+    """The last whole row of slices.jsonl; None where there is none."""
+    path = folder / "slices.jsonl"
+    if not path.exists():
+        return None
+    with open_to_read(path) as file:
+        file.seek(max(0, path.stat().st_size - TAIL_BYTES))
+        rows = file.read().split(b"\n")[:-1]
+    try:
+        return Slice.model_validate_json(rows[-1]) if rows else None
+    except ValidationError:  # a row that is longer than the tail, or is none
+        return None
 
 
 def _time(call: Invocation, over: bool) -> str:

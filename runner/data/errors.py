@@ -38,6 +38,12 @@ class Interrupted(VpnevalError):
     exit_code = 130
 
 
+def unfinished(ended: KeyboardInterrupt) -> str:
+    """Which of a plugin's methods had not returned when the user ended the run, as words to go on with; or "". Of those
+    that call one another it is the innermost."""
+    return f": {ended.__notes__[0]}" if getattr(ended, "__notes__", None) else ""
+
+
 class PluginError(VpnevalError):
     """A plugin does not keep to its contract: the text names its file, the line and the method."""
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
 
 from runner.data.wan import PRESETS
 
@@ -16,13 +16,23 @@ class Levels:
     """The levels of an instrument's factor: the named ones, and, with a ``range``, any whole number in it.
 
     ``default`` is the level where an experiment names none: BY_PROFILE leaves it to the profile, and without one the
-    factor is absent. ``before``: a lab and tunnel are made for this level, and for no other.
+    factor is absent. ``before``: a lab and tunnel are made for this level, and for no other. ``told``: how a line about
+    a trial says a level, by default after the factor's name; ``"".format`` says nothing. Such a line leaves out the
+    ``usual`` level.
     """
 
     named: tuple[str, ...]
     range: tuple[int, int] | None = None
     default: str | None = None
     before: bool = False
+    told: Callable[[str], str] | None = field(default=None, compare=False)
+    usual: str = field(default="", compare=False)
+
+    def say(self, factor: str, level: str) -> str:
+        """The level in a line about a trial; empty where that does not tell it."""
+        if level == self.usual:
+            return ""
+        return self.told(level) if self.told else f"{factor} {level}"
 
 
 Params = Mapping[str, str]  # tunnel factor -> level, for example {"cipher": "aes-128-cbc", …}
@@ -36,13 +46,15 @@ WAN_FACTORS = (
     *("wan", "wan_delay_ms", "wan_jitter_ms", "wan_loss_ratio", "wan_rate_bps", "wan_queue_ms", "wan_mtu_bytes"),
 )
 TUNNEL_FACTORS = ("cipher", "integrity", "compression", "image", *WAN_FACTORS)
-# The order in which reports name what is measured; factors of other instruments follow by name.
+# The order in which reports name what is measured, and the first columns of a CSV, which programs may count. It stays
+# as it is: a factor that is not in it follows by name, so that a new instrument has nothing to add here.
 TRAFFIC_ORDER = (
     *("measure", "payload", "streams", "clients", "direction", "payload_bytes", "load", "file_bytes"),
-    *("packet_bytes", "fragmentation", "flows", "burst_packets", "lengths", "dscp", "rekey", "device_cipher"),
+    *("packet_bytes", "fragmentation", "flows", "burst_packets", "lengths", "dscp", "inner", "rekey", "device_cipher"),
+    *("tunnel_load", "socket_buffer_bytes"),
     *("failure", "redundancy", "gateway_failure", "detection", "endpoint", "link_failure"),
     *("driver", "ike", "gw2_cpu"),
-    *("download_bytes", "download_limit", "cpus"),
+    *("download_bytes", "download_limit", "cpus", "handovers", "labs", "heartbeat_ms"),
 )
 # Of the tunnel, too, but set by runner/sweep/variants.py: each combination has a lab of its own.
 VARIANTS = ("driver", "ike", "gw2_cpu")
@@ -84,6 +96,7 @@ LEVELS: dict[str, tuple[str, ...]] = {
 RENAMED = {"transport": "measure"}  # what a factor was called before: --set takes both names
 TUNNEL = ("cipher", "integrity", "compression")
 TCP = {"measure": "tcp", "payload": "random", "streams": "1", "direction": "forward"}
+RANKED_AT = {"tcp": TCP}  # instrument -> the levels that its metrics are ranked at; a run does not store them
 BASELINE = "none"
 
 

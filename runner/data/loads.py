@@ -60,7 +60,8 @@ class ProcessLoad(_Strict):
 
     ``user``: the share of its time in the program itself and not in the kernel, None where that is not known.
     ``role``: ``vpn``, ``generator`` (this program's own), ``kernel`` (a thread of its), or ``other``. ``threads``: how
-    many it has; ``allowed``: the cores that it may use, none told for a process outside of the lab.
+    many it has; ``allowed``: the cores that it may use, none told for a process outside of the lab. ``others``: of a
+    process of the lab, its further threads with a hundredth of a core and more, the busiest first.
     """
 
     node: str
@@ -71,6 +72,7 @@ class ProcessLoad(_Strict):
     threads: int = 1
     allowed: list[int] = []
     busiest: ThreadLoad | None = None
+    others: list[ThreadLoad] = []
 
 
 class PortLoad(_Strict):
@@ -98,7 +100,8 @@ class QuotaLoad(_Strict):
 
 class MachineLoad(_Strict):
     """One machine of the lab during a measurement: ``nodes`` that it holds, and ``seconds`` that it was watched for, in
-    ``looks`` pieces; ``carried_bytes``: payload that came through the tunnel in that time, 0 where that is not known.
+    ``looks`` pieces; ``carried_bytes``: payload that came through the tunnel in that time (of a packet rate the whole
+    packets), 0 where that is not known.
 
     ``processes`` are those with a hundredth of a core and more. ``overflows``: datagrams that a full socket buffer
     refused, by node. ``softnet_dropped`` and ``softnet_squeezed``: packets that the kernel dropped before it looked at

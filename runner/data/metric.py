@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -9,6 +10,23 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 # Where a metric does not say: what runs were measured with before metrics had margins, too.
 MARGINS = {"rtt": 1.15, "udp_rtt": 1.15, "rtt_loaded": 1.15, "setup_time": 1.2, "jitter": 1.5}
 MARGIN = 1.1
+
+# What a value of the unit 1 cannot leave, which tells nothing by itself: shares of all, verdicts, points and counts.
+_NO_MORE_THAN_ALL = (
+    *("fairness", "clients_fairness", "forwarded_share", "confidentiality", "data_integrity", "anti_replay"),
+    *("peer_authentication", "key_authentication", "fail_closed", "diversion_resistance", "length_hiding"),
+    "content_hiding",
+)
+_COUNTS = (
+    *("setup_files", "setup_lines", "setup_commands", "setup_secrets", "manual_routes", "cipher_choice"),
+    *("scaling_effort", "scaling_lines"),
+)
+BOUNDS: dict[str, tuple[float, float]] = {
+    **dict.fromkeys(_NO_MORE_THAN_ALL, (0.0, 1.0)),
+    **dict.fromkeys(_COUNTS, (0.0, math.inf)),
+    "rekey_loss": (-math.inf, 1.0),  # more may come after a rekey than before, but not less than nothing
+    "declared_strength": (-math.inf, 10.0),
+}
 
 
 class Metric(BaseModel):

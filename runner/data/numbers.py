@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+MOST_LOG = 700.0  # a float holds e to the power of 709
+
 
 def real(given: str | float) -> float:
     """The number in ``given``: infinite where it is too large to be held, not a number (NaN) where there is none."""
@@ -13,6 +15,11 @@ def real(given: str | float) -> float:
         return math.nan
     except OverflowError:  # an integer of hundreds of digits
         return math.inf
+
+
+def exp(log: float) -> float:
+    """e to the power of ``log``, but neither 0 nor infinite: a ratio that one can be divided by."""
+    return math.exp(min(max(log, -MOST_LOG), MOST_LOG))
 
 
 def number(given: str | float, low: float, high: float, *, whole: bool = False) -> float:

@@ -19,9 +19,14 @@ def middle_mean(values: Sequence[float]) -> float:
 
 
 def values_of(slices: Sequence[Slice], metrics: Collection[str]) -> list[Value]:
-    """A value of each of ``metrics`` that slices name, with a sample of each round: the median of its slices."""
+    """A value of each of ``metrics`` that slices name, with a sample of each round: the median of its slices. Those
+    of a trial that was measured by itself belong to no round, and each is a sample."""
     found = []
     for metric in metrics:
+        alone = [one.values[metric] for one in slices if metric in one.values and not one.round]
+        if alone:
+            found.append(Value(metric=metric, value=middle_mean(alone), samples=alone))
+            continue
         by_round: dict[int, list[float]] = {}
         for one in slices:
             if metric in one.values:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import errno
 import fcntl
 import gc
+import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -15,10 +16,12 @@ from pydantic import ValidationError
 from runner.data import version1
 from runner.data.errors import UsageError
 from runner.data.files import from_json, is_folder, is_there, no_link, open_file, open_to_read, read_bytes, short
+from runner.data.metric import Metric
 from runner.data.slices import values_of
-from runner.data.trials import SCHEMA_VERSION, Measurement, Run, Slice, Trial
+from runner.data.trials import SCHEMA_VERSION, Measurement, Run, Slice, Trial, impossible
 
 READ_VERSIONS = (1, SCHEMA_VERSION)
+BLOCK_NOTE = ".block"  # how long the files were before a block of a farm was added
 FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -82,6 +85,25 @@ class Store:
         if slices:
             self._append("slices.jsonl", "".join(one.model_dump_json() + "\n" for one in slices).encode())
 
+    def append_block(self, trials: Sequence[Trial], slices: Sequence[Slice]) -> None:
+        """Add trials that belong together, with their slices: all of them, or, whenever this process is killed, none.
+
+        They are not among ``trials`` afterwards: nobody needs a farm's many in memory. Raises OSError on a full disk.
+        """
+        note = self.folder / BLOCK_NOTE
+        sizes = {name: _size(self.folder / name) for name in ("slices.jsonl", "trials.jsonl")}
+        with open_file(note, "w") as file:
+            file.write(json.dumps(sizes))
+            file.flush()
+            os.fsync(file.fileno())
+        try:
+            self.append_slices(slices)
+            self._append("trials.jsonl", "".join(trial.model_dump_json() + "\n" for trial in trials).encode())
+        except OSError:
+            undo_block(self.folder)
+            raise
+        note.unlink()
+
     def logs(self, name: str) -> Path:
         """A fresh folder for one tunnel's commands and daemon logs."""
         base = folder = no_link(self.folder / "logs") / name
@@ -127,6 +149,7 @@ def open_store(folder: Path) -> Iterator[Store]:
                 f"another vpneval is writing to {folder}. Wait until it ends, or choose another --out"
             ) from None
         store = Store(folder)
+        undo_block(folder)
         repair(folder / "trials.jsonl")
         repair(folder / "slices.jsonl")
         if is_there(folder / "trials.jsonl"):
@@ -150,6 +173,25 @@ def repair(path: Path) -> None:
             file.truncate(data.rfind(b"\n") + 1)
 
 
+def undo_block(folder: Path) -> None:
+    """Cut off what was written of a block that was not written whole."""
+    note = folder / BLOCK_NOTE
+    if not is_there(note):
+        return
+    try:
+        sizes = from_json(read_bytes(note))
+    except ValueError:  # killed while the note was written: nothing was added yet
+        sizes = {}
+    for name, size in sizes.items():
+        if _size(folder / name) > size:
+            os.truncate(no_link(folder / name), size)
+    note.unlink()
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if is_there(path) else 0
+
+
 def load_run(folder: Path) -> tuple[Run, list[Trial]]:
     """A run folder as data, read only. Raises UsageError that says what is wrong, and where."""
     check_run_folder(folder)
@@ -163,7 +205,7 @@ def completed(folder: Path, trials: Sequence[Trial], run: Run) -> list[Trial]:
     metric that they name, else to be measured again."""
     if all(trial.status != "interrupted" for trial in trials):
         return list(trials)
-    slices = read_slices(folder)
+    slices = read_slices(folder, run.metrics)
     return [_completed(one, slices.get(one.id, []), run) if one.status == "interrupted" else one for one in trials]
 
 
@@ -245,10 +287,11 @@ def read_trials(path: Path) -> list[Trial]:
     return list(found.values())
 
 
-def read_slices(folder: Path) -> dict[str, list[Slice]]:
+def read_slices(folder: Path, metrics: Mapping[str, Metric] | None = None) -> dict[str, list[Slice]]:
     """The slices of each trial of a run folder, by the trial's id; of a trial measured again, the last time's.
 
-    Empty for a run of version 1, which kept none. Raises UsageError for a row that is not valid.
+    Empty for a run of version 1, which kept none. Raises UsageError for a row that is not valid, or whose values of
+    ``metrics`` cannot be.
     """
     path, found = folder / "slices.jsonl", dict[str, list[Slice]]()
     if not is_there(path):
@@ -261,10 +304,20 @@ def read_slices(folder: Path) -> dict[str, list[Slice]]:
                 one = Slice.model_validate_json(row)
             except ValidationError as wrong:
                 raise UsageError(f"{path}, line {number}: {_first(wrong)}") from None
+            if why := _impossible(one, metrics or {}):
+                raise UsageError(f"{path}, line {number}: {why}")
             if one.number == 1:
                 found[one.trial] = []
             found.setdefault(one.trial, []).append(one)
     return found
+
+
+def _impossible(one: Slice, metrics: Mapping[str, Metric]) -> str:
+    """Why nothing can have been measured so, or ""."""
+    for name, value in {"at_s": one.at_s, "duration_s": one.duration_s, **one.values}.items():
+        if why := impossible([value], metrics[name].unit if name in metrics else ""):
+            return f"{name} is {why}"
+    return ""
 
 
 @contextmanager

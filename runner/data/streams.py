@@ -1,7 +1,8 @@
 """Standard output and standard error of this process: what is written to them, and what happens where it cannot be.
 
 Standard output has what the command was asked for, and nothing else; what a plugin prints goes to standard error.
-Standard error is what nobody may be able to read: that it cannot be written ends no run.
+Standard error is what nobody may be able to read: that it cannot be written ends no run. In what plugins and libraries
+write to either, secrets are hidden and control characters are text. (What their child processes write is as it is.)
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, TextIO, cast
 
@@ -69,22 +70,53 @@ class Guarded:
 
 
 class _Aside:
-    """What others print to standard output: text for standard error."""
+    """What others than the program write, to standard output or standard error: text for standard error, by whole
+    lines, so that a secret is found that was written in pieces."""
 
     encoding, errors = "utf-8", "backslashreplace"
 
+    def __init__(self) -> None:
+        self._line = ""
+
     def write(self, text: str) -> int:
-        sys.stderr.write(shown(text))
+        """As a stream's."""
+        lines, ended, rest = (self._line + text).rpartition("\n")
+        self._line = rest
+        if ended:
+            standard_error().write(fit(lines + ended))
         return len(text)
 
+    def writelines(self, lines: Iterable[str]) -> None:
+        """As a stream's."""
+        self.write("".join(lines))
+
     def flush(self) -> None:
-        sys.stderr.flush()
+        """As a stream's."""
+        rest, self._line = self._line, ""
+        if rest:
+            standard_error().write(fit(rest))
+        standard_error().flush()
 
     def isatty(self) -> bool:
+        """No: a terminal's own sequences would be shown as text."""
         return False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(standard_error(), name)
+
+
+HIDERS: list[Callable[[str], str]] = []  # what takes secrets out of a text: whoever knows some adds itself
+
+
+def fit(text: str) -> str:
+    """The text as others may see it: without the secrets that are known, and with control characters as text."""
+    for hide in HIDERS:
+        text = hide(text)
+    return shown(text)
 
 
 _asked: list[TextIO] = []  # where what the command was asked for goes: the last one
+_told: list[TextIO] = []  # standard error itself, while sys.stderr is what others write to
 
 
 def standard_output() -> TextIO:
@@ -92,25 +124,40 @@ def standard_output() -> TextIO:
     return _asked[-1] if _asked else sys.stdout
 
 
-class _Asked:
+def standard_error() -> TextIO:
+    """Where the program itself writes what it has to say."""
+    return _told[-1] if _told else sys.stderr
+
+
+class _Current:
+    """The stream that ``which`` gives now."""
+
+    def __init__(self, which: Callable[[], TextIO]) -> None:
+        self._which = which
+
     def __getattr__(self, name: str) -> Any:
-        return getattr(standard_output(), name)
+        return getattr(self._which(), name)
 
 
-OUTPUT = cast(TextIO, _Asked())  # the same, for whoever keeps a stream
+OUTPUT = cast(TextIO, _Current(standard_output))  # the same, for whoever keeps a stream
+ERRORS = cast(TextIO, _Current(standard_error))
 
 
 @contextmanager
 def output_to(stream: TextIO) -> Iterator[None]:
-    """What the command was asked for goes to ``stream``; what anybody else prints, to standard error."""
-    printed = sys.stdout
+    """What the command was asked for goes to ``stream``; what others than the program write, to standard error."""
+    streams = sys.stdout, sys.stderr
+    aside = _Aside()
+    _told.append(standard_error())
     _asked.append(stream)
-    sys.stdout = cast(TextIO, _Aside())
+    sys.stdout = sys.stderr = cast(TextIO, aside)
     try:
         yield
     finally:
-        sys.stdout = printed
+        aside.flush()
+        sys.stdout, sys.stderr = streams
         _asked.pop()
+        _told.pop()
 
 
 def document(text: str) -> None:

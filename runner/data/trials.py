@@ -5,18 +5,18 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, FiniteFloat, ValidationError, model_validator
 
 from runner.data.loads import Limit, MachineLoad
-from runner.data.metric import Metric
+from runner.data.metric import BOUNDS, Metric
 
 SCHEMA_VERSION = 2
 NORMAL_95 = 1.959964  # standard errors on each side of a 95 % interval
-MOST_LOOKS = 6  # at what has been measured, to decide whether to go on: each look costs certainty
+MOST_LOOKS = 6  # of one call at what has been measured, to decide whether to go on: each look costs certainty
 
 Seconds = Annotated[FiniteFloat, Field(ge=0)]
 Position = Literal["first", "within", "between", "last"]  # a baseline opens, halves or closes its block
@@ -78,7 +78,24 @@ class Value(Strict):
 
 
 # Of these, nothing can be less than none. (An overhead in byte/packet can: compression.)
-NEVER_NEGATIVE = ("s", "ms", "bit/s", "packet/s", "B", "byte")
+NEVER_NEGATIVE = (
+    *("s", "ms", "bit/s", "packet/s", "exchange/s", "B", "byte"),
+    *("s/GB", "/packet", "packet/packet", "byte/byte"),
+)
+# Whatever its unit, nothing but 0 was measured beyond these, where ratios and sums are no numbers any more.
+SMALLEST, LARGEST = 1e-100, 1e100
+ROUNDED = 1e-9  # by how much sums of shares may be off
+
+
+def impossible(numbers: Sequence[float], unit: str = "") -> str:
+    """Why these cannot have been measured in this unit, or ""."""
+    if min(numbers) < 0 and unit in NEVER_NEGATIVE:
+        return f"{min(numbers):g} {unit}; it cannot be less than zero"
+    sizes = [abs(number) for number in numbers if number] or [1.0]
+    if not SMALLEST <= min(sizes) <= max(sizes) <= LARGEST:
+        wrong = min(sizes) if min(sizes) < SMALLEST else max(sizes)
+        return f"{wrong:g} in size; what is measured is 0, or from {SMALLEST:g} to {LARGEST:g}"
+    return ""
 
 
 class Measurement(Value):
@@ -95,9 +112,11 @@ class Measurement(Value):
 
     @model_validator(mode="after")
     def _possible(self) -> Self:
-        least = min([self.value, *self.samples])
-        if least < 0 and self.unit in NEVER_NEGATIVE:
-            raise ValueError(f"{self.metric} is {least:g} {self.unit}; it cannot be less than zero")
+        if why := impossible([self.value, *self.samples], self.unit):
+            raise ValueError(f"{self.metric} is {why}")
+        least, most = BOUNDS.get(self.metric, (-math.inf, math.inf))
+        if not least - ROUNDED <= self.value <= most + ROUNDED:
+            raise ValueError(f"{self.metric} is {self.value:g}; it is from {least:g} to {most:g}")
         return self
 
 
@@ -129,7 +148,8 @@ class Noise(Strict):
     ``steal_ratio`` and ``iowait_ratio`` are shares of all CPU time (0 to 1; proc_stat(5)). ``throttled`` counts
     what slowed the CPU down: thermal events of all cores, and periods in which a cgroup's CPU quota was used
     up. ``clock_ratio`` is the fastest core's frequency over its highest, read at the end. It is the runner's machine;
-    ``machines`` has the others by name, where the lab's nodes are machines of their own.
+    ``machines`` has the others by name, where the lab's nodes are machines of their own: of them the quotas alone, and
+    no frequency.
     """
 
     steal_ratio: float | None = None
@@ -185,6 +205,7 @@ class Trial(Strict):
     duration_s: Seconds = 0.0
     measuring_s: Seconds = 0.0
     log: str = ""  # folder of its tunnel's commands and daemon logs, relative to the run folder
+    machine: str = Field(default="", description="of a farm: on which of Run.machines; empty where there is no farm")
     evidence: Evidence | None = None
     proof: Proof | None = None
     noise: Noise | None = None
@@ -204,8 +225,9 @@ class Slice(Strict):
     """One row of slices.jsonl: the shortest piece of a measurement, and what it found.
 
     ``trial`` is the id of the trial that it belongs to, ``number`` counts a trial's slices from 1. ``round``: one slice
-    of every cell is a round; ``instance``: which of the tunnels of its cell, brought up anew, it was measured in.
-    ``at_s`` is its begin, seconds after the trial's ``started_at``. ``values`` are in units that their names tell.
+    of every cell is a round, and 0 is none: its trial was measured by itself (1 in older runs); ``instance``: which of
+    the tunnels of its cell, brought up anew, it was measured in. ``at_s`` is its begin, seconds after the trial's
+    ``started_at``. ``values`` are in units that their names tell.
     """
 
     trial: str
@@ -265,8 +287,60 @@ class Invocation(Strict):
     outcome: str = ""
     elapsed_s: Seconds = 0.0
     measuring_s: Seconds = 0.0
-    trimmed: int = 0
+    trimmed: int = Field(default=0, description="planned trials that the deadline left no time for")
+    passed_over: int = Field(
+        default=0, description="planned trials whose pairs of VPNs were decided, or needed more time than was left"
+    )
     separation: str = Field(default="", description="with --until-significant: what is separated, and what is not")
+    left_out: dict[str, str] = Field(
+        default={}, description="of a farm: the machines that this call refused or left out, and why"
+    )
+
+
+def _rates(lab: dict[str, Any]) -> dict[str, Any]:
+    speeds = lab.get("openssl_bps", {})
+    if not isinstance(speeds, dict):
+        raise ValueError(f"openssl_bps is a table of rates by level, not {speeds!r:.60}")
+    for level, speed in speeds.items():
+        if isinstance(speed, bool) or not isinstance(speed, int | float) or not 0 < speed < math.inf:
+            raise ValueError(f"openssl_bps of {level} is a rate in bit/s above zero, not {speed!r:.60}")
+    generator_limits(lab)
+    return lab
+
+
+LabFacts = Annotated[dict[str, Any], AfterValidator(_rates)]
+
+
+class Machine(Strict):
+    """A machine of a farm. ``image``: the digest of the lab image, and of each gateway image; ``versions``: vpneval's
+    and a digest of its code; ``lab``: what its first block found of it, as ``Run.lab``."""
+
+    cpu: str
+    cores: int
+    memory_bytes: int
+    kernel: str
+    image: str
+    versions: str
+    lab: LabFacts = Field(default={}, description="what its first block says of it, as lab of the run")
+    lacks: dict[str, str] = Field(default={}, description="cell -> why this machine could not measure it")
+
+    @property
+    def kind(self) -> str:
+        """What machines must share for their numbers to be in one ranking."""
+        return f"{self.cpu}, {self.cores} core{'s' * (self.cores != 1)}, kernel {self.kernel}, image {self.image}"
+
+
+class GeneratorLimit(Strict):
+    """What the packet generator offers at most: packets of ``ip_bytes`` at full speed over plain IP, counted where they
+    came in at the far host. ``bps``: of IP. ``by``: the system call. ``burst_packets``: what was
+    asked for; at full speed the sender makes no pause between bursts."""
+
+    ip_bytes: int = Field(gt=0)
+    packets_per_s: FiniteFloat = Field(gt=0)
+    bps: FiniteFloat = Field(gt=0)
+    by: str
+    processes: int = Field(ge=1)
+    burst_packets: int = Field(ge=1)
 
 
 class Run(Strict):
@@ -280,24 +354,27 @@ class Run(Strict):
     profile_note: str = ""
     seed: int
     repetitions: int
-    looks: int = Field(default=1, ge=1, le=MOST_LOOKS, description="how often it was asked whether to stop")
-    lab: dict[str, Any] = Field(default={}, description="kind, kernel, CPU, cores, offloads, clock source")
+    looks: int = Field(default=1, ge=1, description="how often it was asked whether to stop, in all calls together")
+    lab: LabFacts = Field(default={}, description="kind, kernel, CPU, cores, offloads, clock source")
     image: dict[str, Any] = Field(default={}, description="name, digest, package versions")
     experiments: list[ExperimentRecord] = []
     metrics: dict[str, Metric] = Field(default={}, description="what each metric of this run is, by its name")
     vpns: dict[str, VpnRecord] = {}
+    machines: dict[str, Machine] = Field(default={}, description="of a farm: each machine that measured, by its name")
     invocations: list[Invocation] = []
 
-    @field_validator("lab")
-    @classmethod
-    def _rates(cls, lab: dict[str, Any]) -> dict[str, Any]:
-        speeds = lab.get("openssl_bps", {})
-        if not isinstance(speeds, dict):
-            raise ValueError(f"openssl_bps is a table of rates by level, not {speeds!r:.60}")
-        for level, speed in speeds.items():
-            if isinstance(speed, bool) or not isinstance(speed, int | float) or not 0 < speed < math.inf:
-                raise ValueError(f"openssl_bps of {level} is a rate in bit/s above zero, not {speed!r:.60}")
-        return lab
+
+def generator_limits(lab: Mapping[str, Any]) -> list[GeneratorLimit]:
+    """What the generator offers at most in a run whose ``lab`` this is; none in older runs, and where nothing was sent
+    by it. Raises ValueError where that is no such list."""
+    found = lab.get("generator", [])
+    if not isinstance(found, list):
+        raise ValueError(f"generator is a list of what the generator offers, not {found!r:.60}")
+    try:
+        return [GeneratorLimit.model_validate(one) for one in found]
+    except ValidationError as wrong:
+        first = wrong.errors()[0]
+        raise ValueError(f"generator: {'.'.join(map(str, first['loc']))} {first['msg']}") from None
 
 
 def cell_key(vpn: str, params: Mapping[str, str]) -> str:

@@ -45,6 +45,7 @@ class Experiment:
     keep: tuple[str, ...] = ()  # factors whose levels are the question itself: a profile leaves none of them out
     own: bool = False  # each VPN's own levels beside those that are varied
     sensible: Callable[[Mapping[str, str]], bool] | None = None  # which combinations can be measured at all
+    in_full: tuple[str, ...] = ()  # factors: if levels of one are named, ``wanted`` goes by the longest profile
     wanted: Wanted | None = None  # which of these it measures, unless tunnels are named; all, where there is none
 
     def settled(self, known: Mapping[str, Levels], factors_of: Mapping[str, Mapping[str, Levels]]) -> Experiment:
@@ -82,8 +83,8 @@ class Experiment:
         if self.sensible:
             wanted = [params for params in wanted if self.sensible(params)]
         if self.wanted:
-            # Who names tunnels gets those; who names the kind of rekey gets it, however long it takes.
-            asked = PROFILES["thesis"] if "rekey" in chosen else profile
+            # Who names tunnels gets those; who names a level that takes long gets it all the same.
+            asked = PROFILES["thesis"] if not chosen.keys().isdisjoint(self.in_full) else profile
             named_tunnel = any(factor in chosen for factor in TUNNEL)
             wanted = [
                 params

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 
 from runner.search.settings import UdpSearch
 
@@ -13,7 +13,8 @@ SHORTEST_SEARCH = UdpSearch(relative_width=0.08, trial_duration_s=0.4, confirm=N
 
 @dataclass(frozen=True)
 class Profile:
-    """How long and how often. ``levels`` restricts factors; ``note`` is shown wherever its results are."""
+    """How long and how often. ``levels`` restricts factors; ``note`` is shown wherever its results are;
+    ``noted_before`` has the words of earlier versions for the same, whose run folders this version goes on with."""
 
     name: str
     repetitions: int
@@ -34,7 +35,16 @@ class Profile:
     skip: tuple[Mapping[str, str], ...] = ()  # cells with all of these levels are left out
     rounds: int = 0  # of slices, in which the cells take turns; 0: every measurement whole, one after another
     slice_s: float = 0.2  # of TCP, between the marks
+    until_significant: bool = False  # repeat what is undecided, unless the call says how often or that it shall not
+    from_path: bool = False  # the searches' highest rate is that of the bare path, which is measured first
     note: str = ""
+    noted_before: str = ""
+
+    @property
+    def searches(self) -> dict[str, UdpSearch]:
+        """The settings of all its searches, by the name of their field."""
+        found = {one.name: getattr(self, one.name) for one in fields(self)}
+        return {name: value for name, value in found.items() if isinstance(value, UdpSearch)}
 
 
 PROFILES = {
@@ -55,8 +65,38 @@ PROFILES = {
         # Without compression the payload does not matter; the thesis measured one there, too (§3.5.1).
         skip=({"compression": "off", "payload": "zeros"}, {"compression": "off", "payload": "text"}),
         rounds=8,
-        note="quick profile: the VPNs take turns in slices of 0.2 s, 8 rounds in each of 3 tunnels; UDP throughput of "
-        "the median trial of 0.3 s, four ciphers, UDP payload 1300 B (fits every tunnel's MTU), WAN not shaped",
+        note="quick profile: the VPNs take turns in slices of 0.2 s. Three tunnels of each VPN are measured one after "
+        "the other, each for 8 rounds. The UDP search goes by the median of its trials, which last 0.3 s each. Four "
+        "ciphers are compared. The UDP payload is 1300 B, which fits into every tunnel's MTU. The WAN is not shaped",
+        noted_before="quick profile: the VPNs take turns in slices of 0.2 s, 8 rounds in each of 3 tunnels; UDP "
+        "throughput of the median trial of 0.3 s, four ciphers, UDP payload 1300 B (fits every tunnel's MTU), WAN not "
+        "shaped",
+    ),
+    "site": Profile(
+        "site",
+        repetitions=3,
+        duration_s=2,
+        udp_payload_bytes=1200,
+        udp=UdpSearch("rounds", trial_duration_s=0.5, confirm=None, budget_s=12.0),
+        warm_budget_s=8.0,
+        rtt_s=1.0,
+        levels={
+            "cipher": ("aes-128-cbc", "aes-128-gcm", "chacha20-poly1305", "null"),
+            "file_bytes": ("20000000",),
+            "download_bytes": ("20000000",),
+            "packet_bytes": ("64", "512"),
+        },
+        skip=({"compression": "off", "payload": "zeros"}, {"compression": "off", "payload": "text"}),
+        rounds=8,
+        until_significant=True,
+        from_path=True,
+        note="site profile: three tunnels of each VPN are measured one after the other, each for 8 rounds of slices of "
+        "0.2 s. The UDP search goes by the median of its trials, which last 0.5 s each, and offers at most twice what "
+        "the bare path carries. The UDP payload is 1200 B, which fits a path with an MTU of 1400 B. The path is not "
+        "shaped",
+        noted_before="site profile: the path is not shaped; slices of 0.2 s, 8 rounds in each of 3 tunnels; UDP "
+        "throughput of the median trial of 0.5 s, up to twice what the bare path carries; UDP payload 1200 B (fits a "
+        "path of 1400 B)",
     ),
     "thesis": Profile(
         "thesis",
@@ -73,7 +113,10 @@ PROFILES = {
         outage_limit_s=150.0,  # more than the 60 s and 120 s that daemons wait by default
         fragmentation="allow",
         levels=dict.fromkeys(("file_bytes", "download_bytes"), ("50000000", "500000000", "1000000000")),
-        note="thesis profile: 10 repetitions of 10 s, UDP payload 1470 B with fragmentation allowed, "
+        note="thesis profile: 10 repetitions of 10 s each. The UDP payload is 1470 B, and fragmentation is allowed. "
+        "The WAN is shaped to 1 Gbit/s. UDP throughput is the rate at which the mean loss of ten trials of 10 s "
+        "reaches 1 %",
+        noted_before="thesis profile: 10 repetitions of 10 s, UDP payload 1470 B with fragmentation allowed, "
         "WAN shaped to 1 Gbit/s, UDP throughput where the mean loss of ten 10 s trials reaches 1 %",
     ),
     "smallest": Profile(
@@ -98,6 +141,33 @@ PROFILES = {
             "cpus": ("1",),
             "packet_bytes": ("64", "1400"),
         },
-        note="smallest profile: one repetition, to see that everything works; its numbers have no spread",
+        note="smallest profile: every measurement is made once, to show that everything works. So its numbers have no "
+        "intervals",
+        noted_before="smallest profile: one repetition, to see that everything works; its numbers have no spread",
     ),
 }
+
+
+def between_rates(profile: Profile, lowest_bps: float, highest_bps: float) -> Profile:
+    """The profile whose searches offer no less and no more, whatever a path carries; bit/s."""
+    told = f"; changed: the searches offer from {lowest_bps / 1e6:g} to {highest_bps / 1e6:g} Mbit/s"
+    searches = {name: getattr(profile, name) for name in ("udp", "packets", "duplex")}
+    kept = {name: replace(one, min_rate_bps=lowest_bps, max_rate_bps=highest_bps) for name, one in searches.items()}
+    note, before = profile.note + told, profile.noted_before + told
+    return replace(profile, from_path=False, note=note, noted_before=before, **kept)
+
+
+def in_turns(profile: Profile, rounds: int | None, slice_s: float | None) -> Profile:
+    """The profile with that many rounds in each tunnel, and slices of TCP of ``slice_s`` seconds; None: its own."""
+    told = f"; changed: {rounds} round{'s' * (rounds > 1)} in each tunnel" if rounds else ""
+    told += f"; changed: slices of TCP of {slice_s:g} s" if slice_s else ""
+    note, before = profile.note + told, profile.noted_before + told
+    rounds, slice_s = rounds or profile.rounds, slice_s or profile.slice_s
+    return replace(profile, rounds=rounds, slice_s=slice_s, note=note, noted_before=before)
+
+
+def changed(profile: Profile, duration_s: int) -> Profile:
+    """The profile with whole tests of ``duration_s`` seconds, one after another."""
+    told = f"; changed: whole tests of {duration_s} s, one after another"
+    note, before = profile.note + told, profile.noted_before + told
+    return replace(profile, duration_s=duration_s, rounds=0, note=note, noted_before=before)

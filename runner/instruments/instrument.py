@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 from runner.data.errors import MeasurementError, Unsupported
 from runner.data.levels import Levels
 from runner.data.metric import Metric
-from runner.data.trials import Trial
+from runner.data.trials import Position, Trial
 from runner.design.profile import Profile
 from runner.instruments.result import Measured
 from runner.lab.image import Image
@@ -115,6 +115,16 @@ class Instrument(ABC):
     def own_wan(self, params: Mapping[str, str]) -> bool:
         """Does ``lab`` make a WAN of another shape, whose conditions cannot be set?"""
         return False
+
+    def openssl_cipher(self, params: Mapping[str, str]) -> str:
+        """The cipher with which OpenSSL encrypts what these levels measure, whatever the VPN; "" where none does. Then
+        the factor ``driver`` can be set."""
+        return ""
+
+    def again(self, params: Mapping[str, str]) -> tuple[Position, ...]:
+        """Where in a block these levels are measured over plain IP once more (``between``, ``last``), so that a drift
+        of the machine shows."""
+        return ()
 
     def asks(self, params: Mapping[str, str]) -> dict[str, str]:
         """What these levels ask of a plugin beside cipher, integrity and compression: more of its ``params``."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Mapping
+from dataclasses import asdict
 from typing import Any
 
 from runner.data.errors import CommandError
@@ -73,6 +74,7 @@ def facts(lab: Lab) -> dict[str, Any]:
     wan = next(link for link in every if f"{gateway.name} {lab.sites[0].wan_interface}" in link["interfaces"])
     return {
         "kind": lab.kind,
+        **({"path": asdict(lab.path)} if lab.path else {}),
         "kernel": kernel,
         **({"guest": inside()} if inside() else {}),
         "machine": machine,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
@@ -40,12 +41,36 @@ def _own() -> Iterator[Path]:
                     yield folder
 
 
-def cpu_s(group: Path) -> float:
-    """CPU seconds, user and system, of all that has run in the group, to the microsecond. Raises OSError."""
-    if (group / "cpuacct.usage").exists():  # version 1
-        return int((group / "cpuacct.usage").read_text()) / 1e9
+@dataclass(frozen=True)
+class Spent:
+    """CPU seconds of all that has run in a group, in user mode and in the kernel.
+
+    Their sum is known to the microsecond. How it divides is what the kernel's clock ticks have met (100 or more a
+    second), scaled to that sum.
+    """
+
+    user_s: float
+    system_s: float
+
+    @property
+    def all_s(self) -> float:
+        """Both together."""
+        return self.user_s + self.system_s
+
+    def __sub__(self, before: Spent) -> Spent:
+        return Spent(self.user_s - before.user_s, self.system_s - before.system_s)
+
+
+def spent(group: Path) -> Spent:
+    """What has run in the group so far. Raises OSError."""
+    if (group / "cpuacct.usage").exists():  # version 1 has the ticks of both, and the exact sum
+        ticks = dict(line.split() for line in (group / "cpuacct.stat").read_text().splitlines())
+        user, system = int(ticks["user"]), int(ticks["system"])
+        all_s = int((group / "cpuacct.usage").read_text()) / 1e9
+        user_s = all_s * user / (user + system) if user + system else 0.0
+        return Spent(user_s, all_s - user_s)
     usage = dict(line.split() for line in (group / "cpu.stat").read_text().splitlines())
-    return int(usage["usage_usec"]) / 1e6
+    return Spent(int(usage["user_usec"]) / 1e6, int(usage["system_usec"]) / 1e6)
 
 
 def holds(group: Path, pid: int) -> bool:

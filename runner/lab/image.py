@@ -195,7 +195,9 @@ def build(name: str, root: Path, say: Callable[[str], None]) -> None:
     Killed at any point it leaves a ``.partial`` folder, which the next build removes, and no mount or process.
     """
     if os.geteuid() != 0:
-        raise CannotRunHere(f"building the lab image needs root. Once: sudo {sys.argv[0]} image {name}")
+        own = Path(sys.argv[0])  # not ours in a worker of a farm
+        program = own if own.name.startswith("vpneval") else "vpneval"
+        raise CannotRunHere(f"building the lab image needs root. Once: sudo {program} image {name}")
     if shutil.which("mmdebstrap") is None:
         raise CannotRunHere("mmdebstrap is missing; get it with: apt-get install mmdebstrap")
     try:

@@ -167,8 +167,9 @@ class _Sums:
             busy = sum(spent.values()) / self.seconds
             if busy < WORTH_A_LINE:
                 continue
-            last, busiest = self.seen[pid], max(spent, key=lambda key: spent[key])
-            on = self.on.get(busiest, set())
+            last = self.seen[pid]
+            busiest, *others = sorted(spent, key=lambda key: -spent[key])
+            worth = [key for key in others if spent[key] / self.seconds >= WORTH_A_LINE]
             yield ProcessLoad(
                 node=last["node"],
                 name=last["name"],
@@ -177,14 +178,17 @@ class _Sums:
                 user=_user(self.modes.get(pid, Counter())),
                 threads=len(last.get("threads", [0])),
                 allowed=last.get("allowed", []),
-                busiest=ThreadLoad(
-                    busy=round(spent[busiest] / self.seconds, 4),
-                    waiting=round(self.waited[busiest] / self.seconds, 4),
-                    core=next(iter(on)) if len(on) == 1 else None,
-                )
-                if last["node"]
-                else None,
+                busiest=self._thread(busiest, spent[busiest]) if last["node"] else None,
+                others=[self._thread(key, spent[key]) for key in worth] if last["node"] else [],
             )
+
+    def _thread(self, key: tuple[str, str], spent_s: float) -> ThreadLoad:
+        on = self.on.get(key, set())
+        return ThreadLoad(
+            busy=round(spent_s / self.seconds, 4),
+            waiting=round(self.waited[key] / self.seconds, 4),
+            core=next(iter(on)) if len(on) == 1 else None,
+        )
 
     def _ports(self) -> Iterator[PortLoad]:
         for node, port, queue in dict.fromkeys(key[:3] for key in self.ports):

@@ -5,7 +5,7 @@ from __future__ import annotations
 SUITES = {"trixie": "Debian 13", "bookworm": "Debian 12"}
 DEFAULT_IMAGE = "trixie"
 HOST = "host"
-LAB_FORMS = "netns, vagrant, vagrant:up, ssh:INVENTORY.toml"
+LAB_FORMS = "netns, vagrant, vagrant:up, ssh:INVENTORY.toml, site:SITES.toml"
 
 
 def image_names() -> list[str]:

@@ -43,6 +43,7 @@ class NamespaceNode:
     """A node made of namespaces. Start it from the main thread: the parent-death signal follows the thread."""
 
     environment: Mapping[str, str] = ENVIRONMENT  # of the commands
+    days = 0  # how long certificates that are made there are valid; 0: as plugins have it
     makes_keys = False  # what is said there may be a key that nobody knows of yet: errors do not quote it
 
     def __init__(self, name: str, root: Path, log: Callable[[str], object] = lambda line: None) -> None:
@@ -84,9 +85,10 @@ class NamespaceNode:
 
     @property
     def logs(self) -> Path:
-        """The folder of the logs of what is started here. Raises LabError before ``log_to`` has named one."""
+        """The folder of the logs of what is started here. Raises RuntimeError before ``log_to`` has named one: the lab
+        is whole, and who asks has made a mistake, which may be a plugin."""
         if self._logs is None:
-            raise LabError(f"the node {self.name} has no folder for logs: name one with log_to() before spawn()")
+            raise RuntimeError(f"the node {self.name} has no folder for logs: name one with log_to() before spawn()")
         return self._logs
 
     def log_to(self, folder: Path) -> None:
@@ -200,9 +202,14 @@ class NamespaceNode:
         None where nobody counts them: on another machine, where a control group is not ours to make, or where the node
         has been moved to another one.
         """
+        spent = self.spent()
+        return spent.all_s if spent else None
+
+    def spent(self) -> groups.Spent | None:
+        """The same, in user mode and in the kernel."""
         if self._group is None or not groups.holds(self._group, self.pid):
             return None
-        return groups.cpu_s(self._group)
+        return groups.spent(self._group)
 
     def defer(self, *argv: str) -> None:
         """Nothing: what is changed in this node goes with it."""
@@ -292,9 +299,9 @@ def processes_of(group: int) -> dict[int, bool]:
     """The processes of a group: does each still hold anything? It does unless it is a zombie, and not one with threads
     that are yet to end, as a killed Go program is for a while. See proc_pid_stat(5)."""
     found = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(OSError):  # gone meanwhile
-            pid, _, fields = stat.read_text().partition(" ")
+    for number in filter(str.isdigit, os.listdir("/proc")):  # no glob of stat: it fails where one goes meanwhile
+        with suppress(OSError):  # gone
+            pid, _, fields = Path(f"/proc/{number}/stat").read_text().partition(" ")
             state, _, its_group, *rest = fields.rpartition(")")[2].split()
             if int(its_group) == group:
                 found[int(pid)] = state not in "ZX" or int(rest[14]) > 1

@@ -5,42 +5,51 @@ The runner's machine is looked at: the whole lab, where that is made of namespac
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 
 from runner.data.errors import VpnevalError
 from runner.data.trials import Noise
+from runner.lab.facts import read
 from runner.lab.site_to_site import Lab
 
 STEAL_RATIO = 0.01  # beyond this share of stolen CPU time, a trial is flagged
 CLOCK_RATIO = 0.5  # a loaded CPU below this share of its highest frequency is flagged
+OWN_GROUPS = "/proc/self/cgroup"
 TICKS = 2  # a short trial has so few ticks of 10 ms that one of them alone would be a large share
 
 
 @dataclass(frozen=True)
 class Snapshot:
     """Counters since boot: CPU ticks by state (proc_stat(5)), and throttling; None where there are none. ``machines``:
-    those of the lab's other machines, by name."""
+    those of the lab's other machines, by name. ``groups``: the files of the control groups that were read there."""
 
     ticks: tuple[int, ...] | None
     throttled: int | None
     machines: Mapping[str, Snapshot] = field(default_factory=dict)
+    groups: Sequence[str] = ()
 
 
-def snapshot(root: Path = Path("/"), lab: Lab | None = None) -> Snapshot:
-    """The counters now, also of the machines of a ``lab`` that has its own. ``root`` is where proc and sys are."""
+def snapshot(
+    root: Path = Path("/"), lab: Lab | None = None, known: Mapping[str, Snapshot] = MappingProxyType({})
+) -> Snapshot:
+    """The counters now, also of the machines of a ``lab`` that has its own. ``root`` is where proc and sys are;
+    ``known``: an earlier snapshot's machines, of which nobody has to ask again where their control groups are."""
     ticks = _ticks(_read(root / "proc/stat"))
     cores = root.glob("sys/devices/system/cpu/cpu[0-9]*/thermal_throttle")
     counts = [_read(core / "core_throttle_count") for core in cores]
-    throttled = [int(count) for count in counts if count] + _quota_used_up(root)
-    return Snapshot(ticks, sum(throttled) if throttled else None, _elsewhere(lab) if lab else {})
+    throttled = [int(count) for count in counts if count]
+    groups = _group_files(_read(root / "proc/self/cgroup") or "")
+    throttled += _quota_used_up(_read(root / path) or "" for path in groups)
+    return Snapshot(ticks, sum(throttled) if throttled else None, _elsewhere(lab, known) if lab else {})
 
 
 def since(before: Snapshot, root: Path = Path("/"), lab: Lab | None = None) -> Noise:
     """What happened between ``before`` and now."""
-    now = snapshot(root, lab)
+    now = snapshot(root, lab, before.machines)
     machines = {
         name: _between(before.machines[name], found) for name, found in now.machines.items() if name in before.machines
     }
@@ -60,12 +69,15 @@ def _between(before: Snapshot, now: Snapshot) -> Noise:
     return Noise(steal_ratio=steal, iowait_ratio=iowait, throttled=throttled)
 
 
-def _elsewhere(lab: Lab) -> dict[str, Snapshot]:
+def _elsewhere(lab: Lab, known: Mapping[str, Snapshot]) -> dict[str, Snapshot]:
     """The machines of a lab that has its own; those that do not answer are left out."""
     found = {}
     for name, node in () if lab.shared_kernel else lab.nodes.items():
         with suppress(VpnevalError, OSError):
-            found[name] = Snapshot(_ticks(node.run("head", "-n", "1", "/proc/stat").stdout), None)
+            groups = known[name].groups if name in known else _group_files(node.run("cat", OWN_GROUPS).stdout)
+            stat, *texts = read(node, {"/proc/stat": "/proc/stat"} | {path: f"/{path}" for path in groups}).values()
+            throttled = _quota_used_up(texts)
+            found[name] = Snapshot(_ticks(stat), sum(throttled) if throttled else None, groups=groups)
     return found
 
 
@@ -81,6 +93,8 @@ def warnings(noise: Noise, loaded: bool) -> list[str]:
     stolen = [name for name, own in noise.machines.items() if (own.steal_ratio or 0.0) > STEAL_RATIO]
     if stolen:
         said.append(f"noise: more than {100 * STEAL_RATIO:.0f} % of the CPU time of {', '.join(stolen)} was stolen")
+    if held := [name for name, own in noise.machines.items() if own.throttled]:
+        said.append(f"noise: the CPU of {', '.join(held)} was throttled")
     if noise.throttled:
         said.append("noise: the CPU was throttled")
     elif loaded and noise.clock_ratio is not None and noise.clock_ratio < CLOCK_RATIO:
@@ -88,19 +102,23 @@ def warnings(noise: Noise, loaded: bool) -> list[str]:
     return said
 
 
-def _quota_used_up(root: Path) -> list[int]:
-    """``nr_throttled`` of the runner's cgroup and those above it, version 2 or 1 (cgroups(7))."""
+def _group_files(groups: str) -> list[str]:
+    """Where a process's control group and those above it count, version 2 or 1, by /proc/PID/cgroup (cgroups(7))."""
     found = []
-    for line in (_read(root / "proc/self/cgroup") or "").splitlines():
+    for line in groups.splitlines():
         _, controllers, path = line.split(":", 2)
         if controllers and "cpu" not in controllers.split(","):
             continue
-        top = root / "sys/fs/cgroup" / controllers
+        top = Path("sys/fs/cgroup") / controllers
         own = top / path.lstrip("/")
-        for folder in [own, *(parent for parent in own.parents if parent.is_relative_to(top))]:
-            for stat in (_read(folder / "cpu.stat") or "").splitlines():
-                found += [int(stat.split()[1])] if stat.startswith("nr_throttled ") else []
+        found += [str(folder / "cpu.stat") for folder in [own, *own.parents] if folder.is_relative_to(top)]
     return found
+
+
+def _quota_used_up(stats: Iterable[str]) -> list[int]:
+    """``nr_throttled`` of control groups, from the texts of their ``cpu.stat``."""
+    lines = (line.split() for text in stats for line in text.splitlines())
+    return [int(words[1]) for words in lines if words[:1] == ["nr_throttled"]]
 
 
 def _clock_ratio(root: Path) -> float | None:

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from runner.data.errors import UsageError
+from runner.data.streams import HIDERS
 
 SHORTEST = 4  # characters; shorter words are all over any log
 PUBLIC = (".crt", ".pub")
@@ -73,11 +74,11 @@ class Redaction:
         return self.cut(data, more=False)[0].decode("utf-8", "surrogateescape")
 
     def data(self, value: Any) -> Any:
-        """The same for every text in lists and mappings; their keys stay."""
+        """The same for every text in lists and mappings, and for their keys."""
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, Mapping):
-            return {key: self.data(one) for key, one in value.items()}
+            return {self.text(key) if isinstance(key, str) else key: self.data(one) for key, one in value.items()}
         if isinstance(value, list | tuple):
             return [self.data(one) for one in value]
         return value
@@ -85,7 +86,7 @@ class Redaction:
     def cut(self, data: bytes, *, more: bool) -> tuple[bytes, bytes]:
         """The data without secrets, and what may be the beginning of one, where ``more`` is to come.
 
-        Where nothing is, a secret that was cut off after ``LEAST`` bytes or more is hidden, too.
+        Where nothing is, a secret that was cut off after ``LEAST`` bytes or more is hidden, too, unless they are zeros.
         """
         heads, names, size = self._heads, self._names, len(data)  # in this order: learn() may be at work
         clean, copied = list[bytes](), 0
@@ -97,7 +98,7 @@ class Redaction:
             if begun and more:
                 return b"".join([*clean, data[copied:at]]), data[at:]
             whole = next((form for form in forms if data.startswith(form, at)), None)
-            if left < LEAST:
+            if left < LEAST or _is_filler(data[at:]):
                 begun = None
             if found := whole or begun:
                 if at > copied or not clean or clean[-1] != names[found]:  # the pieces of one are one
@@ -155,9 +156,15 @@ def _pieces(form: bytes) -> Iterator[bytes]:
         return
     ends = [*range(PIECE, len(form) - LEAST + 1, PIECE), len(form)]
     for start, end in zip([0, *ends], ends, strict=False):
-        if len(set(form[start:end])) > 3:  # zeros are in every hexadecimal dump
+        if not _is_filler(form[start:end]):
             yield form[start:end]
+
+
+def _is_filler(piece: bytes) -> bool:
+    """Is it zeros and the like? They are in every hexadecimal dump, and at the end of round numbers."""
+    return len(set(piece)) <= 3
 
 
 KNOWN = Redaction()  # of this process: a secret of one lab is none of another lab's business either
 hide = KNOWN.text
+HIDERS.append(hide)  # what plugins write to the console

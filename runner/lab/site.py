@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from ipaddress import ip_network
 
+ENCAPSULATION_BYTES = {4: 120, 6: 140}  # the longest overhead of a tunnel here, by the path's IP version
 TCP_PORTS = (5201, 5202, 5203)  # what a VPN that forwards ports must forward: iperf3, the answering probe, HTTP
 
 
 @dataclass(frozen=True)
 class Site:
-    """One site: its gateway, the network behind it, and the host in that network. Addresses are IPv4 text."""
+    """One site: its gateway, the network behind it, and the host in that network. Addresses are IPv4 text; that of the
+    path may be IPv6, if the VPN says that its plugin can (``outer_ipv6``).
+
+    ``wan_address`` is the gateway's own. Where a NAT stands before it, others reach it at ``public_address``.
+    ``keepalive_s``: how often its tunnels send something where nothing else is sent; 0: as often as each VPN's default.
+    """
 
     number: int
     name: str
@@ -20,12 +26,69 @@ class Site:
     lan: str
     lan_address: str
     host_address: str
+    public_address: str = ""
+    keepalive_s: int = 0
+
+    @property
+    def path_version(self) -> int:
+        """The IP version of the path: 4 or 6."""
+        return ip_version(self.wan_address)
+
+    @property
+    def lan_prefix(self) -> int:
+        """The length of the LAN's prefix, bits."""
+        return ip_network(self.lan).prefixlen
+
+    @property
+    def lan_ipv6(self) -> str:
+        """The LAN's IPv6 network, for what is measured in IPv6: unique local addresses (RFC 4193)."""
+        return f"fd0{self.number}::/64"
 
     @property
     def lan_netmask(self) -> tuple[str, str]:
         """The LAN as network address and netmask, as older daemons want it."""
         network = ip_network(self.lan)
         return str(network.network_address), str(network.netmask)
+
+
+@dataclass(frozen=True)
+class BarePath:
+    """What is between the gateways of a site lab, without a VPN. ``on_link``: one network, without a router or a NAT?
+
+    ``tried``, ``open``: ports of the last gateway, "udp/51820". ``nat``: in words, empty where there is none.
+    ``rtt_ms``: shortest, median, 95th percentile. Pairs are forward and reverse. ``taken``: gateway -> port -> program.
+    """
+
+    mtu_bytes: int
+    on_link: bool
+    nat: str = ""
+    tried: tuple[str, ...] = ()
+    open: tuple[str, ...] = ()
+    rtt_ms: tuple[float, ...] = ()
+    loss_ratio: float | None = None
+    dscp_kept: tuple[bool, ...] = ()
+    ecn_kept: tuple[bool, ...] = ()
+    clock_ahead_s: float | None = None
+    rates_bps: tuple[float, ...] = ()
+    seen_as: str = ""
+    taken: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+
+def ip_version(address: str) -> int:
+    """4 or 6."""
+    return 6 if ":" in address else 4
+
+
+def bracketed(address: str) -> str:
+    """An address as it stands before ":PORT": IPv6 in brackets (RFC 3986 §3.2.2)."""
+    return f"[{address}]" if ":" in address else address
+
+
+def peers_of(me: Site, sites: Sequence[Site]) -> list[Site]:
+    """The other sites, each with the ``wan_address`` at which ``me`` reaches it."""
+    return [
+        replace(site, wan_address=site.public_address or site.wan_address) for site in sites if site.number != me.number
+    ]
 
 
 def pair_number(me: Site, peer: Site) -> int:

@@ -22,7 +22,7 @@ from pathlib import Path
 from runner.data.errors import CannotRunHere, LabError, MeasurementError
 from runner.lab.image import Image
 from runner.lab.namespaces import NamespaceNode
-from runner.lab.site import Site
+from runner.lab.site import BarePath, Site
 
 
 def mesh_sites(number: int) -> tuple[Site, ...]:
@@ -53,6 +53,9 @@ class Lab:
     commands: list[str] = field(default_factory=list)
     kind: str = "netns"
     shared_kernel: bool = True  # do the nodes share the runner's kernel, its CPUs and its /proc?
+    path: BarePath | None = None  # between two machines, where the lab has only those
+    measure_path: Callable[[], BarePath] | None = None  # the same with its rates, which takes some seconds
+    hosts_on_gateways: bool = False  # do the machines that are the gateways hold the hosts, too?
 
     @property
     def host1(self) -> NamespaceNode:
@@ -167,14 +170,14 @@ def address(nodes: Mapping[str, NamespaceNode], sites: tuple[Site, ...] = SITES)
         gateway.run("sysctl", "-qw", "net.ipv4.ip_forward=1", "net.ipv4.conf.all.rp_filter=0")
         batch(
             gateway,
-            f"addr add {site.lan_address}/24 dev lan0",
+            f"addr add {site.lan_address}/{site.lan_prefix} dev lan0",
             f"addr add {site.wan_address}/24 dev {site.wan_interface}",
             "link set lan0 up",
             f"link set {site.wan_interface} up",
         )
         batch(
             nodes[host],
-            f"addr add {site.host_address}/24 dev eth0",
+            f"addr add {site.host_address}/{site.lan_prefix} dev eth0",
             "link set eth0 up",
             f"route add default via {site.lan_address}",
         )

@@ -71,6 +71,12 @@ def apply(lab: Lab, wanted: Conditions) -> None:
             lab.gateway(site).run("ip", "link", "set", "dev", site.wan_interface, "mtu", str(wanted.mtu_bytes))
 
 
+def clear(lab: Lab) -> None:
+    """Take the queues of ``apply`` away again."""
+    for port in ("gw1", "gw2"):
+        lab.wan.run("tc", "qdisc", "del", "dev", port, "root", check=False)
+
+
 def bucket_bytes(wanted: Conditions, tick_s: float = 0.0) -> int:
     """The token bucket's size: a millisecond's worth, so that a test's first moments are not a gift, and at
     least two full frames. Larger segments that offloading makes are cut by the kernel. Where the kernel looks at

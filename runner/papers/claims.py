@@ -14,31 +14,93 @@ from itertools import combinations
 import numpy as np
 import scipy  # loads scipy.stats at its first use
 
+from runner.data.levels import TUNNEL
 from runner.data.trials import Trial
-from runner.papers.findings import Blocks, Data, Ends, Judgement, NotMeasured, Verdict
+from runner.papers.findings import BOUNDS, Blocks, Data, Ends, Judgement, NotMeasured, Open, Verdict, open_ends
+from runner.ranking.estimates import Pooled
 from runner.ranking.stats import block_values, compare_blocks, compare_independent, summarise
 
 KERNEL_ESP, USERSPACE_ESP = "ipsec", "ipsec_user"
 USERSPACE = f"userspace ESP ({USERSPACE_ESP})"
+BASELINE, PAYLOAD = "none", "payload"  # plain IP, and what it carries, which is one to it
+ROUNDS_OF_SEARCH = 40
 IPSEC = (KERNEL_ESP, USERSPACE_ESP)  # every paper's IPsec is that of the kernel
 
 
-def decide(value: float | None, low: float | None, high: float | None, between: tuple[float, float]) -> Judgement:
-    """The claim that a value lies ``between`` two bounds, judged by its 95 % interval.
+KNOWN: Mapping[Open, str] = {
+    (False, True): "it is known from below only",
+    (True, False): "it is known from above only: what it is divided by is known from below only",
+    (True, True): "it is known from neither side: both are known from below only",
+}
+
+
+def decide(
+    value: float | None,
+    low: float | None,
+    high: float | None,
+    between: tuple[float, float],
+    blocks: int = 0,
+    may: Open = (False, False),
+) -> Judgement:
+    """The claim that a value lies ``between`` two bounds, judged by its 95 % interval, made from so many ``blocks``.
 
     Wholly inside: reproduced. Wholly outside: not reproduced. Across a bound, or no interval: not comparable.
+    ``may``: where the truth may be lower, or higher, the interval has no end on that side.
     """
     lower, upper = between
-    if value is None or low is None or high is None:
-        verdict: Verdict = "not comparable"
+    verdict: Verdict = "not comparable"
+    longer = None
+    if value is None:
+        reason = "there is no ratio, because a value is zero"
+    elif low is None or high is None:
         reason = "undecided: one repetition has no interval"
-    elif lower <= low and high <= upper:
-        verdict, reason = "reproduced", f"the interval lies {_words(between)}"
-    elif high < lower or low > upper:
-        verdict, reason = "not reproduced", f"the interval does not lie {_words(between)}"
     else:
-        verdict, reason = "not comparable", f"undecided: the interval reaches across the bound ({_words(between)})"
-    return Judgement(verdict=verdict, reason=reason, value=value, low=low, high=high)
+        least, most = min(low, 0.0) if may[0] else low, math.inf if may[1] else high
+        if lower <= least and most <= upper:
+            verdict, reason = "reproduced", f"the interval lies {_words(between)}"
+        elif most < lower or least > upper:
+            verdict, reason = "not reproduced", f"the interval does not lie {_words(between)}"
+        elif known := KNOWN.get(may):
+            reason = f"{known}, which does not decide whether it lies {_words(between)}"
+        else:
+            reason = f"undecided: the interval reaches across the bound ({_words(between)})"
+            longer = times_longer(value, low, high, between, blocks)
+    found = Judgement(verdict=verdict, reason=reason, value=value, low=low, high=high, longer=longer)
+    return found.model_copy(update={"bound": BOUNDS[may]})
+
+
+def times_longer(value: float, low: float, high: float, between: tuple[float, float], blocks: int) -> float | None:
+    """How many times as much measuring would decide, if the value stayed and its error fell with the root of the time.
+
+    Student's quantile falls with the ``blocks``, too (0: many). None where the value lies on the bound itself.
+    """
+    lower, upper = between
+    reach = [  # towards each bound in the interval: how far the interval reaches, and how far the bound is away
+        (_apart(value, end), _apart(value, bound))
+        for bound, end in ((lower, low), (lower, high), (upper, low), (upper, high))
+        if low <= bound <= high and (bound < value) == (end < value)
+    ]
+    if not lower <= value <= upper:  # the nearer one decides that it lies outside
+        reach = sorted(reach, key=lambda ends: ends[1])[:1]
+    if not reach or any(away == 0 for _, away in reach):
+        return None
+    return max(_longer(wide / away, blocks) for wide, away in reach)
+
+
+def _longer(over: float, blocks: int) -> float:
+    """So many times the blocks make an interval so many times narrower (``over`` is 1 or more)."""
+    if blocks < 2:
+        return over**2
+    quantile, longest = float(scipy.stats.t.ppf(0.975, blocks - 1)), 1.0
+    for _ in range(ROUNDS_OF_SEARCH):  # more blocks have more degrees of freedom, and need fewer blocks
+        narrower = float(scipy.stats.t.ppf(0.975, blocks * longest - 1)) / quantile
+        longest = math.sqrt(longest * max(1.0, (over * narrower) ** 2))
+    return longest
+
+
+def _apart(a: float, b: float) -> float:
+    """How far two are apart: in logarithms, as their intervals were made, where both are positive."""
+    return abs(math.log(a / b)) if a > 0 and b > 0 else abs(a - b)
 
 
 def compare(a: Blocks, b: Blocks, between: tuple[float, float], published: float | None = None) -> Judgement:
@@ -48,20 +110,31 @@ def compare(a: Blocks, b: Blocks, between: tuple[float, float], published: float
     if not a.keys() & b.keys():
         raise NotMeasured("the two were measured in different rounds or repetitions, and share none")
     ratio = compare_blocks(a, b)
-    return decide(ratio.ratio, ratio.low, ratio.high, between).model_copy(update={"published": published})
+    judged = decide(ratio.ratio, ratio.low, ratio.high, between, ratio.blocks, _may(a, b))
+    return judged.model_copy(update={"published": published})
+
+
+def _may(a: Blocks, b: Blocks) -> Open:
+    """May ``a`` over ``b`` be lower, and may it be higher? A search that was continued is compared with everything."""
+    if isinstance(a, Pooled) or isinstance(b, Pooled):
+        return open_ends(a.values(), b.values())
+    shared = a.keys() & b.keys()
+    return open_ends([a[block] for block in shared], [b[block] for block in shared])
 
 
 def apart(a: Blocks, b: Blocks, between: tuple[float, float], published: float | None = None) -> Judgement:
     """The claim that ``a`` over ``b`` lies ``between`` two bounds, of two that took no turns with each other: one by
     rounds, say, and one by repetitions, whose numbers have nothing to do with each other."""
     ratio, _ = compare_independent([*b.values()], [*a.values()])
-    return decide(ratio.ratio, ratio.low, ratio.high, between).model_copy(update={"published": published})
+    judged = decide(ratio.ratio, ratio.low, ratio.high, between, may=open_ends(a.values(), b.values()))
+    return judged.model_copy(update={"published": published})
 
 
 def single(values: Blocks, between: tuple[float, float], published: float | None = None) -> Judgement:
     """The claim that a share, one for each block, lies ``between`` two bounds."""
     summary = summarise(list(values.values()))
-    judgement = decide(summary.median, summary.low, summary.high, between)
+    may = open_ends(values.values())
+    judgement = decide(summary.median, summary.low, summary.high, between, summary.n, may)
     return judgement.model_copy(update={"published": published})
 
 
@@ -97,10 +170,15 @@ def all_of(parts: Mapping[str, Callable[[], Judgement]]) -> Judgement:
     if not judged:
         raise NotMeasured("; ".join(dict.fromkeys(absent.values())) or "nothing to compare")
     order: tuple[Verdict, ...] = ("not reproduced", "not comparable", "reproduced")
-    decisive, found = min(judged.items(), key=lambda item: order.index(item[1].verdict))
+    # Of those that are not comparable first one that no longer run decides in the same way.
+    decisive, found = min(judged.items(), key=lambda item: (order.index(item[1].verdict), not item[1].bound))
     said = "; ".join(f"{name}: {one.verdict} {one.number}".rstrip() for name, one in judged.items())
     said += f"; not measured: {', '.join(absent)}" if absent else ""
     found = found.of(*(system for one in judged.values() for system in one.systems))
+    if found.verdict == "not comparable":  # each of the undecided parts has to be decided
+        longer = [one.longer for one in judged.values() if one.verdict == "not comparable" and one.low is not None]
+        known = [times for times in longer if times is not None]
+        found = found.model_copy(update={"longer": max(known, default=None) if known == longer else None})
     if found.verdict == "reproduced":
         return found.model_copy(update={"reason": said})
     return found.model_copy(update={"reason": f"{decisive}: {found.reason}" + (f" ({said})" if len(parts) > 1 else "")})
@@ -123,12 +201,32 @@ def ratio_of(
     """
 
     def judged(data: Data) -> Judgement:
-        found = compare(
-            data.blocks(metric, a.vpn, **a.levels), data.blocks(metric, b.vpn, **b.levels), between, published
-        ).of(a.vpn, b.vpn)
+        first, second = data.blocks(metric, a.vpn, **a.levels), data.blocks(metric, b.vpn, **b.levels)
+        if first.keys() & second.keys():
+            found = compare(first, second, between, published).of(a.vpn, b.vpn)
+        else:
+            found = by_plain_ip(data, metric, (a, b), between, published).of(a.vpn, b.vpn)
         return found.model_copy(update={"verdict": "not comparable", "reason": unlike}) if unlike else found
 
     return judged
+
+
+def by_plain_ip(
+    data: Data, metric: str, cells: tuple[At, At], between: tuple[float, float], published: float | None
+) -> Judgement:
+    """The claim that ``metric`` at the first cell over that at the second lies ``between`` two bounds, where they had
+    their turns in different rounds: each is taken over plain IP in its own rounds, which knows what the machine did.
+
+    Raises NotMeasured where plain IP was not measured beside both."""
+    shares = []
+    for at in cells:
+        outside = {factor: level for factor, level in at.levels.items() if factor not in (*TUNNEL, PAYLOAD)}
+        mine, plain = data.blocks(metric, at.vpn, **at.levels), data.blocks(metric, BASELINE, **outside)
+        shares.append({block: mine[block] / plain[block] for block in mine.keys() & plain.keys()})
+    if not all(shares):
+        raise NotMeasured("the two were measured in different rounds or repetitions, and plain IP beside one of them")
+    judged = apart(shares[0], shares[1], between, published)
+    return judged.model_copy(update={"reason": f"{judged.reason}; each over plain IP in its own rounds"})
 
 
 Part = Callable[[], Judgement]
@@ -181,6 +279,16 @@ def measured_of(data: Data, metric: str, vpns: Sequence[str]) -> list[str]:
     return [vpn for vpn in vpns if vpn in data.vpns(metric)]
 
 
+def recovered(trials: Sequence[Trial], metric: str) -> dict[int, float]:
+    """Repetition -> the share of the failures of these trials after which ``metric`` came to its end."""
+    shares = defaultdict(list)
+    for trial in trials:
+        for found in trial.measurements:
+            if trial.status == "ok" and found.metric == metric and "unrecovered" in found.detail:
+                shares[trial.repetition].append(1 - found.detail["unrecovered"] / found.detail["failures"])
+    return {repetition: sum(found) / len(found) for repetition, found in shares.items()}
+
+
 def opposite(found: Judgement) -> Judgement:
     """The claim that what was judged is not so."""
     other: dict[Verdict, Verdict] = {"reproduced": "not reproduced", "not reproduced": "reproduced"}
@@ -188,9 +296,10 @@ def opposite(found: Judgement) -> Judgement:
 
 
 def order_held(data: Data, metric: str, vpns: Sequence[str], first: Mapping[str, str]) -> dict[int, float]:
-    """Block -> of all pairs of VPNs and all cells alike, the share in whose order is that of the cell ``first``.
+    """Block -> of all other cells alike, and the pairs of VPNs that the cell ``first`` tells apart, the share whose
+    order is the one there.
 
-    Raises NotMeasured with fewer than three VPNs.
+    Raises NotMeasured with fewer than three VPNs, and where no such pair was measured together in another cell.
     """
     able = measured_of(data, metric, vpns)
     if len(able) < 3:
@@ -201,27 +310,49 @@ def order_held(data: Data, metric: str, vpns: Sequence[str], first: Mapping[str,
         tuple(t.params[f] for f in factors) for t in data.trials if {*factors} <= t.params.keys() and t.vpn in able
     }
     held: dict[int, list[bool]] = {}
-    for test in sorted(tests):
+    for test in sorted(tests - {tuple(first.values())}):
         levels = dict(zip(factors, test, strict=True))
         values = {vpn: block_values(data.matching(vpn, levels), metric) for vpn in able}
         for a, b in combinations(able, 2):
-            for block in values[a].keys() & values[b].keys() & model[a].keys() & model[b].keys():
-                same = (values[a][block] > values[b][block]) == (model[a][block] > model[b][block])
-                held.setdefault(block, []).append(same)
+            ahead = _ahead(model[a], model[b])
+            for block in values[a].keys() & values[b].keys() if ahead is not None else ():
+                held.setdefault(block, []).append((values[a][block] > values[b][block]) == ahead)
+    if not held:
+        raise NotMeasured("no two VPNs that the plain test tells apart were measured together in another test")
     return {block: sum(pairs) / len(pairs) for block, pairs in sorted(held.items())}
 
 
-def pooled_variation(data: Data, metric: str, vpns: Sequence[str], limit: float) -> Judgement:
-    """The claim that the coefficient of variation of ``metric`` is ``limit`` at most: one number for all cells.
+def _ahead(a: Blocks, b: Blocks) -> bool | None:
+    """Is ``a`` above ``b``? None where the blocks that they share do not tell the two apart."""
+    if not a.keys() & b.keys():
+        return None
+    ratio = compare_blocks(a, b)
+    return (ratio.ratio or 0) > 1 if ratio.significant else None
+
+
+def whole_tests(trial: Trial, metric: str, seconds: int) -> bool:
+    """Is its ``metric`` that of whole tests of so many seconds or more (a sample is one), and not of slices?"""
+    return any(m.metric == metric and not m.rounds and len(m.samples) >= seconds for m in trial.measurements)
+
+
+def pooled_variation(data: Data, metric: str, vpns: Sequence[str], limit: float, seconds: int) -> Judgement:
+    """The claim that the coefficient of variation of ``metric`` is ``limit`` at most, between whole tests of so many
+    ``seconds``: one number for all cells. Shorter tests vary more, and slices of a fraction of a second much more.
 
     The largest of many grows with their number; the pooled one does not. The variances of the logarithms are pooled
     over the cells by their degrees of freedom, and the interval is that of a variance (chi squared). Raises NotMeasured
-    where no cell has three repetitions.
+    where no cell has three repetitions, and where they are no whole tests.
     """
+    mine = [trial for trial in data.trials if trial.vpn in vpns and trial.status == "ok"]
     same: dict[tuple[str, str], list[Trial]] = defaultdict(list)
-    for trial in data.trials:
-        if trial.vpn in vpns:
+    for trial in mine:
+        if whole_tests(trial, metric, seconds):
             same[trial.cell, trial.position].append(trial)
+    if not same and any(measured.metric == metric for trial in mine for measured in trial.measurements):
+        raise NotMeasured(
+            f"the paper's are whole tests, and iPerf's last {seconds} s; these are shorter, and vary more: "
+            f"`vpneval run thesis --duration {seconds} --reps 10`"
+        )
     many = {trials[0].id: (trials[0].vpn, block_values(trials, metric)) for trials in same.values()}
     logs = [(vpn, np.log([*found.values()])) for vpn, found in many.values() if len(found) > 2]
     if not logs:

@@ -10,21 +10,74 @@ measured is shown beside it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Self
 
 from runner.data.levels import VARIANTS, WAN_FACTORS
 from runner.data.trials import Run, Strict, Trial
 from runner.papers.published import paper
-from runner.ranking.stats import block_values
+from runner.ranking.stats import block_values, lower_bounds
 
 Verdict = Literal["reproduced", "not reproduced", "answered", "not comparable"]
 Basis = Literal["count", "ratio", "share", "time", "timer"]
 Blocks = Mapping[int, float]  # block -> value
 Ends = tuple[float, float]  # of a range or an interval, the lower first
+Open = tuple[bool, bool]  # may the truth be lower than the value, may it be higher?
+BOUNDS: Mapping[Open, Literal["", "≥", "≤", "?"]] = {
+    (False, False): "",
+    (False, True): "≥",
+    (True, False): "≤",
+    (True, True): "?",
+}
 # Factors that a cell must not have, unless they are asked for.
 ELSEWHERE = (*WAN_FACTORS, *VARIANTS, "image", "fragmentation")
+
+
+class Bound(float):
+    """A positive value that is known from one side only, as the rate of a search that ended before a higher one failed.
+    A sum, a difference and a quotient with it know on which side they are open."""
+
+    may: Open
+
+    def __new__(cls, value: float, may: Open) -> Self:
+        """The value, and whether the truth may be lower, or higher."""
+        made = super().__new__(cls, value)
+        made.may = may
+        return made
+
+    def __add__(self, other: float) -> Bound:
+        return Bound(float(self) + float(other), open_ends([self, other]))
+
+    __radd__ = __add__
+
+    def __sub__(self, other: float) -> Bound:
+        return Bound(float(self) - float(other), open_ends([self], [other]))
+
+    def __rsub__(self, other: float) -> Bound:
+        return Bound(float(other) - float(self), open_ends([other], [self]))
+
+    def __truediv__(self, other: float) -> Bound:
+        return Bound(float(self) / float(other), open_ends([self], [other]))
+
+    def __rtruediv__(self, other: float) -> Bound:
+        return Bound(float(other) / float(self), open_ends([other], [self]))
+
+
+def open_ends(values: Iterable[float], divisors: Iterable[float] = ()) -> Open:
+    """May what is made of these be lower in truth, and may it be higher? It rises with ``values`` and falls with
+    ``divisors``."""
+    rising = [value.may for value in values if isinstance(value, Bound)]
+    falling = [value.may for value in divisors if isinstance(value, Bound)]
+    lower = any(low for low, _ in rising) or any(high for _, high in falling)
+    higher = any(high for _, high in rising) or any(low for low, _ in falling)
+    return lower, higher
+
+
+def ahead(a: float, b: float) -> bool | None:
+    """Is ``a`` above ``b``? None where what is known of them from one side does not tell."""
+    lower, higher = open_ends([a], [b])
+    return None if (lower if a > b else higher) else a > b
 
 
 class Judgement(Strict):
@@ -32,8 +85,10 @@ class Judgement(Strict):
     where nothing could be. ``published``: the paper's own number, where its text has one, ``published_range`` where
     the text has two ends. All are ratios of 1, or times in ``unit``.
 
-    ``systems``: the plugins whose measurements the verdict was made from. ``beside``: what was measured of another data
-    plane of the same protocol, and has no say in the verdict.
+    ``systems``: the plugins whose measurements the verdict was made from, or what was measured without a plugin, in
+    words. ``beside``: what was measured of another data plane of the same protocol, and has no say in the verdict.
+    ``longer``: where its interval leaves it undecided, how many times as much measuring would decide, as an estimate.
+    ``bound``: the value is known from below only (≥), from above only (≤), or from neither side (?).
     """
 
     verdict: Verdict
@@ -46,6 +101,8 @@ class Judgement(Strict):
     unit: Literal["", "s"] = ""
     systems: list[str] = []
     beside: str = ""
+    longer: float | None = None
+    bound: Literal["", "≥", "≤", "?"] = ""
 
     def of(self, *systems: str) -> Judgement:
         """The same, made from the measurements of these plugins."""
@@ -54,7 +111,7 @@ class Judgement(Strict):
     @property
     def number(self) -> str:
         """The value with unit and interval as text; empty where there is none."""
-        return number(self.value, self.low, self.high, self.unit)
+        return number(self.value, self.low, self.high, self.unit, self.bound)
 
 
 class NotMeasured(Exception):
@@ -117,7 +174,8 @@ class Data:
         ]
 
     def blocks(self, metric: str, vpn: str, **levels: str) -> dict[int, float]:
-        """Block -> value of the one cell at these levels. Raises NotMeasured, with the trials' own reason."""
+        """Block -> value of the one cell at these levels, a Bound where it is known from below only. Raises
+        NotMeasured, with the trials' own reason."""
         trials = self.matching(vpn, levels)
         values = block_values(trials, metric)
         if not values:
@@ -127,6 +185,8 @@ class Data:
         cells = {trial.cell for trial in trials if trial.status == "ok"}
         if len(cells) > 1:
             raise NotMeasured(f"{vpn} has {len(cells)} different trials of {metric} at these levels")
+        for block in lower_bounds(trials, metric) & values.keys():
+            values[block] = Bound(values[block], (False, True))
         return values
 
 
@@ -149,9 +209,9 @@ def trials_of(run: Run, trials: Sequence[Trial], experiment: str) -> list[Trial]
     return [trial for trial in trials if experiment in trial.experiments or (keys and trial.cell in keys)]
 
 
-def number(value: float | None, low: float | None, high: float | None, unit: str = "") -> str:
-    """A value with its interval and unit as text; empty without a value."""
+def number(value: float | None, low: float | None, high: float | None, unit: str = "", bound: str = "") -> str:
+    """A value with its interval and unit as text, and with ``bound`` before it; empty without a value."""
     if value is None:
         return ""
     interval = " (no interval)" if low is None or high is None else f" ({low:.3g}–{high:.3g})"
-    return f"{value:.3g}{interval}{' ' * bool(unit)}{unit}"
+    return f"{bound}{' ' * bool(bound)}{value:.3g}{interval}{' ' * bool(unit)}{unit}"

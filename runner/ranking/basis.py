@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from runner.data.errors import UsageError
-from runner.data.levels import VARIANTS, WAN_FACTORS, outside_of_tunnel
+from runner.data.levels import RANKED_AT, VARIANTS, WAN_FACTORS, outside_of_tunnel
 from runner.data.metric import Metric
 from runner.data.trials import Run, Trial
 from runner.ranking.draws import DrawnRanks, Order, draw_ranks, order_of
@@ -18,7 +18,6 @@ from runner.ranking.stats import block_values, lower_bounds
 from runner.ranking.weights import Weights
 
 Levels = tuple[tuple[str, str], ...]  # factors with their levels, as what can be counted
-STREAM = {"measure": "tcp", "streams": "1", "direction": "forward", "payload": "random"}
 
 
 @dataclass(frozen=True)
@@ -140,7 +139,7 @@ def measured_metrics(trials: Sequence[Trial]) -> set[str]:
 def ranked_by(measure: str) -> dict[str, str]:
     """The traffic that the metrics of the instrument ``measure`` are ranked by. Only ``measure`` must be named by a
     trial's parameters."""
-    return STREAM if measure == "tcp" else {"measure": measure, "payload": "random"}
+    return RANKED_AT.get(measure, {"measure": measure, "payload": "random"})
 
 
 def conditions_of(params: Mapping[str, str]) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -15,7 +16,9 @@ from runner.ranking.weights import Weights, default_weights
 @dataclass(frozen=True)
 class Doubt:
     """An undecided pair. ``seconds``: about how much longer both would have to be measured; None where nothing tells,
-    because too little has been measured. ``levels``: VPN -> its tunnel's; ``traffic``: of what would be measured."""
+    because too little has been measured. ``levels``: VPN -> its tunnel's; ``traffic``: of what would be measured.
+    ``peers``: with how many others each of the two is compared in this metric. ``decided``: it is not undecided, only
+    its ratio is known less exactly than is wanted."""
 
     metric: str
     configuration: str
@@ -25,6 +28,8 @@ class Doubt:
     seconds: float | None
     levels: Mapping[str, Mapping[str, str]]
     traffic: Mapping[str, str]
+    peers: int = 1
+    decided: bool = False
 
     @property
     def words(self) -> str:
@@ -57,18 +62,30 @@ def doubts(
     weights: Weights | None = None,
     looks: int | None = None,
     share: float = 1.0,
+    widths: Mapping[str, float] | None = None,
 ) -> list[Doubt]:
     """The pairs that are undecided, of which more measuring may help, the soonest decided first; see ``look``. Pairs
-    of which nothing can be told yet come before all. ``share``: how much of the run's time is over."""
+    of which nothing can be told yet come before all. ``share``: how much of the run's time is over. ``widths``: metric
+    -> by what factor the 95 % interval of a ratio may reach from its middle. Decided pairs of the first configuration
+    whose interval reaches farther come last."""
     found = bases(run, trials)
     counted = [(weights or default_weights(basis.values)).counted.keys() for basis in found]
     of = {(basis.configuration, basis.image): basis for basis in found}
-    undecided = [
+    every = verdicts(found, counted, run.looks if looks is None else looks, share)
+    undecided = [_doubt(of[one.configuration, one.image], one) for one in every if one.decision == "undecided"]
+    wide = [
         _doubt(of[one.configuration, one.image], one)
-        for one in verdicts(found, counted, run.looks if looks is None else looks, share)
-        if one.decision == "undecided"
+        for one in every
+        if one.decision != "undecided"
+        and one.configuration == found[0].configuration
+        and half_width(one) > (widths or {}).get(one.metric, math.inf)
     ]
-    return sorted(undecided, key=lambda doubt: -1.0 if doubt.seconds is None else doubt.seconds)
+    return sorted(undecided, key=lambda doubt: -1.0 if doubt.seconds is None else doubt.seconds) + wide
+
+
+def half_width(verdict: Verdict) -> float:
+    """The factor from the middle of a ratio's 95 % interval to its end; 1 where there is none."""
+    return math.sqrt(verdict.high / verdict.low) if verdict.high and verdict.low else 1.0
 
 
 def cells_in_doubt(found: Sequence[Doubt], cells: Sequence[Cell]) -> list[Cell]:
@@ -87,4 +104,6 @@ def _doubt(basis: Basis, verdict: Verdict) -> Doubt:
         seconds=verdict.seconds,
         levels={vpn: basis.levels[vpn] for vpn in (verdict.a, verdict.b)},
         traffic=basis.traffic[verdict.metric],
+        peers=len(basis.values[verdict.metric]) - 1,
+        decided=verdict.decision != "undecided",
     )

@@ -13,8 +13,9 @@ ratios of a pair, round by round:
   Smyth 2004), and so has more degrees of freedom, at most twice as many: few rounds do not know their own spread, and
   at the level that many pairs leave for one, Student's t asks for a fifth more with 12 degrees of freedom than with 24;
 - the variance between instances comes on top: what the instances' means differ by beyond their own errors, pooled over
-  all pairs of the metric, and shrunken towards what was measured elsewhere (INSTANCE_PRIOR), because a run has two or
-  three instances of each tunnel, and an estimate from so few is zero half of the time.
+  all pairs of the metric, where those that scatter less tell more, and shrunken towards what was measured elsewhere
+  (INSTANCE_PRIOR), because a run has two or three instances of each tunnel, and an estimate from so few is zero half of
+  the time.
 """
 
 from __future__ import annotations
@@ -43,11 +44,13 @@ EQUAL = 1e-12  # a standard error below it is that of equal values
 
 
 class Rounds(dict[int, float]):
-    """Round -> value, where cells took turns; ``instances``: round -> which of the VPN's tunnels it was measured in."""
+    """Round -> value, where cells took turns; ``instances``: round -> which of the VPN's tunnels it was measured in. Of
+    a farm it is the machine instead, because tunnels of one machine are not independent of each other: ``machines`` has
+    their names."""
 
-    def __init__(self, values: Blocks, instances: Mapping[int, int]) -> None:
+    def __init__(self, values: Blocks, instances: Mapping[int, int], machines: Sequence[str] = ()) -> None:
         super().__init__(values)
-        self.instances = dict(instances)
+        self.instances, self.machines = dict(instances), tuple(machines)
 
 
 class Pooled(dict[int, float]):
@@ -91,7 +94,8 @@ class Components(Strict):
 @dataclass(frozen=True)
 class _Series:
     """The log ratios of one pair, or the logarithms of one VPN, in the order of the rounds. ``sizes``: of each instance
-    the number of its rounds; ``means``: of each instance the winsorised mean; ``wins``: the winsorised logarithms."""
+    the number of its rounds; ``means``: of each instance the winsorised mean; ``wins``: the winsorised logarithms;
+    ``machines``: are the instances machines?"""
 
     centre: float
     variance: float  # of the centre, were the rounds independent
@@ -100,6 +104,7 @@ class _Series:
     instances: Numbers
     means: Array
     sizes: Array
+    machines: bool = False
 
     @property
     def blocks(self) -> int:
@@ -142,7 +147,7 @@ def alone(blocks: Blocks) -> Estimate | None:
     logs = np.log(list(blocks.values()))
     if isinstance(blocks, Rounds):
         instances = np.array([blocks.instances[block] for block in blocks])
-        return _with_all([_series(logs, instances)], 1)[0]
+        return _with_all([_series(logs, instances, machines=bool(blocks.machines))], 1)[0]
     return Estimate(float(logs.mean()), float(scipy.stats.sem(logs)), len(logs) - 1, len(logs))
 
 
@@ -179,10 +184,12 @@ def components(values: Mapping[str, Blocks]) -> Components | None:
     series = [one for a, b in combinations(own, 2) if (one := _paired(own[a], own[b])) is not None]
     growth = _growth(series)
     between = _between(series, growth)
+    if between and series[0].machines:  # as in _with_all, each pair has its own; this is their mean
+        between = float(np.mean([(_between([one], growth) or between)[0] for one in series])), 1.0
     return Components(
         slice=math.sqrt(of_slice),
         round=math.sqrt(of_round),
-        instance=None if between is None else math.sqrt(max(0.0, between) / 2),
+        instance=None if between is None else math.sqrt(max(0.0, between[0]) / 2),
         autocorrelation=growth,
     )
 
@@ -195,7 +202,7 @@ def _paired(a: Blocks, b: Blocks) -> _Series | None:
     if len(shared) < 2 or min(min(a[block], b[block]) for block in shared) <= 0:
         return None
     logs = np.log([a[block] / b[block] for block in shared])
-    return _series(logs, np.array([a.instances[block] for block in shared]))
+    return _series(logs, np.array([a.instances[block] for block in shared]), machines=bool(a.machines))
 
 
 def _without_rounds(a: Blocks, b: Blocks) -> Estimate | None:
@@ -210,7 +217,7 @@ def _without_rounds(a: Blocks, b: Blocks) -> Estimate | None:
     return Estimate(float(logs.mean()), float(scipy.stats.sem(logs)), len(logs) - 1, len(logs))
 
 
-def _series(logs: Array, instances: Numbers) -> _Series:
+def _series(logs: Array, instances: Numbers, *, machines: bool = False) -> _Series:
     n = len(logs)
     cut = int(TRIMMED * n)
     ordered = np.sort(logs)
@@ -225,6 +232,7 @@ def _series(logs: Array, instances: Numbers) -> _Series:
         instances=at,
         means=np.array([_trimmed_mean(logs[at == one]) for one in range(len(names))]),
         sizes=sizes.astype(float),
+        machines=machines,
     )
 
 
@@ -240,18 +248,20 @@ def _with_all(series: Sequence[_Series], vpns: int) -> list[Estimate]:
     if not series:
         return []
     growth = _growth(series)
-    between = _between(series, growth)
+    between, telling = _between(series, growth) or (0.0, 0.0)
     alike = _moderated(series, vpns) if vpns >= FEWEST_ALIKE else [(one.variance, one.freedom) for one in series]
     instances = max(len(one.sizes) for one in series)
-    freedom = max(1, vpns - 1) * (instances - 1)
+    freedom = telling * max(1, vpns - 1) * (instances - 1)
     prior = (2 if vpns > 1 else 1) * INSTANCE_PRIOR**2  # a ratio has the instances of both
-    told = 0.0 if between is None else freedom * max(0.0, between)
-    known = PRIOR_FREEDOM + (0 if between is None else freedom)
-    spread = (PRIOR_FREEDOM * prior + told) / known
+    known = PRIOR_FREEDOM + freedom
+    spread = (PRIOR_FREEDOM * prior + freedom * max(0.0, between)) / known
     found = []
     for one, (variance, own_freedom) in zip(series, alike, strict=True):
         if one.variance < EQUAL**2:  # equal values: nothing varies
             found.append(Estimate(one.centre, 0.0, one.freedom, one.blocks))
+            continue
+        if one.machines and len(one.sizes) > 1:
+            found.append(_across_machines(one))
             continue
         rounds = variance * growth
         # Where each round has a tunnel of its own, their spread is in the rounds' own.
@@ -260,6 +270,13 @@ def _with_all(series: Sequence[_Series], vpns: int) -> list[Estimate]:
         parts = rounds**2 / own_freedom + own**2 / known
         found.append(Estimate(one.centre, math.sqrt(total), total**2 / parts, one.blocks))
     return found
+
+
+def _across_machines(one: _Series) -> Estimate:
+    """Of a farm: the machines' means are the data. One VPN may suit a machine worse than all others do, by much more
+    than instances of a tunnel differ, so that neither other pairs nor other runs tell how much."""
+    error = math.sqrt(float(one.means.var(ddof=1)) * float(((one.sizes / one.blocks) ** 2).sum()))
+    return Estimate(one.centre, error, len(one.sizes) - 1, one.blocks)
 
 
 def _moderated(series: Sequence[_Series], vpns: int) -> list[tuple[float, float]]:
@@ -313,12 +330,16 @@ def _growth(series: Sequence[_Series]) -> float:
     return 1 + 2 * total
 
 
-def _between(series: Sequence[_Series], growth: float) -> float | None:
-    """The variance between instances in a series: what their means differ by beyond the error that they have anyway.
-    May come out negative; None where no series has two instances of two rounds."""
-    found = []
+def _between(series: Sequence[_Series], growth: float) -> tuple[float, float] | None:
+    """The variance between instances in a series: what their means differ by beyond the error that they have anyway;
+    and the share of the series that tell it. May come out negative; None where no series has two instances of two
+    rounds."""
+    beyond, weights = [], []
     for one in series:
         if len(one.sizes) > 1 and one.sizes.max() > 1:
-            error = one.variance * growth * one.blocks / one.sizes
-            found.append(float(one.means.var(ddof=1) - error.mean()))
-    return float(np.mean(found)) if found else None
+            error = max(EQUAL**2, one.variance * growth * float((one.blocks / one.sizes).mean()))
+            beyond.append(float(one.means.var(ddof=1)) - error)
+            weights.append(error**-2)  # a pair that scatters more knows less of it, by the square
+    if not beyond:
+        return None
+    return float(np.average(beyond, weights=weights)), sum(weights) ** 2 / sum(w * w for w in weights) / len(weights)

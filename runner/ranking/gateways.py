@@ -4,7 +4,8 @@ Shared cores rank the VPNs by the CPU time of everything together; separate gate
 thread cannot be in two places: one that needs c seconds for a byte carries at most 1/c. What several threads share
 can grow to all the cores of a gateway, and need not grow at all. Where nodes share a kernel, whoever sends a packet is
 charged with what the kernel does for it up to the receiver's socket, and with waking that one up; so the truth lies
-between all that was charged, and that without the kernel's part.
+between all that was charged, and that without the kernel's part. And a second of a core that nothing else uses is worth
+more than one of a core whose other hyperthread, or whose cache, others use as well.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from runner.data.loads import MachineLoad, ProcessLoad, Role
 CARRIES = 0.1  # of a core: less does not carry the packets
 ONE = 0.9  # of what its process costs: then the thread does it all
 LEAST_USER = 0.4  # of its time: a program that hardly computes still needs the kernel on its own gateway, too
+ALONE = 1.5  # what a core does at most that has no busy neighbour: of two busy hyperthreads each does two thirds
 VPN: Role = "vpn"
 
 
@@ -35,15 +37,20 @@ class Apart(BaseModel):
     threads: int
 
 
-def apart(trials: Sequence[Sequence[MachineLoad]]) -> Apart | None:
-    """The prediction from the loads of a cell's trials, the median ones. None where it cannot be told: no program of
-    the VPN carries the packets (the kernel does), or the gateways have cores of their own already."""
+def apart(trials: Sequence[Sequence[MachineLoad]], here_bps: float = 0.0) -> Apart | None:
+    """The prediction from the loads of a cell's trials, the median ones; ``here_bps`` is what shared cores carried.
+
+    None where it cannot be told: no program of the VPN carries the packets (the kernel does), the gateways have cores
+    of their own already, or shared cores carried more than the upper end, so that the loads are not those of that rate.
+    """
     found = [one for loads in trials if (one := _apart(loads)) is not None]
     if not found:
         return None
     low_bps, high_bps = (
         statistics.median(bounds) for bounds in zip(*[(a.low_bps, a.high_bps) for a in found], strict=True)
     )
+    if high_bps < here_bps:
+        return None
     middle = min(found, key=lambda one: abs(one.low_bps - low_bps))
     return middle.model_copy(update={"low_bps": low_bps, "high_bps": high_bps})
 
@@ -84,11 +91,11 @@ def _of(process: ProcessLoad, machine: MachineLoad) -> Apart:
 
 
 def _bounds(machine: MachineLoad, programs: Sequence[ProcessLoad], cores: int) -> tuple[float, float]:
-    """The payload rate (bit/s) at which these have one core with all that they cost here, and ``cores`` of them with
-    what they cost without the kernel."""
+    """The payload rate (bit/s) at which these have one core with all that they cost here, and ``cores`` of them, ALONE,
+    with what they cost without the kernel."""
     bits_per_s = 8 * machine.carried_bytes / machine.seconds
     own = sum(one.busy * (LEAST_USER if one.user is None else max(LEAST_USER, one.user)) for one in programs)
-    return bits_per_s / sum(one.busy for one in programs), bits_per_s * cores / own
+    return bits_per_s / sum(one.busy for one in programs), ALONE * bits_per_s * cores / own
 
 
 def _threads(processes: Sequence[ProcessLoad]) -> int:

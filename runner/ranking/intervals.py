@@ -22,6 +22,7 @@ BOOTSTRAP_FROM = 10  # below it, a bootstrap has too few distinct values and its
 RESAMPLES = 2999  # the interval's ends then move by a hundredth of its width at another seed
 ALL_EQUAL = "all repetitions equal"
 STUDENT = "t interval on logarithms"
+MOST_DRAWN = 10_000  # values, of which resamples are drawn one by one: above it they would take gigabytes
 AT_ONCE = 2_000_000  # numbers that one step works on: 16 MB
 Array = np.ndarray[Any, np.dtype[np.float64]]
 Interval = tuple[float | None, float | None, str]  # low, high, the method's name
@@ -109,6 +110,8 @@ def _bootstrap_means(rows: Array) -> list[Interval]:
     """The bootstrap-t interval (Efron and Tibshirani, An Introduction to the Bootstrap, §12.5): the percentiles of the
     resamples' t statistic take the place of Student's. See docs/decisions/0010."""
     n = rows.shape[1]
+    if n > MOST_DRAWN:  # the mean of so many is normal
+        return _student(rows)
     means, errors = rows.mean(axis=1), scipy.stats.sem(rows, axis=1)
     away = rows - means[:, None]
     moments = _counts(n) @ np.stack([away, away**2], axis=2) / n  # of every resample: shape (rows, RESAMPLES, 2)
@@ -142,6 +145,15 @@ def _counts(n: int) -> Array:
 @lru_cache(maxsize=8)
 def _middles(n: int) -> tuple[Any, Any]:
     """The two places, in the ordered sample, between which each resample's median lies; one and the same for an odd
-    ``n``. Each of shape (RESAMPLES,)."""
+    ``n``. Each of shape (RESAMPLES,).
+
+    Of many values the places are drawn directly: the k-th smallest of n uniform numbers is Beta(k, n + 1 - k), and
+    those above it are uniform again (David and Nagaraja, Order Statistics, §2.1 and §2.5).
+    """
+    if n > MOST_DRAWN:
+        rng, place = np.random.default_rng(0), (n - 1) // 2
+        lower = rng.beta(place + 1, n - place, RESAMPLES)
+        upper = lower if n % 2 else lower + (1 - lower) * rng.beta(1, n - place - 1, RESAMPLES)
+        return (lower * n).astype(int), (upper * n).astype(int)
     ordered = np.sort(_drawn(n), axis=1)
     return ordered[:, (n - 1) // 2], ordered[:, n // 2]

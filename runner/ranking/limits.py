@@ -23,6 +23,7 @@ LOST = 0.002  # of the packets at a shaped port
 WAITED = 0.2  # of the packets at a shaped port
 CARRIES = 0.1  # of a core: a VPN's program that has less does not carry the packets
 NAMED = 3
+NAMED_THREADS = 8
 FOREIGN_NAMED = 2
 
 Machines = Sequence[MachineLoad]
@@ -60,7 +61,9 @@ def evidence(machines: Machines) -> Iterator[str]:
         for process in machine.processes[:NAMED]:
             waits = process.busiest.waiting if process.busiest else 0.0
             waited = f", ready without one for {percent(waits)} of the time" if waits >= WAITS else ""
-            yield f"{_whose(process)}: {percent(process.busy)} of a core{waited}"
+            shares = [percent(one.busy) for one in (process.busiest, *process.others) if one]
+            by = f", its threads {', '.join(shares[:NAMED_THREADS])}" if len(shares) > 1 else ""
+            yield f"{_whose(process)}: {percent(process.busy)} of a core{by}{waited}"
         for port in sorted(machine.ports, key=lambda one: -one.drops)[:NAMED]:
             if port.drops:
                 yield f"{_port(port)}: {port.drops} of {port.packets} packets dropped"
@@ -68,6 +71,8 @@ def evidence(machines: Machines) -> Iterator[str]:
             yield f"{node}: full socket buffers refused {count} datagrams"
         if machine.softnet_dropped:
             yield f"{machine.name}: the kernel dropped {machine.softnet_dropped} packets before it looked at them"
+        if machine.softnet_squeezed:
+            yield f"{machine.name}: {machine.softnet_squeezed} times the kernel left packets that had arrived for later"
         yield from _heat(machine)
 
 

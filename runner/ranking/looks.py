@@ -2,7 +2,8 @@
 
 O'Brien and Fleming's rule (Biometrics 35(3), 1979): the bound on the sum of what has been seen is the same at every
 look, so that an early look decides what is far apart only, and the last one costs next to nothing. Pocock's constant
-level would cost every verdict of the report as much as the first look.
+level would cost every verdict of the report as much as the first look. A run that is continued has more looks than
+one call plans: for these the bound is that of looking all the time.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from functools import lru_cache
 import numpy as np
 import scipy
 
+from runner.data.trials import MOST_LOOKS
+
 GRID = 801  # points of the numerical integration; the level then has three digits
 
 
@@ -21,7 +24,14 @@ def nominal(level: float, looks: int, share: float = 1.0) -> float:
     together reject what is true with the probability ``level``. The last of six at 5 %: 4.0 %, the first: 0.00005 %."""
     if looks == 1:
         return level
-    return float(2 * scipy.special.ndtr(-_last_bound(level, looks) / math.sqrt(share)))
+    bound = _last_bound(level, looks) if looks <= MOST_LOOKS else _bound_at_any_time(level)
+    return float(2 * scipy.special.ndtr(-bound / math.sqrt(share)))
+
+
+def _bound_at_any_time(level: float) -> float:
+    """The same for any number of looks: a Brownian motion of length 1 is ever beyond ± b with a probability of at most
+    twice that of being ever above b, which is twice that of ending above b (the reflection principle)."""
+    return float(-scipy.special.ndtri(level / 4))
 
 
 @lru_cache(maxsize=1000)

@@ -8,13 +8,13 @@ slow changes of the machine cancel out.
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections.abc import Sequence
 
 import numpy as np
 import scipy  # loads scipy.stats at its first use: commands without statistics need not wait for it
 
+from runner.data.numbers import exp
 from runner.data.trials import Strict, Trial
 from runner.ranking.estimates import Blocks, Pooled, Rounds, estimate_pair
 from runner.ranking.intervals import ALL_EQUAL, CONFIDENCE, Array, Interval, of_means, of_medians, same_length
@@ -55,25 +55,28 @@ class Ratio(Strict):
 def block_values(trials: Sequence[Trial], metric: str) -> dict[int, float]:
     """Block -> value of ``metric`` over the ok trials: their geometric mean where a block has several,
     as the baseline has (first, between and last). Rounds know which instance of the tunnel they were measured in (a
-    trial is one). Of a search that was continued from trial to trial, the last value is about all of them."""
+    trial is one); where a run has several machines, rounds and repetitions know on which of them. Of a search that was
+    continued from trial to trial, the last value is about all of them."""
+    machines = sorted({trial.machine for trial in trials} - {""})
+    place = {name: number for number, name in enumerate(machines)} if len(machines) > 1 else {}
     measured = [
-        (trial.repetition, measurement)
+        (trial.repetition, place.get(trial.machine, trial.repetition), measurement)
         for trial in sorted(trials, key=lambda trial: trial.repetition)
         for measurement in trial.measurements
         if trial.status == "ok" and measurement.metric == metric
     ]
     instances: dict[int, int] = {}
-    for repetition, measurement in measured:
-        instances |= dict.fromkeys(measurement.rounds, repetition)
-    if searched := [(number, one) for number, one in measured if one.pooled_error is not None]:
+    for repetition, instance, measurement in measured:
+        instances |= dict.fromkeys(measurement.rounds or [repetition] * bool(place), instance)
+    if searched := [(number, one) for number, _, one in measured if one.pooled_error is not None]:
         last, pooled = searched[-1]
         return Pooled({last: pooled.value}, pooled.pooled_error or 0.0)
     found: dict[int, list[float]] = {}
-    for repetition, measurement in measured:
+    for repetition, _, measurement in measured:
         for block, value in measurement.blocks or [(repetition, measurement.value)]:
             found.setdefault(block, []).append(value)
     values = {block: values[0] if len(values) == 1 else _gmean(values) for block, values in sorted(found.items())}
-    return Rounds(values, instances) if values and instances.keys() >= values.keys() else values
+    return Rounds(values, instances, [*place]) if values and instances.keys() >= values.keys() else values
 
 
 def summarise(values: Sequence[float]) -> Summary:
@@ -151,9 +154,9 @@ def _by_rounds(a: Blocks, b: Blocks) -> Ratio | None:
     low, high = estimate.interval()
     return Ratio(
         blocks=estimate.blocks,
-        ratio=math.exp(estimate.centre),
-        low=math.exp(low),
-        high=math.exp(high),
+        ratio=exp(estimate.centre),
+        low=exp(low),
+        high=exp(high),
         significant=low > 0 or high < 0,
         method="trimmed mean of the log ratios by round" if both else "two independent log-normals",
     )
@@ -217,7 +220,7 @@ def compare_independent(a: Sequence[float], b: Sequence[float]) -> tuple[Ratio, 
         low, high = float(bounds.low), float(bounds.high)
     return Ratio(
         blocks=min(len(a), len(b)),
-        ratio=math.exp(centre),
+        ratio=exp(centre),
         low=_exp(low),
         high=_exp(high),
         significant=low > 0 or high < 0,
@@ -273,4 +276,4 @@ def _gmean(values: Sequence[float]) -> float:
 
 
 def _exp(value: float | None) -> float | None:
-    return None if value is None else math.exp(value)
+    return None if value is None else exp(value)

@@ -20,6 +20,7 @@ from typing import Literal
 import scipy
 
 from runner.data.metric import Metric
+from runner.data.numbers import exp
 from runner.data.trials import Strict
 from runner.ranking.basis import Basis
 from runner.ranking.estimates import EQUAL, Estimate
@@ -29,7 +30,7 @@ from runner.ranking.stats import lead_of_differences
 Decision = Literal["better", "worse", "same", "undecided"]
 LEVEL = 0.05  # of one false verdict or more among all of a run
 ROUNDS_OF_SEARCH = 12  # of how long it takes: each halves what is left of the error
-FROM_BELOW = "known from below only"
+FROM_BELOW = "only a lower bound is known"
 NO_INTERVAL = "too few measurements in common"
 
 
@@ -147,9 +148,9 @@ def _verdict(
     return made.model_copy(
         update={
             "decision": decision,
-            "ratio": math.exp(tested.estimate.centre),
-            "low": math.exp(low),
-            "high": math.exp(high),
+            "ratio": exp(tested.estimate.centre),
+            "low": exp(low),
+            "high": exp(high),
             "blocks": tested.estimate.blocks,
             "seconds": None
             if decision != "undecided" or blocked
@@ -218,7 +219,7 @@ def _by_differences(basis: Basis, made: Verdict, metric: Metric) -> Verdict:
     reason = "" if decision != "undecided" else "a value is not positive, so that there is no ratio"
     ratio = None
     if min(*a.values(), *b.values()) > 0:
-        ratio = math.exp(sum(math.log(a[block] / b[block]) for block in shared) / len(shared))
+        ratio = exp(sum(math.log(a[block] / b[block]) for block in shared) / len(shared))
         reason = NO_INTERVAL if decision == "undecided" else ""
     return made.model_copy(update={"decision": decision, "blocks": len(shared), "ratio": ratio, "reason": reason})
 

@@ -9,12 +9,14 @@ from collections.abc import Mapping, Sequence
 
 from runner.data.metric import Metric
 from runner.data.trials import Strict
-from runner.ranking.ranking import Ranking, Standing
+from runner.ranking.ranking import Ranking, Standing, weigh
 from runner.ranking.verdicts import Verdict
-from runner.ranking.weights import Slack
+from runner.ranking.weights import PRESETS, Slack, of_run
 from runner.ranking.words import chance
 from runner.report import text
 from runner.report.behind import RankedNumber
+from runner.report.facts import FARM, Fact
+from runner.report.kinds import OTHERS
 from runner.report.model import Report
 from runner.report.verdicts import more, of_ranking
 
@@ -27,9 +29,11 @@ FIRST = ("recommended", "comparable")  # of several rankings, the one that a rea
 AGAINST = 3  # numbers against the runner-up
 CHANGES = 2  # weights of which it is said what they change
 OPTIONS_LEFT_OUT = ("--deadline", "--out", "--rest")  # of the command that goes on with a run, with their values
-FLAGS_LEFT_OUT = ("--install", "--until-significant")
+FLAGS_LEFT_OUT = ("--install", "--until-significant", "--no-until-significant")
+MORE_MACHINES = "On a farm, more machines decide them soonest, then more repetitions"
 BY_TCP = "--weights tcp ranks it"
-BY_KERNEL = "--kernel uml or qemu has it"
+BY_KERNEL = {"uml": "--kernel qemu has it", "qemu-kvm": "", "qemu-tcg": ""}  # by the guest that the run was in
+BY_ANY_KERNEL = "--kernel uml or qemu has it"
 KERNELS_OWN = re.compile(r"kernel|netlink|Operation not supported|Unknown device", re.IGNORECASE)
 LONG = 160  # characters of a reason, of which the rest is left to the tables
 
@@ -127,14 +131,26 @@ def verdict(ranking: Ranking) -> str:
     return f"{_listed([one.vpn for one in told])} cannot be told apart yet. Chance of being the best: {chances}."
 
 
-def order(answer: Answer) -> str:
-    """``a and b (not told apart), then c``."""
-    said = [_listed(group) + (" (not told apart)" if len(group) > 1 else "") for group in answer.groups]
+def order(found: Sequence[Sequence[str]]) -> str:
+    """Of ``groups``: ``a and b (not told apart), then c``."""
+    said = [_listed(group) + (" (not told apart)" if len(group) > 1 else "") for group in found]
     return ", then ".join(said)
 
 
-def change(ranking: Ranking) -> str:
-    """Which weights would change who leads, the nearest first; empty where there is nothing to say."""
+def by_tcp(report: Report, answer: Answer) -> Ranking | None:
+    """Where the default weights leave a VPN out that carries TCP only: the ranking by the preset ``tcp``, which has
+    every VPN. None where nobody is left out so, or where the run did not measure what that preset counts."""
+    ranking = report.rankings[answer.number]
+    if not report.bases or ranking.weights.name != "balanced" or not any(one.how == BY_TCP for one in answer.absent):
+        return None
+    basis = report.bases[answer.number]
+    weights = of_run(PRESETS["tcp"], basis.values)
+    return weigh(basis, weights, report.missing) if weights.counted.keys() <= basis.values.keys() else None
+
+
+def change(ranking: Ranking, most: int | None = CHANGES) -> str:
+    """Which weights would change who leads, the nearest ones first, at most so many; None: all, and which weights
+    change nothing. Empty where there is nothing to say."""
     if not ranking.slack:
         return ""
     near: list[tuple[float, str]] = []
@@ -142,20 +158,27 @@ def change(ranking: Ranking) -> str:
         name = text.lower(ranking.titles[one.metric])
         if one.high is not None:
             times = one.high / one.weight
-            near.append((times, f"{_listed(one.above)} leads if {name} counts more than {_times(times)} as much"))
+            near.append((times, f"{_lead(one.above)} if {name} counts more than {_times(times)} as much"))
         if one.below:
             near.append(_less(one, name))
     if not near:
         return "No single weight, however small or large, makes another VPN lead."
-    said = [words for _, words in sorted(near)[:CHANGES]]
-    return " ".join(f"{words[0].upper() if words[:1].isupper() else words[:1]}{words[1:]}." for words in said)
+    said = [f"{words}." for _, words in sorted(near)[:most]]
+    free = [text.lower(ranking.titles[one.metric]) for one in ranking.slack if one.high is None and not one.below]
+    if free and most is None:
+        said.append(f"No weight of {_listed(free)} alone, however small or large, changes who leads.")
+    return " ".join(said)
 
 
 def _less(one: Slack, name: str) -> tuple[float, str]:
     """How near, and the words, for a weight of which less makes another lead."""
     times = one.low / one.weight
     how = f"counts less than {_times(times)} as much" if times else "does not count"
-    return (1 / times if times else math.inf), f"{_listed(one.below)} leads if {name} {how}"
+    return (1 / times if times else math.inf), f"{_lead(one.below)} if {name} {how}"
+
+
+def _lead(names: Sequence[str]) -> str:
+    return f"{_listed(names)} {'leads' if len(names) == 1 else 'lead'}"
 
 
 def _times(factor: float) -> str:
@@ -195,17 +218,30 @@ def longer(seconds: float | None) -> str:
     return "an unknown time" if seconds is None else more(seconds)
 
 
-def again(command_line: str, folder: str, minutes: int) -> str:
-    """The command that goes on with this run where it is in doubt, for so many minutes."""
+def on_farm(report: Report) -> bool:
+    """Was it measured on a farm? Then more machines decide what more time does elsewhere."""
+    return any(fact.name == FARM for fact in report.facts)
+
+
+def twice_as_many(report: Report) -> int:
+    """How many repetitions to go on to on a farm; else 0."""
+    return 2 * report.repetitions * on_farm(report)
+
+
+def again(command_line: str, folder: str, minutes: int, repetitions: int = 0) -> str:
+    """The command that goes on with this run where it is in doubt, for so many minutes; on a farm, which has no
+    deadlines, until there are so many ``repetitions``."""
+    left_out = (*OPTIONS_LEFT_OUT, "--reps") if repetitions else OPTIONS_LEFT_OUT
     words = command_line.split()
     kept: list[str] = []
     while words:
         word = words.pop(0)
-        if word in OPTIONS_LEFT_OUT:
+        if word in left_out:
             words = words[1:]
-        elif word.split("=")[0] not in OPTIONS_LEFT_OUT and word not in FLAGS_LEFT_OUT:
+        elif word.split("=")[0] not in left_out and word not in FLAGS_LEFT_OUT:
             kept.append(word)
-    return " ".join([*kept, "--out", folder, "--until-significant", "--deadline", f"{minutes}m"])
+    more = ["--reps", f"{repetitions}"] if repetitions else ["--until-significant", "--deadline", f"{minutes}m"]
+    return " ".join([*kept, "--out", folder, *more])
 
 
 def minutes_for(report: Report, answer: Answer) -> int | None:
@@ -215,9 +251,27 @@ def minutes_for(report: Report, answer: Answer) -> int | None:
     return max(1, math.ceil(answer.all_s / max(0.3, report.measuring_share or 1.0) / 60))
 
 
+def sure(report: Report, answer: Answer) -> str:
+    """How many pairs are undecided, and how much longer one would have to measure, in one or two sentences."""
+    if not answer.open:
+        return "Every pair of VPNs is decided in every metric that counts."
+    said = f"{answer.open} of {text.counted(answer.pairs, 'pair')} are undecided."
+    if on_farm(report):
+        return f"{said} {MORE_MACHINES}."
+    if answer.all_s is None:
+        return said
+    leader = f" Measuring for {longer(answer.leader_s)} would decide who leads." if answer.leader_s else ""
+    return f"{said} Measuring for {longer(answer.all_s)} would decide all of them.{leader}"
+
+
 def machine(report: Report) -> str:
-    """The machine by name: its CPU, cores, kernel and the kind of the lab."""
-    facts = {fact.name: fact.value for fact in report.facts}
+    """The machine of a report; see ``machine_of``."""
+    return machine_of(report.facts)
+
+
+def machine_of(found: Sequence[Fact]) -> str:
+    """The machine by name: its CPU, cores, kernel and the kind of the lab; of a farm, how many of them."""
+    facts = {fact.name: fact.value for fact in found}
     cores = facts.get("lab cores", "")
     kind = {
         "netns": "all nodes on one machine",
@@ -225,6 +279,10 @@ def machine(report: Report) -> str:
         "vagrant": "nodes in virtual machines",
     }
     guest = facts.get("lab guest", "")
+    if farm := facts.get(FARM, ""):
+        kind["netns"] = f"a farm of {text.counted(len(farm.split(', ')), 'machine')}"
+        if others := facts.get(f"lab {OTHERS}", ""):
+            kind["netns"] += f" (left out, of other kinds: {others})"
     parts = [
         facts.get("lab cpu", "").replace("(R)", "").replace("(TM)", ""),
         text.counted(int(cores), "core") if cores.isdigit() else "",
@@ -250,17 +308,20 @@ def unit_of(numbers: RankedNumber, unit: str) -> tuple[float, str]:
     return text.prefix(medians[len(medians) // 2], unit)
 
 
-def recipe(vpn: str, levels: Mapping[str, str]) -> str:
-    """The command that prints how this tunnel is set up."""
+def recipe(vpn: str, levels: Mapping[str, str], command_line: str = "") -> str:
+    """The command that prints how this tunnel is set up; of a run between two sites, the one that makes it for them."""
     usual = {"image": levels.get("image"), "integrity": "aead", "compression": "off"}
     said = ",".join(f"{factor}={level}" for factor, level in levels.items() if usual.get(factor) != level)
-    return f"vpneval recipe {vpn} --set {said}" if said else f"vpneval recipe {vpn}"
+    sites = re.search(r" --lab[ =]site:(\S+)", command_line)
+    made = f" --site {sites[1]} --write tunnel" if sites else ""
+    return f"vpneval recipe {vpn}" + (f" --set {said}" if said else "") + made
 
 
 def _answer(report: Report, ranking: Ranking, number: int) -> Answer:
     mine = of_ranking(report.verdicts, ranking)
     first = next((standing for standing in ranking.standings if standing.place), None)
     tied = {first.vpn, *first.ties} if first else set()
+    guest = {fact.name: fact.value for fact in report.facts}.get("lab guest", "")
     leaders = [one for one in mine if first and first.vpn in (one.a, one.b) and {one.a, one.b} <= tied]
     return Answer(
         number=number,
@@ -270,7 +331,7 @@ def _answer(report: Report, ranking: Ranking, number: int) -> Answer:
         verdict=verdict(ranking),
         against=against(report.verdicts, ranking),
         change=change(ranking),
-        absent=[_absent(vpns, why) for vpns, why in text.unranked(ranking)],
+        absent=[_absent(vpns, why, guest) for vpns, why in text.unranked(ranking)],
         leader_s=seconds_to_decide(leaders, report.metrics),
         all_s=seconds_to_decide(mine, report.metrics),
         open=sum(one.decision == "undecided" for one in mine),
@@ -286,12 +347,13 @@ def missing(answer: Answer) -> list[str]:
     return [f"{', '.join(names)}: {short}{f' ({how})' if how else ''}." for (short, how), names in vpns.items()]
 
 
-def _absent(vpns: str, why: str) -> Absent:
+def _absent(vpns: str, why: str, guest: str) -> Absent:
     flat = " ".join(why.split())
     if "TCP only" in flat:
         return Absent(vpns=vpns, why=flat, short="carries TCP only", how=BY_TCP)
     if flat.startswith("unsupported: ") and KERNELS_OWN.search(flat):
-        return Absent(vpns=vpns, why=flat, short="this kernel lacks what it needs", how=BY_KERNEL)
+        other = BY_KERNEL.get(guest, BY_ANY_KERNEL)
+        return Absent(vpns=vpns, why=flat, short="this kernel lacks what it needs", how=other)
     first = re.split(r"; |\. |\n", why)[0]
     short = first if len(first) <= LONG else f"{first.split(':')[0][:LONG]}, the tables say why"
     return Absent(vpns=vpns, why=flat, short=" ".join(short.split()), how="")

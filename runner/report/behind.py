@@ -3,8 +3,7 @@ CPU cost and set-up time are measured by the way, and count in most rankings."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from html import escape
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from runner.data.metric import Metric
@@ -14,6 +13,7 @@ from runner.ranking.ranking import Missing, Ranking, weigh
 from runner.ranking.stats import Summary, block_values, summarise, summarise_all
 from runner.ranking.weights import Weights, default_weights
 from runner.report import text
+from runner.report.blocks import Block, Cell, Heading, Link, Table
 
 SUSTAINED = ("tcp_throughput", "cpu_per_gigabyte")
 ABOUT = "Each VPN's median and 95 % interval in every metric that it can be ranked by, at the configuration's levels."
@@ -86,7 +86,7 @@ def sustained(
     references = {name for name, record in run.vpns.items() if record.reference}
     found = []
     for cell, trials in by_cell.items():
-        if trials[0].vpn in references or trials[0].params.get("measure") != "tcp":
+        if trials[0].vpn in references:
             continue
         both = [made.get((cell, metric)) or _summary(trials, metric) for metric in SUSTAINED]
         if both[0] and both[1]:
@@ -105,30 +105,24 @@ def row_id(ranking: int, metric: str) -> str:
     return f"behind-{ranking}-{metric}"
 
 
-def html_part(
-    numbers: Sequence[RankedNumber],
-    ranking: int,
-    metrics: Mapping[str, Metric],
-    tables: Mapping[str, str],
-    table: Callable[[str, Sequence[str], Sequence[str]], str],
-) -> str:
-    """What unfolds below a ranking; ``metrics``: of the report; ``tables``: metric -> the id of the table of an
-    experiment that has its trials; ``table`` makes one of a caption, a head and rows of HTML. All is escaped here."""
+def section(
+    numbers: Sequence[RankedNumber], ranking: int, metrics: Mapping[str, Metric], tables: Mapping[str, str]
+) -> list[Block]:
+    """What unfolds below the ranking of this number; empty where nothing is known. ``metrics``: of the report;
+    ``tables``: metric -> the name of the table of an experiment that has its trials."""
     if not numbers:
-        return ""
+        return []
     vpns = list(dict.fromkeys(vpn for one in numbers for vpn in one.summaries))
-    rows = []
+    rows: list[list[str | Cell]] = []
     for one in numbers:
         known = metrics[one.metric]
-        name = escape(known.title)
-        name = f'<a href="#{escape(tables[one.metric])}">{name}</a>' if one.metric in tables else name
-        small = f"<small>{known.better} is better; {escape(one.traffic)}</small>"
-        cells = "".join(f"<td class=number>{escape(_number(one, vpn, known.unit))}</td>" for vpn in vpns)
-        rows.append(
-            f'<th scope="row" id="{escape(row_id(ranking, one.metric))}" tabindex="-1">{name}{small}</th>{cells}'
-        )
-    shown = table(ABOUT, ["metric", *vpns], rows)
-    return f"<details><summary>The numbers behind the ranks</summary>{shown}</details>"
+        link = Link("", name=tables[one.metric]) if one.metric in tables else None
+        about = f"{known.better} is better; {one.traffic}"
+        metric = Cell(known.title, small=about, name=row_id(ranking, one.metric), link=link)
+        rows.append([metric, *[_number(one, vpn, known.unit) for vpn in vpns]])
+    title = "The numbers behind the ranks"
+    table = Table(ABOUT, ["metric", *vpns], rows, numbers=range(1, len(vpns) + 1), named=True)
+    return [Heading(title, f"behind-{ranking}", level=3, fold=title), table]
 
 
 def _number(one: RankedNumber, vpn: str, unit: str) -> str:

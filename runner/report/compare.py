@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
@@ -13,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from runner.data.metric import Metric
+from runner.data.numbers import exp
 from runner.data.trials import Run, Strict, Trial
 from runner.ranking.agreement import Agreement, agreement
 from runner.ranking.basis import conditions_of
@@ -22,6 +22,7 @@ from runner.ranking.verdicts import Decision, decide, held, level_of, probabilit
 from runner.report import text
 from runner.report.checks import check
 from runner.report.facts import BASELINE
+from runner.report.kinds import Whole, shared_kinds
 from runner.report.merge import identity, merge_metrics
 
 Verdict = Literal["regression", "improvement", "no difference", "not separable", "now failing"]
@@ -58,7 +59,8 @@ class Change(Strict):
 class Comparison(Strict):
     """Two runs. ``regressed``: some ranked VPN has a regression, or fails where it did not; references
     (plain IP) do not count, their change is the machine's. ``differences``: how the runs' labs differ.
-    ``agreement``: whether both rank the VPNs alike."""
+    ``agreement``: whether both rank the VPNs alike. ``machines``: the kind of machine that this is about, where a run
+    has several."""
 
     before: str
     after: str
@@ -68,6 +70,33 @@ class Comparison(Strict):
     only_after: list[str]
     regressed: bool
     agreement: list[Agreement] = []
+    machines: str = ""
+
+
+def compare_kinds(before: Whole, after: Whole) -> list[Comparison]:
+    """`compare_runs` for each kind of machine that both runs have; what only one of them has is named among its cells.
+
+    Raises UsageError where they have no kind in common, and as `compare_runs` does."""
+    shared = shared_kinds(before, after)
+    found = [(kind, compare_runs(ours, theirs)) for kind, ours, theirs in shared]
+    only_before = _left_out(before[0], [ours[0] for _, ours, _ in shared])
+    only_after = _left_out(after[0], [theirs[0] for _, _, theirs in shared])
+    return [
+        made.model_copy(
+            update={
+                "machines": kind,
+                "only_before": made.only_before + only_before,
+                "only_after": made.only_after + only_after,
+            }
+        )
+        for kind, made in found
+    ]
+
+
+def _left_out(run: Run, kinds: Sequence[Run]) -> list[str]:
+    """The machines of the run that none of these parts of it is about."""
+    names = [name for name in run.machines if not any(name in kind.machines for kind in kinds)]
+    return [f"the machines {', '.join(names)}"] if names else []
 
 
 def compare_runs(before: tuple[Run, Sequence[Trial]], after: tuple[Run, Sequence[Trial]]) -> Comparison:
@@ -111,6 +140,8 @@ def compare_runs(before: tuple[Run, Sequence[Trial]], after: tuple[Run, Sequence
 def render(comparison: Comparison, console: Console) -> None:
     """Print what changed, then how much did not."""
     console.print(Text.assemble(("Before ", "cyan"), comparison.before, ("  after ", "cyan"), comparison.after))
+    if comparison.machines:
+        console.print(Text(f"On the machines with {comparison.machines}"))
     for difference in comparison.differences:
         console.print(Text(f"! the runs differ in {difference}: a change may be due to that", "yellow"))
     shown = [change for change in comparison.changes if change.verdict not in COUNTED]
@@ -250,9 +281,9 @@ def _by_rounds(metric: Metric, estimate: Estimate) -> tuple[Ratio, float | None]
     low, high = estimate.interval()
     ratio = Ratio(
         blocks=estimate.blocks,
-        ratio=math.exp(estimate.centre),
-        low=math.exp(low),
-        high=math.exp(high),
+        ratio=exp(estimate.centre),
+        low=exp(low),
+        high=exp(high),
         significant=low > 0 or high < 0,
         method="Welch's t interval on trimmed means of rounds",
     )
@@ -285,7 +316,9 @@ def _judged(change: Change, adjusted_p: float | None) -> Change:
     if adjusted_p < SIGNIFICANCE:
         less = "after" if change.ratio.ratio < 1 else "before"
         if less in change.bounded:  # it may be more than that, and as much as the other
-            return change.model_copy(update={"adjusted_p": adjusted_p, "reason": f"{less}: known from below only"})
+            return change.model_copy(
+                update={"adjusted_p": adjusted_p, "reason": f"{less}: only a lower bound is known"}
+            )
         better = (change.ratio.ratio > 1) == (change.better == "higher")
         verdict = "improvement" if better else "regression"
     return change.model_copy(update={"adjusted_p": adjusted_p, "verdict": verdict})

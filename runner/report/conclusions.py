@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
+from runner.papers.claims import KERNEL_ESP
 from runner.papers.findings import Verdict
+from runner.papers.judges import no_run, run_for, why_today
 from runner.papers.published import Conclusion, names, paper
 from runner.report.findings import FindingRow
 from runner.report.forms.markdown import table_lines
-from runner.report.text import NONE
+from runner.report.text import NONE, duration
 
 Rows = Sequence[tuple[str, FindingRow]]  # (the run's letter, a finding there)
 Outcome = Literal["holds", "does not hold", "answered", "open"]
@@ -23,13 +26,23 @@ ABOUT = (
     "The sections in which the papers conclude (the device page has none: its sections that claim something), sentence "
     "by sentence. A finding is named by its experiment and its name there."
 )
+OPEN = "open: "  # how the reason begins of what nothing here measures
+LONGER_SEARCH = (
+    "rates that are known from below only do not decide it; with `--profile thesis` the searches go on longer"
+)
+UNSHARED: Mapping[str, str] = {
+    "share": "a share of a link stands only where the gateways are machines of their own",
+    "time": "waiting times stand only where the gateways are machines of their own",
+}
+GENERIC = "the guest's ESP is generic C code"  # of User Mode Linux, which has no driver for the CPU's instructions
 HEAD = ("sentence", "in our words", "what became of it")
 
 
 def outcome(one: Conclusion, rows: Rows) -> Outcome:
     """What became of a conclusion in these runs. One finding of it that is not reproduced, in one run, is enough that
-    it does not hold; it holds where each of its findings is reproduced."""
-    found = [{row.verdict for _, row in rows if f"{row.experiment}/{row.id}" == finding} for finding in one.by]
+    it does not hold; it holds where each of its findings is reproduced. A verdict that does not stand on the machines
+    of its run has no say."""
+    found = [{row.verdict for _, row in of_finding(finding, rows) if row.stands != "no"} for finding in one.by]
     if any("not reproduced" in verdicts for verdicts in found):
         return "does not hold"
     if all("reproduced" in verdicts for verdicts in found):
@@ -37,43 +50,95 @@ def outcome(one: Conclusion, rows: Rows) -> Outcome:
     return "answered" if any("answered" in verdicts for verdicts in found) else "open"
 
 
-def opening(rows: Rows) -> list[str]:
-    """Which of the papers' conclusions hold, which do not, and why: a line a paper for each, so that twenty do."""
+def of_finding(name: str, rows: Rows) -> Rows:
+    """The rows of one finding (experiment/finding), of all runs."""
+    return [(run, row) for run, row in rows if f"{row.experiment}/{row.id}" == name]
+
+
+def opening(rows: Rows, seconds: float) -> list[str]:
+    """Which of the papers' conclusions hold, which do not, which are open, and why: a line a paper for each, so that
+    twenty do. ``seconds``: how long all runs took."""
     found = [(paper(name).title, one) for name in names() for one in paper(name).conclusions if one.by]
     outcomes = [outcome(one, rows) for _, one in found]
     count = {what: outcomes.count(what) for what in OUTCOMES}
     papers = len(dict.fromkeys(title for title, _ in found))
+    answered = f"{count['answered']} {'is' if count['answered'] == 1 else 'are'} answered"
     lines = [
         f"Of {len(found)} conclusions in {papers} papers that can be put to the test, **{count['holds']} still hold**, "
-        f"**{count['does not hold']} do not**, and {count['open']} are open; {count['answered']} of the papers' own "
-        "open questions are answered.",
+        f"**{count['does not hold']} do not**, and {count['open']} are open; of the papers' own open questions, "
+        f"{answered}.",
         "",
     ]
     for what, heading in OUTCOMES.items():
         for title in dict.fromkeys(title for title, _ in found):
             mine = [one for (of, one), became in zip(found, outcomes, strict=True) if (of, became) == (title, what)]
-            if mine and what != "open":
-                told = "; ".join(f"{one.says} ({_because(one, rows)})" for one in mine)
+            if mine:
+                because = _left_open if what == "open" else _because
+                told = "; ".join(f"{one.says} ({because(one, rows)})" for one in mine)
                 lines.append(f"- **{heading}**, {title}: {told}")
-    missing = sum(
-        any(all(row.value is None for _, row in rows if f"{row.experiment}/{row.id}" == finding) for finding in one.by)
-        for (_, one), became in zip(found, outcomes, strict=True)
-        if became == "open"
-    )
-    rest = count["open"] - missing
-    lines += [f"- **Open**: {missing} conclusions need something that these runs did not measure."] if missing else []
-    undecided = "the interval reaches across the bound, or the two studies measured different things"
-    return [*lines, f"- **Open**: of {rest} conclusions {undecided}."] if rest else lines
+    return [*lines, f"- **Precision**: {_precision(rows)}", f"- **Time**: all runs together took {duration(seconds)}."]
+
+
+def _precision(rows: Rows) -> str:
+    """Of the findings with a number that stands, how many the interval leaves undecided: on hosts, and in guests."""
+    said = []
+    for where, guest in (("this host's own kernel", False), ("guest kernels", True)):
+        mine = [(run, row) for run, row in rows if row.value is not None and row.stands != "no" and row.guest == guest]
+        claims = [of_finding(name, mine) for name in dict.fromkeys(f"{row.experiment}/{row.id}" for _, row in mine)]
+        decided = [any(row.decided for _, row in claim) for claim in claims]
+        undecided = [any(row.undecided for _, row in claim) for claim in claims]
+        left = sum(open_ and not done for done, open_ in zip(decided, undecided, strict=True))
+        said.append(
+            f"of {sum(decided) + left} findings that runs on {where} could decide, the interval leaves {left} open"
+        )
+    return f"{'; '.join(said)}. Each of these says below what a longer run would take."
+
+
+def _left_open(one: Conclusion, rows: Rows) -> str:
+    """Why a conclusion is open, by the first of its findings that is, and what would decide it."""
+    for name in one.by:
+        mine = of_finding(name, rows)
+        if any(row.decided and row.stands != "no" for _, row in mine):
+            continue
+        experiment, one_of_it = name.split("/")
+        if undecided := [(run, row) for run, row in mine if row.undecided and row.stands != "no"]:
+            run, row = undecided[0]
+            return f"undecided, {row.measured}; by the command of run {run}, {row.needs}"
+        if bounded := [(run, row) for run, row in mine if row.bound and not row.decided and row.stands != "no"]:
+            run, row = min(bounded, key=lambda item: (item[1].high or math.inf) / (item[1].low or 1))  # the narrowest
+            return f"{row.measured} in run {run}: {LONGER_SEARCH}"
+        if shared := [(run, row) for run, row in mine if row.decided]:
+            run, row = shared[0]
+            told = f"{row.measured} in run {run}, but {UNSHARED[row.basis]}"
+            return f"{told}: `vpneval run {experiment} --lab ssh:testbed.toml`"
+        reason = min((row.reason for _, row in mine), key=len, default="")
+        if undecidable := no_run(experiment, one_of_it):
+            return undecidable
+        if reason.startswith(OPEN):
+            return reason.removeprefix(OPEN)
+        return f"not measured: `vpneval run {run_for(experiment, one_of_it)}`"
+    raise AssertionError(f"{one.where}, {one.sentence} is not open")
 
 
 def _because(one: Conclusion, rows: Rows) -> str:
-    """The finding that decides a conclusion, in short: its number, its systems and its run."""
+    """The finding that decides a conclusion, in short: its number, its run, and why where that is known."""
     order: tuple[Verdict, ...] = ("not reproduced", "reproduced", "answered", "not comparable")
-    mine = [(run, row) for run, row in rows if f"{row.experiment}/{row.id}" in one.by]
+    mine = [(run, row) for name in one.by for run, row in of_finding(name, rows) if row.stands != "no"]
     run, row = min(mine, key=lambda item: order.index(item[1].verdict))
     answer = row.reason.split(":")[0] + ", " if row.verdict == "answered" else ""
     theirs = "" if row.stated == NONE else f", published {row.stated}"
-    return f"{answer}{row.measured}{theirs}; run {run}"
+    return "; ".join([f"{answer}{row.measured}{theirs}", f"run {run}", *_why(row)])
+
+
+def _why(row: FindingRow) -> list[str]:
+    """Why a finding is not reproduced today, and what the guest's kernel does to a comparison with its ESP."""
+    told = why_today(row.experiment, row.id, row.reason) if row.verdict == "not reproduced" else []
+    generic = row.kernel.endswith(" in uml") and f"{KERNEL_ESP} (kernel)" in row.systems
+    return told + [GENERIC] * (generic and row.basis in ("ratio", "share"))
+
+
+def _where(run: str, row: FindingRow) -> str:
+    return f"run {run}, where it does not stand" if row.decided and row.stands == "no" else f"run {run}"
 
 
 def sentences(rows: Rows) -> list[str]:
@@ -92,5 +157,5 @@ def sentences(rows: Rows) -> list[str]:
 
 
 def _verdicts(finding: str, rows: Rows) -> str:
-    mine = [f"{row.verdict} (run {run})" for run, row in rows if f"{row.experiment}/{row.id}" == finding]
+    mine = [f"{row.verdict} ({_where(run, row)})" for run, row in of_finding(finding, rows)]
     return f"{finding} {', '.join(mine) or 'not in these runs'}"

@@ -6,14 +6,15 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from runner.data.trials import Run, Strict, Trial, cell_key
+from runner.data.trials import GeneratorLimit, Run, Strict, Trial, cell_key, generator_limits
 from runner.ranking.basis import Basis, for_metric, unusual
 from runner.ranking.ranking import Ranking
 from runner.ranking.stats import Drift, Summary, drift
 from runner.ranking.weights import PRESETS
-from runner.report.text import change, counted, levels, percent, traffic
+from runner.report.text import change, counted, levels, percent, quantity, traffic
 
 BASELINE = "none"  # the VPN that is none
+FARM = "machines of the farm"  # the name of that fact
 FEW_BLOCKS = 5
 GOAL_MEASURING = 0.7  # what the quick profile promises
 FIRST_FACTS = ("kind", "kernel", "guest", "machine", "cpu", "cores")
@@ -30,11 +31,16 @@ def facts(run: Run, trials: Sequence[Trial]) -> list[Fact]:
     """The lab (kind, kernel, CPU and cores first), the image, and the version of each VPN as it said itself."""
     lab = {name: run.lab[name] for name in FIRST_FACTS if name in run.lab} | run.lab
     machines = lab.pop("machines", None)
-    found = [Fact(name="lab " + name.replace("_", " "), value=_plain(value)) for name, value in lab.items()]
+    lab.pop("generator", None)
+    found = [Fact(name="lab " + name.replace("_", " "), value=plain(value)) for name, value in lab.items()]
     if isinstance(machines, dict) and len(machines) > 1:
-        found += [Fact(name=f"machine {name}", value=_plain(_without_ports(one))) for name, one in machines.items()]
+        found += [Fact(name=f"machine {name}", value=plain(_without_ports(one))) for name, one in machines.items()]
+    if offers := generator_limits(run.lab):
+        found.append(Fact(name="packet generator", value=_at_most(offers)))
+    if run.machines:
+        found.append(Fact(name=FARM, value=", ".join(run.machines)))
     image = {name: value for name, value in run.image.items() if name != "packages"}
-    found += [Fact(name="image " + name.replace("_", " "), value=_plain(value)) for name, value in image.items()]
+    found += [Fact(name="image " + name.replace("_", " "), value=plain(value)) for name, value in image.items()]
     versions: dict[str, str] = {}
     for trial in trials:
         if trial.evidence and trial.evidence.version:
@@ -53,7 +59,12 @@ def caveats(run: Run, trials: Sequence[Trial], rankings: Sequence[Ranking]) -> l
     stopped = [call.outcome for call in run.invocations[-1:] if call.outcome not in ("", "complete", "ok")]
     said += [f"The run did not end as planned: {outcome}." for outcome in stopped]
     if run.invocations and (trimmed := run.invocations[-1].trimmed):
-        said.append(f"{counted(trimmed, 'trial')} left out to keep the deadline.")
+        said.append(f"vpneval left out {counted(trimmed, 'trial')} to keep the deadline.")
+    if run.invocations and (passed_over := run.invocations[-1].passed_over):
+        said.append(
+            f"vpneval left out {counted(passed_over, 'trial')} because the pairs of VPNs that they compare were "
+            "decided, or needed more time than was left."
+        )
     if run.lab.get("nodes_share_cores") or run.lab.get("kind") == "netns":
         cores = counted(run.lab["cores"], "core") if "cores" in run.lab else "cores"
         said.append(
@@ -66,12 +77,15 @@ def caveats(run: Run, trials: Sequence[Trial], rankings: Sequence[Ranking]) -> l
     if ok and blocks < 2:
         exact = any(run.metrics[m.metric].exact for trial in ok for m in trial.measurements)
         said.append(
-            "One repetition: no measured number has an interval or tells VPNs apart; counts and verdicts alone do."
+            "There was one repetition. So no measured number has an interval, and only what was counted or probed "
+            "tells VPNs apart."
             if exact
-            else "One repetition: no number has an interval, no VPN can be told from another, and all tie."
+            else "There was one repetition. So no number has an interval, and no VPN can be told from another."
         )
     elif ok and blocks < FEW_BLOCKS:
-        said.append(f"{blocks} repetitions: the intervals are wide, and small differences are not seen.")
+        said.append(
+            f"There were {blocks} repetitions. So the intervals are wide, and the run cannot show small differences."
+        )
     said += _drift(run, drifts(ok))
     said += _noise(trials)
     elapsed = sum(call.elapsed_s for call in run.invocations)
@@ -132,11 +146,12 @@ def interval_method(summaries: Iterable[Summary]) -> str:
             found.setdefault(summary.method, set()).add(summary.n)
     how = "; ".join(f"{method}, n = {_span(numbers)}" for method, numbers in found.items())
     return (
-        f"Median and 95 % interval over n rounds or repetitions{f' ({how})' if how else ''}; CoV: coefficient of "
-        "variation, the sample standard deviation over the mean. The share of the baseline (plain IP, which has its "
-        "turn in every round, or is measured first and last in a block) is paired within rounds or blocks. ×÷ k: an "
-        "interval wider than a factor of ten, from a k-th of the value to k times it. ≥: known from below only, "
-        "because no rate failed before the generator's limit or the end of the time; ≤: a share of such a baseline."
+        f"A number is the median over n rounds or repetitions, with its 95 % interval{f' ({how})' if how else ''}. "
+        "CoV is the coefficient of variation: the sample standard deviation divided by the mean. The baseline is plain "
+        "IP. It has a turn in every round, or is measured first and last in each block; the share of the baseline "
+        "compares values of the same round or block. ×÷ k stands for an interval that is wider than a factor of ten: "
+        "from the value divided by k to the value times k. ≥ marks a lower bound: no rate failed before the generator "
+        "reached its limit or the search ran out of time. ≤ marks a share of such a baseline."
     )
 
 
@@ -163,15 +178,15 @@ def _drift(run: Run, found: Sequence[Drift]) -> list[str]:
     judged = [one for one in found if one.judged]
     moved = []
     for one in (one for one in judged if one.moved):
-        to = [f"last against first {change(one.last)}"] if one.last.significant else []
-        to += [f"between against both {change(one.between)}"] if one.between.significant else []
-        moved.append(f"{run.metrics[one.metric].title} ({traffic(one.params)}), {', '.join(to)}")
+        to = [f"{change(one.last)} from its start to its end"] if one.last.significant else []
+        to += [f"{change(one.between)} in its middle against both"] if one.between.significant else []
+        moved.append(f"{run.metrics[one.metric].title} ({traffic(one.params)}) {', '.join(to)}")
     if not moved:
         return []
     return [
-        f"Drift: within the blocks the baseline moved by more than its interval in {len(moved)} of "
-        f"{counted(len(judged), 'measurement')}: {'; '.join(moved)}. Comparisons are made within blocks, and the order "
-        "in them is random, so that this widens intervals and favours nobody."
+        "The machine drifted during the run. Within a block, plain IP changed by more than its interval in "
+        f"{len(moved)} of {counted(len(judged), 'measurement')}: {'; '.join(moved)}. vpneval compares VPNs within a "
+        "block and in random order, so the drift widens the intervals, and no VPN gains from it."
     ]
 
 
@@ -204,8 +219,8 @@ def _thin(ranking: Ranking, blocks: int) -> list[str]:
     if not thin:
         return []
     return [
-        f"Ranking {ranking.configuration}: {', '.join(thin)} ended ok once only in a metric. Its spread there is taken "
-        "from the other VPNs."
+        f"Ranking {ranking.configuration}: in some metric, only one trial of {', '.join(thin)} ended ok. vpneval takes "
+        "the spread there from the other VPNs."
     ]
 
 
@@ -217,8 +232,8 @@ def _from_below(ranking: Ranking) -> list[str]:
             if metric in ranking.weights.counted:
                 found.setdefault(metric, []).append(standing.vpn)
     return [
-        f"Ranking {ranking.configuration}: the {ranking.titles[metric]} of {', '.join(vpns)} is known from below only "
-        "(≥), and therefore not called worse than any."
+        f"Ranking {ranking.configuration}: the {ranking.titles[metric]} of {', '.join(vpns)} is a lower bound (≥), so "
+        "vpneval does not call it worse than any other."
         for metric, vpns in found.items()
     ]
 
@@ -231,16 +246,30 @@ def _noise(trials: Sequence[Trial]) -> list[str]:
     stolen = max((trial.noise.steal_ratio or 0.0 for trial in trials if trial.noise), default=0.0)
     words = [f"{warning.removeprefix('noise: ')} in {counted(number, 'trial')}" for warning, number in found.items()]
     most = f" (at most {percent(stolen)})" if stolen else ""
-    return [f"Noise: {'; '.join(words)}{most}. They are flagged, not dropped."]
+    return [f"Noise: {'; '.join(words)}{most}. vpneval marked these trials and kept them."]
 
 
 def _without_ports(machine: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in machine.items() if name != "ports"}
 
 
-def _plain(value: Any) -> str:
+def _at_most(offers: Sequence[GeneratorLimit]) -> str:
+    """What the generator can offer, and what follows from it."""
+    said = [
+        f"{one.packets_per_s:,.0f} packets/s of {one.ip_bytes} B ({quantity(one.bps, 'bit/s')}; {one.by}, "
+        f"{'1 process' if one.processes == 1 else f'{one.processes} processes'}, without a pause)"
+        for one in offers
+    ]
+    return (
+        f"it offers at most {' and '.join(said)}, found over plain IP before the first tunnel. A rate found up there "
+        "is a lower bound"
+    )
+
+
+def plain(value: Any) -> str:
+    """A fact of a run, which may be a table or a list, as text."""
     if isinstance(value, dict):
-        return ", ".join(f"{name} {_plain(inner)}" for name, inner in value.items())
+        return ", ".join(f"{name} {plain(inner)}" for name, inner in value.items())
     if isinstance(value, list):
-        return ", ".join(_plain(inner) for inner in value)
+        return ", ".join(plain(inner) for inner in value)
     return "yes" if value is True else "no" if value is False else str(value)

@@ -9,7 +9,7 @@ import numpy as np
 
 from runner.data.levels import traffic_factors
 from runner.data.trials import Measurement, Strict, Timeline, Trial
-from runner.report.sections import Section, SectionTable
+from runner.report.blocks import Block, Cell, Heading, Link, Paragraph, Table
 
 HEAD = ("VPN", "failure", "outage: median (least–most), n", "resolution", "what happened, seconds after the failure")
 ABOUT = (
@@ -54,10 +54,11 @@ class FailureRow(Strict):
         return "; ".join([*self.steps, *([self.paths] if self.paths else [])])
 
     @property
-    def cells(self) -> tuple[str, str, str, str, str]:
+    def cells(self) -> tuple[str, str, str, str, Cell]:
         """The row under HEAD."""
         timers = f". Timers: {'; '.join(self.timers)}" if self.timers else ""
-        return self.vpn, self.levels, self.outage, _ms(self.resolution_ms), self.story + timers
+        link = Link("commands", file=f"{self.log}/commands.log") if self.log else None
+        return self.vpn, self.levels, self.outage, _ms(self.resolution_ms), Cell(self.story + timers, link=link)
 
 
 def failures(trials: Sequence[Trial]) -> list[FailureRow]:
@@ -135,14 +136,9 @@ def _ms(value: Any) -> str:
     return f"{float(value):.3g} ms" if value < 1000 else f"{float(value) / 1e3:.3g} s"
 
 
-def section(rows: Sequence[FailureRow]) -> Section | None:
-    """The section of every form; None where nothing was broken."""
+def section(rows: Sequence[FailureRow]) -> list[Block]:
+    """The section of every form; empty where nothing was broken."""
     if not rows:
-        return None
-    table = SectionTable(
-        title="Failures and what happened",
-        head=list(HEAD),
-        rows=[list(row.cells) for row in rows],
-        logs=[f"{row.log}/commands.log" if row.log else "" for row in rows],
-    )
-    return Section(key="timelines", title="Timelines", about=ABOUT, tables=[table])
+        return []
+    table = Table("Failures and what happened", HEAD, [row.cells for row in rows])
+    return [Heading("Timelines", "timelines"), Paragraph(ABOUT), table]

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from statistics import median
+import math
+from collections.abc import Collection, Mapping, Sequence
+from statistics import median, median_high
+from typing import Literal
 
 from runner.data.trials import Run, Strict, Trial
-from runner.papers.findings import Verdict, judge, number, trials_of
+from runner.papers.findings import Basis, Finding, Judgement, Verdict, judge, number, trials_of
 from runner.papers.judges import findings_of
 from runner.papers.published import Device, device_row
 from runner.ranking.stats import block_values
-from runner.report.sections import Section, SectionTable
-from runner.report.text import NONE, counted
+from runner.report.blocks import Block, Heading, Link, Paragraph, Table
+from runner.report.text import NONE, counted, duration
 
 HEAD = ("finding", "published", "measured (95 % interval)", "verdict", "systems", "why")
 COLOUR = {"reproduced": "green", "not reproduced": "bold red", "answered": "cyan", "not comparable": "yellow"}
@@ -21,11 +23,25 @@ ABOUT = (
     "comparable: across its bound, or what it needs was not measured. The paper's own system decides (IPsec: the "
     "kernel's ESP); another data plane is shown beside it."
 )
+Stands = Literal["yes", "on shared cores", "no"]
+STANDS: Mapping[
+    Basis, tuple[Stands, Stands]
+] = {  # what a verdict is worth on shared cores, and on machines of their own
+    "count": ("yes", "yes"),
+    "ratio": ("on shared cores", "yes"),
+    "share": ("no", "yes"),
+    "time": ("no", "yes"),
+    "timer": ("yes", "yes"),
+}
+LONGEST = 100  # times as long a run: what is said of more than that
 
 
 class FindingRow(Strict):
     """One finding. ``published``, ``value``, ``low`` and ``high`` are ratios of 1, or times in ``unit``; None where
     there is none. ``systems``: the plugins that decided, each with its data plane; ``beside``: another plane's number.
+    ``basis``: what the number was made from, and so whether the verdict ``stands`` on the run's machines. ``longer``:
+    how many times as long a run would decide what its interval leaves undecided; ``needs``: the same in words.
+    ``bound``: the value is known from below only (≥), from above only (≤), or from neither side (?).
     """
 
     experiment: str
@@ -42,13 +58,33 @@ class FindingRow(Strict):
     unit: str = ""
     systems: list[str] = []
     beside: str = ""
+    longer: float | None = None
+    bound: Literal["", "≥", "≤", "?"] = ""
+    basis: Basis = "ratio"
+    stands: Stands = "yes"
+    needs: str = ""
     kernel: str = ""
     run: str = ""
 
     @property
+    def decided(self) -> bool:
+        """Has it a verdict, or an answer?"""
+        return self.verdict != "not comparable"
+
+    @property
+    def guest(self) -> bool:
+        """Was it measured in a guest kernel?"""
+        return " in " in self.kernel
+
+    @property
+    def undecided(self) -> bool:
+        """Is it the interval alone that leaves it open?"""
+        return not self.decided and bool(self.needs)
+
+    @property
     def measured(self) -> str:
         """The value and its 95 % interval as text; a dash where there is no value."""
-        return number(self.value, self.low, self.high, self.unit) or NONE
+        return number(self.value, self.low, self.high, self.unit, self.bound) or NONE
 
     @property
     def stated(self) -> str:
@@ -63,8 +99,9 @@ class FindingRow(Strict):
 
     @property
     def why(self) -> str:
-        """The reason, and what is beside it."""
-        return f"{self.reason}; beside it: {self.beside}" if self.beside else self.reason
+        """The reason, what would decide it, and what is beside it."""
+        told = f"{self.reason}; {self.needs}" if self.needs else self.reason
+        return f"{told}; beside it: {self.beside}" if self.beside else told
 
     @property
     def cells(self) -> tuple[str, ...]:
@@ -74,9 +111,11 @@ class FindingRow(Strict):
 
 
 class Findings(Strict):
-    """All findings of a run's experiments, and the row of the device table that it makes; empty where there is none."""
+    """All findings of a run's experiments, and the row of the device table that it makes; empty where there is none.
+    ``repetitions``: how many the cells of these experiments have (half of them have more, or as many)."""
 
     rows: list[FindingRow] = []
+    repetitions: int = 0
     device_row: str = ""
 
     @property
@@ -96,8 +135,48 @@ def findings(run: Run, trials: Sequence[Trial]) -> Findings:
             about = {"experiment": record.name, "id": finding.id, "citation": finding.citation, "found": finding.found}
             systems = [f"{name} ({run.vpns[name].dataplane})" if name in run.vpns else name for name in found.systems]
             where = {"systems": systems, "kernel": kernel_of(run), "run": run.run_id}
-            rows.append(FindingRow.model_validate({**about, **found.model_dump(), **where}))
-    return Findings(rows=rows, device_row=_device(run, trials_of(run, trials, "devices")))
+            made = repetitions_made(own, found.systems)
+            worth = {"basis": finding.basis, "stands": stands(finding, run), "needs": needs(found, run, made)}
+            rows.append(FindingRow.model_validate({**about, **found.model_dump(), **where, **worth}))
+    mine = [
+        trial for record in run.experiments if findings_of(record.name) for trial in trials_of(run, trials, record.name)
+    ]
+    made = repetitions_made(mine) if rows else 0
+    return Findings(rows=rows, repetitions=made, device_row=_device(run, trials_of(run, trials, "devices")))
+
+
+def stands(finding: Finding, run: Run) -> Stands:
+    """What a verdict is worth on the machines of this run, by what its number was made from."""
+    return STANDS[finding.basis][0 if run.lab.get("nodes_share_cores", True) else 1]
+
+
+def repetitions_made(trials: Sequence[Trial], vpns: Collection[str] = ()) -> int:
+    """How many repetitions of a cell (of these ``vpns``, if they have any) were measured: a deadline leaves some of
+    those out that were asked for. Half of the cells have more, or as many."""
+    ok = [trial for trial in trials if trial.status == "ok"]
+    by_cell: dict[str, set[int]] = {}
+    for trial in [trial for trial in ok if trial.vpn in vpns] or ok:
+        by_cell.setdefault(trial.cell, set()).add(trial.repetition)
+    return median_high([len(found) for found in by_cell.values()] or [0])
+
+
+def needs(found: Judgement, run: Run, made: int) -> str:
+    """What a run would take that decides it, as an estimate from the repetitions ``made``; empty where it is not the
+    interval that leaves it open."""
+    if found.verdict != "not comparable" or "undecided: " not in found.reason:
+        return ""
+    if found.low is None:
+        return "two repetitions would tell, or more"
+    if found.longer is None:
+        return "it lies on the bound, and more repetitions may never tell"
+    if found.longer > LONGEST:
+        return f"a run of more than {LONGEST} times the length would decide it"
+    repetitions = math.ceil(max(made + 1, made * found.longer))
+    seconds = sum(call.elapsed_s for call in run.invocations)
+    minutes = math.ceil(seconds * repetitions / made / 60)
+    whole = f"{minutes} min" if minutes < 120 else f"{minutes / 60:.0f} h"
+    now = f"this run: {made}, {duration(seconds)}"
+    return f"about {repetitions} repetitions would decide it, {whole} ({now})"
 
 
 def kernel_of(run: Run) -> str:
@@ -134,20 +213,17 @@ def _cores(run: Run) -> str:
     return counted(cores, "core") if isinstance(cores, int) else "an unknown number of cores"
 
 
-def section(found: Findings) -> Section | None:
-    """The section of every form, a table an experiment; None where there are no findings."""
+def section(found: Findings, names: Mapping[str, str]) -> list[Block]:
+    """The section of every form, a table an experiment; empty where there are no findings. ``names``: what links to an
+    experiment lead to."""
     if not found.rows and not found.device_row:
-        return None
-    tables = []
+        return []
+    blocks: list[Block] = [Heading("Findings", "findings"), Paragraph(ABOUT)]
+    blocks += [Paragraph(found.counts, "strong")] if found.counts else []
     for experiment in dict.fromkeys(row.experiment for row in found.rows):
-        rows = [list(row.cells) for row in found.rows if row.experiment == experiment]
-        tables.append(SectionTable(title=f"Findings: {experiment}", head=list(HEAD), rows=rows, experiment=experiment))
-    return Section(
-        key="findings",
-        title="Findings",
-        about=ABOUT,
-        counts=found.counts,
-        tables=tables,
-        line=found.device_row,
-        line_title="This machine in the device table" if found.device_row else "",
-    )
+        rows = [row.cells for row in found.rows if row.experiment == experiment]
+        link = Link(f"What {experiment} measured", name=names[experiment])
+        blocks += [Table(f"Findings: {experiment}", HEAD, rows), link]
+    if found.device_row:
+        blocks.append(Paragraph(found.device_row, "code", lead="This machine in the device table"))
+    return blocks

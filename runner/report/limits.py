@@ -2,35 +2,42 @@
 
 from __future__ import annotations
 
+import re
 import statistics
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from runner.data.levels import outside_of_tunnel, tunnel_levels
-from runner.data.loads import Limit
+from runner.data.loads import Limit, MachineLoad
 from runner.data.trials import Run, Strict, Trial, cell_key
 from runner.ranking.basis import Basis
 from runner.ranking.gateways import Apart, apart, overtakings
+from runner.ranking.ranking import Ranking
 from runner.report import text
-from runner.report.sections import Section, SectionTable
+from runner.report.blocks import Block, Heading, Note, Paragraph, Table
 
-RATE = "_throughput"
+# What is limited: the ends of the names of metrics.
+LIMITED = ("_throughput", "packet_rate", "packet_rate_both_ways", "download_time")
 HELD = ("quota", "path")  # with these, what the programs cost is not what limits them
 ABOUT = (
-    "While a throughput was measured, every machine of the lab was read: cores, threads, queues, quotas. Shared cores "
-    "rank the VPNs by the CPU time of all nodes together; separate gateways rank them by their busiest thread."
+    "While it measured a throughput, vpneval watched every machine of the lab: cores, threads, queues, quotas. Where "
+    "all nodes share the cores, the VPN that takes the least CPU time of all of them carries the most. On separate "
+    "gateways, the VPN whose busiest thread has the least to do carries the most."
 )
 ABOUT_APART = (
-    "On separate gateways: the rate at which the slowest program would be busy all the time, if each gateway had these "
-    "cores for itself. The lower end counts all that the program was charged with, the upper one leaves out the "
-    "kernel's part. Real network cards cost more."
+    "The throughput on separate gateways is an estimate: each gateway has these cores for itself, and the program that "
+    "limits the VPN keeps one of them fully busy. The lower end counts all CPU time that the kernel charged to the "
+    "program; the upper end leaves out the kernel's own part, and counts a core with an idle neighbour as one and a "
+    "half. Real network cards take additional CPU time."
 )
-HEAD = ("VPN", "levels", "rate", "what limits it", "on separate gateways")
+SIZES = {"packet/s": "packet_bytes", "s": "file_bytes"}  # unit -> the level that says how long a packet or file is
+STANDS = re.compile(r"on separate gateways the order of .* would stand\.")
+HEAD = ("VPN", "levels", "median", "what limits it", "on separate gateways")
 
 
 class LimitRow(Strict):
     """One cell of one throughput: its median in ``unit``, the ``limit`` that most of its trials had (``trials`` of
-    ``of``), and what separate gateways would carry, None where that is not known."""
+    ``of``), and what separate gateways would carry, None where that is not known; ``unknown`` says why."""
 
     vpn: str
     params: dict[str, str]
@@ -42,6 +49,7 @@ class LimitRow(Strict):
     trials: int
     of: int
     apart: Apart | None = None
+    unknown: str = ""
 
     @property
     def says(self) -> str:
@@ -51,8 +59,9 @@ class LimitRow(Strict):
     @property
     def cells(self) -> list[str]:
         """As text, under HEAD."""
-        there = self.apart and [text.quantity(bps, "bit/s") for bps in (self.apart.low_bps, self.apart.high_bps)]
-        separate = " to ".join(there) if there else text.NONE
+        ends = (self.apart.low_bps, self.apart.high_bps) if self.apart else ()
+        there = sorted(_in_unit(bps, self.unit, self.params) for bps in ends)
+        separate = " to ".join(text.quantity(one, self.unit) for one in there) if there else text.NONE
         return [self.vpn, self.levels, text.quantity(self.median, self.unit), self.says, separate]
 
 
@@ -65,6 +74,15 @@ class Limits(Strict):
     stands: bool | None = None
 
     @property
+    def verdict(self) -> str:
+        """What ``stands`` says, in a sentence; empty where nobody knows."""
+        if self.stands is None:
+            return ""
+        if self.stands:
+            return "As far as this run can tell, separate gateways would not change the order of the VPNs."
+        return "Separate gateways might change the order of the VPNs: an order here holds for shared cores."
+
+    @property
     def beside(self) -> dict[tuple[str, str], str]:
         """(Metric, cell) -> the sentence, for the tables."""
         return {(row.metric, cell_key(row.vpn, row.params)): row.says for row in self.rows}
@@ -75,43 +93,100 @@ def limits(run: Run, trials: Sequence[Trial], bases: Sequence[Basis]) -> Limits:
     by_cell: dict[tuple[str, str], list[Trial]] = {}
     for trial in trials:
         for found in trial.measurements if trial.limit else ():
-            if found.metric.endswith(RATE):
+            if found.metric.endswith(LIMITED):
                 by_cell.setdefault((found.metric, trial.cell), []).append(trial)
-    rows = [_row(metric, own) for (metric, _), own in by_cell.items()]
+    rows = [_row(run, metric, own) for (metric, _), own in by_cell.items()]
     orders, stands = [], []
     for basis in bases:
+        compared = [row for row in rows if _compared(row, basis.image, basis.levels, basis.traffic)]
         for metric in basis.traffic:
-            mine = {row.vpn: row for row in rows if row.metric == metric and _ranked(row, basis)}
+            mine = {row.vpn: row for row in compared if row.metric == metric}
             if (said := _order(run, basis, mine, metric)) is not None:
                 orders.append(said[0])
                 stands.append(said[1])
     return Limits(rows=rows, orders=orders, stands=all(stands) if stands else None)
 
 
-def _row(metric: str, trials: Sequence[Trial]) -> LimitRow:
+def of_ranking(found: Limits, ranking: Ranking) -> list[LimitRow]:
+    """What limits the VPNs of a ranking in the throughputs that it compares, in the ranking's order."""
+    levels = {standing.vpn: standing.levels for standing in ranking.standings}
+    mine = [row for row in found.rows if _compared(row, ranking.image, levels, ranking.traffic)]
+    return sorted(mine, key=lambda row: (list(levels).index(row.vpn), row.metric))
+
+
+def changed_order(found: Limits, ranking: Ranking, title: str) -> str:
+    """What separate gateways would change in the order of the throughput called ``title``; empty: nothing is known to
+    change."""
+    head = _head(title, ranking.configuration, ranking.image)
+    mine = (said.removeprefix(head) for said in found.orders if said.startswith(head))
+    return next((said for said in mine if not STANDS.search(said)), "")
+
+
+def _head(title: str, configuration: str, image: str) -> str:
+    return f"{title}, {configuration}{f' ({image})' if image else ''}: "
+
+
+def _bits(unit: str, params: Mapping[str, str]) -> int:
+    """How long a packet, or a file, of these levels is; 0 where they do not say."""
+    return 8 * int(params.get(SIZES.get(unit, ""), 0))
+
+
+def _bps(value: float, unit: str, params: Mapping[str, str]) -> float:
+    """A value as a rate, bit/s: of payload, and of whole packets where it is a packet rate."""
+    if unit == "bit/s":
+        return value
+    bits = _bits(unit, params)
+    return bits * value if unit == "packet/s" else bits / value
+
+
+def _in_unit(bps: float, unit: str, params: Mapping[str, str]) -> float:
+    """The reverse."""
+    if unit == "bit/s":
+        return bps
+    bits = _bits(unit, params)
+    return bps / bits if unit == "packet/s" else bits / bps
+
+
+def _row(run: Run, metric: str, trials: Sequence[Trial]) -> LimitRow:
     limits = [trial.limit for trial in trials if trial.limit]
     kinds = Counter((limit.kind, limit.where) for limit in limits)
     (kind, where), most = kinds.most_common(1)[0]
     found = [one for trial in trials for one in trial.measurements if one.metric == metric]
+    median = statistics.median(one.value for one in found)
     free = [trial.loads for trial in trials if trial.limit and trial.limit.kind not in HELD]
+    here_bps = _bps(median, found[0].unit, trials[0].params)
+    there = apart(free, here_bps) if here_bps else None
     return LimitRow(
         vpn=trials[0].vpn,
         params=trials[0].params,
         levels=text.levels(trials[0].params),
         metric=metric,
         unit=found[0].unit,
-        median=statistics.median(one.value for one in found),
+        median=median,
         limit=next(limit for limit in limits if (limit.kind, limit.where) == (kind, where)),
         trials=most,
         of=len(limits),
-        apart=apart(free),
+        apart=there,
+        unknown="" if there else _why_unknown(run, trials[0].vpn, free),
     )
 
 
-def _ranked(row: LimitRow, basis: Basis) -> bool:
-    """Is it what this ranking ranks its VPN by?"""
-    same = row.params.get("image", "") == basis.image and tunnel_levels(row.params) == basis.levels.get(row.vpn)
-    return same and outside_of_tunnel(row.params) == basis.traffic[row.metric]
+def _why_unknown(run: Run, vpn: str, free: Sequence[Sequence[MachineLoad]]) -> str:
+    """Why nobody can tell what separate gateways would carry; ``free``: the loads of the trials that neither a quota
+    nor the path limited."""
+    if vpn in run.vpns and run.vpns[vpn].dataplane == "kernel":
+        return "the kernel does the work"
+    if not free:
+        return "a quota or the path limited it here"
+    return "the CPU time that it takes at this throughput was not measured"
+
+
+def _compared(
+    row: LimitRow, image: str, levels: Mapping[str, Mapping[str, str]], traffic: Mapping[str, Mapping[str, str]]
+) -> bool:
+    """Is it what a ranking compares: its tunnel (VPN -> ``levels``) and its ``traffic`` (metric -> levels)?"""
+    same = row.params.get("image", "") == image and tunnel_levels(row.params) == levels.get(row.vpn)
+    return same and outside_of_tunnel(row.params) == traffic.get(row.metric)
 
 
 def _order(run: Run, basis: Basis, rows: Mapping[str, LimitRow], metric: str) -> tuple[str, bool] | None:
@@ -119,14 +194,17 @@ def _order(run: Run, basis: Basis, rows: Mapping[str, LimitRow], metric: str) ->
     there = {vpn: row.apart for vpn, row in rows.items() if row.apart}
     if len(there) < 2:
         return None
-    surely, perhaps = overtakings({vpn: row.median for vpn, row in rows.items()}, there)
+    surely, perhaps = overtakings({vpn: _bps(row.median, row.unit, row.params) for vpn, row in rows.items()}, there)
     said = [f"{slower} would pass {', '.join(faster)}" for slower, faster in _grouped(surely)]
     said += [f"{slower} might pass {', '.join(faster)}" for slower, faster in _grouped(perhaps)]
-    unknown = [vpn for vpn in rows if vpn not in there]
-    where = f"{run.metrics[metric].title}, {basis.configuration}{f' ({basis.image})' if basis.image else ''}"
+    unknown: dict[str, list[str]] = {}
+    for vpn, row in rows.items():
+        if vpn not in there:
+            unknown.setdefault(row.unknown, []).append(vpn)
+    head = _head(run.metrics[metric].title, basis.configuration, basis.image)
     what = "; ".join(said) if said else f"the order of {', '.join(there)} would stand"
-    rest = f" Not known of {', '.join(unknown)}: the kernel does the work." if unknown else ""
-    return f"{where}: on separate gateways {what}.{rest}", not said
+    rest = [f" Not known of {', '.join(vpns)}: {why}." for why, vpns in unknown.items()]
+    return f"{head}on separate gateways {what}.{''.join(rest)}", not said
 
 
 def _grouped(pairs: Sequence[tuple[str, str]]) -> Iterator[tuple[str, list[str]]]:
@@ -134,11 +212,12 @@ def _grouped(pairs: Sequence[tuple[str, str]]) -> Iterator[tuple[str, list[str]]
         yield slower, [faster for one, faster in pairs if one == slower]
 
 
-def section(found: Limits) -> Section | None:
-    """The section of every form; None where no machine was watched."""
+def section(found: Limits) -> list[Block]:
+    """The section of every form; empty where no machine was watched."""
     if not found.rows:
-        return None
+        return []
     notes = [ABOUT_APART] if any(row.apart for row in found.rows) else []
+    notes += [found.verdict] if found.verdict else []
     rows = [row.cells for row in found.rows]
-    table = SectionTable(title="What limits each throughput", head=list(HEAD), rows=rows, notes=[*notes, *found.orders])
-    return Section(key="limits", title="What limits it", about=ABOUT, tables=[table])
+    table = Table("What limits each throughput", HEAD, rows, notes=[Note(said) for said in [*notes, *found.orders]])
+    return [Heading("What limits it", "limits"), Paragraph(ABOUT), table]

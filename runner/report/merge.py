@@ -7,7 +7,7 @@ from typing import Any
 
 from runner.data.errors import UsageError
 from runner.data.metric import Metric
-from runner.data.trials import ExperimentRecord, Run, Trial
+from runner.data.trials import ExperimentRecord, Machine, Run, Trial
 
 
 def merge_runs(runs: Sequence[tuple[Run, list[Trial]]]) -> tuple[Run, list[Trial]]:
@@ -50,10 +50,22 @@ def merge_runs(runs: Sequence[tuple[Run, list[Trial]]]) -> tuple[Run, list[Trial
                 "experiments": _experiments([*merged.experiments, *run.experiments]),
                 "metrics": merge_metrics([merged, run]),
                 "vpns": merged.vpns | run.vpns,
+                "machines": merge_machines(merged, run),
                 "invocations": merged.invocations + run.invocations,
             }
         )
     return merged, trials
+
+
+def merge_machines(a: Run, b: Run) -> dict[str, Machine]:
+    """The machines of two runs. Raises UsageError where only one was measured on a farm, or a name means two kinds."""
+    both = f"runs {a.run_id} and {b.run_id}"
+    if bool(a.machines) != bool(b.machines):
+        raise UsageError(f"{both}: only one of them was measured on a farm. Report them one by one.")
+    for name in sorted(a.machines.keys() & b.machines.keys()):
+        if a.machines[name].kind != b.machines[name].kind:
+            raise UsageError(f"{both}: the machine {name} is not of the same kind in both. Report them one by one.")
+    return a.machines | b.machines
 
 
 def merge_metrics(runs: Sequence[Run]) -> dict[str, Metric]:

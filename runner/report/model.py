@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-import re
-import statistics
-from collections.abc import Mapping, Sequence
-from functools import lru_cache
-from typing import Literal
+from collections.abc import Sequence
 
 from pydantic import Field, InstanceOf
 
 from runner.data.metric import Metric
 from runner.data.store import uncollected
-from runner.data.trials import Cell, ExperimentRecord, Run, Strict, Trial, cell_key
-from runner.ranking.basis import Basis, bases, measured_metrics, why_absent
-from runner.ranking.crypto_limit import crypto_limit
+from runner.data.trials import Run, Strict, Trial, cell_key
+from runner.ranking.basis import Basis, bases, measured_metrics
+from runner.ranking.machines import OnMachines, on_machines
 from runner.ranking.ranking import Missing, Ranking, weigh
-from runner.ranking.stats import Drift, Ratio, Summary, block_values, lower_bounds
+from runner.ranking.stats import Drift, Summary
 from runner.ranking.verdicts import Verdict, verdicts
 from runner.ranking.weights import Weights, default_weights
-from runner.report import facts, text
+from runner.report import facts
 from runner.report.behind import SUSTAINED, RankedNumber, Sustained, ranked_numbers, sustained
+from runner.report.blocks import Block
 from runner.report.checks import check
-from runner.report.facts import BASELINE, Fact
+from runner.report.experiments import ExperimentReport, experiment_report, name_of
+from runner.report.facts import Fact
 from runner.report.failures import FailureRow
 from runner.report.failures import failures as broken
 from runner.report.failures import section as failures_section
@@ -31,95 +29,13 @@ from runner.report.findings import findings as judged
 from runner.report.findings import section as findings_section
 from runner.report.limits import Limits, limits
 from runner.report.limits import section as limits_section
+from runner.report.machines import Lack, Unlike, differing, lacking, left_out, machines_section
 from runner.report.mesh import MeshPoint, mesh_points
-from runner.report.numbers import Baseline, Numbers, numbers_of
 from runner.report.observations import Observation, observations_of
 from runner.report.paper_tables import PaperTable, paper_tables
 from runner.report.paper_tables import section as papers_section
 from runner.report.proofs import ProofRow, proofs_of
-from runner.report.sections import Section
-from runner.report.text import bound, share
-from runner.report.text import levels as levels_in_words
 from runner.report.verdicts import Spread, spreads
-
-CellStatus = Literal["ok", "partly", "failed", "unsupported", "lab_error", "interrupted", "not measured", "not run"]
-
-
-class Row(Strict):
-    """One cell of one metric. ``levels`` names what varies in the experiment; ``summary`` is None where
-    nothing was measured, ``share`` where there is no baseline (and on the baseline itself). ``problem`` is
-    the number of the experiment's problem that explains it; ``ok`` and ``trials`` count trials. ``at_least``
-    counts the blocks whose value is a lower bound, ``baseline_at_least`` tells of one under the share.
-    ``crypto_share``: the median over what OpenSSL encrypts on one core at these levels (runner.lab.facts).
-    ``limit``: what limits it, in a sentence, where it is a throughput whose machines were watched."""
-
-    vpn: str
-    params: dict[str, str]
-    levels: str
-    status: CellStatus
-    ok: int
-    trials: int
-    reason: str
-    problem: int | None = None
-    reference: bool
-    not_encrypted: bool
-    summary: Summary | None
-    share: Ratio | None
-    at_least: int = 0
-    baseline_at_least: bool = False
-    crypto_share: float | None = None
-    limit: str = ""
-
-
-class Problem(Strict):
-    """One reason, and everything in a table or an experiment that it explains; ``cells`` are phrases."""
-
-    number: int
-    status: CellStatus
-    reason: str
-    cells: list[str]
-
-
-class MetricTable(Strict):
-    """One metric of an experiment. ``measure``: its instrument; ``common``: the levels that all its cells share."""
-
-    metric: str
-    measure: str
-    title: str
-    unit: str
-    better: Literal["higher", "lower"]
-    common: str
-    rows: list[Row]
-
-    @property
-    def crypto_limit(self) -> str:
-        """How near to the crypto limit each VPN runs, in a sentence; empty where that is not known."""
-        shares: dict[str, list[float]] = {}
-        for row in self.rows:
-            if row.crypto_share is not None:
-                shares.setdefault(row.vpn, []).append(row.crypto_share)
-        return text.crypto_limit(shares)
-
-    @property
-    def measured(self) -> list[Row]:
-        """The rows that have a value."""
-        return [row for row in self.rows if row.summary]
-
-    @property
-    def absent(self) -> list[Row]:
-        """The rows that have none."""
-        return [row for row in self.rows if not row.summary]
-
-
-class ExperimentReport(Strict):
-    """One experiment: its words, a table for each metric, and the problems that the tables number."""
-
-    name: str
-    question: str
-    method: str
-    source: str
-    tables: list[MetricTable]
-    problems: list[Problem]
 
 
 class Report(Strict):
@@ -163,21 +79,27 @@ class Report(Strict):
     paper_tables: list[PaperTable] = []
     mesh: list[MeshPoint] = []
     limits: Limits = Limits()
+    machines: list[OnMachines] = Field(default=[], description="of a farm: of each ranking, what each machine says")
+    machines_differ: list[Unlike] = Field(default=[], description="of a farm: facts in which its machines differ")
+    machines_lack: list[Lack] = Field(default=[], description="of a farm: what single machines could not measure")
+    left_out: dict[str, str] = Field(default={}, description="of a farm: machines that got no blocks, and why")
     proofs: list[ProofRow] = []
     observations: list[Observation]
     missing: Missing = "unranked"
     bases: list[InstanceOf[Basis]] = Field(default=[], exclude=True)
 
     @property
-    def sections(self) -> list[Section]:
-        """What limits the throughputs, what is held against the papers, and the stories of failures."""
-        found = (
-            limits_section(self.limits),
-            findings_section(self.findings),
-            failures_section(self.failures),
-            papers_section(self.paper_tables),
-        )
-        return [one for one in found if one]
+    def sections(self) -> dict[str, list[Block]]:
+        """What limits the throughputs, what is held against the papers, and the stories of failures, by their names."""
+        names = {one.name: name_of(at) for at, one in enumerate(self.experiments)}
+        found = {
+            "limits": limits_section(self.limits),
+            "machines": machines_section(self.machines, self.machines_differ, self.machines_lack, self.left_out),
+            "findings": findings_section(self.findings, names),
+            "timelines": failures_section(self.failures),
+            "paper-tables": papers_section(self.paper_tables),
+        }
+        return {name: blocks for name, blocks in found.items() if blocks}
 
     @property
     def summaries(self) -> list[Summary]:
@@ -206,7 +128,7 @@ def build(
     for trial in trials:
         by_cell.setdefault(trial.cell, []).append(trial)
     limited = limits(run, trials, found)
-    experiments = [_experiment(run, trials, by_cell, record, limited.beside) for record in run.experiments]
+    experiments = [experiment_report(run, trials, by_cell, record, limited.beside) for record in run.experiments]
     proofs, proof_of = proofs_of(trials)
     elapsed = sum(call.elapsed_s for call in run.invocations)
     measuring = sum(call.measuring_s for call in run.invocations)
@@ -246,6 +168,10 @@ def build(
         paper_tables=paper_tables(run, trials),
         mesh=mesh_points(trials),
         limits=limited,
+        machines=[one for pair in zip(found, rankings, strict=True) if (one := on_machines(*pair))],
+        machines_differ=differing(run),
+        machines_lack=lacking(run, trials),
+        left_out=left_out(run),
         proofs=proofs,
         observations=observations_of(trials, proof_of),
         missing=missing,
@@ -262,192 +188,3 @@ def _summaries(experiments: Sequence[ExperimentReport]) -> dict[tuple[str, str],
         for row in table.measured
         if row.summary
     }
-
-
-def row_levels(row: Row) -> str:
-    """The row's levels; what is not encrypted says so, whatever varies."""
-    if not row.not_encrypted:
-        return row.levels
-    rest = row.levels.removeprefix("no encryption").removeprefix(", ")
-    return "not encrypted" + (f", {rest}" if rest else "")
-
-
-def row_repetitions(row: Row) -> str:
-    """``3``, or ``2/3`` where some trials did not end ok."""
-    n = row.summary.n if row.summary else 0
-    return f"{n}" if row.status == "ok" else f"{row.ok}/{row.trials}"
-
-
-def row_share(row: Row, table: MetricTable) -> str:
-    """The share of the baseline, and how it is bounded."""
-    return share(row.share, table.better, bound(row.at_least, row.baseline_at_least))
-
-
-def _experiment(
-    run: Run,
-    trials: Sequence[Trial],
-    by_cell: dict[str, list[Trial]],
-    record: ExperimentRecord,
-    limited: Mapping[tuple[str, str], str],
-) -> ExperimentReport:
-    keys = {cell.key for cell in record.cells}
-    extra = [t for t in trials if record.name in t.experiments and t.cell not in keys]
-    cells = record.cells + list({t.cell: Cell(vpn=t.vpn, params=t.params) for t in extra}.values())
-    tables = [_table(run, trials, by_cell, cells, metric) for metric in record.metrics]
-    problems = _problems([row for table in tables for row in table.rows])
-    number = {(problem.status, problem.reason): problem.number for problem in problems}
-    for index, table in enumerate(tables):
-        rows = [
-            row.model_copy(
-                update={
-                    "problem": number.get((row.status, row.reason)),
-                    "limit": limited.get((table.metric, cell_key(row.vpn, row.params)), ""),
-                }
-            )
-            for row in table.rows
-        ]
-        tables[index] = table.model_copy(update={"rows": rows})
-    return ExperimentReport(
-        name=record.name,
-        question=record.question,
-        method=record.method,
-        source=record.source,
-        tables=[table for table in tables if table.rows],
-        problems=problems,
-    )
-
-
-def _table(
-    run: Run, trials: Sequence[Trial], by_cell: dict[str, list[Trial]], cells: Sequence[Cell], metric: str
-) -> MetricTable:
-    """The metric's rows: VPNs by their best median, the unmeasured at the end, cells in declared order."""
-    mine = [cell for cell in cells if _carries(cell, by_cell.get(cell.key, []), run.metrics[metric])]
-    varying, common = _split(mine)
-    baseline = Baseline(trials, metric)
-    own = [by_cell.get(cell.key, []) for cell in mine]
-    numbers = numbers_of(mine, [block_values(trials, metric) for trials in own], baseline)
-    rows = [
-        _row(run, trials, cell, metric, varying, baseline, found)
-        for cell, trials, found in zip(mine, own, numbers, strict=True)
-    ]
-    known = run.metrics[metric]
-    sign = -1 if known.better == "higher" else 1
-    best: dict[str, float] = {}
-    for row in rows:
-        value = sign * row.summary.median if row.summary else float("inf")
-        best[row.vpn] = min(value, best.get(row.vpn, float("inf")))
-    rows.sort(key=lambda row: (best[row.vpn], row.vpn))
-    return MetricTable(
-        metric=metric,
-        measure=known.measure,
-        title=known.title,
-        unit=known.unit,
-        better=known.better,
-        common=levels_in_words(common),
-        rows=rows,
-    )
-
-
-def _carries(cell: Cell, trials: Sequence[Trial], metric: Metric) -> bool:
-    """Does this cell belong to the metric: was it measured there, or would it have been?"""
-    measured = any(m.metric == metric.name for trial in trials for m in trial.measurements)
-    return measured or cell.params.get("measure") == metric.measure
-
-
-def _row(
-    run: Run,
-    trials: Sequence[Trial],
-    cell: Cell,
-    metric: str,
-    varying: set[str],
-    baseline: Baseline,
-    numbers: Numbers,
-) -> Row:
-    blocks = numbers.blocks
-    ok = [t for t in trials if t.status == "ok"]
-    bad = [t for t in trials if t.status != "ok"]
-    reasons = list(dict.fromkeys(t.reason or "no reason was recorded" for t in bad))
-    status: CellStatus
-    if blocks:
-        status = "partly" if bad else "ok"
-    elif ok:
-        status = "not measured"
-        unsure = [t.attempt["inconclusive"][metric] for t in ok if metric in t.attempt.get("inconclusive", {})]
-        absent = why_absent(run, cell.vpn, metric)
-        told = f"inconclusive: {unsure[0]['reason']}" if unsure else absent
-        reasons.append(_why_not_measured(ok, run.metrics[metric]) if told == status else told)
-    else:
-        status = bad[-1].status if bad else "not run"
-        reasons = reasons or ["not run: trimmed, stopped or still to come"]
-    bounded = lower_bounds(trials, metric)
-    plain_bounded = baseline.of(cell.params)[1]
-    return Row(
-        vpn=cell.vpn,
-        params=cell.params,
-        levels=_in_words(tuple((factor, level) for factor, level in cell.params.items() if factor in varying)),
-        status=status,
-        ok=len(ok) if blocks else 0,
-        trials=len(trials),
-        # The plugin's generic reason quotes the level that was asked for; the row names it already.
-        reason=re.sub(r"asked: [^;)]*; ", "", "; ".join(reasons)),
-        reference=cell.vpn in run.vpns and run.vpns[cell.vpn].reference,
-        not_encrypted=bool(ok) and any(not t.encrypted or (t.proof and not t.proof.confidential_promised) for t in ok),
-        summary=numbers.summary,
-        share=numbers.share,
-        at_least=len(bounded & blocks.keys()),
-        baseline_at_least=cell.vpn != BASELINE and bool(plain_bounded & blocks.keys()),
-        crypto_share=_crypto_share(run, cell, blocks) if metric == "tcp_throughput" else None,
-    )
-
-
-def _why_not_measured(trials: Sequence[Trial], metric: Metric) -> str:
-    """What the trials' own warnings say of a metric that they have no value of."""
-    begin = f"no {text.lower(metric.title)}: "
-    told = dict.fromkeys(warning for trial in trials for warning in trial.warnings if warning.startswith(begin))
-    return "; ".join(warning.removeprefix(begin) for warning in told) or "its trials gave no value of this metric"
-
-
-@lru_cache(maxsize=50_000)  # every metric of a cell asks for them
-def _in_words(levels: tuple[tuple[str, str], ...]) -> str:
-    return levels_in_words(dict(levels))
-
-
-def _crypto_share(run: Run, cell: Cell, blocks: Mapping[int, float]) -> float | None:
-    """How near to the crypto limit one stream runs; None where nothing is encrypted or the limit is not known."""
-    limit_bps = crypto_limit(run, cell.params)
-    return statistics.median(blocks.values()) / limit_bps if blocks and limit_bps else None
-
-
-def _problems(rows: Sequence[Row]) -> list[Problem]:
-    """The reasons of all rows that were not measured as asked, each once, with the cells that it explains."""
-    levels_of: dict[str, set[str]] = {}
-    grouped: dict[tuple[CellStatus, str], dict[str, dict[str, None]]] = {}
-    for row in rows:
-        levels_of.setdefault(row.vpn, set()).add(row.levels)
-        if row.reason:
-            grouped.setdefault((row.status, row.reason), {}).setdefault(row.vpn, {})[row.levels] = None
-    found = []
-    for number, ((status, reason), by_vpn) in enumerate(grouped.items(), 1):
-        cells = [_cells(vpn, set(levels), levels_of[vpn]) for vpn, levels in by_vpn.items()]
-        found.append(Problem(number=number, status=status, reason=reason, cells=cells))
-    return found
-
-
-def _cells(vpn: str, levels: set[str], every: set[str]) -> str:
-    """Cells of one VPN in words: the first level stands for all that it has with it, the name for all."""
-    if levels == every:
-        return vpn
-    heads = {
-        head: {level for level in every if level.split(", ")[0] == head} for head in {e.split(", ")[0] for e in every}
-    }
-    whole = {head for head, found in heads.items() if found <= levels}
-    words = whole | {level for level in levels if level.split(", ")[0] not in whole}
-    return f"{vpn} ({'; '.join(sorted(words))})"
-
-
-def _split(cells: Sequence[Cell]) -> tuple[set[str], dict[str, str]]:
-    """The factors that vary over the cells, and the levels of those that do not."""
-    factors = {factor for cell in cells for factor in cell.params}
-    levels = {factor: {cell.params.get(factor, "") for cell in cells} for factor in factors}
-    varying = {factor for factor, found in levels.items() if len(found) > 1}
-    return varying, {factor: next(iter(found)) for factor, found in levels.items() if len(found) == 1}

@@ -15,8 +15,8 @@ from runner.data.strength import MOST, PER_FAILURE, SCALE, WITH_A_BREAK
 from runner.data.trials import Measurement, Run, Strict, Trial
 from runner.papers.tables import AT, SIZES, paper_security, tables
 from runner.report import mesh, oslv_performance, udp_loss
+from runner.report.blocks import Block, Heading, Note, Paragraph, Table
 from runner.report.facts import BASELINE
-from runner.report.sections import Section, SectionTable
 
 PROBES = (
     *("confidentiality", "data_integrity", "anti_replay", "peer_authentication", "key_authentication"),
@@ -271,11 +271,9 @@ def _paper(found: Measurement | None, *keys: str) -> list[str]:
     return ["*" * value if isinstance(value, int) else str(value).replace("_", " ") for value in shown]
 
 
-def section(tables: Sequence[PaperTable]) -> Section | None:
-    """The section of every form; None for a run of other experiments."""
+def section(tables: Sequence[PaperTable]) -> list[Block]:
+    """The section of every form; empty for a run of other experiments."""
     if not tables:
-        return None
-    found = [
-        SectionTable(title=one.title, head=one.head, rows=one.rows, about=one.about, notes=one.notes) for one in tables
-    ]
-    return Section(key="paper-tables", title="Beside the papers' figure and tables", about=ABOUT, tables=found)
+        return []
+    found = [Table(one.title, one.head, one.rows, one.about, [Note(said) for said in one.notes]) for one in tables]
+    return [Heading("Beside the papers' figure and tables", "paper-tables"), Paragraph(ABOUT), *found]

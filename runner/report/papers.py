@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from itertools import combinations
 
 from runner.papers.findings import Basis, Verdict
-from runner.papers.judges import findings_of
 from runner.papers.published import names, paper
 from runner.report.conclusions import ABOUT, Rows, opening, sentences
 from runner.report.findings import FindingRow
 from runner.report.forms.markdown import table_lines
 from runner.report.model import Report
-from runner.report.text import NONE
+from runner.report.text import NONE, counted
 
 PICTURE = (
     "![Published ratio against measured ratio, with 95 % intervals](findings.svg) Made by `vpneval report DIR… "
@@ -22,6 +24,7 @@ HEAD = (
     *("finding", "run", "published", "measured (95 % interval)", "verdict", "system (data plane); kernel"),
     *("stands", "why"),
 )
+FOLDER = r" --out \S+"  # of the machine that a run was made on: its data are in results/papers/
 SHOWN = ("lab kind", "lab kernel", "lab guest", "lab cpu", "lab cores", "image name")
 INTRODUCTION = """\
 Five published texts measured VPNs (their names are at the end). What they concluded is put to the test here, on \
@@ -33,15 +36,21 @@ here it is the CPU.
 - **reproduced**: the 95 % interval of what was measured lies within the claim
 - **not reproduced**: it lies outside of the claim
 - **answered**: nobody claimed it; a paper asks it, or this project does
-- **not comparable**: it reaches across the claim's bound, so that more repetitions might tell; or what the claim \
-needs was not measured here, with the reason
+- **not comparable**: it reaches across the claim's bound, and the column *why* says what a longer run would take; or \
+what the claim needs was not measured here, with the reason
 
 A claim in words has these bounds: *faster, more*: above 1. *As fast as, hardly matters*: within 10 %. *Half, 80 % \
-more*, and a time: the number itself, within a fifth. A claim about several systems holds if it holds for each; the \
-number is then that of the system that decides. The paper's own system decides: where it had IPsec, that is ESP in the \
-kernel, in a guest kernel where the host has none. Userspace ESP is another data plane, and is shown beside it. The \
-published numbers, each with its place in its text, are in `results/published/`; what a text shows in a figure alone \
-is nowhere, because reading it off would be guessing."""
+more, 11 % longer*, and a time: the number itself, within a fifth. A claim about several systems holds if it holds \
+for each; the number is then that of the system that decides. The paper's own system decides: where it had IPsec, \
+that is ESP in the kernel, in a guest kernel where the host has none. Userspace ESP is another data plane, and is \
+shown beside it. A value with ≥ is known from below only, because a search for a rate ended before a higher one \
+failed; one with ≤ was divided by such a rate. It decides what it can decide: what is at least 2 is above 1. The \
+published numbers, each with its place in its text, are in `results/published/`; what a text \
+shows in a figure alone is nowhere, because reading it off would be guessing."""
+WORTH = (
+    "What a verdict is worth depends on what it was made from; the column *stands* says it in a word. A verdict that "
+    "does not stand has no say in what became of a conclusion."
+)
 STANDS: Mapping[Basis, str] = {
     "count": "It counts bytes or packets, and knows no speed: it stands on any machine.",
     "ratio": "It compares systems that were measured side by side, repetition by repetition. Machines that share "
@@ -53,13 +62,14 @@ STANDS: Mapping[Basis, str] = {
     "its clock's (100 ticks a second in User Mode Linux): there it does not stand.",
     "timer": "It is a time that a timer of a second or more sets: it stands on any machine.",
 }
-WORD: Mapping[Basis, tuple[str, str]] = {  # on shared cores, and on machines of their own
-    "count": ("yes", "yes"),
-    "ratio": ("on shared cores", "yes"),
-    "share": ("no", "yes"),
-    "time": ("no", "yes"),
-    "timer": ("yes", "yes"),
-}
+MADE = (
+    "Of each run: its command (without `--out`), its date, its lab, and its repetitions. A deadline leaves out some of "
+    "those that were asked for; then half of the cells have as many as it says first, or more."
+)
+TOGETHER = (
+    "These runs were measured at the same time. If that was on one machine, they took CPU time from each other; their "
+    "ratios are still made within one run, and within its rounds"
+)
 GUEST = (
     "A guest kernel has one CPU, which it lends to generators and gateways in turn, and the ciphers of the kernel are "
     "generic C code in it: what stands there is which of two systems costs more, and no rate."
@@ -75,18 +85,19 @@ def findings_text(reports: Sequence[Report]) -> str:
     facts = [{fact.name: fact.value for fact in report.facts} for report in reports]
     runs = [chr(ord("A") + number) for number in range(len(reports))]
     rows = rows_of(dict(zip(runs, reports, strict=True)))
-    share = [lab.get("lab nodes share cores", "yes").lower() in ("yes", "true") for lab in facts]
-    shared = dict(zip(runs, share, strict=True))
-    lines = ["# What this project finds of what the papers found", "", *opening(rows), "", PICTURE, ""]
+    seconds = sum(report.elapsed_s for report in reports)
+    lines = ["# What this project finds of what the papers found", "", *opening(rows, seconds), "", PICTURE, ""]
     lines += ["Made by `vpneval report DIR… --format findings` from runs, not written by hand.", "", INTRODUCTION, ""]
-    lines += ["## The runs", ""]
+    lines += ["## The runs", "", MADE, ""]
     for run, report, lab in zip(runs, reports, facts, strict=True):
         where = ", ".join(lab[name] for name in SHOWN if lab.get(name))
-        lines.append(f"- **{run}**: `{report.command_line}`, {report.created_at[:10]}: {where}. ")
-        lines[-1] += f"{report.repetitions} repetitions, profile {report.profile}. "
+        command = re.sub(FOLDER, "", report.command_line)
+        lines.append(f"- **{run}**: `{command}`, {report.created_at[:10]}: {where}. ")
+        made, asked = report.findings.repetitions, counted(report.repetitions, "repetition")
+        lines[-1] += f"{f'{made} of ' * (0 < made < report.repetitions)}{asked}, profile {report.profile}. "
         lines[-1] += f"Verdicts: {report.findings.counts or 'none: it has no experiment with findings'}."
-    lines += ["", "## What a verdict is worth", ""]
-    lines += ["What a verdict is worth depends on what it was made from; the column *stands* says it in a word.", ""]
+    lines += ["", *_together(dict(zip(runs, reports, strict=True))), "## What a verdict is worth", ""]
+    lines += [WORTH, ""]
     lines += [f"- **{basis}**: {said}" for basis, said in STANDS.items()]
     lines += ["", GUEST] if any(lab.get("lab guest", "") not in ("", "none") for lab in facts) else []
     lines += ["", "## In short", "", *_in_short(rows)]
@@ -94,7 +105,7 @@ def findings_text(reports: Sequence[Report]) -> str:
     for experiment in dict.fromkeys(row.experiment for _, row in rows):
         lines += [f"## {experiment}", "", questions[experiment], ""]
         mine = [(run, row) for run, row in rows if row.experiment == experiment]
-        lines += table_lines(HEAD, [_cells(run, row, shared[run]) for run, row in mine])
+        lines += table_lines(HEAD, [_cells(run, row) for run, row in mine])
     for report in reports:
         if line := report.findings.device_row:
             lines += ["## This machine as a row of results/published/devices.csv", "", "```csv", line, "```", ""]
@@ -116,6 +127,22 @@ def rows_of(reports: Mapping[str, Report]) -> list[tuple[str, FindingRow]]:
     return sorted(found, key=lambda item: item[1].experiment)
 
 
+def _together(reports: Mapping[str, Report]) -> list[str]:
+    """A line that names the runs of one machine which were measured at the same time as another one."""
+    times = {run: _from_to(report) for run, report in reports.items()}
+    pairs = [
+        f"{a} and {b}"
+        for (a, (a_from, a_to)), (b, (b_from, b_to)) in combinations(times.items(), 2)
+        if a_from < b_to and b_from < a_to
+    ]
+    return [f"{TOGETHER}: {', '.join(pairs)}.", ""] if pairs else []
+
+
+def _from_to(report: Report) -> tuple[datetime, datetime]:
+    begun = datetime.fromisoformat(report.created_at)
+    return begun, begun + timedelta(seconds=report.elapsed_s)
+
+
 def _in_short(rows: Rows) -> list[str]:
     """The claims by verdict, a line each."""
     lines = []
@@ -132,12 +159,11 @@ def _in_short(rows: Rows) -> list[str]:
     return lines
 
 
-def _cells(run: str, row: FindingRow, shared: bool) -> tuple[str, ...]:
-    basis: Basis = next((one.basis for one in findings_of(row.experiment) if one.id == row.id), "ratio")
-    word = WORD[basis][0 if shared else 1] if row.value is not None else "–"
+def _cells(run: str, row: FindingRow) -> tuple[str, ...]:
+    word = row.stands if row.value is not None else "–"
     finding = f"{row.found} [{row.citation}]"
     made_from = f"{', '.join(row.systems)}; {row.kernel}" if row.systems else NONE
-    return finding, run, row.stated, row.measured, row.verdict, made_from, f"{word} ({basis})", row.why
+    return finding, run, row.stated, row.measured, row.verdict, made_from, f"{word} ({row.basis})", row.why
 
 
 def _papers() -> list[str]:

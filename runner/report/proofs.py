@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from runner.data.trials import Strict, Trial
-from runner.report.sections import Section, SectionTable
+from runner.report.blocks import Block, Cell, Heading, Paragraph, Table
 
 HEAD = ["tunnel", "negotiated", "data path and version", "what else was seen", "the marker", "trials"]
 ABOUT = (
@@ -27,13 +27,18 @@ class ProofRow(Strict):
     trials: int
 
     @property
-    def cells(self) -> list[str]:
+    def cells(self) -> list[str | Cell]:
         """The row under HEAD."""
         return [
-            f"{self.number}. {self.vpn}",
+            Cell(f"{self.number}. {self.vpn}", name=name_of(self.number)),
             *(self.negotiated, self.data_path, self.facts, self.marker),
             str(self.trials),
         ]
+
+
+def name_of(number: int) -> str:
+    """What links to the row of this number lead to."""
+    return f"evidence-{number}"
 
 
 def proofs_of(trials: Sequence[Trial]) -> tuple[list[ProofRow], dict[str, int]]:
@@ -101,14 +106,9 @@ def _marker(trial: Trial) -> str:
     return f"{arrived}; not seen on the WAN, {promised}"
 
 
-def section(rows: Sequence[ProofRow]) -> Section | None:
-    """The section of every form; None where nothing was proven."""
+def section(rows: Sequence[ProofRow]) -> list[Block]:
+    """The section of every form; empty where nothing was proven."""
     if not rows:
-        return None
-    table = SectionTable(
-        title="What was proven before it was measured",
-        head=HEAD,
-        rows=[row.cells for row in rows],
-        anchors=[f"evidence-{row.number}" for row in rows],
-    )
-    return Section(key="evidence", title="Evidence", about=ABOUT, tables=[table])
+        return []
+    table = Table("What was proven before it was measured", HEAD, [row.cells for row in rows], named=True)
+    return [Heading("Evidence", "evidence"), Paragraph(ABOUT), table]

@@ -9,7 +9,6 @@ from runner.data.levels import WAN_FACTORS, traffic_factors
 from runner.ranking.intervals import ALL_EQUAL
 from runner.ranking.ranking import Pair, Ranking, Standing
 from runner.ranking.stats import Ratio, Summary
-from runner.ranking.weights import Slack
 from runner.ranking.words import chance
 
 SHORT = {
@@ -36,7 +35,7 @@ SHORT = {
 HUGE = 1000  # an interval of more than this factor says no more than that
 NONE = "–"
 PROBABLY = 0.75  # of the draws: from there on an order that is not sure is called probable
-IMPUTED = "ranked last (*) where it has"
+IMPUTED = "gets the last rank (*) where it has"
 
 
 def lower(title: str) -> str:
@@ -67,6 +66,13 @@ def with_interval(summary: Summary, unit: str, at_least: bool = False) -> str:
     if wide := _factor(summary.low, summary.high):
         return f"{centre} ({wide}) {prefixed}"
     return f"{centre} ({summary.low / scale:.{digits}f}–{summary.high / scale:.{digits}f}) {prefixed}"
+
+
+def spread(summary: Summary, scale: float) -> str:
+    """``325–358``: the 95 % interval in the unit of a column; says so where there is none."""
+    if summary.low is None or summary.high is None:
+        return "no interval"
+    return f"{digits(summary.low / scale)}–{digits(summary.high / scale)}"
 
 
 def _factor(low: float, high: float) -> str:
@@ -113,6 +119,11 @@ def percent(value: float | None, digits: int = 1) -> str:
 def duration(seconds: float) -> str:
     """``95 s``, and from two minutes on ``12 min 5 s``."""
     return f"{seconds:.0f} s" if seconds < 120 else f"{seconds // 60:.0f} min {seconds % 60:.0f} s"
+
+
+def trials(counts: Mapping[str, int]) -> str:
+    """``166 ok, 59 unsupported``; empty where there is none."""
+    return ", ".join(f"{number} {status.replace('_', ' ')}" for status, number in counts.items() if number)
 
 
 def configuration(levels: Mapping[str, str]) -> str:
@@ -188,7 +199,7 @@ def unranked(ranking: Ranking) -> list[tuple[str, str]]:
 
 
 def imputed(ranking: Ranking) -> list[tuple[str, str]]:
-    """(VPNs, why) for what was ranked last in a metric that it does not have (``--missing worst``)."""
+    """(VPNs, why) for what gets the last rank in a metric that it does not have (``--missing worst``)."""
     return _reasons([standing for standing in ranking.standings if standing.imputed], ranking)
 
 
@@ -229,25 +240,6 @@ def place_interval(standing: Standing) -> str:
         return NONE
     low, high = standing.place_interval
     return f"{low}" if low == high else f"{low}–{high}"
-
-
-def slack(ranking: Ranking) -> str:
-    """How far each weight may move, in one sentence; empty where there is nothing to say."""
-    if not ranking.slack:
-        return ""
-    free = [SHORT.get(one.metric, one.metric) for one in ranking.slack if not one.low and one.high is None]
-    if len(free) == len(ranking.slack):
-        return "No weight alone, however small or large, makes another VPN win."
-    words = [_slack(one) for one in ranking.slack if one.low or one.high is not None]
-    words += [f"{', '.join(free)} any"] if free else []
-    return f"Another VPN wins where a weight alone leaves its range: {'; '.join(words)}."
-
-
-def _slack(one: Slack) -> str:
-    """``TCP 0.5 (then openvpn) to 3 (then ssh_tun)``."""
-    low = f"{one.low:.3g} (then {', '.join(one.below)})" if one.below else "0"
-    high = "any" if one.high is None else f"{one.high:.3g} (then {', '.join(one.above)})"
-    return f"{SHORT.get(one.metric, one.metric)} {low} to {high}"
 
 
 def doubts(ranking: Ranking) -> str:
@@ -297,11 +289,11 @@ def _signed(ratio: float) -> str:
 
 
 def crypto_limit(shares: Mapping[str, Sequence[float]]) -> str:
-    """VPN -> share of what OpenSSL encrypts on one core, one for each of its levels, in a sentence."""
+    """VPN -> shares of what OpenSSL encrypts on one core, in a sentence; by name, for a large share is no merit."""
     if not shares:
         return ""
     said = []
-    for vpn, found in sorted(shares.items(), key=lambda item: -max(item[1])):
+    for vpn, found in sorted(shares.items()):
         low, high = percent(min(found), 0), percent(max(found), 0)
         said.append(f"{vpn} {low if low == high else f'{low} to {high}'}")
     return f"Of what OpenSSL encrypts on one core with the same cipher and HMAC: {', '.join(said)}."

@@ -3,14 +3,47 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from runner.report import text
+from runner.report.experiments import ExperimentReport, MetricTable, Row, row_share
 from runner.report.facts import BASELINE
-from runner.report.model import ExperimentReport, MetricTable, Row, row_levels, row_share
 
-HARDLY = 1.15  # a factor between the best and the worst level of a VPN, up to which its choice hardly matters
-SAID = ("cipher", "integrity", "compression", "payload")  # factors whose levels need a word beside them
-NAMED = 4  # VPNs for which it hardly matters
+TUNNEL = ("cipher", "integrity")  # one choice: an AEAD has no integrity of its own
+SAID = (*TUNNEL, "compression", "payload")  # factors whose levels need a word beside them
+NAMED = 4  # VPNs in which nothing differs
+LEVELS_OF = {
+    "cipher": "ciphers",
+    "payload": "payloads",
+    "streams": "numbers of streams",
+    "clients": "numbers of clients",
+    "direction": "directions",
+    "packet_bytes": "packet lengths",
+}
+
+
+@dataclass(frozen=True)
+class Step:
+    """The largest difference that one factor makes in a VPN: two cells that differ in nothing else."""
+
+    factor: str
+    low: Row
+    high: Row
+
+    @property
+    def times(self) -> float:
+        """The higher median over the lower one."""
+        low, high = (row.summary.median if row.summary else 0.0 for row in (self.low, self.high))
+        return high / low if low > 0 else 1.0
+
+    @property
+    def apart(self) -> bool:
+        """Do the 95 % intervals of both leave a gap?"""
+        ends = (
+            self.low.summary.high if self.low.summary else None,
+            self.high.summary.low if self.high.summary else None,
+        )
+        return ends[0] is not None and ends[1] is not None and ends[0] < ends[1]
 
 
 def main_table(experiment: ExperimentReport) -> MetricTable | None:
@@ -19,73 +52,117 @@ def main_table(experiment: ExperimentReport) -> MetricTable | None:
 
 
 def answer_of(experiment: ExperimentReport) -> str:
-    """The answer to the experiment's question in its main metric; its question where nothing tells."""
+    """The answer to the experiment's question in its main metric; its question where nothing tells. Of an experiment
+    about one factor, what that factor changes; else who is first and who last, and what changes most."""
     table = main_table(experiment)
     if table is None:
         return experiment.question
     by_vpn: dict[str, list[Row]] = {}
     for row in _rows(table):
         by_vpn.setdefault(row.vpn, []).append(row)
-    varied = {vpn: rows for vpn, rows in by_vpn.items() if len(rows) > 1}
-    return _levels(table, varied) if varied else _vpns(table)
+    every = {vpn: _steps(rows) for vpn, rows in by_vpn.items()}
+    own = {vpn: [step for step in steps if step.factor == experiment.name] for vpn, steps in every.items()}
+    steps = {vpn: found for vpn, found in (own if any(own.values()) else every).items() if found}
+    if not steps:
+        return f"{_first_and_last(table, *_rows(table)[:: len(_rows(table)) - 1])}."
+    changes = _changes(table, steps, by_vpn)
+    ends = None if any(own.values()) else _ends(by_vpn)
+    if ends is None:
+        return f"{changes[:1].upper()}{changes[1:]}."
+    where = _context(ends[0], by_vpn[ends[0].vpn], TUNNEL)
+    return f"{_first_and_last(table, *ends)}{where}; {changes}."
 
 
 def _rows(table: MetricTable) -> list[Row]:
     return [row for row in table.measured if row.vpn != BASELINE]
 
 
-def _levels(table: MetricTable, varied: dict[str, list[Row]]) -> str:
-    """Which levels of a VPN differ most, and where the choice hardly matters."""
-    what = text.lower(table.title)
-    factors = {vpn: _factor(rows) for vpn, rows in varied.items()}
-    most = max(factors, key=lambda vpn: factors[vpn])
-    low, high = _ends(varied[most])
-    if not _apart(low, high):
-        return f"The levels tell no {what} apart: every difference lies within the intervals."
-    better, worse = _differing(high, low), _differing(low, high)
-    said = f"In {most}, {better} has {factors[most]:.2g} times the {what} of {worse}"
-    little = [vpn for vpn in factors if factors[vpn] <= HARDLY or not _apart(*_ends(varied[vpn]))]
-    if little:
-        names = ", ".join(little[:NAMED]) + (" and others" if len(little) > NAMED else "")
-        return f"{said}; in {names}, no difference can be told."
-    least = min(factors, key=lambda vpn: factors[vpn])
-    return f"{said}; it matters least in {least}: {factors[least]:.2g} times." if least != most else f"{said}."
+def _steps(rows: Sequence[Row]) -> list[Step]:
+    """For each factor that varies, the lowest and the highest cell among those that are alike in all others."""
+    factors = dict.fromkeys("cipher" if name in TUNNEL else name for row in rows for name in row.params)
+    found = []
+    for factor in factors:
+        names = TUNNEL if factor == "cipher" else (factor,)
+        alike: dict[tuple[tuple[str, str], ...], list[Row]] = {}
+        for row in rows:
+            others = sorted((name, level) for name, level in row.params.items() if name not in names)
+            alike.setdefault(tuple(others), []).append(row)
+        for group in alike.values():
+            ordered = sorted(group, key=lambda row: row.summary.median if row.summary else 0.0)
+            if len(ordered) > 1:
+                found.append(Step(factor, ordered[0], ordered[-1]))
+    return found
 
 
-def _vpns(table: MetricTable) -> str:
+def _changes(table: MetricTable, steps: dict[str, list[Step]], by_vpn: dict[str, list[Row]]) -> str:
+    """What a factor changes most, and where nothing differs, or least."""
+    most = {vpn: max(found, key=lambda step: (step.apart, step.times)) for vpn, found in steps.items()}
+    vpn = max(most, key=lambda vpn: (most[vpn].apart, most[vpn].times))
+    step, what = most[vpn], text.lower(table.title)
+    if not step.apart:
+        levels = dict.fromkeys(_levels_of(one.factor) for found in steps.values() for one in found)
+        return f"this run shows no difference in {what} between {' or '.join(levels)}: the intervals overlap"
+    context = _context(step.high, by_vpn[vpn], TUNNEL if step.factor == "cipher" else (step.factor,))
+    high, low = _differing(step.high, step.low), _differing(step.low, step.high)
+    said = f"in {vpn}, the {what} with {high} is {step.times:.2g} times that with {low}{context}"
+    same = [name for name, one in most.items() if not one.apart]
+    if same:
+        names = ", ".join(same[:NAMED]) + (" and others" if len(same) > NAMED else "")
+        return f"{said}; in {names}, this run shows no difference"
+    least = min(most, key=lambda vpn: most[vpn].times)
+    return said if least == vpn else f"{said}; it matters least in {least}: {most[least].times:.2g} times"
+
+
+def _levels_of(factor: str) -> str:
+    return LEVELS_OF.get(factor, f"levels of {factor.replace('_', ' ')}")
+
+
+def _ends(by_vpn: dict[str, list[Row]]) -> tuple[Row, Row] | None:
+    """The first cell of the best VPN, and of the last VPN the one that is like it but for the tunnel; None where there
+    is none."""
+    if len(by_vpn) < 2:
+        return None
+    first, last = next(iter(by_vpn.values()))[0], next(reversed(by_vpn.values()))
+    alike = (row for row in last if _but(row, TUNNEL) == _but(first, TUNNEL))
+    return next(((first, row) for row in alike), None)
+
+
+def _but(row: Row, factors: Sequence[str]) -> dict[str, str]:
+    return {name: level for name, level in row.params.items() if name not in factors}
+
+
+def _first_and_last(table: MetricTable, first: Row, last: Row) -> str:
     """Who is first and who is last; of plain IP's value where that was measured."""
-    first, last = _rows(table)[0], _rows(table)[-1]
     assert first.summary
     assert last.summary
     if first.share and first.share.ratio and last.share and last.share.ratio and table.better == "higher":
         shares = [row_share(row, table) for row in (first, last)]
-        return f"{first.vpn} has {shares[0]} of plain IP's {text.lower(table.title)}, {last.vpn} {shares[1]}."
-    values = [text.with_interval(row.summary, table.unit, row.at_least > 0) for row in (first, last) if row.summary]
-    return f"{first.vpn} has the best {text.lower(table.title)}, {values[0]}; {last.vpn} the worst, {values[1]}."
+        return f"{first.vpn} has {shares[0]} of plain IP's {text.lower(table.title)}, {last.vpn} {shares[1]}"
+    values = [
+        text.with_interval(row.summary, table.unit, row.at_least > 0).removesuffix(" 1")  # what only counts has no unit
+        for row in (first, last)
+        if row.summary
+    ]
+    return f"{first.vpn} has the best {text.lower(table.title)}, {values[0]}; {last.vpn} the worst, {values[1]}"
 
 
-def _ends(rows: Sequence[Row]) -> tuple[Row, Row]:
-    ordered = sorted(rows, key=lambda row: row.summary.median if row.summary else 0.0)
-    return ordered[0], ordered[-1]
-
-
-def _factor(rows: Sequence[Row]) -> float:
-    low, high = _ends(rows)
-    return high.summary.median / low.summary.median if high.summary and low.summary and low.summary.median > 0 else 1.0
-
-
-def _apart(low: Row, high: Row) -> bool:
-    """Do the 95 % intervals of both leave a gap?"""
-    ends = (low.summary.high if low.summary else None, high.summary.low if high.summary else None)
-    return ends[0] is not None and ends[1] is not None and ends[0] < ends[1]
+def _context(row: Row, rows: Sequence[Row], but: Sequence[str]) -> str:
+    """`` (random payload)``: the row's levels of what varies among ``rows``, but for these factors."""
+    varying = {name for name in row.params if len({other.params.get(name) for other in rows}) > 1}
+    words = _words({name: level for name, level in row.params.items() if name in varying and name not in but})
+    return f" ({words})" if words else ""
 
 
 def _differing(row: Row, other: Row) -> str:
-    """The levels of ``row`` that ``other`` has not."""
+    """The levels of ``row`` that ``other`` has not; of a factor that only the other has, this is the default."""
     own = {factor: level for factor, level in row.params.items() if other.params.get(factor) != level}
-    words = [text.configuration({factor: own[factor] for factor in ("cipher", "integrity") if factor in own})]
-    words += [f"compression {own['compression']}"] if "compression" in own else []
-    words += [f"{own['payload']} payload"] if "payload" in own else []
-    rest = {factor: level for factor, level in own.items() if factor not in SAID}
+    return _words(own) or "the default"
+
+
+def _words(levels: dict[str, str]) -> str:
+    words = [text.configuration({factor: levels[factor] for factor in TUNNEL if factor in levels})]
+    words += [f"compression {levels['compression']}"] if "compression" in levels else []
+    words += [f"{levels['payload']} payload"] if "payload" in levels else []
+    rest = {factor: level for factor, level in levels.items() if factor not in SAID}
     words += [text.wan(rest), text.traffic(rest)]
-    return ", ".join(word for word in words if word) or row_levels(row) or "it"
+    return ", ".join(word for word in words if word)

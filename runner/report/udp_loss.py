@@ -19,7 +19,8 @@ ABOUT = (
     "The loss of the trials that offered the UDP throughput (within 1 %), over all repetitions: mean and standard "
     "deviation. The thesis has ten tests at each rate; a search without confirmation has one or two. Beside it, as "
     "printed, the thesis' mean and deviation. What the receiver's socket drops is no loss here, and was one there: its "
-    "buffers were 9 KB (sender) and 192 KB (receiver), here it has 2 MB where the kernel grants it."
+    "buffers were 9 KB (sender) and 192 KB (receiver), here it has 2 MB where the kernel grants it. The experiment "
+    "sockets measures with buffers of both lengths, and counts these drops."
 )
 
 

@@ -3,39 +3,45 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from html import escape
-
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
+from collections.abc import Sequence
+from typing import Literal
 
 from runner.data.trials import Strict
 from runner.ranking.basis import Basis
 from runner.ranking.estimates import Components, components
+from runner.ranking.machines import machines_of
 from runner.ranking.ranking import Ranking
 from runner.ranking.verdicts import NO_INTERVAL, Verdict
 from runner.report import text
+from runner.report.blocks import Block, Heading, Paragraph, Table
 
 HEAD = ("metric", "verdict", "ratio (95 % interval)")
 SHOWN = 8  # undecided pairs of a metric in a terminal
 LONG_S = 2 * 3600  # what would take longer is said without a number
-DECIDED = {"better": "is better than", "worse": "is worse than", "same": "is the same as", "undecided": "or"}
+DECIDED = {"better": "is better than", "worse": "is worse than", "same": "is the same as", "undecided": "and"}
 
 
 class Spread(Strict):
-    """Where the spread of one metric of one ranking comes from."""
+    """Where the spread of one metric of one ranking comes from. ``between``: whose instances the component of that name
+    is about: tunnels that were brought up anew, or machines."""
 
     configuration: str
     image: str
     metric: str
     components: Components
+    between: Literal["instances", "machines"] = "instances"
 
 
 def spreads(bases: Sequence[Basis]) -> list[Spread]:
     """Of every metric that was measured by rounds."""
     return [
-        Spread(configuration=basis.configuration, image=basis.image, metric=metric, components=found)
+        Spread(
+            configuration=basis.configuration,
+            image=basis.image,
+            metric=metric,
+            components=found,
+            between="machines" if machines_of(by_vpn) else "instances",
+        )
         for basis in bases
         for metric, by_vpn in basis.values.items()
         if (found := components(by_vpn))
@@ -77,16 +83,17 @@ def about(found: Sequence[Verdict], titles: dict[str, str]) -> str:
 
 
 def words(one: Verdict) -> str:
-    """``openvpn is better than ssh_tun``, ``openvpn or ssh_tun: undecided, about 3 min more of measuring both``."""
+    """``openvpn is better than ssh_tun``, ``openvpn and ssh_tun: undecided; measuring both for about 3 min more would
+    decide``."""
     said = f"{one.a} {DECIDED[one.decision]} {one.b}"
-    return said if one.decision != "undecided" else f"{said}: undecided, {why(one)}"
+    return said if one.decision != "undecided" else f"{said}: undecided; {why(one)}"
 
 
 def why(one: Verdict) -> str:
     """Why a pair is undecided, and what would decide it."""
     if one.seconds is None:
         return one.reason or NO_INTERVAL
-    return f"{more(one.seconds)} of measuring both"
+    return f"measuring both for {more(one.seconds)} would decide"
 
 
 def more(seconds: float) -> str:
@@ -118,57 +125,29 @@ def spread_words(found: Sequence[Spread], ranking: Ranking) -> str:
     for one in found:
         if (one.configuration, one.image) == (ranking.configuration, ranking.image) and one.metric in ranking.titles:
             parts = one.components
-            instance = "" if parts.instance is None else f", instances {100 * parts.instance:.1f} %"
+            instance = "" if parts.instance is None else f", {one.between} {100 * parts.instance:.1f} %"
             name = text.SHORT.get(one.metric, one.metric)
             said.append(f"{name} slices {100 * parts.slice:.0f} %, rounds {100 * parts.round:.0f} %{instance}")
     return f"Where the spread comes from (standard deviations): {'; '.join(said)}." if said else ""
 
 
-def markdown_lines(
-    found: Sequence[Verdict],
-    spread: Sequence[Spread],
-    ranking: Ranking,
-    table: Callable[[Sequence[str], Sequence[Sequence[str]]], list[str]],
-) -> list[str]:
-    """The section below a ranking; ``table`` makes lines of a head and of rows of plain text."""
+def section(found: Sequence[Verdict], spread: Sequence[Spread], ranking: Ranking) -> list[Block]:
+    """What stands below a ranking; empty where it has no pairs."""
     mine = of_ranking(found, ranking)
     if not mine:
         return []
-    lines = ["### Verdicts", "", counted(mine), "", about(mine, ranking.titles), ""]
-    lines += [said, ""] if (said := spread_words(spread, ranking)) else []
-    return lines + table(HEAD, rows(mine, ranking.titles))
-
-
-def html_part(
-    found: Sequence[Verdict],
-    spread: Sequence[Spread],
-    ranking: Ranking,
-    table: Callable[[str, Sequence[str], Sequence[str]], str],
-) -> str:
-    """What unfolds below a ranking; ``table`` makes one of a caption, a head and rows of HTML. All is escaped here."""
-    mine = of_ranking(found, ranking)
-    if not mine:
-        return ""
-    body = [
-        f'<th scope="row">{escape(metric)}</th>' + "".join(f"<td>{escape(cell)}</td>" for cell in cells)
-        for metric, *cells in rows(mine, ranking.titles)
+    title = "Each pair of VPNs in each metric that counts in the ranking as reported"
+    return [
+        Heading("Verdicts", "verdicts", level=3, fold="The verdict on each pair"),
+        Paragraph(f"{about(mine, ranking.titles)} {spread_words(spread, ranking)}".rstrip()),
+        Paragraph(counted(mine), "strong"),
+        Table(title, HEAD, rows(mine, ranking.titles), named=True),
     ]
-    shown = table("Each pair of VPNs in each metric that counts in the ranking as reported", HEAD, body)
-    return (
-        f"<p>{escape(counted(mine))}</p><details><summary>The verdict on each pair</summary>"
-        f"<p>{escape(about(mine, ranking.titles))} {escape(spread_words(spread, ranking))}</p>{shown}</details>"
-    )
 
 
-def render(found: Sequence[Verdict], spread: Sequence[Spread], ranking: Ranking, console: Console) -> None:
-    """In a terminal: how many pairs are decided, and of each metric who is the same and who is undecided."""
-    mine = of_ranking(found, ranking)
-    if not mine:
-        return
-    console.print(Text(counted(mine)))
-    grid = Table.grid(padding=(0, 1, 0, 0))
-    grid.add_column(style="cyan", no_wrap=True)
-    grid.add_column(overflow="fold")
+def not_decided(mine: Sequence[Verdict]) -> list[tuple[str, str]]:
+    """Of each metric who is the same and who is undecided: its short name and the words. ``mine``: of one ranking."""
+    found = []
     for metric in dict.fromkeys(one.metric for one in mine):
         own = [one for one in mine if one.metric == metric]
         same = [f"{one.a} and {one.b}" for one in own if one.decision == "same"]
@@ -181,11 +160,8 @@ def render(found: Sequence[Verdict], spread: Sequence[Spread], ranking: Ranking,
             left = f" and {len(pairs) - SHOWN} more" if len(pairs) > SHOWN else ""
             said.append(f"undecided{f' ({reason})' if reason else ''}: {', '.join(pairs[:SHOWN])}{left}")
         if said:
-            grid.add_row("  " + text.SHORT.get(metric, metric), Text("; ".join(said), "dim"))
-    if grid.row_count:
-        console.print(grid)
-    if said_of_spread := spread_words(spread, ranking):
-        console.print(Text(said_of_spread, "dim"))
+            found.append((text.SHORT.get(metric, metric), "; ".join(said)))
+    return found
 
 
 def _undecided(one: Verdict) -> str:

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from runner.data.errors import UsageError, require_known
 from runner.data.metric import Metric
 from runner.data.trials import Run, Trial
+from runner.ranking.basis import bases
 from runner.ranking.doubts import look
 from runner.ranking.verdicts import Verdict
+from runner.ranking.weights import default_weights
+from runner.report import text
+from runner.report.answer import machine_of
+from runner.report.facts import facts
+from runner.report.kinds import by_kind
 
 
 def why(run: Run, trials: Sequence[Trial], a: str, b: str) -> list[str]:
-    """What the run says of ``a`` against ``b``, in each configuration: a sentence for each metric that counts.
+    """What the run says of ``a`` against ``b``: the machine, and for each configuration the tunnels, the traffic, and a
+    sentence for each metric that counts.
 
     Raises UsageError for a VPN that the run does not have, and where it compares these two in nothing.
     """
@@ -20,18 +27,39 @@ def why(run: Run, trials: Sequence[Trial], a: str, b: str) -> list[str]:
         require_known("VPN", name, sorted(vpn for vpn, record in run.vpns.items() if not record.reference))
     if a == b:
         raise UsageError(f"why takes two VPNs, and both are {a}")
-    said: list[str] = []
+    said = [machine_of(facts(run, trials))]
+    traffic = {(basis.configuration, basis.image): basis.traffic for basis in bases(run, trials)}
     heading = ""
     for verdict in look(run, trials):
         if {verdict.a, verdict.b} != {a, b}:
             continue
         where = " ".join(filter(None, (verdict.configuration, verdict.image)))
         if where != heading:
-            said += [*([""] if said else []), f"{where}: {_levels(run, verdict, a)} against {_levels(run, verdict, b)}"]
+            said += ["", f"{where}: {_levels(run, verdict, a)} against {_levels(run, verdict, b)}"]
+            said.append(f"Traffic: {_traffic(run, traffic[verdict.configuration, verdict.image])}.")
             heading = where
         said.append(sentence(run.metrics[verdict.metric], verdict if verdict.a == a else turned(verdict)))
-    if not said:
+    if not heading:
         raise UsageError(f"this run compares {a} and {b} in nothing: one of them has no numbers; see vpneval report")
+    return said
+
+
+def why_each(run: Run, trials: Sequence[Trial], a: str, b: str) -> list[list[str]]:
+    """What `why` says of each kind of machine of a farm, or of the run where there is one kind.
+
+    Raises UsageError as `why` does, where no kind compares these two.
+    """
+    kinds = by_kind(run, trials)
+    said: list[list[str]] = []
+    nothing: list[UsageError] = []
+    for own, its in kinds:
+        try:
+            said.append(why(own, its, a, b))
+        except UsageError as error:
+            nothing.append(error)
+            said.append([machine_of(facts(own, its)), "", f"These machines compare {a} and {b} in nothing."])
+    if len(nothing) == len(kinds):
+        raise nothing[0]
     return said
 
 
@@ -66,6 +94,14 @@ def sentence(metric: Metric, verdict: Verdict) -> str:
         )
         return f"{has}: not decided yet; {verdict.reason or more}."
     return f"{has}: {verdict.decision}."
+
+
+def _traffic(run: Run, measured: Mapping[str, Mapping[str, str]]) -> str:
+    """``TCP throughput (tcp, 1 stream, random, forward); …``, of the metrics that are measured alike together."""
+    metrics: dict[str, list[str]] = {}
+    for metric in default_weights(measured).counted:
+        metrics.setdefault(text.levels(measured[metric]), []).append(run.metrics[metric].title)
+    return "; ".join(f"{', '.join(titles)} ({how})" for how, titles in metrics.items())
 
 
 def _levels(run: Run, verdict: Verdict, vpn: str) -> str:

@@ -143,7 +143,6 @@ class Rounds:
         n = len(self._log_likelihood)
         left_out = np.array([self._mean(total - one)[0] for one in self._log_likelihood])
         pseudo = n * theta - (n - 1) * left_out
-        pseudo += theta - pseudo.mean()
         over_theta = weight.sum(axis=(1, 2))
         deviation = math.sqrt(float(over_theta @ (self._grid() - theta) ** 2))
         if n > 1:

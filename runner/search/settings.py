@@ -7,6 +7,7 @@ from typing import Any
 
 from runner.search import TAKES, Engine, Measure, SearchResult, find_throughput
 
+LOWEST_BPS = 1e6
 LOSS_RATIO = 0.01  # the thesis' bound on the mean loss, §3.5.1
 
 
@@ -14,7 +15,8 @@ LOSS_RATIO = 0.01  # the thesis' bound on the mean loss, §3.5.1
 class UdpSearch:
     """How UDP throughput is searched for: see runner.search.find_throughput.
 
-    Only what its engine takes is asked of it: the fields have a value for any engine.
+    Only what its engine takes is asked of it: the fields have a value for any engine. ``min_rate_bps``: None leaves the
+    lowest rate to the instrument.
     """
 
     engine: Engine = "bayes"
@@ -23,6 +25,7 @@ class UdpSearch:
     confirm: tuple[int, float] | None = (10, 10.0)
     max_rate_bps: float = 10e9
     budget_s: float | None = None
+    min_rate_bps: float | None = None
 
     def expected_s(self, overhead_s: float, *, first: bool, warm_budget_s: float | None) -> float:
         """How long a search will take, seconds, by how many trials it needs on average. ``first``: is nothing known
@@ -39,9 +42,13 @@ class UdpSearch:
         return min(found_s, budget_s or found_s) + confirming_s + 1.5
 
     def find(
-        self, offer: Measure, first_bps: float | None, overhead_s: float, min_rate_bps: float = 1e6
+        self, offer: Measure, first_bps: float | None, overhead_s: float, min_rate_bps: float = LOWEST_BPS
     ) -> SearchResult:
-        """Search with these settings for the rate at which the mean loss reaches LOSS_RATIO."""
+        """Search with these settings for the rate at which the mean loss reaches LOSS_RATIO. ``min_rate_bps`` is the
+        instrument's."""
+        lowest_bps = self.min_rate_bps or min_rate_bps
+        if self.min_rate_bps and first_bps:
+            first_bps = min(max(first_bps, lowest_bps), self.max_rate_bps)
         own: dict[str, Any] = {
             "relative_width": self.relative_width,
             "trial_duration_s": self.trial_duration_s,
@@ -51,7 +58,7 @@ class UdpSearch:
         return find_throughput(
             offer,
             loss_ratio=LOSS_RATIO,
-            min_rate_bps=min_rate_bps,
+            min_rate_bps=lowest_bps,
             max_rate_bps=self.max_rate_bps,
             budget_s=self.budget_s,
             engine=self.engine,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, ExitStack, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from runner.data.errors import InstrumentError
+from runner.data.errors import InstrumentError, VpnevalError
 from runner.data.files import open_file
 from runner.data.levels import tunnel_levels
 from runner.data.wan import Conditions, conditions
@@ -15,7 +15,7 @@ from runner.lab import wan
 from runner.lab.image import Image
 from runner.lab.redaction import hide
 from runner.lab.site import Site
-from runner.lab.site_to_site import SITES, Lab
+from runner.lab.site_to_site import Lab, check_alive
 from runner.lab.topologies import Topology, topology_lab
 from runner.sweep import variants
 from runner.sweep.call import Settings
@@ -62,16 +62,23 @@ class Builder:
         made = Bench(lab, tunnel, self._tunnel, bare=self._lab, keys=self._keys_of_strangers, keys_of=self._keys_of)
         made.meshes = self._mesh if lab.kind == "netns" else None
         self._benches.append(made)
-        made.beside = self._beside if self.settings.rig.stands != 1 else None
+        if self.settings.rig.stands != 1:
+            made.beside, made.another = self._beside, self._another
         return made
 
     def _beside(self) -> float:
         """The same tunnel once more, in a lab of its own that goes at once: its set-up time, s."""
+        with self._another() as other:
+            return other.tunnel.setup_s
+
+    @contextmanager
+    def _another(self) -> Iterator[Bench]:
+        """The same tunnel once more, in a lab of its own beside this one."""
         number = len([*self.folder.glob("again-*")]) + 1
         folder = self.folder / f"again-{number}"
         folder.mkdir()
         with Builder(self.vpn, self.planned, self.settings, self.shared, folder) as other:
-            return other.bench().tunnel.setup_s
+            yield other.bench()
 
     def _lab(self) -> Lab:
         """A new lab without a tunnel; the one before goes."""
@@ -93,7 +100,12 @@ class Builder:
     def _once_up(self) -> tuple[Lab, Tunnel]:
         lab = self._lab()
         levels = tunnel_levels(self.params) | variants.asked(self.params) | self.instrument.asks(self.params)
-        up = bring_up(lab, self.vpn, levels, self._keys(), judged=self.judged)
+        keys = self._keys()
+        try:
+            up = bring_up(lab, self.vpn, levels, keys, judged=self.judged)
+        except (VpnevalError, TimeoutError):
+            check_alive(lab)  # where a node is gone, whatever follows from that is no fault of the VPN's
+            raise
         varied = variants.driver_said(lab, self.vpn, self.params) | self._hold(lab)
         facts = up.evidence.facts | self._underlay | varied
         return lab, replace(up, evidence=up.evidence.model_copy(update={"facts": facts}))
@@ -111,9 +123,10 @@ class Builder:
             self.shared.probed[wanted] = wan.verify(lab, wanted)
         self._underlay["wan"] = self.shared.probed[wanted]
 
-    def _keys(self, *, others: bool = False, sites: Sequence[Site] = SITES) -> dict[str, str]:
+    def _keys(self, *, others: bool = False, sites: Sequence[Site] = ()) -> dict[str, str]:
         """The VPN's secrets of this call, made at first use on a node without a network; or others, which a stranger
         could have made in the same way."""
+        sites = sites or self.settings.rig.sites
         key = (self.vpn.name, self.image_name, others, len(sites))
         if key not in self.shared.secrets:
             said = list[str]()

@@ -10,6 +10,7 @@ from runner.data.trials import Trial
 from runner.design.profile import Profile
 from runner.lab.image import Image
 from runner.lab.places import NamespaceRig, Rig
+from runner.lab.places.hours import Hours
 from runner.sweep.plan import Planned
 
 
@@ -27,6 +28,9 @@ class Watcher(Protocol):
 
     def measuring(self, planned: Planned) -> None:
         """This trial begins now, in the tunnel that is up."""
+
+    def found(self, planned: Planned, values: Mapping[str, float]) -> None:
+        """A slice of this trial found these values."""
 
     def finished(self, trial: Trial, remaining_s: float) -> None:
         """This trial is written down; what is planned will take ``remaining_s`` seconds more."""
@@ -48,6 +52,8 @@ class Settings:
     deadline: float | None = None  # time.monotonic() at which the run should have ended
     most_repetitions: int | None = None  # for --until-significant; None where the deadline alone ends it
     rig: Rig = field(default_factory=NamespaceRig)  # where the labs are set up
+    first: int = 1  # the repetition that it begins with
+    hours: Hours = field(default_factory=Hours)  # outside of which nothing is measured
 
     @property
     def images(self) -> dict[str, Image]:
@@ -61,7 +67,8 @@ class Outcome:
 
     measured: int = 0
     failed: int = 0
-    trimmed: int = 0
+    trimmed: int = 0  # trials that the deadline left no time for
+    passed_over: int = 0  # and those that a look ended: their pairs were decided, or needed more time than was left
     measuring_s: float = 0.0
     stopped: str = ""
     looks: int = 1  # at the verdicts, that of the report included

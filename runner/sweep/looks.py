@@ -1,24 +1,70 @@
-"""At a look: which cells go on, so that the time that is left decides the most pairs."""
+"""At a look: which cells go on, so that the time that is left decides the most pairs, and the ratios that are quoted
+are known; and when to look.
+
+A look has its price in every verdict, so that a call has six of them at most, with O'Brien and Fleming's bounds.
+"""
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from runner.data.trials import MOST_LOOKS, Cell, Run, Trial
 from runner.ranking.doubts import Doubt, cells_in_doubt, doubts, look
 from runner.ranking.weights import Weights
 
+INITIAL_REPETITIONS = 3  # with --until-significant: before them, little is known of the spread
+MOST_REPETITIONS = 30  # with --until-significant, where no deadline is given
+GROWTH = 1.6  # from one look to the next, in repetitions: 3, 5, 8, 13, 21, 30
+LEAST_SHARE = 0.05  # of a run, before which nothing is decided
+# Under a deadline such a metric goes on, whatever is decided, until the 95 % intervals of its ratios reach no farther
+# than by this factor. Of other metrics the pairs are decided last, and known as well by then (docs/decisions/0055).
+WIDTHS = {"tcp_throughput": 1.075}
+TWICE = 0.5  # of a VPN's pairs in such a metric: where more are undecided or too wide, it has two slices in a round
+
+
+class Going(NamedTuple):
+    """``cells``: those that go on; ``doubts``: every undecided pair, in words; ``twice``: the keys of those among the
+    cells that have twice their turns."""
+
+    cells: list[Cell]
+    doubts: list[str]
+    twice: set[str]
+
 
 def going(
-    run: Run, trials: Sequence[Trial], cells: Sequence[Cell], weights: Weights | None, left_s: float, of_s: float
-) -> tuple[list[Cell], list[str]]:
+    run: Run, trials: Sequence[Trial], cells: Sequence[Cell], weights: Weights | None, left_s: float, share: float
+) -> Going:
     """The cells of the undecided pairs that ``left_s`` seconds can decide, by what they have shown so far, or of all
-    where it can decide none, and all cells of a run that has no pairs; and every undecided pair in words. ``of_s``:
-    seconds of the whole run, which is looked at six times."""
-    found = doubts(run, trials, weights, MOST_LOOKS, share=min(1.0, max(0.05, 1 - left_s / of_s)))
+    where it can decide none, and all cells of a run that has no pairs. Where that time is limited, also those of ratios
+    that are not known to their WIDTHS. ``share``: how much of the run is over, 0 to 1. The looks of earlier calls have
+    their price, too."""
+    looks, over = run.looks + MOST_LOOKS - 1, min(1.0, max(LEAST_SHARE, share))
+    found = doubts(run, trials, weights, looks, over, widths=WIDTHS if left_s < math.inf else None)
     if not found and not look(run, trials, weights):
-        return list(cells), []
-    return cells_in_doubt(within(found, left_s), cells), [doubt.words for doubt in found]
+        return Going(list(cells), [], set())
+    undecided, wide = ([doubt for doubt in found if doubt.decided is decided] for decided in (False, True))
+    on = cells_in_doubt(within(undecided, left_s) + wide, cells)
+    return Going(on, [doubt.words for doubt in undecided], twice(found, on) if left_s < math.inf else set())
+
+
+def twice(found: Sequence[Doubt], cells: Sequence[Cell]) -> set[str]:
+    """The keys of those of these cells of which most ratios are undecided or too wide, in a metric of WIDTHS: one
+    slice in each round will not do, and a second one of one VPN makes all its ratios narrower."""
+    waiting = Counter(
+        (cell.key, doubt.configuration, doubt.image, doubt.peers)
+        for doubt in found
+        for cell in cells
+        if doubt.metric in WIDTHS and cell.vpn in (doubt.a, doubt.b) and doubt.asks_for(cell)
+    )
+    return {key for (key, *_, peers), pairs in waiting.items() if pairs > TWICE * peers}
+
+
+def next_look(repetitions: int, most: int) -> int:
+    """After how many repetitions to look again, having looked after so many."""
+    return min(max(repetitions + 1, most), max(repetitions + 1, math.ceil(GROWTH * repetitions)))
 
 
 def within(found: Sequence[Doubt], left_s: float) -> list[Doubt]:

@@ -12,14 +12,14 @@ from typing import cast
 
 from runner.data.errors import LabError
 from runner.data.files import write_text
-from runner.data.levels import BASELINE, outside_of_tunnel, tunnel_levels
+from runner.data.levels import BASELINE, tunnel_levels
 from runner.data.store import Store, last_round
 from runner.data.trials import Cell
 from runner.instruments.instrument import at_once
 from runner.lab.redaction import hide
 from runner.sweep.call import Outcome, Settings, Watcher
+from runner.sweep.looks import MOST_REPETITIONS, Going, next_look
 from runner.sweep.plan import (
-    TUNNEL_S,
     Block,
     Plan,
     Planned,
@@ -31,6 +31,7 @@ from runner.sweep.plan import (
     ranked_cells,
 )
 from runner.sweep.records import Records
+from runner.sweep.shares import Shares, parts, side_share
 from runner.sweep.supported import refusals
 from runner.sweep.turns import Rounds, Standing, conditions, standing
 from runner.sweep.underway import UnderWay
@@ -39,11 +40,19 @@ from runner.tunnel.bring_up import Bench
 from runner.vpn.plugin import Vpn
 from runner.vpn.recipe import recipe
 
+Look = Callable[[float, float], Going]
 MOST_STANDING = 30  # tunnels at once
-SIDE_SHARE = 0.2  # of a deadline's time for what no ranking is made of: ciphers, compression, more streams
+SIDE_SHARE = 0.1  # of a deadline's time for what no ranking is made of: ciphers, compression, more streams
 LOOKS_AT = (0.35, 0.5, 0.65, 0.8, 0.9)  # of a deadline's time; the report is the sixth look
-SIDE_EVERY = 5  # such trials in a ranked tunnel have a turn in every fifth round
-UP_SHARE = 0.25  # of such a part of the time bringing tunnels up may take, else it is taken whole
+# Such trials in a ranked tunnel have a turn in every fifth round, and in every tenth under a deadline: in the first one
+# of an instance.
+SIDE_EVERY, SIDE_EVERY_HURRIED = 5, 10
+ROUNDS_OF_A_BLOCK = 100_000  # at most, of one that is measured apart from the others
+KEPT_EVERY_S = 5.0  # the samples of a trial that is measured by itself, where a killed run would lose more
+
+
+def _pairs(count: int) -> str:
+    return f"{count} pair of VPNs is" if count == 1 else f"{count} pairs of VPNs are"
 
 
 @dataclass
@@ -56,22 +65,29 @@ class Loop:
     settings: Settings
     watcher: Watcher
     experiments_of: Mapping[str, list[str]]  # cell key -> names of the experiments it belongs to
-    # What is in doubt: the cells that go on in the seconds that are left, and the pairs in words. None: all go on.
-    look: Callable[[float], tuple[list[Cell], list[str]]] | None = None
+    # What is in doubt, when so many seconds are left and this share of the run is over. None: all go on.
+    look: Look | None = None
     until_significant: bool = False  # then block after block as long as something is in doubt
+    before_s: float = 0.0  # what earlier calls on the same folder took
     outcome: Outcome = field(default_factory=Outcome)
     _rest: list[PlannedTunnel] = field(default_factory=list)  # of this block, and not begun
     _later: Sums = field(default_factory=Sums)  # of the blocks after it
-    _pace: float = 1.0  # real against expected time, learnt as we go
-    _side_left_s: float = 0.0
+    _total_s: float = math.inf  # that this call has, under a deadline
+    _until: float = 0.0  # when the rounds that are being played will end, by time.monotonic()
     _looks: list[float] = field(default_factory=list)  # when to look next, by time.monotonic()
     _going: set[str] | None = None  # the ranked cells that still have turns; None: all
+    _twice: set[str] = field(default_factory=set)  # those that have twice as many
 
     def __post_init__(self) -> None:
         self._records = Records(self.store, self.watcher, self.experiments_of, self.outcome, self._left_s)
         self._workshop = Workshop(self.store, self.vpns, self.settings, self.watcher, self._records)
-        self._rounds = Rounds(self._workshop, self.settings.seed, last_round(self.store.trials))
+        self._rounds = Rounds(self._workshop, self.settings.seed, self._last_round())
         self._ranked = ranked_cells(self.cells, self.vpns)
+        self._shares = Shares(self.settings, self._ranked)
+
+    def _last_round(self) -> int:
+        """Of those that were played; a block of a farm has numbers that no other block has."""
+        return max(last_round(self.store.trials), ROUNDS_OF_A_BLOCK * (self.settings.first - 1))
 
     def run(self) -> Outcome:
         """Measure what is missing. Returns when all is done, the deadline is reached, or lab or disk broke."""
@@ -82,18 +98,21 @@ class Loop:
         hopeless = {trial.cell for trial in seen.values() if trial.status == "unsupported"}
         if self.settings.deadline is not None:
             now, total_s = time.monotonic(), self.settings.deadline - time.monotonic()
-            self._side_left_s = SIDE_SHARE * total_s
+            side = side_share(self.cells, self._ranked, self.experiments_of, SIDE_SHARE)
+            self._shares.side_left_s, self._total_s = side * total_s, total_s
             self._looks = [now + share * total_s for share in LOOKS_AT] if self.look else []
         try:
             hopeless |= self.probe({trial.cell for trial in seen.values() if trial.status in ("ok", "unsupported")})
             settings = self.settings
-            plan = blocks(self.cells, settings.repetitions, settings.seed, done, hopeless, settings.profile)
+            every = blocks(self.cells, settings.repetitions, settings.seed, done, hopeless, settings.profile)
+            plan = every.after(settings.first - 1)
             self._expect([], plan.sums)
-            for repetition in range(1, settings.repetitions + 1):
+            for repetition in range(settings.first, settings.repetitions + 1):
                 planned, self._later = plan.block(repetition), plan.after(repetition).sums
                 self._rest = planned.tunnels
                 self._block(planned, self._later)
             self._again(plan)
+            self._count_left_out(plan)
             if self.look and self.until_significant:
                 self.outcome.separation = self._until_separated(self.look, hopeless)
         except LabError as broken:
@@ -103,19 +122,30 @@ class Loop:
         return self.outcome
 
     def _again(self, plan: Plan) -> None:
-        """What came one by one and gave no number, once more, where time is left."""
-        if self.settings.deadline is None:
-            return
+        """What came one by one and gave no number, once more, where time is left; without a deadline there is."""
+        deadline = self.settings.deadline
         ok = {trial.id for trial in self.store.trials if trial.status != "failed"}
         for planned in plan:
             for tunnel in planned.single:
                 trials = tuple(trial for trial in tunnel.trials if trial.id not in ok)
                 again = PlannedTunnel(tunnel.vpn, tunnel.params, trials)
-                if trials and not self._too_late(again, []):
+                if trials and not self._shares.too_late(again, []):
                     self._rest.append(again)
                     self._block(Block([], [again]), Sums())
-            if time.monotonic() > self.settings.deadline:
+            if deadline is not None and time.monotonic() > deadline:
                 return
+
+    def _count_left_out(self, plan: Plan) -> None:
+        """Trials of the plan that a deadline left without a line in the store: a look has ended them, or there was no
+        time for them. A cell whose packets a tunnel does not carry has one line for all."""
+        if self.settings.deadline is None and not self.settings.hours.between:
+            return
+        told = {trial.id for trial in self.store.trials}
+        hopeless = {trial.cell for trial in self.store.trials if trial.status == "unsupported"}
+        planned = (trial for block in plan for tunnel in block.tunnels for trial in tunnel.trials)
+        left = [trial.cell.key for trial in planned if trial.id not in told and trial.cell.key not in hopeless]
+        self.outcome.passed_over = sum(self._is_ended(key) for key in left)
+        self.outcome.trimmed = len(left) - self.outcome.passed_over
 
     def probe(self, known: set[str]) -> set[str]:
         """Ask every VPN, live on a gateway, what it can do here; what it cannot becomes `unsupported` trials, and what
@@ -132,24 +162,39 @@ class Loop:
                 self._records.write(trial, status=status, reason=reason)
         return found
 
-    def _until_separated(self, look: Callable[[float], tuple[list[Cell], list[str]]], hopeless: set[str]) -> str:
-        """Block after block of the cells in doubt, until none is, or the time or the repetitions end; says which."""
-        settings = self.settings
+    def _until_separated(self, look: Look, hopeless: set[str]) -> str:
+        """Block after block of the cells in doubt, until none is, or the time or the repetitions end; says which. The
+        run is looked at more and more seldom, because each look has its price in every verdict."""
+        settings, looked, found = self.settings, 0, look(math.inf, self._share())
+        self.outcome.looks += 1
         while True:
-            cells, doubts = look(math.inf)
+            cells, doubts, _ = found
             measured = max((trial.repetition for trial in self.store.trials), default=0)
-            if not doubts:
-                return f"after {measured} blocks, no pair of neighbours in the ranking is in doubt"
+            after = f"after {measured} block{'s' * (measured != 1)}"
+            if not doubts:  # and cells that go on all the same are those of a run without a pair
+                decided = "there is no pair of VPNs to decide" if cells else "every pair of VPNs is decided"
+                return f"{after}, {decided}"
             planned = block(cells, measured + 1, settings.seed, set(), hopeless, settings.profile)
             tunnels = planned.tunnels
-            late = settings.deadline is not None and time.monotonic() + self._need_s(tunnels) > settings.deadline
+            late = settings.deadline is not None and time.monotonic() + self._shares.need_s(tunnels) > settings.deadline
             most = settings.most_repetitions is not None and measured >= settings.most_repetitions
             if late or most or not tunnels:
                 why = "deadline" if late else "limit of repetitions" if most else "lack of anything to measure"
-                return f"after {measured} blocks, ended by the {why}, still in doubt: {'; '.join(doubts)}"
-            self.watcher.say(f"block {measured + 1}, because these pairs are still undecided: {'; '.join(doubts)}")
+                return f"{after}, ended by the {why}, still undecided: {'; '.join(doubts)}"
+            looked = looked or next_look(measured, settings.most_repetitions or MOST_REPETITIONS)
+            self.watcher.say(f"block {measured + 1} begins. These pairs are still undecided: {'; '.join(doubts)}")
             self._expect(tunnels, Sums())
             self._block(planned, Sums())
+            if measured + 1 >= looked:
+                found, looked, self.outcome.looks = look(math.inf, self._share()), 0, self.outcome.looks + 1
+
+    def _share(self) -> float:
+        """How much of the run is over: of its time under a deadline, with that of earlier calls; else of the
+        repetitions that it may have."""
+        if self.settings.deadline is not None:
+            return 1 - (self.settings.deadline - time.monotonic()) / (self.before_s + self._total_s)
+        measured = max((trial.repetition for trial in self.store.trials), default=0)
+        return measured / (self.settings.most_repetitions or MOST_REPETITIONS)
 
     def _expect(self, tunnels: Sequence[PlannedTunnel], later: Sums) -> None:
         self._rest, self._later = list(tunnels), later
@@ -161,37 +206,40 @@ class Loop:
             self._take_turns(planned, later)
         for tunnel in planned.single:
             self._rest.remove(tunnel)
-            if self._too_late(tunnel, planned.single):
-                self.outcome.trimmed += len(tunnel.trials)
+            if self._shares.too_late(tunnel, planned.single):
                 continue
+            self._in_hours(tunnel)
             started = time.monotonic()
             self.watcher.tunnel(tunnel.trials[0].repetition, tunnel.vpn, tunnel.params)
             self._tunnel(tunnel)
-            real = (time.monotonic() - started) / expected_s(tunnel, self.settings.profile)
-            self._pace += 0.1 * (real - self._pace)
+            self._shares.took(tunnel, time.monotonic() - started)
 
     # --- Tunnels that take turns -------------------------------------------------------------------------------------
 
     def _take_turns(self, planned: Block, later: Sums) -> None:
-        """The tunnels of a block that stand together: first those of the rankings, then the others, in parts."""
+        """The tunnels of a block that stand together: first those of the rankings, then the others, in parts; or all at
+        once, which lets each be compared with each, where no deadline divides the time between them."""
         for tunnel in planned.standing:
             self._rest.remove(tunnel)
         if self.settings.rig.stands == 1:
             return self._visits(planned, later)
         plain = [tunnel for tunnel in planned.standing if tunnel.vpn == BASELINE]
         rest = [tunnel for tunnel in planned.standing if tunnel.vpn != BASELINE]
-        ranked = [tunnel for tunnel in rest if self._is_ranked(tunnel) and self._goes_on(tunnel)]
-        side = [tunnel for tunnel in rest if not self._is_ranked(tunnel)]
+        ranked = [tunnel for tunnel in rest if self._shares.is_ranked(tunnel) and self._goes_on(tunnel)]
+        side = [tunnel for tunnel in rest if not self._shares.is_ranked(tunnel)]
+        if self.settings.deadline is None and len(rest) <= MOST_STANDING:
+            ranked, side = rest, []
         with standing(self._workshop, plain) as base:
-            ranked_s = self._share_s(planned, later)
-            for part in parts(ranked):
+            ranked_s = self._shares.ranked_s(planned, later)
+            for part in parts(ranked, MOST_STANDING):
                 self._stand(base, part, ranked_s * len(part) / len(ranked))
-            share_s = self._side_share_s(side, later.blocks + 1) if ranked else self._share_s(planned, later)
-            for part in parts(side):
+            every_s = self._shares.ranked_s(planned, later)
+            share_s = self._shares.side_s(side, later.blocks + 1) if ranked else every_s
+            for part in parts(side, MOST_STANDING):
                 started = time.monotonic()
                 self._stand(base, part, share_s * len(part) / len(side))
-                self._side_left_s -= time.monotonic() - started
-            self._alone(base, self._share_s(planned, later), short=bool(rest))
+                self._shares.side_left_s -= time.monotonic() - started
+            self._alone(base, self._shares.ranked_s(planned, later), short=bool(rest))
 
     def _alone(self, base: Sequence[Standing], within_s: float, *, short: bool) -> None:
         """The baseline's trials that no VPN was measured beside have their rounds, too; ``short``: not more of them
@@ -204,7 +252,6 @@ class Loop:
     def _stand(self, base: Sequence[Standing], tunnels: Sequence[PlannedTunnel], within_s: float) -> None:
         """These tunnels beside the baseline: rounds, for ``within_s`` seconds with the bring-up, under a deadline."""
         if within_s <= 0:
-            self.outcome.trimmed += sum(len(tunnel.trials) for tunnel in tunnels)
             return
         until = time.monotonic() + within_s
         with standing(self._workshop, tunnels) as stands:
@@ -214,8 +261,9 @@ class Loop:
     def _visits(self, planned: Block, later: Sums) -> None:
         """Where one tunnel stands at a time: the rounds of one after another's, under the same numbers."""
         first, last = self._rounds.last, self._rounds.last
-        share_s = self._share_s(planned, later) / len(planned.standing)
+        share_s = self._shares.ranked_s(planned, later) / len(planned.standing)
         for tunnel in planned.standing:
+            self._in_hours(tunnel)
             self._rounds.last, until = first, time.monotonic() + share_s
             with standing(self._workshop, [tunnel]) as stands:
                 self._play(stands, until, self._has_turns)
@@ -232,68 +280,59 @@ class Loop:
             if self._looks and now >= self._looks[0]:
                 self._looks = [at for at in self._looks if at > now]
                 self._take_a_look()
+                self._give_turns(stands)
             if self.settings.deadline is None:
-                return played < self.settings.profile.rounds
+                self._until = now + took_s * (self.settings.profile.rounds - played)
+                most = self.settings.profile.rounds if took_s / 2 < self.settings.hours.left_s() else 1
+                return played < most
+            self._until = min(until, self.settings.deadline)
             return played == 0 or now + took_s / 2 < min(until, self.settings.deadline)
 
-        for one in stands:
-            for trial in one.trials:
-                other = SIDE_EVERY if self._is_ranked(one.tunnel) else 1
-                trial.every = trial.planned.instrument.every * self._ranked.get(trial.planned.cell.key, other)
+        self._give_turns(stands)
         self._rounds.play(stands, more, goes_on)
 
+    def _give_turns(self, stands: Sequence[Standing]) -> None:
+        """How often each trial has its turn."""
+        side_every = SIDE_EVERY if self.settings.deadline is None else SIDE_EVERY_HURRIED
+        for one in stands:
+            for trial in one.trials:
+                key, other = trial.planned.cell.key, side_every if self._is_ranked(one.tunnel) else 1
+                trial.every = trial.planned.instrument.every * self._ranked.get(key, other)
+                trial.times = 2 if key in self._twice else 1
+
     def _take_a_look(self) -> None:
-        """Pairs that are decided get no more of the time."""
+        """Pairs that are decided, and known well enough, get no more of the time."""
         assert self.look is not None
         assert self.settings.deadline is not None
-        cells, doubts = self.look(self.settings.deadline - time.monotonic())
+        cells, doubts, self._twice = self.look(self.settings.deadline - time.monotonic(), self._share())
         self._going, self.outcome.looks = {cell.key for cell in cells}, self.outcome.looks + 1
-        self.watcher.say(f"look {self.outcome.looks - 1}: {len(doubts)} pairs are undecided, {len(cells)} cells go on")
+        self.watcher.say(
+            f"{_pairs(len(doubts))} still undecided: {len(cells)} of {len(self._ranked)} measurements go on. The "
+            "others compare only pairs that are decided and known well enough, or that need more time than is left."
+        )
 
     def _has_turns(self, trial: UnderWay) -> bool:
-        key = trial.planned.cell.key
-        return self._going is None or key in self._going or key not in self._ranked
+        return not self._is_ended(trial.planned.cell.key)
+
+    def _is_ended(self, key: str) -> bool:
+        return self._going is not None and key in self._ranked and key not in self._going
 
     def _goes_on(self, tunnel: PlannedTunnel) -> bool:
         return self._going is None or any(trial.cell.key in self._going for trial in tunnel.trials)
 
     def _is_ranked(self, tunnel: PlannedTunnel) -> bool:
-        return any(trial.cell.key in self._ranked for trial in tunnel.trials)
-
-    def _share_s(self, planned: Block, later: Sums) -> float:
-        """Of a deadline's time what the ranked tunnels of this block may take."""
-        if self.settings.deadline is None:
-            return float("inf")
-        single_s = self._need_s(planned.single) + self._pace * later.single_s
-        side_s = self._side_left_s if any(not self._is_ranked(tunnel) for tunnel in planned.standing) else 0.0
-        left_s = self.settings.deadline - time.monotonic() - single_s - max(0.0, side_s)
-        return left_s / (1 + later.standing)
-
-    def _side_share_s(self, side: Sequence[PlannedTunnel], blocks_left: int) -> float:
-        """Of their quarter of a deadline's time what these tunnels may take in this block: an even share, or all at
-        once where that would hardly bring them up."""
-        if self.settings.deadline is None:
-            return float("inf")
-        up_s = TUNNEL_S * len(side)
-        even_s = self._side_left_s / blocks_left
-        share_s = even_s if UP_SHARE * even_s > up_s else self._side_left_s
-        return share_s if share_s > up_s else 0.0
+        return self._shares.is_ranked(tunnel)
 
     # --- Tunnels one after another -----------------------------------------------------------------------------------
 
-    def _too_late(self, tunnel: PlannedTunnel, planned: Sequence[PlannedTunnel]) -> bool:
-        """Would this tunnel end after the deadline? The block's last baseline keeps its place."""
-        if self.settings.deadline is None:
-            return False
-        last = [other for other in planned if other.trials[0].position == "last" and other is not tunnel]
-        return time.monotonic() + self._need_s([tunnel, *last]) > self.settings.deadline
-
-    def _need_s(self, tunnels: Sequence[PlannedTunnel]) -> float:
-        return self._pace * sum(expected_s(tunnel, self.settings.profile) for tunnel in tunnels)
+    def _in_hours(self, tunnel: PlannedTunnel) -> None:
+        if self.settings.deadline is None:  # else the run ends with the hours
+            self.settings.hours.wait(self.watcher.say, self._shares.need_s([tunnel]))
 
     def _left_s(self) -> float:
         """Until the end of what is planned, or the deadline."""
-        left = self._need_s(self._rest) + self._pace * self._later.expected_s
+        turns_s = max(0.0, self._until - time.monotonic())
+        left = turns_s + self._shares.need_s(self._rest) + self._shares.pace * self._later.expected_s
         if self.settings.deadline is not None:
             left = min(left, self.settings.deadline - time.monotonic())
         return max(0.0, left)
@@ -306,7 +345,7 @@ class Loop:
         with self._workshop.builder(tunnel, folder) as builder:
             try:
                 bench = builder.bench()
-                while waiting:
+                while waiting and self.settings.hours.left_s() > 0:
                     self.watcher.measuring(waiting[0])
                     usable = self._whole(waiting[0], bench, folder)
                     waiting.pop(0)
@@ -320,8 +359,14 @@ class Loop:
         with ExitStack() as closing:
             trial = self._workshop.under_way(planned, bench, folder)
             closing.callback(trial.close)
+            kept = time.monotonic()
             while not trial.over:
-                trial.turn()
+                trial.turn(round_=0)
+                if not trial.over and trial.has_samples and time.monotonic() > kept + KEPT_EVERY_S:
+                    if trial.is_new:
+                        self._records.begin(planned, trial.up, trial.log)
+                    self.store.append_slices(trial.fresh())
+                    kept = time.monotonic()
         return trial.usable
 
     def _on_paper(self, tunnel: PlannedTunnel, folder: Path) -> None:
@@ -332,15 +377,9 @@ class Loop:
                 no_bench = cast(Bench, None)  # what needs no tunnel does not look at one
                 measured = at_once(planned.instrument.measure(no_bench, self._workshop.asked(planned)))
                 self._records.check(planned, measured)
-            except (Exception, SystemExit) as error:  # as in _tunnel: a failing plugin never stops the sweep
+            except KeyboardInterrupt:
+                raise
+            except BaseException as error:  # a failing plugin or instrument never stops the sweep
                 self._workshop.fail([planned], error, folder)
             else:
                 self._records.write(planned, measured=measured, log=self._workshop.log(folder))
-
-
-def parts(tunnels: Sequence[PlannedTunnel]) -> list[Sequence[PlannedTunnel]]:
-    """Not more of them than can stand at once; those that are compared, by their conditions, stay together."""
-    together = sorted(tunnels, key=lambda tunnel: str(outside_of_tunnel(tunnel.params)))
-    count = -(-len(together) // MOST_STANDING)
-    size = -(-len(together) // count) if count else 1
-    return [together[start : start + size] for start in range(0, len(together), size)]

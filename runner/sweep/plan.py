@@ -9,7 +9,7 @@ from dataclasses import astuple, dataclass, field, replace
 
 from runner.catalogue import blamed, instruments
 from runner.data.errors import UsageError
-from runner.data.levels import BASELINE, NO_CIPHER, TCP, TUNNEL_FACTORS, VARIANTS
+from runner.data.levels import BASELINE, TUNNEL_FACTORS, VARIANTS
 from runner.data.trials import Cell, Position, trial_id
 from runner.design.experiment import Experiment
 from runner.design.profile import Profile
@@ -61,6 +61,11 @@ class PlannedTunnel:
 def any_turns(cells: Sequence[Cell], profile: Profile) -> bool:
     """Are some of these measured in rounds?"""
     return any(instruments()[cell.params["measure"]].takes_turns(profile) for cell in cells)
+
+
+def all_turn(cells: Sequence[Cell], profile: Profile) -> bool:
+    """Are all of these measured in rounds?"""
+    return all(instruments()[cell.params["measure"]].takes_turns(profile) for cell in cells)
 
 
 def all_cells(
@@ -209,15 +214,18 @@ def _one_by_one(cells: Sequence[Cell], repetition: int, rng: random.Random, done
     tunnels = _tunnels([cell for cell in cells if cell.vpn != BASELINE], repetition, rng)
     rng.shuffle(tunnels)
     baseline = [cell for cell in cells if cell.vpn == BASELINE]
-    stream = [cell for cell in baseline if cell.params.items() >= (TCP | NO_CIPHER).items()]  # enough to see drift
-    idle = [cell for cell in baseline if cell.params["measure"] == "idle"]
     first = _tunnels(baseline, repetition, rng, "first")
-    last = _tunnels(stream + idle, repetition, rng, "last")
+    last = _tunnels(_again(baseline, "last"), repetition, rng, "last")
     half = len(tunnels) // 2
     closed = any(trial.id in done for tunnel in last for trial in tunnel.trials)
     halved = len(tunnels) >= HALVED_FROM and not closed  # after its last baseline, a block has no middle any more
-    between = _tunnels(stream, repetition, rng, "between") if halved else []
+    between = _tunnels(_again(baseline, "between"), repetition, rng, "between") if halved else []
     return [*first, *tunnels[:half], *between, *tunnels[half:], *last]
+
+
+def _again(baseline: Sequence[Cell], position: Position) -> list[Cell]:
+    """Of plain IP's cells those that are measured once more there, which is enough to see a drift."""
+    return [cell for cell in baseline if position in instruments()[cell.params["measure"]].again(cell.params)]
 
 
 def _missing(tunnels: Sequence[PlannedTunnel], done: set[str], hopeless: set[str]) -> list[PlannedTunnel]:

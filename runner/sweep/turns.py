@@ -9,12 +9,13 @@ machine changes, and those of one measurement take two.
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from runner.data.errors import LabError, ProofError
+from runner.data.errors import InstrumentError, LabError, ProofError
 from runner.data.levels import outside_of_tunnel
 from runner.sweep.plan import PlannedTunnel
 from runner.sweep.underway import UnderWay
@@ -55,19 +56,23 @@ class Standing:
 
 @contextmanager
 def standing(workshop: Workshop, tunnels: Sequence[PlannedTunnel]) -> Iterator[list[Standing]]:
-    """All of ``tunnels`` up at once, each in a lab of its own, as long as the context; those that do not come up are
-    written down. At its end every trial has its line. Raises LabError."""
+    """All of ``tunnels`` up at once, each in a lab of its own, as long as the context. Those that do not come up are
+    tried once more where time is left, and then written down. At its end every trial has its line. Raises LabError."""
     found: list[Standing] = []
     with ExitStack() as labs:
         try:
-            for tunnel in tunnels:
-                _stand(workshop, tunnel, labs, found)
+            again = [(tunnel, why) for tunnel in tunnels if (why := _stand(workshop, tunnel, labs, found))]
+            for tunnel, why in again:
+                _stand(workshop, tunnel, labs, found, before=why)
             yield found
         finally:
             _end(workshop, found)
 
 
-def _stand(workshop: Workshop, tunnel: PlannedTunnel, labs: ExitStack, found: list[Standing]) -> None:
+def _stand(workshop: Workshop, tunnel: PlannedTunnel, labs: ExitStack, found: list[Standing], before: str = "") -> str:
+    """Bring the tunnel up in a lab. ``before``: why it did not come up at first. Returns why it did not come up where
+    it is worth another attempt; else it is up, or its trials are written down. Raises LabError."""
+    began = time.monotonic()
     workshop.watcher.tunnel(tunnel.trials[0].repetition, tunnel.vpn, tunnel.params)
     folder = workshop.store.logs(tunnel.name)
     try:
@@ -76,9 +81,26 @@ def _stand(workshop: Workshop, tunnel: PlannedTunnel, labs: ExitStack, found: li
             one = Standing(tunnel, builder.bench(), folder)
             labs.push(lab.pop_all())
     except (Exception, SystemExit) as error:  # a failing VPN never stops the sweep
-        return workshop.fail(tunnel.trials, error, folder)
+        if not before and _another_attempt(workshop, error, time.monotonic() - began):
+            return str(error) or repr(error)
+        workshop.fail(tunnel.trials, error, folder)
+        return ""
     one.trials = [workshop.under_way(planned, one.bench, folder) for planned in tunnel.trials]
+    for trial in one.trials:
+        if before:
+            trial.note(f"the tunnel came up at the second attempt; at the first: {before}")
     found.append(one)
+    return ""
+
+
+def _another_attempt(workshop: Workshop, error: BaseException, took_s: float) -> bool:
+    """Is a tunnel that did not come up tried again? Not where the lab or the disk is broken, nor where the tunnel was
+    up and is not what was asked for, nor where the deadline leaves no time for as long an attempt."""
+    broken = isinstance(error, LabError | InstrumentError | ProofError | OSError)
+    if broken and not isinstance(error, TimeoutError):  # which is an OSError, and says that no payload came
+        return False
+    deadline = workshop.settings.deadline
+    return deadline is None or time.monotonic() + took_s < deadline
 
 
 def _end(workshop: Workshop, found: Sequence[Standing]) -> None:
@@ -154,7 +176,7 @@ def _in_order(due: Sequence[tuple[Standing, UnderWay]], rng: random.Random) -> l
     """All their turns in a round: groups of what is compared, in random order, and so the VPNs within each."""
     groups: dict[str, list[tuple[Standing, UnderWay]]] = {}
     for one, trial in due:
-        for number in range(trial.planned.instrument.turns):
+        for number in range(trial.planned.instrument.turns * trial.times):
             groups.setdefault(f"{number} {conditions(trial)}", []).append((one, trial))
     order = list(groups.values())
     rng.shuffle(order)

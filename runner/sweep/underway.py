@@ -51,6 +51,7 @@ class UnderWay:
     too_long: set[str]
     instance: int = 1
     every: int = 1  # in rounds
+    times: int = 1  # as many turns as usual in such a round
     over: bool = False
     usable: bool = True
     spent_s: float = 0.0
@@ -68,6 +69,10 @@ class UnderWay:
         self._quiet, self._began = noise.snapshot(lab=self.bench.lab), time.monotonic()
         self.turning = self.planned.instrument.takes_turns(self.asked.profile)
         self.over = self.planned.cell.key in self.too_long
+
+    def note(self, text: str) -> None:
+        """A warning that the trial's line will have."""
+        self._notes.append(text)
 
     @property
     def begun(self) -> bool:
@@ -101,10 +106,21 @@ class UnderWay:
         try:
             if isinstance(measuring, Generator):
                 measuring.close()
-        except (Exception, SystemExit) as error:
-            if isinstance(error, LabError):
-                raise
+        except (KeyboardInterrupt, LabError):
+            raise
+        except BaseException:
             self.usable = False
+
+    @property
+    def has_samples(self) -> bool:
+        """Has it several slices, and are they samples of a metric? Then what there is of it is worth to be kept."""
+        names = {metric.name for metric in self.planned.instrument.metrics}
+        return len(self.rows) > 1 and not names.isdisjoint(self.rows[-1].values)
+
+    @property
+    def is_new(self) -> bool:
+        """Is none of its slices in the store?"""
+        return not self._stored
 
     def fresh(self) -> list[Slice]:
         """The slices that are not in the store yet; now they are."""
@@ -134,7 +150,7 @@ class UnderWay:
         except KeyboardInterrupt:  # it went through the instrument, which cannot go on
             self._measuring = None
             raise
-        except (Exception, SystemExit) as error:
+        except BaseException as error:
             if isinstance(error, OSError) and error.errno in FULL:
                 raise
             check_alive(self.bench.lab)  # where a node is gone, whatever follows from that is no fault of theirs
@@ -174,6 +190,7 @@ class UnderWay:
                 values=found,
             )
         )
+        self.records.watcher.found(self.planned, self.rows[-1].values)
 
     def _finish(self, measured: Any) -> None:
         around = noise.since(self._quiet, lab=self.bench.lab)

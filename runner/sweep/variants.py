@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 
+from runner.catalogue import instruments
 from runner.data.errors import CommandError, LabError, MeasurementError, Unsupported
 from runner.data.levels import BASELINE
 from runner.lab.facts import SPEED, SPEED_BYTES
@@ -82,8 +83,8 @@ def _driver_refused(lab: Lab, vpn: Vpn, params: Mapping[str, str]) -> Unsupporte
 
 
 def by_openssl(vpn: Vpn, params: Mapping[str, str]) -> bool:
-    """Is what the trial encrypts encrypted by OpenSSL? The device page's ssh transfer is, whatever the VPN."""
-    return vpn.software.openssl or params["measure"] == "device"
+    """Is what the trial encrypts encrypted by OpenSSL, by the VPN or by the instrument itself?"""
+    return vpn.software.openssl or bool(instruments()[params["measure"]].openssl_cipher(params))
 
 
 def set_driver(lab: Lab, vpn: Vpn, params: Mapping[str, str]) -> None:
@@ -130,7 +131,7 @@ def openssl_speed(gateway: Node, cipher: str, *, generic: bool) -> float:
 
 
 def _cipher(params: Mapping[str, str]) -> str:
-    return params.get("device_cipher", params["cipher"])
+    return instruments()[params["measure"]].openssl_cipher(params) or params["cipher"]
 
 
 def _known(cipher: str) -> str:

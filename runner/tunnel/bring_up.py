@@ -15,10 +15,11 @@ from runner.data.trials import Evidence, Proof
 from runner.lab import layers, probes
 from runner.lab.node import PATIENCE, Node, wait_until
 from runner.lab.redaction import KNOWN
-from runner.lab.site import TCP_PORTS, Site
+from runner.lab.site import TCP_PORTS, Site, peers_of
 from runner.lab.site_to_site import Lab
 from runner.lab.topologies import Topology
 from runner.tunnel.contradiction import refuse_contradiction
+from runner.tunnel.path import refused
 from runner.tunnel.proof import ANSWER_PORT, prove, renew_answering, start_answering
 from runner.vpn.plugin import Secrets, Vpn, confidential, entry
 
@@ -48,6 +49,9 @@ class Bench:
     keys: Callable[[bool], Secrets] | None = None  # the VPN's secrets, or others made in the same way
     meshes: Callable[[Topology], AbstractContextManager[Lab]] | None = None  # a lab of another shape, beside this one
     keys_of: Callable[[Sequence[Site]], Secrets] | None = None  # secrets for so many sites
+    another: Callable[[], AbstractContextManager[Bench]] | None = (
+        None  # one more lab with the same tunnel, beside this one
+    )
     beside: Callable[[], float] | None = None  # the same tunnel once more in a lab of its own: its set-up time, s
     _shared: dict[str, tuple[Any, ExitStack]] = field(default_factory=dict)
 
@@ -141,7 +145,9 @@ def missing_tools(node: Node, vpn: Vpn) -> list[str]:
 
 
 def unsupported(lab: Lab, vpn: Vpn, params: Params) -> Unsupported | None:
-    """The plugin's live probe, on every gateway, its tools being there."""
+    """The plugin's live probe, on every gateway, its tools being there; and whether the path lets it through."""
+    if no := refused(lab, vpn):
+        return no
     for site in lab.sites:
         gateway = lab.gateway(site)
         if no := equip(gateway, vpn) or vpn.supports(gateway, params):
@@ -161,7 +167,7 @@ def bring_up(lab: Lab, vpn: Vpn, params: Params, secrets: Mapping[str, str], *, 
     for site in sites:
         if vpn.software.layer:
             equip(lab.gateway(site), vpn)
-        peers = [peer for peer in sites if peer is not site]
+        peers = peers_of(site, sites)
         for path, text in vpn.render(site, peers, params, secrets).items():
             lab.gateway(site).write(path, text)
 
@@ -170,7 +176,7 @@ def bring_up(lab: Lab, vpn: Vpn, params: Params, secrets: Mapping[str, str], *, 
     first_payload = lab.host1.spawn(*ask, log="first-payload")
     started = time.monotonic()
     for site in reversed(sites):
-        vpn.start(lab.gateway(site), site, [peer for peer in sites if peer is not site], params)
+        vpn.start(lab.gateway(site), site, peers_of(site, sites), params)
     if first_payload.wait(UP_WITHIN_S + 5) != 0:
         if renew_answering(lab):
             raise InstrumentError("the far host's answering probe had died before the tunnel was up")
@@ -180,7 +186,7 @@ def bring_up(lab: Lab, vpn: Vpn, params: Params, secrets: Mapping[str, str], *, 
     evidences = []
     timers = {}
     for site in sites:
-        peers = [peer for peer in sites if peer is not site]
+        peers = peers_of(site, sites)
         try:
             wait_until(partial(vpn.is_up, lab.gateway(site), site, peers), f"{vpn.name} up on {site.name}")
         except TimeoutError as late:
@@ -201,7 +207,7 @@ def _states(lab: Lab, vpn: Vpn) -> str:
     for site in lab.sites:
         gateway = lab.gateway(site)
         try:
-            up = vpn.is_up(gateway, site, [peer for peer in lab.sites if peer is not site])
+            up = vpn.is_up(gateway, site, peers_of(site, lab.sites))
         except Exception as error:  # only words for a message: the failure itself is already being raised
             said = f"is_up() of the plugin failed ({error})"
         else:

@@ -113,6 +113,12 @@ def esp(
     )
 
 
+def ah_around_esp(inner_bytes: int, cipher: str, integrity: str) -> Layers:
+    """AH in transport mode (RFC 4302 §2) around ESP in tunnel mode without an ICV of its own (RFC 4303 §2)."""
+    inside = esp(inner_bytes, cipher, "aead")
+    return inside | {HEADER: inside[HEADER] + 12, TAG: ESP_ICV[integrity]}
+
+
 def wireguard(inner_bytes: int, mtu: int = 1420) -> Layers:
     """WireGuard's transport data message (whitepaper §5.4.6): type 4, receiver 4, counter 8, the packet padded to
     a multiple of 16, tag 16; in UDP. The padding never exceeds the interface's MTU, as in the Linux driver."""

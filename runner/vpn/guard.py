@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import sys
+import time
 import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -26,6 +27,7 @@ from runner.data.errors import (
     UsageError,
 )
 from runner.data.trials import Evidence
+from runner.lab.node import PATIENCE
 from runner.vpn.declared import Declared
 from runner.vpn.lifecycle import HandOver, Lifecycle, Rekeying, Standby, Timer
 from runner.vpn.plugin import Offers, Software, Vpn
@@ -35,6 +37,7 @@ ORDINARY = (CommandError, MeasurementError, ProofError, TimeoutError)
 MAY_FAIL = ("secrets", "start", "is_up", "evidence", "rekeying.renew", "rekeying.mark", "standby.prepare")
 DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
 MOST_CHARACTERS = 1000  # of what an exception says
+LONG_S = 10.0  # a method that was ended by Ctrl-C after this time, times PATIENCE, is named
 
 
 class _Attributes(BaseModel):
@@ -48,6 +51,10 @@ class _Attributes(BaseModel):
     carries: Literal["ip", "tcp"]
     reference: bool
     note: str
+    ports: str
+    outer_ipv6: bool
+    inner_ipv6: bool
+    modules: str
     software: Software
     offers: Offers
     comparable: Mapping[str, str]
@@ -109,9 +116,12 @@ def _watched(
 
     @wraps(bound)
     def call(*args: Any, **named: Any) -> Any:
+        began = time.monotonic()
         try:
             found = bound(*args, **named)
-        except KeyboardInterrupt:  # of the user
+        except KeyboardInterrupt as ended:  # by the user
+            if (took_s := time.monotonic() - began) >= LONG_S * PATIENCE:
+                ended.add_note(_unfinished(vpn, method, ended, took_s))
             raise
         except BaseException as broken:
             if _is_ordinary(broken, vpn, method):
@@ -141,6 +151,12 @@ def _blamed(vpn: Vpn, method: str, broken: BaseException) -> str:
     places = _places(broken, files)
     name = places[-1][0].name if places else files[0].name
     return f"the plugin {vpn.name} is broken: {method} in {name}, {told(broken, files, silent=method == 'secrets')}"
+
+
+def _unfinished(vpn: Vpn, method: str, ended: KeyboardInterrupt, took_s: float) -> str:
+    places = _places(ended, files_of(type(vpn)))
+    where = f" ({places[-1][0].name}, line {places[-1][1]})" if places else ""
+    return f"{method} of the plugin {vpn.name} had not returned after {took_s:.0f} s{where}"
 
 
 def _places(broken: BaseException, files: list[Path]) -> list[tuple[Path, int | None]]:

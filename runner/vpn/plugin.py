@@ -35,18 +35,24 @@ class Offers:
 class Software:
     """What a gateway must have. ``tools``: command -> Debian package; a word or more may follow the package after a
     comma. ``layer``: vagrant/layers/NAME.sh, which has them where the image does not (runner/lab/layers.py).
-    ``daemons``: other packages whose version says what was measured. ``openssl``: does OpenSSL encrypt the payload?
-    Then the factor ``driver`` can be set."""
+    ``daemons``: other packages whose version says what was measured; of several, a gateway needs one. ``libraries``:
+    packages that it needs and that bring no command. ``openssl``: does OpenSSL encrypt the payload?
+    Then the factor ``driver`` can be set. ``dials``: how a command begins that dials once only -> the command that
+    succeeds once the tunnel is there. The scripts of ``recipe --write`` repeat the first until then: the peer may
+    start later."""
 
     tools: Mapping[str, str] = field(default_factory=dict)
     layer: str = ""
     daemons: tuple[str, ...] = ()
+    libraries: tuple[str, ...] = ()
     openssl: bool = False
+    dials: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def packages(self) -> list[str]:
         """The Debian packages of all of it, sorted."""
-        return sorted({*(package.partition(",")[0] for package in self.tools.values()), *self.daemons})
+        tools = (package.partition(",")[0] for package in self.tools.values())
+        return sorted({*tools, *self.daemons, *self.libraries})
 
 
 class Vpn(ABC):
@@ -57,8 +63,9 @@ class Vpn(ABC):
     with lower numbers dial those with higher ones. Then it polls ``is_up``, and asks for ``evidence``.
 
     ``params`` has the levels of cipher, integrity and compression; and, where a trial asks for it: ``ike`` (a proposal
-    of ``offers.ike``), ``driver`` (``generic``: no crypto instructions of this CPU), ``rekey_every_s`` (seconds), and
-    ``roaming`` (the name of the gateway whose WAN address is going to change).
+    of ``offers.ike``), ``driver`` (``generic``: no crypto instructions of this CPU), ``rekey_every_s`` (seconds),
+    ``inner`` (``ipv6``: the sites' ``lan_ipv6`` have to pass, too), and ``roaming`` (the name of the gateway whose WAN
+    address is going to change).
     """
 
     name: ClassVar[str]
@@ -68,6 +75,13 @@ class Vpn(ABC):
     carries: ClassVar[str] = "ip"  # "ip", or "tcp" where it forwards ports only
     reference: ClassVar[bool] = False  # shown in reports, never ranked
     note: ClassVar[str] = ""  # what a reader of the ranking must know
+    # Where the answering gateway listens on the WAN, "udp/500 udp/4500": nothing else may listen there, and a NAT in
+    # front of it has to forward them. Empty: not declared.
+    ports: ClassVar[str] = ""
+    outer_ipv6: ClassVar[bool] = False  # do its files and commands take IPv6 addresses of the gateways?
+    # Does its tunnel carry IPv6 between the sites, once that is routed through its device? ``params`` says ``inner``.
+    inner_ipv6: ClassVar[bool] = False
+    modules: ClassVar[str] = ""  # the kernel's, as modprobe(8) calls them: of its data path
     software: ClassVar[Software] = Software()
     offers: ClassVar[Offers] = Offers()
     comparable: ClassVar[Params]  # AES-128-CBC and HMAC-SHA-256, or the nearest there is

@@ -8,7 +8,7 @@ from pathlib import Path
 from runner.data.errors import UsageError
 from runner.data.levels import Params
 from runner.lab.node import Completed
-from runner.lab.site import Site
+from runner.lab.site import Site, peers_of
 from runner.lab.site_to_site import SITES
 from runner.vpn.plugin import Vpn, entry, offered
 
@@ -83,7 +83,7 @@ def recipe(vpn: Vpn, params: Params, sites: tuple[Site, ...] = SITES) -> str:
         text += [line for line in ca.lines if not line.startswith("cat ")]
     for site in reversed(sites):
         paper = Paper(site.name)
-        peers = [peer for peer in sites if peer is not site]
+        peers = peers_of(site, sites)
         for path, content in vpn.render(site, peers, params, secrets).items():
             paper.write(path, content)
         vpn.start(paper, site, peers, params)

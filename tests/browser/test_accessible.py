@@ -13,7 +13,7 @@ from runner.report.model import build
 from tests.browser.conftest import Open
 from tests.unit.synthetic import realistic_run
 
-RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"]}
+RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"], "resultTypes": ["violations"]}
 
 
 @pytest.fixture(scope="module")

@@ -13,6 +13,7 @@ import pytest
 from playwright.sync_api import BrowserContext, Page
 
 from runner.cli.main import main
+from runner.data.store import load_run
 from runner.data.trials import Run, Trial
 from runner.ranking.ranking import Ranking
 from runner.ranking.words import chance
@@ -25,7 +26,7 @@ from tests.browser.conftest import Open
 from tests.unit.synthetic import CBC, IDLE, TCP, make_run, make_trial, realistic_run
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "results" / "examples" / "two-cores-quick"
-SCREENSHOTS = os.environ.get("VPNEVAL_SCREENSHOTS")  # a folder to keep them in: docs/ for the README's
+SCREENSHOTS = os.environ.get("VPNEVAL_SCREENSHOTS")  # a folder to keep them in: docs/pictures for the README's
 HOSTILE = '<script>alert("1")</script>'
 A4 = (718, 1047)  # px between margins of 10 mm
 # A preset, whole numbers, and weights whose sums are no round number in binary.
@@ -189,12 +190,14 @@ def test_the_keyboard_is_enough(report_page: Path, open_page: Open) -> None:
         ("#weights=rtt=0", "all weights are zero"),
         ("#weights=rtt=1,rtt=2", "given twice"),
         ("#weights=%3Cscript%3E=1", "is not metric=weight"),
+        ("#weights=%", "% is not metric=weight"),
     ],
 )
 def test_a_bad_link_is_said_and_not_guessed(fragment: str, says: str, report_page: Path, open_page: Open) -> None:
     page = open_page(report_page, fragment)
     assert says in page.get_by_role("alert").inner_text()
     assert shown(page, 0) == shown(open_page(report_page), 0)
+    assert page.locator("#question").is_visible(), "the rest of the page works"
 
 
 @pytest.mark.parametrize(
@@ -222,12 +225,29 @@ def test_all_plots_are_drawn_and_nothing_overflows(
 def test_printed_the_answer_is_two_pages_before_the_appendix(
     report_page: Path, open_page: Open, tmp_path: Path
 ) -> None:
+    example = open_page(EXAMPLE / "report.html" if EXAMPLE.exists() else report_page, "?print", width=A4[0])
+    example.emulate_media(media="print")
+    example.screenshot(path=Path(SCREENSHOTS or tmp_path) / "report-print.png", full_page=False)
     page = open_page(report_page, "?print", width=A4[0])
     page.emulate_media(media="print")
-    page.screenshot(path=Path(SCREENSHOTS or tmp_path) / "report-print.png", full_page=False)
     assert page.evaluate("document.getElementById('setup').getBoundingClientRect().top") < 2 * A4[1]
+    assert page.evaluate("getComputedStyle(document.getElementById('limits')).breakBefore") == "page"
     assert page.locator("#ranking-0 tbody tr").first.is_visible()
     assert page.locator("#ranking-1 tbody tr").first.is_visible()  # what the toggle hides is in the appendix
+
+
+@pytest.mark.parametrize("example", [False, True])
+def test_the_pdf_has_the_answer_on_two_pages(example: bool, chromium: BrowserContext) -> None:
+    """The verdict and the ranking; the appendix begins with what limits each VPN. ``chromium`` skips where there is
+    none."""
+    if example and not EXAMPLE.exists():
+        pytest.skip("no example run beside the source")
+    page = html_text(build(*(load_run(EXAMPLE) if example else realistic_run(3))))
+    answer = page.replace("</style></head>", "#limits, #limits ~ * { display: none }</style></head>", 1)
+    assert answer != page
+    whole, two = (made.count(b"/Type /Page\n") for made in (pdf_bytes(page), pdf_bytes(answer)))
+    assert 1 <= two <= 2
+    assert whole > two + 2
 
 
 def test_the_page_is_a_third_of_what_it_was(open_page: Open) -> None:

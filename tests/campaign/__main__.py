@@ -8,15 +8,20 @@ leaves no process, mount or control group behind; nothing is lost, nothing measu
 from __future__ import annotations
 
 import argparse
+import multiprocessing
+import os
 import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from pathlib import Path
 
 from runner.cli import other_kernels
+from runner.farm import dask
 from runner.lab.places import rootless
-from tests.campaign.commands import CommandCase, no_lab, prepare
+from tests.campaign.commands import CommandCase, no_lab, no_lab_here, prepare
 from tests.campaign.labs import LabCase
 
 EVERY = 25  # case starts labs
@@ -41,23 +46,40 @@ def starts_labs(number: int) -> bool:
     return number % EVERY == EVERY - 1
 
 
-def campaign(seed: int, numbers: Sequence[int]) -> int:
-    """How many of these cases fail; each is printed with the command that repeats it."""
-    rootless.enter = no_lab
+def without_other_labs() -> None:
+    """A command that would start itself again elsewhere, or workers, is told that it cannot; and it soon gives up a
+    scheduler that is not there."""
+    rootless.enter = no_lab_here
     other_kernels.this_command_under = no_lab
+    dask._local = no_lab
+    dask.CONNECT_S = 1
+
+
+def play(seed: int, base: Path, number: int) -> tuple[str, list[str]]:
+    """One case in words, and what is wrong with how it ended."""
+    case = LabCase(seed, number, number // EVERY) if starts_labs(number) else CommandCase(seed, number, base)
+    wrong = case.run()
+    return str(case), wrong  # by now it knows what happened to its folders
+
+
+def campaign(seed: int, numbers: Sequence[int]) -> int:
+    """How many of these cases fail; each is printed with the command that repeats it. As many are played at a time as
+    the machine has cores: each has its own folder and process, and looks for what is left of itself alone."""
     failed, started = 0, time.monotonic()
     with tempfile.TemporaryDirectory(prefix="campaign-base-") as base:
         prepare(Path(base))
-        for played, number in enumerate(numbers, start=1):
-            case = LabCase(seed, number) if starts_labs(number) else CommandCase(seed, number, Path(base))
-            if wrong := case.run():
-                failed += 1
-                again = f"python -m tests.campaign --seed {seed} --case {number}"
-                print(f"{case}\n  {'; '.join(wrong)}\n  again: {again}\n", flush=True)
-            elif len(numbers) == 1:
-                print(case)
-            if played % 100 == 0:
-                print(f"{played} cases, {failed} failed, {time.monotonic() - started:.0f} s", flush=True)
+        fork = multiprocessing.get_context("fork")
+        with ProcessPoolExecutor(os.cpu_count(), fork, initializer=without_other_labs) as players:
+            found = players.map(partial(play, seed, Path(base)), numbers)
+            for played, (number, (said, wrong)) in enumerate(zip(numbers, found, strict=True), start=1):
+                if wrong:
+                    failed += 1
+                    again = f"python -m tests.campaign --seed {seed} --case {number}"
+                    print(f"{said}\n  {'; '.join(wrong)}\n  again: {again}\n", flush=True)
+                elif len(numbers) == 1:
+                    print(said)
+                if played % 100 == 0:
+                    print(f"{played} cases, {failed} failed, {time.monotonic() - started:.0f} s", flush=True)
     print(f"seed {seed}: {len(numbers)} cases, {failed} failed, {time.monotonic() - started:.0f} s")
     return failed
 

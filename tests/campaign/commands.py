@@ -30,14 +30,87 @@ from runner.data.trials import Slice
 from runner.design.profile import PROFILES
 from runner.ranking.weights import PRESETS
 from tests.campaign.folders import mutate, state
-from tests.campaign.judge import LIMIT_S, judged
+from tests.campaign.judge import LIMIT_S, judged, patience_s
 from tests.unit.synthetic import realistic_run
 
 PICTURES_S = 120.0  # report --write draws some fifty of them
-READERS = ("report", "compare", "history", "watch")
+READERS = ("report", "compare", "history", "watch", "why")
+COMPARED = (
+    "openvpn",
+    "openvpn",
+    "wireguard_go",
+    "wireguard_go",
+    "ssh_tun",
+    "ssh_forward",
+    "ipsec_user",
+    "ipsec",
+    "none",
+)
 INTERRUPTED_S = 3.0  # watch waits for a run that has not ended, until Ctrl-C
 
 PLUGIN = "from vpns.openvpn import OpenVpn\n\n\nclass Mine(OpenVpn):\n    title = 'mine'\n"
+INSTRUMENT = """
+from runner.data.metric import Metric
+from runner.instruments.instrument import Instrument
+from runner.instruments.result import Measured, measurement
+
+class Good(Instrument):
+    name = "good"
+    metrics = (Metric(name="good_ms", title="Good", unit="ms", better="lower", definition="It.", source="none"),)
+    def expected_s(self, params, profile, *, first):
+        return 1.0
+    def measure(self, bench, asked):
+        yield {"good_ms": 5.0}
+        return Measured([measurement("good_ms", 5.0)], 0.1)
+"""
+EXPERIMENT = """
+from runner.design.experiment import Experiment, measuring
+
+EXPERIMENT = Experiment(
+    name="good", question="?", method="It.", source="none", metrics=("good_ms",), traffic=(measuring("good"),)
+)
+"""
+# Two machines that nobody reaches: no SSH server listens on these ports of the loopback.
+SITES = """
+[gw1]
+address = "127.0.0.1"
+port = 1
+wan = "eth0"
+wan_address = "192.0.2.1"
+network = "10.1.0.0/16"
+[gw2]
+address = "127.0.0.1"
+port = 2
+wan = "eth0"
+wan_address = "192.0.2.9"
+network = "10.2.0.0/16"
+"""
+SITE_CHANGES = (
+    ("", ""),
+    ('wan_address = "192.0.2.1"\n', ""),
+    ('wan_address = "192.0.2.1"', 'wan_address = "2001:db8::1"'),
+    ('wan_address = "192.0.2.1"', "wan_address = 7"),
+    ("[gw2]", "[gw3]"),
+    ("[gw2]", "[gw1]"),
+    ("port = 2", "port = 1"),
+    ("port = 2", "port = 99999"),
+    ("port = 2", 'public_address = "192.0.2.7"'),
+    ("port = 2", 'port = 2\npublic_address = "192.0.2.7"\nforwards = ["udp/51820"]'),
+    ("port = 2", 'port = 2\nforwards = ["51820"]'),
+    ("port = 2", 'port = 2\nlan = "198.18.1.0/24"'),
+    ("port = 2", 'port = 2\nlan = "10.7.0.0/31"'),
+    ("port = 2", 'port = 2\nnetwork_address = "10.9.9.9"'),
+    ('"127.0.0.1"', '"-oProxyCommand=x"'),
+    ('"127.0.0.1"', '"\\u001b[2J"'),
+    ('"10.2.0.0/16"', '"10.2.0.1/16"'),
+    ("\n[gw1]", "keepalive_s = 15\npath_mtu = 1400\n[gw1]"),
+    ("\n[gw1]", "keepalive_s = 0\nmax_rate_bps = 1.0\n[gw1]"),
+    ("\n[gw1]", 'between = "25:00-01:00"\nx = 1\n[gw1]'),
+    ("\n[gw1]", 'between = "22:00-04:00"\nmax_rate_bps = 200e6\nkeep_image = false\n[gw1]'),
+    ("\n[gw1]", "[[gw1]]"),
+    (SITES, ""),
+)
+SITE_FILES = [f"site{number}.toml" for number in range(len(SITE_CHANGES))]
 HOSTILE = [
     *("", " ", "-", "--", "0", "-1", "1", "1.5", "nan", "inf", "1e308", "1e-320", "9" * 400, "9" * 5000, "0x10", "1_0"),
     *("\x1b[2J", "\x9b31m", "\r\x08\x07", "\u202e", "\udcff", "é", "²", "٣", "日本", "\U0001f600", "[bold]x[/]", "[/]"),
@@ -61,19 +134,51 @@ HOSTILE = [
 
 def texts(rng: random.Random, name: str) -> str:
     """A value for an option or argument of this name: mostly one that makes sense."""
+    sites = [f"site:{name}" for name in SITE_FILES]
     valid: dict[str, Sequence[str]] = {
-        "experiments": [*experiment_names(), "papers", "./exp.py"],
+        "experiments": [*experiment_names(), "papers", "./exp.py", "./good_exp.py"],
         "vpns": [*vpn_names(), "./mine.py", "./broken.py", "openvpn,ssh_tun"],
         "vpn": [*vpn_names(), "./mine.py", "./broken.py"],
-        "instruments": ["./inst.py", "./mine.py"],
+        "instruments": ["./inst.py", "./mine.py", "./good.py", "./good.py"],
         "levels": [f"{f}={level}" for f, known in factors().items() for level in (*known.named, "7", "1e9")],
         "profile": [*PROFILES],
         "reps": ["1", "3", "1000", "1001"],
         "duration": ["1", "10", "86401"],
-        "lab": ["netns", "vagrant", "ssh:lab.toml", "ssh:", "netns:"],
-        "where": ["netns", "vagrant", "ssh:lab.toml"],
-        "kernel": ["host", "uml", "qemu:trixie", "host,uml"],
-        "rest": ["host", "uml"],
+        "lab": ["netns", "netns", "vagrant", "ssh:lab.toml", "ssh:", "site:", "netns:", *sites, *sites],
+        "where": ["netns", "netns", "vagrant", "ssh:lab.toml", *sites],
+        "site": [*SITE_FILES, "lab.toml", "w.toml", "file", "a"],
+        "days": ["1", "30", "365", "3650", "3651", "0", "1.5"],
+        "cost_rate": ["20M", "100k", "1G", "99k", "20", "1e400", "20m"],
+        "rounds": ["1", "4", "1000", "0", "1001", "-1"],
+        "slice_s": ["0.1", "0.5", "10", "0", "0.09", "11", "nan", "inf"],
+        "search_rates": ["1M-5G", "100k-1000G", "5M-5M", "1M", "1M-", "-1M", "99k-1M", "1M-2M-3M"],
+        "max_rate": ["200M", "1.5G", "100k", "99k", "1000G", "1001G", "200", "1e8", "200m", "M"],
+        "between": ["01:00-05:00", "22:00-04:00", "00:00-00:00", "24:00-01:00", "1:00-5:00", "01:00", "01:00-05:60"],
+        "farm": [
+            "local:2",
+            "local:0",
+            "local:65",
+            "tcp://127.0.0.1:1",
+            "tls://127.0.0.1:1",
+            "tcp://[::1]:1",
+            "tcp://:1",
+        ],
+        "farm_equal": ["kernel,image,versions", "cpu,cores", "cpu,cpu", "kernel,", "nothing"],
+        "farm_timeout": ["1s", "90", "10m", "2h", "0", "-1s", "1d"],
+        "across": ["machines", "machines", "machine", "kernels"],
+        "margin": [
+            "10%",
+            "0%",
+            "100%",
+            "0.5%",
+            "-1%",
+            "10",
+            "rtt=10%",
+            "rtt=10%,tcp_throughput=0.1%",
+            "rtt=10%,rtt=2%",
+        ],
+        "kernel": ["host", "host", "uml", "qemu", "qemu:trixie", "qemu:sid", "host,uml", "uml,uml", "host,"],
+        "rest": ["host", "uml", "qemu", "qemu:bookworm", "uml,qemu", "UML"],
         "image": ["trixie", "bookworm", "host"],
         "name": ["trixie", "bookworm"],
         "gateways": ["trixie", "trixie,bookworm"],
@@ -83,7 +188,10 @@ def texts(rng: random.Random, name: str) -> str:
         "weights": [*PRESETS, "rtt=1", "w.toml", "w.json", *(f"{name}=2" for name in metrics())],
         "what": ["vpns", "extinct", "experiments", "metrics", "presets", "factors", "profiles"],
         "folders": ["a", "b", "a", "p", "new", "file", ".", "a/"],
-        "folder": ["a", "b", "p"],
+        "folder": ["a", "a", "b", "p", "results/last"],
+        "a": COMPARED,
+        "b": COMPARED,
+        "asked": ["block.json", "w.json", "a/run.json"],
         "before": ["a", "b"],
         "after": ["a", "b"],
         "configuration": ["comparable", "recommended"],
@@ -106,7 +214,7 @@ def command_line(rng: random.Random, only: Sequence[str] = ()) -> list[str]:
         line.append(name)
     for parameter in found.params:
         required = bool(parameter.required)
-        if not required and rng.random() > 0.25:
+        if not required and rng.random() > (0.75 if parameter.param_type_name == "argument" else 0.25):
             continue
         times = rng.choice((1, 1, 2, 3)) if parameter.nargs == -1 or getattr(parameter, "multiple", False) else 1
         for _ in range(times):
@@ -120,7 +228,12 @@ def command_line(rng: random.Random, only: Sequence[str] = ()) -> list[str]:
 def prepare(folder: Path) -> None:
     """What the cases work on: two runs, a parent of runs, plugins, weights, a file."""
     whole, trials = realistic_run(seed=1)
-    for name, kept in (("a", trials), ("b", trials[: len(trials) // 2]), ("p/host", trials[:40])):
+    for name, kept in (
+        ("a", trials),
+        ("b", trials[: len(trials) // 2]),
+        ("p/host", trials[:40]),
+        ("results/last", trials[:90]),
+    ):
         with open_store(folder / name) as store:
             store.save_run(whole.model_copy(update={"run_id": Path(name).name}))
             for trial in kept:
@@ -134,9 +247,14 @@ def prepare(folder: Path) -> None:
     (folder / "broken.py").write_text(PLUGIN + "    def start(self, *_):\n        raise KeyError('no')\n")
     (folder / "exp.py").write_text("EXPERIMENT = 3\n")
     (folder / "inst.py").write_text("import sys\nsys.exit(0)\n")
+    (folder / "good.py").write_text(INSTRUMENT)
+    (folder / "good_exp.py").write_text(EXPERIMENT)
+    (folder / "block.json").write_text('{"experiments": ["transport"], "repetition": 2, "out": "new"}')
+    for name, change in zip(SITE_FILES, SITE_CHANGES, strict=True):
+        (folder / name).write_text(SITES.replace(*change))
     (folder / "w.toml").write_text("rtt = 2\ntcp_throughput = 1\n")
     (folder / "w.json").write_text('{"rtt": 2}')
-    (folder / "lab.toml").write_text('[gw1]\naddress = "192.0.2.1"\n')
+    (folder / "lab.toml").write_text('[gw1]\naddress = "127.0.0.1"\nport = 1\n')
 
 
 class CommandCase:
@@ -166,7 +284,7 @@ class CommandCase:
             folder = Path(scratch) / "work"
             shutil.copytree(self.base, folder)
             for _ in range(self.mutations):
-                self.said.append(mutate(self.rng, folder / self.rng.choice(("a", "a", "b", "p"))))
+                self.said.append(mutate(self.rng, folder / self.rng.choice(("a", "a", "b", "p", "results/last"))))
             before = state(folder)
             code, out, err = self._process(Path(scratch), folder)
             wrong = judged(self.argv, code, out, err, whole=self.to == "file")
@@ -185,7 +303,7 @@ class CommandCase:
             if ended:
                 break
             spent_s = time.monotonic() - started
-            if spent_s > limit_s:
+            if spent_s > patience_s(limit_s):
                 os.kill(child, signal.SIGKILL)
                 os.waitpid(child, 0)
                 return None, "", (scratch / "err").read_text(errors="replace")
@@ -237,5 +355,11 @@ class CommandCase:
 
 
 def no_lab(*_: Any, **__: Any) -> Any:
-    """In place of what starts labs and guests."""
+    """In place of what starts labs, guests and workers."""
     raise CannotRunHere("the campaign starts no lab")
+
+
+def no_lab_here(lab: str) -> None:
+    """In place of what makes a command fit for a lab: machines that are reached by ssh are tried."""
+    if not lab.startswith(("site:", "ssh:")):
+        no_lab()

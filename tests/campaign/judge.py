@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
 
 from runner.data.streams import CONTROL
 
-LIMIT_S = 30.0
+LIMIT_S = 30.0  # on a machine that does nothing else
 CODES = (0, 1, 2, 3, 4, 130, 141)
+
+
+def patience_s(limit_s: float) -> float:
+    """So long may something last here and now: longer by as many times as each core is wanted (load average)."""
+    return limit_s * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
 
 
 def judged(argv: Sequence[str], code: int | None, out: str, err: str, *, whole: bool = True) -> list[str]:

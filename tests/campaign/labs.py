@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,110 +22,36 @@ from pathlib import Path
 from runner.data.errors import UsageError
 from runner.data.store import load_run
 from runner.data.trials import Trial
-from tests.campaign.judge import LIMIT_S, judged
+from tests.campaign.judge import LIMIT_S, judged, patience_s
+from tests.campaign.plugins import NEIGHBOUR, misbehaviour, worse
+from tests.lab.commands import lines, rows, wrong_slices
 from tests.lab.conftest import descendants, mounts, running
-from tests.lab.test_secrets import KEYS, SPY, files, leaks
+from tests.lab.test_secrets import KEYS, SPY, files, leaks, shown
+from tests.lab.test_turns import INSTRUMENTS
 
 WHOLE_S = 120.0  # a run in which nothing goes wrong
 GONE_WITHIN_S = 10.0
 PATIENCE = "0.5"  # of what waits for a tunnel that does not come up
 VPNS = ("wireguard_go", "wireguard_go", "ssh_forward", "openvpn")
 CELLS = (
-    ("--profile", "smallest", "--set", "measure=idle"),
-    ("--profile", "smallest", "--set", "measure=idle,measure=tcp,streams=1,direction=forward,payload=random"),
-    ("--profile", "smallest", "--set", "measure=udp"),
-    ("--profile", "quick", "--reps", "1", "--set", "measure=idle"),
+    ("transport", "--profile", "smallest", "--set", "measure=idle"),
+    (
+        "transport",
+        "--profile",
+        "smallest",
+        "--set",
+        "measure=idle,measure=tcp,streams=1,direction=forward,payload=random",
+    ),
+    ("transport", "--profile", "smallest", "--set", "measure=udp"),
+    ("transport", "--profile", "quick", "--reps", "1", "--set", "measure=idle"),
+    ("latency", "--profile", "smallest", "--set", "measure=loaded,load=full"),
 )
-NEIGHBOUR = "from vpns.none import PlainIp\nclass Neighbour(PlainIp):\n    reference = False\n"
-BROKEN = f"""import sys
-from runner.data.errors import *
-from runner.data.trials import Evidence
-from runner.vpn.lifecycle import *
-from runner.vpn.plugin import *
-from vpns.none import PlainIp
-KEYS = {KEYS!r}
-class Strange(Exception):
-    def __str__(self):
-        raise KeyError
-class Broken(PlainIp):
-    reference = False
-    def secrets(self, ca, sites):
-        return dict(KEYS)
-    def render(self, me, peers, params, secrets):
-        return {{"/etc/keys": " ".join(secrets.values())}}
-    def start(self, node, me, peers, params):
-        node.spawn("sh", "-c", "cat /etc/keys; exec sleep 1000", log="brokend")
-        super().start(node, me, peers, params)
-class Worse(Broken):
-"""
-METHODS = ("__init__", "supports", "secrets", "render", "start", "is_up", "evidence", "lifecycle", "encapsulation")
-ERRORS = (
-    *("ValueError('no')", "ValueError(str(KEYS))", "OSError(28, 'full')", "OSError(5, 'broken')", "SystemExit(0)"),
-    *("SystemExit('x')", "GeneratorExit", "StopIteration", "RecursionError", "MemoryError", "BaseException", "Strange"),
-    *("UsageError('u')", "CannotRunHere('c')", "MeasurementError('m')", "TooLongError('t')", "Interrupted('i')"),
-    *("CommandError('gw1', ['x'], 1, str(KEYS))", "ProofError('p')", "TimeoutError('t')", "AssertionError"),
-)
-VALUES = (
-    *(
-        "None",
-        "3",
-        "'x'",
-        "''",
-        "[]",
-        "{}",
-        "{'a': 3}",
-        "{3: 'a'}",
-        "{'a': '\\udcff'}",
-        "{'a': 'x'}",
-        "b'x'",
-        "object()",
-    ),
-    *("True", "float('nan')", "Evidence()", "Evidence(data_path='magic')", "Evidence(data_path='userspace: x')"),
-    *(
-        "Evidence(cipher='aes-256-gcm', data_path='kernel: x')",
-        "Unsupported('\\x1b[2Jno')",
-        "Unsupported(3)",
-        "Lifecycle()",
-    ),
-    *(
-        "Evidence(data_path='kernel: \\x1b[31m', facts={'keys': str(KEYS)})",
-        "Lifecycle(standby=3)",
-        "[self]",
-        "super()",
-    ),
-)
-DOES = (
-    "print('{', chr(27) + '[2J', KEYS)",
-    "sys.stderr.write(str(KEYS) + chr(7))",
-    "args[0].run('sh', '-c', 'echo $0; exit 3', str(KEYS))",
-    "args[0].run('no-such-command')",
-    "args[0].run('a\\0b')",
-    "args[0].run()",
-    "args[0].write('/proc/nowhere/x', 'x')",
-    "args[0].write('/etc/x', '\\udcff')",
-    "args[0].spawn('sh', '-c', 'yes $0 | head -c 3000000', str(KEYS), log='loud')",
-    "args[0].spawn('sh', '-c', 'echo x', log='../../../x')",
-    "args[0].spawn('sh', '-c', 'exit 3', log='a/b')",
-    "args[0].logged('never')",
-    "args[0].nothing()",
-)
-ATTRIBUTES = (
-    *(
-        "title = 3",
-        "title = chr(27) + '[2J'",
-        "title = ''",
-        "dataplane = 'magic'",
-        "dataplane = 'userspace'",
-        "carries = 7",
-    ),
-    *("comparable = {}", "comparable = {'cipher': 'x', 'integrity': 'y', 'compression': 'z'}", "offers = None"),
-    *(
-        "software = Software({'no-such-tool': 'x'})",
-        "software = Software({}, layer='nowhere')",
-        "declared = 1",
-        "note = []",
-    ),
-    *("start = 1", "offers = Offers({'none': 'x'}, {}, {})", "name = 'none'", "transport = '<b>'", "reference = 'yes'"),
+
+
+# What goes wrong, one lab case after another: the first five are all that there are.
+IN_TURN = (
+    *("plugin", "signals", "killed", "disk", "output", "plugin", "signals", "killed"),
+    *("plugin", "signals", "killed", "plugin"),
 )
 
 
@@ -141,19 +67,22 @@ class Ended:
 
 @dataclass
 class LabCase:
-    """One run, or more on the same folder; ``run`` says what is wrong with how they ended, or nothing."""
+    """One run, or more on the same folder; ``run`` says what is wrong with how they ended, or nothing.
+
+    ``turn``: which of the cases with labs it is."""
 
     seed: int
     number: int
+    turn: int
     said: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.rng = random.Random(f"{self.seed}/{self.number}/lab")
-        kinds = [self.plugin] * 4 + [self.signals] * 3 + [self.killed] * 3 + [self.disk, self.output]
-        self.kind: Callable[[], list[str]] = self.rng.choice(kinds)
+        self.kind: Callable[[], list[str]] = getattr(self, IN_TURN[self.turn % len(IN_TURN)])
         self.cells = self.rng.choice(CELLS)
         self.seen: set[int] = set()  # processes
         self.consoles: dict[str, bytes] = {}
+        self.shown: dict[str, set[bytes]] = {"cmdline": set(), "environ": set()}  # of all these processes
 
     def __str__(self) -> str:
         return "\n  ".join([f"lab: {self.kind.__name__}: {' '.join(self.cells)}", *self.said])
@@ -170,22 +99,22 @@ class LabCase:
     # --- what goes wrong -----------------------------------------------------------------------------------------
 
     def plugin(self) -> list[str]:
-        """A plugin misbehaves in one of its methods, beside one that does not."""
-        method, how, many = self.rng.choice(METHODS), self.rng.random(), "*args, **named"
-        if how < 0.2:
-            body = f"    {self.rng.choice(ATTRIBUTES)}\n"
-        else:
-            what = f"raise {self.rng.choice(ERRORS)}" if how < 0.55 else f"return {self.rng.choice(VALUES)}"
-            if how > 0.8:
-                method = self.rng.choice(("supports", "secrets", "start", "is_up", "evidence"))
-                what = f"{self.rng.choice(DOES)}; return super().{method}(*args, **named)"
-            body = f"    def {method}(self, {many}):\n        {what}\n"
+        """A plugin misbehaves in one of its methods, beside one that does not. One without an end ends by Ctrl-C."""
+        body, begun = misbehaviour(self.rng), self.folder / "worse.py.begun"
+
+        def strike(process: subprocess.Popen[bytes]) -> bool:
+            if not begun.exists():
+                return False
+            process.send_signal(signal.SIGINT)
+            return True
+
         self.said.append(body)
-        (self.folder / "worse.py").write_text(BROKEN + body)
+        (self.folder / "worse.py").write_text(worse(body))
         (self.folder / "neighbour.py").write_text(NEIGHBOUR)
         (self.folder / "told" / "worse.secrets").write_text(json.dumps(KEYS) + "\n")
-        done = self._vpneval("worse.py,neighbour.py", *self.rng.choice(((), ("--json",), ("--quiet",))), impatient=True)
-        wrong = self._judged(done, (0, 1, 2))
+        how = self.rng.choice(((), ("--json",), ("--quiet",)))
+        done = self._vpneval("worse.py,neighbour.py", *how, strike=strike, impatient=True)
+        wrong = self._judged(done, (130,) if done.struck else (0, 1, 2))
         if done.code in (0, 1):
             found = {trial.vpn: trial for trial in self._trials()}
             others = [name for name in ("none", "neighbour") if name not in found or found[name].status != "ok"]
@@ -213,8 +142,9 @@ class LabCase:
         return wrong + self._go_on(vpn)
 
     def killed(self) -> list[str]:
-        """Something of the lab is killed at a random moment: a daemon, an instrument, a node."""
-        at_s = self.rng.uniform(0.5, 8)
+        """Something of the lab is killed at a random moment: a daemon, an instrument, a node. No VPN is blamed for an
+        instrument or a node."""
+        at_s, blameless = self.rng.uniform(0.5, 8), {"none"}
 
         def strike(process: subprocess.Popen[bytes]) -> bool:
             found = sorted(descendants(process.pid))
@@ -222,19 +152,17 @@ class LabCase:
                 return False  # not now; soon
             pid = self.rng.choice(found)
             with suppress(OSError):
-                words = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-                self.said.append(f"killed after {at_s:.2f} s: {words[:150]}")
+                words = Path(f"/proc/{pid}/cmdline").read_text(errors="replace").split("\0")
                 os.kill(pid, signal.SIGKILL)
+                self.said.append(f"killed after {at_s:.2f} s: {' '.join(words)[:150]}")
+                if is_instrument(words):
+                    blameless.add(name)
             return True
 
         vpn = self._spied()
+        name = Path(vpn).stem
         done = self._vpneval(vpn, strike=strike, at_s=at_s)
-        wrong = self._judged(done, (0, 1, 4))
-        wrong += [
-            f"{one.vpn} is blamed: {one.reason}"
-            for one in self._trials()
-            if one.vpn == "none" and one.status == "failed"
-        ]
+        wrong = self._judged(done, (0, 1, 4)) + blamed(self._trials(), blameless)
         return wrong + self._go_on(vpn)
 
     def disk(self) -> list[str]:
@@ -297,7 +225,7 @@ class LabCase:
     ) -> Ended:
         """``vpneval run`` with something that goes wrong after ``at_s`` seconds."""
         names = ",".join(str(self.folder / name) for name in vpns.split(","))
-        argv = ["run", "transport", *self.cells, "--vpn", names, "--out", str(out or self.out), *more]
+        argv = ["run", *self.cells, "--vpn", names, "--out", str(out or self.out), *more]
         self.argv = argv
         environment = {**os.environ, **({"VPNEVAL_PATIENCE": PATIENCE} if impatient else {}), **(env or {})}
         said, complained = self.folder / "out", self.folder / "err"
@@ -326,26 +254,29 @@ class LabCase:
         self.seen.add(process.pid)
         while process.poll() is None:
             spent_s = time.monotonic() - started
-            if spent_s > limit_s:
+            if spent_s > patience_s(limit_s):
                 process.kill()
                 process.wait()
                 return None, struck
             if strike and not struck and spent_s > at_s:
                 self.seen |= descendants(process.pid)
                 struck = strike(process)
-                limit_s = spent_s + (
-                    LIMIT_S if struck and strike.__qualname__.startswith("LabCase.signals") else WHOLE_S
-                )
+                ends = strike.__qualname__.startswith(("LabCase.signals", "LabCase.plugin"))
+                if struck:
+                    limit_s = spent_s + (LIMIT_S if ends else WHOLE_S)
             self.seen |= descendants(process.pid)
+            for what, texts in shown(process.pid).items():
+                self.shown[what] |= texts
             time.sleep(0.05)
         return process.returncode, struck
 
     def _go_on(self, vpn: str, **how: object) -> list[str]:
         """The same command again, with nothing in its way: it measures what is missing, and leaves what was there."""
-        before = self._lines()
+        before, slices = lines(self.out), rows(self.out)
+        done_before = {trial.id for trial in self._trials() if trial.status == "ok"}
         done = self._vpneval(vpn, "--retry-failed", **how)  # type: ignore[arg-type]
         wrong = self._judged(done, (0,))
-        after = self._lines()
+        after = lines(self.out)
         if after[: len(before)] != before:
             wrong.append("the second call changed lines of the first")
         ids = [json.loads(line)["id"] for line in after if json.loads(line)["status"] == "ok"]
@@ -355,14 +286,11 @@ class LabCase:
             run, trials = load_run(self.out)
             lacks = {cell.key for record in run.experiments for cell in record.cells} - {trial.cell for trial in trials}
             wrong += [f"no trial of {lacks}"] if lacks else []
+            wrong += wrong_slices(self.out, slices, done_before)
             wrong += [
                 f"{one.id} is {one.status}: {one.reason}" for one in trials if one.status not in ("ok", "unsupported")
             ]
         return wrong
-
-    def _lines(self) -> list[str]:
-        path = self.out / "trials.jsonl"
-        return path.read_text().rpartition("\n")[0].splitlines() if path.exists() else []
 
     def _trials(self) -> list[Trial]:
         with suppress(UsageError):
@@ -400,7 +328,26 @@ class LabCase:
         ]
         secrets = {f"{number} {name}": text for number, made in enumerate(told) for name, text in made.items()}
         there = files(self.out) if self.out.exists() else {}
-        return leaks(secrets, there | self.consoles)
+        seen = {what: b"\n".join(texts) for what, texts in self.shown.items()}
+        if self.kind == self.plugin:  # which may have put its keys there itself
+            seen = {}
+        # What every process of the gateways has shown of itself when the tunnel was up.
+        for path in (path for what in self.shown for path in (self.folder / "told").glob(f"*.{what}")):
+            seen[path.name] = path.read_bytes()
+        return leaks(secrets, there | seen | self.consoles)
+
+
+def is_instrument(words: Sequence[str]) -> bool:
+    """Is this the command of something that measures, or of a node itself: no part of any VPN?"""
+    return any('"name": "' in word for word in words) or any(
+        {*instrument} <= {*words} for instrument in INSTRUMENTS.values()
+    )
+
+
+def blamed(trials: Sequence[Trial], blameless: Set[str]) -> list[str]:
+    """What is wrong where trials of these VPNs failed, though something else was killed."""
+    failed = [one for one in trials if one.vpn in blameless and one.status == "failed"]
+    return [f"{one.vpn} is blamed: {one.reason}" for one in failed]
 
 
 ROOT = Path(__file__).parents[2]

@@ -20,6 +20,9 @@ from runner.lab.kernels.boot import Kernel, run_in
 
 ROOT = Path(__file__).parent.parent.parent
 CANNOT_RUN_HERE = 3  # the exit code of vpneval, and of the programs here
+NO_END = 124  # what timeout(1) ends with
+# The longest work takes 18 minutes beside the labs on two quiet cores. The tests inside have limits of their own.
+WITHIN_S = 2700
 Done = subprocess.CompletedProcess[str]
 
 
@@ -33,7 +36,13 @@ class Work:
     @cached_property
     def _ended(self) -> Done:
         held = ["setpriv", "--pdeathsig", "KILL", sys.executable, "-m", *self.argv]
-        return subprocess.run(held, cwd=ROOT, capture_output=True, text=True)
+        try:
+            return subprocess.run(held, cwd=ROOT, capture_output=True, text=True, timeout=WITHIN_S)
+        except subprocess.TimeoutExpired as late:
+            said = [shown.decode(errors="replace")[-4000:] for shown in (late.stdout, late.stderr) if shown]
+            if (console := self.folder / "console").exists():
+                said.append(console.read_text(errors="replace")[-4000:])
+            return Done(held, NO_END, "", f"no end within {WITHIN_S} s; its last words:\n" + "\n".join(said))
 
     def done(self) -> Done:
         """How it ended. Skips where this machine cannot run it."""

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.kernel.inside import Work
+from tests.kernel.inside import WITHIN_S, Work
 
 INSIDE = "tests/kernel/ha_inside.py"
 TESTS = (
@@ -10,7 +10,7 @@ TESTS = (
     "test_clusterip_moves_the_site_when_the_heartbeats_end",
 )
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(WITHIN_S + 60)]
 
 
 @pytest.fixture(scope="module")

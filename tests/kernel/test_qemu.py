@@ -33,6 +33,21 @@ def qemu() -> kernels.Qemu:
     return guest
 
 
+# Seconds of the guest's clock in five of the emulated clock chip's, which the host's clock drives.
+CLOCK = """
+import time
+chip = open("/sys/class/rtc/rtc0/since_epoch")
+def tick():
+    chip.seek(0); was = now = int(chip.read())
+    while now == was: time.sleep(0.002); chip.seek(0); now = int(chip.read())
+    return now, time.monotonic()
+first, began = tick()
+last = first
+while last - first < 5: last, ended = tick()
+print(5 * (ended - began) / (last - first))
+"""
+
+
 def release(guest: kernels.Qemu) -> str:
     return guest.image.name.removeprefix("vmlinuz-")
 
@@ -50,6 +65,7 @@ def test_exit_code_output_files_and_the_contract(
         uname -r > {folder}/kernel
         echo to stderr >&2
         touch {tmp_path}/no
+        {sys.executable} -c '{CLOCK}' >{folder}/clock
         {sys.executable} -m pytest {options} {ROOT}/tests/contract.py -k 'test_contract[wireguard]' >{folder}/log 2>&1
         exit 7"""
     assert run_in(qemu, ["sh", "-c", script], folders=[folder], console_log=tmp_path / "console") == 7
@@ -58,6 +74,7 @@ def test_exit_code_output_files_and_the_contract(
     assert said.startswith("to stderr\n")
     assert "Read-only file system" in said
     assert (folder / "kernel").read_text().strip() == release(qemu) != os.uname().release
+    assert float((folder / "clock").read_text()) == pytest.approx(5, rel=0.05)
     (suite,) = ET.parse(folder / "report.xml").getroot().iter("testsuite")
     counts = {name: int(suite.attrib[name]) for name in ("tests", "failures", "errors", "skipped")}
     assert counts == {"tests": 1, "failures": 0, "errors": 0, "skipped": 0}, (folder / "log").read_text()

@@ -2,10 +2,10 @@
 
 import pytest
 
-from tests.kernel.inside import Work
+from tests.kernel.inside import WITHIN_S, Work
 from tests.kernel.security_inside import EXPECTED
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(WITHIN_S + 60)]
 INSIDE = "tests/kernel/security_inside.py"
 
 

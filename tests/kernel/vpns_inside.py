@@ -1,6 +1,7 @@
 """The VPNs that need a guest kernel, held to the contract inside one: run there by tests/kernel/test_vpns.py.
 
-One lab for all, because a lab costs 10 s and more in a guest: between two VPNs its gateways are emptied.
+One lab for all, because a lab costs 10 s and more in a guest: between two VPNs its gateways are emptied. What came of
+it is kept as a run, whose files are searched for the secrets outside of the guest.
 usage: python -m tests.kernel.vpns_inside [--kernel qemu] [--twins] FOLDER [VPN…]   (report.xml goes to FOLDER)
 Boots User Mode Linux, or Debian's kernel for what that lacks; ``--twins`` tries only whether two labs agree.
 """
@@ -10,13 +11,14 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 
 import pytest
 
 from runner.catalogue import load_vpn
 from runner.data.errors import CommandError
+from runner.data.trials import Value
 from runner.instruments.traffic.overhead import overhead
 from runner.instruments.traffic.tcp import tcp
 from runner.lab import kernels, probes
@@ -25,16 +27,18 @@ from runner.lab.namespaces import NamespaceNode
 from runner.lab.node import PATIENCE, wait_until
 from runner.lab.site_to_site import Lab, namespace_lab
 from runner.tunnel import bring_up as tunnel
-from runner.tunnel.bring_up import UP_WITHIN_S, bring_up, start_services, unsupported
+from runner.tunnel.bring_up import UP_WITHIN_S, bring_up, make_secrets, start_services, unsupported
 from runner.tunnel.proof import ANSWER_PORT
 from runner.vpn.plugin import Vpn, confidential, entry
 from tests.contract import this_machine
 from tests.kernel.inside import in_guest
+from tests.kernel.kept import Kept, keeping
+from tests.lab.test_secrets import leaks
 from tests.unit.helpers import overhead_bytes
 
 NAMES = (
     *("gre", "gre_ipsec", "ipip", "ipsec", "ipsec_ah", "ipsec_ikev1", "l2tp", "l2tp_ipsec", "l2tpv3", "libreswan"),
-    *("macsec", "ppp_ssh", "ppp_stunnel", "pptp", "vxlan_ipsec"),
+    *("ipsec_ah_esp", "macsec", "ppp_ssh", "ppp_stunnel", "pptp", "vxlan_ipsec"),
 )
 OLDER = ("vtun_ppp",)  # only Debian 12 has it
 DEBIANS = ("l2tpv3", "openvpn_dco", "wireguard")  # User Mode Linux has none of these
@@ -70,7 +74,8 @@ for path in /sys/class/net/*; do
     case ${path##*/} in lo | lan0 | wan0) ;; *) ip link del ${path##*/} 2>/dev/null ;; esac
 done
 ip l2tp show tunnel 2>/dev/null | sed -n 's/^Tunnel \([0-9]*\),.*/\1/p' | xargs -r -n 1 ip l2tp del tunnel tunnel_id
-ip route flush scope global
+ip route flush proto boot
+ip route flush proto static
 ip route flush table 220
 ip rule del table 220
 rm -rf /run/*
@@ -126,26 +131,33 @@ def older_twin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     yield from lab_of("bookworm", tmp_path_factory.mktemp("older_twin"))
 
 
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kept]:
+    with keeping(tmp_path_factory.getbasetemp(), sorted({*NAMES, *OLDER, *DEBIANS})) as run:
+        yield run
+
+
 @pytest.mark.parametrize("name", sorted({*NAMES, *OLDER, *DEBIANS}))
 def test_contract(
     authority: NamespaceNode,
     name: str,
-    tmp_path: Path,
+    kept: Kept,
     request: pytest.FixtureRequest,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Up in time, evidence, marker and ping; no secret said; gone without a trace, and up again; another key refused;
     a clear failure where the peer is absent."""
     lab: Lab = request.getfixturevalue("older_lab" if name in OLDER else "lab")
-    vpn, undoing = load_vpn(name), Undoing(lab)
+    vpn, undoing, logs = load_vpn(name), Undoing(lab), kept.store.logs(name)
     for node in (*undoing.gateways, lab.host1):
-        node.log_to(tmp_path)
+        node.log_to(logs)
     lab.commands.clear()
     try:
         if no := unsupported(lab, vpn, vpn.comparable):
             pytest.skip(f"{name}: {no.reason}")
         before = undoing.state()
         secrets = fresh_secrets(vpn, authority, lab)
+        kept.secrets(name, secrets)
         up = bring_up(lab, vpn, vpn.comparable, secrets)
         print(f"{name}: up in {up.setup_s:.1f} s; {up.evidence}; {up.proof}")
         assert up.proof.delivered
@@ -153,8 +165,10 @@ def test_contract(
         assert up.evidence.data_path.startswith(vpn.dataplane)
         assert 0 < up.setup_s < UP_WITHIN_S
         lab.host1.run("ping", "-c", "1", "-W", "2", lab.sites[-1].host_address)
-        measured = smallest_measurement(lab, vpn, up.address)
-        assert not said(lab, secrets, tmp_path)
+        found = smallest_measurement(lab, vpn, up.address)
+        measured = {value.metric: value.value for value in found}
+        kept.ok(name, up, found[:1], logs)
+        assert not (told := said(lab, secrets, logs)), told
         undoing.undo()
         undoing.is_as(before)
         if name not in AS_IPSEC:
@@ -162,15 +176,19 @@ def test_contract(
             undoing.undo()
             undoing.is_as(before)
         if name not in KEYLESS:
-            refuses_another_key(lab, vpn, secrets, fresh_secrets(vpn, authority, lab), up.setup_s)
+            others = fresh_secrets(vpn, authority, lab)
+            kept.secrets(name, others)
+            refuses_another_key(lab, vpn, secrets, others, up.setup_s)
             empty(lab)
         if name not in ("gre", "ipip", *AS_IPSEC):
-            fails_clearly_alone(lab, vpn, secrets, monkeypatch)
+            kept.failed(name, fails_clearly_alone(lab, vpn, secrets, monkeypatch), logs)
+        assert not (told := said(lab, secrets, logs)), told  # what was said when it failed
         assert measured["tcp_throughput"] > 1e6
         assert measured.get("overhead_bytes") == pytest.approx(
             overhead_bytes(vpn, vpn.comparable, PACKET_BYTES), abs=0.5
         )
     finally:
+        (logs / "commands.log").write_text("\n".join(lab.commands))
         empty(lab)
 
 
@@ -192,8 +210,8 @@ class Undoing:
             for argv in reversed(self._deferred[node.name]):
                 node.run(*argv, check=False)  # what went with a daemon is gone already
             self._deferred[node.name].clear()
-            for log in node.logs.glob(f"{node.name}-*.log"):
-                log.unlink()  # is_up reads what the daemons have said, and the next are other daemons
+            for log in node.logs.glob(f"{node.name}-*.log"):  # is_up reads what the daemons have said
+                log.rename(log.with_suffix(f".ended-{len([*node.logs.iterdir()])}"))  # the next are other daemons
 
     def is_as(self, before: list[list[str]]) -> None:
         with suppress(TimeoutError):
@@ -206,26 +224,33 @@ class Undoing:
         return [sorted(line.strip() for line in text.splitlines() if "ps axo" not in line) for text in shown]
 
 
-def smallest_measurement(lab: Lab, vpn: Vpn, address: str) -> dict[str, float]:
+def smallest_measurement(lab: Lab, vpn: Vpn, address: str) -> list[Value]:
     """TCP throughput of a second, bit/s; overhead of a short packet, where the plugin knows its closed form."""
     found = [tcp(lab, address, 1, 1, "forward", "random")]
     if layers := vpn.encapsulation(vpn.comparable, PACKET_BYTES):
         found.append(overhead(lab, address, PACKET_BYTES, False, layers))
-    measured = {each.metric: each.value for one in found for each in one.measurements}
-    print(f"{vpn.name}: {measured}")
+    measured = [each for one in found for each in one.measurements]
+    seen = {each.metric: each.detail.get("captured_lengths") for one in found for each in one.measurements}
+    rates = {each.metric: each.value for each in measured}
+    print(f"{vpn.name}: {rates}; lengths on the WAN: {seen.get('overhead_bytes')}")
     return measured
 
 
 def fresh_secrets(vpn: Vpn, authority: NamespaceNode, lab: Lab) -> dict[str, str]:
     authority.run("rm", "-rf", "/run/ca")  # where plugins make them
-    return vpn.secrets(authority, lab.sites)
+    return make_secrets(vpn, nullcontext(authority), lab.sites)
 
 
 def said(lab: Lab, secrets: Mapping[str, str], logs: Path) -> list[str]:
-    """Which private secrets are in a log or in an argument vector."""
-    told = "\n".join([*lab.commands, *(path.read_text(errors="replace") for path in logs.glob("*.log"))])
-    told += "\n".join(lab.gateway(site).run("ps", "axo", "args").stdout for site in lab.sites)
-    return [name for name, text in secrets.items() if name.endswith(".key") and text.strip() in told]
+    """Which private secrets are in a log, a command, an argument vector or an environment."""
+    told = {path.name: path.read_bytes() for path in logs.iterdir()}
+    told["commands"] = "\n".join(lab.commands).encode()
+    for site in lab.sites:
+        for what in ("cmdline", "environ"):
+            shown = lab.gateway(site).run("sh", "-c", f"cat /proc/[0-9]*/{what}", check=False).stdout
+            told[f"{site.name} {what}"] = shown.encode()
+    assert any(b"PATH=" in shown for shown in told.values()), "something was seen"
+    return leaks(dict(secrets), told)
 
 
 def refuses_another_key(
@@ -244,8 +269,10 @@ def refuses_another_key(
     assert lab.host1.run(*ask, str(within_s), check=False).code != 0, "payload came through with another key"
 
 
-def fails_clearly_alone(lab: Lab, vpn: Vpn, secrets: Mapping[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only gw1 is started. A tool that hangs until the node stops it has not said what is wrong."""
+def fails_clearly_alone(
+    lab: Lab, vpn: Vpn, secrets: Mapping[str, str], monkeypatch: pytest.MonkeyPatch
+) -> BaseException:
+    """Only gw1 is started: what it raises. A tool that hangs until the node stops it has not said what is wrong."""
     start = vpn.start
     with monkeypatch.context() as patch:
         patch.setattr(vpn, "start", lambda node, me, *rest: start(node, me, *rest) if me is lab.sites[0] else None)
@@ -256,6 +283,7 @@ def fails_clearly_alone(lab: Lab, vpn: Vpn, secrets: Mapping[str, str], monkeypa
     print(f"{vpn.name}, its peer absent: {failure.value}")
     assert "gw1" in str(failure.value)
     assert not isinstance(failure.value, CommandError) or failure.value.code is not None, failure.value
+    return failure.value
 
 
 @pytest.mark.parametrize("name", sorted({*NAMES, *OLDER, *DEBIANS}))

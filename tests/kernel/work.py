@@ -7,6 +7,9 @@ from pathlib import Path
 SMALLEST = ("--profile", "smallest", "--kernel", "uml")
 KERNEL_VPNS = {"ipsec": "kernel: ESP", "gre_ipsec": "kernel: GRE in ESP"}
 OLD_CIPHERS = ("3des-cbc", "blowfish-128-cbc", "aes-192-cbc", "null")
+# The abilities of tests/kernel/abilities_inside.py, for two guests.
+CARRIED = ("carried", "ipv6_inside", "ipv6_outside")
+WAY = ("nat", "tcp_443", "roaming", "no_roaming", "mesh")
 FAILS = """
 from vpns.none import PlainIp
 class Fails(PlainIp):
@@ -31,6 +34,7 @@ def work(folder: Path) -> dict[str, list[str]]:
         "both": [*run, "reference", *rest, "--vpn", "ipip", "--out", f"{folder}/both"],
         "vpns": ["tests.kernel.vpns_inside", f"{folder}/vpns"],
         "ciphers_inside": ["tests.kernel.levels_inside", f"{folder}/ciphers_inside"],
-        "abilities_inside": ["tests.kernel.abilities_inside", f"{folder}/abilities_inside"],
+        "carried_inside": ["tests.kernel.abilities_inside", f"{folder}/carried_inside", *CARRIED],
+        "way_inside": ["tests.kernel.abilities_inside", f"{folder}/way_inside", *WAY],
         "lab_inside": ["tests.kernel.lab_inside", f"{folder}/lab_inside"],
     }

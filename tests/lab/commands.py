@@ -2,11 +2,14 @@
 
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence, Set
 from pathlib import Path
 
 import pytest
 
+from runner.data.slices import values_of
+from runner.data.store import load_run, read_slices
+from runner.data.trials import Slice, Trial
 from runner.lab.node import wait_until
 
 VPNEVAL = [sys.executable, "-m", "runner"]
@@ -18,8 +21,46 @@ def vpneval(*argv: object, timeout: float = 240) -> subprocess.CompletedProcess[
 
 def lines(folder: Path) -> list[str]:
     """The trials on the disk; a line that is being written, which a guest does in pieces, is none yet."""
-    path = folder / "trials.jsonl"
+    return _whole(folder / "trials.jsonl")
+
+
+def rows(folder: Path) -> list[str]:
+    """The slices on the disk, so too."""
+    return _whole(folder / "slices.jsonl")
+
+
+def _whole(path: Path) -> list[str]:
     return path.read_text().rpartition("\n")[0].splitlines() if path.exists() else []
+
+
+def wrong_slices(folder: Path, before: Sequence[str], done: Set[str]) -> list[str]:
+    """What a call that went on after the rows ``before`` has lost or doubled: it leaves them as they were, measures no
+    trial again that was ``done``, and others from their first slice on, each slice once. In the end each slice is that
+    of a trial, and what was found in rounds is what the slices say."""
+    found = rows(folder)
+    wrong = [] if found[: len(before)] == list(before) else ["rows of slices.jsonl have changed"]
+    numbers: dict[str, list[int]] = {}
+    for one in map(Slice.model_validate_json, found[len(before) :]):
+        numbers.setdefault(one.trial, []).append(one.number)
+    wrong += [f"{name}: slices {of}" for name, of in numbers.items() if of != [*range(1, len(of) + 1)]]
+    wrong += [f"{name} was measured again" for name in sorted(done & numbers.keys())]
+    run, trials = load_run(folder)
+    slices = read_slices(folder, run.metrics)
+    wrong += [f"slices of {name}, which has no line" for name in slices.keys() - {trial.id for trial in trials}]
+    for trial in trials:
+        said = values_of(slices.get(trial.id, []), run.metrics)
+        told = {one.metric: (one.samples, one.rounds) for one in said}
+        measured = [one for one in trial.measurements if one.rounds]
+        wrong += [
+            f"{trial.id}: {one.metric} is not what its slices say"
+            for one in measured
+            if told.get(one.metric) != (one.samples, one.rounds)
+        ]
+    return wrong
+
+
+def trials_of(folder: Path, vpn: str) -> list[Trial]:
+    return [trial for trial in load_run(folder)[1] if trial.vpn == vpn]
 
 
 def start(out: Path, *argv: object) -> subprocess.Popen[str]:

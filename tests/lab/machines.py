@@ -10,10 +10,11 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Protocol
 
 from runner.lab.image import Image
 from runner.lab.namespaces import NamespaceNode
-from runner.lab.node import wait_until
+from runner.lab.node import Completed, wait_until
 
 NAMES = ("host1", "gw1", "wan", "gw2", "host2")
 CABLES = (
@@ -29,6 +30,12 @@ PORTS = {
     "gw2": {"lan": "ens1", "wan": "ens2"},
     "host2": {"lan": "ens1"},
 }
+
+
+class Asked(Protocol):
+    """A machine, as those see it who only look."""
+
+    def run(self, *argv: str, check: bool = True) -> Completed: ...
 
 
 class Machines:
@@ -63,7 +70,7 @@ class Machines:
         return {name: state(node) for name, node in self.nodes.items()}
 
 
-def state(node: NamespaceNode) -> list[str]:
+def state(node: Asked) -> list[str]:
     """A machine's interfaces, addresses, routes, neighbours, sysctls, rules, qdiscs, mounts and processes."""
     links = json.loads(node.run("ip", "-d", "-j", "addr", "show").stdout)
     for link in links:
@@ -81,7 +88,7 @@ def state(node: NamespaceNode) -> list[str]:
         ("ip", "neigh", "show", "nud", "permanent"),
         ("ip", "xfrm", "policy"),
         ("ip", "netns"),
-        ("nft", "list", "ruleset"),
+        ("nft", "-s", "list", "ruleset"),  # without counters
         ("tc", "qdisc", "show"),
         ("cat", "/proc/mounts"),
         ("sysctl", "-a", "-r", r"^net\.ipv[46]\.(conf|neigh|ip_forward)"),
@@ -91,8 +98,8 @@ def state(node: NamespaceNode) -> list[str]:
         # /run/motd.dynamic is the login's own, /run/sudo is sudo's.
         said += sorted(f"{argv[0]} {line.strip()}" for line in lines if line not in ("motd.dynamic", "sudo"))
     running = node.run("ps", "axo", "args").stdout.splitlines()
-    # sshd's own children, of a connection that has just ended, may take a moment more.
-    return said + sorted(line for line in running if not line.startswith(("sshd", "ps ", "[")))
+    # sshd's own children, of a connection that has just ended, may take a moment more; udev's workers come and go.
+    return said + sorted(line for line in running if not line.startswith(("sshd", "ps ", "[", "(udev-worker)")))
 
 
 @contextmanager

@@ -16,13 +16,15 @@ from runner.lab import probes
 from runner.lab.image import Image, open_image
 from runner.lab.namespaces import NamespaceNode
 from runner.lab.node import wait_until
+from runner.lab.places import NamespaceRig
 from runner.lab.site import Site
 from runner.lab.site_to_site import Lab, namespace_lab
 from runner.tunnel import bring_up as tunnel
-from runner.tunnel.bring_up import bring_up, equip, start_services, unsupported
+from runner.tunnel.bring_up import bring_up, equip, start_services
 from runner.tunnel.proof import ANSWER_PORT
 from runner.vpn.plugin import Vpn, entry
 from tests.contract import OLDER
+from tests.lab.conftest import Supported
 
 NAMES = vpn_names()
 KEYED = [name for name in NAMES if name not in ("none", "gre", "ipip", "l2tpv3")]
@@ -38,16 +40,10 @@ def older() -> Image:
 
 
 def keys_of(vpn: Vpn, image: Image, sites: Sequence[Site]) -> dict[str, str]:
-    with namespace_lab(image) as alone:
+    with NamespaceRig().alone(image, lambda line: None) as alone:
         if vpn.software.layer:
-            equip(alone.host1, vpn)
-        return vpn.secrets(alone.host1, sites)
-
-
-def skip_unless_supported(lab: Lab, vpn: Vpn) -> None:
-    if no := unsupported(lab, vpn, vpn.comparable):
-        assert no.reason
-        pytest.skip(f"{vpn.name}: {no.reason}")
+            equip(alone, vpn)
+        return vpn.secrets(alone, sites)
 
 
 def state(node: NamespaceNode) -> dict[str, list[str]]:
@@ -78,11 +74,11 @@ def undo(node: NamespaceNode, deferred: list[tuple[str, ...]]) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_goes_without_a_trace_and_comes_again(
-    image: Image, older: Image, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+    image: Image, older: Image, supported: Supported, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     vpn, gateways = load_vpn(name), older if name in OLDER else image
+    supported(vpn, vpn.comparable, gateways)
     with namespace_lab(image, gateways, logs=tmp_path) as lab:
-        skip_unless_supported(lab, vpn)
         secrets = keys_of(vpn, gateways, lab.sites)
         start_services(lab)
         deferred: dict[str, list[tuple[str, ...]]] = {site.name: [] for site in lab.sites}
@@ -111,10 +107,10 @@ def start_one(lab: Lab, vpn: Vpn, site: Site, params: Params, secrets: Mapping[s
 
 
 @pytest.mark.parametrize("name", KEYED)
-def test_another_key_is_refused(image: Image, older: Image, tmp_path: Path, name: str) -> None:
+def test_another_key_is_refused(image: Image, older: Image, supported: Supported, tmp_path: Path, name: str) -> None:
     vpn, gateways = load_vpn(name), older if name in OLDER else image
+    supported(vpn, vpn.comparable, gateways)
     with namespace_lab(image, gateways, logs=tmp_path) as lab:
-        skip_unless_supported(lab, vpn)
         start_services(lab)
         # Both ends have whole sets of keys, of two runs: the positive control is the same with one set, above.
         for site in reversed(lab.sites):
@@ -126,11 +122,11 @@ def test_another_key_is_refused(image: Image, older: Image, tmp_path: Path, name
 
 @pytest.mark.parametrize("name", [name for name in KEYED if name not in NAMESAKES])
 def test_an_absent_peer_is_a_clear_failure_in_time(
-    image: Image, older: Image, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+    image: Image, older: Image, supported: Supported, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     vpn, gateways = load_vpn(name), older if name in OLDER else image
+    supported(vpn, vpn.comparable, gateways)
     with namespace_lab(image, gateways, logs=tmp_path) as lab:
-        skip_unless_supported(lab, vpn)
         secrets = keys_of(vpn, gateways, lab.sites)
         start_services(lab)
         start = vpn.start
@@ -147,11 +143,13 @@ def test_an_absent_peer_is_a_clear_failure_in_time(
 
 
 @pytest.mark.parametrize("name", ["ipsec_user", "ipsec", "ipsec_ikev1", "gre_ipsec", "vxlan_ipsec", "libreswan"])
-def test_a_peer_that_has_restarted_is_found_again(image: Image, tmp_path: Path, name: str) -> None:
+def test_a_peer_that_has_restarted_is_found_again(
+    image: Image, supported: Supported, tmp_path: Path, name: str
+) -> None:
     """Nobody touches gw1: it hears the goodbye, or asks whether its peer lives, and dials again (decision 0019)."""
     vpn = load_vpn(name)
+    supported(vpn, vpn.comparable, image)
     with namespace_lab(image, logs=tmp_path) as lab:
-        skip_unless_supported(lab, vpn)
         start_services(lab)
         bring_up(lab, vpn, vpn.comparable, keys_of(vpn, image, lab.sites))
         break_by(lab, vpn, vpn.comparable, "restart")(lambda event: None)

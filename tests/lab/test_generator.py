@@ -3,26 +3,35 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import statistics
 import time
-from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from runner.catalogue import load_vpn
+from runner.data.store import load_run
+from runner.data.trials import generator_limits
 from runner.design.profile import PROFILES
 from runner.instruments.instrument import Asked, Found, Go, play
 from runner.instruments.result import Measured
+from runner.instruments.traffic.calibration import WITHIN_S, calibrated
 from runner.instruments.traffic.generator import Arrived, Generator, Load, generating, imix
 from runner.instruments.traffic.udp import Udp
-from runner.instruments.traffic.udp_rounds import LOOKS
+from runner.instruments.traffic.udp_rounds import LOOKS, Offering, SoFar, shape_of
 from runner.lab.image import Image
+from runner.lab.node import PATIENCE
 from runner.lab.site_to_site import Lab, batch
+from runner.search.rounds import Rounds
+from runner.tunnel.bring_up import Bench
+from tests.lab.commands import vpneval
 from tests.lab.test_packets import bench_in
+from tests.lab.test_vpns import tunnel_in
+from tests.lab.tries import best
 
-ATTEMPTS = 5  # other work on the machine makes a sender late
 SNIFF = """
 import collections, socket, struct, sys, time
 tap = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(3))
@@ -43,15 +52,6 @@ while time.monotonic() < end:
 import json
 print(json.dumps({"tuples": len(seen), "lengths": lengths, "tos": sorted(tos)}))
 """
-
-
-def best(play: Callable[[], Arrived], good: Callable[[Arrived], bool]) -> Arrived:
-    """The first of some trials that is good, or the last."""
-    for _ in range(ATTEMPTS):
-        arrived = play()
-        if good(arrived):
-            break
-    return arrived
 
 
 def sniffed(lab: Lab, generator: Generator, load: Load) -> dict[str, Any]:
@@ -79,6 +79,17 @@ def test_bursts_are_real_packets_on_the_cable(lab: Lab, image: Image) -> None:
     assert "vpneval" not in lab.host2.run("nft", "list", "tables").stdout, "the counter has gone"
 
 
+@pytest.mark.parametrize(("per_s", "burst"), [(5000, 1), (10000, 16), (20000, 44)])
+def test_no_more_packets_leave_back_to_back_than_a_burst_has(lab: Lab, image: Image, per_s: int, burst: int) -> None:
+    with generating(lab, bench_in(lab, "none", image).address) as generator:
+        arrived = best(
+            lambda: generator.play(Load((256,), per_s, 0.3, burst=burst)), lambda a: a.longest_burst <= burst
+        )
+    # On a busy machine the sender may fall behind by 15 ms each time; then all that is due leaves.
+    assert arrived.longest_burst <= burst or arrived.longest_burst > 0.015 * per_s
+    assert arrived.sent > 0.9 * 0.3 * per_s
+
+
 def test_256_flows_are_256_tuples(lab: Lab, image: Image) -> None:
     with generating(lab, bench_in(lab, "none", image).address) as generator:
         seen = sniffed(lab, generator, Load((256,), 4000, 0.5, burst=4, flows=256, sources=16, dscp=46))
@@ -88,9 +99,23 @@ def test_256_flows_are_256_tuples(lab: Lab, image: Image) -> None:
         assert arrived.received == arrived.sent > 5000
 
 
+def test_two_flows_leave_from_two_processes(lab: Lab, image: Image) -> None:
+    if os.cpu_count() == 1:
+        pytest.skip("this machine has one core")
+    with generating(lab, bench_in(lab, "none", image).address) as generator:
+        generator.cores = [0, 1]
+        for flows, processes in ((1, 1), (2, 2), (256, 2)):
+            load = Load((256,), 8000, 0.4, burst=4, flows=flows, sources=min(flows, 16))
+            arrived = best(lambda: generator.play(load), lambda a: a.sent > 3100)  # noqa: B023
+            assert arrived.received == arrived.sent > 1000
+            assert arrived.offered["processes"] == processes
+        seen = sniffed(lab, generator, load)
+        assert seen["tuples"] == 256
+
+
 def test_a_mixture_has_the_lengths_of_its_notation(lab: Lab, image: Image) -> None:
     pattern, notation = imix(1400)
-    assert notation == "IMIX 40:7,576:4,1400:1"
+    assert notation == "IMIX - ABCABAABAABA (A=40, B=576, C=1400)"
     with generating(lab, bench_in(lab, "none", image).address) as generator:
         seen = sniffed(lab, generator, Load(pattern, 6000, 0.4))
         lengths: dict[str, int] = seen["lengths"]
@@ -107,6 +132,35 @@ def test_a_mixture_is_counted_behind_a_tunnel_that_joins_packets(lab: Lab, image
         assert arrived.received == arrived.sent > 500
 
 
+def test_what_it_offers_at_most_is_found_before_the_first_tunnel(lab: Lab) -> None:
+    started = time.monotonic()
+    found = calibrated(lab, load_vpn("none"), [1328, 1500, 9000])
+    took_s = time.monotonic() - started
+    assert [one.ip_bytes for one in found] == [1328, 1500], "9000 bytes do not fit"
+    for one in found:
+        assert 5e3 < one.packets_per_s < 5e6, "packets that came"
+        assert one.bps == pytest.approx(8 * one.ip_bytes * one.packets_per_s, rel=1e-4)
+        assert (one.by, one.processes, one.burst_packets) == ("UDP_SEGMENT", 1, 16)
+    assert took_s < WITHIN_S + 3 * PATIENCE
+    assert "vpneval" not in lab.host2.run("nft", "list", "tables").stdout, "the counter has gone"
+
+
+def test_what_it_offers_at_most_is_kept_in_run_json(tmp_path: Path) -> None:
+    usual = ("run", "transport", "--profile", "smallest", "--vpn", "openvpn")
+    udp = (*usual, "--set", "measure=udp")
+    out, idle = tmp_path / "udp", tmp_path / "idle"
+    vpneval(*udp, "--out", out)
+    run, _ = load_run(out)
+    first = generator_limits(run.lab)
+    assert [one.ip_bytes for one in first] == [1328, 1500]
+    assert "it offers at most" in (out / "report.md").read_text()
+    assert vpneval(*udp, "--out", out).returncode == 0
+    again = generator_limits(load_run(out)[0].lab)
+    assert all(now.packets_per_s >= then.packets_per_s for now, then in zip(again, first, strict=True))
+    vpneval(*usual, "--set", "measure=idle", "--out", idle)
+    assert "generator" not in load_run(idle)[0].lab, "nothing is sent by it"
+
+
 def test_a_trial_costs_little_more_than_its_duration(lab: Lab, image: Image) -> None:
     with generating(lab, bench_in(lab, "none", image).address) as generator:
         extras = []
@@ -115,16 +169,19 @@ def test_a_trial_costs_little_more_than_its_duration(lab: Lab, image: Image) -> 
             generator.play(Load((1328,), 5000, 0.4))
             extras.append(time.monotonic() - started - 0.4)
     assert min(extras) < 0.03
-    assert statistics.median(extras) < 0.1, "on a busy machine"
 
 
 def test_both_directions_at_once_and_ipv6(lab: Lab, image: Image) -> None:
     load = Load((1000,), 5000, 0.4)
     with generating(lab, bench_in(lab, "none", image).address) as there, generating(lab, reverse=True) as back:
-        there.begin(load)
-        back.begin(load)
-        sent = [one.sent(load) for one in (there, back)]
-        both = [one.finish(load, said) for one, said in zip((there, back), sent, strict=True)]
+
+        def at_once() -> list[Arrived]:
+            there.begin(load)
+            back.begin(load)
+            sent = [one.sent(load) for one in (there, back)]
+            return [one.finish(load, said) for one, said in zip((there, back), sent, strict=True)]
+
+        both = best(at_once, lambda found: all(one.received == one.sent > 1800 for one in found))
         assert [one.received for one in both] == [one.sent for one in both] == pytest.approx([2000, 2000], rel=0.1)
     for site in lab.sites:
         near, far = (f"fd00:{site.number}::{last}" for last in (1, 2))
@@ -142,6 +199,9 @@ def test_both_directions_at_once_and_ipv6(lab: Lab, image: Image) -> None:
         arrived = best(lambda: generator.play(Load((1000,), 5000, 0.4)), lambda a: a.sent == 2000)
         assert arrived.received == arrived.sent > 1500
         assert arrived.offered["by"] == "UDP_SEGMENT"
+        flows = Load((1000,), 5000, 0.4, flows=256, sources=16, dscp=46)
+        arrived = best(lambda: generator.play(flows), lambda a: a.received == a.sent)
+        assert arrived.received == arrived.sent > 1500
 
 
 def test_a_slow_rate_is_even(lab: Lab, image: Image) -> None:
@@ -187,6 +247,25 @@ def test_turns_of_two_tunnels_continue_over_instances(lab: Lab, image: Image) ->
     assert sum("jitter" in one for one in slices) > 5
     bench.close()
     assert "vpneval" not in lab.host2.run("nft", "list", "tables").stdout, "the counter has gone"
+
+
+@pytest.mark.parametrize("name", ["none", "openvpn", "openvpn_tap", "ssh_tun", "ssh_tap", "fastd", "wireguard_go"])
+def test_ipv6_is_offered_between_the_sites(lab: Lab, image: Image, name: str) -> None:
+    """Through the tunnel: the WAN drops IPv6. Plain IP has no other way than the WAN."""
+    vpn, udp = load_vpn(name), Udp()
+    levels = {"measure": "udp", "payload_bytes": "1200", "fragmentation": "refuse", "inner": "ipv6"}
+    assert udp.refuses(lab, vpn, levels) is None
+    if name != "none":
+        drop = "table bridge no6 {\n chain f {\n type filter hook forward priority 0\n ether type ip6 drop\n }\n}\n"
+        lab.wan.run("nft", "-f", "-", input=drop)
+    tunnel = tunnel_in(lab, name, {**vpn.comparable, **udp.asks(levels)}, image, [])
+    bench = Bench(lab, tunnel, lambda: pytest.fail("the tunnel broke down"))
+    offering = Offering(bench, shape_of(levels, False)[0], SoFar(Rounds()), vpn)
+    load = offering.load(5e6, 0.3)
+    arrived = best(lambda: offering.generator.play(load), lambda a: a.received == a.sent)
+    assert arrived.received == arrived.sent > 50, "counted by a filter of IPv6"
+    assert offering.jitter()["jitter"] > 0
+    bench.close()
 
 
 def test_without_a_conductor_it_ends_by_its_budget(lab: Lab, image: Image) -> None:

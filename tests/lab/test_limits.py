@@ -5,100 +5,32 @@ from __future__ import annotations
 import json
 import os
 import re
-import statistics
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from runner.catalogue import load_vpn
-from runner.data.loads import Limit, MachineLoad
+from runner.catalogue import instruments, load_vpn
 from runner.data.wan import Conditions
-from runner.instruments.traffic.cost import processes
+from runner.design.profile import PROFILES
+from runner.instruments.instrument import Asked, at_once
 from runner.instruments.traffic.generator import Load, generator
 from runner.instruments.traffic.limits import Limits
-from runner.instruments.traffic.mtu import IP_UDP_BYTES
-from runner.instruments.traffic.visits import visits
-from runner.lab import wan
+from runner.lab import noise
 from runner.lab.image import Image
+from runner.lab.namespaces import NamespaceNode
 from runner.lab.places import open_rig
-from runner.lab.site_to_site import Lab, namespace_lab
-from runner.ranking.gateways import apart
+from runner.lab.site_to_site import Lab
 from runner.ranking.limits import judge
 from runner.sweep import variants
 from runner.tunnel.bring_up import Bench, Tunnel, bring_up, make_secrets, start_services
 from tests.lab.machines import machines
-from tests.lab.test_packets import bench_in
 from tests.lab.test_ssh_lab import as_before, settled
+from tests.overload import OVERLOAD_BPS, PREDICTED_FROM_BPS, alone_on, predicted_and_carried, prefer, tunnel, watched
 
 pytestmark = pytest.mark.alone
-SLICE_S = 0.3
 HOG = "while :; do :; done"
-OVERLOAD_BPS = 1.5e9
-
-
-def threads_of(lab: Lab, *names: str) -> Iterator[int]:
-    """The threads of these nodes."""
-    for _, pid in processes([lab.nodes[name] for name in names]):
-        with suppress(OSError):  # gone
-            yield from map(int, os.listdir(f"/proc/{pid}/task"))
-
-
-def alone_on(lab: Lab, name: str, core: int) -> None:
-    """One node has a core to itself, before whatever else this machine does; the others have the other cores."""
-    for node in lab.nodes:
-        for thread in threads_of(lab, node):
-            with suppress(OSError):
-                others = os.sched_getaffinity(0) - {core}
-                os.sched_setaffinity(thread, {core} if node == name else others)
-                if node in (name, "host1"):  # and the sender, so that there is always something to do
-                    os.sched_setscheduler(thread, os.SCHED_RR, os.sched_param(1))
-
-
-def prefer(lab: Lab) -> None:
-    """Whatever else this machine does stays behind the lab."""
-    for group in variants.GROUPS.glob(f"*/vpneval-{os.getpid()}-*"):  # a quota's, which competes as a whole
-        for name, weight in (("cpu.shares", "20000"), ("cpu.weight", "10000")):
-            if (group / name).exists():
-                (group / name).write_text(weight)
-    for _, pid in processes(list(lab.nodes.values())):
-        with suppress(OSError):  # where sessions share the cores first, and nice counts within one (sched(7))
-            Path(f"/proc/{pid}/autogroup").write_text("-15")
-    for thread in threads_of(lab, *lab.nodes):
-        with suppress(OSError):
-            os.setpriority(os.PRIO_PROCESS, thread, -15)
-
-
-@contextmanager
-def tunnel(
-    image: Image, logs: Path, name: str, quota: str = "", conditions: Conditions | None = None
-) -> Iterator[Bench]:
-    """A tunnel that has carried something already."""
-    with ExitStack() as stack:
-        hold = stack.enter_context(variants.quota({"gw2_cpu": quota} if quota else {}))
-        lab = stack.enter_context(namespace_lab(image, logs=logs))
-        if conditions:
-            wan.apply(lab, conditions)
-        bench = bench_in(lab, name, image)
-        stack.callback(bench.close)
-        hold(lab)
-        watched(bench, 1)  # from now on, what comes to a gateway is not the VPN's
-        prefer(lab)
-        yield bench
-
-
-def watched(bench: Bench, slices: int) -> tuple[Limit, list[MachineLoad]]:
-    """The limit of a TCP transfer in so many slices, and what it is made of."""
-    limits, via = Limits(), visits(bench)
-    for _ in range(slices):
-        with limits.watched(bench):
-            via.tcp(SLICE_S)
-    loads = limits.found()
-    limit = judge(loads)
-    assert limit is not None
-    print(limit.sentence, *limit.evidence, sep="\n    ")
-    return limit, loads
 
 
 def test_a_quota_is_named_in_ten_of_ten(image: Image, tmp_path: Path) -> None:
@@ -111,6 +43,37 @@ def test_a_quota_is_named_in_ten_of_ten(image: Image, tmp_path: Path) -> None:
     assert {quota.cores for _, (load,) in found for quota in load.quotas} == {0.2}
     with tunnel(image, tmp_path, "openvpn") as bench:
         assert watched(bench, 4)[0].kind != "quota"
+
+
+@pytest.mark.parametrize(
+    ("measure", "levels", "fills"),
+    [
+        ("flows", {"streams": "2"}, True),
+        ("clients", {"clients": "2"}, True),
+        ("download", {"file_bytes": "4000000"}, True),
+        ("packets", {"packet_bytes": "1400", "fragmentation": "refuse"}, False),
+        ("duplex", {"packet_bytes": "1400"}, False),
+    ],
+)
+def test_every_kind_of_throughput_says_what_limits_it(
+    image: Image, tmp_path: Path, measure: str, levels: dict[str, str], fills: bool
+) -> None:
+    """What fills the tunnel runs into gateway 2's quota; at the rate of a search, which loses nothing, it may not."""
+    if why := variants.no_quota():
+        pytest.skip(why)
+    vpn = load_vpn("openvpn")
+    asked = Asked(vpn, {**vpn.comparable, "measure": measure, **levels}, PROFILES["smallest"], 1)
+    with tunnel(image, tmp_path, "openvpn", quota="0.2") as bench:
+        bench.close()  # the port of what ``tunnel`` has measured with is free
+        measured = at_once(instruments()[measure].measure(bench, asked))
+    limit = judge(measured.loads)
+    assert limit is not None
+    print(limit.sentence, *limit.evidence, sep="\n    ")
+    assert not fills or (limit.kind, limit.where) == ("quota", "gw2")
+    (load,) = measured.loads
+    assert [(quota.nodes, quota.cores) for quota in load.quotas] == [(["gw2"], 0.2)]
+    tools = {one.role for one in load.processes if one.node.startswith("host")}
+    assert tools <= {"generator"}, "nobody else is at work on the hosts"
 
 
 @pytest.mark.parametrize("node", ["gw2", "host1"])
@@ -133,10 +96,15 @@ def dropped(lab: Lab) -> int:
 
 
 def test_the_drops_of_a_token_bucket_are_named_by_port_and_count(image: Image, tmp_path: Path) -> None:
+    """Twice what it lets through, in datagrams: TCP may hold back before a packet is dropped."""
     with tunnel(image, tmp_path, "openvpn", conditions=Conditions(rate_bps=20e6)) as bench:
-        before = dropped(bench.lab)
-        limit, _ = watched(bench, 4)
+        limits, before = Limits(), dropped(bench.lab)
+        for _ in range(4):
+            with limits.watched(bench):
+                generator(bench).play(Load((1300,), 40e6 / 8 / 1300, 0.3))
         drops = dropped(bench.lab) - before
+        limit = judge(limits.found())
+    assert limit is not None
     said = re.fullmatch(r"the path: (\d+) of (\d+) packets dropped at wan's port gw2 \(tbf\)", limit.sentence)
     assert said is not None, limit.sentence
     assert drops > 0
@@ -171,33 +139,60 @@ def test_one_thread_is_told_from_many(image: Image, tmp_path: Path, name: str, s
     assert re.fullmatch(sentence, found.sentence)
 
 
-def test_a_gateway_with_a_core_of_its_own_carries_what_was_predicted(image: Image, tmp_path: Path) -> None:
-    """Predicted on shared cores at a low rate; found at overload, with gateway 1 alone on a core."""
+@pytest.mark.parametrize(("name", "several"), [("openvpn", False), ("wireguard_go", True)])
+def test_what_a_gateway_with_a_core_of_its_own_would_carry_is_predicted(
+    image: Image, tmp_path: Path, name: str, several: bool
+) -> None:
+    """For the program that carries the packets; a wrong unit is found. How near the prediction comes hangs on the
+    machine, and `make bench-limits` tells.
+    """
     if os.cpu_count() == 1:
         pytest.skip("this machine has one core")
-    payload_bytes = 1300 - IP_UDP_BYTES
+    predicted, carried = predicted_and_carried(image, tmp_path, name, PREDICTED_FROM_BPS[name])
+    low_bps, high_bps = predicted.low_bps, predicted.high_bps
+    print(f"{low_bps / 1e6:.0f} to {high_bps / 1e6:.0f} Mbit/s predicted, {carried.bps / 1e6:.0f} found")
+    assert predicted.program == name.replace("_", "-")
+    assert (predicted.threads > 1) == several, predicted
+    assert carried.offered_bps > 1.05 * carried.bps, "else it was the sender's limit"
+    assert low_bps / 2 <= carried.bps <= 2 * high_bps
 
-    def played(bench: Bench, rate_bps: float) -> tuple[list[MachineLoad], float]:
-        limits, carried_bps = Limits(), []
-        for _ in range(3):
-            with limits.watched(bench) as piece:
-                arrived = generator(bench).play(Load((1300,), rate_bps / 8 / payload_bytes, 0.7))
-                piece.carried_bytes = arrived.kept_up * payload_bytes
-            carried_bps.append(8 * piece.carried_bytes / arrived.seconds)
-        return limits.found(), statistics.median(carried_bps)
 
-    with tunnel(image, tmp_path, "openvpn") as bench:
-        played(bench, 100e6)
-        prefer(bench.lab)
-        predicted = apart([played(bench, 100e6)[0]])
-        alone_on(bench.lab, "gw1", 0)
-        _, found_bps = played(bench, OVERLOAD_BPS)
-    assert predicted is not None
-    assert (predicted.program, predicted.threads) == ("openvpn", 1)
-    print(
-        f"{predicted.low_bps / 1e6:.0f} to {predicted.high_bps / 1e6:.0f} Mbit/s predicted, {found_bps / 1e6:.0f} found"
-    )
-    assert 0.9 * predicted.low_bps <= found_bps <= 1.1 * predicted.high_bps
+def with_control_groups(machine: NamespaceNode) -> None:
+    """Mount the control groups as a machine of its own has them."""
+    if (variants.GROUPS / "cgroup.controllers").exists():
+        machine.run("mount", "-t", "cgroup2", "none", "/sys/fs/cgroup")
+        return
+    machine.run("mount", "-t", "tmpfs", "none", "/sys/fs/cgroup")
+    machine.run("mkdir", "/sys/fs/cgroup/cpu")
+    machine.run("mount", "-t", "cgroup", "-o", "cpu", "none", "/sys/fs/cgroup/cpu")
+
+
+def test_a_quota_of_a_machine_of_its_own_is_named(image: Image, tmp_path: Path) -> None:
+    if why := variants.no_quota():
+        pytest.skip(why)
+
+    def renew() -> tuple[Lab, Tunnel]:
+        raise AssertionError("the tunnel broke down")
+
+    vpn = load_vpn("openvpn")
+    with variants.quota({"gw2_cpu": "0.1"}) as hold, machines(image, tmp_path) as testbed:
+        machine = testbed.nodes["gw2"]
+        with_control_groups(machine)
+        one: Any = SimpleNamespace(sites=[None, None], gateway=lambda _: machine)
+        hold(one)  # what its sshd starts from now on is in the group, too
+        with open_rig(f"ssh:{testbed.inventory()}", print) as rig, rig.lab(rig.image("host"), logs=tmp_path) as lab:
+            secrets = make_secrets(vpn, rig.alone(rig.image("host"), lambda line: None), lab.sites)
+            start_services(lab)
+            bench = Bench(lab, bring_up(lab, vpn, vpn.comparable, secrets), renew)
+            watched(bench, 1)
+            before = noise.snapshot(lab=lab)
+            limit, loads = watched(bench, 3)
+            around = noise.since(before, lab=lab)
+            bench.close()
+    assert (limit.kind, limit.where) == ("quota", "gw2"), limit
+    assert {name for name, own in around.machines.items() if own.throttled} == {"gw2"}
+    assert "noise: the CPU of gw2 was throttled" in noise.warnings(around, loaded=True)
+    assert [quota.cores for load in loads for quota in load.quotas] == [0.1]
 
 
 def test_every_machine_of_its_own_is_watched(image: Image, tmp_path: Path) -> None:

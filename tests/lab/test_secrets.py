@@ -10,8 +10,10 @@ from __future__ import annotations
 import base64
 import json
 import signal
+import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -67,6 +69,16 @@ def leaks(secrets: dict[str, str], texts: dict[str, bytes]) -> list[str]:
 def files(folder: Path) -> dict[str, bytes]:
     """Every file of a run folder."""
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def shown(pid: int) -> dict[str, set[bytes]]:
+    """The argument vectors and the environments of this process, and of all below it, on whatever node."""
+    found: dict[str, set[bytes]] = {"cmdline": set(), "environ": set()}
+    for one in {pid, *descendants(pid)}:
+        for what, texts in found.items():
+            with suppress(OSError):  # gone meanwhile
+                texts.add(Path(f"/proc/{one}/{what}").read_bytes())
+    return found
 
 
 @dataclass
@@ -171,31 +183,56 @@ def toy(folder: Path, name: str, place: str, code: str) -> Path:
     return path
 
 
+@dataclass
+class Told:
+    """A run with a toy for each failure: its folder, what was on the console, and what its processes have shown."""
+
+    out: Path
+    console: str = ""
+    shown: dict[str, set[bytes]] = field(default_factory=lambda: {"cmdline": set(), "environ": set()})
+
+
 @pytest.fixture(scope="module")
-def told(image: Image, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    """A run with a toy for each failure: its folder, and what was on the console."""
+def told(image: Image, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Told]:
     folder = tmp_path_factory.mktemp("toys")
     plugins = ",".join(str(toy(folder, name, *change)) for name, change in FAILURES.items())
-    done = vpneval("run", "reference", "--profile", "smallest", "--vpn", plugins, "--out", folder / "run", timeout=500)
-    return folder / "run", done.stdout + done.stderr
+    run, end = Told(folder / "run"), time.monotonic() + 500
+    process = start(run.out, "reference", "--profile", "smallest", "--vpn", plugins)
+    try:
+        while process.poll() is None and time.monotonic() < end:
+            for what, texts in shown(process.pid).items():
+                run.shown[what] |= texts
+            time.sleep(0.05)
+        run.console = "".join(process.communicate(timeout=10))
+        yield run
+    finally:
+        process.kill()
+        process.wait()
 
 
 @pytest.mark.parametrize("name", FAILURES)
-def test_a_plugin_that_tells_its_keys(told: tuple[Path, str], name: str) -> None:
-    out, console = told
-    (trial,) = [trial for trial in load_run(out)[1] if trial.vpn == name]
+def test_a_plugin_that_tells_its_keys(told: Told, name: str) -> None:
+    (trial,) = [trial for trial in load_run(told.out)[1] if trial.vpn == name]
     assert trial.status == ("ok" if name == "evidence" else "failed"), trial.reason
-    mine = b"".join([trial.model_dump_json().encode(), *files(out / trial.log).values()])
+    mine = b"".join([trial.model_dump_json().encode(), *files(told.out / trial.log).values()])
     assert not leaks(KEYS, {"its line and logs": mine})
     if name != "making":
         assert b"<gw1.key>" in mine, "it has told them"
-    assert "Traceback" not in console
+    assert "Traceback" not in told.console
 
 
-def test_a_plugin_that_tells_its_keys_tells_them_nowhere(told: tuple[Path, str]) -> None:
-    out, console = told
-    assert "command" in console
-    assert not leaks(KEYS, files(out) | {"the console": console.encode()})
+def test_a_plugin_that_tells_its_keys_tells_them_nowhere(told: Told) -> None:
+    assert "command" in told.console
+    assert not leaks(KEYS, files(told.out) | {"the console": told.console.encode()})
+
+
+def test_a_plugin_that_tells_its_keys_shows_them_in_no_process(told: Told) -> None:
+    """But for the commands into which two of the toys have put theirs."""
+    others = {words for words in told.shown["cmdline"] if b"echo $0" not in words}
+    seen = {"cmdline": b"\n".join(others), "environ": b"\n".join(told.shown["environ"])}
+    assert b"/run/vpneval/answer.py" in seen["cmdline"], "the nodes' processes were seen"
+    assert b"PATH=" in seen["environ"]
+    assert not leaks(KEYS, seen)
 
 
 CHATTY = """node.write("/etc/keys", WORDS)
@@ -210,26 +247,54 @@ def said(out: Path) -> list[bytes]:
 
 
 @pytest.fixture
-def killed(image: Image, tmp_path: Path) -> Iterator[Path]:
+def killed(image: Image, tmp_path: Path) -> Iterator[Told]:
     """A run whose daemons say their keys all the time, and which was killed in the middle of it."""
     out = tmp_path / "run"
     plugin = toy(tmp_path, "chatty", "STARTING", CHATTY)
-    process = start(out, "reference", "--profile", "smallest", "--duration", "20", "--vpn", plugin)
+    process = start(out, "reference", "--profile", "smallest", "--duration", "8", "--vpn", plugin)
     try:
         until(process, lambda: bool(said(out)) and min(map(len, said(out))) > 2000, "the daemons' words in their logs")
-        children = descendants(process.pid)
+        children, seen = descendants(process.pid), shown(process.pid)
         process.send_signal(signal.SIGKILL)
         process.wait()
         wait_until(lambda: not running(children), "every process of the run gone")
-        yield out
+        yield Told(out, shown=seen)
     finally:
         process.kill()
         process.wait()
 
 
-def test_a_runner_that_is_killed_leaves_no_key(killed: Path) -> None:
-    assert all(b"<gw1.key>" in log for log in said(killed)), "the logs are there all the same"
-    assert not leaks(KEYS, files(killed))
+def test_a_runner_that_is_killed_leaves_no_key(killed: Told) -> None:
+    assert all(b"<gw1.key>" in log for log in said(killed.out)), "the logs are there all the same"
+    seen = {what: b"\n".join(texts) for what, texts in killed.shown.items()}
+    assert b"tail -c +21 /etc/keys" in seen["cmdline"], "the daemons were seen"
+    assert not leaks(KEYS, files(killed.out) | seen)
+
+
+def test_openvpn_whose_runner_is_killed_leaves_no_key(image: Image, tmp_path: Path) -> None:
+    out, told = tmp_path / "run", tmp_path / "told"
+    told.mkdir()
+    (plugin := tmp_path / "openvpn.py").write_text(SPY.format(name="openvpn", told=str(told)))
+    process = start(out, "reference", "--profile", "smallest", "--duration", "8", "--vpn", plugin)
+
+    def up() -> bool:
+        logs = [*out.glob("logs/*openvpn*/gw*-openvpn*.log")]
+        return (told / "openvpn.environ").exists() and len(logs) >= 2 and all(path.read_bytes() for path in logs)
+
+    try:
+        until(process, up, "a tunnel of OpenVPN that stands")
+        children = descendants(process.pid)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        wait_until(lambda: not running(children), "every process of the run gone")
+    finally:
+        process.kill()
+        process.wait()
+    secrets = Swept(out, told, "").secrets("openvpn")
+    shown = {what: (told / f"openvpn.{what}").read_bytes() for what in ("cmdline", "environ")}
+    assert secrets
+    assert b"openvpn" in shown["cmdline"], "the daemons were seen"
+    assert not leaks(secrets, files(out) | shown)
 
 
 def test_the_sweep_finds_what_is_planted(lab: Lab, tmp_path: Path) -> None:

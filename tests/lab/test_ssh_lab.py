@@ -244,8 +244,10 @@ def test_a_node_there_is_made_as_one_here(unchanged: Machines, image: Image) -> 
 
 
 def shape(listing: str) -> list[str]:
-    """Without the sizes of folders and how many links they have."""
-    return [re.sub(r"^(d\S+) +\d+ (\w+ +\w+) +\d+|^total \d+", r"\1 \2", line) for line in listing.splitlines()]
+    """Without the sizes of folders and how many links they have, and the machine's control groups, which only a node
+    there has: here the runner looks at them."""
+    lines = [line for line in listing.splitlines() if not line.startswith("/sys/fs/cgroup")]
+    return [re.sub(r"^(d\S+) +\d+ (\w+ +\w+) +\d+|^total \d+", r"\1 \2", line) for line in lines]
 
 
 # --- refusals ------------------------------------------------------------------------------------------------

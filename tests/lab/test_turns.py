@@ -83,7 +83,7 @@ def test_three_tunnels_stand_together_and_their_slices_are_paired(taken: Path) -
         assert trial.evidence
         assert trial.proof
     for trial in trials:
-        if trial not in ranked:  # more streams, and the other way: every fifth round
+        if trial not in ranked:  # more streams, and the other way: every fifth round, as there is no deadline
             assert counted(trial, "tcp_throughput") == [1, 6], trial.params
     first = {trial.id: rows[trial.id][0].at_s for trial in trials}
     assert len(set(first.values())) > 1
@@ -197,12 +197,24 @@ INSTRUMENTS = {
 }
 
 
-@pytest.mark.parametrize("which", INSTRUMENTS)
-def test_no_vpn_is_blamed_for_an_instrument_that_was_killed(image: Image, tmp_path: Path, which: str) -> None:
+TRIALS = "measure=tcp,measure=idle,measure=udp,streams=1,direction=forward"
+LOADED = "measure=loaded,load=full"
+
+
+@pytest.mark.parametrize(
+    ("experiment", "trials", "which"),
+    [
+        *(("transport", TRIALS, which) for which in INSTRUMENTS),
+        *(("latency", LOADED, which) for which in ("iperf3's server", "iperf3")),
+    ],
+)
+def test_no_vpn_is_blamed_for_an_instrument_that_was_killed(
+    image: Image, tmp_path: Path, experiment: str, trials: str, which: str
+) -> None:
     """Once, in whatever it was doing: the trial is begun again, and those after it have what they need."""
     out = tmp_path / "run"
-    asked = ("--set", "measure=tcp,measure=idle,measure=udp,streams=1,direction=forward")
-    process = start(out, "transport", "--profile", "smallest", "--vpn", "openvpn", *asked)
+    asked = ("--set", trials)
+    process = start(out, experiment, "--profile", "smallest", "--vpn", "openvpn", *asked)
     try:
         until(process, lambda: kill(process, *INSTRUMENTS[which]) > 0, f"{which} to be killed")
         said, errors = process.communicate(timeout=240)
@@ -214,17 +226,20 @@ def test_no_vpn_is_blamed_for_an_instrument_that_was_killed(image: Image, tmp_pa
 
 
 def test_an_instrument_that_dies_again_and_again_is_a_lab_error(image: Image, tmp_path: Path) -> None:
-    out = tmp_path / "run"
     asked = ("--set", "measure=tcp,measure=idle,streams=1,direction=forward")
-    process = start(out, "transport", "--profile", "smallest", "--vpn", "openvpn", *asked)
-    try:
-        while process.poll() is None:
-            kill(process, *INSTRUMENTS["who asks it"])
-            time.sleep(0.01)
-        said, errors = process.communicate()
-    finally:
-        process.kill()
-        process.wait()
+    for number in range(3):  # on a busy machine whoever kills it may come too late
+        out = tmp_path / f"run{number}"
+        process = start(out, "transport", "--profile", "smallest", "--vpn", "openvpn", *asked)
+        try:
+            while process.poll() is None:
+                kill(process, *INSTRUMENTS["who asks it"])
+                time.sleep(0.01)
+            said, errors = process.communicate()
+        finally:
+            process.kill()
+            process.wait()
+        if process.returncode:
+            break
     assert process.returncode == 1, said + errors
     found = {trial.params["measure"]: trial for trial in load_run(out)[1] if trial.vpn == "openvpn"}
     assert (found["tcp"].status, found["idle"].status) == ("ok", "lab_error"), found
@@ -262,7 +277,9 @@ def test_a_probe_that_is_killed_in_the_middle_costs_one_slice(image: Image, tmp_
     for (vpn, measure), trial in trials_of(out).items():
         assert trial.status == "ok", trial.reason
         again = [warning for warning in trial.warnings if warning.startswith("begun again after ")]
-        assert len(counted(trial, METRIC[measure])) == ROUNDS - len(again), (vpn, measure, trial.warnings)
+        fewest = ROUNDS - len(again)  # or all, where another turn of the same round went well
+        rounds = len(counted(trial, METRIC[measure]))
+        assert fewest <= rounds <= (ROUNDS if measure == "idle" else fewest), (vpn, measure, trial.warnings)
         hit += len(again)
         assert not any("carries no payload" in warning for warning in again)
     assert hit == 3, "one slice of each tunnel"

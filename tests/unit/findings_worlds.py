@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 
 from runner.catalogue import load_experiment, load_vpn
 from runner.cli.described import record_of
+from runner.data.metric import BOUNDS
 from runner.data.trials import Run, Trial
 from runner.design.profile import PROFILES
 from runner.papers.findings import Finding
@@ -46,17 +48,22 @@ def world(name: str, values: Values, noise: float = 0.0, blocks: int = 3) -> tup
         for block in range(blocks):
             pace = 1 + noise * (block - 1) + 0.004 * ((number * 7 + block * 5) % 3 - 1)
             measured = {
-                metric: values(cell.vpn, cell.params, metric) * pace
+                metric: min(values(cell.vpn, cell.params, metric) * pace, most(metric))
                 for metric in (*experiment.metrics, "jitter", "udp_goodput")
                 if METRICS[metric].measure == transport
             }
-            trials.append(make_trial(cell.vpn, cell.params, block, measured, experiments=(name,)))
+            trials.append(make_trial(cell.vpn, cell.params, block, measured, experiments=(name,), samples=10))
     return run, trials
+
+
+def most(metric: str) -> float:
+    """A share, of which there is no more than all, does not drift beyond that."""
+    return BOUNDS[metric][1] if metric in BOUNDS else math.inf
 
 
 THESIS = {"none": 939.7, "ipip": 927.9, "ipsec": 165.0, "ipsec_user": 163.0, "openvpn": 83.3, "ssh_forward": 167.6}
 THESIS |= {"ssh_tun": 95.0}
-UPSIDE_DOWN = {"none": 900.0, "ipip": 950.0, "ipsec": 30.0, "ipsec_user": 20.0, "openvpn": 150.0, "ssh_forward": 60.0}
+UPSIDE_DOWN = {"none": 900.0, "ipip": 20.0, "ipsec": 30.0, "ipsec_user": 20.0, "openvpn": 150.0, "ssh_forward": 60.0}
 UPSIDE_DOWN |= {"ssh_tun": 90.0}
 CIPHERS = {"blowfish-128-cbc": 1.4, "aes-128-cbc": 1.0, "aes-192-cbc": 0.9, "aes-256-cbc": 0.8, "3des-cbc": 0.4}
 
@@ -136,6 +143,8 @@ def oslv(vpn: str, params: Mapping[str, str], metric: str, holds: bool) -> float
 
 
 def devices(vpn: str, params: Mapping[str, str], metric: str, holds: bool) -> float:
+    if params["measure"] == "service":
+        return 1000.0 if metric == "service_rate" else 400.0 if (vpn == "none") == holds else 100.0
     cipher = params.get("device_cipher", params["cipher"])
     rate = 100e6 * (1.0 if "256" not in cipher else 0.87 if holds else 1.1)
     rate *= DRIVERS[holds].get(params.get("driver", ""), 1.0)

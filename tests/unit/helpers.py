@@ -82,6 +82,8 @@ class PaperLab:
     nodes: dict[str, Any]
     sites: tuple[Site, ...] = (GW1, GW2)
     shared_kernel: bool = True
+    path: None = None
+    hosts_on_gateways: bool = False
 
     @property
     def host1(self) -> Any:

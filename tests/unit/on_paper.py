@@ -27,7 +27,7 @@ from runner.instruments.instrument import Asked, Go, Instrument, Measuring
 from runner.instruments.result import Measured
 from runner.sweep import workshop
 from runner.sweep.call import Outcome, Settings
-from runner.sweep.loop import Loop
+from runner.sweep.loop import Look, Loop
 from runner.sweep.plan import PlannedTunnel
 from runner.tunnel.bring_up import Tunnel
 from tests.unit.helpers import PaperLab
@@ -78,7 +78,8 @@ class Lane:
 
     def bench(self) -> Paper:
         self.world.now += BRING_UP_S
-        if error := self.world.never_up.get(self.planned.vpn):
+        self.world.brought_up[self.planned.vpn] += 1
+        if error := self.world.not_at_first.pop(self.planned.vpn, None) or self.world.never_up.get(self.planned.vpn):
             raise error
         return Paper(self.world, self.planned)
 
@@ -93,6 +94,8 @@ class World:
     turns: list[tuple[str, str, float]] = field(default_factory=list)  # VPN, level, and when
     wrong: dict[tuple[str, int], Wrong] = field(default_factory=dict)
     never_up: dict[str, Exception] = field(default_factory=dict)
+    not_at_first: dict[str, Exception] = field(default_factory=dict)  # comes up at the second attempt
+    brought_up: Counter[str] = field(default_factory=Counter)  # attempts
     not_again: dict[str, Exception] = field(default_factory=dict)
     renewed: list[str] = field(default_factory=list)
     standing: list[str] = field(default_factory=list)
@@ -168,6 +171,9 @@ class Run:
         out: Path | None = None,
         stands: int = 0,
         deadline_s: float | None = None,
+        look: Look | None = None,
+        watcher: Watcher | None = None,
+        experiments_of: Mapping[str, list[str]] | None = None,
         **settings: Any,
     ) -> Outcome:
         profile = replace(PROFILES["quick"], rounds=rounds)
@@ -179,7 +185,7 @@ class Run:
             run = make_run(("none",))
             store.save_run(run.model_copy(update={"metrics": run.metrics | {METRIC.name: METRIC}}))
             vpns = {cell.vpn: load_vpn(cell.vpn) for cell in of}
-            return Loop(store, vpns, of, given, Watcher(), {}).run()
+            return Loop(store, vpns, of, given, watcher or Watcher(), experiments_of or {}, look).run()
 
     @property
     def trials(self) -> dict[str, Trial]:

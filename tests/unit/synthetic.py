@@ -77,8 +77,9 @@ def make_trial(
     position: str = "within",
     experiments: tuple[str, ...] = (),
     warnings: tuple[str, ...] = (),
+    samples: int = 2,
 ) -> Trial:
-    """One trial; ``values``: metric -> value. What has a cipher is encrypted."""
+    """One trial; ``values``: metric -> value, in so many ``samples``. What has a cipher is encrypted."""
     secret = params.get("cipher", "none") != "none"
     ok = status == "ok"
     proof = Proof(
@@ -107,7 +108,7 @@ def make_trial(
                     value=value,
                     unit=METRICS[metric].unit,
                     better=METRICS[metric].better,
-                    samples=[value, value],
+                    samples=[value] * samples,
                 )
                 for metric, value in (values or {}).items()
             ],

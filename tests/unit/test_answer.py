@@ -11,13 +11,18 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from runner.data.store import load_run
 from runner.ranking.verdicts import Verdict
+from runner.ranking.weights import Weights
 from runner.report import answer as answers_of
 from runner.report.answer import again, answers, groups, missing, seconds_to_decide
+from runner.report.facts import Fact
 from runner.report.forms.terminal import render
 from runner.report.model import Report, build
 from tests.unit.reports import realistic
 from tests.unit.synthetic import CBC, TCP, make_run, make_trial, realistic_run
+
+EXAMPLE = Path(__file__).parents[2] / "results" / "examples" / "two-cores-quick"
 
 
 def console_of(width: int, height: int, full: bool = False) -> Console:
@@ -32,8 +37,24 @@ def shown(width: int, height: int, full: bool = False) -> str:
 
 
 def picture(width: int, height: int) -> str:
-    made = console_of(width, height).export_svg(title="vpneval report results/mine")
+    """Of the example, as the README shows it."""
+    console = Console(width=width, height=height, file=io.StringIO(), force_terminal=True, record=True)
+    report = build(*load_run(EXAMPLE)) if EXAMPLE.exists() else realistic(3)
+    render(report, console, folder=Path("results") / EXAMPLE.name)
+    made = console.export_svg(title=f"vpneval report results/{EXAMPLE.name}")
     return re.sub(r"\s*@font-face \{.*?\n    \}\n", "\n", made, flags=re.DOTALL)  # its fonts are on a network
+
+
+@pytest.mark.parametrize("lab", ["--lab site:mine/sites.toml", "--lab=site:mine/sites.toml"])
+def test_a_run_between_two_sites_ends_with_the_command_that_makes_the_tunnel_for_them(lab: str) -> None:
+    levels = {"cipher": "aes-128-gcm", "integrity": "aead", "compression": "off"}
+    usual = "vpneval recipe openvpn --set cipher=aes-128-gcm"
+    command = f"vpneval run transport {lab} --profile site"
+    assert answers_of.recipe("openvpn", levels, command) == f"{usual} --site mine/sites.toml --write tunnel"
+    assert answers_of.recipe("openvpn", levels, "vpneval run transport --lab ssh:testbed.toml") == usual
+    console = Console(width=200, height=50, file=io.StringIO(), force_terminal=True, record=True)
+    render(realistic(3).model_copy(update={"command_line": command}), console, folder=Path("results/mine"))
+    assert " --site mine/sites.toml --write tunnel" in console.export_text()
 
 
 @pytest.mark.parametrize(("width", "height"), [(80, 24), (200, 50)])
@@ -88,6 +109,36 @@ def test_who_is_missing_is_said_once_for_each_reason_and_how_to_rank_it() -> Non
     assert said.count("ssh_forward") == 1
     assert "ssh_forward: carries TCP only (--weights tcp ranks it)." in said
     assert "wireguard: this kernel lacks what it needs (--kernel uml or qemu has it)." in said
+
+
+def test_no_kernel_is_named_that_the_run_had_already() -> None:
+    report = realistic(3)
+    for guest, how in (("uml", " (--kernel qemu has it)"), ("qemu-tcg", "")):
+        there = report.model_copy(update={"facts": [*report.facts, Fact(name="lab guest", value=guest)]})
+        (said, *_) = [" ".join(missing(one)) for one in answers(there) if one.name == "on equal terms"]
+        assert f"wireguard: this kernel lacks what it needs{how}." in said
+
+
+def test_one_ranking_has_those_that_carry_tcp_only_too() -> None:
+    report = realistic(3)
+    for answer in answers(report):
+        ranking = answers_of.by_tcp(report, answer)
+        assert ranking is not None
+        placed = [standing.vpn for standing in ranking.standings if standing.place]
+        assert {"ssh_forward", "openvpn", "ssh_tun"} <= set(placed)
+        said = answers_of.verdict(ranking)
+        tall, low = (" ".join(shown(*size).split()) for size in ((200, 50), (80, 24)))
+        assert f"TCP only (--weights tcp): {said.split('. ')[0]}" in tall
+        if answer.number == answers(report)[0].number:
+            assert f"TCP only (--weights tcp): {said} Order: {placed[0]}" in tall
+            assert f"TCP only (--weights tcp): {said.split('. ')[0]}" in low
+            assert "ssh_forward: carries TCP only" not in low
+
+
+def test_given_weights_are_not_answered_with_others() -> None:
+    run, trials = realistic_run(3)
+    report = build(run, trials, weights=Weights(name="mine", values={"udp_throughput": 1.0}))
+    assert [answers_of.by_tcp(report, answer) for answer in answers(report)] == [None, None]
 
 
 def undecided(metric: str, a: str, b: str, seconds: float | None) -> Verdict:

@@ -9,8 +9,21 @@ import pytest
 from scipy import stats
 
 from runner.data.trials import Trial
-from runner.papers.claims import apart, beside, compare, pooled_variation, timed
-from runner.papers.findings import Data, Judgement, NotMeasured, judge
+from runner.papers.claims import (
+    LESS,
+    MORE,
+    all_of,
+    apart,
+    beside,
+    close,
+    compare,
+    decide,
+    pooled_variation,
+    single,
+    timed,
+    times_longer,
+)
+from runner.papers.findings import Bound, Data, Judgement, NotMeasured, Open, ahead, judge
 from runner.report.findings import findings
 from tests.unit.findings_worlds import finding, made
 from tests.unit.synthetic import make_run, make_trial
@@ -72,7 +85,10 @@ def test_every_row_names_systems_with_their_planes_kernel_and_run() -> None:
 def test_a_question_is_answered_either_way(paces: float, answer: str) -> None:
     run, trials = made("load")
     faster = [
-        make_trial(t.vpn, t.params, t.repetition, {m.metric: m.value * paces for m in t.measurements})
+        make_trial(
+            *(t.vpn, t.params, t.repetition),
+            {m.metric: m.value * (paces if m.unit == "bit/s" else 1.0) for m in t.measurements},
+        )
         if t.vpn == "ssh_forward"
         else t
         for t in trials
@@ -124,10 +140,10 @@ def test_a_time_is_in_seconds_beside_the_papers_ends() -> None:
     assert timed({1: 1.5}, (1.36, 1.99)).verdict == "not comparable"
 
 
-def spread(cells: Mapping[str, list[float]]) -> Data:
-    """Of one VPN, a cell for each cipher, with these values."""
+def spread(cells: Mapping[str, list[float]], seconds: int = 10) -> Data:
+    """Of one VPN, a cell for each cipher, with these values of whole tests of so many seconds."""
     trials = [
-        make_trial("openvpn", {"measure": "tcp", "cipher": cipher}, block, {"tcp_throughput": value})
+        make_trial("openvpn", {"measure": "tcp", "cipher": cipher}, block, {"tcp_throughput": value}, samples=seconds)
         for cipher, values in cells.items()
         for block, value in enumerate(values)
     ]
@@ -136,21 +152,21 @@ def spread(cells: Mapping[str, list[float]]) -> Data:
 
 def test_the_variation_is_pooled_over_the_cells_and_has_an_interval() -> None:
     cells = {"a": [100.0, 104.0, 98.0], "b": [50.0, 53.0, 51.0, 49.0]}
-    found = pooled_variation(spread(cells), "tcp_throughput", ("openvpn",), 0.5)
+    found = pooled_variation(spread(cells), "tcp_throughput", ("openvpn",), 0.5, 10)
     logs = [[math.log(value) for value in values] for values in cells.values()]
     squares = sum(sum((x - sum(one) / len(one)) ** 2 for x in one) for one in logs)
     assert found.value == pytest.approx(math.sqrt(math.expm1(squares / 5)))
     assert found.low == pytest.approx(math.sqrt(math.expm1(squares / stats.chi2.ppf(0.975, 5))))
     assert found.high == pytest.approx(math.sqrt(math.expm1(squares / stats.chi2.ppf(0.025, 5))))
     assert (found.verdict, found.systems, found.published) == ("reproduced", ["openvpn"], 0.5)
-    assert pooled_variation(spread(cells), "tcp_throughput", ("openvpn",), 0.001).verdict == "not reproduced"
-    assert pooled_variation(spread(cells), "tcp_throughput", ("openvpn",), 0.05).verdict == "not comparable"
+    assert pooled_variation(spread(cells), "tcp_throughput", ("openvpn",), 0.001, 10).verdict == "not reproduced"
+    assert pooled_variation(spread(cells), "tcp_throughput", ("openvpn",), 0.05, 10).verdict == "not comparable"
 
 
 def test_many_cells_do_not_make_the_variation_larger() -> None:
-    few = pooled_variation(spread({"a": [100.0, 104.0, 98.0]}), "tcp_throughput", ("openvpn",), 0.09)
+    few = pooled_variation(spread({"a": [100.0, 104.0, 98.0]}), "tcp_throughput", ("openvpn",), 0.09, 10)
     many = spread({str(n): [100.0 * (n + 1), 104.0 * (n + 1), 98.0 * (n + 1)] for n in range(20)})
-    found = pooled_variation(many, "tcp_throughput", ("openvpn",), 0.09)
+    found = pooled_variation(many, "tcp_throughput", ("openvpn",), 0.09, 10)
     assert found.value == pytest.approx(few.value)
     assert found.high is not None
     assert few.high is not None
@@ -159,6 +175,155 @@ def test_many_cells_do_not_make_the_variation_larger() -> None:
 
 def test_two_repetitions_have_no_variation_and_other_systems_none_of_the_papers() -> None:
     with pytest.raises(NotMeasured, match="needs three repetitions"):
-        pooled_variation(spread({"a": [1.0, 2.0]}), "tcp_throughput", ("openvpn",), 0.09)
+        pooled_variation(spread({"a": [1.0, 2.0]}), "tcp_throughput", ("openvpn",), 0.09, 10)
     with pytest.raises(NotMeasured, match="needs three repetitions"):
-        pooled_variation(spread({"a": [1.0, 2.0, 3.0]}), "tcp_throughput", ("ipsec",), 0.09)
+        pooled_variation(spread({"a": [1.0, 2.0, 3.0]}), "tcp_throughput", ("ipsec",), 0.09, 10)
+
+
+@pytest.mark.parametrize(
+    ("value", "low", "high", "between", "times"),
+    [
+        (1.1, 1.1 / 1.3, 1.1 * 1.3, (1.0, math.inf), (math.log(1.3) / math.log(1.1)) ** 2),
+        (0.9, 0.9 / 1.2, 0.9 * 1.2, (1.0, math.inf), (math.log(1.2) / math.log(1 / 0.9)) ** 2),
+        (1.0, 0.8, 1.25, (1 / 1.1, 1.1), (math.log(1.25) / math.log(1.1)) ** 2),  # both bounds: the wider way
+        (1.2, 1.0, 1.44, (1 / 1.1, 1.1), (math.log(1.2) / math.log(1.2 / 1.1)) ** 2),  # the nearer bound is enough
+        (0.5, -0.5, 1.5, (0.0, 9.0), 4.0),  # not all positive: as they are
+        (1.0, 0.9, 1.1, (1.0, math.inf), None),  # on the bound
+    ],
+)
+def test_how_much_longer_decides(
+    value: float, low: float, high: float, between: tuple[float, float], times: float | None
+) -> None:
+    """The error falls with the root of the time."""
+    found = decide(value, low, high, between)
+    assert found.verdict == "not comparable"
+    assert found.longer == (None if times is None else pytest.approx(times))
+
+
+def test_few_repetitions_need_fewer_more_because_students_quantile_falls() -> None:
+    many, few = (times_longer(1.1, 1.1 / 1.3, 1.1 * 1.3, (1.0, math.inf), blocks) for blocks in (0, 3))
+    assert many is not None
+    assert few is not None
+    assert 1 < few < many
+    blocks = 3 * few  # the control: so many, and the interval ends at the bound
+    quantiles = [float(stats.t.ppf(0.975, n - 1)) for n in (3, blocks)]
+    assert math.log(1.3) * quantiles[1] / quantiles[0] / math.sqrt(few) == pytest.approx(math.log(1.1), rel=0.01)
+
+
+def test_what_is_decided_or_has_no_interval_needs_no_number() -> None:
+    assert decide(2.0, 1.5, 2.5, (1.0, 9.0)).longer is None
+    assert decide(2.0, None, None, (1.0, 9.0)).longer is None
+    assert decide(None, None, None, (1.0, 9.0)).reason == "there is no ratio, because a value is zero"
+
+
+def test_slices_and_short_tests_say_nothing_of_how_much_whole_tests_vary() -> None:
+    cells = {"a": [100.0, 104.0, 98.0]}
+    assert pooled_variation(spread(cells), "tcp_throughput", ("openvpn",), 0.5, 10).verdict == "reproduced", "control"
+    sliced = spread(cells, seconds=8 * 10)
+    for trial in sliced.trials:
+        trial.measurements[0].rounds.extend(range(8 * 10))
+    for data in (sliced, spread(cells, seconds=9)):
+        with pytest.raises(NotMeasured, match="vary more: `vpneval run thesis --duration 10 --reps 10`"):
+            pooled_variation(data, "tcp_throughput", ("openvpn",), 0.5, 10)
+
+
+BELOW, ABOVE, NEITHER = (False, True), (True, False), (True, True)  # known from there only
+
+
+@pytest.mark.parametrize(
+    ("value", "may", "between", "verdict"),
+    [
+        (2.0, BELOW, MORE, "reproduced"),  # it is more, and may be more still
+        (0.5, BELOW, MORE, "not comparable"),
+        (0.5, BELOW, LESS, "not comparable"),
+        (2.0, BELOW, LESS, "not reproduced"),
+        (1.0, BELOW, close(0.1), "not comparable"),
+        (2.0, BELOW, close(0.1), "not reproduced"),
+        (2.0, ABOVE, MORE, "not comparable"),
+        (0.5, ABOVE, MORE, "not reproduced"),
+        (0.5, ABOVE, LESS, "reproduced"),
+        (1.0, ABOVE, close(0.1), "not comparable"),
+        (0.5, NEITHER, MORE, "not comparable"),
+        (2.0, NEITHER, MORE, "not comparable"),
+    ],
+)
+def test_a_bound_decides_what_a_bound_can_decide(
+    value: float, may: Open, between: tuple[float, float], verdict: str
+) -> None:
+    found = decide(value, value / 1.01, value * 1.01, between, may=may)
+    assert found.verdict == verdict
+    assert found.number.startswith({BELOW: "≥ ", ABOVE: "≤ ", NEITHER: "? "}[may])
+    assert ("known from" in found.reason) == (verdict == "not comparable")
+    assert found.longer is None, "it is not the interval that leaves it open"
+
+
+def test_what_is_known_from_one_side_stays_so_in_what_is_computed_of_it() -> None:
+    rate = Bound(8.0, BELOW)
+    assert [one.may for one in (rate / 2, rate + 1, 1 + rate, rate - 1)] == [BELOW] * 4
+    assert [one.may for one in (2 / rate, 9 - rate, 1 / (rate / 2))] == [ABOVE] * 3
+    assert [one.may for one in (rate / rate, rate - rate)] == [NEITHER] * 2
+    assert [rate / 2, rate + 1, rate - 1, 2 / rate, 9 - rate] == [4.0, 9.0, 7.0, 0.25, 1.0]
+    assert ahead(rate, 7.0) is True
+    assert ahead(7.0, rate) is False
+    assert ahead(rate, 9.0) is None
+    assert ahead(1.0, 2.0) is False
+
+
+def test_a_lower_bound_in_one_block_of_two_sides_leaves_their_ratio_open() -> None:
+    exact, least = {1: 2.0, 2: 2.02}, {1: Bound(2.0, BELOW), 2: 2.02}
+    half = {1: 1.0, 2: 1.01}
+    assert compare(exact, half, MORE).verdict == "reproduced", "control"
+    assert compare(least, half, MORE).verdict == "reproduced"
+    assert compare(half, least, MORE).verdict == "not reproduced"
+    for judged in (compare(half, least, (0.4, 0.6)), apart(least, half, (1.9, 2.1)), single(least, (1.9, 2.1))):
+        assert judged.verdict == "not comparable"
+    assert compare({1: 2.0, 2: 2.02, 3: Bound(2.0, BELOW)}, half, (1.9, 2.1)).verdict == "reproduced", "not shared"
+
+
+def test_more_repetitions_are_not_promised_where_a_part_is_known_from_one_side() -> None:
+    wide, least = (lambda: decide(1.1, 0.9, 1.3, MORE)), (lambda: decide(0.5, 0.4, 0.6, MORE, may=BELOW))
+    found = all_of({"wide": wide, "least": least})
+    assert (found.verdict, found.bound) == ("not comparable", "≥")
+    assert "undecided" not in found.reason
+
+
+def ended_early(trials: list[Trial], vpn: str, **levels: str) -> list[Trial]:
+    """The trials, those of a cell with a search that ended before a higher rate failed."""
+    ended = {"interval_bps": None, "confirmed_rate_bps": None}
+    return [
+        t.model_copy(update={"measurements": [m.model_copy(update={"detail": ended}) for m in t.measurements]})
+        if t.vpn == vpn and levels.items() <= t.params.items()
+        else t
+        for t in trials
+    ]
+
+
+def test_a_search_that_ended_early_decides_only_upwards() -> None:
+    """AES-GCM is at its limit or above it: it may be the fastest; another cipher that is bounded may be faster."""
+    run, good = made("crypto_matrix")
+    _, bad = made("crypto_matrix", False)
+    fastest = finding("crypto_matrix", "gcm-fastest")
+    for trials, before, after in ((good, "reproduced", "reproduced"), (bad, "not reproduced", "not comparable")):
+        assert judge(fastest, run, trials).verdict == before, "control"
+        found = judge(fastest, run, ended_early(trials, "ipsec", cipher="aes-128-gcm"))
+        assert (found.verdict, found.bound) == (after, "≥")
+    others = [cipher for cipher in Data(run, good).levels("cipher", "ipsec") if cipher != "aes-128-gcm"]
+    for cipher in others:
+        good = ended_early(good, "ipsec", cipher=cipher)
+    assert judge(fastest, run, good).verdict == "not comparable"
+    (row,) = [row for row in findings(run, good).rows if row.id == "gcm-fastest"]
+    assert row.measured.startswith("≤ ")
+    assert not row.undecided, "it is not the interval"
+
+
+def test_an_order_without_the_papers_own_system_is_another_one() -> None:
+    run, trials = made("thesis")
+    same = finding("thesis", "same-order")
+    whole = judge(same, run, trials)
+    assert whole.systems == ["ipsec", "openvpn", "ssh_forward", "ssh_tun"]
+    assert whole.beside.startswith("userspace ESP (ipsec_user) ")
+    alone = judge(same, run, without(trials, "ipsec"))
+    assert (alone.verdict, alone.value, alone.beside) == ("not comparable", None, whole.beside)
+    neither = judge(same, run, without(without(trials, "ipsec"), "ipsec_user"))
+    assert (neither.verdict, neither.beside) == ("not comparable", "")
+    assert neither.reason.startswith("ipsec was not measured in this")

@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 
 from runner.catalogue import GROUPS, experiment_names, factors, metrics, vpn_names
 from runner.cli import options
-from runner.cli.asked import seconds
+from runner.cli.asked import ask, seconds
 from runner.cli.main import main
 from runner.cli.progress import roughly
 from runner.data.errors import UsageError
@@ -24,7 +25,7 @@ from runner.lab import site_to_site as lab
 from runner.lab.names import image_names
 from runner.lab.places import rootless
 from runner.ranking.weights import PRESETS
-from runner.sweep.until import MOST_REPETITIONS
+from runner.sweep.looks import MOST_REPETITIONS
 from tests.unit.synthetic import METRICS
 
 CapSys = pytest.CaptureFixture[str]
@@ -121,6 +122,8 @@ def test_what_does_not_exist(capsys: CapSys, nowhere: Path, argv: tuple[str, ...
             "a tunnel needs one level of each of cipher, integrity, compression",
         ),
         (("recipe", "ssh_tun", "--set", "cipher=null"), "does not offer cipher null (asked"),
+        (("report", ".", "--write", "--format", "json"), "it does not go with --format json: leave out one"),
+        (("report", ".", "--write", "--across", "machines"), "it does not go with --across: leave out one"),
         (("report", "."), "is not a run folder"),
         (("report", "absent"), "absent is not a run folder: it is not there"),
         (("report", __file__), "is not a run folder: it is a file"),
@@ -224,13 +227,103 @@ def test_plan_tells_what_until_significant_and_a_deadline_make_of_it(capsys: Cap
     code, out, _ = vpneval(capsys, *asked)
     assert code == 0
     said = " ".join(out.split())
-    assert "--until-significant then repeats what may still change the order: up to 30 repetitions, at most" in said
+    assert "--until-significant then repeats what is undecided: up to 30 repetitions, at most" in said
     code, out, _ = vpneval(capsys, *asked, "--deadline", "6m")
     said = " ".join(out.split())
-    assert "repeats what may still change the order: until the deadline." in said
+    assert "repeats what is undecided: until the deadline." in said
     assert "--deadline ends the run after 6 min; trials that do not fit are left out." in said
     code, _, err = vpneval(capsys, *asked, "--deadline", "soon")
     assert (code, "--deadline must be a time" in err) == (2, True)
+
+
+def test_plan_tells_what_protects_the_path_of_a_site_lab(capsys: CapSys, tmp_path: Path) -> None:
+    sites = tmp_path / "sites.toml"
+    sites.write_text('[gw1]\naddress = "192.0.2.1"\n[gw2]\naddress = "192.0.2.2"\n')
+    asked = (
+        "plan",
+        "transport",
+        "--vpn",
+        "openvpn",
+        "--profile",
+        "site",
+        "--max-rate",
+        "200M",
+        "--between",
+        "01:00-05:00",
+    )
+    code, out, _ = vpneval(capsys, *asked, "--lab", f"site:{sites}")
+    said = " ".join(out.split())
+    assert code == 0
+    assert "--until-significant then repeats what is undecided: up to 30 repetitions" in said
+    assert "--max-rate: no test sends faster than 200 Mbit/s." in said
+    assert "--between: tests run from 01:00 to 05:00 only. The run waits until then, and the deadline counts" in said
+    code, out, _ = vpneval(capsys, *asked, "--lab", f"site:{sites}", "--no-until-significant")
+    assert "--until-significant" not in " ".join(out.split()).replace("--no-until-significant", "")
+    for command in (asked, ("lab", "shell", "gw1", "--max-rate", "200M")):
+        code, _, err = vpneval(capsys, *command)
+        assert (code, "protects the path of a site lab" in err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("rates", "complaint"),
+    [
+        ("1M", "--search-rates must be a rate from 100k to 1000G"),
+        ("5M-1M", "--search-rates must be the lowest rate and a higher one, like 1M-5G, not '5M-1M'"),
+        ("99k-1M", "--search-rates must be a rate from 100k to 1000G"),
+        ("1M-5G", "--search-rates is for the path of a site lab"),
+    ],
+)
+def test_search_rates_that_are_none(capsys: CapSys, tmp_path: Path, rates: str, complaint: str) -> None:
+    sites = tmp_path / "sites.toml"
+    sites.write_text('[gw1]\naddress = "192.0.2.1"\n[gw2]\naddress = "192.0.2.2"\n')
+    lab = "netns" if "site lab" in complaint else f"site:{sites}"
+    code, _, err = vpneval(capsys, "plan", "transport", "--lab", lab, "--search-rates", rates)
+    assert (code, complaint in err) == (2, True)
+
+
+def test_rounds_and_slices_are_options(tmp_path: Path) -> None:
+    sites = tmp_path / "sites.toml"
+    sites.write_text('[gw1]\naddress = "192.0.2.1"\n[gw2]\naddress = "192.0.2.2"\n')
+    asked = ask(["transport"], vpns="openvpn", profile="site", lab=f"site:{sites}", rounds=4, slice_s=0.5)
+    assert (asked.profile.rounds, asked.profile.slice_s) == (4, 0.5)
+    assert asked.profile.note.endswith("; changed: 4 rounds in each tunnel; changed: slices of TCP of 0.5 s")
+    usual = ask(["transport"], vpns="openvpn", profile="site", lab=f"site:{sites}")
+    assert asked.expected()[1] < usual.expected()[1]
+    hurried = ask(["transport"], vpns="openvpn", slice_s=0.5, deadline="6m").profile
+    assert (hurried.rounds, hurried.slice_s) == (PROFILES["quick"].rounds, 0.5)
+    assert "rounds in each tunnel" not in hurried.note
+
+
+@pytest.mark.parametrize(
+    ("given", "complaint"),
+    [
+        (("--rounds", "0"), "--rounds must be from 1 to 1000, not 0"),
+        (("--rounds", "1001"), "--rounds must be from 1 to 1000, not 1001"),
+        (("--rounds", "4", "--deadline", "6m"), "--rounds and --deadline both say how many rounds there are"),
+        (("--slice", "0.09"), "--slice must be from 0.1 to 10 seconds, not 0.09"),
+        (("--slice", "nan"), "--slice must be from 0.1 to 10 seconds, not nan"),
+        (("--slice", "0.5", "--profile", "thesis"), "--slice is for profiles whose VPNs take turns (quick, site)"),
+        (("--rounds", "4", "--duration", "5"), "--rounds is for profiles whose VPNs take turns (quick, site)"),
+    ],
+)
+def test_rounds_and_slices_that_are_none(capsys: CapSys, given: tuple[str, ...], complaint: str) -> None:
+    code, _, err = vpneval(capsys, "plan", "transport", "--vpn", "openvpn", *given)
+    assert (code, complaint in " ".join(err.split())) == (2, True), err
+
+
+@pytest.mark.parametrize(("given", "levels"), [((), {"20000000"}), (("--cost-rate", "5M"), {"5000000"})])
+def test_the_rate_of_the_cost_is_an_option(capsys: CapSys, given: tuple[str, ...], levels: set[str]) -> None:
+    code, out, err = vpneval(capsys, "plan", "transport", "--vpn", "openvpn", "--json", *given)
+    assert code == 0, err
+    paced = [cell["params"] for cell in json.loads(out)["cells"] if cell["params"]["measure"] == "paced"]
+    assert {params["cost_rate_bps"] for params in paced} == levels
+
+
+@pytest.mark.parametrize("rate", ["5", "99k", "fast", "nan", "0"])
+def test_a_cost_rate_that_is_none(capsys: CapSys, rate: str) -> None:
+    code, _, err = vpneval(capsys, "plan", "transport", "--vpn", "openvpn", "--cost-rate", rate)
+    assert code == 2
+    assert f"--cost-rate must be a rate from 100k to 1000G, like 200M, not '{rate}'" in err
 
 
 def test_help_names_what_the_options_take() -> None:
@@ -273,6 +366,29 @@ def test_the_first_line_comes_before_anything_large_is_loaded(argv: tuple[str, .
     first, large = done.stdout.strip().split("|")
     assert first.startswith(says)
     assert large == "False"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda one: one.name)
+def test_a_signal_that_comes_while_an_object_is_cleared_away_ends_the_command(number: signal.Signals) -> None:
+    """The interpreter prints and drops what is raised there."""
+    lines = (
+        "import os, time",
+        "from runner.cli import main",
+        "class Late:",
+        "    def __del__(self):",
+        f"        os.kill(os.getpid(), {number.value})",
+        "        time.sleep(5)",
+        "def works(arguments):",
+        "    Late()",
+        "    time.sleep(30)",
+        "main._one_command = works",
+        "main.main([])",
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True, timeout=25, check=False
+    )
+    assert done.returncode == 130
+    assert done.stderr == "vpneval was interrupted. What was measured is safe.\n"
 
 
 def test_plan_as_json(capsys: CapSys) -> None:

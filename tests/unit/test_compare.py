@@ -180,7 +180,7 @@ def test_a_lower_bound_is_no_regression() -> None:
     slow, fast = trials_of({"tcp_throughput": 70.0}, 1), trials_of({"tcp_throughput": 100.0}, 2)
     assert only(compared(fast, slow)).verdict == "regression"
     held = compared(fast, bounded(slow))
-    assert (only(held).verdict, only(held).reason) == ("not separable", "after: known from below only")
+    assert (only(held).verdict, only(held).reason) == ("not separable", "after: only a lower bound is known")
     assert not held.regressed
     assert only(compared(bounded(slow), fast)).verdict == "not separable"
     assert only(compared(bounded(fast), slow)).verdict == "regression"  # at least 100 before, 70 now
@@ -200,6 +200,8 @@ def test_the_page_says_what_the_terminal_says() -> None:
         assert change.ratio
         assert text.change(change.ratio) in page
     assert page.count("<figure>") == 2
+    assert '<td class="failed">regression</td>' in page
+    assert "&lt;td" not in page, "no element is shown as text"
     assert "No significant regression" in comparison_html(compared(before, before))
 
 

@@ -55,6 +55,8 @@ def test_no_tick_of_the_clock_is_no_endless_throughput() -> None:
 def test_machines_of_their_own_are_named() -> None:
     cpu, *_ = costs(Lab({}, shared_kernel=False), snap(), snap(1.0), 1448)
     assert cpu.detail["of"] == "both gateways"
+    cpu, *_ = costs(Lab({}, shared_kernel=False, hosts_on_gateways=True), snap(), snap(1.0), 1448)
+    assert cpu.detail["of"] == "both machines, with their hosts"
 
 
 def test_proc_stat() -> None:

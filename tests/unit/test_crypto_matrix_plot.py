@@ -1,8 +1,9 @@
 """The heat map of the crypto matrix: every combination that was measured, and only these, with its own number."""
 
+from runner.report.blocks import Plot
 from runner.report.model import build
 from runner.report.plots.plots import plots_of
-from runner.report.plots.plotting import Plot, Samples
+from runner.report.plots.plotting import Samples
 from runner.report.plots.vega import svg
 from tests.unit.reports import one_experiment
 from tests.unit.synthetic import make_trial

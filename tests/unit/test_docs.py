@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import typer
 
-from runner.catalogue import experiment_names, vpn_names
+from runner.catalogue import experiment_names, load_vpn, vpn_names
 from runner.cli.commands import app
 from runner.ranking.weights import PRESETS
 
@@ -57,6 +57,22 @@ def test_commands_have_the_options_that_the_pages_give_them(page: str, command: 
     found.make_context(found.name, words)
 
 
+@pytest.mark.parametrize("page", [README, ROOT / "docs" / "tutorial.md"], ids=lambda page: page.name)
+def test_a_reader_who_begins_is_told_where_vpneval_is(page: Path) -> None:
+    """And to name a folder of his own: beside the runs, results/ has other folders."""
+    text = page.read_text()
+    before_the_first_command = re.split(r"^    vpneval |`vpneval (?:why|report)", text, flags=re.MULTILINE)[0]
+    assert "`.venv/bin/vpneval`" in before_the_first_command
+    assert not re.search(r"results/\*[ `]", text)
+
+
+def test_every_benchmark_of_the_makefile_is_on_the_page_of_commands() -> None:
+    phony = next(line for line in (ROOT / "Makefile").read_text().splitlines() if line.startswith(".PHONY:"))
+    made = {name for name in phony.split() if name.startswith("bench-")}
+    assert len(made) > 10
+    assert set(re.findall(r"bench-[a-z-]+", (ROOT / "docs" / "commands.md").read_text())) == made
+
+
 def test_the_readme_is_short_and_lists_every_vpn() -> None:
     text = README.read_text()
     assert len(text.splitlines()) <= 200
@@ -78,6 +94,24 @@ def test_the_experiments_and_presets_are_those_that_there_are() -> None:
         *experiment_names(),
         *PRESETS,
         "quick",
+        "site",
         "thesis",
         "smallest",
     }
+
+
+def test_the_method_names_what_keeps_each_compared_tunnel_alive() -> None:
+    compared = re.search(r"^COMPARED := (.+)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert compared
+    rows = {row[0]: row for row in table_of("what keeps the tunnel alive")}
+    said = {name.strip(): " ".join(row) for names, row in rows.items() for name in names.split(",")}
+    assert {*compared[1].split(",")} <= said.keys()
+    for name in compared[1].split(","):
+        timers = load_vpn(name).lifecycle().timers
+        assert (f"`{timers[0].lines}`" in said[name]) if timers else ("nothing" in said[name])
+
+
+def table_of(column: str) -> list[list[str]]:
+    """The rows of the table in the method that has this column."""
+    lines = (ROOT / "docs" / "method.md").read_text().split(f"| {column} |", 1)[1].split("\n\n")[0].splitlines()
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]

@@ -7,7 +7,7 @@ import pytest
 
 from runner.catalogue import load_experiment
 from runner.cli.asked import ask
-from runner.cli.described import describe, save_packages
+from runner.cli.described import describe, measured_vpns, save_packages
 from runner.data.errors import UsageError
 from runner.data.levels import AES_CBC, LEVELS, NO_CIPHER
 from runner.data.store import Store
@@ -85,13 +85,13 @@ def image(name: str, digest: str) -> Image:
 def test_a_folder_keeps_to_its_gateway_images(tmp_path: Path) -> None:
     asked = ask(["reference"], vpns="openvpn", profile="smallest")
     store = Store(tmp_path)
-    run = describe(asked, store, {}, image("trixie", "a"), {"bookworm": image("bookworm", "b")})
+    run = describe(asked, store, {}, image("trixie", "a"), {"bookworm": image("bookworm", "b")}, measured_vpns(store))
     assert run.image["gateways"] == {"bookworm": "b"}
     store.save_run(run)
-    again = describe(asked, store, {}, image("trixie", "a"), {"host": image("host", "c")})
+    again = describe(asked, store, {}, image("trixie", "a"), {"host": image("host", "c")}, measured_vpns(store))
     assert again.image["gateways"] == {"bookworm": "b", "host": "c"}
     with pytest.raises(UsageError, match="measured with gateway image bookworm 'b', not 'd'"):
-        describe(asked, store, {}, image("trixie", "a"), {"bookworm": image("bookworm", "d")})
+        describe(asked, store, {}, image("trixie", "a"), {"bookworm": image("bookworm", "d")}, measured_vpns(store))
 
 
 def test_every_package_of_every_image_is_kept_beside_the_run(tmp_path: Path) -> None:

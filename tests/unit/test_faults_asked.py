@@ -13,18 +13,20 @@ import pytest
 from runner.catalogue import digest_of, load_vpn
 from runner.cli import listing, session
 from runner.cli.asked import ask
-from runner.cli.described import describe
+from runner.cli.described import describe, measured_vpns
 from runner.cli.main import main
 from runner.data.cache import cache_dir
 from runner.data.errors import CannotRunHere, UsageError
 from runner.data.store import Store, open_store
 from runner.data.trials import Measurement
+from runner.design.profile import PROFILES, Profile, changed
 from runner.lab import image, logs
 from runner.lab.image import Image, Manifest
 from runner.lab.logs import LogFile, tail
 from runner.lab.places import rootless
 from runner.report.merge import merge_runs
 from runner.sweep.plan import blocks, expected_s
+from runner.vpn import guard
 from tests.unit.test_faults_output import MINE, code_of
 from tests.unit.test_store import RUN, trial
 
@@ -61,7 +63,7 @@ def test_the_report_is_written_where_what_the_weights_count_failed(
     with open_store(tmp_path / "run") as store:
         store.save_run(RUN)
         store.append(trial("a"))
-    outcome = SimpleNamespace(stopped="", separation="", trimmed=0)
+    outcome = SimpleNamespace(stopped="", separation="", trimmed=0, passed_over=0)
     monkeypatch.setattr(session, "conduct", lambda *_: (tmp_path / "run", outcome))
     monkeypatch.setattr(rootless, "enter", lambda lab: None)
     asked = ("run", "transport", "--vpn", "none", "--weights", "tcp_throughput=1", "--quiet")
@@ -75,7 +77,7 @@ def test_a_run_that_measured_nothing_before_its_deadline_says_so(
 ) -> None:
     with open_store(tmp_path / "run") as store:
         store.save_run(RUN)
-    outcome = SimpleNamespace(stopped="", separation="", trimmed=3)
+    outcome = SimpleNamespace(stopped="", separation="", trimmed=3, passed_over=0)
     monkeypatch.setattr(session, "conduct", lambda *_: (tmp_path / "run", outcome))
     monkeypatch.setattr(rootless, "enter", lambda lab: None)
     assert code_of("run", "transport", "--vpn", "none", "--deadline", "9s", "--quiet") == 1
@@ -101,7 +103,7 @@ def test_the_plan_of_a_thousand_blocks_is_no_work(capsys: CapSys) -> None:
 def described(store: Store, mine: Path) -> Any:
     asked = ask(["reference"], vpns=str(mine))
     facts = dict.fromkeys(("kernel", "kind", "cpu"), "x")
-    return describe(asked, store, facts, Image("trixie", Path("/"), "abc", {}), {})
+    return describe(asked, store, facts, Image("trixie", Path("/"), "abc", {}), {}, measured_vpns(store))
 
 
 def test_another_plugin_of_the_same_name_is_refused(tmp_path: Path) -> None:
@@ -118,6 +120,21 @@ def test_another_plugin_of_the_same_name_is_refused(tmp_path: Path) -> None:
         mine.write_text(MINE)
         with pytest.raises(UsageError, match=r"has trials of another plugin called mine .digest"):
             described(store, mine)
+
+
+@pytest.mark.parametrize("profile", PROFILES.values(), ids=lambda profile: profile.name)
+@pytest.mark.parametrize("duration_s", [None, 3])
+def test_a_profile_noted_in_earlier_words_goes_on(tmp_path: Path, profile: Profile, duration_s: int | None) -> None:
+    asked = ask(["reference"], vpns="ipip", profile=profile.name, duration_s=duration_s)
+    with open_store(tmp_path / "run") as store:
+        run = describe(asked, store, {}, Image("trixie", Path("/"), "abc", {}), {}, measured_vpns(store))
+        before = changed(profile, duration_s) if duration_s else profile
+        assert before.noted_before != before.note
+        store.save_run(run.model_copy(update={"profile_note": before.noted_before}))
+        describe(asked, store, {}, Image("trixie", Path("/"), "abc", {}), {}, measured_vpns(store))
+        other = ask(["reference"], vpns="ipip", profile=profile.name, duration_s=4)
+        with pytest.raises(UsageError, match="was measured with profile"):
+            describe(other, store, {}, Image("trixie", Path("/"), "abc", {}), {}, measured_vpns(store))
 
 
 def test_the_digest_is_of_what_a_plugin_is_made_of(tmp_path: Path) -> None:
@@ -147,7 +164,13 @@ class Mine(OpenVpn):
 """
 
 
-@pytest.mark.parametrize("error", ["ValueError('no')", "SystemExit(0)", "OSError(28, 'full')", "RecursionError"])
+@pytest.mark.parametrize(
+    "error",
+    [
+        *("ValueError('no')", "SystemExit(0)", "OSError(28, 'full')", "RecursionError"),
+        *("GeneratorExit", "BaseException", "StopIteration"),
+    ],
+)
 @pytest.mark.parametrize("method", ["start", "secrets", "__init__"])
 def test_the_recipe_of_a_plugin_that_raises(tmp_path: Path, capsys: CapSys, method: str, error: str) -> None:
     mine = tmp_path / "mine.py"
@@ -161,10 +184,36 @@ def test_the_recipe_of_a_plugin_that_raises(tmp_path: Path, capsys: CapSys, meth
     assert "mine" in err
 
 
-def test_a_plugin_that_exits_while_it_is_loaded(tmp_path: Path, capsys: CapSys) -> None:
-    (tmp_path / "mine.py").write_text("import sys\nsys.exit(0)\n")
-    assert code_of("plan", "reference", "--vpn", str(tmp_path / "mine.py")) == 2
-    assert "line 2: SystemExit: 0" in capsys.readouterr().err
+def test_the_recipe_of_a_plugin_that_never_returns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: CapSys
+) -> None:
+    monkeypatch.setattr(guard, "LONG_S", 0.0)
+    mine = tmp_path / "mine.py"
+    mine.write_text(RAISES.format(method="start", error="KeyboardInterrupt"))
+    assert code_of("recipe", str(mine)) == 130
+    said = "vpneval was interrupted: start of the plugin mine had not returned after 0 s (mine.py, line 6)\n"
+    assert capsys.readouterr().err.endswith(said)
+
+
+@pytest.mark.parametrize("error", ["SystemExit(0)", "GeneratorExit", "BaseException('bare')", "StopIteration"])
+@pytest.mark.parametrize("option", ["--vpn", "--instrument"])
+def test_a_file_that_raises_while_it_is_loaded(tmp_path: Path, capsys: CapSys, option: str, error: str) -> None:
+    (tmp_path / "mine.py").write_text(f"\nraise {error}\n")
+    assert code_of("plan", "reference", option, str(tmp_path / "mine.py")) == 2
+    said = capsys.readouterr().err
+    assert "mine.py cannot be loaded: line 2: " + error.partition("(")[0] in said
+
+
+@pytest.mark.parametrize("error", ["UsageError('no')", "KeyboardInterrupt"])
+def test_what_a_plugin_raises_while_it_is_made_is_the_users_own_or_names_its_file(tmp_path: Path, error: str) -> None:
+    mine = tmp_path / "mine.py"
+    mine.write_text("from runner.data.errors import UsageError\n" + RAISES.format(method="__init__", error=error))
+    if error == "KeyboardInterrupt":
+        with pytest.raises(KeyboardInterrupt):
+            load_vpn(str(mine))
+    else:
+        with pytest.raises(UsageError, match=r"mine\.py cannot be made: line 7: UsageError: no"):
+            load_vpn(str(mine))
 
 
 def with_tools(root: Path) -> None:
@@ -203,6 +252,13 @@ def test_a_thousand_repetitions_of_the_papers_are_planned_when_their_turn_comes(
     first, rest = plan.block(1), plan.after(1).sums
     assert (len(first.tunnels) > 0, rest.blocks, rest.trials) == (True, 999, plan.sums.trials // 1000 * 999)
     assert time.process_time() - started < 3
+
+
+def test_the_command_that_plans_a_thousand_repetitions_of_the_papers_is_no_work(capsys: CapSys) -> None:
+    started = time.process_time()
+    code_of("plan", "papers", "--reps", "1000")
+    assert "1000 repetitions" in capsys.readouterr().out
+    assert time.process_time() - started < 10
 
 
 def test_the_sums_of_a_plan_are_those_of_its_blocks() -> None:

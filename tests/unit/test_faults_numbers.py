@@ -1,18 +1,24 @@
 """Numbers that make no sense, on the command line, in files, and in run folders."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from runner.catalogue import parse_levels
+from runner.catalogue import metrics, parse_levels
 from runner.cli.asked import seconds
 from runner.data.errors import UsageError
+from runner.data.metric import BOUNDS
 from runner.data.numbers import number, real
 from runner.data.store import load_run, open_store
+from runner.data.trials import NEVER_NEGATIVE
 from runner.ranking.weights import parse_weights
-from tests.unit.synthetic import METRICS
+from runner.report.compare import compare_runs
+from runner.report.model import build
+from runner.report.why import why
+from tests.unit.synthetic import METRICS, realistic_run
 from tests.unit.test_store import RUN, trial
 
 HUGE = "9" * 400
@@ -82,6 +88,26 @@ def measured(value: float, unit: str, **more: Any) -> dict[str, Any]:
     [
         ({"measurements": [measured(-1, "ms")]}, "rtt is -1 ms; it cannot be less than zero"),
         ({"measurements": [measured(1, "bit/s", samples=[1, -2])]}, "rtt is -2 bit/s; it cannot be less than zero"),
+        *(
+            ({"measurements": [measured(-0.1, unit)]}, f"rtt is -0.1 {unit}; it cannot be less than zero")
+            for unit in ("s/GB", "exchange/s", "/packet", "packet/packet", "byte/byte")
+        ),
+        *(
+            ({"measurements": [measured(value, "1", metric=name)]}, f"{name} is {value:g}; it is from {between}")
+            for name, value, between in (
+                ("fairness", 1.01, "0 to 1"),
+                ("forwarded_share", -0.5, "0 to 1"),
+                ("fail_closed", 2, "0 to 1"),
+                ("rekey_loss", 1.5, "-inf to 1"),
+                ("declared_strength", 11, "-inf to 10"),
+                ("setup_lines", -1, "0 to inf"),
+            )
+        ),
+        (
+            {"measurements": [measured(5e-324, "ms")]},
+            "rtt is 4.94066e-324 in size; what is measured",
+        ),
+        ({"measurements": [measured(1, "1", samples=[0, -1e308])]}, "in size; what is measured is 0, or from 1e-100"),
         ({"measurements": [measured(float("nan"), "1")]}, "measurements.0.value: Input should be a finite number"),
         ({"measurements": [measured(1, "1", samples=[float("inf")])]}, "should be a finite number"),
         ({"duration_s": -1}, "duration_s: Input should be greater than or equal to 0"),
@@ -103,8 +129,25 @@ def test_what_may_be_negative(tmp_path: Path) -> None:
         store.save_run(RUN)
     line = json.loads(trial("a").model_dump_json())
     line["measurements"] = [measured(-1, unit) for unit in ("byte/packet", "1", "°C")]
+    line["measurements"] += [measured(-1, "1", metric="rekey_loss"), measured(-1, "1", metric="declared_strength")]
     (tmp_path / "trials.jsonl").write_text(json.dumps(line) + "\n")
-    assert len(load_run(tmp_path)[1][0].measurements) == 3
+    assert len(load_run(tmp_path)[1][0].measurements) == 5
+
+
+def test_a_share_may_be_rounded_and_its_samples_are_something_else(tmp_path: Path) -> None:
+    with open_store(tmp_path) as store:
+        store.save_run(RUN)
+    line = json.loads(trial("a").model_dump_json())
+    line["measurements"] = [measured(1 + 1e-12, "1", metric="fairness", samples=[3e6, 3e6])]
+    (tmp_path / "trials.jsonl").write_text(json.dumps(line) + "\n")
+    assert len(load_run(tmp_path)[1][0].measurements) == 1
+
+
+def test_every_metric_has_bounds_by_its_unit_or_by_its_name() -> None:
+    known = metrics()
+    assert {*BOUNDS} == {name for name, metric in known.items() if metric.unit == "1"}
+    others = {metric.unit for metric in known.values()} - {"1", *NEVER_NEGATIVE}
+    assert others == {"byte/packet"}, "an overhead where the VPN compresses"
 
 
 @pytest.mark.parametrize("rates", ["fast", ["1"], {"aes-128-cbc": "fast"}, {"aes-128-cbc": 0}, {"aead": True}])
@@ -113,3 +156,15 @@ def test_encryption_rates_that_are_none(tmp_path: Path, rates: Any) -> None:
     (tmp_path / "run.json").write_text(json.dumps(run))
     with pytest.raises(UsageError, match=r"run.json: lab: .*openssl_bps"):
         load_run(tmp_path)
+
+
+@pytest.mark.parametrize("value", [1e-100, 1e-30, 1e30, 1e100])
+def test_one_number_far_from_the_others_is_compared_all_the_same(value: float) -> None:
+    run, trials = realistic_run()
+    at = next(at for at, one in enumerate(trials) if one.vpn == "openvpn" and one.measurements)
+    found = [one.model_copy(update={"value": value, "samples": []}) for one in trials[at].measurements]
+    odd = [*trials]
+    odd[at] = trials[at].model_copy(update={"measurements": found})
+    text = " ".join(why(run, odd, "openvpn", "wireguard_go") + why(run, odd, "wireguard_go", "openvpn"))
+    text += build(run, odd).model_dump_json() + compare_runs((run, trials), (run, odd)).model_dump_json()
+    assert not re.search(r"\b(nan|inf|Infinity|NaN)\b", text)

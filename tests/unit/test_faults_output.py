@@ -10,14 +10,24 @@ from pathlib import Path
 from typing import TextIO
 
 import pytest
+from rich.live import Live
 
-from runner.cli import listing
+from runner.cli import listing, session
 from runner.cli.main import main
+from runner.cli.output import Output
 from runner.cli.shell import exit_code
+from runner.data import streams
 from runner.data.store import open_store
-from runner.data.streams import shown
+from runner.data.streams import CONTROL, ERRORS, OUTPUT, output_to, shown
+from runner.data.trials import Invocation
+from runner.lab import redaction
+from runner.lab.places import rootless
+from runner.lab.redaction import Redaction
+from runner.sweep.call import Outcome
+from tests.unit.synthetic import realistic_run
 from tests.unit.test_store import RUN, trial
 
+BEGUN = "vpneval reads the plugins and checks the command line.\n"
 CapSys = pytest.CaptureFixture[str]
 MINE = "from vpns.openvpn import OpenVpn\n\n\nclass Mine(OpenVpn):\n    title = 'mine'\n"
 
@@ -44,35 +54,53 @@ def runs(tmp_path: Path) -> tuple[str, str]:
         with open_store(tmp_path / name) as store:
             store.save_run(RUN)
             store.append(trial("t"))
+    run, trials = realistic_run()
+    call = Invocation(command_line=["vpneval"], started_at="2026-01-01", ended_at="2026-01-02")
+    with open_store(tmp_path / "c") as store:
+        store.save_run(run.model_copy(update={"invocations": [call]}))
+        for one in trials:
+            store.append(one)
     return str(tmp_path / "a"), str(tmp_path / "b")
+
+
+@pytest.fixture(autouse=True)
+def no_lab(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of `run` but its measuring: the run folder is there already. tests/lab and the campaign measure."""
+    monkeypatch.setattr(session, "conduct", lambda asked, *_: (asked.out, Outcome()))
+    monkeypatch.setattr(rootless, "enter", lambda lab: None)
 
 
 COMMANDS = [
     *(("list",), ("list", "--json"), ("--version",), ("--help",), ("plan", "reference"), ("recipe", "none")),
     *(("report", "a"), ("report", "a", "--format", "md"), ("compare", "a", "b"), ("compare", "a", "b", "--json")),
-    *(("history", "a"), ("report", "a", "--write")),
+    *(("history", "a"), ("report", "a", "--write"), ("watch", "c"), ("why", "openvpn", "wireguard_go", "c")),
+    *(("run", "transport", "--out", "c", "--quiet", "--json"), ("--no-color", "report", "c")),
+]
+LOUD = [  # these say on standard error that they begin
+    *(("run", "transport", "--out", "c"), ("run", "transport", "--out", "c", "--json")),
 ]
 
 
-@pytest.mark.parametrize("argv", COMMANDS, ids=" ".join)
+@pytest.mark.parametrize("argv", COMMANDS + LOUD, ids=" ".join)
 def test_standard_output_on_a_full_device(
     argv: tuple[str, ...], runs: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: CapSys
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "stdout", full())
     assert code_of(*argv) == 4
-    assert capsys.readouterr().err == "vpneval: standard output cannot be written: No space left on device\n"
+    said = BEGUN if argv in LOUD else ""
+    assert capsys.readouterr().err == f"{said}vpneval: standard output cannot be written: No space left on device\n"
     sys.stdout.close()  # what is lost is not tried again
 
 
-@pytest.mark.parametrize("argv", COMMANDS, ids=" ".join)
+@pytest.mark.parametrize("argv", COMMANDS + LOUD, ids=" ".join)
 def test_a_reader_that_has_had_enough_is_no_regression(
     argv: tuple[str, ...], runs: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: CapSys
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "stdout", nobody_reads())
     assert code_of(*argv) == 141
-    assert capsys.readouterr().err == ""
+    assert capsys.readouterr().err == (BEGUN if argv in LOUD else "")
     sys.stdout.close()
 
 
@@ -87,14 +115,21 @@ def test_standard_error_that_cannot_be_written_changes_nothing(
     assert json.loads(capsys.readouterr().out)
 
 
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp437", "koi8-r", "iso2022_jp", "gb18030", "utf-16"])
 def test_an_encoding_that_lacks_a_character(
-    runs: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    encoding: str, runs: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: CapSys
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    for argv in COMMANDS:
-        stdout = io.TextIOWrapper(io.BytesIO(), encoding="ascii", write_through=True)
-        monkeypatch.setattr(sys, "stdout", stdout)
+    for argv in COMMANDS + LOUD:
+        (to := io.BytesIO()).close = lambda: None  # type: ignore[method-assign]  # so that it can be read below
+        monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(to, encoding=encoding, write_through=True))
         assert code_of(*argv) == 0
+        sys.stdout.flush()
+        said = to.getvalue()
+        assert said, argv
+        if "--json" in argv:
+            assert json.loads(said)
+    assert "Traceback" not in capsys.readouterr().err
 
 
 def test_what_a_plugin_prints_is_not_in_the_json(tmp_path: Path, capsys: CapSys) -> None:
@@ -104,6 +139,72 @@ def test_what_a_plugin_prints_is_not_in_the_json(tmp_path: Path, capsys: CapSys)
     out, err = capsys.readouterr()
     assert json.loads(out)
     assert err == "\\u001b[2Jhello\n"
+
+
+KEY = "q6Zt+XyB0mJkGfQ2n9eWc7sLr4HdVpUo1aTiNhYb3A8="
+
+
+def test_what_others_write_to_the_console_has_no_secrets_and_no_control_characters(
+    monkeypatch: pytest.MonkeyPatch, capsys: CapSys
+) -> None:
+    monkeypatch.setattr(streams, "HIDERS", [(known := Redaction()).text])
+    known.learn({"gw1.key": KEY})
+    before = sys.stdout, sys.stderr
+    with output_to(sys.stdout):
+        sys.stderr.write(f"\x1b[2Jerror {KEY}\x07\n")
+        sys.stdout.write(f"in two {KEY[:9]}")
+        print(KEY[9:])
+        print("to error", KEY, file=sys.stderr, flush=True)
+        sys.stderr.writelines(["lines ", KEY, "\n"])
+        assert not sys.stderr.isatty()
+        ERRORS.write("\x1b[1mthe program's own\x1b[0m\n")
+        OUTPUT.write("{}\n")
+        print("without an end", KEY, end="", file=sys.stderr)
+    assert (sys.stdout, sys.stderr) == before
+    out, err = capsys.readouterr()
+    assert out == "{}\n"
+    assert err == (
+        "\\u001b[2Jerror <gw1.key>\\u0007\nin two <gw1.key>\nto error <gw1.key>\nlines <gw1.key>\n"
+        "\x1b[1mthe program's own\x1b[0m\nwithout an end <gw1.key>"
+    )
+
+
+def test_what_others_print_beside_a_live_display_has_no_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streams, "HIDERS", [(known := Redaction()).text])
+    known.learn({"gw1.key": KEY})
+    said = io.StringIO()
+    console = Output(file=said, force_terminal=True, width=120)
+    with output_to(said), Live("the display", console=console, auto_refresh=False):
+        print("printed \x07" + KEY)
+        print("to error", KEY, file=sys.stderr)
+    assert "printed <gw1.key>" in said.getvalue().replace("\\u0007", "")
+    assert "\x07" not in said.getvalue()
+    assert "to error <gw1.key>" in said.getvalue()
+    assert "q6Zt" not in said.getvalue()
+
+
+def test_the_secrets_of_this_process_are_hidden_on_the_console() -> None:
+    assert redaction.KNOWN.text in streams.HIDERS
+
+
+def test_what_a_plugin_writes_to_standard_error_is_text(tmp_path: Path, capsys: CapSys) -> None:
+    mine = tmp_path / "mine.py"
+    mine.write_text("import sys\nsys.stderr.write('\\x1b[2Jhello' + chr(7))\n" + MINE)
+    assert code_of("plan", "reference", "--vpn", str(mine), "--json") == 0
+    out, err = capsys.readouterr()
+    assert json.loads(out)
+    assert err == "\\u001b[2Jhello\\u0007"
+
+
+@pytest.mark.parametrize("before", [["compare", "a", "b"], ["list"], ["lab"], []])
+@pytest.mark.parametrize("word", ["\u202e", "a\x1b[2Jb", "--\u202e", "-\x9b"])
+def test_of_a_wrong_word_on_the_command_line_control_characters_are_text(
+    capsys: CapSys, before: list[str], word: str
+) -> None:
+    assert code_of(*before, word) == 2
+    err = capsys.readouterr().err
+    assert err
+    assert not CONTROL.search(err)
 
 
 def test_control_characters_are_shown_as_text(tmp_path: Path, capsys: CapSys) -> None:
@@ -162,10 +263,13 @@ def test_ctrl_c_of_which_a_module_makes_another_error(monkeypatch: pytest.Monkey
             raise ImportError("initialization failed") from None
 
     monkeypatch.setattr(listing, "tables", load)
-    before = signal.getsignal(signal.SIGINT)
-    assert code_of("list") == 130
+    others = signal.signal(signal.SIGINT, signal.default_int_handler)  # whatever tests before this one have left there
+    try:
+        assert code_of("list") == 130
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGINT, others)
     assert capsys.readouterr().err == "vpneval was interrupted. What was measured is safe.\n"
-    assert signal.getsignal(signal.SIGINT) is before
 
 
 INTERRUPTED = """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from pathlib import Path
@@ -11,13 +12,14 @@ from typing import Any
 import pytest
 
 from runner.catalogue import load_vpn
-from runner.data.errors import CommandError, LabError, PluginError, ProofError, UsageError
+from runner.data.errors import CommandError, LabError, PluginError, ProofError, UsageError, unfinished
 from runner.data.levels import NO_CIPHER
 from runner.data.store import open_store
 from runner.data.trials import Cell
 from runner.design.profile import PROFILES
 from runner.lab.site_to_site import SITES
 from runner.sweep.loop import Loop
+from runner.vpn import guard
 from runner.vpn.plugin import Vpn
 from tests.unit.helpers import Answers
 from tests.unit.on_paper import Paper, Run, on_paper
@@ -108,6 +110,43 @@ def test_how_a_vpn_fails_is_no_fault_of_its_plugin(tmp_path: Path, method: str) 
         CALLS[method](broken(tmp_path, method, "raise KeyboardInterrupt"))
 
 
+ENDLESS = """import _thread, threading
+        threading.Timer(0.05, _thread.interrupt_main).start()
+        while True: pass"""  # the user waits, and presses Ctrl-C
+
+
+@pytest.fixture
+def ctrl_c() -> Iterator[None]:
+    """Ctrl-C does what it usually does, whatever tests before this one have left there."""
+    others = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, others)
+
+
+@pytest.mark.usefixtures("ctrl_c")
+@pytest.mark.parametrize("method", CALLS)
+def test_a_method_that_the_user_waited_for_too_long_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    endless, line = broken(tmp_path, method, ENDLESS), LINE + 2
+    said = f": {method} of the plugin mine had not returned after 0 s (mine.py, line {line})"
+    for long_s, words in ((10.0, ""), (0.0, said)):
+        monkeypatch.setattr(guard, "LONG_S", long_s)
+        with pytest.raises(KeyboardInterrupt) as ended:
+            CALLS[method](endless)
+        assert unfinished(ended.value) == words
+
+
+def test_of_methods_that_call_one_another_the_one_that_never_returns_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(guard, "LONG_S", 0.0)
+    asks = "    def start(self, *args):\n        self.is_up(*args[:3])\n"
+    with pytest.raises(KeyboardInterrupt) as ended:
+        CALLS["start"](plugin(tmp_path, asks + "    def is_up(self, *args):\n        raise KeyboardInterrupt\n"))
+    assert unfinished(ended.value).startswith(": is_up of the plugin mine had not returned after")
+
+
 @pytest.mark.parametrize(
     ("method", "value", "said"),
     [
@@ -188,10 +227,15 @@ def test_the_line_of_a_plugin_that_another_is_made_of(tmp_path: Path) -> None:
         ("transport = None", "transport is None"),
         ("carries = 'pigeons'", "carries is 'pigeons'"),
         ("reference = 'no'", "reference is 'no'"),
+        ("ports = 4500", "ports is 4500"),
+        ("modules = ['esp4']", r"modules is \['esp4'\]"),
+        ("outer_ipv6 = 'no'", "outer_ipv6 is 'no'"),
+        ("inner_ipv6 = 'no'", "inner_ipv6 is 'no'"),
         ("note = b'x'", "note is b'x'"),
         ("software = {}", "software is {}"),
         ("software = Software(tools=['ip'])", r"software.tools is \['ip'\]"),
         ("software = Software(daemons='x')", "software.daemons is 'x'"),
+        ("software = Software(dials='x')", "software.dials is 'x'"),
         ("offers = 'all'", "offers is 'all'"),
         ("offers = Offers({'none': 3})", "offers.ciphers.none is 3"),
         ("offers = Offers(ike='x')", "offers.ike is 'x'"),
@@ -249,11 +293,11 @@ def cell(vpn: str) -> Cell:
 def test_a_plugin_that_does_not_say_what_it_supports(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, does: str
 ) -> None:
-    lab: Any = SimpleNamespace(sites=SITES, gateway=lambda site: NODE)
+    lab: Any = SimpleNamespace(sites=SITES, gateway=lambda site: NODE, path=None)
     rig = SimpleNamespace(lab=lambda *_, **__: nullcontext(lab))
     profile = PROFILES["quick"]
     settings: Any = SimpleNamespace(images={"": None}, image=None, profile=profile, rig=rig, retry_failed=False, seed=1)
-    settings.deadline = None
+    settings.deadline, settings.first = None, 1
     monkeypatch.setattr("runner.lab.wan.unsupported", lambda *_: None)
     monkeypatch.setattr("runner.sweep.variants.refused", lambda *_: None)
     vpns = {"none": load_vpn("none"), "mine": broken(tmp_path, "supports", does)}

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from runner.catalogue import experiment_names, load_experiment
+from runner.data.trials import Trial
 from runner.design.experiment import Experiment
 from runner.papers.claims import all_of, close, compare, decide, order_held
 from runner.papers.findings import Data, Finding, Judgement, NotMeasured, judge, trials_of
-from runner.papers.judges import findings_of
+from runner.papers.judges import findings_of, thesis
 from runner.report.findings import findings
 from tests.unit.findings_worlds import ROUNDING, WORLDS, made
 from tests.unit.synthetic import make_trial
@@ -20,8 +21,10 @@ from tests.unit.synthetic import make_trial
 UNLIKE = {("thesis", "ipip"), ("thesis", "encryption"), ("crypto_matrix", "share")}
 # Findings that nothing here can judge, each with its reason; and those of cells that the quick profile does not have,
 # which test_judges.py makes up.
-OPEN = {("crypto_matrix", "configurations"), ("devices", "services"), ("oslv", "domains")}
+OPEN = {("crypto_matrix", "configurations"), ("oslv", "domains")}
 RARE = {("crypto_matrix", "same-order"), ("crypto_matrix", "versions")}
+# Findings that hold whichever of two is the higher: only where all is alike they do not, and test_judges.py makes that.
+RARE |= {("thesis", f"depends-{what}") for what in ("technology", "encryption", "data")}
 FINDINGS = [
     pytest.param(experiment, finding, id=f"{experiment.name}-{finding.id}")
     for experiment in map(load_experiment, experiment_names())
@@ -150,6 +153,18 @@ def test_of_several_parts_the_worst_decides() -> None:
         all_of({"c": missing})
 
 
+def test_of_several_parts_the_one_that_takes_longest_says_how_long() -> None:
+    def part(longer: float | None, low: float | None = 0.9) -> Callable[[], Judgement]:
+        return lambda: Judgement(verdict="not comparable", reason="", value=1.0, low=low, high=low, longer=longer)
+
+    def decided() -> Judgement:
+        return Judgement(verdict="reproduced", reason="", value=1.0)
+
+    assert all_of({"a": part(2.0), "b": part(9.0), "c": decided, "d": part(None, low=None)}).longer == 9.0
+    assert all_of({"a": part(2.0), "b": part(None)}).longer is None, "one lies on its bound"
+    assert all_of({"c": decided}).longer is None
+
+
 def test_other_wans_and_images_are_no_part_of_a_cell() -> None:
     run, trials = made("load")
     levels = {"measure": "flows", "cipher": "aes-128-cbc", "streams": "64"}
@@ -162,10 +177,60 @@ def test_other_wans_and_images_are_no_part_of_a_cell() -> None:
         Data(run, trials).blocks("flows_throughput", "ipsec", measure="flows")
 
 
+LATER = 100  # repetitions
+
+
+def later(trial: Trial) -> Trial:
+    """The trial in a repetition of its own, when the machine is half as fast."""
+    half = [one.model_copy(update={"value": one.value / 2}) for one in trial.measurements]
+    changed = {"repetition": trial.repetition + LATER, "id": f"{trial.id}-later", "measurements": half}
+    return trial.model_copy(update=changed)
+
+
+@pytest.mark.parametrize("holds", [True, False])
+def test_cells_that_took_no_turns_with_the_plain_one_are_compared_over_plain_ip(holds: bool) -> None:
+    run, trials = made("thesis", holds)
+    plain = [trial for trial in trials if trial.vpn == "none"]
+    apart = [later(t) if t.vpn != "none" and not thesis.PLAIN.items() <= t.params.items() else t for t in trials]
+    together = {row.id: row for row in findings(run, trials).rows}
+    without = {row.id: row for row in findings(run, apart).rows}
+    beside = {row.id: row for row in findings(run, [*apart, *map(later, plain)]).rows}
+    swept = ("packed-openvpn-zeros", "blowfish-128-cbc", "alike-but-3des", "highest", "next-highest", "same-order")
+    for name in swept:
+        assert beside[name].verdict == together[name].verdict, name
+        assert beside[name].value == pytest.approx(together[name].value, rel=0.05), name
+    assert "each over plain IP in its own rounds" in beside["packed-openvpn-zeros"].reason
+    assert without["packed-openvpn-zeros"].verdict == "not comparable"
+    assert "plain IP beside one of them" in without["packed-openvpn-zeros"].reason
+
+
 def test_an_order_of_two_is_none() -> None:
     run, trials = made("thesis")
     with pytest.raises(NotMeasured, match="needs three VPNs"):
         order_held(Data(run, trials), "tcp_throughput", ("ipsec", "openvpn"), {"measure": "tcp"})
+
+
+def test_an_order_is_that_of_the_pairs_that_the_plain_test_tells_apart() -> None:
+    """Two VPNs that tie there may change places; a third that loses its lead in half of the tests counts."""
+    run, _ = made("thesis")
+
+    def trials(cipher: str, rates: tuple[float, ...]) -> list[Trial]:
+        named = zip(thesis.SYSTEMS[1:], rates, strict=True)
+        sway = {1: 1.02, 2: 0.98, 3: 1.0}
+        return [
+            make_trial(vpn, {**thesis.PLAIN, "cipher": cipher}, block, {"tcp_throughput": rate * by})
+            for number, (vpn, rate) in enumerate(named)
+            for block, by in (sway if number % 2 else {1: 1.0, 2: 1.0, 3: 1.0}).items()
+        ]
+
+    plain = trials("aes-128-cbc", (100.0, 100.0, 300.0))
+    held = order_held(
+        Data(run, [*plain, *trials("3des-cbc", (10.0, 30.0, 20.0)), *trials("aes-256-cbc", (90.0, 80.0, 300.0))]),
+        *("tcp_throughput", thesis.SYSTEMS, thesis.PLAIN),
+    )
+    assert set(held.values()) == {0.75}
+    with pytest.raises(NotMeasured, match="that the plain test tells apart"):
+        order_held(Data(run, plain), "tcp_throughput", thesis.SYSTEMS, thesis.PLAIN)
 
 
 def test_trials_of_an_experiment() -> None:

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats as scipy_stats
 
+from runner.ranking import intervals
 from runner.ranking.intervals import ALL_EQUAL, RESAMPLES, of_means, of_medians
 from runner.ranking.stats import compare_all, compare_blocks, summarise, summarise_all
 
@@ -74,3 +75,29 @@ def test_a_ratio_is_the_same_to_the_last_bit_whatever_is_compared_with_it() -> N
 def test_more_rows_than_one_step_takes() -> None:
     rows = list(np.random.default_rng(3).normal(size=(1500, 10)))
     assert [low for low, _, _ in of_means(rows)][::700] == [of_means([row])[0][0] for row in rows[::700]]
+
+
+@pytest.mark.parametrize("n", [100, 101])
+def test_the_places_of_medians_of_many_values_are_drawn_as_of_few(n: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    every = np.array(intervals._middles.__wrapped__(n))
+    monkeypatch.setattr(intervals, "MOST_DRAWN", 10)
+    directly = np.array(intervals._middles.__wrapped__(n))
+    assert directly.mean(axis=1) == pytest.approx(every.mean(axis=1), abs=0.4)  # of 100 places; three standard errors
+    assert directly.std(axis=1) == pytest.approx(every.std(axis=1), rel=0.06)
+    assert (directly[0] == directly[1]).all() == (n % 2 == 1)
+    apart = [(places[1] - places[0]).mean() for places in (every, directly)]
+    assert apart[1] == pytest.approx(apart[0], abs=0.1)
+    assert (directly >= 0).all()
+    assert (directly < n).all()
+
+
+def test_very_many_values_have_an_interval_at_once() -> None:
+    sample = np.random.default_rng(1).normal(size=300_000)
+    ((low, high, _),) = of_medians([sample])
+    assert low is not None
+    assert high is not None
+    assert high - low == pytest.approx(2 * 1.96 * 1.2533 / np.sqrt(300_000), rel=0.1)
+    ((low, high, _),) = of_means([sample])
+    assert low is not None
+    assert high is not None
+    assert high - low == pytest.approx(2 * 1.96 / np.sqrt(300_000), rel=0.02)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import platform
 import shutil
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from runner.cli.other_kernels import add_to_index, check_parent, indexed, lacks
 from runner.data.errors import CannotRunHere, UsageError
 from runner.lab import kernels
 from runner.lab.kernels.guest import HEADER, Channel
-from runner.lab.kernels.qemu import cacheable
+from runner.lab.kernels.qemu import cacheable, tsc_khz
 
 EXAMPLE = next((Path(__file__).parents[2] / "results" / "examples").glob("*/run.json")).parent
 
@@ -51,6 +52,18 @@ def test_a_missing_program_is_named_with_how_to_get_it(
     monkeypatch.setattr(shutil, "which", lambda name: None)
     with pytest.raises(CannotRunHere, match=get):
         guest.describe()
+
+
+@pytest.mark.parametrize("kernel", [kernels.Uml(), kernels.Qemu("trixie")], ids=lambda kernel: kernel.name)
+def test_all_that_is_missing_is_named_at_once(
+    kernel: kernels.Uml | kernels.Qemu, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shutil, "which", lambda tool, path=None: None)
+    monkeypatch.setattr("runner.lab.kernels.qemu.virtme_run", lambda: None)
+    monkeypatch.setattr(Path, "is_dir", lambda self: False)
+    with pytest.raises(CannotRunHere, match=r"get it with: apt-get install .* && mkdir /lib/modules") as raised:
+        kernel.describe()
+    assert ("pip install virtme-ng" in str(raised.value)) is kernel.name.startswith("qemu")
 
 
 def test_what_holds_a_writable_folder_is_not_cached() -> None:
@@ -141,3 +154,12 @@ def test_a_run_folder_is_no_parent_folder(parent: Path, tmp_path: Path) -> None:
     (tmp_path / "letters" / "a").touch()
     with pytest.raises(UsageError, match="is neither empty nor a parent folder"):
         check_parent(tmp_path / "letters")
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="another processor has no time-stamp counter")
+def test_the_time_stamp_counter_has_one_rate() -> None:
+    found = [tsc_khz(0.05) for _ in range(3)]
+    if found == [None] * 3:
+        pytest.skip("no page of memory may be executed here")
+    assert found[1:] == pytest.approx([found[0]] * 2, rel=0.002)
+    assert 500_000 < (found[0] or 0) < 10_000_000

@@ -10,6 +10,7 @@ from runner.lab.places import check_spec
 from runner.lab.places.inventory import read_inventory
 from runner.lab.places.labfile import read_lab_file
 from runner.lab.places.machines import link_lines, neighbour_lines, route_lines, sysctl_lines
+from runner.lab.places.sites import read_sites
 from runner.lab.places.vagrant import inventory_of, vagrant_rig
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -50,8 +51,11 @@ def test_an_inventory_of_four_machines(tmp_path: Path) -> None:
 
 
 def test_the_example_in_the_documentation_is_valid(tmp_path: Path) -> None:
-    (example,) = re.findall(r"```toml\n(.*?)```", (ROOT / "docs" / "labs.md").read_text(), re.DOTALL)
-    assert list(read_inventory(written(tmp_path, example)).machines) == ["host1", "gw1", "wan", "gw2", "host2"]
+    testbed, sites = re.findall(r"```toml\n(.*?)```", (ROOT / "docs" / "labs.md").read_text(), re.DOTALL)
+    assert list(read_inventory(written(tmp_path, testbed)).machines) == ["host1", "gw1", "wan", "gw2", "host2"]
+    assert read_sites(written(tmp_path, sites)).gw2.forwards == ["udp/51820"]
+    (first,) = re.findall(r"```toml\n(.*?)```", (ROOT / "docs" / "two-sites.md").read_text(), re.DOTALL)
+    assert str(read_sites(written(tmp_path, first)).gw1.network_address) == "10.1.0.1"
 
 
 @pytest.mark.parametrize(

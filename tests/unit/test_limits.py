@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import struct
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,7 +15,6 @@ from runner.data.loads import CoreLoad, MachineLoad, PortLoad, ProcessLoad, Quot
 from runner.lab.loads import Watch
 from runner.lab.probes import loads as probe
 from runner.lab.probes.loads import Reader
-from runner.ranking.gateways import apart, overtakings
 from runner.ranking.limits import judge
 
 FIVE = ["host1", "gw1", "wan", "gw2", "host2"]
@@ -113,6 +113,16 @@ def test_a_known_limit_is_named(sentence: str) -> None:
     assert found is not None
     assert found.sentence == sentence
     assert found.evidence
+
+
+def test_what_the_kernel_dropped_and_left_for_later_is_among_the_figures() -> None:
+    found = judge([machine(*TUNNEL, softnet_dropped=3, softnet_squeezed=11)])
+    assert found is not None
+    assert "this machine: the kernel dropped 3 packets before it looked at them" in found.evidence
+    assert "this machine: 11 times the kernel left packets that had arrived for later" in found.evidence
+    calm = judge([machine(*TUNNEL)])
+    assert calm is not None
+    assert not any("packets" in line for line in calm.evidence)
 
 
 def test_machines_of_their_own_are_judged_together() -> None:
@@ -235,6 +245,25 @@ def test_two_pieces_of_time_are_one_load() -> None:
     assert (found.heat_events, found.clock_ratio) == (6, 0.5)
 
 
+def test_every_thread_that_is_worth_a_line_is_kept_and_told() -> None:
+    def at(shares: Sequence[float]) -> dict[str, Any]:
+        threads = {str(7 + i): [share, share / 2, i, 1, 1] for i, share in enumerate(shares)}
+        program = {"node": "gw1", "name": "wireguard-go", "role": "vpn", "threads": threads, "allowed": [0, 1]}
+        return {"7": program | {"spent_s": sum(shares)}}
+
+    watch = Watch()
+    before, after = at([0.0] * 4), at([0.2, 0.5, 0.005, 0.3])
+    watch.add({"here": reading(0, processes=before)}, {"here": reading(1, processes=after)})
+    loads = watch.found()
+    (found,) = loads[0].processes
+    assert found.busiest == ThreadLoad(busy=0.5, waiting=0.25, core=1)
+    assert found.others == [ThreadLoad(busy=0.3, waiting=0.15, core=3), ThreadLoad(busy=0.2, waiting=0.1, core=0)]
+    assert found.threads == 4
+    limit = judge(loads)
+    assert limit is not None
+    assert any(", its threads 50 %, 30 %, 20 %" in line for line in limit.evidence)
+
+
 def test_what_has_ended_meanwhile_counts() -> None:
     def at(spent_s: float, threads: dict[str, list[float]]) -> dict[str, Any]:
         server = {"node": "host2", "name": "iperf3", "role": "generator", "threads": threads, "allowed": [0, 1]}
@@ -305,6 +334,26 @@ def test_the_groups_of_a_process_are_found_in_either_version() -> None:
     assert probe.group_folders("0::/\n1:cpu:/\n") == []
 
 
+@pytest.mark.parametrize(
+    ("over", "fifo", "missed", "dropped"),
+    [(0, 0, 0, 5), (0, 0, 70, 75), (70, 70, 70, 75), (0, 40, 70, 75), (70, 0, 0, 75)],
+)
+def test_what_a_cards_ring_overran_is_dropped_once(over: int, fifo: int, missed: int, dropped: int) -> None:
+    """struct rtnl_link_stats64: drivers tell of an overrun in one of three counters or in several, none in dropped."""
+    received = [8, over, 6, 6, fifo, missed]  # length, over, crc, frame, fifo, missed
+    stats = struct.pack("24Q", 1000, 900, 10**6, 9**6, 30, 20, 3, 2, 11, 12, *received, *[99] * 8)
+    assert probe.counted(stats) == {"packets": 900, "dropped": dropped}
+
+
+def test_a_thread_of_the_kernel_is_known_by_its_flag() -> None:
+    """Not by its parent's number: where this program is in a container, that number is any program's."""
+    thread = ["S", "2", "0", "0", "0", "-1", "2129984", "0", "0", "0", "0", "7", "9"]
+    program = ["S", "2", "2", "2", "0", "-1", "4194304", "0", "0", "0", "0", "7", "9"]
+    assert probe.kernels(thread)
+    assert probe.kernels(["S", "0", *thread[2:]]), "kthreadd itself"
+    assert not probe.kernels(program)
+
+
 def test_overflows_and_squeezes_are_read() -> None:
     snmp = "Udp: InDatagrams NoPorts InErrors OutDatagrams RcvbufErrors SndbufErrors\nUdp: 9 0 7 5 7 0\n"
     assert probe.overflows(snmp) == 7
@@ -326,66 +375,3 @@ def test_overflows_and_squeezes_are_read() -> None:
 )
 def test_a_program_is_called_by_its_script(called: str, command: list[str], name: str) -> None:
     assert probe.script_of(called, command) == name
-
-
-# --- separate gateways -----------------------------------------------------------------------------------------------
-
-
-def cost(name: str, busy: tuple[float, float], *, user: float = 0.5, threads: int = 1) -> MachineLoad:
-    """A VPN whose gateways had so many cores for 100 Mbit/s."""
-    vpn = [
-        process(f"gw{n}", name, share, threads=threads, thread=share / threads).model_copy(update={"user": user})
-        for n, share in enumerate(busy, 1)
-    ]
-    return machine(*vpn, SENDER, carried_bytes=round(10 * 100e6 / 8))
-
-
-def test_the_busiest_thread_decides_on_separate_gateways() -> None:
-    found = apart([[cost("openvpn", (0.25, 0.5))]])
-    assert found is not None
-    assert (found.node, found.program, found.threads) == ("gw2", "openvpn", 1)
-    assert (found.low_bps, found.high_bps) == pytest.approx((200e6, 400e6))
-
-
-def test_threads_may_share_all_the_cores_and_need_not() -> None:
-    found = apart([[cost("wireguard-go", (0.5, 0.4), threads=9)]])
-    assert found is not None
-    assert (found.low_bps, found.high_bps) == pytest.approx((200e6, 800e6))
-
-
-def test_several_programs_of_a_gateway_share_its_cores() -> None:
-    three = [process("gw1", name, 0.5).model_copy(update={"user": 1.0}) for name in ("ssh", "pppd", "sshd")]
-    found = apart([[machine(*three, carried_bytes=round(10 * 100e6 / 8))]])
-    assert found is not None
-    assert found.high_bps == pytest.approx(2 * 100e6 / 1.5), "two cores for three programs"
-
-
-def test_the_median_trial_counts() -> None:
-    trials = [[cost("openvpn", (share, 0.1))] for share in (0.4, 0.5, 0.9)]
-    assert apart(trials).low_bps == pytest.approx(200e6)  # type: ignore[union-attr]
-
-
-@pytest.mark.parametrize(
-    "loads",
-    [
-        [],
-        [machine(SENDER, carried_bytes=10**9)],  # the kernel carries the packets
-        [machine(*TUNNEL)],  # nobody knows how much came through
-        [machine(*TUNNEL, name="gw1", nodes=["gw1"], carried_bytes=10**9)],  # they are separate
-    ],
-)
-def test_nothing_is_predicted_of_what_is_not_known(loads: list[MachineLoad]) -> None:
-    assert apart([loads]) is None
-
-
-def test_the_order_changes_where_the_busiest_thread_and_the_total_disagree() -> None:
-    """One long thread against two short ones: the first is faster where all share the cores."""
-    one, two = apart([[cost("one", (0.9, 0.1), user=0.9)]]), apart([[cost("two", (0.55, 0.55), user=0.9)]])
-    assert one is not None
-    assert two is not None
-    here_bps = {"one": 200e6, "two": 190e6}
-    assert overtakings(here_bps, {"one": one, "two": two}) == ([("two", "one")], [])
-    unsure = two.model_copy(update={"low_bps": 90e6})
-    assert overtakings(here_bps, {"one": one, "two": unsure}) == ([], [("two", "one")])
-    assert overtakings({"one": 200e6, "two": 300e6}, {"one": one, "two": two}) == ([], [])
-    assert overtakings(here_bps, {"one": one}) == ([], [])

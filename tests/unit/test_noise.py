@@ -88,18 +88,40 @@ def test_this_machine() -> None:
     assert 0 <= found.steal_ratio <= 1
 
 
+HEAD = "head -v -c 1000000 /proc/stat"
+
+
+def shown(stat: str, throttled: int | None = None) -> str:
+    """What head(1) shows of a machine whose daemons may have a quota."""
+    quota = "" if throttled is None else f"==> /{GROUP} <==\nnr_periods 90\nnr_throttled {throttled}\n"
+    return f"==> /proc/stat <==\ncpu  {stat}\ncpu0 1 2\n\n{quota}"
+
+
+GROUP = "sys/fs/cgroup/lab/cpu.stat"
+
+
 def test_machines_of_their_own_have_noise_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refused(*argv: str) -> Completed:
+    def refused(*argv: str, **_: object) -> Completed:
         raise CommandError("host1", argv, None, "gone")
 
-    gw1, gw2, gone = (Answers({"head -n 1 /proc/stat": f"cpu  {n} 0 0 1000 0 0 0 0 0 0\n"}) for n in (1, 2, 3))
-    lab = Lab({"gw1": gw1, "gw2": gw2, "host1": gone}, shared_kernel=False)  # type: ignore[dict-item]
+    gw1, gw2, host2, gone = (
+        Answers({HEAD: shown(f"{n} 0 0 1000 0 0 0 0 0 0", throttled), "cat /proc/self/cgroup": "0::/lab\n"})
+        for n, throttled in ((1, None), (2, 7), (3, 7), (4, 7))
+    )
+    lab = Lab({"gw1": gw1, "gw2": gw2, "host1": gone, "host2": host2}, shared_kernel=False)  # type: ignore[dict-item]
     root = machine(tmp_path, "cpu  1 1 1 1 1 1 1 1")
     before = noise.snapshot(root, lab)
-    gw1.stdout = {"head -n 1 /proc/stat": "cpu  100 0 0 1100 0 0 0 0 0 0\n"}
-    gw2.stdout = {"head -n 1 /proc/stat": "cpu  100 0 0 1050 0 0 0 50 0 0\n"}
+    gw1.stdout = {HEAD: shown("100 0 0 1100 0 0 0 0 0 0")}
+    gw2.stdout = {HEAD: shown("100 0 0 1050 0 0 0 50 0 0", 7)}
+    host2.stdout = {HEAD: shown("100 0 0 1100 0 0 0 0 0 0", 9)}
     monkeypatch.setattr(gone, "run", refused)
     found = noise.since(before, root, lab)
-    assert {name: own.steal_ratio for name, own in found.machines.items()} == {"gw1": 0.0, "gw2": 0.25253}
-    assert noise.warnings(found, loaded=False) == ["noise: more than 1 % of the CPU time of gw2 was stolen"]
+    assert {name: own.steal_ratio for name, own in found.machines.items()} == {"gw1": 0.0, "gw2": 0.25253, "host2": 0}
+    assert {name: own.throttled for name, own in found.machines.items()} == {"gw1": None, "gw2": 0, "host2": 2}
+    assert noise.warnings(found, loaded=False) == [
+        "noise: more than 1 % of the CPU time of gw2 was stolen",
+        "noise: the CPU of host2 was throttled",
+    ]
+    assert [len(node.ran) for node in (gw1, gw2, host2)] == [3, 3, 3], "one command for the second look"
+    assert all(GROUP in node.ran[-1] for node in (gw1, gw2, host2))
     assert noise.snapshot(root, Lab({"gw1": gw1}, shared_kernel=True)).machines == {}  # type: ignore[dict-item]

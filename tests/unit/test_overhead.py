@@ -118,7 +118,14 @@ def test_ssh_tun(inner: int, levels: tuple[str, str], outer: int) -> None:
 def test_every_packet_carrier_knows_its_closed_form() -> None:
     expected = {"none": 0, "ipip": 20, "ipsec": 76, "ipsec_user": 84, "gre_ipsec": 76, "openvpn": 96}
     expected |= {"wireguard": 60, "wireguard_go": 60, "ssh_tun": 120, "gre": 24, "l2tp": 38, "l2tpv3": 54}
-    expected |= {"ipsec_ah": 48, "ipsec_ikev1": 76, "libreswan": 76, "l2tp_ipsec": 92, "vxlan_ipsec": 92}
+    expected |= {
+        "ipsec_ah": 48,
+        "ipsec_ah_esp": 88,
+        "ipsec_ikev1": 76,
+        "libreswan": 76,
+        "l2tp_ipsec": 92,
+        "vxlan_ipsec": 92,
+    }
     for name in set(vpn_names()) & set(expected):
         assert overhead_bytes(load_vpn(name), load_vpn(name).comparable, 64) == expected[name], name
 
@@ -140,6 +147,7 @@ def test_a_handshake_is_not_the_streams_where_that_is_all_there() -> None:
     and 0.88 byte a packet of 200."""
     assert of_the_stream({124: 200, 176: 1}, 200) == (124 * 200, 176)
     assert of_the_stream({124: 200, 1500: 2}, 200) == (124 * 200, 3000)
+    assert of_the_stream({156: 202}, 200) == (156 * 200, 312)
     assert of_the_stream({124: 198, 248: 1}, 200) == (124 * 200, 0)  # two of them in one segment: none can be missed
 
 

@@ -1,13 +1,20 @@
 """Packet rate: what is made of the sink's counts, and what may be asked for."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from runner.catalogue import factors, load_experiment, load_vpn, parse_levels
+from runner.catalogue import factors, instruments, load_experiment, load_vpn, parse_levels
 from runner.data.errors import MeasurementError, UsageError
 from runner.design.profile import PROFILES
+from runner.instruments.instrument import Asked, play
+from runner.instruments.traffic.duplex import Both, bursts_detail
 from runner.instruments.traffic.generator import (
+    BURST,
+    Load,
     arrived_by,
     by_then,
     check_counts,
@@ -16,11 +23,14 @@ from runner.instruments.traffic.generator import (
     whole_packets,
 )
 from runner.instruments.traffic.packets import Counted, best_passing, stream_detail
+from tests.unit.helpers import PaperLab
+
+BURSTS = {"burst": 20.04, "longest_burst": 90}
 
 
 def counted(sent: int, on_time: int, **more: Any) -> Counted:
     usual = {"seconds": 1.0, "received": on_time, "outer_packets": sent, "outer_ip_bytes": 100 * sent}
-    return Counted(sent=sent, on_time=on_time, **{**usual, "fragments": 0, "cpu_s": 1.0, **more})
+    return Counted(sent=sent, on_time=on_time, **{**usual, "fragments": 0, "cpu_s": 1.0, **BURSTS, **more})
 
 
 def test_packets_are_counted_by_their_payload() -> None:
@@ -72,8 +82,11 @@ def test_a_counter_whose_counts_disagree_is_refused() -> None:
 
 def test_the_mixture_is_seven_to_four_to_one() -> None:
     lengths, name = imix(1420)
-    assert name == "IMIX 40:7,576:4,1420:1"
     assert [lengths.count(length) for length in (40, 576, 1420)] == [7, 4, 1]
+    sequence, _, table = name.removeprefix("IMIX - ").partition(" ")
+    assert table == "(A=40, B=576, C=1420)"
+    sizes = dict(entry.split("=") for entry in table.strip("()").split(", "))
+    assert tuple(int(sizes[letter]) for letter in sequence) == lengths, "what is written is what is sent, in its order"
 
 
 def test_jitter_is_the_change_of_the_transit_time() -> None:
@@ -94,6 +107,52 @@ def test_sent_is_received_late_and_lost() -> None:
     detail = stream_detail(one)
     assert detail["received"] + detail["lost"] == detail["sent"]
     assert detail["outer_packets_per_packet"] == 2
+
+
+def test_each_packet_rate_says_what_left_back_to_back() -> None:
+    """What was asked for, and what left where the rate left no time for pauses."""
+    both = [Both(9, 1.0, 9, 9, 9, 0, burst=burst, longest_burst=round(2 * burst)) for burst in (17.0, 30.04, 45.0)]
+    for burst in (BURST, 44):
+        one, two = stream_detail(counted(9, 9), burst), bursts_detail(both, burst)
+        for detail, sent, longest in ((one, 20.0, 90), (two, 30.0, 90)):
+            assert detail["burst_packets"] == burst
+            assert detail["burst_packets_sent"] == sent
+            assert detail["burst_packets_longest"] == longest
+    assert bursts_detail([])["burst_packets_sent"] is None
+
+
+@pytest.mark.parametrize("measure", ["packets", "duplex"])
+def test_how_many_leave_back_to_back_can_be_asked_for(measure: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    instrument, params = instruments()[measure], {"packet_bytes": "1024", "burst_packets": "44"}
+    offered: list[Load] = []
+
+    class Paper:
+        def begin(self, load: Load) -> None:
+            offered.append(load)
+            raise Unplayed
+
+    monkeypatch.setattr("runner.instruments.traffic.packets.may_fragment", lambda *asked: False)
+    for module in ("packets", "duplex"):
+        monkeypatch.setattr(f"runner.instruments.traffic.{module}.generator", lambda bench, **more: Paper())
+        monkeypatch.setattr(f"runner.instruments.traffic.{module}.outer", lambda *asked: SimpleNamespace(packets=0))
+        monkeypatch.setattr(f"runner.instruments.traffic.{module}.fragments_created", lambda lab: 0)
+        monkeypatch.setattr(f"runner.instruments.traffic.{module}.Limits", Unwatched)
+    bench: Any = SimpleNamespace(lab=PaperLab({}), address="10.2.0.2")
+    with pytest.raises(Unplayed):
+        play(instrument.measure(bench, Asked(load_vpn("openvpn"), params, PROFILES["quick"], 1)), print)
+    assert [(load.burst, load.ip_bytes) for load in offered] == [(44, (1024,))]
+
+
+class Unplayed(Exception):
+    """Nothing is sent on paper."""
+
+
+class Unwatched:
+    """No machine is watched on paper."""
+
+    @contextmanager
+    def watched(self, bench: object, rate_bps: float) -> Iterator[None]:
+        yield
 
 
 # --- what may be asked for -------------------------------------------------------------------------------------

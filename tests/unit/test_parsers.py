@@ -61,6 +61,16 @@ def test_swanctl_without_a_child() -> None:
     assert vpns._esp.negotiated("")["cipher"] == ""
 
 
+def test_swanctl_with_a_child_that_is_not_installed_before_the_one_that_is() -> None:
+    raw = captured("ipsec_user-trixie-aes-128-gcm.sas")
+    begun = "list-sa event {gw2 {uniqueid=2 version=2 state=CONNECTING encr-alg=AES_CTR child-sas {}}}\n"
+    being_made = "child-sas {to-gw2-2 {name=to-gw2 uniqueid=2 reqid=1 state=CREATED mode=TUNNEL protocol=ESP} "
+    found = vpns._esp.negotiated(begun + raw.replace("child-sas {", being_made))
+    assert found == vpns._esp.negotiated(raw)
+    assert found["cipher"] == "AES_GCM_16-128"
+    assert found["ike"].startswith("AES_CBC 128")
+
+
 def test_ipsec_is_up_when_every_child_is_installed() -> None:
     node = Answers({"swanctl --list-sas --raw": captured("ipsec_user-trixie-aes-128-cbc.sas")})
     assert load_vpn("ipsec_user").is_up(node, GW1, [GW2])

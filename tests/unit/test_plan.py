@@ -10,6 +10,7 @@ from runner.data.errors import UsageError
 from runner.data.levels import AEAD, tunnel_levels
 from runner.data.trials import Cell
 from runner.design.profile import PROFILES, Profile
+from runner.instruments.traffic.udp import Udp
 from runner.sweep.plan import PlannedTunnel, all_cells, blocks, expected_s, ranked_cells
 from runner.vpn.plugin import Vpn
 
@@ -173,6 +174,13 @@ def test_the_baseline_is_first_and_last_in_each_block() -> None:
         assert {position for _, position in middle} == {"within", "between"}
         before, after = (list(part).index(("none", "between")) for part in (middle, reversed(middle)))
         assert abs(before - after) <= 1
+
+
+def test_an_instrument_says_whether_plain_ip_is_measured_by_it_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Udp, "again", lambda self, params: ("last",))
+    tunnels = planned(CELLS, 1, 1)[0]
+    last = [tunnel for tunnel in tunnels if tunnel.trials[0].position == "last"]
+    assert {trial.cell.params["measure"] for tunnel in last for trial in tunnel.trials} == {"tcp", "idle", "udp"}
 
 
 def test_the_baseline_between_is_one_stream_in_long_blocks_and_never_after_the_last() -> None:

@@ -280,12 +280,21 @@ def test_a_plugin_outside_the_tree(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert load_vpn("none").name == "none"
 
 
+def test_of_a_plugins_classes_that_are_made_of_one_another_the_last_is_taken(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(MINE + "class Better(Mine):\n    title = 'better'\nAlso = Better\n")
+    assert load_vpn(str(tmp_path / "mine.py")).title == "better"
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
         ("class Broken(:\n", "cannot be loaded: line 1: SyntaxError: invalid syntax"),
         ("import no_such_module\n", "cannot be loaded: line 1: ModuleNotFoundError: No module"),
         ("from vpns.none import PlainIp\nx = 1\n", "defines no subclass of runner.vpn.plugin.Vpn"),
+        (
+            "from vpns.none import PlainIp\nclass A(PlainIp): pass\nclass B(A): pass\nclass C(A): pass\n",
+            r"bad\.py defines several subclasses of runner\.vpn\.plugin\.Vpn: B, C\. Put each into a file of its own",
+        ),
     ],
 )
 def test_a_file_that_is_no_plugin(tmp_path: Path, text: str, said: str) -> None:
@@ -332,6 +341,7 @@ def test_a_missing_tool_is_named_with_its_package(name: str) -> None:
 
     class Bare:
         sites = (GW1,)
+        path = None
 
         def gateway(self, site: Site) -> Node:
             return cast(Node, Answers())

@@ -71,6 +71,16 @@ def test_nothing_is_hidden_that_is_no_secret() -> None:
         assert known.text(text) == text
 
 
+def test_a_round_number_at_the_end_is_no_secret_that_was_cut_off() -> None:
+    known = Redaction()
+    hexadecimal = "0000000008677732" + HEX[:32]  # an OpenSSH key whose last byte is zero has such a piece
+    known.learn({"gw2.user.key": hexadecimal})
+    for text in ("at most 1000000000", "at most 00000000", "000000000"):
+        assert known.text(text) == text
+    for text in (f"key {hexadecimal[:12]}", f"key {hexadecimal[:16]} and so on"):
+        assert "key <gw2.user.key>" in known.text(text)
+
+
 @pytest.mark.parametrize(
     ("name", "text", "public"),
     [
@@ -94,7 +104,10 @@ def test_a_word_that_is_too_short_is_refused_as_a_secret() -> None:
 
 
 def test_what_is_in_lists_and_mappings(known: Redaction) -> None:
-    assert known.data({KEY: [f"a {HEX}", 1, 2.5, None, ("7b#x",)]}) == {KEY: ["a <psk>", 1, 2.5, None, ["<pin>"]]}
+    assert known.data({KEY: [f"a {HEX}", 1, 2.5, None, ("7b#x",)]}) == {
+        "<gw1.key>": ["a <psk>", 1, 2.5, None, ["<pin>"]]
+    }
+    assert known.data({3: {("7b#x",): 1}}) == {3: {("7b#x",): 1}}  # keys that are no text stay
 
 
 SECRETS = (KEY, HEX, "7b#x", PEM.splitlines()[1], raw(KEY).hex())

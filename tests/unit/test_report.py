@@ -2,20 +2,26 @@
 
 import re
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
+from runner.data.store import load_run
 from runner.data.trials import Noise, Trial
 from runner.lab import noise
 from runner.ranking.ranking import Pair
 from runner.ranking.stats import Ratio, Summary, summarise
 from runner.ranking.weights import Slack
+from runner.report.answer import change
 from runner.report.forms.html import html_text
 from runner.report.forms.markdown import markdown_text
 from runner.report.model import build
-from runner.report.text import change, doubts, duration, share, slack, with_interval
+from runner.report.text import change as change_words
+from runner.report.text import doubts, duration, share, with_interval
 from tests.unit.reports import everywhere, one_experiment, realistic, terminal
 from tests.unit.synthetic import CBC, PLAIN, TCP, make_trial, realistic_run
+
+EXAMPLE = next((Path(__file__).parents[2] / "results" / "examples").glob("*/run.json")).parent
 
 
 def test_the_realistic_report_shows_everything_everywhere() -> None:
@@ -73,6 +79,20 @@ def test_identical_reasons_collapse_into_one_line() -> None:
     assert ["ssh_tun (lz4 compression)"] in [p.cells for p in compression.problems]
 
 
+def test_a_vpn_that_nothing_was_measured_of_has_one_footnote_on_the_page() -> None:
+    """And each experiment that has no number of it leads there."""
+    report = build(*load_run(EXAMPLE))
+    page = html_text(report)
+    footnotes = re.findall(r"<li><strong>([^<]*)</strong>: <span class=\"unsupported\">", page.split('id="absent"')[1])
+    assert footnotes == ["gre_ipsec, ipsec", "ipip", "wireguard"]
+    assert page.count("the kernel has no IPIP: Error: Unknown device type.</li>") == 1
+    without = page.split('<div id="experiments">')[1].split('id="absent"')[0]
+    assert without.count('<a href="#absent">gre_ipsec, ipip, ipsec, wireguard</a>') == len(report.experiments) == 5
+    for one in re.findall(r"<details class=\"footnotes\">.*?</details>", without, re.DOTALL):
+        assert not re.search(r"\b(gre_ipsec|ipip|ipsec|wireguard)\b", one), one
+    assert "<strong>wireguard_go (3des-cbc" in without, "the control: of this VPN there are numbers"
+
+
 def test_every_absent_row_has_a_reason_and_stays_in_its_table() -> None:
     report = realistic()
     for experiment in report.experiments:
@@ -116,16 +136,51 @@ def test_share_of_the_baseline_is_of_the_same_traffic_only() -> None:
 def test_missing_worst_is_marked_and_explained() -> None:
     for text in everywhere(build(*realistic_run(), missing="worst")).values():
         assert "5.0*" in text
-        assert "ranked last (*) where it has no UDP throughput, jitter (unsupported: SSH port forwarding" in text
+        assert "gets the last rank (*) where it has no UDP throughput, jitter (unsupported: SSH port forwarding" in text
+
+
+def test_the_udp_metric_says_in_which_bursts_its_packets_were_sent() -> None:
+    run, trials = realistic_run()
+
+    def telling(**sent: float) -> list[Trial]:
+        detail = {"burst_packets": 16} | sent
+        return [
+            trial.model_copy(
+                update={
+                    "measurements": [
+                        one.model_copy(update={"detail": one.detail | detail | at_random(trial)})
+                        if one.metric == "udp_throughput"
+                        else one
+                        for one in trial.measurements
+                    ]
+                }
+            )
+            for trial in trials
+        ]
+
+    def at_random(trial: Trial) -> dict[str, float]:
+        return {"burst_packets_sent": 34.7 if trial.repetition else 1234.5} if trial.vpn == "openvpn" else {}
+
+    told = telling(burst_packets_sent=17.5)
+    assert not any("in bursts of" in text for text in everywhere(realistic()).values())
+    for text in everywhere(build(run, told)).values():
+        assert "asked for in bursts of 16 packets; really sent back to back, on average: " in text
+        assert "openvpn 35 to 1,234" in text
+        assert "none 18" in text
+        assert "at most 16" not in text
+    tables = [table for one in build(run, told).experiments for table in one.tables]
+    assert {"bursts" in table.common for table in tables if table.metric == "udp_throughput"} == {True}
+    assert not any("bursts" in table.common for table in tables if table.metric != "udp_throughput")
 
 
 def test_trimmed_and_stopped_runs_say_so() -> None:
     run, trials = realistic_run()
     call = run.invocations[0].model_copy(
-        update={"trimmed": 12, "outcome": "stopped: no space left", "measuring_s": 90.0}
+        update={"trimmed": 12, "passed_over": 9, "outcome": "stopped: no space left", "measuring_s": 90.0}
     )
     for text in everywhere(build(run.model_copy(update={"invocations": [call]}), trials)).values():
-        assert "12 trials left out to keep the deadline" in text
+        assert "vpneval left out 12 trials to keep the deadline" in text
+        assert "vpneval left out 9 trials because the pairs of VPNs that they compare were decided, or needed" in text
         assert "stopped: no space left" in text
         assert "Only 27 % of the time was spent measuring" in text
 
@@ -158,14 +213,16 @@ def test_drift_is_flagged() -> None:
         for block in range(3)
         for position, value in (("first", 1000.0), ("last", 800.0))
     ]
-    caveat = next(c for c in build(one_experiment(trials), trials).caveats if c.startswith("Drift"))
+    caveat = next(c for c in build(one_experiment(trials), trials).caveats if c.startswith("The machine drifted"))
     assert "1 of 1 measurement" in caveat
-    assert "TCP throughput (tcp, 1 stream, random, forward), last against first −20.0 %" in caveat
+    moved = r"TCP throughput \(tcp, 1 stream, random, forward\) −20\.0 % \([^)]*\) from its start to its end"
+    assert re.search(moved, caveat)
     trials += [
         make_trial("none", PLAIN | TCP, block, {"tcp_throughput": 1500.0}, position="between") for block in range(3)
     ]
     report = build(one_experiment(trials), trials)
-    assert "between against both +6" in next(c for c in report.caveats if c.startswith("Drift"))
+    caveat = next(c for c in report.caveats if c.startswith("The machine drifted"))
+    assert re.search(r"\+6[\d.]+ % \([^)]*\) in its middle against both", caveat)
     assert [one.moved for one in report.drift] == [True]
 
 
@@ -201,7 +258,7 @@ def test_lower_bounds_are_marked_everywhere() -> None:
     assert "≥ 1" not in terminal(build(run, trials))
     for text in everywhere(build(run, bounded(trials, "ssh_tun"))).values():
         assert re.search(r"≥ 1[12]\d \(", text)  # ssh_tun's 120 Mbit/s
-        assert "the UDP throughput of ssh_tun is known from below only (≥)" in text
+        assert "the UDP throughput of ssh_tun is a lower bound (≥), so vpneval" in text
         assert "≤ 19" not in text
     for text in everywhere(build(run, bounded(trials, "none"))).values():
         assert "≥ 2.0" in text
@@ -214,13 +271,15 @@ def test_order_and_slack_are_said_everywhere() -> None:
     assert len(ranking.pairs) == len([s for s in ranking.standings if s.place]) - 1
     assert {one.metric for one in ranking.slack} == set(ranking.weights.counted)
     for text in everywhere(report).values():
-        assert "weight alone" in text
+        assert " leads if " in text
     one = Slack(metric="rtt", weight=1, low=0.5, high=2.5, below=["openvpn"], above=["ssh_tun", "ipsec"])
     free = one.model_copy(update={"metric": "jitter", "low": 0, "high": None, "below": [], "above": []})
-    assert slack(ranking.model_copy(update={"slack": [one, free]})) == (
-        "Another VPN wins where a weight alone leaves its range: RTT 0.5 (then openvpn) to 2.5 (then ssh_tun, ipsec); "
-        "Jitter any."
+    moved = ranking.model_copy(update={"slack": [one, free]})
+    assert change(moved, most=None) == (
+        "openvpn leads if round-trip time counts less than 0.5 times as much. ssh_tun and ipsec lead if round-trip "
+        "time counts more than 2.5 times as much. No weight of jitter alone, however small or large, changes who leads."
     )
+    assert "jitter" not in change(moved)
     doubt = Pair(first="openvpn", second="ssh_tun", probability=0.71, equal=0.03)
     sure = Pair(first="ssh_tun", second="ipsec", probability=0.99, equal=0.0, separated=True)
     likely = doubt.model_copy(update={"probability": 0.81})
@@ -266,7 +325,7 @@ def test_numbers_as_people_read_them() -> None:
     ratio = Ratio(blocks=3, ratio=0.123, low=0.118, high=0.129, significant=True, method="")
     assert share(ratio, "higher") == "12.3 (11.8–12.9) %"
     assert share(ratio.model_copy(update={"ratio": 2.4, "low": 2.3, "high": 2.5}), "lower") == "2.40 (2.30–2.50) ×"
-    assert change(ratio) == "−87.7 % (−88.2 to −87.1)"
+    assert change_words(ratio) == "−87.7 % (−88.2 to −87.1)"
     assert (duration(59.6), duration(330)) == ("60 s", "5 min 30 s")
 
 
@@ -280,3 +339,21 @@ def test_how_near_to_the_crypto_limit_is_said_everywhere() -> None:
         assert "the same cipher and HMAC: openvpn 25 %." in said, name  # 1 / (1/2 + 1/2) = 1 Gbit/s
     for name, said in everywhere(build(run, trials)).items():
         assert "OpenSSL encrypts" not in said, f"{name}: it was not measured"
+
+
+def test_no_slow_cipher_looks_good_by_its_share_of_the_crypto_limit() -> None:
+    """Of what OpenSSL can do with 3DES, every VPN carries most."""
+    slow = {**CBC, "cipher": "3des-cbc"}
+    rates = (("openvpn", CBC, 2.5e8), ("openvpn", slow, 0.9e8), ("ipsec", CBC, 1e8))
+    trials = [make_trial(vpn, levels | TCP, b, {"tcp_throughput": rate}) for vpn, levels, rate in rates for b in (0, 1)]
+    run = one_experiment(trials, ("none", "openvpn", "ipsec"))
+    speeds = {CBC["cipher"]: 2e9, CBC["integrity"]: 2e9, "3des-cbc": 1e8}
+    for name, said in everywhere(
+        build(run.model_copy(update={"lab": run.lab | {"openssl_bps": speeds}}), trials)
+    ).items():
+        assert "the same cipher and HMAC: ipsec 10 %." in said, name
+    alone = [trial for trial in trials if trial.params["cipher"] != "3des-cbc"]
+    for name, said in everywhere(
+        build(run.model_copy(update={"lab": run.lab | {"openssl_bps": speeds}}), alone)
+    ).items():
+        assert "the same cipher and HMAC: ipsec 10 %, openvpn 25 %." in said, name

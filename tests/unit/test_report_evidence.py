@@ -6,11 +6,12 @@ import pytest
 
 from runner.data.packet import HEADER, INNER, overhead_of
 from runner.data.trials import Evidence, Trial
+from runner.report.blocks import Plot
 from runner.report.forms.html import html_text
 from runner.report.forms.markdown import markdown_text
 from runner.report.model import build
 from runner.report.plots.plots import AROUND, plots_of
-from runner.report.plots.plotting import Plot, Samples
+from runner.report.plots.plotting import Samples
 from runner.report.proofs import proofs_of
 from runner.vpn.closed_form import wireguard
 from tests.unit.reports import one_experiment

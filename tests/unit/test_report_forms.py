@@ -7,6 +7,7 @@ import pytest
 
 from runner.data.errors import UsageError
 from runner.data.trials import Event, LossGap, Timeline
+from runner.report.answer import answers
 from runner.report.failures import DRAWN, spread
 from runner.report.forms.html import html_text
 from runner.report.forms.latex import latex_text
@@ -19,6 +20,7 @@ from runner.report.plots.plots import plots_of
 from runner.report.plots.plotting import Samples
 from runner.report.plots.thinning import ranges, shown
 from runner.report.text import IMPUTED
+from runner.report.why import sentence
 from tests.unit.reports import one_experiment, realistic
 from tests.unit.synthetic import CBC, PLAIN, TCP, make_trial, realistic_run
 
@@ -38,6 +40,33 @@ def test_latex_escapes_what_is_special_and_has_every_row() -> None:
     assert sum("openvpn" in row and "failed" in row for row in rows) == 1
     assert r"\par\noindent [1] failed: openvpn" in text
     assert text.split(r"\par\noindent [1] failed: ")[1].splitlines()[0].endswith(": no")
+
+
+def test_markdown_and_latex_begin_with_the_answer_and_end_with_where_it_comes_from() -> None:
+    report = realistic()
+    md, tex = (re.sub(r"\\(.)", r"\1", form(report)) for form in (markdown_text, latex_text))
+    for text, values, ranks in ((md, "| place | VPN |", "\n## Ranking: "), (tex, "place & VPN &", "caption{Ranking: ")):
+        text = text.replace("textgreater{}", ">").replace("&gt;", ">").replace("textless{}", "<").replace("&lt;", "<")
+        for answer in answers(report):
+            said = [
+                answer.verdict,
+                answer.change,
+                *(sentence(report.metrics[one.metric], one) for one in answer.against),
+            ]
+            assert all(words in text for words in said)
+            assert text.index(answer.verdict) < text.index(values) < text.index(ranks)
+        assert text.index(ranks) < text.index("coefficient of variation") < text.index(report.command_line)
+
+
+def test_markdown_and_latex_have_the_values_of_the_ranking() -> None:
+    report = realistic()
+    first = answers(report)[0]
+    behind = {one.metric: one for one in report.behind[first.number]}
+    for text, cell in ((markdown_text(report), "|"), (latex_text(report), "&")):
+        for vpn in (vpn for group in first.groups for vpn in group):
+            row = next(line for line in text.replace("\\_", "_").splitlines() if f" {cell} {vpn} {cell} " in line)
+            said = float(row.split(cell)[5 if cell == "|" else 4].split("(")[0])
+            assert said == pytest.approx(behind["tcp_throughput"].summaries[vpn].median / 1e6, rel=0.005)
 
 
 def test_latex_says_who_was_ranked_last_for_want_of_a_number() -> None:

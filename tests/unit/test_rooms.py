@@ -61,6 +61,35 @@ def test_a_room_that_the_contract_does_not_name_is_told() -> None:
     assert rooms.unlisted({**rooms.rooms(), **house(cellar=())}) == ["cellar"]
 
 
+def test_a_check_writes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    picture = tmp_path / "rooms.svg"
+    monkeypatch.setattr(rooms, "PICTURE", picture)
+    monkeypatch.setattr(rooms, "rooms", lambda: HOUSE)
+    with pytest.raises(SystemExit, match="not what the imports are now"):
+        rooms.main(["--check"])
+    assert not picture.exists()
+    rooms.main([])
+    picture.chmod(0o444)
+    before = picture.stat().st_mtime_ns
+    rooms.main(["--check"])
+    assert picture.stat().st_mtime_ns == before
+    picture.chmod(0o644)
+    picture.write_text("another picture")
+    with pytest.raises(SystemExit, match="not what the imports are now"):
+        rooms.main(["--check"])
+    assert picture.read_text() == "another picture"
+
+
+def test_the_table_counts_files_and_imports(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rooms, "rooms", lambda: HOUSE)
+    rooms.main(["--table"])
+    said = capsys.readouterr().out.splitlines()
+    assert "| `sweep` | 2 | 700 | 2 | 1 |" in said
+    assert said[-1] == "7 imports between 7 pairs of rooms."
+
+
 def test_no_module_imports_a_private_name_of_another() -> None:
     """PLC2701 says so of other packages only. A file of vpns/ whose name begins with _ is shared by plugins."""
     found = [

@@ -1,10 +1,12 @@
 """What the slices of a trial come to, and what a trial that was under way has when its run is read."""
 
 import random
+import re
 from pathlib import Path
 
 import pytest
 
+from runner.data.errors import UsageError
 from runner.data.slices import middle_mean, values_of, with_values
 from runner.data.store import completed, last_round, open_store
 from runner.data.trials import Slice, Trial, Value
@@ -97,6 +99,30 @@ def test_a_trial_under_way_without_a_value_is_measured_again(folder: Path, slice
     found = stored(folder, *slices)
     assert (found.status, found.measurements) == ("lab_error", [])
     assert found.reason == "the run ended while this was measured"
+
+
+@pytest.mark.parametrize(
+    ("number", "change", "said"),
+    [
+        (2, {"values": {"rtt": -1.0}}, "rtt is -1 ms; it cannot be less than zero"),
+        (3, {"values": {"rtt": 1e308}}, "rtt is 1e+308 in size; what is measured is 0, or from 1e-100 to 1e+100"),
+        (1, {"values": {"unknown_to_the_run": -1e308}}, "unknown_to_the_run is 1e+308 in size; what"),
+        (2, {"duration_s": 1e308}, "duration_s is 1e+308 in size; what"),
+        (2, {"at_s": 1e101}, "at_s is 1e+101 in size; what"),
+    ],
+)
+def test_a_slice_that_cannot_be_is_named_with_its_line(
+    folder: Path, number: int, change: dict[str, object], said: str
+) -> None:
+    slices = rows(*[{"rtt": 1.0}] * 12)
+    slices[number - 1] = slices[number - 1].model_copy(update=change)
+    with pytest.raises(UsageError, match=rf"slices\.jsonl, line {number}: {re.escape(said)}"):
+        stored(folder, *slices)
+
+
+def test_a_loss_and_what_no_metric_is_may_be_below_zero(folder: Path) -> None:
+    found = stored(folder, *rows({"rtt": 1.0, "unknown_to_the_run": -3.0}))
+    assert found.status == "ok"
 
 
 def test_other_trials_stay_as_they_are(folder: Path) -> None:

@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import re
 import resource
 from collections.abc import Callable
 from pathlib import Path
@@ -10,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from runner.data.errors import UsageError
-from runner.data.store import Store, load_run, open_store
+from runner.data.store import Store, load_run, open_store, read_slices, read_trials
 from runner.data.trials import SCHEMA_VERSION, Run, Trial
 
+EXAMPLE = next((Path(__file__).parents[2] / "results" / "examples").glob("*/run.json")).parent
 RUN = Run(
     vpneval_version="0",
     run_id="test",
@@ -298,11 +300,14 @@ def test_a_folder_may_be_reached_through_a_link(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
-def test_what_is_no_file_is_refused_at_once(folder: Path, make: Callable[[Path], None]) -> None:
-    (folder / "trials.jsonl").unlink()
-    make(folder / "trials.jsonl")
-    with pytest.raises(UsageError, match=r"trials\.jsonl is not a file. Remove it"), open_store(folder):
+@pytest.mark.parametrize("name", ["trials.jsonl", ".lock"])
+def test_what_is_no_file_is_refused_at_once(folder: Path, make: Callable[[Path], None], name: str) -> None:
+    (folder / name).unlink(missing_ok=True)
+    make(folder / name)
+    before = (folder / name).lstat()
+    with pytest.raises(UsageError, match=rf"{re.escape(name)} is not a file. Remove it"), open_store(folder):
         pass
+    assert (folder / name).lstat() == before
 
 
 @pytest.mark.parametrize("name", ["report.html", "report.md", "report.json", "report.csv"])
@@ -325,3 +330,17 @@ def test_links_in_a_parent_folder_of_runs(tmp_path: Path, mine: Path, name: str)
     with pytest.raises(UsageError, match=f"{name} is a symbolic link"):
         runs._one_of_several("uml", tmp_path / "runs", lambda folder: 0, lambda text: None)
     assert mine.read_text() == "mine"
+
+
+def test_a_run_of_the_examples_size_keeps_its_data_in_five_megabytes(tmp_path: Path) -> None:
+    """As today's version would write what it measured; logs and the report's pages are not data."""
+    run, _ = load_run(EXAMPLE)
+    with open_store(tmp_path) as store:
+        store.save_run(run)
+        rows = read_slices(EXAMPLE)
+        store.append_block(read_trials(EXAMPLE / "trials.jsonl"), [one for of in rows.values() for one in of])
+    names = ("run.json", "trials.jsonl", "slices.jsonl")
+    sizes = {name: (tmp_path / name).stat().st_size for name in names}
+    assert min(sizes.values()) > 50_000
+    assert sum(sizes.values()) < 5_000_000, sizes
+    assert sum((EXAMPLE / name).stat().st_size for name in names) < 5_000_000

@@ -1,6 +1,7 @@
 """What is told before a run with --rest: what runs where, what is installed, what would run the rest, and the time."""
 
 import re
+import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from runner.cli.asked import Asked, ask
 from runner.data.errors import CannotRunHere
 from runner.lab import kernels
 
+ROOT = Path(__file__).parents[2]
 # apt-get --quiet install --simulate, Debian 12: what is new, and what has another version already, in brackets.
 SIMULATED = """Reading package lists...
 Inst libfoo [1.2-3] (1.2-4 Debian:12.5/stable [amd64])
@@ -65,7 +67,10 @@ def test_what_lacks_is_said_with_where_it_runs_and_what_would_run_the_rest(
     assert "Its kernel lacks what these VPNs need: ipsec, wireguard." in said
     assert "User Mode Linux runs: ipsec." in said
     assert "Nothing here runs wireguard: the kernel has no WireGuard" in said
-    assert "vpneval run transport --vpn wireguard --kernel qemu." in said
+    command = f"run transport --vpn ipsec,wireguard,openvpn --set {survey.ONCE} --profile quick --kernel qemu"
+    (minutes,) = re.findall(rf"vpneval {command} --deadline (\d+)m\.", said)
+    assert f"This takes at most {minutes} minutes" in said
+    assert 5 < int(minutes) < 120
     assert said.endswith("about 6 min on this machine's kernel, and at most 6 min more under User Mode Linux.")
 
 
@@ -80,8 +85,30 @@ def test_only_what_is_missing_is_installed_and_only_where_that_is_allowed(
     assert "installed" not in said
 
 
+def test_make_first_says_what_comes_and_how_long_it_takes() -> None:
+    """Before it installs or builds anything."""
+
+    def said(*settings: str) -> str:
+        argv = ["make", "--no-print-directory", "announced", *settings]
+        return subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+
+    assert re.search(r"^compare: announced image$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    told = said("DEADLINE=90s", "REST=uml")
+    assert told.count("\n") == 1
+    parts = [
+        "installs what is missing",
+        "asks which VPNs",
+        "measures them for 90s",
+        "six more minutes under uml",
+        "ranking",
+    ]
+    assert [told.find(part) for part in parts] == sorted(told.find(part) for part in parts)
+    assert all(part in told for part in parts)
+    assert "uml" not in said("REST=")
+
+
 def test_make_upgrades_nothing() -> None:
-    makefile = (Path(__file__).parents[2] / "Makefile").read_text()
+    makefile = (ROOT / "Makefile").read_text()
     installs = re.findall(r"apt-get [^;]*\binstall\b[^;]*", makefile)
     assert installs
     assert all("--no-upgrade" in words for words in installs)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
 from runner.data.levels import AES_CBC
 from runner.data.store import load_run, read_slices
-from runner.sweep.loop import SIDE_EVERY, SIDE_SHARE
+from runner.data.trials import Cell
+from runner.sweep.looks import Going
+from runner.sweep.loop import SIDE_SHARE
 from tests.unit.on_paper import (
     OTHER_CIPHER,
     SLICE_S,
@@ -20,6 +24,7 @@ from tests.unit.on_paper import (
     on_paper,
     trials_of,
 )
+from tests.unit.test_own_instrument import Watcher
 
 
 @pytest.fixture
@@ -103,18 +108,37 @@ def test_what_does_not_come_up_is_gone_before_the_rounds(run: Run) -> None:
     assert run.rounds("ipsec_user") == [1, 2, 3, 4, 5, 6]
 
 
-def test_what_no_ranking_is_made_of_has_a_turn_in_every_fifth_round(run: Run) -> None:
+@pytest.mark.parametrize(("deadline_s", "every"), [(None, 5), (24.0, 10)])
+def test_what_no_ranking_is_made_of_has_fewer_turns(run: Run, deadline_s: float | None, every: int) -> None:
     def side(key: str) -> bool:
         return '"of_counts":"2"' in key
 
     with pytest.MonkeyPatch.context() as patch:
         ranked = {cell.key for cell in cells("none", "openvpn", levels="12") if not side(cell.key)}
         patch.setattr("runner.sweep.loop.ranked_cells", lambda *_: dict.fromkeys(ranked, 1))
-        run(cells("none", "openvpn", levels="12"), rounds=7)
-    assert SIDE_EVERY == 5
+        run(cells("none", "openvpn", levels="12"), rounds=12, deadline_s=deadline_s)
     found = {name: one.measurements[0].rounds for name, one in run.trials.items()}
-    assert found["openvpn"] == found["none"] == [1, 2, 3, 4, 5, 6, 7]
-    assert found["openvpn 2"] == found["none 2"] == [1, 6]
+    rounds = range(1, len(found["none"]) + 1)
+    assert len(rounds) >= 12
+    assert found["openvpn"] == found["none"] == [*rounds]
+    assert found["openvpn 2"] == found["none 2"] == [*rounds[::every]]
+
+
+def test_a_sweep_takes_turns_with_the_rankings_where_there_is_room_and_no_deadline(run: Run) -> None:
+    two = cells("none", "openvpn", ciphers=(AES_CBC, OTHER_CIPHER))
+
+    def rounds_of_both(folder: Path) -> list[list[int]]:
+        found = [one for one in load_run(folder)[1] if one.vpn == "openvpn"]
+        assert len({one.params["cipher"] for one in found}) == 2
+        return [one.measurements[0].rounds for one in found]
+
+    run(two, rounds=4)
+    assert rounds_of_both(run.folder) == [[1, 2, 3, 4]] * 2
+    full = run.folder.with_name("full")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("runner.sweep.loop.MOST_STANDING", 1)
+        run(two, rounds=4, out=full)
+    assert sorted(rounds_of_both(full)) == [[1, 2, 3, 4], [5, 6, 7, 8]]
 
 
 # --- time ------------------------------------------------------------------------------------------------------------
@@ -146,7 +170,72 @@ def test_what_no_ranking_is_made_of_has_its_share_of_a_deadline(run: Run) -> Non
     side = sum(len(rows[name]) for name, one in trials.items() if one.params["cipher"] == "3des-cbc")
     ranked = sum(len(rows[name]) for name, one in trials.items() if one.params["cipher"] == "aes-128-cbc")
     assert side
+    assert SIDE_SHARE == 0.1
     assert 0.6 * SIDE_SHARE < side / (side + ranked) < 1.3 * SIDE_SHARE
+
+
+def test_sweeps_alone_have_the_time_that_they_were_asked_for(run: Run) -> None:
+    both = cells("none", "openvpn", "ssh_tun", ciphers=(AES_CBC, OTHER_CIPHER))
+    ranked = [cell for cell in both if cell.params["cipher"] != "3des-cbc"]
+
+    def share(folder: Path, **experiments: list[Cell]) -> float:
+        of = {cell.key: [name for name, its in experiments.items() if cell in its] for cell in both}
+        run(both, deadline_s=120.0, repetitions=2, experiments_of=of, out=folder)
+        rows, trials = read_slices(folder), load_run(folder)[1]
+        side = sum(len(rows[one.id]) for one in trials if one.params["cipher"] == "3des-cbc")
+        others = sum(len(rows[one.id]) for one in trials if one.params["cipher"] == "aes-128-cbc")
+        return side / (side + others)
+
+    assert 0.35 < share(run.folder.with_name("alone"), cipher=both) < 0.5
+    assert share(run.folder.with_name("beside"), cipher=both, transport=ranked) < 1.3 * SIDE_SHARE
+
+
+def test_what_a_look_has_ended_is_told_from_what_the_deadline_left_out(run: Run) -> None:
+    of = cells("none", "openvpn", "ipsec_user", "ssh_tun")
+    outcome = run(
+        of, deadline_s=40.0, repetitions=4, look=lambda left_s, share: Going(of[:2], ["none or openvpn"], set())
+    )
+    found = load_run(run.folder)[1]
+    assert len({one.repetition for one in found if one.vpn == "openvpn"}) == 4
+    assert outcome.passed_over == 16 - len(found) > 0
+    assert outcome.trimmed == 0
+    assert {one.vpn for one in found if one.repetition == 4} == {"none", "openvpn"}
+
+
+def test_what_a_look_gives_twice_the_turns_has_two_slices_in_each_round_after_it(run: Run) -> None:
+    of = cells("none", "openvpn", "ssh_tun")
+    (noisy,) = [cell.key for cell in of if cell.vpn == "ssh_tun"]
+    run(of, deadline_s=60.0, repetitions=2, look=lambda left_s, share: Going(of, ["all"], {noisy}))
+    rows = read_slices(run.folder)
+    per_round = {vpn: Counter[int]() for vpn in ("none", "openvpn", "ssh_tun")}
+    for one in load_run(run.folder)[1]:
+        per_round[one.vpn].update(row.round for row in rows[one.id])
+        assert one.measurements[0].rounds == sorted({row.round for row in rows[one.id]}), "one value a round"
+    assert {*per_round["none"].values()} == {*per_round["openvpn"].values()} == {1}
+    of_each = [per_round["ssh_tun"][number] for number in sorted(per_round["ssh_tun"])]
+    assert of_each == sorted(of_each), "also in the instances after it"
+    assert {*of_each} == {1, 2}
+
+
+@pytest.mark.parametrize("deadline_s", [60.0, None])
+def test_each_round_says_how_long_is_left(run: Run, deadline_s: float | None) -> None:
+    class Told(Watcher):
+        said: ClassVar[list[tuple[float, float]]] = []
+
+        def round(self, number: int, tunnels: int, remaining_s: float) -> None:
+            self.said.append((run.world.now, remaining_s))
+
+    run(cells("none", "openvpn"), rounds=100, deadline_s=deadline_s, watcher=Told())
+    ended = run.world.now
+    assert len(Told.said) >= 10
+    for now, left_s in Told.said[2:]:  # how long a round takes is known after one
+        assert left_s == pytest.approx(ended - now, rel=0.2, abs=5)
+    assert Told.said[3][1] > 5
+
+
+def test_without_a_deadline_nothing_is_left_out(run: Run) -> None:
+    outcome = run(repetitions=2)
+    assert (outcome.trimmed, outcome.passed_over, len(load_run(run.folder)[1])) == (0, 0, 6)
 
 
 def test_a_deadline_that_is_over_measures_nothing_and_says_so(run: Run) -> None:

@@ -5,13 +5,19 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from runner.data.errors import CommandError, MeasurementError, ProofError
+from runner.catalogue import load_vpn
+from runner.data.errors import CommandError, InstrumentError, LabError, MeasurementError, ProofError
 from runner.data.store import load_run, read_slices
+from runner.data.trials import Cell
 from runner.instruments.result import Measured, measurement
+from runner.sweep import builder
+from runner.sweep.plan import Planned, PlannedTunnel
+from tests.unit.helpers import PaperLab
 from tests.unit.on_paper import (
     EVIDENCE,
     PROOF,
@@ -22,12 +28,36 @@ from tests.unit.on_paper import (
     on_paper,
     trials_of,
 )
+from tests.unit.synthetic import CBC, IDLE
 
 
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Run]:
     with on_paper(tmp_path / "run", monkeypatch) as made:
         yield made
+
+
+@pytest.mark.parametrize("error", [TimeoutError("no payload came"), CommandError("gw1", ["ip"], -9, "")])
+def test_no_vpn_is_blamed_for_a_node_that_is_gone_while_its_tunnel_comes_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def fails_to_come_up(*_: object, **__: object) -> None:
+        raise error
+
+    lost = ""
+    lab = PaperLab({"wan": SimpleNamespace(lost=lambda: lost)})
+    monkeypatch.setattr(builder, "bring_up", fails_to_come_up)
+    monkeypatch.setattr(builder.Builder, "_lab", lambda self: lab)
+    monkeypatch.setattr(builder.Builder, "_keys", lambda self: {})
+    cell = Cell(vpn="openvpn", params=CBC | IDLE)
+    tunnel = PlannedTunnel("openvpn", CBC, (Planned(cell, 1),))
+    settings: Any = SimpleNamespace(rig=SimpleNamespace(stands=0))
+    made = builder.Builder(load_vpn("openvpn"), tunnel, settings, builder.Shared(), tmp_path)
+    with pytest.raises(type(error)):
+        made.bench()
+    lost = "the node wan is gone"
+    with pytest.raises(LabError, match="the node wan is gone"):
+        made.bench()
 
 
 # --- what fails --------------------------------------------------------------------------------------------------
@@ -101,6 +131,8 @@ def only_openvpn(what: object, otherwise: Callable[[], object]) -> Callable[...,
     [
         ("yields", raises(ValueError("x")), "the instrument counts is broken: on_paper.py, line "),
         ("yields", raises(SystemExit("bye")), "SystemExit: bye"),
+        ("yields", raises(GeneratorExit("bye")), "GeneratorExit: bye"),
+        ("yields", raises(BaseException("bare")), "BaseException: bare"),
         ("yields", raises(OSError(5, "broken")), "OSError: [Errno 5] broken"),
         ("yields", only_openvpn(None, lambda: {"counted_ms": 1.0}), "and is None"),
         (
@@ -147,6 +179,49 @@ def test_one_that_cannot_be_asked_at_its_end_has_its_slices(run: Run) -> None:
     run()
     assert run.rounds("openvpn") == [1, 2, 3, 4, 5, 6]
     assert run.trials["openvpn"].warnings == ["ended after 6 slices: [gw1] cat smaps exited with 1: gone"]
+
+
+# --- tunnels that do not come up at first ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("deadline_s", [None, 20.0])
+@pytest.mark.parametrize("error", [TimeoutError("no payload came"), CommandError("gw1", ["openvpn"], 1, "busy")])
+def test_a_tunnel_that_does_not_come_up_at_first_is_tried_once_more(
+    run: Run, error: Exception, deadline_s: float | None
+) -> None:
+    run.world.not_at_first["openvpn"] = error
+    outcome = run(deadline_s=deadline_s)
+    assert (outcome.failed, outcome.measured) == (0, 3)
+    assert run.world.brought_up == {"none": 1, "openvpn": 2, "ipsec_user": 1}
+    assert run.trials["openvpn"].status == "ok"
+    said = f"the tunnel came up at the second attempt; at the first: {error}"
+    assert said in run.trials["openvpn"].warnings
+    assert run.trials["ipsec_user"].warnings == []
+    assert run.rounds("openvpn") == run.rounds("ipsec_user")
+
+
+def test_a_tunnel_that_never_comes_up_is_tried_twice(run: Run) -> None:
+    run.world.never_up["openvpn"] = TimeoutError("no payload came")
+    assert run().failed == 1
+    assert run.world.brought_up["openvpn"] == 2
+    assert (run.trials["openvpn"].status, run.trials["openvpn"].reason) == ("failed", "no payload came")
+
+
+@pytest.mark.parametrize(
+    ("error", "deadline_s", "status"),
+    [
+        (ProofError("plaintext on the WAN", PROOF), None, "failed"),
+        (InstrumentError("the answering probe had died"), None, "lab_error"),
+        (TimeoutError("no payload came"), 2.5, "failed"),
+    ],
+)
+def test_a_leak_a_broken_lab_and_a_late_tunnel_are_not_tried_again(
+    run: Run, error: Exception, deadline_s: float | None, status: str
+) -> None:
+    run.world.not_at_first["openvpn"] = error
+    run(cells("none", "openvpn"), deadline_s=deadline_s)
+    assert run.world.brought_up["openvpn"] == 1
+    assert run.trials["openvpn"].status == status
 
 
 # --- tunnels and labs that break -------------------------------------------------------------------------------------
@@ -317,3 +392,40 @@ def test_a_killed_run_goes_on_with_new_numbers(run: Run) -> None:
     run.world.turns.clear()
     run(out=there, repetitions=2)
     assert run.world.turns == []
+
+
+# --- one that is measured by itself ------------------------------------------------------------------------------
+
+
+def interrupted(bench: Paper) -> None:
+    raise KeyboardInterrupt
+
+
+def test_a_trial_by_itself_keeps_its_samples_where_the_run_is_killed(run: Run) -> None:
+    run.world.wrong["openvpn", 50] = interrupted
+    with pytest.raises(KeyboardInterrupt):
+        run(cells("openvpn"), rounds=0)
+    trial = run.trials["openvpn"]
+    (found,) = trial.measurements
+    assert (trial.status, found.rounds) == ("ok", [])
+    assert found.samples == [10.0 + number for number in range(1, 43)], "those of the last five seconds are lost"
+    assert {row.round for row in read_slices(run.folder)[trial.id]} == {0}
+    assert trial.warnings == ["the run ended while this was measured: 42 slices"]
+
+
+def test_one_whose_slices_are_no_samples_is_measured_again(run: Run) -> None:
+    run.instrument.yields = lambda vpn, number: {"asked_rate_bps": 1e6}
+    run.world.wrong["openvpn", 50] = interrupted
+    with pytest.raises(KeyboardInterrupt):
+        run(cells("openvpn"), rounds=0)
+    assert not run.trials
+
+
+def test_one_that_fails_has_its_last_line_and_each_slice_once(run: Run) -> None:
+    run.world.wrong["openvpn", 50] = fails("the tunnel broke")
+    run.world.wrong["openvpn", 51] = interrupted  # the second attempt
+    with pytest.raises(KeyboardInterrupt):
+        run(cells("openvpn"), rounds=0)
+    trial = run.trials["openvpn"]
+    assert (trial.status, trial.reason) == ("failed", "the tunnel broke")
+    assert [row.number for row in read_slices(run.folder)[trial.id]] == list(range(1, 50))

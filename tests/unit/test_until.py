@@ -1,22 +1,27 @@
 """Which cells --until-significant measures next, on made-up trials with a known truth."""
 
+import math
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
 
+from runner.cli import session
 from runner.cli.asked import ask
 from runner.data.errors import UsageError
-from runner.data.store import open_store
-from runner.data.trials import Cell, Trial
+from runner.data.store import open_store, read_run
+from runner.data.trials import MOST_LOOKS, Cell, Run, Trial
 from runner.design.profile import PROFILES
+from runner.ranking.doubts import Doubt
 from runner.ranking.weights import Weights
-from runner.sweep.call import Settings
+from runner.sweep.call import Outcome, Settings
+from runner.sweep.looks import Going, going, next_look
 from runner.sweep.loop import Loop
 from runner.sweep.plan import Planned
-from runner.sweep.until import next_cells
 from tests.unit.synthetic import CBC, IDLE, PLAIN, TCP, UDP, make_run, make_trial
 
 VPNS = ("none", "openvpn", "ssh_tun", "ipsec_user")
@@ -29,6 +34,7 @@ CELLS = [
     for traffic in (TCP, UDP, IDLE, TCP | {"streams": "4"})
     if vpn != "none" or tunnel == CBC
 ]
+NOISY = 0.2
 TCP_ONLY = Weights(name="tcp", values={"tcp_throughput": 1})
 
 
@@ -49,12 +55,12 @@ def first_blocks(truth: dict[str, float]) -> list[Trial]:
     return [trial for block in (1, 2, 3) for trial in measured(CELLS, block, truth)]
 
 
-CLOSE = {"none": 9000.0, "openvpn": 300.0, "ssh_tun": 303.0, "ipsec_user": 100.0}
+CLOSE = {"none": 9000.0, "openvpn": 300.0, "ssh_tun": 330.0, "ipsec_user": 100.0}  # three blocks do not tell
 APART = {"none": 9000.0, "openvpn": 300.0, "ssh_tun": 200.0, "ipsec_user": 100.0}
 
 
 def test_the_next_block_has_the_pair_in_doubt_and_the_baseline_only() -> None:
-    cells, doubts = next_cells(RUN, first_blocks(CLOSE), CELLS, TCP_ONLY)
+    cells, doubts, _ = going(RUN, first_blocks(CLOSE), CELLS, TCP_ONLY, math.inf, 1.0)
     assert {(cell.vpn, *cell.params.values()) for cell in cells} == {
         ("none", *(PLAIN | TCP).values()),
         ("openvpn", *(CBC | TCP).values()),
@@ -67,40 +73,41 @@ def test_the_next_block_has_the_pair_in_doubt_and_the_baseline_only() -> None:
 
 
 def test_separated_neighbours_end_it() -> None:
-    assert next_cells(RUN, first_blocks(APART), CELLS, TCP_ONLY) == ([], [])
+    assert going(RUN, first_blocks(APART), CELLS, TCP_ONLY, math.inf, 1.0) == ([], [], set())
 
 
-def test_every_weighted_metric_of_the_pair_is_measured() -> None:
+def test_only_the_metric_in_doubt_is_measured() -> None:
+    """In round trips, all three are the same."""
     trials = first_blocks(CLOSE)
     trials += [
         make_trial(vpn, CBC | IDLE, block, {"rtt": 0.2 * (1 + 0.01 * block)}) for vpn in VPNS[1:] for block in (1, 2, 3)
     ]
-    cells, _ = next_cells(RUN, trials, CELLS, Weights(name="", values={"tcp_throughput": 1, "rtt": 1}))
-    assert {cell.params["measure"] for cell in cells} == {"tcp", "idle"}
+    cells, *_ = going(RUN, trials, CELLS, Weights(name="", values={"tcp_throughput": 1, "rtt": 1}), math.inf, 1.0)
+    assert {cell.params["measure"] for cell in cells} == {"tcp"}
     assert {cell.params.get("streams", "1") for cell in cells} == {"1"}
 
 
 def test_what_is_not_asked_for_is_not_measured_and_stays_in_doubt() -> None:
-    cells, doubts = next_cells(
-        RUN, first_blocks(CLOSE), [c for c in CELLS if c.vpn in ("none", "ipsec_user")], TCP_ONLY
+    cells, doubts, _ = going(
+        RUN, first_blocks(CLOSE), [c for c in CELLS if c.vpn in ("none", "ipsec_user")], TCP_ONLY, math.inf, 1.0
     )
     assert cells == []
     assert len(doubts) == 1
 
 
 def test_nothing_is_known_before_the_second_block() -> None:
-    cells, doubts = next_cells(RUN, measured(CELLS, 1, APART), CELLS, TCP_ONLY)
+    cells, doubts, _ = going(RUN, measured(CELLS, 1, APART), CELLS, TCP_ONLY, math.inf, 1.0)
     assert {cell.vpn for cell in cells} == set(VPNS)
     assert doubts
     assert not any("%" in doubt for doubt in doubts)
 
 
 def test_repeating_what_is_in_doubt_separates_it() -> None:
-    """Three per cent apart with 2 % noise: more blocks of the two tell them apart, and the third is not repeated."""
-    truth = CLOSE | {"ssh_tun": 309.0}
+    """Ten per cent apart with 2 % noise: more blocks of the two tell them apart, and the third is not repeated."""
+    truth = CLOSE
     trials = first_blocks(truth)
     for block in range(4, 40):
-        cells, doubts = next_cells(RUN, trials, CELLS, TCP_ONLY)
+        cells, doubts, _ = going(RUN, trials, CELLS, TCP_ONLY, math.inf, 1.0)
         if not doubts:
             break
         trials += measured(cells, block, truth)
@@ -119,6 +126,25 @@ def test_what_is_asked_is_checked_before_anything_starts() -> None:
         ask(["cipher"], until_significant=True, weights="rtt=1")
 
 
+def test_a_long_deadline_has_more_instances() -> None:
+    found = {text: ask(["transport"], deadline=text).repetitions for text in ("350s", "6m", "9m", "1190s", "20h")}
+    assert found == {"350s": 3, "6m": 3, "9m": 4, "1190s": 7, "20h": 30}
+    assert ask(["transport"]).repetitions == 3
+    assert ask(["transport"], deadline="20m", repetitions=2).repetitions == 2
+    assert ask(["transport"], deadline="20m", many=True).repetitions == 3
+    assert ask(["transport"], deadline="20m", profile="smallest").repetitions == 1, "whole tests, one after another"
+    assert ask(["transport", "handover"], deadline="20m").repetitions == 3, "some of them"
+
+
+def test_the_site_profile_repeats_what_is_undecided_unless_it_is_told_otherwise() -> None:
+    assert ask(["transport"], profile="site").until_significant
+    assert not ask(["transport"], profile="site", until_significant=False).until_significant
+    assert not ask(["transport"], profile="site", repetitions=1).until_significant
+    assert ask(["transport"], profile="site", repetitions=4, until_significant=True).until_significant
+    assert not ask(["transport"], profile="quick").until_significant
+    assert not ask(["transport"], profile="site", many=True).until_significant
+
+
 class Silent:
     def __init__(self) -> None:
         self.said: list[str] = []
@@ -133,6 +159,7 @@ class Silent:
     def tunnel(self, *_: object) -> None: ...
     def round(self, number: int, tunnels: int, remaining_s: float) -> None: ...
     def measuring(self, planned: Planned) -> None: ...
+    def found(self, *_: object) -> None: ...
     def finished(self, trial: Trial, remaining_s: float) -> None: ...
 
 
@@ -140,7 +167,7 @@ class Silent:
 def loop_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """A loop whose tunnels append made-up trials; the lab is not what is tested here."""
 
-    def make(truth: dict[str, float], **settings: Any) -> tuple[Loop, Silent]:
+    def make(truth: dict[str, float], noise: float = 0.02, **settings: Any) -> tuple[Loop, Silent]:
         watcher = Silent()
         profile = PROFILES["smallest"]
         image: Any = None
@@ -148,12 +175,12 @@ def loop_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
             store.save_run(RUN)
             given = Settings(profile, 3, 1, image, {}, **settings)
             loop = Loop(store, {}, CELLS, given, watcher, {})
-            loop.look = lambda left_s: next_cells(RUN, store.trials, CELLS, TCP_ONLY)
+            loop.look = lambda left_s, share: going(RUN, store.trials, CELLS, TCP_ONLY, left_s, share)
             loop.until_significant = True
 
             def tunnel(planned: Any) -> None:
                 for one in planned.trials:
-                    for trial in measured([one.cell], one.repetition, truth):
+                    for trial in measured([one.cell], one.repetition, truth, noise):
                         store.append(trial.model_copy(update={"id": one.id, "position": one.position}))
 
             monkeypatch.setattr(loop, "_tunnel", tunnel)
@@ -167,28 +194,81 @@ Make = Callable[..., tuple[Loop, Silent]]
 
 
 def test_the_loop_goes_on_until_the_limit_and_names_what_is_left(loop_of: Make) -> None:
-    loop, watcher = loop_of(CLOSE | {"ssh_tun": 300.0}, most_repetitions=5)
+    loop, watcher = loop_of(CLOSE, NOISY, most_repetitions=5)
     outcome = loop.run()
-    assert outcome.separation.startswith("after 5 blocks, ended by the limit of repetitions, still in doubt: ")
-    assert [said.split(",")[0] for said in watcher.said] == ["block 4", "block 5"]
-    assert watcher.asked[1:] == [4, 4]  # the baseline first and last, and two VPNs
-    again, _ = loop_of(APART, most_repetitions=5)
+    assert outcome.separation.startswith("after 5 blocks, ended by the limit of repetitions, still undecided: ")
+    assert [said.split(" begins. ")[0] for said in watcher.said] == ["block 4", "block 5"]
+    assert watcher.asked[1:] == [5, 5]  # the baseline first and last, and three VPNs
+    again, _ = loop_of(APART, NOISY, most_repetitions=5)
     assert len(again.store.trials) == len(loop.store.trials)
     assert again.run().separation.startswith("after 5 blocks, ended by the limit")  # nothing is measured twice
-    further, _ = loop_of(CLOSE, most_repetitions=6)
+    further, _ = loop_of(CLOSE, NOISY, most_repetitions=6)
     further.run()
     assert max(trial.repetition for trial in further.store.trials) == 6
 
 
 def test_the_loop_ends_where_all_is_separated_or_the_deadline_is_near(loop_of: Make) -> None:
     loop, watcher = loop_of(APART)
-    assert loop.run().separation == "after 3 blocks, no pair of neighbours in the ranking is in doubt"
-    assert watcher.said == []
+    assert loop.run().separation == "after 8 blocks, every pair of VPNs is decided"
+    assert loop.outcome.looks == 4  # after 3, 5 and 8 of at most 30 blocks, and the report's
+    assert [said.split(" begins. ")[0] for said in watcher.said] == [f"block {number}" for number in range(4, 9)]
+
+
+def test_a_run_of_one_vpn_has_no_pair_to_decide(loop_of: Make) -> None:
+    loop, _ = loop_of(APART)
+    one = ("none", "openvpn")
+    cells = [cell for cell in CELLS if cell.vpn in one]
+
+    def look(left_s: float, share: float) -> Going:
+        trials = [trial for trial in loop.store.trials if trial.vpn in one]
+        return going(RUN, trials, cells, TCP_ONLY, left_s, share)
+
+    loop.look = look
+    assert loop.run().separation == "after 3 blocks, there is no pair of VPNs to decide"
+
+
+def test_the_looks_of_all_calls_on_a_folder_are_counted(tmp_path: Path) -> None:
+    for call in range(1, 4):
+        with open_store(tmp_path) as store:
+            run = read_run(tmp_path / "run.json") if call > 1 else RUN.model_copy(update={"invocations": []})
+            loop = SimpleNamespace(store=store, outcome=Outcome(looks=6))
+            with session._written_down(run, [], cast(Any, loop), time.monotonic()):
+                pass
+        assert read_run(tmp_path / "run.json").looks == 1 + 5 * call
+
+
+def test_a_look_of_a_later_call_costs_more_and_comes_later_in_the_run(
+    loop_of: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+
+    def noting(run: Run, trials: object, weights: object, looks: int, *_: object, **__: object) -> list[Doubt]:
+        seen.append(looks)
+        return []
+
+    monkeypatch.setattr("runner.sweep.looks.doubts", noting)
+    for looks in (1, 6):
+        going(RUN.model_copy(update={"looks": looks}), first_blocks(CLOSE), CELLS, TCP_ONLY, 60.0, 0.5)
+    assert seen == [6, 11]
+    loop, _ = loop_of(CLOSE, deadline=time.monotonic() + 100.0)
+    loop._total_s = 100.0
+    assert loop._share() == pytest.approx(0, abs=0.01)
+    loop.before_s = 300.0
+    assert loop._share() == pytest.approx(0.75, abs=0.01)
+
+
+def test_each_look_comes_later_than_the_one_before() -> None:
+    looks = [3]
+    while looks[-1] < 30:
+        looks.append(next_look(looks[-1], 30))
+    assert looks == [3, 5, 8, 13, 21, 30]
+    assert len(looks) == MOST_LOOKS
+    assert next_look(30, 30) == 31
 
 
 def test_a_deadline_ends_it(loop_of: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
     monkeypatch.setattr("runner.sweep.loop.time.monotonic", lambda: now.__setitem__(0, now[0] + 0.5) or now[0])
-    loop, _ = loop_of(CLOSE | {"ssh_tun": 300.0}, deadline=400.0)
-    assert "ended by the deadline, still in doubt" in loop.run().separation
+    loop, _ = loop_of(CLOSE, NOISY, deadline=400.0)
+    assert "ended by the deadline, still undecided" in loop.run().separation
     assert max(trial.repetition for trial in loop.store.trials) > 3

@@ -79,6 +79,17 @@ def test_every_vpn_renews_its_keys_in_its_own_way() -> None:
         assert ways(name, "quick")
 
 
+def test_who_names_a_kind_of_rekey_changes_no_other_experiment() -> None:
+    oslv, openvpn, named = load_experiment("oslv"), load_vpn("openvpn"), {"rekey": ["protocol"]}
+    assert oslv.cells(openvpn, PROFILES["quick"], named) == oslv.cells(openvpn, PROFILES["quick"], {})
+
+
+def test_an_instrument_says_itself_that_openssl_encrypts() -> None:
+    plain, levels = load_vpn("none"), {"device_cipher": "aes-128-gcm", "cipher": "none"}
+    assert variants.by_openssl(plain, levels | {"measure": "device"})
+    assert not variants.by_openssl(plain, levels | {"measure": "tcp"})
+
+
 def test_a_rekey_by_the_clock_is_expected_to_take_its_time() -> None:
     def expected_s(way: str) -> float:
         cell = Cell(vpn="openvpn", params={"measure": "rekey", "rekey": way})

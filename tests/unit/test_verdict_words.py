@@ -66,9 +66,9 @@ def test_a_run_of_repetitions_has_verdicts_too() -> None:
 
 def test_words() -> None:
     verdict = Verdict(configuration="c", image="", metric="rtt", a="a", b="b", decision="undecided", margin=1.1)
-    assert words(verdict) == "a or b: undecided, too few measurements in common"
+    assert words(verdict) == "a and b: undecided; too few measurements in common"
     asked = verdict.model_copy(update={"seconds": 150.2, "reason": ""})
-    assert words(asked) == "a or b: undecided, about 3 min more of measuring both"
+    assert words(asked) == "a and b: undecided; measuring both for about 3 min more would decide"
     assert [more(seconds) for seconds in (0.2, 40.1, 91, 9000)] == [
         "about 1 s more",
         "about 41 s more",

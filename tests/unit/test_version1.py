@@ -1,5 +1,7 @@
 """Runs of schema version 1 are read as they were: the same trials, numbers and levels, in today's words."""
 
+import csv
+import io
 import json
 import shutil
 from pathlib import Path
@@ -7,8 +9,11 @@ from pathlib import Path
 import pytest
 
 from runner.data.errors import UsageError
+from runner.data.levels import TRAFFIC_ORDER, TUNNEL_FACTORS
 from runner.data.store import load_run, open_store, read_slices
 from runner.data.trials import SCHEMA_VERSION, Slice, trial_id
+from runner.report.forms.tables import SUMMARY, csv_text
+from runner.report.model import build
 
 EXAMPLE = Path(__file__).parent / "data" / "version1"
 
@@ -34,6 +39,25 @@ def test_every_number_and_level_is_there(old: Path) -> None:
         assert [m.model_dump() for m in trial.measurements] == measurements
         assert trial.id == trial_id(trial.vpn, trial.params, trial.repetition, trial.position)
     assert "transport" not in {factor for record in run.experiments for cell in record.cells for factor in cell.params}
+
+
+def test_its_report_has_the_numbers_of_then() -> None:
+    """Of every cell and metric, as vpneval printed them when version 1 was today's (version1-report.csv)."""
+    levels = [*TUNNEL_FACTORS, *TRAFFIC_ORDER]
+    now: dict[tuple[str, str, str], dict[str, float]] = {}
+    for line in csv.DictReader(io.StringIO(csv_text(build(*load_run(EXAMPLE))))):
+        if line["kind"] in SUMMARY:
+            cell = " ".join(sorted(f"{factor}={line[factor]}" for factor in levels if line[factor]))
+            now.setdefault((line["vpn"], cell, line["metric"]), {})[line["kind"]] = float(line["value"] or "nan")
+    with (EXAMPLE.parent / "version1-report.csv").open(encoding="utf-8") as file:
+        then = {
+            (line["vpn"], " ".join(sorted(line["levels"].split())), line["metric"]): pytest.approx(
+                {kind: float(line[kind] or "nan") for kind in SUMMARY}, rel=1e-9, nan_ok=True
+            )
+            for line in csv.DictReader(file)
+        }
+    assert len(then) == 116
+    assert now == then
 
 
 def test_its_metrics_are_defined(old: Path) -> None:

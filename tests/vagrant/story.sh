@@ -43,6 +43,12 @@ phase cipher run cipher $traffic,cipher=chacha20-poly1305
 phase compression run compression $traffic,compression=on,payload=zeros
 phase report $vpneval report "$results/run" --weights tcp_throughput=1 --format json
 vm_seconds
+if [ "${SITES:-}" ]; then
+    phase site .venv/bin/python -m tests.vagrant.two_sites "$results"
+    cat "$results/site.out" # its own phases
+    phase site-report $vpneval report "$results/site-run" --weights tcp_throughput=1 --format json
+    vm_seconds
+fi
 phase dies dies
 for machine in host1 gw1 wan host2; do phase "traces-$machine" traces $machine; done
 phase destroy vagrant destroy --force

@@ -10,39 +10,14 @@ from pathlib import Path
 import pytest
 
 from runner.data.store import load_run
-from runner.data.trials import Trial
 from runner.lab.node import wait_until
+from tests.vagrant.conftest import enclosed, lab_file
+from tests.vagrant.story import phase, said, trials, why
 
 HERE = Path(__file__).parent
 PROJECT = HERE.parent.parent
-LAB = PROJECT / "vagrant" / "lab.yml"
 KERNEL = {"ipip": "IPIP", "ipsec": "ESP", "gre_ipsec": "ESP", "wireguard": "WireGuard"}
 USERSPACE = {"ipsec_user", "openvpn", "ssh_forward", "ssh_tun", "wireguard_go"}
-STORY_WITHIN_S = 3600.0  # it took 20 minutes on two cores that did other work beside it
-
-
-def lab_file(folder: Path, **changed: object) -> Path:
-    """The project's lab.yml with some entries changed."""
-    text = LAB.read_text()
-    for key, value in changed.items():
-        text, found = re.subn(rf"^{key}: .*$", f"{key}: {value}", text, flags=re.MULTILINE)
-        assert found == 1, key
-    path = folder / "lab.yml"
-    path.write_text(text)
-    return path
-
-
-def enclosed(*argv: str, lab: Path, timeout_s: float = 120) -> subprocess.CompletedProcess[str]:
-    """Run a command beside a libvirtd of its own, in namespaces of their own."""
-    return subprocess.run(
-        [str(HERE / "enclosure.sh"), *argv],
-        env={**os.environ, "VPNEVAL_LAB_YML": str(lab)},
-        cwd=PROJECT,
-        capture_output=True,
-        text=True,
-        timeout=timeout_s,
-        check=False,
-    )
 
 
 def processes_in(root: int) -> set[int]:
@@ -57,38 +32,6 @@ def processes_in(root: int) -> set[int]:
     return found
 
 
-@pytest.fixture(scope="module")
-def results(box: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The whole story, told once: up, three experiments, report, a machine that dies, destroy."""
-    folder = tmp_path_factory.mktemp("story")
-    lab = lab_file(folder, driver="qemu", box="local", boot_timeout_s=1800)
-    interfaces = sorted(os.listdir("/sys/class/net"))
-    told = enclosed(str(HERE / "story.sh"), str(folder), lab=lab, timeout_s=STORY_WITHIN_S)
-    (folder / "phases").write_text(told.stdout)
-    print(told.stdout, told.stderr)
-    assert sorted(os.listdir("/sys/class/net")) == interfaces, "an interface of the lab is on the host"
-    return folder
-
-
-def phase(results: Path, name: str) -> int:
-    """The exit code of a phase of the story."""
-    lines = [line.split() for line in (results / "phases").read_text().splitlines()]
-    return next(int(words[3]) for words in lines if words[:2] == ["phase", name])
-
-
-def said(results: Path, name: str) -> str:
-    return (results / f"{name}.out").read_text() + (results / f"{name}.err").read_text()
-
-
-def trials(results: Path, experiment: str) -> dict[str, Trial]:
-    """The experiment's trials by VPN: one level and one repetition each."""
-    run, all_trials = load_run(results / "run")
-    (record,) = [record for record in run.experiments if record.name == experiment]
-    keys = {cell.key for cell in record.cells}
-    return {trial.vpn: trial for trial in all_trials if trial.cell in keys}
-
-
-@pytest.mark.timeout(STORY_WITHIN_S + 60)
 def test_vagrant_up_makes_the_five_machines(results: Path) -> None:
     assert phase(results, "up") == 0, said(results, "up")
     assert said(results, "nodes").count("running (libvirt)") == 5
@@ -97,15 +40,15 @@ def test_vagrant_up_makes_the_five_machines(results: Path) -> None:
 @pytest.mark.parametrize("experiment", ["transport", "cipher", "compression"])
 def test_no_trial_fails(results: Path, experiment: str) -> None:
     assert phase(results, experiment) == 0, said(results, experiment)
-    found = trials(results, experiment)
+    found = trials(results / "run", experiment)
     assert set(found) == {"none", *KERNEL, *USERSPACE}
     assert {trial.status for trial in found.values()} <= {"ok", "unsupported"}
 
 
 @pytest.mark.parametrize("vpn", sorted([*KERNEL, *USERSPACE]))
 def test_every_vpn_carries_traffic(results: Path, vpn: str) -> None:
-    trial = trials(results, "transport")[vpn]
-    assert trial.status == "ok", trial.reason
+    trial = trials(results / "run", "transport")[vpn]
+    assert trial.status == "ok", why(results / "run", trial)
     assert trial.proof is not None
     assert trial.proof.delivered
     assert trial.evidence is not None
@@ -115,7 +58,7 @@ def test_every_vpn_carries_traffic(results: Path, vpn: str) -> None:
 
 @pytest.mark.parametrize("vpn", sorted(KERNEL))
 def test_the_kernel_vpns_run_in_the_guests_kernel(results: Path, vpn: str) -> None:
-    evidence = trials(results, "transport")[vpn].evidence
+    evidence = trials(results / "run", "transport")[vpn].evidence
     assert evidence is not None
     assert KERNEL[vpn].lower() in evidence.data_path.lower()
 
@@ -130,7 +73,7 @@ def test_the_kernel_vpns_run_in_the_guests_kernel(results: Path, vpn: str) -> No
 def test_the_sweeps_levels_are_measured(
     results: Path, experiment: str, factor: str, level: str, vpns: set[str]
 ) -> None:
-    found = trials(results, experiment)
+    found = trials(results / "run", experiment)
     assert {vpn for vpn in vpns if found[vpn].status == "ok"} == vpns, {v: found[v].reason for v in vpns}
     assert {found[vpn].params[factor] for vpn in vpns} == {level}
 

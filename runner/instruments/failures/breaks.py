@@ -13,7 +13,7 @@ from runner.data.levels import Params
 from runner.instruments.failures.stream import Break
 from runner.lab.namespaces import NamespaceNode
 from runner.lab.node import wait_until
-from runner.lab.site import Site
+from runner.lab.site import Site, peers_of
 from runner.lab.site_to_site import Lab, batch
 from runner.vpn.plugin import Vpn
 
@@ -85,7 +85,7 @@ def change_address(gateway: NamespaceNode, site: Site, note: Note) -> None:
 
 def start(lab: Lab, vpn: Vpn, params: Params, site: Site) -> None:
     """Bring the tunnel up on one gateway, its files being in place, as at first."""
-    vpn.start(lab.gateway(site), site, [peer for peer in lab.sites if peer is not site], params)
+    vpn.start(lab.gateway(site), site, peers_of(site, lab.sites), params)
 
 
 def end_all(gateway: NamespaceNode, signal: str) -> None:

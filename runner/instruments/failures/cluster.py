@@ -13,7 +13,7 @@ Sources: iptables-extensions(8), CLUSTERIP; strongSwan's documentation, "High Av
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from runner.lab import probes
 from runner.lab.namespaces import NamespaceNode
@@ -31,6 +31,11 @@ RULE = (
     *("INPUT", "-i", "wan0", "-d", ADDRESS, "-j", "CLUSTERIP", "--new", "--hashmode", "sourceip"),
     *("--clustermac", CLUSTER_MAC, "--total-nodes", "1", "--local-node", "1"),
 )
+
+
+def heartbeat_of(params: Mapping[str, str]) -> float:
+    """The time between two heartbeats, s: the paper's, or that of the level ``heartbeat_ms``."""
+    return int(params["heartbeat_ms"]) / 1000 if "heartbeat_ms" in params else HEARTBEAT_S
 
 
 def no_clusterip(node: Node) -> str:

@@ -101,9 +101,9 @@ class Recovery(Breaking):
             title="Outage",
             unit="ms",
             better="lower",
-            definition="How long one kind of failure keeps packets from coming through, by a stream of datagrams both "
-            "ways: those lost, or too late by 400 ms, over their rate; the worse direction. No recovery in time is a "
-            "lower bound.",
+            definition="How long one kind of failure stops the traffic. Datagrams run in both directions at a fixed "
+            "rate. The value is the number that are lost, or more than 400 ms late, divided by the rate, in the worse "
+            "direction. If the traffic does not recover in time, the value is a lower bound.",
             source="RFC 6412, RFC 6413 (loss-derived method, forwarding delay threshold)",
         ),
     )
@@ -128,9 +128,9 @@ class Reroute(Breaking):
             title="Convergence time",
             unit="ms",
             better="lower",
-            definition="How long the tunnel's packets are lost when a link dies until routing has moved it to another "
-            "path: datagrams lost or late by 400 ms, over their rate; the worse direction. No recovery in time is a "
-            "lower bound.",
+            definition="A link dies, and routing moves the tunnel's packets to another path. Datagrams run in both "
+            "directions at a fixed rate. The value is the number that are lost, or more than 400 ms late, divided by "
+            "the rate, in the worse direction. If the traffic does not recover in time, the value is a lower bound.",
             source="RFC 6412, RFC 6413 (loss-derived method, forwarding delay threshold)",
         ),
     )

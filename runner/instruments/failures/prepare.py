@@ -10,7 +10,7 @@ from pathlib import Path
 from runner.data.errors import Unsupported
 from runner.data.levels import WAN_FACTORS
 from runner.design.profile import Profile
-from runner.instruments.failures.cluster import no_clusterip
+from runner.instruments.failures.cluster import heartbeat_of, no_clusterip
 from runner.instruments.failures.redundancy import cannot, start_redundancy
 from runner.instruments.failures.reroute import start_routing
 from runner.instruments.instrument import Whole
@@ -49,7 +49,7 @@ def lab_for(
         return
     with on_cpus(params.get("cpus")), topology_lab(topology, image, gateway_image, log, logs) as lab:
         if "redundancy" in params:
-            start_redundancy(lab, vpn, params["redundancy"])
+            start_redundancy(lab, vpn, params["redundancy"], heartbeat_of(params))
         else:
             start_routing(topology, lab, params["detection"])
         yield lab

@@ -99,17 +99,19 @@ vrrp_sync_group SITE {{
 {instances}"""
 
 
-def start_redundancy(lab: Lab, vpn: Vpn, redundancy: str) -> None:
+def start_redundancy(lab: Lab, vpn: Vpn, redundancy: str, heartbeat_s: float = HEARTBEAT_S) -> None:
     """Start keepalived on both gateways, and wait until the preferred one has the site's addresses; ``off``: it just
     has them, and the other one does nothing.
 
-    ``clusterip``: both have them, and the preferred one is responsible.
+    ``clusterip``: both have them, and the preferred one is responsible. ``heartbeat_s``: from one heartbeat of the
+    plugin ha to the next; who is silent for 2.1 times as long is dead.
 
     Raises TimeoutError where that does not happen, MeasurementError where the image has no keepalived.
     """
     if redundancy in SYNCED:
         for name in PAIR:
-            files = synced(vpn).files(*SYNC[redundancy][name], name == PAIR[0], HEARTBEAT_S, DEAD_AFTER_S)
+            dead_after_s = heartbeat_s * DEAD_AFTER_S / HEARTBEAT_S
+            files = synced(vpn).files(*SYNC[redundancy][name], name == PAIR[0], heartbeat_s, dead_after_s)
             for path, text in files.items():
                 NamespaceNode.write(lab.nodes[name], path, text, mode=0o700 if text.startswith("#!") else 0o600)
     if redundancy == "clusterip":
@@ -173,8 +175,10 @@ def scripts(vpn: Vpn, peer: Site, redundancy: str) -> Scripts:
     return Scripts(*(command.format(peer=peer, active=ROLE) for command in commands))
 
 
-def arm(lab: Lab, vpn: Vpn, redundancy: str) -> None:
+def arm(lab: Lab, vpn: Vpn, redundancy: str, *, renew: bool = True) -> None:
     """The tunnel being up on the active gateway: prepare the other, and give keepalived the scripts that move it.
+
+    ``renew``: a gateway of a cluster that becomes responsible asks for new keys.
 
     Raises TimeoutError where the daemon does not start there, or where the active one does not hand its state over.
     """
@@ -191,7 +195,7 @@ def arm(lab: Lab, vpn: Vpn, redundancy: str) -> None:
     if redundancy in SYNCED:
         hand_over(synced(vpn), active, standby)
     if redundancy == "clusterip":
-        open_gates(lab, PAIR, synced(vpn).renew.format(peer=lab.sites[-1]))
+        open_gates(lab, PAIR, synced(vpn).renew.format(peer=lab.sites[-1]) if renew else "true")
         wait_until(lambda: is_active(lab, PAIR[0]) and not is_active(lab, PAIR[1]), f"{PAIR[0]} responsible")
         return
     moved = scripts(vpn, lab.sites[-1], redundancy)

@@ -17,28 +17,29 @@ from runner.data.errors import MeasurementError
 from runner.data.levels import Levels
 from runner.data.metric import Metric
 from runner.design.profile import Profile
-from runner.instruments.failures.cluster import DEAD_AFTER_S, HEARTBEAT_S
+from runner.instruments.failures.cluster import DEAD_AFTER_S, HEARTBEAT_S, heartbeat_of
 from runner.instruments.failures.gateway import FAILURES, break_gateway
+from runner.instruments.failures.handovers import many
 from runner.instruments.failures.outage import Outage, Watch, outage, reported, watch_of
 from runner.instruments.failures.prepare import Breaking
 from runner.instruments.failures.redundancy import ADVERTISED_S, CHECK_S, PAIR, SYNCED, arm, settled, synced
 from runner.instruments.failures.stream import Break
-from runner.instruments.failures.transfer import FILE_BYTES, LIMIT, UNLIMITED, Download, downloading, limit_of, pushed
-from runner.instruments.instrument import Asked
+from runner.instruments.failures.transfer import FILE_BYTES, LIMIT, Download, downloading, limit_of, pushed
+from runner.instruments.failures.undisturbed import COSTS, undisturbed
+from runner.instruments.instrument import Asked, Measuring
 from runner.instruments.result import Measured, measurement
-from runner.instruments.traffic.cost import counted, snapshot
-from runner.instruments.traffic.download import EXPECTED_BPS, SLOWEST_BPS, fetch, make_file
+from runner.instruments.traffic.download import EXPECTED_BPS, SLOWEST_BPS
 from runner.lab.namespaces import Dialogue
-from runner.lab.node import wait_until
+from runner.lab.node import PATIENCE, wait_until
 from runner.lab.site_to_site import Lab
 from runner.lab.wire import answer, probe
 from runner.tunnel.bring_up import Bench
 from runner.vpn.plugin import Vpn
 
-WHOLE_FILE_BYTES = 50_000_000  # the download while nothing fails, as fast as it goes: the paper's second test
 FAILS_AFTER_S = 5.0  # the paper's third test: so long after its download's start
 LARGER = "ask for a larger file (--set download_bytes=…) or a limit (--set download_limit=2000000)"
 CARRIES_WITHIN_S = 30.0
+LAB_S, FOUR_PERIODS = 5.0, 4.0  # to bring a lab up; a failure, the silence, the return and a random wait
 LOOK_S = 6.0  # a failure whose effect comes later is watched so long
 
 
@@ -149,34 +150,6 @@ def fail(breaks: Break, download: Download, over: list[bool], note: Callable[[st
     over.append(download.over)
 
 
-def undisturbed(bench: Bench, vpn: Vpn, params: Mapping[str, str]) -> Measured:
-    """``ha_download_s``, ``ha_user_s`` and ``ha_system_s``: what redundancy costs while nothing fails."""
-    lab, file_bytes = bench.lab, int(params.get("download_bytes", WHOLE_FILE_BYTES))
-    arm(lab, vpn, params["redundancy"])
-    detail: dict[str, Any] = {"file_bytes": file_bytes}
-    started = time.monotonic()
-    if (limit := limit_of(params)) < UNLIMITED:
-        with pushed(lab, 10 + 3 * file_bytes / limit, file_bytes, limit, 10) as download:
-            before = snapshot(lab)
-            download.begin()
-            took = download.end()
-        after = snapshot(lab)
-        if isinstance(took, str):
-            raise MeasurementError(f"the download broke off although nothing failed: {took}")
-        detail["limit_bytes_per_s"] = limit
-    else:
-        make_file(lab, file_bytes)  # its making is not in the CPU time
-        before = snapshot(lab)
-        (found,) = fetch(lab, bench.address, file_bytes).measurements
-        after = snapshot(lab)
-        took, detail = found.value, found.detail
-    cpu = {kind: round(after.cpu_s[kind] - before.cpu_s[kind], 3) for kind in after.cpu_s}
-    detail |= {"cpu_seconds": cpu, "of": counted(lab), "cpus": params.get("cpus", "all")}
-    system = cpu["system"] + cpu["irq"] + cpu["softirq"]  # as time(1) and top(1) count in the paper
-    measured = [("ha_download_s", took), ("ha_user_s", cpu["user"]), ("ha_system_s", round(system, 3))]
-    return Measured([measurement(metric, value, **detail) for metric, value in measured], time.monotonic() - started)
-
-
 def interrupted(bench: Bench, vpn: Vpn, params: Mapping[str, str], profile: Profile, seed: int) -> Measured:
     """The paper's third test: ``failover_download_s`` and ``handover_ms`` of a download during which a gateway fails.
 
@@ -238,10 +211,11 @@ def add_handovers(measured: Measured, handovers: Sequence[Handover], interval_s:
         )
 
 
-def detection(redundancy: str) -> str:
+def detection(redundancy: str, heartbeat_s: float = HEARTBEAT_S) -> str:
     """After what time a silent gateway is taken for dead, in words."""
     if redundancy == "clusterip":
-        return f"a heartbeat of the plugin ha every {HEARTBEAT_S:g} s, dead after {DEAD_AFTER_S:g} s without one"
+        dead_after_s = heartbeat_s * DEAD_AFTER_S / HEARTBEAT_S
+        return f"a heartbeat of the plugin ha every {heartbeat_s:g} s, dead after {dead_after_s:g} s without one"
     if redundancy not in ADVERTISED_S:
         return "there is no second gateway"
     asked = f"keepalived asks for the daemon every {CHECK_S} s"
@@ -267,6 +241,9 @@ class Failover(Breaking):
         "download_bytes": Levels(("20000000", "50000000", "500000000", "1000000000"), (10**6, 10**11), before=True),
         "download_limit": Levels(("off", "2000000"), before=True),
         "cpus": Levels(("1", "2", "3", "4"), (1, 4096), before=True),
+        "handovers": Levels(("340",), (1, 100_000), before=True),
+        "labs": Levels(("1", "8"), (1, 64), before=True),
+        "heartbeat_ms": Levels(("1000", "200"), (50, 60_000), before=True),
     }
     metrics = (
         Metric(
@@ -274,9 +251,9 @@ class Failover(Breaking):
             title="Handover time",
             unit="ms",
             better="lower",
-            definition="From the last tunnel packet that the failing gateway put on the WAN to the first of the one "
-            "that takes over, by capture on the WAN; packets of the probe stream's length, so that negotiating a "
-            "tunnel does not count.",
+            definition="The time on the WAN from the last tunnel packet of the gateway that fails to the first one of "
+            "the gateway that takes over. Only packets as long as those of the probe stream count, so that the "
+            "negotiation of a tunnel does not.",
             source="ClusterIP paper, Fig. 1b and Section VI; draft-ietf-bmwg-ipsec-term (tunnel failover time)",
         ),
         Metric(
@@ -284,54 +261,42 @@ class Failover(Breaking):
             title="Outage at failover",
             unit="ms",
             better="lower",
-            definition="How long the hosts' packets do not come through when one of two gateways fails: datagrams "
-            "lost or late by 400 ms, over their rate; the worse direction. No recovery in time is a lower bound.",
+            definition="How long the hosts' packets do not come through when one of two gateways fails. Datagrams run "
+            "in both directions at a fixed rate. The value is the number that are lost, or more than 400 ms late, "
+            "divided by the rate, in the worse direction. If the traffic does not recover in time, the value is a "
+            "lower bound.",
             source="RFC 6412, RFC 6413 (loss-derived method, forwarding delay threshold), RFC 6414 (protection)",
         ),
-        Metric(
-            name="ha_download_s",
-            title="Download with a second gateway",
-            unit="s",
-            better="lower",
-            definition="Time for an HTTP download (of 50 MB where no size is asked for) while nothing fails, with or "
-            "without a second gateway that stands by. CPU seconds by kind are in the detail.",
-            source="ClusterIP paper, Section VI (first and second test); curl(1), time_total; proc_stat(5)",
-        ),
-        Metric(
-            name="ha_user_s",
-            title="User CPU time of a download",
-            unit="s",
-            better="lower",
-            definition="CPU time in user mode of the whole lab during the download of ha_download_s.",
-            source="ClusterIP paper, Section VI (first and second test); proc_stat(5)",
-        ),
-        Metric(
-            name="ha_system_s",
-            title="System CPU time of a download",
-            unit="s",
-            better="lower",
-            definition="CPU time in the kernel, interrupts included, of the whole lab during the download of "
-            "ha_download_s.",
-            source="ClusterIP paper, Section VI (first and second test); proc_stat(5)",
-        ),
+        *COSTS,
         Metric(
             name="failover_download_s",
             title="Download across a failover",
             unit="s",
             better="lower",
-            definition="Time for an HTTP download during which one of two gateways fails: 10 MB at 2 MB/s beside the "
-            "probe stream, 5.2 s without a failure; or of the size and limit asked for, with the failure after 5 s, "
-            "as in the ClusterIP paper's third test. No recovery in time is a lower bound.",
+            definition="The time of an HTTP download during which one of two gateways fails. By default, curl fetches "
+            "10 MB at 2 MB/s beside the probe stream, which takes 5.2 s without a failure. If a size and a limit are "
+            "asked for, the failure comes after 5 s, as in the third test of the ClusterIP paper. If the traffic does "
+            "not recover in time, the value is a lower bound.",
             source="ClusterIP paper, Section VI (third test); curl(1), time_total",
         ),
     )
 
     def expected_s(self, params: Mapping[str, str], profile: Profile, *, first: bool) -> float:
+        if "handovers" in params:
+            labs, times = int(params.get("labs", "1")), int(params["handovers"])
+            return LAB_S * PATIENCE * labs + times * FOUR_PERIODS * heartbeat_of(params) / labs
         if "download_bytes" not in params:
             return super().expected_s(params, profile, first=first)
         bytes_per_s = EXPECTED_BPS / 8 if params["download_limit"] == "off" else int(params["download_limit"])
         times = 1 if params["gateway_failure"] == "none" else profile.failures
         return (5 + int(params["download_bytes"]) / bytes_per_s) * times
+
+    def measure(self, bench: Bench, asked: Asked) -> Measuring:
+        params = asked.params
+        if "handovers" not in params or params["gateway_failure"] == "none":
+            return (yield from super().measure(bench, asked))
+        timers = detection(params["redundancy"], heartbeat_of(params))
+        return (yield from many(bench, asked.vpn, params, timers, asked.seed))
 
     def once(self, bench: Bench, asked: Asked) -> Measured:
         return failover(bench, asked.vpn, asked.params, asked.profile, asked.seed)

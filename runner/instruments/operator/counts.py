@@ -23,7 +23,7 @@ from runner.design.profile import Profile
 from runner.instruments.instrument import Asked, Whole
 from runner.instruments.result import Measured, measurement
 from runner.lab.node import Completed
-from runner.lab.site import Site
+from runner.lab.site import Site, peers_of
 from runner.papers.tables import (
     AT,
     SIZES,
@@ -167,7 +167,7 @@ def on_paper(vpn: Vpn, params: Params, sites: Sequence[Site]) -> Setup:
     found = Setup({}, ca, secrets)
     for site in reversed(sites):
         draft = found.drafts[site.name] = Draft(site.name)
-        peers = [peer for peer in sites if peer is not site]
+        peers = peers_of(site, sites)
         draft.files.update(vpn.render(site, peers, params, secrets))
         vpn.start(draft, site, peers, params)
     return found
@@ -245,7 +245,7 @@ class Operations(Whole):
             title="Files of a tunnel",
             unit="1",
             better="lower",
-            definition="Files that both gateways of a two-site tunnel need, keys and certificates included.",
+            definition="The number of files that the two gateways of a tunnel need, including keys and certificates.",
             source="OSLV paper, Table 1 (set-up complexity), counted; docs/operations.md",
             exact=True,
         ),
@@ -254,7 +254,8 @@ class Operations(Whole):
             title="Lines of a tunnel",
             unit="1",
             better="lower",
-            definition="Lines in those files that are not empty; a key or certificate is one.",
+            definition="The number of lines in those files that are not empty. A key or certificate counts as one "
+            "line.",
             source="OSLV paper, Table 1 (set-up complexity), counted; docs/operations.md",
             exact=True,
         ),
@@ -263,8 +264,8 @@ class Operations(Whole):
             title="Commands of a tunnel",
             unit="1",
             better="lower",
-            definition="Commands on both gateways and where the keys are made, that set up a two-site tunnel; files "
-            "not counted.",
+            definition="The number of commands that set up a tunnel between two sites: those on both gateways, and "
+            "those where the keys are made. Files are not counted.",
             source="OSLV paper, Table 1 (set-up complexity), counted; docs/operations.md",
             exact=True,
         ),
@@ -273,7 +274,7 @@ class Operations(Whole):
             title="Secrets of a tunnel",
             unit="1",
             better="lower",
-            definition="Private keys, shared keys and passwords of a two-site tunnel.",
+            definition="The number of private keys, shared keys and passwords of a tunnel between two sites.",
             source="OSLV paper, Table 1 (set-up complexity), counted; docs/operations.md",
             exact=True,
         ),
@@ -282,8 +283,8 @@ class Operations(Whole):
             title="Routes set by hand",
             unit="1",
             better="lower",
-            definition="Commands that set a route in the set-up of a two-site tunnel; a route in a configuration file "
-            "is none.",
+            definition="The number of commands that set a route while a tunnel between two sites is set up. A route "
+            "in a configuration file is not counted.",
             source="OSLV paper, Table 3 (routing), counted; docs/operations.md",
             exact=True,
         ),
@@ -292,7 +293,8 @@ class Operations(Whole):
             title="Ciphers by configuration",
             unit="1",
             better="higher",
-            definition="Ciphers of the sweep that other words in a file or a command give, without another program.",
+            definition="The number of ciphers of the sweep that the operator can choose by changing words in a file "
+            "or a command, without another program.",
             source="OSLV paper, Table 2 (modularity), counted; docs/operations.md",
             exact=True,
         ),
@@ -301,8 +303,8 @@ class Operations(Whole):
             title="Effort for a mesh of ten",
             unit="1",
             better="lower",
-            definition="N times (files touched + routes set + keys carried) when the N-th site joins a full mesh, for "
-            "N = 10.",
+            definition="The effort when the N-th site joins a full mesh, for N = 10: N times (files touched + routes "
+            "set + keys carried).",
             source="OSLV paper, Table 5 (scalability), rendered and counted; docs/operations.md",
             exact=True,
         ),
@@ -311,7 +313,8 @@ class Operations(Whole):
             title="Lines for the tenth site",
             unit="1",
             better="lower",
-            definition="Lines added, changed or removed at all sites when the tenth joins a full mesh.",
+            definition="The number of lines that are added, changed or removed at all sites when the tenth site joins "
+            "a full mesh.",
             source="OSLV paper, Table 5 (scalability), rendered and counted; docs/operations.md",
             exact=True,
         ),

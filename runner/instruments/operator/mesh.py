@@ -32,7 +32,7 @@ from runner.instruments.traffic.cost import daemon, processes
 from runner.lab import probes
 from runner.lab.namespaces import NamespaceNode
 from runner.lab.node import PATIENCE, wait_until
-from runner.lab.site import Site
+from runner.lab.site import Site, peers_of
 from runner.lab.site_to_site import Lab
 from runner.lab.topologies import Port, Topology
 from runner.papers.tables import AT, SIZES, printed_tables
@@ -136,7 +136,7 @@ def bring_up(lab: Lab, vpn: Vpn, params: Params, secrets: Secrets) -> Size:
     """
     text: dict[str, str] = {}
     for site in lab.sites:
-        gateway, peers = lab.gateway(site), [peer for peer in lab.sites if peer is not site]
+        gateway, peers = lab.gateway(site), peers_of(site, lab.sites)
         if vpn.software.layer:
             equip(gateway, vpn)
         text = vpn.render(site, peers, params, secrets)
@@ -154,7 +154,7 @@ def bring_up(lab: Lab, vpn: Vpn, params: Params, secrets: Secrets) -> Size:
         raise MeasurementError(f"{', '.join(mute)} did not reach {first.name} on the WAN within {limit_s:g} s")
     started = time.monotonic()
     for site in reversed(lab.sites):
-        vpn.start(lab.gateway(site), site, [peer for peer in lab.sites if peer is not site], params)
+        vpn.start(lab.gateway(site), site, peers_of(site, lab.sites), params)
     later = {
         site.name: (site.lan_address, [peer.lan_address for peer in lab.sites if peer.number > site.number])
         for site in lab.sites[:-1]
@@ -277,8 +277,8 @@ class Mesh(Whole):
             title="Time to a mesh of ten",
             unit="s",
             better="lower",
-            definition="From the first command on a gateway until every one of ten gateways has reached every other "
-            "LAN through its tunnel; the gateways are started one after the other, keys and files being in place.",
+            definition="The time from the first command on a gateway until each of ten gateways has reached every "
+            "other LAN through its tunnel. The gateways are started one after the other. Keys and files are in place.",
             source="OSLV paper, section Scalability; docs/operations.md",
         ),
         Metric(
@@ -286,8 +286,8 @@ class Mesh(Whole):
             title="Memory per tunnel of a mesh of ten",
             unit="B",
             better="lower",
-            definition="Proportional set size of the VPN's processes on all ten gateways, over the 45 tunnels. The "
-            "kernel's own memory is not counted.",
+            definition="Proportional set size of the VPN's processes on all ten gateways, divided by the 45 tunnels. "
+            "The kernel's own memory is not counted.",
             source="OSLV paper, section Scalability (N tunnels take N times the memory); proc_pid_smaps(5)",
         ),
         Metric(
@@ -295,8 +295,8 @@ class Mesh(Whole):
             title="CPU per tunnel of a mesh of ten",
             unit="s",
             better="lower",
-            definition="CPU seconds that the VPN's processes on all ten gateways had used when the mesh was up, over "
-            "the 45 tunnels.",
+            definition="CPU seconds that the VPN's processes on all ten gateways have used when the mesh is up, "
+            "divided by the 45 tunnels.",
             source="OSLV paper, section Scalability (processing power); proc_pid_stat(5)",
         ),
     )

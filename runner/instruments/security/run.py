@@ -151,8 +151,8 @@ class Security(Whole):
             title="Confidentiality",
             unit="1",
             better="higher",
-            definition="1 where no part of a random marker that went through the tunnel both ways was in the clear on "
-            "the WAN, else 0.",
+            definition="A random marker goes through the tunnel in both directions. The value is 1 if no part of it "
+            "is readable on the WAN, else 0.",
             source="RFC 3552 §3.2.1 (confidentiality violations); OSLV paper, Table 4; docs/security.md",
             exact=True,
         ),
@@ -161,8 +161,8 @@ class Security(Whole):
             title="Data integrity",
             unit="1",
             better="higher",
-            definition="1 where nothing altered was delivered when bits of the outer packets were flipped on the way, "
-            "else 0.",
+            definition="The probe flips bits of outer packets on their way. The value is 1 if nothing altered is "
+            "delivered, else 0.",
             source="RFC 3552 §3.3.3 (message modification); OSLV paper, Table 4; docs/security.md",
             exact=True,
         ),
@@ -171,8 +171,8 @@ class Security(Whole):
             title="Anti-replay",
             unit="1",
             better="higher",
-            definition="1 where every message was delivered once when its packets were sent again, at once and later, "
-            "else 0.",
+            definition="The probe sends packets of the tunnel again, at once and later. The value is 1 if every "
+            "message is delivered only once, else 0.",
             source="RFC 3552 §3.3.1 (replay attacks), RFC 4303 §3.4.3; OSLV paper, Table 4; docs/security.md",
             exact=True,
         ),
@@ -181,8 +181,8 @@ class Security(Whole):
             title="Refuses packets of strangers",
             unit="1",
             better="higher",
-            definition="1 where no packet that somebody without a key had made on the WAN was delivered to the far "
-            "host, else 0.",
+            definition="A stranger without a key sends packets on the WAN. The value is 1 if none of them is "
+            "delivered to the far host, else 0.",
             source="RFC 3552 §3.3.2 (message insertion); OSLV paper, Table 4; docs/security.md",
             exact=True,
         ),
@@ -191,8 +191,8 @@ class Security(Whole):
             title="Refuses peers with other keys",
             unit="1",
             better="higher",
-            definition="1 where no payload came through with a peer that runs the same VPN with private keys of its "
-            "own, at either end, else 0.",
+            definition="At each end in turn, a peer runs the same VPN with private keys of its own. The value is 1 if "
+            "no payload comes through with it, else 0.",
             source="RFC 3552 §3.3.5 (man-in-the-middle); OSLV paper, Table 4; docs/security.md",
             exact=True,
         ),
@@ -201,9 +201,9 @@ class Security(Whole):
             title="Fails closed",
             unit="1",
             better="higher",
-            definition="1 where nothing between the sites was on the WAN in the clear while the peer was cut off, and "
-            "after the VPN's processes on the near gateway were killed, else 0. The gateway has a default route to "
-            "the WAN.",
+            definition="The probe cuts off the peer, and later kills the VPN's processes on the near gateway, which "
+            "has a default route to the WAN. The value is 1 if no packet between the sites is readable on the WAN, "
+            "else 0.",
             source="RFC 4301 §5.1 (what matches no policy is discarded); docs/security.md",
             exact=True,
         ),
@@ -212,8 +212,8 @@ class Security(Whole):
             title="Cannot be diverted",
             unit="1",
             better="higher",
-            definition="1 where the far gateway sent no payload to a third address after somebody without a key had "
-            "sent it packets from there, captured ones as they were and altered ones, else 0.",
+            definition="A stranger without a key sends the far gateway packets from a third address: captured ones "
+            "unchanged, and altered ones. The value is 1 if the gateway sends no payload to that address, else 0.",
             source="RFC 9146 §6 (when a peer's address may be updated), RFC 9000 §9.3.1; docs/security.md",
             exact=True,
         ),
@@ -222,8 +222,8 @@ class Security(Whole):
             title="Hides lengths",
             unit="1",
             better="higher",
-            definition="1 where the lengths of packets on the WAN do not follow those inside (correlation below 0.5), "
-            "else 0.",
+            definition="The value is 1 if the lengths of the packets on the WAN do not follow those of the packets "
+            "inside the tunnel (correlation below 0.5), else 0.",
             source="RFC 4303 §2.7 (traffic flow confidentiality padding), RFC 3552 §3.2.1; docs/security.md",
             exact=True,
         ),
@@ -232,7 +232,8 @@ class Security(Whole):
             title="Lengths do not tell content",
             unit="1",
             better="higher",
-            definition="1 where repetitive content is as long on the WAN as random content (within 5 %), else 0.",
+            definition="The value is 1 if repetitive content is as long on the WAN as random content (within 5 %), "
+            "else 0.",
             source="RFC 7457 §2.6 (CRIME); docs/security.md",
             exact=True,
         ),
@@ -241,10 +242,10 @@ class Security(Whole):
             title="Declared strength",
             unit="1",
             better="higher",
-            definition="Points, 0 to 10, of what the plugin declares of its security at these levels, by the scale of "
-            "that page; less 11 for each failed probe of confidentiality, integrity, replay, authentication or "
-            "failing closed.",
-            source="docs/security.md; runner/declared.py, with its sources",
+            definition="Points from 0 to 10 for the security that the plugin declares at these levels, by the scale "
+            "in docs/security.md. Each failed probe of confidentiality, integrity, replay, authentication or failing "
+            "closed takes away 11 points.",
+            source="docs/security.md; runner/vpn/declared.py, with its sources",
             exact=True,
         ),
     )

@@ -29,7 +29,7 @@ from runner.instruments.security.vantage import (
 from runner.lab import probes
 from runner.lab.namespaces import NamespaceNode
 from runner.lab.node import PATIENCE
-from runner.lab.site import Site
+from runner.lab.site import Site, peers_of
 from runner.lab.site_to_site import Lab
 from runner.lab.wire import interface, probe
 from runner.tunnel.bring_up import Bench, equip
@@ -109,7 +109,7 @@ def attempt(
     for site in lab.sites:
         if vpn.software.layer:
             equip(lab.gateway(site), vpn)
-        peers = [peer for peer in lab.sites if peer is not site]
+        peers = peers_of(site, lab.sites)
         for path, text in vpn.render(site, peers, params, keys[site.name]).items():
             lab.gateway(site).write(path, text)
     with (
@@ -121,7 +121,7 @@ def attempt(
         started = time.monotonic()
         for site in reversed(lab.sites):
             try:
-                vpn.start(lab.gateway(site), site, [peer for peer in lab.sites if peer is not site], params)
+                vpn.start(lab.gateway(site), site, peers_of(site, lab.sites), params)
             except (CommandError, TimeoutError, ProofError) as error:
                 refused.append(f"{site.name}: {str(error)[-300:]}")
         said: list[Frame] = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from runner.data.errors import InstrumentError, MeasurementError
@@ -15,6 +16,7 @@ from runner.instruments.instrument import Asked, Whole
 from runner.instruments.result import Measured, measurement
 from runner.instruments.traffic.download import HTTP_PORT, make_file, serving
 from runner.instruments.traffic.flows import jain
+from runner.instruments.traffic.limits import Limits, Piece
 from runner.lab.site_to_site import Lab
 from runner.lab.wire import was_killed
 from runner.tunnel.bring_up import Bench
@@ -24,20 +26,23 @@ OUT_OF_TIME = "28"  # curl(1), EXIT CODES
 WANTED = "%{exitcode} %{size_download} %{time_total} %{local_ip} %{errormsg}"
 
 
-def clients(lab: Lab, address: str, duration_s: int, number: int) -> Measured:
+def clients(
+    lab: Lab, address: str, duration_s: int, number: int, around: AbstractContextManager[Piece] | None = None
+) -> Measured:
     """Throughput of ``number`` clients behind the near gateway that download from the far host at once, and their
     fairness.
 
     Each client has an address of its own in the near site's LAN, and a connection of its own, for ``duration_s``
     seconds; one process drives them all, so that the hosts' scheduler has no part in it. A client that gets nothing
-    counts as unfairness. Raises MeasurementError where nothing arrived, or a client was refused.
+    counts as unfairness. ``around`` the downloads: who watches them. Raises MeasurementError where nothing arrived, or
+    a client was refused.
     """
     near = [f"{lab.sites[0].host_address.rpartition('.')[0]}.{100 + client}" for client in range(number)]
     device = lab.host1.run("ip", "-o", "addr", "show", "to", lab.sites[0].host_address).stdout.split()[1]
     try:
         lab.host1.run("ip", "-batch", "-", input="".join(f"addr add {one}/32 dev {device}\n" for one in near))
         make_file(lab, FILE_BYTES)
-        with serving(lab):
+        with serving(lab), around or nullcontext(Piece(0)) as piece:
             started = time.monotonic()
             config = "next\n".join(_one(address, one, duration_s) for one in near)
             at_once = ("--parallel", "--parallel-immediate", "--parallel-max", str(number))
@@ -45,6 +50,7 @@ def clients(lab: Lab, address: str, duration_s: int, number: int) -> Measured:
             elapsed = time.monotonic() - started
             if was_killed(said.code):
                 raise InstrumentError(f"curl was killed on {lab.host1.name}")
+            piece.carried_bytes = sum(int(line.split(" ", 2)[1]) for line in said.stdout.splitlines())
     finally:
         gone = "".join(f"addr del {one}/32 dev {device}\n" for one in near)
         lab.host1.run("ip", "-force", "-batch", "-", input=gone, check=False)
@@ -84,15 +90,16 @@ class Clients(Whole):
     """Downloads of many clients at once."""
 
     name = "clients"
-    factors = {"clients": Levels(("1", "2", "4", "8", "16", "32", "64"), default="1")}
+    factors = {"clients": Levels(("1", "2", "4", "8", "16", "32", "64"), default="1", told="{} clients".format)}
     metrics = (
         Metric(
             name="clients_throughput",
             title="Throughput of many clients",
             unit="bit/s",
             better="higher",
-            definition="Bytes of an incompressible file that all clients together downloaded by HTTP at once, each "
-            "from an address of its own in the near LAN, over the time of the longest, connection set-up included.",
+            definition="All clients download an incompressible file by HTTP at the same time, each from its own "
+            "address in the near LAN. The value is what they received together, divided by the time of the slowest "
+            "client. Connection set-up is included.",
             source="curl(1) --parallel, --interface; thesis §6.2 (loading the gateways with multiple requests)",
         ),
         Metric(
@@ -100,7 +107,8 @@ class Clients(Whole):
             title="Fairness between clients",
             unit="1",
             better="higher",
-            definition="Jain's fairness index of the clients' rates: 1 where all are equal, 1/n where one has all.",
+            definition="Jain's fairness index of the clients' rates. It is 1 if all clients have the same rate, and "
+            "1/n if one of n clients has everything.",
             source="Jain, Chiu, Hawe: A Quantitative Measure of Fairness, DEC-TR-301 (1984)",
         ),
     )
@@ -109,4 +117,7 @@ class Clients(Whole):
         return 1.2 + profile.duration_s
 
     def once(self, bench: Bench, asked: Asked) -> Measured:
-        return clients(bench.lab, bench.address, asked.profile.duration_s, int(asked.params["clients"]))
+        limits, number = Limits(), int(asked.params["clients"])
+        measured = clients(bench.lab, bench.address, asked.profile.duration_s, number, limits.watched(bench))
+        measured.loads = limits.found()
+        return measured

@@ -58,6 +58,8 @@ class Snapshot:
 
 def counted(lab: Lab) -> str:
     """Whose CPU time is counted: nodes that share a kernel share its counters, the generators included."""
+    if lab.hosts_on_gateways:
+        return "both machines, with their hosts"
     return "the whole lab" if lab.shared_kernel else "both gateways"
 
 

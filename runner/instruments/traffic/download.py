@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from runner.data.errors import CommandError, MeasurementError
 from runner.data.levels import Levels
@@ -13,6 +13,7 @@ from runner.data.trials import Value
 from runner.design.profile import Profile
 from runner.instruments.instrument import Asked, Whole
 from runner.instruments.result import Measured, measurement
+from runner.instruments.traffic.limits import Limits, Piece
 from runner.lab.node import wait_until
 from runner.lab.site import TCP_PORTS
 from runner.lab.site_to_site import Lab
@@ -43,28 +44,29 @@ http {{
 WANTED = "%{http_code} %{size_download} %{time_connect} %{time_starttransfer} %{time_total}"
 
 
-def download(lab: Lab, address: str, file_bytes: int) -> Measured:
+def download(lab: Lab, address: str, file_bytes: int, around: AbstractContextManager[Piece] | None = None) -> Measured:
     """Time to fetch ``file_bytes`` random bytes, which no compression shrinks, in one HTTP GET.
 
-    The file is made first, in memory on the far host. Raises MeasurementError where it does not fit there, and as
-    ``fetch``.
+    The file is made first, in memory on the far host. ``around`` the transfer: who watches it. Raises MeasurementError
+    where it does not fit there, and as ``fetch``.
     """
     make_file(lab, file_bytes)
-    return fetch(lab, address, file_bytes)
+    return fetch(lab, address, file_bytes, around)
 
 
-def fetch(lab: Lab, address: str, file_bytes: int) -> Measured:
-    """Time to fetch the file that ``make_file`` has made.
+def fetch(lab: Lab, address: str, file_bytes: int, around: AbstractContextManager[Piece] | None = None) -> Measured:
+    """Time to fetch the file that ``make_file`` has made. ``around`` as in ``download``.
 
     Raises MeasurementError where a tool is missing, curl fails, or what came is not the whole file.
     """
     limit_s = 10 + file_bytes * 8 / SLOWEST_BPS
-    with serving(lab):
+    with serving(lab), around or nullcontext(Piece(0)) as piece:
         started = time.monotonic()
         argv = ("curl", "--silent", "--show-error", "--max-time", f"{limit_s:.0f}", "--output", "/dev/null")
         url = f"http://{address}:{HTTP_PORT}/{file_bytes}"
         done = lab.host1.run(*argv, "--write-out", WANTED, url, check=False, timeout=limit_s + 5)
         elapsed = time.monotonic() - started
+        piece.carried_bytes = file_bytes if done.code == 0 else 0.0
     if done.code != 0:
         raise failed(done.code)(f"{done.stderr.strip()[-300:]} (exit {done.code})")
     return Measured([read_curl(done.stdout, file_bytes)], elapsed)
@@ -123,15 +125,21 @@ class Download(Whole):
     """A file by HTTP."""
 
     name = "download"
-    factors = {"file_bytes": Levels(("20000000", "50000000", "500000000", "1000000000"), (1, 10**11), "20000000")}
+    factors = {
+        "file_bytes": Levels(
+            ("20000000", "50000000", "500000000", "1000000000"),
+            *((1, 10**11), "20000000"),
+            told=lambda level: f"{int(level) / 1e6:g} MB",
+        )
+    }
     metrics = (
         Metric(
             name="download_time",
             title="Download time",
             unit="s",
             better="lower",
-            definition="Time from the start of curl on the near host to the last byte of an incompressible file that "
-            "nginx on the far host serves by HTTP, connection set-up included.",
+            definition="curl on the near host fetches an incompressible file by HTTP from nginx on the far host. The "
+            "value is the time from the start of curl to the last byte. Connection set-up is included.",
             source="curl(1) --write-out, time_total; RFC 9110 §9.3.1 (GET)",
         ),
     )
@@ -140,4 +148,7 @@ class Download(Whole):
         return 0.3 + int(params["file_bytes"]) * 8 / EXPECTED_BPS
 
     def once(self, bench: Bench, asked: Asked) -> Measured:
-        return download(bench.lab, bench.address, int(asked.params["file_bytes"]))
+        limits = Limits()
+        measured = download(bench.lab, bench.address, int(asked.params["file_bytes"]), limits.watched(bench))
+        measured.loads = limits.found()
+        return measured

@@ -6,9 +6,11 @@ that is not lossy says what the tunnel carries. Both are measured, each by its n
 
 from __future__ import annotations
 
+import statistics
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from runner.data.errors import CommandError, MeasurementError
 from runner.data.metric import Metric
@@ -17,8 +19,9 @@ from runner.design.profile import Profile
 from runner.instruments.instrument import Asked, Instrument, Measuring
 from runner.instruments.result import Measured, measurement
 from runner.instruments.traffic.counters import fragments_created
-from runner.instruments.traffic.factors import PACKET_BYTES
-from runner.instruments.traffic.generator import Load, generator
+from runner.instruments.traffic.factors import BURST_PACKETS, PACKET_BYTES
+from runner.instruments.traffic.generator import BURST, Load, generator
+from runner.instruments.traffic.limits import Limits
 from runner.instruments.traffic.packets import LAST_STILL_S, OVERHEAD_S, rate_found
 from runner.instruments.traffic.searched import searched
 from runner.instruments.traffic.udp import found_rate, search_detail
@@ -37,7 +40,8 @@ FEWEST_TRIALS = 4  # however slow the machine is
 
 @dataclass(frozen=True)
 class Both:
-    """A stream each way at once. Inner packets, both directions together; ``on_time`` as in packets.py."""
+    """A stream each way at once. Inner packets, both directions together; ``on_time`` as in packets.py. ``burst`` and
+    ``longest_burst``: how many left one host back to back, on the mean and at most."""
 
     sent: int
     seconds: float
@@ -45,9 +49,13 @@ class Both:
     on_time: int
     outer_packets: int
     fragments: int
+    burst: float
+    longest_burst: int
 
 
-def duplex(bench: Bench, packet_bytes: int, search: UdpSearch, known_bps: float | None) -> Measuring:
+def duplex(
+    bench: Bench, packet_bytes: int, search: UdpSearch, known_bps: float | None, burst: int = BURST
+) -> Measuring:
     """Packet rate both ways of inner packets of ``packet_bytes`` (IPv4), which may be fragmented.
 
     The search's budget counts what a trial really costs here, and is stretched to FEWEST_TRIALS of them.
@@ -58,14 +66,17 @@ def duplex(bench: Bench, packet_bytes: int, search: UdpSearch, known_bps: float 
     bits = 8 * packet_bytes
     streams: list[Both] = []
     breakdowns: list[float] = []
+    limits = Limits()
 
     def offer(rate_bps: float, duration_s: float) -> Loss:
+        both: Both | None = None
         try:
-            both: Both | None = both_ways(bench, packet_bytes, rate_bps / bits / 2, duration_s)
+            with limits.watched(bench, rate_bps) as piece:
+                both = both_ways(bench, packet_bytes, rate_bps / bits / 2, duration_s, burst)
+                piece.carried(both.received * packet_bytes, both.sent * packet_bytes)
         except (CommandError, MeasurementError):
             if bench.carries_payload():
                 raise
-            both = None
         if both is None or (not both.received and not bench.carries_payload()):
             breakdowns.append(rate_bps / bits)
             bench.renew()
@@ -86,16 +97,18 @@ def duplex(bench: Bench, packet_bytes: int, search: UdpSearch, known_bps: float 
     result = yield from searched(search, offer, first_bps, overhead_s, min(MIN_RATE_BPS, first_bps or MIN_RATE_BPS))
     measured = Measured()
     value = found_rate(result, "packet rate", measured)
+    measured.loads = limits.found(value)
     if breakdowns:
         measured.warnings.append(f"the tunnel broke down under packets, from {min(breakdowns):.0f} packet/s offered")
     detail = search_detail(result) | {"packet_bytes": packet_bytes, "breakdowns_packets_per_s": breakdowns}
+    detail |= bursts_detail(streams[1:], burst)  # without the overload, which knows no pause
     measured.measurements.append(measurement("packet_rate_both_ways", value / bits, **detail))
     if overload:
         share = measurement("forwarded_share", overload.received / overload.sent)
         share.detail.update(sent=overload.sent, offered_per_s=round(overload.sent / overload.seconds))
         measured.measurements.append(share)
     calm = next((one for one in reversed(streams) if one.received == one.sent), None)
-    calm = calm or both_ways(bench, packet_bytes, value / bits / 4, OVERLOAD_S)  # half of it
+    calm = calm or both_ways(bench, packet_bytes, value / bits / 4, OVERLOAD_S, burst)  # half of it
     if not calm.received:
         raise MeasurementError(f"nothing arrived of {calm.sent} packets at half of the packet rate")
     per_packet = measurement("wan_packets_per_packet", calm.outer_packets / calm.received)
@@ -105,12 +118,13 @@ def duplex(bench: Bench, packet_bytes: int, search: UdpSearch, known_bps: float 
     return measured
 
 
-def both_ways(bench: Bench, packet_bytes: int, per_s: float, seconds: float) -> Both:
-    """Packets of ``packet_bytes`` at ``per_s`` each way for ``seconds``, counted where they come out.
+def both_ways(bench: Bench, packet_bytes: int, per_s: float, seconds: float, burst: int = BURST) -> Both:
+    """Packets of ``packet_bytes`` at ``per_s`` each way for ``seconds``, ``burst`` of them back to back at most. They
+    are counted where they come out.
 
     Raises MeasurementError where a probe does not work, or a counter's two counts disagree.
     """
-    lab, load = bench.lab, Load((packet_bytes,), per_s, seconds, fragment=True)
+    lab, load = bench.lab, Load((packet_bytes,), per_s, seconds, burst, fragment=True)
     ways = [generator(bench, reverse=reverse, fragments=True) for reverse in (False, True)]
     wan, fragments = _outer_packets(lab), fragments_created(lab)
     for way in ways:
@@ -124,7 +138,18 @@ def both_ways(bench: Bench, packet_bytes: int, per_s: float, seconds: float) -> 
         on_time=sum(one.on_time for one in arrived),
         outer_packets=_outer_packets(lab) - wan,
         fragments=fragments_created(lab) - fragments,
+        burst=statistics.fmean(one.burst for one in arrived),
+        longest_burst=max(one.longest_burst for one in arrived),
     )
+
+
+def bursts_detail(streams: Sequence[Both], burst: int = BURST) -> dict[str, Any]:
+    """In which bursts packets were asked for and left, as data for the trial's line."""
+    return {
+        "burst_packets": burst,
+        "burst_packets_sent": round(statistics.median(one.burst for one in streams), 1) if streams else None,
+        "burst_packets_longest": max((one.longest_burst for one in streams), default=None),
+    }
 
 
 def _outer_packets(lab: Lab) -> int:
@@ -135,15 +160,16 @@ class Duplex(Instrument):
     """A search for the packet rate both ways at once."""
 
     name = "duplex"
-    factors = {"packet_bytes": PACKET_BYTES}
+    factors = {"packet_bytes": PACKET_BYTES, "burst_packets": BURST_PACKETS}
     metrics = (
         Metric(
             name="packet_rate_both_ways",
             title="Packet rate, both ways",
             unit="packet/s",
             better="higher",
-            definition="Inner packets of one length per second, both directions at once and together: the highest "
-            "offered rate whose mean loss ratio stays below 1 %, by a short search.",
+            definition="The hosts send inner packets of one length to each other at the same time. The value is the "
+            "highest offered rate, both directions added, at which the mean loss ratio stays below 1 %. A short "
+            "search finds it.",
             source="the paper on the Quagga and strongSwan router, §VI (figure 6); RFC 2544 §26.1",
         ),
         Metric(
@@ -151,8 +177,9 @@ class Duplex(Instrument):
             title="Share forwarded under overload",
             unit="1",
             better="higher",
-            definition="Packets that arrived of those that were offered, both directions, when more is offered than "
-            "the tunnel carries: the line rate of 1 Gbit/s each way, or what the generator can.",
+            definition="The hosts offer more packets in both directions than the tunnel can carry: the line rate of 1 "
+            "Gbit/s each way, or as much as the generator can send. The value is the number of packets that arrive, "
+            "divided by the number that were sent.",
             source="the paper on the Quagga and strongSwan router, §VI; RFC 2285 §3.6.2 (rate at maximum offered load)",
         ),
         Metric(
@@ -160,8 +187,9 @@ class Duplex(Instrument):
             title="WAN packets per packet",
             unit="packet/packet",
             better="lower",
-            definition="Packets on the WAN per inner packet that arrived, at a rate that loses none. Where a packet "
-            "and its encapsulation are longer than the WAN's MTU it is fragmented, and this doubles.",
+            definition="The number of packets on the WAN for each inner packet that arrives, at a rate that loses "
+            "none. It doubles where packets are fragmented, because packet and encapsulation together are longer than "
+            "the WAN's MTU.",
             source="the paper on the Quagga and strongSwan router, §VI; RFC 791 §3.2 (fragmentation)",
         ),
     )
@@ -175,7 +203,8 @@ class Duplex(Instrument):
         search, profile = asked.profile.duplex, asked.profile
         if asked.known_bps is not None and profile.warm_budget_s is not None:
             search = replace(search, budget_s=0.6 * (search.budget_s or profile.warm_budget_s))
-        return (yield from duplex(bench, int(asked.params["packet_bytes"]), search, asked.known_bps))
+        packet_bytes, burst = int(asked.params["packet_bytes"]), int(asked.params.get("burst_packets", BURST))
+        return (yield from duplex(bench, packet_bytes, search, asked.known_bps, burst))
 
     def known_bps(self, trial: Trial) -> float | None:
         return rate_found(trial, "packet_rate_both_ways")

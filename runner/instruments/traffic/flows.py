@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 
 from runner.data.errors import MeasurementError
 from runner.data.metric import Metric
@@ -12,19 +13,24 @@ from runner.instruments.instrument import Asked, Whole
 from runner.instruments.result import Measured, measurement
 from runner.instruments.traffic.factors import STREAMS
 from runner.instruments.traffic.iperf import iperf3
+from runner.instruments.traffic.limits import Limits, Piece
 from runner.instruments.traffic.tcp import check_duration
 from runner.lab.site_to_site import Lab
 from runner.tunnel.bring_up import Bench
 
 
-def flows(lab: Lab, address: str, duration_s: int, streams: int) -> Measured:
+def flows(
+    lab: Lab, address: str, duration_s: int, streams: int, around: AbstractContextManager[Piece] | None = None
+) -> Measured:
     """Throughput of ``streams`` parallel TCP streams from host1 to host2, together, and their fairness.
 
-    ``duration_s``: whole seconds. A stream that got nothing counts as unfairness. Raises MeasurementError where
-    nothing arrived, or iperf3 did not start as many streams.
+    ``duration_s``: whole seconds. ``around`` the transfer: who watches it. A stream that got nothing counts as
+    unfairness. Raises MeasurementError where nothing arrived, or iperf3 did not start as many streams.
     """
     started = time.monotonic()
-    report = iperf3(lab, address, duration_s, *(("--parallel", str(streams)) if streams > 1 else ()))
+    with around or nullcontext(Piece(0)) as piece:
+        report = iperf3(lab, address, duration_s, *(("--parallel", str(streams)) if streams > 1 else ()))
+        piece.carried_bytes = report["end"]["sum_received"]["bytes"]
     check_duration(report, duration_s)
     rates = [one["receiver"]["bits_per_second"] for one in report["end"]["streams"]]
     if len(rates) != streams:
@@ -57,7 +63,7 @@ class Flows(Whole):
             title="Throughput of parallel flows",
             unit="bit/s",
             better="higher",
-            definition="Payload bits per second that all parallel TCP streams together delivered.",
+            definition="Payload bits per second that the receiver gets from all parallel TCP streams together.",
             source="RFC 6349 §2.3; thesis §6.2 (loading the gateways with multiple requests)",
         ),
         Metric(
@@ -65,8 +71,8 @@ class Flows(Whole):
             title="Fairness between flows",
             unit="1",
             better="higher",
-            definition="Jain's fairness index of the parallel streams' rates: 1 where all are equal, 1/n where one "
-            "has all.",
+            definition="Jain's fairness index of the parallel streams' rates. It is 1 if all streams have the same "
+            "rate, and 1/n if one of n streams has everything.",
             source="Jain, Chiu, Hawe: A Quantitative Measure of Fairness, DEC-TR-301 (1984)",
         ),
     )
@@ -75,4 +81,7 @@ class Flows(Whole):
         return 0.3 + profile.duration_s
 
     def once(self, bench: Bench, asked: Asked) -> Measured:
-        return flows(bench.lab, bench.address, asked.profile.duration_s, int(asked.params["streams"]))
+        limits, streams = Limits(), int(asked.params["streams"])
+        measured = flows(bench.lab, bench.address, asked.profile.duration_s, streams, limits.watched(bench))
+        measured.loads = limits.found()
+        return measured

@@ -31,21 +31,25 @@ from runner.tunnel.bring_up import Bench
 PORT = 20000  # and the next ones, one a flow: nobody listens there, and the counter drops before anybody could complain
 STAMPED_PORT = 19999
 MOST_FLOWS = 4096
-BURST = 16  # packets back to back; see docs/decisions/0030-one-generator.md
+BURST = 16  # packets that are sent together; see docs/decisions/0030-one-generator.md
 STILL_S = 0.03  # after so long without a packet none is on its way any more
 GRACE_S = 0.01  # what comes later than this after the sender's time has waited in a queue
 JITTER_IP_BYTES = 228
 JITTER_PER_S = 625.0  # 1 Mbit/s of 200 bytes of payload
 FEWEST_STAMPS = 10
 IMIX = (7, 4, 1)  # packets of 40 bytes, of 576 bytes, and of the longest length
+MOST_PROCESSES = 4
+# Drivers whose port may pass a burst on as one, to another port that is no cable either.
+VIRTUAL = ("veth", "virtio_net", "vmxnet3", "hv_netvsc", "xen_netfront", "vif", "tun", "bridge", "macvlan", "ipvlan")
 
 
 @dataclass(frozen=True)
 class Load:
     """What a trial offers: IP packets of ``ip_bytes``, in turn, ``per_s`` of them a second for ``seconds``.
 
-    At most ``burst`` leave back to back (see generate.py). ``flows`` have a source address and ports each, with
-    ``sources`` source addresses among them.
+    ``burst`` packets leave back to back at most, where the rate leaves time for pauses and the machine lets the sender
+    keep up (see generate.py). ``flows`` have a source address and ports each, with ``sources`` source addresses among
+    them.
     """
 
     ip_bytes: tuple[int, ...]
@@ -91,6 +95,11 @@ class Arrived:
     def burst(self) -> float:
         """Packets that left back to back, on the mean."""
         return float(self.sent / max(1, self.offered["wakes"]))
+
+    @property
+    def longest_burst(self) -> int:
+        """Packets that left back to back, at most."""
+        return int(self.offered["longest"])
 
 
 class Worker:
@@ -247,15 +256,18 @@ class Generator:
 
 
 def imix(longest_bytes: int) -> tuple[tuple[int, ...], str]:
-    """The lengths of the customary mixture in turn, and its name in RFC 6985's notation: lengths in bytes of IP.
+    """The lengths of the customary mixture in turn, bytes of IP, and its name as a custom IMIX of RFC 6985 §4: a letter
+    for each packet, in the order in which they are sent again and again, and which length a letter stands for. The
+    letters are capital ones, as these are not the lengths of the RFC's own table (§3).
 
     ``longest_bytes``: of the longest packets, which every VPN that is compared must carry.
     """
     lengths = (40, 576, longest_bytes)
     # Spread out, so that a burst has something of each.
     order = sorted((at / share, number) for number, share in enumerate(IMIX) for at in range(share))
-    name = "IMIX " + ",".join(f"{length}:{share}" for length, share in zip(lengths, IMIX, strict=True))
-    return tuple(lengths[number] for _, number in order), name
+    sequence = "".join("ABC"[number] for _, number in order)
+    table = ", ".join(f"{letter}={length}" for letter, length in zip("ABC", lengths, strict=True))
+    return tuple(lengths[number] for _, number in order), f"IMIX - {sequence} ({table})"
 
 
 @contextmanager
@@ -268,18 +280,19 @@ def generating(lab: Lab, address: str = "", *, reverse: bool = False, fragments:
     """
     near, far = (lab.host2, lab.host1) if reverse else (lab.host1, lab.host2)
     to = lab.sites[0].host_address if reverse else address or lab.sites[-1].host_address
-    made = Generator(near, far, to, cores_for(lab), fragments)
+    made = Generator(near, far, to, cores_for(lab, near), fragments)
     try:
         yield made
     finally:
         made.close()
 
 
-def generator(bench: Bench, *, reverse: bool = False, fragments: bool = False) -> Generator:
-    """The one that the measurements in this tunnel share; begun at first use and ended with the tunnel."""
+def generator(bench: Bench, address: str = "", *, reverse: bool = False, fragments: bool = False) -> Generator:
+    """The one that the measurements in this tunnel share; begun at first use and ended with the tunnel. ``address``:
+    another of host2's than the tunnel's."""
     found: Generator = bench.shared(
-        f"generator {reverse} {fragments}",
-        lambda: generating(bench.lab, bench.address, reverse=reverse, fragments=fragments),
+        f"generator {address} {reverse} {fragments}",
+        lambda: generating(bench.lab, address or bench.address, reverse=reverse, fragments=fragments),
     )
     return found
 
@@ -287,14 +300,18 @@ def generator(bench: Bench, *, reverse: bool = False, fragments: bool = False) -
 def cut_by_software(node: NamespaceNode, port: str) -> bool:
     """See that what leaves ``port`` leaves as packets. May bursts be handed to the kernel as one then?
 
-    A virtual port would pass a burst on whole, as one: software has to cut it. A network card cuts it itself.
+    A virtual port would pass a burst on whole, as one, and sender and counter would disagree on what a packet is:
+    software has to cut it. That is so for veth, and for a virtual machine's port, whose host passes on what the guest
+    hands over (virtio's USO). A network card cuts it itself.
     """
     shown = node.run("ethtool", "-k", port, check=False)
     line = next((line for line in shown.stdout.splitlines() if line.startswith("tx-udp-segmentation:")), "")
     if shown.code != 0 or not line:
         return False
-    virtual = "veth" in node.run("ethtool", "-i", port, check=False).stdout.partition("\n")[0]
-    if " on" not in line or not virtual:
+    if "qdisc tbf" in node.run("tc", "qdisc", "show", "dev", port, check=False).stdout:
+        return False  # a burst that is one packet to --max-rate would pass as one
+    driver = node.run("ethtool", "-i", port, check=False).stdout.partition("\n")[0].removeprefix("driver:").strip()
+    if " on" not in line or (driver and driver not in VIRTUAL):
         return True
     if "[fixed]" in line or node.run("ethtool", "-K", port, "tx-udp-segmentation", "off", check=False).code != 0:
         return False
@@ -317,10 +334,19 @@ def sources_of(node: NamespaceNode, port: str, v6: bool) -> str:
     return str(ip_network(ip_interface(found[0]).network))
 
 
-def cores_for(lab: Lab) -> list[int]:
-    """The cores that senders are pinned to: the last half, where there are four or more and the lab shares them."""
-    cores = sorted(os.sched_getaffinity(0))
-    return cores[len(cores) // 2 :][:4] if lab.shared_kernel and len(cores) >= 4 else []
+def cores_for(lab: Lab, near: NamespaceNode) -> list[int]:
+    """The cores that senders on ``near`` are pinned to: the last half, where there are four or more; else none."""
+    if lab.shared_kernel:
+        cores = sorted(os.sched_getaffinity(0))
+    else:
+        cores = listed(near.run("grep", "Cpus_allowed_list", "/proc/self/status", check=False).stdout)
+    return cores[len(cores) // 2 :][:MOST_PROCESSES] if len(cores) >= MOST_PROCESSES else []
+
+
+def listed(status: str) -> list[int]:
+    """The cores of a line of proc_pid_status(5), "Cpus_allowed_list: 0-3,8"; none of an empty one."""
+    ranges = [part.partition("-") for part in status.partition(":")[2].strip().split(",") if part]
+    return [core for first, _, last in ranges for core in range(int(first), int(last or first) + 1)]
 
 
 def check_counts(found: Mapping[str, Any]) -> None:

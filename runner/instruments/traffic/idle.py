@@ -11,6 +11,7 @@ import numpy as np
 
 from runner.data.errors import MeasurementError, ProofError
 from runner.data.metric import Metric
+from runner.data.trials import Position
 from runner.design.profile import Profile
 from runner.instruments.instrument import Asked, Go, Instrument, Measuring, whole
 from runner.instruments.result import Measured, measurement
@@ -96,9 +97,9 @@ class Idle(Instrument):
             title="Round-trip time",
             unit="ms",
             better="lower",
-            definition="Median time of a one-byte request and its one-byte answer between the hosts, over one "
-            "established TCP connection with TCP_NODELAY, tunnel otherwise idle. The same exchange for every VPN, so "
-            "that those which carry TCP only can be compared.",
+            definition="One host sends one byte, the other answers with one byte, over one open TCP connection with "
+            "TCP_NODELAY. The value is the median time from request to answer. The tunnel carries nothing else. The "
+            "exchange is the same for every VPN, so that VPNs which carry TCP only can be compared.",
             source="RFC 2681 (round-trip delay), with a TCP exchange as the Type-P",
         ),
         Metric(
@@ -106,8 +107,8 @@ class Idle(Instrument):
             title="Tunnel set-up time",
             unit="s",
             better="lower",
-            definition="From the first command on a gateway to the first payload delivered at the far host and "
-            "answered; both gateways cold, daemons not running, keys and files already in place.",
+            definition="The time from the first command on a gateway until the far host has answered the first "
+            "payload. Both gateways start cold: no daemon is running; keys and files are in place.",
             source="after draft-ietf-bmwg-ipsec-term (tunnel set-up rate), seen by the hosts",
         ),
     )
@@ -117,6 +118,9 @@ class Idle(Instrument):
 
     def expected_s(self, params: Mapping[str, str], profile: Profile, *, first: bool) -> float:
         return 0.1 if profile.rounds else profile.rtt_s + 0.1
+
+    def again(self, params: Mapping[str, str]) -> tuple[Position, ...]:
+        return ("last",)
 
     def measure(self, bench: Bench, asked: Asked) -> Measuring:
         if asked.profile.rounds:

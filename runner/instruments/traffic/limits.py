@@ -16,16 +16,22 @@ from runner.tunnel.bring_up import Bench
 
 EVERY = 3  # slices
 NEAR = 0.1  # of the throughput: what was offered beyond that says little of what limits it
+MOST_LOST = 0.5  # of what was sent: where more was lost, the little that came through does not tell what a byte costs
 
 Readings = Mapping[str, Reading]
 
 
 @dataclass
 class Piece:
-    """A piece of traffic. ``carried_bytes``: payload that has come through in all of it, 0 where nobody says so."""
+    """A piece of traffic. ``carried_bytes``: payload that has come through in all of it (of a packet rate the whole
+    packets), 0 where nobody says so or most was lost."""
 
     rate_bps: float
     carried_bytes: float = 0.0
+
+    def carried(self, received_bytes: float, sent_bytes: float) -> None:
+        """What came through of what was sent."""
+        self.carried_bytes = received_bytes if received_bytes >= (1 - MOST_LOST) * sent_bytes else 0.0
 
 
 class Limits:
@@ -54,11 +60,12 @@ class Limits:
             self._watched.append((piece, before, after))
 
     def found(self, rate_bps: float | None = None) -> list[MachineLoad]:
-        """The machines so far; none where they could not be read. ``rate_bps``: only while about that was offered, if
-        it ever was."""
+        """The machines so far; none where they could not be read. Only while most came through, if it ever did;
+        ``rate_bps``: and of that only while about so much was offered, if it ever was."""
         watch = Watch()
-        near = [one for one in self._watched if rate_bps and abs(one[0].rate_bps / rate_bps - 1) <= NEAR]
-        for piece, before, after in near or self._watched:
+        carrying = [one for one in self._watched if one[0].carried_bytes] or self._watched
+        near = [one for one in carrying if rate_bps and abs(one[0].rate_bps / rate_bps - 1) <= NEAR]
+        for piece, before, after in near or carrying:
             watch.add(before, after, piece.carried_bytes)
         return watch.found()
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from runner.data.errors import CommandError, MeasurementError
+from runner.data.errors import CommandError, InstrumentError, MeasurementError
 from runner.data.levels import Levels
 from runner.data.metric import Metric
 from runner.data.trials import Value
@@ -19,10 +19,10 @@ from runner.instruments.result import Measured, measurement
 from runner.instruments.traffic.cost import PACKET_BYTES, system_calls
 from runner.instruments.traffic.counters import snmp
 from runner.instruments.traffic.idle import exchanges, percentiles
-from runner.instruments.traffic.iperf import IPERF_PORT, iperf3, restart_server
+from runner.instruments.traffic.iperf import IPERF_PORT, iperf3, listens, restart_server
 from runner.lab.node import Process, wait_until
 from runner.lab.site_to_site import Lab
-from runner.lab.wire import failed
+from runner.lab.wire import failed, was_killed
 from runner.tunnel.bring_up import Bench
 
 EXCHANGES = 200  # what the 99th percentile needs
@@ -95,10 +95,17 @@ def loaded(lab: Lab, address: str, load: str, duration_s: float, datagrams: bool
     return measured
 
 
-def check_load(lab: Lab, stream: Process) -> None:
-    """Refuse what was measured beside a load that is not there any more."""
-    if not stream.alive():
-        raise MeasurementError(f"the load ended too early: {lab.host1.logged('load').strip()[-300:]}")
+def check_load(lab: Lab, stream: Process, log: str = "load") -> None:
+    """Refuse what was measured beside a load that is not there any more: it ended, or, as InstrumentError, its client
+    or its server was killed."""
+    if stream.alive():
+        return
+    said = lab.host1.logged(log).strip()[-300:]
+    if was_killed(stream.wait(0)):
+        raise InstrumentError(f"the load's iperf3 was killed on {lab.host1.name}")
+    if not listens(lab):
+        raise InstrumentError(f"the iperf3 server on {lab.host2.name} had died: {said}")
+    raise MeasurementError(f"the load ended too early: {said}")
 
 
 def arrived_bytes(lab: Lab) -> int:
@@ -107,11 +114,15 @@ def arrived_bytes(lab: Lab) -> int:
 
 
 def free_server(lab: Lab) -> None:
-    """Wait until the iperf3 server has noticed that its client is gone; give up waiting with a new server."""
+    """Wait until the iperf3 server has noticed that its client is gone. There is a new server where it does not notice,
+    or has died."""
     established = ("ss", "-Htn", "state", "established", f"sport = :{IPERF_PORT}")
     try:
         wait_until(lambda: not lab.host2.run(*established).stdout.strip(), "the server free", deadline_s=3)
+        free = listens(lab)
     except TimeoutError:
+        free = False
+    if not free:
         restart_server(lab)
 
 
@@ -154,15 +165,15 @@ class Loaded(Whole):
     """The same exchanges while a TCP stream fills the tunnel."""
 
     name = "loaded"
-    factors = {"load": Levels(("full", "half"), default="full")}
+    factors = {"load": Levels(("full", "half"), default="full", told="{} load".format, usual="full")}
     metrics = (
         Metric(
             name="rtt_loaded",
             title="Round-trip time under load",
             unit="ms",
             better="lower",
-            definition="Median time of the same exchange as for the round-trip time, while a TCP stream from the near "
-            "host to the far one fills the tunnel, or half of it (factor load).",
+            definition="Median time of the same exchange as in the round-trip time, while a TCP stream from the near "
+            "host to the far host fills the tunnel, or half of it (factor load).",
             source="RFC 2681 under working conditions, after draft-ietf-ippm-responsiveness",
         ),
         Metric(
@@ -170,8 +181,9 @@ class Loaded(Whole):
             title="UDP round-trip time",
             unit="ms",
             better="lower",
-            definition="Median round-trip time of a datagram every 5 ms on the otherwise idle tunnel, by irtt; its "
-            "delay variation and loss are in the detail. A second instrument beside the TCP exchange.",
+            definition="irtt sends a datagram every 5 ms through a tunnel that carries nothing else. The value is the "
+            "median round-trip time. The detail has the delay variation and the loss. This is a second instrument "
+            "beside the TCP exchange.",
             source="RFC 2681 (round-trip delay), RFC 3393 (variation, of round trips); irtt-client(1)",
         ),
         Metric(
@@ -179,8 +191,9 @@ class Loaded(Whole):
             title="System calls per packet",
             unit="/packet",
             better="lower",
-            definition="System calls of the VPN's daemons on both gateways per 1448 bytes that arrive at the far "
-            "host, while a TCP stream fills the tunnel. A tunnel in the kernel without a daemon has 0.",
+            definition="A TCP stream fills the tunnel. The value is the number of system calls that the VPN's daemons "
+            "make on both gateways for every 1448 bytes that arrive at the far host. A tunnel in the kernel without a "
+            "daemon has 0.",
             source="perf-stat(1), tracepoint raw_syscalls:sys_enter; the thesis explains its ranking by them",
         ),
     )

@@ -118,7 +118,8 @@ class Mtu(Whole):
             title="Path MTU",
             unit="byte",
             better="higher",
-            definition="Longest IPv4 packet with DF set that the far host answers through the tunnel.",
+            definition="The length of the longest IPv4 packet with DF set that the far host answers through the "
+            "tunnel.",
             source="RFC 1191 §3 (path MTU), by ICMP echo",
         ),
     )

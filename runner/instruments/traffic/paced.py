@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from runner.data.errors import MeasurementError, Unsupported
 from runner.data.levels import Levels
 from runner.data.metric import Metric
+from runner.data.slices import middle_mean
 from runner.design.profile import Profile
 from runner.instruments.instrument import Asked, Go, Instrument, Measuring
 from runner.instruments.result import Measured, measurement
@@ -23,6 +24,7 @@ from runner.vpn.plugin import Vpn
 
 SLICE_S = 0.2
 REACHED = 0.9  # of the rate: who carries less does not carry it
+COST_RATE, LOWEST_BPS, USUAL_BPS = "cost_rate_bps", 100_000, 20_000_000
 WHOLE_S = 2.0  # of a transfer that is not cut into slices
 
 
@@ -30,17 +32,18 @@ class Paced(Instrument):
     """A paced TCP transfer, and the CPU time of the gateways meanwhile."""
 
     name = "paced"
-    factors = {"cost_rate_bps": Levels(("5000000", "20000000", "100000000"), (100_000, 10**11), "20000000")}
+    factors = {COST_RATE: Levels(("5000000", f"{USUAL_BPS}", "100000000"), (LOWEST_BPS, 10**11), f"{USUAL_BPS}")}
     metrics = (
         Metric(
             name="gateway_cpu_per_gigabyte",
             title="CPU cost of the gateways",
             unit="s/GB",
             better="lower",
-            definition="CPU seconds of both gateways per 10^9 payload bytes, during one TCP stream that is paced at a "
-            "rate which every VPN carries (factor cost_rate_bps). Gateways that share a kernel: of their processes, by "
-            "their control groups; what the kernel does for a packet is charged to whoever sends it, so that a VPN in "
-            "the kernel is charged with the whole lab. Gateways of their own: all CPU time of both machines.",
+            definition="One TCP stream runs at a fixed rate that every VPN carries (factor cost_rate_bps). The value "
+            "is the CPU time of both gateways per 10^9 payload bytes. Gateways that share a kernel: the CPU time of "
+            "their processes, from their control groups. The kernel charges its work on a packet to the process that "
+            "sends it. So a VPN in the kernel is charged with the whole lab. Gateways that are machines of their own: "
+            "all CPU time of both machines.",
             source="cgroups(7), cpuacct.usage; proc_stat(5); after RFC 8219 §5 (fixed load)",
         ),
     )
@@ -57,10 +60,10 @@ class Paced(Instrument):
         return WARM_S + (SLICE_S if profile.rounds else WHOLE_S) + 0.05
 
     def measure(self, bench: Bench, asked: Asked) -> Measuring:
-        rate_bps, started, go = float(asked.params["cost_rate_bps"]), time.monotonic(), Go.ON
+        rate_bps, started, go = float(asked.params[COST_RATE]), time.monotonic(), Go.ON
         in_kernel = asked.vpn.dataplane == "kernel"
         slice_s = SLICE_S if asked.profile.rounds else WHOLE_S
-        cost = hosts = 0.0
+        costs, hosts = list[float](), list[float]()
         while go is Go.ON:
             via = visits(bench)
             before = spent_s(bench.lab, in_kernel)
@@ -68,13 +71,18 @@ class Paced(Instrument):
             after = spent_s(bench.lab, in_kernel)
             reached_bps = found["bytes"] * 8 / found["seconds"]
             if reached_bps < REACHED * rate_bps:
-                raise MeasurementError(f"it carried {reached_bps / 1e6:.3g} of {rate_bps / 1e6:.3g} Mbit/s")
+                raise MeasurementError(
+                    f"it carried {reached_bps / 1e6:.3g} of {rate_bps / 1e6:.3g} Mbit/s. Give a --cost-rate that every "
+                    "VPN carries: a tenth of the slowest one's TCP throughput"
+                )
             gigabytes = found["carried_bytes"] / 1e9
-            cost, hosts = ((now - then) / gigabytes for now, then in zip(after, before, strict=True))
-            go = yield {"gateway_cpu_per_gigabyte": cost, "hosts_cpu_per_gigabyte": hosts}
+            spent = [(now - then) / gigabytes for now, then in zip(after, before, strict=True)]
+            costs, hosts = [*costs, spent[0]], [*hosts, spent[1]]
+            go = yield {"gateway_cpu_per_gigabyte": spent[0], "hosts_cpu_per_gigabyte": spent[1]}
             go = go if asked.profile.rounds else Go.END
         of = "gateways" if not (in_kernel and bench.lab.shared_kernel) else "the whole lab"
-        result = measurement("gateway_cpu_per_gigabyte", cost, of=of, rate_bps=rate_bps, hosts=hosts)
+        cost, of_hosts = middle_mean(costs), middle_mean(hosts)
+        result = measurement("gateway_cpu_per_gigabyte", cost, of=of, rate_bps=rate_bps, hosts=of_hosts)
         return Measured([result], time.monotonic() - started)
 
 

@@ -17,8 +17,9 @@ from runner.instruments.instrument import Asked, Instrument, Measuring
 from runner.instruments.result import Measured, measurement
 from runner.instruments.traffic.cost import cpu_seconds
 from runner.instruments.traffic.counters import fragments_created
-from runner.instruments.traffic.factors import FRAGMENTATION, PACKET_BYTES
+from runner.instruments.traffic.factors import BURST_PACKETS, FRAGMENTATION, PACKET_BYTES
 from runner.instruments.traffic.generator import BURST, Generator, Load, generating, generator
+from runner.instruments.traffic.limits import Limits
 from runner.instruments.traffic.mtu import may_fragment
 from runner.instruments.traffic.searched import searched
 from runner.instruments.traffic.tcp import pilot_bps
@@ -38,7 +39,8 @@ MIN_RATE_BPS = 1e5
 class Counted:
     """One stream of packets: sent on host1, counted at host2's interface and on the WAN. Packets are inner ones.
 
-    ``on_time`` of the ``received`` came within the sender's time, see generator.py; ``late`` is the rest.
+    ``on_time`` of the ``received`` came within the sender's time, see generator.py; ``late`` is the rest. ``burst`` and
+    ``longest_burst``: how many left back to back, on the mean and at most.
     """
 
     sent: int
@@ -49,6 +51,8 @@ class Counted:
     outer_ip_bytes: int
     fragments: int
     cpu_s: float
+    burst: float
+    longest_burst: int
 
     @property
     def late(self) -> int:
@@ -61,23 +65,34 @@ class Counted:
         return self.sent - self.received
 
 
-def packets(bench: Bench, packet_bytes: int, fragment: bool, search: UdpSearch, first_bps: float | None) -> Measuring:
+def packets(
+    bench: Bench,
+    packet_bytes: int,
+    fragment: bool,
+    search: UdpSearch,
+    first_bps: float | None,
+    burst: int = BURST,
+) -> Measuring:
     """Packet rate of inner packets of ``packet_bytes`` (IPv4) by the loss-bounded search, and its CPU cost.
 
-    ``fragment``: whether they may be fragmented. ``first_bps``: where to start, in inner bit/s. A rate that breaks
-    the tunnel down counts as lost altogether, and the tunnel is made anew. Raises MeasurementError where there is
-    no rate to report.
+    ``fragment``: whether they may be fragmented. ``first_bps``: where to start, in inner bit/s. ``burst``: how many
+    leave back to back. A rate that breaks the tunnel down counts as lost altogether, and the tunnel is made anew.
+    Raises MeasurementError where there is no rate to report.
     """
     started = time.monotonic()
     measured = Measured()
     bits = 8 * packet_bytes
     streams: list[Counted] = []
     breakdowns: list[float] = []
+    limits = Limits()
 
     def offer(rate_bps: float, duration_s: float) -> Loss:
         try:
             by = generator(bench, fragments=fragment)
-            counted = stream(bench.lab, bench.address, packet_bytes, rate_bps / bits, duration_s, fragment, by=by)
+            with limits.watched(bench, rate_bps) as piece:  # outside of the counters: the reading costs CPU time, too
+                offered = (packet_bytes, rate_bps / bits, duration_s, fragment)
+                counted = stream(bench.lab, bench.address, *offered, burst=burst, by=by)
+                piece.carried(counted.received * packet_bytes, counted.sent * packet_bytes)
         except (CommandError, MeasurementError):
             if bench.carries_payload():
                 raise
@@ -91,10 +106,12 @@ def packets(bench: Bench, packet_bytes: int, fragment: bool, search: UdpSearch, 
 
     result = yield from searched(search, offer, first_bps, OVERHEAD_S, min(MIN_RATE_BPS, first_bps or MIN_RATE_BPS))
     value = found_rate(result, "packet rate", measured)
+    measured.loads = limits.found(value)
     if breakdowns:
         measured.warnings.append(f"the tunnel broke down under packets, from {min(breakdowns):.0f} packet/s offered")
-    best = best_passing(streams) or stream(bench.lab, bench.address, packet_bytes, 0.9 * value / bits, 1.0, fragment)
-    detail = search_detail(result) | stream_detail(best) | {"breakdowns_packets_per_s": breakdowns}
+    slower = (packet_bytes, 0.9 * value / bits, 1.0, fragment)
+    best = best_passing(streams) or stream(bench.lab, bench.address, *slower, burst=burst)
+    detail = search_detail(result) | stream_detail(best, burst) | {"breakdowns_packets_per_s": breakdowns}
     measured.measurements.append(measurement("packet_rate", value / bits, packet_bytes=packet_bytes, **detail))
     if best.cpu_s > 0 and best.received:
         per_cpu = best.received / best.cpu_s
@@ -118,8 +135,8 @@ def stream(
 ) -> Counted:
     """Send packets of ``packet_bytes`` at ``per_s`` for ``seconds`` from host1, and count them where they come out.
 
-    At most ``burst`` leave back to back. ``by``: a generator for such packets, where there is one. Raises
-    MeasurementError where a probe does not work, or the counter's two counts disagree.
+    ``burst`` of them are sent together (see generate.py). ``by``: a generator for such packets, where there is one.
+    Raises MeasurementError where a probe does not work, or the counter's two counts disagree.
     """
     load = Load((packet_bytes,), per_s, seconds, burst=burst, fragment=fragment)
     with ExitStack() as stack:
@@ -139,6 +156,8 @@ def stream(
         outer_ip_bytes=passed.ip_bytes,
         fragments=fragments_created(lab) - fragments,
         cpu_s=cpu,
+        burst=arrived.burst,
+        longest_burst=arrived.longest_burst,
     )
 
 
@@ -157,7 +176,7 @@ def best_passing(streams: Sequence[Counted]) -> Counted | None:
     return max(passing, key=lambda one: one.sent / one.seconds, default=None)
 
 
-def stream_detail(counted: Counted) -> dict[str, Any]:
+def stream_detail(counted: Counted, burst: int = BURST) -> dict[str, Any]:
     """The stream that the costs are taken from, as data for the trial's line."""
     return {
         "sent": counted.sent,
@@ -167,7 +186,9 @@ def stream_detail(counted: Counted) -> dict[str, Any]:
         "outer_packets_per_packet": round(counted.outer_packets / max(1, counted.received), 4),
         "outer_ip_bytes_per_packet": round(counted.outer_ip_bytes / max(1, counted.received), 2),
         "fragments": counted.fragments,
-        "burst_packets": BURST,
+        "burst_packets": burst,
+        "burst_packets_sent": round(counted.burst, 1),
+        "burst_packets_longest": counted.longest_burst,
     }
 
 
@@ -175,16 +196,16 @@ class Packets(Instrument):
     """A search for the packet rate."""
 
     name = "packets"
-    factors = {"packet_bytes": PACKET_BYTES, "fragmentation": FRAGMENTATION}
+    factors = {"packet_bytes": PACKET_BYTES, "fragmentation": FRAGMENTATION, "burst_packets": BURST_PACKETS}
     metrics = (
         Metric(
             name="packet_rate",
             title="Packet rate",
             unit="packet/s",
             better="higher",
-            definition="Highest offered rate of inner packets of one length whose mean loss ratio stays below 1 %, "
-            "counted at the far host's interface, so that no program limits it. What comes late, out of a queue, is "
-            "not counted.",
+            definition="The highest offered rate of inner packets of one length at which the mean loss ratio stays "
+            "below 1 %. The far host's interface counts the packets, so that no receiving program limits the rate. A "
+            "packet that comes out of a queue after the sender has stopped is not counted.",
             source="RFC 2544 §26.1 with the thesis' loss bound; RFC 2285 §3.6.1 (forwarding rate)",
         ),
         Metric(
@@ -192,9 +213,9 @@ class Packets(Instrument):
             title="Packets per CPU second",
             unit="packet/s",
             better="higher",
-            definition="Inner packets received per CPU second (user, system, interrupt, softirq) of the gateways, in "
-            "the fastest trial of the search that passed; of the whole lab, generator and all, where its nodes share "
-            "a kernel.",
+            definition="The number of inner packets received per CPU second (user, system, interrupt, softirq) of the "
+            "gateways, in the fastest trial of the search that passed. If the lab's nodes share a kernel, the CPU "
+            "time is that of the whole lab, including the generator.",
             source="proc_stat(5)",
         ),
     )
@@ -210,7 +231,8 @@ class Packets(Instrument):
         first_bps = asked.known_bps
         if first_bps is None and asked.vpn.transport == "tcp":
             first_bps = 0.7 * pilot_bps(bench) * min(1.0, packet_bytes / 1500)
-        return (yield from packets(bench, packet_bytes, fragment, asked.profile.packets, first_bps))
+        burst = int(asked.params.get("burst_packets", BURST))
+        return (yield from packets(bench, packet_bytes, fragment, asked.profile.packets, first_bps, burst))
 
     def known_bps(self, trial: Trial) -> float | None:
         return rate_found(trial, "packet_rate")

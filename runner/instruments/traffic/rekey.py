@@ -68,7 +68,7 @@ def rekey(bench: Bench, vpn: Vpn, what: str) -> Measured:
     try:
         wait_until(lambda: not stream.alive() or arrived() - first > FLOWING_BYTES, "the load arriving", deadline_s=10)
         for _ in range(REKEYS[what]):
-            check_load(lab, stream)
+            check_load(lab, stream, LOG)
             if what in CLOCK_LIMIT_S:
                 quiet, seen, times = watch(bench, vpn, what)
                 before_ms.append(quiet)
@@ -80,6 +80,7 @@ def rekey(bench: Bench, vpn: Vpn, what: str) -> Measured:
             after_ms.append(_exchanges(bench, lambda: renew(lab.gateway(me), peers, what), took_s))
         if what in CLOCK_LIMIT_S:
             time.sleep(LOOKED_S / 2)  # so that the load covers the last rekey's second
+        check_load(lab, stream, LOG)
         lab.host1.run("pkill", "-TERM", "iperf3")  # it then says what it has seen
         stream.wait(10 * PATIENCE)
     finally:
@@ -207,8 +208,9 @@ class Rekey(Whole):
             title="Throughput lost at a rekey",
             unit="1",
             better="lower",
-            definition="One less the payload received in the second from a rekey on over that of the second before "
-            "it, median of the trial's rekeys. Below 0 where the noise is larger than the loss.",
+            definition="The share of the throughput that a rekey costs: 1 minus the payload received in the second "
+            "after the start of the rekey, divided by the payload received in the second before. The value is the "
+            "median of the trial's rekeys. It is below 0 where noise is larger than the loss.",
             source="RFC 7296 §2.8 (rekeying); swanctl(8) --rekey",
         ),
         Metric(
@@ -216,8 +218,9 @@ class Rekey(Whole):
             title="Longest round trip at a rekey",
             unit="ms",
             better="lower",
-            definition="Longest of the round trips that began in the second from a rekey on, beside a TCP stream that "
-            "fills the tunnel, median of the trial's rekeys. Those of the second before are in the detail.",
+            definition="A TCP stream fills the tunnel. The longest of the round trips that begin within one second "
+            "after the start of a rekey. The value is the median of the trial's rekeys. The detail has the round "
+            "trips of the second before.",
             source="RFC 2681 (round-trip delay), RFC 7296 §2.8 (rekeying)",
         ),
     )

@@ -10,8 +10,9 @@ from functools import cache, partial
 from typing import Any
 
 from runner.data.errors import MeasurementError
-from runner.data.levels import Levels
+from runner.data.levels import TCP, Levels
 from runner.data.metric import Metric
+from runner.data.trials import Position
 from runner.design.profile import Profile
 from runner.instruments.instrument import Asked, Go, Instrument, Measuring, whole
 from runner.instruments.result import Measured, measurement
@@ -177,9 +178,9 @@ class Tcp(Instrument):
 
     name = "tcp"
     factors = {
-        "payload": Levels(("random", "zeros", "text"), default="random"),
+        "payload": Levels(("random", "zeros", "text"), default="random", told=str, usual="random"),
         "streams": STREAMS,
-        "direction": Levels(("forward", "reverse"), default="forward"),
+        "direction": Levels(("forward", "reverse"), default="forward", told=str, usual="forward"),
     }
     metrics = (
         Metric(
@@ -187,8 +188,9 @@ class Tcp(Instrument):
             title="TCP throughput",
             unit="bit/s",
             better="higher",
-            definition="Payload bits per second at the receiver: over a whole test by iperf3, or between two marks in "
-            "each slice of a transfer, of which the middle half is averaged.",
+            definition="Payload bits per second at the receiver. iperf3 takes the mean of a whole test. Where VPNs "
+            "take turns, each slice of a transfer is measured between two marks, and the value is the mean of the "
+            "middle half of the slices.",
             source="RFC 6349 §2.3 (TCP throughput); thesis §3.4",
         ),
         Metric(
@@ -205,8 +207,8 @@ class Tcp(Instrument):
             title="Throughput per busy core",
             unit="bit/s",
             better="higher",
-            definition="Payload bits received per CPU second, during the TCP test: what one core, wholly busy with "
-            "it, carries.",
+            definition="Payload bits received per CPU second during the TCP test: the rate that one fully busy core "
+            "carries.",
             source="proc_stat(5); the inverse of cpu_per_gigabyte, so that a ranking should count one of the two",
         ),
         Metric(
@@ -214,8 +216,8 @@ class Tcp(Instrument):
             title="Context switches per packet",
             unit="/packet",
             better="lower",
-            definition="Context switches of all machines of the lab per 1448 payload bytes received (a full-size "
-            "packet), during the TCP test; those of the VPN's daemons alone are in the detail.",
+            definition="Context switches of all machines of the lab per 1448 payload bytes received (one full-size "
+            "packet), during the TCP test. The detail has those of the VPN's daemons alone.",
             source="proc_stat(5), ctxt; the thesis explains its ranking by them",
         ),
         Metric(
@@ -223,8 +225,8 @@ class Tcp(Instrument):
             title="Memory of the daemons",
             unit="B",
             better="lower",
-            definition="Proportional set size of the VPN's daemons on both gateways, after the TCP test. A tunnel in "
-            "the kernel without a daemon has 0; the kernel's own memory is not counted.",
+            definition="Proportional set size of the VPN's daemons on both gateways, after the TCP test. The kernel's "
+            "own memory is not counted, so that a tunnel in the kernel without a daemon has 0.",
             source="proc_pid_smaps(5), smaps_rollup, Pss",
         ),
         Metric(
@@ -232,8 +234,9 @@ class Tcp(Instrument):
             title="WAN bytes per payload byte",
             unit="byte/byte",
             better="lower",
-            definition="Bytes of IP on the WAN, both directions, per payload byte that the receiver of the TCP test "
-            "got: headers, encapsulation, acknowledgements and retransmissions, less what compression saves.",
+            definition="Bytes of IP on the WAN in both directions, for each payload byte that the receiver of the TCP "
+            "test gets. It includes headers, encapsulation, acknowledgements and retransmissions. Compression makes "
+            "it smaller.",
             source="RFC 2647 §3.17 (goodput) against the WAN port's counters, tc(8) -statistics",
         ),
     )
@@ -244,6 +247,9 @@ class Tcp(Instrument):
 
     def expected_s(self, params: Mapping[str, str], profile: Profile, *, first: bool) -> float:
         return WARM_S + profile.slice_s + 0.07 if profile.rounds else profile.duration_s + 0.05
+
+    def again(self, params: Mapping[str, str]) -> tuple[Position, ...]:
+        return ("between", "last") if params.items() >= TCP.items() else ()
 
     def measure(self, bench: Bench, asked: Asked) -> Measuring:
         params = asked.params

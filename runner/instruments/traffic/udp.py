@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from runner.data.errors import MeasurementError
+from runner.data.errors import MeasurementError, Unsupported
 from runner.data.levels import BY_PROFILE, Levels
 from runner.data.metric import Metric
 from runner.data.trials import Trial, Value
@@ -15,17 +15,20 @@ from runner.design.profile import Profile
 from runner.instruments.instrument import Asked, Instrument, Measuring
 from runner.instruments.result import Measured, measurement
 from runner.instruments.traffic.counters import fragments_created, receive_buffer_errors
-from runner.instruments.traffic.factors import FRAGMENTATION
+from runner.instruments.traffic.factors import BURST_PACKETS, FRAGMENTATION
+from runner.instruments.traffic.inner import IPV6_UDP_BYTES, refused
 from runner.instruments.traffic.iperf import OVERHEAD_S, iperf3
 from runner.instruments.traffic.limits import Limits
 from runner.instruments.traffic.mtu import IP_UDP_BYTES, may_fragment
 from runner.instruments.traffic.searched import searched
 from runner.instruments.traffic.tcp import pilot_bps
 from runner.instruments.traffic.udp_rounds import LOOK_S, LOOKS, udp_in_rounds
+from runner.lab.node import Node
 from runner.lab.site_to_site import Lab
 from runner.search import Loss, SearchResult
 from runner.search.settings import LOSS_RATIO, UdpSearch
 from runner.tunnel.bring_up import Bench
+from runner.vpn.plugin import Vpn
 
 WINDOW_BYTES = 2**21  # socket buffers asked for in UDP tests, if net.core.rmem_max allows
 # What the kernel grants, which it doubles for its own use (socket(7)). Asked by doing, because older kernels (6.1)
@@ -41,24 +44,27 @@ JITTER_RATE_BPS = 1e6
 JITTER_PAYLOAD_BYTES = 200
 FLAGS = {  # what they say of a search that found no rate
     "no_throughput": f"no_throughput: more than {LOSS_RATIO:.0%} is lost even at the lowest rate",
-    "unconfirmed": f"unconfirmed: every rate lost more than {LOSS_RATIO:.0%} until the time was over (a longer profile "
-    "gives more)",
+    "unconfirmed": "unconfirmed: the search's time was over before a rate was confirmed to lose at most "
+    f"{LOSS_RATIO:.0%} (more time: --profile thesis, or a longer --deadline)",
 }
 
 
-def udp(bench: Bench, payload_bytes: int, search: UdpSearch, first_bps: float | None) -> Measuring:
+def udp(
+    bench: Bench, payload_bytes: int, search: UdpSearch, first_bps: float | None, buffer_bytes: int | None = None
+) -> Measuring:
     """UDP throughput by the loss-bounded search, and jitter at a low rate. Each trial of the search is a slice.
 
-    ``first_bps``: where to start, if anything is known. The search sees the tunnel only through ``offer``. A
-    rate that breaks the tunnel down counts as lost altogether, and the tunnel is made anew. Raises
-    MeasurementError where there is no throughput to report.
+    ``first_bps``: where to start, if anything is known. ``buffer_bytes``: of both sockets; what the receiver's then
+    drops is lost, and there is no jitter. Without it they are as large as may be, and its drops are no loss of the
+    VPN. The search sees the tunnel only through ``offer``. A rate that breaks the tunnel down counts as lost
+    altogether, and the tunnel is made anew. Raises MeasurementError where there is no throughput to report.
     """
     started = time.monotonic()
     measured = Measured()
     counters = {"receive_buffer_errors": 0, "fragments": 0}
     breakdowns: list[float] = []
     limits = Limits()
-    window = bench.lab.host2.run("python3", "-IS", "-c", GRANTED, str(WINDOW_BYTES)).stdout.strip()
+    window = str(buffer_bytes or granted_bytes(bench.lab.host2, WINDOW_BYTES))
     options = ("--udp", "--length", str(payload_bytes), "--window", window, "--bitrate")
 
     def offer(rate_bps: float, duration_s: float) -> Loss:
@@ -67,7 +73,8 @@ def udp(bench: Bench, payload_bytes: int, search: UdpSearch, first_bps: float | 
         try:
             with limits.watched(bench, rate_bps) as piece:
                 report = iperf3(bench.lab, bench.address, *test)
-                piece.carried_bytes = report["end"]["sum_received"]["bytes"]
+                sent_bytes = report["end"]["sum_sent"]["packets"] * payload_bytes
+                piece.carried(report["end"]["sum_received"]["bytes"], sent_bytes)
         except MeasurementError:
             if not bench.carries_payload():
                 breakdowns.append(rate_bps)
@@ -78,7 +85,7 @@ def udp(bench: Bench, payload_bytes: int, search: UdpSearch, first_bps: float | 
         dropped = receive_buffer_errors(bench.lab) - before[0]
         counters["receive_buffer_errors"] += dropped
         counters["fragments"] += fragments_created(bench.lab) - before[1]
-        return udp_loss(report, payload_bytes, dropped)
+        return udp_loss(report, payload_bytes, 0 if buffer_bytes else dropped)
 
     result = yield from searched(search, offer, first_bps, OVERHEAD_S)
     value = found_rate(result, "UDP throughput", measured)
@@ -88,12 +95,18 @@ def udp(bench: Bench, payload_bytes: int, search: UdpSearch, first_bps: float | 
     detail = search_detail(result) | counters | {"payload_bytes": payload_bytes, "breakdowns_bps": breakdowns}
     found = measurement("udp_throughput", value, **detail)
     measured.measurements += [found, *goodput(result, value)]
-    try:
-        measured.measurements.append(jitter(bench.lab, bench.address))
-    except MeasurementError as error:  # the throughput that was found stays found
-        measured.warnings.append(f"no jitter: {error}")
+    if not buffer_bytes:
+        try:
+            measured.measurements.append(jitter(bench.lab, bench.address))
+        except MeasurementError as error:  # the throughput that was found stays found
+            measured.warnings.append(f"no jitter: {error}")
     measured.measuring_s = time.monotonic() - started
     return measured
+
+
+def granted_bytes(node: Node, wanted_bytes: int) -> int:
+    """The receive buffer that the kernel gives a socket which asks for so much."""
+    return int(node.run("python3", "-IS", "-c", GRANTED, str(wanted_bytes)).stdout)
 
 
 def udp_loss(report: dict[str, Any], payload_bytes: int, receiver_drops: int = 0) -> Loss:
@@ -186,12 +199,13 @@ def jitter(lab: Lab, address: str) -> Value:
     return measurement("jitter", end["jitter_ms"], loss_ratio=1 - loss.received / loss.sent)
 
 
-# What is absent is the generator's usual: one flow, bursts of sixteen packets, one length, DSCP 0.
+# What is absent is the generator's usual: one flow, bursts of sixteen packets, one length, DSCP 0, IPv4.
 OFFERED = {
     "flows": Levels(("16", "256"), (1, 4096)),
-    "burst_packets": Levels(("1", "64"), (1, 64)),
+    "burst_packets": BURST_PACKETS,
     "lengths": Levels(("imix",)),
     "dscp": Levels(("46",), (0, 63)),
+    "inner": Levels(("ipv6",), before=True),
 }
 
 
@@ -200,7 +214,7 @@ class Udp(Instrument):
 
     name = "udp"
     factors = {
-        "payload_bytes": Levels(("1300", "1470"), (1, 65507), BY_PROFILE),
+        "payload_bytes": Levels(("1300", "1470"), (1, 65507), BY_PROFILE, told="".format),
         "fragmentation": FRAGMENTATION,
         **OFFERED,
     }
@@ -210,8 +224,8 @@ class Udp(Instrument):
             title="UDP throughput",
             unit="bit/s",
             better="higher",
-            definition="Highest offered rate (UDP payload bits per second) whose loss ratio stays below 1 %: the mean "
-            "of the trials in the profile thesis, the median trial where the VPNs take turns.",
+            definition="The highest offered rate (UDP payload bits per second) at which the loss ratio stays below 1 "
+            "%. The profile thesis takes the mean loss of the trials. Where VPNs take turns, the median trial counts.",
             source="RFC 2544 §26.1 with the thesis' loss bound (§3.5.1); the median trial as in MLRsearch",
         ),
         Metric(
@@ -219,8 +233,8 @@ class Udp(Instrument):
             title="UDP goodput",
             unit="bit/s",
             better="higher",
-            definition="UDP payload bits per second that came through the tunnel at the UDP throughput: what was "
-            "received in the passing trial of the search that offered a rate nearest to it.",
+            definition="UDP payload bits per second that come through the tunnel at the UDP throughput: what was "
+            "received in the passing trial whose offered rate is nearest to it.",
             source="RFC 2647 §3.17 (goodput), within RFC 2544 §26.1",
         ),
         Metric(
@@ -228,9 +242,10 @@ class Udp(Instrument):
             title="Jitter",
             unit="ms",
             better="lower",
-            definition="Interarrival jitter of a 1 Mbit/s stream of 200 B datagrams: smoothed over a second by iperf3 "
-            "in the profile thesis; where the VPNs take turns, the median change of the delay in many short "
-            "looks: the mean would be made by the moments in which the machine is busy with something else.",
+            definition="Interarrival jitter of a stream of 1 Mbit/s in datagrams of 200 B. In the profile thesis, "
+            "iperf3 smooths it over a second. Where VPNs take turns, the value is the median change of the delay from "
+            "one datagram to the next in many short streams. The mean is not used, because the moments in which the "
+            "machine is busy with something else would dominate it.",
             source="RFC 3550 §6.4.1; RFC 5481 §4.1 (delay variation from packet to packet)",
         ),
     )
@@ -245,13 +260,26 @@ class Udp(Instrument):
             return profile.udp.trial_duration_s / LOOKS + LOOK_S  # a turn
         return profile.udp.expected_s(OVERHEAD_S, first=first, warm_budget_s=profile.warm_budget_s)
 
+    def refuses(self, lab: Lab, vpn: Vpn, params: Mapping[str, str]) -> Unsupported | None:
+        if no := super().refuses(lab, vpn, params):
+            return no
+        if params.get("inner") != "ipv6":
+            return None
+        if params.get("lengths") == "imix":
+            return Unsupported("the mixture's shortest packets, 40 bytes, are shorter than the headers of IPv6 and UDP")
+        return refused(lab, vpn)
+
+    def asks(self, params: Mapping[str, str]) -> dict[str, str]:
+        return {"inner": params["inner"]} if "inner" in params else {}
+
     def measure(self, bench: Bench, asked: Asked) -> Measuring:
         """In rounds (udp_rounds.py), or by a search without a break, with iperf3, which knows none of OFFERED.
 
         That starts where an earlier repetition ended. The first starts from overload, except through a tunnel that is
         itself TCP: overload breaks OpenSSH's, so that it starts at half the TCP throughput."""
         payload_bytes = int(asked.params["payload_bytes"])
-        fragment = may_fragment(bench, asked.params, payload_bytes + IP_UDP_BYTES)
+        headers = IPV6_UDP_BYTES if asked.params.get("inner") == "ipv6" else IP_UDP_BYTES
+        fragment = may_fragment(bench, asked.params, payload_bytes + headers)
         search, profile, first_bps = asked.profile.udp, asked.profile, asked.known_bps
         if search.engine == "rounds" or OFFERED.keys() & asked.params.keys():
             turns = self.takes_turns(profile)

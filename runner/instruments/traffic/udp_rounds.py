@@ -6,7 +6,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any
@@ -16,14 +16,16 @@ from runner.data.trials import Value
 from runner.instruments.instrument import Asked, Go, Measuring
 from runner.instruments.result import Measured, measurement
 from runner.instruments.traffic.generator import BURST, Generator, Load, generator, imix
+from runner.instruments.traffic.inner import IPV6_UDP_BYTES, ipv6_through
 from runner.instruments.traffic.limits import Limits
 from runner.instruments.traffic.mtu import IP_UDP_BYTES
 from runner.instruments.traffic.visits import visits
 from runner.search import SearchTrial
 from runner.search.rounds import Rounds
-from runner.search.settings import LOSS_RATIO
+from runner.search.settings import LOSS_RATIO, LOWEST_BPS
 from runner.search.steps import Load as Offered
 from runner.tunnel.bring_up import Bench
+from runner.vpn.plugin import Vpn
 
 JITTER_S = 0.1
 LOOKS = 2  # at the jitter, to each trial
@@ -34,6 +36,10 @@ USUAL_TRIALS = 30  # where there is neither a conductor nor a budget
 MOST_SEEDS = 30
 MOST_SOURCES = 16  # addresses: many flows differ by their ports, too
 PATIENT = 3  # times a second
+ECHO_EVERY_S, ECHO_FOR_S = 0.05, 2
+# A careful search overloads by a fifth for 0.15 s. A tunnel in TCP has carried that 0.03 s later, or it waits for a
+# timer that doubles (RFC 6298 §5.5): a new tunnel is there sooner.
+CAREFUL_PATIENT, CAREFUL_ECHO_FOR_S = 1, 1
 NEAR = 0.1  # the goodput is that of trials which passed and offered the throughput within this share
 CAREFUL_START = 0.5
 MEMORY = "udp"  # its place in Asked.memory
@@ -46,7 +52,8 @@ class SoFar:
     search: Rounds
     variations_ms: list[float] = field(default_factory=list)  # of the delay, of all looks
     breakdowns_bps: list[float] = field(default_factory=list)
-    bursts: list[float] = field(default_factory=list)
+    bursts: list[float] = field(default_factory=list)  # packets that left back to back, of each trial, on the mean
+    longest_burst: int = 0
 
 
 @dataclass
@@ -56,17 +63,31 @@ class Offering:
     bench: Bench
     shape: Load  # its rate and duration are each trial's own
     so_far: SoFar
+    ipv6_of: Vpn | None = None  # whose tunnel carries IPv6; None: IPv4
     limits: Limits = field(default_factory=Limits)
+
+    @property
+    def address(self) -> str:
+        """Where host1 reaches host2 through the tunnel that is up now."""
+        bench, vpn = self.bench, self.ipv6_of
+        if vpn is None:
+            return bench.address
+        found: str = bench.shared("IPv6 inside", lambda: nullcontext(ipv6_through(bench, vpn)))
+        return found
 
     @property
     def generator(self) -> Generator:
         """That of the tunnel that is up now."""
-        return generator(self.bench, fragments=self.shape.fragment)
+        return generator(self.bench, self.address, fragments=self.shape.fragment)
+
+    @property
+    def payload_bytes(self) -> float:
+        """Of a packet, on the mean."""
+        return self.shape.mean_bytes - (IP_UDP_BYTES if self.ipv6_of is None else IPV6_UDP_BYTES)
 
     def load(self, rate_bps: float, duration_s: float) -> Load:
         """What offers ``rate_bps`` of payload."""
-        payload_bits = 8 * (self.shape.mean_bytes - IP_UDP_BYTES)
-        return replace(self.shape, per_s=rate_bps / payload_bits, seconds=duration_s)
+        return replace(self.shape, per_s=rate_bps / (8 * self.payload_bytes), seconds=duration_s)
 
     def warm_up(self, rate_bps: float) -> None:
         """Carry so much for a moment: a fresh tunnel in TCP begins slowly, and would break down."""
@@ -74,7 +95,8 @@ class Offering:
 
     def broke_down(self) -> bool:
         """Does the tunnel carry nothing any more? One that only empties its queues gets a few seconds."""
-        return not any(self.bench.carries_payload() for _ in range(PATIENT))
+        patient = CAREFUL_PATIENT if self.so_far.search.careful else PATIENT
+        return not any(self.bench.carries_payload() for _ in range(patient))
 
     def trial(self, rate_bps: float, duration_s: float) -> SearchTrial:
         """One trial. A rate that breaks the tunnel down counts as lost altogether, and the tunnel is made anew."""
@@ -86,25 +108,30 @@ class Offering:
                 arrived = self.generator.play(load)
         purpose = self.so_far.search.purpose
         if arrived is None or (not arrived.received and self.broke_down()):
-            self.so_far.breakdowns_bps.append(rate_bps)
-            self.bench.renew()
-            self.warm_up(rate_bps / 2)
+            self.anew(rate_bps)
             return SearchTrial(rate_bps, rate_bps, duration_s, 1, 0, purpose)
         self.so_far.bursts.append(arrived.burst)
+        self.so_far.longest_burst = max(self.so_far.longest_burst, arrived.longest_burst)
         offered_bps = rate_bps * arrived.sent / (load.per_s * arrived.seconds)
         return SearchTrial(rate_bps, offered_bps, duration_s, arrived.sent, arrived.kept_up, purpose)
+
+    def anew(self, rate_bps: float) -> None:
+        """Another tunnel in place of one that this rate broke down."""
+        self.so_far.breakdowns_bps.append(rate_bps)
+        self.bench.renew()
+        self.warm_up(rate_bps / 2)
 
     def reading(self, load: Offered) -> dict[str, float]:
         """One trial that the search learns from, and what it tells alone, once the search has begun."""
         search = self.so_far.search
         with self.limits.slice(self.bench, load.rate_bps) as piece:
             trial = self.trial(*load)
-            piece.carried_bytes = trial.received * (self.shape.mean_bytes - IP_UDP_BYTES)
+            piece.carried(trial.received * self.payload_bytes, trial.sent * self.payload_bytes)
         search.learn(trial)
         found = {"asked_rate_bps": trial.asked_rate_bps, "sent": trial.sent, "received": trial.received}
         if not search.seeding and not search.limited:
             found["udp_throughput"] = search.reading_bps(trial)
-        self.settle()
+        self.settle(load.rate_bps)
         return found
 
     def jitter(self) -> dict[str, float]:
@@ -115,11 +142,16 @@ class Offering:
             return {"jitter": statistics.median(variations_ms)}
         return {}
 
-    def settle(self) -> None:
-        """Wait until the tunnel's queues are empty: a byte and its answer pass them. Who has the next turn would pay
-        for them."""
-        with suppress(MeasurementError):
-            visits(self.bench).exchanges(1)
+    def settle(self, rate_bps: float) -> None:
+        """Wait until the tunnel's queues are empty, which an echo and its answer pass: who has the next turn would pay
+        for them. A tunnel that this rate broke down for good answers none, and is made anew. So is one in TCP that has
+        not answered yet: what it carries while it recovers says nothing of its throughput."""
+        careful = self.so_far.search.careful
+        for_s = CAREFUL_ECHO_FOR_S if careful else ECHO_FOR_S
+        echo = ("ping", "-n", "-q", "-c", "1", "-i", str(ECHO_EVERY_S), "-w", str(for_s), self.address)
+        answered = self.bench.lab.host1.run(*echo, check=False, timeout=for_s + 10).code == 0
+        if not answered and (careful or self.broke_down()):
+            self.anew(rate_bps)
 
     def seed(self) -> None:
         """Trials until something has failed, and something has passed; or until the generator can offer no more."""
@@ -128,12 +160,13 @@ class Offering:
             trial = self.trial(*search.next_load())
             search.learn(trial)
             if trial.loss_ratio > LOSS_RATIO:  # it has filled the queues
-                self.settle()
+                self.settle(trial.asked_rate_bps)
 
 
 def shape_of(params: Mapping[str, str], fragment: bool) -> tuple[Load, str]:
-    """What these levels ask to offer, and its lengths in RFC 6985's notation; the rate and the duration are open."""
-    longest_bytes, flows = int(params["payload_bytes"]) + IP_UDP_BYTES, int(params.get("flows", 1))
+    """What these levels ask to offer, and its lengths in words; the rate and the duration are open."""
+    headers = IPV6_UDP_BYTES if params.get("inner") == "ipv6" else IP_UDP_BYTES
+    longest_bytes, flows = int(params["payload_bytes"]) + headers, int(params.get("flows", 1))
     lengths, name = imix(longest_bytes) if params.get("lengths") == "imix" else ((longest_bytes,), str(longest_bytes))
     load = Load(
         lengths,
@@ -161,7 +194,7 @@ def udp_in_rounds(bench: Bench, asked: Asked, fragment: bool, *, turns: bool) ->
     warm_s = asked.profile.warm_budget_s if asked.known_bps is not None else None
     budget_s = warm_s or settings.budget_s or USUAL_TRIALS * (settings.trial_duration_s + LOOK_S)
     shape, lengths = shape_of(asked.params, fragment)
-    offering = Offering(bench, shape, so_far)
+    offering = Offering(bench, shape, so_far, asked.vpn if asked.params.get("inner") == "ipv6" else None)
     if first:
         offering.warm_up(search.next_load().rate_bps / 2)
     offering.seed()
@@ -197,6 +230,7 @@ def so_far_of(asked: Asked, bench: Bench) -> SoFar:
         start_bps = asked.known_bps or visits(bench).fresh_bps * (CAREFUL_START if careful else 1)
         search = Rounds(
             LOSS_RATIO,
+            min_rate_bps=settings.min_rate_bps or LOWEST_BPS,
             max_rate_bps=settings.max_rate_bps,
             trial_duration_s=settings.trial_duration_s,
             first_rate_bps=start_bps,
@@ -251,6 +285,7 @@ def detail_of(so_far: SoFar, first: int) -> dict[str, Any]:
         ],
         "trials_of_all_instances": len(search.trials),
         "burst_packets_sent": round(statistics.median(so_far.bursts), 1) if so_far.bursts else None,
+        "burst_packets_longest": so_far.longest_burst or None,
         "breakdowns_bps": so_far.breakdowns_bps,
     }
 

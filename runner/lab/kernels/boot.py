@@ -8,7 +8,6 @@ import select
 import signal
 import socket
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
@@ -20,7 +19,7 @@ from typing import IO, Protocol
 from runner.data.errors import CannotRunHere, LabError
 from runner.data.files import write_text
 from runner.data.guest import GUEST
-from runner.data.streams import standard_output
+from runner.data.streams import standard_error, standard_output
 from runner.lab.kernels.guest import Channel
 from runner.lab.node import ENVIRONMENT
 
@@ -83,6 +82,12 @@ class Guest:
     def last_words(self) -> str:
         """The end of it, for a message."""
         return self.said()[-1500:].strip() or "it says nothing"
+
+
+def getting(packages: Sequence[str]) -> list[str]:
+    """The commands that get these Debian packages, and the folder on which a guest mounts its modules."""
+    found = [f"apt-get install {' '.join(packages)}"] if packages else []
+    return found if Path("/lib/modules").is_dir() else [*found, "mkdir /lib/modules"]
 
 
 def run_in(
@@ -156,7 +161,7 @@ def _end(guest: Guest) -> None:
 
 
 def _size() -> bytes:
-    for stream in (sys.stderr, standard_output()):
+    for stream in (standard_error(), standard_output()):
         with suppress(OSError, ValueError):
             size = os.get_terminal_size(stream.fileno())
             return f"{size.lines} {size.columns}".encode()
@@ -178,7 +183,7 @@ def _spec(attempt: Attempt, kernel: Kernel, argv: Sequence[str], folders: Sequen
         "cwd": os.getcwd(),
         "environment": environment,
         "terminals": [
-            name for name, stream in (("stdout", standard_output()), ("stderr", sys.stderr)) if stream.isatty()
+            name for name, stream in (("stdout", standard_output()), ("stderr", standard_error())) if stream.isatty()
         ],
         "size": _size().decode(),
         "modules": str(kernel.modules),
@@ -257,7 +262,7 @@ def _carry_in(channel: Channel, numbers: bytes, interrupted_at: float | None) ->
 
 def _carry_out(channel: Channel) -> int | None:
     """Write what the command has written; its exit code, once it has ended."""
-    sinks = {b"O": standard_output().buffer, b"E": sys.stderr.buffer}
+    sinks = {b"O": standard_output().buffer, b"E": standard_error().buffer}
     for kind, payload in channel.received():
         if kind == b"X":
             return int(payload)

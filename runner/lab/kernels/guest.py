@@ -70,7 +70,10 @@ class Channel:
 def mount(kind: str, where: str, options: str = "") -> None:
     """Mount a file system of this ``kind`` (mount(8)) on a folder that is made. Raises CalledProcessError."""
     os.makedirs(where, exist_ok=True)
-    subprocess.run(["mount", "-t", kind, *(["-o", options] if options else []), kind, where], check=True)
+    # By mount(2): what mount(8) of Debian 13 uses instead does not take a path as hostfs's option.
+    environment = {**os.environ, "LIBMOUNT_FORCE_MOUNT2": "always"}
+    argv = ["mount", "-t", kind, *(["-o", options] if options else []), kind, where]
+    subprocess.run(argv, check=True, env=environment)
 
 
 def first_steps() -> None:

@@ -7,20 +7,23 @@ Debian: qemu-system-x86, busybox-static, kmod; virtme-ng is on PyPI. Sources: vi
 
 from __future__ import annotations
 
+import ctypes
 import fcntl
+import mmap
 import os
 import platform
 import shlex
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Generator, Sequence
 from pathlib import Path
 
 from runner.data.cache import cache_dir
 from runner.data.errors import CannotRunHere
 from runner.lab.image import locate, open_image
-from runner.lab.kernels.boot import AGENT, Attempt, Say
+from runner.lab.kernels.boot import AGENT, Attempt, Say, getting
 from runner.lab.kernels.guest import FILES
 
 MEMORY = "2G"
@@ -31,6 +34,7 @@ ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}  # Debian's names
 # In software emulation: the processor's own clock instead of an emulated device's, no detours around bugs that an
 # emulated processor does not have, and page tables no deeper than needed. Source: kernel-parameters.txt.
 FASTER = ("tsc=reliable", "mitigations=off", "no5lvl")
+RDTSC = bytes.fromhex("0f31 48c1e220 4809d0 c3")  # rdtsc; shl rdx, 32; or rax, rdx; ret
 
 
 class Qemu:
@@ -68,14 +72,8 @@ class Qemu:
         if platform.machine() not in EMULATORS:
             raise CannotRunHere(f"--kernel qemu is for {' and '.join(EMULATORS)}, not {platform.machine()}")
         emulator, _ = EMULATORS[platform.machine()]
-        if lacks := self.missing_packages():
-            raise CannotRunHere(f"--kernel qemu needs packages that are missing: apt-get install {' '.join(lacks)}")
-        if virtme_run() is None:
-            raise CannotRunHere(f"virtme-ng is missing; get it with: {sys.executable} -m pip install virtme-ng")
-        if not Path("/lib/modules").is_dir():
-            raise CannotRunHere(
-                "/lib/modules is missing, on which the guest mounts its modules; make it: mkdir /lib/modules"
-            )
+        if commands := self.commands():
+            raise CannotRunHere(f"--kernel qemu needs what this machine lacks; get it with: {' && '.join(commands)}")
         if not self.folder.exists():
             return f"{emulator}, virtme-ng; the kernel of Debian {self.suite} is fetched at first use"
         return f"{emulator}, {self.image.name.removeprefix('vmlinuz-')}"
@@ -84,6 +82,11 @@ class Qemu:
         """The Debian packages that it needs and this machine lacks."""
         tools = dict([EMULATORS[platform.machine()]] if platform.machine() in EMULATORS else []) | TOOLS
         return [package for tool, package in tools.items() if shutil.which(tool) is None]
+
+    def commands(self) -> list[str]:
+        """The commands that get all that it needs and this machine lacks."""
+        virtme = [] if virtme_run() else [f"{sys.executable} -m pip install virtme-ng"]
+        return getting(self.missing_packages()) + virtme
 
     def fetch(self, say: Say) -> None:
         """Get the suite's kernel package with apt-get(8), from where the lab image's packages come, and unpack it."""
@@ -151,7 +154,9 @@ class Qemu:
         }
         if os.access("/dev/kvm", os.R_OK | os.W_OK):
             yield Attempt("qemu-kvm", [*argv, "--qemu-opts", *devices], 30, 2, environment, cached)
-        faster = [word for option in FASTER for word in ("--kopt", option)]
+        rate_khz = tsc_khz()
+        known = [f"tsc_early_khz={rate_khz}"] if rate_khz else []
+        faster = [word for option in (*FASTER, *known) for word in ("--kopt", option)]
         # Once more with patience on a machine with much else to do, and then with what the kernel says while it boots.
         for boots_within_s, said in ((240, ()), (480, ("--show-boot-console",))):
             slow = [*argv, *faster, *said, "--disable-kvm", "--qemu-opts", *devices]
@@ -162,6 +167,31 @@ def cacheable(writable: Sequence[Path]) -> list[Path]:
     """What the guest reads most and need not read anew each time, as it would; nothing that has a writable folder."""
     most = [Path("/usr"), Path(sys.prefix), cache_dir(), *(CODE / name for name in ("experiments", "runner", "vpns"))]
     return [path for path in most if not any(folder.is_relative_to(path) for folder in writable)]
+
+
+def tsc_khz(within_s: float = 0.1) -> int | None:
+    """The rate of this machine's time-stamp counter, which is an emulated processor's, too; None where it has none that
+    can be read. A guest that measures it itself while it boots on a busy machine may have a clock that runs three times
+    too fast."""
+    if platform.machine() != "x86_64":
+        return None
+    try:
+        page = mmap.mmap(-1, mmap.PAGESIZE, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
+    except OSError:  # forbidden here
+        return None
+    page.write(RDTSC)
+    counter = ctypes.CFUNCTYPE(ctypes.c_uint64)(ctypes.addressof(ctypes.c_char.from_buffer(page)))
+
+    def both() -> tuple[int, int]:
+        """Time and counter at one moment: the closest of some pairs, because others take the CPU meanwhile."""
+        pairs = [(time.monotonic_ns(), counter(), time.monotonic_ns()) for _ in range(100)]
+        before, ticks, after = min(pairs, key=lambda pair: pair[2] - pair[0])
+        return (before + after) // 2, ticks
+
+    first_ns, first = both()
+    time.sleep(within_s)
+    last_ns, last = both()
+    return round((last - first) * 1e6 / (last_ns - first_ns))
 
 
 def virtme_run() -> str | None:

@@ -10,6 +10,7 @@ Documentation/virt/uml/user_mode_linux_howto_v2.rst.
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 import shutil
@@ -20,10 +21,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from runner.data.errors import CannotRunHere
-from runner.lab.kernels.boot import AGENT, Attempt, Say
+from runner.lab.kernels.boot import AGENT, Attempt, Say, getting
 
 MODULES = Path("/usr/lib/uml/modules")
 MEMORY_MIB = 2048
+SEATS = 16  # more guests than have the memory for it
 TOOLS = {"linux.uml": "user-mode-linux", "modprobe": "kmod"}  # command -> Debian package
 
 
@@ -39,16 +41,12 @@ class Uml:
 
     def describe(self) -> str:
         """What there is, in a few words. Raises CannotRunHere with what is missing and how to get it."""
-        if lacks := self.missing_packages():
-            raise CannotRunHere(f"User Mode Linux is missing; get it with: apt-get install {' '.join(lacks)}")
+        if commands := getting(self.missing_packages()):
+            raise CannotRunHere(f"User Mode Linux needs what this machine lacks; get it with: {' && '.join(commands)}")
         versions = sorted(path.name for path in MODULES.glob("*"))
         if not versions:
             raise CannotRunHere(
                 f"{MODULES} is empty; get User Mode Linux's modules with: apt-get install --reinstall user-mode-linux"
-            )
-        if not Path("/lib/modules").is_dir():
-            raise CannotRunHere(
-                "/lib/modules is missing, on which the guest mounts its modules; make it: mkdir /lib/modules"
             )
         return f"{shutil.which('linux.uml')}, Linux {versions[-1]}"
 
@@ -71,15 +69,16 @@ class Uml:
 
 @contextmanager
 def own_cpu() -> Iterator[int]:
-    """One of the CPUs that we may use, which no other guest of this machine has; any of them, where all are taken.
+    """The one of the CPUs that we may use which the fewest other guests of this machine have.
 
-    Who has it has bound its name, an abstract one that goes with its process (unix(7)).
+    A guest has one of a CPU's ``SEATS``: it has bound the seat's name, an abstract one that goes with its process
+    (unix(7)).
     """
     cpus = sorted(os.sched_getaffinity(0))
-    for cpu in cpus:
+    for seat, cpu in itertools.product(range(SEATS), cpus):
         with socket.socket(socket.AF_UNIX) as claim:
             try:
-                claim.bind(f"\0vpneval-uml-cpu-{cpu}")
+                claim.bind(f"\0vpneval-uml-cpu-{cpu}-{seat}")
             except OSError:
                 continue
             yield cpu

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from runner.data.errors import require_known
 from runner.lab.image import Image, open_image
 from runner.lab.names import LAB_FORMS
 from runner.lab.namespaces import NamespaceNode
-from runner.lab.site_to_site import Lab, check_machine, namespace_lab
+from runner.lab.site import Site
+from runner.lab.site_to_site import SITES, Lab, check_machine, namespace_lab
 
 
 class Rig(Protocol):
@@ -19,6 +20,10 @@ class Rig(Protocol):
 
     kind: str
     stands: int  # how many labs can be there at once; 0: as many as memory allows
+
+    @property
+    def sites(self) -> tuple[Site, ...]:
+        """The sites of its labs."""
 
     def image(self, name: str, say: Callable[[str], None] | None = None) -> Image:
         """The software of its nodes. Raises UsageError for one that it cannot have."""
@@ -41,6 +46,7 @@ class NamespaceRig:
 
     kind = "netns"
     stands = 0
+    sites = SITES
 
     def image(self, name: str, say: Callable[[str], None] | None = None) -> Image:
         """The image ``name``, built first where this machine has none."""
@@ -76,6 +82,11 @@ def check_spec(spec: str) -> None:
 
         read_inventory(Path(rest))
         return
+    if kind == "site" and rest:
+        from runner.lab.places.sites import read_sites
+
+        read_sites(Path(rest))
+        return
     require_known("lab", spec, LAB_FORMS.split(", "))
     if kind == "vagrant":
         from runner.lab.places.vagrant import lab_file
@@ -84,8 +95,8 @@ def check_spec(spec: str) -> None:
 
 
 @contextmanager
-def open_rig(spec: str, say: Callable[[str], None]) -> Iterator[Rig]:
-    """The rig that ``--lab`` names; ``say`` is told of what takes long.
+def open_rig(spec: str, say: Callable[[str], None], limits: Mapping[str, Any] | None = None) -> Iterator[Rig]:
+    """The rig that ``--lab`` names; ``say`` is told of what takes long. ``limits`` replace those of a site's inventory.
 
     Raises UsageError for an unknown one, CannotRunHere where a lab cannot be set up; nothing is changed then.
     """
@@ -99,6 +110,12 @@ def open_rig(spec: str, say: Callable[[str], None]) -> Iterator[Rig]:
         from runner.lab.places.machines import ssh_rig
 
         with ssh_rig(read_inventory(Path(rest))) as rig:
+            yield rig
+    elif kind == "site":
+        from runner.lab.places.site import site_rig
+        from runner.lab.places.sites import read_sites
+
+        with site_rig(read_sites(Path(rest)).model_copy(update=dict(limits or {}))) as rig:
             yield rig
     else:
         from runner.lab.places.vagrant import vagrant_rig

@@ -11,11 +11,12 @@ wan = "eth2"
 
 from __future__ import annotations
 
+import copy
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
@@ -115,46 +116,88 @@ class Inventory(BaseModel):
         return self
 
 
+Read = TypeVar("Read", bound=BaseModel)
+
+
 def read_inventory(path: Path) -> Inventory:
     """The inventory in ``path``; files that it names are taken from its folder.
 
     Raises UsageError with the file, the line, and what is valid there.
     """
+    inventory = read_model(path, Inventory, "ssh")
+    beside(path, inventory.machines.values())
+    return inventory
+
+
+def beside(path: Path, machines: Iterable[Machine]) -> None:
+    """Take the files that the machines name from the inventory's folder."""
+    for machine in machines:
+        machine.identity = machine.identity and path.parent / machine.identity.expanduser()
+        machine.config = machine.config and path.parent / machine.config.expanduser()
+
+
+def read_model(path: Path, model: type[Read], lab: str) -> Read:
+    """What the file of ``--lab LAB:FILE`` says. Raises UsageError with every mistake: file, line, what is valid."""
     try:
         said = read_bytes(path)
         data, text = from_toml(said), said.decode()
     except UsageError as error:
-        raise UsageError(f"--lab ssh:FILE: the inventory {error}") from None
+        raise UsageError(f"--lab {lab}:FILE: the inventory {error}") from None
     except ValueError as error:
         raise UsageError(f"{path} is not TOML: {error}") from error
     try:
-        inventory = Inventory.model_validate(data)
+        return model.model_validate(data)
     except ValidationError as error:
-        raise UsageError("\n".join(_explained(path, text, found) for found in error.errors())) from error
-    for machine in inventory.machines.values():
-        machine.identity = machine.identity and path.parent / machine.identity.expanduser()
-        machine.config = machine.config and path.parent / machine.config.expanduser()
-    return inventory
+        wrong = error.errors()
+        wrong += _unfitting(model, data, wrong)
+        raise UsageError("\n".join(_explained(path, text, found, model) for found in wrong)) from error
 
 
-def _explained(path: Path, text: str, error: Mapping[str, Any]) -> str:
+def _unfitting(model: type[BaseModel], data: Mapping[str, Any], wrong: Sequence[Any]) -> list[Any]:
+    """Beside the lines that are wrong by themselves, which pydantic finds first: those that do not fit together, which
+    it looks for only where the rest is right. So the wrong lines are left out, and the model is told which."""
+    rest = copy.deepcopy({**data})
+    for error in wrong:
+        table, *keys = error["loc"] or ("",)
+        if keys and error["type"] == "missing":
+            rest[table][keys[0]] = f"{table}-none"  # another than every other
+        elif keys:
+            rest[table].pop(keys[0], None)
+        else:
+            rest.pop(table, None)
+    try:
+        model.model_validate(rest, context={".".join(map(str, error["loc"][:2])) for error in wrong})
+    except ValidationError as error:
+        return [found for found in error.errors() if found["type"] == "site"]
+    return []
+
+
+def _explained(path: Path, text: str, error: Mapping[str, Any], model: type[BaseModel]) -> str:
     """One mistake as ``file:line: [table] key: what is wrong, what is valid``."""
     table, *keys = [str(part) for part in error["loc"]] or [""]
-    kinds: dict[str, type[BaseModel]] = {"host1": HostMachine, "host2": HostMachine, "wan": WanMachine}
-    fields = kinds.get(table, GatewayMachine if table in ("gw1", "gw2") else Inventory).model_fields
+    if table and table in model.model_fields and not _of_table(model, table):
+        table, keys = "", [table]  # a key outside of every table
+    fields = _of_table(model, table) or model.model_fields
     what = {
         "missing": "is missing",
         "extra_forbidden": "is not known",
         "string_pattern_mismatch": f"cannot be {error['input']!r}",
     }.get(error["type"], error["msg"].removeprefix("Value error, "))
-    place = f"[{table}]" + (f" {'.'.join(keys)}" if keys else "") if table else "the machines"
+    place = f"[{table}]" + (f" {'.'.join(keys)}" if keys else "") if table else "".join(keys[:1]) or "the machines"
     return f"{path}:{_line(text, table, keys)}: {place}: {what}. Valid here: {', '.join(fields)}"
+
+
+def _of_table(model: type[BaseModel], table: str) -> Mapping[str, Any]:
+    """The keys of the model's ``[table]``; none where it has no such table."""
+    about = model.model_fields.get(table)
+    kinds = [] if about is None else [about.annotation, *get_args(about.annotation)]
+    return next((kind.model_fields for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel)), {})
 
 
 def _line(text: str, table: str, keys: list[str]) -> int:
     """The line of a table's key, else of the table, else 1."""
     lines, found = text.splitlines(), 1
-    inside = False
+    inside = not table
     for number, line in enumerate(lines, 1):
         if header := re.match(r"\s*\[+\s*([\w-]+)", line):
             inside = header[1] == table

@@ -27,6 +27,7 @@ from runner.lab.node import wait_until
 from runner.lab.places.inventory import Inventory, Machine
 from runner.lab.places.private import private_folder
 from runner.lab.places.ssh import Connection, Lent, SshNode
+from runner.lab.site import Site
 from runner.lab.site_to_site import HOST_TOOLS, SITES, Lab, address
 
 CABLES_WITHIN_S = 15.0  # a link of 1000BASE-T takes about 3 s to come up
@@ -63,31 +64,18 @@ class SshRig:
     lent: Mapping[str, Lent]
     kind: str = "ssh"
     stands: int = 1
+    sites: tuple[Site, ...] = SITES
     _worked: bool = field(default=False, init=False)
 
     def image(self, name: str, say: Callable[[str], None] | None = None) -> Image:
         """The machines' own software. Raises UsageError for any other."""
-        if name not in (DEFAULT, "host"):
-            raise UsageError(
-                f"the machines of --lab {self.kind} have their own software, so vpneval cannot use the image {name!r}"
-            )
-        found = [
-            self.connections[site.name].run("dpkg-query", "-W", "-f", "${Package} ${Version}\\n") for site in SITES
-        ]
-        packages = dict(line.split(" ", 1) for line in found[0].stdout.splitlines() if " " in line)
-        digest = hashlib.sha256("".join(sorted(done.stdout for done in found)).encode()).hexdigest()
-        return Image("host", Path("/"), digest[:12], packages)
+        return own_image(self.connections, self.kind, name)
 
     @contextmanager
     def alone(self, image: Image, log: Callable[[str], object]) -> Iterator[NamespaceNode]:
         """A node on the first gateway, without a network: to make keys on."""
-        node = SshNode("ca", self.connections[SITES[0].name], Lent({}), log)
-        node.makes_keys = True
-        try:
-            node.wait_ready()
+        with node_alone(self.connections[SITES[0].name], log) as node:
             yield node
-        finally:
-            node.stop()
 
     @contextmanager
     def lab(
@@ -105,7 +93,7 @@ class SshRig:
         started = time.monotonic()
         commands: list[str] = []
         nodes: dict[str, SshNode] = {}
-        try:
+        with given_back(nodes):
             for name, connection in self.connections.items():
                 nodes[name] = SshNode(name, connection, self.lent[name], log or commands.append)
             for node in nodes.values():
@@ -122,12 +110,52 @@ class SshRig:
             self._worked = True
             lab.bring_up_s = time.monotonic() - started
             yield lab
-        except BaseException as error:
-            if trouble := _give_back(nodes):
-                raise LabError(f"{error or 'interrupted'}; afterwards {trouble}") from error
-            raise
+
+
+def own_image(connections: Mapping[str, Connection], kind: str, name: str) -> Image:
+    """The gateways' own software. Raises UsageError for any other."""
+    if name not in (DEFAULT, "host"):
+        raise UsageError(
+            f"the machines of --lab {kind} have their own software, so vpneval cannot use the image {name!r}"
+        )
+    found = [connections[site.name].run("dpkg-query", "-W", "-f", "${Package} ${Version}\\n") for site in SITES]
+    each = [dict(line.split(" ", 1) for line in done.stdout.splitlines() if " " in line) for done in found]
+    packages = {name: _on_both(name, *each) for name in sorted({*each[0], *each[1]})}
+    digest = hashlib.sha256("".join(sorted(done.stdout for done in found)).encode()).hexdigest()
+    return Image("host", Path("/"), digest[:12], packages)
+
+
+def _on_both(package: str, near: Mapping[str, str], far: Mapping[str, str]) -> str:
+    """The version of a package on both gateways, or each one's."""
+    versions = [there.get(package, "not installed") for there in (near, far)]
+    both = (f"{version} on {site.name}" for version, site in zip(versions, SITES, strict=True))
+    return versions[0] if versions[0] == versions[1] else ", ".join(both)
+
+
+@contextmanager
+def node_alone(connection: Connection, log: Callable[[str], object], root: Path = Path("/")) -> Iterator[SshNode]:
+    """A node on that machine without a network, to make keys on."""
+    node = SshNode("ca", connection, Lent({}), log, root)
+    node.makes_keys = True
+    try:
+        node.wait_ready()
+        yield node
+    finally:
+        node.stop()
+
+
+@contextmanager
+def given_back(nodes: Mapping[str, SshNode]) -> Iterator[None]:
+    """When the block ends, so do the nodes that are there by then. Raises LabError where a machine does not confirm
+    that it is as before."""
+    try:
+        yield
+    except BaseException as error:
         if trouble := _give_back(nodes):
-            raise LabError(trouble)
+            raise LabError(f"{error or 'interrupted'}; afterwards {trouble}") from error
+        raise
+    if trouble := _give_back(nodes):
+        raise LabError(trouble)
 
 
 def _give_back(nodes: Mapping[str, SshNode]) -> str:
@@ -172,15 +200,15 @@ def _fit(connection: Connection, machine: Machine) -> Lent | CannotRunHere | Lab
         return problem
 
 
-def examine(connection: Connection, machine: Machine) -> Lent:
+def examine(connection: Connection, machine: Machine, tools: Mapping[str, str] = TOOLS) -> Lent:
     """What ``machine`` will lend, and how that is now. Raises CannotRunHere with all that stands against it."""
     name = connection.name
     # sshd(8): the client's address and port, then the server's; before sudo, which forgets the variable.
     ends = connection.run("printenv", "SSH_CONNECTION", as_root=False).stdout.split() or [""] * 4
     client, server = ends[0], ends[2]
-    told = connection.run("sh", "-c", LOOK_AT_MACHINE, "sh", client, *TOOLS).stdout.split("\036")
+    told = connection.run("sh", "-c", LOOK_AT_MACHINE, "sh", client, *tools).stdout.split("\036")
     if missing := told[0].split():
-        packages = " ".join(sorted({TOOLS[tool] for tool in missing}))
+        packages = " ".join(sorted({tools[tool] for tool in missing}))
         raise CannotRunHere(f"{name} has no {', '.join(missing)}; get it there with: apt-get install {packages}")
     _, mounted, refused, addresses, routes = told
     problems = [f"{part} is a separate file system, which a node would not see" for part in mounted.split()]

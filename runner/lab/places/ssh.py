@@ -48,12 +48,16 @@ exec(read(int(read(8))), {"__name__": "agent"})"""
 
 @dataclass(frozen=True)
 class Lent:
-    """A machine's ports that a node gets, and how they are made again what they were before."""
+    """A machine's ports that a node gets, and how they are made again what they were before. ``cable``, ``uncable``,
+    ``network``: as the agent takes them, see ``runner/lab/probes/agent.py``."""
 
     ports: Mapping[str, str]  # the name in the lab -> the machine's own
     restore: str = ""
     restore6: str = ""
     sysctls: str = ""
+    cable: str = ""
+    uncable: str = ""
+    network: str = ""
 
 
 class Connection:
@@ -148,12 +152,18 @@ class SshNode(NamespaceNode):
     environment = os.environ  # ssh wants HOME and perhaps an agent; the command's own environment is fixed
 
     def __init__(
-        self, name: str, connection: Connection, lent: Lent, log: Callable[[str], object] = lambda line: None
+        self,
+        name: str,
+        connection: Connection,
+        lent: Lent,
+        log: Callable[[str], object] = lambda line: None,
+        root: Path = Path("/"),
     ) -> None:
+        """``root``: the folder there that is below the node's own root."""
         self.connection, self.lent = connection, lent
         for lab_name, own in lent.ports.items():
             log(f"[{name}'s machine] ip link set dev {own} netns {name} name {lab_name}")
-        super().__init__(name, Path("/"), log)
+        super().__init__(name, root, log)
         self.companions: Mapping[str, SshNode] = {}  # the lab's nodes: none is of use without the others
         self._culprit: SshNode | None = None  # the one of them that went first
         self._last: tuple[tuple[str, ...], float] = (), 0.0  # the last command, and the seconds that it took
@@ -176,6 +186,8 @@ class SshNode(NamespaceNode):
         )
         assert holder.stdin is not None
         program = probes.source("agent")
+        if self.lent.network == "machine":
+            program = probes.source("undo") + program
         with suppress(BrokenPipeError):  # wait_ready() says why
             holder.stdin.write(f"{len(program.encode()):8}{program}")
             holder.stdin.flush()
@@ -243,6 +255,9 @@ class SshNode(NamespaceNode):
         self.run("install", "-D", "-m", f"{mode:o}", "/dev/stdin", path, input=text)
 
     def cpu_s(self) -> None:
+        """Nobody counts there."""
+
+    def spent(self) -> None:
         """Nobody counts there."""
 
     def spawn(self, *argv: str, log: str) -> AgentProcess:

@@ -5,8 +5,11 @@ usage: agent.py NODE       as root; NODE is a JSON object. Where the runner is o
      "ports": {"wan0": "eth2"}, "restore": "…", "restore6": "…", "sysctls": "…"}
 "root" is the folder below the node's copy-on-write root, "ports" maps the name in the lab to the machine's own;
 "restore" and "restore6" are lines for ip(8) -batch, "sysctls" are lines "path value"; they make the ports again what
-they were. It prints the process number of the node's PID 1, serves, and ends when the node has ended and the machine
-is as before, else with exit code 1 and the reason. Where the runner is on this machine, unshare(1) has made it a PID 1:
+they were. "cable", where it is there, is a line for ip(8) that lays a cable into the node, whose process "{pid}" stands
+for; "uncable" are lines that remove it there again. "network" is "machine" where the node has the machine's own
+network, which undo.py restores. The program prints the process number of the node's PID 1, serves, and ends when the
+node has ended and the machine is as before, else with exit code 1 and the reason. Where the runner is on this machine,
+unshare(1) has made it a PID 1:
     {"name": "gw1", "root": "/var/cache/…", "group": "/sys/fs/cgroup/…"}
 "group" is the folder of the control group that the node's processes are in, or empty.
 
@@ -112,7 +115,7 @@ def keep(node: dict[str, str], ports: dict[str, str], silence_s: int) -> int:
             for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGPIPE):
                 signal.signal(number, signal.SIG_DFL)
             os.close(ready)
-            enter(node["name"], node["root"])
+            enter(node["name"], node["root"], groups=True, own_network=node.get("network") != "machine")
             os.write(tell, b"\n")
             os.close(tell)
             serve_all(False, silence_s)
@@ -126,7 +129,8 @@ def keep(node: dict[str, str], ports: dict[str, str], silence_s: int) -> int:
         return 1  # it has said why
     # As long as this is open the namespace lives, after its processes: else the kernel would delete virtual ports.
     net = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY)
-    lent = ip(lines="".join(f"link set dev {own} netns {pid} name {lab}\n" for lab, own in ports.items()))
+    lines = "".join(f"link set dev {own} netns {pid} name {lab}\n" for lab, own in ports.items())
+    lent = ip(lines=lines + node.get("cable", "").replace("{pid}", str(pid)))
     if lent:
         os.write(1, f"{pid}\n".encode())
     else:
@@ -135,6 +139,8 @@ def keep(node: dict[str, str], ports: dict[str, str], silence_s: int) -> int:
     away = {lab: own for lab, own in ports.items() if not os.path.exists(f"/sys/class/net/{own}")}
     back = "".join(f"link set dev {lab} netns {os.getpid()} name {own}\n" for lab, own in away.items())
     well = [ip("-force", lines=back, net=net) if away else True]
+    # The kernel keeps a namespace, and what is in it, as long as a connection there has something left to send.
+    well.append(ip("-force", lines=node["uncable"], net=net) if lent and node.get("uncable") else True)
     well.append(ip("-force", lines=node["restore"]) if node["restore"] else True)
     well.append(ip("-force", "-6", lines=node["restore6"]) if node["restore6"] else True)
     for line in node["sysctls"].splitlines():
@@ -162,10 +168,11 @@ def hold(node: dict[str, str]) -> None:
     serve_all(True, 0)
 
 
-def enter(name: str, root: str) -> None:
-    """Become the first process of a node: namespaces, ``root`` under an overlay, devices."""
+def enter(name: str, root: str, *, groups: bool = False, own_network: bool = True) -> None:
+    """Become the first process of a node: namespaces, ``root`` under an overlay, devices. ``groups``: with the
+    machine's control groups, which say whether a quota held its processes back."""
     call("prctl", PR_SET_PDEATHSIG, signal.SIGKILL)
-    call("unshare", CLONE_NEWNS | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWNET)
+    call("unshare", CLONE_NEWNS | CLONE_NEWUTS | CLONE_NEWIPC | (CLONE_NEWNET if own_network else 0))
     mount("none", "/", None, flags=MS_REC | MS_PRIVATE)
     mount("tmpfs", "/mnt", "tmpfs", "size=4g,mode=755")
     for folder in ("upper", "work", "root"):
@@ -176,6 +183,8 @@ def enter(name: str, root: str) -> None:
         os.makedirs(folder, exist_ok=True)
     mount("proc", "proc", "proc")
     mount("sysfs", "sys", "sysfs")
+    if groups and os.path.isdir("sys/fs/cgroup"):
+        mount("/sys/fs/cgroup", "sys/fs/cgroup", None, flags=MS_BIND | MS_REC)
     mount("tmpfs", "dev", "tmpfs", "mode=755,size=16m")
     mount("tmpfs", "run", "tmpfs", "mode=755")
     mount("tmpfs", "tmp", "tmpfs", "mode=1777")
@@ -199,6 +208,8 @@ def enter(name: str, root: str) -> None:
     call("sethostname", name, len(name))
     with open("/etc/hosts", "w") as hosts:
         hosts.write(f"127.0.0.1 localhost {name}\n")
+    if not own_network:
+        return
     with socket.socket() as any_socket:  # netdevice(7)
         fcntl.ioctl(any_socket, SIOCSIFFLAGS, struct.pack("16sH14x", b"lo", IFF_UP))
 

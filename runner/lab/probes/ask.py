@@ -31,21 +31,22 @@ def exchange(connection: socket.socket, data: bytes) -> bytes:
 def first(address: str, port: int, seconds: float) -> int:
     """Exit code 0 as soon as one byte has come back as its complement, 1 if none has within ``seconds``."""
     # A new attempt every 10 ms beside those that wait: the first packets into a tunnel that is not up are
-    # lost, and TCP would repeat a SYN after a whole second only.
+    # lost, and TCP would repeat a SYN after a whole second only. Who has waited for long asks less often, to a
+    # hundredth of that time, and with more patience: a slow machine drowns in what it cannot answer.
     answered = threading.Event()
 
-    def attempt() -> None:
+    def attempt(patience_s: float) -> None:
         try:
-            with socket.create_connection((address, port), timeout=2) as connection:
+            with socket.create_connection((address, port), timeout=patience_s) as connection:
                 if exchange(connection, b"\x55") == b"\xaa":
                     answered.set()
         except OSError:
             pass  # not yet
 
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        threading.Thread(target=attempt, daemon=True).start()
-        if answered.wait(0.01):
+    begun = time.monotonic()
+    while (waited_s := time.monotonic() - begun) < seconds:
+        threading.Thread(target=attempt, args=(2 + waited_s / 10,), daemon=True).start()
+        if answered.wait(max(0.01, waited_s / 100)):
             return 0
     return 1
 

@@ -5,17 +5,21 @@ Prints "ready". A trial is a line on standard input, a JSON object (or TRIAL is,
     {"address": "10.2.0.2", "port": 9, "ip_bytes": [1328], "per_s": 20000.0, "seconds": 0.5, "burst": 16,
      "flows": 1, "sources": 1, "dscp": 0, "fragment": false, "segment": true, "cores": []}
 The answer is a line, a JSON object: "sent" datagrams of "bytes" (IP packets, whole) in "seconds"; "wakes", how often
-the sender began anew, so that sent / wakes is how many left back to back on average; "longest", the most that were due
-at once; "by", the system call. Or {"error": "…"}. It ends with its standard input.
+the sender began anew after a pause, so that sent / wakes is how many left back to back on average; "longest", the most
+that did, of one process; "by", the system call; "processes". Or {"error": "…"}. It ends with its standard input.
 
 "ip_bytes" are the lengths of the packets, one after another in turn: [40, 40, 576] is a mixture. DF is set, so that
-nobody on the way may fragment them, unless "fragment". "burst": at most so many leave back to back, then the sender
-waits until as many are due again; where that is less than PAUSE_S it waits that long, and more are due. "flows" have a
-source address and a source and destination port each: "sources" addresses from this host's own upwards, the host's
-own if 1. "segment": hand a burst to the kernel as one (UDP_SEGMENT, udp(7)); whoever asks for it must see to it that
-it is cut before the cable. "cores": a process on each of these, which share the rate and the flows; one process,
-wherever the scheduler puts it, if empty. A sender that falls behind catches up with BEHIND_S and forgets the rest: it
-then sends less than asked, and says so by its count.
+nobody on the way may fragment them, unless "fragment". "burst": so many leave back to back at most. The sender sleeps
+until they are due, and whoever woke up late catches up by bursts with half of the usual pauses. More leave at once
+where the rate leaves no time for a sleep: what is due after PAUSE_S, or after two of the machine's shortest sleeps;
+up to RUN_S of the rate where sending takes half of the time; and all that is due where it takes HURRY of it, or where
+the sender has fallen behind by LATE_S, as on a busy machine. "longest" says how many it was. "flows" have a source
+address and a source and destination port each: "sources" addresses from this host's own upwards, the host's own if 1.
+"segment": hand a burst to the kernel as one (UDP_SEGMENT, udp(7)); whoever asks for it must see to it that it is cut
+before the cable. "cores": a process on each of these, which share the rate and the flows; one process, wherever the
+scheduler puts it, if empty. There are never more processes than flows: a flow that left from two cores would overtake
+itself, and a tunnel's replay window would drop it. A sender that falls behind catches up with BEHIND_S and forgets the
+rest: it then sends less than asked, and says so by its count.
 
 "stamped": true sends each datagram by itself, with its number and the time when it was sent (struct "!Qq": ns, real
 time clock) at the begin of its payload.
@@ -33,6 +37,7 @@ import sys
 import time
 from contextlib import suppress
 from ipaddress import ip_address
+from math import ceil, inf
 from typing import Any
 
 UDP_BYTES, IPV4_BYTES, IPV6_BYTES = 8, 20, 40
@@ -43,7 +48,13 @@ UDP_SEGMENT = 103  # udp(7)
 MOST_SEGMENTS, MOST_BYTES = 64, 65000  # of one call
 PR_SET_TIMERSLACK = 29  # prctl(2): a sleep ends when it should, not 50 us later
 BATCH = 64
-PAUSE_S = 0.00025  # shorter pauses cost more CPU than they smooth
+PAUSE_S = 0.0001  # between bursts: in less, a sleep that ends late costs the rate
+RUN_S = 0.002  # so much of the rate leaves without a pause where sending takes most of the time
+SHORTEST_S = 0.00001  # a pause
+GAP = 0.5  # of the time that a burst has at this rate pass at least from its begin to that of the next
+HURRY = 0.8  # of the time taken by sending: pauses would cost the rate
+LEARNING = 4  # bursts and sleeps, until it is known what they take here: any of them may be interrupted
+LATE_S = 0.015
 BEHIND_S = 0.02
 RING_BYTES = 2**18  # different payloads, more than a compressor in the tunnel remembers
 USUAL: dict[str, Any] = {
@@ -204,13 +215,48 @@ def run(trial: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
+class Pace:
+    """How many packets may leave back to back, and when the next may, as the trial's own bursts and sleeps show."""
+
+    def __init__(self, per_s: float, burst: int) -> None:
+        self.per_s, self.burst = per_s, burst
+        self.packet_s = self.late_s = inf  # what sending a packet takes, and how late a sleep ends, at least
+        self.bursts = self.sleeps = 0
+        self.busy = 0.0  # how much of the time sending takes
+        self.not_before = 0.0  # 0: at once
+
+    def together(self) -> int:
+        """So many are waited for."""
+        pause_s = max(PAUSE_S, 2 * self.late_s if self.sleeps > LEARNING else 0.0)
+        return max(self.burst, ceil(self.per_s * pause_s))
+
+    def most(self, together: int, due: int) -> int:
+        """So many of those that are ``due`` leave now."""
+        if self.busy >= HURRY or due > max(together, self.per_s * LATE_S):
+            return due
+        return min(due, together if self.busy < GAP else max(together, ceil(self.per_s * RUN_S)))
+
+    def slept(self, late_s: float) -> None:
+        """A sleep has ended so late."""
+        self.sleeps += 1
+        self.late_s = min(self.late_s, late_s)
+
+    def sent(self, packets: int, took_s: float, ended: float, together: int) -> None:
+        """A burst has left."""
+        self.bursts += 1
+        self.packet_s = min(self.packet_s, took_s / max(1, packets))
+        self.busy = self.per_s * self.packet_s if self.bursts > LEARNING else 0.0
+        gap_s = max(SHORTEST_S, together * (GAP - self.busy) / self.per_s)
+        self.not_before = ended + gap_s if self.busy < HURRY else 0.0
+
+
 def paced(trial: dict[str, Any], sending: Segments | Messages | Stamped, flows: int) -> dict[str, Any]:
     """Send at the trial's rate. Raises OSError where the kernel refuses for more than a moment."""
-    per_s, seconds, burst, send = trial["per_s"], trial["seconds"], trial["burst"], sending.send
+    per_s, seconds = trial["per_s"], trial["seconds"]
     total = max(1, round(per_s * seconds))
-    burst = min(burst, total)
-    behind = int(max(burst, BATCH, per_s * BEHIND_S))
-    sent = forgotten = wakes = longest = flow = 0
+    behind = int(max(trial["burst"], BATCH, per_s * BEHIND_S))
+    pace = Pace(per_s, trial["burst"])
+    sent = forgotten = wakes = longest = flow = resumed_at = 0
     clock = time.monotonic
     start = clock()
     while sent + forgotten < total:
@@ -221,50 +267,62 @@ def paced(trial: dict[str, Any], sending: Segments | Messages | Stamped, flows: 
             forgotten, due = forgotten + due - behind, behind
             if now >= seconds:
                 break
-        if due < min(burst, total - done):
-            time.sleep(max(PAUSE_S, (done + burst - 1) / per_s - now) if burst > 1 else PAUSE_S)
+        burst = min(total - done, behind, pace.together())
+        early = now < pace.not_before or due < burst
+        if early or pace.not_before:  # the gap after the last burst is there, or will be
+            wakes, longest, resumed_at = wakes + (sent > resumed_at), max(longest, sent - resumed_at), sent
+        if early:
+            wake = max(now, pace.not_before, (done + burst - 1) / per_s)
+            time.sleep(wake - now)
+            pace.slept(clock() - start - wake)
             continue
-        wakes += 1
-        longest = max(longest, due)
-        left = due
+        first, left = sent, pace.most(burst, due)
         while left > 0:
-            try:
-                gone = send(flow, sent, min(left, burst if flows > 1 else left))
-            except OSError as error:
-                if error.errno not in PASSING:
-                    raise
-                gone = 0
-                if error.errno == errno.ENOBUFS:
-                    break
+            gone = handed_over(sending, flow, sent, min(left, trial["burst"] if flows > 1 else left))
+            if gone is None:
+                break
             sent, left = sent + gone, left - gone
             flow = (flow + 1) % flows
             if clock() - start > seconds + BEHIND_S:
                 break
+        ended = clock() - start
+        pace.sent(sent - first, ended - now, ended, burst)
     return {
         "sent": sent,
         "seconds": max(seconds, clock() - start),
-        "wakes": wakes,
-        "longest": longest,
+        "wakes": wakes + (sent > resumed_at),
+        "longest": max(longest, sent - resumed_at),
         "by": sending.by,
     }
 
 
+def handed_over(sending: Segments | Messages | Stamped, flow: int, first: int, count: int) -> int | None:
+    """How many the kernel took; None: its queue is full. Raises OSError where it refuses for more than a moment."""
+    try:
+        return sending.send(flow, first, count)
+    except OSError as error:
+        if error.errno not in PASSING:
+            raise
+        return None if error.errno == errno.ENOBUFS else 0
+
+
 def shared(trial: dict[str, Any]) -> dict[str, Any]:
-    """One trial by a process on each of the trial's cores."""
+    """One trial by a process on each of the trial's cores, as long as each has a flow."""
     trial = USUAL | trial
-    cores = trial["cores"]
+    cores = trial["cores"][: trial["flows"]]
     if not cores:
-        return attempt({**trial, "flow_numbers": range(trial["flows"])})
-    cores = cores[: trial["flows"]]
+        return attempt({**trial, "flow_numbers": range(trial["flows"])}) | {"processes": 1}
     pipes, children = [], []
     for index, core in enumerate(cores):
         reading, writing = os.pipe()
         child = os.fork()
         if child == 0:
             try:
-                os.sched_setaffinity(0, {core})
+                with suppress(OSError):  # a core that this machine has taken away meanwhile
+                    os.sched_setaffinity(0, {core})
                 numbers = range(index, trial["flows"], len(cores))
-                found = attempt({**trial, "per_s": trial["per_s"] / len(cores), "flow_numbers": numbers})
+                per_s = trial["per_s"] * len(numbers) / trial["flows"]  # each flow has the same, however many are here
+                found = attempt({**trial, "per_s": per_s, "flow_numbers": numbers})
                 os.write(writing, json.dumps(found).encode())
             finally:
                 os._exit(0)
@@ -280,7 +338,7 @@ def shared(trial: dict[str, Any]) -> dict[str, Any]:
         return failed[0]
     sums = {name: sum(found[name] for found in founds) for name in ("sent", "bytes", "wakes")}
     most = {name: max(found[name] for found in founds) for name in ("seconds", "longest", "by")}
-    return sums | most
+    return sums | most | {"processes": len(cores)}
 
 
 def attempt(trial: dict[str, Any]) -> dict[str, Any]:

@@ -45,3 +45,4 @@ FINDINGS = (
         question=True,
     ),
 )
+RUNS = {"": "load --kernel uml --vpn ipsec,ssh_forward"}

@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from runner.papers.claims import on_ipsec, single
+from runner.papers.claims import on_ipsec, recovered, single
 from runner.papers.findings import Data, Finding, Judgement, NotMeasured
 
 
@@ -10,15 +10,10 @@ def moved(how: str, vpn: str, data: Data) -> Judgement:
     """The share of failures after which the tunnel that ends on the dead link came through again, by repetition."""
     wanted = {"endpoint": "link", "link_failure": how}
     mine = [trial for trial in data.trials if trial.vpn == vpn]
-    trials = [trial for trial in mine if trial.status == "ok" and wanted.items() <= trial.params.items()]
-    recovered: dict[int, list[float]] = {}
-    for trial in trials:
-        detail = next(found.detail for found in trial.measurements if found.metric == "convergence_ms")
-        recovered.setdefault(trial.repetition, []).append(1 - detail["unrecovered"] / detail["failures"])
-    if not recovered:
+    shares = recovered([trial for trial in mine if wanted.items() <= trial.params.items()], "convergence_ms")
+    if not shares:
         said = next((trial.reason.splitlines()[0] for trial in mine if trial.reason), "not in this run")
         raise NotMeasured(f"no tunnel of {vpn} ended on the dead link ({how}): {said}")
-    shares = {block: sum(shares) / len(shares) for block, shares in recovered.items()}
     return single(shares, (0.999, 1.0), 1.0 if how == "carrier" else None).of(vpn)
 
 
@@ -44,3 +39,4 @@ FINDINGS = (
         redundant_links,
     ),
 )
+RUNS = {"": "reroute --kernel uml --vpn ipsec --set endpoint=link"}

@@ -14,13 +14,15 @@ NONE_LACKS = len(PROBES) - 0.5
 
 
 def properties(vpn: str, between: tuple[float, float], data: Data) -> Judgement:
-    """How many of the four a VPN has: each probe passed in every repetition (their ends are the interval)."""
+    """How many of the four a VPN has: each probe passed in every repetition (their ends are the interval, and one
+    repetition has none)."""
     passed = [data.blocks(probe, vpn, compression="off") for probe in PROBES]
     shared = set.intersection(*(set(one) for one in passed))
     if not shared:
         raise NotMeasured(f"{vpn}: no repetition has all four probes")
     counts = [sum(one[block] for one in passed) for block in sorted(shared)]
-    return decide(fmean(counts), min(counts), max(counts), between).of(vpn)
+    low, high = (min(counts), max(counts)) if len(counts) > 1 else (None, None)
+    return decide(fmean(counts), low, high, between).of(vpn)
 
 
 def all_four(data: Data) -> Judgement:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
-from html import escape
 from typing import Any
 
 from runner.data.metric import Metric
@@ -12,11 +11,12 @@ from runner.data.trials import Run, Strict, Trial
 from runner.ranking.basis import bases
 from runner.ranking.stats import Summary, summarise
 from runner.report import text
+from runner.report.blocks import Block, Cell, Heading, Paragraph, Plot, Table
 from runner.report.checks import check
 from runner.report.compare import Change, Comparison
-from runner.report.forms.elements import cells_html, figure, page, row_head, table_html
+from runner.report.forms.elements import page
 from runner.report.merge import identity, merge_metrics
-from runner.report.plots.plotting import STEP, Plot, Value, spec_of
+from runner.report.plots.plotting import STEP, Value, spec_of
 
 CLASSES = {"regression": "failed", "now failing": "failed", "improvement": "first"}
 
@@ -28,37 +28,29 @@ def comparison_html(comparison: Comparison) -> str:
     head = ["VPN and levels", "metric", "before", "after", "change (95 %)", "verdict"]
     changed = sorted(comparison.changes, key=lambda change: change.verdict in ("no difference", "not separable"))
     rows = [_change(change) for change in changed]
+    table = Table("Before and after", head, rows, about="a: absolute numbers, not shares of the baseline", named=True)
     only = [("before", comparison.only_before), ("after", comparison.only_after)]
-    parts = [
-        f"<header><h1>{escape(title)}</h1>",
-        f'<p class="{"failed" if comparison.regressed else "first"}">{verdict}</p></header><main>',
-        *[
-            f"<p class=failed>The runs differ in {escape(said)}: a change may be due to that.</p>"
-            for said in comparison.differences
-        ],
-        "".join(figure(plot) for plot in _plots(comparison.changes)),
-        table_html("Before and after", head, rows, note="a: absolute numbers, not shares of the baseline"),
-        *[f"<p>Only {when}: {escape('; '.join(cells))}</p>" for when, cells in only if cells],
-        *[
-            f"<p>{escape(one.configuration)}, {escape(one.what)}: {escape(one.said)}</p>"
-            for one in comparison.agreement
-        ],
-        "</main>",
-    ]
-    return page(title, "\n".join(part for part in parts if part))
+    blocks: list[Block] = [Paragraph(verdict, "bad" if comparison.regressed else "good")]
+    blocks += [Paragraph(f"On the machines with {comparison.machines}")] if comparison.machines else []
+    for said in comparison.differences:
+        blocks.append(Paragraph(f"The runs differ in {said}: a change may be due to that.", "bad"))
+    blocks += [*_plots(comparison.changes), table]
+    blocks += [Paragraph(f"Only {when}: {'; '.join(cells)}") for when, cells in only if cells]
+    blocks += [Paragraph(f"{one.configuration}, {one.what}: {one.said}") for one in comparison.agreement]
+    return page(title, blocks)
 
 
-def _change(change: Change) -> str:
+def _change(change: Change) -> list[str | Cell]:
     after = text.with_interval(change.after, change.unit, "after" in change.bounded) if change.after else change.reason
     moved = text.change(change.ratio) if change.ratio else text.NONE
-    words = [
+    return [
+        Cell(change.vpn, small=change.levels),
         change.title,
         text.with_interval(change.before, change.unit, "before" in change.bounded),
         after,
+        moved + (" a" if change.ratio and not change.of_baseline else ""),
+        Cell(change.verdict, tone=CLASSES.get(change.verdict, "")),
     ]
-    words.append(moved + (" a" if change.ratio and not change.of_baseline else ""))
-    verdict = f'<td class="{CLASSES.get(change.verdict, "")}">{escape(change.verdict)}</td>'
-    return row_head(change.vpn, change.levels) + cells_html(words) + verdict
 
 
 def _plots(changes: Sequence[Change]) -> list[Plot]:
@@ -158,16 +150,14 @@ def trends(runs: Sequence[tuple[Run, Sequence[Trial]]]) -> list[Trend]:
 
 def history_html(found: Sequence[Trend]) -> str:
     """A section a lab: a plot and a table of each metric and configuration."""
-    parts = ["<header><h1>vpneval history</h1></header><main>"]
-    for lab in dict.fromkeys(trend.lab for trend in found):
-        parts.append(f"<section><h2>{escape(lab)}</h2>")
+    sections: dict[str, list[Block]] = {trend.lab: [Heading(trend.lab)] for trend in found}
+    for lab, section in sections.items():
         same = [trend for trend in found if trend.lab == lab]
         vpns = sorted({trend.vpn for trend in same})
         for what in dict.fromkeys((trend.configuration, trend.metric.name) for trend in same):
             mine = [trend for trend in same if (trend.configuration, trend.metric.name) == what]
-            parts += [figure(_trend(mine, vpns)), _trend_table(mine)]
-        parts.append("</section>")
-    return page("vpneval history", "\n".join([*parts, "</main>"]))
+            section += [_trend(mine, vpns), _trend_table(mine)]
+    return page("vpneval history", *sections.values())
 
 
 def _trend(found: Sequence[Trend], vpns: Sequence[str]) -> Plot:
@@ -204,12 +194,10 @@ def _trend(found: Sequence[Trend], vpns: Sequence[str]) -> Plot:
     )
 
 
-def _trend_table(found: Sequence[Trend]) -> str:
+def _trend_table(found: Sequence[Trend]) -> Table:
     unit = found[0].metric.unit
     rows = [
-        row_head(trend.vpn, "")
-        + cells_html([text.with_interval(one, unit) if one else text.NONE for one in trend.summaries])
+        [trend.vpn, *[text.with_interval(one, unit) if one else text.NONE for one in trend.summaries]]
         for trend in found
     ]
-    caption = f"{found[0].configuration}: {found[0].metric.title}"
-    return table_html(caption, ["VPN", *found[0].runs], rows)
+    return Table(f"{found[0].configuration}: {found[0].metric.title}", ["VPN", *found[0].runs], rows, named=True)

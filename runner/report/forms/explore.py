@@ -19,19 +19,21 @@ from runner.ranking.weights import PRESETS, of_run
 from runner.report import text
 from runner.report.answer import AGAINST, CHANGES, ranking_name
 from runner.report.behind import row_id
-from runner.report.model import MetricTable, Report
+from runner.report.experiments import MetricTable
+from runner.report.model import Report
 from runner.report.why import sentence, turned
 
 LARGEST_BYTE = 255
 MANY = 1000  # cells that are listed with their rate and cost
 
 
-def page_data(report: Report) -> dict[str, Any]:
-    """Everything that the page's script works on; only what JSON has."""
+def page_data(report: Report, where: str) -> dict[str, Any]:
+    """Everything that the page's script works on; only what JSON has. ``where``: the run folder, as a command names
+    it."""
     cells = _capacity(report)
     measured = [name for name in report.metrics if any(name in basis.values for basis in report.bases)]
     return {
-        "run": report.run_id,
+        "run": where,
         "missing": report.missing,
         "draws": DRAWS,
         "tail": TAIL,

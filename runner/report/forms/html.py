@@ -6,38 +6,42 @@ one plot with its answer for a title, and last where all of it comes from."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from markupsafe import Markup
 
 from runner.data.store import uncollected
 from runner.ranking.ranking import Ranking
-from runner.report import behind, proofs, text, verdicts
+from runner.report import behind, document, proofs, text, verdicts
 from runner.report.answer import (
     MEANINGS,
     NAMES,
     Answer,
     again,
     answers,
-    longer,
     machine,
     minutes_for,
     missing,
     numbers_of,
     recipe,
+    sure,
+    twice_as_many,
 )
-from runner.report.facts import BASELINE, interval_method
-from runner.report.forms.elements import cells_html, figure, fill, link_html, row_head, section_html, table_html
+from runner.report.blocks import Block, Cell, Link, Note, Paragraph, Plot, Table
+from runner.report.experiments import ExperimentReport, MetricTable, Problem, Row, name_of, row_levels
+from runner.report.forms.elements import blocks_html, fill
 from runner.report.forms.explore import page_data, script_json, table_id, tables_of
 from runner.report.forms.matrix import matrix_of
 from runner.report.gateway_cores import ABOUT as ABOUT_CORES
 from runner.report.gateway_cores import COST, gateway_cores, heads
 from runner.report.limits import ABOUT as ABOUT_LIMITS
-from runner.report.limits import ABOUT_APART
-from runner.report.model import ExperimentReport, MetricTable, Report, Row, row_levels, row_repetitions, row_share
+from runner.report.limits import ABOUT_APART, of_ranking
+from runner.report.model import Report
 from runner.report.observations import Observation
 from runner.report.plots.plots import plots_of
-from runner.report.plots.plotting import Plot, Samples
+from runner.report.plots.plots_machines import machine_plots
+from runner.report.plots.plotting import Samples
 from runner.report.plots.thinning import RANGE_HEAD, note, ranges, shown
 from runner.report.titles import answer_of
 from runner.report.why import sentence
@@ -47,18 +51,21 @@ LISTED = 4000  # measurements: of more the page lists no trials, and trials.json
 
 
 @uncollected()
-def html_text(report: Report) -> str:
-    """The whole report as one page."""
-    data = page_data(report)
+def html_text(report: Report, folder: Path | None = None) -> str:
+    """The whole report as one page. ``folder``: of the run, for the commands that the page offers; where it is not
+    known, they name the run."""
+    where = str(folder or report.run_id)
+    data = page_data(report, where)
     samples = Samples(report)
     found = answers(report)
+    absent = _absent(report)
     return fill(
         "report.html.j2",
         f"vpneval: {report.run_id}",
         "page.js",
         report=report,
         machine=machine(report),
-        cards=[_card(report, one) for one in found],
+        cards=[_card(report, one, where) for one in found],
         matrices=[matrix_of(report, one) | {"more": _more(report, one)} for one in found],
         meanings=[(NAMES[name], MEANINGS[name]) for name in ("recommended", "comparable")],
         sliders=_sliders(data),
@@ -69,35 +76,33 @@ def html_text(report: Report) -> str:
         about_cores=ABOUT_CORES,
         about_apart=ABOUT_APART if any(row.apart for row in report.limits.rows) else "",
         capacity=_capacity(report, data),
-        experiments=[_experiment(report, one, number, samples) for number, one in enumerate(report.experiments)],
+        experiments=[
+            _experiment(report, one, number, samples, absent) for number, one in enumerate(report.experiments)
+        ],
+        absent=_footnotes(absent),
         papers=_papers(report),
         setups=_setups(report, samples),
         provenance=_provenance(report),
-        counts=", ".join(f"{many} {status.replace('_', ' ')}" for status, many in report.trials.items() if many),
+        counts=text.trials(report.trials),
         data=Markup(script_json(data)),
     )
 
 
-def _card(report: Report, answer: Answer) -> dict[str, Any]:
-    """What the verdict card says of one ranking."""
+def _card(report: Report, answer: Answer, where: str) -> dict[str, Any]:
+    """What the verdict card says of one ranking; ``where``: the run folder, to go on with it."""
     minutes = minutes_for(report, answer)
     leader = answer.groups[0][0] if answer.groups else ""
     levels = {one.vpn: one.levels for one in report.rankings[answer.number].standings}
-    sure = "Every pair of VPNs is decided in every metric that counts."
-    if answer.open:
-        sure = f"{answer.open} of {text.counted(answer.pairs, 'pair')} are undecided"
-        sure += f": {longer(answer.all_s)} of measuring would decide them" if minutes else ""
-        sure += f", {longer(answer.leader_s)} those of the leader." if minutes and answer.leader_s else "."
     return {
         "number": answer.number,
         "name": answer.name,
         "verdict": answer.verdict,
         "against": [sentence(report.metrics[one.metric], one) for one in answer.against],
         "change": answer.change,
-        "sure": sure,
-        "again": again(report.command_line, report.run_id, minutes) if minutes else "",
+        "sure": sure(report, answer),
+        "again": again(report.command_line, where, minutes, twice_as_many(report)) if minutes else "",
         "missing": missing(answer),
-        "recipe": recipe(leader, levels[leader]) if leader else "",
+        "recipe": recipe(leader, levels[leader], report.command_line) if leader else "",
         "leader": leader,
     }
 
@@ -106,9 +111,10 @@ def _more(report: Report, answer: Answer) -> Markup:
     """What unfolds below a ranking: the verdict on each pair, and the numbers behind the ranks."""
     ranking = report.rankings[answer.number]
     numbers = report.behind[answer.number] if report.behind else []
-    pairs = verdicts.html_part(report.verdicts, report.spreads, ranking, table_html)
-    shown = behind.html_part(numbers, answer.number, report.metrics, tables_of(report, ranking), table_html)
-    return Markup(pairs) + Markup(shown)
+    pairs = verdicts.section(report.verdicts, report.spreads, ranking)
+    return blocks_html(pairs) + blocks_html(
+        behind.section(numbers, answer.number, report.metrics, tables_of(report, ranking))
+    )
 
 
 def _sliders(data: Mapping[str, Any]) -> tuple[list[Any], list[Any]]:
@@ -128,38 +134,32 @@ def _limits(report: Report, found: Sequence[Answer]) -> list[dict[str, Any]]:
         paced_bps = float(ranking.traffic.get(COST, {}).get("cost_rate_bps", 0))
         cores = gateway_cores(numbers_of(report, answer.number), paced_bps)
         head = ["VPN", "TCP throughput for each core", *heads(paced_bps)]
-        rows = [row_head(one.vpn, "") + cells_html([one.per_core, *one.at], numbers_from=0) for one in cores]
-        caption = f"Cores that a rate takes, of both gateways together, {answer.name}"
+        rows = [[one.vpn, one.per_core, *one.at] for one in cores]
+        title = f"Cores that a rate takes, of both gateways together, {answer.name}"
+        table = Table(title, head, rows, numbers=range(1, len(head)), named=True)
         most = cores[0] if cores and cores[0].most_bps else None
         made.append(
             {
                 "number": answer.number,
                 "says": f"{most.vpn} carries the most TCP for each core: {most.per_core}." if most else "",
-                "table": table_html(caption, head, rows, numbers=range(1, len(head))) if rows else "",
-                "limited": _limited(report, ranking, answer.name),
+                "table": blocks_html([table] if rows else []),
+                "limited": blocks_html(_limited(report, ranking, answer.name)),
             }
         )
     return [one for one in made if one["table"] or one["limited"]]
 
 
-def _limited(report: Report, ranking: Ranking, name: str) -> Markup | str:
+def _limited(report: Report, ranking: Ranking, name: str) -> list[Block]:
     """What limits each throughput that this ranking ranks: the sentence, which opens into its figures, and what
     gateways with cores of their own would carry."""
-    levels = {standing.vpn: standing.levels for standing in ranking.standings}
-    rows = []
-    for row in report.limits.rows:
-        asked = levels.get(row.vpn, {}) | ranking.traffic.get(row.metric, {"measure": ""})
-        if not (row.vpn in levels and asked.items() <= row.params.items()):
-            continue
-        figures = Markup("").join(Markup("<li>{}</li>").format(line) for line in row.limit.evidence)
-        why = Markup("<td><details><summary>{}</summary><ul>{}</ul></details></td>").format(row.says, figures)
+    rows: list[list[str | Cell]] = []
+    for row in of_ranking(report.limits, ranking):
+        why = Cell(row.says, opens=[Note(line) for line in row.limit.evidence])
         _, _, rate, _, separate = row.cells
-        head = row_head(row.vpn, report.metrics[row.metric].title)
-        rows.append(head + cells_html([rate], numbers_from=0) + why + cells_html([separate], numbers_from=0))
-    if not rows:
-        return ""
+        rows.append([Cell(row.vpn, small=report.metrics[row.metric].title), rate, why, separate])
     heads = ["VPN", "median", "what limits it", "on separate gateways"]
-    return table_html(f"What limits each throughput, {name}", heads, rows, note=ABOUT_LIMITS, numbers=[1, 3])
+    title = f"What limits each throughput, {name}"
+    return [Table(title, heads, rows, about=ABOUT_LIMITS, numbers=[1, 3], named=True)] if rows else []
 
 
 def _capacity(report: Report, data: Mapping[str, Any]) -> dict[str, Any]:
@@ -169,17 +169,19 @@ def _capacity(report: Report, data: Mapping[str, Any]) -> dict[str, Any]:
     head = ["VPN and levels", "TCP throughput (Mbit/s)", "CPU for this rate", "sustains it"]
     return {
         "listed": "The configurations that no other of their VPN beats" if data["unbeaten"] else "Every configuration",
-        "table": table_html("Rate and CPU", head, [], numbers=[1, 2]),
+        "table": blocks_html([Table("Rate and CPU", head, [], numbers=[1, 2])]),
         "whose": f"of {report.cpu_of}, as a share of {text.counted(report.cores, 'core')}",
     }
 
 
-def _experiment(report: Report, experiment: ExperimentReport, number: int, samples: Samples) -> dict[str, Any]:
+def _experiment(
+    report: Report, experiment: ExperimentReport, number: int, samples: Samples, absent: Mapping[str, list[str]]
+) -> dict[str, Any]:
     """One plot with its answer for a title; all other plots, tables and trials folded below."""
     left_out = note(report)
     listed = len(report.observations) <= LISTED
     ranged = [
-        table_html(f"{table.title}: all cells of each VPN", RANGE_HEAD, _plain(ranges(table)), numbers=[1, 2, 3, 4])
+        Table(f"{table.title}: all cells of each VPN", RANGE_HEAD, ranges(table), numbers=range(1, 5), named=True)
         for table in (experiment.tables if left_out else ())
         if table.measured
     ]
@@ -187,19 +189,24 @@ def _experiment(report: Report, experiment: ExperimentReport, number: int, sampl
     first = next((plot for plot in plots if _height(plot) <= TALLEST), None)
     others = [plot for plot in plots if plot is not first]
     tables = shown(report, experiment).tables
+    folded: list[Block] = [*others, *ranged]
+    for table in tables:
+        folded += _metric(table, table_id(number, table), samples if listed else None)
     return {
-        "id": f"experiment-{number}",
+        "id": name_of(number),
         "name": experiment.name,
         "answer": answer_of(experiment),
         "question": experiment.question,
         "method": experiment.method + (f" ({experiment.source})" if experiment.source else ""),
-        "plot": figure(first) if first else "",
-        "others": [figure(plot) for plot in others],
+        "plot": blocks_html([first] if first else []),
         "notes": [said for said in (left_out, "" if listed else _many(report)) if said],
-        "tables": [*ranged, *[_metric(one, table_id(number, one), samples if listed else None) for one in tables]],
-        "folded": f"{text.counted(len(tables), 'table')} with every trial"
+        "folded": blocks_html(folded),
+        "fold": f"{text.counted(len(tables), 'table')} with every trial"
         + (f", {text.counted(len(others), 'plot')} more" if others else ""),
-        "missing": [_problem(experiment, one.number, samples) for one in experiment.problems],
+        "absent": sorted({row.vpn for table in experiment.tables for row in table.rows} & absent.keys()),
+        "missing": [
+            one for problem in experiment.problems if (one := _problem(experiment, problem, samples, absent))["cells"]
+        ],
     }
 
 
@@ -213,71 +220,71 @@ def _many(report: Report) -> str:
     return f"{len(report.observations)} measurements: trials.jsonl lists them, this page does not."
 
 
-def _problem(experiment: ExperimentReport, number: int, samples: Samples) -> dict[str, Any]:
-    """One reason, once, whose cells it explains, and the logs of those that failed."""
-    one = next(problem for problem in experiment.problems if problem.number == number)
-    rows = [row for table in experiment.tables for row in table.rows if row.problem == number]
+def _absent(report: Report) -> dict[str, list[str]]:
+    """The VPNs of which no experiment has a number, because each says that they are not supported; and the reasons."""
+    rows = [row for experiment in report.experiments for table in experiment.tables for row in table.rows]
+    measured = {row.vpn for row in rows if row.summary or row.status != "unsupported"}
+    found: dict[str, list[str]] = {}
+    for row in rows:
+        if row.vpn not in measured and row.reason not in found.setdefault(row.vpn, []):
+            found[row.vpn].append(row.reason)
+    return found
+
+
+def _footnotes(absent: Mapping[str, list[str]]) -> list[tuple[str, list[str]]]:
+    """(VPNs, reasons): those that are absent for the same reasons have one footnote."""
+    alike: dict[tuple[str, ...], list[str]] = {}
+    for vpn, reasons in sorted(absent.items()):
+        alike.setdefault(tuple(reasons), []).append(vpn)
+    return [(", ".join(vpns), list(reasons)) for reasons, vpns in alike.items()]
+
+
+def _problem(
+    experiment: ExperimentReport, one: Problem, samples: Samples, absent: Mapping[str, list[str]]
+) -> dict[str, Any]:
+    """One reason, once, whose cells it explains, and the logs of those that failed. VPNs that are ``absent`` from the
+    whole report have their reasons at its end."""
+    rows = [row for table in experiment.tables for row in table.rows if row.problem == one.number]
     logs = dict.fromkeys(seen.log for row in rows for seen in samples.failed(row) if seen.log)
     return {
-        "cells": ", ".join(one.cells),
+        "cells": ", ".join(cell for cell in one.cells if cell not in absent and cell.split(" (")[0] not in absent),
         "status": one.status,
         "class": _class(one.status),
         "reason": one.reason,
-        "logs": [link_html(log, "log") for log in logs],
+        "logs": [Link("log", file=log) for log in logs],
     }
 
 
-def _plain(rows: Sequence[Sequence[str]]) -> list[Markup]:
-    return [
-        Markup('<th scope="row">{}</th>{}').format(name, cells_html(numbers, numbers_from=0)) for name, *numbers in rows
-    ]
-
-
-def _metric(metric: MetricTable, name: str, samples: Samples | None) -> Markup:
+def _metric(metric: MetricTable, name: str, samples: Samples | None) -> list[Block]:
     head = ["VPN and levels", "median (95 % interval)", "share of baseline", "n", "CoV", "status"]
     rows = [_measured(row, metric, samples) for row in metric.measured]
     about = f"{metric.better} is better; {metric.common}"
-    table = table_html(metric.title, head, rows, note=about, numbers=list(range(1, 5)), name=name)
-    return table + (Markup("<p class=soft>{}</p>").format(metric.crypto_limit) if metric.crypto_limit else "")
+    table = Table(metric.title, head, rows, about, numbers=range(1, 5), named=True, name=name)
+    return [table, *([Paragraph(metric.crypto_limit, "soft")] if metric.crypto_limit else [])]
 
 
-def _measured(row: Row, metric: MetricTable, samples: Samples | None) -> Markup:
-    assert row.summary
-    name = row_head(
-        row.vpn, row_levels(row), "reference" if row.reference else "", "plain" if row.not_encrypted else ""
-    )
-    numbers = [
-        text.with_interval(row.summary, metric.unit, row.at_least > 0),
-        "baseline" if row.vpn == BASELINE else row_share(row, metric),
-    ]
-    status = f"{row.status}: {row.reason}" if row.reason else row.status
-    return Markup("{}{}<td class=number>{}</td>{}<td class='{}'>{}</td>").format(
-        name,
-        cells_html(numbers, numbers_from=0),
-        _trials(row, metric, samples),
-        cells_html([text.percent(row.summary.variation)], numbers_from=0),
-        f"{_class(row.status)} why" if row.reason else "",
-        status,
-    )
-
-
-def _trials(row: Row, metric: MetricTable, samples: Samples | None) -> str | Markup:
-    """The number of repetitions, which opens into the trials: value, what was negotiated, commands and logs."""
+def _measured(row: Row, metric: MetricTable, samples: Samples | None) -> list[str | Cell]:
+    """A row; the number of repetitions opens into the trials: value, what was negotiated, commands and logs."""
     seen = samples.of(row, metric.metric) if samples else []
-    if not seen:
-        return row_repetitions(row)
-    items = Markup("").join(Markup("<li>{}</li>").format(_trial(one, metric)) for one in seen)
-    return Markup("<details><summary>{}</summary><ul>{}</ul></details>").format(row_repetitions(row), items)
+    median, share, repetitions, variation = document.measured(row, metric)
+    tone = " ".join(["reference"] * row.reference + ["plain"] * row.not_encrypted)
+    status = f"{row.status}: {row.reason}" if row.reason else row.status
+    return [
+        Cell(row.vpn, small=row_levels(row), tone=tone),
+        median,
+        share,
+        Cell(repetitions, opens=[_trial(one, metric) for one in seen]),
+        variation,
+        Cell(status, tone=f"{_class(row.status)} why" if row.reason else ""),
+    ]
 
 
-def _trial(seen: Observation, metric: MetricTable) -> Markup:
+def _trial(seen: Observation, metric: MetricTable) -> Note:
     where = f"{seen.repetition}" + (f" {seen.position}" if seen.position != "within" else "")
     value = text.quantity(seen.value or 0.0, metric.unit)
-    said = f"{where}: {value}" + (f"; {seen.tunnel}" if seen.tunnel else "")
-    logs = ((f"{seen.log}/commands.log", "commands"), (f"{seen.log}/", "logs")) if seen.log else ()
-    links = Markup("").join(Markup(" ") + link_html(path, words) for path, words in logs)
-    evidence = Markup(' <a href="#evidence-{}">evidence</a>').format(seen.proof) if seen.proof else ""
-    return Markup("{}{}{}").format(said, links, evidence)
+    logs = [Link("commands", file=f"{seen.log}/commands.log"), Link("logs", file=f"{seen.log}/")] if seen.log else []
+    evidence = [Link("evidence", name=proofs.name_of(seen.proof))] if seen.proof else []
+    return Note(f"{where}: {value}" + (f"; {seen.tunnel}" if seen.tunnel else ""), links=[*logs, *evidence])
 
 
 def _class(status: str) -> str:
@@ -285,9 +292,13 @@ def _class(status: str) -> str:
 
 
 def _papers(report: Report) -> Markup:
-    """What is held against published numbers, and the stories of failures, where the run has any."""
-    experiments = {one.name: f"experiment-{number}" for number, one in enumerate(report.experiments)}
-    return Markup("").join(section_html(one, experiments) for one in report.sections if one.key != "limits")
+    """What is held against published numbers, and the stories of failures, where the run has any. What limits the
+    throughputs stands above, ranking by ranking."""
+    sections = report.sections
+    sections.pop("limits", None)
+    if "machines" in sections:
+        sections["machines"] += machine_plots(report.machines)
+    return Markup("").join(map(blocks_html, sections.values()))
 
 
 def _setups(report: Report, samples: Samples) -> list[dict[str, Any]]:
@@ -304,21 +315,20 @@ def _setups(report: Report, samples: Samples) -> list[dict[str, Any]]:
                     "number": number,
                     "vpn": standing.vpn,
                     "levels": ", ".join(f"{factor}={level}" for factor, level in standing.levels.items()),
-                    "recipe": recipe(standing.vpn, standing.levels),
-                    "log": link_html(f"{mine[0].log}/commands.log", "commands") if mine else "",
+                    "recipe": recipe(standing.vpn, standing.levels, report.command_line),
+                    "log": Link("commands", file=f"{mine[0].log}/commands.log") if mine else None,
                 }
             )
     return made
 
 
 def _provenance(report: Report) -> dict[str, Any]:
-    methods = dict.fromkeys(method for one in report.rankings for method in (one.method, one.probability_method))
-    facts = [cells_html([fact.name, fact.value]) for fact in report.facts]
+    facts = Table("What was measured on", ["fact", "value"], [[fact.name, fact.value] for fact in report.facts])
     return {
-        "how": interval_method(report.summaries),
-        "methods": list(methods),
-        "evidence": section_html(proofs.section(report.proofs)),
-        "facts": table_html("What was measured on", ["fact", "value"], facts),
+        "how": blocks_html(document.how_to_read(report)[1:]),
+        "warnings": blocks_html(document.warnings(report)[1:]),
+        "evidence": blocks_html(proofs.section(report.proofs)),
+        "facts": blocks_html([facts]),
         "elapsed": text.duration(report.elapsed_s),
         "share": text.percent(report.measuring_share, 0),
     }

@@ -1,40 +1,59 @@
-"""The report's tables for a paper: LaTeX that asks for the package booktabs and nothing else."""
+"""The report's answer and its tables for a paper: LaTeX that asks for the package booktabs and nothing else."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from runner.ranking.ranking import Ranking
-from runner.report import cells, text
-from runner.report.facts import interval_method
-from runner.report.model import ExperimentReport, MetricTable, Report, Row, row_levels
-from runner.report.plots.thinning import note, shown
+from runner.report.blocks import Block, Cell, Heading, Note, Paragraph, Table, cell
+from runner.report.document import for_a_paper
+from runner.report.model import Report
 
 SPECIAL = {
     **{"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"},
     **{letter: "\\" + letter for letter in "&%$#_{}"},
     **{"<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}", '"': "''", "\u00a0": "~"},
     **{"≥": r"$\geq$", "≤": r"$\leq$", "×": r"$\times$", "÷": r"$\div$", "±": r"$\pm$", "−": "$-$", "–": "--"},
-    **{"·": r"$\cdot$", "→": r"$\to$", "√": r"$\surd$", "Σ": r"$\Sigma$", "…": r"\dots{}", "µ": r"$\mu$", "—": "---"},
+    **{
+        "·": r"$\cdot$",
+        "→": r"$\to$",
+        "↑": r"$\uparrow$",
+        "↓": r"$\downarrow$",
+        "√": r"$\surd$",
+        "Σ": r"$\Sigma$",
+        "…": r"\dots{}",
+        "µ": r"$\mu$",
+        "—": "---",
+    },
 }
 
 
 def latex_text(report: Report) -> str:
-    """A table for each ranking and each metric of each experiment, to be put into a paper by ``\\input``.
+    """The answer of each ranking with a table of its values, then a table of its ranks, and one for each metric of each
+    experiment, with what did not work and why. A paper takes them up with ``input``."""
+    return "\n".join([r"% needs \usepackage{booktabs}", *lines_of(for_a_paper(report))]) + "\n"
 
-    What failed or is unsupported follows with its reasons, and the warnings.
-    """
-    lines = [
-        f"% {' '.join(f'vpneval {report.vpneval_version}, run {report.run_id}, {report.created_at}'.split())}",
-        r"% needs \usepackage{booktabs}",
-    ]
-    for ranking in report.rankings:
-        lines += _ranking(ranking)
-    for experiment in report.experiments:
-        lines += _experiment(shown(report, experiment), note(report))
-    lines += ["", *[rf"\par\noindent {escape(warning)}" for warning in report.warnings]]
-    lines += ["", rf"\par\noindent {escape(interval_method(report.summaries))}"]
-    return "\n".join(lines) + "\n"
+
+def lines_of(blocks: Sequence[Block]) -> list[str]:
+    """The blocks as lines. A heading is part of the captions of the tables under it: a paper has sections of its own.
+    Links and plots are left out."""
+    lines: list[str] = []
+    heading = ""
+    for one in blocks:
+        match one:
+            case Heading(words):
+                heading = words
+            case Paragraph(words, kind, lead):
+                said = escape(f"{lead}: {words}" if lead else words)
+                lines += ["", rf"\par\noindent\textbf{{{said}}}" if kind == "strong" else rf"\par\noindent {said}"]
+            case Table():
+                lines += _table(one, heading)
+            case list():
+                lines += ["", *[rf"\par\noindent {escape(_note(note))}" for note in one]]
+    return lines
+
+
+def _note(one: Note) -> str:
+    return f"[{one.number}] {one.lead}: {one.words}" if one.number else one.said
 
 
 def escape(words: str) -> str:
@@ -42,53 +61,31 @@ def escape(words: str) -> str:
     return "".join(SPECIAL.get(letter, letter) for letter in " ".join(words.split()))
 
 
-def _ranking(ranking: Ranking) -> list[str]:
-    head = ["", "VPN", "configuration", "average", "place", "best", *cells.weighted(ranking)]
-    name = ranking.configuration + (f", {ranking.image}" if ranking.image else "")
-    caption = (
-        f"Ranking: {name}. Weights: {text.weights(ranking)}. Average: the weighted average rank; "
-        "place: its 95 % interval; best: the chance of being best."
-    )
-    said = [f"{vpns} {text.IMPUTED} {why}." for vpns, why in text.imputed(ranking)]
-    said += [sentence for sentence in (text.doubts(ranking), text.slack(ranking)) if sentence]
-    said += [f"{vpns} not ranked: {why}." for vpns, why in text.unranked(ranking)]
-    return _table(
-        " ".join([caption, *said]), head, cells.ranked(ranking), "rllrrr" + "r" * len(ranking.weights.counted)
-    )
+def _cell(one: str | Cell) -> str:
+    found = cell(one)
+    return escape(found.words) + (f" [{found.note}]" if found.note else "")
 
 
-def _experiment(experiment: ExperimentReport, left_out: str) -> list[str]:
-    """A table for each metric; then what did not work, with its reasons, under the numbers in the tables."""
-    lines = []
-    for table in experiment.tables:
-        head = ["VPN", "levels", "median (95 % interval)", "share of baseline", "n", "CoV", "status"]
-        caption = f"{experiment.name}: {table.title}; {table.better} is better; {table.common}. {left_out}"
-        lines += _table(caption, head, [_row(row, table) for row in table.rows], "llrrrrl")
-    for problem in experiment.problems:
-        what = f"[{problem.number}] {problem.status}: {', '.join(problem.cells)}: {problem.reason}"
-        lines += ["", rf"\par\noindent {escape(what)}"]
-    return lines
+def _caption(one: Table, heading: str) -> str:
+    about = f"{heading}: {one.title}; {one.about}" if one.title else f"{heading}. {one.about}"
+    return " ".join(f"{said.rstrip('. ')}." for said in (about, *map(_note, one.notes)))
 
 
-def _row(row: Row, table: MetricTable) -> list[str]:
-    status = row.status + (f" [{row.problem}]" if row.problem else "")
-    return [row.vpn, row_levels(row), *cells.measured(row, table), status]
+def _table(one: Table, heading: str) -> list[str]:
+    def line(row: Sequence[str | Cell]) -> str:
+        return "  " + " & ".join(map(_cell, row)) + r" \\"
 
-
-def _table(caption: str, head: Sequence[str], rows: Sequence[Sequence[str]], columns: str) -> list[str]:
-    def line(row: Sequence[str]) -> str:
-        return "  " + " & ".join(map(escape, row)) + r" \\"
-
+    columns = "".join("r" if at in one.numbers else "l" for at in range(len(one.head)))
     return [
         "",
         r"\begin{table*}",
         r"\centering\scriptsize\setlength{\tabcolsep}{3pt}",
-        rf"\caption{{{escape(caption)}}}",
+        rf"\caption{{{escape(_caption(one, heading))}}}",
         rf"\begin{{tabular}}{{{columns}}}",
         r"  \toprule",
-        line(head),
+        line(one.head),
         r"  \midrule",
-        *map(line, rows),
+        *map(line, one.rows),
         r"  \bottomrule",
         r"\end{tabular}",
         r"\end{table*}",

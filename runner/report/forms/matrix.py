@@ -9,13 +9,12 @@ from typing import Any
 from runner.ranking.ranking import Standing
 from runner.ranking.words import chance
 from runner.report import text
-from runner.report.answer import Answer, numbers_of, place_of, unit_of
+from runner.report.answer import Answer, change, numbers_of, place_of, unit_of
 from runner.report.behind import RankedNumber
+from runner.report.document import ARROWS
 from runner.report.forms.explore import places_of
 from runner.report.model import Report
 from runner.report.plots.plotting import wide
-
-ARROWS = {"higher": "↑", "lower": "↓"}  # which way is better
 
 
 def matrix_of(report: Report, answer: Answer) -> dict[str, Any]:
@@ -49,7 +48,7 @@ def matrix_of(report: Report, answer: Answer) -> dict[str, Any]:
         "number": answer.number,
         "name": answer.name,
         "configuration": ranking.configuration,
-        "slack": text.slack(ranking),
+        "slack": change(ranking, most=None),
         "weights": text.weights(ranking),
         "columns": columns,
         "rows": rows,
@@ -82,10 +81,9 @@ def _cell(one: RankedNumber, standing: Standing, scale: float) -> dict[str, str]
     at = _axis(ends)
     low, high = summary.low, summary.high
     left, right = at(summary.median if low is None else low), at(summary.median if high is None else high)
-    spread = f"{text.digits(low / scale)}–{text.digits(high / scale)}" if low is not None and high is not None else ""
     return said | {
         "value": "≥ " * (standing.vpn in one.at_least) + text.digits(summary.median / scale),
-        "interval": spread or "no interval",
+        "interval": text.spread(summary, scale),
         "whisker": f"--from:{left:.1f}%;--to:{right:.1f}%;--at:{at(summary.median):.1f}%",
     }
 

@@ -207,15 +207,16 @@ function verdict(standings) {
 // runner/report/answer.py, change.
 function change(slack) {
   if (!slack.length) return "";
-  const near = [], times = (factor) => `${short(factor, 2)} times as much`;
+  const near = [], lead = (names) => `${listed(names)} ${names.length > 1 ? "lead" : "leads"}`;
+  const times = (factor) => `${short(factor, 2)} times as much`;
   for (const one of slack) {
     const name = metricOf(one.metric).lower;
     if (one.high !== null) {
-      near.push([one.high / one.weight, `${listed(one.above)} leads if ${name} counts more than ${times(one.high / one.weight)}.`]);
+      near.push([one.high / one.weight, `${lead(one.above)} if ${name} counts more than ${times(one.high / one.weight)}.`]);
     }
     if (one.below.length) {
       const how = one.low ? `counts less than ${times(one.low / one.weight)}` : "does not count";
-      near.push([one.low ? one.weight / one.low : Infinity, `${listed(one.below)} leads if ${name} ${how}.`]);
+      near.push([one.low ? one.weight / one.low : Infinity, `${lead(one.below)} if ${name} ${how}.`]);
     }
   }
   if (!near.length) return "No single weight, however small or large, makes another VPN lead.";
@@ -333,7 +334,7 @@ function show(section, basis, ranking, name) {
     item.append(element("strong", vpns), `: not ranked: ${why}`);
     return item;
   });
-  notes.push(...imputed.map(([vpns, why]) => element("li", `${vpns} ranked last (*) where it has ${why}`)));
+  notes.push(...imputed.map(([vpns, why]) => element("li", `${vpns} gets the last rank (*) where it has ${why}`)));
   section.querySelector(".unranked").replaceChildren(...notes);
   section.querySelector(".doubts").textContent = doubts(ranking);
   section.querySelector(".nobody").hidden = placed > 0;
@@ -456,8 +457,16 @@ function moved(slider) {
   document.getElementById("wrong").textContent = "All weights are zero, so nothing can be ranked.";
 }
 
+function decoded(said) {
+  try {
+    return decodeURIComponent(said);
+  } catch {
+    return said; // a stray % stays as it is, and what is wrong is said of it
+  }
+}
+
 function fromAddress() {
-  const said = /^#(?:.*&)?weights=([^&]*)/.exec(decodeURIComponent(location.hash));
+  const said = /^#(?:.*&)?weights=([^&]*)/.exec(decoded(location.hash));
   if (!said) return choose(null, false);
   try {
     choose(parse(said[1]), false);

@@ -9,7 +9,8 @@ from typing import Any
 
 from runner.data.levels import TRAFFIC_ORDER, TUNNEL_FACTORS
 from runner.data.trials import cell_key
-from runner.report.model import MetricTable, Report, Row
+from runner.report.experiments import MetricTable, Row
+from runner.report.model import Report
 
 SUMMARY = ("n", "median", "mean", "low", "high", "variation")  # kinds of lines, see stats.Summary
 

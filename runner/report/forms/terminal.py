@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +15,14 @@ from rich.text import Text
 
 from runner.data.streams import shown
 from runner.ranking.ranking import Ranking
-from runner.ranking.words import chance
-from runner.report import text
-from runner.report.answer import answers
-from runner.report.facts import BASELINE, interval_method
+from runner.report import blocks, text, verdicts
+from runner.report.answer import answers, change
+from runner.report.blocks import Block, Cell, Heading, Paragraph, cell
+from runner.report.document import measured, opening, ranked, warnings
+from runner.report.experiments import ExperimentReport, MetricTable, Row, row_levels
+from runner.report.facts import interval_method
 from runner.report.forms.terminal_answer import render_answer
-from runner.report.model import ExperimentReport, MetricTable, Report, Row, row_levels, row_repetitions, row_share
-from runner.report.sections import Section, SectionTable, tone
-from runner.report.verdicts import render as render_verdicts
+from runner.report.model import Report
 
 WIDE = 100
 LONG = 60  # characters of a cell, from which on a table has no columns
@@ -32,13 +33,18 @@ TONES = {"good": "green", "bad": "bold red", "note": "cyan", "warn": "yellow"}
 COLOUR = {"failed": "bold red", "lab_error": "bold red", "partly": "red", "unsupported": "yellow"}
 
 
-def render(report: Report, console: Console, *, full: bool = False, folder: Path | None = None) -> None:
+def render(
+    report: Report, console: Console, *, full: bool = False, folder: Path | None = None, across: bool = False
+) -> None:
     """Print the report to ``console``, in its width and colours: the answer; ``full``: before it every table, as
-    where nothing could be ranked, because then the tables are the answer. ``folder``: of the run."""
+    where nothing could be ranked, because then the tables are the answer. ``folder``, ``across``: see
+    ``render_answer``."""
+    bases = report.bases
     report = Report.model_validate(printable(report.model_dump(exclude={"observations"})) | {"observations": []})
+    report = report.model_copy(update={"bases": bases})  # the dump has none, and the answer weighs them anew
     if full or not any(answer.groups for answer in answers(report)):
         _tables(report, console)
-    render_answer(report, console, folder)
+    render_answer(report, console, folder, across=across)
 
 
 def _tables(report: Report, console: Console) -> None:
@@ -47,7 +53,7 @@ def _tables(report: Report, console: Console) -> None:
     said: list[tuple[str, str]] = []
     for ranking in report.rankings:
         _ranking(ranking, console)
-        render_verdicts(report.verdicts, report.spreads, ranking, console)
+        _verdicts(report, ranking, console)
         unranked = text.unranked(ranking)
         if unranked and unranked == said:
             console.print(_dim("not ranked: the same VPNs, for the same reasons"))
@@ -68,48 +74,55 @@ def _tables(report: Report, console: Console) -> None:
         console.print(_dim(f"Shown for reference, not ranked: {', '.join(report.references)}"))
     for experiment in report.experiments:
         _experiment(experiment, console)
-    for one in report.sections:
-        render_section(one, console)
+    for one in report.sections.values():
+        print_blocks(one, console)
     if report.experiments:
         console.print(_dim("\n" + interval_method(report.summaries)))
-    _list("Warnings", report.warnings, console)
+    print_blocks(warnings(report), console)
     console.print()
 
 
-def render_section(one: Section, console: Console) -> None:
-    """Words and tables, in the width that there is."""
-    console.print()
-    console.print(Rule(Text(one.title, "bold"), style="cyan", align="left"))
-    console.print(_dim(one.about))
-    if one.counts:
-        console.print(Text(one.counts, "bold"))
-    for table in one.tables:
-        console.print(Text.assemble("\n", (table.title, "bold cyan"), (f"  {table.about}" * bool(table.about), "dim")))
-        console.print(_cards(table) if any(len(cell) > LONG for row in table.rows for cell in row) else _grid(table))
-        for said in table.notes:
-            console.print(_dim(f"  {said}"))
-    if one.line:
-        console.print(Text.assemble((f"{one.line_title}  ", "cyan"), one.line))
+def print_blocks(section: Sequence[Block], console: Console) -> None:
+    """Words and tables, in the width that there is; links and plots are the page's."""
+    for one in section:
+        match one:
+            case Heading(words):
+                console.print()
+                console.print(Rule(Text(words, "bold"), style="cyan", align="left"))
+            case Paragraph(words, "code", lead):
+                console.print(Text.assemble((f"{lead}  ", "cyan"), words))
+            case Paragraph(words, kind):
+                console.print(Text(words, "bold" if kind == "strong" else "dim"))
+            case blocks.Table():
+                about = f"  {one.about}" * bool(one.about)
+                console.print(Text.assemble("\n", (one.title, "bold cyan"), (about, "dim")))
+                rows = [[cell(found) for found in row] for row in one.rows]
+                wordy = any(len(found.words) > LONG for row in rows for found in row)
+                console.print((_cards if wordy else _grid)(one.head, rows))
+                for note in one.notes:
+                    console.print(_dim(f"  {note.said}"))
+            case list():
+                _remarks([note.said for note in one], console)
 
 
-def _grid(table: SectionTable) -> Table:
+def _grid(heads: Sequence[str], rows: Sequence[Sequence[Cell]]) -> Table:
     grid = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False, header_style="bold")
-    for head in table.head:
+    for head in heads:
         grid.add_column(head, overflow="fold")
-    for row in table.rows:
-        grid.add_row(*[Text(cell, TONES.get(tone(cell), "")) for cell in row])
+    for row in rows:
+        grid.add_row(*[Text(one.words, TONES.get(one.tone, "")) for one in row])
     return grid
 
 
-def _cards(table: SectionTable) -> Table:
+def _cards(heads: Sequence[str], rows: Sequence[Sequence[Cell]]) -> Table:
     """A row of sentences takes some lines: its first cell, and below it the others, each after its head."""
     cards = Table.grid(padding=(0, 1, 0, 0))
     cards.add_column(overflow="fold")
-    for first, *others in filter(None, table.rows):
-        cards.add_row(Text(first, "bold"))
-        for head, cell in zip(table.head[1:], others, strict=True):
-            if cell:
-                cards.add_row(Text.assemble((f"  {head}: ", "dim"), (cell, TONES.get(tone(cell), ""))))
+    for first, *others in filter(None, rows):
+        cards.add_row(Text(first.words, "bold"))
+        for head, one in zip(heads[1:], others, strict=True):
+            if one.words:
+                cards.add_row(Text.assemble((f"  {head}: ", "dim"), (one.words, TONES.get(one.tone, ""))))
     return cards
 
 
@@ -125,7 +138,6 @@ def printable(value: Any) -> Any:
 
 
 def _header(report: Report, console: Console) -> None:
-    counts = ", ".join(f"{number} {status.replace('_', ' ')}" for status, number in report.trials.items() if number)
     share = "" if report.measuring_share is None else f", {text.percent(report.measuring_share, 0)} of it measuring"
     console.print(Rule(Text(f"vpneval · {report.run_id}", "bold"), style="cyan"))
     profile = Text.assemble((f" {report.profile} ", "bold reverse"), " ", (report.profile_note, "italic"))
@@ -133,7 +145,9 @@ def _header(report: Report, console: Console) -> None:
     if report.command_line:
         console.print(_labelled("command", report.command_line))
     bad = "bold red" if report.trials["failed"] or report.trials["lab_error"] else ""
-    console.print(_labelled("trials", f"{counts or 'none'}; {text.duration(report.elapsed_s)}{share}", bad))
+    console.print(
+        _labelled("trials", f"{text.trials(report.trials) or 'none'}; {text.duration(report.elapsed_s)}{share}", bad)
+    )
     if report.separation:
         console.print(_labelled("until", report.separation))
     facts = {fact.name: fact.value for fact in report.facts}
@@ -142,7 +156,7 @@ def _header(report: Report, console: Console) -> None:
     versions = [fact.value for fact in report.facts if fact.name.startswith("version of ")]
     if versions:
         console.print(_labelled("versions", " · ".join(dict.fromkeys(versions))))
-    _list("", report.caveats, console)
+    _remarks(report.caveats, console)
 
 
 def _fact(name: str, value: str) -> str:
@@ -159,10 +173,27 @@ def _ranking(ranking: Ranking, console: Console) -> None:
         console.print(table)
     else:
         console.print("[red]No VPN could be ranked.[/]")
-    for sentence in filter(None, (text.doubts(ranking), text.slack(ranking))):
+    for sentence in filter(None, (text.doubts(ranking), change(ranking, most=None))):
         console.print(_hanging(Text("· " + sentence, "dim")))
     for vpns, why in text.imputed(ranking):
         console.print(_hanging(Text.assemble((vpns, "bold"), f" {text.IMPUTED} {_short(why)}")))
+
+
+def _verdicts(report: Report, ranking: Ranking, console: Console) -> None:
+    """How many pairs are decided, and of each metric who is the same and who is undecided: the table is too long."""
+    mine = verdicts.of_ranking(report.verdicts, ranking)
+    if not mine:
+        return
+    console.print(Text(verdicts.counted(mine)))
+    grid = Table.grid(padding=(0, 1, 0, 0))
+    grid.add_column(style="cyan", no_wrap=True)
+    grid.add_column(overflow="fold")
+    for metric, said in verdicts.not_decided(mine):
+        grid.add_row("  " + metric, _dim(said))
+    if grid.row_count:
+        console.print(grid)
+    if spread := verdicts.spread_words(report.spreads, ranking):
+        console.print(_dim(spread))
 
 
 def ranking_table(ranking: Ranking, gap: int = 1) -> Table:
@@ -176,21 +207,11 @@ def ranking_table(ranking: Ranking, gap: int = 1) -> Table:
     table.add_column("chance\nof best", justify="right")
     for metric in counted:
         table.add_column(f"{text.SHORT.get(metric, metric)}\n×{ranking.weights.counted[metric]:g}", justify="right")
-    ranks = {metric: text.ranks(ranking, metric) for metric in counted}
-    for standing in ranking.standings:
-        if standing.average is None:
-            continue
-        winner = standing.place == 1
-        vpn = Text.assemble((standing.vpn, "bold green" if winner else "bold"))
-        vpn.append("\n" + text.configuration(standing.levels), "dim")
-        table.add_row(
-            Text(text.place(standing), "bold green" if winner else ""),
-            vpn,
-            Text(f"{standing.average:.2f}", "bold green" if winner else "bold"),
-            text.place_interval(standing),
-            chance(standing.best_probability),
-            *[_rank(ranks[metric].get(standing.vpn, text.NONE)) for metric in counted],
-        )
+    for place, vpn, configuration, average, *others in ranked(ranking):
+        style = "bold green" if place.rstrip("=") == "1" else ""
+        name = Text.assemble((vpn, style or "bold"), (f"\n{configuration}", "dim"))
+        places, best, *ranks = others
+        table.add_row(Text(place, style), name, Text(average, style or "bold"), places, best, *map(_rank, ranks))
     return table
 
 
@@ -203,11 +224,7 @@ NARROW = 57  # and without
 
 
 def _experiment(experiment: ExperimentReport, console: Console) -> None:
-    console.print()
-    console.print(Rule(Text(experiment.name, "bold"), style="cyan", align="left"))
-    console.print(Text(experiment.question, "bold"))
-    if experiment.method:
-        console.print(_dim(experiment.method + (f" [{experiment.source}]" if experiment.source else "")))
+    print_blocks(opening(experiment), console)
     rows = [row for table in experiment.tables for row in table.measured]
     stacked = console.width < WIDE
     widths = (
@@ -266,21 +283,13 @@ def _table(metric: MetricTable, widths: tuple[int, int], stacked: bool, width: i
         if stacked and levelled:
             name = levels if many[row.vpn] > 1 else Text.assemble(name, "\n", levels)
         last = row.vpn
-        variation = text.percent(row.summary.variation).removesuffix(" %") if row.summary else text.NONE
-        table.add_row(
-            name,
-            *([levels] if levelled and not stacked else []),
-            Text(text.with_interval(row.summary, metric.unit, row.at_least > 0) if row.summary else text.NONE, style),
-            Text("baseline" if row.vpn == BASELINE else row_share(row, metric), style),
-            Text(row_repetitions(row), style),
-            Text(variation, style),
-        )
+        *numbers, variation = measured(row, metric)
+        cells = [Text(one, style) for one in (*numbers, variation.removesuffix(" %"))]
+        table.add_row(name, *([levels] if levelled and not stacked else []), *cells)
     return table
 
 
-def _list(heading: str, sentences: list[str], console: Console) -> None:
-    if heading and sentences:
-        console.print(Text(f"\n{heading}", "bold yellow"))
+def _remarks(sentences: Sequence[str], console: Console) -> None:
     for sentence in sentences[:SENTENCES_SHOWN]:
         console.print(_hanging(Text.assemble(("! ", "bold yellow"), _short(sentence))))
     if len(sentences) > SENTENCES_SHOWN:

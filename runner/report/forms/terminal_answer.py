@@ -13,40 +13,64 @@ from rich.table import Table
 from rich.text import Text
 
 from runner.data.metric import Metric
+from runner.data.streams import shown
 from runner.ranking.ranking import Ranking, Standing
 from runner.ranking.stats import Summary
 from runner.ranking.verdicts import Verdict
 from runner.ranking.words import chance
 from runner.report import text
 from runner.report.answer import (
+    BY_TCP,
+    MORE_MACHINES,
     Answer,
     again,
     answers,
+    by_tcp,
+    groups,
     longer,
     machine,
     minutes_for,
     missing,
     numbers_of,
+    on_farm,
+    order,
     place_of,
     ranking_name,
     recipe,
+    twice_as_many,
     unit_of,
+    verdict,
 )
 from runner.report.behind import RankedNumber
+from runner.report.kinds import OTHERS
+from runner.report.limits import LimitRow, changed_order, of_ranking
+from runner.report.machines import holds
 from runner.report.model import Report
 
 WIDE = 110  # columns, from which on intervals stand beside the values
 TALL = 40  # lines, from which on every ranking has its table
+# The kinds of limits that are no words of a sentence.
+KINDS = {"quota": "a CPU quota", "steal": "the hypervisor", "foreign": "other programs", "path": "the path"} | {
+    "thread": "one thread",
+    "process": "one process",
+    "generator": "the generator of traffic",
+    "kernel": "the kernel's work",
+    "queue": "a queue",
+    "none found": "nothing that was found",
+}
 HALF = 1.0  # of the median: a wider half interval is told as a factor
 
 
-def render_answer(report: Report, console: Console, folder: Path | None = None) -> None:
-    """Print the answer. ``folder``: of the run, for the commands that go on with it."""
+def render_answer(report: Report, console: Console, folder: Path | None = None, *, across: bool = False) -> None:
+    """Print the answer. ``folder``: of the run, for the commands that go on with it; ``across``: it is the answer for
+    one of several kinds of machines."""
     where = str(folder or report.run_id)
     tall = console.height >= TALL or not console.is_terminal
     head = Text.assemble(("vpneval", "bold"), f" · {report.profile} profile · {_trials(report)}")
     console.print(Rule(head, style="cyan"))
     console.print(Text(machine(report), "dim"))
+    if report.machines:
+        console.print(Text(holds(report.machines[0])))
     found = answers(report)
     if not found:
         console.print("[bold red]Nothing to rank:[/] no VPN measured anything in a named configuration.")
@@ -54,20 +78,25 @@ def render_answer(report: Report, console: Console, folder: Path | None = None) 
         if not answer.groups and any(other.groups for other in found):
             console.print(Text(f"{answer.name[:1].upper() + answer.name[1:]}: too little was measured for a ranking."))
         elif at == 0 or tall:
-            _whole(report, answer, console, tall)
+            _whole(report, answer, console, tall, sentences=tall and at == 0)
         else:
-            console.print(_verdict(answer, tall))
-    _next(report, found, where, console, tall)
+            console.print(_verdict(answer, tall, _first_sentence(answer.verdict)))
+    _next(report, found, where, console, tall, across)
 
 
-def _verdict(answer: Answer, tall: bool) -> Text:
+def _verdict(answer: Answer, tall: bool, said: str = "") -> Text:
     meaning = f" ({answer.meaning})" if answer.meaning and tall else ""
     head = Text.assemble((answer.name[:1].upper() + answer.name[1:], "bold cyan"), (f"{meaning}: ", "dim"))
-    return head.append(answer.verdict, "bold")
+    return head.append(said or answer.verdict, "bold")
 
 
-def _whole(report: Report, answer: Answer, console: Console, tall: bool) -> None:
-    """One ranking's answer with its table."""
+def _first_sentence(said: str) -> str:
+    head, end, _ = said.partition(". ")
+    return head + end.strip()
+
+
+def _whole(report: Report, answer: Answer, console: Console, tall: bool, sentences: bool) -> None:
+    """One ranking's answer with its table; ``sentences``: what limits each VPN has a sentence."""
     ranking = report.rankings[answer.number]
     if tall:
         console.print()
@@ -79,19 +108,75 @@ def _whole(report: Report, answer: Answer, console: Console, tall: bool) -> None
     if answer.change and tall:
         console.print(Text(answer.change, "dim"))
     if answer.groups:
-        console.print(values_table(ranking, numbers_of(report, answer.number), report.metrics, console.width))
-    if answer.absent:
-        console.print(Text.assemble(("Not ranked: ", "yellow"), " ".join(missing(answer))))
+        numbers = numbers_of(report, answer.number)
+        console.print(values_table(ranking, numbers, report.metrics, console.width, ruled=tall))
+        _limits(report, ranking, console, whole=sentences)
+    by_preset = by_tcp(report, answer)
+    left = [one for one in answer.absent if tall or not (by_preset and one.how == BY_TCP)]
+    if left:
+        said = " ".join(missing(answer.model_copy(update={"absent": left})))
+        console.print(Text.assemble(("Not ranked: ", "yellow"), said))
+    if by_preset:
+        console.print(_tcp_verdict(by_preset, whole=sentences))
+
+
+def _limits(report: Report, ranking: Ranking, console: Console, *, whole: bool) -> None:
+    """What limits the ranked VPNs in the throughput that counts first, and what separate gateways would change.
+    ``whole``: a sentence for each VPN, else the kinds of limits in a line."""
+    placed = {standing.vpn for standing in ranking.standings if standing.place}
+    known = [row for row in of_ranking(report.limits, ranking) if row.vpn in placed]
+    metric = next((metric for metric in ranking.weights.counted if any(row.metric == metric for row in known)), "")
+    if not metric:
+        return
+    rows = [row for row in known if row.metric == metric]
+    title = report.metrics[metric].title
+    changed = changed_order(report.limits, ranking, title)
+    if not whole:
+        said = f"{_short(metric)} is limited by {_kinds(rows)}."
+        console.print(Text(said + (" Separate gateways might change the order." if changed else ""), "dim"))
+        return
+    console.print(Text(f"What limits {text.lower(title)}", "cyan"))
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    grid.add_column(no_wrap=True)
+    grid.add_column(overflow="fold")
+    for row in rows:
+        grid.add_row(f"  {row.vpn}", Text(row.says, "dim"))
+    console.print(grid)
+    if changed:
+        console.print(Text(f"{changed[:1].upper()}{changed[1:]}", "dim"))
+
+
+def _kinds(rows: Sequence[LimitRow]) -> str:
+    """``shared cores (openvpn, ssh_tun), a queue (ipsec_user)``: what the sentences begin with."""
+    vpns: dict[str, list[str]] = {}
+    for row in rows:
+        vpns.setdefault(KINDS.get(row.limit.kind, row.limit.kind), []).append(row.vpn)
+    return ", ".join(f"{kind} ({', '.join(names)})" for kind, names in vpns.items())
+
+
+def _tcp_verdict(ranking: Ranking, *, whole: bool) -> Text:
+    """Who leads where every VPN stands in one ranking, those that carry TCP only among them."""
+    said = shown(verdict(ranking))
+    head = Text.assemble(("TCP only", "bold cyan"), (" (--weights tcp): ", "dim"))
+    if not whole:
+        return head.append(_first_sentence(said), "bold")
+    return head.append(said, "bold").append(f" Order: {shown(order(groups(ranking)))}.")
 
 
 def values_table(
-    ranking: Ranking, numbers: Mapping[str, RankedNumber], metrics: Mapping[str, Metric], width: int
+    ranking: Ranking,
+    numbers: Mapping[str, RankedNumber],
+    metrics: Mapping[str, Metric],
+    width: int,
+    *,
+    ruled: bool = True,
 ) -> Table:
     """A row a VPN, a column a metric that counts: the value and its 95 % interval, or half of that in % where the
-    terminal is narrow. VPNs that cannot be told apart share a place."""
+    terminal is narrow. VPNs that cannot be told apart share a place. ``ruled``: a line is drawn below the head."""
     counted = [metric for metric in ranking.weights.counted if metric in numbers]
     wide = width >= WIDE
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, int(wide), 0, 0), show_edge=False, header_style="bold")
+    lines = box.SIMPLE_HEAD if ruled else None
+    table = Table(box=lines, padding=(0, int(wide or not ruled), 0, 0), show_edge=False, header_style="bold")
     table.add_column("#", justify="right")
     table.add_column("VPN", no_wrap=True, min_width=11)
     table.add_column("best", justify="right", no_wrap=True)
@@ -139,14 +224,17 @@ def _value(numbers: RankedNumber, standing: Standing, scale: float, wide: bool, 
 
 
 def _spread(summary: Summary, scale: float, wide: bool) -> str:
-    if summary.low is None or summary.high is None:
-        return " (no interval)" if wide else "?"
     if wide:
-        return f" ({text.digits(summary.low / scale)}–{text.digits(summary.high / scale)})"
+        return f" ({text.spread(summary, scale)})"
+    if summary.low is None or summary.high is None:
+        return "?"
     half = (summary.high - summary.low) / 2 / summary.median if summary.median else 0.0
     if half <= HALF or summary.low <= 0:
         return f"±{100 * half:.0f}%"
-    return f"×÷{math.sqrt(summary.high / summary.low):.2g}"
+    factor = math.sqrt(summary.high / summary.low)
+    if factor >= text.HUGE:
+        return f"×÷>{text.HUGE}"
+    return f"×÷{factor:.0f}" if factor >= 10 else f"×÷{factor:.2g}"
 
 
 def _best(numbers: RankedNumber, metric: Metric) -> str:
@@ -162,29 +250,39 @@ def _ratio(one: Verdict) -> str:
     return f"{said}, {one.decision}"
 
 
-def _next(report: Report, found: Sequence[Answer], where: str, console: Console, tall: bool) -> None:
+def _next(report: Report, found: Sequence[Answer], where: str, console: Console, tall: bool, across: bool) -> None:
     """What to do next: the page, the recipe, more time, and everything else."""
     grid = Table.grid(padding=(0, 2, 0, 0))
     grid.add_column(style="cyan", no_wrap=True)
     grid.add_column(overflow="fold")
-    grid.add_row("Read", f"{where}/report.html")
+    if not across:  # the page of the run is about one kind of machine
+        grid.add_row("Read", f"{where}/report.html")
     leader = next((answer.groups[0][0] for answer in found if answer.groups), "")
     if leader:
         levels = next(one.levels for one in report.rankings[found[0].number].standings if one.vpn == leader)
-        grid.add_row("Set it up", recipe(leader, levels))
+        grid.add_row("Set it up", recipe(leader, levels, report.command_line))
     more = next((answer for answer in found if minutes_for(report, answer)), None)
     if more:
         minutes = minutes_for(report, more) or 0
-        said = f"{more.open} of {text.counted(more.pairs, 'pair')} are undecided; {longer(more.all_s)} would do:"
-        command = again(report.command_line if tall else "the same command with", where, minutes)
+        said = f"{more.open} of {text.counted(more.pairs, 'pair')} are undecided"
+        if on_farm(report):
+            said += f". {MORE_MACHINES}:"
+        else:
+            said += f"; {longer(more.all_s)} would do:" if tall else ":"
+        known = report.command_line if tall else "the same command with"
+        command = again(known, where, minutes, twice_as_many(report))
         grid.add_row("Be surer", f"{said} {command}")
-    grid.add_row("See all", f"vpneval report {where} --full")
+    if across:
+        grid.add_row("See all", f"vpneval report {where} --across machines --full")
+    else:
+        grid.add_row("See all", f"vpneval report {where} --full")
+        if any(fact.name == f"lab {OTHERS}" for fact in report.facts):
+            grid.add_row("Other kinds", f"vpneval report {where} --across machines")
     console.print(grid)
 
 
 def _trials(report: Report) -> str:
-    counts = ", ".join(f"{number} {status.replace('_', ' ')}" for status, number in report.trials.items() if number)
-    return f"{counts or 'no trials'} in {text.duration(report.elapsed_s)}"
+    return f"{text.trials(report.trials) or 'no trials'} in {text.duration(report.elapsed_s)}"
 
 
 def _short(metric: str) -> str:

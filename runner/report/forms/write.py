@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 from runner.data.files import no_link
@@ -15,6 +16,7 @@ from runner.report.plots import vega
 from runner.report.plots.plots import plots_of
 from runner.report.plots.plotting import Samples
 
+RENDERERS: dict[str, Callable[[Report], str]]
 RENDERERS = {"html": html_text, "md": markdown_text, "json": json_text, "csv": csv_text}
 
 
@@ -24,7 +26,8 @@ def write_reports(run_dir: Path, report: Report) -> list[Path]:
     paths = []
     for suffix, render in RENDERERS.items():
         path = run_dir / f"report.{suffix}"
-        replace_file(path, render(report).encode())
+        text = html_text(report, run_dir) if suffix == "html" else render(report)
+        replace_file(path, text.encode())
         paths.append(path)
     return paths
 

@@ -9,25 +9,26 @@ import numpy as np
 
 from runner.data.packet import AGREE_BYTES, HEADER, INNER, INSIDE, IV, OUTER, PADDING, TAG, overhead_of
 from runner.report import text
+from runner.report.blocks import Plot
+from runner.report.experiments import ExperimentReport, MetricTable
 from runner.report.facts import BASELINE
 from runner.report.failures import METRICS as OUTAGES
-from runner.report.model import ExperimentReport, MetricTable, Report
+from runner.report.model import Report
 from runner.report.observations import Observation
 from runner.report.plots.plots_between import cost, groups
 from runner.report.plots.plots_failures import timelines
 from runner.report.plots.plots_matrix import encryption_by_integrity, matrix
 from runner.report.plots.plots_mesh import mesh_plots
 from runner.report.plots.plotting import (
+    DELAYS,
     LINES,
     STEP,
     STEP_OF_TWO,
-    Plot,
     Samples,
     Value,
     key_of,
     label_of,
     log_or_linear,
-    scale_of,
     spec_of,
     thin,
     thinned,
@@ -43,7 +44,6 @@ TOLD = 12  # of a cell's trials, in a tooltip
 AROUND = "around it"
 LAYERS = {OUTER: "#4c78a8", "UDP": "#72b7b2", "TCP": "#439894", HEADER: "#f58518", IV: "#eeca3b", INSIDE: "#b279a2"}
 LAYERS |= {INNER: "#bab0ac", PADDING: "#ff9da6", TAG: "#54a24b", AROUND: "#e45756"}
-DELAYS = ("rtt", "udp_rtt", "rtt_loaded")
 
 
 def plots_of(report: Report, experiment: ExperimentReport, samples: Samples) -> list[Plot]:
@@ -110,14 +110,14 @@ def _intervals(experiment: ExperimentReport, table: MetricTable, samples: Sample
         cell["trials"] = _raw(mine, unit)
         cells.append(cell if low is None or high is None else cell | {"low": low, "high": high})
         points += mine
-    low_end, high_end = _domain([float(p["value"]) for p in points] + [float(c["median"]) for c in cells])
-    log = table.metric in samples.log and low_end > 0
+    low_end, high_end = axis_ends([float(p["value"]) for p in points] + [float(c["median"]) for c in cells])
+    log = table.metric in samples.log
     scale_x = log_or_linear(log) | {"domain": [low_end if log else min(0.0, low_end), high_end], "nice": False}
     x = {"type": "quantitative", "title": f"{table.title} ({unit})", "scale": scale_x}
     two = any(" · " in label for label in labels)
     axis = {"labelLimit": 320} | ({"labelExpr": LINES} if two else {})
     y = {"field": "cell", "type": "nominal", "sort": labels, "title": None, "axis": axis}
-    arrows = _clipped(cells, scale_x["domain"])
+    arrows = clipped(cells, scale_x["domain"])
     baseline = [{"median": cell["median"]} for cell in cells if cell["vpn"] == BASELINE]
     colour = samples.colour | {"legend": None}
     told = [{"field": "cell", "title": "cell"}, {"field": "says", "title": "median (95 %)"}, {"field": "n"}]
@@ -162,7 +162,7 @@ def _intervals(experiment: ExperimentReport, table: MetricTable, samples: Sample
     )
 
 
-def _domain(values: Sequence[float]) -> tuple[float, float]:
+def axis_ends(values: Sequence[float]) -> tuple[float, float]:
     """Where the axis begins and ends: around the points, a twentieth of their span to spare."""
     low, high = min(values), max(values)
     if low > 0 and high / low > 30:
@@ -171,7 +171,7 @@ def _domain(values: Sequence[float]) -> tuple[float, float]:
     return (low - spare if low < 0 else low), high + spare
 
 
-def _clipped(cells: Sequence[Value], domain: Sequence[float]) -> dict[str, list[tuple[str, str, float]]]:
+def clipped(cells: Sequence[Value], domain: Sequence[float]) -> dict[str, list[tuple[str, str, float]]]:
     """Shorten the intervals that leave the axis; side -> cell, VPN and end of those that an arrow ends."""
     found: dict[str, list[tuple[str, str, float]]] = {"left": [], "right": []}
     for cell in cells:
@@ -255,7 +255,12 @@ def _distribution(experiment: ExperimentReport, table: MetricTable, samples: Sam
     if not values:
         return None
     encoding = {
-        "x": {"field": "ms", "type": "quantitative", "scale": scale_of(values, "ms"), "title": f"{table.title} (ms)"},
+        "x": {
+            "field": "ms",
+            "type": "quantitative",
+            "scale": log_or_linear(table.metric in samples.log),
+            "title": f"{table.title} (ms)",
+        },
         "y": {
             "field": "share",
             "type": "quantitative",
@@ -286,7 +291,12 @@ def _by_length(experiment: ExperimentReport, table: MetricTable, samples: Sample
             values.append(value | {"says": text.with_interval(row.summary, table.unit, row.at_least > 0)})
     encoding = {
         "x": {"field": "bytes", "type": "quantitative", "title": "inner packet (bytes)", "scale": {"zero": False}},
-        "y": {"field": "median", "type": "quantitative", "title": f"{table.title} ({unit})"},
+        "y": {
+            "field": "median",
+            "type": "quantitative",
+            "scale": log_or_linear(table.metric in samples.log),
+            "title": f"{table.title} ({unit})",
+        },
         "color": samples.colour,
         "detail": {"field": "configuration"},
         "tooltip": [{"field": "configuration"}, {"field": "bytes"}, {"field": "says", "title": "median (95 %)"}],
@@ -303,7 +313,8 @@ def _by_length(experiment: ExperimentReport, table: MetricTable, samples: Sample
 def _layers(experiment: ExperimentReport, table: MetricTable, samples: Samples) -> Plot | None:
     """One packet on the WAN, of the longest inner one that most configurations carry, layer by layer.
 
-    The layers are the closed form's, where what was measured is as long; else the packet, and what is around it."""
+    The layers are the closed form's, where what was measured is as long; else the packet, and what is around it. None
+    for a single bar."""
     lengths = [row.params["packet_bytes"] for row in table.measured if row.params.get("packet_bytes", "").isdecimal()]
     if not lengths:
         return None
@@ -311,6 +322,8 @@ def _layers(experiment: ExperimentReport, table: MetricTable, samples: Samples) 
     values: list[Value] = []
     rows = [row for row in table.measured if row.summary and row.params.get("packet_bytes") == inner]
     cells = [" ".join((row.vpn, text.configuration(row.params))) for row in rows]
+    if len(cells) < 2:
+        return None
     for row, cell in zip(rows, cells, strict=True):
         assert row.summary
         known = next((seen.layers for seen in samples.of(row, table.metric) if seen.layers), {INNER: int(inner)})

@@ -5,9 +5,10 @@ from __future__ import annotations
 from runner.data.trials import cell_key
 from runner.ranking.basis import ranked_by
 from runner.report import text
+from runner.report.blocks import Plot
+from runner.report.experiments import ExperimentReport, MetricTable
 from runner.report.facts import BASELINE
-from runner.report.model import ExperimentReport, MetricTable
-from runner.report.plots.plotting import WIDTH, Plot, Samples, Value, key_of, label_of, scale_of, spec_of, unit_of
+from runner.report.plots.plotting import WIDTH, Samples, Value, key_of, label_of, log_or_linear, spec_of, unit_of
 
 
 def groups(experiment: ExperimentReport, tcp: MetricTable, udp: MetricTable, samples: Samples) -> Plot | None:
@@ -28,7 +29,8 @@ def groups(experiment: ExperimentReport, tcp: MetricTable, udp: MetricTable, sam
             values.append(value | {"says": text.with_interval(row.summary, table.unit, row.at_least > 0)})
     if len({value["inside"] for value in values}) < 2:
         return None
-    x = {"field": "median", "type": "quantitative", "title": f"median throughput ({unit})", "scale": scale_of(values)}
+    scale_x = log_or_linear(tcp.metric in samples.log)  # and UDP's is alike
+    x = {"field": "median", "type": "quantitative", "title": f"median throughput ({unit})", "scale": scale_x}
     encoding = {
         "row": {"field": "group", "title": None, "header": {"labelAngle": 0, "labelAlign": "left"}},
         "y": {"field": "cell", "title": None, "axis": {"labelLimit": 320}},
@@ -66,13 +68,13 @@ def cost(experiment: ExperimentReport, tcp: MetricTable, cpu: MetricTable, sampl
             "field": "rate",
             "type": "quantitative",
             "title": f"TCP throughput ({unit})",
-            "scale": scale_of(values, "rate"),
+            "scale": log_or_linear(tcp.metric in samples.log),
         },
         "y": {
             "field": "cost",
             "type": "quantitative",
             "title": f"CPU cost ({cpu.unit})",
-            "scale": scale_of(values, "cost"),
+            "scale": log_or_linear(cpu.metric in samples.log),
         },
         "color": samples.colour,
         "tooltip": [{"field": "cell"}, {"field": "says", "title": "throughput; cost"}],

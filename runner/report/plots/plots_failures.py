@@ -7,9 +7,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from runner.data.trials import LossGap, Timeline
+from runner.report.blocks import Plot
+from runner.report.experiments import ExperimentReport, MetricTable
 from runner.report.failures import DRAWN, FailureRow
-from runner.report.model import ExperimentReport, MetricTable
-from runner.report.plots.plotting import Plot, Value, key_of, spec_of
+from runner.report.plots.plotting import Value, key_of, spec_of
 from runner.report.text import counted
 
 LANES = ("events", "forward", "reverse")  # of one failure, from top to bottom

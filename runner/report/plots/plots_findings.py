@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from runner.report.blocks import Plot
 from runner.report.findings import COLOUR, FindingRow
-from runner.report.plots.plotting import WIDTH, Plot, Value
+from runner.report.plots.plotting import WIDTH, Value
 from runner.report.plots.vega import SCHEMA
 
 COLOURS = {"reproduced": "#2a7f3f", "not reproduced": "#b3261e", "answered": "#1f77b4", "not comparable": "#8a8a8a"}

@@ -6,12 +6,13 @@ shown, and the plot says so. The interval and the median stay those of all. See 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 
-from runner.data.trials import Strict, cell_key
+from runner.data.trials import cell_key
 from runner.report import text
+from runner.report.experiments import ExperimentReport, MetricTable, Row, row_levels
 from runner.report.facts import BASELINE
-from runner.report.model import ExperimentReport, MetricTable, Report, Row, row_levels
+from runner.report.model import Report
 from runner.report.observations import Observation
 from runner.report.plots.vega import SCHEMA, Spec
 
@@ -21,16 +22,9 @@ WIDTH = 620
 STEP = 22
 STEP_OF_TWO = 34  # of labels with a second line
 LINES = "split(datum.label, ' · ')"  # the label's levels on a line of their own
+DELAYS = ("rtt", "udp_rtt", "rtt_loaded")  # metrics whose exchanges have a distribution
+SHARED = ("tcp_throughput", "udp_throughput")  # metrics that share an axis
 Value = dict[str, str | float | int]
-
-
-class Plot(Strict):
-    """One plot: ``key`` names it and its file, ``alt`` says what it shows to who cannot see it."""
-
-    key: str
-    title: str
-    alt: str
-    spec: Spec
 
 
 class Samples:
@@ -64,12 +58,24 @@ class Samples:
 
 
 def logarithmic(report: Report) -> set[str]:
-    """The metrics whose medians span so much that they have a logarithmic axis wherever they are drawn."""
-    medians: dict[str, list[float]] = {}
+    """The metrics whose medians, or the exchanges of a distribution, span so much that they have a logarithmic axis
+    wherever they are drawn. Those that share an axis have the same; what has a value of zero has none."""
+    drawn: dict[str, list[float]] = {}
     for experiment in report.experiments:
         for table in experiment.tables:
-            medians.setdefault(table.metric, []).extend(row.summary.median for row in table.measured if row.summary)
-    return {metric for metric, found in medians.items() if wide(found)}
+            drawn.setdefault(table.metric, []).extend(row.summary.median for row in table.measured if row.summary)
+    values: dict[str, list[float]] = {}
+    for seen in report.observations:
+        if seen.value is not None:
+            values.setdefault(seen.metric, []).append(seen.value)
+        if seen.metric in DELAYS and len(seen.samples) > 1:
+            drawn.setdefault(seen.metric, []).extend((min(seen.samples), max(seen.samples)))
+    together = {metric for metric in SHARED if drawn.get(metric)}
+    log = {metric for metric, found in drawn.items() if wide(found)}
+    zero = {metric for metric, found in drawn.items() if min([*found, *values.get(metric, ())], default=0.0) <= 0}
+    log |= together if log & together else set()
+    zero |= together if zero & together else set()
+    return log - zero
 
 
 def thin(values: Sequence[Value], points: int = POINTS) -> Sequence[Value]:
@@ -81,11 +87,6 @@ def thinned(values: Sequence[Value], points: int = POINTS) -> str:
     """The sentence that says how many samples ``thin`` leaves; empty where it leaves all."""
     shown = len(thin(values, points))
     return f"{shown} of {len(values)} samples are shown." if shown < len(values) else ""
-
-
-def scale_of(values: Iterable[Mapping[str, str | float | int]], field: str = "median") -> Spec:
-    """Logarithmic where the values span more than a factor of 30, else from zero."""
-    return log_or_linear(wide([float(value[field]) for value in values]))
 
 
 def log_or_linear(log: bool) -> Spec:

@@ -6,7 +6,8 @@ import statistics
 
 from runner.data.trials import cell_key
 from runner.report import text
-from runner.report.model import ExperimentReport, MetricTable, Report
+from runner.report.experiments import ExperimentReport, MetricTable
+from runner.report.model import Report
 
 ROWS = 2500  # of all tables of a page: 1.5 kB each, with its part of the plots
 RANGE_HEAD = ("VPN", "cells", "worst median", "middle", "best median")

@@ -1,0 +1,67 @@
+"""The commands for who works by hand: a tunnel's recipe, and a shell in a lab.
+
+What they work with is imported where they begin their work, as in `commands`.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from runner.cli.options import Days, ImageName, LabSpec, Levels, MaxRate, SiteFile, WriteTo, begin, joined, tell
+from runner.data.errors import require_known
+from runner.data.streams import document
+from runner.lab.names import DEFAULT_IMAGE
+
+
+def recipe(
+    vpn: Annotated[str, typer.Argument(metavar="VPN", help="a name from `vpneval list`, or a file: ./mine.py")],
+    levels: Levels = None,
+    site: SiteFile = None,
+    folder: WriteTo = None,
+    days: Days = 365,
+) -> None:
+    """Print the files and commands that set a tunnel up.
+
+    They are for two plain gateways, without vpneval.
+    """
+    begin(f"vpneval reads the plugin {vpn}.")
+    from runner.catalogue import load_vpn
+    from runner.cli.deployed import deploy, readable
+    from runner.cli.shell import one_tunnel
+    from runner.vpn.recipe import recipe as recipe_of
+
+    plugin = load_vpn(vpn)
+    params = one_tunnel(plugin, joined(levels))
+    if folder is not None:
+        return deploy(plugin, params, site, folder, days, tell)
+    document(readable(plugin, params, site, tell) if site else recipe_of(plugin, params))
+
+
+def lab_shell(
+    node: Annotated[str, typer.Argument(metavar="NODE", help="host1, gw1, wan, gw2 or host2")],
+    vpn: Annotated[
+        str, typer.Option("--vpn", metavar="NAME", help="bring this VPN up first; a file of your own: ./mine.py")
+    ] = "none",
+    levels: Levels = None,
+    image: ImageName = DEFAULT_IMAGE,
+    where: LabSpec = "netns",
+    max_rate: MaxRate = "",
+    work: Annotated[
+        str, typer.Option("--command", "-c", metavar="COMMAND", help="run this command instead of a shell")
+    ] = "",
+) -> None:
+    """Open a shell on a node of a new lab in which the VPN is up. The lab is removed when the shell ends."""
+    begin(f"vpneval starts a lab and brings {vpn} up in it.")
+    from runner.catalogue import load_vpn
+    from runner.cli.asked import site_limits
+    from runner.cli.shell import one_tunnel, shell
+    from runner.lab.places import rootless
+
+    require_known("node", node, ["host1", "gw1", "wan", "gw2", "host2"])
+    plugin = load_vpn(vpn)
+    params = one_tunnel(plugin, joined(levels))
+    limits = site_limits(where, max_rate, "")
+    rootless.enter(where)
+    raise typer.Exit(shell(node, plugin, params, image, where, work, tell, limits))

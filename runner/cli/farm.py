@@ -1,0 +1,290 @@
+"""``vpneval run --farm``: a run whose repetitions are measured by many machines; and ``vpneval block``, one of them."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence, Set
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from runner.cli.asked import Asked, ask, seconds
+from runner.cli.described import describe, measured_vpns, save_packages
+from runner.cli.output import err
+from runner.cli.session import conduct, on_disk
+from runner.data.errors import CannotRunHere, Interrupted, LabError, UsageError
+from runner.data.files import from_json, is_there, no_link, read_bytes, write_text
+from runner.data.store import Store, open_store, read_run
+from runner.data.trials import Invocation, Machine, Run
+from runner.farm import block
+from runner.farm.coordinator import Coordinator
+from runner.farm.dask import DaskWorkers, check_farm, connected
+from runner.farm.keep import Keeper
+from runner.farm.machine import differences, most_frequent, parse_equal
+from runner.lab.image import Image
+from runner.sweep.call import Outcome
+from runner.sweep.plan import blocks
+
+LATE = 5  # times the expected duration, and
+LATE_S = 600  # are what a block may take
+COMPARED = {"kernel", "image"}  # machines that may differ in these are asked for on purpose
+KEY = ".farm"  # the file with the key that a run has in the spools
+
+
+@dataclass
+class Spread:
+    """What the options say of a farm; ``impossible``: those that a farm does not have. Raises UsageError."""
+
+    farm: str
+    equal: str
+    timeout: str
+    insecure: bool
+    impossible: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        if self.impossible:
+            raise UsageError(f"{self.impossible[0]} cannot be used with --farm")
+        check_farm(self.farm, self.insecure)
+        self.equal_names = parse_equal(self.equal)
+        self.timeout_s = seconds(self.timeout, "--farm-timeout") if self.timeout else None
+
+    def conduct(self, asked: Asked, command_line: list[str], console: Console, quiet: bool) -> tuple[Path, Outcome]:
+        """Measure what is missing. Returns the run folder and what was done.
+
+        Raises Interrupted on Ctrl-C, after the invocation has been written down, and UsageError where the folder
+        belongs to another run.
+        """
+
+        def say(text: str) -> None:
+            if not quiet:
+                console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+        folder = asked.out or Path("results") / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{asked.profile.name}"
+        with ExitStack() as stack:
+            # A farm that is not there leaves no empty run folder behind.
+            workers = None if is_there(folder / "run.json") else stack.enter_context(connected(self.farm, say))
+            store = stack.enter_context(open_store(folder))
+            stack.enter_context(on_disk(store))
+            asked = _seeded(asked, store)
+            todo, outcome = missing(asked, store), Outcome()
+            keeper = Keeper(store, outcome)
+            machine_of = {trial.repetition: trial.machine for trial in store.trials if trial.machine}
+            began = {trial.repetition: trial.started_at for trial in store.trials if trial.status != "unsupported"}
+            measured = measured_vpns(store)
+            store.trials = []  # nobody needs them any more, and a farm has many
+            call = _Call(self, asked, store, keeper, command_line, say, machine_of, began, measured)
+            if todo:
+                self._spread(workers or stack.enter_context(connected(self.farm, say)), asked, todo, call)
+                if keeper.run is None:
+                    raise CannotRunHere(outcome.stopped or "the farm has measured nothing")
+            return folder, outcome
+
+    def _spread(self, workers: DaskWorkers, asked: Asked, todo: list[int], call: _Call) -> None:
+        """The blocks ``todo``; how it ended goes into run.json. Raises Interrupted."""
+        store, keeper, outcome, say = call.store, call.keeper, call.keeper.outcome, call.say
+        key = _key(store)
+        images = [asked.image, *asked.gateway_images]
+        coordinator = Coordinator(
+            workers,
+            key,
+            images,
+            {**_absolute(asked.given), "seed": asked.seed},
+            todo,
+            self.timeout_s or LATE * expected_s(asked) + LATE_S,
+            call.admit,
+            keeper.keep,
+            say,
+            None if call.reference else call.choose,
+            call.leave_out,
+            call.shared,
+            {number: call.began[number] for number in todo if number in call.began},
+        )
+        say(f"{len(todo)} blocks are to be measured. Each is one repetition on one machine.")
+        try:
+            outcome.stopped = _spread_all(coordinator, store)
+            if outcome.stopped:
+                workers.everywhere(block.drop, key, sorted(keeper.kept))
+            else:
+                workers.everywhere(block.forget, key)
+        except KeyboardInterrupt:
+            call.ended("interrupted", outcome)
+            say("vpneval ends what the machines measure.")
+            workers.everywhere(block.stop, key, sorted(keeper.kept))
+            safe = f"interrupted; what was measured is safe in {store.folder}"
+            raise Interrupted(f"{safe}. To continue: the same command with --out {store.folder}") from None
+        call.ended(f"stopped: {outcome.stopped}" if outcome.stopped else "complete", outcome)
+
+
+@dataclass
+class _Call:
+    """One call of ``vpneval run --farm``, as run.json has it, and who may take part in it."""
+
+    spread: Spread
+    asked: Asked
+    store: Store
+    keeper: Keeper
+    command_line: Sequence[str]
+    say: Callable[[str], None]
+    machine_of: Mapping[int, str]  # which machine measured which block before
+    began: Mapping[int, str]  # when a trial of each block began
+    measured: Set[str]  # VPNs of which the folder has numbers
+    reference: Machine | None = None
+    shared: Counter[str] | None = None  # blocks of each kind of machine, where kinds may differ by what is compared
+    before: list[Invocation] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.started = time.monotonic()
+        self.call = Invocation(
+            command_line=list(self.command_line), started_at=datetime.now(UTC).isoformat(timespec="seconds")
+        )
+        if not COMPARED.issubset(self.spread.equal_names):
+            self.shared = Counter()
+        path = self.store.folder / "run.json"
+        if not is_there(path):
+            return
+        old = read_run(path)
+        if not old.machines:
+            raise UsageError(
+                f"{self.store.folder} was measured without --farm. Continue it so, or choose another --out"
+            )
+        if old.profile_note not in (self.asked.profile.note, self.asked.profile.noted_before):
+            raise UsageError(f"{self.store.folder} was measured with another profile: {old.profile_note}")
+        self.reference = next(iter(old.machines.values()))
+        if self.shared is not None:
+            self.shared.update(old.machines[name].kind for name in self.machine_of.values() if name in old.machines)
+
+    def choose(self, machines: Sequence[Machine]) -> None:
+        """What all machines must be like: as most of the first ones are."""
+        self.reference = most_frequent(machines, self.spread.equal_names)
+
+    def admit(self, name: str, machine: Machine, images: Mapping[str, Any]) -> str:
+        """Why this machine may not take part, or "". The first one that may makes run.json."""
+        assert self.reference is not None
+        if why := differences(machine, self.reference, self.spread.equal_names):
+            return why
+        if self.keeper.run is None:
+            self._begin(machine, images)
+        if why := self.keeper.join(name, machine):
+            return why
+        self.say(f"{name} takes part: {machine.kind}")
+        return ""
+
+    def leave_out(self, name: str, why: str) -> None:
+        """This machine gets no blocks in this call: run.json says so at once, or as soon as there is one. ``why`` is
+        empty where it is asked again."""
+        others = {other: reason for other, reason in self.call.left_out.items() if other != name}
+        self.call = self.call.model_copy(update={"left_out": others | ({name: why} if why else {})})
+        if self.keeper.run is not None:
+            self.keeper.save(invocations=[*self.before, self.call])
+
+    def _begin(self, machine: Machine, images: Mapping[str, Any]) -> None:
+        path = self.store.folder / "run.json"
+        lab = (
+            read_run(path).lab if is_there(path) else machine.model_dump(exclude={"image", "versions", "lab", "lacks"})
+        )
+        opened = [Image(name, Path(), said["digest"], said["packages"]) for name, said in images.items()]
+        known = opened
+        if is_there(path) and "image" not in self.spread.equal_names:
+            known = [_as_before(image, read_run(path)) for image in opened]
+        gateways = {image.name: image for image in known[1:]}
+        run = describe(self.asked, self.store, {"kind": "netns", **lab}, known[0], gateways, self.measured)
+        save_packages(self.store, [image for image in opened if image in known])
+        self.before = run.invocations
+        self.keeper.begin(run.model_copy(update={"invocations": [*self.before, self.call]}))
+
+    def ended(self, how: str, outcome: Outcome) -> None:
+        """How this call ended goes into run.json."""
+        if self.keeper.run is None:
+            return
+        self.call = self.call.model_copy(
+            update={
+                "ended_at": datetime.now(UTC).isoformat(timespec="seconds"),
+                "outcome": how,
+                "elapsed_s": round(time.monotonic() - self.started, 3),
+                "measuring_s": round(outcome.measuring_s, 3),
+            }
+        )
+        self.keeper.save(invocations=[*self.before, self.call])
+
+
+def _spread_all(coordinator: Coordinator, store: Store) -> str:
+    """All blocks. Returns why it ended before, or ""."""
+    try:
+        return coordinator.spread()
+    except LabError as broken:
+        return str(broken)
+    except OSError as error:
+        return store.trouble(error)
+
+
+def missing(asked: Asked, store: Store) -> list[int]:
+    """The blocks of which the run folder lacks something: each is measured as a whole, on one machine."""
+    trials = store.trials
+    done = {trial.id for trial in trials if trial.status in ("ok", "unsupported") or not asked.retry_failed}
+    done -= {trial.id for trial in trials if trial.status == "lab_error"}
+    hopeless = {trial.cell for trial in trials if trial.status == "unsupported"}
+    begun = {trial.repetition for trial in trials if trial.id in done and trial.status != "unsupported"}
+    plan = blocks(asked.cells, asked.repetitions, asked.seed, done, hopeless, asked.profile)
+    return [one for one in range(1, asked.repetitions + 1) if one not in begun or plan.block(one).tunnels]
+
+
+def expected_s(asked: Asked) -> float:
+    """How long a block takes on a machine that is like this one, seconds."""
+    return replace(asked, repetitions=1).expected()[1]
+
+
+def measure_block(path: Path) -> int:
+    """``vpneval block``: what the coordinator asked for in the file ``path``. Returns the exit code.
+
+    Raises UsageError for what is no such request.
+    """
+    try:
+        request: dict[str, Any] = from_json(read_bytes(path))
+        repetition, out = int(request.pop("repetition")), Path(request.pop("out"))
+        asked = ask(request.pop("experiments"), **request, out=out)
+    except (ValueError, KeyError, TypeError, AttributeError) as wrong:
+        raise UsageError(f"{path} is not what a coordinator asks for: {wrong}") from None
+    asked.first = asked.repetitions = repetition
+    _, outcome = conduct(asked, ["vpneval", "block"], err, quiet=True)
+    if outcome.stopped:
+        raise LabError(outcome.stopped)
+    return 0
+
+
+def _seeded(asked: Asked, store: Store) -> Asked:
+    """With the seed of the folder's first call. Raises UsageError where the folder has another profile."""
+    path = store.folder / "run.json"
+    return replace(asked, seed=read_run(path).seed) if is_there(path) else asked
+
+
+def _as_before(image: Image, run: Run) -> Image:
+    """The image as run.json has it, where machines may have other ones: each machine's own is among its facts."""
+    known = {run.image.get("name"): run.image.get("digest"), **run.image.get("gateways", {})}
+    before = known.get(image.name, image.digest)
+    return image if before == image.digest else replace(image, digest=before, packages={})
+
+
+def _key(store: Store) -> str:
+    """The name that the run has in the machines' spools, the same whenever the folder is opened."""
+    path = no_link(store.folder / KEY)
+    if not is_there(path):
+        write_text(path, secrets.token_hex(8))
+        os.sync()
+    return read_bytes(path).decode()
+
+
+def _absolute(request: Mapping[str, Any]) -> dict[str, Any]:
+    """Files of the user's by their whole path, under which every machine must have them."""
+    whole = {**request, "vpns": ",".join(map(_path, request["vpns"].split(",")))}
+    return whole | {name: [*map(_path, request[name])] for name in ("experiments", "instruments")}
+
+
+def _path(name: str) -> str:
+    return str(Path(name).resolve()) if name.endswith(".py") else name

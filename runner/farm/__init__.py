@@ -1,0 +1,1 @@
+"""Spreads a run over many machines, and keeps what they measure."""

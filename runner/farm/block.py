@@ -1,0 +1,227 @@
+"""A block on the machine that measures it: a vpneval process of its own, and a spool that keeps what is finished.
+
+All of this runs on a worker. A worker's machine has one lab at a time: a lock file in the spool says so.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import io
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tarfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from runner.data.cache import cache_dir
+from runner.data.errors import VpnevalError
+from runner.data.files import from_json, open_file, write_text
+from runner.farm import machine
+
+PACKED = ".tar.gz"
+FILES = ("run.json", "trials.jsonl", "slices.jsonl")
+GRACE_S = 20  # in which a block that is ended may take its lab down
+SAID = 2000  # characters of what a broken block said
+
+
+class BlockError(VpnevalError):
+    """A block came to nothing; the text says why. Another machine measures it."""
+
+
+def spool() -> Path:
+    """Where a machine keeps what it has measured, for its owner alone: ``VPNEVAL_SPOOL``, else beside the images."""
+    found = Path(os.environ.get("VPNEVAL_SPOOL") or cache_dir() / "farm")
+    found.mkdir(parents=True, exist_ok=True, mode=0o700)
+    return found
+
+
+def introduce(run: str, images: Sequence[str], again: Mapping[int, str]) -> dict[str, Any]:
+    """What the coordinator of ``run`` asks each worker first: what the machine is, and which blocks it has or measures.
+
+    ``again``: blocks that are to be measured once more, each with the begin of a trial that the run folder has of it: a
+    block with that trial is not kept any longer. Raises CannotRunHere where it cannot have the lab images.
+    """
+    described, packages = machine.describe(images)
+    _unlink(run, [number for number in _finished(run) if number in again and again[number] in _begins(run, number)])
+    return {
+        "name": machine.name(),
+        "machine": described.model_dump(),
+        "images": packages,
+        "has": sorted({*_finished(run), *_playing(run)}),
+    }
+
+
+def play(run: str, block: int, request: Mapping[str, Any], timeout_s: float, stored: Sequence[int] = ()) -> bytes:
+    """The finished block, packed: measured now, or before. ``request`` is what ``vpneval run`` was asked; ``stored``:
+    blocks that the run folder has, which need not be kept any longer. Raises BlockError."""
+    home = spool() / run
+    packed = home / f"{block}{PACKED}"
+    _unlink(run, stored)
+    with _lab(run, block):
+        home.mkdir(exist_ok=True, mode=0o700)
+        if not packed.exists():
+            folder = home / str(block)
+            shutil.rmtree(folder, ignore_errors=True)  # half a block is begun anew
+            folder.mkdir()
+            asked = folder / "request.json"
+            write_text(asked, json.dumps({**request, "repetition": block, "out": str(folder / "run")}))
+            try:
+                _measure(run, asked, timeout_s)
+                _pack(folder / "run", packed)
+            finally:
+                shutil.rmtree(folder, ignore_errors=True)
+        return packed.read_bytes()
+
+
+def stop(run: str, stored: Sequence[int]) -> None:
+    """The user has interrupted the run: what this worker measures for it ends, with its lab, and what is ``stored``
+    need not be kept. Returns when that is done; what is finished and not stored stays."""
+    child = _children.get(run)
+    if child is not None:
+        _end(child)
+    until = time.monotonic() + GRACE_S
+    while any(path.is_dir() for path in (spool() / run).glob("*")) and time.monotonic() < until:
+        time.sleep(0.05)  # the thread that waited for the child removes what it left
+    drop(run, stored)
+
+
+def drop(run: str, stored: Sequence[int]) -> None:
+    """These blocks are in the run folder, and need not be kept."""
+    _unlink(run, stored)
+    with suppress(OSError):  # something finished is in it, or there is none
+        (spool() / run).rmdir()
+
+
+def forget(run: str) -> None:
+    """The run is complete, and this machine need not keep anything of it."""
+    shutil.rmtree(spool() / run, ignore_errors=True)
+
+
+def _unlink(run: str, stored: Sequence[int]) -> None:
+    for number in stored:
+        (spool() / run / f"{number}{PACKED}").unlink(missing_ok=True)
+
+
+def _finished(run: str) -> list[int]:
+    return [int(path.name.removesuffix(PACKED)) for path in (spool() / run).glob(f"*{PACKED}")]
+
+
+def _begins(run: str, block: int) -> set[str]:
+    """When the trials of a finished block began."""
+    with suppress(BlockError, OSError):  # it is told when the block is asked for
+        lines = unpack((spool() / run / f"{block}{PACKED}").read_bytes())["trials.jsonl"].splitlines()
+        return {from_json(line)["started_at"] for line in lines}
+    return set()
+
+
+def _playing(run: str) -> list[int]:
+    """The block that another thread measures now, for a coordinator that is gone."""
+    path = spool() / "lab.lock"
+    if not path.exists():
+        return []
+    with open_file(path, "r") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            said = file.read()
+        else:
+            return []  # nobody holds it
+    try:
+        found = from_json(said)
+    except ValueError:
+        return []
+    return [found["block"]] if found["run"] == run else []
+
+
+@contextmanager
+def _lab(run: str, block: int) -> Iterator[None]:
+    """This machine's only lab, waited for."""
+    with open_file(spool() / "lab.lock", "a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        lock.truncate(0)
+        lock.write(json.dumps({"run": run, "block": block}))
+        lock.flush()
+        yield
+
+
+_children: dict[str, subprocess.Popen[bytes]] = {}  # what this worker measures now, by the key of its run
+
+
+def _measure(run: str, asked: Path, timeout_s: float) -> None:
+    """``vpneval block``, which dies with this worker. Raises BlockError where it does not come to its end."""
+    argv = ["setpriv", "--pdeathsig", "KILL", sys.executable, "-m", "runner", "block", str(asked)]
+    said = asked.with_name("said")
+    with open_file(said, "w") as output:
+        child = subprocess.Popen(
+            argv, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
+        )
+        _children[run] = child
+        try:
+            code = child.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            raise BlockError(f"it did not end within {timeout_s:.0f} s") from None
+        finally:
+            _end(child)
+            del _children[run]
+    if code:
+        tail = said.read_text(errors="replace")[-SAID:].strip()
+        raise BlockError(f"vpneval ended with exit code {code}: {tail}")
+
+
+def _end(child: subprocess.Popen[bytes]) -> None:
+    """End it if it is still there: first so that it takes its lab down."""
+    for sign in (signal.SIGTERM, signal.SIGKILL):
+        if child.poll() is None:
+            child.send_signal(sign)
+            try:
+                child.wait(GRACE_S)
+            except subprocess.TimeoutExpired:
+                continue
+
+
+def _pack(folder: Path, packed: Path) -> None:
+    """The run folder's data and logs, in one file that is either whole or not there."""
+    partial = packed.with_suffix(".partial")
+    with open_file(partial, "wb") as file:
+        with tarfile.open(fileobj=file, mode="w:gz", compresslevel=3) as tar:
+            for name in (*FILES, "logs"):
+                if (folder / name).exists():
+                    tar.add(folder / name, name)
+        file.flush()
+        os.fsync(file.fileno())
+    partial.rename(packed)
+
+
+LOG = re.compile(r"logs/[\w.,:+=-]+(/[\w.,:+=-]+)*")  # what a block may bring besides FILES; no hidden way up
+
+
+def unpack(packed: bytes) -> dict[str, bytes]:
+    """What a worker answered with: the names of its files, relative to a run folder, and their bytes. Raises BlockError
+    for what no block has."""
+    found = {}
+    try:
+        with tarfile.open(fileobj=io.BytesIO(packed), mode="r:gz") as tar:
+            for member in tar:
+                if member.isdir():
+                    continue
+                file = tar.extractfile(member) if member.isreg() else None
+                if file is None or not (member.name in FILES or _is_log(member.name)):
+                    raise BlockError(f"its answer has {member.name!r:.100}, which is no file of a run")
+                found[member.name] = file.read()
+    except (tarfile.TarError, EOFError, OSError) as wrong:
+        raise BlockError(f"its answer cannot be unpacked: {wrong}") from None
+    if missing := [name for name in FILES[:2] if name not in found]:
+        raise BlockError(f"its answer has no {missing[0]}")
+    return found
+
+
+def _is_log(name: str) -> bool:
+    return bool(LOG.fullmatch(name)) and ".." not in name.split("/")

@@ -1,0 +1,349 @@
+"""Which machine measures which block: each free machine the next, and again elsewhere what broke.
+
+Nothing here knows of Dask; `Workers` are who carries orders and answers.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from runner.data.trials import Machine
+from runner.farm import block
+from runner.farm.block import BlockError
+
+MOST_BREAKS = 2  # of a machine, then it is left out
+MOST_TRIES = 3  # of a block, on different machines where there are as many; then it is given up
+GATHER_S = 30.0  # in which the first machines say what they are
+LOOK_S = 1.0  # how often it is looked who is there
+SLACK_S = 90.0  # which an answer may take beyond the block's own time
+
+
+class SchedulerLost(Exception):
+    """The scheduler does not answer, or is another one: what was given out is lost, and nobody is to blame."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came of a job. ``lost``: it was cancelled with its scheduler; ``error``: what the worker raised."""
+
+    job: object
+    result: Any = None
+    error: str = ""
+    lost: bool = False
+
+
+class Workers(Protocol):
+    """Who carries orders to machines, and their answers back."""
+
+    def addresses(self) -> set[str]:
+        """The workers that are there. Raises SchedulerLost."""
+
+    def start(self, address: str, work: Callable[..., Any], *args: Any, lab: bool) -> object:
+        """Give a worker work; returns the job. ``lab``: it takes the machine's lab. Raises SchedulerLost."""
+
+    def answers(self, within_s: float) -> list[Answer]:
+        """The answers that have come, waited for so long where there is none."""
+
+    def cancel(self, job: object) -> None:
+        """Nobody waits for this job any more."""
+
+    def reconnect(self) -> None:
+        """Wait for the scheduler to come back. Raises LabError where it does not."""
+
+
+@dataclass
+class _Hand:
+    """A worker, and what it is doing: introducing itself, or a block until some moment, or nothing."""
+
+    address: str
+    name: str = ""
+    kind: str = ""
+    has: set[int] = field(default_factory=set)  # blocks in its spool
+    admitted: bool = False
+    twin: bool = False  # its machine has another worker
+    job: object = None
+    block: int | None = None
+    until: float = 0.0
+    stored: list[int] = field(default_factory=list)
+
+
+@dataclass
+class Coordinator:
+    """Spreads the blocks ``todo`` of the run whose key is ``run``.
+
+    ``admit`` gets a name, what that machine is and its images, and says why it may not take part, or ""; ``keep`` puts
+    a block's answer into the run folder, and raises BlockError where it is not one; ``note`` writes down who gets no
+    blocks, and why. ``shared``: how many blocks of each kind of machine the folder has, where kinds are to have equally
+    many; None where each machine that is free gets the next. ``again``: blocks that the folder has and that are to be
+    measured once more, each with the begin of one of its trials.
+    """
+
+    workers: Workers
+    run: str
+    images: Sequence[str]
+    request: Mapping[str, Any]
+    todo: list[int]
+    timeout_s: float
+    admit: Callable[[str, Machine, Mapping[str, Any]], str]
+    keep: Callable[[int, str, bytes], None]
+    say: Callable[[str], None]
+    choose: Callable[[Sequence[Machine]], None] | None = None  # what all must be like, from the first ones
+    note: Callable[[str, str], None] = lambda name, why: None  # "": it is asked again
+    shared: Counter[str] | None = None
+    again: Mapping[int, str] = field(default_factory=dict)
+    patience_s: float = 120.0  # without any machine
+    introduce: Callable[..., dict[str, Any]] = block.introduce
+    play: Callable[..., bytes] = block.play
+    left_out: dict[str, str] = field(default_factory=dict)  # machine -> why
+    given_up: dict[int, str] = field(default_factory=dict)  # block -> why
+    _hands: dict[str, _Hand] = field(default_factory=dict)
+    _of_job: dict[object, _Hand] = field(default_factory=dict)
+    _met: dict[str, tuple[_Hand, dict[str, Any]]] = field(default_factory=dict)  # said what they are, not admitted yet
+    _breaks: Counter[str] = field(default_factory=Counter)
+    _broke_on: dict[int, list[str]] = field(default_factory=dict)  # block -> the machines, one for each try
+    _looked: float = -LOOK_S
+
+    def spread(self) -> str:
+        """All blocks. Returns why it ended before, or "". Raises LabError where the scheduler does not come back, and
+        OSError where the run folder cannot be written."""
+        began = last_seen = time.monotonic()
+        while self.todo or any(hand.block is not None for hand in self._hands.values()):
+            try:
+                self._turn(time.monotonic() - began)
+            except SchedulerLost:
+                self._lose_all()
+                self.workers.reconnect()
+                began = last_seen = time.monotonic()
+            if any(hand.admitted or hand.job is not None for hand in self._hands.values()):
+                last_seen = time.monotonic()
+            elif time.monotonic() - last_seen > self.patience_s:
+                return self._nobody()
+        return "; ".join(f"block {number} was given up: {why}" for number, why in self.given_up.items())
+
+    def _turn(self, since_s: float) -> None:
+        """Who is there, a block for whom is free, and what they answer."""
+        now = time.monotonic()
+        if now - self._looked >= LOOK_S:
+            self._looked = now
+            self._look()
+        self._admit(since_s)
+        self._give()
+        for answer in self.workers.answers(LOOK_S):
+            self._hear(answer)
+        self._give_up_late()
+
+    def _nobody(self) -> str:
+        who = "; ".join(f"{name}: {why}" for name, why in self.left_out.items())
+        return f"no machine is left ({who})" if who else f"no worker came within {self.patience_s:.0f} s"
+
+    # --- Who is there ------------------------------------------------------------------------------------------------
+
+    def _look(self) -> None:
+        there = self.workers.addresses()
+        for address in [address for address in self._hands if address not in there]:
+            hand = self._hands[address]
+            if hand.block is not None:
+                self._broke(hand, "its worker died or did not answer", gone=True)
+            self._drop(hand)
+        for address in sorted(there - self._hands.keys()):
+            self._hands[address] = hand = _Hand(address)
+            self._ask(hand)
+        for hand in list(self._hands.values()):
+            if hand.twin and not any(other.admitted for other in self._twins(hand)):
+                hand.twin = False
+                self.note(hand.address, "")
+                self._ask(hand)
+
+    def _ask(self, hand: _Hand) -> None:
+        """A worker says what it is, now or when it answers again; before that it gets no block."""
+        hand.admitted, hand.block = False, None
+        self._start(hand, self.introduce, self.run, list(self.images), dict(self.again), lab=False)
+
+    def _start(self, hand: _Hand, work: Callable[..., Any], *args: Any, lab: bool) -> None:
+        hand.job = self.workers.start(hand.address, work, *args, lab=lab)
+        self._of_job[hand.job] = hand
+
+    def _twins(self, hand: _Hand) -> list[_Hand]:
+        """The other workers of its machine: the old one after a restart, until the scheduler forgets it."""
+        return [other for other in self._hands.values() if other is not hand and other.name == hand.name]
+
+    def _drop(self, hand: _Hand) -> None:
+        self._rest(hand)
+        self._hands.pop(hand.address, None)
+        self._met.pop(hand.address, None)
+
+    def _rest(self, hand: _Hand) -> None:
+        """It does nothing any more."""
+        if self._of_job.pop(hand.job, None) is not None:
+            self.workers.cancel(hand.job)
+        hand.job, hand.block = None, None
+
+    def _lose_all(self) -> None:
+        """With the scheduler, everything that was given out is lost."""
+        self.say("The scheduler does not answer. vpneval waits for it; what is finished stays on the machines.")
+        for hand in list(self._hands.values()):
+            if hand.block is not None:
+                self.todo.insert(0, hand.block)
+            if hand.twin:
+                self.note(hand.address, "")
+            self._drop(hand)
+
+    def _admit(self, waited_s: float) -> None:
+        """Machines that have said what they are; the first ones together, because most of them count."""
+        if not self._met:
+            return
+        if waited_s < GATHER_S and any(not hand.name for hand in self._hands.values()):
+            return  # who has not answered yet may have some of the blocks
+        if self.choose:
+            self.choose([Machine.model_validate(said["machine"]) for _, said in self._met.values()])
+            self.choose = None
+        for hand, said in self._met.values():
+            self._admit_one(hand, said)
+        self._met.clear()
+
+    def _admit_one(self, hand: _Hand, said: Mapping[str, Any]) -> None:
+        if hand.name in self.left_out:
+            return
+        if any(other.admitted for other in self._twins(hand)):
+            hand.twin = True
+            why = f"the machine {hand.name} has another worker already, and one lab at a time"
+            self.note(hand.address, why)
+            self.say(f"{hand.address} gets no blocks: {why}")
+        elif why := self.admit(hand.name, Machine.model_validate(said["machine"]), said["images"]):
+            self._leave_out(hand.name, why)
+            self.say(f"{hand.name} is refused: {why}")
+        else:
+            hand.admitted, hand.has = True, set(said["has"])
+            hand.kind = Machine.model_validate(said["machine"]).kind
+
+    # --- Blocks ------------------------------------------------------------------------------------------------------
+
+    def _give(self) -> None:
+        left = self._left_of_kinds()
+        for hand in self._hands.values():
+            if not hand.admitted or hand.job is not None:
+                continue
+            if left is not None and left[hand.kind] <= 0 and hand.has.isdisjoint(self.todo):
+                continue
+            if (number := self._next(hand)) is None:
+                continue
+            if left is not None:
+                left[hand.kind] -= 1
+            self.todo.remove(number)
+            hand.block, hand.until = number, time.monotonic() + self.timeout_s + SLACK_S
+            stored, hand.stored = hand.stored, []
+            self._start(hand, self.play, self.run, number, dict(self.request), self.timeout_s, stored, lab=True)
+
+    def _left_of_kinds(self) -> Counter[str] | None:
+        """Kind of machine -> how many more blocks it gets, where the kinds that are there share them."""
+        if self.shared is None:
+            return None
+        kinds = {hand.kind for hand in self._hands.values() if hand.admitted}
+        have = Counter(hand.kind for hand in self._hands.values() if hand.block is not None) + self.shared
+        share = math.ceil((len(self.todo) + sum(have[kind] for kind in kinds)) / max(1, len(kinds)))
+        return Counter({kind: share - have[kind] for kind in kinds})
+
+    def _next(self, hand: _Hand) -> int | None:
+        """The block for this machine: one that it has, else the first one that no other has; one that broke here comes
+        last, and only if no other machine is there to try it."""
+        own = next((number for number in self.todo if number in hand.has), None) if hand.has else None
+        if own is not None or not self.todo:
+            return own
+        elsewhere = set[int]().union(*(other.has for other in self._hands.values() if other.has))
+        again = None
+        for number in self.todo:
+            if number in elsewhere:
+                continue
+            if hand.name not in self._broke_on.get(number, ()):
+                return number
+            if again is None and not self._others(hand, number):
+                again = number
+        return again
+
+    def _others(self, hand: _Hand, number: int) -> bool:
+        """Is there another machine that can try this block? Where kinds share the blocks, of the same kind."""
+        return any(
+            other.admitted and other.name not in self._broke_on[number]
+            for other in self._hands.values()
+            if self.shared is None or other.kind == hand.kind
+        )
+
+    def _hear(self, answer: Answer) -> None:
+        hand = self._of_job.pop(answer.job, None)
+        if hand is None:
+            return  # given up before it came
+        number, hand.job, hand.block = hand.block, None, None
+        if answer.lost:
+            if number is not None:
+                self.todo.insert(0, number)
+            self._hands.pop(hand.address, None)  # it is asked again
+        elif number is None:
+            self._introduced(hand, answer)
+        elif answer.error:
+            hand.block = number
+            self._broke(hand, answer.error)
+        else:
+            self._came(hand, number, answer.result)
+
+    def _introduced(self, hand: _Hand, answer: Answer) -> None:
+        if answer.error:
+            hand.name = hand.address
+            self._leave_out(hand.address, answer.error)
+            self.say(f"{hand.address} is refused: {answer.error}")
+            return
+        hand.name = answer.result["name"]
+        self._met[hand.address] = hand, answer.result
+
+    def _came(self, hand: _Hand, number: int, packed: bytes) -> None:
+        try:
+            self.keep(number, hand.name, packed)
+        except BlockError as wrong:
+            hand.block = number
+            self._broke(hand, str(wrong))
+            hand.stored.append(number)  # it would give the same again
+        else:
+            hand.has.discard(number)
+            hand.stored.append(number)
+            if self.shared is not None:
+                self.shared[hand.kind] += 1
+            left = len(self.todo) + sum(other.block is not None for other in self._hands.values())
+            self.say(f"block {number} came from {hand.name} and is stored; {left} are left")
+
+    def _give_up_late(self) -> None:
+        now = time.monotonic()
+        for hand in list(self._hands.values()):
+            if hand.block is not None and now > hand.until:
+                self._broke(hand, f"no answer within {self.timeout_s + SLACK_S:.0f} s")
+
+    def _broke(self, hand: _Hand, why: str, *, gone: bool = False) -> None:
+        """Its block goes to another machine; it gets the next one when it answers, or is left out."""
+        number = hand.block
+        assert number is not None
+        self._rest(hand)
+        hand.has.discard(number)
+        self._breaks[hand.name] += 1
+        tried = self._broke_on.setdefault(number, [])
+        tried.append(hand.name)
+        self.say(f"block {number} came to nothing on {hand.name}: {why}")
+        if len(tried) < MOST_TRIES:
+            self.todo.insert(0, number)
+        else:
+            machines = sorted(set(tried))
+            fewer = f"{MOST_TRIES} times on {' and '.join(machines)}"
+            where = f"on {MOST_TRIES} machines" if len(machines) == MOST_TRIES else fewer
+            self.given_up[number] = f"it broke {where}, the last time on {hand.name}: {why}"
+        if self._breaks[hand.name] >= MOST_BREAKS:
+            self._leave_out(hand.name, f"broke {MOST_BREAKS} times, the last time: {why}")
+            hand.admitted, hand.has = False, set()
+            self.say(f"{hand.name} is left out from now on: it broke {MOST_BREAKS} times")
+        elif not gone:
+            self._ask(hand)
+
+    def _leave_out(self, name: str, why: str) -> None:
+        self.left_out[name] = why
+        self.note(name, why)

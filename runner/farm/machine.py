@@ -1,0 +1,85 @@
+"""What a machine of a farm is, said by itself; and whether it may take part."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import runner
+from runner.data.errors import UsageError
+from runner.data.trials import Machine
+from runner.lab.image import open_image
+
+EQUAL = ("kernel", "image", "versions")  # what machines must have in common, unless the user says otherwise
+MAY_BE_EQUAL = (*EQUAL, "cpu", "cores", "memory_bytes")
+SAME_IMAGE = "images built on different days differ; docs/farm.md, 'The same image everywhere', says how to copy one"
+
+
+def name() -> str:
+    """This machine's: ``VPNEVAL_MACHINE``, else its host name."""
+    return os.environ.get("VPNEVAL_MACHINE") or platform.node()
+
+
+def describe(images: Sequence[str]) -> tuple[Machine, dict[str, Any]]:
+    """This machine, and of each image its digest and packages; an image that is missing is built, in minutes.
+
+    Raises CannotRunHere where an image cannot be built or is damaged.
+    """
+    opened = [open_image(image, say=lambda text: None) for image in images]
+    cpuinfo, meminfo = Path("/proc/cpuinfo").read_text(), Path("/proc/meminfo").read_text()
+    models = [line.split(":", 1)[1].strip() for line in cpuinfo.splitlines() if line.startswith("model name")]
+    machine = Machine(
+        cpu=models[0] if models else "unknown",
+        cores=len(os.sched_getaffinity(0)),
+        memory_bytes=int(meminfo.split()[1]) * 1024,  # MemTotal, proc_meminfo(5)
+        kernel=platform.release(),
+        image=" ".join(f"{image.name} {image.digest}" for image in opened),
+        versions=f"{version('vpneval')} {code_digest()}",
+    )
+    return machine, {image.name: {"digest": image.digest, "packages": image.packages} for image in opened}
+
+
+def code_digest() -> str:
+    """Of all Python files of vpneval: machines with different code do not measure the same."""
+    found = hashlib.sha256()
+    root = Path(runner.__path__[0]).parent
+    for package in ("runner", "vpns", "experiments"):
+        for path in sorted((root / package).rglob("*.py")):
+            found.update(f"{path.relative_to(root)}\0".encode() + path.read_bytes())
+    return found.hexdigest()[:12]
+
+
+def parse_equal(text: str) -> list[str]:
+    """``cpu,kernel`` as names of facts. Raises UsageError for others."""
+    names = [one.strip() for one in text.split(",") if one.strip()]
+    if wrong := [one for one in names if one not in MAY_BE_EQUAL]:
+        raise UsageError(f"--farm-equal {wrong[0]!r}: machines can be held to {', '.join(MAY_BE_EQUAL)}")
+    return names
+
+
+def most_frequent(machines: Collection[Machine], equal: Sequence[str]) -> Machine:
+    """One of those that have most others like them in what must be equal."""
+    kinds = Counter(_facts(machine, equal) for machine in machines)
+    wanted = max(sorted(kinds), key=lambda kind: kinds[kind])
+    return next(machine for machine in machines if _facts(machine, equal) == wanted)
+
+
+def differences(machine: Machine, reference: Machine, equal: Sequence[str]) -> str:
+    """Why a machine may not take part, as a clause; empty where it may."""
+    ours, theirs = machine.model_dump(), reference.model_dump()
+    return "; ".join(
+        f"its {what} is {ours[what]}, and the run's is {theirs[what]}" + (f" ({SAME_IMAGE})" if what == "image" else "")
+        for what in equal
+        if ours[what] != theirs[what]
+    )
+
+
+def _facts(machine: Machine, equal: Sequence[str]) -> tuple[str, ...]:
+    known: Mapping[str, Any] = machine.model_dump()
+    return tuple(str(known[what]) for what in equal)

@@ -1,0 +1,64 @@
+"""IPv6 between the sites: its addresses and routes through a tunnel that is up, beside those of IPv4."""
+
+from __future__ import annotations
+
+import json
+
+from runner.data.errors import MeasurementError, Unsupported
+from runner.data.levels import BASELINE
+from runner.lab.node import wait_until
+from runner.lab.site_to_site import Lab, batch
+from runner.tunnel.bring_up import Bench
+from runner.vpn.plugin import Vpn
+
+IPV6_UDP_BYTES = 48
+ANSWERED_WITHIN_S = 10.0
+
+
+def refused(lab: Lab, vpn: Vpn) -> Unsupported | None:
+    """Why IPv6 cannot be sent through this VPN in this lab; None where it can."""
+    if lab.kind != "netns":
+        return Unsupported(f"the machines of a {lab.kind} lab keep their own IPv6 addresses and routes")
+    if not vpn.inner_ipv6:
+        can = "can, but vpneval's plugin cannot" if "IPv6" in vpn.declared.abilities.inner else "cannot"
+        return Unsupported(f"{vpn.title} {can} carry IPv6 between the sites")
+    return None
+
+
+def ipv6_through(bench: Bench, vpn: Vpn) -> str:
+    """The IPv6 address of host2, which host1 reaches through the tunnel.
+
+    Gateways route it through the device that has the route of IPv4. Raises MeasurementError where that is the WAN's,
+    and nobody protects it there; and where no echo is answered.
+    """
+    lab = bench.lab
+    for me, peer in ((lab.sites[0], lab.sites[-1]), (lab.sites[-1], lab.sites[0])):
+        gateway = lab.gateway(me)
+        device = json.loads(gateway.run("ip", "-json", "route", "get", peer.host_address).stdout)[0]["dev"]
+        if device == me.wan_interface and vpn.name != BASELINE:
+            raise MeasurementError(
+                f"{me.name} routes the sites' traffic to {device}: IPv6 would pass beside the tunnel"
+            )
+        gateway.run("sysctl", "-qw", "net.ipv6.conf.all.forwarding=1", f"net.ipv6.conf.{device}.disable_ipv6=0")
+        # On an Ethernet the next hop must be asked for; a device between two ends has only one.
+        ethernet = "link/ether" in gateway.run("ip", "link", "show", "dev", device).stdout
+        via = f"via fd00::{peer.number} " if ethernet else ""
+        here = me.lan_ipv6.removesuffix("/64")
+        batch(
+            gateway,
+            f"addr replace {here}1/64 dev lan0 nodad",
+            f"addr replace fd00::{me.number}/64 dev {device} nodad",
+            f"route replace {peer.lan_ipv6} {via}dev {device}",
+        )
+        batch(
+            lab.nodes[f"host{me.number}"],
+            f"addr replace {here}2/64 dev eth0 nodad",
+            f"route replace ::/0 via {here}1",
+        )
+    address = lab.sites[-1].lan_ipv6.removesuffix("/64") + "2"
+    echo = ("ping", "-6", "-n", "-q", "-c", "1", "-W", "1", address)
+    try:
+        wait_until(lambda: lab.host1.run(*echo, check=False).code == 0, "an echo by IPv6", ANSWERED_WITHIN_S)
+    except TimeoutError:
+        raise MeasurementError(f"no echo by IPv6 came through the tunnel within {ANSWERED_WITHIN_S:g} s") from None
+    return address

@@ -1,0 +1,84 @@
+"""Looks at the bare path between two gateways: its MTU, its NAT, what it lets through. No VPN is there yet."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+
+from runner.data.errors import MeasurementError
+from runner.lab import probes
+from runner.lab.namespaces import NamespaceNode
+from runner.lab.site import Site, ip_version
+from runner.lab.wire import probe
+
+HEADERS_BYTES = {4: 28, 6: 48}  # IP and ICMP
+SHORTEST_MTU = {4: 576, 6: 1280}
+RATE_S = 2.0
+
+
+def path_mtu(near: NamespaceNode, address: str, port: str) -> int | None:
+    """The longest IP packet, bytes, that reaches ``address`` in one piece; None where no ping does."""
+
+    family = ip_version(address)
+
+    def passes(mtu: int) -> bool:
+        size = str(mtu - HEADERS_BYTES[family])
+        # Twice: the first may only teach the kernel, or be lost.
+        return near.run("ping", "-c2", "-i0.2", "-W1", "-Mdo", f"-s{size}", address, check=False, timeout=10).code == 0
+
+    longest = int(near.run("cat", f"/sys/class/net/{port}/mtu").stdout)
+    if passes(longest):
+        return longest
+    # A router that drops it says what it would take (RFC 1191), and the kernel remembers.
+    known = re.search(r" mtu (\d+)", near.run("ip", "-o", "route", "get", address, check=False).stdout)
+    if known and passes(int(known[1])):
+        return int(known[1])
+    if not passes(SHORTEST_MTU[family]):
+        return None
+    low, high = SHORTEST_MTU[family], longest
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if passes(middle) else (low, middle)
+    return low
+
+
+def look(
+    near: NamespaceNode, far: NamespaceNode, address: str, ports: Sequence[str], rate_s: float, max_bps: float
+) -> Mapping[str, object]:
+    """What the probe (``runner/lab/probes/path.py``) finds from ``near`` to ``far`` at ``address``.
+
+    Raises MeasurementError where it does not work.
+    """
+    near.write(f"{probes.FOLDER}/path.py", probes.source("path"), mode=0o644)
+    with probe(far, "path", "answer", f"{ip_version(address)}", *ports, ready="ready"):
+        asking = ("python3", "-IS", f"{probes.FOLDER}/path.py", "ask", address, str(rate_s), str(max_bps))
+        done = near.run(*asking, *ports, check=False, timeout=60 + 2 * rate_s)
+    if done.code != 0:
+        raise MeasurementError(f"the probe of the path failed: {done.stderr.strip()[-200:]}")
+    found: dict[str, object] = json.loads(done.stdout)
+    return found
+
+
+def nats_in_words(found: Mapping[str, object], near: Site, far: Site, forwards: Sequence[str]) -> str:
+    """What the NATs before both gateways do, as far as it was seen; ``forwards``: what the far one is said to forward.
+    Empty where there is none."""
+    said = [nat_in_words(found, near.wan_address)]
+    if near.public_address and "seen_as" not in found:
+        unseen = "which kind of NAT that is was not seen, as no UDP port of the other gateway answers"
+        said.append(f"{near.wan_address} is reached at {near.public_address}; {unseen}")
+    if far.public_address:
+        said.append(
+            f"{far.name} {far.wan_address} is reached at {far.public_address}, whose NAT forwards {', '.join(forwards)}"
+        )
+    return "; ".join(filter(None, said))
+
+
+def nat_in_words(found: Mapping[str, object], own: str) -> str:
+    """What a NAT before the near gateway does; empty where its own address is seen."""
+    seen = found.get("seen_as", own)
+    if seen == own:
+        return ""
+    ports = "keeps the port" if found["port_kept"] else "changes the port"
+    kind = "one mapping for all destination ports" if found["mappings"] == 1 else "another mapping for each port"
+    return f"{own} is seen as {seen}; the NAT {ports}; {kind}"

@@ -1,0 +1,98 @@
+"""The test hosts of a site lab: namespaces on the gateways, or on machines of their own behind them.
+
+A host of its own gets a macvlan: one more Ethernet address on its port, in the host's namespace. The gateway's port to
+it gets one more IP address. So the networks that both are in are not touched, and carry none of the tests' addresses
+but those of ``lan``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from runner.data.errors import CannotRunHere
+from runner.lab.namespaces import NamespaceNode
+from runner.lab.node import wait_until
+from runner.lab.places.sites import CABLE, Gateway
+from runner.lab.places.ssh import Connection, Lent
+from runner.lab.site import Site
+
+ANSWERS_WITHIN_S = 15.0
+# In a network namespace that goes at once: can this kernel do it?
+MACVLAN = "ip link add name p0 type veth peer name p1 && ip link add link p0 name m0 type macvlan mode bridge"
+
+
+def lent(port: str | None) -> Lent:
+    """What gives a host its ``eth0``: on the machine's ``port``, None: of a cable to the gateway, which is undone
+    there."""
+    if port is None:
+        return Lent({}, cable=f"link add {CABLE} type veth peer name eth0 netns {{pid}}")
+    macvlan = f"link add link {port} name eth0 netns {{pid}} type macvlan mode bridge"
+    return Lent({}, cable=macvlan, uncable="link del eth0")
+
+
+def usable(wanted: str, links: Sequence[Mapping[str, Any]]) -> str:
+    """The port of that name or MAC address. Raises CannotRunHere where there is none, or it can have no host."""
+    found = next((link for link in links if wanted in (link["ifname"], link.get("address"))), None)
+    if found is None:
+        have = ", ".join(link["ifname"] for link in links if link["ifname"] != "lo")
+        raise CannotRunHere(f"no interface {wanted} (lan_port); it has: {have or 'none'}")
+    if "UP" not in found["flags"]:
+        raise CannotRunHere(f"{wanted} (lan_port) is down: ip link set {found['ifname']} up")
+    if "master" in found:
+        raise CannotRunHere(f'{wanted} is a part of {found["master"]}: give lan_port = "{found["master"]}"')
+    return str(found["ifname"])
+
+
+def lan_port(gateway: Gateway, links: Sequence[Mapping[str, Any]], wan: str) -> str:
+    """The gateway's port to its host. Raises CannotRunHere where it cannot be that."""
+    if gateway.lan_port is None:
+        return CABLE
+    port = usable(gateway.lan_port, links)
+    if port == wan:
+        raise CannotRunHere(
+            f"{port} is the port of the path, so what leaves the tunnel could not be told from what must be inside of "
+            "it: give the host another port, or leave [host1] and [host2] out"
+        )
+    return port
+
+
+def fit(connection: Connection, wanted: str) -> str:
+    """The port of a host of its own. Raises CannotRunHere with what stands against it."""
+    try:
+        port = usable(wanted, json.loads(connection.run("ip", "-d", "-j", "addr", "show").stdout))
+    except CannotRunHere as lack:
+        raise CannotRunHere(f"{connection.name}: {lack}") from lack
+    tried = connection.run("unshare", "--net", "sh", "-c", MACVLAN)
+    if tried.code != 0:
+        raise CannotRunHere(
+            f"{connection.name}: its kernel makes no macvlan ({tried.stderr.strip()}); leave [host1] and [host2] out"
+        )
+    return port
+
+
+def check(
+    nodes: Mapping[str, NamespaceNode],
+    sites: Sequence[Site],
+    host_ports: Mapping[str, str],
+    gateway_ports: Mapping[str, str],
+) -> None:
+    """Does each host of its own reach its gateway? Raises TimeoutError that names the two ports that do not meet."""
+    for site in sites:
+        name = f"host{site.number}"
+        if name not in host_ports:
+            continue
+        try:
+            wait_until(partial(_answers, nodes[name], site.lan_address), "an answer", ANSWERS_WITHIN_S, 0.2)
+        except TimeoutError as silent:
+            raise TimeoutError(
+                f"{host_ports[name]} of {name} and {gateway_ports[site.name]} of {site.name} cannot reach each other: "
+                f"{silent}. Are both on one Ethernet, and does it carry {site.lan}? A cloud's network drops addresses "
+                "that it has not given out: there, leave [host1] and [host2] out"
+            ) from silent
+
+
+def _answers(node: NamespaceNode, to: str) -> bool:
+    return node.run("ping", "-c", "1", "-W", "1", to, check=False).code == 0

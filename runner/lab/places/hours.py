@@ -1,0 +1,65 @@
+"""The hours in which a site lab may measure, by this machine's clock: "01:00-05:00", also over midnight."""
+
+from __future__ import annotations
+
+import math
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+NAP_S = 30.0  # so that a clock that is set meanwhile is noticed
+
+
+@dataclass(frozen=True)
+class Hours:
+    """``between``: empty for all day. ``now``, ``sleep``: a test gives its own clock."""
+
+    between: str = ""
+    now: Callable[[], datetime] = datetime.now
+    sleep: Callable[[float], None] = time.sleep
+
+    def opens_in_s(self) -> float:
+        """Seconds until they begin; 0 within them."""
+        begin, _ = self._ends()
+        return 0.0 if self._within() else (begin - self._at()) % 86400
+
+    def left_s(self) -> float:
+        """Seconds until they end; 0 outside of them, infinite all day."""
+        if not self.between:
+            return math.inf
+        return (self._ends()[1] - self._at()) % 86400 if self._within() else 0.0
+
+    def wait(self, say: Callable[[str], None], need_s: float = 0.0) -> None:
+        """Wait until the hours have begun and ``need_s`` seconds of them are left, or all of them if they are shorter;
+        ``say`` is told until when."""
+        if not self.between:
+            return
+        begin, end = self._ends()
+        if self._within() and self.left_s() < min(need_s, (end - begin) % 86400):
+            self._wait(say, self.left_s() + (begin - end) % 86400, f"what comes next takes {need_s / 60:.0f} min")
+        elif (left_s := self.opens_in_s()) > 0:
+            self._wait(say, left_s, "tests run in these hours only")
+
+    def _wait(self, say: Callable[[str], None], left_s: float, why: str) -> None:
+        until = self.now() + timedelta(seconds=left_s)
+        say(f"vpneval waits until {until:%Y-%m-%d %H:%M} (--between {self.between}): {why}. Ctrl-C ends it")
+        while (rest_s := (until - self.now()) / timedelta(seconds=1)) > 0:
+            self.sleep(min(rest_s, NAP_S))
+
+    def _at(self) -> float:
+        now = self.now()
+        return (now - now.replace(hour=0, minute=0, second=0, microsecond=0)) / timedelta(seconds=1)
+
+    def _ends(self) -> tuple[int, int]:
+        if not self.between:
+            return 0, 0
+        numbers = [int(number) for number in re.findall(r"\d+", self.between)]
+        begin, end = ((hour * 60 + minute) * 60 for hour, minute in (numbers[:2], numbers[2:]))
+        return begin, end
+
+    def _within(self) -> bool:
+        begin, end = self._ends()
+        at = self._at()
+        return begin <= at < end if begin < end else at >= begin or at < end

@@ -1,0 +1,47 @@
+"""Kernel modules of a machine that is reached by ssh: which are not there, and what loads them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from runner.lab.places.ssh import Connection
+
+BOOT_FILE = "/etc/modules-load.d/vpneval.conf"  # modules-load.d(5)
+# $1: the folder of all kernels' modules; then modules. For each: "loaded" (or built in), "there" to be loaded, or
+# "absent"; then the kernel's release. A module's file may be called with - where its name has _.
+LOOK = r"""
+folder=$1/$(uname -r); shift
+for module in "$@"; do
+    file="/$(echo "$module" | sed 's/[-_]/[-_]/g')[.]ko"
+    if test -e "/sys/module/$(echo "$module" | tr - _)" || grep -qs "$file" "$folder/modules.builtin"; then
+        echo "$module loaded"
+    elif grep -qs "$file[^ ]*:" "$folder/modules.dep"; then
+        echo "$module there"
+    else
+        echo "$module absent"
+    fi
+done
+uname -r
+"""
+
+
+def lacking(connection: Connection, modules: Iterable[str], folder: str = "/lib/modules") -> str:
+    """Which of ``modules`` the machine has not loaded, in sentences with the commands that load them; empty where it
+    has all."""
+    *lines, release = connection.run("sh", "-c", LOOK, "sh", folder, *modules).stdout.splitlines()
+    found = [line.split() for line in lines]
+    there = [module for module, how in found if how == "there"]
+    absent = [module for module, how in found if how == "absent"]
+    said = []
+    if there:
+        names = " ".join(there)
+        said.append(
+            f"not loaded: {names}. Load them there, as root: modprobe -a {names}. To load them at every start, too: "
+            f"printf '%s\\n' {names} > {BOOT_FILE}"
+        )
+    if absent:
+        said.append(
+            f"its kernel {release} has no {' '.join(absent)}. On Debian, linux-image-amd64 has modules that the cloud "
+            f"kernels lack; on Ubuntu, linux-modules-extra-{release} has more"
+        )
+    return ". ".join(said)

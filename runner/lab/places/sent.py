@@ -1,0 +1,75 @@
+"""The lab image on a machine that is reached by ssh: sent there once, so that both gateways run the same versions."""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+from runner.data.errors import LabError
+from runner.lab import probes
+from runner.lab.image import Image
+from runner.lab.places.ssh import BOOT, Connection
+
+FOLDER = "/var/cache/vpneval/sent"  # not that of images which the machine built itself
+CHUNK = 1 << 20
+PAYLOAD_SHARE = 0.9  # of what is on the path: the rest is headers and ssh's own
+AT_ONCE_S = 0.05  # of a limited rate
+GONE_WITHIN_S = 60.0
+STATUS = "var/lib/dpkg/status"  # by whose digest an image is known
+
+
+def sent(connection: Connection, image: Image, say: Callable[[str], None], max_rate_bps: float | None = None) -> Image:
+    """The image as it is on the machine, sent first where it is not there, or is another; not faster than
+    ``max_rate_bps``. Raises LabError where that fails."""
+    there = f"{FOLDER}/{image.root.name}"
+    is_there = connection.run("sha256sum", f"{there}/{STATUS}").stdout.startswith(image.digest)
+    if not is_there:
+        say(f"vpneval sends the image {image.name} to {connection.name} (once; remove it there with: rm -r {FOLDER})")
+        _send(connection, image.root, f"{there}.partial", max_rate_bps)
+        if connection.run("test", "-d", there).code == 0:  # another one
+            connection.run("rm", "-rf", there, timeout=GONE_WITHIN_S)
+        moved = connection.run("mv", "-T", f"{there}.partial", there)
+        if moved.code != 0:
+            raise LabError(f"{connection.name}: the image could not be put in place: {moved.stderr.strip()}")
+    return replace(image, root=Path(there))
+
+
+def forget(connection: Connection) -> None:
+    """Remove every image that was sent to the machine."""
+    connection.run("rm", "-rf", FOLDER, timeout=GONE_WITHIN_S)
+    connection.run("rmdir", str(Path(FOLDER).parent))
+
+
+def _send(connection: Connection, root: Path, folder: str, max_rate_bps: float | None) -> None:
+    """Send what is below ``root`` into ``folder`` as a tar archive; both ends compute its digest."""
+    pipe, bytes_per_s = subprocess.PIPE, PAYLOAD_SHARE * (max_rate_bps or 0.0) / 8
+    chunk = min(CHUNK, int(bytes_per_s * AT_ONCE_S) + 1) if bytes_per_s else CHUNK
+    due = time.monotonic()
+    program, digest = probes.source("receive"), hashlib.sha256()
+    pack = ["tar", "-C", str(root), "--numeric-owner", "--xattrs", "-cf", "-", "."]
+    unpack = connection.argv("python3", "-IS", "-c", BOOT, folder)
+    with (
+        subprocess.Popen(unpack, stdin=pipe, stdout=pipe, stderr=pipe) as there,
+        subprocess.Popen(pack, stdout=pipe) as here,
+    ):
+        assert there.stdin is not None
+        assert here.stdout is not None
+        with suppress(BrokenPipeError):  # the other end says why
+            there.stdin.write(f"{len(program.encode()):8}{program}".encode())
+            while data := here.stdout.read(chunk):
+                digest.update(data)
+                there.stdin.write(data)
+                there.stdin.flush()
+                if bytes_per_s:  # a stall is not made up for
+                    due = max(due, time.monotonic() - AT_ONCE_S) + len(data) / bytes_per_s
+                    time.sleep(max(0.0, due - time.monotonic()))
+        said, complaint = there.communicate()
+        here.stdout.close()
+    if said.decode().strip() != digest.hexdigest() or here.returncode != 0:
+        why = complaint.decode(errors="replace").strip()[-300:] or "what arrived there is not what was sent"
+        raise LabError(f"{connection.name}: the image could not be sent: {why}")

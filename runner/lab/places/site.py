@@ -1,0 +1,402 @@
+"""A lab of two machines and the path that is between them (docs/decisions/0038-site-mode.md).
+
+    host1 ── gw1 ════ whatever there is ════ gw2 ── host2
+
+The gateways' daemons run in the machines' own networks, which ``runner/lab/probes/undo.py`` restores; the hosts are
+network namespaces on the gateways, or on machines behind them (``runner/lab/places/hosts.py``).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
+from ipaddress import IPv4Network
+from pathlib import Path
+from typing import Any
+
+from runner.data.errors import CannotRunHere, LabError, MeasurementError
+from runner.lab.image import Image, open_image
+from runner.lab.names import HOST
+from runner.lab.path import RATE_S, look, nats_in_words, path_mtu
+from runner.lab.places import hosts, machines
+from runner.lab.places.firewall import closed
+from runner.lab.places.hours import Hours
+from runner.lab.places.private import private_folder
+from runner.lab.places.sent import PAYLOAD_SHARE, forget, sent
+from runner.lab.places.sites import CABLE, INNER, Gateway, Sites, described
+from runner.lab.places.ssh import Connection, Lent, SshNode
+from runner.lab.site import ENCAPSULATION_BYTES, BarePath, Site, peers_of
+from runner.lab.site_to_site import HOST_TOOLS, Lab, batch
+
+ETHERNET_MTU = 1500
+BURST_S = 0.005
+# Somebody who listens here has a VPN at work; the plugins' ports, but for those that other servers have as well.
+VPN_PORTS = ("udp/500", "udp/4500", "udp/1194", "tcp/1194", "udp/1701", "tcp/655", "udp/655", "udp/4242", "udp/51820")
+TOOLS = {
+    **HOST_TOOLS,
+    "python3": "python3",
+    "ss": "iproute2",
+    "tar": "tar",
+    "mountpoint": "util-linux",
+}  # before any image
+LOOKS_WITH = {"ip": "iproute2", "ss": "iproute2"}
+OTHER_PORTS = (
+    *("tcp/443", "udp/443", "tcp/1723", "tcp/2222", "tcp/4430", "udp/9999", "udp/10000", "udp/17010"),
+    *("tcp/52010", "tcp/52020", "tcp/52030"),
+)
+TUNNELS = ("wireguard", "tun", "ipip", "gre", "gretap", "vti", "xfrm", "sit", "ip6tnl", "l2tp", "ppp", "ovpn")
+# Sections end with a separator.
+LOOK = r"""
+ip -d -j addr show; printf '\036'
+ip -4 -j route show table all; printf '\036'
+ip -6 -j route show default; printf '\036'
+ip xfrm policy list nosock 2> /dev/null; printf '\036'
+ip xfrm state count 2> /dev/null; printf '\036'
+ss -Hlntup; printf '\036'
+{ nft list ruleset || iptables-save; grep -q . /proc/net/ip_tables_names && iptables-legacy-save; } 2> /dev/null
+printf '\036'; firewall-cmd --state 2> /dev/null
+"""
+
+
+@dataclass(frozen=True)
+class Own:
+    """What a gateway has of its own: its port and address on the path, and who listens on which of its ports; and its
+    port to the host."""
+
+    port: str
+    address: str
+    taken: Mapping[str, str]
+    lan_port: str = CABLE
+
+
+@dataclass
+class SiteRig:
+    """Two machines that were found to be fit, with their hosts. ``lab`` sets one up on them, again and again.
+    ``host_ports``: of hosts of their own, by name."""
+
+    connections: Mapping[str, Connection]
+    inventory: Sites
+    owns: Mapping[str, Own]
+    host_ports: Mapping[str, str] = field(default_factory=dict)
+    kind: str = "site"
+    stands: int = 1
+    path: BarePath | None = field(default=None, init=False)
+
+    @property
+    def gateways(self) -> dict[str, Connection]:
+        """The connections to the gateways."""
+        return {name: self.connections[name] for name in self.owns}
+
+    @property
+    def sites(self) -> tuple[Site, ...]:
+        """The sites, with the machines' own addresses."""
+        ports = {name: own.port for name, own in self.owns.items()}
+        return described(self.inventory, ports, {name: own.address for name, own in self.owns.items()})
+
+    @property
+    def hours(self) -> Hours:
+        """When tests may run. A run waits for them before it begins; a lab by itself does not."""
+        return Hours(self.inventory.between or "")
+
+    def check_user(self, image: str) -> None:
+        """Raise CannotRunHere for the lab image, if this user cannot send it: its files are root's."""
+        if image != HOST and os.geteuid() != 0:
+            raise CannotRunHere(
+                f"only root of this machine can send the lab image {image} to the gateways. Run vpneval as root (ssh "
+                "then uses root's keys; name yours with identity), or use --image host, with the VPNs installed there"
+            )
+
+    def image(self, name: str, say: Callable[[str], None] | None = None) -> Image:
+        """The lab image ``name``, sent to the machines where they lack it; ``host``: the machines' own software.
+
+        Raises CannotRunHere where that lacks what a node needs, LabError where the image cannot be sent.
+        """
+        self.check_user(name)
+        if name != HOST:
+            for connection in self.connections.values():
+                _same_machine_code(connection)
+            image = open_image(name, say=say)
+            for connection in self.connections.values():
+                there = sent(connection, image, say or (lambda text: None), self.inventory.max_rate_bps)
+            return there
+        for machine, connection in self.connections.items():
+            machines.examine(connection, self.inventory.every[machine])
+        return machines.own_image(self.connections, self.kind, name)
+
+    @contextmanager
+    def alone(self, image: Image, log: Callable[[str], object]) -> Iterator[SshNode]:
+        """A node on the first gateway, without a network: to make keys on."""
+        with machines.node_alone(self.connections["gw1"], log, image.root) as node:
+            yield node
+
+    @contextmanager
+    def lab(
+        self,
+        image: Image,
+        gateway_image: Image | None = None,
+        log: Callable[[str], object] | None = None,
+        logs: Path | None = None,
+    ) -> Iterator[Lab]:
+        """The nodes, cabled and addressed; when the block ends the machines are as before.
+
+        Raises CannotRunHere where the path is not as the inventory says, LabError where a machine fails, or does not
+        confirm that all is undone.
+        """
+        started = time.monotonic()
+        commands: list[str] = []
+        say = log or commands.append
+        nodes: dict[str, SshNode] = {}
+        with machines.given_back(nodes):
+            for name, connection in self.gateways.items():
+                nodes[name] = SshNode(name, connection, Lent({}, network="machine"), say, (gateway_image or image).root)
+            self._ready(nodes, logs)
+            trouble = LabError if self.path else CannotRunHere
+            self.path = self.path or self._look(nodes, 0.0)
+            near = {}
+            for site in self.sites:
+                name = f"host{site.number}"
+                connection = self.connections.get(name, self.connections[site.name])
+                near[name] = SshNode(name, connection, hosts.lent(self.host_ports.get(name)), say, image.root)
+            nodes.update(near)
+            self._ready(near, logs)
+            for node in nodes.values():
+                node.companions = nodes
+            self._address(nodes)
+            try:
+                hosts.check(nodes, self.sites, self.host_ports, {name: own.lan_port for name, own in self.owns.items()})
+            except TimeoutError as apart:
+                raise trouble(str(apart)) from apart
+            order = ("host1", "gw1", "gw2", "host2")
+            lab = Lab({name: nodes[name] for name in order}, self.sites, 0.0, commands, self.kind, shared_kernel=False)
+            lab.path, lab.measure_path = self.path, partial(self.measure_path, lab)
+            lab.hosts_on_gateways = not self.host_ports
+            lab.bring_up_s = time.monotonic() - started
+            yield lab
+
+    def measure_path(self, lab: Lab) -> BarePath:
+        """The path with its rates each way, which take some seconds; the lab's from now on."""
+        if self.path is None or not self.path.rates_bps:
+            self.path = self._look({name: lab.nodes[name] for name in self.owns}, RATE_S)
+        lab.path = self.path
+        return self.path
+
+    def _ready(self, nodes: Mapping[str, SshNode], logs: Path | None) -> None:
+        for node in nodes.values():
+            node.wait_ready()
+            if logs is not None:
+                node.log_to(logs)
+
+    def _address(self, nodes: Mapping[str, SshNode]) -> None:
+        """Both ends of each host's cable, and how long and how fast its packets may be."""
+        assert self.path is not None
+        fits = self.path.mtu_bytes - ENCAPSULATION_BYTES[self.sites[0].path_version]
+        for site in self.sites:
+            gateway, host = nodes[site.name], nodes[f"host{site.number}"]
+            port = self.owns[site.name].lan_port
+            longest = int(host.run("cat", "/sys/class/net/eth0/mtu").stdout)
+            mtu = f" mtu {min(fits, longest)}" if self.path.mtu_bytes < ETHERNET_MTU else ""
+            forwarding = ("net.ipv4.ip_forward=1", "net.ipv4.conf.all.rp_filter=0", "net.ipv4.conf.default.rp_filter=0")
+            gateway.run("sysctl", "-qw", *forwarding)
+            batch(gateway, f"addr add {site.lan_address}/{site.lan_prefix} dev {port}", f"link set {port} up")
+            batch(
+                host,
+                f"addr add {site.host_address}/{site.lan_prefix} dev eth0",
+                f"link set eth0{mtu} up",
+                f"route add default via {site.lan_address}",
+            )
+            if rate_bps := self.inventory.max_rate_bps:
+                # What a packet is on the path counts, inside of its tunnel; so each segment is a packet here already.
+                host.run("ip", "link", "set", "eth0", "gso_max_segs", "1")
+                burst = max(16000, int(rate_bps / 8 * BURST_S))
+                on_path = ("stab", "overhead", str(ENCAPSULATION_BYTES[site.path_version]))
+                shape = ("tbf", "rate", f"{int(rate_bps)}bit", "burst", str(burst), "latency", "50ms")
+                host.run("tc", "qdisc", "add", "dev", "eth0", "root", *on_path, *shape)
+
+    def _look(self, nodes: Mapping[str, Any], rate_s: float) -> BarePath:
+        """The path as it is now, from the first gateway to the second. Raises CannotRunHere."""
+        near, far = self.sites[0], self.sites[-1]
+        (reached,) = peers_of(near, self.sites)
+        ports = [port for port in (*VPN_PORTS, *OTHER_PORTS) if self._may_come_in(port)]
+        mtu = self.inventory.path_mtu or path_mtu(nodes[near.name], reached.wan_address, near.wan_interface)
+        try:
+            found: Mapping[str, Any] = look(
+                *(nodes[near.name], nodes[far.name], reached.wan_address, ports, rate_s),
+                PAYLOAD_SHARE * (self.inventory.max_rate_bps or 0.0),
+            )
+        except MeasurementError as broken:
+            raise CannotRunHere(str(broken)) from broken
+        seen, told = found.get("seen_as", ""), near.public_address or near.wan_address
+        if seen and seen != told:
+            raise CannotRunHere(
+                f"gw1 is seen as {seen} by gw2, not as {told}: a NAT stands before it. Add to [gw1] of the inventory: "
+                f'public_address = "{seen}"'
+            )
+        if mtu is None and not found["open"]:
+            raise CannotRunHere(
+                f"gw1 does not reach gw2 at {reached.wan_address}: neither a ping nor any VPN's port comes through. "
+                "Is that the address at which gw1 reaches it (public_address, wan_address), and do firewalls let it in?"
+            )
+        gateway = nodes[near.name].run("ip", "-o", "route", "get", reached.wan_address, check=False).stdout
+        names = ("rtt_ms", "dscp_kept", "ecn_kept")
+        return BarePath(
+            mtu or ETHERNET_MTU,
+            " via " not in gateway and not near.public_address and not far.public_address,
+            nats_in_words(found, near, far, self.inventory.gw2.forwards),
+            tuple(ports),
+            tuple(found["open"]),
+            loss_ratio=found.get("loss_ratio"),
+            clock_ahead_s=found.get("clock_ahead_s"),
+            rates_bps=tuple(found[name] for name in ("forward_bps", "reverse_bps") if name in found),
+            seen_as=seen,
+            taken={name: own.taken for name, own in self.owns.items()},
+            **{name: tuple(found.get(name, ())) for name in names},
+        )
+
+    def _may_come_in(self, port: str) -> bool:
+        far = self.inventory.gw2
+        return port not in self.owns["gw2"].taken and (not far.public_address or port in far.forwards)
+
+
+def _same_machine_code(connection: Connection) -> None:
+    """Raise CannotRunHere where the machine does not run the programs of this machine's images."""
+    theirs, ours = connection.run("uname", "-m").stdout.strip(), platform.machine()
+    if theirs != ours:
+        raise CannotRunHere(
+            f"{connection.name} is of the architecture {theirs}, and the lab image of {ours}: use --image host, with "
+            "the VPNs installed there"
+        )
+
+
+@contextmanager
+def site_rig(inventory: Sites, *, only_look: bool = False) -> Iterator[SiteRig]:
+    """Connect to both machines and check all that a lab needs of them, changing nothing. ``only_look``: for who wants
+    to know their addresses only, and to whom a machine that is in use is as good.
+
+    Raises CannotRunHere with everything that was found wrong, machine by machine.
+    """
+    wanted = inventory.machines if only_look else inventory.every
+    with private_folder() as folder:
+        connections = {name: Connection(name, machine, folder) for name, machine in wanted.items()}
+        try:
+            with ThreadPoolExecutor() as threads:
+                answers = threads.map(lambda name: _fit(connections[name], name, inventory, only_look), connections)
+                found = dict(zip(connections, answers, strict=True))
+            if problems := [str(answer) for answer in found.values() if isinstance(answer, Exception)]:
+                raise CannotRunHere("\n".join(problems))
+            owns = {name: own for name, own in found.items() if isinstance(own, Own)}
+            if len({":" in own.address for own in owns.values()}) > 1:
+                ends = " and ".join(f"{name} {own.address}" for name, own in owns.items())
+                raise CannotRunHere(f"the path has IPv4 or IPv6 addresses, not both ({ends}): name wan_address of each")
+            yield SiteRig(connections, inventory, owns, {n: port for n, port in found.items() if isinstance(port, str)})
+        finally:
+            with ExitStack() as closing:  # each of them, whatever another one's end raises
+                for connection in connections.values():
+                    closing.callback(connection.close)
+                    if not inventory.keep_image and not only_look:
+                        closing.callback(forget, connection)
+
+
+def _fit(connection: Connection, name: str, inventory: Sites, only_look: bool) -> Own | str | CannotRunHere | LabError:
+    """What the gateway has, or a host's port; or what stands against it."""
+    try:
+        connection.wait_ready()
+        machines.examine(connection, inventory.every[name], LOOKS_WITH if only_look else TOOLS)
+        if name in inventory.hosts:
+            return hosts.fit(connection, inventory.hosts[name].lan_port)
+        return _fit_gateway(connection, name, inventory, only_look)
+    except (CannotRunHere, LabError) as problem:
+        return problem
+
+
+def _fit_gateway(connection: Connection, name: str, inventory: Sites, only_look: bool) -> Own:
+    """What the gateway has. Raises CannotRunHere with all that stands against it."""
+    machine = inventory.machines[name]
+    seen = connection.run("sh", "-c", LOOK).stdout.split("\036")
+    addresses, shown, defaults, policies, states, listening, firewall, managers = seen
+    taken = listeners(listening)
+    try:
+        links, routes, default = json.loads(addresses), json.loads(shown or "[]"), json.loads(defaults or "[]")
+    except ValueError:
+        raise LabError(f"{name}: ip(8) did not tell its addresses and routes") from None
+    own, problems = Own("", "", taken), []
+    try:
+        own = own_end(machine, links, [*routes, *default], taken)
+    except CannotRunHere as lack:
+        problems.append(str(lack))
+    if not only_look:
+        try:
+            own = replace(own, lan_port=hosts.lan_port(machine, links, own.port))
+        except CannotRunHere as lack:
+            problems.append(str(lack))
+        found = in_use(links, routes, (policies, states), taken, inventory) + closed(firewall, managers, own.lan_port)
+        problems = found + problems
+    if problems:
+        raise CannotRunHere("\n".join(f"{name}: {problem}" for problem in problems))
+    return own
+
+
+def own_end(machine: Gateway, links: list[Any], routes: list[Any], taken: Mapping[str, str]) -> Own:
+    """The machine's port and address on the path: IPv6 where it is named, or where the port has no IPv4. Raises
+    CannotRunHere where it has not what the inventory names."""
+    default = [route["dev"] for route in routes if route["dst"] == "default" and "dev" in route]
+    wanted = machine.wan or (default[0] if default else "")
+    if not wanted:
+        raise CannotRunHere('it has no default route, so name the port of the path: wan = "eth0"')
+    of_port = [link for link in links if wanted in (link["ifname"], link.get("address"))]
+    if not of_port:
+        have = ", ".join(link["ifname"] for link in links if link["ifname"] != "lo")
+        raise CannotRunHere(f"no interface {wanted}; it has: {have or 'none'}")
+    of_it = [found for found in of_port[0]["addr_info"] if found.get("scope", "global") == "global"]
+    has = [one["local"] for one in sorted(of_it, key=lambda one: one["family"] != "inet") if not one.get("temporary")]
+    address = str(machine.wan_address) if machine.wan_address else (has or [""])[0]
+    if address not in has:
+        raise CannotRunHere(f"{wanted} has no address {address}; it has: {', '.join(has) or 'none'}")
+    return Own(of_port[0]["ifname"], address, taken)
+
+
+def listeners(shown: str) -> dict[str, str]:
+    """Port -> program, from ``ss -Hlntup``: those that listen on any address but the loopback's."""
+    found = {}
+    for line in shown.splitlines():
+        words = line.split()
+        address, _, port = words[4].rpartition(":")
+        if not address.startswith(("127.", "[::1]")):
+            found[f"{words[0]}/{port}"] = line.partition('(("')[2].partition('"')[0] or "somebody"
+    return found
+
+
+def in_use(
+    links: list[Any], routes: list[Any], xfrm: tuple[str, str], taken: Mapping[str, str], inventory: Sites
+) -> list[str]:
+    """What the machine does already that a lab would disturb, each with what to do. ``xfrm``: what ip-xfrm(8) says of
+    its policies, and how many states it counts."""
+    (policies, states), problems = xfrm, []
+    if policies.strip():
+        problems.append("it has XFRM policies, so IPsec is at work: end it first (ip xfrm policy shows them)")
+    elif re.search(r"[1-9]", states):
+        problems.append("it has XFRM states, so IPsec is at work: end it first (ip xfrm state shows them)")
+    tunnels = [link["ifname"] for link in links if link.get("linkinfo", {}).get("info_kind") in TUNNELS]
+    if up := [link["ifname"] for link in links if link["ifname"] in tunnels and "UP" in link["flags"]]:
+        problems.append(f"a tunnel is at work ({', '.join(up)}): end it first, for example: ip link set {up[0]} down")
+    if any(link["ifname"] == CABLE for link in links):
+        problems.append(f"{CABLE} is there: another run of vpneval holds this machine, or: ip link del {CABLE}")
+    for port in VPN_PORTS:
+        if port in taken:
+            problems.append(f"{taken[port]} listens on {port}, which VPNs need: stop it first")
+    networks = [IPv4Network(route["dst"], strict=False) for route in routes if route["dst"] != "default"]
+    for network in networks:
+        if any(network.subnet_of(inner) for inner in INNER):
+            problems.append(
+                f"its route to {network} is where the VPNs have addresses ({', '.join(map(str, INNER))}): remove it"
+            )
+        if any(network.subnet_of(lan) for lan in inventory.lans.values()):
+            problems.append(f"its route to {network} is within the network of a test host. Give another one: lan = …")
+    return problems

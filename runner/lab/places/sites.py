@@ -1,0 +1,286 @@
+"""The inventory of a site lab: two machines, how to reach them, and what their addresses are; and perhaps two hosts.
+
+max_rate_bps = 200e6             # optional: no test sends faster
+between = "01:00-05:00"          # optional: tests run in these hours only, this machine's time
+keepalive_s = 15                 # optional: how often a tunnel sends something, so that no NAT forgets it
+
+[gw1]
+address = "198.51.100.7"         # where ssh reaches it: a name, an address, or an alias of ~/.ssh/config
+wan = "eth0"                     # default: the port with the route to the other gateway
+public_address = "198.51.100.7"  # where the other gateway reaches it, if a NAT stands before it
+lan = "198.18.1.0/24"            # the network that the test host is in
+network = "10.1.0.0/16"          # the site's real network, and the gateway's address in it: for `vpneval recipe`
+network_address = "10.1.0.1"
+
+[gw2]
+address = "203.0.113.9"
+public_address = "203.0.113.9"   # if a NAT stands before gw2, with the ports that it forwards to it
+forwards = ["udp/51820"]
+
+[host1]                          # optional, with [host2]: a host of its own, instead of a namespace on the gateway
+address = "10.1.0.5"
+lan_port = "eth0"                # its port on the network of [gw1] lan_port, which is then needed, too
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, ip_address
+from pathlib import Path
+from typing import Annotated, NamedTuple
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    PlainValidator,
+    StringConstraints,
+    ValidationError,
+    ValidationInfo,
+    model_validator,
+)
+from pydantic_core import InitErrorDetails, PydanticCustomError
+
+from runner.lab.places.inventory import Machine, Port, beside, read_model
+from runner.lab.site import Site
+
+# For measuring, RFC 2544 §C.2.2 and RFC 5735: no network of a user's is there.
+LANS = {"gw1": IPv4Network("198.18.1.0/24"), "gw2": IPv4Network("198.18.2.0/24")}
+# The tunnels' own addresses.
+INNER = tuple(map(IPv4Network, ("10.8.0.0/16", "10.9.0.0/16", "10.53.0.0/16", "10.54.0.0/15", "10.56.0.0/15")))
+NO_LANS = tuple(map(IPv4Network, ("0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "224.0.0.0/3")))  # RFC 6890
+
+
+def _port(said: str) -> str:
+    if int(said.partition("/")[2]) > 65535:
+        raise ValueError(f"cannot be {said!r}: the highest port is 65535")
+    return said
+
+
+Forward = Annotated[str, StringConstraints(pattern=r"^(udp|tcp)/[1-9][0-9]{0,4}$"), AfterValidator(_port)]
+CABLE = "vpneval0"  # the gateway's end of the cable to a host that is a namespace on it
+HOURS = r"^([01]\d|2[0-3]):[0-5]\d-([01]\d|2[0-3]):[0-5]\d$"
+Hours = Annotated[str, StringConstraints(pattern=HOURS)]
+
+
+def _address(said: object) -> IPv4Address | IPv6Address:
+    try:
+        return ip_address(str(said))
+    except ValueError:
+        raise ValueError(f"cannot be {said!r:.60}: an IPv4 or IPv6 address is needed") from None
+
+
+OnPath = Annotated[IPv4Address | IPv6Address, PlainValidator(_address)]
+
+
+class Gateway(Machine):
+    """One site's gateway. What is not given is found on the machine.
+
+    ``lan`` is the network that the test host gets; ``network`` the site's real one, in which the gateway has
+    ``network_address``: recipes are for that. ``lan_port``: where a host of its own is.
+    """
+
+    wan: Port | None = None
+    wan_address: OnPath | None = None
+    public_address: OnPath | None = None
+    forwards: list[Forward] = []
+    lan: IPv4Network | None = None
+    network: IPv4Network | None = None
+    network_address: IPv4Address | None = None
+    lan_port: Port | None = None
+
+    def ports(self) -> dict[str, str]:
+        """None: the machine keeps its ports."""
+        return {}
+
+
+class Host(Machine):
+    """A test host of its own: a machine that has a port on the same Ethernet as its gateway's ``lan_port``."""
+
+    lan_port: Port
+
+    def ports(self) -> dict[str, str]:
+        """None: the test host is a macvlan on the port, which the machine keeps."""
+        return {}
+
+
+class Wrong(NamedTuple):
+    """A line that does not fit to others. ``rests_on``: what it was compared with, or looked for, as "gw1.network"."""
+
+    table: str
+    key: str
+    said: str
+    rests_on: tuple[str, ...] = ()
+
+
+class Sites(BaseModel):
+    """Both gateways, perhaps a host behind each, and what protects the path's other traffic.
+
+    ``path_mtu``: bytes, where no ping comes through.
+    ``keep_image``: stays the lab image there for the next run? ``keepalive_s``: for VPNs that can be told."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    gw1: Gateway
+    gw2: Gateway
+    path_mtu: Annotated[int, Field(ge=576, le=9000)] | None = None
+    max_rate_bps: Annotated[float, Field(ge=1e5, le=1e12)] | None = None
+    between: Hours | None = None
+    keep_image: bool = True
+    keepalive_s: Annotated[int, Field(ge=1, le=600)] | None = None
+    host1: Host | None = None
+    host2: Host | None = None
+
+    @property
+    def machines(self) -> dict[str, Gateway]:
+        """The gateways by name."""
+        return {"gw1": self.gw1, "gw2": self.gw2}
+
+    @property
+    def hosts(self) -> dict[str, Host]:
+        """The hosts of their own by name: both or none."""
+        named = {"host1": self.host1, "host2": self.host2}
+        return {name: host for name, host in named.items() if host is not None}
+
+    @property
+    def every(self) -> dict[str, Machine]:
+        """All machines by name."""
+        return {**self.machines, **self.hosts}
+
+    @property
+    def lans(self) -> dict[str, IPv4Network]:
+        """The network behind each gateway."""
+        return {name: machine.lan or LANS[name] for name, machine in self.machines.items()}
+
+    @model_validator(mode="after")
+    def _two_sites(self, info: ValidationInfo) -> Sites:
+        """Raises with every line that does not fit to others. The context has the lines that are wrong by themselves:
+        what rests on one of them is not known."""
+        unknown = info.context or set()
+        checks = (self._same_machines, self._test_networks, self._networks, self._addresses, self._hosts, self._nats)
+        wrong = [one for check in checks for one in check() if not unknown & {*one.rests_on, f"{one.table}.{one.key}"}]
+        if wrong:
+            raise ValidationError.from_exception_data(
+                "sites",
+                [
+                    InitErrorDetails(
+                        type=PydanticCustomError("site", "{said}", {"said": one.said}),
+                        loc=(one.table, one.key) if one.key else (one.table,),
+                        input="",
+                    )
+                    for one in wrong
+                ],
+            )
+        return self
+
+    def _same_machines(self) -> Iterator[Wrong]:
+        seen: dict[str, str] = {}
+        for name, machine in self.every.items():
+            first = seen.setdefault(f"{machine.address} {machine.port} {sorted(machine.options.items())}", name)
+            if first != name:
+                rest = tuple(f"{one}.{key}" for one in (first, name) for key in ("address", "port", "options"))
+                yield Wrong(name, "address", f"{first} and {name} are the same machine ({machine.address})", rest)
+
+    def _test_networks(self) -> Iterator[Wrong]:
+        if self.lans["gw1"].overlaps(self.lans["gw2"]):
+            one, two = self.lans.values()
+            where, rest = "gw2" if self.gw2.lan else "gw1", ("gw1.lan", "gw2.lan")
+            yield Wrong(where, "lan", f"the networks of the sites overlap: {one} and {two}", rest)
+        for name, lan in self.lans.items():
+            if lan.prefixlen > 29:
+                yield Wrong(name, "lan", f"{lan} is too small for a gateway and a host: give a /29 or larger")
+            if inner := [str(one) for one in INNER if lan.overlaps(one)]:
+                yield Wrong(name, "lan", f"{lan} overlaps {inner[0]}, where the tunnels have their own addresses")
+            if any(lan.overlaps(one) for one in NO_LANS):
+                yield Wrong(name, "lan", f"{lan} is no network that hosts can be in")
+
+    def _networks(self) -> Iterator[Wrong]:
+        both = [machine.network for machine in self.machines.values() if machine.network]
+        if len(both) == len(self.machines) and both[0].overlaps(both[1]):
+            said = f"the sites' real networks overlap: {both[0]} and {both[1]}. A tunnel cannot connect them"
+            yield Wrong("gw2", "network", said, ("gw1.network",))
+        for name, machine in self.machines.items():
+            network, own = machine.network, machine.network_address
+            if network and network.prefixlen > 30:
+                yield Wrong(name, "network", f"{network} is too small for a gateway and a host: give a /30 or larger")
+            if network and any(network.overlaps(one) for one in NO_LANS):
+                yield Wrong(name, "network", f"{network} is no network that hosts can be in")
+            if network and (inner := [str(one) for one in INNER if network.subnet_of(one)]):
+                yield Wrong(name, "network", f"{network} is in {inner[0]}, where the tunnels have their own addresses")
+            if own and not network:
+                said = f"is the gateway's address in network, which is missing. Add the site's network to [{name}]"
+                yield Wrong(name, "network_address", said, (f"{name}.network",))
+            if own and network and (own not in network or own in (network[0], network[-1])):
+                said = f"{own} is no address of a host in the network {network}"
+                yield Wrong(name, "network_address", said, (f"{name}.network",))
+
+    def _addresses(self) -> Iterator[Wrong]:
+        own = [machine.wan_address for machine in self.machines.values() if machine.wan_address]
+        if len({address.version for address in own}) > 1:
+            said = f"the path has IPv4 or IPv6 addresses, not both ({own[0]} and {own[1]})"
+            yield Wrong("gw2", "wan_address", said, ("gw1.wan_address",))
+        for name, machine in self.machines.items():
+            seen, has = machine.public_address, machine.wan_address
+            if seen and has and seen.version != has.version:
+                said = (
+                    f"{seen} is IPv{seen.version}, and wan_address IPv{has.version}: a NAT here changes addresses only"
+                )
+                yield Wrong(name, "public_address", said, (f"{name}.wan_address",))
+
+    def _hosts(self) -> Iterator[Wrong]:
+        for number, (name, machine) in enumerate(self.machines.items(), 1):
+            host, other = f"host{number}", f"host{3 - number}"
+            if self.hosts and host not in self.hosts:
+                yield Wrong(other, "", f"[{host}] is missing: name both hosts, or none", (host,))
+            if host in self.hosts and machine.lan_port is None:
+                said = f"is missing: the port of {name} on the same network as {host}"
+                yield Wrong(name, "lan_port", said)
+            if machine.lan_port is not None and host not in self.hosts:
+                yield Wrong(name, "lan_port", f"is for a host of its own, and [{host}] is not there", (host,))
+
+    def _nats(self) -> Iterator[Wrong]:
+        for name, machine in self.machines.items():
+            if machine.forwards and not machine.public_address:
+                said = "is what a NAT forwards, and no NAT is named: add the address at which others reach it: "
+                yield Wrong(name, "forwards", f"{said}public_address = …", (f"{name}.public_address",))
+        if self.gw2.public_address and not self.gw2.forwards:
+            said = (
+                "gw2 is behind a NAT that forwards nothing to it, so gw1 cannot dial it. Name that gateway gw1, which "
+                "dials, or forward ports and list them in forwards"
+            )
+            yield Wrong("gw2", "public_address", said, ("gw2.forwards",))
+
+
+def read_sites(path: Path) -> Sites:
+    """The inventory in ``path``. Raises UsageError with every mistake: file, line, and what is valid there."""
+    sites = read_model(path, Sites, "site")
+    beside(path, sites.every.values())
+    return sites
+
+
+def described(sites: Sites, ports: Mapping[str, str], addresses: Mapping[str, str]) -> tuple[Site, ...]:
+    """The sites as plugins see them; ``ports`` and ``addresses`` are the gateways' own, on the path."""
+    found = []
+    for number, (name, machine) in enumerate(sites.machines.items(), 1):
+        gateway, host = sites.lans[name][1], sites.lans[name][2]
+        public = str(machine.public_address or "")
+        own = addresses[name]
+        lan = str(sites.lans[name])
+        public, alive_s = public if public != own else "", sites.keepalive_s or 0
+        found.append(Site(number, name, own, ports[name], lan, str(gateway), str(host), public, alive_s))
+    return tuple(found)
+
+
+def real(sites: Iterable[Site], inventory: Sites) -> tuple[Site, ...]:
+    """The sites with their real networks, where the inventory names them, in place of those of the test hosts."""
+    found = []
+    for site in sites:
+        machine = inventory.machines[site.name]
+        if machine.network is not None:
+            own = machine.network_address or machine.network[1]
+            host = machine.network[2] if own != machine.network[2] else machine.network[1]
+            site = replace(site, lan=str(machine.network), lan_address=str(own), host_address=str(host))
+        found.append(site)
+    return tuple(found)

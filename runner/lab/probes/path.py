@@ -1,0 +1,220 @@
+"""The bare path between two gateways: which ports come through, NAT, RTT, loss, DSCP and ECN, clocks, rate each way.
+
+usage: path.py answer 4|6 PORT...                   "udp/51820" or "tcp/655"; says "ready", ends with standard input
+       path.py ask ADDRESS SECONDS MAX_BPS PORT...  prints one JSON object; SECONDS of TCP each way, 0: none
+Of the ports, each is tried; the first of each kind that answers carries the rest. A datagram is answered with what was
+seen of it: the address and port that it came from, its TOS byte, and the time. TOS is RFC 2474 and RFC 3168.
+"""
+
+import json
+import os
+import select
+import socket
+import struct
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+MARK = 0xB8 | 0x02  # DSCP EF, ECT(0)
+PINGS, EVERY_S, PATIENCE_S = 100, 0.01, 1.5
+CHUNK = bytes(1 << 16)
+SO_MAX_PACING_RATE = 47  # asm-generic/socket.h
+V6 = sys.argv[2:3] == ["6"] or ":" in (sys.argv[2:3] or [""])[0]  # the path's family
+FAMILY = socket.AF_INET6 if V6 else socket.AF_INET
+TOS = (socket.IPPROTO_IPV6, socket.IPV6_TCLASS) if V6 else (socket.IPPROTO_IP, socket.IP_TOS)
+TELL_TOS = (socket.IPPROTO_IPV6, socket.IPV6_RECVTCLASS) if V6 else (socket.IPPROTO_IP, socket.IP_RECVTOS)
+
+
+def udp(port: int) -> socket.socket:
+    """A UDP socket on ``port`` (0: any) that tells the TOS byte of what comes."""
+    made = socket.socket(FAMILY, socket.SOCK_DGRAM)
+    made.setsockopt(*TELL_TOS, 1)
+    made.bind(("", port))
+    return made
+
+
+def received(end: socket.socket) -> tuple[bytes, int, Any]:
+    """A datagram: text, TOS byte, sender."""
+    text, extra, _, sender = end.recvmsg(2048, 256)
+    tos = [data[0] for level, kind, data in extra if (level, kind) == TOS]
+    return text, (tos or [0])[0], sender
+
+
+# --- the far gateway ------------------------------------------------------------------------------------------
+
+
+def answer(ports: list[str]) -> None:
+    """Answer on these ports until standard input ends."""
+    ends: dict[int, socket.socket] = {}
+    for kind, port in (text.split("/") for text in ports):
+        end = udp(int(port)) if kind == "udp" else socket.create_server(("", int(port)), family=FAMILY)
+        ends[end.fileno()] = end
+    print("ready", flush=True)
+    while True:
+        ready = select.select([0, *ends], [], [])[0]
+        if 0 in ready and not os.read(0, 1 << 16):
+            return
+        for end in (ends[number] for number in ready if number):
+            if end.type == socket.SOCK_DGRAM:
+                reply(end)
+            else:
+                threading.Thread(target=stream, args=(end.accept()[0],), daemon=True).start()
+
+
+def reply(end: socket.socket) -> None:
+    """Tell the sender of a datagram what was seen of it, with the same TOS byte."""
+    text, tos, sender = received(end)
+    end.setsockopt(*TOS, tos)
+    told = {"number": text.decode(errors="replace")[:20], "tos": tos, "from": sender, "at": time.time()}
+    with suppress(OSError):
+        end.sendto(json.dumps(told).encode(), sender)
+
+
+def stream(line: socket.socket) -> None:
+    """One TCP test: the first line says which way, for how long, how fast."""
+    with suppress(OSError), line:
+        line.settimeout(60)
+        heard = line.makefile("rb").readline()
+        if not heard:
+            return
+        asked = json.loads(heard)
+        if asked["send_s"]:
+            sent(line, asked["send_s"], asked["max_bps"])
+        else:
+            line.sendall(json.dumps(taken(line)).encode() + b"\n")
+
+
+# --- both -----------------------------------------------------------------------------------------------------
+
+
+def sent(line: socket.socket, seconds: float, max_bps: float) -> None:
+    """Send for so long, then say so."""
+    if max_bps:
+        line.setsockopt(socket.SOL_SOCKET, SO_MAX_PACING_RATE, struct.pack("Q", int(max_bps / 8)))
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        line.send(CHUNK)
+    line.shutdown(socket.SHUT_WR)
+
+
+def taken(line: socket.socket) -> float:
+    """The rate at which bytes came until the other end stopped, bit/s, from the first on."""
+    buffer = memoryview(bytearray(len(CHUNK)))
+    line.recv_into(buffer)  # the clock starts with the first bytes, which are not counted
+    total = 0
+    started = time.monotonic()
+    while got := line.recv_into(buffer):
+        total += got
+    return total * 8 / max(1e-3, time.monotonic() - started)
+
+
+# --- the near gateway -----------------------------------------------------------------------------------------
+
+
+def ask(address: str, seconds: float, max_bps: float, ports: list[str]) -> dict[str, Any]:
+    """Everything about the path to ``address``."""
+    with ThreadPoolExecutor(len(ports) or 1) as threads:
+        there = [*threads.map(partial(reaches, address), ports)]
+    reached = [port for port, answers in zip(ports, there, strict=True) if answers]
+    found: dict[str, Any] = {"open": reached}
+    datagrams = [int(port[4:]) for port in reached if port.startswith("udp/")]
+    streams = [int(port[4:]) for port in reached if port.startswith("tcp/")]
+    if datagrams:
+        found |= translation(address, datagrams) | pings(address, datagrams[0])
+    if streams and seconds:
+        found["forward_bps"] = rate(address, streams[0], seconds, max_bps, send=True)
+        found["reverse_bps"] = rate(address, streams[0], seconds, max_bps, send=False)
+    return found
+
+
+def reaches(address: str, port: str) -> bool:
+    """Does that port of the far end answer?"""
+    kind, number = port.split("/")
+    return bool(told(address, int(number))) if kind == "udp" else connects(address, int(number))
+
+
+def told(address: str, port: int, end: socket.socket | None = None) -> dict[str, Any]:
+    """What the far end saw of a datagram; nothing where none of three is answered."""
+    here = end or udp(0)
+    for _ in range(3):
+        here.sendto(b"0", (address, port))
+        if select.select([here], [], [], PATIENCE_S / 3)[0]:
+            with suppress(OSError):  # refused
+                found: dict[str, Any] = json.loads(received(here)[0])
+                return found
+    return {}
+
+
+def connects(address: str, port: int) -> bool:
+    """Does TCP connect, to the end that answers?"""
+    with suppress(OSError), socket.create_connection((address, port), PATIENCE_S):
+        return True
+    return False
+
+
+def translation(address: str, ports: list[int]) -> dict[str, Any]:
+    """What a NAT makes of one socket's address and port, seen from two ports of the far end; nothing where all was
+    lost."""
+    with udp(0) as end:
+        answers = [told(address, port, end) for port in ports[:2]]
+        seen = [answer["from"] for answer in answers if answer]
+        if not seen:
+            return {}
+        return {
+            "seen_as": seen[0][0],
+            "port_kept": seen[0][1] == end.getsockname()[1],
+            "mappings": len({*map(tuple, seen)}),
+        }
+
+
+def pings(address: str, port: int) -> dict[str, Any]:
+    """RTTs in ms, loss, TOS bytes both ways, and how far the far clock is ahead, by the quickest exchange."""
+    sent_at: dict[str, tuple[float, float]] = {}
+    rtts: list[tuple[float, float]] = []
+    there = back = -1
+    with udp(0) as end:
+        end.setsockopt(*TOS, MARK)
+        until = time.monotonic() + PINGS * EVERY_S + PATIENCE_S
+        while len(rtts) < PINGS and time.monotonic() < until:
+            if len(sent_at) < PINGS:
+                number = str(len(sent_at))
+                sent_at[number] = time.monotonic(), time.time()
+                end.sendto(number.encode(), (address, port))
+            if not select.select([end], [], [], EVERY_S)[0]:
+                continue
+            text, back, _ = received(end)
+            now, heard = time.monotonic(), json.loads(text)
+            began, wall = sent_at[heard["number"]]
+            there = heard["tos"]
+            rtts.append((1e3 * (now - began), heard["at"] - wall - (now - began) / 2))
+    sorted_ms = sorted(ms for ms, _ in rtts)
+    return {
+        "rtt_ms": [round(sorted_ms[int(share * (len(rtts) - 1))], 3) for share in (0, 0.5, 0.95)] if rtts else [],
+        "loss_ratio": round(1 - len(rtts) / PINGS, 4),
+        "dscp_kept": [tos >> 2 == MARK >> 2 for tos in (there, back)],
+        "ecn_kept": [tos & 3 == MARK & 3 for tos in (there, back)],
+        "clock_ahead_s": round(min(rtts)[1], 6) if rtts else None,
+    }
+
+
+def rate(address: str, port: int, seconds: float, max_bps: float, *, send: bool) -> float:
+    """The rate of one TCP connection, bit/s, as the receiver counted it."""
+    with socket.create_connection((address, port), PATIENCE_S) as line:
+        line.settimeout(60)
+        asked = {"send_s": 0 if send else seconds, "max_bps": max_bps}
+        line.sendall(json.dumps(asked).encode() + b"\n")
+        if not send:
+            return taken(line)
+        sent(line, seconds, max_bps)
+        return float(json.loads(line.makefile("rb").readline()))
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "answer":
+        answer(sys.argv[3:])
+    else:
+        print(json.dumps(ask(sys.argv[2], float(sys.argv[3]), float(sys.argv[4]), sys.argv[5:])))

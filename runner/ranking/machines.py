@@ -1,0 +1,164 @@
+"""What each machine of a farm says of a ranking by itself: who leads there, by how much, and which machine stands out.
+
+The ranking's own intervals have the differences between machines in them (ranking.estimates). Here the machines are
+looked at one by one: the log ratio of a VPN to the leader, round by round, is free of how fast the machine is, so that
+what is left is how well the two suit it.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+
+import scipy
+
+from runner.data.numbers import exp
+from runner.data.trials import Strict
+from runner.ranking.basis import Basis
+from runner.ranking.estimates import Blocks, Estimate, Rounds, estimate_pair
+from runner.ranking.ranking import Ranking
+
+LEVEL = 0.05  # of naming one machine or more where all are alike
+FEWEST = 4  # machines, from which on one can stand out
+
+
+class MachineRatio(Strict):
+    """The leader's value over the second's in one metric on one machine, with its 95 % interval."""
+
+    metric: str
+    ratio: float
+    low: float
+    high: float
+
+
+class OneMachine(Strict):
+    """What one machine says. ``leader``: the VPN with the lowest weighted average rank there; ``blocks``: its shared
+    rounds or repetitions; ``stands_out``: sentences, where it differs from the others by more than chance."""
+
+    machine: str
+    blocks: int
+    leader: str
+    ratios: list[MachineRatio]
+    stands_out: list[str] = []
+
+
+class OnMachines(Strict):
+    """One ranking, machine by machine; ``first`` and ``second`` are its places 1 and 2."""
+
+    configuration: str
+    image: str
+    first: str
+    second: str
+    titles: dict[str, str]
+    machines: list[OneMachine]
+
+    @property
+    def elsewhere(self) -> list[OneMachine]:
+        """The machines on which another VPN leads."""
+        return [one for one in self.machines if one.leader != self.first]
+
+
+def machines_of(by_vpn: Mapping[str, Blocks]) -> list[str]:
+    """The machines that these values of one metric were measured on, where there are several."""
+    return sorted({name for blocks in by_vpn.values() if isinstance(blocks, Rounds) for name in blocks.machines})
+
+
+def on_machines(basis: Basis, ranking: Ranking) -> OnMachines | None:
+    """The machines of one ranking; None where there are not two, or no two VPNs are ranked."""
+    ranked = [one.vpn for one in ranking.standings if one.place is not None]
+    metrics = [metric for metric in ranking.weights.counted if machines_of(basis.values.get(metric, {}))]
+    if len(ranked) < 2 or not metrics:
+        return None
+    names = sorted({name for metric in metrics for name in machines_of(basis.values[metric])})
+    own: dict[str, dict[str, dict[str, Rounds]]] = {name: {} for name in names}
+    for metric in metrics:
+        for name, by_vpn in _by_machine(basis.values[metric]).items():
+            own[name][metric] = by_vpn
+    told = {name: _ratios(own[name], ranked[0], ranked[1:]) for name in names}
+    out = _standing_out(told, {metric: basis.metrics[metric].title for metric in metrics}, ranked[0])
+    return OnMachines(
+        configuration=ranking.configuration,
+        image=ranking.image,
+        first=ranked[0],
+        second=ranked[1],
+        titles={metric: basis.metrics[metric].title for metric in metrics},
+        machines=[
+            OneMachine(
+                machine=name,
+                blocks=max((one.blocks for one in told[name].values()), default=0),
+                leader=_leader(basis, ranking, own[name], ranked),
+                ratios=[_ratio(metric, estimate) for (metric, vpn), estimate in told[name].items() if vpn == ranked[1]],
+                stands_out=out.get(name, []),
+            )
+            for name in names
+        ],
+    )
+
+
+def _by_machine(by_vpn: Mapping[str, Blocks]) -> dict[str, dict[str, Rounds]]:
+    """Machine -> VPN -> its values there."""
+    found: dict[str, dict[str, Rounds]] = {}
+    for vpn, blocks in by_vpn.items():
+        if not isinstance(blocks, Rounds):
+            continue
+        mine: list[dict[int, float]] = [{} for _ in blocks.machines]
+        for block, value in blocks.items():
+            if blocks.machines:
+                mine[blocks.instances[block]][block] = value
+        for number, (name, values) in enumerate(zip(blocks.machines, mine, strict=True)):
+            found.setdefault(name, {})[vpn] = Rounds(values, dict.fromkeys(values, number))
+    return found
+
+
+def _ratios(
+    own: Mapping[str, Mapping[str, Rounds]], first: str, others: Sequence[str]
+) -> dict[tuple[str, str], Estimate]:
+    """(metric, VPN) -> the log ratio of the leader over that VPN."""
+    found = {}
+    for metric, by_vpn in own.items():
+        for vpn in others:
+            if first in by_vpn and vpn in by_vpn and (one := estimate_pair(by_vpn[first], by_vpn[vpn])):
+                found[metric, vpn] = one
+    return found
+
+
+def _ratio(metric: str, estimate: Estimate) -> MachineRatio:
+    low, high = estimate.interval()
+    return MachineRatio(metric=metric, ratio=exp(estimate.centre), low=exp(low), high=exp(high))
+
+
+def _leader(basis: Basis, ranking: Ranking, own: Mapping[str, Mapping[str, Rounds]], ranked: Sequence[str]) -> str:
+    """The ranked VPN with the lowest weighted average rank by this machine's medians; of equals the better placed."""
+    average = dict.fromkeys(ranked, 0.0)
+    for metric, by_vpn in own.items():
+        sign = -1 if basis.metrics[metric].better == "higher" else 1
+        middle = {vpn: sign * statistics.median(blocks.values()) for vpn, blocks in by_vpn.items() if blocks}
+        for vpn in ranked:
+            rank = 1 + sum(other < middle[vpn] for other in middle.values()) if vpn in middle else len(ranked)
+            average[vpn] += ranking.weights.counted[metric] * rank
+    return min(ranked, key=lambda vpn: average[vpn])
+
+
+def _standing_out(
+    told: Mapping[str, Mapping[tuple[str, str], Estimate]], titles: Mapping[str, str], first: str
+) -> dict[str, list[str]]:
+    """Machine -> in which ratio it is not like the others: the studentised residual among all machines' ratios, at
+    Bonferroni's level for the number of machines and ratios."""
+    found: dict[str, list[str]] = {}
+    pairs = sorted({pair for ratios in told.values() for pair in ratios})
+    for metric, vpn in pairs:
+        centres = {name: ratios[metric, vpn].centre for name, ratios in told.items() if (metric, vpn) in ratios}
+        n = len(centres)
+        if n < FEWEST:
+            continue
+        limit = -float(scipy.special.stdtrit(n - 2, LEVEL / (2 * n * len(pairs))))
+        for name, centre in centres.items():
+            others = [value for other, value in centres.items() if other != name]
+            spread = statistics.stdev(others) * math.sqrt(1 + 1 / (n - 1))
+            if spread > 0 and abs(centre - statistics.fmean(others)) / spread > limit:
+                found.setdefault(name, []).append(
+                    f"{titles[metric]}, {first} over {vpn}: {exp(centre):.3g}; "
+                    f"on the others {exp(statistics.fmean(others)):.3g}"
+                )
+    return found

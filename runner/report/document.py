@@ -1,0 +1,205 @@
+"""The report from its first line to its last, as blocks: each section is a function that makes them once. A form that
+is read from the top (Markdown) has all of them, a paper (LaTeX) those that a paper takes up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from runner.ranking.ranking import Ranking
+from runner.ranking.words import chance
+from runner.report import proofs, text, verdicts
+from runner.report.answer import Answer, answers, change, machine, missing, numbers_of, place_of, sure, unit_of
+from runner.report.behind import RankedNumber
+from runner.report.blocks import Block, Cell, Heading, Note, Paragraph, Plot, Table
+from runner.report.experiments import ExperimentReport, MetricTable, Row, row_levels, row_repetitions, row_share
+from runner.report.facts import BASELINE, interval_method
+from runner.report.model import Report
+from runner.report.plots.thinning import note, shown
+from runner.report.why import sentence
+
+ARROWS = {"higher": "↑", "lower": "↓"}  # which way is better
+HEAD = ("VPN", "levels", "median (95 % interval)", "share of baseline", "n", "CoV", "status")  # of a metric's table
+
+
+def whole(report: Report, plots: Mapping[str, Sequence[Plot]]) -> list[Block]:
+    """Everything; ``plots``: experiment -> those that are shown."""
+    blocks: list[Block] = [Heading(f"vpneval: {report.run_id}", level=1), Paragraph(machine(report))]
+    for one in answers(report):
+        blocks += answer(report, one)
+    blocks += [Paragraph(caveat, "caveat") for caveat in report.caveats]
+    for found in report.rankings:
+        blocks += [*ranking(found), *verdicts.section(report.verdicts, report.spreads, found)]
+    if not report.rankings:
+        blocks.append(Paragraph("Nothing to rank: no VPN measured anything in a named configuration."))
+    if report.references:
+        blocks.append(Paragraph(f"Shown for reference, not ranked: {', '.join(report.references)}."))
+    blocks += _left_out(report)
+    for experiment in report.experiments:
+        blocks += [*opening(experiment), *plots.get(experiment.name, ()), *measurements(shown(report, experiment))]
+    for section in (*report.sections.values(), proofs.section(report.proofs)):
+        blocks += section
+    return [*blocks, *how_to_read(report), *warnings(report), *provenance(report), *lab(report)]
+
+
+def for_a_paper(report: Report) -> list[Block]:
+    """The answer of each ranking, its ranks, the tables of each experiment, and where they come from."""
+    blocks: list[Block] = []
+    for one in answers(report):
+        blocks += answer(report, one)
+    for found in report.rankings:
+        blocks += ranking(found)
+    blocks += _left_out(report)
+    for experiment in report.experiments:
+        blocks += [Heading(experiment.name), *measurements(shown(report, experiment))]
+    blocks += [*warnings(report), *how_to_read(report), *provenance(report)]
+    return [*blocks, Paragraph(f"Run {report.run_id}. Machine: {machine(report)}.")]
+
+
+def answer(report: Report, one: Answer) -> list[Block]:
+    """The verdict in words, the ranking as values, and below it the first against the second, what would change it, how
+    much longer a sure answer takes, and who is not ranked."""
+    against = [sentence(report.metrics[found.metric], found) for found in one.against]
+    changes = [one.change] if one.change else []
+    longer = [sure(report, one)] if one.pairs else []
+    said = [*against, *changes, *longer, *(f"Not ranked here: {words}" for words in missing(one))]
+    meaning = f"{one.name[:1].upper() + one.name[1:]}: {one.meaning}."
+    return [
+        Heading(f"The answer, {one.name}"),
+        Paragraph(one.verdict, "strong"),
+        *_values(report, one),
+        list(map(Note, said)),
+        *([Paragraph(meaning)] if one.meaning else []),
+    ]
+
+
+def ranking(one: Ranking) -> list[Block]:
+    """Place, average rank and the rank in each metric of every VPN that is ranked; then what is not sure, and who is
+    not ranked."""
+    rows = ranked(one)
+    head = ["place", "VPN", "configuration", "average rank", "place (95 %)", "chance of best"]
+    head += [f"{text.SHORT.get(metric, metric)} ×{weight:g}" for metric, weight in one.weights.counted.items()]
+    notes = [Note(f"{text.IMPUTED} {why}", lead=vpns) for vpns, why in text.imputed(one)]
+    notes += [Note(said) for said in (text.doubts(one), change(one, most=None)) if said]
+    notes += [Note(f"is not ranked: {why}", lead=vpns) for vpns, why in text.unranked(one)]
+    title = Heading(f"Ranking: {one.configuration}" + (f", {one.image}" if one.image else ""))
+    weights = f"Weights: {text.weights(one)}"
+    if not rows:
+        return [title, Paragraph(weights), Paragraph("No VPN could be ranked."), notes]
+    return [title, Table("", head, rows, weights, notes, numbers=[0, *range(3, len(head))])]
+
+
+def opening(experiment: ExperimentReport) -> list[Block]:
+    """What the experiment asks, and how it measures."""
+    method = experiment.method + (f" ({experiment.source})" if experiment.source else "")
+    return [Heading(experiment.name), Paragraph(experiment.question, "strong"), Paragraph(method)]
+
+
+def measurements(experiment: ExperimentReport) -> list[Block]:
+    """A table for each metric; then what did not work, with its reasons, under the numbers in the tables."""
+    blocks: list[Block] = []
+    for metric in experiment.tables:
+        about = f"{metric.better} is better; {metric.common}"
+        rows: list[list[str | Cell]] = [
+            [row.vpn, row_levels(row), *measured(row, metric), Cell(row.status, note=row.problem or 0)]
+            for row in metric.rows
+        ]
+        blocks.append(Table(metric.title, HEAD, rows, about, numbers=range(2, 6)))
+        blocks += [Paragraph(metric.crypto_limit, "soft")] if metric.crypto_limit else []
+    notes = [Note(f"{', '.join(one.cells)}: {one.reason}", one.status, one.number) for one in experiment.problems]
+    return [*blocks, notes]
+
+
+def how_to_read(report: Report) -> list[Block]:
+    """How intervals and ranks were made."""
+    methods = dict.fromkeys(method for one in report.rankings for method in (one.method, one.probability_method))
+    how = [interval_method(report.summaries), *(f"Ranking: {method}." for method in methods)]
+    return [Heading("How to read this"), *map(Paragraph, how)]
+
+
+def warnings(report: Report) -> list[Block]:
+    """What single trials warned of; empty where none did."""
+    return [Heading("Warnings"), list(map(Note, report.warnings))] if report.warnings else []
+
+
+def provenance(report: Report) -> list[Block]:
+    """How the run was made, and when."""
+    share = text.percent(report.measuring_share, 0)
+    made = [
+        f"Command: {report.command_line}",
+        f"Started: {report.created_at}, vpneval {report.vpneval_version}",
+        f"Trials: {text.trials(report.trials) or 'none'}",
+        f"Time: {text.duration(report.elapsed_s)}, {share} of it spent measuring",
+        *([f"Until significant: {report.separation}"] if report.separation else []),
+    ]
+    profile = Paragraph(report.profile_note, lead=f"Profile {report.profile}")
+    return [Heading("Where this comes from"), profile, list(map(Note, made))]
+
+
+def lab(report: Report) -> list[Block]:
+    """The facts of the machine, the lab and the software."""
+    return [Heading("The lab"), Table("", ["fact", "value"], [[fact.name, fact.value] for fact in report.facts])]
+
+
+def _left_out(report: Report) -> list[Block]:
+    return [Paragraph(note(report))] if note(report) else []
+
+
+def _values(report: Report, answer: Answer) -> list[Block]:
+    """The ranking as values, a row for each VPN that has any: its place, which VPNs that cannot be told apart share,
+    its chance of being the best, and of each metric that counts the median with its 95 % interval."""
+    ranking = report.rankings[answer.number]
+    numbers = numbers_of(report, answer.number)
+    counted = [metric for metric in ranking.weights.counted if metric in numbers]
+    places = place_of(ranking)
+    measured = [one for one in ranking.standings if any(one.vpn in numbers[metric].summaries for metric in counted)]
+    head = ["place", "VPN", "configuration", "chance of best"]
+    rows = [
+        [places.get(one.vpn, text.NONE), one.vpn, text.configuration(one.levels), chance(one.best_probability)]
+        for one in measured
+    ]
+    for metric in counted:
+        known = report.metrics[metric]
+        scale, unit = unit_of(numbers[metric], known.unit)
+        head.append(f"{text.SHORT.get(metric, known.title)} ({unit}) {ARROWS[known.better]}")
+        for row, one in zip(rows, measured, strict=True):
+            row.append(_value(numbers[metric], one.vpn, scale))
+    return [Table("", head, rows, numbers=[0, *range(3, len(head))])] if rows else []
+
+
+def _value(numbers: RankedNumber, vpn: str, scale: float) -> str:
+    """``341 (325–358)``, in the unit of the column."""
+    summary = numbers.summaries.get(vpn)
+    if summary is None:
+        return text.NONE
+    bound = "≥ " * (vpn in numbers.at_least)
+    return f"{bound}{text.digits(summary.median / scale)} ({text.spread(summary, scale)})"
+
+
+def ranked(ranking: Ranking) -> list[list[str]]:
+    """A row for each VPN that is ranked: place, VPN, configuration, average, places, chance of best, its ranks."""
+    ranks = [text.ranks(ranking, metric) for metric in ranking.weights.counted]
+    return [
+        [
+            text.place(standing),
+            standing.vpn,
+            text.configuration(standing.levels),
+            f"{standing.average:.2f}",
+            text.place_interval(standing),
+            chance(standing.best_probability),
+            *[of_metric.get(standing.vpn, text.NONE) for of_metric in ranks],
+        ]
+        for standing in ranking.standings
+        if standing.average is not None
+    ]
+
+
+def measured(row: Row, table: MetricTable) -> list[str]:
+    """Median with its interval, share of the baseline, repetitions, coefficient of variation."""
+    if not row.summary:
+        return [text.NONE, text.NONE, row_repetitions(row), text.NONE]
+    return [
+        text.with_interval(row.summary, table.unit, row.at_least > 0),
+        "baseline" if row.vpn == BASELINE else row_share(row, table),
+        row_repetitions(row),
+        text.percent(row.summary.variation),
+    ]

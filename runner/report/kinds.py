@@ -1,0 +1,80 @@
+"""Machines of different kinds are never in one ranking: the run of each kind by itself."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from runner.data.errors import UsageError
+from runner.data.trials import Machine, Run, Trial
+from runner.report import text
+
+Whole = tuple[Run, list[Trial]]
+OTHERS = "machines of other kinds"  # among the facts of the lab, where a report leaves machines out
+
+
+def by_kind(run: Run, trials: Sequence[Trial]) -> list[Whole]:
+    """The run on each kind of machine, the one with most trials first; the run as it is where there is one kind. Each
+    note says which machines it is about, and the facts of its lab and the digest of its image are theirs."""
+    kind_of = {name: machine.kind for name, machine in run.machines.items()}
+    counts = Counter(kind_of[trial.machine] for trial in trials if trial.machine in kind_of)
+    if len(counts) < 2:
+        return [(run, list(trials))]
+    found = []
+    for kind, _ in counts.most_common():
+        machines = {name: machine for name, machine in run.machines.items() if machine.kind == kind}
+        others = [name for name in run.machines if name not in machines]
+        note = (
+            f"This report is about {text.counted(len(machines), 'machine')} ({kind}). The run has {len(others)} of "
+            "other kinds: vpneval report DIR --across machines has a report for each kind"
+        )
+        whole = f"{run.profile_note}. {note}" if run.profile_note else note
+        lab = _facts(run.lab, list(machines.values())) | {OTHERS: ", ".join(others)}
+        image = _image(run.image, next(iter(machines.values())))
+        own = run.model_copy(update={"machines": machines, "profile_note": whole, "lab": lab, "image": image})
+        found.append((own, [trial for trial in trials if trial.machine in machines]))
+    return found
+
+
+def shared_kinds(before: Whole, after: Whole) -> list[tuple[str, Whole, Whole]]:
+    """What of two runs can be compared: everything, or where one of them has several kinds of machines, each kind that
+    both have, under its name. Raises UsageError where they have none in common."""
+    ours, theirs = ({_kind(*one): one for one in by_kind(*whole)} for whole in (before, after))
+    if len(ours) == len(theirs) == 1:
+        return [("", before, after)]
+    shared = [(kind, ours[kind], theirs[kind]) for kind in ours if kind in theirs]
+    if not shared:
+        raise UsageError(
+            f"{before[0].run_id} was measured on {_list(ours)}, and {after[0].run_id} on {_list(theirs)}: no kind of "
+            "machine is in both, so that nothing can be compared. vpneval report DIR --across machines has a report "
+            "for each kind of a run"
+        )
+    return shared
+
+
+def _kind(run: Run, trials: Sequence[Trial]) -> str:
+    return next((run.machines[trial.machine].kind for trial in trials if trial.machine in run.machines), "")
+
+
+def _list(kinds: Iterable[str]) -> str:
+    return "; ".join(kind or "a single machine" for kind in kinds)
+
+
+def _facts(lab: Mapping[str, Any], machines: Sequence[Machine]) -> dict[str, Any]:
+    """The facts of the lab on machines of one kind: the run's own where it is on one of them, else the first machine's.
+    Older runs have of another kind only what makes it one."""
+    first = machines[0]
+    own = {"cpu": first.cpu, "cores": first.cores, "kernel": first.kernel, "memory_bytes": first.memory_bytes}
+    if all(lab.get(name) == own[name] for name in ("cpu", "cores", "kernel")):
+        return dict(lab)
+    return next((dict(one.lab) for one in machines if one.lab), {"kind": lab.get("kind"), **own})
+
+
+def _image(image: Mapping[str, Any], machine: Machine) -> dict[str, Any]:
+    """The lab image on machines of one kind. The package versions of a run are those of its first machine."""
+    words = machine.image.split()  # name, digest, name, digest, …
+    digest = dict(zip(words[::2], words[1::2], strict=False)).get(image.get("name", ""), image.get("digest"))
+    if digest == image.get("digest"):
+        return dict(image)
+    return {name: value for name, value in image.items() if name != "packages"} | {"digest": digest}

@@ -1,0 +1,161 @@
+"""The section on a farm's machines: on how many of them the order holds, each one's ratios, who stands out, in which
+facts they differ, and who was left out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from runner.data.trials import Run, Strict, Trial
+from runner.ranking.machines import OneMachine, OnMachines
+from runner.report import text
+from runner.report.blocks import Block, Heading, Note, Paragraph, Table
+from runner.report.facts import plain
+
+ABOUT = (
+    "Each machine by itself. A ratio pairs the values of a round, so how fast the machine is cancels out. The "
+    "intervals of the ranking contain the differences between machines. A machine is named as not like the others "
+    "where a ratio on it differs from theirs by more than chance explains (5 % for all machines and ratios together; "
+    "from four machines on)."
+)
+NO_RATIOS = "There are no two machines with ratios of their own."
+ABOUT_FACTS = (
+    "What the machines said of themselves in their first blocks, where they are not alike. Of numbers that differ by "
+    "more than 10 %, the lowest and the highest."
+)
+ABOUT_LACKS = "Their blocks are without these, which other machines measured. Not all machines have the same software."
+ALIKE = 1.1  # the highest over the lowest of numbers that are not worth a row
+MOMENTARY = ("steal_ratio_since_boot", "bring_up_s", "frequency_mhz", "interrupts")  # they change while a machine runs
+HERE = "this machine"  # the name that a lab of namespaces gives to the only one it has
+
+
+class Unlike(Strict):
+    """A fact in which machines of a farm differ: ``values`` has each value as text with the machines that have it; of
+    measured numbers the lowest and the highest."""
+
+    fact: str
+    values: list[tuple[str, list[str]]]
+
+
+class Lack(Strict):
+    """A VPN that a machine could not measure, in one of its cells at least, and that another machine has measured."""
+
+    machine: str
+    vpn: str
+    why: str
+
+
+def machines_section(
+    found: Sequence[OnMachines], differ: Sequence[Unlike], lacks: Sequence[Lack], left_out: Mapping[str, str]
+) -> list[Block]:
+    """The section; empty where there is no farm."""
+    tables = [_table(one) for one in found]
+    if differ:
+        rows = [[one.fact, value, ", ".join(names)] for one in differ for value, names in one.values]
+        tables.append(Table("Facts that differ", ["fact", "value", "machines"], rows, about=ABOUT_FACTS))
+    if lacks:
+        rows = [[one.machine, one.vpn, one.why] for one in lacks]
+        head = ["machine", "VPN", "why"]
+        tables.append(Table("What single machines could not measure", head, rows, about=ABOUT_LACKS))
+    if left_out:
+        rows = [[name, why] for name, why in left_out.items()]
+        tables.append(Table("Machines that were left out", ["machine", "why"], rows))
+    if not tables:
+        return []
+    holding = Paragraph(holds(found[0]) if found else NO_RATIOS, "strong")
+    return [Heading("Machines", "machines"), Paragraph(ABOUT), holding, *tables]
+
+
+def left_out(run: Run) -> dict[str, str]:
+    """The machines that a call refused or left out, and why; of several calls the last one's reason."""
+    return {name: " ".join(why.split()) for call in run.invocations for name, why in call.left_out.items()}
+
+
+def lacking(run: Run, trials: Sequence[Trial]) -> list[Lack]:
+    """What of this run single machines could not measure. What none could is among the run's trials, as unsupported."""
+    told = [(name, cell, why) for name, machine in run.machines.items() for cell, why in machine.lacks.items()]
+    measured = {trial.cell for trial in trials if trial.status == "ok"} if told else set()
+    found = [(name, cell.split(" ")[0], " ".join(why.split())) for name, cell, why in told if cell in measured]
+    return [Lack(machine=name, vpn=vpn, why=why) for name, vpn, why in dict.fromkeys(found)]
+
+
+def differing(run: Run) -> list[Unlike]:
+    """In which facts of their first blocks, and in which versions of vpneval, the run's machines differ. Facts with the
+    same values are one row."""
+    known = {
+        name: {"version of vpneval": machine.versions, **dict(_flat(machine.lab))}
+        for name, machine in run.machines.items()
+        if machine.lab
+    }
+    found: dict[tuple[tuple[str, tuple[str, ...]], ...], list[str]] = {}
+    for fact in dict.fromkeys(fact for facts in known.values() for fact in facts):
+        values = _values({name: facts.get(fact, text.NONE) for name, facts in known.items()})
+        if len(values) > 1:
+            found.setdefault(tuple((value, tuple(names)) for value, names in values.items()), []).append(fact)
+    return [
+        Unlike(fact=", ".join(facts), values=[(value, list(names)) for value, names in values])
+        for values, facts in found.items()
+    ]
+
+
+def _values(told: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Each value as text, with who has it; one where they are alike."""
+    if all(isinstance(value, int | float) and not isinstance(value, bool) for value in told.values()):
+        low, high = min(told, key=lambda name: told[name]), max(told, key=lambda name: told[name])
+        if told[high] <= ALIKE * told[low]:
+            return {}
+        return {text.digits(told[low]): [low], text.digits(told[high]): [high]}
+    found: dict[str, list[str]] = {}
+    for name, value in told.items():
+        found.setdefault(plain(value), []).append(name)
+    return found
+
+
+def _flat(lab: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """The facts of a lab, and those that its machine has besides, by their names."""
+    yield from _leaves({name: value for name, value in lab.items() if name != "machines"})
+    machines = lab.get("machines")
+    own = machines.get(HERE) if isinstance(machines, dict) else None
+    if isinstance(own, dict):
+        yield from _leaves({name: value for name, value in own.items() if name not in lab})
+
+
+def _leaves(facts: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in facts.items():
+        if name in MOMENTARY:
+            continue
+        if isinstance(value, list) and value and all(isinstance(one, dict) for one in value):
+            value = {str(number): one for number, one in enumerate(value, 1)}
+        if isinstance(value, dict):
+            yield from _leaves(value, f"{above}{name} ")
+        else:
+            yield f"{above}{name}".replace("_", " "), value
+
+
+def holds(one: OnMachines) -> str:
+    """``wireguard_go leads on 9 of 10 machines; on m7 openvpn leads.``"""
+    every, elsewhere = len(one.machines), one.elsewhere
+    said = f"{one.first} leads on {every - len(elsewhere)} of {text.counted(every, 'machine')}"
+    by_leader: dict[str, list[str]] = {}
+    for machine in elsewhere:
+        by_leader.setdefault(machine.leader, []).append(machine.machine)
+    others = [f"on {', '.join(names)} {leader} leads" for leader, names in by_leader.items()]
+    out = [machine.machine for machine in one.machines if machine.stands_out]
+    stand = f" Not like the others: {', '.join(out)}." if out else ""
+    return "; ".join([said, *others]) + "." + stand
+
+
+def _table(one: OnMachines) -> Table:
+    ratios = [f"{title}: {one.first} over {one.second}" for title in one.titles.values()]
+    where = one.configuration + (f", {one.image}" if one.image else "")
+    return Table(
+        where,
+        ["machine", "leads", "blocks", *ratios],
+        [[machine.machine, machine.leader, str(machine.blocks), *_cells(machine, one)] for machine in one.machines],
+        notes=[Note(f"{machine.machine}: {said}") for machine in one.machines for said in machine.stands_out],
+    )
+
+
+def _cells(machine: OneMachine, one: OnMachines) -> list[str]:
+    known = {ratio.metric: f"{ratio.ratio:.3g} ({ratio.low:.3g}–{ratio.high:.3g})" for ratio in machine.ratios}
+    return [known.get(metric, text.NONE) for metric in one.titles]

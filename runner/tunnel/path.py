@@ -1,0 +1,36 @@
+"""Which VPNs can live on the path between two machines: asked before they are tried, with the reason and what to do."""
+
+from __future__ import annotations
+
+from runner.data.errors import Unsupported
+from runner.data.levels import BASELINE
+from runner.lab.site_to_site import Lab
+from runner.vpn.plugin import Vpn
+
+
+def refused(lab: Lab, vpn: Vpn) -> Unsupported | None:
+    """Why ``vpn`` cannot be between the gateways of a site lab; None where it can, and for every other lab."""
+    path = lab.path
+    if path is None:
+        return None
+    if not path.on_link and vpn.name == BASELINE:
+        return Unsupported("plain IP: no router on this path knows the sites' networks")
+    if not path.on_link and vpn.transport == "ethernet":
+        return Unsupported(f"{vpn.title} needs one Ethernet between the gateways, and this path is routed")
+    if any(site.path_version == 6 for site in lab.sites) and not vpn.outer_ipv6:
+        can = "can, but vpneval's plugin cannot" if "IPv6" in vpn.declared.abilities.outer else "cannot"
+        return Unsupported(f"this path is IPv6, and {vpn.title} {can} travel over IPv6")
+    behind = [site.name for site in lab.sites if site.public_address]
+    if behind and not vpn.declared.abilities.nat:
+        return Unsupported(f"{vpn.title} does not work through the NAT before {' and '.join(behind)}")
+    for gateway, taken in path.taken.items():
+        if used := [f"{port} ({taken[port]})" for port in vpn.ports.split() if port in taken]:
+            return Unsupported(f"{', '.join(used)} is in use on {gateway}: stop what listens there")
+    if shut := [port for port in vpn.ports.split() if port in path.tried and port not in path.open]:
+        return Unsupported(f"{', '.join(shut)} does not come through to {lab.sites[-1].name}: let it in there")
+    if missing := [port for port in vpn.ports.split() if port not in path.tried and lab.sites[-1].public_address]:
+        name = lab.sites[-1].name
+        return Unsupported(
+            f"the NAT before {name} does not forward {', '.join(missing)}: list it in forwards of [{name}]"
+        )
+    return None

@@ -1,0 +1,141 @@
+"""The ranking as a matrix of values: factors against a chosen VPN, grey where nothing can be told, groups in frames.
+
+It stays in sight while the weights are moved."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page
+
+from runner.ranking.ranking import Ranking, rank
+from runner.ranking.verdicts import Verdict
+from runner.ranking.weights import Weights
+from runner.report.answer import answers, groups
+from runner.report.forms.html import html_text
+from runner.report.model import Report, build
+from runner.report.verdicts import of_ranking
+from runner.report.why import turned
+from tests.browser.conftest import Open
+from tests.unit.synthetic import realistic_run
+
+CELLS = """number => [...document.querySelectorAll(`#ranking-${number} tr[data-vpn]`)].flatMap(
+  (row) => [...row.querySelectorAll("td[data-metric]:not([hidden])")].map((cell) => ({
+    vpn: row.dataset.vpn, metric: cell.dataset.metric, times: cell.querySelector(".ratio span").textContent,
+    kinds: [...cell.classList], colour: getComputedStyle(cell.querySelector(".ratio span")).color,
+  })))"""
+FRAMES = """number => [...document.querySelectorAll(`#ranking-${number} .matrix tbody`)].map((body) => ({
+  vpns: [...body.querySelectorAll("tr[data-vpn]:not(.unplaced)")].map((row) => row.dataset.vpn),
+  framed: body.classList.contains("group"),
+  line: getComputedStyle(body.querySelector("tr").firstElementChild).borderLeftWidth,
+}))"""
+TOP = "selector => document.querySelector(selector).getBoundingClientRect().top"
+
+
+@pytest.fixture(scope="module")
+def report() -> Report:
+    return build(*realistic_run(3))
+
+
+@pytest.fixture
+def page(report: Report, tmp_path: Path, open_page: Open) -> Page:
+    path = tmp_path / "report.html"
+    path.write_text(html_text(report))
+    return open_page(path, width=1400)
+
+
+def against(report: Report, number: int, reference: str) -> dict[tuple[str, str], Verdict]:
+    """(VPN, metric) -> the verdict on it against the reference."""
+    found = of_ranking(report.verdicts, report.rankings[number])
+    both = [one for pair in found for one in (pair, turned(pair))]
+    return {(one.a, one.metric): one for one in both if one.b == reference}
+
+
+def cells(page: Page, number: int) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = page.evaluate(CELLS, number)
+    return found
+
+
+@pytest.mark.parametrize("reference", ["openvpn", "wireguard_go"])
+def test_a_cell_says_how_many_times_the_chosen_vpn_it_has(reference: str, page: Page, report: Report) -> None:
+    number = answers(report)[0].number
+    page.locator("#reference").select_option(reference)
+    told = against(report, number, reference)
+    seen = 0
+    for cell in cells(page, number):
+        verdict = told.get((cell["vpn"], cell["metric"]))
+        if cell["vpn"] == reference:
+            assert cell["times"] == "1×"
+        elif verdict and verdict.ratio is not None:
+            assert float(cell["times"].removesuffix("×")) == pytest.approx(verdict.ratio, rel=0.051)  # two digits
+            seen += 1
+        else:
+            assert cell["times"] == ""
+    assert seen > 10
+
+
+def test_another_reference_gives_other_factors(page: Page, report: Report) -> None:
+    number = answers(report)[0].number
+    page.locator("#reference").select_option("openvpn")
+    before = cells(page, number)
+    page.locator("#reference").select_option("ssh_tun")
+    assert [one["times"] for one in cells(page, number)] != [one["times"] for one in before]
+
+
+def test_a_factor_is_grey_where_the_run_cannot_tell_the_two_apart(page: Page, report: Report) -> None:
+    number = answers(report)[0].number
+    grey: set[str] = set()
+    coloured: set[str] = set()
+    for reference in sorted({one.a for one in report.verdicts}):
+        page.locator("#reference").select_option(reference)
+        told = against(report, number, reference)
+        for cell in cells(page, number):
+            verdict = told.get((cell["vpn"], cell["metric"]))
+            decided = verdict is not None and verdict.decision != "undecided"
+            assert ("grey" in cell["kinds"]) is (not decided and cell["vpn"] != reference)
+            assert ("good" in cell["kinds"]) is (verdict is not None and verdict.decision == "better")
+            assert ("bad" in cell["kinds"]) is (verdict is not None and verdict.decision == "worse")
+            if verdict and verdict.ratio is not None:
+                (coloured if decided else grey).add(cell["colour"])
+    assert grey
+    assert coloured
+    assert not grey & coloured  # and it is to be seen
+
+
+@pytest.mark.parametrize("weights", ["", "rtt=1,jitter=1", "tcp_throughput=1"])
+def test_vpns_that_cannot_be_told_apart_share_a_frame(
+    weights: str, report: Report, tmp_path: Path, open_page: Open
+) -> None:
+    path = tmp_path / "report.html"
+    path.write_text(html_text(report))
+    page = open_page(path, f"#weights={weights}" if weights else "")
+    seen = set()
+    for number, made in enumerate(report.rankings):
+        ranking = weighted(made, weights) if weights else made
+        frames = [one for one in page.evaluate(FRAMES, number) if one["vpns"]]
+        assert [one["vpns"] for one in frames] == groups(ranking)
+        for one in frames:
+            assert one["framed"] is (len(one["vpns"]) > 1)
+            seen.add((one["framed"], one["line"]))
+    assert {framed for framed, _ in seen} == {True, False} or weights
+    assert not {line for framed, line in seen if framed} & {line for framed, line in seen if not framed}
+
+
+def weighted(made: Ranking, weights: str) -> Ranking:
+    """The same ranking by other weights."""
+    values = {name: float(value) for name, value in (one.split("=") for one in weights.split(","))}
+    given = Weights(name="test", values=values)
+    return rank(*realistic_run(3), configuration=made.configuration, weights=given)
+
+
+def test_the_ranking_stays_in_sight_while_the_weights_are_moved(page: Page) -> None:
+    """On a desk the ranking, as far as the weights beside it are taller; on a phone the line that says who leads."""
+    page.set_viewport_size({"width": 1400, "height": 500})
+    page.evaluate("document.querySelector('#weights').style.minHeight = '3000px'")
+    page.evaluate("scrollTo(0, document.querySelector('#weights').getBoundingClientRect().top + scrollY + 400)")
+    assert page.evaluate(TOP, "#weights") == pytest.approx(-400, abs=2)
+    assert page.evaluate(TOP, ".sticky") == pytest.approx(0, abs=2)
+    page.set_viewport_size({"width": 390, "height": 700})
+    page.evaluate("document.querySelector('#weights').style.minHeight = ''")
+    page.evaluate("scrollTo(0, document.querySelector('.sticky').getBoundingClientRect().top + scrollY + 400)")
+    assert page.evaluate(TOP, "#leader") == pytest.approx(0, abs=2)

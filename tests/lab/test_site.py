@@ -1,0 +1,394 @@
+"""Site mode on two machines with one port each behind a NAT, routers and an MTU of 1400: tunnels, undo.
+
+What is refused is in test_site_refusals.py. Whatever happens, the machines must be exactly as before: addresses,
+routes, rules, sysctls, firewall, processes, files.
+"""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import time
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from runner.catalogue import load_vpn
+from runner.cli.doctor import path_checks
+from runner.data.errors import LabError
+from runner.data.store import load_run
+from runner.instruments.traffic import tcp
+from runner.lab.image import Image
+from runner.lab.node import wait_until
+from runner.lab.places import Rig, open_rig
+from runner.lab.places import ssh as ssh_module
+from runner.lab.places.sent import FOLDER, forget, sent
+from runner.lab.places.site import SiteRig
+from runner.lab.site_to_site import Lab
+from runner.tunnel.bring_up import bring_up, make_secrets, start_services, unsupported
+from runner.vpn.plugin import confidential
+from tests.lab.commands import VPNEVAL, measuring, until, vpneval
+from tests.lab.conftest import parents
+from tests.lab.sites import TwoSites
+from tests.lab.test_ssh_lab import command_line
+
+THROUGH_NAT = ("wireguard_go", "openvpn", "openvpn_tcp", "ipsec_user", "ssh_tun", "tinc", "nebula")
+KILLS = int(os.environ.get("VPNEVAL_KILLS", "4"))
+pytestmark = pytest.mark.timeout(300)
+
+
+# --- the path ------------------------------------------------------------------------------------------------
+
+
+def test_the_path_is_described_as_it_is(unchanged: TwoSites, tmp_path: Path) -> None:
+    with open_rig(f"site:{unchanged.sites()}", print) as rig, rig.lab(rig.image("host"), logs=tmp_path) as lab:
+        assert isinstance(rig, SiteRig)
+        path = rig.measure_path(lab)
+        assert lab.host1.run("cat", "/sys/class/net/eth0/mtu").stdout.strip() == "1280"
+    assert path.mtu_bytes == 1400
+    assert not path.on_link
+    assert path.nat.startswith("10.0.0.2 is seen as 203.0.113.1; the NAT keeps the port; one mapping")
+    assert "udp/51820" in path.open
+    assert path.open == path.tried
+    assert path.dscp_kept == path.ecn_kept == (True, True)
+    assert path.loss_ratio == 0
+    assert 0 < path.rtt_ms[0] <= path.rtt_ms[1] <= path.rtt_ms[2]
+    assert all(rate_bps > 1e6 for rate_bps in path.rates_bps)
+    assert len(path.rates_bps) == 2
+    assert path.clock_ahead_s is not None
+    assert abs(path.clock_ahead_s) < 0.05
+
+
+BAD_ROUTER = """table ip bad {
+    chain forward {
+        type filter hook forward priority mangle; policy accept;
+        iifname "lan" ip dscp set cs0
+        iifname "lan" ip ecn set not-ect
+        iifname "lan" meta l4proto udp numgen inc mod 5 == 0 drop
+    }
+}
+"""
+
+
+def test_a_router_that_loses_packets_and_removes_marks_is_seen(unchanged: TwoSites, tmp_path: Path) -> None:
+    """On the way back only: it drops every fifth UDP packet, and clears DSCP and ECN."""
+    router = unchanged.between["router"]
+    router.run("nft", "-f", "-", input=BAD_ROUTER)
+    try:
+        with open_rig(f"site:{unchanged.sites()}", print) as rig, rig.lab(rig.image("host"), logs=tmp_path) as lab:
+            assert isinstance(rig, SiteRig)
+            path = rig.measure_path(lab)
+            checks = {check.what: (check.level, check.says) for check in path_checks(path, lab.sites)}
+    finally:
+        router.run("nft", "delete", "table", "ip", "bad")
+    assert path.dscp_kept == path.ecn_kept == (True, False)
+    assert checks["path DSCP"] == checks["path ECN"] == ("warning", "the marks are removed from gw2 to gw1")
+    assert path.loss_ratio is not None
+    assert 0.15 < path.loss_ratio < 0.3
+    assert checks["path loss"][0] == "warning"
+    assert path.nat.startswith("10.0.0.2 is seen as 203.0.113.1; the NAT keeps the port; one mapping")
+
+
+def test_the_doctors_page(unchanged: TwoSites) -> None:
+    spec = f"site:{unchanged.sites(top='max_rate_bps = 20e6')}"
+    done = vpneval("doctor", "--lab", spec, "--image", "host", "--vpn", "wireguard_go,gre", "--json")
+    assert done.returncode == 0, done.stderr
+    says = {check["what"]: check["says"] for check in json.loads(done.stdout)}
+    assert says["path MTU"] == "1400 bytes; the test hosts' packets are 120 bytes shorter"
+    assert says["path NAT"].startswith("10.0.0.2 is seen as 203.0.113.1; the NAT keeps the port; one mapping")
+    assert says["path routing"] == "a router or a NAT is in between"
+    assert says["path DSCP"] == says["path ECN"] == "the marks survive"
+    assert {"path RTT", "path loss", "path clocks", "path rate"} <= says.keys()
+    of_gre = [text for what, text in says.items() if what.startswith("vpn gre ")]
+    assert "GRE does not work through the NAT before gw1" in of_gre[0]
+
+
+def test_no_test_sends_faster_than_the_inventory_allows(unchanged: TwoSites, tmp_path: Path) -> None:
+    spec = f"site:{unchanged.sites(top='max_rate_bps = 20e6')}"
+    with open_rig(spec, print) as rig, rig.lab(rig.image("host"), logs=tmp_path) as lab:
+        assert isinstance(rig, SiteRig)
+        assert all(rate_bps < 21e6 for rate_bps in rig.measure_path(lab).rates_bps)
+        found = tunnelled(rig, lab, "wireguard_go")
+    assert 5e6 < found < 21e6
+
+
+# --- tunnels -------------------------------------------------------------------------------------------------
+
+
+def tunnelled(rig: Rig, lab: Lab, name: str, image: Image | None = None) -> float:
+    """Bring the VPN up and prove it; its TCP throughput, bit/s."""
+    vpn = load_vpn(name)
+    assert not unsupported(lab, vpn, vpn.comparable)
+    secrets = make_secrets(vpn, rig.alone(image or rig.image("host"), lambda line: None), lab.sites)
+    start_services(lab)
+    tunnel = bring_up(lab, vpn, vpn.comparable, secrets)
+    assert tunnel.proof.delivered
+    assert tunnel.proof.marker_on_wan is not confidential(vpn.comparable)
+    assert tunnel.proof.captured_on == "gw1 --sent ens0 and gw2 --sent ens0"
+    measured = tcp.tcp(lab, tunnel.address, 1, 1, "forward", "random").measurements
+    return {found.metric: found.value for found in measured}["tcp_throughput"]
+
+
+@pytest.mark.parametrize("name", THROUGH_NAT)
+def test_a_tunnel_through_the_nat(unchanged: TwoSites, tmp_path: Path, name: str) -> None:
+    with open_rig(f"site:{unchanged.sites()}", print) as rig, rig.lab(rig.image("host"), logs=tmp_path) as lab:
+        assert tunnelled(rig, lab, name) > 1e6
+
+
+def test_the_lab_image_is_sent_once_and_removed_on_request(unchanged: TwoSites, tmp_path: Path) -> None:
+    said: list[str] = []
+    own = "/var/cache/vpneval/images/own"
+    for box in unchanged.nodes.values():
+        box.write(own, "an image that the machine built itself")
+    for top, left in (("keep_image = true", True), ("keep_image = false", False)):
+        with open_rig(f"site:{unchanged.sites(top=top)}", print) as rig:
+            image = rig.image("trixie", said.append)
+            with rig.lab(image, logs=tmp_path) as lab:
+                assert "vpneval" in str(image.root)
+                assert tunnelled(rig, lab, "nebula", image) > 1e6
+        for box in unchanged.nodes.values():
+            assert (box.run("test", "-d", str(image.root), check=False).code == 0) is left
+            assert box.run("test", "-f", own, check=False).code == 0
+    assert [line.split()[6] for line in said] == ["gw1", "gw2"], "the second time, it was there"
+    for box in unchanged.nodes.values():
+        box.run("rm", "-r", "/var/cache/vpneval")
+
+
+def test_an_image_that_cannot_be_put_in_place_is_said(unchanged: TwoSites, tmp_path: Path) -> None:
+    small = tmp_path / "small-1"
+    small.mkdir()
+    there = f"{FOLDER}/{small.name}"
+    unchanged.nodes["gw1"].write(there, "a file is in the way")
+    with open_rig(f"site:{unchanged.sites()}", print) as rig:
+        assert isinstance(rig, SiteRig)
+        with pytest.raises(LabError, match=r"gw1: the image could not be put in place: mv: cannot overwrite"):
+            sent(rig.connections["gw1"], replace(rig.image("host"), root=small), print)
+        assert str(sent(rig.connections["gw2"], replace(rig.image("host"), root=small), print).root) == there
+        forget(rig.connections["gw1"])
+        forget(rig.connections["gw2"])
+
+
+@pytest.mark.parametrize(
+    ("name", "keepalive_s", "answered"),
+    [
+        ("wireguard_go", 1, True),
+        ("wireguard_go", None, False),  # the positive control: its own 25 s are too many
+        ("openvpn", 1, True),
+        ("nebula", 1, True),
+        ("ipsec_user", 1, True),
+    ],
+)
+def test_keepalives_hold_a_nat_open_that_forgets_after_four_seconds(
+    unchanged: TwoSites, tmp_path: Path, name: str, keepalive_s: int | None, answered: bool
+) -> None:
+    top = f"keepalive_s = {keepalive_s}" if keepalive_s else ""
+    timeouts = ("nf_conntrack_udp_timeout", "nf_conntrack_udp_timeout_stream")
+    nat = unchanged.between["nat"]
+    usual = [nat.run("sysctl", f"net.netfilter.{one}").stdout.replace(" ", "").strip() for one in timeouts]
+    nat.run("sysctl", "-qw", *(f"net.netfilter.{one}=4" for one in timeouts))
+    try:
+        with (
+            open_rig(f"site:{unchanged.sites(top=top)}", print) as rig,
+            rig.lab(rig.image("host"), logs=tmp_path) as lab,
+        ):
+            assert tunnelled(rig, lab, name) > 1e6
+            time.sleep(8)  # nothing but keepalives
+            ping = lab.host2.run("ping", "-c1", "-W1", lab.sites[0].host_address, check=False)
+    finally:
+        nat.run("sysctl", "-qw", *usual)
+    assert (ping.code == 0) is answered
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("none", "no router on this path knows the sites' networks"),
+        ("macsec", "needs one Ethernet"),
+        ("gre", "GRE does not work through the NAT before gw1"),
+    ],
+)
+def test_what_cannot_live_there_is_unsupported_with_the_reason(
+    unchanged: TwoSites, tmp_path: Path, name: str, reason: str
+) -> None:
+    vpn = load_vpn(name)
+    with open_rig(f"site:{unchanged.sites()}", print) as rig, rig.lab(rig.image("host"), logs=tmp_path) as lab:
+        no = unsupported(lab, vpn, vpn.comparable)
+    assert no
+    assert reason in no.reason
+
+
+def test_a_port_that_a_firewall_shuts_is_named(unchanged: TwoSites, tmp_path: Path) -> None:
+    router = unchanged.between["router"]
+    router.run(
+        "nft", "-f", "-", input="table ip f { chain c { type filter hook forward priority 0; udp dport 4242 drop; }; }"
+    )
+    try:
+        with open_rig(f"site:{unchanged.sites()}", print) as rig, rig.lab(rig.image("host"), logs=tmp_path) as lab:
+            no = unsupported(lab, load_vpn("nebula"), load_vpn("nebula").comparable)
+    finally:
+        router.run("nft", "delete", "table", "ip", "f")
+    assert no
+    assert no.reason == "udp/4242 does not come through to gw2: let it in there"
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_a_run_ranks_them_all(unchanged: TwoSites, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    spec = f"site:{unchanged.sites()}"
+    names = ",".join((*THROUGH_NAT, "gre"))
+    asked = (
+        "run",
+        "transport",
+        "--lab",
+        spec,
+        "--image",
+        "host",
+        "--profile",
+        "site",
+        "--reps",
+        "1",
+        "--vpn",
+        names,
+        "--out",
+        out,
+    )
+    done = vpneval(*asked, timeout=560)
+    assert done.returncode == 0, done.stderr[-2000:]
+    run, trials = load_run(out)
+    assert run.lab["path"]["mtu_bytes"] == 1400
+    ok = {trial.vpn for trial in trials if trial.status == "ok"}
+    assert ok == set(THROUGH_NAT), {trial.vpn: trial.reason for trial in trials if trial.status != "ok"}
+    assert {trial.vpn for trial in trials if trial.status == "unsupported"} == {"none", "gre"}
+    assert not [trial for trial in trials if trial.status in ("failed", "lab_error")]
+    report = json.loads(vpneval("report", out, "--format", "json").stdout)
+    assert {standing["vpn"] for standing in report["rankings"][0]["standings"]} == set(THROUGH_NAT)
+
+
+# --- undo ----------------------------------------------------------------------------------------------------
+
+
+def test_whatever_a_plugin_leaves_is_undone(unchanged: TwoSites, tmp_path: Path) -> None:
+    mess = """
+    ip link add dirt0 type veth peer name dirt1; ip link set dirt0 up
+    ip addr add 10.66.0.1/24 dev ens0; ip addr del fd00:77::1/64 dev ens0
+    ip link set ens0 mtu 1300
+    ip route add 10.67.0.0/16 via $(ip -4 route show default | cut -d' ' -f3); ip route del blackhole 172.31.0.0/16
+    ip rule add from 1.2.3.4 table 220 pref 220; ip route add 1.2.3.0/24 dev ens0 table 220; ip rule del pref 7000
+    ip neigh add 10.66.0.9 lladdr 02:00:00:00:00:09 nud permanent dev ens0
+    sysctl -qw net.ipv4.conf.ens0.proxy_arp=0 net.ipv4.tcp_keepalive_time=99 net.ipv6.conf.all.forwarding=1
+    nft add table ip dirt; nft delete table inet mine
+    tc qdisc add dev ens0 root pfifo limit 9
+    ip xfrm policy add src 10.7.0.0/24 dst 10.8.0.0/24 dir out tmpl src 1.2.3.4 dst 4.3.2.1 proto esp mode tunnel
+    echo dirt > /etc/dirt; setsid sleep 1000 < /dev/null > /dev/null 2>&1 & true
+    """
+    before = unchanged.snapshot()["gw1"]
+    with open_rig(f"site:{unchanged.sites()}", print) as rig, rig.lab(rig.image("host"), logs=tmp_path) as lab:
+        for name in ("gw1", "gw2"):
+            done = lab.nodes[name].run("bash", "-c", mess, check=False)
+            assert not done.stderr, done.stderr
+        dirty = set(unchanged.snapshot()["gw1"]) ^ set(before)
+        assert len(dirty) > 15, "the positive control: there is something to undo"
+
+
+def test_what_cannot_be_undone_is_said(boxes: TwoSites, tmp_path: Path) -> None:
+    # A device of the machine itself that goes while the lab is up: nobody can bring that back.
+    boxes.nodes["gw2"].run("ip", "link", "add", "mine0", "type", "bridge")
+    with (
+        pytest.raises(LabError, match=r"gw2 .* did not confirm .*link mine0: was .* is 'absent'"),
+        open_rig(f"site:{boxes.sites()}", print) as rig,
+        rig.lab(rig.image("host"), logs=tmp_path) as lab,
+    ):
+        lab.nodes["gw2"].run("ip", "link", "del", "mine0")
+
+
+def start_run(inventory: Path, out: Path, image: str = "host") -> subprocess.Popen[str]:
+    argv = [*VPNEVAL, "run", "reference", "--profile", "smallest", "--vpn", "wireguard_go,openvpn", "--duration", "20"]
+    return subprocess.Popen(
+        [*argv, "--lab", f"site:{inventory}", "--image", image, "--out", str(out)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+@pytest.mark.parametrize("number", range(KILLS))
+def test_a_kill_at_a_random_moment_leaves_nothing(unchanged: TwoSites, tmp_path: Path, number: int) -> None:
+    """The runner, or one of its connections, is killed between the first change and the middle of a measurement."""
+    chance = random.Random(number)
+    before = unchanged.snapshot()["gw1"]
+    run = start_run(unchanged.sites(), tmp_path / "run")
+    try:
+        gateway = unchanged.nodes["gw1"]
+        until(run, lambda: "vpneval0" in gateway.run("ip", "-br", "link").stdout, "the first change")
+        if number == 0:
+            until(run, lambda: measuring(tmp_path / "run"), "the first trial")
+            during = unchanged.snapshot()["gw1"]
+            assert during != before, "the positive control: there is something to undo"
+            assert on_disk(during) == on_disk(before), "nothing of it is on a disk: a reboot undoes it, too"
+        with suppress(subprocess.TimeoutExpired):
+            run.wait(chance.uniform(0, 8))
+        if number % 2 == 0:
+            run.kill()
+        else:
+            os.kill(chance.choice(masters(run.pid)), signal.SIGKILL)
+        _, said = run.communicate(timeout=90)
+        assert run.returncode in (4, -signal.SIGKILL), said
+    finally:
+        run.kill()
+        run.communicate()
+
+
+def on_disk(state: list[str]) -> list[str]:
+    """The files of a machine's state, with the times of their last change."""
+    return [line for line in state if line.startswith("find ")]
+
+
+def masters(run: int) -> list[int]:
+    """The processes that hold the connections of a run; ``run`` and they are PIDs."""
+    holds = [pid for pid, parent in parents().items() if parent == run]
+    return sorted(pid for pid in holds if b"ControlMaster=yes" in command_line(pid))
+
+
+@pytest.mark.parametrize("whom", ["runner", "connection"])
+def test_a_kill_while_the_image_is_sent_leaves_no_part_of_it(unchanged: TwoSites, tmp_path: Path, whom: str) -> None:
+    gateway = unchanged.nodes["gw1"]
+
+    def of_image() -> str:
+        return gateway.run("find", FOLDER, "-type", "f", check=False).stdout
+
+    run = start_run(unchanged.sites(top="max_rate_bps = 8e6"), tmp_path / "run", "trixie")  # it would take minutes
+    try:
+        until(run, lambda: ".partial/" in of_image(), "the first files of the image")
+        for pid in [run.pid] if whom == "runner" else masters(run.pid):
+            os.kill(pid, signal.SIGKILL)
+        run.communicate(timeout=90)
+        assert run.returncode != 0
+        wait_until(lambda: not of_image(), "the end of what was sent", 30, 0.2)
+    finally:
+        run.kill()
+        run.communicate()
+
+
+def test_a_path_that_falls_silent_ends_the_lab(
+    unchanged: TwoSites, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ssh_module, "SILENCE_S", 3)
+    monkeypatch.setattr(ssh_module, "HEARTBEAT_S", 1)
+    box, nat = unchanged.nodes["gw1"], unchanged.between["nat"]
+
+    def cut_off() -> None:
+        with open_rig(f"site:{unchanged.sites()}", print) as rig, rig.lab(rig.image("host"), logs=tmp_path) as lab:
+            nat.run("ip", "link", "set", "in", "down")  # nothing is closed: packets are lost
+            wait_until(lambda: "vpneval0" not in box.run("ip", "-br", "link").stdout, "the end of the lab", 30)
+            lab.nodes["gw1"].run("true", timeout=1)
+
+    try:
+        with pytest.raises(LabError, match="gw1"):
+            cut_off()
+    finally:
+        nat.run("ip", "link", "set", "in", "up")

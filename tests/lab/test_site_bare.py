@@ -1,0 +1,98 @@
+"""Machines that have Debian, sshd and Python, and nothing else: site mode measures between them, and a written recipe
+installs its packages on them. ufw and firewalld themselves are refused while they are at work."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from runner.data.errors import CannotRunHere
+from runner.lab.image import Image
+from runner.lab.node import wait_until
+from runner.lab.places import open_rig
+from tests.lab.bare import bare_root
+from tests.lab.sites import TwoSites, two_sites
+from tests.lab.test_site import THROUGH_NAT, tunnelled
+from tests.lab.test_site_deployed import brings_up
+from tests.lab.test_ssh_lab import as_before, settled
+
+MANAGERS = ("firewalld", "ufw")
+INSTALL = "apt-get update && apt-get install -y --no-install-recommends"
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+
+
+@pytest.fixture
+def root() -> str:
+    """One root for all of them; its apt has the packages of the recipes and the managers."""
+    return str(bare_root(THROUGH_NAT, *MANAGERS))
+
+
+@pytest.fixture
+def bare(image: Image, tmp_path: Path, root: str) -> Iterator[TwoSites]:
+    """Two machines of site mode."""
+    with two_sites(image, tmp_path, root=root) as boxes:
+        yield boxes
+
+
+def test_two_bare_machines_are_enough(bare: TwoSites, tmp_path: Path) -> None:
+    before = settled(bare)
+    with open_rig(f"site:{bare.sites(top='keep_image = false')}", print) as rig:
+        image = rig.image("trixie", print)
+        with rig.lab(image, logs=tmp_path) as lab:
+            assert tunnelled(rig, lab, "nebula", image) > 1e6
+    as_before(bare, before)
+
+
+def refused(boxes: TwoSites) -> list[str]:
+    """Site mode refuses gw2, and leaves both machines as before; the commands that it says would let it in."""
+    before = settled(boxes)
+    with pytest.raises(CannotRunHere) as refusal, open_rig(f"site:{boxes.sites()}", print):
+        pass
+    as_before(boxes, before)
+    said = str(refusal.value)
+    assert "gw1: " not in said
+    assert "vpneval changes no firewall rule" in said, said
+    return re.findall(r"(?:ip6?tables -I|nft insert rule) [^;\n]*(?:ACCEPT|accept)", said)
+
+
+def accepted(boxes: TwoSites) -> None:
+    before = settled(boxes)
+    with open_rig(f"site:{boxes.sites()}", print):
+        pass
+    as_before(boxes, before)
+
+
+def test_ufw_at_work_is_refused_until_the_refusals_command_was_run(bare: TwoSites) -> None:
+    box = bare.nodes["gw2"]
+    box.run("sh", "-c", f"{INSTALL} ufw", timeout=120)
+    accepted(bare)  # it is there, and not at work
+    box.run("ufw", "allow", "22/tcp")
+    box.run("ufw", "--force", "enable")
+    box.run("sh", "-ec", "; ".join(refused(bare)))
+    accepted(bare)
+    assert "Status: active" in box.run("ufw", "status").stdout
+    box.run("ufw", "disable")
+
+
+def test_firewalld_at_work_is_refused_until_it_ends(bare: TwoSites) -> None:
+    box = bare.nodes["gw2"]
+    box.run("sh", "-c", f"{INSTALL} firewalld", timeout=120)
+    accepted(bare)  # it is there, and not at work
+    box.run("mkdir", "-p", "/run/dbus")
+    box.spawn("dbus-daemon", "--system", "--nofork", "--nopidfile", log="dbus")
+    wait_until(lambda: box.run("test", "-S", "/run/dbus/system_bus_socket", check=False).code == 0, "the system bus")
+    box.spawn("firewalld", "--nofork", "--nopid", log="firewalld")
+    running = ("firewall-cmd", "--state")
+    wait_until(
+        lambda: box.run(*running, check=False).code == 0, f"firewalld at work: {box.logged('firewalld')}", 60, 0.5
+    )
+    assert refused(bare) == [], "its table is its own: nft cannot change it"
+    box.run("pkill", "-TERM", "-x", "firewalld")  # as systemctl stop does
+    wait_until(lambda: "firewalld" not in box.run("nft", "list", "tables").stdout, "the end of its table")
+    accepted(bare)
+
+
+@pytest.mark.parametrize("name", THROUGH_NAT)
+def test_a_written_recipe_installs_what_it_needs(image: Image, tmp_path: Path, root: str, name: str) -> None:
+    brings_up(image, tmp_path, name, root)

@@ -1,0 +1,157 @@
+"""The hours in which a site lab may measure, with a clock that is given."""
+
+import math
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from runner.cli import session
+from runner.cli.doctor import hours_check
+from runner.lab.places.hours import Hours
+from runner.lab.places.site import SiteRig
+from runner.sweep.call import Outcome, Settings
+from tests.unit.on_paper import THREE, on_paper
+
+MIDNIGHT = datetime(2026, 11, 23)
+
+
+class Clock:
+    """A clock that only sleeping moves."""
+
+    def __init__(self, hour: int, minute: int = 30) -> None:
+        self.now, self.slept_s = datetime(2026, 11, 23, hour, minute), 0.0
+
+    def sleep(self, seconds: float) -> None:
+        self.slept_s += seconds
+        self.now += timedelta(seconds=seconds)
+
+    def hours(self, between: str) -> Hours:
+        return Hours(between, lambda: self.now, self.sleep)
+
+
+def test_the_hours_may_go_over_midnight() -> None:
+    at = {hour: Clock(hour) for hour in (0, 3, 12, 23)}
+    opens = {hour: clock.hours("01:00-05:00").opens_in_s() for hour, clock in at.items()}
+    assert opens == {3: 0, 0: 1800, 12: 12.5 * 3600, 23: 1.5 * 3600}
+    late = {hour: clock.hours("22:00-04:00") for hour, clock in at.items()}
+    assert {hour: one.opens_in_s() for hour, one in late.items()} == {0: 0, 3: 0, 23: 0, 12: 9.5 * 3600}
+    assert {hour: one.left_s() for hour, one in late.items()} == {0: 12600, 3: 1800, 23: 16200, 12: 0}
+    assert Hours().left_s() == math.inf
+    assert Hours().opens_in_s() == 0
+
+
+@pytest.mark.parametrize(
+    ("hour", "need_s", "slept_s", "until"),
+    [
+        (0, 0, 1800, "2026-11-23 01:00"),
+        (12, 0, 12.5 * 3600, "2026-11-24 01:00"),
+        (3, 0, 0, ""),
+        (4, 1800, 0, ""),
+        (4, 1860, 20.5 * 3600, "2026-11-24 01:00"),  # it would last beyond the hours
+        (4, 1e6, 20.5 * 3600, "2026-11-24 01:00"),  # no night is long enough: it gets a whole one
+    ],
+)
+def test_who_waits_is_told_until_when(hour: int, need_s: float, slept_s: float, until: str) -> None:
+    clock, said = Clock(hour), list[str]()
+    clock.hours("01:00-05:00").wait(said.append, need_s)
+    assert clock.slept_s == slept_s
+    assert [line.startswith(f"vpneval waits until {until} (--between 01:00-05:00): ") for line in said] == [True] * (
+        slept_s > 0
+    )
+    clock.hours("01:00-05:00").wait(said.append, need_s)
+    assert clock.slept_s == slept_s, "then the hours are there"
+
+
+def test_no_hours_are_no_wait() -> None:
+    clock = Clock(12)
+    clock.hours("").wait(print, 1e9)
+    assert clock.slept_s == 0
+
+
+@pytest.mark.parametrize(("hour", "deadline_s", "left_s"), [(0, 1800.0, 1800.0), (4, 3600.0, 1800.0)])
+def test_the_deadlines_clock_starts_after_the_wait_and_ends_with_the_hours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hour: int, deadline_s: float, left_s: float
+) -> None:
+    """Half an hour from 00:30, in hours that begin at 01:00, is from 01:00 to 01:30."""
+    clock, given, said = Clock(hour), list[Settings](), list[str]()
+    start = clock.now
+    monkeypatch.setattr("time.monotonic", lambda: (clock.now - start).total_seconds())
+    monkeypatch.setattr(SiteRig, "hours", property(lambda rig: clock.hours("01:00-05:00")))
+    images: list[float] = []
+
+    def image(rig: SiteRig, name: str, say: Any) -> Any:
+        images.append(clock.slept_s)
+        return SimpleNamespace(name=name)
+
+    class PaperLoop:
+        outcome = Outcome()
+
+        def __init__(self, store: Any, vpns: Any, cells: Any, settings: Settings, *_: Any) -> None:
+            given.append(settings)
+
+        def run(self) -> Outcome:
+            return self.outcome
+
+    @contextmanager
+    def written_down(*_: Any) -> Any:
+        yield
+
+    monkeypatch.setattr(SiteRig, "image", image)
+    monkeypatch.setattr(session, "Loop", PaperLoop)
+    monkeypatch.setattr(session, "_look", lambda *_: SimpleNamespace(seed=1, metrics={}, invocations=[]))
+    monkeypatch.setattr(session, "save_packages", lambda *_: None)
+    monkeypatch.setattr(session, "membership", lambda run: {})
+    monkeypatch.setattr(session, "_written_down", written_down)
+    asked: Any = SimpleNamespace(
+        image="host",
+        gateway_images=[],
+        out=tmp_path / "run",
+        profile=SimpleNamespace(name="site", rounds=8),
+        repetitions=1,
+        retry_failed=False,
+        deadline_s=deadline_s,
+        first=1,
+        vpns=[],
+        cells=[],
+        until_significant=False,
+    )
+    console: Any = SimpleNamespace(print=lambda text, **_: said.append(text), is_terminal=False, is_dumb_terminal=True)
+    session._conduct_on(SiteRig({}, SimpleNamespace(between="01:00-05:00"), {}), asked, [], console, False)  # type: ignore[arg-type]
+    (settings,) = given
+    waited_s = 1800.0 if hour == 0 else 0.0
+    assert settings.deadline == waited_s + left_s
+    assert images == [waited_s], "the image is sent after the wait"
+    assert [line.partition(" (")[0] for line in said] == ["vpneval waits until 2026-11-23 01:00"] * (hour == 0)
+
+
+def test_rounds_end_with_the_hours_and_the_next_tunnel_waits_for_the_next_night(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with on_paper(tmp_path / "run", monkeypatch) as run:
+        start, slept = run.world.now, list[float]()
+
+        def now() -> datetime:
+            return MIDNIGHT.replace(hour=1) + timedelta(seconds=run.world.now - start)
+
+        def sleep(seconds: float) -> None:
+            slept.append(seconds)
+            run.world.now += seconds
+
+        done = run(THREE, rounds=10_000, stands=1, hours=Hours("01:00-01:01", now, sleep))
+        assert done.stopped == ""
+        nights, rounds = (run.world.now - start) // 86400, [len(run.rounds(vpn)) for vpn in run.trials]
+    assert nights == 2, "three tunnels, a night each"
+    assert sum(slept) > 1.99 * 86400 - 180
+    assert all(200 < count <= 240 for count in rounds), "a minute of slices of a quarter of a second"
+
+
+def test_the_doctor_does_not_wait_and_says_so() -> None:
+    clock = Clock(12)
+    (check,) = hours_check(clock.hours("01:00-05:00"))
+    assert (check.level, clock.slept_s) == ("warning", 0)
+    assert "it is not 01:00-05:00 now. The doctor does not wait" in check.says
+    assert hours_check(Clock(3).hours("01:00-05:00")) == hours_check(Hours()) == []

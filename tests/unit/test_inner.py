@@ -1,0 +1,118 @@
+"""IPv6 between the sites: who is refused, what a plugin is asked for, and what the gateways are told."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from runner.catalogue import instruments, load_vpn
+from runner.data.errors import MeasurementError
+from runner.instruments.traffic.inner import ipv6_through
+from runner.instruments.traffic.udp_rounds import Offering, SoFar, shape_of
+from runner.lab.node import Completed
+from runner.lab.site_to_site import SITES, Lab
+from runner.search.rounds import Rounds
+from runner.sweep.plan import tunnel_params
+from tests.unit.helpers import named_secrets
+
+IPV6 = {"measure": "udp", "payload_bytes": "1300", "inner": "ipv6"}
+
+
+class Told:
+    """A node that notes its commands. A gateway has its routes through ``device``; a host is answered or not."""
+
+    def __init__(self, device: str = "", *, ethernet: bool = False, answered: bool = True) -> None:
+        self.name, self.device, self.ethernet, self.answered = "gw1", device, ethernet, answered
+        self.lines: list[str] = []
+
+    def log(self, line: str) -> None:
+        self.lines.append(line)
+
+    def run(self, *argv: str, check: bool = True, input: str = "") -> Completed:
+        if argv[:4] == ("ip", "-json", "route", "get"):
+            return Completed(0, f'[{{"dst": "{argv[4]}", "dev": "{self.device}"}}]', "")
+        if argv[:3] == ("ip", "link", "show"):
+            return Completed(0, "link/ether 02:00:00:00:00:01" if self.ethernet else "link/none", "")
+        return Completed(0 if argv[0] != "ping" or self.answered else 1, "", "")
+
+
+def bench_of(device: str, **more: Any) -> Any:
+    nodes = {"gw1": Told(device, **more), "gw2": Told(device, **more), "host1": Told(**more), "host2": Told()}
+    return SimpleNamespace(lab=Lab(cast(Any, nodes)), nodes=nodes, address="10.2.0.2")
+
+
+@pytest.mark.parametrize(
+    ("vpn", "kind", "why"),
+    [
+        ("none", "netns", ""),
+        ("openvpn", "netns", ""),
+        ("openvpn_tap", "netns", ""),
+        ("wireguard_go", "netns", ""),
+        ("wireguard_rosenpass", "netns", "can, but vpneval's plugin cannot carry IPv6 between the sites"),
+        ("ipsec", "netns", "can, but vpneval's plugin cannot carry IPv6 between the sites"),
+        ("nebula", "netns", "Nebula cannot carry IPv6 between the sites"),
+        ("openvpn", "ssh", "the machines of a ssh lab keep their own IPv6 addresses"),
+        ("ssh_forward", "netns", "carries TCP only"),
+    ],
+)
+def test_who_cannot_carry_it_is_unsupported_with_the_reason(vpn: str, kind: str, why: str) -> None:
+    udp = instruments()["udp"]
+    no = udp.refuses(Lab({}, kind=kind), load_vpn(vpn), IPV6)
+    said = no.reason if no else ""
+    assert why in said if why else not said
+    plain = udp.refuses(Lab({}, kind=kind), load_vpn(vpn), {"measure": "udp"})
+    assert plain is None or vpn == "ssh_forward", "IPv4 is offered to everybody"
+
+
+def test_a_mixture_has_packets_too_short_for_it() -> None:
+    no = instruments()["udp"].refuses(Lab({}), load_vpn("none"), {**IPV6, "lengths": "imix"})
+    assert no
+    assert "shorter than the headers" in no.reason
+
+
+def test_it_has_a_tunnel_of_its_own_that_the_plugin_is_asked_for() -> None:
+    udp, vpn = instruments()["udp"], load_vpn("wireguard_go")
+    assert udp.asks(IPV6) == {"inner": "ipv6"}
+    assert udp.asks({"measure": "udp"}) == {}
+    assert tunnel_params(IPV6) == {"inner": "ipv6"}
+    secrets = named_secrets(vpn, SITES)
+    usual, asked = (
+        vpn.render(SITES[0], SITES[1:], {**vpn.comparable, **more}, secrets)["/etc/wireguard/wg0.conf"]
+        for more in ({}, {"inner": "ipv6"})
+    )
+    assert "AllowedIPs = 10.2.0.0/24\n" in usual
+    assert asked == usual.replace("AllowedIPs = 10.2.0.0/24\n", "AllowedIPs = 10.2.0.0/24, fd02::/64\n")
+
+
+@pytest.mark.parametrize(("ethernet", "via"), [(False, ""), (True, "via fd00::2 ")])
+def test_the_sites_are_routed_through_the_tunnels_device(ethernet: bool, via: str) -> None:
+    bench = bench_of("tun0", ethernet=ethernet)
+    assert ipv6_through(bench, load_vpn("openvpn")) == "fd02::2"
+    assert "[gw1] ip addr replace fd00::1/64 dev tun0 nodad" in bench.nodes["gw1"].lines
+    assert f"[gw1] ip route replace fd02::/64 {via}dev tun0" in bench.nodes["gw1"].lines
+    assert "[gw1] ip addr replace fd02::1/64 dev lan0 nodad" in bench.nodes["gw2"].lines
+    assert "[gw1] ip addr replace fd02::2/64 dev eth0 nodad" in bench.nodes["host2"].lines
+
+
+def test_nothing_passes_beside_the_tunnel() -> None:
+    with pytest.raises(MeasurementError, match="gw1 routes the sites' traffic to wan0: IPv6 would pass beside"):
+        ipv6_through(bench_of("wan0", ethernet=True), load_vpn("ipsec"))
+    assert ipv6_through(bench_of("wan0", ethernet=True), load_vpn("none")) == "fd02::2", "the baseline has no other way"
+
+
+def test_a_tunnel_that_does_not_carry_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("runner.instruments.traffic.inner.ANSWERED_WITHIN_S", 0.1)
+    with pytest.raises(MeasurementError, match=r"no echo by IPv6 came through the tunnel within 0\.1 s"):
+        ipv6_through(bench_of("tun0", answered=False), load_vpn("openvpn"))
+
+
+def test_the_same_payload_has_longer_headers() -> None:
+    for params, vpn in ((IPV6, load_vpn("none")), ({"measure": "udp", "payload_bytes": "1300"}, None)):
+        shape, words = shape_of(params, fragment=False)
+        offering = Offering(cast(Any, bench_of("wan0")), shape, SoFar(Rounds()), vpn)
+        assert shape.ip_bytes == ((1348,) if vpn else (1328,))
+        assert words == str(shape.ip_bytes[0])
+        assert offering.payload_bytes == 1300
+        assert offering.load(8 * 1300 * 500, 1).per_s == 500

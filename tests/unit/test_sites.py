@@ -1,0 +1,606 @@
+"""Site mode without machines: the inventory, what stands against a machine, what a path allows."""
+
+import re
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from runner.catalogue import load_vpn, vpn_names
+from runner.cli.asked import Asked, ask, rate_bps, site_limits
+from runner.cli.described import describe, measured_vpns
+from runner.cli.doctor import path_checks
+from runner.cli.session import fit_path, from_path, slower_cost_rate
+from runner.data.errors import CannotRunHere, LabError, UsageError
+from runner.data.store import open_store
+from runner.design.profile import PROFILES
+from runner.lab import probes
+from runner.lab.image import Image
+from runner.lab.node import Completed
+from runner.lab.path import nat_in_words, nats_in_words
+from runner.lab.places import NamespaceRig, check_spec, hosts, site
+from runner.lab.places.machines import own_image
+from runner.lab.places.site import OTHER_PORTS, VPN_PORTS, in_use, listeners, own_end
+from runner.lab.places.sites import described, read_sites, real
+from runner.lab.probes import path as path_probe
+from runner.lab.site import BarePath, Site, peers_of
+from runner.lab.site_to_site import Lab
+from runner.search import Loss
+from runner.tunnel.path import refused
+from tests.unit.helpers import named_secrets
+
+TWO = """\
+max_rate_bps = 200e6
+between = "01:00-05:00"
+
+[gw1]
+address = "192.0.2.1"
+public_address = "203.0.113.1"
+wan = "eth0"
+identity = "key"
+
+[gw2]
+address = "192.0.2.2"
+port = 2200
+lan = "10.20.0.0/16"
+"""
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / "sites.toml"
+    path.write_text(text)
+    return path
+
+
+def sites_of(folder: Path, text: str = TWO) -> tuple[Site, ...]:
+    own = {"gw1": "10.0.0.2", "gw2": "198.51.100.2"}
+    return described(read_sites(written(folder, text)), dict.fromkeys(own, "eth0"), own)
+
+
+# --- the inventory -------------------------------------------------------------------------------------------
+
+
+def test_the_sites_are_described_with_their_own_addresses_and_seen_by_their_public_ones(tmp_path: Path) -> None:
+    sites = read_sites(written(tmp_path, TWO))
+    assert sites.gw1.identity == tmp_path / "key"
+    one, two = sites_of(tmp_path)
+    assert (one.lan, one.lan_address, one.host_address) == ("198.18.1.0/24", "198.18.1.1", "198.18.1.2")
+    assert (two.lan, two.lan_prefix, two.host_address) == ("10.20.0.0/16", 16, "10.20.0.2")
+    assert one.wan_address == "10.0.0.2"
+    assert [peer.wan_address for peer in peers_of(two, (one, two))] == ["203.0.113.1"]
+    assert peers_of(one, (one, two)) == [two]
+
+
+def test_a_public_address_that_the_machine_has_itself_is_no_nat(tmp_path: Path) -> None:
+    assert not sites_of(tmp_path, TWO.replace("203.0.113.1", "10.0.0.2"))[0].public_address
+
+
+def test_every_wrong_line_is_named_at_once(tmp_path: Path) -> None:
+    text = TWO.replace('address = "192.0.2.1"', 'adress = "192.0.2.1"').replace('"01:00-05:00"', '"1 to 5"')
+    text = text.replace('wan = "eth0"', 'wan = "-x"').replace("10.20.0.0/16", "10.20.0.1/16").replace("2200", "0")
+    with pytest.raises(UsageError) as wrong:
+        check_spec(f"site:{written(tmp_path, text)}")
+    said = str(wrong.value)
+    assert ":2: between: cannot be '1 to 5'. Valid here: gw1, gw2, path_mtu, max_rate_bps, between, keep_image" in said
+    assert ":5: [gw1] adress: is not known. Valid here: address, user, port" in said
+    assert ":4: [gw1] address: is missing" in said
+    assert ":7: [gw1] wan: cannot be '-x'" in said
+    assert ":12: [gw2] port: " in said
+    assert ":13: [gw2] lan: " in said
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "complaint"),
+    [
+        ('"192.0.2.2"\nport = 2200', '"192.0.2.1"', r"gw1 and gw2 are the same machine \(192.0.2.1\)"),
+        ("10.20.0.0/16", "198.18.0.0/16", "the networks of the sites overlap"),
+        ("10.20.0.0/16", "10.20.0.0/30", "too small for a gateway and a host"),
+        (
+            "port = 2200",
+            'public_address = "203.0.113.9"',
+            "gw2 is behind a NAT that forwards nothing.* Name that gateway gw1",
+        ),
+        ("[gw2]", "[gw3]", r"\[gw2\]: is missing.*\n.*\[gw3\]: is not known. Valid here: gw1, gw2"),
+        ("[gw2]", "[gw2", "is not TOML"),
+    ],
+)
+def test_what_cannot_be_a_pair_of_sites(tmp_path: Path, old: str, new: str, complaint: str) -> None:
+    assert old in TWO
+    with pytest.raises(UsageError, match=complaint):
+        read_sites(written(tmp_path, TWO.replace(old, new, 1)))
+
+
+HOSTS = """\
+[host1]
+address = "10.1.0.5"
+lan_port = "eth1"
+[host2]
+address = "10.2.0.5"
+lan_port = "eth1"
+"""
+
+
+def test_what_does_not_fit_together_is_named_at_once_each_at_its_line(tmp_path: Path) -> None:
+    text = TWO.replace("port = 2200", 'public_address = "203.0.113.9"').replace("10.20.0.0/16", "198.18.1.0/30")
+    text = text.replace("192.0.2.2", "192.0.2.1") + HOSTS.partition("[host2]")[0]
+    with pytest.raises(UsageError) as wrong:
+        read_sites(written(tmp_path, text))
+    said = [line.partition("sites.toml:")[2].partition(". Valid here:")[0] for line in str(wrong.value).splitlines()]
+    assert [line[:60] for line in said] == [
+        "11: [gw2] address: gw1 and gw2 are the same machine (192.0.2",
+        "13: [gw2] lan: the networks of the sites overlap: 198.18.1.0",
+        "13: [gw2] lan: 198.18.1.0/30 is too small for a gateway and ",
+        "4: [gw1] lan_port: is missing: the port of gw1 on the same n",
+        "14: [host1]: [host2] is missing: name both hosts, or none",
+        "12: [gw2] public_address: gw2 is behind a NAT that forwards ",
+    ]
+
+
+def test_wrong_lines_of_both_kinds_are_named_at_once_and_nothing_that_rests_on_one(tmp_path: Path) -> None:
+    text = """\
+between = "never"
+[gw1]
+wan_address = "192.0.2.1"
+public_address = "2001:db8::1"
+lan = "10.8.0.0/24"
+network = "10.1.0.1/31"
+[gw2]
+address = "192.0.2.2"
+wan_address = "2001:db8::2"
+forwards = ["udp/99999"]
+network_address = "10.2.0.1"
+public_address = "here"
+lan_port = "a/b"
+colour = "blue"
+[host1]
+address = "192.0.2.2"
+lan_port = "eth0"
+"""
+    with pytest.raises(UsageError) as wrong:
+        read_sites(written(tmp_path, text))
+    said = [line.partition("sites.toml:")[2].partition(". Valid here:")[0] for line in str(wrong.value).splitlines()]
+    assert [line[:47] for line in said] == [
+        "2: [gw1] address: is missing",
+        "6: [gw1] network: Input is not a valid IPv4 net",
+        "12: [gw2] public_address: cannot be 'here': an ",
+        "10: [gw2] forwards.0: cannot be 'udp/99999': th",
+        "13: [gw2] lan_port: cannot be 'a/b'",
+        "14: [gw2] colour: is not known",
+        "1: between: cannot be 'never'",
+        "16: [host1] address: gw2 and host1 are the same",
+        "5: [gw1] lan: 10.8.0.0/24 overlaps 10.8.0.0/16,",
+        "11: [gw2] network_address: is the gateway's add",
+        "9: [gw2] wan_address: the path has IPv4 or IPv6",
+        "4: [gw1] public_address: 2001:db8::1 is IPv6, a",
+        "2: [gw1] lan_port: is missing: the port of gw1 ",
+        "15: [host1]: [host2] is missing: name both host",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("of_gw1", "of_gw2", "complaint"),
+    [
+        ('network = "10.1.0.0/32"', "", r":4: \[gw1\] network: 10.1.0.0/32 is too small for a gateway and a host"),
+        ('network = "127.1.0.0/16"', "", ":4: .*is no network that hosts can be in"),
+        ('network = "10.8.3.0/24"', "", ":4: .*10.8.3.0/24 is in 10.8.0.0/16, where the tunnels have their own"),
+        (
+            'network = "10.1.0.0/24"',
+            'network = "10.1.0.0/24"',
+            r":7: \[gw2\] network: the sites' real networks overlap",
+        ),
+        ('network_address = "10.1.0.1"', "", ":4: .*is the gateway's address in network, which is missing"),
+        ('network = "10.1.0.0/24"\nnetwork_address = "10.1.1.1"', "", ":5: .*10.1.1.1 is no address of a host in the"),
+        ('network = "10.1.0.0/24"\nnetwork_address = "10.1.0.255"', "", ":5: .*10.1.0.255 is no address of a host in"),
+        ('lan = "127.0.0.0/24"', "", ":4: .*127.0.0.0/24 is no network that hosts can be in"),
+        ('lan = "10.56.0.0/16"', "", ":4: .*10.56.0.0/16 overlaps 10.56.0.0/15, where the tunnels have their own"),
+        ("", 'forwards = ["udp/4242"]', r":7: \[gw2\] forwards: is what a NAT forwards, and no NAT is named"),
+        ("", 'forwards = ["udp/99999"]', ":7: .*cannot be 'udp/99999': the highest port is 65535"),
+    ],
+)
+def test_what_a_recipe_or_a_lab_could_not_use_is_refused_at_its_line(
+    tmp_path: Path, of_gw1: str, of_gw2: str, complaint: str
+) -> None:
+    tables = ("[gw1]", 'address = "a"', "", of_gw1, "[gw2]", 'address = "b"', of_gw2)
+    with pytest.raises(UsageError, match=complaint):
+        read_sites(written(tmp_path, "\n".join(tables)))
+
+
+def test_a_gateway_may_have_any_address_in_its_network(tmp_path: Path) -> None:
+    text = TWO.replace('lan = "10.20.0.0/16"', 'network = "10.2.0.0/30"\nnetwork_address = "10.2.0.2"')
+    inventory = read_sites(written(tmp_path, text))
+    site = real(sites_of(tmp_path, text), inventory)[1]
+    assert (site.lan_address, site.host_address) == ("10.2.0.2", "10.2.0.1")
+
+
+def test_hosts_of_their_own_are_machines_and_no_gateways(tmp_path: Path) -> None:
+    text = TWO.replace('wan = "eth0"', 'wan = "eth0"\nlan_port = "eth1"') + 'lan_port = "eth2"\n' + HOSTS
+    sites = read_sites(written(tmp_path, text))
+    assert [*sites.machines] == ["gw1", "gw2"]
+    assert [*sites.every] == ["gw1", "gw2", "host1", "host2"]
+    assert [*read_sites(written(tmp_path, TWO)).every] == ["gw1", "gw2"]
+
+
+def test_a_missing_inventory_is_named() -> None:
+    with pytest.raises(UsageError, match=r"--lab site:FILE: the inventory nowhere.toml cannot be read"):
+        check_spec("site:nowhere.toml")
+
+
+def test_limits_of_the_command_line() -> None:
+    assert site_limits("site:x.toml", "200M", "01:00-05:00") == {"max_rate_bps": 200e6, "between": "01:00-05:00"}
+    assert [rate_bps(text) for text in ("500k", "1.5G", "1e6")] == [500e3, 1.5e9, 1e6]
+    for lab, rate, hours, complaint in (
+        ("netns", "200M", "", "--max-rate protects the path of a site lab"),
+        ("site:x.toml", "fast", "", "--max-rate must be a rate"),
+        ("site:x.toml", "1", "", "--max-rate must be a rate"),
+        ("site:x.toml", "", "one to five", "--between must be hours like 01:00-05:00"),
+    ):
+        with pytest.raises(UsageError, match=complaint):
+            site_limits(lab, rate, hours)
+
+
+# --- the machines --------------------------------------------------------------------------------------------
+
+
+LINKS = [
+    {"ifname": "lo", "flags": ["UP"], "addr_info": [{"family": "inet", "local": "127.0.0.1"}]},
+    {
+        **{"ifname": "eth0", "address": "52:54:00:00:00:01", "flags": ["UP"]},
+        "addr_info": [{"family": "inet", "local": "10.0.0.2"}, {"family": "inet6", "local": "fe80::1"}],
+    },
+]
+ROUTES = [{"dst": "default", "gateway": "10.0.0.1", "dev": "eth0"}, {"dst": "10.0.0.0/24", "dev": "eth0"}]
+
+
+def test_the_port_of_the_path_is_the_default_routes_or_the_one_that_is_named(tmp_path: Path) -> None:
+    sites = read_sites(written(tmp_path, TWO))
+    assert (own_end(sites.gw2, LINKS, ROUTES, {}).port, own_end(sites.gw2, LINKS, ROUTES, {}).address) == (
+        "eth0",
+        "10.0.0.2",
+    )
+    with pytest.raises(CannotRunHere, match='it has no default route, so name the port of the path: wan = "eth0"'):
+        own_end(sites.gw2, LINKS, [], {})
+
+
+@pytest.mark.parametrize(
+    ("port", "complaint"),
+    [
+        ("eth7", r"no interface eth7 \(lan_port\); it has: eth0, eth1, eth2, br0$"),
+        ("eth1", r"eth1 \(lan_port\) is down: ip link set eth1 up"),
+        ("eth2", 'eth2 is a part of br0: give lan_port = "br0"'),
+        ("eth0", "eth0 is the port of the path, so"),
+        ("52:54:00:00:00:04", ""),
+    ],
+)
+def test_the_port_to_a_host_of_its_own(tmp_path: Path, port: str, complaint: str) -> None:
+    more = [
+        {"ifname": "eth1", "flags": [], "addr_info": []},
+        {"ifname": "eth2", "flags": ["UP"], "master": "br0", "addr_info": []},
+        {"ifname": "br0", "flags": ["UP"], "address": "52:54:00:00:00:04", "addr_info": []},
+    ]
+    gateway = read_sites(written(tmp_path, TWO)).gw1
+    assert hosts.lan_port(gateway, LINKS, "eth0") == "vpneval0"
+    gateway = gateway.model_copy(update={"lan_port": port})
+    if complaint:
+        with pytest.raises(CannotRunHere, match=complaint):
+            hosts.lan_port(gateway, [*LINKS, *more], "eth0")
+    else:
+        assert hosts.lan_port(gateway, [*LINKS, *more], "eth0") == "br0"
+
+
+def test_what_is_in_use_is_named_with_what_to_do(tmp_path: Path) -> None:
+    inventory = read_sites(written(tmp_path, TWO))
+    assert in_use(LINKS, ROUTES, ("", "\t SAD count 0\n"), {"tcp/22": "sshd", "tcp/443": "nginx"}, inventory) == []
+    tunnel = {"ifname": "wg7", "flags": ["UP"], "addr_info": [], "linkinfo": {"info_kind": "wireguard"}}
+    routes = [
+        *ROUTES,
+        {"dst": "10.20.7.0/24", "dev": "eth0"},
+        {"dst": "10.9.0.1", "dev": "eth0"},
+        {"dst": "10.0.0.0/8"},
+    ]
+    said = in_use([*LINKS, tunnel], routes, ("src 1.2.3.4 dst …", "\t SAD count 2\n"), {"udp/51820": "wg"}, inventory)
+    assert [line[:30] for line in said] == [
+        "it has XFRM policies, so IPsec",
+        "a tunnel is at work (wg7): end",
+        "wg listens on udp/51820, which",
+        "its route to 10.20.7.0/24 is w",
+        "its route to 10.9.0.1/32 is wh",
+    ]
+
+
+def test_xfrm_states_without_policies_are_in_use_too(tmp_path: Path) -> None:
+    """They may be made by hand, or belong to a program's own sockets. The undo could not put them back."""
+    (said,) = in_use(LINKS, ROUTES, ("", "\t SAD count 10\n"), {}, read_sites(written(tmp_path, TWO)))
+    assert said == "it has XFRM states, so IPsec is at work: end it first (ip xfrm state shows them)"
+
+
+def test_listeners_are_those_that_others_can_reach() -> None:
+    # Captured from ss -Hlntup (iproute2 6.15).
+    shown = (
+        'udp   UNCONN 0      0            0.0.0.0:500        0.0.0.0:*    users:(("charon",pid=9,fd=12))\n'
+        'tcp   LISTEN 0      128        127.0.0.1:655        0.0.0.0:*    users:(("tincd",pid=8,fd=3))\n'
+        "tcp   LISTEN 0      128             [::]:1194          [::]:*   \n"
+    )
+    assert listeners(shown) == {"udp/500": "charon", "tcp/1194": "somebody"}
+
+
+# --- the path ------------------------------------------------------------------------------------------------
+
+
+def test_the_ports_that_a_lab_tries_are_those_of_the_plugins() -> None:
+    declared = {port for name in vpn_names() for port in load_vpn(name).ports.split()}
+    assert declared == {*VPN_PORTS, *OTHER_PORTS}
+
+
+@pytest.mark.parametrize(
+    ("vpn", "path", "reason"),
+    [
+        ("none", BarePath(1500, on_link=True), ""),
+        ("none", BarePath(1500, on_link=False), "no router on this path knows"),
+        ("macsec", BarePath(1500, on_link=False), "needs one Ethernet"),
+        ("wireguard_go", BarePath(1400, on_link=False, tried=("udp/51820",), open=("udp/51820",)), ""),
+        ("wireguard_go", BarePath(1400, on_link=False, tried=("udp/51820",)), "udp/51820 does not come through to gw2"),
+        (
+            "openconnect_tls",
+            BarePath(1500, on_link=True, taken={"gw2": {"tcp/443": "nginx"}}),
+            r"tcp/443 \(nginx\) is in use",
+        ),
+    ],
+)
+def test_what_a_path_allows(vpn: str, path: BarePath, reason: str) -> None:
+    no = refused(Lab({}, path=path), load_vpn(vpn))
+    assert bool(no) == bool(reason)
+    if no:
+        assert re.search(reason, no.reason)
+
+
+def test_a_nat_refuses_what_cannot_pass_it_and_what_it_does_not_forward(tmp_path: Path) -> None:
+    path = BarePath(1500, on_link=False, tried=("udp/4242",), open=("udp/4242",))
+    text = TWO.replace("port = 2200", 'public_address = "203.0.113.9"\nforwards = ["udp/4242"]')
+    lab = Lab({}, sites_of(tmp_path, text), path=path)
+    assert refused(lab, load_vpn("nebula")) is None
+    assert "does not work through the NAT before gw1 and gw2" in refused(lab, load_vpn("gre")).reason  # type: ignore[union-attr]
+    said = refused(lab, load_vpn("tinc")).reason  # type: ignore[union-attr]
+    assert said == "the NAT before gw2 does not forward tcp/655, udp/655: list it in forwards of [gw2]"
+
+
+def test_openvpn_accepts_the_port_that_a_nat_makes_of_its_own(tmp_path: Path) -> None:
+    one, two = sites_of(tmp_path)
+    openvpn, secrets = load_vpn("openvpn"), {f"{name}.{end}": "" for name in ("gw1", "gw2") for end in ("crt", "key")}
+    secrets["ca.crt"] = ""
+    texts = {
+        me.name: "".join(openvpn.render(me, peers_of(me, (one, two)), openvpn.comparable, secrets).values())
+        for me in (one, two)
+    }
+    assert "float\n" in texts["gw2"]
+    assert "remote 203.0.113.1\n" in texts["gw2"]
+    assert "local 10.0.0.2\n" in texts["gw1"]
+    assert "float\n" not in texts["gw1"]
+
+
+KEEPS = {
+    "boringtun": "PersistentKeepalive = 7\n",
+    "ipsec_user": "    keep_alive = 7s\n",
+    "libreswan": "    keep-alive=7\n",
+    "nebula": "punchy:\n  punch: true\ntimers:\n  connection_alive_interval: 7\n",
+    "openconnect": "dpd = 7\nkeepalive = 7\n",
+    "openvpn_tcp": "keepalive 7 42\n",
+    "ssh_tun": "ServerAliveInterval 7\n",
+    "tinc": "PingInterval = 7\n",
+    "wireguard": "PersistentKeepalive = 7\n",
+    "wireguard_go": "PersistentKeepalive = 7\n",
+    "wireguard_rosenpass": '"persistent-keepalive", "7"',
+}
+
+
+@pytest.mark.parametrize("name", KEEPS)
+def test_the_inventory_says_how_often_a_tunnel_keeps_a_nat_open(tmp_path: Path, name: str) -> None:
+    vpn = load_vpn(name)
+
+    def rendered(top: str) -> str:
+        sites = sites_of(tmp_path, top + TWO)
+        secrets = named_secrets(vpn, sites)
+        return "".join(
+            text for me in sites for text in vpn.render(me, peers_of(me, sites), vpn.comparable, secrets).values()
+        )
+
+    assert KEEPS[name] in rendered("keepalive_s = 7\n")
+    assert KEEPS[name] not in rendered("")
+
+
+def test_the_path_in_words(tmp_path: Path) -> None:
+    found = {"seen_as": "203.0.113.1", "port_kept": False, "mappings": 2}
+    nat = nat_in_words(found, "10.0.0.2")
+    assert nat == "10.0.0.2 is seen as 203.0.113.1; the NAT changes the port; another mapping for each port"
+    assert nat_in_words({"seen_as": "10.0.0.2"}, "10.0.0.2") == ""
+    path = BarePath(
+        *(1400, False, nat, ("udp/500", "udp/4500"), ("udp/500",), (1.0, 2.0, 3.0), 0.01),
+        *((True, False), (True, True), 0.25, (5e6, 4e7)),
+    )
+    said = {check.what: (check.level, check.says) for check in path_checks(path, sites_of(tmp_path))}
+    assert said["path MTU"] == ("ok", "1400 bytes; the test hosts' packets are 120 bytes shorter")
+    assert said["path loss"] == ("warning", "1.0% of the exchanges")
+    assert said["path DSCP"] == ("warning", "the marks are removed from gw2 to gw1")
+    assert said["path ECN"] == ("ok", "the marks survive")
+    assert said["path clocks"] == ("ok", "they differ by 250.0 ms")
+    assert said["path ports"] == ("warning", "these do not come through to gw2: udp/4500")
+    assert said["path rate"][1].startswith("40 Mbit/s from gw2 to gw1")
+
+
+def test_the_site_profile_searches_up_to_twice_what_the_path_carries() -> None:
+    profile = from_path(PROFILES["site"], BarePath(1500, on_link=True, rates_bps=(3e6, 4e7)))
+    assert {profile.udp.max_rate_bps, profile.packets.max_rate_bps, profile.duplex.max_rate_bps} == {8e7}
+    assert set(profile.searches) == {"udp", "packets", "duplex"}
+    assert {search.max_rate_bps for search in profile.searches.values()} == {8e7}
+    assert from_path(PROFILES["site"], BarePath(1500, on_link=True)) == PROFILES["site"]
+
+
+def test_without_a_measured_rate_the_searches_go_by_the_limit(tmp_path: Path) -> None:
+    bare = BarePath(1500, on_link=True, tried=("udp/51820",), open=("udp/51820",))
+    assert from_path(PROFILES["site"], bare, 5e7).udp.max_rate_bps == 5e7
+    says = {check.what: (check.level, check.says) for check in path_checks(bare, sites_of(tmp_path))}
+    level, said = says["path rate"]
+    assert level == "warning"
+    assert said.startswith("not measured, so --profile site searches up to --max-rate, if you give it, and up to 10")
+    assert said.endswith("To measure it, forward one and list it in forwards of [gw2]")
+    assert "path RTT" in says
+    tcp = BarePath(1500, on_link=True, tried=("udp/500", "tcp/655"), rates_bps=(1e9, 1e9), open=("tcp/655",))
+    says = {check.what: (check.level, check.says) for check in path_checks(tcp, sites_of(tmp_path))}
+    assert says["path RTT"][1].endswith("no UDP port of gw2 comes through. To measure it, let one of these in: udp/500")
+    assert says["path rate"][0] == "ok"
+
+
+@pytest.mark.parametrize(
+    ("rates_bps", "most_bps", "cost_bps"),
+    [
+        ((300e6, 200e6), None, None),
+        ((300e6, 199e6), None, 10e6),
+        ((18e6, 90e6), None, 1e6),
+        ((300e6, 300e6), 60e6, 5e6),
+        ((), 8e6, 500e3),
+        ((), None, None),
+        ((400e3, 400e3), None, 100e3),
+    ],
+)
+def test_the_rate_of_the_cpu_cost_is_a_tenth_of_a_slow_path(
+    rates_bps: tuple[float, ...], most_bps: float | None, cost_bps: float | None
+) -> None:
+    assert slower_cost_rate(BarePath(1500, on_link=True, rates_bps=rates_bps), most_bps) == cost_bps
+
+
+def asked_on_a_path(tmp_path: Path, folder: str, rates_bps: tuple[float, ...], **more: str) -> tuple[Asked, list[str]]:
+    """What is asked of a site lab whose path carries that, once the path was looked at; and what the user is told."""
+    said: list[str] = []
+    asked = ask(["transport"], vpns="wireguard_go", profile="site", out=tmp_path / folder, **more)  # type: ignore[arg-type]
+    lab = Lab({}, measure_path=lambda: BarePath(1500, on_link=True, rates_bps=rates_bps))
+    with open_store(tmp_path / folder) as store:
+        fit_path(lab, NamespaceRig(), asked, store, said.append)
+        store.save_run(
+            describe(asked, store, {"kind": "site"}, Image("host", Path("/"), "0", {}), {}, measured_vpns(store))
+        )
+    return asked, said
+
+
+def cost_rates(asked: Asked) -> set[str]:
+    return {cell.params["cost_rate_bps"] for cell in asked.cells if "cost_rate_bps" in cell.params}
+
+
+def test_a_run_measures_the_cpu_cost_at_a_rate_that_the_path_carries_and_goes_on_with_it(tmp_path: Path) -> None:
+    asked, (said,) = asked_on_a_path(tmp_path, "slow", (8e6, 30e6))
+    assert cost_rates(asked) == {"500000"}
+    assert said.startswith(
+        "The slower direction of the path carries 8 Mbit/s. So the CPU cost is measured at 0.5 Mbit/s"
+    )
+    assert asked.profile.udp.max_rate_bps == 60e6
+    assert cost_rates(asked_on_a_path(tmp_path, "slow", (50e6, 60e6))[0]) == {"500000"}, "the folder's own"
+    assert cost_rates(asked_on_a_path(tmp_path, "told", (8e6, 30e6), cost_rate="2M")[0]) == {"2000000"}
+    assert cost_rates(asked_on_a_path(tmp_path, "fast", (800e6, 300e6))[0]) == {"20000000"}
+
+
+def test_the_searches_rates_can_be_set_and_then_the_path_does_not_change_them(tmp_path: Path) -> None:
+    inventory = written(tmp_path, TWO)
+    asked = ask(["transport"], vpns="wireguard_go", profile="site", lab=f"site:{inventory}", search_rates="2M-50M")
+    lab = Lab({}, measure_path=lambda: BarePath(1500, on_link=True, rates_bps=(9e9, 9e9)))
+    with open_store(tmp_path / "run") as store:
+        fit_path(lab, NamespaceRig(), asked, store, print)
+    for search in (asked.profile.udp, asked.profile.packets, asked.profile.duplex):
+        assert (search.min_rate_bps, search.max_rate_bps) == (2e6, 50e6)
+    assert asked.profile.note.endswith("; changed: the searches offer from 2 to 50 Mbit/s")
+    offered: list[float] = []
+
+    def lossy(rate_bps: float, duration_s: float) -> Loss:
+        offered.append(rate_bps)
+        return Loss(100, 0)
+
+    asked.profile.packets.find(lossy, 1e5, 0.0, 1e5)  # the instrument's own lowest rate
+    assert min(offered) == 2e6
+
+
+def test_a_rate_that_was_not_measured_is_said(tmp_path: Path) -> None:
+    asked, (said,) = asked_on_a_path(tmp_path, "unknown", ())
+    assert said.startswith("The rate of the bare path was not measured, because no TCP port of gw2 comes through.")
+    assert asked.profile == PROFILES["site"]
+
+
+def test_a_path_that_loses_what_asks_for_the_nat_says_nothing_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = [{}, {"from": ["203.0.113.1", 7]}]
+    monkeypatch.setattr(path_probe, "told", lambda *_: answers.pop(0))
+    assert path_probe.translation("192.0.2.1", [500, 4500])["seen_as"] == "203.0.113.1"
+    monkeypatch.setattr(path_probe, "told", lambda *_: {})
+    assert path_probe.translation("192.0.2.1", [500, 4500]) == {}
+
+
+def test_the_nat_before_either_gateway_is_told(tmp_path: Path) -> None:
+    one, two = sites_of(tmp_path)
+    bare = replace(one, public_address="")
+    behind = replace(two, public_address="203.0.113.9")
+    seen = {"seen_as": one.wan_address, "port_kept": True, "mappings": 1}
+    assert nats_in_words(seen, bare, two, []) == ""
+    told = "gw2 198.51.100.2 is reached at 203.0.113.9, whose NAT forwards udp/51820"
+    assert nats_in_words(seen, bare, behind, ["udp/51820"]) == told
+    found = {"seen_as": "203.0.113.1", "port_kept": True, "mappings": 1}
+    assert nats_in_words(found, one, behind, ["udp/51820"]) == f"{nat_in_words(found, one.wan_address)}; {told}"
+    assert nats_in_words({}, one, two, []).startswith("10.0.0.2 is reached at 203.0.113.1; which kind of NAT")
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_of_an_image_that_does_not_arrive_whole_nothing_stays(tmp_path: Path, whole: bool) -> None:
+    (tmp_path / "from").mkdir()
+    (tmp_path / "from/file").write_bytes(bytes(100_000))
+    archive = subprocess.run(["tar", "-C", tmp_path / "from", "-cf", "-", "."], capture_output=True, check=True).stdout
+    receive = [sys.executable, "-IS", "-c", probes.source("receive"), f"{tmp_path}/to"]
+    sent = archive if whole else archive[:50_000]
+    done = subprocess.run(receive, input=sent, capture_output=True, check=False, timeout=30)
+    assert (done.returncode == 0) is whole
+    assert (tmp_path / "to").exists() is whole
+
+
+def test_who_is_not_root_is_told_what_to_do_and_nothing_is_built(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig = site.SiteRig({}, read_sites(written(tmp_path, TWO)), {})
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    with pytest.raises(CannotRunHere, match=r"only root .* Run vpneval as root .* or use --image host"):
+        rig.image("trixie")
+    rig.check_user("host")
+
+
+def test_the_versions_of_both_gateways_are_in_the_image() -> None:
+    class PaperConnection:
+        def __init__(self, shown: str) -> None:
+            self.shown = shown
+
+        def run(self, *argv: str) -> Completed:
+            return Completed(0, self.shown, "")
+
+    both = {"gw1": PaperConnection("openvpn 2.6\ntinc 1.0\n"), "gw2": PaperConnection("openvpn 2.7\ntinc 1.0\nn2n 3\n")}
+    assert own_image(both, "site", "host").packages == {  # type: ignore[arg-type]
+        "openvpn": "2.6 on gw1, 2.7 on gw2",
+        "tinc": "1.0",
+        "n2n": "not installed on gw1, 3 on gw2",
+    }
+
+
+def test_a_machine_that_does_not_forget_its_image_does_not_keep_the_others_connection_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed_ones: list[str] = []
+
+    class PaperConnection:
+        def __init__(self, name: str, machine: object, folder: Path) -> None:
+            self.name = name
+
+        def close(self) -> None:
+            closed_ones.append(self.name)
+
+    def forget(connection: PaperConnection) -> None:
+        raise LabError(f"{connection.name} did not answer within 60 s")
+
+    monkeypatch.setattr(site, "Connection", PaperConnection)
+    monkeypatch.setattr(site, "_fit", lambda connection, name, *_: site.Own("eth0", "10.0.0.2", {}))
+    monkeypatch.setattr(site, "forget", forget)
+    inventory = read_sites(written(tmp_path, "keep_image = false\n" + TWO))
+    with pytest.raises(LabError, match="did not answer"), site.site_rig(inventory):
+        pass
+    assert sorted(closed_ones) == ["gw1", "gw2"]
