@@ -15,6 +15,8 @@ COMPARISON := reference transport cipher compression recommended
 COMPARED := ipip,ipsec,ipsec_user,gre_ipsec,openvpn,ssh_forward,ssh_tun,wireguard,wireguard_go
 # Labs are isolated and mostly wait: that many tests at a time (tests/conftest.py).
 SIDE_BY_SIDE ?= -n 6
+# What failed of the tests with real daemons runs once more, alone, and is named when it passes then.
+TESTS := .venv/bin/python -m tests.second_chance
 # The random orders of test-flaky: three, others each time.
 SEEDS ?= $(shell date "+%s1 %s2 %s3")
 comma := ,
@@ -35,12 +37,13 @@ announced:
 # What Python compiles it keeps, whatever the environment says: tests and their guests start it some thousand times.
 test test-all test-unit test-flaky test-vagrant: export PYTHONDONTWRITEBYTECODE =
 
+# The gate of each change.
 test: setup
-	.venv/bin/pytest $(SIDE_BY_SIDE) -m "not slow and not vagrant" $(ARGS)
+	$(TESTS) $(SIDE_BY_SIDE) -m "not slow and not vagrant" $(ARGS)
 
 # Every guest kernel, both images, the slow abilities; all but the virtual machines of test-vagrant.
 test-all: setup
-	.venv/bin/pytest $(SIDE_BY_SIDE) -m "not vagrant" $(ARGS)
+	$(TESTS) $(SIDE_BY_SIDE) -m "not vagrant" $(ARGS)
 
 test-unit: setup
 	.venv/bin/pytest $(SIDE_BY_SIDE) tests/unit $(ARGS)
@@ -99,7 +102,7 @@ test-abilities: image
 test-vagrant: setup
 	tests/vagrant/install.sh
 	$(MAKE) box
-	SITES=$(SITES) .venv/bin/pytest -n 2 tests/vagrant --timeout 3600 $(ARGS)
+	SITES=$(SITES) $(TESTS) -n 2 tests/vagrant --timeout 3600 $(ARGS)
 
 setup: .venv/ready
 
