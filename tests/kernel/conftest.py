@@ -25,7 +25,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def first_boot() -> str:
-    """Why User Mode Linux does not start; nothing where it does. Skips where the cause is known."""
+    """Why User Mode Linux does not start; nothing where it does. Skips where the machine lacks what it needs."""
     guest = kernels.Uml()
     try:
         check_machine()

@@ -48,7 +48,7 @@ class Attempt:
 
 
 class DoesNotStart(CannotRunHere):
-    """The guest kernel does not start, and nobody knows why: the text has what it said."""
+    """The guest kernel does not start, though all that it needs is there: the text has the cause, or what it said."""
 
 
 class Kernel(Protocol):
@@ -123,8 +123,7 @@ def run_in(
     Of the machine's files only ``folders`` can be written to. The command's output goes to ours; standard output and
     standard error are each a terminal inside if they are one here. What the kernel itself
     says goes to ``console_log`` alone. SIGINT and SIGTERM interrupt the command, a second one ends the guest.
-    Raises CannotRunHere if the kernel does not start (DoesNotStart where the cause is not known), LabError if it ends
-    before the command has.
+    Raises DoesNotStart if the kernel does not start, LabError if it ends before the command has.
     """
     ours, theirs = socket.socketpair()
     refusals: list[str] = []
@@ -186,11 +185,11 @@ def _not_ready(guest: Guest, within_s: float) -> str:
 
 
 def _raise_known(guest: Guest, attempt: Attempt) -> None:
-    """Raise CannotRunHere where the cause of the guest's panic is known."""
+    """Raise DoesNotStart with the cause of the guest's panic where it is known."""
     said = guest.said()
     for shown, cause in attempt.panics.items():
         if shown in said:
-            raise CannotRunHere(f"the guest kernel {attempt.kind} does not start on this machine: {cause}")
+            raise DoesNotStart(f"the guest kernel {attempt.kind} does not start on this machine: {cause}")
 
 
 def _end(guest: Guest) -> None:
