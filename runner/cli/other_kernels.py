@@ -85,16 +85,17 @@ def run_with_rest(
     Before that everything is probed, and ``say`` is told what will run where; ``weights`` and ``flags`` are those of
     the command line, for the second run; ``install``: packages that ``rest`` needs may be installed. ``--out`` is a
     parent folder of both runs: two rankings, whose verdicts are told once more at the end. Where ``rest`` cannot be
-    started, that is said in a line.
+    started, that is said in a line, and another kernel may take its place.
     """
     check_machine()
-    worth = survey(asked, rest, REST_S, install, say)
+    second_kernel = survey(asked, rest, REST_S, install, say)
     parent = asked.out or Path("results") / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{asked.profile.name}"
     check_parent(parent)
     code = _one_of_several(HOST, parent, here, say)
-    lacking = lacks(parent / HOST) if code in (0, 1) and worth else []
-    if not lacking:
+    lacking = lacks(parent / HOST) if code in (0, 1) else []
+    if second_kernel is None or not lacking:
         return code
+    rest = second_kernel
     say(f"This machine's kernel lacks {', '.join(lacking)}. vpneval now measures all VPNs under {rest.name}, for a "
         "second ranking.")  # fmt: skip
     try:

@@ -38,11 +38,11 @@ SLOWER = 30  # times, at most: a guest that is emulated (docs/kernels.md)
 Answers = Mapping[str, str]  # a VPN's name -> why it cannot run there; empty where it can
 
 
-def survey(asked: Asked, rest: Kernel, rest_s: float, install: bool, say: Say) -> bool:
+def survey(asked: Asked, rest: Kernel, rest_s: float, install: bool, say: Say) -> Kernel | None:
     """Probe this machine's kernel and ``rest``, and tell ``say`` what will run where and for how long.
 
     ``rest_s``: how long the run under ``rest`` takes. ``install``: install the Debian packages that it needs. Returns
-    whether that run has anything to add.
+    the kernel of that run: ``rest``, or what takes its place where it does not start; None where it has nothing to add.
     """
     here, vpns = ask_here(asked), [vpn for vpn in asked.vpns if vpn.name != BASELINE]
     lacking = [vpn for vpn in vpns if here[vpn.name] and vpn.dataplane == "kernel"]
@@ -53,9 +53,9 @@ def survey(asked: Asked, rest: Kernel, rest_s: float, install: bool, say: Say) -
     here_s = max(60, asked.deadline_s or asked.expected()[1])
     if not lacking:
         say(f"One ranking has all of them. The run takes about {roughly(here_s)}.")
-        return False
+        return None
     say(f"Its kernel lacks what these VPNs need: {_names(lacking)}.")
-    there = _ask_there(asked, rest, install, say)
+    rest, there = _ask_there(asked, rest, install, say)
     added = [vpn for vpn in lacking if not there.get(vpn.name, "it was not asked")]
     if added:
         say(f"{TITLES[rest.name]} runs: {_names(vpn for vpn in vpns if not there.get(vpn.name, 'not asked'))}. "
@@ -67,7 +67,7 @@ def survey(asked: Asked, rest: Kernel, rest_s: float, install: bool, say: Say) -
         say(what_would(vpns, asked, rest))
     more = f", and at most {roughly(rest_s)} more under {TITLES[rest.name]}" if added else ""
     say(f"The run takes about {roughly(here_s)} on this machine's kernel{more}.")
-    return bool(added)
+    return rest if added else None
 
 
 def _names(vpns: Iterable[Vpn]) -> str:
@@ -87,19 +87,31 @@ def ask_here(asked: Asked) -> Answers:
         return found
 
 
-def _ask_there(asked: Asked, rest: Kernel, install: bool, say: Say) -> Answers:
-    """The same under ``rest``, whose packages are installed first where they may be; nothing where it cannot start."""
-    try:
-        if install and (lacks := rest.missing_packages()):
-            say(f"vpneval installs what {TITLES[rest.name]} needs: {', '.join(lacks)}. It upgrades nothing.")
-            apt_install(lacks)
-        if install:
-            Path("/lib/modules").mkdir(exist_ok=True)
-        rest.prepare(say)
-        return ask_under(rest, asked)
-    except VpnevalError as lack:
-        say(f"{TITLES[rest.name]} cannot be used: {lack}")
-        return {}
+def _ask_there(asked: Asked, rest: Kernel, install: bool, say: Say) -> tuple[Kernel, Answers]:
+    """The same under ``rest``, whose packages are installed first where they may be. Where it does not start, the same
+    under what takes its place. The kernel and its answers; none where none starts."""
+    for kernel in (rest, *_instead_of(rest)):
+        if kernel is not rest:
+            say(f"vpneval takes {TITLES[kernel.name]} in its place.")
+        try:
+            if install and (lacks := kernel.missing_packages()):
+                say(f"vpneval installs what {TITLES[kernel.name]} needs: {', '.join(lacks)}. It upgrades nothing.")
+                apt_install(lacks)
+            if install:
+                Path("/lib/modules").mkdir(exist_ok=True)
+            kernel.prepare(say)
+            return kernel, ask_under(kernel, asked)
+        except VpnevalError as lack:
+            say(f"{TITLES[kernel.name]} cannot be used: {lack}")
+        if kernel.missing_packages() and not install:  # to install them is better than what takes its place
+            break
+    return rest, {}
+
+
+def _instead_of(rest: Kernel) -> list[Kernel]:
+    """What takes the place of ``rest``: Debian 13 in QEMU, where this machine has all that it needs."""
+    qemu = kernels.Qemu("trixie")
+    return [qemu] if rest.name == "uml" and not qemu.commands() else []
 
 
 def ask_under(kernel: Kernel, asked: Asked) -> Answers:

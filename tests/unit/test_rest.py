@@ -119,7 +119,7 @@ def test_both_verdicts_and_both_pages_are_the_end(asked: Asked, monkeypatch: pyt
         return 0
 
     monkeypatch.setattr(other_kernels, "check_machine", lambda: None)
-    monkeypatch.setattr(other_kernels, "survey", lambda *_: True)
+    monkeypatch.setattr(other_kernels, "survey", lambda *_: kernels.Uml())
     monkeypatch.setattr(other_kernels, "_guest_run", guest)
     monkeypatch.setattr(kernels.Uml, "prepare", lambda self, say: None)
     said: list[str] = []

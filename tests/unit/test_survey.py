@@ -33,14 +33,15 @@ def asked() -> Asked:
 
 def told(
     monkeypatch: pytest.MonkeyPatch, asked: Asked, here: dict[str, str], there: Any, **how: Any
-) -> tuple[Any, str]:
-    """Whether a second run is worth it, and all that was said."""
+) -> tuple[str | None, str]:
+    """The name of the second run's kernel, None where it is not worth it; and all that was said."""
     said: list[str] = []
     monkeypatch.setattr(survey, "ask_here", lambda asked: {vpn.name: here.get(vpn.name, "") for vpn in asked.vpns})
     monkeypatch.setattr(survey, "ask_under", there)
     monkeypatch.setattr(survey, "apt_install", lambda packages: said.append(f"(installed {packages})"))
-    worth = survey.survey(asked, kernels.Uml(), 350, how.get("install", False), said.append)
-    return worth, "\n".join(said)
+    monkeypatch.setattr(kernels.Qemu, "commands", lambda self: [] if how.get("qemu") else ["apt-get install qemu"])
+    found = survey.survey(asked, kernels.Uml(), 350, how.get("install", False), said.append)
+    return found.name if found else None, "\n".join(said)
 
 
 def ready(monkeypatch: pytest.MonkeyPatch, missing: Sequence[str] = ()) -> None:
@@ -50,8 +51,8 @@ def ready(monkeypatch: pytest.MonkeyPatch, missing: Sequence[str] = ()) -> None:
 
 
 def test_where_this_kernel_has_all_there_is_one_ranking(monkeypatch: pytest.MonkeyPatch, asked: Asked) -> None:
-    worth, said = told(monkeypatch, asked, {}, None)
-    assert worth is False
+    kernel, said = told(monkeypatch, asked, {}, None)
+    assert kernel is None
     assert "runs: ipsec, wireguard, openvpn." in said
     assert said.endswith("One ranking has all of them. The run takes about 6 min.")
 
@@ -61,8 +62,8 @@ def test_what_lacks_is_said_with_where_it_runs_and_what_would_run_the_rest(
 ) -> None:
     ready(monkeypatch)
     no = {"ipsec": "the kernel has no ESP", "wireguard": "the kernel has no WireGuard"}
-    worth, said = told(monkeypatch, asked, no, lambda kernel, asked: survey.answers(DOCTOR))
-    assert worth is True
+    kernel, said = told(monkeypatch, asked, no, lambda kernel, asked: survey.answers(DOCTOR))
+    assert kernel == "uml"
     assert "runs: openvpn." in said
     assert "Its kernel lacks what these VPNs need: ipsec, wireguard." in said
     assert "User Mode Linux runs: ipsec." in said
@@ -119,11 +120,44 @@ def test_a_guest_that_cannot_start_costs_the_second_run_alone(monkeypatch: pytes
         raise CannotRunHere("User Mode Linux is missing; get it with: apt-get install user-mode-linux kmod")
 
     monkeypatch.setattr(kernels.Uml, "prepare", refuses)
-    worth, said = told(monkeypatch, asked, {"ipsec": "the kernel has no ESP"}, None)
-    assert worth is False
+    kernel, said = told(monkeypatch, asked, {"ipsec": "the kernel has no ESP"}, None)
+    assert kernel is None
     assert "User Mode Linux cannot be used: User Mode Linux is missing; get it with: apt-get install" in said
     assert "Nothing here runs ipsec: the kernel has no ESP" in said
     assert said.endswith("about 6 min on this machine's kernel.")
+
+
+def refused(kernel: Any, asked: Asked) -> dict[str, str]:
+    if kernel.name == "uml":
+        raise CannotRunHere("the guest kernel uml does not start on this machine: this CPU has AMX")
+    return {"ipsec": "", "wireguard": ""}
+
+
+def test_a_kernel_that_does_not_start_gives_its_place_to_one_that_does(
+    monkeypatch: pytest.MonkeyPatch, asked: Asked
+) -> None:
+    ready(monkeypatch)
+    monkeypatch.setattr(kernels.Qemu, "prepare", lambda self, say: None)
+    no = {"ipsec": "the kernel has no ESP", "wireguard": "the kernel has no WireGuard"}
+    kernel, said = told(monkeypatch, asked, no, refused, qemu=True)
+    assert kernel == "qemu:trixie"
+    assert said.count("AMX") == 1
+    assert (
+        "User Mode Linux cannot be used: the guest kernel uml does not start on this machine: this CPU has AMX\n"
+        "vpneval takes Debian 13 in QEMU in its place.\n"
+    ) in said
+    assert "Debian 13 in QEMU runs: ipsec, wireguard." in said
+    assert said.endswith("and at most 6 min more under Debian 13 in QEMU.")
+
+
+def test_a_kernel_keeps_its_place_where_the_other_lacks_packages_or_it_does_itself(
+    monkeypatch: pytest.MonkeyPatch, asked: Asked
+) -> None:
+    ready(monkeypatch)
+    no = {"ipsec": "the kernel has no ESP"}
+    assert told(monkeypatch, asked, no, refused)[0] is None
+    ready(monkeypatch, ["tcc"])
+    assert told(monkeypatch, asked, no, refused, qemu=True)[0] is None
 
 
 def test_a_package_that_would_be_upgraded_stops_the_installation(monkeypatch: pytest.MonkeyPatch) -> None:

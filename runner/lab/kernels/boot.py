@@ -27,13 +27,16 @@ Say = Callable[[str], None]  # tells the user what happens
 AGENT = str(Path(__file__).with_name("guest.py"))
 # What a command's behaviour and look may depend on; the guest's command gets these of the user's environment.
 PASSED_ON = ("TERM", "COLORTERM", "NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES", "PYTHONPATH", "VPNEVAL_CACHE")
+PANIC = "Kernel panic"  # what any Linux kernel says when it gives up
+TRACE_S = 0.3  # in which its call trace is on the console, too
 ENDS_WITHIN_S = 15.0  # from an interruption to the end of the guest's command, times its patience
 
 
 @dataclass(frozen=True)
 class Attempt:
     """One way to start a guest. ``patience`` multiplies every deadline inside it; ``cached`` folders of the machine's
-    are mounted again with a cache, where the guest's root has none."""
+    are mounted again with a cache, where the guest's root has none. ``panics``: what the console says at a panic whose
+    cause is known -> the cause in words."""
 
     kind: str
     argv: Sequence[str]
@@ -41,6 +44,11 @@ class Attempt:
     patience: float
     environment: Mapping[str, str] = field(default_factory=dict)
     cached: Sequence[Path] = ()
+    panics: Mapping[str, str] = field(default_factory=dict)
+
+
+class DoesNotStart(CannotRunHere):
+    """The guest kernel does not start, though all that it needs is there: the text has the cause, or what it said."""
 
 
 class Kernel(Protocol):
@@ -67,21 +75,33 @@ class Kernel(Protocol):
 
 @dataclass
 class Guest:
-    """A guest that is starting or running."""
+    """A guest that is starting or running. What it says begins at this byte of the ``console``."""
 
     process: subprocess.Popen[bytes]
     socket: socket.socket
     console: IO[bytes]
+    begins: int
 
     def said(self) -> str:
         """What the guest's kernel, and the program that it is or runs in, have said."""
-        self.console.seek(0)
-        lines = self.console.read().decode(errors="replace").splitlines()
-        return "".join(line.rstrip() + "\n" for line in lines if line.strip())
+        return _text(self.console, self.begins)
+
+    def panicked(self) -> bool:
+        """Has its kernel given up? The process may run on: as PID 1 of its namespace it survives its own SIGABRT."""
+        return PANIC in self.said()
 
     def last_words(self) -> str:
-        """The end of it, for a message."""
-        return self.said()[-1500:].strip() or "it says nothing"
+        """A panic from its reason on, which stands before the call trace; else the end of it. For a message."""
+        said = self.said()
+        last = said[said.index(PANIC) :][:4000] if PANIC in said else said[-1500:]
+        return last.strip() or "it says nothing"
+
+
+def _text(console: IO[bytes], begins: int = 0) -> str:
+    """What is on the console from this byte on. The guest writes on where it was: its position is not moved."""
+    data = os.pread(console.fileno(), os.fstat(console.fileno()).st_size, begins)
+    lines = data.decode(errors="replace").splitlines()
+    return "".join(line.rstrip() + "\n" for line in lines if line.strip())
 
 
 def getting(packages: Sequence[str]) -> list[str]:
@@ -103,16 +123,23 @@ def run_in(
     Of the machine's files only ``folders`` can be written to. The command's output goes to ours; standard output and
     standard error are each a terminal inside if they are one here. What the kernel itself
     says goes to ``console_log`` alone. SIGINT and SIGTERM interrupt the command, a second one ends the guest.
-    Raises CannotRunHere if the kernel does not start, LabError if it ends before the command has.
+    Raises DoesNotStart if the kernel does not start, LabError if it ends before the command has.
     """
     ours, theirs = socket.socketpair()
-    refusals = []
+    refusals: list[str] = []
+    panicked: set[str] = set()
     attempts = kernel.attempts(theirs.fileno(), folders)
     with ours, theirs, closing(attempts), tempfile.TemporaryFile() as console:
         for attempt in attempts:
-            guest = Guest(_start(attempt, theirs, console), ours, console)
+            if attempt.kind in panicked:  # it would again
+                continue
+            begins = os.fstat(console.fileno()).st_size
+            guest = Guest(_start(attempt, theirs, console), ours, console, begins)
             try:
                 if why := _not_ready(guest, attempt.boots_within_s):
+                    if guest.panicked():
+                        panicked.add(attempt.kind)
+                        _raise_known(guest, attempt)
                     refusals.append(f"{attempt.kind}: {why}: {guest.last_words()}")
                     say(f"{attempt.kind} does not start here: {why}")
                     continue
@@ -122,8 +149,8 @@ def run_in(
                 _end(guest)
                 if console_log is not None:
                     with suppress(OSError):  # a full disk has been told of already, by what was measured
-                        write_text(console_log, guest.said())
-    raise CannotRunHere(f"the guest kernel {kernel.name} does not start on this machine. " + "\n".join(refusals))
+                        write_text(console_log, _text(console))
+    raise DoesNotStart(f"the guest kernel {kernel.name} does not start on this machine. " + "\n".join(refusals))
 
 
 def _start(attempt: Attempt, channel: socket.socket, console: IO[bytes]) -> subprocess.Popen[bytes]:
@@ -146,12 +173,23 @@ def _not_ready(guest: Guest, within_s: float) -> str:
     """Wait for the agent's first word; why it has not come, or nothing."""
     started = time.monotonic()
     while (waited_s := time.monotonic() - started) < within_s:
+        if guest.panicked():
+            time.sleep(TRACE_S)
+            return f"its kernel panicked after {waited_s:.1f} s"
         if guest.process.poll() is not None:
             return f"it ended after {waited_s:.0f} s with exit code {guest.process.returncode}"
         if select.select([guest.socket], [], [], 0.05)[0]:
             word = Channel(guest.socket.fileno()).next()[0]
             return "" if word == b"H" else f"its first word was {word!r}"
     return f"not ready within {within_s:g} s (this machine's load: {os.getloadavg()[0]:.1f})"
+
+
+def _raise_known(guest: Guest, attempt: Attempt) -> None:
+    """Raise DoesNotStart with the cause of the guest's panic where it is known."""
+    said = guest.said()
+    for shown, cause in attempt.panics.items():
+        if shown in said:
+            raise DoesNotStart(f"the guest kernel {attempt.kind} does not start on this machine: {cause}")
 
 
 def _end(guest: Guest) -> None:
@@ -204,7 +242,7 @@ def _converse(
     with _caught_signals() as wake:
         try:
             channel.send(b"S", _spec(attempt, kernel, argv, folders))
-            return _exit_code(channel, wake, ENDS_WITHIN_S * attempt.patience)
+            return _exit_code(guest, channel, wake, ENDS_WITHIN_S * attempt.patience)
         except (EOFError, ConnectionError):
             raise LabError(
                 f"the guest kernel {kernel.name} ended before the command did: {guest.last_words()}"
@@ -229,14 +267,17 @@ def _caught_signals() -> Iterator[int]:
         os.close(waking)
 
 
-def _exit_code(channel: Channel, wake: int, ends_within_s: float) -> int:
+def _exit_code(guest: Guest, channel: Channel, wake: int, ends_within_s: float) -> int:
     """Carry signals in and output out until the command has ended.
 
-    Raises KeyboardInterrupt at the second interruption, and where the command outlives the first by ``ends_within_s``.
+    Raises EOFError where the guest's kernel panics, KeyboardInterrupt at the second interruption, and where the command
+    outlives the first by ``ends_within_s``.
     """
     interrupted_at = None
     while True:
         ready = select.select([channel.fd, wake], [], [], 0.5)[0]
+        if not ready and guest.panicked():
+            raise EOFError
         if wake in ready:
             interrupted_at = _carry_in(channel, os.read(wake, 100), interrupted_at)
         if interrupted_at and time.monotonic() - interrupted_at > ends_within_s:

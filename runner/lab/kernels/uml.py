@@ -4,6 +4,9 @@ Its kernel and each program in it are processes of this machine, and a system ca
 the other and back by ptrace(2). On one core that is a switch; between two it wakes the other core each time, so that a
 guest that may use two starts a process in 110 ms and one that is held on one in 35.
 
+It sets the registers of its processes by ptrace(2), too. On a CPU with AMX that is refused, and it panics at its first
+process, unless `xstate.c` is preloaded (docs/decisions/0056).
+
 Debian: user-mode-linux, kmod. Sources: linux.uml --help; the kernel's
 Documentation/virt/uml/user_mode_linux_howto_v2.rst.
 """
@@ -20,13 +23,17 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from runner.data.cache import cache_dir
 from runner.data.errors import CannotRunHere
+from runner.lab.kernels import xstate
 from runner.lab.kernels.boot import AGENT, Attempt, Say, getting
 
 MODULES = Path("/usr/lib/uml/modules")
 MEMORY_MIB = 2048
 SEATS = 16  # more guests than have the memory for it
 TOOLS = {"linux.uml": "user-mode-linux", "modprobe": "kmod"}  # command -> Debian package
+AMX = "this CPU has AMX, which User Mode Linux does not know"
+REFUSED = "fatal_sigsegv"  # in its call trace, where it could not set the registers of a process
 
 
 class Uml:
@@ -36,35 +43,50 @@ class Uml:
     modules = MODULES
 
     def prepare(self, say: Say) -> None:
-        """Nothing to fetch. Raises CannotRunHere as ``describe`` does."""
+        """Compile what it needs on a CPU with AMX. Raises CannotRunHere as ``describe`` does, or if it fails."""
         self.describe()
+        self.preloaded()
 
     def describe(self) -> str:
         """What there is, in a few words. Raises CannotRunHere with what is missing and how to get it."""
-        if commands := getting(self.missing_packages()):
-            raise CannotRunHere(f"User Mode Linux needs what this machine lacks; get it with: {' && '.join(commands)}")
+        missing = self.missing_packages()
+        if commands := getting(missing):
+            why = f" ({AMX}: vpneval compiles what completes it)" if xstate.PACKAGE in missing else ""
+            raise CannotRunHere(
+                f"User Mode Linux needs what this machine lacks{why}; get it with: {' && '.join(commands)}"
+            )
         versions = sorted(path.name for path in MODULES.glob("*"))
         if not versions:
             raise CannotRunHere(
                 f"{MODULES} is empty; get User Mode Linux's modules with: apt-get install --reinstall user-mode-linux"
             )
-        return f"{shutil.which('linux.uml')}, Linux {versions[-1]}"
+        completed = f"; {AMX}: vpneval completes it" if xstate.has_amx() else ""
+        return f"{shutil.which('linux.uml')}, Linux {versions[-1]}{completed}"
 
     def missing_packages(self) -> list[str]:
         """The Debian packages that it needs and this machine lacks."""
-        return [package for tool, package in TOOLS.items() if shutil.which(tool) is None]
+        missing = [package for tool, package in TOOLS.items() if shutil.which(tool) is None]
+        return missing + [xstate.PACKAGE] * (xstate.has_amx() and xstate.compiler() is None)
+
+    def preloaded(self) -> list[Path]:
+        """The libraries that linux.uml, and nothing else, is started with. Raises CannotRunHere if one is not made."""
+        return [xstate.compiled(xstate.SOURCE, cache_dir() / "kernels")] if xstate.has_amx() else []
 
     def attempts(self, fd: int, folders: Sequence[Path]) -> Generator[Attempt, None, None]:
         """How it is started: its channel is ``fd``, all files are read-only but ``folders``."""
+        libraries = " ".join(map(str, self.preloaded()))
         uml = [
+            *(["env", f"LD_PRELOAD={libraries}"] if libraries else []),
             *("linux.uml", f"mem={MEMORY_MIB}M", "uml_dir=/dev/shm", "rootfstype=hostfs", "rootflags=/", "ro", "quiet"),
             # The kernel's console goes to the log; the channel is a line of its own.
             *("con=null", "con0=null,fd:1", f"con1=fd:{fd}"),
             *(f"init={sys.executable}", "--", "-IS", AGENT, "uml"),
         ]
+        panics = {REFUSED: f"{AMX}, and what vpneval adds to it does not help"} if xstate.has_amx() else {}
         with own_cpu() as cpu:
             for boots_within_s in (60, 180):  # takes 2 s; on a machine with much else to do, once more
-                yield Attempt("uml", ["taskset", "--cpu-list", str(cpu), *uml], boots_within_s, patience=4)
+                argv = ["taskset", "--cpu-list", str(cpu), *uml]
+                yield Attempt("uml", argv, boots_within_s, patience=4, panics=panics)
 
 
 @contextmanager
