@@ -1,6 +1,6 @@
 # make compare   the thesis' comparison on this machine, in about six minutes, ending in a ranked report;
 #                then six more in User Mode Linux, where this machine's kernel lacks some of the VPNs
-# make test      what can be tested here within minutes; make test-all: everything
+# make test      the gate of each change, some ten minutes; make test-all: the watch of each night
 # All install what they need: a few Debian packages, a virtual environment, the lab image. Never a VPN daemon.
 
 PYTHON ?= python3
@@ -15,6 +15,8 @@ COMPARISON := reference transport cipher compression recommended
 COMPARED := ipip,ipsec,ipsec_user,gre_ipsec,openvpn,ssh_forward,ssh_tun,wireguard,wireguard_go
 # Labs are isolated and mostly wait: that many tests at a time (tests/conftest.py).
 SIDE_BY_SIDE ?= -n 6
+# The tests of the gate, by their marks (pyproject.toml).
+GATE := "not slow and not vagrant and (smoke or not (lab or kernel))"
 # What failed of the tests with real daemons runs once more, alone, and is named when it passes then.
 TESTS := .venv/bin/python -m tests.second_chance
 # The random orders of test-flaky: three, others each time.
@@ -37,28 +39,28 @@ announced:
 # What Python compiles it keeps, whatever the environment says: tests and their guests start it some thousand times.
 test test-all test-unit test-flaky test-vagrant: export PYTHONDONTWRITEBYTECODE =
 
-# The gate of each change.
+# The gate of each change: unit and browser tests, and of those with real daemons one for each rule.
 test: setup
-	$(TESTS) $(SIDE_BY_SIDE) -m "not slow and not vagrant" $(ARGS)
+	$(TESTS) $(SIDE_BY_SIDE) -m $(GATE) $(ARGS)
 
-# Every guest kernel, both images, the slow abilities; all but the virtual machines of test-vagrant.
+# The watch of each night: every test but those of the virtual machines, which test-vagrant has.
 test-all: setup
 	$(TESTS) $(SIDE_BY_SIDE) -m "not vagrant" $(ARGS)
 
 test-unit: setup
 	.venv/bin/pytest $(SIDE_BY_SIDE) tests/unit $(ARGS)
 
-# The lab tests three times in random order, on a machine that is busy besides.
+# The gate's lab tests three times in random order, on a machine that is busy besides.
 test-flaky: setup
 	failed=0; for seed in $(SEEDS); do \
-		tests/busy.sh .venv/bin/pytest $(SIDE_BY_SIDE) tests/lab -m "not alone" --random-order-bucket=global \
+		tests/busy.sh .venv/bin/pytest $(SIDE_BY_SIDE) tests/lab -m "smoke and not alone" --random-order-bucket=global \
 			--random-order-seed=$$seed $(ARGS) || failed=1; \
 	done; exit $$failed
 
-# Branch coverage of unit and lab tests together.
+# Branch coverage of the gate's unit and lab tests together.
 coverage: setup
 	.venv/bin/coverage erase
-	.venv/bin/coverage run -m pytest $(SIDE_BY_SIDE) tests/unit tests/lab -m "not slow" $(ARGS)
+	.venv/bin/coverage run -m pytest $(SIDE_BY_SIDE) tests/unit tests/lab -m $(GATE) $(ARGS)
 	.venv/bin/coverage combine --quiet
 	.venv/bin/coverage report
 

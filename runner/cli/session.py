@@ -197,9 +197,9 @@ def on_disk(store: Store) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno not in FULL and store.is_there():
+        if error.errno not in FULL and not store.removed_by(error):
             raise
-        go_on = f". To continue: the same command with --out {store.folder}" if store.is_there() else ""
+        go_on = f". To continue: the same command with --out {store.folder}" if error.errno in FULL else ""
         raise LabError(store.trouble(error) + go_on) from error
 
 

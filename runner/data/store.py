@@ -44,11 +44,16 @@ class Store:
 
     def is_there(self) -> bool:
         """Is the folder still the one that was opened?"""
-        return _inode(self.folder) == self._made
+        return self._made is not None and _inode(self.folder) == self._made
+
+    def removed_by(self, error: OSError) -> bool:
+        """Has somebody removed the folder, or begun to? Then a file in it, which was there a moment ago, is missing."""
+        missing = error.filename if error.errno == errno.ENOENT else None
+        return not self.is_there() or (isinstance(missing, str | Path) and Path(missing).is_relative_to(self.folder))
 
     def trouble(self, error: OSError) -> str:
         """Why the folder cannot be written, and what to do, as a sentence."""
-        if not self.is_there():
+        if self.removed_by(error):
             return f"the run folder {self.folder} is gone: somebody removed or moved it; start again"
         if error.errno in FULL:
             return f"the disk of {self.folder} is full ({error.strerror}): make room there"

@@ -7,7 +7,7 @@ from tests.kernel.inside import WITHIN_S, Work
 from tests.kernel.vpns_inside import DEBIANS
 from tests.kernel.work import CARRIED, WAY
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(WITHIN_S + 60)]
+pytestmark = pytest.mark.timeout(WITHIN_S + 60)
 INSIDE = "tests/kernel/abilities_inside.py"
 
 

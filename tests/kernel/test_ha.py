@@ -10,7 +10,7 @@ TESTS = (
     "test_clusterip_moves_the_site_when_the_heartbeats_end",
 )
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(WITHIN_S + 60)]
+pytestmark = pytest.mark.timeout(WITHIN_S + 60)
 
 
 @pytest.fixture(scope="module")

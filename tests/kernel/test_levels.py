@@ -6,7 +6,7 @@ from runner.catalogue import load_vpn
 from tests.kernel.inside import WITHIN_S, Work
 from tests.kernel.levels_inside import RELOADED, STARTED, levels
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(WITHIN_S + 60)]
+pytestmark = pytest.mark.timeout(WITHIN_S + 60)
 INSIDE = "tests/kernel/levels_inside.py"
 
 

@@ -18,7 +18,7 @@ from runner.lab.site_to_site import check_machine
 from tests.kernel.inside import ROOT
 from tests.kernel.test_uml import KERNEL_LINES, vpneval
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
+pytestmark = pytest.mark.timeout(3600)
 
 
 @pytest.fixture(scope="module")

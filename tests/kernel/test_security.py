@@ -5,7 +5,7 @@ import pytest
 from tests.kernel.inside import WITHIN_S, Work
 from tests.kernel.security_inside import EXPECTED
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(WITHIN_S + 60)]
+pytestmark = pytest.mark.timeout(WITHIN_S + 60)
 INSIDE = "tests/kernel/security_inside.py"
 
 

@@ -18,6 +18,7 @@ HOLDS = [sys.executable, "-IS", str(HERE / "ymm_inside.py")]
 BOTH_HOLD = ["sh", "-c", '"$@" 17 & "$@" 200; mine=$?; wait $! && exit $mine', "sh", *HOLDS]
 
 
+@pytest.mark.smoke
 def test_the_guest_starts(first_boot: str) -> None:
     """All other tests with a guest skip where it does not."""
     assert not first_boot, first_boot
@@ -47,7 +48,7 @@ def avx(uml: kernels.Uml) -> None:
         pytest.skip("this CPU has no AVX")
 
 
-@pytest.mark.parametrize("amx", [True, pytest.param(False, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("amx", [pytest.param(True, marks=pytest.mark.smoke), False])
 def test_without_its_completion_it_panics_and_that_is_said_at_once(
     pretend: Path, amx: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -70,6 +71,7 @@ def test_without_its_completion_it_panics_and_that_is_said_at_once(
         assert "put_fp_registers" in said, "and the trace"
 
 
+@pytest.mark.smoke
 def test_with_its_completion_it_starts_and_registers_survive(
     pretend: Path, avx: None, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -77,7 +79,6 @@ def test_with_its_completion_it_starts_and_registers_survive(
     assert run_in(Preloaded(completed, pretend), BOTH_HOLD) == 0, capfd.readouterr().err
 
 
-@pytest.mark.slow
 def test_a_completion_that_loses_half_a_register_is_seen(
     pretend: Path, avx: None, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -99,6 +100,7 @@ class Panics(kernels.Uml):
             yield Attempt("panics", ["sh", "-c", says], 60, 1)
 
 
+@pytest.mark.smoke
 def test_a_panic_is_noticed_and_not_tried_again(uml: kernels.Uml) -> None:
     said: list[str] = []
     began = time.monotonic()
@@ -108,6 +110,7 @@ def test_a_panic_is_noticed_and_not_tried_again(uml: kernels.Uml) -> None:
     assert len(said) == 1
 
 
+@pytest.mark.smoke
 def test_a_guest_that_panics_at_work_is_noticed(uml: kernels.Uml) -> None:
     began = time.monotonic()
     with pytest.raises(LabError, match="ended before the command did: Kernel panic - not syncing: sysrq"):

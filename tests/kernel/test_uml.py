@@ -71,6 +71,7 @@ def doctor(begun: dict[str, Work]) -> Work:
     return begun["doctor"]
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("vpn", KERNEL_VPNS)
 def test_a_vpn_of_the_kernel_is_up_proven_and_measured(measured: tuple[Path, str], vpn: str) -> None:
     (trial,) = trials(measured[0], vpn)
@@ -85,6 +86,7 @@ def test_a_vpn_of_the_kernel_is_up_proven_and_measured(measured: tuple[Path, str
     assert all(proof is not None and proof.marker_on_wan for proof in plain), "positive control"
 
 
+@pytest.mark.smoke
 def test_the_run_knows_its_kernel_and_says_nothing_of_its_console(measured: tuple[Path, str]) -> None:
     folder, said = measured
     run, _ = load_run(folder)
@@ -96,7 +98,6 @@ def test_the_run_knows_its_kernel_and_says_nothing_of_its_console(measured: tupl
     assert KERNEL_LINES.search((folder / CONSOLE_LOG).read_text()), "positive control: the console's log has them"
 
 
-@pytest.mark.slow
 def test_old_ciphers_with_ipcomp(ciphers: Work) -> None:
     done = ciphers.done()
     assert done.returncode == 0, done.stderr
@@ -171,7 +172,6 @@ def interrupted(uml: kernels.Uml, tmp_path_factory: pytest.TempPathFactory) -> I
         os.close(terminal.master)
 
 
-@pytest.mark.slow
 def test_the_display_lives_and_ctrl_c_loses_nothing(interrupted: Interrupted) -> None:
     said = interrupted.said
     assert interrupted.code == 130, said
@@ -185,7 +185,6 @@ def test_the_display_lives_and_ctrl_c_loses_nothing(interrupted: Interrupted) ->
     assert not interrupted.left_over
 
 
-@pytest.mark.slow
 def test_a_folder_of_another_kernel_is_refused_inside_the_guest(interrupted: Interrupted, tmp_path: Path) -> None:
     out = tmp_path / "run"
     shutil.copytree(interrupted.folder, out)
@@ -253,7 +252,6 @@ def emulator(pid: int) -> int | None:
     return found[0] if len(found) == 1 else None
 
 
-@pytest.mark.slow
 def test_kill_9_leaves_nothing(at_work: tuple[subprocess.Popen[str], Path]) -> None:
     process, out = at_work
     kept = lines(out)
@@ -265,7 +263,6 @@ def test_kill_9_leaves_nothing(at_work: tuple[subprocess.Popen[str], Path]) -> N
     assert lines(out)[: len(kept)] == kept
 
 
-@pytest.mark.slow
 def test_a_guest_that_dies_in_the_middle(at_work: tuple[subprocess.Popen[str], Path]) -> None:
     process, out = at_work
     kept = lines(out)
@@ -283,6 +280,7 @@ def test_a_guest_that_dies_in_the_middle(at_work: tuple[subprocess.Popen[str], P
     all_gone(children)
 
 
+@pytest.mark.smoke
 def test_exit_codes_output_and_files_of_any_command(
     uml: kernels.Uml, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
@@ -313,7 +311,6 @@ class Sluggish(kernels.Uml):
         yield from super().attempts(fd, folders)
 
 
-@pytest.mark.slow
 def test_a_guest_that_does_not_boot_is_tried_again_and_says_why(uml: kernels.Uml) -> None:
     said: list[str] = []
     assert run_in(Sluggish(), ["sh", "-c", "exit 7"], say=said.append) == 7
@@ -323,14 +320,12 @@ def test_a_guest_that_does_not_boot_is_tried_again_and_says_why(uml: kernels.Uml
     assert broken.endswith(" s with exit code 9")
 
 
-@pytest.mark.slow
 def test_a_guest_that_powers_off_by_itself_says_so(uml: kernels.Uml, tmp_path: Path) -> None:
     with pytest.raises(LabError, match="guest kernel uml ended before the command did"):
         run_in(uml, ["sh", "-c", "echo o > /proc/sysrq-trigger; sleep 20"], console_log=tmp_path / "console")
     assert (tmp_path / "console").read_text().strip()
 
 
-@pytest.mark.slow
 def test_doctor_inside(doctor: Work) -> None:
     done = doctor.done()
     assert done.returncode == 0, done.stderr
@@ -346,7 +341,6 @@ def both(begun: dict[str, Work]) -> Work:
     return begun["both"]
 
 
-@pytest.mark.slow
 def test_what_the_hosts_kernel_lacks_is_a_second_ranking(both: Work) -> None:
     done, out = both.done(), both.folder
     assert done.returncode in (0, 1), done.stderr  # 1: on a busy machine, a UDP search may find nothing in its time

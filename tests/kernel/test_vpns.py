@@ -13,7 +13,7 @@ INSIDE = "tests/kernel/vpns_inside.py"
 EVERY = (*OLDER, *NAMES)
 LACKING = {"l2tpv3": "the kernel has no L2TPv3: "}  # User Mode Linux 6.1 has L2TP without its version 3
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(WITHIN_S + 60)]
+pytestmark = pytest.mark.timeout(WITHIN_S + 60)
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ import pytest
 from tests.kernel.inside import WITHIN_S, Work
 from tests.kernel.lab_inside import CONTRACT
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(WITHIN_S + 60)]
+pytestmark = pytest.mark.timeout(WITHIN_S + 60)
 INSIDE = "tests/kernel/lab_inside.py"
 TESTS = (
     "test_delay_and_loss_are_as_asked",

@@ -334,5 +334,6 @@ def test_a_gateway_moves_under_a_living_tunnel(lab_for: LabFor, name: str) -> No
     roams(lab_for(name), load_vpn(name))
 
 
+@pytest.mark.smoke
 def test_a_tunnel_between_two_addresses_does_not_move(lab_for: LabFor) -> None:
     does_not_roam(lab_for("ssh_tun"), load_vpn("ssh_tun"))

@@ -97,6 +97,7 @@ def swept(image: Image, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path,
     return folder / "run", vpneval(*argv)
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("name", BROKEN)
 def test_a_broken_vpn_fails_and_the_sweep_goes_on(
     swept: tuple[Path, subprocess.CompletedProcess[str]], name: str
@@ -183,12 +184,14 @@ def test_a_tunnel_that_dies_while_it_is_measured(image: Image, tmp_path: Path) -
     assert [trial.status for trial in trials_of(out, "wireguard_go")] == ["ok"]
 
 
+@pytest.mark.smoke
 def test_lab_shell_gives_a_live_tunnel(image: Image) -> None:
     done = vpneval("lab", "shell", "host1", "--vpn", "wireguard_go", "-c", "ping -c 1 -W 1 10.2.0.2")
     assert done.returncode == 0, done.stderr
     assert "1 received" in done.stdout
 
 
+@pytest.mark.smoke
 def test_a_lab_shell_that_is_killed_ends_as_a_shell_says_it(image: Image) -> None:
     done = vpneval("lab", "shell", "host1", "-c", "kill -KILL $$")
     assert done.returncode == 128 + signal.SIGKILL, done.stderr

@@ -13,7 +13,6 @@ from tests.campaign.labs import IN_TURN
 CASES = 200
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_runs_in_which_something_goes_wrong(image: Image) -> None:
     """Eight runs: of each kind of what may go wrong, one at least."""

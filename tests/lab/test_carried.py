@@ -115,6 +115,7 @@ def of_taps(argv: Sequence[str]) -> Sequence[str]:
     return ["tap" if word == "tun" else word for word in argv]
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("name", SWITCHED)
 def test_ethernet_where_the_plugin_asks_for_ip(lab_for: LabFor, name: str) -> None:
     vpn, (near_device, old, new) = load_vpn(name), SWITCHED[name]

@@ -72,6 +72,7 @@ def undo(node: NamespaceNode, deferred: list[tuple[str, ...]]) -> None:
     deferred.clear()
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("name", NAMES)
 def test_goes_without_a_trace_and_comes_again(
     image: Image, older: Image, supported: Supported, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str

@@ -54,6 +54,7 @@ def recovery(image: Image, tmp_path: Path, name: str, failure: str, watch: Watch
         return outage(lab, address, break_by(lab, vpn, dict(vpn.comparable), failure), watch, random.Random(1))
 
 
+@pytest.mark.smoke
 def test_without_a_failure_there_is_no_outage(image: Image, tmp_path: Path) -> None:
     """The control: the stream itself loses nothing."""
     with tunnel(image, tmp_path, "none") as (lab, _, address):
@@ -63,6 +64,7 @@ def test_without_a_failure_there_is_no_outage(image: Image, tmp_path: Path) -> N
     assert [event.what for event in found.timeline.events] == ["nothing", "the stream flows again"]
 
 
+@pytest.mark.smoke
 def test_a_cut_of_the_wan_is_as_long_as_it_is(image: Image, tmp_path: Path) -> None:
     found = recovery(image, tmp_path, "none", "wan_cut", LONG)
     assert found.recovered_s is not None
@@ -73,6 +75,7 @@ def test_a_cut_of_the_wan_is_as_long_as_it_is(image: Image, tmp_path: Path) -> N
     assert longest.start_s < whole[0] <= longest.end_s + 0.2
 
 
+@pytest.mark.smoke
 def test_a_restart(image: Image, tmp_path: Path) -> None:
     found = recovery(image, tmp_path, "wireguard_go", "restart", LONG)
     assert found.recovered_s is not None
@@ -296,6 +299,7 @@ def test_a_download_is_under_way_when_a_gateway_fails(tmp_path: Path) -> None:
     assert [w for w in trial.warnings if not w.startswith(noise)] == []
 
 
+@pytest.mark.smoke
 def test_routers_that_do_not_find_each_other_fail_with_that_reason(
     image: Image, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -309,6 +313,7 @@ def test_routers_that_do_not_find_each_other_fail_with_that_reason(
     assert "ospfd" in (tmp_path / "gw1-ospfd.log").read_text()
 
 
+@pytest.mark.smoke
 def test_a_gateway_that_does_not_become_active_fails_with_that_reason(
     image: Image, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

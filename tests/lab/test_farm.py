@@ -413,6 +413,7 @@ def no_secrets(farm: Farm) -> None:
     assert not any(b"PRIVATE KEY" in text or b"OpenVPN Static key" in text for text in texts)
 
 
+@pytest.mark.smoke
 def test_a_scheduler_without_tls_is_refused() -> None:
     argv = [*VPNEVAL, "run", "transport", "--vpn", "openvpn", "--farm", "tcp://192.0.2.1:8786"]
     ended = subprocess.run(argv, capture_output=True, text=True, timeout=60)

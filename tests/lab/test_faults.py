@@ -36,6 +36,7 @@ def plain(lab: Lab) -> Lab:
     return lab
 
 
+@pytest.mark.smoke
 def test_a_hung_iperf3_is_ended_in_time_and_the_next_test_works(plain: Lab) -> None:
     plain.host2.run("pkill", "-STOP", "iperf3")
     with pytest.raises(MeasurementError, match=r"iperf3 hung: \[host1\] iperf3 .* did not end within 5 s"):
@@ -43,6 +44,7 @@ def test_a_hung_iperf3_is_ended_in_time_and_the_next_test_works(plain: Lab) -> N
     assert tcp(plain, "10.2.0.2", 1, 1, "forward", "random").measurements[0].value > 0
 
 
+@pytest.mark.smoke
 def test_a_payload_whose_source_ends_is_refused(plain: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     ended = "import sys, os, time\nopen(sys.argv[2], 'wb').write(b'x' * 10_000)\nsys.exit(4)\n"
     monkeypatch.setattr("runner.lab.probes.source", lambda name: ended)
@@ -50,6 +52,7 @@ def test_a_payload_whose_source_ends_is_refused(plain: Lab, monkeypatch: pytest.
         tcp(plain, "10.2.0.2", 2, 1, "forward", "text")
 
 
+@pytest.mark.smoke
 def test_an_endless_text_lasts_the_whole_test(plain: Lab) -> None:
     sent = tcp(plain, "10.2.0.2", 2, 1, "forward", "text").measurements[0]
     assert len(sent.samples) == 2
@@ -94,6 +97,7 @@ def complete(out: Path, before: list[str]) -> None:
     assert lines(out) == after, "a third call finds nothing to do"
 
 
+@pytest.mark.smoke
 def test_kill_9_leaves_nothing_and_loses_nothing(interrupted: tuple[subprocess.Popen[str], Path]) -> None:
     process, out = interrupted
     before_mounts = mounts()
@@ -105,6 +109,7 @@ def test_kill_9_leaves_nothing_and_loses_nothing(interrupted: tuple[subprocess.P
     complete(out, lines(out))
 
 
+@pytest.mark.smoke
 def test_a_torn_last_line_is_measured_again(interrupted: tuple[subprocess.Popen[str], Path]) -> None:
     process, out = interrupted
     process.send_signal(signal.SIGKILL)
@@ -211,6 +216,7 @@ def test_a_full_disk_stops_the_run_and_keeps_every_trial(
     assert [trial.id for trial in load_run(disk / "run")[1]] == [trial.id for trial in kept]
 
 
+@pytest.mark.smoke
 def test_a_disk_that_is_full_before_the_first_trial(
     image: Image, tmp_path: Path, small_disk: tuple[list[str], Path]
 ) -> None:
@@ -224,6 +230,7 @@ def test_a_disk_that_is_full_before_the_first_trial(
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("when", ["before the first trial", "while it is measured"])
 def test_a_run_folder_that_somebody_removes(image: Image, tmp_path: Path, when: str) -> None:
     out = tmp_path / "run"
@@ -231,7 +238,7 @@ def test_a_run_folder_that_somebody_removes(image: Image, tmp_path: Path, when: 
     try:
         ready = measuring if when == "while it is measured" else lambda out: (out / ".lock").exists()
         until(process, lambda: ready(out), when)
-        shutil.rmtree(out)
+        shutil.rmtree(out.rename(tmp_path / "removed"))  # in one step, so that nothing new stands in its way
         _, said = process.communicate(timeout=60)
     finally:
         process.kill()
@@ -254,6 +261,7 @@ def test_two_runs_at_once_do_not_touch_each_other(image: Image, tmp_path: Path) 
         assert run.returncode == 0, said
 
 
+@pytest.mark.smoke
 def test_logs_have_the_commands_and_no_secret(image: Image, tmp_path: Path) -> None:
     done = vpneval(
         "run", "reference", "--profile", "smallest", "--vpn", "wireguard_go,ssh_forward", "--out", tmp_path / "r"
@@ -265,6 +273,7 @@ def test_logs_have_the_commands_and_no_secret(image: Image, tmp_path: Path) -> N
     assert "PrivateKey" not in everything
 
 
+@pytest.mark.smoke
 def test_the_hosts_root_says_what_it_lacks(tmp_path: Path) -> None:
     done = vpneval(
         "run", "reference", "--profile", "smallest", "--image", "host", "--vpn", "wireguard_go", "--out", tmp_path / "r"
@@ -292,6 +301,7 @@ def test_every_gateway_image_is_a_level(image: Image, tmp_path: Path) -> None:
     assert versions["trixie"] != versions["bookworm"]
 
 
+@pytest.mark.smoke
 def test_proof_tells_a_dead_capture_from_a_silent_wan(image: Image, tmp_path: Path) -> None:
     """The watcher on an interface without traffic sees less than was sent: that is no proof of anything."""
     with namespace_lab(image, logs=tmp_path) as lab:

@@ -66,6 +66,7 @@ def sniffed(lab: Lab, generator: Generator, load: Load) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.smoke
 def test_bursts_are_real_packets_on_the_cable(lab: Lab, image: Image) -> None:
     with generating(lab, bench_in(lab, "none", image).address) as generator:
         assert generator.segments
@@ -90,6 +91,7 @@ def test_no_more_packets_leave_back_to_back_than_a_burst_has(lab: Lab, image: Im
     assert arrived.sent > 0.9 * 0.3 * per_s
 
 
+@pytest.mark.smoke
 def test_256_flows_are_256_tuples(lab: Lab, image: Image) -> None:
     with generating(lab, bench_in(lab, "none", image).address) as generator:
         seen = sniffed(lab, generator, Load((256,), 4000, 0.5, burst=4, flows=256, sources=16, dscp=46))
@@ -99,6 +101,7 @@ def test_256_flows_are_256_tuples(lab: Lab, image: Image) -> None:
         assert arrived.received == arrived.sent > 5000
 
 
+@pytest.mark.smoke
 def test_two_flows_leave_from_two_processes(lab: Lab, image: Image) -> None:
     if os.cpu_count() == 1:
         pytest.skip("this machine has one core")
@@ -113,6 +116,7 @@ def test_two_flows_leave_from_two_processes(lab: Lab, image: Image) -> None:
         assert seen["tuples"] == 256
 
 
+@pytest.mark.smoke
 def test_a_mixture_has_the_lengths_of_its_notation(lab: Lab, image: Image) -> None:
     pattern, notation = imix(1400)
     assert notation == "IMIX - ABCABAABAABA (A=40, B=576, C=1400)"
@@ -171,6 +175,7 @@ def test_a_trial_costs_little_more_than_its_duration(lab: Lab, image: Image) -> 
     assert min(extras) < 0.03
 
 
+@pytest.mark.smoke
 def test_both_directions_at_once_and_ipv6(lab: Lab, image: Image) -> None:
     load = Load((1000,), 5000, 0.4)
     with generating(lab, bench_in(lab, "none", image).address) as there, generating(lab, reverse=True) as back:

@@ -11,12 +11,14 @@ from tests.installed import done
 pytestmark = pytest.mark.usefixtures("image")
 
 
+@pytest.mark.smoke
 def test_doctor_looks_at_the_lab(installed: Path, tmp_path: Path) -> None:
     said = " ".join(done(str(installed), "doctor", folder=tmp_path).stdout.split())
     assert "(wireguard-go) works with the cipher chacha20-poly1305" in said
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.smoke
 def test_the_smallest_run_and_its_report(installed: Path, tmp_path: Path) -> None:
     asked = ("run", "transport", "--vpn", "none,wireguard_go", "--profile", "smallest", "--out", "run")
     assert "TCP throughput" in done(str(installed), *asked, folder=tmp_path).stdout

@@ -18,6 +18,8 @@ from runner.lab.node import wait_until
 from runner.lab.site_to_site import Lab, check_alive, namespace_lab
 from tests.lab.conftest import interfaces, mounts
 
+pytestmark = pytest.mark.smoke
+
 
 def ping(lab: Lab, address: str) -> int:
     return lab.host1.run("ping", "-c", "1", "-W", "1", address, check=False).code

@@ -12,6 +12,8 @@ from runner.lab.site_to_site import Lab
 from runner.tunnel.bring_up import equip
 from tests.lab.conftest import mounts
 
+pytestmark = pytest.mark.smoke
+
 TOY = 'mkdir -p "$1/usr/bin"\nprintf "#!/bin/sh\\necho toy\\n" > "$1/usr/bin/toy"\nchmod 755 "$1/usr/bin/toy"\n'
 
 

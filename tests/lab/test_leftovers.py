@@ -12,6 +12,8 @@ from runner.lab.places import NamespaceRig
 from runner.lab.site_to_site import Lab
 from tests.contract import CONTRACT, contract, this_machine
 
+pytestmark = pytest.mark.smoke
+
 
 class Leaving(NamespaceRig):
     """A lab that leaves a process behind."""

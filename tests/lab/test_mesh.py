@@ -46,6 +46,7 @@ def bench_for(vpn: Vpn, image: Image, logs: Path) -> Bench:
     return Bench(*nothing, lambda: nothing, meshes=shaped, keys_of=keys_of)
 
 
+@pytest.mark.smoke
 def test_three_sites_and_what_ten_would_take(image: Image, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(meshes, "UP_WITHIN_S", 100.0)  # a busy machine has time
     vpn = load_vpn("wireguard_go")
@@ -59,6 +60,7 @@ def test_three_sites_and_what_ten_would_take(image: Image, tmp_path: Path, monke
     assert set(found.attempt["inconclusive"]) == set(METRICS)
 
 
+@pytest.mark.smoke
 def test_a_site_that_reaches_nobody_is_named(image: Image, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     vpn = load_vpn("none")
     undisturbed = vpn.start

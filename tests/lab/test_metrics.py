@@ -118,6 +118,7 @@ def test_irtt_agrees_with_a_delay_that_is_known(lab: Lab, image: Image) -> None:
     assert udp_rtt(lab, up.address).value == pytest.approx(15, abs=5)
 
 
+@pytest.mark.smoke
 def test_a_load_whose_server_has_died_says_nothing_of_the_vpn(lab: Lab, image: Image) -> None:
     up = tunnel(lab, image, "none")
     lab.host2.run("pkill", "-KILL", "iperf3")
@@ -191,6 +192,7 @@ def test_a_look_from_inside_sees_the_same_daemons(lab: Lab, image: Image) -> Non
     assert there.wan_frames >= here.wan_frames > 0
 
 
+@pytest.mark.smoke
 def test_system_calls_of_a_process_that_makes_them(lab: Lab) -> None:
     assert system_calls(lab, 0.1) == 0.0
     lab.gateway(lab.sites[1]).spawn("dd", "if=/dev/zero", "of=/dev/null", "bs=1", log="dd")  # two calls a byte
@@ -201,6 +203,7 @@ def test_system_calls_of_a_process_that_makes_them(lab: Lab) -> None:
     assert calls > 20_000
 
 
+@pytest.mark.smoke
 def test_facts_of_the_lab(lab: Lab) -> None:
     wan.apply(lab, Conditions(rate_bps=1e9))
     found = facts(lab)

@@ -66,12 +66,14 @@ def test_overhead_is_the_closed_form(lab: Lab, image: Image, name: str, cipher: 
         assert found.detail["captured_bytes"] == pytest.approx(found.value, abs=0.5)
 
 
+@pytest.mark.smoke
 def test_a_wrong_closed_form_is_found(lab: Lab, image: Image) -> None:
     bench = bench_in(lab, "none", image)
     wrong = {"UDP": 8, "inner packet": 256}
     assert "closed form is 8" in overhead(lab, bench.address, 256, False, wrong).warnings[0]
 
 
+@pytest.mark.smoke
 def test_every_packet_is_counted(lab: Lab, image: Image) -> None:
     bench = bench_in(lab, "none", image)
     for length in (28, 64, 1500):
@@ -81,6 +83,7 @@ def test_every_packet_is_counted(lab: Lab, image: Image) -> None:
     assert "vpneval" not in lab.host2.run("nft", "list", "tables").stdout, "the sink has gone"
 
 
+@pytest.mark.smoke
 def test_what_is_lost_on_the_wan_is_missing_at_the_sink(lab: Lab, image: Image) -> None:
     bench = bench_in(lab, "none", image)
     rules = """
@@ -99,6 +102,7 @@ def test_what_is_lost_on_the_wan_is_missing_at_the_sink(lab: Lab, image: Image) 
     assert counted.lost == int(dropped)
 
 
+@pytest.mark.smoke
 def test_fragments_are_counted(lab: Lab, image: Image) -> None:
     bench = bench_in(lab, "none", image)
     counted = stream(lab, bench.address, 2000, 400, 0.5, fragment=True)
@@ -144,6 +148,7 @@ def test_path_mtu_of_a_known_link(tmp_path: Path, image: Image, name: str) -> No
         assert found.detail["one_byte_more"]["fragments"] > 0
 
 
+@pytest.mark.smoke
 def test_too_long_packets_are_refused_with_the_mtu(lab: Lab, image: Image) -> None:
     bench = bench_in(lab, "wireguard_go", image)
     refuse_too_long(bench, 1420)
@@ -151,6 +156,7 @@ def test_too_long_packets_are_refused_with_the_mtu(lab: Lab, image: Image) -> No
         refuse_too_long(bench, 1421)
 
 
+@pytest.mark.smoke
 def test_wan_bytes_of_a_tcp_test(lab: Lab, image: Image) -> None:
     bench = bench_in(lab, "none", image)
     before = outer(lab)

@@ -56,6 +56,7 @@ def test_packets_go_both_ways_and_the_long_ones_in_two(bench: Bench) -> None:
         assert (both.fragments > 0) is (pieces == 2)
 
 
+@pytest.mark.smoke
 def test_a_tunnel_that_is_cut_one_way_is_seen(bench: Bench) -> None:
     rule = ("iptables-legacy", "-I", "OUTPUT", "-p", "udp", "--dport", "4500", "-j", "DROP")
     if bench.lab.gateway(bench.lab.sites[1]).run(*rule, check=False).code != 0:
@@ -229,6 +230,7 @@ def test_every_integrity_is_negotiated(lab: Lab, image: Image, integrity: str) -
     assert tunnel.evidence.cipher == "CAMELLIA_CBC-256"
 
 
+@pytest.mark.smoke
 def test_the_daemon_is_asked_what_it_has(image: Image, tmp_path: Path) -> None:
     vpn = load_vpn("ipsec_user")
     with namespace_lab(image, logs=tmp_path) as lab:

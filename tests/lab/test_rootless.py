@@ -19,6 +19,8 @@ from runner.data.store import load_run
 from runner.lab.places.rootless import explain
 from tests.lab.conftest import interfaces, mounts
 
+pytestmark = pytest.mark.smoke
+
 PROJECT = Path(__file__).resolve().parents[2]
 UID = 64123
 ADD = {"passwd": f"tester:x:{UID}:{UID}::/home/tester:/bin/sh", "group": f"tester:x:{UID}:"}

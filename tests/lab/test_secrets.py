@@ -116,6 +116,7 @@ def runs(image: Image, tmp_path_factory: pytest.TempPathFactory) -> dict[bool, S
     return made
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("name", NAMES)
 def test_no_secret_leaves_the_process(runs: dict[bool, Swept], name: str) -> None:
     run = runs[name in OLDER]
@@ -210,6 +211,7 @@ def told(image: Image, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tol
         process.wait()
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("name", FAILURES)
 def test_a_plugin_that_tells_its_keys(told: Told, name: str) -> None:
     (trial,) = [trial for trial in load_run(told.out)[1] if trial.vpn == name]
@@ -221,11 +223,13 @@ def test_a_plugin_that_tells_its_keys(told: Told, name: str) -> None:
     assert "Traceback" not in told.console
 
 
+@pytest.mark.smoke
 def test_a_plugin_that_tells_its_keys_tells_them_nowhere(told: Told) -> None:
     assert "command" in told.console
     assert not leaks(KEYS, files(told.out) | {"the console": told.console.encode()})
 
 
+@pytest.mark.smoke
 def test_a_plugin_that_tells_its_keys_shows_them_in_no_process(told: Told) -> None:
     """But for the commands into which two of the toys have put theirs."""
     others = {words for words in told.shown["cmdline"] if b"echo $0" not in words}
@@ -264,6 +268,7 @@ def killed(image: Image, tmp_path: Path) -> Iterator[Told]:
         process.wait()
 
 
+@pytest.mark.smoke
 def test_a_runner_that_is_killed_leaves_no_key(killed: Told) -> None:
     assert all(b"<gw1.key>" in log for log in said(killed.out)), "the logs are there all the same"
     seen = {what: b"\n".join(texts) for what, texts in killed.shown.items()}
@@ -297,6 +302,7 @@ def test_openvpn_whose_runner_is_killed_leaves_no_key(image: Image, tmp_path: Pa
     assert not leaks(secrets, files(out) | shown)
 
 
+@pytest.mark.smoke
 def test_the_sweep_finds_what_is_planted(lab: Lab, tmp_path: Path) -> None:
     key = KEYS["gw1.key"]
     (tmp_path / "logs").mkdir()
@@ -317,5 +323,6 @@ def test_the_sweep_finds_what_is_planted(lab: Lab, tmp_path: Path) -> None:
     wait_until(seen, "the planted keys in an argument vector and an environment")
 
 
+@pytest.mark.smoke
 def test_what_is_public_is_no_leak() -> None:
     assert not leaks({"gw1.pub": KEYS["gw1.key"]}, {"a log": KEYS["gw1.key"].encode()})

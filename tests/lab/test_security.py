@@ -66,6 +66,7 @@ def weakened(*weak: str) -> Toy:
     return vpn
 
 
+@pytest.mark.smoke
 def test_a_secure_vpn_passes_all(bench_of: Benches, tmp_path: Path) -> None:
     found = security(bench_of(Toy()), Toy(), Toy.recommended)
     values = {one.metric: (one.value, one.detail["reason"]) for one in found.measurements}
@@ -83,6 +84,7 @@ def test_a_secure_vpn_passes_all(bench_of: Benches, tmp_path: Path) -> None:
     assert "declares nothing" in found.attempt["inconclusive"]["declared_strength"]["reason"]
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize(
     ("weakness", "probe"),
     [
@@ -103,6 +105,7 @@ def test_each_weakness_is_caught(bench_of: Benches, weakness: str, probe: str) -
     assert (found.metric, found.value, found.detail["result"]) == (probe, 0.0, "fail"), found.detail
 
 
+@pytest.mark.smoke
 def test_a_weakness_is_not_blamed_on_another_probe(bench_of: Benches) -> None:
     """Without a check of replays, what is flipped or forged is still refused."""
     vpn = weakened("replays")
@@ -110,6 +113,7 @@ def test_a_weakness_is_not_blamed_on_another_probe(bench_of: Benches) -> None:
     assert [one.value for one in found.measurements] == [1.0, 1.0], found.attempt
 
 
+@pytest.mark.smoke
 def test_without_its_control_no_probe_passes(bench_of: Benches, monkeypatch: pytest.MonkeyPatch) -> None:
     """The WAN's far port is down, so that nothing arrives: a failure could not have been seen either."""
     bench = bench_of(Toy())
@@ -180,6 +184,7 @@ def test_a_stranger_whose_daemon_is_dead_proves_nothing(bench_of: Benches, monke
     assert "in the place of gw2 arrived" in found.attempt["inconclusive"][WRONG_KEY]["reason"]
 
 
+@pytest.mark.smoke
 def test_without_a_machine_between_the_gateways(bench_of: Benches) -> None:
     bench = bench_of(Toy())
     del bench.lab.nodes["wan"]

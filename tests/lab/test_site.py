@@ -92,6 +92,7 @@ def test_a_router_that_loses_packets_and_removes_marks_is_seen(unchanged: TwoSit
     assert path.nat.startswith("10.0.0.2 is seen as 203.0.113.1; the NAT keeps the port; one mapping")
 
 
+@pytest.mark.smoke
 def test_the_doctors_page(unchanged: TwoSites) -> None:
     spec = f"site:{unchanged.sites(top='max_rate_bps = 20e6')}"
     done = vpneval("doctor", "--lab", spec, "--image", "host", "--vpn", "wireguard_go,gre", "--json")
@@ -234,7 +235,6 @@ def test_a_port_that_a_firewall_shuts_is_named(unchanged: TwoSites, tmp_path: Pa
     assert no.reason == "udp/4242 does not come through to gw2: let it in there"
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_a_run_ranks_them_all(unchanged: TwoSites, tmp_path: Path) -> None:
     out = tmp_path / "run"
@@ -271,6 +271,7 @@ def test_a_run_ranks_them_all(unchanged: TwoSites, tmp_path: Path) -> None:
 # --- undo ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.smoke
 def test_whatever_a_plugin_leaves_is_undone(unchanged: TwoSites, tmp_path: Path) -> None:
     mess = """
     ip link add dirt0 type veth peer name dirt1; ip link set dirt0 up
@@ -294,6 +295,7 @@ def test_whatever_a_plugin_leaves_is_undone(unchanged: TwoSites, tmp_path: Path)
         assert len(dirty) > 15, "the positive control: there is something to undo"
 
 
+@pytest.mark.smoke
 def test_what_cannot_be_undone_is_said(boxes: TwoSites, tmp_path: Path) -> None:
     # A device of the machine itself that goes while the lab is up: nobody can bring that back.
     boxes.nodes["gw2"].run("ip", "link", "add", "mine0", "type", "bridge")

@@ -19,7 +19,7 @@ from tests.lab.test_ssh_lab import as_before, settled
 
 MANAGERS = ("firewalld", "ufw")
 INSTALL = "apt-get update && apt-get install -y --no-install-recommends"
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 
 
 @pytest.fixture

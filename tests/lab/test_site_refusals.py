@@ -90,6 +90,7 @@ def test_a_firewall_that_drops_is_accepted_once_the_refusals_commands_were_run(
         box.run("bash", "-c", undo)
 
 
+@pytest.mark.smoke
 def test_a_vpn_port_in_use_is_refused(unchanged: TwoSites) -> None:
     listener = unchanged.nodes["gw1"].spawn("socat", "UDP-LISTEN:51820", "STDOUT", log="listener")
     try:
@@ -114,6 +115,7 @@ def test_the_doctor_says_which_modules_are_missing(unchanged: TwoSites) -> None:
         assert "ip_gre" not in said[f"modules {name}"], "no module makes GRE pass a NAT"
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize(
     ("changes", "complaint"),
     [

@@ -197,6 +197,7 @@ def sudo_layer() -> Path:
 # --- commands ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.smoke
 def test_ending_a_command_ends_it_there_with_its_children(unchanged: Machines, tmp_path: Path) -> None:
     with open_rig(f"ssh:{unchanged.inventory()}", print) as rig, rig.lab(rig.image("host"), logs=tmp_path) as lab:
         gateway = lab.nodes["gw1"]
@@ -211,6 +212,7 @@ def test_ending_a_command_ends_it_there_with_its_children(unchanged: Machines, t
         assert gateway.run("printf", "%s|", "a b", "$HOME", "'").stdout == "a b|$HOME|'|", "no shell sees the arguments"
 
 
+@pytest.mark.smoke
 def test_commands_are_fed_and_heard_whole(unchanged: Machines) -> None:
     with (
         open_rig(f"ssh:{unchanged.inventory()}", print) as rig,
@@ -229,6 +231,7 @@ def test_commands_are_fed_and_heard_whole(unchanged: Machines) -> None:
         assert list(said) == [f"{number}\n" for number in range(50)]
 
 
+@pytest.mark.smoke
 def test_a_node_there_is_made_as_one_here(unchanged: Machines, image: Image) -> None:
     # /run/mount is mount(8)'s own
     show = "awk '{print $2, $3}' /proc/mounts; ls -l --time-style=+ -I mount / /dev /dev/net /run"
@@ -253,6 +256,7 @@ def shape(listing: str) -> list[str]:
 # --- refusals ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize(
     ("changes", "complaint"),
     [
@@ -278,6 +282,7 @@ def test_what_is_wrong_is_said_and_nothing_is_changed(
         pass
 
 
+@pytest.mark.smoke
 def test_an_unreachable_machine_ends_the_run_with_code_3(unchanged: Machines, tmp_path: Path) -> None:
     text = unchanged.inventory().read_text().replace("TCP:10.99.0.5:22", "TCP:10.99.0.77:22")
     (unchanged.folder / "inventory.toml").write_text(text)
@@ -310,6 +315,7 @@ def test_a_port_that_is_in_use_is_not_taken(unchanged: Machines, make: str, undo
 # --- ends ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.smoke
 def test_kill_9_of_the_runner_undoes_everything(unchanged: Machines, tmp_path: Path) -> None:
     run = start_run(unchanged.inventory(), tmp_path / "run")
     until(run, lambda: measuring(tmp_path / "run"), "the first trial")
@@ -372,6 +378,7 @@ def test_a_machine_that_dies_in_the_middle_is_a_lab_error(image: Image, tmp_path
         as_before(Machines(left, testbed.switch, tmp_path), {name: before[name] for name in left})
 
 
+@pytest.mark.smoke
 def test_an_undo_that_fails_is_said(testbed: Machines, tmp_path: Path) -> None:
     with open_rig(f"ssh:{testbed.inventory()}", print) as rig:
         assert isinstance(rig, SshRig)
@@ -383,6 +390,7 @@ def test_an_undo_that_fails_is_said(testbed: Machines, tmp_path: Path) -> None:
             lab.__exit__(None, None, None)
 
 
+@pytest.mark.smoke
 def test_the_inventory_names_file_line_and_what_is_valid(tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
     path.write_text('[host1]\naddress = "a"\nlan = "eth1"\nwlan = "eth2"\n[gw1]\naddress = "-oProxyCommand=x"\n')

@@ -22,7 +22,6 @@ from tests.truth import QUEUE_S, found_near, payload_that_fits, shaped
 from tests.unit.helpers import overhead_bytes
 
 pytestmark = [pytest.mark.alone, pytest.mark.timeout(480)]  # five attempts, where other work disturbs
-SLOW = pytest.mark.slow  # of each instrument, one rate is enough for every day
 WITHIN = 0.02
 TRIAL_S = 2.0
 SEARCH = UdpSearch(relative_width=0.015, trial_duration_s=TRIAL_S, confirm=None, budget_s=40)
@@ -30,7 +29,7 @@ SEARCH = UdpSearch(relative_width=0.015, trial_duration_s=TRIAL_S, confirm=None,
 
 @pytest.mark.parametrize(
     ("link_bps", "duration_s"),
-    [pytest.param(2e6, 40, marks=SLOW), pytest.param(20e6, 10, marks=SLOW), (200e6, 5), (1000e6, 5)],
+    [(2e6, 40), (20e6, 10), (200e6, 5), (1000e6, 5)],
 )
 def test_tcp_fills_the_link(image: Image, tmp_path: Path, link_bps: float, duration_s: int) -> None:
     """A long test at a low rate: what is still queued at the end, some 60 ms of it, is not received."""
@@ -44,9 +43,7 @@ def test_tcp_fills_the_link(image: Image, tmp_path: Path, link_bps: float, durat
     assert found.value == pytest.approx(expected, rel=WITHIN)
 
 
-@pytest.mark.parametrize(
-    "link_bps", [pytest.param(2e6, marks=SLOW), 20e6, pytest.param(200e6, marks=SLOW), pytest.param(1000e6, marks=SLOW)]
-)
+@pytest.mark.parametrize("link_bps", [2e6, 20e6, 200e6, 1000e6])
 def test_the_search_finds_the_link(image: Image, tmp_path: Path, link_bps: float) -> None:
     payload_bytes, mtu_bytes = payload_that_fits(link_bps)
     true_bps = truth.udp_throughput(link_bps, payload_bytes, 0.01, TRIAL_S, QUEUE_S)
@@ -62,9 +59,9 @@ def test_the_search_finds_the_link(image: Image, tmp_path: Path, link_bps: float
 @pytest.mark.parametrize(
     ("link_bps", "packet_bytes"),
     [
-        pytest.param(2e6, 128, marks=SLOW),
-        pytest.param(20e6, 512, marks=SLOW),
-        pytest.param(200e6, 1400, marks=SLOW),
+        (2e6, 128),
+        (20e6, 512),
+        (200e6, 1400),
         (1000e6, 1500),
     ],
 )
@@ -81,7 +78,7 @@ def packet_rate(bench: Bench, packet_bytes: int) -> Value:
     return at_once(packets(bench, packet_bytes, False, SEARCH, None)).measurements[0]
 
 
-@pytest.mark.parametrize("name", [pytest.param("openvpn", marks=SLOW), "wireguard_go"])
+@pytest.mark.parametrize("name", ["openvpn", "wireguard_go"])
 def test_a_tunnels_bytes_are_the_ones_that_it_adds(image: Image, tmp_path: Path, name: str) -> None:
     """On a link far slower than the tunnel, the packet rate falls by exactly the bytes of the closed form."""
     vpn, packet_bytes, link_bps = load_vpn(name), 512, 10e6
@@ -94,7 +91,7 @@ def test_a_tunnels_bytes_are_the_ones_that_it_adds(image: Image, tmp_path: Path,
     assert found.value == pytest.approx(true_pps, rel=WITHIN), found.detail
 
 
-@pytest.mark.parametrize("link_bps", [pytest.param(20e6, marks=SLOW), 1e9])
+@pytest.mark.parametrize("link_bps", [20e6, 1e9])
 def test_short_trials_find_the_link(image: Image, tmp_path: Path, link_bps: float) -> None:
     """Frames of 1500 bytes at any rate: what a trial forwards is the link's rate and what its bucket held."""
     true_bps = truth.udp_in_time(link_bps, 1472, 0.01)

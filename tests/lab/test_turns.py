@@ -68,6 +68,7 @@ def taken(image: Image, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
+@pytest.mark.smoke
 def test_three_tunnels_stand_together_and_their_slices_are_paired(taken: Path) -> None:
     _, trials = load_run(taken)
     assert {one.status for one in trials} == {"ok"}, [one.reason for one in trials]
@@ -89,6 +90,7 @@ def test_three_tunnels_stand_together_and_their_slices_are_paired(taken: Path) -
     assert len(set(first.values())) > 1
 
 
+@pytest.mark.smoke
 def test_three_tunnels_stand_together_and_what_their_slices_count_is_plausible(taken: Path) -> None:
     values = {
         (one.vpn, one.params.get("streams"), one.params.get("direction")): {
@@ -126,6 +128,7 @@ def bench_of(image: Image, tmp_path: Path, name: str) -> Iterator[Bench]:
             bench.close()
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("name", ["none", "openvpn", "ssh_forward"])
 def test_visits_both_ways_with_several_streams_and_each_payload(image: Image, tmp_path: Path, name: str) -> None:
     with bench_of(image, tmp_path, name) as bench:
@@ -142,12 +145,14 @@ def test_visits_both_ways_with_several_streams_and_each_payload(image: Image, tm
         assert visits(bench) is via
 
 
+@pytest.mark.smoke
 def test_a_paced_slice_keeps_its_rate(image: Image, tmp_path: Path) -> None:
     with bench_of(image, tmp_path, "none") as bench:
         found = visits(bench).tcp(1.0, rate_bps=20e6)
         assert found["bytes"] * 8 / found["seconds"] == pytest.approx(20e6, rel=0.1)
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("which", ["far", "near"])
 def test_after_a_probe_has_died_the_next_visit_has_new_ones(image: Image, tmp_path: Path, which: str) -> None:
     with bench_of(image, tmp_path, "none") as bench:
@@ -340,6 +345,7 @@ def test_kill_9_in_the_middle_loses_at_most_one_round(image: Image, tmp_path: Pa
         assert counted(trial, METRIC[trial.params["measure"]]) == list(range(last + 1, last + 1 + ROUNDS))
 
 
+@pytest.mark.smoke
 def test_ctrl_c_in_the_middle_keeps_what_there_is_and_says_how_to_go_on(image: Image, tmp_path: Path) -> None:
     out = tmp_path / "run"
     with under_way(out, THREE, 2) as process:

@@ -80,6 +80,7 @@ def tunnel_in(lab: Lab, name: str, params: Params, image: Image, commands: list[
     return tunnel
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("configuration", ["comparable", "recommended"])
 @pytest.mark.parametrize("name", NAMES)
 def test_comes_up_and_carries_payload(lab: Lab, gateways: Image, name: str, configuration: str) -> None:
@@ -146,6 +147,7 @@ def test_works_on_debian_12_as_well(tmp_path: Path, name: str, image: Image, sup
         assert tunnel.evidence.version
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("name", ["vtun", "vtun_tcp", "vtun_ppp"])
 def test_a_level_of_vtun_that_does_not_encrypt_is_found_by_the_proof(
     lab: Lab, gateways: Image, monkeypatch: pytest.MonkeyPatch, name: str

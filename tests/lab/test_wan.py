@@ -16,6 +16,8 @@ from runner.lab.image import Image
 from runner.lab.site_to_site import Lab, namespace_lab
 from runner.tunnel.bring_up import Bench, Tunnel, bring_up, start_services
 
+pytestmark = pytest.mark.smoke
+
 FAR = Conditions(delay_ms=25, loss_ratio=0.02)
 
 

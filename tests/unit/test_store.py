@@ -344,3 +344,22 @@ def test_a_run_of_the_examples_size_keeps_its_data_in_five_megabytes(tmp_path: P
     assert min(sizes.values()) > 50_000
     assert sum(sizes.values()) < 5_000_000, sizes
     assert sum((EXAMPLE / name).stat().st_size for name in names) < 5_000_000
+
+
+def test_a_folder_that_is_being_removed_is_gone_at_any_moment(folder: Path) -> None:
+    with open_store(folder) as store:
+        (folder / "run.json.partial").symlink_to("nowhere")  # control: another trouble is told as what it is
+        with pytest.raises(UsageError):
+            store.save_run(RUN)
+        (folder / "run.json.partial").unlink()
+        beside = FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(folder.parent / "beside"))
+        assert not store.removed_by(beside), "what lies elsewhere says nothing of this folder"
+        for path in [*folder.iterdir()]:
+            path.unlink()
+        with pytest.raises(FileNotFoundError) as begun:
+            (folder / "run.json.partial").rename(folder / "run.json")
+        assert "somebody removed or moved it" in store.trouble(begun.value)
+        folder.rmdir()
+        with pytest.raises(FileNotFoundError) as done:
+            store.save_run(RUN)
+        assert "somebody removed or moved it" in store.trouble(done.value)
