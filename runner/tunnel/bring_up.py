@@ -53,7 +53,7 @@ class Bench:
         None  # one more lab with the same tunnel, beside this one
     )
     beside: Callable[[], float] | None = None  # the same tunnel once more in a lab of its own: its set-up time, s
-    _shared: dict[str, tuple[Any, ExitStack]] = field(default_factory=dict)
+    _shared: dict[str, tuple[Any, ExitStack, str]] = field(default_factory=dict)
 
     @property
     def address(self) -> str:
@@ -65,13 +65,21 @@ class Bench:
         self.close()
         self.lab, self.tunnel = self.renewal()
 
-    def shared(self, name: str, make: Callable[[], AbstractContextManager[Any]]) -> Any:
+    def shared(self, name: str, make: Callable[[], AbstractContextManager[Any]], *, port: str = "") -> Any:
         """What the measurements in this tunnel share: made at first use, ended with the tunnel, made anew in a new one.
-        Raises what ``make`` raises."""
+
+        ``port``: the port of a host that it holds. What held it before is ended. Raises what ``make`` raises.
+        """
         if name not in self._shared:
+            self.free(port)
             ending = ExitStack()
-            self._shared[name] = ending.enter_context(make()), ending
+            self._shared[name] = ending.enter_context(make()), ending, port
         return self._shared[name][0]
+
+    def free(self, port: str) -> None:
+        """End what the measurements share and what holds this port of a host."""
+        for name in [name for name, (_, _, held) in self._shared.items() if port and held == port]:
+            self.forget(name)
 
     def forget(self, name: str) -> None:
         """End one thing that the measurements share: who needs it next has it made anew."""

@@ -16,6 +16,8 @@ from runner.catalogue import load_vpn
 from runner.data.errors import MeasurementError
 from runner.data.store import load_run, read_slices
 from runner.data.trials import Slice, Trial
+from runner.instruments.traffic.download import HTTP_SERVER, download
+from runner.instruments.traffic.generator import Load, generator
 from runner.instruments.traffic.tcp import TEXT, text_payload
 from runner.instruments.traffic.visits import visits
 from runner.lab.image import Image
@@ -359,3 +361,16 @@ def test_ctrl_c_in_the_middle_keeps_what_there_is_and_says_how_to_go_on(image: I
     for (_, measure), trial in trials_of(out).items():
         assert trial.status == "ok", trial.reason
         assert len(counted(trial, METRIC[measure])) >= 2
+
+
+@pytest.mark.smoke
+def test_what_holds_a_port_gives_it_to_the_next_who_needs_it(image: Image, tmp_path: Path) -> None:
+    """Two counters have one socket, and a web server the port of the visits."""
+    with bench_of(image, tmp_path, "none") as bench:
+        for _ in range(2):
+            assert visits(bench).exchanges(3)
+            for fragments in (False, True):
+                load = Load((256,), per_s=1000, seconds=0.2, fragment=fragments)
+                assert generator(bench, fragments=fragments).play(load).received == 200
+            bench.free(HTTP_SERVER)
+            assert download(bench.lab, bench.address, 1_000_000).measurements

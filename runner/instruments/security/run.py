@@ -22,6 +22,7 @@ from runner.instruments.security.stranger import stranger
 from runner.instruments.security.tampering import tampering
 from runner.instruments.security.vantage import PORT, Outcome, Vantage, vantage
 from runner.instruments.security.wrong_key import wrong_key
+from runner.instruments.traffic.download import HTTP_SERVER
 from runner.papers.tables import paper_security
 from runner.tunnel.bring_up import Bench
 from runner.vpn import scale
@@ -256,4 +257,5 @@ class Security(Whole):
         return 12.0
 
     def once(self, bench: Bench, asked: Asked) -> Measured:
+        bench.free(HTTP_SERVER)  # a witness listens there
         return security(bench, asked.vpn, asked.params)

@@ -14,7 +14,7 @@ from runner.data.trials import Value
 from runner.design.profile import Profile
 from runner.instruments.instrument import Asked, Whole
 from runner.instruments.result import Measured, measurement
-from runner.instruments.traffic.download import HTTP_PORT, make_file, serving
+from runner.instruments.traffic.download import HTTP_PORT, HTTP_SERVER, make_file, serving
 from runner.instruments.traffic.flows import jain
 from runner.instruments.traffic.limits import Limits, Piece
 from runner.lab.site_to_site import Lab
@@ -118,6 +118,7 @@ class Clients(Whole):
 
     def once(self, bench: Bench, asked: Asked) -> Measured:
         limits, number = Limits(), int(asked.params["clients"])
+        bench.free(HTTP_SERVER)
         measured = clients(bench.lab, bench.address, asked.profile.duration_s, number, limits.watched(bench))
         measured.loads = limits.found()
         return measured

@@ -21,6 +21,7 @@ from runner.lab.wire import failed
 from runner.tunnel.bring_up import Bench
 
 HTTP_PORT = TCP_PORTS[2]
+HTTP_SERVER = f"host2:{HTTP_PORT}"  # the port that a bench frees for the web server
 EXPECTED_BPS = 400e6  # a guess, for how long a download will take
 FOLDER = "/run/vpneval/www"
 CONFIG = "/run/vpneval/nginx.conf"
@@ -149,6 +150,7 @@ class Download(Whole):
 
     def once(self, bench: Bench, asked: Asked) -> Measured:
         limits = Limits()
+        bench.free(HTTP_SERVER)
         measured = download(bench.lab, bench.address, int(asked.params["file_bytes"]), limits.watched(bench))
         measured.loads = limits.found()
         return measured

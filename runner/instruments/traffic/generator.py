@@ -288,11 +288,12 @@ def generating(lab: Lab, address: str = "", *, reverse: bool = False, fragments:
 
 
 def generator(bench: Bench, address: str = "", *, reverse: bool = False, fragments: bool = False) -> Generator:
-    """The one that the measurements in this tunnel share; begun at first use and ended with the tunnel. ``address``:
-    another of host2's than the tunnel's."""
+    """The one that the measurements in this tunnel share; begun at first use and ended with the tunnel, or when another
+    kind of it is asked for: ask for each trial. ``address``: another of host2's than the tunnel's."""
     found: Generator = bench.shared(
         f"generator {address} {reverse} {fragments}",
         lambda: generating(bench.lab, address or bench.address, reverse=reverse, fragments=fragments),
+        port=f"{'host1' if reverse else 'host2'}:{STAMPED_PORT}",
     )
     return found
 

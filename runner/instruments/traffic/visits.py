@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from runner.data.errors import InstrumentError, MeasurementError
-from runner.instruments.traffic.download import HTTP_PORT
+from runner.instruments.traffic.download import HTTP_PORT, HTTP_SERVER
 from runner.lab.namespaces import Dialogue
 from runner.lab.site_to_site import Lab
 from runner.lab.wire import asked, probe, was_killed
@@ -61,8 +61,13 @@ class Visits:
 
 
 def visits(bench: Bench) -> Visits:
-    """Those of this tunnel, begun at first use and ended with it. Raises MeasurementError."""
-    found: Visits = bench.shared("visits", lambda: _begun(bench.lab, bench.address, lambda: bench.forget("visits")))
+    """Those of this tunnel, begun at first use and ended with it, or when a web server takes their port: ask for each
+    slice. Raises MeasurementError."""
+    found: Visits = bench.shared(
+        "visits",
+        lambda: _begun(bench.lab, bench.address, lambda: bench.forget("visits")),
+        port=HTTP_SERVER,
+    )
     return found
 
 
