@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from runner.data.store import load_run, read_slices
 from runner.lab.image import Image
 from runner.lab.node import PATIENCE
@@ -14,6 +16,7 @@ from runner.lab.node import PATIENCE
 DOCUMENT = (Path(__file__).parent.parent.parent / "docs" / "add-an-instrument.md").read_text()
 
 
+@pytest.mark.smoke
 def test_the_page_adds_an_instrument_and_an_experiment(image: Image, tmp_path: Path) -> None:
     files = re.findall(r"^`(\w+\.py)`, whole:\n\n```python\n(.*?)^```", DOCUMENT, re.DOTALL | re.MULTILINE)
     assert [name for name, _ in files] == ["connect.py", "connecting.py"]

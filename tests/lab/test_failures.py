@@ -153,6 +153,7 @@ def taken_over(
             return found, read_handover(answer(watcher, "handover", timeout_s=20)), is_active(lab, PAIR[1])
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize(
     ("name", "failure", "redundancy"),
     [

@@ -51,6 +51,7 @@ def values(measured: Measured) -> dict[str, float]:
     return {found.metric: found.value for found in measured.measurements}
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("name", ["none", "openvpn", "ssh_forward"])
 def test_a_service_of_the_gateway_beside_the_tunnels_load(lab: Lab, image: Image, name: str) -> None:
     up = tunnel(lab, image, name)
@@ -67,6 +68,7 @@ def test_a_service_of_the_gateway_beside_the_tunnels_load(lab: Lab, image: Image
     assert not gateway.run("ss", "-Hltn", "sport = :8080").stdout, "the service is gone"
 
 
+@pytest.mark.smoke
 def test_udp_throughput_to_a_program_with_a_small_buffer(lab: Lab, image: Image) -> None:
     buffer_bytes = 196608  # at these rates, a third of a second
     up = tunnel(lab, image, "none")
@@ -79,6 +81,7 @@ def test_udp_throughput_to_a_program_with_a_small_buffer(lab: Lab, image: Image)
     assert f"--window {buffer_bytes} --bitrate" in "".join(lab.commands)
 
 
+@pytest.mark.smoke
 @EVERY
 def test_latency_under_load(lab: Lab, image: Image, name: str) -> None:
     ip = load_vpn(name).carries == "ip"
@@ -127,6 +130,7 @@ def test_a_load_whose_server_has_died_says_nothing_of_the_vpn(lab: Lab, image: I
     assert loaded(lab, up.address, "full", 0.3, datagrams=False).measurements[0].value > 0, "with a new server"
 
 
+@pytest.mark.smoke
 @EVERY
 def test_download(lab: Lab, image: Image, name: str) -> None:
     up = tunnel(lab, image, name)
@@ -146,6 +150,7 @@ def test_download_time_is_that_of_the_shaped_wan(lab: Lab, image: Image) -> None
     assert found.value == pytest.approx(file_bytes * 8 / SHAPED_BPS, rel=0.25)
 
 
+@pytest.mark.smoke
 @EVERY
 def test_cost_of_a_tcp_test(lab: Lab, image: Image, name: str) -> None:
     up = tunnel(lab, image, name)

@@ -128,6 +128,7 @@ def test_where_nftables_does_not_work_iptables_counts(lab: Lab, image: Image) ->
         stream(lab, bench.address, 64, 400, 0.5)
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("name", ["none", "openvpn", "ipsec_user", "wireguard_go", "ssh_tun"])
 def test_path_mtu_of_a_known_link(tmp_path: Path, image: Image, name: str) -> None:
     with namespace_lab(image, logs=tmp_path) as lab:

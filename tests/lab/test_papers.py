@@ -65,6 +65,7 @@ def test_a_tunnel_that_is_cut_one_way_is_seen(bench: Bench) -> None:
     assert both.received == pytest.approx(both.sent / 2, abs=2)
 
 
+@pytest.mark.smoke
 def test_duplex_measures_rate_share_and_packets_on_the_wan(bench: Bench) -> None:
     found = values(at_once(duplex(bench, 1500, SEARCH, None)))
     assert found["packet_rate_both_ways"] > SLOW_PER_S
@@ -72,6 +73,7 @@ def test_duplex_measures_rate_share_and_packets_on_the_wan(bench: Bench) -> None
     assert found["wan_packets_per_packet"] == pytest.approx(2, abs=0.1)
 
 
+@pytest.mark.smoke
 def test_flows_share_the_tunnel(bench: Bench) -> None:
     alone = values(flows(bench.lab, bench.address, 1, 1))
     assert alone["fairness"] == 1
@@ -81,6 +83,7 @@ def test_flows_share_the_tunnel(bench: Bench) -> None:
     assert values(many)["flows_throughput"] == pytest.approx(sum(many.measurements[1].samples), rel=0.02)
 
 
+@pytest.mark.smoke
 def test_clients_share_the_tunnel_and_one_that_is_cut_off_counts(bench: Bench) -> None:
     before = bench.lab.host1.run("ip", "-o", "-4", "addr").stdout
     for _ in range(3):  # other work may hold one of them back for most of a second
@@ -98,6 +101,7 @@ def test_clients_share_the_tunnel_and_one_that_is_cut_off_counts(bench: Bench) -
     assert values(cut)["clients_fairness"] <= 0.75
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("what", ["esp", "ike"])
 def test_a_rekey_under_load_changes_the_keys_it_names(bench: Bench, what: str) -> None:
     gateway = bench.lab.gateway(bench.lab.sites[0])
@@ -191,6 +195,7 @@ def test_a_gateway_with_a_twentieth_of_a_cpu_is_slower(image: Image, tmp_path: P
     assert not list(variants.GROUPS.glob(f"*/vpneval-{os.getpid()}-*")), "the group goes with the lab"
 
 
+@pytest.mark.smoke
 def test_a_hundred_megabytes_through_ssh(lab: Lab) -> None:
     for cipher in ("aes-128-cbc", "chacha20-poly1305"):
         measured = device(lab, cipher)
