@@ -139,3 +139,13 @@ def test_last_words_have_the_reason(said: Sequence[str], first: str, last: str) 
         assert guest.panicked() is first.startswith("Kernel panic")
     assert words.startswith(first)
     assert words.endswith(last)
+
+
+@pytest.mark.parametrize("folder", ["a b", "a:b"])
+def test_a_cache_that_cannot_be_preloaded_from_is_named(
+    amx: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str
+) -> None:
+    compiler(tmp_path, monkeypatch, COMPILES)
+    monkeypatch.setenv("VPNEVAL_CACHE", str(tmp_path / folder))
+    with pytest.raises(CannotRunHere, match=f"{folder}.*LD_PRELOAD.*VPNEVAL_CACHE"):
+        kernels.Uml().prepare(print)

@@ -69,8 +69,17 @@ class Uml:
         return missing + [xstate.PACKAGE] * (xstate.has_amx() and xstate.compiler() is None)
 
     def preloaded(self) -> list[Path]:
-        """The libraries that linux.uml, and nothing else, is started with. Raises CannotRunHere if one is not made."""
-        return [xstate.compiled(xstate.SOURCE, cache_dir() / "kernels")] if xstate.has_amx() else []
+        """The libraries that linux.uml, and nothing else, is started with. Raises CannotRunHere if one is not made, or
+        if its path has what LD_PRELOAD takes for the end of a path (ld.so(8))."""
+        if not xstate.has_amx():
+            return []
+        library = xstate.compiled(xstate.SOURCE, cache_dir() / "kernels")
+        if set(" :") & set(str(library)):
+            raise CannotRunHere(
+                f"{AMX}: the library that completes it is {library}, and LD_PRELOAD takes no path with a blank or a "
+                "colon; set VPNEVAL_CACHE to a folder without them"
+            )
+        return [library]
 
     def attempts(self, fd: int, folders: Sequence[Path]) -> Generator[Attempt, None, None]:
         """How it is started: its channel is ``fd``, all files are read-only but ``folders``."""
