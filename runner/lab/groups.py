@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -11,7 +10,6 @@ from itertools import count
 from pathlib import Path
 
 GROUPS = Path("/sys/fs/cgroup")
-ENDS_WITHIN_S = 2.0
 _numbers = count(1)
 
 
@@ -83,13 +81,6 @@ def holds(group: Path, pid: int) -> bool:
 
 
 def remove(group: Path) -> None:
-    """Remove a group whose processes were killed: the kernel ends them by itself, on a busy machine a moment later. One
-    that still has some after ``ENDS_WITHIN_S`` is left to the next run."""
-    deadline = time.monotonic() + ENDS_WITHIN_S
-    while group.exists():
-        with suppress(OSError):
-            group.rmdir()
-            return
-        if time.monotonic() > deadline:
-            return
-        time.sleep(0.005)
+    """Remove a group whose processes have gone; one that still has some is left to the next run."""
+    with suppress(OSError):
+        group.rmdir()

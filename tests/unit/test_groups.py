@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from pathlib import Path
 
 import pytest
 
-from runner.lab import groups
-from runner.lab.groups import Spent, remove, spent
+from runner.lab.groups import Spent, spent
 
 
 def test_version_2_has_both_kinds_of_time(tmp_path: Path) -> None:
@@ -26,21 +24,3 @@ def test_version_1_divides_its_exact_sum_as_its_ticks_do(tmp_path: Path, ticks: 
 
 def test_what_was_spent_between_two_looks() -> None:
     assert Spent(3, 2) - Spent(1, 0.5) == Spent(2, 1.5)
-
-
-def test_a_group_is_removed_when_its_last_process_has_ended(tmp_path: Path) -> None:
-    """A folder that is not empty stands for it: rmdir(2) refuses both."""
-    busy = tmp_path / "group" / "process"
-    busy.mkdir(parents=True)
-    ends = threading.Timer(0.2, busy.rmdir)
-    ends.start()
-    remove(tmp_path / "group")
-    ends.join()
-    assert not (tmp_path / "group").exists()
-
-
-def test_a_group_whose_process_does_not_end_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(groups, "ENDS_WITHIN_S", 0.05)
-    (tmp_path / "group" / "process").mkdir(parents=True)
-    remove(tmp_path / "group")
-    assert (tmp_path / "group").exists()
