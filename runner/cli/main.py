@@ -12,6 +12,7 @@ import os
 import signal
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -80,12 +81,19 @@ def _interruptible() -> Iterator[None]:
 @contextmanager
 def _never_dropped(pressed: Sequence[int]) -> Iterator[None]:
     """While an object is cleared away, the interpreter prints what is raised and drops it: the signal comes again."""
-    before = sys.unraisablehook
+    before, main_thread = sys.unraisablehook, threading.get_ident()
+
+    def again(number: int, left: threading.Event) -> None:
+        left.wait()
+        time.sleep(0.02)
+        signal.pthread_kill(main_thread, number)
 
     def drop(what: sys.UnraisableHookArgs) -> None:
         if what.exc_type is KeyboardInterrupt and pressed:
-            # from another thread, a moment later: in here it would be dropped, too
-            threading.Timer(0.02, signal.pthread_kill, (threading.main_thread().ident, pressed[-1])).start()
+            # from another thread, a moment after this one has left: in here it would be dropped, too
+            left = threading.Event()
+            threading.Thread(target=again, args=(pressed[-1], left), daemon=True).start()
+            left.set()
         else:
             before(what)
 
