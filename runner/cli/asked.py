@@ -22,7 +22,7 @@ from runner.lab.places import check_spec
 from runner.lab.places.sites import HOURS
 from runner.ranking.basis import measured_metrics
 from runner.ranking.weights import Weights, parse_weights
-from runner.sweep.looks import INITIAL_REPETITIONS, MOST_REPETITIONS
+from runner.sweep.looks import INITIAL_REPETITIONS, instances
 from runner.sweep.plan import TUNNEL_S, Planned, all_cells, all_turn, blocks, expected_trial_s
 from runner.vpn.plugin import Vpn
 
@@ -31,7 +31,6 @@ MOST_REPS = 1000
 MOST_ROUNDS = 1000
 SLICES_S = (0.1, 10.0)
 MOST_BLOCKS = 100_000  # repetitions on a farm
-INSTANCE_S = 180.0  # of a long deadline, to each tunnel of a VPN: more rounds in the same ones would tell little more
 
 
 @dataclass
@@ -240,11 +239,13 @@ def rate_bps(text: str, option: str = "--max-rate") -> float:
 
 
 def _instances(asked: Asked) -> int:
-    """How many tunnels of each VPN, one after another, a deadline has time for; 1 where ``--reps`` says it, and
-    where some measurements are no slices, which take as long as they take."""
-    if asked.given_repetitions or not asked.deadline_s or not all_turn(asked.cells, asked.profile):
+    """How many tunnels of each VPN, one after another, a deadline has time for; 1 where ``--reps`` says it, where some
+    measurements are no slices, which take as long as they take, and where the deadline is for what a run in the folder
+    left undecided, which has tunnels of its own."""
+    goes_on = asked.until_significant and asked.out is not None and is_there(asked.out / "trials.jsonl")
+    if asked.given_repetitions or goes_on or not asked.deadline_s or not all_turn(asked.cells, asked.profile):
         return 1
-    return min(MOST_REPETITIONS, 1 + int(asked.deadline_s / INSTANCE_S))
+    return instances(asked.deadline_s)
 
 
 def _deadline_s(text: str, asked: Asked) -> float | None:

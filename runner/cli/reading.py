@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from runner.cli.options import Full, Json, Margin, Weights, begin
+from runner.cli.options import Full, Json, Margin, Weights, begin, tell
 from runner.cli.output import out
 from runner.data.errors import UsageError, require_known
 from runner.data.streams import document, standard_output
@@ -63,7 +63,7 @@ def reports_of(
     folders: list[Path], weights: str, configuration: str, missing: str, margin: str = ""
 ) -> Iterator[Report]:
     """A report of each kind of machine that runs which belong together have. Raises as `report_of` does."""
-    from runner.data.store import load_run
+    from runner.data.store import incomplete, load_run
     from runner.ranking.basis import measured_metrics
     from runner.ranking.margins import with_margins
     from runner.report.kinds import by_kind
@@ -74,15 +74,20 @@ def reports_of(
     twice = {str(folder) for folder in folders if [other.resolve() for other in folders].count(folder.resolve()) > 1}
     if twice:
         raise UsageError(f"named twice: {', '.join(sorted(twice))}. Every trial would count twice; name each run once")
-    whole, every = merge_runs([load_run(folder) for folder in folders])
+    loaded = [load_run(folder) for folder in folders]
+    lacks = [said for folder, (_, trials) in zip(folders, loaded, strict=True) for said in incomplete(folder, trials)]
+    for said in lacks:
+        tell(f"Warning: {said}")
+    whole, every = merge_runs(loaded)
     for run, trials in by_kind(with_margins(whole, margin), every):
-        yield build(
+        made = build(
             run,
             trials,
             weights=weights_of(weights, run, measured_metrics(trials)),
             configurations=[configuration] if configuration else None,
             missing="worst" if missing == "worst" else "unranked",
         )
+        yield made.model_copy(update={"caveats": [*lacks, *made.caveats]})
 
 
 def report(

@@ -205,6 +205,31 @@ def load_run(folder: Path) -> tuple[Run, list[Trial]]:
     return run, completed(folder, read_trials(path), run) if is_there(path) else []
 
 
+def incomplete(folder: Path, trials: Sequence[Trial]) -> list[str]:
+    """What the files of a run folder lack, in sentences; ``trials``: as they were read from it."""
+    found = []
+    if not is_there(folder / "trials.jsonl"):
+        found.append(f"{folder}/trials.jsonl is missing, so nothing that was measured is known.")
+    for name, what in (("trials.jsonl", "a trial"), ("slices.jsonl", "a slice")):
+        if is_cut(folder / name):
+            found.append(f"The last line of {folder}/{name} is cut off, so {what} is missing from this run.")
+    if not is_there(folder / "slices.jsonl") and last_round(trials):
+        found.append(
+            f"{folder}/slices.jsonl is missing. The numbers are those of trials.jsonl; trials that were under way when "
+            "the run ended are lost."
+        )
+    return found
+
+
+def is_cut(path: Path) -> bool:
+    """Has the file a last line that does not end?"""
+    if not _size(path):
+        return False
+    with open_to_read(path) as file:
+        file.seek(-1, os.SEEK_END)
+        return bool(file.read() != b"\n")
+
+
 def completed(folder: Path, trials: Sequence[Trial], run: Run) -> list[Trial]:
     """Trials that were under way when the run ended, as their slices have them: ok where those make a value of each
     metric that they name, else to be measured again."""

@@ -40,8 +40,9 @@ class Apart(BaseModel):
 def apart(trials: Sequence[Sequence[MachineLoad]], here_bps: float = 0.0) -> Apart | None:
     """The prediction from the loads of a cell's trials, the median ones; ``here_bps`` is what shared cores carried.
 
-    None where it cannot be told: no program of the VPN carries the packets (the kernel does), the gateways have cores
-    of their own already, or shared cores carried more than the upper end, so that the loads are not those of that rate.
+    Gateways with more cores carry no less than shared ones, so that the lower end is ``here_bps`` at least. None where
+    it cannot be told: no program of the VPN carries the packets (the kernel does), the gateways have cores of their own
+    already, or shared cores carried more than the upper end, so that the loads are not those of that rate.
     """
     found = [one for loads in trials if (one := _apart(loads)) is not None]
     if not found:
@@ -52,7 +53,7 @@ def apart(trials: Sequence[Sequence[MachineLoad]], here_bps: float = 0.0) -> Apa
     if high_bps < here_bps:
         return None
     middle = min(found, key=lambda one: abs(one.low_bps - low_bps))
-    return middle.model_copy(update={"low_bps": low_bps, "high_bps": high_bps})
+    return middle.model_copy(update={"low_bps": max(low_bps, here_bps), "high_bps": high_bps})
 
 
 def overtakings(here_bps: Mapping[str, float], there: Mapping[str, Apart]) -> tuple[list[tuple[str, str]], ...]:

@@ -21,7 +21,7 @@ import scipy
 
 from runner.data.metric import Metric
 from runner.data.numbers import exp
-from runner.data.trials import Strict
+from runner.data.trials import MOST_LOOKS, Strict
 from runner.ranking.basis import Basis
 from runner.ranking.estimates import EQUAL, Estimate
 from runner.ranking.looks import nominal
@@ -114,7 +114,9 @@ def verdicts(bases: Sequence[Basis], counted: Sequence[Set[str]], looks: int = 1
             if not basis.metrics[metric].exact:
                 for (a, b), estimate in basis.pairs(metric).items():
                     tested[_key(basis, metric, a, b)] = probabilities(basis.metrics[metric], a, b, estimate)
-    levels = [level_of(list(tested.values()), looks, at) for at in (share, 1.0)]
+    # A run whose time is over is looked at again if it goes on, which costs every pair some of its level.
+    later = looks if share < 1 else looks + MOST_LOOKS - 1
+    levels = [level_of([*tested.values()], looks, share), level_of([*tested.values()], later)]
     return [_verdict(*one, tested.get(_key(*one)), *levels) for one in asked]
 
 

@@ -28,7 +28,7 @@ ABOUT_APART = (
     "The throughput on separate gateways is an estimate: each gateway has these cores for itself, and the program that "
     "limits the VPN keeps one of them fully busy. The lower end counts all CPU time that the kernel charged to the "
     "program; the upper end leaves out the kernel's own part, and counts a core with an idle neighbour as one and a "
-    "half. Real network cards take additional CPU time."
+    "half. Neither is below what was measured here. Real network cards take additional CPU time."
 )
 SIZES = {"packet/s": "packet_bytes", "s": "file_bytes"}  # unit -> the level that says how long a packet or file is
 STANDS = re.compile(r"on separate gateways the order of .* would stand\.")

@@ -17,7 +17,7 @@ from runner.report.blocks import Block, Heading, Paragraph, Table
 
 HEAD = ("metric", "verdict", "ratio (95 % interval)")
 SHOWN = 8  # undecided pairs of a metric in a terminal
-LONG_S = 2 * 3600  # what would take longer is said without a number
+LONG_S = 2 * 3600  # what would take longer is said in hours
 DECIDED = {"better": "is better than", "worse": "is worse than", "same": "is the same as", "undecided": "and"}
 
 
@@ -97,9 +97,9 @@ def why(one: Verdict) -> str:
 
 
 def more(seconds: float) -> str:
-    """``about 40 s more``, ``about 3 min more``: one digit or two, as it is an estimate."""
+    """``about 40 s more``, ``about 3 min more``, ``about 5 h more``: one digit or two, as it is an estimate."""
     if seconds > LONG_S:
-        return "hours more"
+        return f"about {math.ceil(seconds / 3600)} h more"
     if seconds < 90:
         return f"about {max(1, math.ceil(seconds))} s more"
     return f"about {math.ceil(seconds / 60)} min more"

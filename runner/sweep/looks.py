@@ -22,6 +22,7 @@ LEAST_SHARE = 0.05  # of a run, before which nothing is decided
 # Under a deadline such a metric goes on, whatever is decided, until the 95 % intervals of its ratios reach no farther
 # than by this factor. Of other metrics the pairs are decided last, and known as well by then (docs/decisions/0055).
 WIDTHS = {"tcp_throughput": 1.075}
+INSTANCE_S = 180.0  # of a long deadline, to each tunnel of a VPN: more rounds in the same ones would tell little more
 TWICE = 0.5  # of a VPN's pairs in such a metric: where more are undecided or too wide, it has two slices in a round
 
 
@@ -60,6 +61,11 @@ def twice(found: Sequence[Doubt], cells: Sequence[Cell]) -> set[str]:
         if doubt.metric in WIDTHS and cell.vpn in (doubt.a, doubt.b) and doubt.asks_for(cell)
     )
     return {key for (key, *_, peers), pairs in waiting.items() if pairs > TWICE * peers}
+
+
+def instances(deadline_s: float) -> int:
+    """How many tunnels of each VPN, one after another, a deadline has time for."""
+    return min(MOST_REPETITIONS, 1 + int(deadline_s / INSTANCE_S))
 
 
 def next_look(repetitions: int, most: int) -> int:

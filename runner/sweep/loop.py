@@ -6,25 +6,24 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import cast
 
 from runner.data.errors import LabError
-from runner.data.files import write_text
-from runner.data.levels import BASELINE, tunnel_levels
+from runner.data.levels import BASELINE
 from runner.data.store import Store, last_round
 from runner.data.trials import Cell
-from runner.instruments.instrument import at_once
 from runner.lab.redaction import hide
 from runner.sweep.call import Outcome, Settings, Watcher
-from runner.sweep.looks import MOST_REPETITIONS, Going, next_look
+from runner.sweep.going_on import after_all, measured, without_number
+from runner.sweep.looks import MOST_REPETITIONS, Going, instances, next_look
 from runner.sweep.plan import (
     Block,
     Plan,
     Planned,
     PlannedTunnel,
     Sums,
+    all_turn,
     block,
     blocks,
     expected_s,
@@ -38,7 +37,6 @@ from runner.sweep.underway import UnderWay
 from runner.sweep.workshop import Workshop
 from runner.tunnel.bring_up import Bench
 from runner.vpn.plugin import Vpn
-from runner.vpn.recipe import recipe
 
 Look = Callable[[float, float], Going]
 MOST_STANDING = 30  # tunnels at once
@@ -77,6 +75,7 @@ class Loop:
     _looks: list[float] = field(default_factory=list)  # when to look next, by time.monotonic()
     _going: set[str] | None = None  # the ranked cells that still have turns; None: all
     _twice: set[str] = field(default_factory=set)  # those that have twice as many
+    _without_number: set[str] = field(default_factory=set)  # ranked cells that earlier calls left out
 
     def __post_init__(self) -> None:
         self._records = Records(self.store, self.watcher, self.experiments_of, self.outcome, self._left_s)
@@ -91,27 +90,24 @@ class Loop:
 
     def run(self) -> Outcome:
         """Measure what is missing. Returns when all is done, the deadline is reached, or lab or disk broke."""
-        seen = {trial.id: trial for trial in self.store.trials}
-        retry = self.settings.retry_failed
-        done = {name for name, trial in seen.items() if trial.status in ("ok", "unsupported") or not retry}
-        done -= {name for name, trial in seen.items() if trial.status == "lab_error"}
-        hopeless = {trial.cell for trial in seen.values() if trial.status == "unsupported"}
-        if self.settings.deadline is not None:
-            now, total_s = time.monotonic(), self.settings.deadline - time.monotonic()
+        settings, seen = self.settings, self.store.trials
+        hopeless = {trial.cell for trial in seen if trial.status == "unsupported"}
+        if settings.deadline is not None:
+            now, total_s = time.monotonic(), settings.deadline - time.monotonic()
             side = side_share(self.cells, self._ranked, self.experiments_of, SIDE_SHARE)
             self._shares.side_left_s, self._total_s = side * total_s, total_s
             self._looks = [now + share * total_s for share in LOOKS_AT] if self.look else []
         try:
-            hopeless |= self.probe({trial.cell for trial in seen.values() if trial.status in ("ok", "unsupported")})
-            settings = self.settings
+            hopeless |= self.probe({trial.cell for trial in seen if trial.status in ("ok", "unsupported")})
+            if self._looks and self.until_significant and any(trial.status == "ok" for trial in seen):
+                self._doubts_first(hopeless)
+            done = measured(self.store.trials, settings.retry_failed)
             every = blocks(self.cells, settings.repetitions, settings.seed, done, hopeless, settings.profile)
             plan = every.after(settings.first - 1)
-            self._expect([], plan.sums)
-            for repetition in range(settings.first, settings.repetitions + 1):
-                planned, self._later = plan.block(repetition), plan.after(repetition).sums
-                self._rest = planned.tunnels
-                self._block(planned, self._later)
-            self._again(plan)
+            if settings.deadline is None or time.monotonic() < settings.deadline:
+                self._expect([], plan.sums)
+                self._work_through(plan)
+                self._again(plan)
             self._count_left_out(plan)
             if self.look and self.until_significant:
                 self.outcome.separation = self._until_separated(self.look, hopeless)
@@ -120,6 +116,29 @@ class Loop:
         except OSError as error:
             self.outcome.stopped = self.store.trouble(error)
         return self.outcome
+
+    def _doubts_first(self, hopeless: set[str]) -> None:
+        """A run that goes on gives its time to the undecided pairs of its rankings, in tunnels of their own after those
+        that it has. What earlier calls left out comes after them, where time is left."""
+        self._without_number = without_number(self.store.trials, self._ranked, self.settings.retry_failed) - hopeless
+        self._ranked = dict.fromkeys(self._ranked, 1)  # a pair in doubt has its turns, whichever ranking it is of
+        self._take_a_look()
+        going = [cell for cell in self.cells if cell.key in (self._going or ())]
+        if any(cell.vpn != BASELINE for cell in going):
+            of_doubts = after_all(self.store.trials, going, hopeless, self.settings, instances(self._total_s))
+            self._expect([], of_doubts.sums)
+            # A later look may find another pair in doubt again: what takes turns stands ready.
+            ready = [cell for cell in self.cells if cell.key in self._ranked and all_turn([cell], of_doubts.profile)]
+            ready += [cell for cell in going if cell not in ready]
+            self._work_through(replace(of_doubts, cells=ready, _known={}))
+        self._looks = []
+
+    def _work_through(self, plan: Plan) -> None:
+        """Block after block of it."""
+        for repetition in range(plan.first, plan.last + 1):
+            planned, self._later = plan.block(repetition), plan.after(repetition).sums
+            self._rest = planned.tunnels
+            self._block(planned, self._later)
 
     def _again(self, plan: Plan) -> None:
         """What came one by one and gave no number, once more, where time is left; without a deadline there is."""
@@ -305,9 +324,10 @@ class Loop:
         assert self.look is not None
         assert self.settings.deadline is not None
         cells, doubts, self._twice = self.look(self.settings.deadline - time.monotonic(), self._share())
-        self._going, self.outcome.looks = {cell.key for cell in cells}, self.outcome.looks + 1
+        self._going = {cell.key for cell in cells} | self._without_number
+        self.outcome.looks += 1
         self.watcher.say(
-            f"{_pairs(len(doubts))} still undecided: {len(cells)} of {len(self._ranked)} measurements go on. The "
+            f"{_pairs(len(doubts))} still undecided: {len(self._going)} of {len(self._ranked)} measurements go on. The "
             "others compare only pairs that are decided and known well enough, or that need more time than is left."
         )
 
@@ -334,14 +354,15 @@ class Loop:
         turns_s = max(0.0, self._until - time.monotonic())
         left = turns_s + self._shares.need_s(self._rest) + self._shares.pace * self._later.expected_s
         if self.settings.deadline is not None:
-            left = min(left, self.settings.deadline - time.monotonic())
+            to_deadline = self.settings.deadline - time.monotonic()
+            left = to_deadline if turns_s or self._later.standing else min(left, to_deadline)  # rounds fill it
         return max(0.0, left)
 
     def _tunnel(self, tunnel: PlannedTunnel) -> None:
         """One tunnel in a lab of its own: all its trials end in the store, whatever happens."""
         folder, waiting = self.store.logs(tunnel.name), list(tunnel.trials)
         if not any(trial.instrument.needs_tunnel for trial in waiting):
-            return self._on_paper(tunnel, folder)
+            return self._workshop.on_paper(tunnel, folder)
         with self._workshop.builder(tunnel, folder) as builder:
             try:
                 bench = builder.bench()
@@ -368,18 +389,3 @@ class Loop:
                     self.store.append_slices(trial.fresh())
                     kept = time.monotonic()
         return trial.usable
-
-    def _on_paper(self, tunnel: PlannedTunnel, folder: Path) -> None:
-        """Trials that count what a plugin writes down, and need no tunnel; the recipe is their log."""
-        for planned in tunnel.trials:
-            try:
-                write_text(folder / "recipe.txt", recipe(self.vpns[tunnel.vpn], tunnel_levels(tunnel.params)))
-                no_bench = cast(Bench, None)  # what needs no tunnel does not look at one
-                measured = at_once(planned.instrument.measure(no_bench, self._workshop.asked(planned)))
-                self._records.check(planned, measured)
-            except KeyboardInterrupt:
-                raise
-            except BaseException as error:  # a failing plugin or instrument never stops the sweep
-                self._workshop.fail([planned], error, folder)
-            else:
-                self._records.write(planned, measured=measured, log=self._workshop.log(folder))

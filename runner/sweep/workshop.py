@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from runner.data.errors import InstrumentError, LabError, ProofError, VpnevalError
+from runner.data.files import write_text
+from runner.data.levels import tunnel_levels
 from runner.data.store import FULL, Store
-from runner.instruments.instrument import Asked
+from runner.instruments.instrument import Asked, at_once
 from runner.lab.logs import tail
 from runner.sweep.builder import Builder, Shared
 from runner.sweep.call import Settings, Watcher
@@ -18,6 +20,7 @@ from runner.sweep.records import Records
 from runner.sweep.underway import UnderWay
 from runner.tunnel.bring_up import Bench
 from runner.vpn.plugin import Vpn
+from runner.vpn.recipe import recipe
 
 
 @dataclass
@@ -68,6 +71,21 @@ class Workshop:
             self.records.write(
                 planned, status="failed", reason=reason + tail(folder), log=self.log(folder), proof=proof
             )
+
+    def on_paper(self, tunnel: PlannedTunnel, folder: Path) -> None:
+        """Trials that count what a plugin writes down, and need no tunnel; the recipe is their log."""
+        for planned in tunnel.trials:
+            try:
+                write_text(folder / "recipe.txt", recipe(self.vpns[tunnel.vpn], tunnel_levels(tunnel.params)))
+                no_bench = cast(Bench, None)  # what needs no tunnel does not look at one
+                measured = at_once(planned.instrument.measure(no_bench, self.asked(planned)))
+                self.records.check(planned, measured)
+            except KeyboardInterrupt:
+                raise
+            except BaseException as error:  # a failing plugin or instrument never stops the sweep
+                self.fail([planned], error, folder)
+            else:
+                self.records.write(planned, measured=measured, log=self.log(folder))
 
     def log(self, folder: Path) -> str:
         """A log folder's name in the store."""

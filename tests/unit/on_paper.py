@@ -174,6 +174,7 @@ class Run:
         look: Look | None = None,
         watcher: Watcher | None = None,
         experiments_of: Mapping[str, list[str]] | None = None,
+        until_significant: bool = False,
         **settings: Any,
     ) -> Outcome:
         profile = replace(PROFILES["quick"], rounds=rounds)
@@ -185,7 +186,8 @@ class Run:
             run = make_run(("none",))
             store.save_run(run.model_copy(update={"metrics": run.metrics | {METRIC.name: METRIC}}))
             vpns = {cell.vpn: load_vpn(cell.vpn) for cell in of}
-            return Loop(store, vpns, of, given, watcher or Watcher(), experiments_of or {}, look).run()
+            found = Loop(store, vpns, of, given, watcher or Watcher(), experiments_of or {}, look, until_significant)
+            return found.run()
 
     @property
     def trials(self) -> dict[str, Trial]:

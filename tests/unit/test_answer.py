@@ -17,6 +17,8 @@ from runner.ranking.weights import Weights
 from runner.report import answer as answers_of
 from runner.report.answer import again, answers, groups, missing, seconds_to_decide
 from runner.report.facts import Fact
+from runner.report.forms.html import html_text
+from runner.report.forms.markdown import markdown_text
 from runner.report.forms.terminal import render
 from runner.report.model import Report, build
 from tests.unit.reports import realistic
@@ -147,15 +149,37 @@ def undecided(metric: str, a: str, b: str, seconds: float | None) -> Verdict:
     )
 
 
-def test_pairs_share_what_is_measured_of_a_vpn() -> None:
-    metrics = realistic(3).metrics
+def test_pairs_share_what_is_measured_of_a_vpn_and_all_of_an_instrument_the_baseline() -> None:
+    report = realistic(3)
+
+    def seconds(*found: Verdict) -> float | None:
+        return seconds_to_decide(report.model_copy(update={"verdicts": [*found]}))
+
     two = [undecided("tcp_throughput", "a", "b", 60), undecided("tcp_throughput", "a", "c", 100)]
-    assert seconds_to_decide(two, metrics) == pytest.approx(50 + 30 + 50)
-    assert seconds_to_decide([*two, undecided("cpu_per_gigabyte", "a", "b", 40)], metrics) == pytest.approx(130)
-    assert seconds_to_decide([*two, undecided("rtt", "a", "b", 40)], metrics) == pytest.approx(170)
-    assert seconds_to_decide([undecided("rtt", "a", "b", None)], metrics) is None
-    decided = two[0].model_copy(update={"decision": "better", "seconds": None})
-    assert seconds_to_decide([decided], metrics) == 0
+    assert seconds(*two) == pytest.approx(50 + 30 + 50 + 50)
+    assert seconds(*two, undecided("cpu_per_gigabyte", "a", "b", 40)) == pytest.approx(180)
+    assert seconds(*two, undecided("rtt", "a", "b", 40)) == pytest.approx(180 + 60)
+    assert seconds(undecided("rtt", "a", "b", None)) is None
+    assert seconds(two[0].model_copy(update={"decision": "better", "seconds": None})) is None
+    slow = undecided("rtt", "a", "b", 40_000)
+    assert seconds(*[undecided("rtt", "a", f"{n}", 40) for n in range(9)], slow) == pytest.approx(11 * 20)
+
+
+def test_every_form_says_the_same_of_how_long_it_takes() -> None:
+    report = realistic(3)
+    minutes = answers_of.minutes_more(report)
+    first = next(one for one in answers(report) if one.open)
+    said = answers_of.sure(report, first)
+    assert f"about {minutes} min more would decide most of them." in said
+    tall = " ".join(shown(200, 50).split())
+    assert said.removesuffix(".") in tall
+    assert f"--deadline {minutes}m" in tall
+    written, page = markdown_text(report), html_text(report)
+    assert said in written
+    assert said in page
+    assert f"--until-significant --deadline {minutes}m" in page
+    for form in (tall, written, page):
+        assert {*re.findall(r"(about \d+ (?:min|h) more) would decide most", form)} == {f"about {minutes} min more"}
 
 
 def test_the_command_that_goes_on_is_the_same_with_more_time() -> None:

@@ -52,7 +52,10 @@ def test_a_prediction_below_what_shared_cores_carried_is_none() -> None:
     """A gateway carries with a core of its own what it carried on a shared one."""
     loads = [[cost("openvpn", (0.25, 0.5))]]
     most_bps = apart(loads).high_bps  # type: ignore[union-attr]
-    assert apart(loads, 0.9 * most_bps) == apart(loads)
+    found = apart(loads, 0.9 * most_bps)
+    assert found is not None
+    assert (found.low_bps, found.high_bps) == (0.9 * most_bps, most_bps), "no less than one shared machine carried"
+    assert apart(loads, 1.0) == apart(loads)
     assert apart(loads, 1.1 * most_bps) is None
 
 

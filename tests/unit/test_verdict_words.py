@@ -73,7 +73,7 @@ def test_words() -> None:
         "about 1 s more",
         "about 41 s more",
         "about 2 min more",
-        "hours more",
+        "about 3 h more",
     ]
     assert words(verdict.model_copy(update={"decision": "same"})) == "a is the same as b"
     assert ratio(verdict) == "–"

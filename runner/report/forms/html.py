@@ -21,7 +21,7 @@ from runner.report.answer import (
     again,
     answers,
     machine,
-    minutes_for,
+    minutes_more,
     missing,
     numbers_of,
     recipe,
@@ -90,7 +90,7 @@ def html_text(report: Report, folder: Path | None = None) -> str:
 
 def _card(report: Report, answer: Answer, where: str) -> dict[str, Any]:
     """What the verdict card says of one ranking; ``where``: the run folder, to go on with it."""
-    minutes = minutes_for(report, answer)
+    minutes, more_often = minutes_more(report) or 0, twice_as_many(report)
     leader = answer.groups[0][0] if answer.groups else ""
     levels = {one.vpn: one.levels for one in report.rankings[answer.number].standings}
     return {
@@ -100,7 +100,7 @@ def _card(report: Report, answer: Answer, where: str) -> dict[str, Any]:
         "against": [sentence(report.metrics[one.metric], one) for one in answer.against],
         "change": answer.change,
         "sure": sure(report, answer),
-        "again": again(report.command_line, where, minutes, twice_as_many(report)) if minutes else "",
+        "again": again(report.command_line, where, minutes, more_often) if answer.open and minutes + more_often else "",
         "missing": missing(answer),
         "recipe": recipe(leader, levels[leader], report.command_line) if leader else "",
         "leader": leader,

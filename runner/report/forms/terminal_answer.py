@@ -21,22 +21,20 @@ from runner.ranking.words import chance
 from runner.report import text
 from runner.report.answer import (
     BY_TCP,
-    MORE_MACHINES,
     Answer,
     again,
     answers,
     by_tcp,
     groups,
-    longer,
     machine,
-    minutes_for,
+    minutes_more,
     missing,
     numbers_of,
-    on_farm,
     order,
     place_of,
     ranking_name,
     recipe,
+    sure,
     twice_as_many,
     unit_of,
     verdict,
@@ -261,17 +259,14 @@ def _next(report: Report, found: Sequence[Answer], where: str, console: Console,
     if leader:
         levels = next(one.levels for one in report.rankings[found[0].number].standings if one.vpn == leader)
         grid.add_row("Set it up", recipe(leader, levels, report.command_line))
-    more = next((answer for answer in found if minutes_for(report, answer)), None)
-    if more:
-        minutes = minutes_for(report, more) or 0
-        said = f"{more.open} of {text.counted(more.pairs, 'pair')} are undecided"
-        if on_farm(report):
-            said += f". {MORE_MACHINES}:"
-        else:
-            said += f"; {longer(more.all_s)} would do:" if tall else ":"
+    minutes, more_often = minutes_more(report) or 0, twice_as_many(report)
+    unsure = next((answer for answer in found if answer.open), None)
+    if unsure and minutes + more_often:
+        said = sure(report, unsure)
+        said = said if tall or more_often else said.split(";")[0]
         known = report.command_line if tall else "the same command with"
-        command = again(known, where, minutes, twice_as_many(report))
-        grid.add_row("Be surer", f"{said} {command}")
+        command = again(known, where, minutes, more_often)
+        grid.add_row("Be surer", f"{said.rstrip('.')}: {command}")
     if across:
         grid.add_row("See all", f"vpneval report {where} --across machines --full")
     else:

@@ -1,0 +1,29 @@
+"""Going on with a run that has been measured before: what it has, and what comes after all that."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from runner.data.trials import Cell, Trial
+from runner.sweep.call import Settings
+from runner.sweep.plan import Plan
+
+
+def measured(trials: Sequence[Trial], retry_failed: bool) -> set[str]:
+    """The ids of the trials that are not to be measured again."""
+    again = {"lab_error", "failed"} if retry_failed else {"lab_error"}
+    return {trial.id for trial in trials if trial.status not in again}
+
+
+def without_number(trials: Sequence[Trial], cells: Iterable[str], retry_failed: bool) -> set[str]:
+    """The keys of those of these cells that have no number yet, because no earlier call had the time."""
+    tried = {trial.cell for trial in trials if trial.status == "ok" or (trial.status == "failed" and not retry_failed)}
+    return set(cells) - tried
+
+
+def after_all(
+    trials: Sequence[Trial], cells: Sequence[Cell], hopeless: set[str], settings: Settings, instances: int
+) -> Plan:
+    """``instances`` repetitions of these cells, after all repetitions that the run has."""
+    begun = max(trial.repetition for trial in trials)
+    return Plan(cells, begun + instances, settings.seed, set(), hopeless, settings.profile, begun, first=begun + 1)
