@@ -21,7 +21,7 @@ from typing import Annotated, Any, TypeVar, get_args
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
 from runner.data.errors import UsageError
-from runner.data.files import from_toml, read_bytes
+from runner.data.files import at_home, from_toml, read_bytes
 
 # Neither may look like an option to ssh or ip. Interface names: dev_valid_name() of the kernel's net/core/dev.c.
 Address = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_\[][A-Za-z0-9_.:%\[\]-]*$")]
@@ -132,8 +132,8 @@ def read_inventory(path: Path) -> Inventory:
 def beside(path: Path, machines: Iterable[Machine]) -> None:
     """Take the files that the machines name from the inventory's folder."""
     for machine in machines:
-        machine.identity = machine.identity and path.parent / machine.identity.expanduser()
-        machine.config = machine.config and path.parent / machine.config.expanduser()
+        machine.identity = machine.identity and path.parent / at_home(machine.identity)
+        machine.config = machine.config and path.parent / at_home(machine.config)
 
 
 def read_model(path: Path, model: type[Read], lab: str) -> Read:

@@ -1,0 +1,214 @@
+"""People's machines as they really are: each situation is a process of its own with that setting.
+
+The answer is one of two. It works, and the VPN has its numbers. Or it is refused, before anything is measured, in one
+sentence with what is wrong and what to do, with exit code 3 (this machine) or 2 (the command). No VPN is blamed.
+"""
+
+import os
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from runner.data.cache import cache_dir
+from runner.data.store import load_run
+from runner.lab.image import Image
+from tests.lab.commands import VPNEVAL
+from tests.lab.conftest import interfaces, mounts
+
+PROJECT = Path(__file__).parents[2]
+SMALL = ("--profile", "smallest", "--quiet", "--out", "OUT/run")
+RUN = ("run", "reference", "--vpn", "wireguard_go", *SMALL)
+
+
+@dataclass(frozen=True)
+class Situation:
+    """``setting``: lines of bash before the command, in a mount namespace that goes with it; there and in ``command``,
+    OUT is a folder of the test. ``code`` and ``says``: how the command ends, and words of its sentence."""
+
+    name: str
+    setting: str
+    code: int = 0
+    says: str = ""
+    command: tuple[str, ...] = RUN
+    smoke: bool = False
+
+
+OPENCONNECT = ("run", "reference", "--vpn", "openconnect", *SMALL)  # drops root
+TRANSPORT = ("run", "transport", "--vpn", "wireguard_go", "--set", "measure=tcp,streams=1", *SMALL)
+NO_LOCKS = """mkdir OUT/patch; cat > OUT/patch/sitecustomize.py <<END
+import errno, fcntl, os
+def flock(*_): raise OSError(errno.{error}, os.strerror(errno.{error}))
+fcntl.flock = flock
+END
+export PYTHONPATH=OUT/patch"""
+INHERITED = "for number in $(seq {number}); do exec {{descriptor}}</dev/null; done"
+STRANGER = 'set -- setpriv --reuid 54321 --regid 54321 --clear-groups "$@"; unset VPNEVAL_CACHE'
+
+PROCESS = [
+    Situation("umask 077", "umask 077", command=OPENCONNECT, smoke=True),
+    Situation("umask 777", "umask 777; trap '' EXIT", command=OPENCONNECT),
+    Situation("umask 000", "umask 000"),
+    Situation("soft limit of 256 descriptors", "ulimit -Sn 256"),
+    Situation("hard limit of 256 descriptors", "ulimit -n 256", 3, "raise its limit first: ulimit -n", smoke=True),
+    Situation("hard limit of 64 descriptors", "ulimit -n 64", 3, "raise its limit first: ulimit -n"),
+    Situation("limit of 1,024 descriptors", "ulimit -n 1024"),
+    Situation("1,100 descriptors inherited", INHERITED.format(number=1100), command=TRANSPORT, smoke=True),
+    Situation("5,000 descriptors inherited", INHERITED.format(number=5000)),
+    Situation("a C locale", "export PYTHONUTF8=0 LC_ALL=C PYTHONCOERCECLOCALE=0", smoke=True),
+    Situation("a POSIX locale by LANG", "export PYTHONUTF8=0 LANG=POSIX PYTHONCOERCECLOCALE=0; unset LC_ALL"),
+    Situation("a locale that is not there", "export LC_ALL=de_DE@euro"),
+    Situation(
+        "a terminal in ISO 8859-15",
+        "localedef -i de_DE -f ISO-8859-15 OUT/de_DE.ISO-8859-15 || exec true; "
+        "export LOCPATH=OUT LC_ALL=de_DE.ISO-8859-15 PYTHONUTF8=0",
+    ),
+    Situation("stdout in ISO 8859-15", "export PYTHONIOENCODING=iso8859-15"),
+    Situation("stdout in ASCII, strict", "export PYTHONIOENCODING=ascii:strict"),
+    Situation("no HOME", "unset HOME"),
+    Situation("a user without passwd entry or HOME", f"{STRANGER}; unset HOME", 3, "sudo", smoke=True),
+    Situation("a user without passwd entry", f"{STRANGER}; export HOME=/nonexistent", 3, "sudo"),
+    Situation("ENOLCK", NO_LOCKS.format(error="ENOLCK"), 3, "OUT/run/.lock cannot be locked: No locks", smoke=True),
+    Situation("ENOSYS", NO_LOCKS.format(error="ENOSYS"), 3, "OUT/run/.lock cannot be locked: Function not"),
+    Situation("EOPNOTSUPP", NO_LOCKS.format(error="EOPNOTSUPP"), 3, "OUT/run/.lock cannot be locked: Operation not"),
+    Situation("an empty environment", 'set -- env -i PATH="$PATH" "$@"'),
+    Situation("closed streams", "exec <&- >&- 2>&-"),
+    Situation("SIGPIPE and SIGCHLD ignored", "trap '' PIPE CHLD"),
+    Situation("TERM=dumb, 20 columns", "export TERM=dumb COLUMNS=20"),
+    Situation("niceness 19", "renice -n 19 $$ >/dev/null"),
+    Situation("cwd /", "cd /"),
+]
+# A folder's name: for the cache, the checkout, TMPDIR and --out at once.
+NAMES = ["a:b", "a,b", "a b", "a\\b", "ä'\"", "a\nb", "%h$x", "-rf", "#;&", "x" * 90, "~", "\udcff"]
+
+
+def hostile(one: Situation, folder: Path, *, cwd: Path = PROJECT) -> subprocess.CompletedProcess[str]:
+    """The situation's command, ended."""
+    lines = one.setting.replace("OUT", f"{folder}") + '\nexec "$@"'
+    command = [word.replace("OUT", f"{folder}") for word in (*VPNEVAL, *one.command)]
+    return subprocess.run(
+        ["unshare", "--mount", "bash", "-euc", lines, "bash", *command],
+        cwd=cwd,
+        capture_output=True,
+        encoding="utf-8",
+        errors="replace",
+        timeout=240,
+    )
+
+
+def judge(one: Situation, done: subprocess.CompletedProcess[str], folder: Path) -> None:
+    """Is it one of the right answers?"""
+    said = done.stdout + done.stderr
+    assert "Traceback" not in said
+    assert done.returncode == one.code, said
+    out = folder / "run"
+    trials = load_run(out)[1] if (out / "run.json").exists() else []
+    assert not [trial for trial in trials if trial.status == "failed"], "a VPN is blamed"
+    if one.code == 0 and one.command[0] == "run":
+        assert {trial.vpn for trial in trials if trial.status == "ok"} == {"none", one.command[3]}
+    if one.code:
+        assert said.count("vpneval: ") == 1, said
+        assert one.says.replace("OUT", f"{folder}") in said
+        assert not trials
+
+
+@pytest.fixture(autouse=True)
+def nothing_left() -> Iterator[None]:
+    before = mounts(), interfaces()
+    yield
+    assert (mounts(), interfaces()) == before
+
+
+def parameters(situations: list[Situation]) -> list[object]:
+    return [pytest.param(one, id=one.name, marks=[pytest.mark.smoke] if one.smoke else []) for one in situations]
+
+
+@pytest.mark.parametrize("one", parameters(PROCESS))
+def test_process(one: Situation, image: Image, tmp_path: Path) -> None:
+    os.chmod(tmp_path, 0o777)
+    judge(one, hostile(one, tmp_path), tmp_path)
+
+
+@pytest.mark.parametrize("name", [pytest.param("a:b, c", marks=pytest.mark.smoke), *NAMES])
+def test_nasty_names(name: str, image: Image, tmp_path: Path) -> None:
+    """The cache, the checkout, TMPDIR and the run folder are in a folder of this name."""
+    folder = tmp_path / name
+    for part in ("cache", "checkout", "tmp"):
+        (folder / part).mkdir(parents=True)
+    there = {"CACHE": str(cache_dir()), "PROJECT": str(PROJECT)}
+    setting = 'mount --bind "$CACHE" cache; mount --bind "$PROJECT" checkout; cd checkout'
+    setting += '; export VPNEVAL_CACHE="${PWD%/checkout}/cache" TMPDIR="${PWD%/checkout}/tmp"'
+    one = Situation(name, setting, command=(*RUN[:-1], "../run"))
+    with pytest.MonkeyPatch.context() as patched:
+        for variable, value in there.items():
+            patched.setenv(variable, value)
+        done = hostile(one, tmp_path, cwd=folder)
+    judge(one, done, folder)
+
+
+# What a container leaves out, line by line.
+WITHOUT = 'set -- capsh --drop={} -- -c \'exec "$@"\' bash "$@"'
+NEEDED = ("sys_admin", "net_admin", "net_raw", "sys_chroot", "setuid", "setgid", "chown", "dac_override", "kill")
+CONTAINERS = [
+    *(
+        Situation(f"without CAP_{name.upper()}", WITHOUT.format(f"cap_{name}"), 3, f"--cap-add {name.upper()}")
+        for name in NEEDED
+    ),
+    Situation(
+        "with Docker's capabilities",
+        WITHOUT.format("cap_sys_admin,cap_net_admin,cap_sys_ptrace,cap_sys_module,cap_sys_nice,cap_sys_resource"),
+        3,
+        "this process lacks CAP_NET_ADMIN, CAP_SYS_ADMIN. Start the container with --cap-add NET_ADMIN",
+        smoke=True,
+    ),
+    Situation("without what no lab needs", WITHOUT.format("cap_mknod,cap_sys_ptrace,cap_sys_module,cap_audit_write")),
+    Situation(
+        "without CAP_MKNOD, no image",
+        WITHOUT.format("cap_mknod") + "; mkdir OUT/cache; export VPNEVAL_CACHE=OUT/cache",
+        3,
+        "--cap-add MKNOD",
+    ),
+    Situation(  # as the kernel says it for seccomp and AppArmor, which allow the capability and not the call
+        "a profile that refuses",
+        "printf '#!/bin/sh\\necho unshare: unshare failed: Operation not permitted >&2; exit 1' > OUT/unshare; "
+        'chmod +x OUT/unshare; mount --bind OUT/unshare "$(command -v unshare)"',
+        3,
+        "this machine does not let vpneval make a node: unshare: unshare failed: Operation not permitted",
+    ),
+    Situation("/sys read-only", "mount --bind /sys /sys; mount -o remount,ro,bind /sys"),
+    Situation("/proc/sys read-only", "mount --bind /proc/sys /proc/sys; mount -o remount,ro,bind /proc/sys"),
+    Situation("no control groups", "umount -R /sys/fs/cgroup || mount -t tmpfs none /sys/fs/cgroup"),
+    Situation("one core", "taskset -pc 0 $$ >/dev/null", smoke=True),
+    Situation("the last core", "taskset -pc $(($(nproc --all) - 1)) $$ >/dev/null"),
+    Situation("a cache below /mnt", 'mkdir /mnt/c; mount --bind "${VPNEVAL_CACHE:-/var/cache/vpneval}" /mnt/c'),
+]
+# Whatever is in the place of the device, the VPN is not measured, and the reason names the device.
+NO_TUN = {
+    "null": "mount --bind /dev/null /dev/net/tun",
+    "zero": "mount --bind /dev/zero /dev/net/tun",
+    "a file": "touch OUT/file; mount --bind OUT/file /dev/net/tun",
+    "missing": "mount -t tmpfs none /dev/net",
+    "denied": "mount -t tmpfs -o nodev none /dev/net; mknod /dev/net/tun c 10 200",
+}
+
+
+@pytest.mark.parametrize("one", parameters(CONTAINERS))
+def test_container(one: Situation, image: Image, tmp_path: Path) -> None:
+    judge(one, hostile(one, tmp_path), tmp_path)
+    if "core" in one.name:
+        run, trials = load_run(tmp_path / "run")
+        assert run.lab["cores"] == 1
+        assert run.lab["machines"]["this machine"]["cores"] == 1
+        assert {len(load.cores) for trial in trials for load in trial.loads} == {1}
+
+
+@pytest.mark.parametrize("kind", [pytest.param("null", marks=pytest.mark.smoke), *list(NO_TUN)[1:]])
+def test_what_is_no_tun_is_named(kind: str, image: Image, tmp_path: Path) -> None:
+    one = Situation(kind, NO_TUN[kind])
+    done = hostile(one, tmp_path)
+    assert "Traceback" not in done.stderr
+    (found,) = [trial for trial in load_run(tmp_path / "run")[1] if trial.vpn == "wireguard_go"]
+    assert found.status == "unsupported", found.reason
+    assert "/dev/net/tun" in found.reason
