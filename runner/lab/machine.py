@@ -77,9 +77,14 @@ def no_tun(device: str = "/dev/net/tun") -> str:
     return ""
 
 
+def descriptors() -> int:
+    """How many files this process may have open."""
+    return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+
+
 def few_descriptors() -> str:
     """Are there too few open files for a run? The soft limit is raised when the program starts."""
-    most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    most = descriptors()
     there = most - len(os.listdir("/proc/self/fd"))
     if most == resource.RLIM_INFINITY or there >= LEAST_DESCRIPTORS:
         return ""

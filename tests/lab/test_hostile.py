@@ -5,6 +5,7 @@ sentence with what is wrong and what to do, with exit code 3 (this machine) or 2
 """
 
 import os
+import shutil
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from runner.data.store import load_run
 from runner.lab.image import Image
 from tests.lab.commands import VPNEVAL
 from tests.lab.conftest import interfaces, mounts
+from tests.lab.machines import Machines, machines
 
 PROJECT = Path(__file__).parents[2]
 SMALL = ("--profile", "smallest", "--quiet", "--out", "OUT/run")
@@ -184,6 +186,24 @@ CONTAINERS = [
     Situation("the last core", "taskset -pc $(($(nproc --all) - 1)) $$ >/dev/null"),
     Situation("a cache below /mnt", 'mkdir /mnt/c; mount --bind "${VPNEVAL_CACHE:-/var/cache/vpneval}" /mnt/c'),
 ]
+# As a container sees its own quota: in the topmost group that there is.
+QUOTA = """group=/sys/fs/cgroup/cpu/vpneval-hostile-$$
+mkdir $group; echo 20000 > $group/cpu.cfs_quota_us; echo $$ > $group/cgroup.procs
+set -- unshare --cgroup --mount bash -euc 'umount -R /sys/fs/cgroup; mount -t tmpfs none /sys/fs/cgroup
+mkdir /sys/fs/cgroup/cpu; mount -t cgroup -o cpu none /sys/fs/cgroup/cpu; exec "$@"' bash "$@"
+"$@"; ended=$?; echo $$ > /sys/fs/cgroup/cpu/cgroup.procs
+for try in $(seq 50); do rmdir $group && exit $ended; sleep 0.1; done"""
+
+
+@pytest.mark.skipif(not Path("/sys/fs/cgroup/cpu/cgroup.procs").exists(), reason="needs control groups of version 1")
+def test_a_containers_own_quota_is_noticed(image: Image, tmp_path: Path) -> None:
+    one = Situation("quota", QUOTA)
+    done = hostile(one, tmp_path)
+    judge(one, done, tmp_path)
+    loads = [load for trial in load_run(tmp_path / "run")[1] for load in trial.loads]
+    assert {quota.cores for load in loads for quota in load.quotas} == {0.2}
+
+
 # Whatever is in the place of the device, the VPN is not measured, and the reason names the device.
 NO_TUN = {
     "null": "mount --bind /dev/null /dev/net/tun",
@@ -212,3 +232,60 @@ def test_what_is_no_tun_is_named(kind: str, image: Image, tmp_path: Path) -> Non
     (found,) = [trial for trial in load_run(tmp_path / "run")[1] if trial.vpn == "wireguard_go"]
     assert found.status == "unsupported", found.reason
     assert "/dev/net/tun" in found.reason
+
+
+@pytest.fixture(scope="module")
+def testbed(image: Image, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machines]:
+    with machines(image, tmp_path_factory.mktemp("testbed")) as up:
+        yield up
+
+
+# On gw1: a file that stands there meanwhile, and what the sentence has.
+ELSEWHERE = {
+    "a greeting": ("/root/.bashrc", "echo Welcome to gw1", "gw1: its shell says 'Welcome to gw1' before"),
+    "a greeting that clears": ("/root/.bashrc", "printf '\\033[2J hi\\n'", "gw1: its shell says '\\x1b[2J hi' before"),
+    "an echo in the middle": ("/root/.bashrc", "echo; echo root; echo 0", "gw1: its shell says 'root\\n0' before"),
+    "an old Python": (
+        "/usr/local/bin/python3",
+        "#!/bin/sh\necho 3 9",
+        "gw1 has Python 3.9; vpneval needs 3.10 or newer",
+    ),
+    "a clock behind": ("/usr/local/bin/date", "#!/bin/sh\n/bin/date -d '-7 min' +%s", "s apart, so that certificates"),
+    "a clock ahead": ("/usr/local/bin/date", "#!/bin/sh\n/bin/date -d '7 min' +%s", "s apart, so that certificates"),
+    "no date": ("/usr/local/bin/date", "#!/bin/sh\nexit 1", "gw1: sh, id and date do not answer there"),
+}
+
+
+@pytest.mark.parametrize("what", [pytest.param("a greeting", marks=pytest.mark.smoke), *list(ELSEWHERE)[1:]])
+def test_a_machine_elsewhere(what: str, testbed: Machines, tmp_path: Path) -> None:
+    path, text, says = ELSEWHERE[what]
+    gateway = testbed.nodes["gw1"]
+    gateway.write(path, text + "\n", mode=0o755)
+    try:
+        one = Situation(what, "", 3, says, (*RUN, "--lab", f"ssh:{testbed.inventory()}"))
+        done = hostile(one, tmp_path)
+    finally:
+        gateway.run("rm", path)
+    judge(one, done, tmp_path)
+    assert "NOPASSWD" not in done.stderr, "no advice is made of what was not checked"
+
+
+def test_ssh_config_with_a_command_and_a_terminal(testbed: Machines, tmp_path: Path) -> None:
+    config = testbed.folder / "config"
+    config.write_text("Host *\n  RequestTTY force\n  RemoteCommand tmux attach\n", encoding="utf-8")
+    config_of: dict[str, dict[str, object]] = {name: {"config": "config"} for name in testbed.nodes}
+    inventory = testbed.inventory(**config_of)
+    one = Situation("ssh_config", "", 0, "", (*RUN, "--lab", f"ssh:{inventory}"))
+    judge(one, hostile(one, tmp_path), tmp_path)
+
+
+@pytest.mark.parametrize("name", ["x" * 90, "a b", "%h", 'ä"', "a\\b"])
+def test_an_inventory_with_a_nasty_path(name: str, testbed: Machines, tmp_path: Path) -> None:
+    """The inventory, the key beside it, and TMPDIR."""
+    folder = tmp_path / name
+    folder.mkdir()
+    inventory = testbed.inventory()
+    for file in (inventory, testbed.folder / "key"):
+        shutil.copy2(file, folder)
+    one = Situation(name, 'export TMPDIR="$PWD"', 0, "", (*RUN, "--lab", f"ssh:{folder / inventory.name}"))
+    judge(one, hostile(one, tmp_path, cwd=folder), tmp_path)

@@ -49,8 +49,15 @@ class Machine(BaseModel, ABC):
         found = [] if self.config is None else ["-F", str(self.config)]
         found += [] if self.user is None else ["-l", self.user]
         found += [] if self.port is None else ["-p", str(self.port)]
-        found += [] if self.identity is None else ["-i", str(self.identity), "-o", "IdentitiesOnly=yes"]
+        found += (
+            [] if self.identity is None else ["-o", f"IdentityFile={quoted(self.identity)}", "-o", "IdentitiesOnly=yes"]
+        )
         return found + [word for name, value in self.options.items() for word in ("-o", f"{name}={value}")]
+
+
+def quoted(path: Path) -> str:
+    """A path as ssh_config(5) reads it, in which blanks, quotes and % mean themselves."""
+    return '"' + str(path).replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%") + '"'
 
 
 class HostMachine(Machine):
