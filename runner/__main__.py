@@ -12,6 +12,7 @@ import resource
 import signal
 import sys
 from contextlib import suppress
+from types import FrameType
 from typing import Any
 
 INTERRUPTED = 130
@@ -31,7 +32,8 @@ def main() -> None:
 
     try:
         for ending, handler in before.items():
-            signal.signal(ending, signal.default_int_handler if handler == signal.SIG_DFL else handler)
+            if handler in (signal.default_int_handler, signal.SIG_DFL):
+                signal.signal(ending, _interrupt)
         command()
     except (KeyboardInterrupt, SystemExit) as end:
         for ending in before:  # it is ending already: who asks again changes nothing any more
@@ -69,6 +71,15 @@ def _at_once() -> None:
         with suppress(OSError, ValueError):  # nobody reads it any more
             stream.flush()
     os._exit(INTERRUPTED)
+
+
+def _interrupt(_: int, frame: FrameType | None) -> None:
+    """A KeyboardInterrupt within the command, which catches it. Before and after it nobody would: the end, at once."""
+    while frame is not None:
+        if frame.f_code.co_name == "main" and frame.f_globals.get("__name__") == "runner.cli.main":
+            raise KeyboardInterrupt
+        frame = frame.f_back
+    _at_once()
 
 
 def _ended(*_: Any) -> None:

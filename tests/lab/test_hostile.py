@@ -6,7 +6,9 @@ sentence with what is wrong and what to do, with exit code 3 (this machine) or 2
 
 import os
 import shutil
+import signal
 import subprocess
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +18,7 @@ import pytest
 from runner.data.cache import cache_dir
 from runner.data.store import load_run
 from runner.lab.image import Image
+from runner.lab.node import wait_until
 from tests.lab.commands import VPNEVAL
 from tests.lab.conftest import interfaces, mounts
 from tests.lab.machines import Machines, machines
@@ -289,3 +292,30 @@ def test_an_inventory_with_a_nasty_path(name: str, testbed: Machines, tmp_path: 
         shutil.copy2(file, folder)
     one = Situation(name, 'export TMPDIR="$PWD"', 0, "", (*RUN, "--lab", f"ssh:{folder / inventory.name}"))
     judge(one, hostile(one, tmp_path, cwd=folder), tmp_path)
+
+
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("pause_s", [0.0, 0.005, 0.02])
+def test_signals_in_any_number_end_in_a_documented_code(number: signal.Signals, pause_s: float, tmp_path: Path) -> None:
+    """From the moment on in which the program catches it: Python itself is not loaded before."""
+    mask = 1 << signal.SIGHUP - 1  # the last of the three
+    for delay_s in (0.0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.7):
+        with subprocess.Popen(
+            [*VPNEVAL, "doctor", "--vpn", "wireguard_go"],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            encoding="utf-8",
+        ) as run:
+            status = Path(f"/proc/{run.pid}/status")
+            wait_until(
+                lambda status=status: int(status.read_text().split("SigCgt:")[1].split()[0], 16) & mask, "caught"
+            )  # type: ignore[misc]
+            time.sleep(delay_s)  # not for anything to happen: where it is hit is what varies
+            for _ in range(1000):
+                if run.poll() is not None:
+                    break
+                run.send_signal(number)
+                time.sleep(pause_s)
+            said = run.communicate(timeout=60)[1]
+        assert run.returncode in (0, 130), f"after {delay_s} s: {run.returncode}: {said}"
+        assert "Traceback" not in said
