@@ -4,6 +4,7 @@ The answer is one of two. It works, and the VPN has its numbers. Or it is refuse
 sentence with what is wrong and what to do, with exit code 3 (this machine) or 2 (the command). No VPN is blamed.
 """
 
+import json
 import os
 import shutil
 import signal
@@ -11,6 +12,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -19,6 +21,7 @@ from runner.data.cache import cache_dir
 from runner.data.store import load_run
 from runner.lab.image import Image
 from runner.lab.node import wait_until
+from runner.lab.site_to_site import Lab, forwards
 from tests.lab.commands import VPNEVAL
 from tests.lab.conftest import interfaces, mounts
 from tests.lab.machines import Machines, machines
@@ -294,11 +297,16 @@ def test_an_inventory_with_a_nasty_path(name: str, testbed: Machines, tmp_path: 
     judge(one, hostile(one, tmp_path, cwd=folder), tmp_path)
 
 
+def catches(pid: int) -> bool:
+    """Does the program catch the last of the three signals?"""
+    caught = Path(f"/proc/{pid}/status").read_text().split("SigCgt:")[1].split()[0]
+    return bool(int(caught, 16) >> signal.SIGHUP - 1 & 1)
+
+
 @pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("pause_s", [0.0, 0.005, 0.02])
 def test_signals_in_any_number_end_in_a_documented_code(number: signal.Signals, pause_s: float, tmp_path: Path) -> None:
     """From the moment on in which the program catches it: Python itself is not loaded before."""
-    mask = 1 << signal.SIGHUP - 1  # the last of the three
     for delay_s in (0.0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.7):
         with subprocess.Popen(
             [*VPNEVAL, "doctor", "--vpn", "wireguard_go"],
@@ -306,10 +314,7 @@ def test_signals_in_any_number_end_in_a_documented_code(number: signal.Signals, 
             stderr=subprocess.PIPE,
             encoding="utf-8",
         ) as run:
-            status = Path(f"/proc/{run.pid}/status")
-            wait_until(
-                lambda status=status: int(status.read_text().split("SigCgt:")[1].split()[0], 16) & mask, "caught"
-            )  # type: ignore[misc]
+            wait_until(partial(catches, run.pid), "the signals caught")
             time.sleep(delay_s)  # not for anything to happen: where it is hit is what varies
             for _ in range(1000):
                 if run.poll() is not None:
@@ -319,3 +324,53 @@ def test_signals_in_any_number_end_in_a_documented_code(number: signal.Signals, 
             said = run.communicate(timeout=60)[1]
         assert run.returncode in (0, 130), f"after {delay_s} s: {run.returncode}: {said}"
         assert "Traceback" not in said
+
+
+def test_modules_that_an_upgrade_took_away_are_named(image: Image, tmp_path: Path) -> None:
+    setting = "mkdir -p /lib/modules; mount -t tmpfs none /lib/modules; mkdir /lib/modules/6.1.0-old"
+    command = ("run", "reference", "--vpn", "wireguard", *SMALL)
+    done = hostile(Situation("upgrade", setting, command=command), tmp_path)
+    assert "Traceback" not in done.stderr
+    found = [trial for trial in load_run(tmp_path / "run")[1] if trial.vpn == "wireguard"]
+    if any(trial.status == "ok" for trial in found):
+        pytest.skip("WireGuard is loaded here, or built in")
+    assert all("as after an upgrade: reboot, or install linux-image-" in trial.reason for trial in found)
+
+
+def test_a_strict_rp_filter_of_the_machine_is_not_the_labs(lab: Lab) -> None:
+    gateway = lab.nodes["gw1"]
+    ports = ("all", "default", "lan0", "wan0")
+    gateway.run("sysctl", "-qw", *(f"net.ipv4.conf.{port}.rp_filter=1" for port in ports))  # as it is inherited
+    forwards(gateway, "lan0", "wan0")
+    gateway.run("ip", "link", "add", "later0", "type", "veth", "peer", "name", "later1")
+    asked = [f"net.ipv4.conf.{port}.rp_filter" for port in (*ports, "later0")]
+    assert gateway.run("sysctl", "-n", *asked).stdout.split() == ["0"] * 5
+
+
+# What the doctor's line says, at which level, in each setting.
+DOCTOR = {
+    "capabilities": (WITHOUT.format("cap_sys_admin"), "capabilities", "error", "--cap-add SYS_ADMIN"),
+    "open files": ("ulimit -n 256", "open files", "error", "ulimit -n"),
+    "TUN": (NO_TUN["null"], "TUN", "warning", "is not the kernel's TUN device"),
+    "cores": ("taskset -pc 0 $$ >/dev/null", "cores", "warning", "may use 1 of"),
+    "a panic": (
+        "printf '#!/bin/sh\\necho Kernel panic - not syncing: no; sleep 99' > OUT/uml; chmod +x OUT/uml; "
+        'mount --bind OUT/uml "$(command -v linux.uml)"',
+        "guest kernel uml",
+        "warning",
+        "does not start on this machine",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", DOCTOR)
+def test_the_doctor_says_it(what: str, image: Image, tmp_path: Path) -> None:
+    setting, line, level, says = DOCTOR[what]
+    if what == "a panic" and shutil.which("linux.uml") is None:
+        pytest.skip("needs user-mode-linux")
+    command = ("doctor", "--json", "--vpn", "none")
+    done = hostile(Situation(what, setting, command=command), tmp_path)
+    assert "Traceback" not in done.stderr
+    assert done.returncode == (3 if level == "error" else 0), done.stderr
+    (check,) = [check for check in json.loads(done.stdout) if check["what"] == line]
+    assert (check["level"], says in check["says"]) == (level, True), check
