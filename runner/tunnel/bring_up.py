@@ -160,7 +160,7 @@ def unsupported(lab: Lab, vpn: Vpn, params: Params) -> Unsupported | None:
     for site in lab.sites:
         gateway = lab.gateway(site)
         if no := equip(gateway, vpn) or vpn.supports(gateway, params):
-            gone = modules_gone() if lab.shared_kernel and no.reason.startswith("the kernel has no") else ""
+            gone = modules_gone() if no.reason.startswith("the kernel has no") and lab.shared_kernel else ""
             return Unsupported(f"{no.reason} ({gone})") if gone else no
     return None
 
