@@ -13,7 +13,7 @@ from runner.lab.site_to_site import Lab
 # One command for each node: files as "path:line". Only a real card costs more processes, which are dear in a guest.
 LOOK = """
 uname -r
-nproc
+echo "cores:$(nproc)"
 grep -Hs . /proc/cpuinfo /proc/meminfo /proc/interrupts /sys/devices/system/cpu/cpu[0-9]*/cpufreq/scaling_*_freq \\
   /sys/devices/system/cpu/cpu0/cpufreq/scaling_governor /sys/devices/system/cpu/smt/active \\
   /sys/class/dmi/id/sys_vendor /sys/class/dmi/id/product_name /sys/class/net/*/queues/*/rps_cpus
@@ -43,8 +43,8 @@ def hardware(lab: Lab) -> dict[str, dict[str, Any]]:
 
 def looked(node: Node) -> dict[str, list[str]]:
     """What LOOK says of a node; the kernel's release is under "kernel", and how many cores it may use under "cores"."""
-    kernel, cores, *lines = node.run("sh", "-c", LOOK, check=False).stdout.splitlines() or [UNKNOWN, UNKNOWN]
-    found: dict[str, list[str]] = {"kernel": [kernel], "cores": [cores]}
+    kernel, *lines = node.run("sh", "-c", LOOK, check=False).stdout.splitlines() or [UNKNOWN]
+    found: dict[str, list[str]] = {"kernel": [kernel]}
     for line in lines:
         path, _, text = line.partition(":")
         found.setdefault(path, []).append(text)
