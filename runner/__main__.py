@@ -1,14 +1,23 @@
-"""``vpneval``, and ``python -m runner``: Ctrl-C, SIGTERM and SIGHUP end it in one way, from its first moment on."""
+"""``vpneval``, and ``python -m runner``: Ctrl-C, SIGTERM and SIGHUP end it in one way, from its first moment on.
+
+What a process inherits is made what the program needs: texts are UTF-8, and there are descriptors for the tunnels.
+"""
 
 from __future__ import annotations
 
+import io
+import locale
 import os
+import resource
 import signal
 import sys
 from contextlib import suppress
+from types import FrameType
 from typing import Any
 
 INTERRUPTED = 130
+TERMINAL = "VPNEVAL_TERMINAL"  # the encoding of the terminal, where texts have another
+DESCRIPTORS = 65536
 
 
 def main() -> None:
@@ -17,11 +26,14 @@ def main() -> None:
     for ending, handler in before.items():
         if handler in (signal.default_int_handler, signal.SIG_DFL):  # not where it is ignored, as in the background
             signal.signal(ending, _ended)  # a KeyboardInterrupt may be swallowed by a module that is being loaded
+    _in_utf8()
+    _with_descriptors()
     from runner.cli.main import main as command
 
     try:
         for ending, handler in before.items():
-            signal.signal(ending, signal.default_int_handler if handler == signal.SIG_DFL else handler)
+            if handler in (signal.default_int_handler, signal.SIG_DFL):
+                signal.signal(ending, _interrupt)
         command()
     except (KeyboardInterrupt, SystemExit) as end:
         for ending in before:  # it is ending already: who asks again changes nothing any more
@@ -31,6 +43,27 @@ def main() -> None:
         _at_once()
 
 
+def _in_utf8() -> None:
+    """Begin again in Python's UTF-8 mode (PEP 540) where the locale has another encoding: files, paths and what other
+    programs say are UTF-8 then, wherever they are opened. The terminal keeps its encoding."""
+    if not sys.flags.utf8_mode and locale.getencoding().lower() not in ("utf-8", "utf8"):
+        terminal = next((stream.encoding for stream in (sys.stdout, sys.stderr) if stream), "ascii")
+        environment = {**os.environ, TERMINAL: terminal, "PYTHONUTF8": "1"}
+        os.execve(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]], environment)
+    if terminal := os.environ.pop(TERMINAL, ""):
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, io.TextIOWrapper):
+                stream.reconfigure(encoding=terminal)
+
+
+def _with_descriptors() -> None:
+    """As many open files as we may have: a tunnel has some fifty, and a login shell often 1,024."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, DESCRIPTORS)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+
+
 def _at_once() -> None:
     """End with the exit code of an interruption. Python itself would end by SIGINT instead, where the interruption came
     while a text was executed as code, as dataclasses and named tuples do when they are made."""
@@ -38,6 +71,15 @@ def _at_once() -> None:
         with suppress(OSError, ValueError):  # nobody reads it any more
             stream.flush()
     os._exit(INTERRUPTED)
+
+
+def _interrupt(_: int, frame: FrameType | None) -> None:
+    """A KeyboardInterrupt within the command, which catches it. Before and after it nobody would: the end, at once."""
+    while frame is not None:
+        if frame.f_code.co_name == "main" and frame.f_globals.get("__name__") == "runner.cli.main":
+            raise KeyboardInterrupt
+        frame = frame.f_back
+    _at_once()
 
 
 def _ended(*_: Any) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import os
 import shutil
+import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -12,9 +14,11 @@ from tempfile import TemporaryDirectory
 
 from runner.catalogue import load_vpn, vpn_names
 from runner.cli.asked import site_limits
-from runner.data.errors import CannotRunHere, VpnevalError
-from runner.lab import kernels
+from runner.data.errors import CannotRunHere, LabError, VpnevalError
+from runner.data.streams import output_to
+from runner.lab import kernels, machine
 from runner.lab.facts import facts
+from runner.lab.kernels.boot import run_in
 from runner.lab.names import SUITES
 from runner.lab.path import RATE_S
 from runner.lab.places import check_spec, open_rig, rootless
@@ -50,12 +54,8 @@ def examine(image_name: str, lab_spec: str = "netns", vpns: str = "", max_rate: 
         says = found or f"this command is missing; get it with: apt-get install {package}"
         checks.append(Check(f"command {tool}", "ok" if found else "error", says))
     if os.environ.get(rootless.INSIDE):
-        tun = os.access("/dev/net/tun", os.W_OK)
-        says = "vpneval runs as root of a user namespace" + (
-            "" if tun else "; userspace VPNs need /dev/net/tun, which you may not open: sudo chmod 0666 /dev/net/tun"
-        )
-        checks.append(Check("without root", "ok" if tun else "warning", says))
-    checks += guest_kernels() if lab_spec == "netns" else []
+        checks.append(Check("without root", "ok", "vpneval runs as root of a user namespace"))
+    checks += this_process() + guest_kernels() if lab_spec == "netns" else []
     try:
         rootless.enter(lab_spec)
         with ExitStack() as stack:
@@ -146,15 +146,34 @@ def _not_measured(path: BarePath, kind: str, far: str, so: str) -> str:
     return f"not measured, {so}: no {kind.upper()} port of {far} comes through. To measure it, {what}"
 
 
+def this_process() -> list[Check]:
+    """What this machine, or the container, lets this process do."""
+    root = os.geteuid() == 0
+    asked = [
+        ("capabilities", "error", machine.no_capability(machine.CAPABILITIES) if root else "", "all that a lab needs"),
+        ("open files", "error", machine.few_descriptors(), f"{machine.descriptors()} may be open"),
+        ("TUN", "warning", machine.no_tun(), "/dev/net/tun is the kernel's TUN device"),
+        ("cores", "warning", machine.fewer_cores(), "all of this machine"),
+        ("modules", "warning", machine.modules_gone(), "they belong to the running kernel, or it has none"),
+    ]
+    return [Check(what, level if wrong else "ok", wrong or well) for what, level, wrong, well in asked]
+
+
 def guest_kernels() -> list[Check]:
-    """Is there what each guest of --kernel needs? None is started. Inside a guest: which one it is."""
+    """Does each guest of --kernel start? What would be fetched first is not tried. Inside a guest: which one it is."""
     if kernels.inside():
         return [Check("guest kernel", "ok", f"this is {kernels.inside()}: the lines below say what it can run")]
     checks = []
     guests: list[kernels.Uml | kernels.Qemu] = [kernels.Uml(), *map(kernels.Qemu, SUITES)]
     for guest in guests:
         try:
-            checks.append(Check(f"guest kernel {guest.name}", "ok", guest.describe()))
-        except CannotRunHere as lack:
+            there, tried = guest.describe(), ""
+            if not isinstance(guest, kernels.Qemu) or guest.folder.exists():
+                started = time.monotonic()
+                with output_to(io.TextIOWrapper(io.BytesIO())):
+                    run_in(guest, ["true"])
+                tried = f"; it started and ended in {time.monotonic() - started:.0f} s"
+            checks.append(Check(f"guest kernel {guest.name}", "ok", there + tried))
+        except (CannotRunHere, LabError) as lack:
             checks.append(Check(f"guest kernel {guest.name}", "warning", str(lack)))
     return checks

@@ -14,10 +14,10 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import Any
 
 from runner.cli.commands import app
@@ -53,16 +53,19 @@ def main(argv: list[str] | None = None) -> Any:
 @contextmanager
 def _interruptible() -> Iterator[None]:
     """Ctrl-C is a KeyboardInterrupt, also where a module that was being loaded makes another error of it; and so are
-    SIGTERM, and the end of the terminal, unless they are ignored, as under nohup(1)."""
+    SIGTERM, and the end of the terminal, unless they are ignored, as under nohup(1). Further ones are so within
+    the command alone: outside of it all is ending already, and nobody would catch them."""
     pressed: list[int] = []
 
-    def press(number: int, *_: Any) -> None:
+    def press(number: int, frame: FrameType | None) -> None:
+        first = not pressed
         pressed.append(number)
-        raise KeyboardInterrupt
+        if first or (_runs(frame, _one_command) and not _runs(frame, _again)):
+            raise KeyboardInterrupt
 
     before = {ending: signal.getsignal(ending) for ending in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     for ending, handler in before.items():
-        if handler in (signal.default_int_handler, signal.SIG_DFL):
+        if handler is not signal.SIG_IGN:
             signal.signal(ending, press)
     try:
         with _never_dropped(pressed):
@@ -83,17 +86,9 @@ def _never_dropped(pressed: Sequence[int]) -> Iterator[None]:
     """While an object is cleared away, the interpreter prints what is raised and drops it: the signal comes again."""
     before, main_thread = sys.unraisablehook, threading.get_ident()
 
-    def again(number: int, left: threading.Event) -> None:
-        left.wait()
-        time.sleep(0.02)
-        signal.pthread_kill(main_thread, number)
-
     def drop(what: sys.UnraisableHookArgs) -> None:
         if what.exc_type is KeyboardInterrupt and pressed:
-            # from another thread, a moment after this one has left: in here it would be dropped, too
-            left = threading.Event()
-            threading.Thread(target=again, args=(pressed[-1], left), daemon=True).start()
-            left.set()
+            _again(main_thread, pressed[-1])
         else:
             before(what)
 
@@ -102,6 +97,26 @@ def _never_dropped(pressed: Sequence[int]) -> Iterator[None]:
         yield
     finally:
         sys.unraisablehook = before
+
+
+def _again(thread: int, number: int) -> None:
+    """The signal once more, from another thread, a moment after this one has left: in here it would be dropped, too."""
+    left = threading.Event()
+
+    def send() -> None:
+        left.wait()
+        time.sleep(0.02)
+        signal.pthread_kill(thread, number)
+
+    threading.Thread(target=send, daemon=True).start()
+    left.set()
+
+
+def _runs(frame: FrameType | None, function: Callable[..., object]) -> bool:
+    """Does the function run, of whose stack this is the innermost frame?"""
+    while frame is not None and frame.f_code is not function.__code__:
+        frame = frame.f_back
+    return frame is not None
 
 
 def _one_command(arguments: list[str]) -> None:

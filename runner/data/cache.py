@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from runner.data.errors import UsageError
-from runner.data.files import is_folder, is_there
+from runner.data.files import at_home, is_folder, is_there
 
 
 def cache_dir() -> Path:
@@ -15,7 +15,13 @@ def cache_dir() -> Path:
     Raises UsageError where that variable names something else than a folder.
     """
     if configured := os.environ.get("VPNEVAL_CACHE"):
+        configured = str(at_home(Path(configured)))
         if is_there(Path(configured)) and not is_folder(Path(configured)):
             raise UsageError(f"VPNEVAL_CACHE is {configured}, which is not a folder. Set it to a folder, or unset it")
-        return Path(configured)
-    return Path("/var/cache/vpneval") if os.geteuid() == 0 else Path.home() / ".cache" / "vpneval"
+        return Path(configured).absolute()
+    return Path("/var/cache/vpneval") if os.geteuid() == 0 else users_cache()
+
+
+def users_cache() -> Path:
+    """Where an ordinary user's images live. Raises CannotRunHere where the user has no home."""
+    return at_home(Path("~/.cache/vpneval"))

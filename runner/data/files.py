@@ -7,6 +7,7 @@ FIFO is not waited for. What is wrong is a UsageError that names the path.
 from __future__ import annotations
 
 import errno
+import fcntl
 import json
 import os
 import stat
@@ -16,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-from runner.data.errors import UsageError
+from runner.data.errors import CannotRunHere, UsageError
 
 
 def no_link(path: Path) -> Path:
@@ -77,6 +78,18 @@ def from_toml(text: bytes) -> dict[str, Any]:
         raise ValueError("it is nested too deep") from None
 
 
+def at_home(path: Path) -> Path:
+    """The path, with the user's home where it begins with ``~``. Raises CannotRunHere where there is none: a container
+    and a service may have a user whom /etc/passwd does not know."""
+    try:
+        return path.expanduser()
+    except RuntimeError:
+        raise CannotRunHere(
+            f"{path}: user {os.getuid()} has no home directory here: HOME is not set, and /etc/passwd has no such "
+            "user. Set HOME, or VPNEVAL_CACHE to a folder of this user's"
+        ) from None
+
+
 def short(path: Path) -> str:
     """The path for a message: its two ends, where it is very long."""
     text = str(path)
@@ -114,6 +127,22 @@ def write_text(path: Path, text: str) -> None:
     """As ``path.write_text``. Raises as ``open_file`` does."""
     with open_file(path, "w") as file:
         file.write(text)
+
+
+def hold_lock(file: IO[Any] | int, path: Path | str = "", *, shared: bool = False, wait: bool = True) -> bool:
+    """Lock an open file or folder; the kernel releases it when this process ends, however it ends. False, without
+    ``wait``, where another process has it. Raises CannotRunHere where its file system has no locks (flock(2))."""
+    try:
+        fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if wait else fcntl.LOCK_NB))
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        name = path or (file if isinstance(file, int) else file.name)
+        raise CannotRunHere(
+            f"{name} cannot be locked: {error.strerror}. Its file system has no locks, as NFS without lockd, or Lustre "
+            "without -o flock. Use a folder on a local disk (--out, VPNEVAL_CACHE or TMPDIR name it)"
+        ) from None
+    return True
 
 
 def _open(name: str, flags: int) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import gc
 import json
 import os
@@ -15,7 +14,17 @@ from pydantic import ValidationError
 
 from runner.data import version1
 from runner.data.errors import UsageError
-from runner.data.files import from_json, is_folder, is_there, no_link, open_file, open_to_read, read_bytes, short
+from runner.data.files import (
+    from_json,
+    hold_lock,
+    is_folder,
+    is_there,
+    no_link,
+    open_file,
+    open_to_read,
+    read_bytes,
+    short,
+)
 from runner.data.metric import Metric
 from runner.data.slices import values_of
 from runner.data.trials import SCHEMA_VERSION, Measurement, Run, Slice, Trial, impossible
@@ -147,12 +156,8 @@ def open_store(folder: Path) -> Iterator[Store]:
     except OSError as error:
         raise UsageError(f"--out {folder} cannot be used: {error.strerror}") from None
     with lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise UsageError(
-                f"another vpneval is writing to {folder}. Wait until it ends, or choose another --out"
-            ) from None
+        if not hold_lock(lock, wait=False):
+            raise UsageError(f"another vpneval is writing to {folder}. Wait until it ends, or choose another --out")
         store = Store(folder)
         undo_block(folder)
         repair(folder / "trials.jsonl")

@@ -7,6 +7,7 @@ write to either, secrets are hidden and control characters are text. (What their
 
 from __future__ import annotations
 
+import codecs
 import os
 import re
 import sys
@@ -18,6 +19,23 @@ from runner.data.errors import VpnevalError
 
 # All control characters but the ends of lines and tabs; what turns the direction of writing; what UTF-8 does not have.
 CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]|\r(?!\n)")
+
+PLAIN = "vpneval.plain"  # what codecs call plain() by
+SIGNS = str.maketrans({
+    **{"–": "-", "—": "-", "−": "-", "·": "-", "×": "x", "÷": "/", "≥": ">=", "≤": "<=", "→": "->", "…": "..."},
+    **{"│": "|", "─": "-", "━": "-", "•": "*", "“": '"', "”": '"', "‘": "'", "’": "'", "µ": "u", "±": "+-", "≈": "~"},
+})  # fmt: skip
+
+
+def plain(error: UnicodeError) -> tuple[str, int]:
+    """What a terminal gets whose encoding lacks a sign: one that means the same, else the sign's number."""
+    assert isinstance(error, UnicodeEncodeError)
+    lacking = error.object[error.start : error.end]
+    replaced = lacking.translate(SIGNS)
+    return replaced.encode("ascii", "backslashreplace").decode(), error.end
+
+
+codecs.register_error(PLAIN, plain)
 
 
 class OutputError(VpnevalError):
@@ -43,7 +61,7 @@ class Guarded:
     def __init__(self, stream: Any, fail: Callable[[OSError], None]) -> None:
         self._stream, self._fail = stream, fail
         with suppress(AttributeError, ValueError):
-            stream.reconfigure(errors="backslashreplace")  # an encoding may lack a character
+            stream.reconfigure(errors=PLAIN)
 
     def write(self, text: Any) -> int:
         """As the stream's."""

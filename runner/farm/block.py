@@ -5,7 +5,6 @@ All of this runs on a worker. A worker's machine has one lab at a time: a lock f
 
 from __future__ import annotations
 
-import fcntl
 import io
 import json
 import os
@@ -23,7 +22,7 @@ from typing import Any
 
 from runner.data.cache import cache_dir
 from runner.data.errors import VpnevalError
-from runner.data.files import from_json, open_file, write_text
+from runner.data.files import from_json, hold_lock, open_file, write_text
 from runner.farm import machine
 
 PACKED = ".tar.gz"
@@ -128,12 +127,9 @@ def _playing(run: str) -> list[int]:
     if not path.exists():
         return []
     with open_file(path, "r") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            said = file.read()
-        else:
-            return []  # nobody holds it
+        if hold_lock(file, shared=True, wait=False):
+            return []  # nobody measures
+        said = file.read()
     try:
         found = from_json(said)
     except ValueError:
@@ -145,7 +141,7 @@ def _playing(run: str) -> list[int]:
 def _lab(run: str, block: int) -> Iterator[None]:
     """This machine's only lab, waited for."""
     with open_file(spool() / "lab.lock", "a") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        hold_lock(lock)
         lock.truncate(0)
         lock.write(json.dumps({"run": run, "block": block}))
         lock.flush()

@@ -9,13 +9,25 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import count
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 CHUNK = 65536
 KILLED = -9  # the exit code of a command that went with its node
+
+End = TypeVar("End", bound=int | IO[str] | socket.socket)
+
+
+def readable(ends: Iterable[End], within_s: float | None) -> list[End]:
+    """Those of ``ends`` that can be read, or are at their end; none after ``within_s`` seconds. Whatever their numbers:
+    select(2) knows the first 1,024, and who starts this program may have left it more."""
+    by_number = {end if isinstance(end, int) else end.fileno(): end for end in ends}
+    poll = select.poll()
+    for number in by_number:
+        poll.register(number, select.POLLIN)
+    return [by_number[number] for number, _ in poll.poll(None if within_s is None else max(0, 1e3 * within_s))]
 
 
 class Command:
@@ -87,13 +99,9 @@ class Command:
 
     def _await(self, fds: Sequence[int], end: float | None) -> list[int]:
         """Those of ``fds`` that can be read, or are at their end. Raises subprocess.TimeoutExpired."""
-        poll = select.poll()
-        for fd in fds:
-            poll.register(fd, select.POLLIN)
-        ready = poll.poll(None if end is None else max(0, 1e3 * (end - time.monotonic())))
-        if not ready:
+        if not (found := readable(fds, None if end is None else end - time.monotonic())):
             raise subprocess.TimeoutExpired(self.args, 0)
-        return [fd for fd, _ in ready]
+        return found
 
 
 class Line:

@@ -13,6 +13,7 @@ from runner.lab.site_to_site import Lab
 # One command for each node: files as "path:line". Only a real card costs more processes, which are dear in a guest.
 LOOK = """
 uname -r
+echo "cores:$(nproc)"
 grep -Hs . /proc/cpuinfo /proc/meminfo /proc/interrupts /sys/devices/system/cpu/cpu[0-9]*/cpufreq/scaling_*_freq \\
   /sys/devices/system/cpu/cpu0/cpufreq/scaling_governor /sys/devices/system/cpu/smt/active \\
   /sys/class/dmi/id/sys_vendor /sys/class/dmi/id/product_name /sys/class/net/*/queues/*/rps_cpus
@@ -41,7 +42,7 @@ def hardware(lab: Lab) -> dict[str, dict[str, Any]]:
 
 
 def looked(node: Node) -> dict[str, list[str]]:
-    """What LOOK says of a node; the kernel's release is under "kernel"."""
+    """What LOOK says of a node; the kernel's release is under "kernel", and how many cores it may use under "cores"."""
     kernel, *lines = node.run("sh", "-c", LOOK, check=False).stdout.splitlines() or [UNKNOWN]
     found: dict[str, list[str]] = {"kernel": [kernel]}
     for line in lines:
@@ -65,7 +66,7 @@ def machine_of(look: Files) -> dict[str, Any]:
     return {
         "kernel": first("kernel"),
         "cpu": next((value for name, value in fields if name == "model name"), UNKNOWN),
-        "cores": sum(name == "processor" for name, _ in fields) or UNKNOWN,
+        "cores": int(first("cores")) if first("cores").isdigit() else UNKNOWN,
         "memory_bytes": int(memory.split()[1]) * 1024 if memory else UNKNOWN,
         "frequency_mhz": [round(min(now_mhz)), round(max(now_mhz))] if now_mhz else UNKNOWN,
         "highest_frequency_mhz": round(max(most_khz) / 1000) if most_khz else UNKNOWN,

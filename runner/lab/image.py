@@ -7,7 +7,6 @@ copy-on-write overlay.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import platform
@@ -24,8 +23,9 @@ from pydantic import BaseModel, ValidationError
 
 from runner.data.cache import cache_dir
 from runner.data.errors import CannotRunHere, UsageError
-from runner.data.files import is_there, read_bytes
+from runner.data.files import hold_lock, is_there, read_bytes
 from runner.data.shipped import shipped
+from runner.lab import machine
 from runner.lab.names import DEFAULT_IMAGE, SUITES, image_names
 
 PACKAGES = shipped("packages")
@@ -198,6 +198,8 @@ def build(name: str, root: Path, say: Callable[[str], None]) -> None:
         own = Path(sys.argv[0])  # not ours in a worker of a farm
         program = own if own.name.startswith("vpneval") else "vpneval"
         raise CannotRunHere(f"building the lab image needs root. Once: sudo {program} image {name}")
+    if wrong := machine.no_capability(machine.CAPABILITIES | machine.TO_BUILD):
+        raise CannotRunHere(f"the lab image cannot be built: {wrong}")
     if shutil.which("mmdebstrap") is None:
         raise CannotRunHere("mmdebstrap is missing; get it with: apt-get install mmdebstrap")
     try:
@@ -230,6 +232,7 @@ def build(name: str, root: Path, say: Callable[[str], None]) -> None:
                 stderr=subprocess.STDOUT,
                 check=False,
                 start_new_session=True,
+                umask=0o022,  # the caller may have another
             )
         if done.returncode != 0:
             tail = "\n".join(log.read_text(errors="replace").splitlines()[-8:])
@@ -262,5 +265,5 @@ def _digest(path: Path) -> str:
 @contextmanager
 def _one_at_a_time(lock: Path) -> Iterator[None]:
     with lock.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)  # released by the kernel when this process ends, however it ends
+        hold_lock(file)
         yield

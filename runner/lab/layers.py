@@ -32,7 +32,7 @@ VIEW = """
 mount -t tmpfs tmpfs /mnt
 cd /mnt
 mkdir upper work root
-mount -t overlay -o "lowerdir=$image,upperdir=upper,workdir=work" overlay root
+(cd "$image"; mount -t overlay -o lowerdir=.,upperdir=/mnt/upper,workdir=/mnt/work overlay /mnt/root)
 mount -t proc proc root/proc
 mount --rbind /dev root/dev
 cp /etc/resolv.conf root/etc/
@@ -82,6 +82,7 @@ def build(name: str, suite: str, say: Callable[[str], None]) -> Path:
                 stderr=subprocess.STDOUT,
                 check=False,
                 start_new_session=True,
+                umask=0o022,
             )
         if done.returncode != 0:
             tail = "\n".join(log.read_text(errors="replace").splitlines()[-8:])

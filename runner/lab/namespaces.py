@@ -24,8 +24,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from runner.data.errors import CommandError, LabError
-from runner.lab import groups, probes
+from runner.data.errors import CannotRunHere, CommandError, LabError
+from runner.lab import groups, machine, probes
 from runner.lab.commands import Command, Line, file_of
 from runner.lab.logs import LogPipe, settle
 from runner.lab.node import ENVIRONMENT, PATIENCE, Completed
@@ -73,13 +73,16 @@ class NamespaceNode:
             )
 
     def wait_ready(self) -> None:
-        """Wait until the node has its root and says so. Raises LabError with the kernel's reason."""
+        """Wait until the node has its root and says so. Raises LabError with the kernel's reason, CannotRunHere where
+        this machine does not allow it."""
         assert self._holder.stdout is not None
         assert self._holder.stderr is not None
         answer = self._holder.stdout.readline().strip()
         if not answer.isdigit():
             self._holder.wait()
             reason = self._holder.stderr.read().strip() or f"exit code {self._holder.returncode}"
+            if advice := machine.refused(reason):
+                raise CannotRunHere(advice)
             raise LabError(f"node {self.name} did not come up: {reason}")
         self.pid = int(answer)
 

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from runner.data.errors import CannotRunHere, LabError, MeasurementError
+from runner.lab import machine
 from runner.lab.image import Image
 from runner.lab.namespaces import NamespaceNode
 from runner.lab.site import BarePath, Site
@@ -93,6 +94,8 @@ def check_machine() -> None:
         raise CannotRunHere(
             f"missing: {', '.join(missing)}; get it with: apt-get install {' '.join(sorted(set(missing.values())))}"
         )
+    if wrong := machine.no_capability(machine.CAPABILITIES) or machine.few_descriptors():
+        raise CannotRunHere(wrong)
 
 
 @contextmanager
@@ -167,7 +170,7 @@ def address(nodes: Mapping[str, NamespaceNode], sites: tuple[Site, ...] = SITES)
         )
     for site in sites:
         gateway, host = nodes[site.name], f"host{site.number}"
-        gateway.run("sysctl", "-qw", "net.ipv4.ip_forward=1", "net.ipv4.conf.all.rp_filter=0")
+        forwards(gateway, "lan0", site.wan_interface)
         batch(
             gateway,
             f"addr add {site.lan_address}/{site.lan_prefix} dev lan0",
@@ -181,6 +184,13 @@ def address(nodes: Mapping[str, NamespaceNode], sites: tuple[Site, ...] = SITES)
             "link set eth0 up",
             f"route add default via {site.lan_address}",
         )
+
+
+def forwards(gateway: NamespaceNode, *ports: str) -> None:
+    """Let a gateway forward packets, whatever way they come: a namespace begins with the machine's rp_filter, and the
+    stricter one of "all" and of a port counts (ip-sysctl.rst)."""
+    loose = (f"net.ipv4.conf.{port}.rp_filter=0" for port in ("all", "default", *ports))
+    gateway.run("sysctl", "-qw", "net.ipv4.ip_forward=1", *loose)
 
 
 def check_alive(lab: Lab) -> None:

@@ -25,7 +25,7 @@ from runner.data.errors import LabError, MeasurementError
 from runner.lab.image import Image
 from runner.lab.namespaces import NamespaceNode
 from runner.lab.site import Site
-from runner.lab.site_to_site import SITES, Lab, batch
+from runner.lab.site_to_site import SITES, Lab, batch, forwards
 
 
 @dataclass(frozen=True)
@@ -188,7 +188,7 @@ def lay_cables(topology: Topology, nodes: Mapping[str, NamespaceNode], say: Call
         routes = [f"route add default via {topology.default_routes[name]}"] if name in topology.default_routes else []
         batch(node, *joined, *addresses, *(f"link set {port.name} up" for port in ports), *routes)
         if name not in topology.bridges and name not in topology.default_routes:
-            node.run("sysctl", "-qw", "net.ipv4.ip_forward=1", "net.ipv4.conf.all.rp_filter=0")
+            forwards(node, *(port.name for port in ports))
 
 
 def path(topology: Topology, lab: Lab, source: str, destination: str) -> list[str]:

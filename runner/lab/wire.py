@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import select
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ from typing import Any
 
 from runner.data.errors import InstrumentError, MeasurementError
 from runner.lab import probes
+from runner.lab.commands import readable
 from runner.lab.namespaces import Dialogue, NamespaceNode
 from runner.lab.site_to_site import Lab
 
@@ -114,8 +114,8 @@ def asked(running: Dialogue, name: str, question: dict[str, Any], timeout_s: flo
     try:
         running.stdin.write(json.dumps(question) + "\n")
         running.stdin.flush()
-        ready = select.select([running.stdout], [], [], timeout_s)[0]
-        found: dict[str, Any] = json.loads(running.stdout.readline() if ready else "null")
+        said = running.stdout.readline() if readable([running.stdout], timeout_s) else "null"
+        found: dict[str, Any] = json.loads(said)
     except (OSError, ValueError):
         raise died(running)(f"the probe {name} died") from None
     if not found:

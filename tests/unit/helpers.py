@@ -119,5 +119,5 @@ class Iperf:
         return Completed(0, self.says, "")
 
 
-def lab_with(iperf: Iperf, host2: Any = None) -> Lab:
+def lab_with(iperf: Any, host2: Any = None) -> Lab:
     return cast(Lab, PaperLab({"host1": iperf, "host2": host2 or Paper("host2")}))

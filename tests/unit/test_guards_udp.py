@@ -80,7 +80,9 @@ def test_idle_with_no_exchange_finished() -> None:
 
 
 class Receiver:
-    """A far host whose sockets get so much of what they ask for."""
+    """A host whose sockets get so much of what they ask for."""
+
+    name = "host"
 
     def __init__(self, granted_bytes: int) -> None:
         self.granted_bytes = granted_bytes
@@ -90,12 +92,12 @@ class Receiver:
 
 
 def test_a_buffer_that_the_kernel_does_not_give_is_refused_with_what_it_gives() -> None:
-    lab = lab_with(Iperf(""), Receiver(212_992))
+    lab = lab_with(Receiver(212_992), Receiver(212_992))
     instrument, vpn = UdpSockets(), load_vpn("openvpn")
     assert instrument.refuses(lab, vpn, {"socket_buffer_bytes": "196608"}) is None
     no = instrument.refuses(lab, vpn, {"socket_buffer_bytes": "1000000"})
     assert no is not None
-    assert "gives a socket 212992 bytes at most (sysctl net.core.rmem_max)" in no.reason
+    assert "gives a socket 212992 bytes at most (sysctl net.core.rmem_max and net.core.wmem_max)" in no.reason
     tcp_only = instrument.refuses(lab, load_vpn("ssh_forward"), {"socket_buffer_bytes": "196608"})
     assert tcp_only is not None
     assert "carries TCP only" in tcp_only.reason
@@ -122,7 +124,11 @@ def test_what_a_small_socket_drops_is_lost(
     monkeypatch: pytest.MonkeyPatch, buffer_bytes: int | None, lost: float
 ) -> None:
     dropped = snmp(Completed(0, captured("proc-net-snmp-drops.txt"), ""), "Udp", "RcvbufErrors")
-    counts, search, bench = iter((0, dropped)), OneTrial(), SimpleNamespace(lab=lab_with(Iperf(""), Receiver(2**21)))
+    counts, search, bench = (
+        iter((0, dropped)),
+        OneTrial(),
+        SimpleNamespace(lab=lab_with(Receiver(2**21), Receiver(2**21))),
+    )
     asked: list[str] = []
 
     def iperf3(lab: object, address: str, seconds: int, *options: str) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from runner.lab.site_to_site import SITES, Lab
 from tests.unit.helpers import Answers
 
 SERVER = """6.1.0-28-amd64
+cores:2
 /proc/cpuinfo:processor\t: 0
 /proc/cpuinfo:model name\t: AMD EPYC 7302P 16-Core Processor
 /proc/cpuinfo:cpu MHz\t\t: 1498.112
@@ -48,6 +49,7 @@ SERVER = """6.1.0-28-amd64
 /sys/class/net/wan0/ring:TX:\t\t256
 """
 GUEST = """6.12.1
+cores:1
 /proc/cpuinfo:processor\t: 0
 /proc/interrupts:            CPU0       CPU1
 /proc/interrupts:  38:       0  157565   PCI-MSIX-0000:00:03.0   1-edge      virtio2-input.0

@@ -3,7 +3,9 @@
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -21,10 +23,18 @@ with private_folder() as folder:
 
 
 @pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(private, "gettempdir", lambda: str(tmp_path))
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    return tmp_path
+def here(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    with TemporaryDirectory(prefix="private-", dir="/tmp") as name:  # short enough for a socket, which pytest's is not
+        monkeypatch.setattr(private, "gettempdir", lambda: name)
+        yield Path(name)
+
+
+@pytest.mark.parametrize("name", ["x" * 90, "a b", "%h", 'a"b', "ä", "a\nb"])
+def test_a_tmpdir_that_ssh_could_not_read_is_passed_by(name: str, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (here / name).mkdir()
+    monkeypatch.setattr(private, "gettempdir", lambda: str(here / name))
+    with private_folder() as folder:
+        assert folder.parent == Path("/tmp")
 
 
 def age(folder: Path) -> None:

@@ -9,7 +9,6 @@ failure. What a host feels of a handover is measured by the other failures.
 from __future__ import annotations
 
 import json
-import select
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -23,6 +22,7 @@ from runner.instruments.failures.cluster import heartbeat_of
 from runner.instruments.failures.redundancy import ADVERTISED_S, PAIR, arm, settled, synced
 from runner.instruments.instrument import Go, Measuring
 from runner.instruments.result import Measured, measurement
+from runner.lab.commands import readable
 from runner.lab.namespaces import Dialogue, NamespaceProcess
 from runner.lab.node import PATIENCE, wait_until
 from runner.lab.site_to_site import Lab
@@ -128,7 +128,7 @@ def collected(
         ask(watcher)
     while waiting:
         left_s = min(until for _, until in waiting.values()) - time.monotonic()
-        for stdout in select.select([*waiting], [], [], max(0.0, left_s))[0]:
+        for stdout in readable(waiting, left_s):
             watcher, _ = waiting.pop(stdout)
             if not (line := stdout.readline()):
                 raise died(watcher)("the probe handovers died")

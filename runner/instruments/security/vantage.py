@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import re
 import secrets
-import select
 import struct
 import time
 from collections.abc import Iterator
@@ -23,6 +22,7 @@ from typing import Any, Literal
 from runner.data.errors import MeasurementError
 from runner.data.files import open_file, write_text
 from runner.instruments.security.counters import Counters, changed, counters
+from runner.lab.commands import readable
 from runner.lab.logs import settle
 from runner.lab.namespaces import Dialogue, NamespaceNode
 from runner.lab.node import PATIENCE
@@ -68,8 +68,7 @@ class Talker:
             self.process.stdin.flush()
         except OSError as error:
             raise MeasurementError(f"a probe on {self.node.name} is gone: {error}") from error
-        ready, _, _ = select.select([self.process.stdout], [], [], timeout_s * PATIENCE)
-        line = self.process.stdout.readline() if ready else ""
+        line = self.process.stdout.readline() if readable([self.process.stdout], timeout_s * PATIENCE) else ""
         if not line.strip():
             raise MeasurementError(f"a probe on {self.node.name} does not answer")
         answer: dict[str, Any] = json.loads(line)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import select
 import statistics
 import subprocess
 import time
@@ -22,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from runner.data.errors import MeasurementError
+from runner.lab.commands import readable
 from runner.lab.namespaces import Dialogue, NamespaceNode
 from runner.lab.node import PATIENCE
 from runner.lab.site_to_site import Lab
@@ -120,7 +120,7 @@ class Worker:
     def hear(self, timeout_s: float) -> str:
         """The next line that it says. Raises MeasurementError where none comes in time."""
         assert self.process.stdout is not None
-        if not select.select([self.process.stdout], [], [], timeout_s * PATIENCE)[0]:
+        if not readable([self.process.stdout], timeout_s * PATIENCE):
             raise MeasurementError(
                 f"the probe {self.name} on {self.node.name} did not answer within {timeout_s * PATIENCE:g} s"
             )

@@ -47,6 +47,9 @@ def iperf3(lab: Lab, address: str, duration_s: int, *options: str) -> dict[str, 
             restart_server(lab)
             raise InstrumentError(f"the iperf3 server on {lab.host2.name} had died: {error}")
         raise MeasurementError(f"iperf3: {error}")
+    if "--udp" in options and "sum_sent" not in report["end"]:
+        have = report.get("start", {}).get("version", "this iperf3")
+        raise InstrumentError(f"{have} on {lab.host1.name} does not report what it sent over UDP; 3.11 or newer does")
     return report
 
 

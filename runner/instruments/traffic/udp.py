@@ -30,14 +30,15 @@ from runner.search.settings import LOSS_RATIO, UdpSearch
 from runner.tunnel.bring_up import Bench
 from runner.vpn.plugin import Vpn
 
-WINDOW_BYTES = 2**21  # socket buffers asked for in UDP tests, if net.core.rmem_max allows
+WINDOW_BYTES = 2**21  # socket buffers asked for in UDP tests, if the kernel allows
 # What the kernel grants, which it doubles for its own use (socket(7)). Asked by doing, because older kernels (6.1)
-# do not show net.core.rmem_max in a network namespace.
+# do not show net.core.rmem_max and wmem_max in a network namespace.
 GRANTED = """
 import socket, sys
 udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-udp.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, int(sys.argv[1]))
-print(udp.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) // 2)
+for buffer in (socket.SO_RCVBUF, socket.SO_SNDBUF):
+    udp.setsockopt(socket.SOL_SOCKET, buffer, int(sys.argv[1]))
+print(min(udp.getsockopt(socket.SOL_SOCKET, buffer) for buffer in (socket.SO_RCVBUF, socket.SO_SNDBUF)) // 2)
 """
 NEAR = 0.05  # the goodput is that of a trial which offered the throughput within this share
 JITTER_RATE_BPS = 1e6
@@ -64,7 +65,8 @@ def udp(
     counters = {"receive_buffer_errors": 0, "fragments": 0}
     breakdowns: list[float] = []
     limits = Limits()
-    window = str(buffer_bytes or granted_bytes(bench.lab.host2, WINDOW_BYTES))
+    granted = (granted_bytes(host, WINDOW_BYTES) for host in (bench.lab.host1, bench.lab.host2))
+    window = str(buffer_bytes or min(granted))
     options = ("--udp", "--length", str(payload_bytes), "--window", window, "--bitrate")
 
     def offer(rate_bps: float, duration_s: float) -> Loss:
@@ -105,7 +107,8 @@ def udp(
 
 
 def granted_bytes(node: Node, wanted_bytes: int) -> int:
-    """The receive buffer that the kernel gives a socket which asks for so much."""
+    """The smaller of the buffers, to receive and to send, that the kernel gives a socket which asks for so much: iperf3
+    sets both, at both ends, and fails where it does not get them."""
     return int(node.run("python3", "-IS", "-c", GRANTED, str(wanted_bytes)).stdout)
 
 

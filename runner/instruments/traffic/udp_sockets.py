@@ -52,10 +52,11 @@ class UdpSockets(Instrument):
         if no := super().refuses(lab, vpn, params):
             return no
         wanted_bytes = int(params["socket_buffer_bytes"])
-        has_bytes = granted_bytes(lab.host2, wanted_bytes)
-        if has_bytes >= wanted_bytes:
-            return None
-        return Unsupported(f"the kernel of host2 gives a socket {has_bytes} bytes at most (sysctl net.core.rmem_max)")
+        for host in (lab.host1, lab.host2):
+            if (has_bytes := granted_bytes(host, wanted_bytes)) < wanted_bytes:
+                limits = "sysctl net.core.rmem_max and net.core.wmem_max"
+                return Unsupported(f"the kernel of {host.name} gives a socket {has_bytes} bytes at most ({limits})")
+        return None
 
     def expected_s(self, params: Mapping[str, str], profile: Profile, *, first: bool) -> float:
         search = search_of(profile)  # a receiver that drops in bursts uses all of the time

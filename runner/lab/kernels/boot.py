@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import select
 import signal
 import socket
 import subprocess
@@ -20,6 +19,7 @@ from runner.data.errors import CannotRunHere, LabError
 from runner.data.files import write_text
 from runner.data.guest import GUEST
 from runner.data.streams import standard_error, standard_output
+from runner.lab.commands import readable
 from runner.lab.kernels.guest import Channel
 from runner.lab.node import ENVIRONMENT
 
@@ -178,7 +178,7 @@ def _not_ready(guest: Guest, within_s: float) -> str:
             return f"its kernel panicked after {waited_s:.1f} s"
         if guest.process.poll() is not None:
             return f"it ended after {waited_s:.0f} s with exit code {guest.process.returncode}"
-        if select.select([guest.socket], [], [], 0.05)[0]:
+        if readable([guest.socket], 0.05):
             word = Channel(guest.socket.fileno()).next()[0]
             return "" if word == b"H" else f"its first word was {word!r}"
     return f"not ready within {within_s:g} s (this machine's load: {os.getloadavg()[0]:.1f})"
@@ -275,14 +275,14 @@ def _exit_code(guest: Guest, channel: Channel, wake: int, ends_within_s: float) 
     """
     interrupted_at = None
     while True:
-        ready = select.select([channel.fd, wake], [], [], 0.5)[0]
-        if not ready and guest.panicked():
+        came = readable([channel.fd, wake], 0.5)
+        if not came and guest.panicked():
             raise EOFError
-        if wake in ready:
+        if wake in came:
             interrupted_at = _carry_in(channel, os.read(wake, 100), interrupted_at)
         if interrupted_at and time.monotonic() - interrupted_at > ends_within_s:
             raise KeyboardInterrupt
-        if channel.fd in ready:
+        if channel.fd in came:
             code = _carry_out(channel)
             if code is not None:
                 return code

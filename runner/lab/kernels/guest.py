@@ -179,9 +179,9 @@ def run(channel: Channel, spec: dict[str, Any]) -> int:
     outputs = {stdout: b"O", stderr: b"E"}
     code = None
     while code is None:
-        ready = select.select([channel.fd, wake, *outputs], [], [])[0]
-        forward(channel, outputs, [fd for fd in ready if fd in outputs])
-        if channel.fd in ready:
+        came = ready([channel.fd, wake, *outputs])
+        forward(channel, outputs, [fd for fd in came if fd in outputs])
+        if channel.fd in came:
             for kind, payload in channel.received():
                 if kind == b"K":
                     os.kill(child.pid, int(payload))
@@ -189,12 +189,20 @@ def run(channel: Channel, spec: dict[str, Any]) -> int:
                     for fd in outputs:
                         if os.isatty(fd):
                             set_size(fd, payload)
-        if wake in ready:
+        if wake in came:
             os.read(wake, CHUNK)
             code = reap(child.pid)
-    while outputs and (ready := select.select([*outputs], [], [], 0.1)[0]):
-        forward(channel, outputs, ready)
+    while outputs and (came := ready([*outputs], 0.1)):
+        forward(channel, outputs, came)
     return code
+
+
+def ready(fds: list[int], within_s: float | None = None) -> list[int]:
+    """Those of the descriptors that can be read within this time, or are at their end."""
+    poll = select.poll()
+    for fd in fds:
+        poll.register(fd, select.POLLIN)
+    return [fd for fd, _ in poll.poll(None if within_s is None else 1e3 * within_s)]
 
 
 def reap(wanted: int) -> int | None:
@@ -223,7 +231,7 @@ def main() -> None:
         code = run(channel, spec)
         os.sync()
         channel.send(b"X", str(code).encode())
-        select.select([channel.fd], [], [], 5)  # the host ends this machine as soon as it has the exit code
+        ready([channel.fd], 5)  # the host ends this machine as soon as it has the exit code
     except (OSError, EOFError, ValueError, subprocess.SubprocessError) as error:
         print(f"vpneval in the guest: {error!r}", file=sys.stderr, flush=True)  # the console's log
     finally:

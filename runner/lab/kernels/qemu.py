@@ -8,7 +8,6 @@ Debian: qemu-system-x86, busybox-static, kmod; virtme-ng is on PyPI. Sources: vi
 from __future__ import annotations
 
 import ctypes
-import fcntl
 import mmap
 import os
 import platform
@@ -22,6 +21,7 @@ from pathlib import Path
 
 from runner.data.cache import cache_dir
 from runner.data.errors import CannotRunHere
+from runner.data.files import hold_lock
 from runner.lab.image import locate, open_image
 from runner.lab.kernels.boot import AGENT, Attempt, Say, getting
 from runner.lab.kernels.guest import FILES
@@ -93,7 +93,7 @@ class Qemu:
         open_image(self.suite, say=say)
         self.folder.parent.mkdir(parents=True, exist_ok=True)
         with self.folder.with_suffix(".lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)  # released by the kernel, however this process ends
+            hold_lock(lock)
             if not self.folder.exists():  # else somebody else fetched it while we waited
                 self._fetch(say)
 

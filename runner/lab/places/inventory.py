@@ -21,7 +21,7 @@ from typing import Annotated, Any, TypeVar, get_args
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
 from runner.data.errors import UsageError
-from runner.data.files import from_toml, read_bytes
+from runner.data.files import at_home, from_toml, read_bytes
 
 # Neither may look like an option to ssh or ip. Interface names: dev_valid_name() of the kernel's net/core/dev.c.
 Address = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_\[][A-Za-z0-9_.:%\[\]-]*$")]
@@ -49,8 +49,15 @@ class Machine(BaseModel, ABC):
         found = [] if self.config is None else ["-F", str(self.config)]
         found += [] if self.user is None else ["-l", self.user]
         found += [] if self.port is None else ["-p", str(self.port)]
-        found += [] if self.identity is None else ["-i", str(self.identity), "-o", "IdentitiesOnly=yes"]
+        found += (
+            [] if self.identity is None else ["-o", f"IdentityFile={quoted(self.identity)}", "-o", "IdentitiesOnly=yes"]
+        )
         return found + [word for name, value in self.options.items() for word in ("-o", f"{name}={value}")]
+
+
+def quoted(path: Path) -> str:
+    """A path as ssh_config(5) reads it, in which blanks, quotes and % mean themselves."""
+    return '"' + str(path).replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%") + '"'
 
 
 class HostMachine(Machine):
@@ -132,8 +139,8 @@ def read_inventory(path: Path) -> Inventory:
 def beside(path: Path, machines: Iterable[Machine]) -> None:
     """Take the files that the machines name from the inventory's folder."""
     for machine in machines:
-        machine.identity = machine.identity and path.parent / machine.identity.expanduser()
-        machine.config = machine.config and path.parent / machine.config.expanduser()
+        machine.identity = machine.identity and path.parent / at_home(machine.identity)
+        machine.config = machine.config and path.parent / at_home(machine.config)
 
 
 def read_model(path: Path, model: type[Read], lab: str) -> Read:

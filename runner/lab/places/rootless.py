@@ -15,6 +15,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from runner.data.cache import users_cache
 from runner.data.errors import CannotRunHere
 
 # unshare(1): the user is 0, the block of subordinate ids follows; newuidmap(1) writes the maps.
@@ -38,7 +39,7 @@ def enter(lab: str) -> None:
     if why := refusal():
         raise CannotRunHere(f"without root, the namespace lab needs user namespaces: {why}")
     # Root's cache is not the user's: an image there is readable, but not as root of another user namespace.
-    cache = os.environ.get("VPNEVAL_CACHE") or str(Path.home() / ".cache" / "vpneval")
+    cache = os.environ.get("VPNEVAL_CACHE") or str(users_cache())
     environment = {**os.environ, "VPNEVAL_CACHE": cache, INSIDE: "1"}
     os.execvpe(UNSHARE[0], [*UNSHARE, sys.executable, "-m", "runner", *sys.argv[1:]], environment)
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import subprocess
 import threading
@@ -45,6 +46,11 @@ def read(n):
     return text
 exec(read(int(read(8))), {"__name__": "agent"})"""
 
+OLDEST_PYTHON = (3, 10)  # on the other machines: mypy checks the probes by it (tests/unit/test_probes_python.py)
+APART_S = 60.0  # clocks; what is made here is valid from now on
+MARK = "vpneval-begins"
+INTRODUCTION = f"""echo "{MARK}$(id -u -n)|$(date +%s)|$(python3 -c 'import sys; print(*sys.version_info[:2])')\""""
+
 
 @dataclass(frozen=True)
 class Lent:
@@ -72,7 +78,18 @@ class Connection:
         self._options = [
             *machine.options_of_ssh(),
             *("-o", f"ControlPath={self._socket}", "-o", "ControlPersist=no", "-o", "BatchMode=yes"),
-            *("-o", "ForwardAgent=no", "-o", "ForwardX11=no", "-o", "ClearAllForwardings=yes"),
+            *(
+                "-o",
+                "RequestTTY=no",
+                "-o",
+                "RemoteCommand=none",
+                "-o",
+                "ForwardAgent=no",
+                "-o",
+                "ForwardX11=no",
+                "-o",
+                "ClearAllForwardings=yes",
+            ),
         ]
         with self._said.open("wb") as said:
             self._master = subprocess.Popen(
@@ -97,7 +114,7 @@ class Connection:
                 by_hand = shlex.join(["ssh", *self.machine.options_of_ssh(), self.machine.address])
                 raise CannotRunHere(f"{self.name} cannot be reached: {self.said()}. Try: {by_hand} true")
             time.sleep(0.02)
-        user = self.run("id", "-u", "-n").stdout.strip()
+        user = self._introduction()
         if user != "root":
             self.sudo = ("sudo", "-n")
             done = self.run("true")
@@ -106,6 +123,32 @@ class Connection:
                     f"{self.name}: {user} may not become root: {done.stderr.strip()}. Allow it there, as root: "
                     f"echo '{user} ALL=(ALL) NOPASSWD: ALL' > /etc/sudoers.d/vpneval (and: apt-get install sudo)"
                 )
+
+    def _introduction(self) -> str:
+        """The user that ssh comes as. Raises CannotRunHere where the machine's shell, Python or clock does not fit."""
+        before = time.time()
+        said, after = self.run("sh", "-c", INTRODUCTION).stdout, time.time()
+        beside, _, answer = said.partition(MARK)
+        if greeting := beside.strip():
+            raise CannotRunHere(
+                f"{self.name}: its shell says {greeting[:80]!r} before any command's answer. Let only "
+                "interactive shells say so. Look into ~/.bashrc, ~/.profile and /etc/bash.bashrc there, "
+                "and put this line first: case $- in *i*) ;; *) return ;; esac"
+            )
+        user, clock, version = [*answer.strip().split("|"), "", "", ""][:3]
+        if not re.fullmatch(r"[A-Za-z0-9_.-]+[$]?", user) or not clock.isdigit():
+            raise CannotRunHere(f"{self.name}: sh, id and date do not answer there, but {answer.strip()[:80]!r}")
+        python = re.findall(r"\d+", version)  # none: the look at the machine says that it is missing
+        if python and tuple(map(int, python)) < OLDEST_PYTHON:
+            needed = ".".join(map(str, OLDEST_PYTHON))
+            raise CannotRunHere(f"{self.name} has Python {'.'.join(python)}; vpneval needs {needed} or newer there")
+        apart_s = max(before - int(clock) - 1, int(clock) - after)
+        if apart_s > APART_S:
+            raise CannotRunHere(
+                f"{self.name}'s clock and this machine's are {apart_s:.0f} s apart, so that certificates may not be "
+                "valid yet; set them, for example with: timedatectl set-ntp true"
+            )
+        return user
 
     def said(self) -> str:
         """The last that ssh itself said."""

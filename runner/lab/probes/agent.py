@@ -174,10 +174,11 @@ def enter(name: str, root: str, *, groups: bool = False, own_network: bool = Tru
     call("prctl", PR_SET_PDEATHSIG, signal.SIGKILL)
     call("unshare", CLONE_NEWNS | CLONE_NEWUTS | CLONE_NEWIPC | (CLONE_NEWNET if own_network else 0))
     mount("none", "/", None, flags=MS_REC | MS_PRIVATE)
+    os.chdir(root)  # it may be below /mnt; and as "." it needs no escapes, see overlayfs.rst
     mount("tmpfs", "/mnt", "tmpfs", "size=4g,mode=755")
     for folder in ("upper", "work", "root"):
         os.mkdir(f"/mnt/{folder}")
-    mount("overlay", "/mnt/root", "overlay", f"lowerdir={root},upperdir=/mnt/upper,workdir=/mnt/work")
+    mount("overlay", "/mnt/root", "overlay", "lowerdir=.,upperdir=/mnt/upper,workdir=/mnt/work")
     os.chdir("/mnt/root")
     for folder in ("proc", "sys", "dev", "run", "tmp", ".old"):
         os.makedirs(folder, exist_ok=True)
@@ -353,7 +354,6 @@ def serve_here(
 
 def write(content: int, complaints: int, path: str, mode: int) -> int:
     """Make a file anew with this content, and its folders, as install(1) would; the exit code."""
-    before = os.umask(0o022)
     try:
         os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
         if os.path.lexists(path):
@@ -369,8 +369,6 @@ def write(content: int, complaints: int, path: str, mode: int) -> int:
     except OSError as error:
         os.write(complaints, f"cannot write {path}: {error.strerror}\n".encode())
         return 1
-    finally:
-        os.umask(before)
     return 0
 
 
@@ -437,6 +435,7 @@ def lines(silence_s: int) -> Iterator[None]:
         yield
 
 
+os.umask(0o022)  # of all that is made here: who calls may have another
 described = json.loads(sys.argv[1])
 try:
     if "group" in described:

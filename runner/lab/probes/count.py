@@ -195,13 +195,15 @@ def counting() -> dict[str, Any]:
     samples: list[tuple[float, int]] = []
     started = changed = time.monotonic()
     last, end, still_s, sent = bytes_before, None, 0.0, 0
+    asked = select.poll()
+    asked.register(sys.stdin, select.POLLIN)
     print("counting", flush=True)
     while True:
         now, seen = time.monotonic(), octets.read()
         if seen != last:
             last, changed = seen, now
             samples.append((round(now - started, 4), seen - bytes_before))
-        if end is None and select.select([sys.stdin], [], [], 0)[0]:
+        if end is None and asked.poll(0):
             words = told()
             end, sent, still_s = (now, int(words[1]), float(words[2])) if words else (now, 0, 0.0)
         if end is not None and (

@@ -12,7 +12,7 @@ a download's acknowledgements, which may be commoner, are among them.
 
 import json
 import os
-import select
+import selectors
 import socket
 import sys
 import time
@@ -35,10 +35,13 @@ with suppress(PermissionError):
     os.nice(-15)
 seen: list[tuple[float, str, int]] = []
 alone = None  # how many were seen when the stream was the only one
+ends = selectors.PollSelector()
+for end in (*captures, sys.stdin):
+    ends.register(end, selectors.EVENT_READ)
 print("watching", flush=True)
 start = time.monotonic()
 while True:
-    ready = select.select([*captures, sys.stdin], [], [])[0]
+    ready = [key.fileobj for key, _ in ends.select()]
     for capture, name in captures.items():
         with suppress(OSError):  # nothing more; or the port is down
             while True:

@@ -15,7 +15,7 @@ import fcntl
 import json
 import os
 import random
-import select
+import selectors
 import socket
 import struct
 import sys
@@ -33,12 +33,15 @@ rng = random.Random(sys.argv[7])
 lengths: Counter[int] = Counter()
 seen: dict[str, list[float]] = {first: [], second: []}  # of this turn: when, by port
 captures = {}
+ends = selectors.PollSelector()
 for name in (first, second):
     capture = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETH_P_ALL))
     capture.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8 * 2**20)
     capture.bind((name, 0))
     capture.setblocking(False)
     captures[capture] = name
+for capture in captures:
+    ends.register(capture, selectors.EVENT_READ)
 with suppress(PermissionError):
     os.nice(-15)
 
@@ -62,7 +65,7 @@ def until(happened: Callable[[], bool], within_s: float) -> bool:
     while not happened():
         if time.monotonic() > give_up:
             return False
-        select.select([*captures], [], [], 0.02)
+        ends.select(0.02)
         take()
     return True
 

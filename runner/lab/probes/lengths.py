@@ -9,7 +9,7 @@ offloading has not cut yet is longer than the interface's MTU, and is counted as
 """
 
 import json
-import select
+import selectors
 import socket
 import subprocess
 import sys
@@ -92,8 +92,11 @@ def counters_between_frames(take: Callable[[], int]) -> tuple[int, int]:
 
 
 before = counters_between_frames(discard)
+ends = selectors.PollSelector()
+for end in (packets, sys.stdin):
+    ends.register(end, selectors.EVENT_READ)
 print("watching", flush=True)
-while sys.stdin not in select.select([packets, sys.stdin], [], [])[0]:
+while sys.stdin not in [key.fileobj for key, _ in ends.select()]:
     drain()
 after = counters_between_frames(drain)
 seen = {way: {"lengths": lengths[way], "fragments": fragments[way], "other_bytes": other_bytes[way]} for way in lengths}

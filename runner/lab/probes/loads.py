@@ -164,6 +164,7 @@ class Reader:
         self.networks = {name: Network(pid) for name, pid in nodes.items()}
         self.spaces = {os.stat(f"/proc/{pid or 'self'}/ns/pid").st_ino: name for name, pid in nodes.items()}
         self.holders = {pid or 1 for pid in nodes.values()}
+        self.allowed = {core for pid in nodes.values() for core in os.sched_getaffinity(pid or 0)}  # not all: a cpuset
         self.roles: dict[tuple[int, str], str] = {}  # (process, when it began) -> whose it is
         self.nodes_of: dict[tuple[int, str], str] = {}
         self.names: dict[tuple[int, str, str], str] = {}  # (process, when it began, what it is called) -> its name
@@ -180,7 +181,7 @@ class Reader:
         """All counters now; see the functions."""
         return {
             "at_s": time.monotonic(),
-            "cores": cores(),
+            "cores": {core: ticks for core, ticks in cores().items() if int(core) in self.allowed},
             "processes": self.processes(),
             "groups": self.groups(),
             "ports": {name: network.ports() for name, network in self.networks.items()},
@@ -322,7 +323,8 @@ def softnet(stat: str) -> list[int]:
 
 
 def group_folders(groups: str) -> list[str]:
-    """The folders of the groups that count processor time, the process's own and those above it but the topmost."""
+    """The folders of the groups that count processor time, the process's own and those above it: in a
+    container the topmost may be the container's, with its quota."""
     found = []
     for line in groups.splitlines():
         number, controllers, path = line.split(":", 2)
@@ -334,7 +336,7 @@ def group_folders(groups: str) -> list[str]:
             continue
         parts = path.strip("/").split("/") if path.strip("/") else []
         for top in tops:
-            found += [os.path.join(top, *parts[:depth]) for depth in range(len(parts), 0, -1)]
+            found += [os.path.join(top, *parts[:depth]) for depth in range(len(parts), -1, -1)]
     return found
 
 

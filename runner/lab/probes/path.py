@@ -53,9 +53,12 @@ def answer(ports: list[str]) -> None:
     for kind, port in (text.split("/") for text in ports):
         end = udp(int(port)) if kind == "udp" else socket.create_server(("", int(port)), family=FAMILY)
         ends[end.fileno()] = end
+    waiting = select.poll()
+    for number in (0, *ends):
+        waiting.register(number, select.POLLIN)
     print("ready", flush=True)
     while True:
-        ready = select.select([0, *ends], [], [])[0]
+        ready = [number for number, _ in waiting.poll()]
         if 0 in ready and not os.read(0, 1 << 16):
             return
         for end in (ends[number] for number in ready if number):
@@ -140,12 +143,12 @@ def reaches(address: str, port: str) -> bool:
 def told(address: str, port: int, end: socket.socket | None = None) -> dict[str, Any]:
     """What the far end saw of a datagram; nothing where none of three is answered."""
     here = end or udp(0)
+    here.settimeout(PATIENCE_S / 3)
     for _ in range(3):
         here.sendto(b"0", (address, port))
-        if select.select([here], [], [], PATIENCE_S / 3)[0]:
-            with suppress(OSError):  # refused
-                found: dict[str, Any] = json.loads(received(here)[0])
-                return found
+        with suppress(OSError):  # refused, or nothing came
+            found: dict[str, Any] = json.loads(received(here)[0])
+            return found
     return {}
 
 
@@ -178,15 +181,17 @@ def pings(address: str, port: int) -> dict[str, Any]:
     there = back = -1
     with udp(0) as end:
         end.setsockopt(*TOS, MARK)
+        end.settimeout(EVERY_S)
         until = time.monotonic() + PINGS * EVERY_S + PATIENCE_S
         while len(rtts) < PINGS and time.monotonic() < until:
             if len(sent_at) < PINGS:
                 number = str(len(sent_at))
                 sent_at[number] = time.monotonic(), time.time()
                 end.sendto(number.encode(), (address, port))
-            if not select.select([end], [], [], EVERY_S)[0]:
+            try:
+                text, back, _ = received(end)
+            except TimeoutError:
                 continue
-            text, back, _ = received(end)
             now, heard = time.monotonic(), json.loads(text)
             began, wall = sent_at[heard["number"]]
             there = heard["tos"]

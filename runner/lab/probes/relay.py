@@ -15,7 +15,7 @@ BYTES or more:
 """
 
 import json
-import select
+import selectors
 import socket
 import struct
 import sys
@@ -160,9 +160,12 @@ def back(frame: bytes) -> list[bytes]:
     return [splice.back(frame) if ip and splice and frame[ETHERNET + 9] == socket.IPPROTO_TCP else frame]
 
 
+ends = selectors.PollSelector()
+for end in (near, far, sys.stdin):
+    ends.register(end, selectors.EVENT_READ)
 print("relaying", flush=True)
 while True:
-    ready, _, _ = select.select([near, far, sys.stdin], [], [])
+    ready = [key.fileobj for key, _ in ends.select()]
     for here, there, made in ((near, far, forward), (far, near, back)):
         if here in ready:
             frame, origin = here.recvfrom(70000)

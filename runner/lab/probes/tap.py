@@ -6,7 +6,7 @@ each as [seconds since the epoch, "in" or "out", hex]. "lost" counts those beyon
 """
 
 import json
-import select
+import selectors
 import socket
 import sys
 import time
@@ -35,9 +35,12 @@ def drain() -> None:
                 lost += 1
 
 
+ends = selectors.PollSelector()
+for end in (packets, sys.stdin):
+    ends.register(end, selectors.EVENT_READ)
 print("tapping", flush=True)
 while True:
-    ready, _, _ = select.select([packets, sys.stdin], [], [])
+    ready = [key.fileobj for key, _ in ends.select()]
     drain()
     if sys.stdin in ready:
         if not sys.stdin.readline():

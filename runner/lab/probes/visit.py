@@ -55,7 +55,16 @@ class Line:
 
     def silent(self) -> bool:
         """Has the other end said nothing yet?"""
-        return not select.select([self.connection], [], [], 0)[0]
+        return not ready([self.connection], 0)
+
+
+def ready(connections: list[socket.socket], within_s: float) -> list[socket.socket]:
+    """Those of the connections that can be read within this time."""
+    poll = select.poll()
+    for connection in connections:
+        poll.register(connection, select.POLLIN)
+    numbers = {number for number, _ in poll.poll(1e3 * within_s)}
+    return [connection for connection in connections if connection.fileno() in numbers]
 
 
 class Streams:
@@ -134,8 +143,8 @@ class Streams:
 
     def take(self, end: float) -> bool:
         """Receive what there is; False where nothing came within half a second. Raises OSError after ``end``."""
-        ready = select.select(self.connections, [], [], 0.5)[0]
-        for connection in ready:
+        came = ready(self.connections, 0.5)
+        for connection in came:
             index = self.connections.index(connection)
             count = connection.recv_into(self.buffer)
             if not count:
@@ -143,7 +152,7 @@ class Streams:
             self.received[index] += count
         if time.monotonic() > end:
             raise OSError(f"no payload came for {PATIENCE_S:g} s, or its end did not come")
-        return bool(ready)
+        return bool(came)
 
 
 def payload_of(name: str) -> bytes:
@@ -279,7 +288,7 @@ class Near:
         """Take what is under way until the sender says how much it was, then the rest."""
         end = time.monotonic() + PATIENCE_S
         while line.silent():
-            if select.select([*mine.connections, line.connection], [], [], 0.5)[0] != [line.connection]:
+            if ready([*mine.connections, line.connection], 0.5) != [line.connection]:
                 mine.take(end)
         told = line.hear()
         mine.drain(told["sent"])

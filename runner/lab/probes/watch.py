@@ -15,7 +15,7 @@ within ESP that never was on the wire.
 
 import json
 import mmap
-import select
+import selectors
 import socket
 import struct
 import sys
@@ -37,6 +37,9 @@ packets = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
 packets.setsockopt(SOL_PACKET, PACKET_RX_RING, struct.pack("@IIII", SLOT, SLOTS, SLOT, SLOTS))
 ring = mmap.mmap(packets.fileno(), SLOT * SLOTS)
 packets.bind((sys.argv[1], ETH_P_ALL))
+ends = selectors.PollSelector()
+for end in (packets, sys.stdin):
+    ends.register(end, selectors.EVENT_READ)
 print("watching", flush=True)
 
 frames: list[tuple[float, bytes]] = []
@@ -61,7 +64,7 @@ def waiting() -> Iterator[tuple[float, bytes]]:
 
 
 while captured < MAXIMUM:
-    ready, _, _ = select.select([packets, sys.stdin], [], [])
+    ready = [key.fileobj for key, _ in ends.select()]
     new = list(waiting())
     frames += new
     captured += sum(len(frame) for _, frame in new)

@@ -7,7 +7,7 @@ in the newest connection, or as a datagram to where the last one came from.
 """
 
 import json
-import select
+import selectors
 import socket
 import sys
 import time
@@ -23,9 +23,12 @@ streams: dict[int, bytearray] = {}
 open_ones: dict[int, socket.socket] = {}
 last_from: tuple[str, int] | None = None
 
+ends = selectors.PollSelector()
+for end in (datagrams, listener, sys.stdin):
+    ends.register(end, selectors.EVENT_READ)
 print("listening", flush=True)
 while True:
-    ready, _, _ = select.select([datagrams, listener, sys.stdin, *open_ones.values()], [], [])
+    ready = [key.fileobj for key, _ in ends.select()]
     if datagrams in ready:
         data, last_from = datagrams.recvfrom(70000)
         heard.append((time.time(), data.hex()))
@@ -33,6 +36,7 @@ while True:
         connection = listener.accept()[0]
         number = len(streams)
         open_ones[number], streams[number] = connection, bytearray()
+        ends.register(connection, selectors.EVENT_READ)
     for number, connection in list(open_ones.items()):
         if connection in ready:
             try:
@@ -41,6 +45,7 @@ while True:
                 data = b""
             streams[number] += data
             if not data:
+                ends.unregister(connection)
                 open_ones.pop(number).close()
     if sys.stdin in ready and datagrams not in ready:  # what has arrived is told first
         line = sys.stdin.readline()
