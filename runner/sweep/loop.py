@@ -17,6 +17,7 @@ from runner.data.store import Store, last_round
 from runner.data.trials import Cell
 from runner.instruments.instrument import at_once
 from runner.lab.redaction import hide
+from runner.lab.site_to_site import SITES
 from runner.sweep.call import Outcome, Settings, Watcher
 from runner.sweep.looks import MOST_REPETITIONS, Going, next_look
 from runner.sweep.plan import (
@@ -37,8 +38,8 @@ from runner.sweep.turns import Rounds, Standing, conditions, standing
 from runner.sweep.underway import UnderWay
 from runner.sweep.workshop import Workshop
 from runner.tunnel.bring_up import Bench
+from runner.vpn.page import recipe
 from runner.vpn.plugin import Vpn
-from runner.vpn.recipe import recipe
 
 Look = Callable[[float, float], Going]
 MOST_STANDING = 30  # tunnels at once
@@ -373,7 +374,7 @@ class Loop:
         """Trials that count what a plugin writes down, and need no tunnel; the recipe is their log."""
         for planned in tunnel.trials:
             try:
-                write_text(folder / "recipe.txt", recipe(self.vpns[tunnel.vpn], tunnel_levels(tunnel.params)))
+                write_text(folder / "recipe.txt", recipe(self.vpns[tunnel.vpn], tunnel_levels(tunnel.params), SITES))
                 no_bench = cast(Bench, None)  # what needs no tunnel does not look at one
                 measured = at_once(planned.instrument.measure(no_bench, self._workshop.asked(planned)))
                 self._records.check(planned, measured)
