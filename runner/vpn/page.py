@@ -78,7 +78,7 @@ def page(
         parts += [f"## Gateway {me.name}\n"]
         if written:
             parts += [
-                f"    scp -r {me.name} root@{me.wan_address}:tunnel\n    ssh root@{me.wan_address} tunnel/up.sh\n",
+                f"    scp -r {me.name} root@{me.public_address or me.wan_address}:tunnel\n    ssh root@{me.public_address or me.wan_address} tunnel/up.sh\n",
             ]
         else:
             parts += [
@@ -167,8 +167,8 @@ def _keys(keys: KeyMaker, secrets: Secrets) -> list[str]:
 def _copies(sites: Sequence[Site], gateways: dict[str, Files]) -> Iterator[str]:
     for me in reversed(sites):
         names = sorted({name for text, _ in gateways[me.name].values() for name in NAME.findall(text)})
-        yield f"    ssh root@{me.wan_address} mkdir -pm 700 keys"
-        yield f"    scp {' '.join(f'keys/{name}' for name in names)} root@{me.wan_address}:keys/"
+        yield f"    ssh root@{me.public_address or me.wan_address} mkdir -pm 700 keys"
+        yield f"    scp {' '.join(f'keys/{name}' for name in names)} root@{me.public_address or me.wan_address}:keys/"
     yield ""
 
 
