@@ -67,7 +67,8 @@ class Booted:
         )
 
     def _pid(self) -> str:
-        return self.node.run("pgrep", "-x", "systemd", check=False).stdout.strip()
+        # The oldest: a child has its name until it is another program.
+        return self.node.run("pgrep", "-o", "-x", "systemd", check=False).stdout.strip()
 
     def run(self, *argv: str) -> Completed:
         """Run a command beside that systemd, as a login would."""
