@@ -58,7 +58,8 @@ def page(
     Raises UsageError for levels that the VPN does not have.
     """
     keys, secrets, gateways = _on_paper(vpn, params, sites, path_mtu, days)
-    parts = [f"# {title(vpn, params)}\n", *_warnings(vpn, params), *_needs(vpn, sites, gateways, example)]
+    parts = [f"# {title(vpn, params)}\n", *_warnings(vpn, params), *_needs(vpn, sites, gateways)]
+    parts += _addresses(vpn, sites, example)
     if not written:
         if secrets:
             parts += [
@@ -77,9 +78,8 @@ def page(
     for me in reversed(sites):
         parts += [f"## Gateway {me.name}\n"]
         if written:
-            parts += [
-                f"    scp -r {me.name} root@{me.public_address or me.wan_address}:tunnel\n    ssh root@{me.public_address or me.wan_address} tunnel/up.sh\n",
-            ]
+            login = f"root@{me.public_address or me.wan_address}"
+            parts += [f"    scp -r {me.name} {login}:tunnel\n    ssh {login} tunnel/up.sh\n"]
         else:
             parts += [
                 "Paste this as root. Each `put` makes a file; up.sh installs the packages, puts the files in place and "
@@ -118,7 +118,7 @@ def _warnings(vpn: Vpn, params: Params) -> list[str]:
     return [f"**{warning}**\n"] * bool(warning) + [f"Note: {vpn.note}.\n"] * bool(vpn.note)
 
 
-def _needs(vpn: Vpn, sites: Sequence[Site], gateways: dict[str, Files], example: bool) -> Iterator[str]:
+def _needs(vpn: Vpn, sites: Sequence[Site], gateways: dict[str, Files]) -> Iterator[str]:
     yield "## What you need\n"
     names = [" or ".join(any_of) for any_of in packages(vpn)]
     yield f"- Gateways with Debian, and root on them. up.sh installs: {', '.join(names)}."
@@ -132,14 +132,17 @@ def _needs(vpn: Vpn, sites: Sequence[Site], gateways: dict[str, Files], example:
         yield f"- A firewall forwards between {' and '.join(site.lan for site in sites)}."
     if vpn.software.needs:
         yield f"- {vpn.software.needs}"
-    yield "- The hosts of each site reach the other one by their gateway. If their router is another machine, give it a"
-    yield "  route: " + "; ".join(
-        f"at {me.name}, to {site.lan} by {me.lan_address}" for me in sites for site in sites if site is not me
-    )
-    yield "- No address of yours may be in the networks that the tunnel has for itself: " + (
-        ", ".join(_inner(sites, gateways)) or "it has none"
-    )
+    if vpn.carries == "ip":
+        yield "- The hosts of each site reach the other one by their gateway. If their router is another machine, give"
+        yield "  it a route: " + "; ".join(
+            f"at {me.name}, to {site.lan} by {me.lan_address}" for me in sites for site in sites if site is not me
+        )
+    if inner := _inner(sites, gateways):
+        yield f"- No address of yours may be in the networks that the tunnel has for itself: {', '.join(inner)}"
     yield ""
+
+
+def _addresses(vpn: Vpn, sites: Sequence[Site], example: bool) -> Iterator[str]:
     yield "## Addresses" + (" to replace\n" if example else "\n")
     if example:
         yield "These are examples. Replace them everywhere below, or print this page with yours: `--site SITES.toml`.\n"
