@@ -16,7 +16,7 @@ def days_of(ca: Node) -> int:
 
 def certificates(ca: Node, sites: Sequence[Site]) -> dict[str, str]:
     """``ca.crt``, and for each gateway ``gw1.crt`` and ``gw1.key``, as PEM; ECDSA P-256, subject = gateway."""
-    here, key = "/run/ca/", (*NEW_KEY, str(days_of(ca) or DAYS))
+    here, key = "/root/vpneval-ca/", (*NEW_KEY, str(days_of(ca) or DAYS))
     ca.run("mkdir", "-pm", "700", here)
     ca.run(
         *("openssl", "req", "-x509", *key, "-subj", "/CN=vpneval CA"),

@@ -39,7 +39,7 @@ class Nebula(Vpn):
         return super().supports(node, params) or no_tun(node)
 
     def secrets(self, ca: Node, sites: Sequence[Site]) -> dict[str, str]:
-        here = "/run/ca/"
+        here = "/root/vpneval-ca/"
         ca.run("mkdir", "-pm", "700", here)
         lasts = ("-duration", f"{24 * days_of(ca)}h") if days_of(ca) else ()
         crt, key = ("-ca-crt", here + "ca.crt"), ("-ca-key", here + "ca.key")

@@ -26,7 +26,10 @@ class SshForward(Forward):
     ports = "tcp/2222"
     outer_ipv6 = True
     software = Software(
-        {"ssh": "openssh-client", "ssh-keygen": "openssh-client", "sshd": "openssh-server"}, openssl=True
+        {"ssh": "openssh-client", "ssh-keygen": "openssh-client", "sshd": "openssh-server"},
+        openssl=True,
+        needs="sshd logs root in by key on the gateway that answers, and refuses a locked account: `grep '^root:!' "
+        "/etc/shadow` must print nothing there. If it does, `usermod -p '*' root` unlocks root, without a password.",
     )
     offers = Offers(
         ciphers={
@@ -41,6 +44,7 @@ class SshForward(Forward):
         },
         integrities={"hmac-sha1": "hmac-sha1-etm@openssh.com", "hmac-sha256": "hmac-sha2-256-etm@openssh.com"},
         compressions={"off": "no", "on": "yes"},
+        gone={"blowfish-128-cbc": "OpenSSH has had no Blowfish since 7.6 (2017)"},
     )
     comparable = AES_CBC
     # The first of OpenSSH's default Ciphers, ssh_config(5).
@@ -55,14 +59,14 @@ class SshForward(Forward):
         return None
 
     def secrets(self, ca: Node, sites: Sequence[Site]) -> dict[str, str]:
-        ca.run("mkdir", "-pm", "700", "/run/ca")
+        ca.run("mkdir", "-pm", "700", "/root/vpneval-ca")
         secrets = {}
         for site in sites:
             for kind in ("host", "user"):
                 name = f"{site.name}.{kind}"
-                ca.run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", name, "-f", f"/run/ca/{name}")
-                secrets[f"{name}.key"] = ca.run("cat", f"/run/ca/{name}").stdout
-                secrets[f"{name}.pub"] = ca.run("cat", f"/run/ca/{name}.pub").stdout.strip()
+                ca.run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", name, "-f", f"/root/vpneval-ca/{name}")
+                secrets[f"{name}.key"] = ca.run("cat", f"/root/vpneval-ca/{name}").stdout
+                secrets[f"{name}.pub"] = ca.run("cat", f"/root/vpneval-ca/{name}.pub").stdout.strip()
         return secrets
 
     def render(self, me: Site, peers: Sequence[Site], params: Params, secrets: Secrets) -> dict[str, str]:

@@ -69,7 +69,7 @@ class Tinc(Vpn):
     def secrets(self, ca: Node, sites: Sequence[Site]) -> dict[str, str]:
         secrets = {}
         for site in sites:
-            home = f"/run/ca/{site.name}"
+            home = f"/root/vpneval-ca/{site.name}"
             ca.run("mkdir", "-pm", "700", home)
             ca.run("tincd", "--config", home, "--generate-keys=2048")
             secrets[f"{site.name}.key"] = ca.run("cat", f"{home}/rsa_key.priv").stdout

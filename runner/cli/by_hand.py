@@ -20,23 +20,22 @@ def recipe(
     levels: Levels = None,
     site: SiteFile = None,
     folder: WriteTo = None,
-    days: Days = 365,
+    days: Days = 3650,
 ) -> None:
-    """Print the files and commands that set a tunnel up.
+    """Print how to set a tunnel up on two gateways, without vpneval.
 
-    They are for two plain gateways, without vpneval.
+    It is at the levels that the VPN's makers recommend, unless --set names others.
     """
     begin(f"vpneval reads the plugin {vpn}.")
     from runner.catalogue import load_vpn
     from runner.cli.deployed import deploy, readable
     from runner.cli.shell import one_tunnel
-    from runner.vpn.recipe import recipe as recipe_of
 
     plugin = load_vpn(vpn)
-    params = one_tunnel(plugin, joined(levels))
+    params = one_tunnel(plugin, joined(levels), plugin.recommended)
     if folder is not None:
         return deploy(plugin, params, site, folder, days, tell)
-    document(readable(plugin, params, site, tell) if site else recipe_of(plugin, params))
+    document(readable(plugin, params, site, days, tell))
 
 
 def lab_shell(

@@ -1,25 +1,29 @@
-"""``vpneval recipe --site``: from the inventory of two machines to a tunnel that can be copied there."""
+"""``vpneval recipe``: from the addresses of two gateways to a page, or to directories that can be copied there."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 from runner.data.errors import UsageError
 from runner.data.levels import Params
 from runner.lab.names import DEFAULT_IMAGE
+from runner.lab.node import Node
 from runner.lab.places import NamespaceRig, rootless
 from runner.lab.places.site import site_rig
 from runner.lab.places.sites import Sites, described, read_sites, real
 from runner.lab.site import Site
-from runner.lab.site_to_site import check_machine
+from runner.lab.site_to_site import SITES, check_machine
 from runner.tunnel.bring_up import make_secrets
 from runner.vpn import deploy as deployment
+from runner.vpn.page import page, unencrypted
 from runner.vpn.plugin import Vpn
-from runner.vpn.recipe import recipe
+from runner.vpn.recipe import check_offered
 
-MOST_DAYS = 3650
+MOST_DAYS = 36500
+CA = "/root/vpneval-ca"
+SIGNS = ("ca.crt", "ca.key")  # what signs the next certificates
 
 
 def unnamed(inventory: Sites) -> list[str]:
@@ -42,29 +46,58 @@ def real_sites(inventory: Sites) -> tuple[Site, ...]:
         return real(rig.sites, inventory)
 
 
-def readable(vpn: Vpn, params: Params, site: Path, say: Callable[[str], None]) -> str:
-    """The recipe between these sites, with packages, scripts and units; ``say`` is told what the inventory lacks."""
+def sites_of(site: Path | None, say: Callable[[str], None]) -> tuple[tuple[Site, ...], int | None]:
+    """The sites and the path's MTU: of the inventory ``site``, what it lacks being told; without one, the lab's."""
+    if site is None:
+        return SITES, None
     inventory = read_sites(site)
     for sentence in unnamed(inventory):
         say(sentence)
-    sites = real_sites(inventory)
-    return f"{recipe(vpn, params, sites)}\n{deployment.printed(vpn, params, sites, inventory.path_mtu)}"
+    return real_sites(inventory), inventory.path_mtu
+
+
+def readable(vpn: Vpn, params: Params, site: Path | None, days: int, say: Callable[[str], None]) -> str:
+    """The page of this tunnel."""
+    check_days(days)
+    sites, path_mtu = sites_of(site, say)
+    return page(vpn, params, sites, path_mtu, days, example=site is None)
+
+
+def check_days(days: int) -> None:
+    """Raise UsageError unless certificates can be made for so long."""
+    if not 1 <= days <= MOST_DAYS:
+        raise UsageError(f"--days must be from 1 to {MOST_DAYS}, not {days}")
 
 
 def deploy(vpn: Vpn, params: Params, site: Path | None, folder: Path, days: int, say: Callable[[str], None]) -> None:
     """Fresh keys, made on a node of this machine that has no network, and a directory for each gateway."""
-    if site is None:
-        raise UsageError("--write needs the gateways' addresses: give --site SITES.toml, too")
-    if not 1 <= days <= MOST_DAYS:
-        raise UsageError(f"--days must be from 1 to {MOST_DAYS}, not {days}")
+    check_days(days)
+    check_offered(vpn, params)
+    if warning := unencrypted(vpn, params):
+        say(warning)
     rootless.enter("netns")
     check_machine()
-    inventory = read_sites(site)
-    for sentence in unnamed(inventory):
-        say(sentence)
-    sites, rig = real_sites(inventory), NamespaceRig()
+    sites, path_mtu = sites_of(site, say)
+    if site is None:
+        say("The addresses are the examples of the lab. For your gateways: --site SITES.toml")
+    with _trusted(days, say) as ca:
+        secrets = make_secrets(vpn, nullcontext(ca), sites)
+        made = deployment.write(vpn, params, sites, secrets, folder, path_mtu)
+        for name in SIGNS:
+            kept = ca.run("cat", f"{CA}/{name}", check=False)
+            if kept.code == 0:
+                deployment.put(folder / "ca" / name, kept.stdout, 0o600)
+    text = page(vpn, params, sites, path_mtu, days, written=True, example=site is None)
+    deployment.put(folder / "README.md", text, 0o644)
+    for directory in made:
+        say(f"{directory}: copy this directory to {directory.name} and run ./up.sh there, as root.")
+    say(f"{folder}/README.md says the rest. The directories hold private keys.")
+
+
+@contextmanager
+def _trusted(days: int, say: Callable[[str], None]) -> Iterator[Node]:
+    """A node without a network, on which certificates are made for so many days."""
+    rig = NamespaceRig()
     with rig.alone(rig.image(DEFAULT_IMAGE, say), lambda line: None) as ca:
         ca.days = days
-        secrets = make_secrets(vpn, nullcontext(ca), sites)
-    for made in deployment.write(vpn, params, sites, secrets, folder, inventory.path_mtu):
-        say(f"{made}: copy this directory to {made.name} and run ./install there, as root. It holds private keys.")
+        yield ca

@@ -90,9 +90,9 @@ SiteFile = Annotated[
 ]
 WriteTo = Annotated[
     Path | None,
-    typer.Option("--write", metavar="DIR", help="make a directory for each gateway, with keys, files and a unit"),
+    typer.Option("--write", metavar="DIR", help="make a directory for each gateway, with keys, files and units"),
 ]
-Days = Annotated[int, typer.Option("--days", metavar="N", help="with --write: validity of the certificates")]
+Days = Annotated[int, typer.Option("--days", metavar="N", help="validity of the certificates")]
 Gateways = Annotated[
     str,
     typer.Option(

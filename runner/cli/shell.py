@@ -22,10 +22,11 @@ from runner.vpn.plugin import Vpn
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
-def one_tunnel(vpn: Vpn, levels: str) -> dict[str, str]:
-    """The levels of ``--set`` on top of the VPN's comparable ones. Raises UsageError unless they make one tunnel."""
+def one_tunnel(vpn: Vpn, levels: str, usual: Params | None = None) -> dict[str, str]:
+    """The levels of ``--set`` on top of the ``usual`` ones (default: the VPN's comparable ones). Raises UsageError
+    unless they make one tunnel."""
     chosen = parse_levels(levels)
-    params = dict(vpn.comparable)
+    params = dict(usual or vpn.comparable)
     for factor, values in chosen.items():
         if factor not in params or len(values) != 1:
             raise UsageError(f"a tunnel needs one level of each of {', '.join(params)}, not {levels!r}")

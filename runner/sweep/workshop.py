@@ -13,14 +13,15 @@ from runner.data.levels import tunnel_levels
 from runner.data.store import FULL, Store
 from runner.instruments.instrument import Asked, at_once
 from runner.lab.logs import tail
+from runner.lab.site_to_site import SITES
 from runner.sweep.builder import Builder, Shared
 from runner.sweep.call import Settings, Watcher
 from runner.sweep.plan import Planned, PlannedTunnel
 from runner.sweep.records import Records
 from runner.sweep.underway import UnderWay
 from runner.tunnel.bring_up import Bench
+from runner.vpn.page import recipe
 from runner.vpn.plugin import Vpn
-from runner.vpn.recipe import recipe
 
 
 @dataclass
@@ -76,7 +77,7 @@ class Workshop:
         """Trials that count what a plugin writes down, and need no tunnel; the recipe is their log."""
         for planned in tunnel.trials:
             try:
-                write_text(folder / "recipe.txt", recipe(self.vpns[tunnel.vpn], tunnel_levels(tunnel.params)))
+                write_text(folder / "recipe.txt", recipe(self.vpns[tunnel.vpn], tunnel_levels(tunnel.params), SITES))
                 no_bench = cast(Bench, None)  # what needs no tunnel does not look at one
                 measured = at_once(planned.instrument.measure(no_bench, self.asked(planned)))
                 self.records.check(planned, measured)

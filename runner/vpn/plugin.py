@@ -22,13 +22,15 @@ Secrets = Mapping[str, str]  # name -> text, for example {"gw1.key": "-----BEGIN
 @dataclass(frozen=True)
 class Offers:
     """The levels that a VPN has: level -> the daemon's own word for it. What is not here is unsupported, and ``limits``
-    (factor -> why it has no others) is the reason. ``ike``: proposals of the IKE SA."""
+    (factor -> why it has no others) is the reason. ``ike``: proposals of the IKE SA. ``gone``: level -> why today's
+    daemons refuse it, so that nobody is told how to set it up."""
 
     ciphers: Mapping[str, str] = field(default_factory=lambda: {"none": "none"})
     integrities: Mapping[str, str] = field(default_factory=lambda: {"none": "none"})
     compressions: Mapping[str, str] = field(default_factory=lambda: {"off": "off"})
     limits: Mapping[str, str] = field(default_factory=dict)
     ike: tuple[str, ...] = ()
+    gone: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -38,8 +40,8 @@ class Software:
     ``daemons``: other packages whose version says what was measured; of several, a gateway needs one. ``libraries``:
     packages that it needs and that bring no command. ``openssl``: does OpenSSL encrypt the payload?
     Then the factor ``driver`` can be set. ``dials``: how a command begins that dials once only -> the command that
-    succeeds once the tunnel is there. The scripts of ``recipe --write`` repeat the first until then: the peer may
-    start later."""
+    succeeds once the tunnel is there. The scripts of ``recipe`` repeat the first until then: the peer may
+    start later. ``needs``: what else a gateway must have, as a sentence of the page that ``recipe`` prints."""
 
     tools: Mapping[str, str] = field(default_factory=dict)
     layer: str = ""
@@ -47,6 +49,7 @@ class Software:
     libraries: tuple[str, ...] = ()
     openssl: bool = False
     dials: Mapping[str, str] = field(default_factory=dict)
+    needs: str = ""
 
     @property
     def packages(self) -> list[str]:

@@ -1,19 +1,21 @@
-"""``vpneval recipe``: the runbook of a tunnel, from the plugin itself run against a node that only writes down."""
+"""A plugin run on paper: the files and commands of a tunnel, from nodes that only write down."""
 
 from __future__ import annotations
 
+import re
 import shlex
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from runner.data.errors import UsageError
 from runner.data.levels import Params
 from runner.lab.node import Completed
 from runner.lab.site import Site, peers_of
-from runner.lab.site_to_site import SITES
-from runner.vpn.plugin import Vpn, entry, offered
+from runner.vpn.plugin import Secrets, Vpn, offered
 
 # Questions that a plugin asks; a person looks instead of typing them.
 QUESTIONS = ("test", "ss", "find")
+OUTPUT = re.compile(r"<output (\d+)>")
 
 
 class Paper:
@@ -26,12 +28,12 @@ class Paper:
     def run(self, *argv: str, check: bool = True, timeout: float = 30.0, input: str | None = None) -> Completed:
         """Note the command, unless it only asks. Its output is a placeholder."""
         if argv[0] not in QUESTIONS:
-            self.lines.append(shlex.join(argv) + (" < (the line before)" if input else ""))
+            self.lines.append(shlex.join(argv))
         return Completed(0, f"<output of {argv[0]}> :2222 ", "")
 
     def spawn(self, *argv: str, log: str) -> PaperProcess:
-        """Note the command as one in the background."""
-        self.lines.append(shlex.join(argv) + " &")
+        """Note the command as a daemon."""
+        self.lines.append(f"daemon {shlex.join(argv)}")
         return PaperProcess()
 
     def logged(self, log: str) -> str:
@@ -43,7 +45,7 @@ class Paper:
         self.lines.append(f"install -D -m {mode:o} /dev/stdin {path} <<'END'\n{text.rstrip()}\nEND")
 
     def defer(self, *argv: str) -> None:
-        """Nothing: a recipe is not undone."""
+        """Nothing: what is only counted is not undone."""
 
 
 class PaperProcess:
@@ -63,30 +65,100 @@ class PaperProcess:
         return 0
 
 
-def recipe(vpn: Vpn, params: Params, sites: tuple[Site, ...] = SITES) -> str:
-    """Files and commands that set this tunnel up on plain gateways, two or more; secrets are named placeholders.
+class KeyMaker(Paper):
+    """The machine that makes the keys. The output of each command goes into the file of keys/ that has the secret's
+    name. ``days``: how long certificates are to be valid."""
 
-    Raises UsageError for levels that the VPN does not have.
-    """
+    def __init__(self, days: int = 0) -> None:
+        super().__init__("a trusted machine")
+        self.days = days
+        self.commands: list[tuple[tuple[str, ...], str | None]] = []
+
+    def run(self, *argv: str, check: bool = True, timeout: float = 30.0, input: str | None = None) -> Completed:
+        """Note the command; its output is a placeholder that says which command it is of."""
+        self.commands.append((argv, input))
+        return Completed(0, f"<output {len(self.commands) - 1}>\n", "")
+
+    def written(self, secrets: Secrets) -> list[str]:
+        """The commands, as lines of a shell script, which make a file of keys/ for each of the ``secrets``."""
+        names: dict[int, list[str]] = {}
+        for name, value in secrets.items():
+            if found := OUTPUT.fullmatch(value.strip()):
+                names.setdefault(int(found[1]), []).append(name)
+        lines = []
+        for number, (argv, input) in enumerate(self.commands):
+            to, *more = names.get(number, [f"output-{number}"])
+            used = number in names or any(f"<output {number}>" in (text or "") for _, text in self.commands)
+            line = shlex.join(argv) + (f" > keys/{to}" if used else "")
+            if input is not None:
+                text = re.sub(r"([$`\\])", r"\\\1", input.rstrip("\n"))
+                text = OUTPUT.sub(lambda one: f"$(cat keys/{names.get(int(one[1]), [f'output-{one[1]}'])[0]})", text)
+                line += f" << END\n{text}\nEND"
+            lines += [line, *(f"cp keys/{to} keys/{name}" for name in more)]
+        lines += [f"# Put {name} into keys/{name}." for name, value in secrets.items() if not OUTPUT.search(value)]
+        return lines
+
+
+class Script(Paper):
+    """A ``Paper`` whose lines are a shell script with the functions of gateway/functions.sh: what the plugin waits for,
+    the script waits for. ``files`` are the gateway's: path -> text and mode. ``undo`` are the commands that take it
+    back. ``dials``: the plugin's (``Software.dials``)."""
+
+    def __init__(self, name: str, dials: Mapping[str, str]) -> None:
+        super().__init__(name)
+        self.dials = dials
+        self.files: dict[str, tuple[str, int]] = {}
+        self.undo: list[str] = []
+        self.daemons = 0
+
+    def run(self, *argv: str, check: bool = True, timeout: float = 30.0, input: str | None = None) -> Completed:
+        """Note the command; what it reads comes with it. A question after a daemon has started is a wait."""
+        if argv[0] in QUESTIONS or (argv[:3] == ("ip", "link", "show") and not check):
+            if self.daemons:
+                self.lines.append(f"until_there {shlex.join(argv)}")
+        elif argv[:2] == ("rm", "-f"):
+            self.lines.append(f"unused {shlex.join(argv[2:])}")
+        elif there := self._dialed(argv):
+            self.lines.append(f"until {shlex.join(argv)} || {there}; do alive; sleep 2; done")
+        else:
+            here = f" <<'END'\n{input.rstrip()}\nEND" if input is not None else ""
+            self.lines.append(shlex.join(argv) + ("" if check else " || true") + here)
+        return Completed(0, f"<output of {argv[0]}> :2222 ", "")
+
+    def _dialed(self, argv: Sequence[str]) -> str:
+        """The command that succeeds once what ``argv`` dials is there; "" where it does not dial."""
+        said = shlex.join(argv)
+        return next((there for begin, there in self.dials.items() if said.startswith(f"{begin} ")), "")
+
+    def spawn(self, *argv: str, log: str) -> PaperProcess:
+        """Note the command as a daemon, whose messages go to the journal."""
+        self.daemons += 1
+        return super().spawn(*argv, log=log)
+
+    def write(self, path: str, text: str, mode: int = 0o600) -> None:
+        """Keep the file."""
+        self.files[path] = text, mode
+
+    def defer(self, *argv: str) -> None:
+        """Note the undo, which is done before those that came earlier. What ends processes by their name is left out:
+        the unit ends its own, and the gateway may have others of that name."""
+        if argv[0] != "pkill":
+            self.undo.insert(0, shlex.join(argv) + " 2> /dev/null || true")
+
+
+def script_of(vpn: Vpn, params: Params, me: Site, sites: Sequence[Site], secrets: Secrets) -> Script:
+    """What gateway ``me`` needs of the VPN itself: files, commands, and what takes them back."""
+    script, peers = Script(me.name, vpn.software.dials), peers_of(me, sites)
+    for path, text in vpn.render(me, peers, params, secrets).items():
+        script.write(path, text)
+    vpn.start(script, me, peers, params)
+    return script
+
+
+def check_offered(vpn: Vpn, params: Params) -> None:
+    """Raise UsageError for levels that the VPN does not have, or that today's daemons refuse."""
     if no := offered(vpn, params):
         raise UsageError(f"{vpn.name}: {no.reason}")
-    ca = Paper("a trusted machine")
-    secrets = {name: f"<{name}>" for name in vpn.secrets(ca, sites)}
-    text = [
-        f"# {vpn.title}: {', '.join(f'{name} {level}' for name, level in params.items())}",
-        *(f"#   {site.name}: WAN {site.wan_address}, LAN {site.lan} ({site.lan_address})" for site in sites),
-        f"# {'Both' if len(sites) == 2 else 'All'} gateways forward: sysctl -w net.ipv4.ip_forward=1",
-        "# The daemons are started by hand here: stop and mask the services that their packages bring.",
-    ]
-    if ca.lines:
-        text += ["", "## Keys, on a trusted machine; <NAME> below stands for the content of that key or certificate"]
-        text += [line for line in ca.lines if not line.startswith("cat ")]
-    for site in reversed(sites):
-        paper = Paper(site.name)
-        peers = peers_of(site, sites)
-        for path, content in vpn.render(site, peers, params, secrets).items():
-            paper.write(path, content)
-        vpn.start(paper, site, peers, params)
-        text += ["", f"## {site.name}", *paper.lines]
-    text += ["", f"# Then {sites[0].host_address} reaches {sites[-1].host_address} at {entry(vpn, sites)}."]
-    return "\n".join(text) + "\n"
+    for level in params.values():
+        if gone := vpn.offers.gone.get(level):
+            raise UsageError(f"{vpn.name}: {gone}. Choose another level than {level}")

@@ -237,7 +237,7 @@ def smallest_measurement(lab: Lab, vpn: Vpn, address: str) -> list[Value]:
 
 
 def fresh_secrets(vpn: Vpn, authority: NamespaceNode, lab: Lab) -> dict[str, str]:
-    authority.run("rm", "-rf", "/run/ca")  # where plugins make them
+    authority.run("rm", "-rf", "/root/vpneval-ca")  # where plugins make them
     return make_secrets(vpn, nullcontext(authority), lab.sites)
 
 

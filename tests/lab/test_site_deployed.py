@@ -12,19 +12,12 @@ from runner.lab.image import Image
 from runner.lab.namespaces import NamespaceNode
 from runner.lab.node import wait_until
 from runner.vpn.deploy import packages
+from tests.lab.by_hand import GIVE, TAKE, up
 from tests.lab.commands import vpneval
 from tests.lab.sites import BOXES, TwoSites, two_sites
 from tests.lab.test_site import THROUGH_NAT
 
 pytestmark = pytest.mark.timeout(300)
-
-# Who dials first may find nobody: Restart=always.
-LIKE_SYSTEMD = "while true; do /etc/vpneval/stop; /etc/vpneval/start; sleep 1; done"
-
-
-TAKE = "import socket; s = socket.create_server(('', 7777)).accept()[0]; n = 0\n"
-TAKE += "while more := s.recv(65536): n += len(more)\nprint(n)"
-GIVE = "import socket, sys; s = socket.create_connection((sys.argv[1], 7777), 10); s.sendall(bytes(3000000)); s.close()"
 
 
 def behind(box: NamespaceNode, address: str) -> None:
@@ -83,12 +76,10 @@ def brings_up(image: Image, folder: Path, name: str, root: str = "") -> None:
             behind(box, lans[box.name])
             lacked = lacking(box, name)
             assert bool(lacked) is bool(root), "the bare machine has none of them, the other one all"
-            assert "start the tunnel with: /etc/vpneval/start" in box.run("/root/tunnel/install", timeout=120).stdout
-            assert not lacking(box, name)
-        assert near.run(*ping, check=False).code != 0, "without a tunnel, no router knows the way"
         for box in (boxes.nodes["gw2"], near):
-            box.spawn("sh", "-c", LIKE_SYSTEMD, log="tunnel")
-        wait_until(lambda: near.run(*ping, check=False).code == 0, f"a ping: {near.logged('tunnel')}", 30, 0.2)
+            assert "nothing starts the tunnel at the next boot" in up(box)
+            assert not lacking(box, name)
+        wait_until(lambda: near.run(*ping, check=False).code == 0, "a ping through the tunnel", 30, 0.2)
         if name in ("openvpn", "ipsec_user"):
             crt = next((folder / "out" / "gw1").rglob("gw1.crt"))
             times_s = [str(days * 86400) for days in (390, 410)]
@@ -96,7 +87,7 @@ def brings_up(image: Image, folder: Path, name: str, root: str = "") -> None:
             codes = [boxes.between["nat"].run(*ends, s, input=crt.read_text(), check=False).code for s in times_s]
             assert codes == [0, 1]
         carried_whole(boxes, lans)
-        near.run("pkill", "-f", "/etc/vpneval/start", check=False)
+        near.run("/root/tunnel/down.sh")
         wait_until(lambda: near.run(*ping, check=False).code != 0, "the end of the tunnel", 30, 0.2)
 
 

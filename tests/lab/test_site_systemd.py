@@ -1,5 +1,5 @@
 """The unit of a written recipe, under a systemd of each gateway's own: it starts the tunnel now and at every boot,
-starts it again when a daemon ends, and takes it back when it is stopped."""
+starts it again when a daemon ends; stopped, the way to the other site is closed, and down.sh takes all of it back."""
 
 from __future__ import annotations
 
@@ -67,7 +67,8 @@ class Booted:
         )
 
     def _pid(self) -> str:
-        return self.node.run("pgrep", "-x", "systemd", check=False).stdout.strip()
+        # The oldest: a child has its name until it is another program.
+        return self.node.run("pgrep", "-o", "-x", "systemd", check=False).stdout.strip()
 
     def run(self, *argv: str) -> Completed:
         """Run a command beside that systemd, as a login would."""
@@ -127,8 +128,10 @@ def test_the_unit_of_a_written_recipe(image: Image, tmp_path: Path, name: str) -
                     raise AssertionError(f"{late}\n{near.says()}\n{far.says()}") from late
 
             for box in (near, far):
-                done = box.run("/root/tunnel/install")
+                done = box.run("/root/tunnel/up.sh")
                 assert done.code == 0, done.stderr
+                judged = box.run("systemd-analyze", "verify", UNIT, "vpneval-closed.service")
+                assert (judged.code, judged.stderr) == (0, ""), judged.stderr
             up("the tunnel, now")
             assert near.run("systemctl", "is-enabled", UNIT).stdout.strip() == "enabled"
 
@@ -138,15 +141,18 @@ def test_the_unit_of_a_written_recipe(image: Image, tmp_path: Path, name: str) -
             up("the tunnel, after its daemon was killed")
 
             for box in (near, far):
-                assert box.run("systemctl", "stop", UNIT).code == 0, box.says()
-            for gateway in BOXES:
-                assert network(boxes.nodes[gateway]) == before[gateway], "stop takes it back"
-            assert not answered()
-
-            for box in (near, far):
                 box.off()
                 box.boot()
             up("the tunnel, after a start of both machines")
+
+            for box in (near, far):
+                assert box.run("systemctl", "stop", UNIT).code == 0, box.says()
+            assert not answered()
+            assert "unreachable 10.30.0.0/24" in near.node.run("ip", "route").stdout, "stopped means closed"
+            for box in (near, far):
+                assert box.run("/root/tunnel/down.sh").code == 0
+            for gateway in BOXES:
+                assert network(boxes.nodes[gateway]) == before[gateway], "down takes it back"
 
 
 def network(node: NamespaceNode) -> str:

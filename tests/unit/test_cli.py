@@ -440,12 +440,13 @@ def test_plan_of_a_plugin_outside_the_tree(capsys: CapSys, nowhere: Path) -> Non
 def test_recipe(capsys: CapSys, name: str) -> None:
     code, out, err = vpneval(capsys, "recipe", name)
     assert (code, err) == (0, "")
-    assert "## gw1" in out
+    assert "## Gateway gw1" in out
 
 
 def test_recipe_at_another_cipher_has_its_integrity(capsys: CapSys) -> None:
     _, out, _ = vpneval(capsys, "recipe", "openvpn", "--set", "cipher=aes-256-gcm")
     assert out.startswith("# OpenVPN (UDP): cipher aes-256-gcm, integrity aead, compression off\n")
+    assert out == vpneval(capsys, "recipe", "openvpn")[1], "the makers' recommendation"
     assert "data-ciphers AES-256-GCM" in out
     assert "\nauth " not in out
 

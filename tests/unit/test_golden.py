@@ -14,8 +14,8 @@ import pytest
 from runner.catalogue import load_vpn, vpn_names
 from runner.data.levels import Params
 from runner.design.experiment import matching_integrity
-from runner.lab.site_to_site import mesh_sites
-from runner.vpn.recipe import recipe
+from runner.lab.site_to_site import SITES, mesh_sites
+from runner.vpn.page import recipe
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 # Every VPN that says that it makes meshes; two sites are in the recipes of all. tests/lab/test_mesh.py brings some up.
@@ -82,7 +82,7 @@ def configurations() -> dict[str, tuple[str, Params]]:
 @pytest.mark.parametrize("file", configurations())
 def test_recipe_is_as_it_was(file: str) -> None:
     name, params = configurations()[file]
-    text, path = recipe(load_vpn(name), params), GOLDEN / f"{file}.txt"
+    text, path = recipe(load_vpn(name), params, SITES), GOLDEN / f"{file}.txt"
     if os.environ.get("UPDATE_GOLDEN") == "1":
         GOLDEN.mkdir(exist_ok=True)
         path.write_text(text)
@@ -103,7 +103,7 @@ def test_mesh_recipe_is_as_it_was(name: str) -> None:
 
 def words(name: str, params: Params) -> Counter[str]:
     """All words of a recipe but its title's, which names the levels."""
-    return Counter(re.split(r'[\s:="]+', recipe(load_vpn(name), params).split("\n", 1)[1].replace(";", "")))
+    return Counter(re.split(r'[\s:="]+', recipe(load_vpn(name), params, SITES).split("\n", 1)[1].replace(";", "")))
 
 
 def params_at(name: str, level: str) -> Params:

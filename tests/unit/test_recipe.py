@@ -1,93 +1,116 @@
-"""The runbook: complete, and without a secret in it."""
+"""The page of a recipe: complete, without a secret in it, and with nothing that needs an answer typed."""
 
 import re
+import subprocess
 
 import pytest
 
 from runner.catalogue import load_vpn, vpn_names
 from runner.data.errors import UsageError
 from runner.lab.site_to_site import SITES
-from runner.vpn.recipe import Paper, recipe
+from runner.vpn.page import page, recipe
+from runner.vpn.recipe import KeyMaker, Paper
 
 EVERY = pytest.mark.parametrize("name", vpn_names())
 
 
 def text_of(name: str) -> str:
     vpn = load_vpn(name)
-    return recipe(vpn, vpn.comparable)
+    return page(vpn, vpn.recommended, SITES, example=True)
+
+
+def part(text: str, heading: str) -> str:
+    return text.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
 
 
 @EVERY
-def test_every_key_and_certificate_has_a_placeholder_and_no_content(name: str) -> None:
+def test_every_key_has_a_file_that_is_made_and_copied_and_used(name: str) -> None:
     vpn, text = load_vpn(name), text_of(name)
     secrets = vpn.secrets(Paper("ca"), SITES)
-    assert set(re.findall(r"<([\w.]+\.(?:key|crt|pub))>", text)) <= set(secrets)
+    keys = part(text, "Keys")
+    assert {name for name in secrets if f"keys/{name}\n" not in keys and f"keys/{name} <<" not in keys} == set()
     for site in SITES:
+        gateway = part(text, f"Gateway {site.name}")
+        used = set(re.findall(r"<([\w.]+\.(?:key|crt|pub))>", gateway))
+        copies = re.findall(rf"^    scp (.*) root@{re.escape(site.wan_address)}:keys/$", keys, re.MULTILINE)
+        assert {f"keys/{one}" for one in used} == {one for line in copies for one in line.split()}
         own = {secret for secret in secrets if secret.startswith(site.name) and secret.endswith(".key")}
-        assert not own or any(f"<{secret}>" in text for secret in own)
+        assert not own or used & own
     assert "BEGIN" not in text
-    assert "<output of" not in text
+    assert "<output" not in text
 
 
 @EVERY
-def test_the_commands_that_make_keys_are_there_and_those_that_read_them_are_not(name: str) -> None:
-    keys = text_of(name).partition("## Keys")[2].partition("## gw2")[0]
-    if load_vpn(name).secrets(Paper("ca"), SITES):
-        makers = (
-            r"^(openssl (req|rand)|ssh-keygen|wg genkey|tincd .*--generate-keys|fastd --generate-key|nebula-cert sign)"
-        )
-        assert re.search(makers, keys, re.MULTILINE)
-        assert not re.search(r"^cat ", keys, re.MULTILINE)
-    else:
-        assert keys == ""
+def test_each_block_is_a_program_that_no_terminal_has_to_answer(name: str) -> None:
+    blocks = re.findall(r"^```bash\n(.*?)^```$", text_of(name), re.MULTILINE | re.DOTALL)
+    assert len(blocks) >= 3
+    for block in blocks:
+        assert block.startswith("(\n")
+        assert block.endswith("\n) < /dev/null\n")
+        done = subprocess.run(["bash", "-n"], input=block, capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert "the line before" not in block
+        assert "\t" not in block
 
 
 @EVERY
 def test_both_gateways_with_the_listening_one_first(name: str) -> None:
     text = text_of(name)
-    assert [line for line in text.splitlines() if re.fullmatch(r"## gw\d", line)] == ["## gw2", "## gw1"]
-    for site in SITES:
-        part = text.partition(f"## {site.name}\n")[2].partition("\n\n#")[0]
-        assert len(part.splitlines()) >= 1, f"{site.name} has nothing to do"
-    assert "net.ipv4.ip_forward=1" in text
+    assert re.findall(r"^## Gateway (.*)$", text, re.MULTILINE) == ["gw2", "gw1"]
+    assert re.findall(r"^## (gw\d)$", recipe(load_vpn(name), load_vpn(name).comparable, SITES), re.MULTILINE) == [
+        "gw2",
+        "gw1",
+    ]
+    for words in ("Addresses to replace", "Check", "reboot", "undo", "root", "firewall"):
+        assert words in text
 
 
-@EVERY
-def test_files_are_for_root_only(name: str) -> None:
-    written = re.findall(r"install -D -m (\d+) /dev/stdin (\S+) <<'END'", text_of(name))
-    assert {mode for mode, _ in written} <= {"600"}
-    assert text_of(name).count("\nEND") == len(written)
+def test_networks_of_the_tunnel_itself_are_named() -> None:
+    for name, network in (("openvpn", "10.8.0.0/24"), ("nebula", "10.57.0.0/24"), ("ssh_tun", "10.9.0.0/24")):
+        (line,) = [line for line in text_of(name).splitlines() if "networks that the tunnel has" in line]
+        assert line.endswith(f": {network}")
 
 
-@EVERY
-def test_questions_are_not_commands_to_type(name: str) -> None:
-    assert not re.search(r"^(test|ss|find) ", text_of(name), re.MULTILINE)
+def test_an_output_that_two_secrets_share_is_made_once() -> None:
+    keys = KeyMaker()
+    made = keys.run("rand").stdout.strip()
+    assert keys.written({"a.key": made, "b.key": made}) == ["rand > keys/a.key", "cp keys/a.key keys/b.key"]
 
 
-def test_the_last_line_says_where_the_far_host_is() -> None:
-    assert text_of("openvpn").endswith("# Then 10.1.0.2 reaches 10.2.0.2 at 10.2.0.2.\n")
-    assert text_of("ssh_forward").endswith("# Then 10.1.0.2 reaches 10.2.0.2 at 10.1.0.1.\n")
+def test_what_one_command_says_can_be_part_of_what_another_reads() -> None:
+    keys = KeyMaker()
+    made = keys.run("one").stdout.strip()
+    public = keys.run("two", input=f'secret "{made}" $x;\n').stdout
+    lines = keys.written({"a.key": made, "a.pub": public})
+    assert lines == ["one > keys/a.key", 'two > keys/a.pub << END\nsecret "$(cat keys/a.key)" \\$x;\nEND']
+
+
+def test_where_the_far_host_is() -> None:
+    assert "Then 10.1.0.2 reaches 10.2.0.2 at 10.2.0.2.\n" in text_of("openvpn")
+    assert "Then 10.1.0.2 reaches 10.2.0.2 at 10.1.0.1.\n" in text_of("ssh_forward")
+
+
+def test_what_does_not_encrypt_is_said_first() -> None:
+    vpn = load_vpn("openvpn")
+    null = page(vpn, {**vpn.comparable, "cipher": "null"}, SITES)
+    assert "does not encrypt at these levels" in null.partition("## What you need")[0]
+    assert "does not encrypt at these levels" not in text_of("openvpn")
 
 
 @pytest.mark.parametrize(
     ("name", "levels", "said"),
     [
         ("ssh_tun", {"cipher": "null"}, "(asked: cipher null; offered: aes-128-cbc"),
+        ("ssh_tun", {"cipher": "blowfish-128-cbc"}, "OpenSSH has had no Blowfish since 7.6"),
         ("wireguard", {"cipher": "aes-128-cbc"}, "one cipher suite"),
         ("ipsec_user", {"compression": "on"}, "no IPComp (asked: compression on; offered: off)"),
+        *((name, {"integrity": "aead"}, "aead") for name in ("openvpn", "ssh_forward", "ipsec")),
+        ("wireguard", {"integrity": "hmac-sha1"}, "hmac-sha1"),
     ],
 )
 def test_a_level_that_the_vpn_lacks(name: str, levels: dict[str, str], said: str) -> None:
     vpn = load_vpn(name)
-    with pytest.raises(UsageError) as error:
-        recipe(vpn, {**vpn.comparable, **levels})
-    assert said in str(error.value)
-
-
-@pytest.mark.parametrize(
-    ("name", "integrity"), [("openvpn", "aead"), ("ssh_forward", "aead"), ("ipsec", "aead"), ("wireguard", "hmac-sha1")]
-)
-def test_an_integrity_that_does_not_go_with_the_cipher(name: str, integrity: str) -> None:
-    vpn = load_vpn(name)
-    with pytest.raises(UsageError, match=integrity):
-        recipe(vpn, {**vpn.comparable, "integrity": integrity})
+    for make in (page, recipe):
+        with pytest.raises(UsageError) as error:
+            make(vpn, {**vpn.comparable, **levels}, SITES)
+        assert said in str(error.value)

@@ -1,0 +1,30 @@
+#!/bin/bash
+# Takes back what up.sh did on this gateway. Packages stay installed. Run it as root.
+set -eu
+cd "$(dirname "$0")"
+. files/etc/vpneval/gateway.sh
+kept=/var/lib/vpneval
+if [ -d /run/systemd/system ]; then
+    systemctl --quiet disable --now vpneval-tunnel vpneval-closed 2> /dev/null || true
+elif [ -e /run/vpneval-tunnel.pid ]; then
+    group=$(cat /run/vpneval-tunnel.pid)
+    kill -TERM -- "-$group" 2> /dev/null || true
+    for attempt in {1..50}; do
+        if kill -0 -- "-$group" 2> /dev/null; then sleep 0.1; else break; fi
+    done
+    kill -KILL -- "-$group" 2> /dev/null || true
+    rm -f /run/vpneval-tunnel.pid /var/log/vpneval-tunnel.log
+fi
+if [ -x /etc/vpneval/undo ]; then /etc/vpneval/undo; fi
+for lan in $closed; do ip route del unreachable "$lan" metric 9999 2> /dev/null || true; done
+if [ -e "$kept/files" ]; then
+    sort -u "$kept/files" | while read -r file; do
+        rm -f "$file"
+        if [ -e "$file.before-vpneval" ]; then mv "$file.before-vpneval" "$file"; fi
+    done
+fi
+if [ -e "$kept/made" ]; then sort -ru "$kept/made" | xargs -r rmdir 2> /dev/null || true; fi
+if [ -e "$kept/forwarding" ]; then sysctl -qw "net.ipv4.ip_forward=$(cat "$kept/forwarding")"; fi
+rm -rf "$kept"
+if [ -d /run/systemd/system ]; then systemctl daemon-reload; fi
+echo "The tunnel is gone from this gateway."

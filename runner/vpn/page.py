@@ -1,0 +1,213 @@
+"""``vpneval recipe``: a tunnel as a page to read, whose commands can be pasted into a shell or run as a script.
+
+What the here-documents make is the directory of runner/vpn/deploy.py, file by file.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from runner.data.levels import Params
+from runner.lab.site import TCP_PORTS, Site
+from runner.vpn.deploy import Files, common, own, packages
+from runner.vpn.plugin import Secrets, Vpn, confidential, entry
+from runner.vpn.recipe import KeyMaker, check_offered
+
+DAYS = 3650  # of the certificates of a pair of gateways
+ADDRESS = re.compile(r"(?<![\d.])(10|172|192)\.(\d+)\.(\d+)\.\d+(?![\d.])")
+NAME = re.compile(r"<([\w.-]+\.(?:key|crt|pub))>")
+PUT = """\
+put() { # MODE FILE: the text that follows; for <NAME> in it, what keys/NAME has
+    mkdir -p "$(dirname "$2")"
+    text=$(cat)
+    for key in ../keys/*; do
+        if [ -e "$key" ]; then text=${text//"<${key##*/}>"/"$(cat "$key")"}; fi
+    done
+    printf '%s\\n' "$text" > "$2"
+    chmod "$1" "$2"
+}
+"""
+
+
+def recipe(vpn: Vpn, params: Params, sites: Sequence[Site], days: int = DAYS) -> str:
+    """The commands alone: those that make the keys, and each gateway's own files. The secrets are named placeholders.
+
+    Raises UsageError for levels that the VPN does not have.
+    """
+    keys, secrets, gateways = _on_paper(vpn, params, sites, None, days)
+    lines = [f"# {title(vpn, params)}", *_keys(keys, secrets)]
+    for me in reversed(sites):
+        lines += ["", f"## {me.name}", *_puts(gateways[me.name])]
+    return "\n".join(lines) + "\n"
+
+
+def page(
+    vpn: Vpn,
+    params: Params,
+    sites: Sequence[Site],
+    path_mtu: int | None = None,
+    days: int = DAYS,
+    *,
+    written: bool = False,
+    example: bool = False,
+) -> str:
+    """How to set the tunnel up, keep it and take it back, in Markdown. ``written``: for the directories of ``--write``,
+    which has made keys and files. ``example``: the addresses are the lab's, and are to be replaced.
+
+    Raises UsageError for levels that the VPN does not have.
+    """
+    keys, secrets, gateways = _on_paper(vpn, params, sites, path_mtu, days)
+    parts = [f"# {title(vpn, params)}\n", *_warnings(vpn, params), *_needs(vpn, sites, gateways)]
+    parts += _addresses(vpn, sites, example)
+    if not written:
+        if secrets:
+            parts += [
+                "## Keys\n",
+                f"On a machine that you trust. Certificates are valid for {days} days. Keep /root/vpneval-ca, where "
+                "there is one: it has the private key that signs the next certificates.\n",
+                _block("set -eu; umask 077", *_keys(keys, secrets)),
+                "Copy to each gateway what it needs, and no other private key:\n",
+                *_copies(sites, gateways),
+            ]
+        parts += [
+            "## Every gateway\n",
+            "These scripts and units are the same on every gateway. Paste this as root, in root's home directory.\n",
+            _block("set -eu; umask 077; mkdir -p tunnel; cd tunnel", PUT.rstrip(), *_puts(common())),
+        ]
+    for me in reversed(sites):
+        parts += [f"## Gateway {me.name}\n"]
+        if written:
+            login = f"root@{me.public_address or me.wan_address}"
+            parts += [f"    scp -r {me.name} {login}:tunnel\n    ssh {login} tunnel/up.sh\n"]
+        else:
+            parts += [
+                "Paste this as root. Each `put` makes a file; up.sh installs the packages, puts the files in place and "
+                "starts the tunnel.\n",
+                _block("set -eu; umask 077; cd tunnel", PUT.rstrip(), *_puts(gateways[me.name]), "./up.sh"),
+            ]
+    parts += _afterwards(vpn, sites, written=written)
+    return "\n".join(parts)
+
+
+def title(vpn: Vpn, params: Params) -> str:
+    """What is set up: the VPN and its levels."""
+    return f"{vpn.title}: {', '.join(f'{name} {level}' for name, level in params.items())}"
+
+
+def unencrypted(vpn: Vpn, params: Params) -> str:
+    """The warning where nothing is encrypted at these levels; else ""."""
+    if confidential(params):
+        return ""
+    return f"{vpn.title} does not encrypt at these levels: everybody on the path can read what it carries."
+
+
+def _on_paper(
+    vpn: Vpn, params: Params, sites: Sequence[Site], path_mtu: int | None, days: int
+) -> tuple[KeyMaker, Secrets, dict[str, Files]]:
+    """What makes the keys, their placeholders as the key maker knows them, and each gateway's files with names."""
+    check_offered(vpn, params)
+    keys = KeyMaker(days)
+    secrets = vpn.secrets(keys, sites)
+    named = {name: f"<{name}>" for name in secrets}
+    return keys, secrets, {me.name: own(vpn, params, me, sites, named, path_mtu) for me in sites}
+
+
+def _warnings(vpn: Vpn, params: Params) -> list[str]:
+    warning = unencrypted(vpn, params)
+    return [f"**{warning}**\n"] * bool(warning) + [f"Note: {vpn.note}.\n"] * bool(vpn.note)
+
+
+def _needs(vpn: Vpn, sites: Sequence[Site], gateways: dict[str, Files]) -> Iterator[str]:
+    yield "## What you need\n"
+    names = [" or ".join(any_of) for any_of in packages(vpn)]
+    yield f"- Gateways with Debian, and root on them. up.sh installs: {', '.join(names)}."
+    if vpn.software.layer:
+        yield f"- Debian does not have all of them: vagrant/layers/{vpn.software.layer}.sh of vpneval builds the rest."
+    if vpn.ports:
+        yield f"- A firewall lets in, from the other gateways: {', '.join(vpn.ports.split())}."
+    elif vpn.transport in ("esp", "gre", "ipip"):
+        yield f"- A firewall lets in, from the other gateways: the IP protocol {vpn.transport.upper()}."
+    if vpn.carries == "ip":
+        yield f"- A firewall forwards between {' and '.join(site.lan for site in sites)}."
+    if vpn.software.needs:
+        yield f"- {vpn.software.needs}"
+    if vpn.carries == "ip":
+        yield "- The hosts of each site reach the other one by their gateway. If their router is another machine, give"
+        yield "  it a route: " + "; ".join(
+            f"at {me.name}, to {site.lan} by {me.lan_address}" for me in sites for site in sites if site is not me
+        )
+    if inner := _inner(sites, gateways):
+        yield f"- No address of yours may be in the networks that the tunnel has for itself: {', '.join(inner)}"
+    yield ""
+
+
+def _addresses(vpn: Vpn, sites: Sequence[Site], example: bool) -> Iterator[str]:
+    yield "## Addresses" + (" to replace\n" if example else "\n")
+    if example:
+        yield "These are examples. Replace them everywhere below, or print this page with yours: `--site SITES.toml`.\n"
+    yield "| gateway | its WAN address | the network behind it | its address there |\n| --- | --- | --- | --- |"
+    for site in sites:
+        yield f"| {site.name} | {site.public_address or site.wan_address} | {site.lan} | {site.lan_address} |"
+    if vpn.carries == "tcp":
+        ports = ", ".join(map(str, TCP_PORTS))
+        yield f"\nIt forwards TCP to ports {ports} of {sites[-1].host_address}. Replace those, too."
+    yield ""
+
+
+def _inner(sites: Sequence[Site], gateways: dict[str, Files]) -> list[str]:
+    """The networks of the tunnel itself: those in its files that are nobody's site."""
+    text = "\n".join(content for files in gateways.values() for content, _ in files.values())
+    ours = "\n".join(str(site) for site in sites)
+    found = {".".join(match.groups()) for match in ADDRESS.finditer(text) if match[0].rpartition(".")[0] not in ours}
+    return sorted(f"{network}.0/24" for network in found)
+
+
+def _keys(keys: KeyMaker, secrets: Secrets) -> list[str]:
+    return ["mkdir keys", *keys.written(secrets)] if secrets else []
+
+
+def _copies(sites: Sequence[Site], gateways: dict[str, Files]) -> Iterator[str]:
+    for me in reversed(sites):
+        names = sorted({name for text, _ in gateways[me.name].values() for name in NAME.findall(text)})
+        yield f"    ssh root@{me.public_address or me.wan_address} mkdir -pm 700 keys"
+        yield f"    scp {' '.join(f'keys/{name}' for name in names)} root@{me.public_address or me.wan_address}:keys/"
+    yield ""
+
+
+def _puts(files: Files) -> Iterator[str]:
+    for path, (text, mode) in files.items():
+        yield f"put {mode:o} {path} << 'EOF'\n{text.rstrip()}\nEOF"
+
+
+def _block(*lines: str) -> str:
+    """Commands for a terminal: a subshell is read to its end before its first command runs, and what fails in it ends
+    it, not the reader's shell."""
+    return "\n".join(["```bash", "(", *lines, ") < /dev/null", "```\n"])
+
+
+def _afterwards(vpn: Vpn, sites: Sequence[Site], *, written: bool) -> Iterator[str]:
+    yield "## Check\n"
+    yield "    ssh root@GATEWAY tunnel/check.sh\n" if written else "    ~/tunnel/check.sh\n"
+    yield f"Then {sites[0].host_address} reaches {sites[-1].host_address} at {entry(vpn, sites)}.\n"
+    yield "## Afterwards\n"
+    yield (
+        "- **A reboot, or a daemon that ends**: the unit vpneval-tunnel starts the tunnel at every boot, and anew 5 s "
+        "after one of its daemons has ended. `journalctl -u vpneval-tunnel` has their messages."
+    )
+    if vpn.carries == "ip":
+        yield (
+            "- **While the tunnel is down**, packets to the other site are refused (`unreachable` routes with metric "
+            "9999, by the unit vpneval-closed). None leaves in the clear."
+        )
+        yield (
+            "- **Packet sizes**: `tunnel` looks for the longest packet that the path carries, by pings, and takes 1400 "
+            "bytes where none comes through. The tunnel's device and TCP between the sites get sizes that fit; nothing "
+            "is fragmented. Where you know better, write mtu=BYTES into gateway.sh."
+        )
+    yield "- **To change something**: edit the files in `tunnel` and run up.sh again."
+    yield (
+        "- **To undo it**: `tunnel/down.sh` stops the tunnel, removes what up.sh put in place and brings back what was "
+        "there before. Packages stay. Then remove `tunnel`" + (" and `keys`" if not written else "") + ": private keys "
+        "are in it.\n"
+    )

@@ -1,0 +1,178 @@
+"""Two gateways without vpneval on them, set up by what ``vpneval recipe`` prints or writes: the hands of a reader.
+
+The WAN and the addresses are those of the lab, which are the examples of the page, so that nothing is to be replaced.
+Each gateway has a default route to the other one: what is not tunnelled leaves in the clear, and is counted on the WAN.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import re
+import select
+import shutil
+import subprocess
+import termios
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from runner.lab.image import Image
+from runner.lab.namespaces import NamespaceNode
+from runner.lab.node import wait_until
+from runner.lab.site_to_site import Lab, namespace_lab
+from tests.lab.commands import vpneval
+
+# Packets on the WAN with an address of a host in them: bare ones.
+BARE = """table bridge bare {
+    chain forward {
+        type filter hook forward priority 0; policy accept;
+        ip saddr 10.1.0.2 ip daddr 10.2.0.2 counter
+    }
+}
+"""
+TAKE = "import socket; s = socket.create_server(('', 7777)).accept()[0]; n = 0\n"
+TAKE += "while more := s.recv(65536): n += len(more)\nprint(n)"
+GIVE = "import socket, sys; s = socket.create_connection((sys.argv[1], 7777), 10); s.sendall(bytes(3000000)); s.close()"
+PASTED = re.compile(r"^```bash\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+LOOKS = (
+    *("ip -o -4 addr", "ip -4 route show table all", "ip rule", "ip xfrm policy", "nft list tables"),
+    *("sysctl net.ipv4.ip_forward", "ps -eo comm --sort=comm"),
+    "find /etc /var/lib /usr/local -xdev -type f -printf %p:%m:%s\\n -o -type d -printf %p\\n",
+)
+PASSING = ("sleep", "ip", "grep", "cut", "cat")  # what a tunnel's script runs once a second
+
+
+@contextmanager
+def two_gateways(image: Image, logs: Path, gateways: Image | None = None) -> Iterator[Lab]:
+    """The lab, without a tunnel. The gateways do not forward yet."""
+    with namespace_lab(image, gateways, logs=logs) as lab:
+        for mine, other in (("gw1", "192.168.0.2"), ("gw2", "192.168.0.1")):
+            lab.nodes[mine].run("ip", "route", "add", "default", "via", other)
+            lab.nodes[mine].run("sysctl", "-qw", "net.ipv4.ip_forward=0")
+        lab.wan.run("nft", "-f", "-", input=BARE)
+        yield lab
+
+
+def write_and_run(lab: Lab, name: str, folder: Path, *options: str) -> None:
+    """``recipe --write``, the directories copied, and up.sh as a script."""
+    wrote = vpneval("recipe", name, "--write", folder / "out", *options)
+    assert wrote.returncode == 0, wrote.stderr
+    for gateway in ("gw2", "gw1"):
+        node = lab.nodes[gateway]
+        shutil.copytree(folder / "out" / gateway, f"/proc/{node.pid}/root/root/tunnel")
+        up(node)
+
+
+def up(node: NamespaceNode) -> str:
+    """Run up.sh, and return what it says. What it starts must not keep the descriptors of a node's command."""
+    closing = 'for fd in 3 4 5 6 7 8 9; do eval "exec $fd>&-"; done; exec /root/tunnel/up.sh'
+    return node.run("bash", "-c", closing, timeout=200).stdout
+
+
+def print_and_paste(lab: Lab, name: str, *options: str) -> None:
+    """``recipe``, and each of its blocks pasted into an interactive shell, in the order in which they stand."""
+    shown = vpneval("recipe", name, *options)
+    assert shown.returncode == 0, shown.stderr
+    assert "\t" not in shown.stdout, "a shell that completes words would take a tab for a question"
+    common = ""
+    for heading, text in re.findall(r"^## (.*)\n((?:(?!^## ).*\n)*)", shown.stdout, re.MULTILINE):
+        block = (PASTED.findall(text) or [""])[0]
+        if heading == "Keys":
+            paste(lab.host2, block)
+            for keys, number in re.findall(r"^    scp (.*) root@192.168.0.(\d)", text, re.MULTILINE):
+                for key in keys.split():
+                    lab.nodes[f"gw{number}"].write(f"/root/{key}", lab.host2.run("cat", f"/root/{key}").stdout)
+        elif heading == "Every gateway":
+            common = block
+        elif heading.startswith("Gateway "):
+            node = lab.nodes[heading.removeprefix("Gateway ")]
+            paste(node, common)
+            paste(node, block)
+    assert common
+
+
+def paste(node: NamespaceNode, text: str) -> str:
+    """Type ``text`` into an interactive bash of root on ``node``; what the terminal showed. It must end well, and with
+    the same shell still there."""
+    ours, theirs = pty.openpty()
+
+    def on_terminal() -> None:
+        os.setsid()
+        fcntl.ioctl(theirs, termios.TIOCSCTTY, 0)
+
+    shell = subprocess.Popen(
+        node.argv("sh", "-c", "cd /root && exec bash --norc -i"),
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        preexec_fn=on_terminal,
+        env={**NamespaceNode.environment, "TERM": "xterm"},
+    )
+    os.close(theirs)
+    os.set_blocking(ours, False)
+    left, seen, end = f"{text}\necho code=$?=\n".encode(), b"", time.monotonic() + 240
+    try:
+        while not (code := re.search(rb"code=(\d+)=", seen)):
+            assert time.monotonic() < end, f"the shell hangs: {seen[-2000:].decode(errors='replace')}"
+            readable, writable, _ = select.select([ours], [ours] if left else [], [], 1)
+            if readable:
+                seen += os.read(ours, 65536)
+            if writable:
+                left = left[os.write(ours, left[:1024]) :]
+    finally:
+        shell.kill()
+        shell.wait()
+        os.close(ours)
+    assert code[1] == b"0", seen[-3000:].decode(errors="replace")
+    return seen.decode(errors="replace")
+
+
+def state(node: NamespaceNode) -> list[str]:
+    """What a tunnel could have changed on a gateway; what comes and goes by itself is left out."""
+    lines = [line for look in LOOKS for line in sorted(node.run(*look.split()).stdout.splitlines())]
+    return [line for line in lines if line not in PASSING and not re.search(r"\bfe80:|\bff00:", line)]
+
+
+def is_up(node: NamespaceNode) -> bool:
+    """What the reader's check says."""
+    return node.run("/root/tunnel/check.sh", check=False, timeout=60).code == 0
+
+
+def answers(lab: Lab) -> bool:
+    """Does the far host answer to the near one?"""
+    return lab.host1.run("ping", "-c1", "-W1", "10.2.0.2", check=False).code == 0
+
+
+def carries(lab: Lab, *, both: bool = True, entry: str = "", port: int = 7777) -> None:
+    """TCP between the hosts, each way."""
+    ways = [(lab.host1, lab.host2, entry or "10.2.0.2"), (lab.host2, lab.host1, "10.1.0.2")]
+    for near, far, to in ways if both else ways[:1]:
+        taking = far.spawn("python3", "-c", TAKE.replace("7777", str(port)), log="take")
+        wait_until(lambda far=far: f":{port} " in far.run("ss", "-Hltn").stdout, "somebody who takes", 10)  # type: ignore[misc]
+        near.run("python3", "-c", GIVE.replace("7777", str(port)), to, timeout=60)
+        wait_until(lambda far=far: "3000000" in far.logged("take"), f"all of it: {far.logged('take')}", 30)  # type: ignore[misc]
+        taking.stop()
+
+
+def bare_packets(lab: Lab) -> int:
+    """How many packets of the hosts the WAN has seen in the clear."""
+    found = re.search(r"counter packets (\d+)", lab.wan.run("nft", "list", "table", "bridge", "bare").stdout)
+    assert found
+    return int(found[1])
+
+
+def daemons(node: NamespaceNode) -> set[str]:
+    """PIDs of the tunnel's daemons on a gateway without systemd: the children of its script that stay."""
+    script = node.run("pgrep", "-f", "^/bin/bash /etc/vpneval/tunnel").stdout.split()[0]
+
+    def children() -> set[str]:
+        return set(node.run("ps", "-o", "pid=", "--ppid", script).stdout.split())
+
+    staying = children()
+    for _ in range(3):
+        time.sleep(0.4)  # what the script runs once a second has ended by then
+        staying &= children()
+    return staying

@@ -1,0 +1,108 @@
+"""A recipe works by hand: written and run as a script, and printed and pasted into an interactive shell.
+
+It comes up, carries, comes back when its daemon is killed, lets nothing out in the clear meanwhile, and leaves nothing.
+"""
+
+from pathlib import Path
+
+import pytest
+
+from runner.catalogue import load_vpn
+from runner.lab.image import DEFAULT, Image, open_image
+from runner.lab.node import wait_until
+from runner.lab.site_to_site import Lab
+from tests.contract import OLDER
+from tests.lab.by_hand import (
+    answers,
+    bare_packets,
+    carries,
+    daemons,
+    is_up,
+    print_and_paste,
+    state,
+    two_gateways,
+    up,
+    write_and_run,
+)
+
+# Every VPN in userspace that the images have, but softether: it keeps what it was told in /var/lib/softether, and is
+# not told the same again after it was killed.
+NAMES = (
+    *("fastd", "ipsec_user", "n2n", "nebula", "openconnect", "openconnect_tls", "openvpn", "openvpn_tap"),
+    *("openvpn_tcp", "ssh_forward", "ssh_tap", "ssh_tun", "stunnel_forward", "tinc", "vtun", "vtun_tcp"),
+    "wireguard_go",
+)
+FORMS = ("written", "pasted")
+FIRST = ("wireguard_go", "written"), ("wireguard_go", "pasted")
+pytestmark = pytest.mark.timeout(300)
+
+
+def cases() -> list[object]:
+    """Both forms of every VPN. One is in the gate."""
+    return [
+        pytest.param(name, form, marks=[pytest.mark.smoke] if (name, form) in FIRST else [])
+        for name in NAMES
+        for form in FORMS
+    ]
+
+
+class Tunnel:
+    """Both gateways, which somebody has set up."""
+
+    def __init__(self, lab: Lab, name: str) -> None:
+        self.lab, self.gateways = lab, (lab.nodes["gw1"], lab.nodes["gw2"])
+        self.ports_only = load_vpn(name).carries == "tcp"
+
+    def works(self) -> None:
+        """Both checks are true, and the hosts reach each other."""
+        for node in self.gateways:
+            wait_until(lambda node=node: is_up(node), f"check.sh of {node.name}", 40, 0.5)  # type: ignore[misc]
+        if self.ports_only:
+            carries(self.lab, both=False, entry="10.1.0.1", port=5201)
+        else:
+            wait_until(lambda: answers(self.lab), "the far host's answer", 10, 0.2)
+            carries(self.lab)
+
+    def is_left_alone_by_a_second_up(self) -> None:
+        for node in self.gateways:
+            during, running = state(node), daemons(node)
+            assert "Nothing has changed" in up(node)
+            assert set(state(node)) ^ set(during) == set()
+            assert daemons(node) == running
+
+    def comes_back_and_nothing_leaves_in_the_clear(self) -> None:
+        near, seen = self.gateways[0], bare_packets(self.lab)
+        pinging = self.lab.host1.spawn("ping", "-i", "0.1", "10.2.0.2", log="pinging")
+        killed = daemons(near)
+        near.run("kill", "-KILL", *killed)
+        wait_until(lambda: not set(killed) & set(near.run("ps", "-eo", "pid=").stdout.split()), "their end", 10)
+        self.works()
+        pinging.stop()
+        assert self.ports_only or bare_packets(self.lab) == seen, "while it was down, packets left in the clear"
+
+    def goes(self) -> None:
+        for node in self.gateways:
+            node.run("/root/tunnel/down.sh")
+            assert node.run("/root/tunnel/check.sh", check=False).code == 1
+
+
+@pytest.mark.parametrize(("name", "form"), cases())
+def test_a_recipe_by_hand(image: Image, tmp_path: Path, name: str, form: str) -> None:
+    gateways = open_image("bookworm" if name in OLDER else DEFAULT, say=print)
+    with two_gateways(image, tmp_path, gateways) as lab:
+        tunnel = Tunnel(lab, name)
+        before = [state(node) for node in tunnel.gateways]
+        if form == "written":
+            write_and_run(lab, name, tmp_path)
+        else:
+            print_and_paste(lab, name)
+        tunnel.works()
+        tunnel.is_left_alone_by_a_second_up()
+        tunnel.comes_back_and_nothing_leaves_in_the_clear()
+        tunnel.goes()
+        for node, was in zip(tunnel.gateways, before, strict=True):
+            assert set(state(node)) ^ set(was) == set(), node.name
+        # The control: without a recipe such packets are seen.
+        seen = bare_packets(lab)
+        lab.nodes["gw1"].run("sysctl", "-qw", "net.ipv4.ip_forward=1")
+        wait_until(lambda: answers(lab) or bare_packets(lab) > seen, "a packet in the clear", 10)
