@@ -113,14 +113,16 @@ def paste(node: NamespaceNode, text: str) -> str:
     )
     os.close(theirs)
     os.set_blocking(ours, False)
+    waiting = select.poll()
     left, seen, end = f"{text}\necho code=$?=\n".encode(), b"", time.monotonic() + 240
     try:
         while not (code := re.search(rb"code=(\d+)=", seen)):
             assert time.monotonic() < end, f"the shell hangs: {seen[-2000:].decode(errors='replace')}"
-            readable, writable, _ = select.select([ours], [ours] if left else [], [], 1)
-            if readable:
+            waiting.register(ours, select.POLLIN | (select.POLLOUT if left else 0))
+            events = sum(event for _, event in waiting.poll(1000))
+            if events & select.POLLIN:
                 seen += os.read(ours, 65536)
-            if writable:
+            if events & select.POLLOUT:
                 left = left[os.write(ours, left[:1024]) :]
     finally:
         shell.kill()
