@@ -46,7 +46,8 @@ def load_vpn(name: str) -> Vpn:
     if _is_path("plugin", name):
         module, stem = _from_file("plugin", name), Path(name).stem
     else:
-        require_known("VPN", name, vpn_names())
+        if name not in vpn_names():
+            require_known("VPN", name, vpn_names(), {known: load_vpn(known).title for known in vpn_names()})
         module, stem = importlib.import_module(f"vpns.{name}"), name
     kind = _the_last(name, _defined_in(module, Vpn), "runner.vpn.plugin.Vpn")
     kind.name = stem
@@ -135,8 +136,9 @@ def factors() -> dict[str, Levels]:
     return found
 
 
-def parse_levels(text: str) -> dict[str, list[str]]:
-    """``--set``: ``factor=level,factor=level``; a factor named twice has both levels.
+def parse_levels(text: str, of: Sequence[Vpn] = ()) -> dict[str, list[str]]:
+    """``--set``: ``factor=level,factor=level``; a factor named twice has both levels. ``of``: the VPNs that they are
+    for, whose levels are named where one is unknown.
 
     Raises UsageError for an unknown factor or level, and for a number outside of its factor's range.
     """
@@ -152,9 +154,19 @@ def parse_levels(text: str) -> dict[str, list[str]]:
         elif factor in WAN_RANGES:
             level = in_range(factor, level)
         else:
-            require_known(f"{factor} level", level, known[factor].named)
+            _require_level(factor, level, known[factor].named, of)
         chosen.setdefault(factor, []).append(level)
     return chosen
+
+
+def _require_level(factor: str, level: str, named: Sequence[str], of: Sequence[Vpn]) -> None:
+    """Raise UsageError for an unknown level, with those that the VPNs ``of`` offer, if it is one of the tunnel's."""
+    if level in named:
+        return
+    offers = {"cipher": "ciphers", "integrity": "integrities", "compression": "compressions"}
+    offered = {one for vpn in of if factor in offers for one in getattr(vpn.offers, offers[factor])}
+    where = f"for {' or '.join(vpn.name for vpn in of)}" if offered else ""
+    require_known(f"{factor} level", level, [one for one in named if one in offered] or named, where=where)
 
 
 def _whole_number(factor: str, level: str, between: tuple[int, int]) -> str:

@@ -135,7 +135,7 @@ def ask(
         [load_experiment(name) for name in expand(experiments)],
         plugins,
         chosen_profile,
-        parse_levels(levels),
+        parse_levels(levels, plugins[1:] if vpns else ()),
         repetitions or chosen_profile.repetitions,
         seed,
         repetitions,
@@ -270,10 +270,7 @@ def _weights(text: str, asked: Asked) -> Weights | None:
     if asked.out and is_there(asked.out / "run.json"):  # by earlier calls
         run, trials = load_run(asked.out)
         known, there = known | run.metrics, there | set(measured_metrics(trials))
-    weights = parse_weights(text, known)
-    if absent := sorted(weights.counted.keys() - there):
-        told = f"will not measure {', '.join(absent)} (it measures: {', '.join(sorted(there))})"
-        raise UsageError(f"weights {text!r}: this run {told}")
+    weights = parse_weights(text, known, there)
     return weights if asked.until_significant else None
 
 

@@ -5,9 +5,11 @@ It imports little, so that ``--help`` answers at once.
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,7 +18,7 @@ from typer.core import TyperCommand, TyperGroup, TyperOption
 from typer.exceptions import TyperException
 
 from runner.cli.output import err
-from runner.data.errors import UsageError, unfinished
+from runner.data.errors import UsageError, nearest, unfinished
 from runner.data.guest import inside
 from runner.data.streams import output_to, shown, standard_error
 from runner.lab.names import LAB_FORMS, image_names, kernel_names
@@ -252,6 +254,28 @@ def _without_type(parameters: list[Any]) -> list[Any]:
     return parameters
 
 
+def _instead(option: str, args: list[str], known: list[Any]) -> str:
+    """What is valid instead of an option that there is not: a factor goes with --set."""
+    from runner.catalogue import factors
+
+    name = option.lstrip("-").replace("-", "_")
+    if name in factors():
+        level = next((after for word, after in pairwise(args) if word == option), "LEVEL")
+        return f". {name} is a factor: --set {name}={level}"
+    valid = [opt for one in known for opt in one.opts if opt.startswith("--")]
+    near = nearest(option, valid, {})
+    hint = f"; did you mean {' or '.join(near)}?" if near else "."
+    return f"{hint} Valid: {', '.join(valid)}"
+
+
+def _no_number(value: str, wrong: typer.BadParameter) -> str:
+    """What is wrong with a value that is no number: no other option's type can be missed."""
+    kind, form = ("whole number", r"\d+") if "integer" in wrong.message else ("number", r"\d+\.?\d*")
+    near = re.match(form, value)
+    hint = f"; did you mean {near[0]}?" if near else "."
+    return f"{value!r:.60} is not a {kind}{hint} It takes: {getattr(wrong.param, 'help', '')}"
+
+
 class Once(TyperCommand):
     """A command that refuses an option given twice, of which the last would count and the others be forgotten.
 
@@ -267,12 +291,27 @@ class Once(TyperCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """What click makes of the arguments. Raises UsageError for an option that is given twice."""
         with _as_text():
-            _, _, order = self.make_parser(ctx).parse_args(args=list(args))
+            try:
+                values, _, order = self.make_parser(ctx).parse_args(args=list(args))
+            except TyperException as wrong:
+                if hasattr(wrong, "possibilities"):  # no such option
+                    wrong.message += _instead(wrong.option_name, args, ctx.command.params)  # type: ignore[attr-defined]
+                    wrong.possibilities = None
+                raise
             for given in order:
                 once = isinstance(given, TyperOption) and not given.is_flag and not given.multiple
                 if once and order.count(given) > 1 and not inside():
                     raise UsageError(f"{given.opts[0]} is given {order.count(given)} times; give it once")
-            return super().parse_args(ctx, args)
+                if once and values[given.name] == "":
+                    raise UsageError(f"{given.opts[0]} is given without a value. Leave it out, or give {given.metavar}")
+            try:
+                return super().parse_args(ctx, args)
+            except typer.BadParameter as wrong:
+                if hasattr(wrong, "param_type"):  # a missing one
+                    wrong.message = f"It is: {getattr(wrong.param, 'help', '')}"
+                elif wrong.param is not None:
+                    wrong.message = _no_number(str(values.get(wrong.param.name)), wrong)
+                raise
 
     def invoke(self, ctx: Any) -> Any:
         """Do the command's work."""

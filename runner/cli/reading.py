@@ -251,7 +251,11 @@ def compare(
     from runner.report.forms.comparison import comparison_html
 
     require_known("format", form, ["term", "html", "json"])
+    if before.resolve() == after.resolve():
+        raise UsageError(f"compare takes two runs, and both are {before}: before the change, and after it")
     (first, trials), (second, later) = load_run(before), load_run(after)
+    if trials and trials == later:
+        raise UsageError(f"{before} and {after} hold the same measurements: nothing was measured in between")
     found = compare_kinds((with_margins(first, margin), trials), (with_margins(second, margin), later))
     if as_json or form == "json":
         texts = [comparison.model_dump_json(indent=1) for comparison in found]

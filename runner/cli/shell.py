@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from runner.catalogue import parse_levels
-from runner.data.errors import LabError, PluginError, UsageError, VpnevalError
+from runner.data.errors import CannotRunHere, LabError, PluginError, UsageError, VpnevalError
 from runner.data.levels import Params
 from runner.design.experiment import matching_integrity
 from runner.lab.logs import tail
@@ -25,7 +25,7 @@ PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 def one_tunnel(vpn: Vpn, levels: str, usual: Params | None = None) -> dict[str, str]:
     """The levels of ``--set`` on top of the ``usual`` ones (default: the VPN's comparable ones). Raises UsageError
     unless they make one tunnel."""
-    chosen = parse_levels(levels)
+    chosen = parse_levels(levels, [vpn])
     params = dict(usual or vpn.comparable)
     for factor, values in chosen.items():
         if factor not in params or len(values) != 1:
@@ -49,7 +49,8 @@ def shell(
     """Run ``command`` on ``node``, or a shell to type in, while the tunnel is up; its exit code. Then the lab goes.
     ``limits`` replace those of a site's inventory.
 
-    Raises UsageError for a node that the lab lacks, VpnevalError where the VPN cannot run.
+    Raises UsageError for a node that the lab lacks, CannotRunHere where the VPN cannot run, VpnevalError where it does
+    not come up.
     """
     with ExitStack() as stack:
         rig = stack.enter_context(open_rig(where, say, limits))
@@ -59,7 +60,7 @@ def shell(
         if node not in lab.nodes:
             raise UsageError(f"this lab has no {node}. Its nodes are: {', '.join(lab.nodes)}")
         if no := unsupported(lab, vpn, params):
-            raise VpnevalError(f"{vpn.name} cannot run here: {no.reason}")
+            raise CannotRunHere(f"{vpn.name} cannot run here: {no.reason}")
         try:
             secrets = make_secrets(vpn, rig.alone(root, lambda line: None), lab.sites)
             start_services(lab)

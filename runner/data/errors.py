@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
@@ -99,10 +100,33 @@ class Unsupported:
     reason: str
 
 
-def require_known(kind: str, name: str, valid: Sequence[str]) -> None:
-    """Raise UsageError unless ``name`` is in ``valid``; the message has the near matches and the valid ones."""
+def require_known(
+    kind: str, name: str, valid: Sequence[str], also: Mapping[str, str] | None = None, where: str = ""
+) -> None:
+    """Raise UsageError unless ``name`` is in ``valid``; the message has the near matches and the valid ones.
+
+    ``also``: valid name -> other words for it, such as its title; ``where``: where these are valid, ``for openvpn``.
+    """
     if name in valid:
         return
-    near = get_close_matches(name, valid, n=3)
+    near = nearest(name, valid, also or {})
     hint = f"; did you mean {' or '.join(near)}?" if near else "."
-    raise UsageError(f"unknown {kind} {name!r}{hint} Valid: {', '.join(valid)}")
+    raise UsageError(f"unknown {kind} {name!r}{hint} Valid{where and f' {where}'}: {', '.join(valid)}")
+
+
+def nearest(name: str, valid: Sequence[str], also: Mapping[str, str]) -> list[str]:
+    """What ``name`` may have meant: what differs in case and hyphens only, else at most three that are spelt alike,
+    or else at most four that have it in them or in ``also``."""
+    typed = _letters(name)
+    letters = {one: _letters(one) for one in valid}
+    same = [one for one, own in letters.items() if own == typed]
+    alike = get_close_matches(typed, letters.values(), n=3)
+    alike = sorted((one for one, own in letters.items() if own in alike), key=lambda one: alike.index(letters[one]))
+    within = [
+        one for one, own in letters.items() if len(typed) > 2 and typed in own + " " + _letters(also.get(one, ""))
+    ]
+    return same or alike or sorted(within, key=len)[:4]
+
+
+def _letters(name: str) -> str:
+    return re.sub(r"[^\w]|_", "", name).lower()

@@ -78,6 +78,14 @@ PRESETS: dict[str, Weights] = {
         ),
     ]
 }
+# What users call a metric, where its name has another word.
+CALLED = {
+    "rtt": "round-trip time latency delay ping",
+    "tcp_throughput": "tcp bandwidth speed throughput",
+    "udp_throughput": "udp",
+    "setup_time": "connect",
+    COST: "cpu load",
+}
 FORMS = f"{', '.join(PRESETS)}, a .toml or .json file of metric = weight, or metric=weight,metric=weight"
 
 
@@ -90,15 +98,17 @@ def parse_weights(text: str, known: Collection[str], measured: Collection[str] |
     if text in PRESETS:
         weights = of_run(PRESETS[text], measured if measured is not None else known)
     elif text.endswith((".toml", ".json")):
-        weights = _check(text, _read(Path(text)), known)
+        weights = _check(text, _read(Path(text)), known, measured)
     elif "=" in text:
-        weights = _check(text, _pairs(text), known)
+        weights = _check(text, _pairs(text), known, measured)
+    elif text in known:
+        raise UsageError(f"{text!r} is a metric, and a metric needs its weight: {text}=1. Weights are: {FORMS}")
     else:
         require_known("weights", text, list(PRESETS))
     absent = sorted(weights.counted.keys() - set(measured)) if measured is not None else []
     if measured is not None and absent:
         have = ", ".join(sorted(measured)) or "none"
-        raise UsageError(f"weights {text!r}: this run did not measure {', '.join(absent)} (measured: {have})")
+        raise UsageError(f"weights {text!r}: this run does not measure {', '.join(absent)} (it measures: {have})")
     return weights
 
 
@@ -192,10 +202,12 @@ def _read(path: Path) -> dict[str, Any]:
     return data
 
 
-def _check(name: str, values: Mapping[str, Any], known: Collection[str]) -> Weights:
+def _check(name: str, values: Mapping[str, Any], known: Collection[str], measured: Collection[str] | None) -> Weights:
     found = dict[str, float]()
     for metric, weight in values.items():
-        require_known("metric", metric, list(known))
+        if metric not in known:
+            where = "in this run" if measured is not None else ""
+            require_known("metric", metric, sorted(measured or known), CALLED, where)
         if isinstance(weight, bool) or not isinstance(weight, int | float):
             raise UsageError(f"weights {name!r}: {weight!r} is not a number, for {metric}")
         found[metric] = real(weight)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from runner.data.errors import UsageError, require_known
+from runner.data.levels import BASELINE
 from runner.data.metric import Metric
 from runner.data.trials import Run, Trial
 from runner.ranking.basis import bases
@@ -40,8 +41,19 @@ def why(run: Run, trials: Sequence[Trial], a: str, b: str) -> list[str]:
             heading = where
         said.append(sentence(run.metrics[verdict.metric], verdict if verdict.a == a else turned(verdict)))
     if not heading:
-        raise UsageError(f"this run compares {a} and {b} in nothing: one of them has no numbers; see vpneval report")
+        raise UsageError(f"this run compares {a} and {b} in nothing: {_nothing(trials, (a, b))}")
     return said
+
+
+def _nothing(trials: Sequence[Trial], pair: Sequence[str]) -> str:
+    """Which of two VPNs has no numbers, why, and who has some."""
+    measured = {trial.vpn for trial in trials if trial.status == "ok"}
+    said = []
+    for vpn in sorted(set(pair) - measured):
+        reasons = [f"{one.status}: {one.reason.splitlines()[0]}" for one in trials if one.vpn == vpn and one.reason]
+        said.append(f"it has no numbers of {vpn} ({reasons[0] if reasons else 'no trial was made'}).")
+    said = said or ["they were not measured in the same metric with the configurations that are ranked."]
+    return " ".join([*said, f"It has numbers of: {', '.join(sorted(measured - {BASELINE})) or 'no VPN'}."])
 
 
 def why_each(run: Run, trials: Sequence[Trial], a: str, b: str) -> list[list[str]]:

@@ -26,7 +26,6 @@ from runner.lab.names import image_names
 from runner.lab.places import rootless
 from runner.ranking.weights import PRESETS
 from runner.sweep.looks import MOST_REPETITIONS
-from tests.unit.synthetic import METRICS
 
 CapSys = pytest.CaptureFixture[str]
 
@@ -62,7 +61,11 @@ WRONG = [
     (("run", "transport", "--profile", "quik"), "unknown profile 'quik'; did you mean quick", [*PROFILES]),
     (("run", "transport", "--image", "trixi"), "unknown image 'trixi'; did you mean trixie", image_names()),
     (("run", "transport", "--gateway-image", "trixie,bokworm"), "did you mean bookworm", image_names()),
-    (("run", "transport", "--weights", "tcp_thruput=1"), "unknown metric 'tcp_thruput'; did you mean tcp_", [*METRICS]),
+    (
+        ("run", "transport", "--weights", "tcp_thruput=1"),
+        "unknown metric 'tcp_thruput'; did you mean tcp_",
+        ["rtt", "jitter"],
+    ),
     (("run", "transport", "--weights", "balancd"), "unknown weights 'balancd'; did you mean balanced", [*PRESETS]),
     (("run", "transport", "--lab", "netn"), "unknown lab 'netn'; did you mean netns", ["netns"]),
     (("run", "transport", "--kernel", "hots"), "unknown kernel 'hots'; did you mean host", ["host"]),
@@ -128,7 +131,7 @@ def test_what_does_not_exist(capsys: CapSys, nowhere: Path, argv: tuple[str, ...
         (("report", "absent"), "absent is not a run folder: it is not there"),
         (("report", __file__), "is not a run folder: it is a file"),
         (("run", "ha", "--vpn", "none"), "--profile quick --vpn none leaves nothing to measure in ha"),
-        (("compare", ".", "."), "is not a run folder"),
+        (("compare", ".", "absent"), "is not a run folder"),
         (("run",), "Missing argument"),
         (("frobnicate",), "No such command"),
         (("run", "transport", "--frobnicate"), "No such option"),

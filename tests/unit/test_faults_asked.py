@@ -42,7 +42,7 @@ def test_a_deadline_in_which_nothing_can_be_measured() -> None:
 
 
 def test_weights_that_the_run_will_not_measure_are_refused_before_it(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"this run will not measure udp_throughput \(it measures: .*tcp_throughput"):
+    with pytest.raises(UsageError, match=r"this run does not measure udp_throughput \(it measures: .*tcp_throughput"):
         ask(["cipher"], vpns="openvpn", weights="udp_throughput=1,tcp_throughput=1")
     assert ask(["cipher"], vpns="openvpn", weights="tcp_throughput=1").weights is None
     asked = ask(["cipher"], vpns="openvpn", weights="tcp_throughput=1", until_significant=True)
@@ -68,7 +68,7 @@ def test_the_report_is_written_where_what_the_weights_count_failed(
     monkeypatch.setattr(rootless, "enter", lambda lab: None)
     asked = ("run", "transport", "--vpn", "none", "--weights", "tcp_throughput=1", "--quiet")
     assert code_of(*asked) == 1
-    assert "this run did not measure tcp_throughput" in capsys.readouterr().err
+    assert "this run does not measure tcp_throughput" in capsys.readouterr().err
     assert (tmp_path / "run" / "report.html").exists()
 
 

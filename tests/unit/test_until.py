@@ -122,7 +122,7 @@ def test_what_is_asked_is_checked_before_anything_starts() -> None:
     assert asked.weights is not None
     assert asked.weights.counted == {"rtt": 1}
     assert ask(["transport"], repetitions=7, until_significant=True).repetitions == 7
-    with pytest.raises(UsageError, match="will not measure rtt"):
+    with pytest.raises(UsageError, match="does not measure rtt"):
         ask(["cipher"], until_significant=True, weights="rtt=1")
 
 
