@@ -137,7 +137,7 @@ bench-generator: image
 	.venv/bin/python -m tests.bench_generator
 
 # What a gateway with a core of its own would carry: predicted on shared cores, and found. Exit code 1 where the prediction
-# for OpenVPN is wrong by more than a tenth. A minute, quiet.
+# of OpenVPN or wireguard-go is wrong by more than a tenth. A few minutes, quiet.
 bench-limits: image
 	.venv/bin/python -m tests.bench_limits
 

@@ -9,8 +9,9 @@ EXPERIMENT = Experiment(
     method="UDP throughput as in `transport`, by one change at a time: 256 flows (16 source addresses, and ports), for "
     "VPNs and kernels that spread flows over cores; packets one by one, and 64 back to back, instead of at most 16; "
     "the customary mixture of seven packets of 40 bytes, four of 576 and one of the longest; the same payload "
-    "in IPv6, through a tunnel that is configured for it, of the VPNs whose plugin can. Packets of 1024 bytes "
-    "also go both ways at once: a search of 3 s finds their highest rate, both directions added.",
+    "in IPv6, through a tunnel that is configured for it, of the VPNs whose plugin can; both ways at once, whose rates "
+    "are added. Then two changes: the mixture both ways, and IPv6 both ways. Packets of 1024 bytes go both ways as in "
+    "the router paper: a search of 3 s finds their highest rate, both directions added.",
     source="RFC 2544 §26.1; RFC 2889 §5.4.2 (bursts); RFC 6985 (names of mixtures); the router paper §VI (both ways)",
     metrics=("udp_throughput", "udp_goodput", "packet_rate_both_ways", "forwarded_share"),
     traffic=(
@@ -20,6 +21,9 @@ EXPERIMENT = Experiment(
         measuring("udp", burst_packets="64"),
         measuring("udp", lengths="imix"),
         measuring("udp", inner="ipv6"),
+        measuring("udp", ways="both"),
+        measuring("udp", lengths="imix", ways="both"),
+        measuring("udp", inner="ipv6", ways="both"),
         measuring("duplex", packet_bytes="1024"),
     ),
 )

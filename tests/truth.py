@@ -22,7 +22,8 @@ from runner.data.wan import Conditions
 from runner.design.profile import PROFILES
 from runner.instruments.instrument import Asked, at_once
 from runner.instruments.result import Measured
-from runner.instruments.traffic.generator import GRACE_S, Arrived, Load, by_then, imix
+from runner.instruments.traffic.arrivals import GRACE_S, by_then
+from runner.instruments.traffic.generator import Arrived, Load, imix
 from runner.instruments.traffic.udp import Udp
 from runner.lab.image import Image
 from runner.lab.noise import STEAL_RATIO, since, snapshot

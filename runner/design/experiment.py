@@ -7,7 +7,7 @@ Tunnel factors get a tunnel each; traffic factors are measured inside it. A file
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from runner.data.errors import UsageError
@@ -45,11 +45,13 @@ class Experiment:
     keep: tuple[str, ...] = ()  # factors whose levels are the question itself: a profile leaves none of them out
     own: bool = False  # each VPN's own levels beside those that are varied
     sensible: Callable[[Mapping[str, str]], bool] | None = None  # which combinations can be measured at all
+    optional: Mapping[str, Collection[str]] = field(default_factory=dict)  # of each instrument: see ``settled``
     in_full: tuple[str, ...] = ()  # factors: if levels of one are named, ``wanted`` goes by the longest profile
     wanted: Wanted | None = None  # which of these it measures, unless tunnels are named; all, where there is none
 
     def settled(self, known: Mapping[str, Levels], factors_of: Mapping[str, Mapping[str, Levels]]) -> Experiment:
-        """The experiment with its instruments' defaults, and ALL of a factor spelt out.
+        """The experiment with its instruments' defaults, those of their factors that are absent unless somebody asks
+        for them, and ALL of a factor spelt out.
 
         ``known``: all factors; ``factors_of``: those of each instrument. Raises UsageError for an instrument or a
         factor that there is not.
@@ -67,7 +69,8 @@ class Experiment:
         varied = {
             factor: known[factor].named if levels == ALL else levels for factor, levels in self.vary_traffic.items()
         }
-        return replace(self, traffic=traffic, vary_traffic=varied)
+        optional = {name: [one for one in own if not own[one].default] for name, own in factors_of.items()}
+        return replace(self, traffic=traffic, vary_traffic=varied, optional=optional)
 
     def cells(self, vpn: Vpn, profile: Profile, chosen: Mapping[str, Sequence[str]]) -> list[Cell]:
         """Every combination of levels for ``vpn``; ``chosen`` levels (--set) override those declared."""
@@ -143,7 +146,8 @@ class Experiment:
             decided = {"payload_bytes": str(profile.udp_payload_bytes), "fragmentation": profile.fragmentation}
             traffic = {factor: decided[factor] if level == BY_PROFILE else level for factor, level in declared.items()}
             mine = {factor: levels for factor, levels in varied.items() if factor in traffic}
-            mine |= {factor: levels for factor, levels in chosen.items() if factor in traffic}
+            known = {*traffic, *self.optional.get(traffic["measure"], ())}
+            mine |= {factor: levels for factor, levels in chosen.items() if factor in known}
             for levels in itertools.product(*mine.values()):
                 one = dict(traffic) | dict(zip(mine, levels, strict=True))
                 if one["measure"] != traffic["measure"]:

@@ -45,6 +45,11 @@ class Site:
         return f"fd0{self.number}::/64"
 
     @property
+    def host_ipv6(self) -> str:
+        """The host's address in it."""
+        return f"fd0{self.number}::2"
+
+    @property
     def lan_netmask(self) -> tuple[str, str]:
         """The LAN as network address and netmask, as older daemons want it."""
         network = ip_network(self.lan)

@@ -1,11 +1,10 @@
 """What gateways with cores of their own would carry, by what the VPN's programs cost on shared ones.
 
 Shared cores rank the VPNs by the CPU time of everything together; separate gateways rank them by the busiest thread. A
-thread cannot be in two places: one that needs c seconds for a byte carries at most 1/c. What several threads share
-can grow to all the cores of a gateway, and need not grow at all. Where nodes share a kernel, whoever sends a packet is
-charged with what the kernel does for it up to the receiver's socket, and with waking that one up; so the truth lies
-between all that was charged, and that without the kernel's part. And a second of a core that nothing else uses is worth
-more than one of a core whose other hyperthread, or whose cache, others use as well.
+thread cannot be in two places. A program that needs c seconds for a byte on shared cores carries at least 1/c on a core
+of its own, and up to GAINS times that: it sleeps and is woken up less, takes more packets at a time, and has the core,
+its caches and its other hyperthread to itself (docs/decisions/0037 has the measurements). What several threads share
+can grow to all the cores of a gateway, and need not grow at all.
 """
 
 from __future__ import annotations
@@ -19,8 +18,7 @@ from runner.data.loads import MachineLoad, ProcessLoad, Role
 
 CARRIES = 0.1  # of a core: less does not carry the packets
 ONE = 0.9  # of what its process costs: then the thread does it all
-LEAST_USER = 0.4  # of its time: a program that hardly computes still needs the kernel on its own gateway, too
-ALONE = 1.5  # what a core does at most that has no busy neighbour: of two busy hyperthreads each does two thirds
+GAINS = 3.0  # on a core of its own, at most: 0.9 to 2.9 were measured, from loads of half of the throughput and more
 VPN: Role = "vpn"
 
 
@@ -92,11 +90,10 @@ def _of(process: ProcessLoad, machine: MachineLoad) -> Apart:
 
 
 def _bounds(machine: MachineLoad, programs: Sequence[ProcessLoad], cores: int) -> tuple[float, float]:
-    """The payload rate (bit/s) at which these have one core with all that they cost here, and ``cores`` of them, ALONE,
-    with what they cost without the kernel."""
-    bits_per_s = 8 * machine.carried_bytes / machine.seconds
-    own = sum(one.busy * (LEAST_USER if one.user is None else max(LEAST_USER, one.user)) for one in programs)
-    return bits_per_s / sum(one.busy for one in programs), ALONE * bits_per_s * cores / own
+    """The payload rate (bit/s) at which these fill one core with what they cost here, and ``cores`` that they have to
+    themselves with what they cost there at least."""
+    bits_per_core_s = 8 * machine.carried_bytes / machine.seconds / sum(one.busy for one in programs)
+    return bits_per_core_s, GAINS * bits_per_core_s * cores
 
 
 def _threads(processes: Sequence[ProcessLoad]) -> int:

@@ -153,6 +153,7 @@ PHRASES = {
     "ike": "IKE {}",
     "gw2_cpu": "gateway 2 at {} of a CPU",
     "device_cipher": "ssh with {}",
+    "ways": "{} ways",
     "wan_delay_ms": "{} ms delay",
     "wan_jitter_ms": "{} ms jitter",
     "wan_loss_ratio": "loss ratio {}",

@@ -19,7 +19,7 @@ from runner.design.profile import PROFILES
 from runner.instruments.instrument import Asked, Found, Go, play
 from runner.instruments.result import Measured
 from runner.instruments.traffic.calibration import WITHIN_S, calibrated
-from runner.instruments.traffic.generator import Arrived, Generator, Load, generating, imix
+from runner.instruments.traffic.generator import Arrived, Generator, Load, at_once, generating, imix
 from runner.instruments.traffic.udp import Udp
 from runner.instruments.traffic.udp_rounds import LOOKS, Offering, SoFar, shape_of
 from runner.lab.image import Image
@@ -179,14 +179,7 @@ def test_a_trial_costs_little_more_than_its_duration(lab: Lab, image: Image) -> 
 def test_both_directions_at_once_and_ipv6(lab: Lab, image: Image) -> None:
     load = Load((1000,), 5000, 0.4)
     with generating(lab, bench_in(lab, "none", image).address) as there, generating(lab, reverse=True) as back:
-
-        def at_once() -> list[Arrived]:
-            there.begin(load)
-            back.begin(load)
-            sent = [one.sent(load) for one in (there, back)]
-            return [one.finish(load, said) for one, said in zip((there, back), sent, strict=True)]
-
-        both = best(at_once, lambda found: all(one.received == one.sent > 1800 for one in found))
+        both = best(lambda: at_once([there, back], load), lambda found: all(one.received == one.sent for one in found))
         assert [one.received for one in both] == [one.sent for one in both] == pytest.approx([2000, 2000], rel=0.1)
     for site in lab.sites:
         near, far = (f"fd00:{site.number}::{last}" for last in (1, 2))
@@ -267,9 +260,34 @@ def test_ipv6_is_offered_between_the_sites(lab: Lab, image: Image, name: str) ->
     bench = Bench(lab, tunnel, lambda: pytest.fail("the tunnel broke down"))
     offering = Offering(bench, shape_of(levels, False)[0], SoFar(Rounds()), vpn)
     load = offering.load(5e6, 0.3)
-    arrived = best(lambda: offering.generator.play(load), lambda a: a.received == a.sent)
+    arrived = best(lambda: offering.generators[0].play(load), lambda a: a.received == a.sent)
     assert arrived.received == arrived.sent > 50, "counted by a filter of IPv6"
     assert offering.jitter()["jitter"] > 0
+    bench.close()
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize("inner", ["", "ipv6"])
+@pytest.mark.parametrize("name", ["none", "wireguard_go"])
+def test_a_mixture_goes_both_ways(lab: Lab, image: Image, name: str, inner: str) -> None:
+    """In IPv4 and in IPv6: each packet is counted where it comes out, and the value is that of both ways."""
+    vpn, udp = load_vpn(name), Udp()
+    levels = {"measure": "udp", "payload_bytes": "1200", "fragmentation": "refuse", "lengths": "imix", "ways": "both"}
+    levels |= {"inner": inner} if inner else {}
+    assert udp.refuses(lab, vpn, levels) is None
+    tunnel = tunnel_in(lab, name, {**vpn.comparable, **udp.asks(levels)}, image, [])
+    bench = Bench(lab, tunnel, lambda: pytest.fail("the tunnel broke down"))
+    offering = Offering(bench, shape_of(levels, False)[0], SoFar(Rounds()), vpn if inner else None, (False, True))
+    load = offering.load(2e6, 0.4)
+    ways = best(
+        lambda: at_once(offering.generators, load), lambda found: all(one.received == one.sent for one in found)
+    )
+    assert [one.received for one in ways] == [one.sent for one in ways]
+    assert min(one.sent for one in ways) > 100
+    told = play(udp.measure(bench, Asked(vpn, levels, PROFILES["smallest"], 1)), lambda found: None)
+    throughput = next(one for one in told.measurements if one.metric == "udp_throughput")
+    assert throughput.value > 2e6
+    assert throughput.detail["ip_bytes"].startswith("IMIX - ")
     bench.close()
 
 

@@ -12,14 +12,9 @@ from runner.ranking.gateways import apart, overtakings
 from tests.unit.test_limits import SENDER, TUNNEL, machine, process, reading
 
 
-def cost(
-    name: str, busy: tuple[float, float], *, user: float = 0.5, threads: int = 1, at_bps: float = 100e6
-) -> MachineLoad:
+def cost(name: str, busy: tuple[float, float], *, threads: int = 1, at_bps: float = 100e6) -> MachineLoad:
     """A VPN whose gateways had so many cores for ``at_bps``."""
-    vpn = [
-        process(f"gw{n}", name, share, threads=threads, thread=share / threads).model_copy(update={"user": user})
-        for n, share in enumerate(busy, 1)
-    ]
+    vpn = [process(f"gw{n}", name, share, threads=threads, thread=share / threads) for n, share in enumerate(busy, 1)]
     return machine(*vpn, SENDER, carried_bytes=round(10 * at_bps / 8))
 
 
@@ -37,10 +32,10 @@ def test_threads_may_share_all_the_cores_and_need_not() -> None:
 
 
 def test_several_programs_of_a_gateway_share_its_cores() -> None:
-    three = [process("gw1", name, 0.5).model_copy(update={"user": 1.0}) for name in ("ssh", "pppd", "sshd")]
+    three = [process("gw1", name, 0.5) for name in ("ssh", "pppd", "sshd")]
     found = apart([[machine(*three, carried_bytes=round(10 * 100e6 / 8))]])
     assert found is not None
-    assert found.high_bps == pytest.approx(1.5 * 2 * 100e6 / 1.5), "two cores for three programs"
+    assert found.high_bps == pytest.approx(3 * 2 * 100e6 / 1.5), "two cores for three programs"
 
 
 def test_the_median_trial_counts() -> None:
@@ -74,7 +69,7 @@ def test_nothing_is_predicted_of_what_is_not_known(loads: list[MachineLoad]) -> 
 
 def test_the_order_changes_where_the_busiest_thread_and_the_total_disagree() -> None:
     """One long thread against two short ones: the first is faster where all share the cores."""
-    one, two = apart([[cost("one", (0.9, 0.05), user=0.9)]]), apart([[cost("two", (0.48, 0.48), user=0.9)]])
+    one, two = apart([[cost("one", (0.99, 0.01))]]), apart([[cost("two", (0.32, 0.32))]])
     assert one is not None
     assert two is not None
     here_bps = {"one": 200e6, "two": 190e6}

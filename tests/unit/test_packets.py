@@ -1,7 +1,7 @@
 """Packet rate: what is made of the sink's counts, and what may be asked for."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,17 +11,9 @@ from runner.catalogue import factors, instruments, load_experiment, load_vpn, pa
 from runner.data.errors import MeasurementError, UsageError
 from runner.design.profile import PROFILES
 from runner.instruments.instrument import Asked, play
+from runner.instruments.traffic.arrivals import arrived_by, by_then, check_counts, variations_ms, whole_packets
 from runner.instruments.traffic.duplex import Both, bursts_detail
-from runner.instruments.traffic.generator import (
-    BURST,
-    Load,
-    arrived_by,
-    by_then,
-    check_counts,
-    imix,
-    variations_ms,
-    whole_packets,
-)
+from runner.instruments.traffic.generator import BURST, Load, imix
 from runner.instruments.traffic.packets import Counted, best_passing, stream_detail
 from tests.unit.helpers import PaperLab
 
@@ -127,6 +119,8 @@ def test_how_many_leave_back_to_back_can_be_asked_for(measure: str, monkeypatch:
     offered: list[Load] = []
 
     class Paper:
+        anew = nullcontext
+
         def begin(self, load: Load) -> None:
             offered.append(load)
             raise Unplayed

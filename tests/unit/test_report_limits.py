@@ -95,8 +95,8 @@ def test_an_order_that_would_change_is_said() -> None:
     run, trials = watched(
         {fast: ONE, slow: ONE},
         {
-            fast: cost(fast, (0.9, 0.9), user=0.9, at_bps=GIGABIT),
-            slow: cost(slow, (0.5, 0.5), user=0.9, at_bps=GIGABIT),
+            fast: cost(fast, (0.9, 0.9), at_bps=GIGABIT),
+            slow: cost(slow, (0.2, 0.2), at_bps=GIGABIT),
         },
     )
     found = build(run, trials).limits
@@ -156,8 +156,8 @@ def test_separate_gateways_are_told_in_the_unit_of_the_metric(
 def test_the_shorter_download_is_the_faster_one() -> None:
     run, trials = watched({"openvpn": ONE, "ssh_tun": ONE}, {})
     loads = {
-        "openvpn": cost("openvpn", (0.9, 0.9), user=0.9, at_bps=GIGABIT),
-        "ssh_tun": cost("ssh_tun", (0.1, 0.1), user=0.9, at_bps=GIGABIT),
+        "openvpn": cost("openvpn", (0.9, 0.9), at_bps=GIGABIT),
+        "ssh_tun": cost("ssh_tun", (0.1, 0.1), at_bps=GIGABIT),
     }
     seconds = {"openvpn": 1.0, "ssh_tun": 2.0}
     downloads = []
@@ -202,8 +202,8 @@ def answered(report: Report, width: int, height: int) -> str:
 def test_the_answer_in_the_terminal_says_what_limits_each_ranked_vpn_and_where_the_order_would_change() -> None:
     second = ONE.model_copy(update={"sentence": "gw1: ssh's only thread, 99 % of a core"})
     loads = {
-        "openvpn": cost("openvpn", (0.2, 0.2), user=0.9, at_bps=GIGABIT),
-        "ssh_tun": cost("ssh_tun", (0.9, 0.9), user=0.9, at_bps=GIGABIT),
+        "openvpn": cost("openvpn", (0.2, 0.2), at_bps=GIGABIT),
+        "ssh_tun": cost("ssh_tun", (0.9, 0.9), at_bps=GIGABIT),
     }
     report = build(*watched({"openvpn": ONE, "ssh_tun": second}, loads))
     tall = " ".join(answered(report, 200, 50).split())
@@ -228,9 +228,31 @@ def test_on_a_low_terminal_the_limits_take_a_line_and_all_still_fits() -> None:
 
 def test_an_order_that_would_stand_is_not_told_in_the_terminal() -> None:
     loads = {
-        "openvpn": cost("openvpn", (0.9, 0.9), user=0.9, at_bps=GIGABIT),
-        "ssh_tun": cost("ssh_tun", (0.1, 0.1), user=0.9, at_bps=GIGABIT),
+        "openvpn": cost("openvpn", (0.9, 0.9), at_bps=GIGABIT),
+        "ssh_tun": cost("ssh_tun", (0.1, 0.1), at_bps=GIGABIT),
     }
     report = build(*watched({"openvpn": ONE, "ssh_tun": ONE}, loads))
     assert report.limits.stands is True
     assert "would stand" not in answered(report, 200, 50)
+
+
+@pytest.mark.parametrize(
+    ("guest", "dataplane", "why"),
+    [
+        ("none", "userspace", ""),
+        ("qemu-kvm", "userspace", ""),
+        ("uml", "userspace", "an emulated kernel takes many times the CPU time of a real one"),
+        ("qemu-tcg", "userspace", "an emulated kernel takes many times the CPU time of a real one"),
+        ("none", "kernel", "the kernel does the work"),
+    ],
+)
+def test_what_could_not_be_checked_is_not_estimated(guest: str, dataplane: str, why: str) -> None:
+    """Not by a program either that happens to be busy beside the kernel."""
+    run, trials = watched({"openvpn": ONE}, {"openvpn": cost("openvpn", (0.25, 0.5))})
+    vpns = run.vpns | {"openvpn": run.vpns["openvpn"].model_copy(update={"dataplane": dataplane})}
+    report = build(run.model_copy(update={"lab": run.lab | {"guest": guest}, "vpns": vpns}), trials)
+    row = next(row for row in report.limits.rows if row.vpn == "openvpn")
+    assert (row.unknown, row.apart is None) == (why, bool(why))
+    said = f"The throughput on separate gateways is not estimated: {why}."
+    for form in (markdown_text(report), html_text(report)):
+        assert (said in form) is bool(why)

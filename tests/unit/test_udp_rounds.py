@@ -47,17 +47,16 @@ class Stuck:
 
 
 def offering(bench: Stuck, monkeypatch: pytest.MonkeyPatch, *, careful: bool, fails: bool = False) -> Offering:
-    class Paper:
-        played = 0
+    failures = [MeasurementError("the two counts disagree")] if fails else []
 
-        def play(self, load: Load) -> Any:
-            self.played += 1
-            if fails and self.played == 1:
-                raise MeasurementError("the two counts disagree")
-            return SimpleNamespace(received=0, sent=100, kept_up=0, burst=1.0, seconds=load.seconds)
+    def at_once(ways: list[Any], load: Load) -> list[Any]:
+        if failures:
+            raise failures.pop()
+        arrived = SimpleNamespace(received=0, sent=100, kept_up=0, burst=1.0, longest_burst=1, seconds=load.seconds)
+        return [arrived for _ in ways]
 
-    made = Paper()
-    monkeypatch.setattr(udp_rounds, "generator", lambda bench, address, *, fragments: made)
+    monkeypatch.setattr(udp_rounds, "at_once", at_once)
+    monkeypatch.setattr(udp_rounds, "generator", lambda bench, address, *, reverse, fragments: None)
     return Offering(cast(Any, bench), Load((1328,), 0, 0), SoFar(Rounds(careful=careful)))
 
 
@@ -94,3 +93,22 @@ def test_a_trial_of_which_nothing_comes_has_broken_the_tunnel_down(
     trial = one.trial(RATE_BPS, 0.15)
     assert (trial.loss_ratio, bench.looks, bench.renewed) == (1.0, looks, 1)
     assert one.so_far.breakdowns_bps == [RATE_BPS]
+
+
+def test_both_ways_are_one_trial_of_half_of_the_rate_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    played: list[tuple[list[bool], float]] = []
+
+    def at_once(ways: list[bool], load: Load) -> list[Any]:
+        played.append((ways, load.per_s))
+        usual = {"sent": 100, "seconds": 100 / load.per_s}
+        there = SimpleNamespace(**usual, received=100, kept_up=100, burst=1.0, longest_burst=4)
+        back = SimpleNamespace(**usual, received=90, kept_up=80, burst=3.0, longest_burst=9)
+        return [there, back]
+
+    monkeypatch.setattr(udp_rounds, "at_once", at_once)
+    monkeypatch.setattr(udp_rounds, "generator", lambda bench, address, *, reverse, fragments: reverse)
+    one = Offering(cast(Any, Stuck()), Load((1328,), 0, 0), SoFar(Rounds()), reverse=(False, True))
+    trial = one.trial(8 * 1300 * 1000, 0.15)
+    assert played == [([False, True], 500.0)]
+    assert (trial.sent, trial.received, trial.offered_rate_bps) == (200, 180, 8 * 1300 * 1000)
+    assert (one.so_far.bursts, one.so_far.longest_burst) == ([1.0, 3.0], 9)

@@ -20,7 +20,7 @@ from runner.instruments.instrument import Asked, Instrument, Measuring
 from runner.instruments.result import Measured, measurement
 from runner.instruments.traffic.counters import fragments_created
 from runner.instruments.traffic.factors import BURST_PACKETS, PACKET_BYTES
-from runner.instruments.traffic.generator import BURST, Load, generator
+from runner.instruments.traffic.generator import BURST, Load, at_once, generator
 from runner.instruments.traffic.limits import Limits
 from runner.instruments.traffic.packets import LAST_STILL_S, OVERHEAD_S, rate_found
 from runner.instruments.traffic.searched import searched
@@ -127,10 +127,7 @@ def both_ways(bench: Bench, packet_bytes: int, per_s: float, seconds: float, bur
     lab, load = bench.lab, Load((packet_bytes,), per_s, seconds, burst, fragment=True)
     ways = [generator(bench, reverse=reverse, fragments=True) for reverse in (False, True)]
     wan, fragments = _outer_packets(lab), fragments_created(lab)
-    for way in ways:
-        way.begin(load)
-    sent = [way.sent(load) for way in ways]
-    arrived = [way.finish(load, one, LAST_STILL_S) for way, one in zip(ways, sent, strict=True)]
+    arrived = at_once(ways, load, LAST_STILL_S)
     return Both(
         sent=sum(one.sent for one in arrived),
         seconds=max(one.seconds for one in arrived),

@@ -15,12 +15,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from ipaddress import ip_interface, ip_network
-from itertools import pairwise
 from typing import Any
 
-import numpy as np
-
 from runner.data.errors import MeasurementError
+from runner.instruments.traffic.arrivals import arrived_by, by_then, check_counts, variations_ms, whole_packets
+from runner.instruments.traffic.mtu import IP_UDP_BYTES, IPV6_UDP_BYTES
 from runner.lab.commands import readable
 from runner.lab.namespaces import Dialogue, NamespaceNode
 from runner.lab.node import PATIENCE
@@ -33,7 +32,6 @@ STAMPED_PORT = 19999
 MOST_FLOWS = 4096
 BURST = 16  # packets that are sent together; see docs/decisions/0030-one-generator.md
 STILL_S = 0.03  # after so long without a packet none is on its way any more
-GRACE_S = 0.01  # what comes later than this after the sender's time has waited in a queue
 JITTER_IP_BYTES = 228
 JITTER_PER_S = 625.0  # 1 Mbit/s of 200 bytes of payload
 FEWEST_STAMPS = 10
@@ -180,7 +178,7 @@ class Generator:
         self._processes.close()
 
     @contextmanager
-    def _anew(self) -> Iterator[None]:
+    def anew(self) -> Iterator[None]:
         """After a failure the next trial has other processes: what these would say next, nobody knows."""
         try:
             yield
@@ -191,12 +189,11 @@ class Generator:
 
     def play(self, load: Load, still_s: float = STILL_S) -> Arrived:
         """One trial. Raises MeasurementError where a probe fails, or the counter's two counts disagree."""
-        with self._anew():
-            self.begin(load)
-            return self.finish(load, self.sent(load), still_s)
+        (arrived,) = at_once([self], load, still_s)
+        return arrived
 
     def begin(self, load: Load) -> None:
-        """Begin a trial, and do not wait for its end: two generators can work at once."""
+        """Begin a trial, and do not wait for its end."""
         self.counter.tell("begin")
         if (said := self.counter.hear(10)) != "counting":
             raise MeasurementError(f"the counter on {self.counter.node.name} says {said[:200]!r} instead of 'counting'")
@@ -255,14 +252,27 @@ class Generator:
         return variations_ms(stamps)
 
 
-def imix(longest_bytes: int) -> tuple[tuple[int, ...], str]:
+def at_once(generators: Sequence[Generator], load: Load, still_s: float = STILL_S) -> list[Arrived]:
+    """One trial of each at the same time. Raises as ``Generator.play``, and then all of them begin anew."""
+    with ExitStack() as stack:
+        for generator in generators:
+            stack.enter_context(generator.anew())
+        for generator in generators:
+            generator.begin(load)
+        sent = [generator.sent(load) for generator in generators]
+        return [one.finish(load, offered, still_s) for one, offered in zip(generators, sent, strict=True)]
+
+
+def imix(longest_bytes: int, *, v6: bool = False) -> tuple[tuple[int, ...], str]:
     """The lengths of the customary mixture in turn, bytes of IP, and its name as a custom IMIX of RFC 6985 §4: a letter
     for each packet, in the order in which they are sent again and again, and which length a letter stands for. The
     letters are capital ones, as these are not the lengths of the RFC's own table (§3).
 
-    ``longest_bytes``: of the longest packets, which every VPN that is compared must carry.
+    ``longest_bytes``: of the longest packets, which every VPN that is compared must carry. In IPv6 (``v6``) the others
+    have the payloads that they have in IPv4, too.
     """
-    lengths = (40, 576, longest_bytes)
+    more = IPV6_UDP_BYTES - IP_UDP_BYTES if v6 else 0
+    lengths = (40 + more, 576 + more, longest_bytes)
     # Spread out, so that a burst has something of each.
     order = sorted((at / share, number) for number, share in enumerate(IMIX) for at in range(share))
     sequence = "".join("ABC"[number] for _, number in order)
@@ -272,14 +282,17 @@ def imix(longest_bytes: int) -> tuple[tuple[int, ...], str]:
 
 @contextmanager
 def generating(lab: Lab, address: str = "", *, reverse: bool = False, fragments: bool = False) -> Iterator[Generator]:
-    """A generator from host1 to ``address``, host2's through the tunnel; from host2 to host1 if ``reverse``.
+    """A generator from host1 to ``address``, host2's through the tunnel; from host2 to host1 if ``reverse``, in IPv6 if
+    ``address`` is.
 
     ``fragments``: is it for packets that may come in fragments?
 
     Gone, with what it changed, when the block ends. Raises MeasurementError where a probe does not work.
     """
     near, far = (lab.host2, lab.host1) if reverse else (lab.host1, lab.host2)
-    to = lab.sites[0].host_address if reverse else address or lab.sites[-1].host_address
+    to = address or lab.sites[-1].host_address
+    if reverse:
+        to = lab.sites[0].host_ipv6 if ":" in address else lab.sites[0].host_address
     made = Generator(near, far, to, cores_for(lab, near), fragments)
     try:
         yield made
@@ -348,58 +361,3 @@ def listed(status: str) -> list[int]:
     """The cores of a line of proc_pid_status(5), "Cpus_allowed_list: 0-3,8"; none of an empty one."""
     ranges = [part.partition("-") for part in status.partition(":")[2].strip().split(",") if part]
     return [core for first, _, last in ranges for core in range(int(first), int(last or first) + 1)]
-
-
-def check_counts(found: Mapping[str, Any]) -> None:
-    """Refuse a counter whose interface and whose packet filter disagree: one of them did not count."""
-    filtered = sum(found[name][0] for name in ("first", "rest", "stamped"))
-    least, most = found["interface"]
-    if not least - 20 - 0.005 * filtered <= filtered <= most + 20 + 0.005 * filtered:
-        raise MeasurementError(
-            f"the far host's interface received {least} to {most} packets, its filter counted {filtered}: do not agree"
-        )
-
-
-def whole_packets(first: int, first_bytes: int, rest: int, mean_bytes: float, v6: bool = False) -> int:
-    """Packets among what was counted, which are of ``mean_bytes`` on the mean.
-
-    ``first`` counts what has the UDP header, with ``first_bytes``; ``rest`` later fragments. A tunnel may hand several
-    datagrams over as one (UDP generic receive offload), whose headers are counted once: the payload tells how many. Of
-    a mixture of lengths that holds if what is lost has them all; where more have come than that, all of them were
-    handed over one by one.
-    """
-    if rest:
-        return min(first, round(rest / max(1, round(rest / first)))) if first else 0
-    headers = 48 if v6 else 28
-    payload = mean_bytes - headers
-    return max(first, round((first_bytes - headers * first) / payload)) if payload else first
-
-
-def arrived_by(samples: Sequence[Sequence[float]], seconds: float) -> float:
-    """The share of all that came within ``seconds`` (and GRACE_S) of the first. 0 to 1.
-
-    ``samples``: times in s, and how much had come by then. A tunnel that is offered more than it forwards fills its
-    queues and empties them afterwards; what comes then was not forwarded at the offered rate.
-    """
-    if not samples:
-        return 0.0
-    total = samples[-1][1]
-    began = next(when for when, count in samples if count > 0.002 * total)
-    in_time = [count for when, count in samples if when <= began + seconds + GRACE_S]
-    return in_time[-1] / total
-
-
-def by_then(samples: Sequence[Sequence[float]], seconds: float) -> float:
-    """The share of all that came within ``seconds`` of the first, linear between looks. 0 to 1."""
-    if not samples:
-        return 0.0
-    total = samples[-1][1]
-    began = next(when for when, count in samples if count > 0.002 * total)
-    times, counts = zip(*samples, strict=True)
-    return float(np.interp(began + seconds, times, counts)) / total
-
-
-def variations_ms(stamps: Sequence[tuple[int, int, int]]) -> list[float]:
-    """|D| (ms) of datagrams in the order in which they came: number, when sent, when come, in ns."""
-    transits = [came - sent for _, sent, came in stamps]
-    return [abs(b - a) / 1e6 for a, b in pairwise(transits)]

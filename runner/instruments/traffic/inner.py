@@ -11,7 +11,6 @@ from runner.lab.site_to_site import Lab, batch
 from runner.tunnel.bring_up import Bench
 from runner.vpn.plugin import Vpn
 
-IPV6_UDP_BYTES = 48
 ANSWERED_WITHIN_S = 10.0
 
 
@@ -52,10 +51,10 @@ def ipv6_through(bench: Bench, vpn: Vpn) -> str:
         )
         batch(
             lab.nodes[f"host{me.number}"],
-            f"addr replace {here}2/64 dev eth0 nodad",
+            f"addr replace {me.host_ipv6}/64 dev eth0 nodad",
             f"route replace ::/0 via {here}1",
         )
-    address = lab.sites[-1].lan_ipv6.removesuffix("/64") + "2"
+    address = lab.sites[-1].host_ipv6
     echo = ("ping", "-6", "-n", "-q", "-c", "1", "-W", "1", address)
     try:
         wait_until(lambda: lab.host1.run(*echo, check=False).code == 0, "an echo by IPv6", ANSWERED_WITHIN_S)

@@ -16,7 +16,7 @@ from runner.lab.site_to_site import Lab
 from runner.lab.wire import failed
 from runner.tunnel.bring_up import Bench
 
-IP_UDP_BYTES = 28
+IP_UDP_BYTES, IPV6_UDP_BYTES = 28, 48
 SHORTEST, LONGEST = 68, 65535  # RFC 791 §3.2: every link carries 68 bytes
 ECHOES = 3
 

@@ -16,10 +16,10 @@ from runner.instruments.instrument import Asked, Instrument, Measuring
 from runner.instruments.result import Measured, measurement
 from runner.instruments.traffic.counters import fragments_created, receive_buffer_errors
 from runner.instruments.traffic.factors import BURST_PACKETS, FRAGMENTATION
-from runner.instruments.traffic.inner import IPV6_UDP_BYTES, refused
+from runner.instruments.traffic.inner import refused
 from runner.instruments.traffic.iperf import OVERHEAD_S, iperf3
 from runner.instruments.traffic.limits import Limits
-from runner.instruments.traffic.mtu import IP_UDP_BYTES, may_fragment
+from runner.instruments.traffic.mtu import IP_UDP_BYTES, IPV6_UDP_BYTES, may_fragment
 from runner.instruments.traffic.searched import searched
 from runner.instruments.traffic.tcp import pilot_bps
 from runner.instruments.traffic.udp_rounds import LOOK_S, LOOKS, udp_in_rounds
@@ -202,13 +202,14 @@ def jitter(lab: Lab, address: str) -> Value:
     return measurement("jitter", end["jitter_ms"], loss_ratio=1 - loss.received / loss.sent)
 
 
-# What is absent is the generator's usual: one flow, bursts of sixteen packets, one length, DSCP 0, IPv4.
+# What is absent is the generator's usual: one flow, bursts of sixteen packets, one length, DSCP 0, IPv4, one way.
 OFFERED = {
     "flows": Levels(("16", "256"), (1, 4096)),
     "burst_packets": BURST_PACKETS,
     "lengths": Levels(("imix",)),
     "dscp": Levels(("46",), (0, 63)),
     "inner": Levels(("ipv6",), before=True),
+    "ways": Levels(("both",), told="{} ways".format),
 }
 
 
@@ -266,11 +267,7 @@ class Udp(Instrument):
     def refuses(self, lab: Lab, vpn: Vpn, params: Mapping[str, str]) -> Unsupported | None:
         if no := super().refuses(lab, vpn, params):
             return no
-        if params.get("inner") != "ipv6":
-            return None
-        if params.get("lengths") == "imix":
-            return Unsupported("the mixture's shortest packets, 40 bytes, are shorter than the headers of IPv6 and UDP")
-        return refused(lab, vpn)
+        return refused(lab, vpn) if params.get("inner") == "ipv6" else None
 
     def asks(self, params: Mapping[str, str]) -> dict[str, str]:
         return {"inner": params["inner"]} if "inner" in params else {}

@@ -15,10 +15,10 @@ from runner.data.errors import CommandError, MeasurementError
 from runner.data.trials import Value
 from runner.instruments.instrument import Asked, Go, Measuring
 from runner.instruments.result import Measured, measurement
-from runner.instruments.traffic.generator import BURST, Generator, Load, generator, imix
-from runner.instruments.traffic.inner import IPV6_UDP_BYTES, ipv6_through
+from runner.instruments.traffic.generator import BURST, Arrived, Generator, Load, at_once, generator, imix
+from runner.instruments.traffic.inner import ipv6_through
 from runner.instruments.traffic.limits import Limits
-from runner.instruments.traffic.mtu import IP_UDP_BYTES
+from runner.instruments.traffic.mtu import IP_UDP_BYTES, IPV6_UDP_BYTES
 from runner.instruments.traffic.visits import visits
 from runner.search import SearchTrial
 from runner.search.rounds import Rounds
@@ -64,6 +64,7 @@ class Offering:
     shape: Load  # its rate and duration are each trial's own
     so_far: SoFar
     ipv6_of: Vpn | None = None  # whose tunnel carries IPv6; None: IPv4
+    reverse: tuple[bool, ...] = (False,)  # of each way that packets go at the same time: from host2 to host1?
     limits: Limits = field(default_factory=Limits)
 
     @property
@@ -76,9 +77,10 @@ class Offering:
         return found
 
     @property
-    def generator(self) -> Generator:
-        """That of the tunnel that is up now."""
-        return generator(self.bench, self.address, fragments=self.shape.fragment)
+    def generators(self) -> list[Generator]:
+        """Those of the tunnel that is up now, one for each way."""
+        address, fragments = self.address, self.shape.fragment
+        return [generator(self.bench, address, reverse=reverse, fragments=fragments) for reverse in self.reverse]
 
     @property
     def payload_bytes(self) -> float:
@@ -86,12 +88,13 @@ class Offering:
         return self.shape.mean_bytes - (IP_UDP_BYTES if self.ipv6_of is None else IPV6_UDP_BYTES)
 
     def load(self, rate_bps: float, duration_s: float) -> Load:
-        """What offers ``rate_bps`` of payload."""
-        return replace(self.shape, per_s=rate_bps / (8 * self.payload_bytes), seconds=duration_s)
+        """What offers ``rate_bps`` of payload, all ways together: the load of each."""
+        per_s = rate_bps / (8 * self.payload_bytes * len(self.reverse))
+        return replace(self.shape, per_s=per_s, seconds=duration_s)
 
     def warm_up(self, rate_bps: float) -> None:
         """Carry so much for a moment: a fresh tunnel in TCP begins slowly, and would break down."""
-        self.generator.play(self.load(rate_bps, WARM_UP_S))
+        at_once(self.generators, self.load(rate_bps, WARM_UP_S))
 
     def broke_down(self) -> bool:
         """Does the tunnel carry nothing any more? One that only empties its queues gets a few seconds."""
@@ -100,20 +103,21 @@ class Offering:
 
     def trial(self, rate_bps: float, duration_s: float) -> SearchTrial:
         """One trial. A rate that breaks the tunnel down counts as lost altogether, and the tunnel is made anew."""
-        load, arrived = self.load(rate_bps, duration_s), None
+        load, ways = self.load(rate_bps, duration_s), list[Arrived]()
         try:
-            arrived = self.generator.play(load)
+            ways = at_once(self.generators, load)
         except (MeasurementError, CommandError):
             if not self.broke_down():  # the instrument failed, not the tunnel
-                arrived = self.generator.play(load)
+                ways = at_once(self.generators, load)
         purpose = self.so_far.search.purpose
-        if arrived is None or (not arrived.received and self.broke_down()):
+        if not any(way.received for way in ways) and (not ways or self.broke_down()):
             self.anew(rate_bps)
             return SearchTrial(rate_bps, rate_bps, duration_s, 1, 0, purpose)
-        self.so_far.bursts.append(arrived.burst)
-        self.so_far.longest_burst = max(self.so_far.longest_burst, arrived.longest_burst)
-        offered_bps = rate_bps * arrived.sent / (load.per_s * arrived.seconds)
-        return SearchTrial(rate_bps, offered_bps, duration_s, arrived.sent, arrived.kept_up, purpose)
+        self.so_far.bursts += [way.burst for way in ways]
+        self.so_far.longest_burst = max(self.so_far.longest_burst, *(way.longest_burst for way in ways))
+        sent, kept_up = sum(way.sent for way in ways), sum(way.kept_up for way in ways)
+        offered_bps = rate_bps * statistics.fmean(way.sent / (load.per_s * way.seconds) for way in ways)
+        return SearchTrial(rate_bps, offered_bps, duration_s, sent, kept_up, purpose)
 
     def anew(self, rate_bps: float) -> None:
         """Another tunnel in place of one that this rate broke down."""
@@ -135,9 +139,9 @@ class Offering:
         return found
 
     def jitter(self) -> dict[str, float]:
-        """One short look; nothing where too few datagrams came."""
+        """One short look, the first way; nothing where too few datagrams came."""
         with suppress(MeasurementError):
-            variations_ms = self.generator.variations_ms(JITTER_S)
+            variations_ms = self.generators[0].variations_ms(JITTER_S)
             self.so_far.variations_ms += variations_ms
             return {"jitter": statistics.median(variations_ms)}
         return {}
@@ -167,7 +171,9 @@ def shape_of(params: Mapping[str, str], fragment: bool) -> tuple[Load, str]:
     """What these levels ask to offer, and its lengths in words; the rate and the duration are open."""
     headers = IPV6_UDP_BYTES if params.get("inner") == "ipv6" else IP_UDP_BYTES
     longest_bytes, flows = int(params["payload_bytes"]) + headers, int(params.get("flows", 1))
-    lengths, name = imix(longest_bytes) if params.get("lengths") == "imix" else ((longest_bytes,), str(longest_bytes))
+    lengths, name = imix(longest_bytes, v6=params.get("inner") == "ipv6")
+    if params.get("lengths") != "imix":
+        lengths, name = (longest_bytes,), str(longest_bytes)
     load = Load(
         lengths,
         per_s=0,
@@ -194,7 +200,10 @@ def udp_in_rounds(bench: Bench, asked: Asked, fragment: bool, *, turns: bool) ->
     warm_s = asked.profile.warm_budget_s if asked.known_bps is not None else None
     budget_s = warm_s or settings.budget_s or USUAL_TRIALS * (settings.trial_duration_s + LOOK_S)
     shape, lengths = shape_of(asked.params, fragment)
-    offering = Offering(bench, shape, so_far, asked.vpn if asked.params.get("inner") == "ipv6" else None)
+    ipv6_of = asked.vpn if asked.params.get("inner") == "ipv6" else None
+    offering = Offering(
+        bench, shape, so_far, ipv6_of, (False, True) if asked.params.get("ways") == "both" else (False,)
+    )
     if first:
         offering.warm_up(search.next_load().rate_bps / 2)
     offering.seed()

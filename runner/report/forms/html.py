@@ -36,7 +36,7 @@ from runner.report.forms.matrix import matrix_of
 from runner.report.gateway_cores import ABOUT as ABOUT_CORES
 from runner.report.gateway_cores import COST, gateway_cores, heads
 from runner.report.limits import ABOUT as ABOUT_LIMITS
-from runner.report.limits import ABOUT_APART, of_ranking
+from runner.report.limits import of_ranking
 from runner.report.model import Report
 from runner.report.observations import Observation
 from runner.report.plots.plots import plots_of
@@ -74,7 +74,7 @@ def html_text(report: Report, folder: Path | None = None) -> str:
         compared=sorted({vpn for one in report.verdicts for vpn in (one.a, one.b)}),
         limits=_limits(report, found),
         about_cores=ABOUT_CORES,
-        about_apart=ABOUT_APART if any(row.apart for row in report.limits.rows) else "",
+        about_apart=report.limits.about_apart,
         capacity=_capacity(report, data),
         experiments=[
             _experiment(report, one, number, samples, absent) for number, one in enumerate(report.experiments)
