@@ -53,7 +53,7 @@ def runs(tmp_path: Path) -> tuple[str, str]:
     for name in ("a", "b"):
         with open_store(tmp_path / name) as store:
             store.save_run(RUN)
-            store.append(trial("t"))
+            store.append(trial(f"of {name}"))
     run, trials = realistic_run()
     call = Invocation(command_line=["vpneval"], started_at="2026-01-01", ended_at="2026-01-02")
     with open_store(tmp_path / "c") as store:

@@ -93,7 +93,7 @@ def test_iperf3_that_hangs_gets_a_new_server_once_the_port_is_free() -> None:
     host2 = SlowToDie("host2")
     with pytest.raises(MeasurementError, match="iperf3 hung"):
         iperf.iperf3(lab_with(Iperf("", hangs=True), host2), "10.2.0.2", 1)
-    assert host2.lines == ["pkill -KILL iperf3", "ss", "ss", "iperf3 --server --port 5201 &", "ss"]
+    assert host2.lines == ["pkill -KILL iperf3", "ss", "ss", "daemon iperf3 --server --port 5201", "ss"]
 
 
 class BusyAtFirst(Iperf):
