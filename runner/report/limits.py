@@ -13,6 +13,7 @@ from runner.data.trials import Run, Strict, Trial, cell_key
 from runner.ranking.basis import Basis
 from runner.ranking.gateways import Apart, apart, overtakings
 from runner.ranking.ranking import Ranking
+from runner.ranking.stats import block_values
 from runner.report import text
 from runner.report.blocks import Block, Heading, Note, Paragraph, Table
 
@@ -101,11 +102,17 @@ class Limits(Strict):
 def limits(run: Run, trials: Sequence[Trial], bases: Sequence[Basis]) -> Limits:
     """The section, from all trials that were watched."""
     by_cell: dict[tuple[str, str], list[Trial]] = {}
+    every: dict[str, list[Trial]] = {}
     for trial in trials:
+        every.setdefault(trial.cell, []).append(trial)
         for found in trial.measurements if trial.limit else ():
             if found.metric.endswith(LIMITED):
                 by_cell.setdefault((found.metric, trial.cell), []).append(trial)
-    rows = [_row(run, metric, own) for (metric, _), own in by_cell.items()]
+    rows = [
+        _row(run, metric, own, blocks)
+        for (metric, cell), own in by_cell.items()
+        if (blocks := block_values(every[cell], metric))
+    ]
     orders, stands = [], []
     for basis in bases:
         compared = [row for row in rows if _compared(row, basis.image, basis.levels, basis.traffic)]
@@ -157,14 +164,15 @@ def _in_unit(bps: float, unit: str, params: Mapping[str, str]) -> float:
     return bps / bits if unit == "packet/s" else bits / bps
 
 
-def _row(run: Run, metric: str, trials: Sequence[Trial]) -> LimitRow:
+def _row(run: Run, metric: str, trials: Sequence[Trial], blocks: Mapping[int, float]) -> LimitRow:
+    """The cell's row, from its ``trials`` that were watched; its median is that of the tables, over all ``blocks``."""
     limits = [trial.limit for trial in trials if trial.limit]
     kinds = Counter((limit.kind, limit.where) for limit in limits)
     (kind, where), most = kinds.most_common(1)[0]
-    found = [one for trial in trials for one in trial.measurements if one.metric == metric]
-    median = statistics.median(one.value for one in found)
+    unit = next(one.unit for trial in trials for one in trial.measurements if one.metric == metric)
+    median = statistics.median(blocks.values())
     free = [trial.loads for trial in trials if trial.limit and trial.limit.kind not in HELD]
-    here_bps = _bps(median, found[0].unit, trials[0].params)
+    here_bps = _bps(median, unit, trials[0].params)
     unknown = _why_unknown(run, trials[0].vpn, free)
     there = apart(free, here_bps) if here_bps and not unknown else None
     return LimitRow(
@@ -172,7 +180,7 @@ def _row(run: Run, metric: str, trials: Sequence[Trial]) -> LimitRow:
         params=trials[0].params,
         levels=text.levels(trials[0].params),
         metric=metric,
-        unit=found[0].unit,
+        unit=unit,
         median=median,
         limit=next(limit for limit in limits if (limit.kind, limit.where) == (kind, where)),
         trials=most,

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from runner.data.levels import outside_of_tunnel, tunnel_levels
 from runner.data.loads import Limit, MachineLoad
-from runner.data.trials import Run, Trial
+from runner.data.trials import Run, Trial, cell_key
 from runner.ranking.basis import Basis
 from runner.report.answer import answers
 from runner.report.forms.html import html_text
@@ -88,6 +88,18 @@ def test_the_limit_that_most_trials_had_is_told_with_their_number() -> None:
     trials = [trial.model_copy(update={"limit": OTHER}) if trial.id == first else trial for trial in trials]
     row = next(row for row in build(run, trials).limits.rows if row.of == 3 and row.trials == 2)
     assert row.says == f"{ONE.sentence} (2 of 3 trials)"
+
+
+def test_the_throughput_beside_a_limit_is_that_of_the_tables() -> None:
+    """Also where only some of the cell's trials were watched."""
+    run, trials = watched({"openvpn": ONE}, {})
+    first = {trial.cell: trial.id for trial in reversed(trials)}
+    trials = [one if one.id == first[one.cell] else one.model_copy(update={"limit": None}) for one in trials]
+    report = build(run, trials)
+    told = [row for one in report.experiments for table in one.tables for row in table.measured if row.limit]
+    assert told
+    of_tables = {cell_key(row.vpn, row.params): row.summary.median for row in told if row.summary}
+    assert {cell_key(row.vpn, row.params): row.median for row in report.limits.rows} == of_tables
 
 
 def test_an_order_that_would_change_is_said() -> None:
