@@ -14,6 +14,7 @@ from runner.ranking.weights import PRESETS, Slack, of_run
 from runner.ranking.words import chance
 from runner.report import text
 from runner.report.behind import RankedNumber
+from runner.report.breakdowns import of_ranked
 from runner.report.facts import FARM, Fact
 from runner.report.kinds import OTHERS
 from runner.report.model import Report
@@ -52,7 +53,8 @@ class Absent(Strict):
 class Answer(Strict):
     """The answer of one ranking. ``number``: of the ranking in the report; ``groups``: the ranked VPNs in their order,
     neighbours that cannot be told apart together; ``against``: of the first over the second, the verdicts of the three
-    metrics that count most; ``open``: pairs that are undecided, of ``pairs``."""
+    metrics that count most; ``broke``: of whom else than the first group the tunnel broke down under load, in
+    sentences; ``open``: pairs that are undecided, of ``pairs``."""
 
     number: int
     name: str
@@ -61,6 +63,7 @@ class Answer(Strict):
     verdict: str
     against: list[Verdict]
     change: str
+    broke: list[str]
     absent: list[Absent]
     open: int
     pairs: int
@@ -321,14 +324,18 @@ def recipe(vpn: str, levels: Mapping[str, str], command_line: str = "") -> str:
 def _answer(report: Report, ranking: Ranking, number: int) -> Answer:
     mine = of_ranking(report.verdicts, ranking)
     guest = {fact.name: fact.value for fact in report.facts}.get("lab guest", "")
+    ordered = groups(ranking)
+    leaders = ordered[0] if ordered else []
+    others = [standing.vpn for standing in ranking.standings if standing.vpn not in leaders]
     return Answer(
         number=number,
         name=ranking_name(ranking),
         meaning=MEANINGS.get(ranking.configuration, ""),
-        groups=groups(ranking),
-        verdict=verdict(ranking),
+        groups=ordered,
+        verdict=" ".join([verdict(ranking), *of_ranked(report.breakdowns, ranking, leaders)]),
         against=against(report.verdicts, ranking),
         change=change(ranking),
+        broke=of_ranked(report.breakdowns, ranking, others),
         absent=[_absent(vpns, why, guest) for vpns, why in text.unranked(ranking)],
         open=sum(one.decision == "undecided" for one in mine),
         pairs=len(mine),

@@ -61,7 +61,7 @@ def answer(report: Report, one: Answer) -> list[Block]:
     against = [sentence(report.metrics[found.metric], found) for found in one.against]
     changes = [one.change] if one.change else []
     longer = [sure(report, one)] if one.pairs else []
-    said = [*against, *changes, *longer, *(f"Not ranked here: {words}" for words in missing(one))]
+    said = [*against, *one.broke, *changes, *longer, *(f"Not ranked here: {words}" for words in missing(one))]
     meaning = f"{one.name[:1].upper() + one.name[1:]}: {one.meaning}."
     return [
         Heading(f"The answer, {one.name}"),

@@ -18,6 +18,7 @@ from runner.ranking.weights import Weights, default_weights
 from runner.report import facts
 from runner.report.behind import SUSTAINED, RankedNumber, Sustained, ranked_numbers, sustained
 from runner.report.blocks import Block
+from runner.report.breakdowns import Breakdown, breakdowns
 from runner.report.checks import check
 from runner.report.experiments import ExperimentReport, experiment_report, name_of
 from runner.report.facts import Fact
@@ -75,6 +76,7 @@ class Report(Strict):
     cpu_of: str = ""
     experiments: list[ExperimentReport]
     findings: Findings = Findings()
+    breakdowns: list[Breakdown] = []
     failures: list[FailureRow] = []
     paper_tables: list[PaperTable] = []
     mesh: list[MeshPoint] = []
@@ -164,6 +166,7 @@ def build(
         cpu_of=facts.cpu_of(trials),
         experiments=experiments,
         findings=judged(run, trials),
+        breakdowns=breakdowns(trials),
         failures=broken(trials),
         paper_tables=paper_tables(run, trials),
         mesh=mesh_points(trials),

@@ -14,6 +14,7 @@ from runner.ranking.verdicts import Verdict
 from runner.ranking.weights import default_weights
 from runner.report import text
 from runner.report.answer import machine_of
+from runner.report.breakdowns import breakdowns
 from runner.report.facts import facts
 from runner.report.kinds import by_kind
 
@@ -30,7 +31,7 @@ def why(run: Run, trials: Sequence[Trial], a: str, b: str) -> list[str]:
         raise UsageError(f"why takes two VPNs, and both are {a}")
     said = [machine_of(facts(run, trials))]
     traffic = {(basis.configuration, basis.image): basis.traffic for basis in bases(run, trials)}
-    heading = ""
+    heading, broken = "", breakdowns(trials)
     for verdict in look(run, trials):
         if {verdict.a, verdict.b} != {a, b}:
             continue
@@ -39,6 +40,8 @@ def why(run: Run, trials: Sequence[Trial], a: str, b: str) -> list[str]:
             said += ["", f"{where}: {_levels(run, verdict, a)} against {_levels(run, verdict, b)}"]
             said.append(f"Traffic: {_traffic(run, traffic[verdict.configuration, verdict.image])}.")
             heading = where
+            tunnels = {(vpn, verdict.image): run.vpns[vpn].configurations.get(verdict.configuration) for vpn in (a, b)}
+            said += [one.sentence for one in broken if one.levels == tunnels.get((one.vpn, one.image))]
         said.append(sentence(run.metrics[verdict.metric], verdict if verdict.a == a else turned(verdict)))
     if not heading:
         raise UsageError(f"this run compares {a} and {b} in nothing: {_nothing(trials, (a, b))}")

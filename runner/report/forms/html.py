@@ -98,6 +98,7 @@ def _card(report: Report, answer: Answer, where: str) -> dict[str, Any]:
         "name": answer.name,
         "verdict": answer.verdict,
         "against": [sentence(report.metrics[one.metric], one) for one in answer.against],
+        "broke": answer.broke,
         "change": answer.change,
         "sure": sure(report, answer),
         "again": again(report.command_line, where, minutes, more_often) if answer.open and minutes + more_often else "",

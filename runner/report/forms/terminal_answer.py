@@ -103,6 +103,8 @@ def _whole(report: Report, answer: Answer, console: Console, tall: bool, sentenc
         first, second = answer.against[0].a, answer.against[0].b
         said = "; ".join(f"{_short(one.metric)} {_ratio(one)}" for one in answer.against)
         console.print(Text(f"{first} over {second}: {said}."))
+    if answer.broke:
+        console.print(Text(" ".join(answer.broke), "yellow"))
     if answer.change and tall:
         console.print(Text(answer.change, "dim"))
     if answer.groups:

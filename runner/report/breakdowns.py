@@ -1,0 +1,73 @@
+"""Whose tunnel broke down under the load of a measurement: what an engineer must know of a VPN before it is chosen."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from runner.data.levels import tunnel_levels
+from runner.data.trials import Strict, Trial
+from runner.ranking.ranking import Ranking
+from runner.report import text
+
+UNDER = re.compile(r"the tunnel broke down under (\S+), from (\d+) (\S+) offered")  # of the generators of datagrams
+LOST = "the tunnel carries no payload any more"  # of any measurement
+
+
+class Breakdown(Strict):
+    """A tunnel of ``vpn`` with these ``levels`` that carried nothing any more while it was measured, in ``trials`` of
+    the ``of`` trials of that load. ``under``: the load, and the lowest rate at which that happened."""
+
+    vpn: str
+    image: str
+    levels: dict[str, str]
+    under: str
+    trials: int
+    of: int
+
+    @property
+    def sentence(self) -> str:
+        """What happened, and what it took."""
+        times = "" if self.trials == self.of else f" in {self.trials} of {text.counted(self.of, 'trial')}"
+        return f"{self.vpn}'s tunnel broke down under {self.under}{times}, and was made anew."
+
+
+def breakdowns(trials: Sequence[Trial]) -> list[Breakdown]:
+    """Of each tunnel and kind of load, in the order of the trials."""
+    by_load: dict[tuple[str, str, tuple[tuple[str, str], ...], str], list[Trial]] = {}
+    for trial in trials:
+        tunnel = tuple(sorted(tunnel_levels(trial.params).items()))
+        key = trial.vpn, trial.params.get("image", ""), tunnel, trial.params.get("measure", "")
+        by_load.setdefault(key, []).append(trial)
+    found = []
+    for (vpn, image, levels, measure), own in by_load.items():
+        if broken := [trial for trial in own if LOST in trial.reason or any(map(_tells, trial.warnings))]:
+            one = Breakdown(
+                vpn=vpn,
+                image=image,
+                levels=dict(levels),
+                under=_under(broken, measure),
+                trials=len(broken),
+                of=len(own),
+            )
+            found.append(one)
+    return found
+
+
+def of_ranked(found: Sequence[Breakdown], ranking: Ranking, vpns: Sequence[str]) -> list[str]:
+    """A sentence for each breakdown of these VPNs with the levels that a ranking compares."""
+    levels = {standing.vpn: standing.levels for standing in ranking.standings if standing.vpn in vpns}
+    return [one.sentence for one in found if (one.image, one.levels) == (ranking.image, levels.get(one.vpn))]
+
+
+def _tells(warning: str) -> bool:
+    return LOST in warning or bool(UNDER.search(warning))
+
+
+def _under(trials: Sequence[Trial], measure: str) -> str:
+    """The load, with the lowest rate that any trial names."""
+    named = [match for trial in trials for warning in trial.warnings if (match := UNDER.search(warning))]
+    if not named:
+        return f"the measurement of {measure}"
+    lowest = min(named, key=lambda match: int(match[2]))
+    return f"{lowest[1]} from {lowest[2]} {lowest[3]} offered"

@@ -1,0 +1,69 @@
+"""A tunnel that breaks down under load is told of where its VPN is named."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+
+from runner.data.trials import Run, Trial
+from runner.report.answer import answers
+from runner.report.breakdowns import LOST, breakdowns
+from runner.report.forms.html import html_text
+from runner.report.forms.markdown import markdown_text
+from runner.report.forms.terminal_answer import render_answer
+from runner.report.model import build
+from runner.report.why import why
+from tests.unit.synthetic import realistic_run
+
+UNDER_UDP = "the tunnel broke down under UDP, from {} Mbit/s offered"
+AGAIN = f"begun again after 4 slices: iperf3 exited with 1; {LOST}"
+
+
+def broken(vpn: str, *warnings: str) -> tuple[Run, list[Trial]]:
+    """A run in which the first trials of each tunnel of ``vpn``, of what measures TCP, warn of this."""
+    run, trials = realistic_run(3)
+    left: dict[str, list[str]] = {}
+    found = []
+    for trial in trials:
+        mine = trial.vpn == vpn and trial.params.get("measure") == "tcp"
+        texts = left.setdefault(trial.cell, list(warnings)) if mine else []
+        found.append(trial.model_copy(update={"warnings": [texts.pop(0)]}) if texts else trial)
+    return run, found
+
+
+def forms(run: Run, trials: list[Trial]) -> list[str]:
+    """The terminal's answer, the page, Markdown, and what `why` says of the first two VPNs."""
+    report = build(run, trials)
+    console = Console(file=io.StringIO(), width=200)
+    render_answer(report, console)
+    first, second = (standing.vpn for standing in report.rankings[0].standings[:2])
+    of_console = console.file.getvalue()  # type: ignore[attr-defined]
+    return [of_console, html_text(report), markdown_text(report), "\n".join(why(run, trials, first, second))]
+
+
+@pytest.mark.parametrize("place", [0, -1])
+def test_every_form_tells_of_it_beside_the_answer(place: int) -> None:
+    run, trials = realistic_run(3)
+    report = build(run, trials)
+    vpn = [one.vpn for one in report.rankings[0].standings if one.place][place]
+    said = f"{vpn}'s tunnel broke down under UDP from 400 Mbit/s offered in 2 of 3 trials, and was made anew."
+    found = forms(*broken(vpn, UNDER_UDP.format(900), UNDER_UDP.format(400)))
+    for form, without in zip(found[: 3 if place else 4], forms(run, trials), strict=False):
+        flat = " ".join(form.replace("&#39;", "'").split())
+        assert said in flat
+        assert "broke down" not in without
+    answer = answers(build(*broken(vpn, UNDER_UDP.format(900), UNDER_UDP.format(400))))[0]
+    assert (said in answer.verdict) is (vpn in answer.groups[0]), "who leads does not lead without it"
+
+
+def test_what_was_begun_again_because_nothing_passed_is_one() -> None:
+    run, trials = broken("openvpn", AGAIN, "noise: 9 % of the CPU went to other programs")
+    found = breakdowns(trials)
+    assert {(one.vpn, one.under) for one in found} == {("openvpn", "the measurement of tcp")}
+    assert sum(one.trials for one in found) == sum(AGAIN in trial.warnings for trial in trials)
+
+
+def test_who_died_of_what_measures_is_none() -> None:
+    assert not breakdowns(broken("openvpn", "begun again after 4 slices: the probe visit died")[1])
