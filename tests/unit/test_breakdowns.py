@@ -59,7 +59,7 @@ def test_every_form_tells_of_it_beside_the_answer(place: int) -> None:
 
 
 def test_what_was_begun_again_because_nothing_passed_is_one() -> None:
-    run, trials = broken("openvpn", AGAIN, "noise: 9 % of the CPU went to other programs")
+    _, trials = broken("openvpn", AGAIN, "noise: 9 % of the CPU went to other programs")
     found = breakdowns(trials)
     assert {(one.vpn, one.under) for one in found} == {("openvpn", "the measurement of tcp")}
     assert sum(one.trials for one in found) == sum(AGAIN in trial.warnings for trial in trials)
