@@ -106,12 +106,12 @@ def state(node: Asked) -> list[str]:
 def machines(image: Image, folder: Path, gateway_root: str = "") -> Iterator[Machines]:
     """Bring the machines up with sshd, a key for root, and set-ups of their own on the ports that a lab borrows.
 
-    ``gateway_root``: a layer to put over the gateways' image.
+    ``gateway_root``: the root file system of the gateways, instead of the image's.
     """
     every: dict[str, NamespaceNode] = {}
     try:
         for name in (*NAMES, "switch"):
-            root = f"{gateway_root}:{image.root}" if gateway_root and name.startswith("gw") else str(image.root)
+            root = gateway_root if gateway_root and name.startswith("gw") else str(image.root)
             every[name] = NamespaceNode(name, Path(root))
         for node in every.values():
             node.wait_ready()

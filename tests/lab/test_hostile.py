@@ -190,7 +190,10 @@ CONTAINERS = [
     Situation("no control groups", "umount -R /sys/fs/cgroup || mount -t tmpfs none /sys/fs/cgroup"),
     Situation("one core", "taskset -pc 0 $$ >/dev/null", smoke=True),
     Situation("the last core", "taskset -pc $(($(nproc --all) - 1)) $$ >/dev/null"),
-    Situation("a cache below /mnt", 'mkdir /mnt/c; mount --bind "${VPNEVAL_CACHE:-/var/cache/vpneval}" /mnt/c'),
+    Situation(
+        "a cache below /mnt",
+        'mount -t tmpfs none /mnt; mkdir /mnt/c; mount --bind "${VPNEVAL_CACHE:-/var/cache/vpneval}" /mnt/c',
+    ),
 ]
 # As a container sees its own quota: in the topmost group that there is.
 QUOTA = """group=/sys/fs/cgroup/cpu/vpneval-hostile-$$

@@ -12,13 +12,13 @@ from runner.lab.places.sent import forget, sent
 from runner.lab.places.site import SiteRig
 from tests.lab.sites import BOXES, two_sites
 from tests.lab.test_site import tunnelled
-from tests.lab.test_ssh_lab import as_before, settled, sudo_layer
+from tests.lab.test_ssh_lab import as_before, settled, with_sudo
 
 pytestmark = pytest.mark.timeout(600)
 
 
 def test_a_user_with_sudo_is_enough(image: Image, tmp_path: Path) -> None:
-    with two_sites(image, tmp_path, root=f"{sudo_layer()}:{image.root}") as boxes:
+    with two_sites(image, tmp_path, root=with_sudo(image)) as boxes:
         for name in BOXES:
             boxes.nodes[name].run("useradd", "-m", "-s", "/bin/sh", "tester")
             boxes.nodes[name].run("mv", "/root/.ssh", "/home/tester/")

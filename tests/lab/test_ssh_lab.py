@@ -3,9 +3,11 @@
 Whatever happens, the machines must be exactly as before: interfaces, addresses, routes, sysctls, processes, files.
 """
 
+import fcntl
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -160,7 +162,7 @@ def test_a_whole_run_ends_in_a_report_that_says_where(unchanged: Machines, tmp_p
 
 
 def test_a_user_with_sudo_is_enough(image: Image, tmp_path: Path) -> None:
-    with machines(image, tmp_path, str(sudo_layer())) as testbed:
+    with machines(image, tmp_path, with_sudo(image)) as testbed:
         for name in ("gw1", "gw2"):
             gateway = testbed.nodes[name]
             gateway.run("useradd", "-m", "-s", "/bin/sh", "tester")
@@ -179,19 +181,31 @@ def test_a_user_with_sudo_is_enough(image: Image, tmp_path: Path) -> None:
         as_before(testbed, before)
 
 
-def sudo_layer() -> Path:
-    """sudo, which the lab image does not have, unpacked to be put over it; fetched once."""
-    layer = cache_dir() / "tests" / "sudo-trixie"
-    if not layer.exists():
-        partial = layer.with_suffix(".partial")
-        argv = ["mmdebstrap", "--variant=extract", "--include=sudo", "trixie", str(partial)]
-        hold = ["setpriv", "--pdeathsig", "KILL", "unshare", "--mount", "--pid", "--fork", "--kill-child"]
-        partial.parent.mkdir(parents=True, exist_ok=True)
-        done = subprocess.run([*hold, "--mount-proc", *argv], capture_output=True, text=True, timeout=280)
-        if done.returncode != 0:
-            pytest.skip(f"sudo cannot be fetched: {done.stderr.splitlines()[-1:]}")
-        partial.rename(layer)
-    return layer
+def with_sudo(image: Image) -> str:
+    """The image with sudo, which it does not have: a root file system, made once of links to the image's files."""
+    root = cache_dir() / "tests" / f"sudo-{image.digest}"
+    root.parent.mkdir(parents=True, exist_ok=True)
+    with root.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # tests side by side
+        if not root.exists():
+            _add_sudo(image, root)
+    return str(root)
+
+
+def _add_sudo(image: Image, root: Path) -> None:
+    extracted, partial = root.with_suffix(".extracted"), root.with_suffix(".partial")
+    for left in (extracted, partial):
+        shutil.rmtree(left, ignore_errors=True)
+    argv = ["mmdebstrap", "--variant=extract", "--include=sudo", "trixie", str(extracted)]
+    hold = ["setpriv", "--pdeathsig", "KILL", "unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
+    done = subprocess.run([*hold, *argv], capture_output=True, text=True, timeout=280)
+    if done.returncode != 0:
+        pytest.skip(f"sudo cannot be fetched: {done.stderr.splitlines()[-1:]}")
+    subprocess.run(["cp", "-al", str(image.root), str(partial)], check=True, timeout=120)
+    # An image's file is never written to: what is there already is removed first.
+    subprocess.run(["cp", "-a", "--remove-destination", f"{extracted}/.", str(partial)], check=True, timeout=120)
+    partial.rename(root)
+    shutil.rmtree(extracted)
 
 
 # --- commands ------------------------------------------------------------------------------------------------
