@@ -18,7 +18,7 @@ from types import ModuleType
 from typing import Any, TypeVar
 
 from runner.data.errors import UsageError, require_known
-from runner.data.levels import LEVELS, RENAMED, Levels
+from runner.data.levels import LEVELS, Levels
 from runner.data.metric import Metric
 from runner.data.numbers import real
 from runner.data.wan import FACTORS as WAN_RANGES
@@ -147,7 +147,6 @@ def parse_levels(text: str, of: Sequence[Vpn] = ()) -> dict[str, list[str]]:
         factor, equals, level = part.partition("=")
         if not equals or not level:
             raise UsageError(f"--set takes factor=level, not {part!r}; factors: {', '.join(known)}")
-        factor = RENAMED.get(factor, factor)
         require_known("factor", factor, list(known))
         if between := known[factor].range:
             level = level if level in known[factor].named else _whole_number(factor, level, between)
@@ -177,21 +176,8 @@ def _whole_number(factor: str, level: str, between: tuple[int, int]) -> str:
     return str(int(level))
 
 
-# Members that plugins had before, and where what they said belongs now.
-MOVED = {
-    **dict.fromkeys(("ciphers", "integrities", "compressions", "limits"), "offers = Offers(…)"),
-    **dict.fromkeys(("tools", "image_layer", "openssl"), "software = Software(…)"),
-    **dict.fromkeys(("security", "abilities"), "declared = Declared(…)"),
-    **dict.fromkeys(("rekeys", "rekey_says", "rekey", "rekey_mark"), "lifecycle()"),
-    **{"confidential": "the level of its cipher", "entry": "carries"},
-}
-
-
 def _finished(name: str, plugin: type[Vpn]) -> Vpn:
-    """An instance of the plugin. Raises UsageError that names what is missing in it, or stands where it did before."""
-    if moved := [member for member in MOVED if hasattr(plugin, member)]:
-        where = ", ".join(f"{member} is now in {MOVED[member]}" for member in moved)
-        raise UsageError(f"plugin {name} was written for an earlier vpneval: {where}. docs/add-a-vpn.md has an example")
+    """An instance of the plugin. Raises UsageError that names what is missing in it."""
     needed = ("title", "dataplane", "transport", "comparable", "recommended")
     missing = [attribute for attribute in needed if not hasattr(plugin, attribute)]
     missing += sorted(plugin.__abstractmethods__)

@@ -93,7 +93,6 @@ LEVELS: dict[str, tuple[str, ...]] = {
     "wan_queue_ms": ("20", "200"),
     "wan_mtu_bytes": ("1500", "1400", "1280"),
 }
-RENAMED = {"transport": "measure"}  # what a factor was called before: --set takes both names
 TUNNEL = ("cipher", "integrity", "compression")
 TCP = {"measure": "tcp", "payload": "random", "streams": "1", "direction": "forward"}
 RANKED_AT = {"tcp": TCP}  # instrument -> the levels that its metrics are ranked at; a run does not store them

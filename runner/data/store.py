@@ -12,7 +12,6 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from runner.data import version1
 from runner.data.errors import UsageError
 from runner.data.files import (
     from_json,
@@ -29,7 +28,6 @@ from runner.data.metric import Metric
 from runner.data.slices import values_of
 from runner.data.trials import SCHEMA_VERSION, Measurement, Run, Slice, Trial, impossible
 
-READ_VERSIONS = (1, SCHEMA_VERSION)
 BLOCK_NOTE = ".block"  # how long the files were before a block of a farm was added
 FULL = (errno.ENOSPC, errno.EDQUOT)
 
@@ -279,7 +277,7 @@ def read_run(path: Path) -> Run:
     """run.json as data. Raises UsageError for what is not valid, or of another schema version."""
     text = read_bytes(path)
     try:
-        run = version1.run(text) or Run.model_validate_json(text)
+        run = Run.model_validate_json(text)
     except ValidationError as wrong:
         raise UsageError(other_version(str(path), text) or f"{path}: {_first(wrong)}") from None
     if run.schema_version != SCHEMA_VERSION:
@@ -294,7 +292,7 @@ def other_version(where: str, text: bytes) -> str:
     except ValueError:
         return ""
     version = found.get("schema_version") if isinstance(found, dict) else None
-    if not isinstance(version, int) or version in READ_VERSIONS:
+    if not isinstance(version, int) or version == SCHEMA_VERSION:
         return ""
     newer = "read it with the vpneval that made it, or a newer one" if version > SCHEMA_VERSION else "measure it again"
     return f"{where} has schema version {version}; this vpneval reads {SCHEMA_VERSION}: {newer}"
@@ -308,7 +306,7 @@ def read_trials(path: Path) -> list[Trial]:
             if not line.endswith(b"\n"):  # torn: only the last can be
                 break
             try:
-                trial = version1.trial(line) or Trial.model_validate_json(line)
+                trial = Trial.model_validate_json(line)
             except ValidationError as wrong:
                 where = f"{path}, line {number}"
                 raise UsageError(other_version(where, line) or f"{where}: {_first(wrong)}") from None
@@ -325,7 +323,7 @@ def read_trials(path: Path) -> list[Trial]:
 def read_slices(folder: Path, metrics: Mapping[str, Metric] | None = None) -> dict[str, list[Slice]]:
     """The slices of each trial of a run folder, by the trial's id; of a trial measured again, the last time's.
 
-    Empty for a run of version 1, which kept none. Raises UsageError for a row that is not valid, or whose values of
+    Raises UsageError for a row that is not valid, or whose values of
     ``metrics`` cannot be.
     """
     path, found = folder / "slices.jsonl", dict[str, list[Slice]]()

@@ -1,14 +1,11 @@
 """The contract that every instrument keeps, and how it is played."""
 
 import re
-from collections.abc import Mapping
 from typing import Any, cast
 
 import pytest
 
-from runner import catalogue
 from runner.catalogue import factors, instruments
-from runner.data import version1
 from runner.data.errors import LabError, MeasurementError
 from runner.data.levels import BY_PROFILE, Levels
 from runner.design.profile import PROFILES
@@ -74,14 +71,6 @@ def test_every_class_with_a_name_is_an_instrument_of_its_own() -> None:
 
     below(Instrument)  # type: ignore[type-abstract]
     assert sorted(kind.name for kind in found) == sorted(OF_THE_TREE)
-
-
-def test_the_metrics_of_version_1_are_what_they_were() -> None:
-    def kept(metrics: Mapping[str, Any]) -> dict[str, tuple[object, ...]]:
-        return {name: (metric.unit, metric.better, metric.exact) for name, metric in metrics.items()}
-
-    today, then = kept(catalogue.metrics()), kept(version1.metrics())
-    assert {name: today.get(name) for name in then} == then
 
 
 # --- how it is played ---------------------------------------------------------------------------------------

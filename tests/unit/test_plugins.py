@@ -314,12 +314,6 @@ def test_an_unfinished_plugin_is_named(tmp_path: Path) -> None:
         load_vpn(str(tmp_path / "half.py"))
 
 
-def test_a_plugin_of_an_earlier_version_is_told_where_its_members_belong(tmp_path: Path) -> None:
-    (tmp_path / "old.py").write_text(MINE + "    ciphers = {}\n    tools = {}\n")
-    with pytest.raises(UsageError, match=r"earlier vpneval: ciphers is now in offers = .*, tools is now in software"):
-        load_vpn(str(tmp_path / "old.py"))
-
-
 def test_what_a_gateway_must_have_is_a_list_of_packages() -> None:
     assert load_vpn("vtun").software.packages == ["openssl", "vtun"]
     assert "strongswan-charon" in load_vpn("ipsec").software.packages

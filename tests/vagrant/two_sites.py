@@ -196,7 +196,7 @@ def main(results: Path) -> None:
         story = Story(machines, inventory(results, config), results)
         smallest = ("--profile", "smallest", "--quiet")
         story.phase("site-doctor", "doctor", "--json")
-        traffic = "transport=tcp,streams=1,direction=forward"
+        traffic = "measure=tcp,streams=1,direction=forward"
         story.phase("site-run", "run", "transport", *smallest, "--set", traffic, "--out", str(results / "site-run"))
         for number in range(KILLS):
             story.killed(number, "run", "transport", *smallest, "--set", traffic, "--duration", "600")
