@@ -130,7 +130,7 @@ bench-lab bench-labs: setup
 	.venv/bin/python -m tests.bench_lab
 
 bench-search: setup
-	.venv/bin/python -m runner.search.bench
+	.venv/bin/python -m tests.bench_search
 
 # The packet generator at full speed over plain IP; exit code 1 where it offers less than it must. Half a minute, quiet.
 bench-generator: image

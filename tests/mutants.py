@@ -2,7 +2,7 @@
 
 Each mutant is one small change in a copy of the project, tried by the unit tests that run its line, the quickest first,
 until one fails. What survives was noticed by no test: the run prints it, and fails where more than a fifth of a seeded
-sample survive. Not mutated: annotations, texts, and what only ``make bench-search`` runs.
+sample survive. Not mutated: annotations and texts.
 usage: python -m tests.mutants [--seed N] [--count N] [--processes N] [FILE:LINE…]   (all mutants of these lines)
 """
 
@@ -39,7 +39,6 @@ ROOMS = ("runner/ranking", "runner/search")
 # Unit tests of them that try no mutant: whole populations, good to some per cent, and whole commands, which look at
 # what the rooms' numbers look like.
 TRY_NONE = ("test_cli", "test_faults_files", "test_report", "test_search_population", "test_watch")
-LEFT_OUT = ("runner/search/bench.py",)
 SHARED = ["coverage", "pytest", "numpy", "pydantic", "scipy.optimize", "scipy.stats"]  # imported once, for all mutants
 WATCHED = "watched.json"  # in a copy
 PYTEST = ("-x", "-q", "--noconftest", "-p", "no:cacheprovider")
@@ -126,8 +125,6 @@ def mutants() -> list[Mutant]:
     for room in ROOMS:
         for path in sorted((ROOT / room).rglob("*.py")):
             file = str(path.relative_to(ROOT))
-            if file in LEFT_OUT:
-                continue
             for node in without_annotations(ast.parse(path.read_text())):
                 if text := swapped(node) or changed(node):
                     assert isinstance(node, ast.expr | ast.stmt)

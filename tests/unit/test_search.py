@@ -10,8 +10,8 @@ import pytest
 
 from runner.data.errors import CannotRunHere, MeasurementError, UsageError
 from runner.search import TAKES, Engine, Loss, Measure, SearchResult, find_throughput
-from runner.search.devices import Device, population
 from runner.search.settings import UdpSearch
+from tests.devices import Device, population
 
 PLAIN = Device(300e6, noise=0.005, floor=0.001, seed=7)
 FAST: dict[str, Any] = {"confirm": None, "relative_width": 0.02, "trial_duration_s": 1.0}

@@ -14,12 +14,12 @@ import pytest
 from scipy.integrate import quad
 
 from runner.search import stability
-from runner.search.bound import Bound
-from runner.search.devices import PACKET_BITS, Device, Kind, population
 from runner.search.likelihood import Devices, g, inverse_g
 from runner.search.model import SearchTrial
 from runner.search.posterior import Posterior
 from runner.search.stability import DRIFTS, DWELLS_S, GAPS, NOISE
+from tests.bound import Bound
+from tests.devices import PACKET_BITS, Device, Kind, population
 
 MANY = 400
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from runner.search import SearchResult, find_throughput
-from runner.search.devices import Kind, population
+from tests.devices import Kind, population
 
 SEED = 30_000
 

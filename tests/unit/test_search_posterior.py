@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
-from runner.search import bound
-from runner.search.bound import DESIGNS, ERROR, NORMAL, Bound
-from runner.search.devices import PACKET_BITS, Device, Kind
 from runner.search.likelihood import OUTLIER, Array, Devices
 from runner.search.model import SearchTrial
 from runner.search.posterior import CAPACITY_DEVIATION, Posterior
+from tests import bound
+from tests.bound import DESIGNS, ERROR, NORMAL, Bound
+from tests.devices import PACKET_BITS, Device, Kind
 
 
 @pytest.mark.parametrize("above", [1.0, 1.13])

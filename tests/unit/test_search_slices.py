@@ -9,9 +9,9 @@ from runner.data.errors import MeasurementError
 from runner.instruments.instrument import Found, Go
 from runner.instruments.traffic.searched import searched
 from runner.search import Loss, SearchResult, find_throughput
-from runner.search.devices import Device
 from runner.search.settings import UdpSearch
 from runner.search.steps import Load, steps
+from tests.devices import Device
 
 SEARCH = UdpSearch(relative_width=0.02, trial_duration_s=1.0, confirm=(3, 2.0))
 

@@ -1,4 +1,4 @@
-"""``python -m runner.search.bench [DEVICES]``: every engine on the same simulated devices, as a table.
+"""``python -m tests.bench_search [DEVICES]``: every engine on the same simulated devices, as a table.
 
 Error is against the rate where the true mean loss of ten-second trials is 1 %. A device that changes has no such rate;
 its rows take it at time zero in the high state; the goal of no unflagged error takes what the device was while it was
@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 
 from runner.data.errors import CannotRunHere
-from runner.search import SearchResult, bound, find_throughput, mlr
-from runner.search.bound import ERROR, NORMAL, Bound
-from runner.search.devices import KINDS, Device, Kind, population
+from runner.search import SearchResult, find_throughput, mlr
+from tests import bound
+from tests.bound import ERROR, NORMAL, Bound
+from tests.devices import KINDS, Device, Kind, population
 
 EVALUATION_SEED = 76_000  # the priors and limits were tuned on seeds below 100
 OVERHEAD_S = 0.3
@@ -133,7 +134,7 @@ BOUND_HEAD = (
 
 
 def bound_row(kind: Kind, devices: list[Device], outcomes: list[Outcome]) -> str:
-    """What any search needs on these devices (runner.search.bound) beside what this one took.
+    """What any search needs on these devices (tests.bound) beside what this one took.
 
     The second and third figure are for the best sharing of the time among the devices, the fifth for the times that
     this search took on each.
@@ -188,7 +189,7 @@ def of_kind(kind: Kind, count: int, seed: int) -> None:
 
 def main() -> None:
     """Print four tables: every method on plain devices, the default on every other kind, the bound, and the goals."""
-    parser = argparse.ArgumentParser(prog="python -m runner.search.bench", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.bench_search", description=__doc__)
     parser.add_argument("devices", type=int, nargs="?", default=150, help="at most so many devices a row; default 150")
     parser.add_argument("--seed", type=int, default=EVALUATION_SEED, help=f"default {EVALUATION_SEED}")
     parser.add_argument("--kind", choices=KINDS, help="only the default on devices of this kind, and its bound")

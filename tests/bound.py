@@ -26,8 +26,8 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import gammaln, ndtr
 
-from runner.search.devices import JITTER_SLOT_S, PACKET_BITS, Device, Kind
 from runner.search.likelihood import Array, Devices, normal
+from tests.devices import JITTER_SLOT_S, PACKET_BITS, Device, Kind
 
 KINDS: tuple[Kind, ...] = ("plain", "startup", "livelock", "jitter")  # the rest has no noise, or no single truth
 OVERHEAD_S = 0.3
