@@ -193,7 +193,7 @@ def from_path(profile: Profile, path: BarePath, most_bps: float | None = None) -
 
 @contextmanager
 def on_disk(store: Store) -> Iterator[None]:
-    """What becomes of the run folder before the first trial, or after the last, stops the run as it does in between."""
+    """Turn an OSError of the run folder, before the first trial or after the last, into what stops the run."""
     try:
         yield
     except OSError as error:

@@ -44,7 +44,7 @@ class NamespaceNode:
 
     environment: Mapping[str, str] = ENVIRONMENT  # of the commands
     days = 0  # how long certificates that are made there are valid; 0: as plugins have it
-    makes_keys = False  # what is said there may be a key that nobody knows of yet: errors do not quote it
+    makes_keys = False  # commands here may print new keys, so errors omit their output
 
     def __init__(self, name: str, root: Path, log: Callable[[str], object] = lambda line: None) -> None:
         self.name = name

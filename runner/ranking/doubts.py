@@ -49,8 +49,9 @@ class Doubt:
 
 
 def look(run: Run, trials: Sequence[Trial], weights: Weights | None = None, looks: int | None = None) -> list[Verdict]:
-    """All verdicts of a run, of the metrics that count in its rankings (by default ``balanced``), at the price of so
-    many ``looks``: by default the run's own. A conductor that may look six times asks with six at each."""
+    """All verdicts of a run, of the metrics that count in its rankings (by default ``balanced``), at the significance
+    level of a run that is looked at ``looks`` times: by default the run's own number. A conductor that may look six
+    times asks with six at each."""
     found = bases(run, trials)
     counted = [(weights or default_weights(basis.values)).counted.keys() for basis in found]
     return verdicts(found, counted, run.looks if looks is None else looks)

@@ -173,8 +173,8 @@ def decide(tested: Tested, level: float) -> Decision:
 
 
 def held(decision: Decision, a: str, b: str, bounded: Set[str], metric: Metric) -> Decision:
-    """What is left of a decision where a value is known from below only: it may be more, so that only its being more
-    than the other's stands."""
+    """The decision on a pair of which ``bounded`` values are lower bounds. A lower bound can only prove "larger"; any
+    other decision becomes undecided."""
     if not bounded or decision == "undecided":
         return decision
     if decision == "same":

@@ -172,7 +172,7 @@ def change(ranking: Ranking, most: int | None = CHANGES) -> str:
 
 
 def _less(one: Slack, name: str) -> tuple[float, str]:
-    """How near, and the words, for a weight of which less makes another lead."""
+    """Distance and sentence for a weight whose decrease changes the leader."""
     times = one.low / one.weight
     how = f"counts less than {_times(times)} as much" if times else "does not count"
     return (1 / times if times else math.inf), f"{_lead(one.below)} if {name} {how}"

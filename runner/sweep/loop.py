@@ -261,8 +261,8 @@ class Loop:
             self._alone(base, self._shares.ranked_s(planned, later), short=bool(rest))
 
     def _alone(self, base: Sequence[Standing], within_s: float, *, short: bool) -> None:
-        """The baseline's trials that no VPN was measured beside have their rounds, too; ``short``: not more of them
-        than without a deadline."""
+        """Play the baseline trials for which no VPN had a round in this block; ``short``: as many rounds as without a
+        deadline at most."""
         left = {trial.planned.id for one in base for trial in one.trials if not trial.begun and self._has_turns(trial)}
         if left and within_s > 0:
             needed_s = sum(expected_s(one.tunnel, self.settings.profile) for one in base) if short else within_s

@@ -16,7 +16,7 @@ from runner.lab.site_to_site import SITES, Lab, check_machine, namespace_lab
 
 
 class Rig(Protocol):
-    """A place where the same lab can be set up again and again, found to be fit for it."""
+    """A checked place that can build the same lab repeatedly."""
 
     kind: str
     stands: int  # how many labs can be there at once; 0: as many as memory allows
