@@ -358,9 +358,9 @@ def _conduct(
     folder, outcome = (spread.conduct if spread else conduct)(asked, ["vpneval", *sys.argv[1:]], err, quiet)
     lacks = False
     try:
-        report = reading.report_of([folder], weights, "", "unranked")
+        report = reading.report_of([folder], weights)
     except UsageError as wrong:  # what the weights count was to be measured, and was not
-        report, lacks = reading.report_of([folder], "", "", "unranked"), True
+        report, lacks = reading.report_of([folder], ""), True
         tell(f"vpneval: {wrong}; the report uses the default weights instead")
     try:
         write_reports(folder, report)

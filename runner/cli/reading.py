@@ -53,15 +53,13 @@ def weights_of(text: str, run: Run, measured: Collection[str] | None = None) -> 
     return parse_weights(text, metrics() | run.metrics, measured) if text else None
 
 
-def report_of(folders: list[Path], weights: str, configuration: str, missing: str, margin: str = "") -> Report:
+def report_of(folders: list[Path], weights: str, configuration: str = "", margin: str = "") -> Report:
     """One report of runs that belong together; of several kinds of machines, on the one with most trials. Raises
     UsageError for what the options cannot mean."""
-    return next(reports_of(folders, weights, configuration, missing, margin))
+    return next(reports_of(folders, weights, configuration, margin))
 
 
-def reports_of(
-    folders: list[Path], weights: str, configuration: str, missing: str, margin: str = ""
-) -> Iterator[Report]:
+def reports_of(folders: list[Path], weights: str, configuration: str, margin: str = "") -> Iterator[Report]:
     """A report of each kind of machine that runs which belong together have. Raises as `report_of` does."""
     from runner.data.store import incomplete, load_run
     from runner.ranking.basis import measured_metrics
@@ -70,7 +68,6 @@ def reports_of(
     from runner.report.merge import merge_runs
     from runner.report.model import build
 
-    require_known("--missing", missing, ["unranked", "worst"])
     twice = {str(folder) for folder in folders if [other.resolve() for other in folders].count(folder.resolve()) > 1}
     if twice:
         raise UsageError(f"named twice: {', '.join(sorted(twice))}. Every trial would count twice; name each run once")
@@ -85,7 +82,6 @@ def reports_of(
             trials,
             weights=weights_of(weights, run, measured_metrics(trials)),
             configurations=[configuration] if configuration else None,
-            missing="worst" if missing == "worst" else "unranked",
         )
         yield made.model_copy(update={"caveats": [*lacks, *made.caveats]})
 
@@ -98,12 +94,6 @@ def report(
     configuration: Annotated[
         str, typer.Option("--configuration", metavar="NAME", help="rank only comparable or recommended; default: both")
     ] = "",
-    missing: Annotated[
-        str,
-        typer.Option(
-            "--missing", metavar="HOW", help="what becomes of a VPN that lacks a weighted metric: unranked or worst"
-        ),
-    ] = "unranked",
     margin: Margin = "",
     form: Annotated[
         str,
@@ -127,7 +117,7 @@ def report(
     begin("vpneval reads the run and makes the report.")
     from runner.cli.other_kernels import indexed
 
-    made_of = partial(report_of, weights=weights, configuration=configuration, missing=missing, margin=margin)
+    made_of = partial(report_of, weights=weights, configuration=configuration, margin=margin)
     if write:
         _no_other_form(form, across)
         _write(folders, made_of)
@@ -135,7 +125,7 @@ def report(
     if across:
         require_known("--across", across, ["machines"])
         require_known("format of --across", form, ["term", "md", "json"])
-        _print_kinds([*reports_of(folders, weights, configuration, missing, margin)], form, full, folders)
+        _print_kinds([*reports_of(folders, weights, configuration, margin)], form, full, folders)
         return
     require_known("format", form, ["term", "findings", "findings-plot", "pdf", *TEXT_FORMS])
     only = folders[0] if len(folders) == 1 else None

@@ -18,7 +18,6 @@ from runner.data.errors import UsageError
 from runner.data.files import open_to_read
 from runner.data.store import check_run_folder, load_run
 from runner.data.trials import Invocation, Run, Slice, Trial, trial_id
-from runner.ranking.ranking import Missing
 from runner.ranking.weights import Weights
 from runner.report.behind import so_far
 from runner.report.forms.terminal import printable
@@ -35,7 +34,6 @@ def watch(
     folder: Path,
     console: Console,
     weights: Weights | None = None,
-    missing: Missing = "unranked",
     sleep: Callable[[float], None] = time.sleep,
 ) -> None:
     """Show the run in ``folder``, again whenever it has grown, until its last call has ended.
@@ -53,7 +51,7 @@ def watch(
                 seen = size
                 run, trials = load_run(folder)
                 if live:
-                    live.update(view(run, trials, console, weights, missing, last_slice(folder)), refresh=True)
+                    live.update(view(run, trials, console, weights, last_slice(folder)), refresh=True)
                 elif trials[shown:]:
                     last = trials[-1]
                     result = result_of(last, run.metrics)
@@ -67,7 +65,7 @@ def watch(
         if live:
             live.stop()
     if not live:
-        console.print(view(run, trials, console, weights, missing))
+        console.print(view(run, trials, console, weights))
 
 
 def ended(run: Run) -> bool:
@@ -80,7 +78,6 @@ def view(
     trials: list[Trial],
     console: Console,
     weights: Weights | None = None,
-    missing: Missing = "unranked",
     last: Slice | None = None,
 ) -> RenderableType:
     """What there is: how far the run is, the rankings so far, the last trials, in the height of the console. ``last``:
@@ -103,7 +100,7 @@ def view(
             "vpneval report DIR --across machines has a report for each kind."
         )
         lines -= len(console.render_lines(head)) - 1
-    tables = rankings_that_fit(so_far(own, its, weights, missing), run.metrics, console, lines, over)
+    tables = rankings_that_fit(so_far(own, its, weights), run.metrics, console, lines, over)
     left = max(0, lines - sum(taken for _, taken in tables)) if console.is_terminal else LAST
     measured = [trial for trial in trials if trial.status != "unsupported"]
     return Group(head, *going, *(table for table, _ in tables), *last_results(measured, left, run.metrics))

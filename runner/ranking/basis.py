@@ -68,13 +68,13 @@ class Basis:
         vpns = self.values[metric]
         return drawn.expected() if drawn else dict.fromkeys(vpns, (1 + len(vpns)) / 2)
 
-    def order(self, weights: Weights, ranked: Sequence[str], worst: int) -> Order | None:
+    def order(self, weights: Weights, ranked: Sequence[str]) -> Order | None:
         """The order of the ranked VPNs in every draw, or None without two of them and two blocks of each metric."""
         drawn = {metric: self.drawn(metric) for metric in weights.counted if metric in self.values}
         known = {metric: ranks for metric, ranks in drawn.items() if ranks}
         if len(ranked) < 2 or len(known) < len(drawn):
             return None
-        return order_of(known, weights.counted, tuple(ranked), worst)
+        return order_of(known, weights.counted, tuple(ranked))
 
 
 def bases(

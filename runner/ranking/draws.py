@@ -111,21 +111,16 @@ def draw_ranks(
     return DrawnRanks(tuple(values), doubled)
 
 
-def order_of(
-    drawn: Mapping[str, DrawnRanks], weights: Mapping[str, float], ranked: tuple[str, ...], worst: int
-) -> Order:
+def order_of(drawn: Mapping[str, DrawnRanks], weights: Mapping[str, float], ranked: tuple[str, ...]) -> Order:
     """The order of the ``ranked`` VPNs in each draw. ``weights``: of the metrics that count, at least one; ``drawn``:
-    the ranks of those that somebody has (what nobody has moves no one); ``worst``: the rank of who lacks a metric."""
+    the ranks of each, which have all of the ``ranked``."""
     averages = np.zeros((DRAWS, len(ranked)))
     total = 0.0
     for metric, weight in weights.items():
         total += weight
-        if metric not in drawn:
-            continue
         for column, vpn in enumerate(ranked):
             found = drawn[metric]
-            rank: Array | float = found.doubled[:, found.vpns.index(vpn)] / 2 if vpn in found.vpns else float(worst)
-            averages[:, column] += weight * rank
+            averages[:, column] += weight * found.doubled[:, found.vpns.index(vpn)] / 2
     return Order(ranked, averages / total)
 
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import combinations, pairwise
-from typing import Literal
 
 from runner.data.trials import Run, Strict, Trial
 from runner.ranking.basis import Basis, bases, basis_of
@@ -22,15 +21,13 @@ from runner.ranking.estimates import Pooled, Rounds
 from runner.ranking.weights import Slack, Weights, default_weights, slack
 from runner.ranking.words import chance
 
-Missing = Literal["unranked", "worst"]
-
 
 class Standing(Strict):
     """One VPN in a ranking. ``ranks``: its expected rank in every metric that it delivers; ``average``: their weighted
     average; it, ``place`` and ``best_probability`` are None where the VPN is not ranked. ``missing`` maps the weighted
-    metrics that it lacks to the reason; ``imputed`` are those which were given the worst rank instead; ``at_least`` are
-    those known from below only, in one block or more. ``place_interval``: from which to which place 95 % of the draws
-    put it; ``ties``: the ranked VPNs that may as well stand before it as behind."""
+    metrics that it lacks to the reason; ``at_least`` are those known from below only, in one
+    block or more. ``place_interval``: from which to which place 95 % of the draws put it; ``ties``: the ranked VPNs
+    that may as well stand before it as behind."""
 
     vpn: str
     levels: dict[str, str]
@@ -43,7 +40,6 @@ class Standing(Strict):
     ties: list[str] = []
     at_least: list[str] = []
     missing: dict[str, str] = {}
-    imputed: list[str] = []
 
 
 class Pair(Strict):
@@ -93,12 +89,11 @@ def rank_all(
     *,
     configurations: Sequence[str] | None = None,
     weights: Weights | None = None,
-    missing: Missing = "unranked",
 ) -> list[Ranking]:
     """A ranking for each basis (see ``bases``), by default with ``balanced`` weights over what was measured."""
     counted = weights.counted if weights else ()
     found = bases(run, trials, counted, configurations)
-    return [weigh(basis, weights or default_weights(basis.values), missing) for basis in found]
+    return [weigh(basis, weights or default_weights(basis.values)) for basis in found]
 
 
 def rank(
@@ -107,28 +102,23 @@ def rank(
     *,
     configuration: str,
     weights: Weights,
-    missing: Missing = "unranked",
     image: str = "",
 ) -> Ranking:
     """Rank the run's VPNs, references left out, in the named configuration; see ``weigh``."""
-    return weigh(basis_of(run, trials, configuration, weights.counted, image), weights, missing)
+    return weigh(basis_of(run, trials, configuration, weights.counted, image), weights)
 
 
-def weigh(basis: Basis, weights: Weights, missing: Missing = "unranked") -> Ranking:
+def weigh(basis: Basis, weights: Weights) -> Ranking:
     """Weight a basis' expected ranks, and order by them.
 
-    A VPN without a weighted metric is not ranked, with its reason; with ``missing="worst"`` it gets the
-    last rank there is (the number of VPNs with any weighted metric), unless it has none at all. One VPN is no ranking.
+    A VPN without a weighted metric is not ranked, with its reason. One VPN is no ranking.
     """
-    alive = {vpn for metric in weights.counted for vpn in basis.values.get(metric, {})}
     ranks = {metric: basis.ranks(metric) for metric in basis.values}
     standings = []
     for vpn, levels in basis.levels.items():
         absent = [metric for metric in weights.counted if vpn not in basis.values.get(metric, {})]
         own = {metric: found[vpn] for metric, found in ranks.items() if vpn in found}
-        imputed = sorted(absent) if missing == "worst" and vpn in alive else []
-        own |= dict.fromkeys(imputed, float(len(alive)))
-        average = None if (absent and not imputed) or not weights.counted else weighted_average(own, weights)
+        average = None if absent or not weights.counted else weighted_average(own, weights)
         standings.append(
             Standing(
                 vpn=vpn,
@@ -138,11 +128,10 @@ def weigh(basis: Basis, weights: Weights, missing: Missing = "unranked") -> Rank
                 average=average,
                 at_least=[metric for metric, by_vpn in basis.bounds.items() if by_vpn.get(vpn)],
                 missing={metric: basis.reasons[vpn][metric] for metric in absent},
-                imputed=imputed,
             )
         )
     standings = _with_places(standings)
-    order = basis.order(weights, [standing.vpn for standing in standings if standing.place], len(alive))
+    order = basis.order(weights, [standing.vpn for standing in standings if standing.place])
     standings = _with_chances(standings, order)
     return Ranking(
         configuration=basis.configuration,

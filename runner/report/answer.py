@@ -146,7 +146,7 @@ def by_tcp(report: Report, answer: Answer) -> Ranking | None:
         return None
     basis = report.bases[answer.number]
     weights = of_run(PRESETS["tcp"], basis.values)
-    return weigh(basis, weights, report.missing) if weights.counted.keys() <= basis.values.keys() else None
+    return weigh(basis, weights) if weights.counted.keys() <= basis.values.keys() else None
 
 
 def change(ranking: Ranking, most: int | None = CHANGES) -> str:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from runner.data.metric import Metric
 from runner.data.trials import Run, Strict, Trial
 from runner.ranking.basis import Basis, bases
-from runner.ranking.ranking import Missing, Ranking, weigh
+from runner.ranking.ranking import Ranking, weigh
 from runner.ranking.stats import Summary, block_values, summarise, summarise_all
 from runner.ranking.weights import Weights, default_weights
 from runner.report import text
@@ -61,15 +61,13 @@ def ranked_numbers(basis: Basis) -> list[RankedNumber]:
     return found
 
 
-def so_far(
-    run: Run, trials: Sequence[Trial], weights: Weights | None = None, missing: Missing = "unranked"
-) -> list[SoFar]:
+def so_far(run: Run, trials: Sequence[Trial], weights: Weights | None = None) -> list[SoFar]:
     """Every ranking of a run that is still being measured, with the numbers behind it, the likely one to be read
     first."""
     counted = weights.counted if weights else ()
     found = []
     for basis in bases(run, trials, counted):
-        ranking = weigh(basis, weights or default_weights(basis.values), missing)
+        ranking = weigh(basis, weights or default_weights(basis.values))
         found.append(SoFar(ranking, ranked_numbers(basis)))
 
     def place(one: SoFar) -> tuple[bool, bool]:

@@ -78,8 +78,7 @@ def ranking(one: Ranking) -> list[Block]:
     rows = ranked(one)
     head = ["place", "VPN", "configuration", "average rank", "place (95 %)", "chance of best"]
     head += [f"{text.SHORT.get(metric, metric)} ×{weight:g}" for metric, weight in one.weights.counted.items()]
-    notes = [Note(f"{text.IMPUTED} {why}", lead=vpns) for vpns, why in text.imputed(one)]
-    notes += [Note(said) for said in (text.doubts(one), change(one, most=None)) if said]
+    notes = [Note(said) for said in (text.doubts(one), change(one, most=None)) if said]
     notes += [Note(f"is not ranked: {why}", lead=vpns) for vpns, why in text.unranked(one)]
     title = Heading(f"Ranking: {one.configuration}" + (f", {one.image}" if one.image else ""))
     weights = f"Weights: {text.weights(one)}"

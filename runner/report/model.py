@@ -11,7 +11,7 @@ from runner.data.store import uncollected
 from runner.data.trials import Run, Strict, Trial, cell_key
 from runner.ranking.basis import Basis, bases, measured_metrics
 from runner.ranking.machines import OnMachines, on_machines
-from runner.ranking.ranking import Missing, Ranking, weigh
+from runner.ranking.ranking import Ranking, weigh
 from runner.ranking.stats import Drift, Summary
 from runner.ranking.verdicts import Verdict, verdicts
 from runner.ranking.weights import Weights, default_weights
@@ -87,7 +87,6 @@ class Report(Strict):
     left_out: dict[str, str] = Field(default={}, description="of a farm: machines that got no blocks, and why")
     proofs: list[ProofRow] = []
     observations: list[Observation]
-    missing: Missing = "unranked"
     bases: list[InstanceOf[Basis]] = Field(default=[], exclude=True)
 
     @property
@@ -117,7 +116,6 @@ def build(
     *,
     weights: Weights | None = None,
     configurations: Sequence[str] | None = None,
-    missing: Missing = "unranked",
 ) -> Report:
     """The report of a run. Without ``weights``: balanced over the metrics there are; without
     ``configurations``: all in which something was measured. Raises UsageError for an unknown one, and for what
@@ -125,7 +123,7 @@ def build(
     check(run, trials)
     metrics = measured_metrics(trials) | set(weights.counted if weights else ())
     found = bases(run, trials, metrics, configurations)
-    rankings = [weigh(basis, weights or default_weights(basis.values), missing) for basis in found]
+    rankings = [weigh(basis, weights or default_weights(basis.values)) for basis in found]
     by_cell: dict[str, list[Trial]] = {}
     for trial in trials:
         by_cell.setdefault(trial.cell, []).append(trial)
@@ -177,7 +175,6 @@ def build(
         left_out=left_out(run),
         proofs=proofs,
         observations=observations_of(trials, proof_of),
-        missing=missing,
         bases=found,
     )
 

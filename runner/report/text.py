@@ -35,7 +35,6 @@ SHORT = {
 HUGE = 1000  # an interval of more than this factor says no more than that
 NONE = "–"
 PROBABLY = 0.75  # of the draws: from there on an order that is not sure is called probable
-IMPUTED = "gets the last rank (*) where it has"
 
 
 def lower(title: str) -> str:
@@ -199,11 +198,6 @@ def unranked(ranking: Ranking) -> list[tuple[str, str]]:
     return _reasons([standing for standing in ranking.standings if standing.place is None], ranking)
 
 
-def imputed(ranking: Ranking) -> list[tuple[str, str]]:
-    """(VPNs, why) for what gets the last rank in a metric that it does not have (``--missing worst``)."""
-    return _reasons([standing for standing in ranking.standings if standing.imputed], ranking)
-
-
 def _reasons(standings: Sequence[Standing], ranking: Ranking) -> list[tuple[str, str]]:
     grouped: dict[str, list[str]] = {}
     for standing in standings:
@@ -222,12 +216,8 @@ def _no_reason(ranking: Ranking) -> str:
 
 
 def ranks(ranking: Ranking, metric: str) -> dict[str, str]:
-    """VPN -> its expected rank in the metric: ``2.3``, ``5.0*`` where it stands for a missing value."""
-    return {
-        standing.vpn: f"{standing.ranks[metric]:.1f}" + "*" * (metric in standing.imputed)
-        for standing in ranking.standings
-        if metric in standing.ranks
-    }
+    """VPN -> its expected rank in the metric: ``2.3``."""
+    return {standing.vpn: f"{standing.ranks[metric]:.1f}" for standing in ranking.standings if metric in standing.ranks}
 
 
 def place(standing: Standing) -> str:

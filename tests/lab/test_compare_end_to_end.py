@@ -110,7 +110,7 @@ def test_json_is_all_that_is_printed(image: Image, compared: tuple[Path, str]) -
     done = subprocess.run(
         [
             *(REPOSITORY / ".venv/bin/vpneval", "report", compared[0], "--format", "json"),
-            *("--weights", "tcp_throughput=1", "--missing", "worst"),
+            *("--weights", "tcp_throughput=1"),
         ],
         capture_output=True,
         text=True,

@@ -65,7 +65,6 @@ def trials_of(values: Mapping[str, Mapping[str, float]], noise: tuple[float, ...
 def ranked(values: Mapping[str, Mapping[str, float]], weights: Mapping[str, float], **options: object) -> Ranking:
     run = make_run(tuple(values))
     given = Weights(name="test", values=dict(weights))
-    missing = options.pop("missing", "unranked")
     extra = options.pop("extra", [])
     assert isinstance(extra, list)
     return rank(
@@ -73,7 +72,6 @@ def ranked(values: Mapping[str, Mapping[str, float]], weights: Mapping[str, floa
         trials_of(values) + extra,
         configuration="comparable",
         weights=given,
-        missing=missing,  # type: ignore[arg-type]
     )
 
 

@@ -22,7 +22,6 @@ def standing(vpn: str, average: float | None = None, place: int | None = None, b
         average=average,
         at_least=[],
         missing={},
-        imputed=[],
         place=place,
         best_probability=best,
     )

@@ -68,17 +68,6 @@ def test_a_vpn_without_a_weighted_metric_is_listed_with_its_reason(status: Statu
     assert averages(ranking)["ipsec"] == pytest.approx(2.5, abs=0.01)
 
 
-def test_missing_worst_gives_the_last_rank_but_not_to_what_has_nothing() -> None:
-    values = THREE | {"ssh_forward": {"tcp_throughput": 2000.0}, "wireguard": {}}
-    ranking = ranked(values, {"tcp_throughput": 1, "rtt": 1}, missing="worst")
-    by_name = {standing.vpn: standing for standing in ranking.standings}
-    assert by_name["ssh_forward"].ranks == approx({"tcp_throughput": 1, "rtt": 4})
-    assert by_name["ssh_forward"].imputed == ["rtt"]
-    assert by_name["ssh_forward"].average == pytest.approx(2.5, abs=0.01)
-    assert by_name["wireguard"].place is None
-    assert by_name["wireguard"].missing == {"tcp_throughput": "not measured", "rtt": "not measured"}
-
-
 def test_a_port_forwarder_is_not_blamed_for_udp() -> None:
     ranking = ranked({"openvpn": {"jitter": 1.0}, "ssh_forward": {"rtt": 1.0}}, {"jitter": 1})
     assert ranking.standings[-1].missing == {"jitter": "carries TCP only"}
@@ -146,7 +135,7 @@ def test_places_and_pairs_follow_from_the_draws() -> None:
     }
     drawn = draw_ranks(METRICS["tcp_throughput"], values, set(), 1)
     assert drawn is not None
-    order = order_of({"tcp_throughput": drawn}, {"tcp_throughput": 1.0}, ("a", "b", "c"), 3)
+    order = order_of({"tcp_throughput": drawn}, {"tcp_throughput": 1.0}, ("a", "b", "c"))
     assert order.place_intervals() == {"a": (1, 2), "b": (1, 2), "c": (3, 3)}
     before, equal = order.pair("a", "b")
     assert 0.05 < before < 0.95
@@ -164,7 +153,7 @@ def test_one_block_of_verdicts_and_counts_is_sure_and_of_a_measurement_says_noth
     verdicts = {"a": {1: 1.0}, "b": {1: 0.0}, "c": {1: 1.0}}
     drawn = draw_ranks(METRICS["anti_replay"], verdicts, set(), 1)
     assert drawn is not None
-    order = order_of({"anti_replay": drawn}, {"anti_replay": 2.0}, ("a", "b", "c"), 3)
+    order = order_of({"anti_replay": drawn}, {"anti_replay": 2.0}, ("a", "b", "c"))
     assert order.chances_of_best() == {"a": 0.5, "b": 0.0, "c": 0.5}
     assert order.place_intervals() == {"a": (1, 1), "b": (3, 3), "c": (1, 1)}
     assert (order.pair("a", "b"), order.pair("a", "c")) == ((1.0, 0.0), (0.0, 1.0))

@@ -133,12 +133,6 @@ def test_share_of_the_baseline_is_of_the_same_traffic_only() -> None:
     assert next(row for row in rows if row.vpn == "none").summary.n == 2  # type: ignore[union-attr]
 
 
-def test_missing_worst_is_marked_and_explained() -> None:
-    for text in everywhere(build(*realistic_run(), missing="worst")).values():
-        assert "5.0*" in text
-        assert "gets the last rank (*) where it has no UDP throughput, jitter (unsupported: SSH port forwarding" in text
-
-
 def test_the_udp_metric_says_in_which_bursts_its_packets_were_sent() -> None:
     run, trials = realistic_run()
 

@@ -19,10 +19,9 @@ from runner.report.plots import vega
 from runner.report.plots.plots import plots_of
 from runner.report.plots.plotting import Samples
 from runner.report.plots.thinning import ranges, shown
-from runner.report.text import IMPUTED
 from runner.report.why import sentence
 from tests.unit.reports import one_experiment, realistic
-from tests.unit.synthetic import CBC, PLAIN, TCP, make_trial, realistic_run
+from tests.unit.synthetic import CBC, PLAIN, TCP, make_trial
 
 
 def test_latex_escapes_what_is_special_and_has_every_row() -> None:
@@ -67,11 +66,6 @@ def test_markdown_and_latex_have_the_values_of_the_ranking() -> None:
             row = next(line for line in text.replace("\\_", "_").splitlines() if f" {cell} {vpn} {cell} " in line)
             said = float(row.split(cell)[5 if cell == "|" else 4].split("(")[0])
             assert said == pytest.approx(behind["tcp_throughput"].summaries[vpn].median / 1e6, rel=0.005)
-
-
-def test_latex_says_who_was_ranked_last_for_want_of_a_number() -> None:
-    assert IMPUTED not in latex_text(realistic())
-    assert IMPUTED in latex_text(build(*realistic_run(), missing="worst"))
 
 
 def test_latex_columns_are_as_many_as_declared() -> None:

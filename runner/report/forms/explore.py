@@ -34,7 +34,6 @@ def page_data(report: Report, where: str) -> dict[str, Any]:
     measured = [name for name in report.metrics if any(name in basis.values for basis in report.bases)]
     return {
         "run": where,
-        "missing": report.missing,
         "draws": DRAWS,
         "tail": TAIL,
         "confidence": CONFIDENCE,

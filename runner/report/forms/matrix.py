@@ -55,7 +55,6 @@ def matrix_of(report: Report, answer: Answer) -> dict[str, Any]:
         "nobody": not places,
         "doubts": text.doubts(ranking),
         "unranked": [{"vpns": vpns, "why": why} for vpns, why in text.unranked(ranking)],
-        "imputed": [f"{vpns} {text.IMPUTED} {why}" for vpns, why in text.imputed(ranking)],
     }
 
 
@@ -73,7 +72,7 @@ def _cell(one: RankedNumber, standing: Standing, scale: float) -> dict[str, str]
     """A value, its interval in words, where both lie on the column's axis in percent, and the expected rank; a value
     that is missing is empty."""
     rank = standing.ranks.get(one.metric)
-    said = {"value": "", "rank": "" if rank is None else f"rank {rank:.1f}" + "*" * (one.metric in standing.imputed)}
+    said = {"value": "", "rank": "" if rank is None else f"rank {rank:.1f}"}
     summary = one.summaries.get(standing.vpn)
     if summary is None:
         return said

@@ -24,7 +24,7 @@ function total(weights) {
 }
 
 // runner/ranking/draws.py, order_of: VPN -> its weighted average rank in every draw; null where something cannot be drawn.
-function averagesOf(basis, weights, ranked, worst) {
+function averagesOf(basis, weights, ranked) {
   const has = weights.filter(([metric]) => Object.hasOwn(basis.ranks, metric));
   if (ranked.length < 2 || has.some(([metric]) => !basis.drawn.has(metric))) return null;
   const sum = total(weights);
@@ -32,7 +32,7 @@ function averagesOf(basis, weights, ranked, worst) {
     const average = new Float64Array(data.draws);
     for (const [metric, weight] of has) {
       const doubled = basis.drawn.get(metric).get(vpn);
-      for (let draw = 0; draw < data.draws; draw++) average[draw] += weight * (doubled ? doubled[draw] / 2 : worst);
+      for (let draw = 0; draw < data.draws; draw++) average[draw] += weight * doubled[draw] / 2;
     }
     return [vpn, average.map((value) => value / sum)];
   }));
@@ -70,21 +70,18 @@ function chances(averages) {
 // runner/ranking/ranking.py, weigh.
 function weigh(basis, weights) {
   const delivers = (vpn, metric) => Object.hasOwn(basis.ranks[metric] || {}, vpn);
-  const alive = basis.vpns.filter((vpn) => weights.some(([metric]) => delivers(vpn, metric)));
   let standings = basis.vpns.map((vpn) => {
     const absent = weights.map(([metric]) => metric).filter((metric) => !delivers(vpn, metric));
-    const imputed = data.missing === "worst" && alive.includes(vpn) ? [...absent].sort() : [];
     const ranks = {};
     for (const metric of Object.keys(basis.ranks)) if (delivers(vpn, metric)) ranks[metric] = basis.ranks[metric][vpn];
-    for (const metric of imputed) ranks[metric] = alive.length;
     let average = null;
-    if (weights.length && !(absent.length && !imputed.length)) {
+    if (weights.length && !absent.length) {
       let sum = 0;
       for (const [metric, weight] of weights) sum += weight * ranks[metric];
       average = sum / total(weights);
     }
     const missing = Object.fromEntries(absent.map((metric) => [metric, basis.reasons[vpn][metric]]));
-    return {vpn, ranks, average, imputed, missing, place: null, best_probability: null, place_interval: null, ties: []};
+    return {vpn, ranks, average, missing, place: null, best_probability: null, place_interval: null, ties: []};
   });
   if (standings.filter((one) => one.average !== null).length < 2) for (const one of standings) one.average = null;
   const ranked = standings.filter((one) => one.average !== null);
@@ -93,7 +90,7 @@ function weigh(basis, weights) {
   const last = standings.length + 1;
   standings.sort((a, b) => (a.place || last) - (b.place || last) || byName(a, b));
   const placed = standings.filter((one) => one.place);
-  const averages = averagesOf(basis, weights, placed.map((one) => one.vpn), alive.length);
+  const averages = averagesOf(basis, weights, placed.map((one) => one.vpn));
   if (averages) {
     const found = chances(averages);
     for (const one of placed) {
@@ -284,8 +281,7 @@ function pairOfTwo(basis, metric, a, b) {
 function ratio(cell, basis, one, metric, reference) {
   const told = cell.querySelector(".ratio"), pair = pairOfTwo(basis, metric, one.vpn, reference);
   if (!told) return;
-  const imputed = one.imputed.includes(metric) ? "*" : "";
-  const rank = one.ranks[metric] === undefined ? "" : `rank ${one.ranks[metric].toFixed(1)}${imputed}`;
+  const rank = one.ranks[metric] === undefined ? "" : `rank ${one.ranks[metric].toFixed(1)}`;
   const itself = one.vpn === reference;
   const times = itself ? "1×" : pair && pair.ratio !== null ? `${short(pair.ratio, 2)}×` : "";
   told.replaceChildren(element("span", times, {title: pair ? pair.says : ""}), element("i", rank));
@@ -327,14 +323,12 @@ function show(section, basis, ranking, name) {
   table.append(...bodies);
   const weights = ranking.weights.map(([metric, weight]) => `${shortOf(metric)} ×${short(weight, 6)}`).join(", ");
   table.querySelector("caption").textContent = `Weights: ${weights ? `${name}: ${weights}` : "no metric to weight"}`;
-  const imputed = reasons(ranking.standings.filter((one) => one.imputed.length), ranking.weights);
   const missing = reasons(ranking.standings.filter((one) => one.place === null), ranking.weights);
   const notes = missing.map(([vpns, why]) => {
     const item = element("li");
     item.append(element("strong", vpns), `: not ranked: ${why}`);
     return item;
   });
-  notes.push(...imputed.map(([vpns, why]) => element("li", `${vpns} gets the last rank (*) where it has ${why}`)));
   section.querySelector(".unranked").replaceChildren(...notes);
   section.querySelector(".doubts").textContent = doubts(ranking);
   section.querySelector(".nobody").hidden = placed > 0;

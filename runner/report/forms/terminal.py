@@ -175,8 +175,6 @@ def _ranking(ranking: Ranking, console: Console) -> None:
         console.print("[red]No VPN could be ranked.[/]")
     for sentence in filter(None, (text.doubts(ranking), change(ranking, most=None))):
         console.print(_hanging(Text("· " + sentence, "dim")))
-    for vpns, why in text.imputed(ranking):
-        console.print(_hanging(Text.assemble((vpns, "bold"), f" {text.IMPUTED} {_short(why)}")))
 
 
 def _verdicts(report: Report, ranking: Ranking, console: Console) -> None:
