@@ -36,7 +36,8 @@ class Value(Strict):
     ``value`` is in the metric's unit. ``samples`` are in the same unit, one a second
     (throughput) or one an exchange (rtt). Where the cells of a run took turns, round after round, they are one a
     round, and ``rounds`` has the rounds' numbers, which no other repetition of the run uses. ``detail`` holds what
-    else the instrument said, for example every trial of a throughput search as ``{"trials": [{"offered_rate_bps",
+    else the instrument said: ``estimand``, ``"mean"`` or ``"median"``, where a metric may be either; for example
+    every trial of a throughput search as ``{"trials": [{"offered_rate_bps",
     "duration_s", "loss_ratio"}, …], "interval_bps": [low, high], "flags": […]}``.
     """
 

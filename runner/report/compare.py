@@ -23,7 +23,7 @@ from runner.report import text
 from runner.report.checks import check
 from runner.report.facts import BASELINE
 from runner.report.kinds import Whole, shared_kinds
-from runner.report.merge import identity, merge_metrics
+from runner.report.merge import identity, merge_metrics, same_estimands
 
 Verdict = Literal["regression", "improvement", "no difference", "not separable", "now failing"]
 COUNTED: tuple[Verdict, ...] = ("no difference", "not separable")  # these changes are only counted, others shown
@@ -112,6 +112,7 @@ def compare_runs(before: tuple[Run, Sequence[Trial]], after: tuple[Run, Sequence
     check(*before)
     check(*after)
     metrics = merge_metrics([run_a, run_b])
+    same_estimands([before, after])
     cells_a, cells_b = _by_cell(trials_a), _by_cell(trials_b)
     tests = []
     for key, old in cells_a.items():

@@ -8,6 +8,7 @@ from typing import Any
 from runner.data.errors import UsageError
 from runner.data.metric import Metric
 from runner.data.trials import ExperimentRecord, Machine, Run, Trial
+from runner.ranking.basis import conditions_of
 
 
 def merge_runs(runs: Sequence[tuple[Run, list[Trial]]]) -> tuple[Run, list[Trial]]:
@@ -17,6 +18,7 @@ def merge_runs(runs: Sequence[tuple[Run, list[Trial]]]) -> tuple[Run, list[Trial
     configurations are the same, and the metrics mean the same: numbers from different labs are never ranked
     together.
     """
+    same_estimands(runs)
     merged, trials = runs[0]
     if len(runs) > 1:
         trials = [_moved(merged, trial) for trial in trials]
@@ -84,6 +86,23 @@ def merge_metrics(runs: Sequence[Run]) -> dict[str, Metric]:
                     f"{theirs}. Report them one by one."
                 )
     return {name: run.metrics[name] for name, run in first.items()}
+
+
+def same_estimands(runs: Sequence[tuple[Run, Sequence[Trial]]]) -> None:
+    """Raise UsageError where a metric of the same traffic is the mean in one run, and the median in another."""
+    first: dict[tuple[str, frozenset[tuple[str, str]]], tuple[str, str]] = {}
+    for run, trials in runs:
+        for trial in trials:
+            for one in trial.measurements:
+                if not (estimand := one.detail.get("estimand")):  # a metric that is always the same one
+                    continue
+                traffic = frozenset(conditions_of(trial.params).items())
+                other, theirs = first.setdefault((one.metric, traffic), (run.run_id, estimand))
+                if estimand != theirs:
+                    raise UsageError(
+                        f"{one.metric} is the {theirs} in the run {other}, and the {estimand} in the run {run.run_id}: "
+                        "these are different quantities. Report each run by itself, or measure both with one profile."
+                    )
 
 
 def _meaning(metric: Metric) -> str:

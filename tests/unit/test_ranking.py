@@ -14,6 +14,7 @@ from runner.ranking.draws import draw_means, draw_ranks, order_of
 from runner.ranking.ranking import rank, rank_all, weighted_average
 from runner.ranking.ranks import metric_ranks
 from runner.ranking.weights import Weights, default_weights
+from runner.report.compare import compare_runs
 from runner.report.facts import conditions
 from runner.report.merge import merge_runs
 from runner.report.text import unranked
@@ -316,6 +317,30 @@ def test_runs_of_one_lab_merge_and_others_do_not() -> None:
     ):
         with pytest.raises(UsageError, match="differs"):
             merge_runs([(run, trials), (run.model_copy(update=change), trials)])
+
+
+def test_a_mean_is_never_set_beside_a_median() -> None:
+    run, trials = make_run(tuple(THREE)), trials_of(THREE)
+
+    def told(estimand: str, run_id: str, payload: str = "random") -> tuple[Run, list[Trial]]:
+        changed = [
+            trial.model_copy(
+                update={
+                    "params": trial.params | {"payload": payload},
+                    "measurements": [
+                        one.model_copy(update={"detail": {"estimand": estimand}}) for one in trial.measurements
+                    ],
+                }
+            )
+            for trial in trials
+        ]
+        return run.model_copy(update={"run_id": run_id}), changed
+
+    means, medians, others = told("mean", "a"), told("median", "b"), told("median", "c", "zeros")
+    for together in (lambda: merge_runs([means, medians]), lambda: compare_runs(means, medians)):
+        with pytest.raises(UsageError, match="is the mean in the run a, and the median in the run b"):
+            together()
+    merge_runs([means, means, others])  # of other traffic: nothing of theirs is compared
 
 
 def with_rounds(measurement: Measurement) -> Measurement:

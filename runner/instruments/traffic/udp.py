@@ -95,6 +95,7 @@ def udp(
     if breakdowns:
         measured.warnings.append(f"the tunnel broke down under UDP, from {min(breakdowns) / 1e6:.0f} Mbit/s offered")
     detail = search_detail(result) | counters | {"payload_bytes": payload_bytes, "breakdowns_bps": breakdowns}
+    detail["estimand"] = "mean"
     found = measurement("udp_throughput", value, **detail)
     measured.measurements += [found, *goodput(result, value)]
     if not buffer_bytes:
@@ -199,7 +200,7 @@ def jitter(lab: Lab, address: str) -> Value:
     if achieved < 0.9 * JITTER_RATE_BPS:
         raise MeasurementError(f"the sender was too slow: {achieved / 1e6:.2f} of {JITTER_RATE_BPS / 1e6:.2f} Mbit/s")
     end = report["end"]["sum_received"]
-    return measurement("jitter", end["jitter_ms"], loss_ratio=1 - loss.received / loss.sent)
+    return measurement("jitter", end["jitter_ms"], loss_ratio=1 - loss.received / loss.sent, estimand="mean")
 
 
 # What is absent is the generator's usual: one flow, bursts of sixteen packets, one length, DSCP 0, IPv4, one way.

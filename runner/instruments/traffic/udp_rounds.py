@@ -220,7 +220,11 @@ def udp_in_rounds(bench: Bench, asked: Asked, fragment: bool, *, turns: bool) ->
     measured.measurements += throughput(so_far, first, told, measured, turns=turns)
     measured.loads = offering.limits.found(measured.measurements[0].value)
     if so_far.variations_ms:
-        spread: dict[str, Any] = {"mean_ms": statistics.fmean(so_far.variations_ms), "look_s": JITTER_S}
+        spread: dict[str, Any] = {
+            "mean_ms": statistics.fmean(so_far.variations_ms),
+            "look_s": JITTER_S,
+            "estimand": "median",
+        }
         measured.measurements.append(measurement("jitter", statistics.median(so_far.variations_ms), **spread))
     else:
         measured.warnings.append("no jitter: too few datagrams of the jitter stream arrived")
@@ -263,7 +267,7 @@ def throughput(so_far: SoFar, first: int, told: Mapping[str, Any], measured: Mea
         raise MeasurementError(f"no UDP throughput: every trial lost more than {LOSS_RATIO:.0%}: {last}")
     # Where VPNs take turns, the readings of the slices are the samples: they follow the drift, which a posterior
     # over all of them takes for noise.
-    detail = detail_of(so_far, first) | {**told, "pooled": not turns}
+    detail = detail_of(so_far, first) | {**told, "pooled": not turns, "estimand": "median"}
     if search.limited or search.seeding:
         highest_bps = statistics.median_high(trial.offered_rate_bps for trial in passed[-3:])
         why = "the generator could offer no more" if search.limited else "its time ended before a higher rate failed"

@@ -15,7 +15,7 @@ from runner.report.blocks import Block, Cell, Heading, Paragraph, Plot, Table
 from runner.report.checks import check
 from runner.report.compare import Change, Comparison
 from runner.report.forms.elements import page
-from runner.report.merge import identity, merge_metrics
+from runner.report.merge import identity, merge_metrics, same_estimands
 from runner.report.plots.plotting import STEP, Value, spec_of
 
 CLASSES = {"regression": "failed", "now failing": "failed", "improvement": "first"}
@@ -124,6 +124,7 @@ def trends(runs: Sequence[tuple[Run, Sequence[Trial]]]) -> list[Trend]:
     found = []
     for lab, same in labs.items():
         metrics = merge_metrics([run for run, _ in same])
+        same_estimands(same)
         made = [(run, {(b.configuration, b.image): b for b in bases(run, trials)}) for run, trials in same]
         keys = {
             (key, metric, vpn): None
