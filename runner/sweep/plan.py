@@ -60,12 +60,12 @@ class PlannedTunnel:
 
 def any_turns(cells: Sequence[Cell], profile: Profile) -> bool:
     """Are some of these measured in rounds?"""
-    return any(instruments()[cell.params["measure"]].takes_turns(profile) for cell in cells)
+    return any(instruments()[cell.params["measure"]].takes_turns(cell.params, profile) for cell in cells)
 
 
 def all_turn(cells: Sequence[Cell], profile: Profile) -> bool:
     """Are all of these measured in rounds?"""
-    return all(instruments()[cell.params["measure"]].takes_turns(profile) for cell in cells)
+    return all(instruments()[cell.params["measure"]].takes_turns(cell.params, profile) for cell in cells)
 
 
 def all_cells(
@@ -201,7 +201,7 @@ def block(
     same seed plans exactly what is missing, in the same order.
     """
     rng = random.Random(f"{seed}/{repetition}")
-    turning = [cell for cell in cells if instruments()[cell.params["measure"]].takes_turns(profile)]
+    turning = [cell for cell in cells if instruments()[cell.params["measure"]].takes_turns(cell.params, profile)]
     keys = {cell.key for cell in turning}
     standing = _tunnels(turning, repetition, rng)
     rng.shuffle(standing)
@@ -268,8 +268,9 @@ def expected_trial_s(trial: Planned, profile: Profile) -> float:
     """How long one trial will take inside its tunnel, seconds, all its turns together. Raises UsageError for an
     instrument that cannot say."""
     instrument = trial.instrument
-    turns = instrument.turns * -(-profile.rounds // instrument.every) if instrument.takes_turns(profile) else 1
+    params = trial.cell.params
+    turns = instrument.turns * -(-profile.rounds // instrument.every) if instrument.takes_turns(params, profile) else 1
     try:
-        return turns * trial.instrument.expected_s(trial.cell.params, profile, first=trial.repetition == 1)
+        return turns * trial.instrument.expected_s(params, profile, first=trial.repetition == 1)
     except Exception as broken:
         raise UsageError(blamed(trial.instrument, broken)) from broken

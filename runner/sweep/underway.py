@@ -67,7 +67,7 @@ class UnderWay:
     def __post_init__(self) -> None:
         self.up: Tunnel = self.bench.tunnel  # later ones of the same trial are the same, only newer
         self._quiet, self._began = noise.snapshot(lab=self.bench.lab), time.monotonic()
-        self.turning = self.planned.instrument.takes_turns(self.asked.profile)
+        self.turning = self.planned.instrument.takes_turns(self.asked.params, self.asked.profile)
         self.over = self.planned.cell.key in self.too_long
 
     def note(self, text: str) -> None:

@@ -81,6 +81,16 @@ def test_udp_throughput_to_a_program_with_a_small_buffer(lab: Lab, image: Image)
     assert f"--window {buffer_bytes} --bitrate" in "".join(lab.commands)
 
 
+def test_a_linear_scan_ends_at_the_first_rate_that_loses_more(lab: Lab, image: Image) -> None:
+    wan.apply(lab, Conditions(rate_bps=3.5e6))
+    bench = Bench(lab, tunnel(lab, image, "none"), lambda: pytest.fail("it broke down"))
+    search = UdpSearch("scan", confirm=(2, 2.0), max_rate_bps=10e6)
+    found = {m.metric: m for m in at_once(udp(bench, 1300, search, None)).measurements}["udp_throughput"]
+    assert found.value == pytest.approx(3e6, rel=0.02)
+    assert [round(one["offered_rate_bps"], -6) for one in found.detail["trials"]] == [1e6, 1e6, 2e6, 2e6, 3e6, 3e6, 4e6]
+    assert found.detail["estimand"] == "mean"
+
+
 @pytest.mark.smoke
 @EVERY
 def test_latency_under_load(lab: Lab, image: Image, name: str) -> None:

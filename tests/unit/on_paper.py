@@ -123,7 +123,7 @@ class Counts(Instrument):
         self.returns: Callable[[str], Any] = lambda vpn: Measured()
         self.deaf: set[str] = set()
 
-    def takes_turns(self, profile: Profile) -> bool:
+    def takes_turns(self, params: Mapping[str, str], profile: Profile) -> bool:
         return profile.rounds > 0
 
     def expected_s(self, params: Mapping[str, str], profile: Profile, *, first: bool) -> float:

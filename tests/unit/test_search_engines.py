@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from runner.catalogue import load_vpn
 from runner.data.errors import UsageError
+from runner.design.profile import PROFILES, Profile
+from runner.instruments.traffic.udp import ENGINES, Udp, search_of
 from runner.search import find_throughput
 from runner.search.bisection import judge
 from runner.search.model import Account, Loss
@@ -62,3 +66,27 @@ def test_how_long_a_search_will_take(
 def test_an_argument_without_effect_names_the_engines_that_take_it() -> None:
     with pytest.raises(UsageError, match=r"choose one of these engines: bayes, mlrsearch, rounds$"):
         find_throughput(lambda rate_bps, _: Loss(1, 1), engine="scan", trial_duration_s=1.0)
+
+
+@pytest.mark.parametrize("profile", PROFILES.values(), ids=lambda one: one.name)
+def test_a_run_can_choose_the_search_and_such_a_search_goes_on_without_a_break(profile: Profile) -> None:
+    udp = Udp()
+    for engine in ENGINES:
+        chosen = search_of({"search": engine}, profile)
+        assert chosen.engine == engine
+        assert not udp.takes_turns({"search": engine}, profile)
+        assert chosen.budget_s is None or chosen == profile.udp, "it ends when it has found the rate"
+    assert search_of({}, profile) == profile.udp
+
+
+def test_a_scan_is_expected_to_offer_every_rate_in_steps_of_1_mbps() -> None:
+    scan = UdpSearch("scan", confirm=(10, 10.0), min_rate_bps=1e6, max_rate_bps=100e6)
+    assert scan.expected_s(0.3, first=True, warm_budget_s=None) == pytest.approx(99 * 100)
+
+
+def test_a_named_search_offers_no_flows_of_the_generator() -> None:
+    lab: Any = SimpleNamespace(path=None)
+    refused = Udp().refuses(lab, load_vpn("none"), {"search": "scan", "flows": "16", "payload_bytes": "1300"})
+    assert refused is not None
+    assert "without flows" in refused.reason
+    assert Udp().refuses(lab, load_vpn("none"), {"search": "scan", "payload_bytes": "1300"}) is None

@@ -12,7 +12,7 @@ from runner.data.trials import Cell, GeneratorLimit
 from runner.design.profile import Profile
 from runner.instruments.traffic.generator import BURST, Arrived, Generator, Load, generating
 from runner.instruments.traffic.mtu import IP_UDP_BYTES
-from runner.instruments.traffic.udp import OFFERED
+from runner.instruments.traffic.udp import OFFERED, search_of
 from runner.lab.site import peers_of
 from runner.lab.site_to_site import Lab
 from runner.vpn.plugin import Vpn
@@ -30,7 +30,9 @@ def lengths_of(cells: Iterable[Cell], profile: Profile) -> list[int]:
     for params in (cell.params for cell in cells):
         if params.get("measure") in ("packets", "duplex"):
             longest.append(int(params["packet_bytes"]))
-        elif params.get("measure") == "udp" and (profile.udp.engine == "rounds" or OFFERED.keys() & params.keys()):
+        elif params.get("measure") == "udp" and (
+            search_of(params, profile).engine == "rounds" or OFFERED.keys() & params.keys()
+        ):
             longest.append(int(params["payload_bytes"]) + IP_UDP_BYTES)
     fitting = [length for length in longest if length <= ETHERNET_BYTES]
     return sorted({max(fitting, default=ETHERNET_BYTES), ETHERNET_BYTES}) if longest else []

@@ -113,7 +113,7 @@ class Idle(Instrument):
         ),
     )
 
-    def takes_turns(self, profile: Profile) -> bool:
+    def takes_turns(self, params: Mapping[str, str], profile: Profile) -> bool:
         return profile.rounds > 0
 
     def expected_s(self, params: Mapping[str, str], profile: Profile, *, first: bool) -> float:

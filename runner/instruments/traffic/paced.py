@@ -48,7 +48,7 @@ class Paced(Instrument):
         ),
     )
 
-    def takes_turns(self, profile: Profile) -> bool:
+    def takes_turns(self, params: Mapping[str, str], profile: Profile) -> bool:
         return profile.rounds > 0
 
     def refuses(self, lab: Lab, vpn: Vpn, params: Mapping[str, str]) -> Unsupported | None:

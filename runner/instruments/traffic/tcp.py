@@ -242,7 +242,7 @@ class Tcp(Instrument):
     )
     full_load = True
 
-    def takes_turns(self, profile: Profile) -> bool:
+    def takes_turns(self, params: Mapping[str, str], profile: Profile) -> bool:
         return profile.rounds > 0
 
     def expected_s(self, params: Mapping[str, str], profile: Profile, *, first: bool) -> float:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from runner.data.errors import MeasurementError, Unsupported
+from runner.data.errors import CannotRunHere, MeasurementError, Unsupported
 from runner.data.levels import BY_PROFILE, Levels
 from runner.data.metric import Metric
 from runner.data.trials import Trial, Value
@@ -25,7 +25,7 @@ from runner.instruments.traffic.tcp import pilot_bps
 from runner.instruments.traffic.udp_rounds import LOOK_S, LOOKS, udp_in_rounds
 from runner.lab.node import Node
 from runner.lab.site_to_site import Lab
-from runner.search import Loss, SearchResult
+from runner.search import Engine, Loss, SearchResult, mlr
 from runner.search.settings import LOSS_RATIO, UdpSearch
 from runner.tunnel.bring_up import Bench
 from runner.vpn.plugin import Vpn
@@ -214,6 +214,20 @@ OFFERED = {
 }
 
 
+# Searches that go on without a break; --set search=… chooses one, where a study is to be repeated.
+ENGINES: tuple[Engine, ...] = ("bayes", "binary", "scan", "rfc2544", "mlrsearch")
+
+
+def search_of(params: Mapping[str, str], profile: Profile) -> UdpSearch:
+    """The profile's search; at another engine's level, one with the thesis' criterion (ten trials of 10 s), which ends
+    when it has found the rate."""
+    engine = params.get("search", profile.udp.engine)
+    if engine == profile.udp.engine:
+        return profile.udp
+    chosen = next(one for one in ENGINES if one == engine)
+    return UdpSearch(chosen, max_rate_bps=profile.udp.max_rate_bps, min_rate_bps=profile.udp.min_rate_bps)
+
+
 class Udp(Instrument):
     """A search for the UDP throughput."""
 
@@ -221,6 +235,7 @@ class Udp(Instrument):
     factors = {
         "payload_bytes": Levels(("1300", "1470"), (1, 65507), BY_PROFILE, told="".format),
         "fragmentation": FRAGMENTATION,
+        "search": Levels(ENGINES, told="searched by {}".format),
         **OFFERED,
     }
     metrics = (
@@ -257,17 +272,26 @@ class Udp(Instrument):
     datagrams = True
     turns = LOOKS
 
-    def takes_turns(self, profile: Profile) -> bool:
-        return profile.rounds > 0 and profile.udp.engine == "rounds"
+    def takes_turns(self, params: Mapping[str, str], profile: Profile) -> bool:
+        return profile.rounds > 0 and search_of(params, profile).engine == "rounds"
 
     def expected_s(self, params: Mapping[str, str], profile: Profile, *, first: bool) -> float:
-        if self.takes_turns(profile):
+        if self.takes_turns(params, profile):
             return profile.udp.trial_duration_s / LOOKS + LOOK_S  # a turn
-        return profile.udp.expected_s(OVERHEAD_S, first=first, warm_budget_s=profile.warm_budget_s)
+        return search_of(params, profile).expected_s(OVERHEAD_S, first=first, warm_budget_s=profile.warm_budget_s)
 
     def refuses(self, lab: Lab, vpn: Vpn, params: Mapping[str, str]) -> Unsupported | None:
         if no := super().refuses(lab, vpn, params):
             return no
+        if params.get("search") == "mlrsearch":
+            try:
+                mlr.load()
+            except CannotRunHere as lack:
+                return Unsupported(str(lack))
+        if "search" in params and (offered := sorted(OFFERED.keys() & params.keys())):
+            return Unsupported(
+                f"a search by {params['search']} offers iperf3's datagrams, without {', '.join(offered)}"
+            )
         return refused(lab, vpn) if params.get("inner") == "ipv6" else None
 
     def asks(self, params: Mapping[str, str]) -> dict[str, str]:
@@ -281,10 +305,11 @@ class Udp(Instrument):
         payload_bytes = int(asked.params["payload_bytes"])
         headers = IPV6_UDP_BYTES if asked.params.get("inner") == "ipv6" else IP_UDP_BYTES
         fragment = may_fragment(bench, asked.params, payload_bytes + headers)
-        search, profile, first_bps = asked.profile.udp, asked.profile, asked.known_bps
+        search, profile, first_bps = search_of(asked.params, asked.profile), asked.profile, asked.known_bps
         if search.engine == "rounds" or OFFERED.keys() & asked.params.keys():
-            turns = self.takes_turns(profile)
+            turns = self.takes_turns(asked.params, profile)
             return (yield from udp_in_rounds(bench, asked, fragment, turns=turns))
+        usual = search
         if first_bps is not None and profile.warm_budget_s is not None:
             search = replace(search, budget_s=profile.warm_budget_s)
         elif first_bps is None and asked.vpn.transport == "tcp":
@@ -292,10 +317,10 @@ class Udp(Instrument):
         try:
             return (yield from udp(bench, payload_bytes, search, first_bps))
         except MeasurementError as nothing:
-            if search == profile.udp or not bench.carries_payload():
+            if search == usual or not bench.carries_payload():
                 raise
             # The little time that a warm start gets was not enough: once more, with all of it.
-            measured = yield from udp(bench, payload_bytes, profile.udp, first_bps)
+            measured = yield from udp(bench, payload_bytes, usual, first_bps)
             measured.warnings.append(f"searched twice, first: {nothing}")
             return measured
 
