@@ -71,8 +71,8 @@ class Instrument(ABC):
     finds_plaintext: ClassVar[bool] = False  # does it judge plaintext on the WAN itself, in place of the proof?
 
     def takes_turns(self, params: Mapping[str, str], profile: Profile) -> bool:
-        """Is it measured at these levels in rounds, a slice a round, until it is told to end? The values that its slices
-        have under a metric's name are that metric's samples."""
+        """Is it measured in rounds at these levels, a slice a round, until it is told to end? The values that its
+        slices have under a metric's name are that metric's samples."""
         return False
 
     def refuses(self, lab: Lab, vpn: Vpn, params: Mapping[str, str]) -> Unsupported | None:
