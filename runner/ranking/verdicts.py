@@ -37,10 +37,12 @@ NO_INTERVAL = "too few measurements in common"
 class Verdict(Strict):
     """What a run says of ``a`` against ``b`` in one metric of one ranking.
 
-    ``ratio``: a's value over b's, with its 95 % interval; None where there is none. ``margin``: up to this factor both
-    are the same. ``blocks``: the rounds or repetitions that they share. ``level``: of the test, what all pairs of the
-    run leave for this one. ``seconds``: undecided only, for about how many seconds more both would have to be measured;
-    None where that cannot be told. ``reason``: why it is undecided, where more time alone does not help.
+    ``ratio``: a's value over b's, with its 95 % interval ``low`` to ``high``; None where there is none.
+    ``decisive_low`` to ``decisive_high``: the interval that decides, at the ``level`` that all pairs of the run leave
+    for this one; of the same, at twice that, as two one-sided tests have it. ``margin``: up to this factor both are the
+    same. ``blocks``: the rounds or repetitions that they share. ``seconds``: undecided only, for about how many seconds
+    more both would have to be measured; None where that cannot be told. ``reason``: why it is undecided, where more
+    time alone does not help.
     """
 
     configuration: str
@@ -52,6 +54,8 @@ class Verdict(Strict):
     ratio: float | None = None
     low: float | None = None
     high: float | None = None
+    decisive_low: float | None = None
+    decisive_high: float | None = None
     margin: float
     blocks: int = 0
     level: float = LEVEL
@@ -147,12 +151,15 @@ def _verdict(
     bounded = {vpn for vpn in (a, b) if basis.bounds[metric].get(vpn)}
     decision = held(decide(tested, level), a, b, bounded, known)
     blocked = decision == "undecided" and bool(bounded)
+    decisive_low, decisive_high = tested.estimate.interval(1 - level * (2 if decision == "same" else 1))
     return made.model_copy(
         update={
             "decision": decision,
             "ratio": exp(tested.estimate.centre),
             "low": exp(low),
             "high": exp(high),
+            "decisive_low": exp(decisive_low),
+            "decisive_high": exp(decisive_high),
             "blocks": tested.estimate.blocks,
             "seconds": None
             if decision != "undecided" or blocked
@@ -228,6 +235,16 @@ def _by_differences(basis: Basis, made: Verdict, metric: Metric) -> Verdict:
 
 def _direction(lead: int, metric: Metric) -> Decision:
     return "better" if (lead > 0) == (metric.better == "higher") else "worse"
+
+
+def turned(one: Verdict) -> Verdict:
+    """The same verdict, of ``b`` against ``a``."""
+    inverse: dict[Decision, Decision] = {"better": "worse", "worse": "better"}
+    ends = (one.ratio, one.high, one.low, one.decisive_high, one.decisive_low)
+    names = ("ratio", "low", "high", "decisive_low", "decisive_high")
+    inverted = {name: None if end is None else 1 / end for name, end in zip(names, ends, strict=True)}
+    decision = inverse.get(one.decision, one.decision)
+    return one.model_copy(update={"a": one.b, "b": one.a, "decision": decision, **inverted})
 
 
 def counts(found: Sequence[Verdict]) -> Mapping[Decision, int]:

@@ -11,11 +11,11 @@ from runner.ranking.basis import Basis
 from runner.ranking.estimates import Components, components
 from runner.ranking.machines import machines_of
 from runner.ranking.ranking import Ranking
-from runner.ranking.verdicts import NO_INTERVAL, Verdict
+from runner.ranking.verdicts import NO_INTERVAL, Verdict, turned
 from runner.report import text
 from runner.report.blocks import Block, Heading, Paragraph, Table
 
-HEAD = ("metric", "verdict", "ratio (95 % interval)")
+HEAD = ("metric", "verdict", "ratio (the interval that decides)")
 SHOWN = 8  # undecided pairs of a metric in a terminal
 LONG_S = 2 * 3600  # what would take longer is said in hours
 DECIDED = {"better": "is better than", "worse": "is worse than", "same": "is the same as", "undecided": "and"}
@@ -53,7 +53,7 @@ def of_ranking(found: Sequence[Verdict], ranking: Ranking) -> list[Verdict]:
     order = {standing.vpn: number for number, standing in enumerate(ranking.standings)}
     metrics = list(ranking.weights.counted)
     mine = [
-        _turned(one) if order[one.a] > order[one.b] else one
+        turned(one) if order[one.a] > order[one.b] else one
         for one in found
         if (one.configuration, one.image) == (ranking.configuration, ranking.image) and one.metric in metrics
     ]
@@ -78,7 +78,7 @@ def about(found: Sequence[Verdict], titles: dict[str, str]) -> str:
     said = ", ".join(f"{text.lower(title)} {margin}" for title, margin in margins.items())
     return (
         f"The same: the two surely differ by less than the margin ({said}). A false verdict or more among all pairs of "
-        "the run has a probability of at most 5 %."
+        "the run has a probability of at most 5 %. So the interval that decides a pair is wider than a 95 % interval."
     )
 
 
@@ -109,9 +109,9 @@ def ratio(one: Verdict) -> str:
     """``1.43 (1.36–1.51)``; a dash where there is none."""
     if one.ratio is None:
         return text.NONE
-    if one.low is None or one.high is None:
+    if one.decisive_low is None or one.decisive_high is None:
         return f"{one.ratio:.3g} (no interval)"
-    return f"{one.ratio:.3g} ({one.low:.3g}–{one.high:.3g})"
+    return f"{one.ratio:.3g} ({one.decisive_low:.3g}–{one.decisive_high:.3g})"
 
 
 def rows(found: Sequence[Verdict], titles: dict[str, str]) -> list[list[str]]:
@@ -167,14 +167,3 @@ def not_decided(mine: Sequence[Verdict]) -> list[tuple[str, str]]:
 def _undecided(one: Verdict) -> str:
     pair = f"{one.a} or {one.b}"
     return pair if one.seconds is None else f"{pair} {ratio(one)}, {more(one.seconds)}"
-
-
-def _turned(one: Verdict) -> Verdict:
-    """The same, said of the other."""
-    decision = {"better": "worse", "worse": "better"}.get(one.decision, one.decision)
-    bounds = {
-        "ratio": None if one.ratio is None else 1 / one.ratio,
-        "low": None if one.high is None else 1 / one.high,
-        "high": None if one.low is None else 1 / one.low,
-    }
-    return one.model_copy(update={"a": one.b, "b": one.a, "decision": decision, **bounds})

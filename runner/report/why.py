@@ -10,7 +10,7 @@ from runner.data.metric import Metric
 from runner.data.trials import Run, Trial
 from runner.ranking.basis import bases
 from runner.ranking.doubts import look
-from runner.ranking.verdicts import Verdict
+from runner.ranking.verdicts import Verdict, turned
 from runner.ranking.weights import default_weights
 from runner.report import text
 from runner.report.answer import machine_of
@@ -78,14 +78,6 @@ def why_each(run: Run, trials: Sequence[Trial], a: str, b: str) -> list[list[str
     return said
 
 
-def turned(verdict: Verdict) -> Verdict:
-    """The same verdict, of ``b`` against ``a``."""
-    inverse = {"better": "worse", "worse": "better"}
-    ratio, low, high = (None if value is None else 1 / value for value in (verdict.ratio, verdict.high, verdict.low))
-    update = {"a": verdict.b, "b": verdict.a, "ratio": ratio, "low": low, "high": high}
-    return verdict.model_copy(update=update | {"decision": inverse.get(verdict.decision, verdict.decision)})
-
-
 def sentence(metric: Metric, verdict: Verdict) -> str:
     """The verdict as a sentence."""
     a, b, what = verdict.a, verdict.b, metric.title if metric.title[1:2].isupper() else metric.title.lower()
@@ -96,8 +88,8 @@ def sentence(metric: Metric, verdict: Verdict) -> str:
             else (f"{a} and {b} have the same {what}." if verdict.decision == "same" else f"{what}: {verdict.reason}.")
         )
     times = f"{verdict.ratio:.3g}"
-    if verdict.low is not None and verdict.high is not None:
-        times += f" ({verdict.low:.3g} to {verdict.high:.3g})"
+    if verdict.decisive_low is not None and verdict.decisive_high is not None:
+        times += f" ({verdict.decisive_low:.3g} to {verdict.decisive_high:.3g})"
     has = f"{a} has {times} times the {what} of {b}"
     if verdict.decision == "same":
         return f"{has}: for a user the same, as it is surely less than a factor of {verdict.margin:.3g} away."

@@ -11,14 +11,14 @@ from playwright.sync_api import Locator, Page
 from runner.data.trials import Measurement, Run, Trial
 from runner.ranking.doubts import look
 from runner.ranking.ranking import rank
-from runner.ranking.verdicts import Verdict
+from runner.ranking.verdicts import Verdict, turned
 from runner.ranking.weights import PRESETS, Weights
 from runner.ranking.words import chance
 from runner.report.answer import minutes_more, verdict
 from runner.report.behind import RankedNumber
 from runner.report.forms.html import html_text
 from runner.report.model import Report, build
-from runner.report.why import sentence, turned
+from runner.report.why import sentence
 from tests.browser.conftest import Open
 from tests.unit.synthetic import CBC, METRICS, TCP, make_trial, realistic_run
 from tests.unit.test_report_limits import ONE

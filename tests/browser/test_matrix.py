@@ -9,13 +9,12 @@ import pytest
 from playwright.sync_api import Page
 
 from runner.ranking.ranking import Ranking, rank
-from runner.ranking.verdicts import Verdict
+from runner.ranking.verdicts import Verdict, turned
 from runner.ranking.weights import Weights
 from runner.report.answer import answers, groups
 from runner.report.forms.html import html_text
 from runner.report.model import Report, build
 from runner.report.verdicts import of_ranking
-from runner.report.why import turned
 from tests.browser.conftest import Open
 from tests.unit.synthetic import realistic_run
 

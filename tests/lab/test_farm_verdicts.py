@@ -12,7 +12,7 @@ import pytest
 
 from runner.data.store import load_run
 from runner.lab.node import wait_until
-from runner.ranking.verdicts import Verdict
+from runner.ranking.verdicts import Verdict, turned
 from tests.lab.commands import VPNEVAL
 from tests.lab.conftest import descendants
 from tests.lab.test_farm import SCHEDULER, WORKER, Farm, farm, kill, says
@@ -32,14 +32,6 @@ def verdicts(ended: subprocess.Popen[bytes], out: Path, said: Path) -> dict[Key,
     rows = json.loads((out / "report.json").read_text())["verdicts"]
     found = [one if one.a < one.b else turned(one) for one in map(Verdict.model_validate, rows)]
     return {(one.configuration, one.metric, one.a, one.b): one for one in found}
-
-
-def turned(one: Verdict) -> Verdict:
-    """The same, said of the other VPN: a report names the better one first."""
-    decision = {"better": "worse", "worse": "better"}.get(one.decision, one.decision)
-    ratio, low, high = (1 / value if value else None for value in (one.ratio, one.high, one.low))
-    numbers = {"decision": decision, "ratio": ratio, "low": low, "high": high}
-    return one.model_copy(update={"a": one.b, "b": one.a, **numbers})
 
 
 def wide(one: Verdict) -> tuple[float, float]:

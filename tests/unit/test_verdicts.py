@@ -18,7 +18,7 @@ from runner.ranking.estimates import Estimate, Rounds
 from runner.ranking.looks import nominal
 from runner.ranking.ranking import rank
 from runner.ranking.stats import block_values
-from runner.ranking.verdicts import Verdict, decide, held, level_of, probabilities, seconds_to_decide
+from runner.ranking.verdicts import Verdict, decide, held, level_of, probabilities, seconds_to_decide, turned
 from runner.ranking.weights import Weights
 from runner.sweep.looks import going
 from tests.bench_decide import QUIET, decided, decided_by_blocks, false_runs, false_with_looks
@@ -153,6 +153,37 @@ def test_a_run_says_which_and_how_much() -> None:
     assert ratio.ratio == pytest.approx(math.exp(-0.47), rel=0.05)
     assert (ratio.seconds, ratio.blocks) == (None, 120)
     assert 0.05 / 6 <= ratio.level <= 0.05
+
+
+def test_the_interval_beside_a_verdict_is_the_one_that_decides_it() -> None:
+    """Better or worse: it excludes 1. The same: it lies within the margin. Undecided: neither, whatever the 95 % one
+    does, which is narrower."""
+    run, trials = run_of(
+        {
+            "tcp_throughput": dict(
+                zip("abcdefgh", play(Machine(), [0.04 * n for n in range(8)], 3, 20, rng()), strict=True)
+            )
+        }
+    )
+    seen = dict.fromkeys(("better", "worse", "same", "undecided"), 0)
+    for one in look(run, trials):
+        for of in (one, turned(one)):
+            assert of.decisive_low is not None
+            assert of.decisive_high is not None
+            assert of.low is not None
+            excludes = of.decisive_low > 1 or of.decisive_high < 1
+            within = 1 / of.margin < of.decisive_low and of.decisive_high < of.margin
+            assert (excludes, within) in {
+                "better": [(True, False), (True, True)],
+                "worse": [(True, False), (True, True)],
+                "same": [(False, True), (True, True)],
+                "undecided": [(False, False)],
+            }[of.decision]
+            assert (of.decision == "better") <= (of.decisive_low > 1)
+            assert of.decisive_low < of.low
+            seen[of.decision] += 1
+    assert seen["better"] == seen["worse"] > 0
+    assert min(seen.values()) > 0, seen
 
 
 def test_what_is_undecided_says_how_long_it_takes() -> None:

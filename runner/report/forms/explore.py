@@ -15,13 +15,14 @@ import numpy as np
 from runner.ranking.basis import Basis
 from runner.ranking.draws import CONFIDENCE, DRAWS, TAIL, DrawnRanks
 from runner.ranking.ranking import Ranking
+from runner.ranking.verdicts import turned
 from runner.ranking.weights import PRESETS, of_run
 from runner.report import text
 from runner.report.answer import AGAINST, CHANGES, ranking_name
 from runner.report.behind import row_id
 from runner.report.experiments import MetricTable
 from runner.report.model import Report
-from runner.report.why import sentence, turned
+from runner.report.why import sentence
 
 LARGEST_BYTE = 255
 MANY = 1000  # cells that are listed with their rate and cost

@@ -245,8 +245,8 @@ def _best(numbers: RankedNumber, metric: Metric) -> str:
 
 def _ratio(one: Verdict) -> str:
     said = f"{one.ratio:.3g}"
-    if one.low is not None and one.high is not None:
-        said += f" ({one.low:.3g} to {one.high:.3g})"
+    if one.decisive_low is not None and one.decisive_high is not None:
+        said += f" ({one.decisive_low:.3g} to {one.decisive_high:.3g})"
     return f"{said}, {one.decision}"
 
 
