@@ -18,9 +18,9 @@ from types import ModuleType
 from typing import Any, TypeVar
 
 from runner.data.errors import UsageError, require_known
-from runner.data.levels import LEVELS, Levels
+from runner.data.levels import LEVELS, SHARES, Levels
 from runner.data.metric import Metric
-from runner.data.numbers import real
+from runner.data.numbers import number, real
 from runner.data.wan import FACTORS as WAN_RANGES
 from runner.data.wan import in_range
 from runner.design.experiment import Experiment
@@ -152,6 +152,8 @@ def parse_levels(text: str, of: Sequence[Vpn] = ()) -> dict[str, list[str]]:
             level = level if level in known[factor].named else _whole_number(factor, level, between)
         elif factor in WAN_RANGES:
             level = in_range(factor, level)
+        elif factor in SHARES:
+            level = _share(factor, level)
         else:
             _require_level(factor, level, known[factor].named, of)
         chosen.setdefault(factor, []).append(level)
@@ -166,6 +168,14 @@ def _require_level(factor: str, level: str, named: Sequence[str], of: Sequence[V
     offered = {one for vpn in of if factor in offers for one in getattr(vpn.offers, offers[factor])}
     where = f"for {' or '.join(vpn.name for vpn in of)}" if offered else ""
     require_known(f"{factor} level", level, [one for one in named if one in offered] or named, where=where)
+
+
+def _share(factor: str, level: str) -> str:
+    """The number ``level`` as it is written in a trial. Raises UsageError unless it is in range."""
+    try:
+        return f"{number(level, *SHARES[factor]):.4g}"
+    except ValueError as wrong:
+        raise UsageError(f"{factor} takes {wrong}") from None
 
 
 def _whole_number(factor: str, level: str, between: tuple[int, int]) -> str:

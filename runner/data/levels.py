@@ -58,6 +58,7 @@ TRAFFIC_ORDER = (
 )
 # Of the tunnel, too, but set by runner/sweep/variants.py: each combination has a lab of its own.
 VARIANTS = ("driver", "ike", "gw2_cpu")
+SHARES = {"gw2_cpu": (0.01, 1.0)}  # of a core: any number in this range
 # Every level of the factors of tunnel and WAN; instruments have factors of their own. A VPN may have fewer levels: what
 # it lacks is `unsupported`, with its own words.
 LEVELS: dict[str, tuple[str, ...]] = {

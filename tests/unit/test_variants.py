@@ -5,7 +5,8 @@ from typing import cast
 
 import pytest
 
-from runner.catalogue import load_experiment, load_vpn, vpn_names
+from runner.catalogue import load_experiment, load_vpn, parse_levels, vpn_names
+from runner.data.errors import UsageError
 from runner.data.trials import Cell
 from runner.design.profile import PROFILES
 from runner.instruments.traffic.rekey import Rekey, no_rekey
@@ -170,3 +171,9 @@ def refused(name: str, kind: str, node: Answers, driver: str = "accelerated") ->
     params = {**vpn.comparable, "measure": "tcp", "driver": driver}
     no = variants.refused(cast(Lab, OneGateway(kind, node)), vpn, params)
     return no.reason if no else ""
+
+
+def test_a_gateway_gets_any_share_of_a_core() -> None:
+    assert parse_levels("gw2_cpu=0.443,gw2_cpu=1") == {"gw2_cpu": ["0.443", "1"]}
+    with pytest.raises(UsageError, match=r"gw2_cpu takes a number from 0\.01 to 1, not '0'"):
+        parse_levels("gw2_cpu=0")
