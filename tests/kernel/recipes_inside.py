@@ -27,7 +27,7 @@ def image() -> Image:
     return open_image()
 
 
-@pytest.mark.parametrize("name", (*NAMES, *DEBIANS))
+@pytest.mark.parametrize("name", [*NAMES, *DEBIANS])
 @pytest.mark.parametrize("form", FORMS)
 def test_a_recipe_by_hand(image: Image, tmp_path: Path, name: str, form: str) -> None:
     with two_gateways(image, tmp_path) as lab:
