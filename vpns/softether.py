@@ -36,6 +36,8 @@ class SoftEther(Vpn):
             "vpncmd": "softether-vpncmd",
             "openssl": "openssl",
         },
+        needs="No other SoftEther server or client may run there. SoftEther keeps its settings in /var/lib/softether, "
+        "and does not come up again with them after it was killed: run down.sh, empty that directory, and run up.sh.",
     )
     offers = Offers(
         ciphers={"aes-256-gcm": "TLS_AES_256_GCM_SHA384"},

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from runner.cli.options import Days, ImageName, LabSpec, Levels, MaxRate, SiteFile, WriteTo, begin, joined, tell
+from runner.cli.options import Days, ImageName, LabSpec, Levels, MaxRate, OfRun, SiteFile, WriteTo, begin, joined, tell
 from runner.data.errors import require_known
 from runner.data.streams import document
 from runner.lab.names import DEFAULT_IMAGE
@@ -19,6 +19,7 @@ def recipe(
     vpn: Annotated[str, typer.Argument(metavar="VPN", help="a name from `vpneval list`, or a file: ./mine.py")],
     levels: Levels = None,
     site: SiteFile = None,
+    of_run: OfRun = None,
     folder: WriteTo = None,
     days: Days = 3650,
 ) -> None:
@@ -28,14 +29,16 @@ def recipe(
     """
     begin(f"vpneval reads the plugin {vpn}.")
     from runner.catalogue import load_vpn
-    from runner.cli.deployed import deploy, readable
+    from runner.cli.deployed import deploy, measured, readable
     from runner.cli.shell import one_tunnel
 
     plugin = load_vpn(vpn)
-    params = one_tunnel(plugin, joined(levels), plugin.recommended)
+    params, versions = one_tunnel(plugin, joined(levels), plugin.recommended), dict[str, str]()
+    if of_run is not None:
+        params, versions = measured(of_run, plugin, params if levels else None, tell)
     if folder is not None:
-        return deploy(plugin, params, site, folder, days, tell)
-    document(readable(plugin, params, site, days, tell))
+        return deploy(plugin, params, site, folder, days, versions, tell)
+    document(readable(plugin, params, site, days, versions, tell))
 
 
 def lab_shell(

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
-from runner.data.errors import UsageError
-from runner.data.levels import Params
+from runner.catalogue import digest_of
+from runner.data.errors import UsageError, require_known
+from runner.data.files import short
+from runner.data.levels import Params, tunnel_levels
+from runner.data.store import load_run
 from runner.lab.names import DEFAULT_IMAGE
 from runner.lab.node import Node
 from runner.lab.places import NamespaceRig, rootless
@@ -56,11 +59,45 @@ def sites_of(site: Path | None, say: Callable[[str], None]) -> tuple[tuple[Site,
     return real_sites(inventory), inventory.path_mtu
 
 
-def readable(vpn: Vpn, params: Params, site: Path | None, days: int, say: Callable[[str], None]) -> str:
-    """The page of this tunnel."""
+def measured(
+    folder: Path, vpn: Vpn, params: Params | None, say: Callable[[str], None]
+) -> tuple[dict[str, str], dict[str, str]]:
+    """The levels of this VPN in a run, and the versions of its packages there: package -> version. Without ``params``
+    those that its makers recommend, or the comparable ones, or the only ones.
+
+    Raises UsageError, which names what was measured, where this was not.
+    """
+    run, trials = load_run(folder)
+    names = sorted({trial.vpn for trial in trials if trial.status == "ok"})
+    require_known("VPN", vpn.name, names, where=f"in {short(folder)}")
+    mine = [trial for trial in trials if trial.vpn == vpn.name and trial.status == "ok"]
+    tunnels = [dict(levels) for levels in dict.fromkeys(tuple(tunnel_levels(trial.params).items()) for trial in mine)]
+    wanted = [params] if params else [vpn.recommended, vpn.comparable, *(tunnels if len(tunnels) == 1 else [])]
+    levels = next((one for one in tunnels if one in wanted), None)
+    if levels is None:
+        told = "; ".join(", ".join(f"{factor}={level}" for factor, level in one.items()) for one in tunnels)
+        raise UsageError(f"{short(folder)} has measured {vpn.name} at: {told}. Choose one of these with --set")
+    if run.vpns[vpn.name].digest not in ("", digest_of(vpn)):
+        say(f"The plugin {vpn.name} has changed since this run: this recipe is what it does today.")
+        logs = (folder / trial.log / "configuration.txt" for trial in mine if tunnel_levels(trial.params) == levels)
+        if kept := next((path for path in logs if path.is_file()), None):
+            say(f"{kept} has the files that were measured.")
+    packages: dict[str, str] = run.image.get("packages", {})
+    return levels, {name: packages[name] for name in vpn.software.packages if name in packages}
+
+
+def readable(
+    vpn: Vpn,
+    params: Params,
+    site: Path | None,
+    days: int,
+    versions: Mapping[str, str],
+    say: Callable[[str], None],
+) -> str:
+    """The page of this tunnel. ``versions``: package -> the version that was measured."""
     check_days(days)
     sites, path_mtu = sites_of(site, say)
-    return page(vpn, params, sites, path_mtu, days, example=site is None)
+    return page(vpn, params, sites, path_mtu, days, versions, example=site is None)
 
 
 def check_days(days: int) -> None:
@@ -69,7 +106,15 @@ def check_days(days: int) -> None:
         raise UsageError(f"--days must be from 1 to {MOST_DAYS}, not {days}")
 
 
-def deploy(vpn: Vpn, params: Params, site: Path | None, folder: Path, days: int, say: Callable[[str], None]) -> None:
+def deploy(
+    vpn: Vpn,
+    params: Params,
+    site: Path | None,
+    folder: Path,
+    days: int,
+    versions: Mapping[str, str],
+    say: Callable[[str], None],
+) -> None:
     """Fresh keys, made on a node of this machine that has no network, and a directory for each gateway."""
     check_days(days)
     check_offered(vpn, params)
@@ -87,7 +132,7 @@ def deploy(vpn: Vpn, params: Params, site: Path | None, folder: Path, days: int,
             kept = ca.run("cat", f"{CA}/{name}", check=False)
             if kept.code == 0:
                 deployment.put(folder / "ca" / name, kept.stdout, 0o600)
-    text = page(vpn, params, sites, path_mtu, days, written=True, example=site is None)
+    text = page(vpn, params, sites, path_mtu, days, versions, written=True, example=site is None)
     deployment.put(folder / "README.md", text, 0o644)
     for directory in made:
         say(f"{directory}: copy this directory to {directory.name} and run ./up.sh there, as root.")

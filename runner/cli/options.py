@@ -90,6 +90,10 @@ SearchRates = Annotated[
 SiteFile = Annotated[
     Path | None, typer.Option("--site", metavar="SITES.toml", help="for these two machines, as --lab site:")
 ]
+OfRun = Annotated[
+    Path | None,
+    typer.Option("--run", metavar="DIR", help="as this run measured it: its levels, and the versions of the software"),
+]
 WriteTo = Annotated[
     Path | None,
     typer.Option("--write", metavar="DIR", help="make a directory for each gateway, with keys, files and units"),

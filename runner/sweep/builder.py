@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from runner.data.errors import InstrumentError, VpnevalError
 from runner.data.files import open_file
-from runner.data.levels import tunnel_levels
+from runner.data.levels import Params, tunnel_levels
 from runner.data.wan import Conditions, conditions
 from runner.lab import wan
 from runner.lab.image import Image
 from runner.lab.redaction import hide
-from runner.lab.site import Site
+from runner.lab.site import Site, peers_of
 from runner.lab.site_to_site import Lab, check_alive
 from runner.lab.topologies import Topology, topology_lab
 from runner.sweep import variants
@@ -44,6 +44,7 @@ class Builder:
         self.judged = not all(trial.instrument.finds_plaintext for trial in planned.trials)
         self._labs, self._underlay = ExitStack(), dict[str, str]()
         self._benches: list[Bench] = []
+        self.keeps_files = True  # in configuration.txt; the same tunnel once more has the same
 
     def __enter__(self) -> Builder:
         self._commands = open_file(self.folder / "commands.log", "w", buffering=1)
@@ -78,6 +79,7 @@ class Builder:
         folder = self.folder / f"again-{number}"
         folder.mkdir()
         with Builder(self.vpn, self.planned, self.settings, self.shared, folder) as other:
+            other.keeps_files = False
             yield other.bench()
 
     def _lab(self) -> Lab:
@@ -102,6 +104,7 @@ class Builder:
         levels = tunnel_levels(self.params) | variants.asked(self.params) | self.instrument.asks(self.params)
         keys = self._keys()
         try:
+            self._keep_files(lab, levels, keys)
             up = bring_up(lab, self.vpn, levels, keys, judged=self.judged)
         except (VpnevalError, TimeoutError):
             check_alive(lab)  # where a node is gone, whatever follows from that is no fault of the VPN's
@@ -109,6 +112,16 @@ class Builder:
         varied = variants.driver_said(lab, self.vpn, self.params) | self._hold(lab)
         facts = up.evidence.facts | self._underlay | varied
         return lab, replace(up, evidence=up.evidence.model_copy(update={"facts": facts}))
+
+    def _keep_files(self, lab: Lab, levels: Params, keys: Mapping[str, str]) -> None:
+        """Write configuration.txt: what the plugin's files on each gateway hold, with names in place of the secrets."""
+        path = self.folder / "configuration.txt"
+        if not self.keeps_files or path.exists():
+            return
+        with open_file(path, "w") as kept:
+            for site in lab.sites:
+                for name, text in self.vpn.render(site, peers_of(site, lab.sites), levels, keys).items():
+                    kept.write(hide(f"[{site.name}] {name}\n{text.rstrip()}\n\n"))
 
     def _mesh(self, topology: Topology) -> AbstractContextManager[Lab]:
         return topology_lab(topology, *self._images, self._say, self.folder)

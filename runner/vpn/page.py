@@ -6,7 +6,7 @@ What the here-documents make is the directory of runner/vpn/deploy.py, file by f
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from runner.data.levels import Params
 from runner.lab.site import TCP_PORTS, Site
@@ -48,17 +48,19 @@ def page(
     sites: Sequence[Site],
     path_mtu: int | None = None,
     days: int = DAYS,
+    versions: Mapping[str, str] | None = None,
     *,
     written: bool = False,
     example: bool = False,
 ) -> str:
     """How to set the tunnel up, keep it and take it back, in Markdown. ``written``: for the directories of ``--write``,
-    which has made keys and files. ``example``: the addresses are the lab's, and are to be replaced.
+    which has made keys and files. ``versions``: package -> the version that was measured. ``example``: the addresses
+    are the lab's, and are to be replaced.
 
     Raises UsageError for levels that the VPN does not have.
     """
     keys, secrets, gateways = _on_paper(vpn, params, sites, path_mtu, days)
-    parts = [f"# {title(vpn, params)}\n", *_warnings(vpn, params), *_needs(vpn, sites, gateways)]
+    parts = [f"# {title(vpn, params)}\n", *_warnings(vpn, params), *_needs(vpn, sites, gateways, versions or {})]
     parts += _addresses(vpn, sites, example)
     if not written:
         if secrets:
@@ -118,10 +120,13 @@ def _warnings(vpn: Vpn, params: Params) -> list[str]:
     return [f"**{warning}**\n"] * bool(warning) + [f"Note: {vpn.note}.\n"] * bool(vpn.note)
 
 
-def _needs(vpn: Vpn, sites: Sequence[Site], gateways: dict[str, Files]) -> Iterator[str]:
+def _needs(vpn: Vpn, sites: Sequence[Site], gateways: dict[str, Files], versions: Mapping[str, str]) -> Iterator[str]:
     yield "## What you need\n"
     names = [" or ".join(any_of) for any_of in packages(vpn)]
     yield f"- Gateways with Debian, and root on them. up.sh installs: {', '.join(names)}."
+    if versions:
+        told = ", ".join(f"{name} {version}" for name, version in versions.items())
+        yield f"- Measured were {told}. Another version may be faster or slower."
     if vpn.software.layer:
         yield f"- Debian does not have all of them: vagrant/layers/{vpn.software.layer}.sh of vpneval builds the rest."
     if vpn.ports:

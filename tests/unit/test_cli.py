@@ -19,7 +19,7 @@ from runner.cli.progress import roughly
 from runner.data.errors import UsageError
 from runner.data.guest import GUEST
 from runner.data.levels import LEVELS
-from runner.data.store import check_run_folder
+from runner.data.store import check_run_folder, load_run
 from runner.design.profile import PROFILES
 from runner.lab import site_to_site as lab
 from runner.lab.names import image_names
@@ -444,6 +444,33 @@ def test_recipe(capsys: CapSys, name: str) -> None:
     code, out, err = vpneval(capsys, "recipe", name)
     assert (code, err) == (0, "")
     assert "## Gateway gw1" in out
+
+
+EXAMPLE = str(Path(__file__).parents[2] / "results" / "examples" / "two-cores-quick")
+
+
+def test_the_recipe_of_a_run_has_its_levels_and_versions(capsys: CapSys) -> None:
+    code, out, _ = vpneval(capsys, "recipe", "openvpn", "--run", EXAMPLE)
+    versions = load_run(Path(EXAMPLE))[0].image["packages"]
+    assert code == 0
+    assert f"Measured were openssl {versions['openssl']}, openvpn {versions['openvpn']}." in out
+    assert "cipher aes-256-gcm" in out
+    assert "cipher 3des-cbc" in vpneval(capsys, "recipe", "openvpn", "--run", EXAMPLE, "--set", "cipher=3des-cbc")[1]
+
+
+@pytest.mark.parametrize(
+    ("vpn", "levels", "said"),
+    [
+        ("tinc", (), "openvpn, ssh_forward"),  # what was measured
+        ("openvpn", ("--set", "cipher=aes-192-cbc"), "has measured openvpn at: cipher=aes-128-cbc, integrity="),
+    ],
+)
+def test_what_a_run_has_not_measured_has_no_recipe_of_it(
+    vpn: str, levels: tuple[str, ...], said: str, capsys: CapSys
+) -> None:
+    code, out, err = vpneval(capsys, "recipe", vpn, "--run", EXAMPLE, *levels)
+    assert (code, out) == (2, "")
+    assert said in err
 
 
 def test_recipe_at_another_cipher_has_its_integrity(capsys: CapSys) -> None:
