@@ -85,7 +85,7 @@ def _groups(made: Made, what: str) -> int:
     basis, ranking = made
     order = _order(made, what)
     if what == "weighted":
-        drawn = basis.order(ranking.weights, list(order), len(order))
+        drawn = basis.order(ranking.weights, list(order))
         if drawn is None:
             return 1
         better = {(a, b) for a in order for b in order if a != b and drawn.pair(a, b)[0] >= CONFIDENCE}

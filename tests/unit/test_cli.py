@@ -462,7 +462,7 @@ def test_the_recipe_of_a_run_has_its_levels_and_versions(capsys: CapSys) -> None
     ("vpn", "levels", "said"),
     [
         ("tinc", (), "openvpn, ssh_forward"),  # what was measured
-        ("openvpn", ("--set", "cipher=aes-192-cbc"), "has measured openvpn at: cipher=aes-128-cbc, integrity="),
+        ("openvpn", ("--set", "cipher=aes-192-cbc"), "cipher=3des-cbc, integrity=hmac-sha256, compression=off"),
     ],
 )
 def test_what_a_run_has_not_measured_has_no_recipe_of_it(

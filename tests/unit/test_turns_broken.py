@@ -17,7 +17,7 @@ from runner.data.trials import Cell
 from runner.instruments.result import Measured, measurement
 from runner.sweep import builder
 from runner.sweep.plan import Planned, PlannedTunnel
-from tests.unit.helpers import PaperLab
+from tests.unit.helpers import PaperLab, named_secrets
 from tests.unit.on_paper import (
     EVIDENCE,
     PROOF,
@@ -48,7 +48,7 @@ def test_no_vpn_is_blamed_for_a_node_that_is_gone_while_its_tunnel_comes_up(
     lab = PaperLab({"wan": SimpleNamespace(lost=lambda: lost)})
     monkeypatch.setattr(builder, "bring_up", fails_to_come_up)
     monkeypatch.setattr(builder.Builder, "_lab", lambda self: lab)
-    monkeypatch.setattr(builder.Builder, "_keys", lambda self: {})
+    monkeypatch.setattr(builder.Builder, "_keys", lambda self: named_secrets(self.vpn, lab.sites))
     cell = Cell(vpn="openvpn", params=CBC | IDLE)
     tunnel = PlannedTunnel("openvpn", CBC, (Planned(cell, 1),))
     settings: Any = SimpleNamespace(rig=SimpleNamespace(stands=0))

@@ -77,7 +77,10 @@ def test_words() -> None:
     ]
     assert words(verdict.model_copy(update={"decision": "same"})) == "a is the same as b"
     assert ratio(verdict) == "–"
-    assert ratio(verdict.model_copy(update={"ratio": 1.4321, "low": 1.36, "high": 1.51})) == "1.43 (1.36–1.51)"
+    assert (
+        ratio(verdict.model_copy(update={"ratio": 1.4321, "decisive_low": 1.36, "decisive_high": 1.51}))
+        == "1.43 (1.36–1.51)"
+    )
     assert counted([]) == ""
 
 
