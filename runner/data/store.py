@@ -271,8 +271,8 @@ def check_run_folder(folder: Path) -> None:
     why = "it has no run.json" if is_folder(folder) else "it is a file" if is_there(folder) else "it is not there"
     found = [run for place in (folder, Path("results")) for run in place.glob("*/run.json") if run.exists()]
     latest = [str(run.parent) for run in sorted(found, key=lambda run: run.stat().st_mtime)[-3:]]
-    near = f". Run folders near by: {', '.join(latest)}" if latest else ""
-    raise UsageError(f"{short(folder)} is not a run folder: {why}{near}")
+    near = f"Run folders near by: {', '.join(latest)}" if latest else "`make compare` or `vpneval run` makes one"
+    raise UsageError(f"{short(folder)} is not a run folder: {why}. {near}")
 
 
 def read_run(path: Path) -> Run:
