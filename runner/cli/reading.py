@@ -38,7 +38,7 @@ def text_of(made: Report, form: str, folder: Path | None = None) -> str:
     forms: dict[str, Callable[[Report], str]]
     forms = {
         "html": partial(html_text, folder=folder),
-        "md": markdown_text,
+        "md": partial(markdown_text, folder=folder),
         "latex": latex_text,
         "json": json_text,
         "csv": csv_text,

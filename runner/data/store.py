@@ -149,7 +149,8 @@ def open_store(folder: Path) -> Iterator[Store]:
             raise UsageError(f"{folder} is a file. --out needs a folder")
         for path in folder.iterdir() if folder.exists() else ():
             no_link(path)
-        if folder.exists() and any(folder.iterdir()) and not (folder / ".lock").exists():
+        ours = any((folder / name).exists() for name in (".lock", "run.json"))
+        if folder.exists() and any(folder.iterdir()) and not ours:
             raise UsageError(f"{folder} is neither empty nor a run folder. Choose another --out")
         folder.mkdir(parents=True, exist_ok=True)
         lock = open_file(folder / ".lock", "a")
@@ -171,6 +172,14 @@ def open_store(folder: Path) -> Iterator[Store]:
                 )
             store.trials = completed(folder, found, read_run(folder / "run.json")) if found else []
         yield store
+
+
+def is_being_written(folder: Path) -> bool:
+    """Does another vpneval measure in this run folder? Raises CannotRunHere where its file system has no locks."""
+    if not is_there(folder / ".lock"):
+        return False
+    with open_to_read(folder / ".lock") as lock:
+        return not hold_lock(lock, shared=True, wait=False)
 
 
 def repair(path: Path) -> None:
