@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from runner.cli import by_hand, reading
+from runner.cli import by_hand, more, reading
 from runner.cli.block import block
 from runner.cli.options import (
     Between,
@@ -394,6 +394,7 @@ def _conduct(
     return max(int(lacks), without_number(asked, folder, strict))
 
 
+command()(more.more)
 command()(reading.report)
 command()(reading.why)
 command()(reading.compare)

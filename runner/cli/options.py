@@ -6,7 +6,6 @@ It imports little, so that ``--help`` answers at once.
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
@@ -20,7 +19,7 @@ from typer.exceptions import TyperException
 from runner.cli.output import err
 from runner.data.errors import UsageError, nearest, unfinished
 from runner.data.guest import inside
-from runner.data.streams import output_to, shown, standard_error
+from runner.data.streams import output_to, shown, standard_error, standard_output
 from runner.lab.names import LAB_FORMS, image_names, kernel_names
 
 PROFILE_NAMES = "quick, site, thesis, smallest"  # runner.design.profile has them; a test compares
@@ -319,7 +318,7 @@ class Once(TyperCommand):
 
     def invoke(self, ctx: Any) -> Any:
         """Do the command's work."""
-        with output_to(sys.stdout):
+        with output_to(standard_output()):
             try:
                 return super().invoke(ctx)
             except KeyboardInterrupt as ended:  # of which typer makes an exit code

@@ -58,7 +58,8 @@ def run_under(
     with output_to(stdout):
         for kernel in kernels:
             name = kernel.name if kernel else "host"
-            argv = [*own, "--out", str(folder / folder_of(name))]  # of an option given twice, the last one counts
+            # Of an option given twice, the last one counts.
+            argv = [*own, "--kernel", name, "--out", str(folder / folder_of(name))]
             work = partial(_guest_run, kernel, say=say, argv=argv) if kernel else here
             codes.append(_one_of_several(name, folder, work, say))
             if codes[-1] in (2, 130):

@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.markup import escape
 
+from runner.cli.folders import latest, one_run, runs_in
 from runner.cli.options import Full, Json, Margin, Weights, begin, tell
 from runner.cli.output import out
 from runner.data.errors import UsageError, require_known
@@ -23,7 +25,6 @@ if TYPE_CHECKING:
     from runner.report.model import Report
 
 TEXT_FORMS = ("html", "md", "latex", "json", "csv")
-SHIPPED = ("examples", "papers", "published")  # in results/, and no run of the user's
 ONE_RUN = ("html", "pdf", "latex", "csv")  # forms that hold one report only
 
 
@@ -37,7 +38,7 @@ def text_of(made: Report, form: str, folder: Path | None = None) -> str:
     forms: dict[str, Callable[[Report], str]]
     forms = {
         "html": partial(html_text, folder=folder),
-        "md": markdown_text,
+        "md": partial(markdown_text, folder=folder),
         "latex": latex_text,
         "json": json_text,
         "csv": csv_text,
@@ -68,9 +69,6 @@ def reports_of(folders: list[Path], weights: str, configuration: str, margin: st
     from runner.report.merge import merge_runs
     from runner.report.model import build
 
-    twice = {str(folder) for folder in folders if [other.resolve() for other in folders].count(folder.resolve()) > 1}
-    if twice:
-        raise UsageError(f"named twice: {', '.join(sorted(twice))}. Every trial would count twice; name each run once")
     loaded = [load_run(folder) for folder in folders]
     lacks = [said for folder, (_, trials) in zip(folders, loaded, strict=True) for said in incomplete(folder, trials)]
     for said in lacks:
@@ -112,44 +110,47 @@ def report(
 ) -> None:
     """Print the report of a run.
 
-    Several runs of one lab make one report. A folder that holds several runs gives each run's report in turn.
+    Several runs of one lab make one report. A folder that holds several runs gives each run's report in turn. What
+    holds no run is passed over.
     """
     begin("vpneval reads the run and makes the report.")
-    from runner.cli.other_kernels import indexed
-
     made_of = partial(report_of, weights=weights, configuration=configuration, margin=margin)
     if write:
         _no_other_form(form, across)
-        _write(folders, made_of)
-        return
-    if across:
+    elif across:
         require_known("--across", across, ["machines"])
         require_known("format of --across", form, ["term", "md", "json"])
-        _print_kinds([*reports_of(folders, weights, configuration, margin)], form, full, folders)
-        return
-    require_known("format", form, ["term", "findings", "findings-plot", "pdf", *TEXT_FORMS])
-    only = folders[0] if len(folders) == 1 else None
-    beside = indexed(only) if only else None
-    if beside is not None and form in ONE_RUN:
-        runs = ", ".join(map(str, beside))
-        raise UsageError(f"{folders[0]} holds several runs, and --format {form} takes one run. Name one of {runs}")
+    else:
+        require_known("format", form, ["term", "findings", "findings-plot", "pdf", *TEXT_FORMS])
+    runs = runs_in(folders)
+    together = set(runs) == set(folders)  # those that were named one by one make one report
+    only = runs[0] if len(runs) == 1 else None
+    if write:
+        _write(only, made_of)
+    elif across:
+        _print_kinds([*reports_of(runs, weights, configuration, margin)], form, full, runs)
     elif form == "findings":
         from runner.report.papers import findings_text
 
-        document(findings_text([made_of([run]) for run in _runs_in(folders)]))
+        document(findings_text([made_of([run]) for run in runs]))
     elif form == "findings-plot":
         from runner.report.papers import rows_of
         from runner.report.plots.plots_findings import published_against_measured
         from runner.report.plots.vega import svg
 
-        made = {chr(ord("A") + number): made_of([run]) for number, run in enumerate(_runs_in(folders))}
+        made = {chr(ord("A") + number): made_of([run]) for number, run in enumerate(runs)}
         document(svg(published_against_measured(rows_of(made)).spec))
+    elif not (only or together) and form in ONE_RUN:
+        raise UsageError(
+            f"{', '.join(map(str, folders))} holds several runs, and --format {form} takes one run. Name one of "
+            f"{', '.join(map(str, runs))}"
+        )
     elif form == "pdf":
-        _print_pdf(made_of(folders), only)
-    elif beside:
-        _print_in_turn(beside, [made_of([run]) for run in beside], form, full)
+        _print_pdf(made_of(runs), only)
+    elif only or together:
+        _print(made_of(runs), form, full, only)
     else:
-        _print(made_of(folders), form, full, only)
+        _print_in_turn(runs, [made_of([run]) for run in runs], form, full)
 
 
 def _no_other_form(form: str, across: str) -> None:
@@ -159,25 +160,17 @@ def _no_other_form(form: str, across: str) -> None:
         raise UsageError(f"--write writes every form of one report, so that it does not go with {other}: leave out one")
 
 
-def _write(folders: list[Path], made_of: Callable[[list[Path]], Report]) -> None:
-    """Every form of the report and its pictures into the run folder, which is the only one; prints the files."""
-    from runner.cli.other_kernels import indexed
+def _write(folder: Path | None, made_of: Callable[[list[Path]], Report]) -> None:
+    """Every form of the report and its pictures into the run folder, where there is only one; prints the files."""
     from runner.report.forms.write import write_everything
 
-    if len(folders) > 1 or indexed(folders[0]) is not None:
+    if folder is None:
         raise UsageError("--write takes one run folder: it writes the files into that folder")
     try:
-        paths = write_everything(folders[0], made_of(folders))
+        paths = write_everything(folder, made_of([folder]))
     except OSError as error:
         raise UsageError(f"the report cannot be written: {error}") from None
     document("".join(f"{path}\n" for path in paths))
-
-
-def _runs_in(folders: list[Path]) -> list[Path]:
-    """The run folders, a parent folder's in its place."""
-    from runner.cli.other_kernels import indexed
-
-    return [run for folder in folders for run in indexed(folder) or [folder]]
 
 
 def _print_pdf(made: Report, folder: Path | None) -> None:
@@ -195,7 +188,7 @@ def _print_in_turn(runs: list[Path], made: list[Report], form: str, full: bool) 
         return
     for run, one in zip(runs, made, strict=True):
         if form == "term":
-            out.rule(run.name)
+            out.rule(escape(str(Path(*run.parts[-2:]))))  # host and uml alone are names that many runs have
         _print(one, form, full, run)
 
 
@@ -241,6 +234,7 @@ def compare(
     from runner.report.forms.comparison import comparison_html
 
     require_known("format", form, ["term", "html", "json"])
+    before, after = one_run(before), one_run(after)
     if before.resolve() == after.resolve():
         raise UsageError(f"compare takes two runs, and both are {before}: before the change, and after it")
     (first, trials), (second, later) = load_run(before), load_run(after)
@@ -282,35 +276,12 @@ def why(
     from runner.data.store import load_run
     from runner.report.why import why_each
 
-    said = why_each(*load_run(folder or latest(a, b)), a, b)
+    said = why_each(*load_run(one_run(folder) if folder else latest(a, b)), a, b)
     for number, lines in enumerate(said, 1):
         if len(said) > 1:
             out.rule(_of_kinds(number, len(said)))
         for line in lines:
             out.print(line, markup=False, highlight=False, soft_wrap=True)
-
-
-def latest(a: str, b: str) -> Path:
-    """The run folder in results/ that was written to last. Of runs under several kernels the machine's own, unless
-    only another has numbers of both VPNs. Raises UsageError where there is none."""
-    from runner.cli.other_kernels import indexed
-    from runner.data.store import load_run
-    from runner.lab.names import HOST
-
-    found = [path.parent for pattern in ("*/run.json", "*/*/run.json") for path in Path("results").glob(pattern)]
-    own = [run for run in found if run.parts[1] not in SHIPPED]
-    if not own:
-        raise UsageError(
-            "results/ has no run of yours yet. Measure one with `make compare` or `vpneval run`, or name a run folder: "
-            f"vpneval why {a} {b} DIR"
-        )
-    last = max(own, key=lambda run: (run / "run.json").stat().st_mtime)
-    together = sorted(indexed(last.parent) or [last], key=lambda run: run.name != HOST)
-
-    def has_both(run: Path) -> bool:
-        return {a, b} <= {trial.vpn for trial in load_run(run)[1] if trial.status == "ok"}
-
-    return next(filter(has_both, together), together[0])
 
 
 def history(
@@ -328,7 +299,7 @@ def history(
     from runner.report.forms.comparison import history_html, trends
     from runner.report.kinds import by_kind
 
-    runs = [load_run(run) for run in _runs_in(folders)]
+    runs = [load_run(run) for run in runs_in(folders)]
     document(history_html(trends([kind for run in runs for kind in by_kind(*run)])))
 
 
@@ -341,4 +312,5 @@ def watch(
     from runner.cli.watch import watch as watch_run
     from runner.data.store import load_run
 
+    folder = one_run(folder)
     watch_run(folder, out, weights_of(weights, load_run(folder)[0]) if weights else None)

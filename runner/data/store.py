@@ -147,7 +147,8 @@ def open_store(folder: Path) -> Iterator[Store]:
             raise UsageError(f"{folder} is a file. --out needs a folder")
         for path in folder.iterdir() if folder.exists() else ():
             no_link(path)
-        if folder.exists() and any(folder.iterdir()) and not (folder / ".lock").exists():
+        ours = any((folder / name).exists() for name in (".lock", "run.json"))
+        if folder.exists() and any(folder.iterdir()) and not ours:
             raise UsageError(f"{folder} is neither empty nor a run folder. Choose another --out")
         folder.mkdir(parents=True, exist_ok=True)
         lock = open_file(folder / ".lock", "a")
@@ -169,6 +170,14 @@ def open_store(folder: Path) -> Iterator[Store]:
                 )
             store.trials = completed(folder, found, read_run(folder / "run.json")) if found else []
         yield store
+
+
+def is_being_written(folder: Path) -> bool:
+    """Does another vpneval measure in this run folder? Raises CannotRunHere where its file system has no locks."""
+    if not is_there(folder / ".lock"):
+        return False
+    with open_to_read(folder / ".lock") as lock:
+        return not hold_lock(lock, shared=True, wait=False)
 
 
 def repair(path: Path) -> None:
@@ -269,8 +278,8 @@ def check_run_folder(folder: Path) -> None:
     why = "it has no run.json" if is_folder(folder) else "it is a file" if is_there(folder) else "it is not there"
     found = [run for place in (folder, Path("results")) for run in place.glob("*/run.json") if run.exists()]
     latest = [str(run.parent) for run in sorted(found, key=lambda run: run.stat().st_mtime)[-3:]]
-    near = f". Run folders near by: {', '.join(latest)}" if latest else ""
-    raise UsageError(f"{short(folder)} is not a run folder: {why}{near}")
+    near = f"Run folders near by: {', '.join(latest)}" if latest else "`make compare` or `vpneval run` makes one"
+    raise UsageError(f"{short(folder)} is not a run folder: {why}. {near}")
 
 
 def read_run(path: Path) -> Run:

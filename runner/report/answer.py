@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 
 from runner.data.trials import Strict
@@ -28,8 +29,6 @@ MEANINGS = {
 FIRST = ("recommended", "comparable")  # of several rankings, the one that a reader is shown first
 AGAINST = 3  # numbers against the runner-up
 CHANGES = 2  # weights of which it is said what they change
-OPTIONS_LEFT_OUT = ("--deadline", "--out", "--rest")  # of the command that goes on with a run, with their values
-FLAGS_LEFT_OUT = ("--install", "--until-significant", "--no-until-significant")
 MORE_MACHINES = "On a farm, more machines decide them soonest, then more repetitions"
 BY_TCP = "--weights tcp ranks it"
 BY_KERNEL = {"uml": "--kernel qemu has it", "qemu-kvm": "", "qemu-tcg": ""}  # by the guest that the run was in
@@ -226,25 +225,16 @@ def on_farm(report: Report) -> bool:
     return any(fact.name == FARM for fact in report.facts)
 
 
-def twice_as_many(report: Report) -> int:
-    """How many repetitions to go on to on a farm; else 0."""
-    return 2 * report.repetitions * on_farm(report)
+def go_on(report: Report, answer: Answer, where: str) -> str:
+    """The command that goes on with the run in the folder ``where``; empty where nothing is undecided, and where
+    nothing tells how long that takes."""
+    return f"vpneval more {shlex.quote(where)}" if answer.open and (on_farm(report) or minutes_more(report)) else ""
 
 
-def again(command_line: str, folder: str, minutes: int, repetitions: int = 0) -> str:
-    """The command that goes on with this run where it is in doubt, for so many minutes; on a farm, which has no
-    deadlines, until there are so many ``repetitions``."""
-    left_out = (*OPTIONS_LEFT_OUT, "--reps") if repetitions else OPTIONS_LEFT_OUT
-    words = command_line.split()
-    kept: list[str] = []
-    while words:
-        word = words.pop(0)
-        if word in left_out:
-            words = words[1:]
-        elif word.split("=")[0] not in left_out and word not in FLAGS_LEFT_OUT:
-            kept.append(word)
-    more = ["--reps", f"{repetitions}"] if repetitions else ["--until-significant", "--deadline", f"{minutes}m"]
-    return " ".join([*kept, "--out", folder, *more])
+def surer(report: Report, answer: Answer, where: str) -> str:
+    """``sure``, and the command that goes on with the run in the folder ``where``."""
+    command = go_on(report, answer, where)
+    return f"{sure(report, answer).rstrip('.')}: {command}" if command else sure(report, answer)
 
 
 def minutes_more(report: Report) -> int | None:

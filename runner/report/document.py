@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from runner.ranking.ranking import Ranking
 from runner.ranking.words import chance
 from runner.report import proofs, text, verdicts
-from runner.report.answer import Answer, answers, change, machine, missing, numbers_of, place_of, sure, unit_of
+from runner.report.answer import Answer, answers, change, machine, missing, numbers_of, place_of, sure, surer, unit_of
 from runner.report.behind import RankedNumber
 from runner.report.blocks import Block, Cell, Heading, Note, Paragraph, Plot, Table
 from runner.report.experiments import ExperimentReport, MetricTable, Row, row_levels, row_repetitions, row_share
@@ -21,11 +21,11 @@ ARROWS = {"higher": "↑", "lower": "↓"}  # which way is better
 HEAD = ("VPN", "levels", "median (95 % interval)", "share of baseline", "n", "CoV", "status")  # of a metric's table
 
 
-def whole(report: Report, plots: Mapping[str, Sequence[Plot]]) -> list[Block]:
-    """Everything; ``plots``: experiment -> those that are shown."""
+def whole(report: Report, plots: Mapping[str, Sequence[Plot]], where: str = "") -> list[Block]:
+    """Everything; ``plots``: experiment -> those that are shown; ``where``: the run folder, to go on with it."""
     blocks: list[Block] = [Heading(f"vpneval: {report.run_id}", level=1), Paragraph(machine(report))]
     for one in answers(report):
-        blocks += answer(report, one)
+        blocks += answer(report, one, where or report.run_id)
     blocks += [Paragraph(caveat, "caveat") for caveat in report.caveats]
     for found in report.rankings:
         blocks += [*ranking(found), *verdicts.section(report.verdicts, report.spreads, found)]
@@ -55,12 +55,13 @@ def for_a_paper(report: Report) -> list[Block]:
     return [*blocks, Paragraph(f"Run {report.run_id}. Machine: {machine(report)}.")]
 
 
-def answer(report: Report, one: Answer) -> list[Block]:
+def answer(report: Report, one: Answer, where: str = "") -> list[Block]:
     """The verdict in words, the ranking as values, and below it the first against the second, what would change it, how
-    much longer a sure answer takes, and who is not ranked."""
+    much longer a sure answer takes, with the command for it where there is a run folder ``where``, and who is not
+    ranked."""
     against = [sentence(report.metrics[found.metric], found) for found in one.against]
     changes = [one.change] if one.change else []
-    longer = [sure(report, one)] if one.pairs else []
+    longer = [surer(report, one, where) if where else sure(report, one)] if one.pairs else []
     said = [*against, *one.broke, *changes, *longer, *(f"Not ranked here: {words}" for words in missing(one))]
     meaning = f"{one.name[:1].upper() + one.name[1:]}: {one.meaning}."
     return [

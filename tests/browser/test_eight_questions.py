@@ -173,7 +173,7 @@ def test_g_how_long_a_sure_answer_takes(reader: Callable[..., Reader], report: R
     said = someone.read(".answer .sure")
     undecided = [one for one in report.verdicts if (one.configuration, one.decision) == (SHOWN, "undecided")]
     assert said.startswith(f"{len(undecided)} of ")
-    assert f"--until-significant --deadline {minutes_more(report)}m" in said
+    assert f"vpneval more {report.run_id}" in said
     assert re.findall(r"about (\d+) min", said) == [f"{minutes_more(report)}"]
 
 

@@ -15,7 +15,7 @@ from runner.data.store import load_run
 from runner.ranking.verdicts import Verdict
 from runner.ranking.weights import Weights
 from runner.report import answer as answers_of
-from runner.report.answer import again, answers, groups, missing, seconds_to_decide
+from runner.report.answer import answers, groups, missing, seconds_to_decide
 from runner.report.facts import Fact
 from runner.report.forms.html import html_text
 from runner.report.forms.markdown import markdown_text
@@ -82,7 +82,7 @@ def test_it_says_who_is_best_with_values_and_what_to_do_next(width: int, height:
             said = float(re.findall(r"%\s+([\d.]+)", row)[0])
             median = numbers["tcp_throughput"].summaries[standing.vpn].median / 1e6
             assert said == pytest.approx(median, rel=0.005)
-    for wanted in ("results/mine/report.html", "vpneval recipe wireguard_go", "--until-significant", "--full"):
+    for wanted in ("results/mine/report.html", "vpneval recipe wireguard_go", "vpneval more results/mine", "--full"):
         assert wanted in text
 
 
@@ -172,23 +172,21 @@ def test_every_form_says_the_same_of_how_long_it_takes() -> None:
     said = answers_of.sure(report, first)
     assert f"about {minutes} min more would decide most of them." in said
     tall = " ".join(shown(200, 50).split())
-    assert said.removesuffix(".") in tall
-    assert f"--deadline {minutes}m" in tall
-    written, page = markdown_text(report), html_text(report)
-    assert said in written
+    mine = Path("results/mine")
+    written, page = markdown_text(report, folder=mine), html_text(report, mine)
+    for form in (tall, " ".join(shown(80, 24).split()), written):
+        assert f"{said.removesuffix('.')}: vpneval more results/mine" in form
     assert said in page
-    assert f"--until-significant --deadline {minutes}m" in page
+    assert "<code>vpneval more results/mine</code>" in page
     for form in (tall, written, page):
         assert {*re.findall(r"(about \d+ (?:min|h) more) would decide most", form)} == {f"about {minutes} min more"}
 
 
-def test_the_command_that_goes_on_is_the_same_with_more_time() -> None:
-    command = "vpneval run transport --vpn a,b --deadline 350s --rest uml --install --out=x --until-significant"
-    said = again(command, "results/mine", 12)
-    assert shlex.split(said) == [
-        *("vpneval", "run", "transport", "--vpn", "a,b", "--out", "results/mine"),
-        *("--until-significant", "--deadline", "12m"),
-    ]
+def test_a_command_that_goes_on_can_be_pasted() -> None:
+    report = realistic(3)
+    first = next(one for one in answers(report) if one.open)
+    assert shlex.split(answers_of.go_on(report, first, "my runs/x y")) == ["vpneval", "more", "my runs/x y"]
+    assert answers_of.go_on(report, first.model_copy(update={"open": 0}), "x") == ""
 
 
 def report_of(blocks: int, vpns: tuple[str, ...]) -> Report:

@@ -1,17 +1,23 @@
-"""The README and the pages: every link leads somewhere, every command is one, every VPN and every page is listed."""
+"""The README and the pages: every link leads somewhere, every command is one, and does what it says where
+it only reads, every VPN and every page is listed."""
 
 from __future__ import annotations
 
 import re
 import shlex
+import shutil
+from collections.abc import Iterator
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
 import pytest
 import typer
+from typer.exceptions import TyperException
 
 from runner.catalogue import experiment_names, load_vpn, vpn_names
 from runner.cli.commands import app
+from runner.cli.main import main
 from runner.ranking.weights import PRESETS
 
 ROOT = Path(__file__).parents[2]
@@ -37,24 +43,116 @@ def test_links_lead_somewhere(page: Path) -> None:
     assert not lost
 
 
-def commands(page: Path) -> list[str]:
-    return [
-        re.split(r" #| > ", line)[0].strip()
-        for line in re.findall(r"^    (?:\.venv/bin/)?(vpneval .+)$", page.read_text(), re.MULTILINE)
-        if "…" not in line.split(" #")[0] and not line.endswith("\\")
-    ]
+def commands(page: Path) -> Iterator[tuple[str, bool]]:
+    """Every command line of a page, and whether it stands in the text: the others are indented, or in a fenced block.
+    What is written on after a backslash is one line. A final `…` is the reader's to fill in."""
+    text = page.read_text().replace("\\\n", " ").replace("\\`", "`")
+    fences = re.findall(r"^```.*?^```", text, re.MULTILINE | re.DOTALL)
+    lines = [(line, False) for line in re.findall(r"^    (?:\.venv/bin/)?(vpneval .+)$", text, re.MULTILINE)]
+    for fence in fences:
+        lines += [(line, False) for line in re.findall(r"^ *(?:\.venv/bin/)?(vpneval .+)$", fence, re.MULTILINE)]
+        text = text.replace(fence, "")
+    lines += [(line, True) for line in re.findall(r"`(?:\.venv/bin/)?(vpneval [^`]+)`", text)]
+    for line, in_text in lines:
+        yield re.sub(r" ?…$", "", " ".join(line.split())), in_text
 
 
-GIVEN = [(page.name, command) for page in PAGES for command in commands(page)]
+# Decisions name what was refused, too.
+GIVEN = [
+    pytest.param(page, *found, id=f"{page.name}: {found[0]}")
+    for page in (*PAGES, ROOT / "results" / "README.md")
+    if page.parent.name != "decisions"
+    for found in dict.fromkeys(commands(page))
+]
 
 
-@pytest.mark.parametrize(("page", "command"), GIVEN, ids=lambda value: value)
-def test_commands_have_the_options_that_the_pages_give_them(page: str, command: str) -> None:
-    words = shlex.split(command)[1:]
+def words_of(line: str) -> list[str]:
+    """The words behind `vpneval`, up to a comment, a pipe or a redirection."""
+    words = shlex.shlex(line, posix=True, punctuation_chars="|>")
+    words.whitespace_split = True
+    return list(takewhile(lambda word: word not in ("|", ">"), words))[1:]
+
+
+def command_of(words: list[str]) -> tuple[Any, list[str]]:
+    """The command, and the words behind it. Raises KeyError where there is none of this name."""
     found: Any = typer.main.get_command(app)
-    while hasattr(found, "commands"):
-        found = found.commands[words.pop(0)]
-    found.make_context(found.name, words)
+    while hasattr(found, "commands") and words and not words[0].startswith("-"):
+        found, words = found.commands[words[0]], words[1:]
+    return found, words
+
+
+@pytest.mark.parametrize(("page", "line", "in_text"), GIVEN)
+def test_every_command_line_of_every_page_is_one(page: Path, line: str, in_text: bool) -> None:
+    """In the text a command may be named alone, or with its options: then it has those."""
+    command, words = command_of(words_of(line))
+    options = {option for one in command.params for option in (*one.opts, *one.secondary_opts)} | {"--help"}
+    if not (in_text and set(words) <= options):
+        command.make_context(command.name, words)
+
+
+def test_a_line_that_is_wrong_is_found(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(
+        "Give `vpneval plan\n--nonsense`.\n\n    vpneval report DIR \\\n        --wights tcp  # so\n\n"
+        "```sh\nvpneval why a > b\n```\n\nOr `vpneval frobnicate | head`, `vpneval plan --lab LAB`.\n"
+    )
+    found = [*commands(page)]
+    assert found == [
+        *(("vpneval report DIR --wights tcp # so", False), ("vpneval why a > b", False)),
+        *(("vpneval plan --nonsense", True), ("vpneval frobnicate | head", True), ("vpneval plan --lab LAB", True)),
+    ]
+    for line, in_text in found:
+        with pytest.raises((KeyError, TyperException)):
+            test_every_command_line_of_every_page_is_one(page, line, in_text)
+
+
+READS = ("report", "why", "compare", "history", "watch", "list", "plan", "recipe")
+# What a run must have measured, where the example has not.
+RUN_WITH = {"operations": "papers/operations", "security": "papers/security"}
+LAB = "vagrant"  # of which the plan knows without asking it
+EXAMPLE = next((ROOT / "results" / "examples").glob("*/run.json")).parent
+
+
+def reading() -> Iterator[Any]:
+    """The lines of the pages that only read. Files of one's own are tested with the pages that have them; a recipe
+    that writes keys needs a lab."""
+    lines = dict.fromkeys((page, line) for page, line, _ in (one.values for one in GIVEN))
+    seen = set()
+    for page, line in lines:
+        words = [LAB if word == "LAB" else word for word in words_of(line)]
+        own = any(word.startswith(("./", "/tmp/", "--write", "--site")) for word in words)
+        if words[0] in READS and not own and not set(words[1:]) <= {"--lab", "--weights"} and tuple(words) not in seen:
+            seen.add(tuple(words))
+            yield pytest.param(words, id=f"{page.name}: {line}", marks=[pytest.mark.slow] if "pdf" in words else [])
+
+
+def give(folder: Path, run: Path, less: int = 0) -> None:
+    """A run folder of this name; ``less``: without so many of its last trials."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for path in (run / "run.json", *run.glob("slices.jsonl")):
+        shutil.copy(path, folder)
+    trials = (run / "trials.jsonl").read_text().splitlines(keepends=True)
+    (folder / "trials.jsonl").write_text("".join(trials[: len(trials) - less]))
+
+
+@pytest.mark.parametrize("words", [*reading()])
+def test_what_only_reads_does_what_the_page_says(
+    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    """Whatever run the page names, it is there: the example. One that is compared has become another."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+    command, behind = command_of(words)
+    run = next((ROOT / "results" / where for weights, where in RUN_WITH.items() if weights in words), EXAMPLE)
+    params = command.make_context(command.name, behind).params
+    folders = [*(params.get("folders") or ()), *filter(None, map(params.get, ("folder", "before", "after")))]
+    for number, folder in enumerate(folders or [Path("results/mine")]):
+        give(folder / "mine" if folder == Path("results") else folder, run, less=number)
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    out, err = capsysbinary.readouterr()
+    assert (ended.value.code or 0, b"Traceback" in err) == (0, False), err.decode()
+    assert out
 
 
 @pytest.mark.parametrize("page", [README, ROOT / "docs" / "tutorial.md"], ids=lambda page: page.name)

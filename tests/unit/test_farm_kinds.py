@@ -129,13 +129,12 @@ def test_one_kind_of_machine(tmp_path: Path, capsys: CapSys) -> None:
 
 
 def test_what_is_undecided_asks_for_machines(tmp_path: Path, capsys: CapSys, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A farm has no deadline: the command that goes on is one that vpneval takes."""
+    """A farm has no deadline: nothing is said of one."""
     monkeypatch.chdir(tmp_path)
     slow, slower = {"wireguard_go": 360e6}, {"wireguard_go": 340e6}
     folder = fill(Path("run"), {"m1": slow, "m2": slower, "m3": {}})
     text = printed(capsys, folder)
-    assert "On a farm, more machines decide them soonest, then more repetitions: vpneval run transport" in text
-    assert f"--farm tls://lab1:8786 --out {folder} --reps 18" in text
+    assert "On a farm, more machines decide them soonest, then more repetitions: vpneval more run" in text
     page = printed(capsys, folder, "--format", "html")
     assert "more machines decide them soonest" in page
     assert "--deadline" not in text + page.split("</header>")[1].split("<section")[1]

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from runner.cli.folders import latest
 from runner.cli.other_kernels import add_to_index
-from runner.cli.reading import latest
 from runner.data.errors import UsageError
 from runner.data.store import load_run
 from runner.report.answer import machine

@@ -18,15 +18,13 @@ from runner.report.answer import (
     MEANINGS,
     NAMES,
     Answer,
-    again,
     answers,
+    go_on,
     machine,
-    minutes_more,
     missing,
     numbers_of,
     recipe,
     sure,
-    twice_as_many,
 )
 from runner.report.blocks import Block, Cell, Link, Note, Paragraph, Plot, Table
 from runner.report.experiments import ExperimentReport, MetricTable, Problem, Row, name_of, row_levels
@@ -90,7 +88,6 @@ def html_text(report: Report, folder: Path | None = None) -> str:
 
 def _card(report: Report, answer: Answer, where: str) -> dict[str, Any]:
     """What the verdict card says of one ranking; ``where``: the run folder, to go on with it."""
-    minutes, more_often = minutes_more(report) or 0, twice_as_many(report)
     leader = answer.groups[0][0] if answer.groups else ""
     levels = {one.vpn: one.levels for one in report.rankings[answer.number].standings}
     return {
@@ -101,7 +98,7 @@ def _card(report: Report, answer: Answer, where: str) -> dict[str, Any]:
         "broke": answer.broke,
         "change": answer.change,
         "sure": sure(report, answer),
-        "again": again(report.command_line, where, minutes, more_often) if answer.open and minutes + more_often else "",
+        "again": go_on(report, answer, where),
         "missing": missing(answer),
         "recipe": recipe(leader, levels[leader], report.command_line) if leader else "",
         "leader": leader,

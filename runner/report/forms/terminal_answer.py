@@ -22,20 +22,18 @@ from runner.report import text
 from runner.report.answer import (
     BY_TCP,
     Answer,
-    again,
     answers,
     by_tcp,
+    go_on,
     groups,
     machine,
-    minutes_more,
     missing,
     numbers_of,
     order,
     place_of,
     ranking_name,
     recipe,
-    sure,
-    twice_as_many,
+    surer,
     unit_of,
     verdict,
 )
@@ -261,14 +259,9 @@ def _next(report: Report, found: Sequence[Answer], where: str, console: Console,
     if leader:
         levels = next(one.levels for one in report.rankings[found[0].number].standings if one.vpn == leader)
         grid.add_row("Set it up", recipe(leader, levels, report.command_line))
-    minutes, more_often = minutes_more(report) or 0, twice_as_many(report)
     unsure = next((answer for answer in found if answer.open), None)
-    if unsure and minutes + more_often:
-        said = sure(report, unsure)
-        said = said if tall or more_often else said.split(";")[0]
-        known = report.command_line if tall else "the same command with"
-        command = again(known, where, minutes, more_often)
-        grid.add_row("Be surer", f"{said.rstrip('.')}: {command}")
+    if unsure and go_on(report, unsure, where):
+        grid.add_row("Be surer", surer(report, unsure, where))
     if across:
         grid.add_row("See all", f"vpneval report {where} --across machines --full")
     else:

@@ -24,10 +24,10 @@ def write_reports(run_dir: Path, report: Report) -> list[Path]:
     """Write every form of the report into ``run_dir``; returns the paths. Each file is the old or the new
     one, whole, whatever happens; raises OSError where the disk does, UsageError where one is a symbolic link."""
     paths = []
+    with_commands = {"html": html_text(report, run_dir), "md": markdown_text(report, folder=run_dir)}
     for suffix, render in RENDERERS.items():
         path = run_dir / f"report.{suffix}"
-        text = html_text(report, run_dir) if suffix == "html" else render(report)
-        replace_file(path, text.encode())
+        replace_file(path, (with_commands.get(suffix) or render(report)).encode())
         paths.append(path)
     return paths
 
@@ -43,7 +43,7 @@ def write_everything(run_dir: Path, report: Report) -> list[Path]:
         for suffix, picture in (("svg", vega.svg(plot.spec).encode()), ("png", vega.png(plot.spec))):
             paths.append(run_dir / PICTURES / f"{plot.key}.{suffix}")
             replace_file(paths[-1], picture)
-    replace_file(run_dir / "report.md", markdown_text(report, plots).encode())
+    replace_file(run_dir / "report.md", markdown_text(report, plots, run_dir).encode())
     table = parquet_bytes(report)
     if table:
         paths.append(run_dir / "report.parquet")

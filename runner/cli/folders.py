@@ -1,0 +1,98 @@
+"""Which runs are meant by the folders on a command line, and by none."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+
+from runner.cli.options import tell
+from runner.data.errors import UsageError
+from runner.data.files import is_folder, is_there
+from runner.data.store import check_run_folder, load_run
+from runner.lab.names import HOST
+
+SHIPPED = ("examples", "papers", "published")  # in results/, and no run of the user's
+DEEPEST = 3  # folders below the one that was named: results/, a run under several kernels, one of them
+
+
+def runs_in(folders: Sequence[Path]) -> list[Path]:
+    """The run folders that these are; a folder that is none, but has some below it, stands for those.
+
+    What holds no run is passed over, where others are named that do, and so are the runs that came with vpneval,
+    where a folder holds them beside runs of the user's own. Both are told on standard error. Raises UsageError for a
+    path that is not there or is named twice, and where nothing is left.
+    """
+    resolved = [folder.resolve() for folder in folders]
+    twice = {str(folder) for folder, path in zip(folders, resolved, strict=True) if resolved.count(path) > 1}
+    if twice:
+        raise UsageError(f"named twice: {', '.join(sorted(twice))}. Every trial would count twice; name each run once")
+    held = [(folder, _held(folder)) for folder in folders]
+    for folder, runs in held:
+        if not is_there(folder) or (len(folders) == 1 and not runs):
+            check_run_folder(folder)
+    found = [*dict.fromkeys(run for _, runs in held for run in runs)]
+    if not found:
+        raise UsageError(
+            f"none of {', '.join(map(str, folders))} is a run folder, or holds one: a folder with a run.json. "
+            "`make compare` or `vpneval run` makes one, in results/"
+        )
+    if empty := [str(folder) for folder, runs in held if not runs]:
+        tell(f"vpneval passes over what holds no run: {', '.join(empty)}.")
+    shipped = [run for run in found if is_shipped(run) and run not in folders]
+    if 0 < len(shipped) < len(found):
+        beside = dict.fromkeys(str(run.parent) for run in shipped)
+        tell(f"vpneval passes over the runs that came with it. To read them, name their folder: {', '.join(beside)}.")
+        found = [run for run in found if run not in shipped]
+    return found
+
+
+def one_run(folder: Path) -> Path:
+    """The one run folder that ``folder`` is, or holds. Raises UsageError where it holds several, or none."""
+    found = runs_in([folder])
+    if len(found) > 1:
+        raise UsageError(f"{folder} holds several runs. Name one of {', '.join(map(str, found))}")
+    return found[0]
+
+
+def is_shipped(run: Path) -> bool:
+    """Did this run come with vpneval?"""
+    parts = run.resolve().parts
+    return any(parent == "results" and child in SHIPPED for parent, child in pairwise(parts))
+
+
+def _held(folder: Path, deepest: int = DEEPEST) -> list[Path]:
+    """The run folders that ``folder`` is or holds."""
+    from runner.cli.other_kernels import indexed
+
+    if is_there(folder / "run.json"):
+        return [folder]
+    if (together := indexed(folder)) is not None:
+        return together
+    if not deepest or not is_folder(folder):
+        return []
+    try:
+        below = sorted(path for path in folder.iterdir() if path.is_dir() and not path.is_symlink())
+    except OSError:  # not ours to read
+        return []
+    return [run for path in below for run in _held(path, deepest - 1)]
+
+
+def latest(a: str, b: str) -> Path:
+    """The run folder in results/ that was written to last. Of runs under several kernels the machine's own, unless
+    only another has numbers of both VPNs. Raises UsageError where there is none."""
+    from runner.cli.other_kernels import indexed
+
+    own = [run for run in _held(Path("results")) if not is_shipped(run)]
+    if not own:
+        raise UsageError(
+            "results/ has no run of yours yet. Measure one with `make compare` or `vpneval run`, or name a run folder: "
+            f"vpneval why {a} {b} DIR"
+        )
+    last = max(own, key=lambda run: (run / "run.json").stat().st_mtime)
+    together = sorted(indexed(last.parent) or [last], key=lambda run: run.name != HOST)
+
+    def has_both(run: Path) -> bool:
+        return {a, b} <= {trial.vpn for trial in load_run(run)[1] if trial.status == "ok"}
+
+    return next(filter(has_both, together), together[0])
