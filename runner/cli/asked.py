@@ -14,7 +14,7 @@ from runner.data.errors import UsageError, require_known
 from runner.data.files import is_there
 from runner.data.levels import BASELINE
 from runner.data.store import load_run
-from runner.data.trials import Cell, ExperimentRecord
+from runner.data.trials import Cell, ExperimentRecord, Trial
 from runner.design.experiment import Experiment
 from runner.design.profile import PROFILES, Profile, between_rates, changed, in_turns
 from runner.lab.names import DEFAULT_IMAGE, image_names
@@ -22,6 +22,7 @@ from runner.lab.places import check_spec
 from runner.lab.places.sites import HOURS
 from runner.ranking.basis import measured_metrics
 from runner.ranking.weights import Weights, parse_weights
+from runner.sweep.going_on import measured
 from runner.sweep.looks import INITIAL_REPETITIONS, instances
 from runner.sweep.plan import TUNNEL_S, Planned, all_cells, all_turn, blocks, expected_trial_s
 from runner.vpn.plugin import Vpn
@@ -71,9 +72,10 @@ class Asked:
             found.append(record.model_copy(update={"cells": cells}))
         return found
 
-    def expected(self) -> tuple[int, float]:
-        """Trials, and seconds they will take if every VPN is supported."""
-        sums = blocks(self.cells, self.repetitions, self.seed, set(), set(), self.profile).sums
+    def expected(self, seen: Sequence[Trial] = ()) -> tuple[int, float]:
+        """Trials beside those that were ``seen``, and seconds they will take if every VPN is supported."""
+        done, hopeless = measured(seen, self.retry_failed), {one.cell for one in seen if one.status == "unsupported"}
+        sums = blocks(self.cells, self.repetitions, self.seed, done, hopeless, self.profile).sums
         return sums.trials, sums.expected_s
 
     @property

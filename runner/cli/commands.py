@@ -207,6 +207,7 @@ def plan(
     lab: LabSpec = "netns",
     seed: Seed = 1,
     gateways: Gateways = "",
+    out_dir: OutDir = None,
     deadline: Deadline = "",
     until_significant: UntilSignificant = None,
     weights: WeightsAtTheEnd = "",
@@ -216,7 +217,11 @@ def plan(
     search_rates: SearchRates = "",
     as_json: Json = False,
 ) -> None:
-    """Print the trials of a run and how long they would take. Nothing is measured."""
+    """Print the trials of a run and how long they would take. Nothing is measured.
+
+    With --out and the folder of a run: the trials that it lacks, and with --until-significant how long a sure answer
+    takes.
+    """
     begin("vpneval plans the trials.")
     from runner.cli.asked import ask
     from runner.cli.planned import show
@@ -234,6 +239,7 @@ def plan(
         lab=lab,
         seed=seed,
         gateway_images=gateways,
+        out=out_dir,
         deadline=deadline,
         until_significant=until_significant,
         weights=weights,

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from typing import Any
 
 from rich.table import Table
 
 from runner.cli.asked import Asked
 from runner.cli.output import out
 from runner.cli.progress import roughly
+from runner.data.files import is_there
 from runner.data.levels import TUNNEL_FACTORS
+from runner.data.store import load_run
 from runner.data.streams import document
+from runner.data.trials import Trial
+from runner.report.answer import answers, minutes_more, sure
+from runner.report.model import Report, build
 from runner.sweep.looks import MOST_REPETITIONS
 from runner.sweep.plan import any_turns
 
@@ -23,11 +29,15 @@ ONE_AT_A_TIME = (
 
 
 def show(asked: Asked, as_json: bool) -> None:
-    """Print what ``asked`` would measure, and how long that takes if every VPN can run here."""
-    trials, expected_s = asked.expected()
+    """Print what ``asked`` would measure, and how long that takes if every VPN can run here; of a folder that has a
+    run, what that lacks, and how long a sure answer takes."""
+    report, seen = so_far(asked)
+    trials, expected_s = asked.expected(seen)
     if as_json:
-        cells = [cell.model_dump() for cell in asked.cells]
-        document(json.dumps({"trials": trials, "expected_s": round(expected_s), "cells": cells}, indent=1) + "\n")
+        found: dict[str, Any] = {"trials": trials, "expected_s": round(expected_s)}
+        if report:
+            found |= {"undecided": sum(one.open for one in answers(report)), "minutes_more": minutes_more(report)}
+        document(json.dumps(found | {"cells": [cell.model_dump() for cell in asked.cells]}, indent=1) + "\n")
         return
     table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
     for column in ("vpn", "tunnel", "traffic"):
@@ -41,13 +51,27 @@ def show(asked: Asked, as_json: bool) -> None:
         ]
         table.add_row(cell.vpn, ", ".join(tunnel), ", ".join(traffic))
     out.print(table)
+    lacks = f" that {asked.out} lacks" if seen else ""
     out.print(
-        f"\n{len(asked.cells)} cells × {asked.repetitions} repetitions, with the baseline: {trials} trials, "
+        f"\n{len(asked.cells)} cells × {asked.repetitions} repetitions, with the baseline: {trials} trials{lacks}, "
         f"about {roughly(expected_s)} if every VPN can run here. {asked.profile.note}",
         highlight=False,
+        markup=False,
     )
     for sentence in limits(asked):
         out.print(sentence, highlight=False)
+    for answer in answers(report) if report else ():
+        said = f"{answer.name[:1].upper()}{answer.name[1:]}: {sure(report, answer)}"
+        out.print(said, highlight=False, markup=False)
+
+
+def so_far(asked: Asked) -> tuple[Report | None, list[Trial]]:
+    """What the run in the folder of ``asked`` has: its trials, and, if the run goes on until all is decided, its report
+    by the same weights."""
+    if asked.out is None or not is_there(asked.out / "run.json"):
+        return None, []
+    run, trials = load_run(asked.out)
+    return build(run, trials, weights=asked.weights) if asked.until_significant else None, trials
 
 
 def limits(asked: Asked) -> list[str]:

@@ -1,6 +1,7 @@
 """``vpneval more RUN``: the run's own command again, for as long as the report says; what it says where it cannot."""
 
 import fcntl
+import json
 import sys
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from runner.cli.main import main
 from runner.data.store import load_run
 from runner.data.trials import Run, Trial
 from runner.lab.places import rootless
-from runner.report.answer import minutes_more
+from runner.report.answer import answers, minutes_more, sure
 from runner.report.model import build
 from tests.farm import MACHINE
 from tests.unit.synthetic import CBC, TCP, make_run, make_trial, realistic_run
@@ -98,6 +99,31 @@ def test_it_takes_the_time_that_the_report_names(
     assert f"are undecided; about {minutes} min more would decide most of them." in said
     assert conducted.asked.deadline_s == 60 * minutes
     assert more(capsys, monkeypatch, str(folder), "--quiet") == (0, "")
+
+
+def test_the_plan_says_the_same(capsys: CapSys, monkeypatch: pytest.MonkeyPatch, conducted: Conducted) -> None:
+    run, trials = realistic_run(3)
+    asked = ("plan", "transport", "--vpn", "openvpn,wireguard_go", "--out", str(stored((run, trials))))
+    report = build(run, trials)
+
+    def plan(*options: str) -> str:
+        with pytest.raises(SystemExit) as ended:
+            main([*asked, *options])
+        assert not ended.value.code
+        return " ".join(capsys.readouterr().out.split())
+
+    said = plan("--until-significant")
+    for answer in answers(report):
+        assert f"{answer.name[1:]}: {sure(report, answer)}" in said
+    assert f"about {minutes_more(report)} min more would decide most of them." in said
+    found = json.loads(plan("--until-significant", "--json"))
+    assert found["minutes_more"] == minutes_more(report)
+    assert found["undecided"] == sum(answer.open for answer in answers(report))
+    lacks = json.loads(plan("--json"))
+    assert "undecided" not in lacks, "without --until-significant the run does not go on for that"
+    again = json.loads(plan("--json", "--reps", "4"))
+    assert again["trials"] > lacks["trials"]
+    assert "trials that results/mine lacks, about" in plan("--reps", "4")
 
 
 def test_a_run_may_have_been_moved(capsys: CapSys, monkeypatch: pytest.MonkeyPatch, conducted: Conducted) -> None:

@@ -14,9 +14,7 @@ from runner.report.model import Report
 PICTURES = "report-plots"  # the folder of pictures beside report.md
 
 
-def markdown_text(
-    report: Report, plots: Mapping[str, Sequence[Plot]] | None = None, folder: Path | None = None
-) -> str:
+def markdown_text(report: Report, plots: Mapping[str, Sequence[Plot]] | None = None, folder: Path | None = None) -> str:
     """The whole report; everything that came from a run is escaped. ``plots``: experiment -> those whose pictures
     stand in the folder PICTURES beside it. ``folder``: of the run, for the command that goes on with it."""
     return "\n".join(lines_of(whole(report, plots or {}, str(folder or ""))))
