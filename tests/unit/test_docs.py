@@ -145,7 +145,7 @@ def test_what_only_reads_does_what_the_page_says(
     command, behind = command_of(words)
     run = next((ROOT / "results" / where for weights, where in RUN_WITH.items() if weights in words), EXAMPLE)
     params = command.make_context(command.name, behind).params
-    folders = [*(params.get("folders") or ()), *filter(None, map(params.get, ("folder", "before", "after")))]
+    folders = [*(params.get("folders") or ()), *filter(None, map(params.get, ("folder", "before", "after", "out_dir")))]
     for number, folder in enumerate(folders or [Path("results/mine")]):
         give(folder / "mine" if folder == Path("results") else folder, run, less=number)
     with pytest.raises(SystemExit) as ended:
