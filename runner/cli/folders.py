@@ -1,4 +1,7 @@
-"""Which runs are meant by the folders on a command line, and by none."""
+"""Which runs are meant by the folders on a command line, and by none.
+
+What it works with is imported where it begins its work, as in `commands`.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,6 @@ from pathlib import Path
 from runner.cli.options import tell
 from runner.data.errors import UsageError
 from runner.data.files import is_folder, is_there
-from runner.data.store import check_run_folder, load_run
 from runner.lab.names import HOST
 
 SHIPPED = ("examples", "papers", "published")  # in results/, and no run of the user's
@@ -23,6 +25,8 @@ def runs_in(folders: Sequence[Path]) -> list[Path]:
     where a folder holds them beside runs of the user's own. Both are told on standard error. Raises UsageError for a
     path that is not there or is named twice, and where nothing is left.
     """
+    from runner.data.store import check_run_folder
+
     resolved = [folder.resolve() for folder in folders]
     twice = {str(folder) for folder, path in zip(folders, resolved, strict=True) if resolved.count(path) > 1}
     if twice:
@@ -82,6 +86,7 @@ def latest(a: str, b: str) -> Path:
     """The run folder in results/ that was written to last. Of runs under several kernels the machine's own, unless
     only another has numbers of both VPNs. Raises UsageError where there is none."""
     from runner.cli.other_kernels import indexed
+    from runner.data.store import load_run
 
     own = [run for run in _held(Path("results")) if not is_shipped(run)]
     if not own:

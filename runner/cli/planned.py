@@ -60,9 +60,10 @@ def show(asked: Asked, as_json: bool) -> None:
     )
     for sentence in limits(asked):
         out.print(sentence, highlight=False)
-    for answer in answers(report) if report else ():
-        said = f"{answer.name[:1].upper()}{answer.name[1:]}: {sure(report, answer)}"
-        out.print(said, highlight=False, markup=False)
+    if report:
+        for answer in answers(report):
+            said = f"{answer.name[:1].upper()}{answer.name[1:]}: {sure(report, answer)}"
+            out.print(said, highlight=False, markup=False)
 
 
 def so_far(asked: Asked) -> tuple[Report | None, list[Trial]]:

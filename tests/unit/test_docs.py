@@ -59,10 +59,10 @@ def commands(page: Path) -> Iterator[tuple[str, bool]]:
 
 # Decisions name what was refused, too.
 GIVEN = [
-    pytest.param(page, *found, id=f"{page.name}: {found[0]}")
+    (page, line, in_text)
     for page in (*PAGES, ROOT / "results" / "README.md")
     if page.parent.name != "decisions"
-    for found in dict.fromkeys(commands(page))
+    for line, in_text in dict.fromkeys(commands(page))
 ]
 
 
@@ -81,7 +81,9 @@ def command_of(words: list[str]) -> tuple[Any, list[str]]:
     return found, words
 
 
-@pytest.mark.parametrize(("page", "line", "in_text"), GIVEN)
+@pytest.mark.parametrize(
+    ("page", "line", "in_text"), [pytest.param(*given, id=f"{given[0].name}: {given[1]}") for given in GIVEN]
+)
 def test_every_command_line_of_every_page_is_one(page: Path, line: str, in_text: bool) -> None:
     """In the text a command may be named alone, or with its options: then it has those."""
     command, words = command_of(words_of(line))
@@ -116,9 +118,8 @@ EXAMPLE = next((ROOT / "results" / "examples").glob("*/run.json")).parent
 def reading() -> Iterator[Any]:
     """The lines of the pages that only read. Files of one's own are tested with the pages that have them; a recipe
     that writes keys needs a lab."""
-    lines = dict.fromkeys((page, line) for page, line, _ in (one.values for one in GIVEN))
     seen = set()
-    for page, line in lines:
+    for page, line, _ in GIVEN:
         words = [LAB if word == "LAB" else word for word in words_of(line)]
         own = any(word.startswith(("./", "/tmp/", "--write", "--site")) for word in words)
         if words[0] in READS and not own and not set(words[1:]) <= {"--lab", "--weights"} and tuple(words) not in seen:
@@ -145,7 +146,7 @@ def test_what_only_reads_does_what_the_page_says(
     command, behind = command_of(words)
     run = next((ROOT / "results" / where for weights, where in RUN_WITH.items() if weights in words), EXAMPLE)
     params = command.make_context(command.name, behind).params
-    folders = [*(params.get("folders") or ()), *filter(None, map(params.get, ("folder", "before", "after")))]
+    folders = [*(params.get("folders") or ()), *filter(None, map(params.get, ("folder", "before", "after", "out_dir")))]
     for number, folder in enumerate(folders or [Path("results/mine")]):
         give(folder / "mine" if folder == Path("results") else folder, run, less=number)
     with pytest.raises(SystemExit) as ended:
