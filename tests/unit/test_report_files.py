@@ -206,7 +206,7 @@ def test_the_commands_of_a_page_name_the_whole_run_folder(tmp_path: Path, capsys
         main(["report", str(folder), "--format", "html"])
     for page in ((folder / "report.html").read_text(), capsys.readouterr().out):
         assert f'"run":"{folder}"' in page
-        assert f"--out {folder} --until-significant" in page
+        assert f"vpneval more {folder}" in page
 
 
 def test_everything_is_written_with_pictures_that_the_markdown_shows(tmp_path: Path) -> None:

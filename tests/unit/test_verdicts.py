@@ -159,7 +159,7 @@ def test_the_interval_beside_a_verdict_is_the_one_that_decides_it() -> None:
     """Better or worse: it excludes 1. The same: it lies within the margin. Undecided: neither, whatever the 95 % one
     does, which is narrower."""
     run, trials = run_of(
-        {"tcp_throughput": dict(zip("abcdefgh", play(QUIET, [0.04 * n for n in range(8)], 3, 20, rng()), strict=True))}
+        {"tcp_throughput": dict(zip("abcdefgh", play(QUIET, [0.02 * n for n in range(8)], 3, 80, rng()), strict=True))}
     )
     seen = dict.fromkeys(("better", "worse", "same", "undecided"), 0)
     for one in look(run, trials):
