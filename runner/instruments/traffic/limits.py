@@ -6,17 +6,22 @@ In rounds only every third slice of a trial has readings around it, outside of i
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 
 from runner.data.errors import CommandError, MeasurementError
 from runner.data.loads import MachineLoad
+from runner.instruments.result import Measured
+from runner.instruments.traffic.cost import PACKET_BYTES
+from runner.instruments.traffic.mtu import fits
 from runner.lab.loads import Reading, Watch, reading
 from runner.tunnel.bring_up import Bench
 
 EVERY = 3  # slices
 NEAR = 0.1  # of the throughput: what was offered beyond that says little of what limits it
 MOST_LOST = 0.5  # of what was sent: where more was lost, the little that came through does not tell what a byte costs
+
+FEW = 0.1  # fragments a packet: on a gateway that is a machine of its own, other programs may send some
 
 Readings = Mapping[str, Reading]
 
@@ -58,6 +63,21 @@ class Limits:
         yield piece
         if before is not None and bench.lab is lab and (after := _read(bench)) is not None:
             self._watched.append((piece, before, after))
+
+    def told(self, bench: Bench, measured: Measured) -> Measured:
+        """``measured`` of TCP with what the machines were busy with; and a warning where packets travelled in fragments,
+        with the MTU that would fit. Raises MeasurementError."""
+        measured.loads = self.found()
+        gateways, carried = [site.name for site in bench.lab.sites], sum(one[0].carried_bytes for one in self._watched)
+        fragments = sum(
+            now[machine]["fragments"].get(name, 0) - then[machine]["fragments"].get(name, 0)
+            for _, then, now in self._watched
+            for machine in now
+            for name in gateways
+        )
+        if fragments > FEW * carried / PACKET_BYTES and (why := bench.shared("fits", lambda: nullcontext(fits(bench)))):
+            measured.warnings.append(why)
+        return measured
 
     def found(self, rate_bps: float | None = None) -> list[MachineLoad]:
         """The machines so far; none where they could not be read. Only while most came through, if it ever did;

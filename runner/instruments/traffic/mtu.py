@@ -54,6 +54,26 @@ def refuse_too_long(bench: Bench, packet_bytes: int) -> None:
     )
 
 
+def fits(bench: Bench) -> str:
+    """What would fit where packets of this tunnel travel in fragments: a sentence, "" where none do. Raises
+    MeasurementError."""
+    install(bench.lab)
+    mtu = search(bench.lab, bench.address)
+    whole = largest_whole(bench.lab, bench.address, mtu)
+    if whole >= mtu:
+        return ""
+    return (
+        f"packets were fragmented: the tunnel takes packets of {mtu} bytes, and the WAN's MTU is {_wan_mtu(bench.lab)} "
+        f"bytes. An MTU of {whole} bytes fits: set it on the tunnel's interface, or limit TCP's MSS to {whole - 40}"
+    )
+
+
+def _wan_mtu(lab: Lab) -> int:
+    site = lab.sites[0]
+    port = f"/sys/class/net/{site.wan_interface}/mtu"
+    return lab.path.mtu_bytes if lab.path else int(lab.gateway(site).run("cat", port).stdout)
+
+
 def may_fragment(bench: Bench, params: Mapping[str, str], packet_bytes: int) -> bool:
     """Was fragmentation asked for? Raises TooLongError where it was not, and the packets need it."""
     allowed = params.get("fragmentation") == "allow"

@@ -1,0 +1,60 @@
+"""What ip(8) and tc(8) say, in the versions that machines have.
+
+The JSON of ip-address(8) and ip-link(8) is good since 4.20; versions before write none, and some break it at a quote
+or leave empty objects for what they pass over. That of tc(8) breaks in 5.5 at a token bucket, so its text is read:
+that has stayed the same since 2.6.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, Protocol
+
+from runner.data.errors import CannotRunHere, CommandError
+from runner.lab.node import Completed
+
+NEEDED = "4.20"
+
+
+class Asked(Protocol):
+    """A node, or the connection to a machine."""
+
+    name: str
+
+    def run(self, *argv: str) -> Completed:
+        """Run a command to its end."""
+
+
+def objects(node: Any, *argv: str) -> list[dict[str, Any]]:
+    """What ip(8) lists with ``argv``, which ask for JSON. Raises CannotRunHere where this one writes none, CommandError
+    where it fails."""
+    done = node.run(*argv, check=False)
+    if done.code != 0 and not re.search(r"is unknown|(unrecognized|invalid) option", done.stderr):
+        raise CommandError(node.name, argv, done.code, done.stderr)
+    return parsed(node, done.stdout or done.stderr)
+
+
+def parsed(node: Asked, said: str) -> list[dict[str, Any]]:
+    """What ip(8) of ``node`` said as JSON. Raises CannotRunHere where it is none, with ip's version."""
+    try:
+        found = json.loads(said)
+        if isinstance(found, list) and all(isinstance(one, dict) for one in found):
+            return [one for one in found if one]
+    except ValueError:
+        pass
+    version = node.run("ip", "-V").stdout.strip() or "ip without a version"
+    raise CannotRunHere(
+        f"{node.name}: its ip(8) writes no JSON that can be read ({version}: {said.strip()[:80]!r}). Install iproute2 "
+        f"{NEEDED} or newer there; BusyBox's ip will not do"
+    )
+
+
+def root_discipline(shown: str) -> tuple[str, int, int] | None:
+    """Of what ``tc -statistics qdisc show dev PORT`` says, the port's own queueing discipline: its kind, and the packets
+    and bytes that it has sent; None where there is none."""
+    for one in re.split(r"^(?=qdisc )", shown, flags=re.MULTILINE):
+        sent = re.search(r"^ Sent (\d+) bytes (\d+) pkt", one, flags=re.MULTILINE)
+        if sent and " root " in one.partition("\n")[0] + " ":
+            return one.split()[1], int(sent[2]), int(sent[1])
+    return None
