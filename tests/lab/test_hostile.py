@@ -11,7 +11,6 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -23,27 +22,10 @@ from runner.lab.image import Image
 from runner.lab.node import wait_until
 from runner.lab.site_to_site import Lab, forwards
 from tests.lab.commands import VPNEVAL
-from tests.lab.conftest import interfaces, mounts
+from tests.lab.hostile import PROJECT, RUN, SMALL, Situation, hostile, judge, nothing_left, parameters
 from tests.lab.machines import Machines, machines
 
-PROJECT = Path(__file__).parents[2]
-SMALL = ("--profile", "smallest", "--quiet", "--out", "OUT/run")
-RUN = ("run", "reference", "--vpn", "wireguard_go", *SMALL)
-
-
-@dataclass(frozen=True)
-class Situation:
-    """``setting``: lines of bash before the command, in a mount namespace that goes with it; there and in ``command``,
-    OUT is a folder of the test. ``code`` and ``says``: how the command ends, and words of its sentence."""
-
-    name: str
-    setting: str
-    code: int = 0
-    says: str = ""
-    command: tuple[str, ...] = RUN
-    smoke: bool = False
-
-
+__all__ = ["nothing_left"]
 OPENCONNECT = ("run", "reference", "--vpn", "openconnect", *SMALL)  # drops root
 TRANSPORT = ("run", "transport", "--vpn", "wireguard_go", "--set", "measure=tcp,streams=1", *SMALL)
 NO_LOCKS = """mkdir OUT/patch; cat > OUT/patch/sitecustomize.py <<END
@@ -90,47 +72,6 @@ PROCESS = [
 ]
 # A folder's name: for the cache, the checkout, TMPDIR and --out at once.
 NAMES = ["a:b", "a,b", "a b", "a\\b", "ä'\"", "a\nb", "%h$x", "-rf", "#;&", "x" * 90, "~", "\udcff"]
-
-
-def hostile(one: Situation, folder: Path, *, cwd: Path = PROJECT) -> subprocess.CompletedProcess[str]:
-    """The situation's command, ended."""
-    lines = one.setting.replace("OUT", f"{folder}") + '\nexec "$@"'
-    command = [word.replace("OUT", f"{folder}") for word in (*VPNEVAL, *one.command)]
-    return subprocess.run(
-        ["unshare", "--mount", "bash", "-euc", lines, "bash", *command],
-        cwd=cwd,
-        capture_output=True,
-        encoding="utf-8",
-        errors="replace",
-        timeout=240,
-    )
-
-
-def judge(one: Situation, done: subprocess.CompletedProcess[str], folder: Path) -> None:
-    """Is it one of the right answers?"""
-    said = done.stdout + done.stderr
-    assert "Traceback" not in said
-    assert done.returncode == one.code, said
-    out = folder / "run"
-    trials = load_run(out)[1] if (out / "run.json").exists() else []
-    assert not [trial for trial in trials if trial.status == "failed"], "a VPN is blamed"
-    if one.code == 0 and one.command[0] == "run":
-        assert {trial.vpn for trial in trials if trial.status == "ok"} == {"none", one.command[3]}
-    if one.code:
-        assert said.count("vpneval: ") == 1, said
-        assert one.says.replace("OUT", f"{folder}") in said
-        assert not trials
-
-
-@pytest.fixture(autouse=True)
-def nothing_left() -> Iterator[None]:
-    before = mounts(), interfaces()
-    yield
-    assert (mounts(), interfaces()) == before
-
-
-def parameters(situations: list[Situation]) -> list[object]:
-    return [pytest.param(one, id=one.name, marks=[pytest.mark.smoke] if one.smoke else []) for one in situations]
 
 
 @pytest.mark.parametrize("one", parameters(PROCESS))
@@ -261,6 +202,16 @@ ELSEWHERE = {
     ),
     "a clock behind": ("/usr/local/bin/date", "#!/bin/sh\n/bin/date -d '-7 min' +%s", "s apart, so that certificates"),
     "a clock ahead": ("/usr/local/bin/date", "#!/bin/sh\n/bin/date -d '7 min' +%s", "s apart, so that certificates"),
+    "BusyBox's ip": (
+        "/usr/local/bin/ip",
+        "#!/bin/sh\necho \"ip: invalid option -- 'j'\" >&2; exit 1",
+        "gw1: its ip(8) writes no JSON that can be read",
+    ),
+    "an ip that breaks its JSON": (
+        "/usr/local/bin/ip",
+        "#!/bin/sh\n/sbin/ip \"$@\" | sed 's/\"mtu\":1500/\"mtu\":nan/'",
+        "gw1: its ip(8) writes no JSON that can be read (ip utility, iproute2-",
+    ),
     "no date": ("/usr/local/bin/date", "#!/bin/sh\nexit 1", "gw1: sh, id and date do not answer there"),
 }
 

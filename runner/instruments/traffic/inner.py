@@ -17,11 +17,11 @@ def refused(lab: Lab, vpn: Vpn) -> Unsupported | None:
     """Why IPv6 cannot be sent through this VPN in this lab; None where it can."""
     if lab.kind != "netns":
         return Unsupported(f"the machines of a {lab.kind} lab keep their own IPv6 addresses and routes")
-    if lab.gateway(lab.sites[0]).run("test", "-d", "/proc/sys/net/ipv6", check=False).code != 0:
-        return Unsupported("this kernel has no IPv6, as with ipv6.disable=1 on its command line (/proc/cmdline)")
     if not vpn.inner_ipv6:
         can = "can, but vpneval's plugin cannot" if "IPv6" in vpn.declared.abilities.inner else "cannot"
         return Unsupported(f"{vpn.title} {can} carry IPv6 between the sites")
+    if lab.gateway(lab.sites[0]).run("test", "-d", "/proc/sys/net/ipv6", check=False).code != 0:
+        return Unsupported("this kernel has no IPv6, as with ipv6.disable=1 on its command line (/proc/cmdline)")
     return None
 
 
