@@ -5,7 +5,7 @@ In rounds only every third slice of a trial has readings around it, outside of i
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 
@@ -21,7 +21,7 @@ EVERY = 3  # slices
 NEAR = 0.1  # of the throughput: what was offered beyond that says little of what limits it
 MOST_LOST = 0.5  # of what was sent: where more was lost, the little that came through does not tell what a byte costs
 
-FEW = 0.1  # fragments a packet: on a gateway that is a machine of its own, other programs may send some
+FEW = 0.1  # fragments a packet: on a gateway that is a machine of its own, other programs may make some
 
 Readings = Mapping[str, Reading]
 
@@ -65,19 +65,24 @@ class Limits:
             self._watched.append((piece, before, after))
 
     def told(self, bench: Bench, measured: Measured) -> Measured:
-        """``measured`` of TCP with what the machines were busy with; and a warning where packets travelled in fragments,
-        with the MTU that would fit. Raises MeasurementError."""
+        """``measured`` of TCP with what the machines were busy with; and with a warning where its packets travelled in
+        fragments, which names the MTU that fits."""
         measured.loads = self.found()
-        gateways, carried = [site.name for site in bench.lab.sites], sum(one[0].carried_bytes for one in self._watched)
-        fragments = sum(
-            now[machine]["fragments"].get(name, 0) - then[machine]["fragments"].get(name, 0)
-            for _, then, now in self._watched
-            for machine in now
-            for name in gateways
-        )
-        if fragments > FEW * carried / PACKET_BYTES and (why := bench.shared("fits", lambda: nullcontext(fits(bench)))):
-            measured.warnings.append(why)
+        packets = sum(piece.carried_bytes for piece, _, _ in self._watched) / PACKET_BYTES
+        if self._fragments([site.name for site in bench.lab.sites]) > FEW * packets:
+            with suppress(MeasurementError, CommandError):  # what cannot be asked is left out: the measurement stands
+                why = bench.shared("fits", lambda: nullcontext(fits(bench)))
+                measured.warnings += [why] if why else []
         return measured
+
+    def _fragments(self, gateways: Sequence[str]) -> int:
+        """How many these have made."""
+        made = 0
+        for _, before, after in self._watched:
+            for name, machine in after.items():
+                then, now = before[name]["fragments"], machine["fragments"]
+                made += sum(now[node] - then[node] for node in gateways if node in now)
+        return made
 
     def found(self, rate_bps: float | None = None) -> list[MachineLoad]:
         """The machines so far; none where they could not be read. Only while most came through, if it ever did;
