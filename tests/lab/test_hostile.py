@@ -42,7 +42,8 @@ PROCESS = [
     Situation("umask 777", "umask 777; trap '' EXIT", command=OPENCONNECT),
     Situation("umask 000", "umask 000"),
     Situation("soft limit of 256 descriptors", "ulimit -Sn 256"),
-    Situation("hard limit of 256 descriptors", "ulimit -n 256", 3, "raise its limit first: ulimit -n", smoke=True),
+    Situation("hard limit of 256 descriptors", "ulimit -n 256"),
+    Situation("hard limit of 128 descriptors", "ulimit -n 128", 3, "raise its limit first: ulimit -n", smoke=True),
     Situation("hard limit of 64 descriptors", "ulimit -n 64", 3, "raise its limit first: ulimit -n"),
     Situation("limit of 1,024 descriptors", "ulimit -n 1024"),
     Situation("1,100 descriptors inherited", INHERITED.format(number=1100), command=TRANSPORT, smoke=True),
@@ -304,7 +305,7 @@ def test_a_strict_rp_filter_of_the_machine_is_not_the_labs(lab: Lab) -> None:
 # What the doctor's line says, at which level, in each setting.
 DOCTOR = {
     "capabilities": (WITHOUT.format("cap_sys_admin"), "capabilities", "error", "--cap-add SYS_ADMIN"),
-    "open files": ("ulimit -n 256", "open files", "error", "ulimit -n"),
+    "open files": ("ulimit -n 128", "open files", "error", "ulimit -n"),
     "TUN": (NO_TUN["null"], "TUN", "warning", "is not the kernel's TUN device"),
     "cores": ("taskset -pc 0 $$ >/dev/null", "cores", "warning", "may use 1 of"),
     "a panic": (

@@ -2,6 +2,7 @@
 
 import re
 import shutil
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -160,3 +161,20 @@ def test_the_packets_on_the_wan_are_counted_by_any_tc(lab: Lab) -> None:
     assert found[0] == "pfifo"
     assert found[1] > before.packets
     assert root_discipline(shown.replace("root", "parent 1:")) is None
+
+
+# --- what doctor asks, before anything else --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("setting", "code"), [("", 0), ("set -- capsh --drop=cap_sys_admin -- -c 'exec \"$@\"' bash \"$@\"", 3)])
+def test_the_questions_that_compare_begins_with_take_less_than_two_seconds(
+    setting: str, code: int, image: Image, tmp_path: Path
+) -> None:
+    took_s = []
+    for _ in range(3):  # a busy machine may take longer, and not three times
+        began = time.monotonic()
+        done = hostile(Situation("questions", setting, command=("doctor", "--machine")), tmp_path)
+        took_s.append(time.monotonic() - began)
+        assert done.returncode == code, done.stderr
+        assert ("--cap-add SYS_ADMIN" in " ".join(done.stdout.split())) is bool(code)
+    assert min(took_s) < 2
