@@ -65,7 +65,7 @@ def machine_of(look: Files) -> dict[str, Any]:
     maker = [first(f"/sys/class/dmi/id/{name}") for name in ("sys_vendor", "product_name")]
     return {
         "kernel": first("kernel"),
-        "cpu": cpu_name(dict(fields)),
+        "cpu": cpu_name(dict(reversed(fields))),
         "cores": int(first("cores")) if first("cores").isdigit() else UNKNOWN,
         "memory_bytes": int(memory.split()[1]) * 1024 if memory else UNKNOWN,
         "frequency_mhz": [round(min(now_mhz)), round(max(now_mhz))] if now_mhz else UNKNOWN,
@@ -124,7 +124,8 @@ def interrupts(look: Files, port: str) -> dict[str, list[int]]:
     for line in lines:
         number, *words = line.split()
         if words and (number.rstrip(":") in numbers or words[-1].startswith(names) or words[-1] == port):
-            found[words[-1]] = [core for core, count in zip(cores, words, strict=False) if count.isdigit() and int(count)]
+            counts = zip(cores, words, strict=False)  # the words after the counts are no numbers
+            found[words[-1]] = [core for core, count in counts if count.isdigit() and int(count)]
     return found
 
 

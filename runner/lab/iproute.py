@@ -12,12 +12,12 @@ import re
 from typing import Any, Protocol
 
 from runner.data.errors import CannotRunHere, CommandError
-from runner.lab.node import Completed
+from runner.lab.node import Completed, Node
 
 NEEDED = "4.20"
 
 
-class Asked(Protocol):
+class Machine(Protocol):
     """A node, or the connection to a machine."""
 
     name: str
@@ -26,7 +26,7 @@ class Asked(Protocol):
         """Run a command to its end."""
 
 
-def objects(node: Any, *argv: str) -> list[dict[str, Any]]:
+def objects(node: Node, *argv: str) -> list[dict[str, Any]]:
     """What ip(8) lists with ``argv``, which ask for JSON. Raises CannotRunHere where this one writes none, CommandError
     where it fails."""
     done = node.run(*argv, check=False)
@@ -35,7 +35,7 @@ def objects(node: Any, *argv: str) -> list[dict[str, Any]]:
     return parsed(node, done.stdout or done.stderr)
 
 
-def parsed(node: Asked, said: str) -> list[dict[str, Any]]:
+def parsed(node: Machine, said: str) -> list[dict[str, Any]]:
     """What ip(8) of ``node`` said as JSON. Raises CannotRunHere where it is none, with ip's version."""
     try:
         found = json.loads(said)
@@ -51,8 +51,8 @@ def parsed(node: Asked, said: str) -> list[dict[str, Any]]:
 
 
 def root_discipline(shown: str) -> tuple[str, int, int] | None:
-    """Of what ``tc -statistics qdisc show dev PORT`` says, the port's own queueing discipline: its kind, and the packets
-    and bytes that it has sent; None where there is none."""
+    """Of what ``tc -statistics qdisc show dev PORT`` says the port's own queueing discipline: its kind, the packets and
+    the bytes that it has sent; None where there is none."""
     for one in re.split(r"^(?=qdisc )", shown, flags=re.MULTILINE):
         sent = re.search(r"^ Sent (\d+) bytes (\d+) pkt", one, flags=re.MULTILINE)
         if sent and " root " in one.partition("\n")[0] + " ":

@@ -33,9 +33,9 @@ APPARMOR = Path("/sys/module/apparmor/parameters/enabled")
 PROFILES = Path("/sys/kernel/security/apparmor/profiles")
 TUNGETFEATURES = 0x800454CF  # linux/if_tun.h
 CONTAINER = (
-    "in Docker or Podman with --cap-add SYS_ADMIN --cap-add NET_ADMIN --cap-add NET_RAW --cap-add MKNOD --security-opt "
-    "apparmor=unconfined --security-opt seccomp=unconfined --security-opt systempaths=unconfined --device /dev/net/tun, "
-    "or --privileged (vagrant/Containerfile); "
+    "in Docker or Podman with --cap-add SYS_ADMIN --cap-add NET_ADMIN --cap-add NET_RAW --cap-add MKNOD "
+    "--security-opt apparmor=unconfined --security-opt seccomp=unconfined --security-opt systempaths=unconfined "
+    "--device /dev/net/tun, or --privileged (vagrant/Containerfile); "
     "in Incus, LXD or LXC in a privileged container with nesting (security.privileged=true, security.nesting=true)"
 )
 
@@ -91,7 +91,9 @@ def descriptors() -> int:
 def labs_that_fit() -> int:
     """How many more labs with a tunnel this process may have open files for."""
     most = descriptors()
-    return sys.maxsize if most == resource.RLIM_INFINITY else (most - _open_files() - OWN_DESCRIPTORS) // LAB_DESCRIPTORS
+    if most == resource.RLIM_INFINITY:
+        return sys.maxsize
+    return (most - _open_files() - OWN_DESCRIPTORS) // LAB_DESCRIPTORS
 
 
 def few_descriptors(labs: int = LEAST_LABS) -> str:
@@ -140,8 +142,8 @@ def confined(said: str, apparmor: Path = APPARMOR, profiles: Path = PROFILES) ->
         return ""
     wanted = "|".join(re.escape(profile) for profile in found)
     return (
-        f"AppArmor's profile {' and '.join(found)} is in force, follows the program into the lab and may have denied it. "
-        f"Look for: dmesg | grep -E 'apparmor=\"DENIED\".*profile=\"({wanted})\"'. To allow it: aa-complain "
+        f"AppArmor's profile {' and '.join(found)} is in force, follows the program into the lab and may have denied "
+        f"it. Look for: dmesg | grep -E 'apparmor=\"DENIED\".*profile=\"({wanted})\"'. To allow it: aa-complain "
         f"{' '.join(found)} (package apparmor-utils)"
     )
 

@@ -188,8 +188,8 @@ def address(nodes: Mapping[str, NamespaceNode], sites: tuple[Site, ...] = SITES)
 
 
 def only_bridges(node: NamespaceNode) -> None:
-    """Let a node's bridge pass packets on, and nothing else. Where the machine has br_netfilter, as with Docker, each new
-    namespace begins with the IP firewall at its bridges, which costs every packet time."""
+    """Let a node's bridge pass packets on, and nothing else. Where the machine has br_netfilter, as with Docker, each
+    new namespace begins with the IP firewall at its bridges, which costs every packet time."""
     off = (f"net.bridge.bridge-nf-call-{kind}=0" for kind in ("iptables", "ip6tables", "arptables"))
     node.run("sysctl", "-qew", *off, check=False)  # -e: where it is not there, nothing is to be done
 

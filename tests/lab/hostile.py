@@ -1,4 +1,4 @@
-"""A command of vpneval's in a process of its own, with a setting that a machine of somebody's has; and its right answer."""
+"""A command of vpneval's in a process of its own with a setting of somebody's machine, and what is a right answer."""
 
 import subprocess
 from collections.abc import Iterator
@@ -13,6 +13,7 @@ from tests.lab.conftest import interfaces, mounts
 
 PROJECT = Path(__file__).parents[2]
 SMALL = ("--profile", "smallest", "--quiet", "--out", "OUT/run")
+WITHOUT = 'set -- capsh --drop={} -- -c \'exec "$@"\' bash "$@"'  # these capabilities
 RUN = ("run", "reference", "--vpn", "wireguard_go", *SMALL)
 
 

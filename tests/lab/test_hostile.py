@@ -22,7 +22,7 @@ from runner.lab.image import Image
 from runner.lab.node import wait_until
 from runner.lab.site_to_site import Lab, forwards
 from tests.lab.commands import VPNEVAL
-from tests.lab.hostile import PROJECT, RUN, SMALL, Situation, hostile, judge, nothing_left, parameters
+from tests.lab.hostile import PROJECT, RUN, SMALL, WITHOUT, Situation, hostile, judge, nothing_left, parameters
 from tests.lab.machines import Machines, machines
 
 __all__ = ["nothing_left"]
@@ -99,7 +99,6 @@ def test_nasty_names(name: str, image: Image, tmp_path: Path) -> None:
 
 
 # What a container leaves out, line by line.
-WITHOUT = 'set -- capsh --drop={} -- -c \'exec "$@"\' bash "$@"'
 NEEDED = ("sys_admin", "net_admin", "net_raw", "sys_chroot", "setuid", "setgid", "chown", "dac_override", "kill")
 CONTAINERS = [
     *(

@@ -2,7 +2,8 @@
 
 The kernel is Debian's own package of the suite, unpacked into the cache beside the lab images. KVM is used where a
 guest really starts under it, software emulation (QEMU's TCG, ten to thirty times slower) elsewhere.
-Debian: qemu-system-x86 or qemu-system-arm, busybox-static, kmod; virtme-ng is on PyPI. Sources: virtme-run --help, qemu(1), apt-get(8).
+Debian: qemu-system-x86 or qemu-system-arm, busybox-static, kmod; virtme-ng is on PyPI. Sources: virtme-run --help,
+qemu(1), apt-get(8).
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ def lacking(connection: Connection, modules: Iterable[str], folder: str = "/lib/
         )
     if absent:
         said.append(
-            f"its kernel {release} has no {' '.join(absent)}. On Debian, linux-image-{DEBIANS.get(machine, machine)} has "
-            f"modules that the cloud kernels lack; on Ubuntu, linux-modules-extra-{release} has more"
+            f"its kernel {release} has no {' '.join(absent)}. On Debian, linux-image-{DEBIANS.get(machine, machine)} "
+            f"has modules that the cloud kernels lack; on Ubuntu, linux-modules-extra-{release} has more"
         )
     return ". ".join(said)
