@@ -143,7 +143,7 @@ def confined(said: str, apparmor: Path = APPARMOR, profiles: Path = PROFILES) ->
     wanted = "|".join(re.escape(profile) for profile in found)
     return (
         f"AppArmor's profile {' and '.join(found)} is in force, follows the program into the lab and may have denied "
-        f"it. Look for: dmesg | grep -E 'apparmor=\"DENIED\".*profile=\"({wanted})\"'. To allow it: aa-complain "
+        f'it. Look for: dmesg | grep -E \'apparmor="DENIED".*profile="({wanted})"\'. To allow it: aa-complain '
         f"{' '.join(found)} (package apparmor-utils)"
     )
 

@@ -23,7 +23,6 @@ from runner.sweep.underway import UnderWay
 from runner.sweep.workshop import Workshop, is_full
 from runner.tunnel.bring_up import Bench
 
-
 MOST_STANDING = 30  # of the VPNs' tunnels at once
 
 

@@ -99,7 +99,9 @@ def container(image: Image, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     root = cache_dir() / "tests" / f"container-{os.getpid()}"
     root.parent.mkdir(parents=True, exist_ok=True)
     try:
-        fetched = subprocess.run([*HOLD, "mmdebstrap", "--variant=minbase", suite, root], capture_output=True, text=True)
+        fetched = subprocess.run(
+            [*HOLD, "mmdebstrap", "--variant=minbase", suite, root], capture_output=True, text=True
+        )
         if fetched.returncode != 0:
             pytest.skip(f"no packages can be fetched: {fetched.stderr.splitlines()[-1:]}")
         for file in ("/etc/pip.conf", "/etc/ssl/certs/ca-certificates.crt"):

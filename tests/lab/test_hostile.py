@@ -209,7 +209,7 @@ ELSEWHERE = {
     ),
     "an ip that breaks its JSON": (
         "/usr/local/bin/ip",
-        "#!/bin/sh\n/sbin/ip \"$@\" | sed 's/\"mtu\":1500/\"mtu\":nan/'",
+        '#!/bin/sh\n/sbin/ip "$@" | sed \'s/"mtu":1500/"mtu":nan/\'',
         "gw1: its ip(8) writes no JSON that can be read (ip utility, iproute2-",
     ),
     "no date": ("/usr/local/bin/date", "#!/bin/sh\nexit 1", "gw1: sh, id and date do not answer there"),

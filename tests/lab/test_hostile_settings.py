@@ -106,12 +106,12 @@ def test_a_bridges_firewall_is_off_in_the_lab(lab: Lab) -> None:
 
 def test_a_machine_whose_firewall_drops_what_its_bridges_pass(image: Image, tmp_path: Path) -> None:
     """In a network of the test's own, with Docker's settings."""
-    setting = f"""cat > OUT/inside <<'END'
+    setting = f'''cat > OUT/inside <<'END'
 chroot {image.root} nft -f - <<< '{DROP}'
 test ! -e /proc/sys/net/bridge || sysctl -qw net.bridge.bridge-nf-call-iptables=1
 exec "$@"
 END
-set -- unshare --net bash -eu OUT/inside "$@\""""
+set -- unshare --net bash -eu OUT/inside "$@"'''
     one = Situation("br_netfilter", setting)
     judge(one, hostile(one, tmp_path), tmp_path)
 
@@ -119,9 +119,9 @@ set -- unshare --net bash -eu OUT/inside "$@\""""
 # --- no IPv6 ---------------------------------------------------------------------------------------------------------
 
 # A wrapper in the place of the guest kernel, which hands it one parameter more.
-WITHOUT_IPV6 = """uml=$(readlink -f "$(command -v linux.uml)"); cp "$uml" OUT/uml
-printf '#!/bin/sh\nexec OUT/uml ipv6.disable=1 "$@"' > OUT/wrapped; chmod +x OUT/wrapped
-mount --bind OUT/wrapped "$uml""""
+WITHOUT_IPV6 = '''uml=$(readlink -f "$(command -v linux.uml)"); cp "$uml" OUT/uml
+printf '#!/bin/sh\\nexec OUT/uml ipv6.disable=1 "$@"' > OUT/wrapped; chmod +x OUT/wrapped
+mount --bind OUT/wrapped "$uml"'''
 
 
 @pytest.mark.skipif(shutil.which("linux.uml") is None, reason="needs user-mode-linux")

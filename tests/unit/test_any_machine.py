@@ -12,7 +12,7 @@ from runner.catalogue import load_vpn
 from runner.data.errors import CannotRunHere, CommandError
 from runner.instruments.traffic.generator import listed
 from runner.lab.hardware import cpu_name, interrupts
-from runner.lab.iproute import objects, root_discipline
+from runner.lab.iproute import objects
 from runner.lab.kernels import qemu
 from runner.lab.kernels.uml import Uml
 from runner.lab.machine import confined
@@ -185,7 +185,7 @@ def test_empty_objects_of_old_versions_are_passed_over() -> None:
     ],
 )
 def test_an_ip_whose_json_cannot_be_read_is_named_with_its_version(code: int, stdout: str, stderr: str) -> None:
-    with pytest.raises(CannotRunHere, match="gw1: its ip.8. writes no JSON .*iproute2-ss190107.*Install iproute2"):
+    with pytest.raises(CannotRunHere, match=r"gw1: its ip.8. writes no JSON .*iproute2-ss190107.*Install iproute2"):
         listing(code, stdout, stderr)
 
 
