@@ -109,8 +109,8 @@ def few_descriptors(labs: int = LEAST_LABS) -> str:
 
 
 def limit_for(labs: int) -> int:
-    """The limit of open files with which so many more labs fit."""
-    return _open_files() + OWN_DESCRIPTORS + labs * LAB_DESCRIPTORS
+    """A limit of open files with which so many more labs fit, as a round number."""
+    return -(-(_open_files() + OWN_DESCRIPTORS + labs * LAB_DESCRIPTORS) // 64) * 64
 
 
 def _open_files() -> int:
