@@ -68,7 +68,7 @@ class Workshop:
             raise LabError(self.store.trouble(error)) from error
         what = str(error) or repr(error)
         reason = (what if isinstance(error, VpnevalError | TimeoutError) else repr(error)) + tail(folder)
-        if self.settings.rig.kind == "netns" and (why := confined(reason)):
+        if self.settings.rig.stands != 1 and (why := confined(reason)):  # the labs are on this machine
             reason += f"\n{why}"
         proof = error.proof if isinstance(error, ProofError) else None
         for planned in waiting:
