@@ -31,6 +31,7 @@ for shared in $SHARED; do mkdir -p ".$shared"; mount --bind "$shared" ".$shared"
 mkdir -p .old; pivot_root . .old; cd /; umount -l /.old; rmdir /.old
 cd "$DIRECTORY"; exec "$@"
 """
+THIS_MACHINES = ("/etc/pip.conf", "/etc/ssl/certs/ca-certificates.crt")  # where packages come from, and whom to trust
 pytestmark = pytest.mark.timeout(900)
 
 
@@ -80,6 +81,9 @@ def built(root: Path) -> Container:
                 whole = (PROJECT / source).is_dir()
                 (shutil.copytree if whole else shutil.copy2)(PROJECT / source, place)
         elif word == "RUN":
+            for file in filter(os.path.exists, THIS_MACHINES):
+                (root / file.lstrip("/")).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(file, root / file.lstrip("/"))
             pip = {name: value for name, value in os.environ.items() if name.startswith("PIP_")}
             wheels = [word for word in pip.get("PIP_FIND_LINKS", "").split() if word.startswith("/")]
             done = made.run("sh", "-c", rest, shared=" ".join(wheels), **pip)
@@ -104,10 +108,6 @@ def container(image: Image, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         )
         if fetched.returncode != 0:
             pytest.skip(f"no packages can be fetched: {fetched.stderr.splitlines()[-1:]}")
-        for file in ("/etc/pip.conf", "/etc/ssl/certs/ca-certificates.crt"):
-            if Path(file).exists():
-                (root / file.lstrip("/")).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy2(file, root / file.lstrip("/"))
         yield built(root)
     finally:
         shutil.rmtree(root, ignore_errors=True)

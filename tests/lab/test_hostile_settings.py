@@ -85,7 +85,7 @@ def test_packets_in_fragments_are_told_with_the_mtu_that_fits(
 
 # --- bridges with a firewall -----------------------------------------------------------------------------------------
 
-DROP = "add table ip shut; add chain ip shut all { type filter hook forward priority 0; policy drop; }"
+DROP = "add table ip shut; add chain ip shut every { type filter hook forward priority 0; policy drop; }"
 
 
 def reached(lab: Lab) -> bool:
@@ -144,6 +144,8 @@ def test_ipv6_that_a_machine_switched_off_is_on_in_the_lab(lab: Lab) -> None:
     for node in lab.nodes.values():
         off = [f"net.ipv6.conf.{ports}.disable_ipv6=1" for ports in ("all", "default")]
         node.run("sysctl", "-qw", *off)  # as a new namespace inherits it
+    for me, peer in (lab.sites, lab.sites[::-1]):
+        lab.gateway(me).run("ip", "route", "add", peer.lan, "via", peer.wan_address)
     bench = SimpleNamespace(lab=lab)
     assert ipv6_through(cast(Any, bench), load_vpn("none")) == lab.sites[-1].host_ipv6
 

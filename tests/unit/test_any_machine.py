@@ -12,7 +12,7 @@ from runner.catalogue import load_vpn
 from runner.data.errors import CannotRunHere, CommandError
 from runner.instruments.traffic.generator import listed
 from runner.lab.hardware import cpu_name, interrupts
-from runner.lab.iproute import objects
+from runner.lab.iproute import objects, root_discipline
 from runner.lab.kernels import qemu
 from runner.lab.kernels.uml import Uml
 from runner.lab.machine import confined
@@ -168,6 +168,40 @@ def listing(code: int, stdout: str, stderr: str = "") -> list[dict[str, Any]]:
     return objects(Ip(Completed(code, stdout, stderr)), "ip", "-json", "link", "show")
 
 
+# Captured in a namespace, of versions that were built for it: 4.9 (Debian 9), 4.20 (Debian 10), 5.5 (Ubuntu 20.04).
+ROUTES_OF_4_20 = (
+    '[{"dst":"10.9.9.0/24","dev":"va","protocol":"kernel","scope":"link","prefsrc":"10.9.9.1","flags":[]},'
+    '{"local","dst":"10.9.9.1","dev":"va","table":"local"}]'
+)
+TBF = """qdisc tbf a1c8: root refcnt 3 rate 1Mbit burst 5Kb lat 50.0ms{end}
+ Sent 516 bytes 6 pkt (dropped 0, overlimits 0 requeues 0){end}
+ backlog 0b 0p requeues 0{end}
+"""
+MQ = """qdisc fq_codel 0: parent :2 limit 10240p flows 1024 quantum 1514 target 5ms interval 100ms memory_limit 32Mb ecn
+ Sent 3 bytes 1 pkt (dropped 0, overlimits 0 requeues 0)
+ backlog 0b 0p requeues 0
+  maxpacket 0 drop_overlimit 0 new_flow_count 0 ecn_mark 0
+qdisc mq 0: root
+ Sent 8 bytes 2 pkt (dropped 0, overlimits 0 requeues 0)
+ backlog 0b 0p requeues 0
+"""
+
+
+@pytest.mark.parametrize("end", [" ", ""])
+def test_the_roots_counters_are_read_in_tcs_words(end: str) -> None:
+    assert root_discipline(TBF.format(end=end)) == ("tbf", 6, 516)
+    assert root_discipline(MQ) == ("mq", 2, 8)
+    assert root_discipline(MQ.partition("qdisc mq")[0]) is None
+
+
+def test_a_quote_that_old_versions_escape_is_read() -> None:
+    """``ip link set va alias "Bob's uplink"``."""
+    assert listing(0, r"""[{"ifname":"va","ifalias":"Bob\'s uplink"}]""") == [
+        {"ifname": "va", "ifalias": "Bob's uplink"}
+    ]
+    assert listing(0, r"""[{"ifalias":"\\'"}]""") == [{"ifalias": "\\'"}]
+
+
 def test_empty_objects_of_old_versions_are_passed_over() -> None:
     assert listing(0, '[{},{},{"ifname":"wan0","mtu":1500},{}]') == [{"ifname": "wan0", "mtu": 1500}]
 
@@ -176,7 +210,7 @@ def test_empty_objects_of_old_versions_are_passed_over() -> None:
     ("code", "stdout", "stderr"),
     [
         (0, "1: lo: <LOOPBACK,UP,LOWER_UP> mtu 65536 qdisc noqueue state UNKNOWN\n", ""),
-        (0, '[{"ifname":"eth0","ifalias":"Bob\\\'s"}]', ""),  # 5.1 escapes a quote that needs no escape
+        (0, ROUTES_OF_4_20, ""),
         (0, '[{"ifname":"eth0","mtu":nan}]', ""),
         (0, "", ""),
         (0, '{"ifname":"eth0"}', ""),

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 
-from runner.data.errors import MeasurementError, TooLongError
+from runner.data.errors import CommandError, MeasurementError, TooLongError
 from runner.data.metric import Metric
 from runner.design.profile import Profile
 from runner.instruments.instrument import Asked, Whole
@@ -19,6 +20,7 @@ from runner.tunnel.bring_up import Bench
 IP_UDP_BYTES, IPV6_UDP_BYTES = 28, 48
 SHORTEST, LONGEST = 68, 65535  # RFC 791 §3.2: every link carries 68 bytes
 ECHOES = 3
+ETHERNET_MTU = 1500
 
 
 def path_mtu(bench: Bench) -> Measured:
@@ -66,6 +68,14 @@ def fits(bench: Bench) -> str:
         f"packets were fragmented: the tunnel takes packets of {mtu} bytes, and the WAN's MTU is {_wan_mtu(bench.lab)} "
         f"bytes. An MTU of {whole} bytes fits: set it on the tunnel's interface, or limit TCP's MSS to {whole - 40}"
     )
+
+
+def short_wan(bench: Bench) -> str:
+    """The same where something failed, on a WAN that is shorter than Ethernet: a VPN may send there what nobody takes.
+    "" where that cannot be asked."""
+    with suppress(MeasurementError, CommandError):
+        return fits(bench) if _wan_mtu(bench.lab) < ETHERNET_MTU else ""
+    return ""
 
 
 def _wan_mtu(lab: Lab) -> int:
