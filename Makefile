@@ -25,11 +25,15 @@ comma := ,
 COMMANDS := bash ip mmdebstrap nsenter setpriv unshare $(PYTHON)
 PACKAGES := bash iproute2 mmdebstrap python3 python3-venv util-linux
 
-.PHONY: compare announced test test-all test-unit test-flaky coverage mutants campaign lint rooms image setup lock bench-lab bench-labs bench-search bench-generator bench-limits bench-truth bench-engines bench-slices bench-widths bench-decide bench-decide-real bench-report bench-farm box test-abilities test-ciphers test-vagrant clean
+.PHONY: compare announced doctor test test-all test-unit test-flaky coverage mutants campaign lint rooms image setup lock bench-lab bench-labs bench-search bench-generator bench-limits bench-truth bench-engines bench-slices bench-widths bench-decide bench-decide-real bench-report bench-farm box test-abilities test-ciphers test-vagrant clean
 
-compare: announced image
+compare: announced doctor image
 	$(VPNEVAL) run $(COMPARISON) --vpn $(COMPARED) --profile $(PROFILE) --deadline $(DEADLINE) \
 		$(if $(REST),--rest $(REST) --install) $(if $(OUT),--out $(OUT))
+
+# What this machine lets vpneval do, before anything is downloaded or built: a second.
+doctor: setup
+	$(VPNEVAL) doctor --machine
 
 announced:
 	@echo "make compare installs what is missing: Debian packages, .venv, the lab image (some minutes the first time, then" \

@@ -13,6 +13,10 @@ if grep -qsF "$recipe" "$out/catalogue.json"; then
     exit
 fi
 [ "$(id -u)" = 0 ] || { echo "building the box needs root: sudo make box" >&2; exit 3; }
+[ "$(dpkg --print-architecture)" = amd64 ] || {
+    echo "the local box is for amd64 only, as its boot loader extlinux is: name a public box in vagrant/lab.yml" >&2
+    exit 3
+}
 declare -A packages=([mkfs.ext4]=e2fsprogs [qemu-img]=qemu-utils)
 for tool in "${!packages[@]}"; do
     command -v "$tool" >/dev/null || { echo "$tool is missing; apt-get install ${packages[$tool]}" >&2; exit 3; }

@@ -17,6 +17,7 @@ from runner.data.store import load_run
 from runner.data.trials import Cell, ExperimentRecord, Trial
 from runner.design.experiment import Experiment
 from runner.design.profile import PROFILES, Profile, between_rates, changed, in_turns
+from runner.lab.machine import LEAST_LABS
 from runner.lab.names import DEFAULT_IMAGE, image_names
 from runner.lab.places import check_spec
 from runner.lab.places.sites import HOURS
@@ -77,6 +78,11 @@ class Asked:
         done, hopeless = measured(seen, self.retry_failed), {one.cell for one in seen if one.status == "unsupported"}
         sums = blocks(self.cells, self.repetitions, self.seed, done, hopeless, self.profile).sums
         return sums.trials, sums.expected_s
+
+    @property
+    def labs(self) -> int:
+        """How many labs must be able to stand at once for it; more tunnels than that can take turns in groups."""
+        return max(LEAST_LABS, *(Planned(cell, 1).instrument.labs(cell.params) for cell in self.cells))
 
     @property
     def shortest_s(self) -> float:

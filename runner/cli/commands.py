@@ -38,6 +38,7 @@ from runner.cli.options import (
     Levels,
     MaxRate,
     Once,
+    OnlyMachine,
     OutDir,
     ProfileName,
     Quiet,
@@ -133,6 +134,7 @@ def doctor(
     kernel: KernelName = HOST,
     vpns: Vpns = None,
     max_rate: MaxRate = "",
+    only_machine: OnlyMachine = False,
     as_json: Json = False,
 ) -> None:
     """Check which VPNs this machine can run.
@@ -140,10 +142,11 @@ def doctor(
     Every VPN is asked in a lab. The answer says what is missing and how to get it. --lab asks another lab instead,
     and --kernel a guest kernel.
     """
-    begin("vpneval checks the tools, starts a lab and asks each VPN in it. This takes some seconds.")
+    more = "" if only_machine else " It then starts a lab and asks each VPN in it, which takes some seconds."
+    begin(f"vpneval looks at this machine.{more}")
     from rich.table import Table
 
-    from runner.cli.doctor import examine
+    from runner.cli.doctor import examine, this_machine
     from runner.cli.other_kernels import this_command_under
     from runner.lab import kernels
 
@@ -151,7 +154,7 @@ def doctor(
     require_known("image", image, image_names())
     if under and not inside():
         raise typer.Exit(this_command_under(under, image, tell))
-    checks = examine(image, lab, joined(vpns), max_rate)
+    checks = this_machine() if only_machine else examine(image, lab, joined(vpns), max_rate)
     if as_json:
         document(json.dumps([vars(check) for check in checks], indent=1) + "\n")
     else:

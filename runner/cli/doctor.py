@@ -48,14 +48,7 @@ def examine(image_name: str, lab_spec: str = "netns", vpns: str = "", max_rate: 
     check_spec(lab_spec)
     limits = site_limits(lab_spec, max_rate, "")
     plugins = [load_vpn(name) for name in [name for name in vpns.split(",") if name] or vpn_names()]
-    checks = []
-    for tool, package in HOST_TOOLS.items() if lab_spec == "netns" else ():
-        found = shutil.which(tool)
-        says = found or f"this command is missing; get it with: apt-get install {package}"
-        checks.append(Check(f"command {tool}", "ok" if found else "error", says))
-    if os.environ.get(rootless.INSIDE):
-        checks.append(Check("without root", "ok", "vpneval runs as root of a user namespace"))
-    checks += this_process() + guest_kernels() if lab_spec == "netns" else []
+    checks = this_machine() + guest_kernels() if lab_spec == "netns" else []
     try:
         rootless.enter(lab_spec)
         with ExitStack() as stack:
@@ -146,17 +139,26 @@ def _not_measured(path: BarePath, kind: str, far: str, so: str) -> str:
     return f"not measured, {so}: no {kind.upper()} port of {far} comes through. To measure it, {what}"
 
 
-def this_process() -> list[Check]:
-    """What this machine, or the container, lets this process do."""
+def this_machine() -> list[Check]:
+    """What this machine has, and what it, or the container, lets this process do. No lab is started for it."""
+    checks = []
+    for tool, package in HOST_TOOLS.items():
+        found = shutil.which(tool)
+        says = found or f"this command is missing; get it with: apt-get install {package}"
+        checks.append(Check(f"command {tool}", "ok" if found else "error", says))
+    if os.environ.get(rootless.INSIDE):
+        checks.append(Check("without root", "ok", "vpneval runs as root of a user namespace"))
     root = os.geteuid() == 0
+    granted = "all that a lab needs" if root else "this user is not root: a lab needs user namespaces (docs/labs.md)"
     asked = [
-        ("capabilities", "error", machine.no_capability(machine.CAPABILITIES) if root else "", "all that a lab needs"),
+        ("capabilities", "error", machine.no_capability(machine.CAPABILITIES) if root else "", granted),
         ("open files", "error", machine.few_descriptors(), f"{machine.descriptors()} may be open"),
         ("TUN", "warning", machine.no_tun(), "/dev/net/tun is the kernel's TUN device"),
         ("cores", "warning", machine.fewer_cores(), "all of this machine"),
         ("modules", "warning", machine.modules_gone(), "they belong to the running kernel, or it has none"),
+        ("IPv6", "warning", machine.no_ipv6(), "this kernel has it"),
     ]
-    return [Check(what, level if wrong else "ok", wrong or well) for what, level, wrong, well in asked]
+    return checks + [Check(what, level if wrong else "ok", wrong or well) for what, level, wrong, well in asked]
 
 
 def guest_kernels() -> list[Check]:

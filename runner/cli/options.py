@@ -131,6 +131,7 @@ Install = Annotated[
         "--install", help="install the Debian packages that --rest needs and this machine lacks; upgrade nothing"
     ),
 ]
+OnlyMachine = Annotated[bool, typer.Option("--machine", help="look at this machine only; start no lab, ask no VPN")]
 OutDir = Annotated[
     Path | None,
     typer.Option("--out", metavar="DIR", help="the run folder; the same folder again continues the run"),

@@ -26,7 +26,7 @@ from runner.design.profile import Profile
 from runner.instruments.traffic.calibration import calibrated, lengths_of, most
 from runner.instruments.traffic.iperf import check_version
 from runner.instruments.traffic.paced import COST_RATE, LOWEST_BPS, USUAL_BPS
-from runner.lab import wan
+from runner.lab import machine, wan
 from runner.lab.facts import facts, openssl_bps
 from runner.lab.image import Image
 from runner.lab.places import Rig, open_rig
@@ -49,6 +49,8 @@ def conduct(asked: Asked, command_line: list[str], console: Console, quiet: bool
     """
     say = lambda text: None if quiet else console.print(text, markup=False, highlight=False)  # noqa: E731
     with open_rig(asked.lab, say, asked.limits) as rig:
+        if rig.stands != 1 and (few := machine.few_descriptors(asked.labs)):
+            raise CannotRunHere(few)
         return _conduct_on(rig, asked, command_line, console, quiet)
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import runner
 from runner.data.errors import UsageError
 from runner.data.trials import Machine
+from runner.lab.hardware import cpu_name
 from runner.lab.image import open_image
 
 EQUAL = ("kernel", "image", "versions")  # what machines must have in common, unless the user says otherwise
@@ -33,9 +34,9 @@ def describe(images: Sequence[str]) -> tuple[Machine, dict[str, Any]]:
     """
     opened = [open_image(image, say=lambda text: None) for image in images]
     cpuinfo, meminfo = Path("/proc/cpuinfo").read_text(), Path("/proc/meminfo").read_text()
-    models = [line.split(":", 1)[1].strip() for line in cpuinfo.splitlines() if line.startswith("model name")]
+    fields = [line.partition(":") for line in cpuinfo.partition("\n\n")[0].splitlines()]
     machine = Machine(
-        cpu=models[0] if models else "unknown",
+        cpu=cpu_name({name.strip(): value.strip() for name, _, value in fields}),
         cores=len(os.sched_getaffinity(0)),
         memory_bytes=int(meminfo.split()[1]) * 1024,  # MemTotal, proc_meminfo(5)
         kernel=platform.release(),

@@ -81,6 +81,10 @@ class Instrument(ABC):
             return Unsupported(f"{vpn.title} carries TCP only")
         return None
 
+    def labs(self, params: Mapping[str, str]) -> int:
+        """How many labs with a tunnel a trial has up at once, its own among them: so many open files it needs."""
+        return 1
+
     @abstractmethod
     def expected_s(self, params: Mapping[str, str], profile: Profile, *, first: bool) -> float:
         """How long one trial will take, seconds. ``first``: is nothing known yet from an earlier repetition?"""

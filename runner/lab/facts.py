@@ -10,7 +10,8 @@ from typing import Any
 
 from runner.data.errors import CommandError
 from runner.data.guest import inside
-from runner.lab.hardware import hardware
+from runner.lab.hardware import cpu_name, hardware
+from runner.lab.iproute import objects
 from runner.lab.node import Node
 from runner.lab.site_to_site import Lab
 
@@ -78,14 +79,16 @@ def facts(lab: Lab) -> dict[str, Any]:
         "kernel": kernel,
         **({"guest": inside()} if inside() else {}),
         "machine": machine,
-        "cpu": cpu.get("model name", "unknown"),
+        "cpu": cpu_name(cpu),
         "cpu_flags": [flag for flag in CPU_FLAGS if flag in flags],
         "cores": int(gateway.run("nproc").stdout),
         "smt": {"0": "off", "1": "on"}.get(told["smt"], "unknown"),
         "governor": told["governor"] or "unknown",
         "hypervisor": f"{told['vendor']} {told['product']}".strip() or "present, unnamed"
         if "hypervisor" in flags
-        else "none seen",
+        else "none seen"
+        if "flags" in cpu
+        else "unknown",  # only x86 has the flag
         "steal_ratio_since_boot": steal_ratio(told["stat"]),
         "memory_bytes": int(told["meminfo"].split()[1]) * 1024,  # MemTotal, proc_meminfo(5)
         "clock_source": told["clock_source"] or "unknown",
@@ -135,7 +138,7 @@ def links(lab: Lab) -> list[dict[str, Any]]:
     """The lab's interfaces, those that are alike together: ``interfaces``, ``mtu``, ``qdisc``, ``offloads`` (on)."""
     alike: dict[str, dict[str, Any]] = {}
     for node in lab.nodes.values():
-        for link in json.loads(node.run("ip", "-json", "link", "show").stdout):
+        for link in objects(node, "ip", "-json", "link", "show"):
             name = link["ifname"]
             if name == "lo":
                 continue

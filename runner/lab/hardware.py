@@ -65,7 +65,7 @@ def machine_of(look: Files) -> dict[str, Any]:
     maker = [first(f"/sys/class/dmi/id/{name}") for name in ("sys_vendor", "product_name")]
     return {
         "kernel": first("kernel"),
-        "cpu": next((value for name, value in fields if name == "model name"), UNKNOWN),
+        "cpu": cpu_name(dict(reversed(fields))),
         "cores": int(first("cores")) if first("cores").isdigit() else UNKNOWN,
         "memory_bytes": int(memory.split()[1]) * 1024 if memory else UNKNOWN,
         "frequency_mhz": [round(min(now_mhz)), round(max(now_mhz))] if now_mhz else UNKNOWN,
@@ -74,6 +74,12 @@ def machine_of(look: Files) -> dict[str, Any]:
         "smt": {"0": "off", "1": "on"}.get(first("/sys/devices/system/cpu/smt/active"), UNKNOWN),
         "maker": " ".join(word for word in maker if word != UNKNOWN) or UNKNOWN,
     }
+
+
+def cpu_name(fields: Mapping[str, str]) -> str:
+    """The processor of /proc/cpuinfo's fields; of ARM's, which have no name, the maker's and the part's numbers."""
+    numbers = [f"{name} {fields[f'CPU {name}']}" for name in ("implementer", "part") if f"CPU {name}" in fields]
+    return fields.get("model name", f"ARM, {', '.join(numbers)}" if numbers else UNKNOWN)
 
 
 def ports_of(look: Files) -> dict[str, dict[str, Any]]:
@@ -113,18 +119,15 @@ def interrupts(look: Files, port: str) -> dict[str, list[int]]:
     bus = (look.get(f"/sys/class/net/{port}/bus") or [""])[0].rsplit("/", 1)[-1]
     names = tuple(f"{name}-" for name in (port, bus) if name)
     found = {}
-    for line in look.get("/proc/interrupts", [])[1:]:
+    header, *lines = look.get("/proc/interrupts", [""])
+    cores = [int(name.removeprefix("CPU")) for name in header.split()]  # those that are online
+    for line in lines:
         number, *words = line.split()
         if words and (number.rstrip(":") in numbers or words[-1].startswith(names) or words[-1] == port):
-            counts = [int(word) for word in _leading_numbers(words)]
-            found[words[-1]] = [core for core, count in enumerate(counts) if count]
+            counts = zip(cores, words, strict=False)  # the words after the counts are no numbers
+            found[words[-1]] = [core for core, count in counts if count.isdigit() and int(count)]
     return found
 
 
 def _is_mask(path: str, port: str) -> bool:
     return path.startswith(f"{port}/queues/") and path.endswith("/rps_cpus")
-
-
-def _leading_numbers(words: list[str]) -> list[str]:
-    count = next((at for at, word in enumerate(words) if not word.isdigit()), len(words))
-    return words[:count]

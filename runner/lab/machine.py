@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import resource
+import sys
 from pathlib import Path
 
-# capability.h. Docker and Podman give all of these but two: NET_ADMIN and SYS_ADMIN.
+# capability.h. Docker gives all of these but NET_ADMIN and SYS_ADMIN; Podman does not give NET_RAW and MKNOD, either.
 CAPABILITIES = {
     "CHOWN": 0,
     "DAC_OVERRIDE": 1,
@@ -25,11 +27,15 @@ CAPABILITIES = {
     "SYS_ADMIN": 21,
 }
 TO_BUILD = {"MKNOD": 27}  # and no lab needs it
-LEAST_DESCRIPTORS = 512  # those of a lab, its log files, and two tunnels beside plain IP
+OWN_DESCRIPTORS, LAB_DESCRIPTORS = 40, 50  # open files: the program's own, and those of a lab with a tunnel
+LEAST_LABS = 3  # at once: plain IP's, a VPN's beside it, and the one in which its set-up is timed
+APPARMOR = Path("/sys/module/apparmor/parameters/enabled")
+PROFILES = Path("/sys/kernel/security/apparmor/profiles")
 TUNGETFEATURES = 0x800454CF  # linux/if_tun.h
 CONTAINER = (
-    "in Docker or Podman with --cap-add SYS_ADMIN --cap-add NET_ADMIN --security-opt apparmor=unconfined "
-    "--security-opt seccomp=unconfined --security-opt systempaths=unconfined --device /dev/net/tun, or --privileged; "
+    "in Docker or Podman with --cap-add SYS_ADMIN --cap-add NET_ADMIN --cap-add NET_RAW --cap-add MKNOD "
+    "--security-opt apparmor=unconfined --security-opt seccomp=unconfined --security-opt systempaths=unconfined "
+    "--device /dev/net/tun, or --privileged (vagrant/Containerfile); "
     "in Incus, LXD or LXC in a privileged container with nesting (security.privileged=true, security.nesting=true)"
 )
 
@@ -82,17 +88,33 @@ def descriptors() -> int:
     return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
 
 
-def few_descriptors() -> str:
-    """Are there too few open files for a run? The soft limit is raised when the program starts."""
+def labs_that_fit() -> int:
+    """How many more labs with a tunnel this process may have open files for."""
     most = descriptors()
-    there = most - len(os.listdir("/proc/self/fd"))
-    if most == resource.RLIM_INFINITY or there >= LEAST_DESCRIPTORS:
+    if most == resource.RLIM_INFINITY:
+        return sys.maxsize
+    return (most - _open_files() - OWN_DESCRIPTORS) // LAB_DESCRIPTORS
+
+
+def few_descriptors(labs: int = LEAST_LABS) -> str:
+    """Are there too few open files for so many labs at once? The soft limit is raised when the program starts."""
+    if labs_that_fit() >= labs:
         return ""
-    needs = LEAST_DESCRIPTORS + most - there
+    needs = limit_for(labs)
     return (
-        f"this process may open {there} more files, and a run needs {LEAST_DESCRIPTORS}; raise its limit first: "
-        f"ulimit -n {needs} (as root; a service: LimitNOFILE={needs}; Docker: --ulimit nofile={needs})"
+        f"this process may open {max(0, descriptors() - _open_files())} more files, and {labs} labs at once need "
+        f"{OWN_DESCRIPTORS + labs * LAB_DESCRIPTORS}; raise its limit first: ulimit -n {needs} (as root; a service: "
+        f"LimitNOFILE={needs}; Docker: --ulimit nofile={needs})"
     )
+
+
+def limit_for(labs: int) -> int:
+    """A limit of open files with which so many more labs fit, as a round number."""
+    return -(-(_open_files() + OWN_DESCRIPTORS + labs * LAB_DESCRIPTORS) // 64) * 64
+
+
+def _open_files() -> int:
+    return len(os.listdir("/proc/self/fd"))
 
 
 def modules_gone(release: str = os.uname().release, modules: Path = Path("/lib/modules")) -> str:
@@ -105,6 +127,33 @@ def modules_gone(release: str = os.uname().release, modules: Path = Path("/lib/m
     )
 
 
+def confined(said: str, apparmor: Path = APPARMOR, profiles: Path = PROFILES) -> str:
+    """Which profile of AppArmor may have denied what failed, where ``said`` tells of it and has the program's name: a
+    profile follows its program into a node."""
+    if "Permission denied" not in said or _first_line(apparmor) != "Y":
+        return ""
+    found = []
+    for line in _lines(profiles):  # "/usr/sbin/tcpdump (enforce)"
+        profile, _, mode = line.rpartition(" ")
+        program = profile.partition("//")[0].rpartition("/")[2]
+        if mode == "(enforce)" and re.search(rf"(?<!\w){re.escape(program)}(?!\w)", said):
+            found.append(profile)
+    if not found:
+        return ""
+    wanted = "|".join(re.escape(profile) for profile in found)
+    return (
+        f"AppArmor's profile {' and '.join(found)} is in force, follows the program into the lab and may have denied "
+        f'it. Look for: dmesg | grep -E \'apparmor="DENIED".*profile="({wanted})"\'. To allow it: aa-complain '
+        f"{' '.join(found)} (package apparmor-utils)"
+    )
+
+
+def no_ipv6(sysctls: Path = Path("/proc/sys/net/ipv6")) -> str:
+    """Has this kernel no IPv6?"""
+    off = "this kernel has no IPv6, as with ipv6.disable=1 on its command line (/proc/cmdline): IPv6 is not measured"
+    return "" if sysctls.is_dir() else off
+
+
 def fewer_cores() -> str:
     """May this process use fewer cores than the machine has?"""
     may, there = len(os.sched_getaffinity(0)), os.cpu_count() or 1
@@ -112,7 +161,11 @@ def fewer_cores() -> str:
 
 
 def _first_line(path: Path) -> str:
+    return next(iter(_lines(path)), "").strip()
+
+
+def _lines(path: Path) -> list[str]:
     try:
-        return path.read_text(encoding="utf-8").partition("\n")[0].strip()
+        return path.read_text(encoding="utf-8").splitlines()
     except OSError:
-        return ""
+        return []

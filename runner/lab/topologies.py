@@ -25,7 +25,7 @@ from runner.data.errors import LabError, MeasurementError
 from runner.lab.image import Image
 from runner.lab.namespaces import NamespaceNode
 from runner.lab.site import Site
-from runner.lab.site_to_site import SITES, Lab, batch, forwards
+from runner.lab.site_to_site import SITES, Lab, batch, forwards, only_bridges
 
 
 @dataclass(frozen=True)
@@ -187,7 +187,9 @@ def lay_cables(topology: Topology, nodes: Mapping[str, NamespaceNode], say: Call
         addresses = [f"addr add {address} dev {port.name}" for port in ports for address in port.addresses]
         routes = [f"route add default via {topology.default_routes[name]}"] if name in topology.default_routes else []
         batch(node, *joined, *addresses, *(f"link set {port.name} up" for port in ports), *routes)
-        if name not in topology.bridges and name not in topology.default_routes:
+        if name in topology.bridges:
+            only_bridges(node)
+        elif name not in topology.default_routes:
             forwards(node, *(port.name for port in ports))
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from runner.data.errors import InstrumentError, MeasurementError
 from runner.lab import probes
 from runner.lab.commands import readable
+from runner.lab.iproute import root_discipline
 from runner.lab.namespaces import Dialogue, NamespaceNode
 from runner.lab.site_to_site import Lab
 
@@ -40,12 +41,12 @@ def outer(lab: Lab, direction: str = "forward") -> Outer:
     without a queue gets a plain one for that, which an idle port passes by.
     """
     node, port = leaving(lab, direction)
-    found = _root(node, port)
-    if found["kind"] == "noqueue":
+    kind, packets, sent_bytes = _root(node, port)
+    if kind == "noqueue":
         node.run("tc", "qdisc", "add", "dev", port, "root", "pfifo", "limit", QUEUE_PACKETS)
         node.defer("tc", "qdisc", "del", "dev", port, "root")
-        found = _root(node, port)
-    return Outer(found["packets"], found["bytes"] - ETHERNET_BYTES * found["packets"])
+        _, packets, sent_bytes = _root(node, port)
+    return Outer(packets, sent_bytes - ETHERNET_BYTES * packets)
 
 
 def leaving(lab: Lab, direction: str) -> tuple[NamespaceNode, str]:
@@ -54,12 +55,10 @@ def leaving(lab: Lab, direction: str) -> tuple[NamespaceNode, str]:
     return (lab.wan, there.name) if lab.has_wan else (lab.gateway(here), here.wan_interface)
 
 
-def _root(node: NamespaceNode, port: str) -> dict[str, Any]:
-    shown = node.run("tc", "-statistics", "-json", "qdisc", "show", "dev", port).stdout
-    roots = [discipline for discipline in json.loads(shown) if discipline.get("root")]
-    if not roots:
+def _root(node: NamespaceNode, port: str) -> tuple[str, int, int]:
+    shown = node.run("tc", "-statistics", "qdisc", "show", "dev", port).stdout
+    if (found := root_discipline(shown)) is None:
         raise MeasurementError(f"{node.name} shows no queueing discipline on {port}: {shown.strip()[:200]}")
-    found: dict[str, Any] = roots[0]
     return found
 
 

@@ -32,14 +32,13 @@ from runner.sweep.plan import (
 from runner.sweep.records import Records
 from runner.sweep.shares import Shares, parts, side_share
 from runner.sweep.supported import refusals
-from runner.sweep.turns import Rounds, Standing, conditions, standing
+from runner.sweep.turns import Rounds, Standing, conditions, most_standing, standing
 from runner.sweep.underway import UnderWay
 from runner.sweep.workshop import Workshop
 from runner.tunnel.bring_up import Bench
 from runner.vpn.plugin import Vpn
 
 Look = Callable[[float, float], Going]
-MOST_STANDING = 30  # tunnels at once
 SIDE_SHARE = 0.1  # of a deadline's time for what no ranking is made of: ciphers, compression, more streams
 LOOKS_AT = (0.35, 0.5, 0.65, 0.8, 0.9)  # of a deadline's time; the report is the sixth look
 # Such trials in a ranked tunnel have a turn in every fifth round, and in every tenth under a deadline: in the first one
@@ -246,15 +245,17 @@ class Loop:
         rest = [tunnel for tunnel in planned.standing if tunnel.vpn != BASELINE]
         ranked = [tunnel for tunnel in rest if self._shares.is_ranked(tunnel) and self._goes_on(tunnel)]
         side = [tunnel for tunnel in rest if not self._shares.is_ranked(tunnel)]
-        if self.settings.deadline is None and len(rest) <= MOST_STANDING:
+        at_once = rest if self.settings.deadline is None else max(ranked, side, key=len)
+        most = most_standing(len(plain), len(at_once), self.watcher.say)
+        if self.settings.deadline is None and len(rest) <= most:
             ranked, side = rest, []
         with standing(self._workshop, plain) as base:
             ranked_s = self._shares.ranked_s(planned, later)
-            for part in parts(ranked, MOST_STANDING):
+            for part in parts(ranked, most):
                 self._stand(base, part, ranked_s * len(part) / len(ranked))
             every_s = self._shares.ranked_s(planned, later)
             share_s = self._shares.side_s(side, later.blocks + 1) if ranked else every_s
-            for part in parts(side, MOST_STANDING):
+            for part in parts(side, most):
                 started = time.monotonic()
                 self._stand(base, part, share_s * len(part) / len(side))
                 self._shares.side_left_s -= time.monotonic() - started

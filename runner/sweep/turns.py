@@ -17,10 +17,13 @@ from pathlib import Path
 
 from runner.data.errors import InstrumentError, LabError, ProofError
 from runner.data.levels import outside_of_tunnel
+from runner.lab import machine
 from runner.sweep.plan import PlannedTunnel
 from runner.sweep.underway import UnderWay
 from runner.sweep.workshop import Workshop, is_full
 from runner.tunnel.bring_up import Bench
+
+MOST_STANDING = 30  # of the VPNs' tunnels at once
 
 
 @dataclass
@@ -52,6 +55,19 @@ class Standing:
         for trial in waiting:
             trial.over = True
         workshop.fail([trial.planned for trial in waiting], error, self.folder)
+
+
+def most_standing(plain: int, wanted: int, say: Callable[[str], object]) -> int:
+    """How many of the VPNs' tunnels stand at once beside the baseline's: as many as this process may have open files
+    for, with one lab more in which a set-up is timed. Where those are fewer than could stand, ``say`` is told."""
+    fit, wanted = max(1, machine.labs_that_fit() - plain - 1), min(wanted, MOST_STANDING)
+    if fit < wanted:
+        say(
+            f"{wanted} tunnels could stand at once, and this process may open files for {fit}. So they stand and take "
+            f"turns in groups, one group after the other. For all at once: ulimit -n "
+            f"{machine.limit_for(plain + 1 + wanted)}"
+        )
+    return min(fit, MOST_STANDING)
 
 
 @contextmanager

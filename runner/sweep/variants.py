@@ -5,6 +5,7 @@ second gateway, and how often keys are renewed. Each has a live probe, and says 
 from __future__ import annotations
 
 import os
+import platform
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -20,8 +21,8 @@ from runner.lab.site_to_site import Lab
 from runner.vpn.kernel_crypto import KERNEL
 from runner.vpn.plugin import Vpn
 
-# OPENSSL_ia32cap(3): no instruction set beyond the oldest, so that OpenSSL takes its generic code.
-MASK = "0x0:0x0"
+# openssl-env(7): no instruction set beyond the oldest, so that OpenSSL takes its generic code. By architecture.
+MASKS = {"x86_64": ("OPENSSL_ia32cap", "0x0:0x0"), "aarch64": ("OPENSSL_armcap", "0")}
 # Parts of the kernel's names of drivers that use a CPU's instructions or a device (arch/*/crypto, drivers/crypto).
 ACCELERATED = re.compile(r"aesni|avx|sse|simd|clmul|x86_64|asm|neon|-ce\b|-ni\b|\bp8|padlock|qat|ccp")
 FASTER = 1.2  # what accelerated code must at least gain, to be called so
@@ -61,6 +62,10 @@ def _driver_refused(lab: Lab, vpn: Vpn, params: Mapping[str, str]) -> Unsupporte
             return Unsupported(
                 f"vpneval does not change the environment of daemons on the machines of a {lab.kind} lab"
             )
+        if platform.machine() not in MASKS:
+            return Unsupported(
+                f"vpneval can hide the instructions of {' and '.join(MASKS)} from OpenSSL, not {platform.machine()}'s"
+            )
         try:
             fast, slow = (openssl_speed(gateway, cipher, generic=generic) for generic in (False, True))
         except (CommandError, MeasurementError) as error:
@@ -91,10 +96,11 @@ def set_driver(lab: Lab, vpn: Vpn, params: Mapping[str, str]) -> None:
     """Hide this CPU's instructions from OpenSSL in whatever is started on the gateways from now on, if asked for."""
     if params.get("driver") != "generic" or not (vpn.software.openssl or vpn.name == BASELINE):
         return
+    variable, mask = MASKS[platform.machine()]
     for site in lab.sites:
         gateway = lab.gateway(site)
-        gateway.log(f"[{gateway.name}] export OPENSSL_ia32cap={MASK}")
-        gateway.environment = {**gateway.environment, "OPENSSL_ia32cap": MASK}
+        gateway.log(f"[{gateway.name}] export {variable}={mask}")
+        gateway.environment = {**gateway.environment, variable: mask}
 
 
 def driver_said(lab: Lab, vpn: Vpn, params: Mapping[str, str]) -> dict[str, str]:
@@ -108,7 +114,7 @@ def driver_said(lab: Lab, vpn: Vpn, params: Mapping[str, str]) -> dict[str, str]
     cpu = gateway.run("openssl", "version", "-c").stdout.partition("=")[2].split(maxsplit=1)
     known = _SPEEDS.get((_known(cipher), generic))
     speed = f"; openssl speed {_known(cipher)}: {known / 1e9:.2f} Gbit/s" if known else ""
-    return {"driver": f"OPENSSL_ia32cap {cpu[0] if cpu else 'unknown'}{speed}"}
+    return {"driver": f"{MASKS[platform.machine()][0]} {cpu[0] if cpu else 'unknown'}{speed}"}
 
 
 def openssl_speed(gateway: Node, cipher: str, *, generic: bool) -> float:
@@ -118,7 +124,7 @@ def openssl_speed(gateway: Node, cipher: str, *, generic: bool) -> float:
     """
     key = (_known(cipher), generic)
     if key not in _SPEEDS:
-        hide = ("env", f"OPENSSL_ia32cap={MASK}") if generic else ()
+        hide = ("env", "=".join(MASKS[platform.machine()])) if generic else ()
         argv = ("openssl", "speed", *SPEED[key[0]], "-bytes", str(SPEED_BYTES), "-seconds", "1", "-mr")
         said = gateway.run(*hide, *argv, timeout=15).stdout
         result = re.search(r"^\+F:.*:([0-9.]+)$", said, flags=re.MULTILINE)

@@ -13,6 +13,7 @@ from runner.data.levels import tunnel_levels
 from runner.data.store import FULL, Store
 from runner.instruments.instrument import Asked, at_once
 from runner.lab.logs import tail
+from runner.lab.machine import confined
 from runner.lab.site_to_site import SITES
 from runner.sweep.builder import Builder, Shared
 from runner.sweep.call import Settings, Watcher
@@ -66,12 +67,12 @@ class Workshop:
         if isinstance(error, OSError) and (is_full(error) or not self.store.is_there()):
             raise LabError(self.store.trouble(error)) from error
         what = str(error) or repr(error)
-        reason = what if isinstance(error, VpnevalError | TimeoutError) else repr(error)
+        reason = (what if isinstance(error, VpnevalError | TimeoutError) else repr(error)) + tail(folder)
+        if self.settings.rig.stands != 1 and (why := confined(reason)):  # the labs are on this machine
+            reason += f"\n{why}"
         proof = error.proof if isinstance(error, ProofError) else None
         for planned in waiting:
-            self.records.write(
-                planned, status="failed", reason=reason + tail(folder), log=self.log(folder), proof=proof
-            )
+            self.records.write(planned, status="failed", reason=reason, log=self.log(folder), proof=proof)
 
     def on_paper(self, tunnel: PlannedTunnel, folder: Path) -> None:
         """Trials that count what a plugin writes down, and need no tunnel; the recipe is their log."""

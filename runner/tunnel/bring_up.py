@@ -13,7 +13,7 @@ from runner.data.errors import InstrumentError, ProofError, Unsupported
 from runner.data.levels import Params
 from runner.data.trials import Evidence, Proof
 from runner.lab import layers, probes
-from runner.lab.machine import modules_gone
+from runner.lab.machine import confined, modules_gone
 from runner.lab.node import PATIENCE, Node, wait_until
 from runner.lab.redaction import KNOWN
 from runner.lab.site import TCP_PORTS, Site, peers_of
@@ -160,8 +160,8 @@ def unsupported(lab: Lab, vpn: Vpn, params: Params) -> Unsupported | None:
     for site in lab.sites:
         gateway = lab.gateway(site)
         if no := equip(gateway, vpn) or vpn.supports(gateway, params):
-            gone = modules_gone() if no.reason.startswith("the kernel has no") and lab.shared_kernel else ""
-            return Unsupported(f"{no.reason} ({gone})") if gone else no
+            why = modules_gone() if no.reason.startswith("the kernel has no") else confined(no.reason)
+            return Unsupported(f"{no.reason} ({why})") if why and lab.shared_kernel else no
     return None
 
 

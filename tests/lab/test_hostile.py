@@ -11,7 +11,6 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -23,27 +22,10 @@ from runner.lab.image import Image
 from runner.lab.node import wait_until
 from runner.lab.site_to_site import Lab, forwards
 from tests.lab.commands import VPNEVAL
-from tests.lab.conftest import interfaces, mounts
+from tests.lab.hostile import PROJECT, RUN, SMALL, WITHOUT, Situation, hostile, judge, nothing_left, parameters
 from tests.lab.machines import Machines, machines
 
-PROJECT = Path(__file__).parents[2]
-SMALL = ("--profile", "smallest", "--quiet", "--out", "OUT/run")
-RUN = ("run", "reference", "--vpn", "wireguard_go", *SMALL)
-
-
-@dataclass(frozen=True)
-class Situation:
-    """``setting``: lines of bash before the command, in a mount namespace that goes with it; there and in ``command``,
-    OUT is a folder of the test. ``code`` and ``says``: how the command ends, and words of its sentence."""
-
-    name: str
-    setting: str
-    code: int = 0
-    says: str = ""
-    command: tuple[str, ...] = RUN
-    smoke: bool = False
-
-
+__all__ = ["nothing_left"]
 OPENCONNECT = ("run", "reference", "--vpn", "openconnect", *SMALL)  # drops root
 TRANSPORT = ("run", "transport", "--vpn", "wireguard_go", "--set", "measure=tcp,streams=1", *SMALL)
 NO_LOCKS = """mkdir OUT/patch; cat > OUT/patch/sitecustomize.py <<END
@@ -60,7 +42,8 @@ PROCESS = [
     Situation("umask 777", "umask 777; trap '' EXIT", command=OPENCONNECT),
     Situation("umask 000", "umask 000"),
     Situation("soft limit of 256 descriptors", "ulimit -Sn 256"),
-    Situation("hard limit of 256 descriptors", "ulimit -n 256", 3, "raise its limit first: ulimit -n", smoke=True),
+    Situation("hard limit of 256 descriptors", "ulimit -n 256"),
+    Situation("hard limit of 128 descriptors", "ulimit -n 128", 3, "raise its limit first: ulimit -n", smoke=True),
     Situation("hard limit of 64 descriptors", "ulimit -n 64", 3, "raise its limit first: ulimit -n"),
     Situation("limit of 1,024 descriptors", "ulimit -n 1024"),
     Situation("1,100 descriptors inherited", INHERITED.format(number=1100), command=TRANSPORT, smoke=True),
@@ -92,47 +75,6 @@ PROCESS = [
 NAMES = ["a:b", "a,b", "a b", "a\\b", "ä'\"", "a\nb", "%h$x", "-rf", "#;&", "x" * 90, "~", "\udcff"]
 
 
-def hostile(one: Situation, folder: Path, *, cwd: Path = PROJECT) -> subprocess.CompletedProcess[str]:
-    """The situation's command, ended."""
-    lines = one.setting.replace("OUT", f"{folder}") + '\nexec "$@"'
-    command = [word.replace("OUT", f"{folder}") for word in (*VPNEVAL, *one.command)]
-    return subprocess.run(
-        ["unshare", "--mount", "bash", "-euc", lines, "bash", *command],
-        cwd=cwd,
-        capture_output=True,
-        encoding="utf-8",
-        errors="replace",
-        timeout=240,
-    )
-
-
-def judge(one: Situation, done: subprocess.CompletedProcess[str], folder: Path) -> None:
-    """Is it one of the right answers?"""
-    said = done.stdout + done.stderr
-    assert "Traceback" not in said
-    assert done.returncode == one.code, said
-    out = folder / "run"
-    trials = load_run(out)[1] if (out / "run.json").exists() else []
-    assert not [trial for trial in trials if trial.status == "failed"], "a VPN is blamed"
-    if one.code == 0 and one.command[0] == "run":
-        assert {trial.vpn for trial in trials if trial.status == "ok"} == {"none", one.command[3]}
-    if one.code:
-        assert said.count("vpneval: ") == 1, said
-        assert one.says.replace("OUT", f"{folder}") in said
-        assert not trials
-
-
-@pytest.fixture(autouse=True)
-def nothing_left() -> Iterator[None]:
-    before = mounts(), interfaces()
-    yield
-    assert (mounts(), interfaces()) == before
-
-
-def parameters(situations: list[Situation]) -> list[object]:
-    return [pytest.param(one, id=one.name, marks=[pytest.mark.smoke] if one.smoke else []) for one in situations]
-
-
 @pytest.mark.parametrize("one", parameters(PROCESS))
 def test_process(one: Situation, image: Image, tmp_path: Path) -> None:
     os.chmod(tmp_path, 0o777)
@@ -157,7 +99,6 @@ def test_nasty_names(name: str, image: Image, tmp_path: Path) -> None:
 
 
 # What a container leaves out, line by line.
-WITHOUT = 'set -- capsh --drop={} -- -c \'exec "$@"\' bash "$@"'
 NEEDED = ("sys_admin", "net_admin", "net_raw", "sys_chroot", "setuid", "setgid", "chown", "dac_override", "kill")
 CONTAINERS = [
     *(
@@ -261,6 +202,16 @@ ELSEWHERE = {
     ),
     "a clock behind": ("/usr/local/bin/date", "#!/bin/sh\n/bin/date -d '-7 min' +%s", "s apart, so that certificates"),
     "a clock ahead": ("/usr/local/bin/date", "#!/bin/sh\n/bin/date -d '7 min' +%s", "s apart, so that certificates"),
+    "BusyBox's ip": (
+        "/usr/local/bin/ip",
+        "#!/bin/sh\necho \"ip: invalid option -- 'j'\" >&2; exit 1",
+        "gw1: its ip(8) writes no JSON that can be read",
+    ),
+    "an ip that breaks its JSON": (
+        "/usr/local/bin/ip",
+        '#!/bin/sh\n/sbin/ip "$@" | sed \'s/"mtu":1500/"mtu":nan/\'',
+        "gw1: its ip(8) writes no JSON that can be read (ip utility, iproute2-",
+    ),
     "no date": ("/usr/local/bin/date", "#!/bin/sh\nexit 1", "gw1: sh, id and date do not answer there"),
 }
 
@@ -353,7 +304,7 @@ def test_a_strict_rp_filter_of_the_machine_is_not_the_labs(lab: Lab) -> None:
 # What the doctor's line says, at which level, in each setting.
 DOCTOR = {
     "capabilities": (WITHOUT.format("cap_sys_admin"), "capabilities", "error", "--cap-add SYS_ADMIN"),
-    "open files": ("ulimit -n 256", "open files", "error", "ulimit -n"),
+    "open files": ("ulimit -n 128", "open files", "error", "ulimit -n"),
     "TUN": (NO_TUN["null"], "TUN", "warning", "is not the kernel's TUN device"),
     "cores": ("taskset -pc 0 $$ >/dev/null", "cores", "warning", "may use 1 of"),
     "a panic": (

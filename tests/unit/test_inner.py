@@ -59,7 +59,8 @@ def bench_of(device: str, **more: Any) -> Any:
 )
 def test_who_cannot_carry_it_is_unsupported_with_the_reason(vpn: str, kind: str, why: str) -> None:
     udp = instruments()["udp"]
-    no = udp.refuses(Lab({}, kind=kind), load_vpn(vpn), IPV6)
+    nodes = cast(Any, {"gw1": Told()})
+    no = udp.refuses(Lab(nodes, kind=kind), load_vpn(vpn), IPV6)
     said = no.reason if no else ""
     assert why in said if why else not said
     plain = udp.refuses(Lab({}, kind=kind), load_vpn(vpn), {"measure": "udp"})

@@ -359,8 +359,8 @@ def test_a_thread_of_the_kernel_is_known_by_its_flag() -> None:
 
 def test_overflows_and_squeezes_are_read() -> None:
     snmp = "Udp: InDatagrams NoPorts InErrors OutDatagrams RcvbufErrors SndbufErrors\nUdp: 9 0 7 5 7 0\n"
-    assert probe.overflows(snmp) == 7
-    assert probe.overflows("") == 0
+    assert probe.counter(snmp, "Udp", "RcvbufErrors") == 7
+    assert probe.counter("", "Udp", "RcvbufErrors") == 0
     assert probe.softnet("00000010 00000002 0000000a 0\n00000010 00000001 00000001 0\n") == [3, 11]
 
 

@@ -136,7 +136,7 @@ def test_a_sweep_takes_turns_with_the_rankings_where_there_is_room_and_no_deadli
     assert rounds_of_both(run.folder) == [[1, 2, 3, 4]] * 2
     full = run.folder.with_name("full")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("runner.sweep.loop.MOST_STANDING", 1)
+        patch.setattr("runner.sweep.turns.MOST_STANDING", 1)
         run(two, rounds=4, out=full)
     assert sorted(rounds_of_both(full)) == [[1, 2, 3, 4], [5, 6, 7, 8]]
 

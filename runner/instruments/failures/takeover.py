@@ -281,6 +281,9 @@ class Failover(Breaking):
         ),
     )
 
+    def labs(self, params: Mapping[str, str]) -> int:
+        return int(params.get("labs", "1"))
+
     def expected_s(self, params: Mapping[str, str], profile: Profile, *, first: bool) -> float:
         if "handovers" in params:
             labs, times = int(params.get("labs", "1")), int(params["handovers"])

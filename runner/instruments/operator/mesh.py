@@ -301,6 +301,9 @@ class Mesh(Whole):
         ),
     )
 
+    def labs(self, params: Mapping[str, str]) -> int:
+        return max(SIZES)  # nodes and daemons as of so many labs
+
     def expected_s(self, params: Mapping[str, str], profile: Profile, *, first: bool) -> float:
         return 45.0
 

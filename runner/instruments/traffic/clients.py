@@ -120,5 +120,4 @@ class Clients(Whole):
         limits, number = Limits(), int(asked.params["clients"])
         bench.free(HTTP_SERVER)
         measured = clients(bench.lab, bench.address, asked.profile.duration_s, number, limits.watched(bench))
-        measured.loads = limits.found()
-        return measured
+        return limits.told(bench, measured)

@@ -152,5 +152,4 @@ class Download(Whole):
         limits = Limits()
         bench.free(HTTP_SERVER)
         measured = download(bench.lab, bench.address, int(asked.params["file_bytes"]), limits.watched(bench))
-        measured.loads = limits.found()
-        return measured
+        return limits.told(bench, measured)

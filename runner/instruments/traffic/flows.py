@@ -83,5 +83,4 @@ class Flows(Whole):
     def once(self, bench: Bench, asked: Asked) -> Measured:
         limits, streams = Limits(), int(asked.params["streams"])
         measured = flows(bench.lab, bench.address, asked.profile.duration_s, streams, limits.watched(bench))
-        measured.loads = limits.found()
-        return measured
+        return limits.told(bench, measured)

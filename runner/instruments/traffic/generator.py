@@ -21,6 +21,7 @@ from runner.data.errors import MeasurementError
 from runner.instruments.traffic.arrivals import arrived_by, by_then, check_counts, variations_ms, whole_packets
 from runner.instruments.traffic.mtu import IP_UDP_BYTES, IPV6_UDP_BYTES
 from runner.lab.commands import readable
+from runner.lab.iproute import objects
 from runner.lab.namespaces import Dialogue, NamespaceNode
 from runner.lab.node import PATIENCE
 from runner.lab.site_to_site import Lab
@@ -335,11 +336,10 @@ def cut_by_software(node: NamespaceNode, port: str) -> bool:
 
 def sources_of(node: NamespaceNode, port: str, v6: bool) -> str:
     """The network that a host's packets come from."""
-    shown = node.run("ip", "-json", "address", "show", "dev", port).stdout
     family = "inet6" if v6 else "inet"
     found = [
         f"{one['local']}/{one['prefixlen']}"
-        for port_shown in json.loads(shown)
+        for port_shown in objects(node, "ip", "-json", "address", "show", "dev", port)
         for one in port_shown.get("addr_info", [])
         if one["family"] == family and one.get("scope") == "global"
     ]

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
-
 from runner.data.errors import MeasurementError, Unsupported
 from runner.data.levels import BASELINE
+from runner.lab.iproute import objects
 from runner.lab.node import wait_until
 from runner.lab.site_to_site import Lab, batch
 from runner.tunnel.bring_up import Bench
@@ -21,6 +20,8 @@ def refused(lab: Lab, vpn: Vpn) -> Unsupported | None:
     if not vpn.inner_ipv6:
         can = "can, but vpneval's plugin cannot" if "IPv6" in vpn.declared.abilities.inner else "cannot"
         return Unsupported(f"{vpn.title} {can} carry IPv6 between the sites")
+    if lab.gateway(lab.sites[0]).run("test", "-d", "/proc/sys/net/ipv6", check=False).code != 0:
+        return Unsupported("this kernel has no IPv6, as with ipv6.disable=1 on its command line (/proc/cmdline)")
     return None
 
 
@@ -33,12 +34,14 @@ def ipv6_through(bench: Bench, vpn: Vpn) -> str:
     lab = bench.lab
     for me, peer in ((lab.sites[0], lab.sites[-1]), (lab.sites[-1], lab.sites[0])):
         gateway = lab.gateway(me)
-        device = json.loads(gateway.run("ip", "-json", "route", "get", peer.host_address).stdout)[0]["dev"]
+        device = objects(gateway, "ip", "-json", "route", "get", peer.host_address)[0]["dev"]
         if device == me.wan_interface and vpn.name != BASELINE:
             raise MeasurementError(
                 f"{me.name} routes the sites' traffic to {device}: IPv6 would pass beside the tunnel"
             )
-        gateway.run("sysctl", "-qw", "net.ipv6.conf.all.forwarding=1", f"net.ipv6.conf.{device}.disable_ipv6=0")
+        on = ("net.ipv6.conf.all.disable_ipv6=0",)  # a machine that has it off may hand that on to new namespaces
+        gateway.run("sysctl", "-qw", *on, "net.ipv6.conf.all.forwarding=1", f"net.ipv6.conf.{device}.disable_ipv6=0")
+        lab.nodes[f"host{me.number}"].run("sysctl", "-qw", *on)
         # On an Ethernet the next hop must be asked for; a device between two ends has only one.
         ethernet = "link/ether" in gateway.run("ip", "link", "show", "dev", device).stdout
         via = f"via fd00::{peer.number} " if ethernet else ""

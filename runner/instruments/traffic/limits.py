@@ -5,18 +5,23 @@ In rounds only every third slice of a trial has readings around it, outside of i
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 
 from runner.data.errors import CommandError, MeasurementError
 from runner.data.loads import MachineLoad
+from runner.instruments.result import Measured
+from runner.instruments.traffic.cost import PACKET_BYTES
+from runner.instruments.traffic.mtu import fits
 from runner.lab.loads import Reading, Watch, reading
 from runner.tunnel.bring_up import Bench
 
 EVERY = 3  # slices
 NEAR = 0.1  # of the throughput: what was offered beyond that says little of what limits it
 MOST_LOST = 0.5  # of what was sent: where more was lost, the little that came through does not tell what a byte costs
+
+FEW = 0.1  # fragments a packet: on a gateway that is a machine of its own, other programs may make some
 
 Readings = Mapping[str, Reading]
 
@@ -58,6 +63,26 @@ class Limits:
         yield piece
         if before is not None and bench.lab is lab and (after := _read(bench)) is not None:
             self._watched.append((piece, before, after))
+
+    def told(self, bench: Bench, measured: Measured) -> Measured:
+        """``measured`` of TCP with what the machines were busy with; and with a warning where its packets travelled in
+        fragments, which names the MTU that fits."""
+        measured.loads = self.found()
+        packets = sum(piece.carried_bytes for piece, _, _ in self._watched) / PACKET_BYTES
+        if self._fragments([site.name for site in bench.lab.sites]) > FEW * packets:
+            with suppress(MeasurementError, CommandError):  # what cannot be asked is left out: the measurement stands
+                why = bench.shared("fits", lambda: nullcontext(fits(bench)))
+                measured.warnings += [why] if why else []
+        return measured
+
+    def _fragments(self, gateways: Sequence[str]) -> int:
+        """How many these have made."""
+        made = 0
+        for _, before, after in self._watched:
+            for name, machine in after.items():
+                then, now = before[name]["fragments"], machine["fragments"]
+                made += sum(now[node] - then[node] for node in gateways if node in now)
+        return made
 
     def found(self, rate_bps: float | None = None) -> list[MachineLoad]:
         """The machines so far; none where they could not be read. Only while most came through, if it ever did;

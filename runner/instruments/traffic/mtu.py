@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 
-from runner.data.errors import MeasurementError, TooLongError
+from runner.data.errors import CommandError, MeasurementError, TooLongError
 from runner.data.metric import Metric
 from runner.design.profile import Profile
 from runner.instruments.instrument import Asked, Whole
@@ -19,6 +20,7 @@ from runner.tunnel.bring_up import Bench
 IP_UDP_BYTES, IPV6_UDP_BYTES = 28, 48
 SHORTEST, LONGEST = 68, 65535  # RFC 791 §3.2: every link carries 68 bytes
 ECHOES = 3
+ETHERNET_MTU = 1500
 
 
 def path_mtu(bench: Bench) -> Measured:
@@ -52,6 +54,34 @@ def refuse_too_long(bench: Bench, packet_bytes: int) -> None:
         f"a packet of {packet_bytes} bytes (IPv4) is longer than the tunnel's MTU, {mtu} bytes, and would be "
         f"fragmented; send {mtu - IP_UDP_BYTES} bytes of payload at most, or ask for it with --set fragmentation=allow"
     )
+
+
+def fits(bench: Bench) -> str:
+    """What would fit where packets of this tunnel travel in fragments: a sentence, "" where none do. Raises
+    MeasurementError."""
+    install(bench.lab)
+    mtu = search(bench.lab, bench.address)
+    whole = largest_whole(bench.lab, bench.address, mtu)
+    if whole >= mtu:
+        return ""
+    return (
+        f"packets were fragmented: the tunnel takes packets of {mtu} bytes, and the WAN's MTU is {_wan_mtu(bench.lab)} "
+        f"bytes. An MTU of {whole} bytes fits: set it on the tunnel's interface, or limit TCP's MSS to {whole - 40}"
+    )
+
+
+def short_wan(bench: Bench) -> str:
+    """The same where something failed, on a WAN that is shorter than Ethernet: a VPN may send there what nobody takes.
+    "" where that cannot be asked."""
+    with suppress(MeasurementError, CommandError):
+        return fits(bench) if _wan_mtu(bench.lab) < ETHERNET_MTU else ""
+    return ""
+
+
+def _wan_mtu(lab: Lab) -> int:
+    site = lab.sites[0]
+    port = f"/sys/class/net/{site.wan_interface}/mtu"
+    return lab.path.mtu_bytes if lab.path else int(lab.gateway(site).run("cat", port).stdout)
 
 
 def may_fragment(bench: Bench, params: Mapping[str, str], packet_bytes: int) -> bool:

@@ -110,9 +110,9 @@ def slices(bench: Bench, params: Mapping[str, str], slice_s: float) -> Measuring
         retransmits += found["retransmits"]
         taken += 1
         go = yield values
-    measured = Measured([memory(snapshot(bench.lab))], time.monotonic() - started, loads=limits.found())
+    measured = Measured([memory(snapshot(bench.lab))], time.monotonic() - started)
     measured.measurements.append(measurement("tcp_throughput", 0.0, retransmits=retransmits))
-    return measured
+    return limits.told(bench, measured)
 
 
 @contextmanager
@@ -257,5 +257,4 @@ class Tcp(Instrument):
             return (yield from slices(bench, params, asked.profile.slice_s))
         how, limits = (int(params["streams"]), params["direction"], params["payload"]), Limits()
         measured = tcp(bench.lab, bench.address, asked.profile.duration_s, *how, limits.watched(bench))
-        measured.loads = limits.found()
-        return (yield from whole(measured))
+        return (yield from whole(limits.told(bench, measured)))

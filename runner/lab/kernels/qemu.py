@@ -2,7 +2,8 @@
 
 The kernel is Debian's own package of the suite, unpacked into the cache beside the lab images. KVM is used where a
 guest really starts under it, software emulation (QEMU's TCG, ten to thirty times slower) elsewhere.
-Debian: qemu-system-x86, busybox-static, kmod; virtme-ng is on PyPI. Sources: virtme-run --help, qemu(1), apt-get(8).
+Debian: qemu-system-x86 or qemu-system-arm, busybox-static, kmod; virtme-ng is on PyPI. Sources: virtme-run --help,
+qemu(1), apt-get(8).
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ MEMORY = "2G"
 CODE = Path(__file__).parents[3]
 TOOLS = {"busybox": "busybox-static", "depmod": "kmod", "dpkg": "dpkg", "apt-get": "apt"}
 EMULATORS = {"x86_64": ("qemu-system-x86_64", "qemu-system-x86"), "aarch64": ("qemu-system-aarch64", "qemu-system-arm")}
+MOST_CPUS = {"x86_64": 255, "aarch64": 8}  # of the machine that QEMU emulates: its interrupt controller has no more
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}  # Debian's names
 # In software emulation: the processor's own clock instead of an emulated device's, no detours around bugs that an
 # emulated processor does not have, and page tables no deeper than needed. Source: kernel-parameters.txt.
@@ -136,7 +138,8 @@ class Qemu:
         assert virtme is not None
         argv = [
             *(virtme, "--kimg", str(self.image), "--mods", "auto", "--force-9p", "--memory", MEMORY),
-            *("--cpus", str(len(os.sched_getaffinity(0))), f"--rodir={cache_dir()}"),
+            *("--cpus", str(min(len(os.sched_getaffinity(0)), MOST_CPUS[platform.machine()]))),
+            f"--rodir={cache_dir()}",
             *(f"--rwdir={folder}" for folder in folders),
             *("--script-sh", shlex.join([sys.executable, "-IS", AGENT, "qemu"])),
         ]

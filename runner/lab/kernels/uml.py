@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import platform
 import random
 import shutil
 import socket
@@ -28,6 +29,7 @@ from runner.data.errors import CannotRunHere
 from runner.lab.kernels import xstate
 from runner.lab.kernels.boot import AGENT, Attempt, Say, getting
 
+ARCHITECTURES = ("x86_64", "i686")  # that the kernel has it for (arch/um)
 MODULES = Path("/usr/lib/uml/modules")
 MEMORY_MIB = 2048
 SEATS = 16  # more guests than have the memory for it
@@ -49,6 +51,11 @@ class Uml:
 
     def describe(self) -> str:
         """What there is, in a few words. Raises CannotRunHere with what is missing and how to get it."""
+        if platform.machine() not in ARCHITECTURES:
+            raise CannotRunHere(
+                f"User Mode Linux exists for {' and '.join(ARCHITECTURES)} only, and this machine is "
+                f"{platform.machine()}: use --kernel qemu"
+            )
         missing = self.missing_packages()
         if commands := getting(missing):
             why = f" ({AMX}: vpneval compiles what completes it)" if xstate.PACKAGE in missing else ""
@@ -64,7 +71,9 @@ class Uml:
         return f"{shutil.which('linux.uml')}, Linux {versions[-1]}{completed}"
 
     def missing_packages(self) -> list[str]:
-        """The Debian packages that it needs and this machine lacks."""
+        """The Debian packages that it needs and this machine lacks; none where there are none for this machine."""
+        if platform.machine() not in ARCHITECTURES:
+            return []
         missing = [package for tool, package in TOOLS.items() if shutil.which(tool) is None]
         return missing + [xstate.PACKAGE] * (xstate.has_amx() and xstate.compiler() is None)
 

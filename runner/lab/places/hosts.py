@@ -7,12 +7,12 @@ but those of ``lan``.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from runner.data.errors import CannotRunHere
+from runner.lab.iproute import parsed
 from runner.lab.namespaces import NamespaceNode
 from runner.lab.node import wait_until
 from runner.lab.places.sites import CABLE, Gateway
@@ -62,7 +62,7 @@ def lan_port(gateway: Gateway, links: Sequence[Mapping[str, Any]], wan: str) -> 
 def fit(connection: Connection, wanted: str) -> str:
     """The port of a host of its own. Raises CannotRunHere with what stands against it."""
     try:
-        port = usable(wanted, json.loads(connection.run("ip", "-d", "-j", "addr", "show").stdout))
+        port = usable(wanted, parsed(connection, connection.run("ip", "-d", "-j", "addr", "show").stdout))
     except CannotRunHere as lack:
         raise CannotRunHere(f"{connection.name}: {lack}") from lack
     tried = connection.run("unshare", "--net", "sh", "-c", MACVLAN)

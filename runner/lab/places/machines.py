@@ -9,7 +9,6 @@ that they have in the namespace lab. The machines' own addresses, routes and ser
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -22,6 +21,7 @@ from typing import Any
 
 from runner.data.errors import CannotRunHere, LabError, UsageError
 from runner.lab.image import DEFAULT, NODE_TOOLS, Image
+from runner.lab.iproute import parsed
 from runner.lab.namespaces import NamespaceNode
 from runner.lab.node import wait_until
 from runner.lab.places.inventory import Inventory, Machine
@@ -211,9 +211,9 @@ def examine(connection: Connection, machine: Machine, tools: Mapping[str, str] =
         packages = " ".join(sorted({tools[tool] for tool in missing}))
         raise CannotRunHere(f"{name} has no {', '.join(missing)}; get it there with: apt-get install {packages}")
     _, mounted, refused, addresses, routes = told
+    links = {link["ifname"]: link for link in parsed(connection, addresses)}
     problems = [f"{part} is a separate file system, which a node would not see" for part in mounted.split()]
     problems += [f"no namespaces: {refused.strip()}"] if refused.strip() else []
-    links = {link["ifname"]: link for link in json.loads(addresses)}
     by_mac = {link.get("address", "").lower(): link["ifname"] for link in links.values()}
     ours = [name for name, link in links.items() if server in [found.get("local") for found in link["addr_info"]]]
     reserved = {"lo": "is the loopback interface"}

@@ -21,14 +21,16 @@ for module in "$@"; do
         echo "$module absent"
     fi
 done
-uname -r
+uname -rm
 """
+DEBIANS = {"x86_64": "amd64", "aarch64": "arm64"}  # names of the architectures
 
 
 def lacking(connection: Connection, modules: Iterable[str], folder: str = "/lib/modules") -> str:
     """Which of ``modules`` the machine has not loaded, in sentences with the commands that load them; empty where it
     has all."""
-    *lines, release = connection.run("sh", "-c", LOOK, "sh", folder, *modules).stdout.splitlines()
+    *lines, last = connection.run("sh", "-c", LOOK, "sh", folder, *modules).stdout.splitlines()
+    release, machine = last.split()
     found = [line.split() for line in lines]
     there = [module for module, how in found if how == "there"]
     absent = [module for module, how in found if how == "absent"]
@@ -41,7 +43,7 @@ def lacking(connection: Connection, modules: Iterable[str], folder: str = "/lib/
         )
     if absent:
         said.append(
-            f"its kernel {release} has no {' '.join(absent)}. On Debian, linux-image-amd64 has modules that the cloud "
-            f"kernels lack; on Ubuntu, linux-modules-extra-{release} has more"
+            f"its kernel {release} has no {' '.join(absent)}. On Debian, linux-image-{DEBIANS.get(machine, machine)} "
+            f"has modules that the cloud kernels lack; on Ubuntu, linux-modules-extra-{release} has more"
         )
     return ". ".join(said)

@@ -8,7 +8,6 @@ network namespaces on the gateways, or on machines behind them (``runner/lab/pla
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import re
@@ -24,6 +23,7 @@ from typing import Any
 
 from runner.data.errors import CannotRunHere, LabError, MeasurementError
 from runner.lab.image import Image, open_image
+from runner.lab.iproute import parsed
 from runner.lab.names import HOST
 from runner.lab.path import RATE_S, look, nats_in_words, path_mtu
 from runner.lab.places import hosts, machines
@@ -322,10 +322,7 @@ def _fit_gateway(connection: Connection, name: str, inventory: Sites, only_look:
     seen = connection.run("sh", "-c", LOOK).stdout.split("\036")
     addresses, shown, defaults, policies, states, listening, firewall, managers = seen
     taken = listeners(listening)
-    try:
-        links, routes, default = json.loads(addresses), json.loads(shown or "[]"), json.loads(defaults or "[]")
-    except ValueError:
-        raise LabError(f"{name}: ip(8) did not tell its addresses and routes") from None
+    links, routes, default = (parsed(connection, said.strip() or "[]") for said in (addresses, shown, defaults))
     own, problems = Own("", "", taken), []
     try:
         own = own_end(machine, links, [*routes, *default], taken)

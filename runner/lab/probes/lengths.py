@@ -9,6 +9,7 @@ offloading has not cut yet is longer than the interface's MTU, and is counted as
 """
 
 import json
+import re
 import selectors
 import socket
 import subprocess
@@ -23,11 +24,12 @@ ETHERNET_BYTES = 14
 
 def counters() -> tuple[int, int]:
     """Packets and bytes that the root queueing discipline has sent so far."""
-    shown = subprocess.run(
-        ["tc", "-statistics", "-json", "qdisc", "show", "dev", sys.argv[1]], capture_output=True, check=True
-    )
-    root = next(discipline for discipline in json.loads(shown.stdout) if discipline.get("root"))
-    return root["packets"], root["bytes"]
+    argv = ["tc", "-statistics", "qdisc", "show", "dev", sys.argv[1]]
+    shown = subprocess.run(argv, capture_output=True, text=True, check=True).stdout
+    root = next(one for one in re.split("^(?=qdisc )", shown, flags=re.M) if " root " in one.partition("\n")[0])
+    sent = re.search(r"Sent (\d+) bytes (\d+) pkt", root)
+    assert sent is not None
+    return int(sent[2]), int(sent[1])
 
 
 def on_the_wire(packet: bytes, mtu: int) -> list[int]:

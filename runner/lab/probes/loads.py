@@ -185,12 +185,17 @@ class Reader:
             "processes": self.processes(),
             "groups": self.groups(),
             "ports": {name: network.ports() for name, network in self.networks.items()},
-            "overflows": {name: overflows(text_of(f"/proc/{pid or 'self'}/net/snmp")) for name, pid in self.items()},
+            "overflows": {name: counter(text, "Udp", "RcvbufErrors") for name, text in self.snmp()},
+            "fragments": {name: counter(text, "Ip", "FragCreates") for name, text in self.snmp()},
             "softnet": softnet(text_of("/proc/net/softnet_stat")),
             "temperature_c": temperature_c(),
             "heat_events": heat_events(),
             "clock_ratio": clock_ratio(),
         }
+
+    def snmp(self) -> list[tuple[str, str]]:
+        """The nodes and what each counts (/proc/net/snmp, RFC 1213 names)."""
+        return [(name, text_of(f"/proc/{pid or 'self'}/net/snmp")) for name, pid in self.items()]
 
     def items(self) -> list[tuple[str, int | None]]:
         """The nodes and their processes."""
@@ -310,10 +315,11 @@ def cores() -> dict[str, list[int]]:
     return found
 
 
-def overflows(snmp: str) -> int:
-    """Datagrams that a full socket buffer of the node refused."""
-    rows = [line.split() for line in snmp.splitlines() if line.startswith("Udp:")]
-    return int(dict(zip(*rows, strict=False)).get("RcvbufErrors", 0)) if len(rows) == 2 else 0
+def counter(snmp: str, protocol: str, name: str) -> int:
+    """A counter of /proc/net/snmp: of Udp RcvbufErrors, datagrams that a full socket buffer refused; of Ip FragCreates,
+    the fragments that packets were cut into."""
+    rows = [line.split() for line in snmp.splitlines() if line.startswith(f"{protocol}:")]
+    return int(dict(zip(*rows, strict=False)).get(name, 0)) if len(rows) == 2 else 0
 
 
 def softnet(stat: str) -> list[int]:

@@ -1,0 +1,60 @@
+"""What ip(8) and tc(8) say, in the versions that machines have.
+
+ip(8) of 4.9 writes no JSON; that of 4.20 breaks it at routes, and leaves empty objects for what it passes over; up to
+6.0 it escapes a single quote, which JSON does not know. tc(8) breaks its JSON at a token bucket until 5.3, so its text
+is read, whose counters are the same in all of them. Versions 4.9, 4.20, 5.5 and 6.1 were built and asked.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, Protocol
+
+from runner.data.errors import CannotRunHere, CommandError
+from runner.lab.node import Completed, Node
+
+NEEDED = "5.0"
+
+
+class Machine(Protocol):
+    """A node, or the connection to a machine."""
+
+    name: str
+
+    def run(self, *argv: str) -> Completed:
+        """Run a command to its end."""
+
+
+def objects(node: Node, *argv: str) -> list[dict[str, Any]]:
+    """What ip(8) lists with ``argv``, which ask for JSON. Raises CannotRunHere where this one writes none, CommandError
+    where it fails."""
+    done = node.run(*argv, check=False)
+    if done.code != 0 and not re.search(r"is unknown|(unrecognized|invalid) option", done.stderr):
+        raise CommandError(node.name, argv, done.code, done.stderr)
+    return parsed(node, done.stdout or done.stderr)
+
+
+def parsed(node: Machine, said: str) -> list[dict[str, Any]]:
+    """What ip(8) of ``node`` said as JSON. Raises CannotRunHere where it is none, with ip's version."""
+    try:
+        found = json.loads(re.sub(r"(?<!\\)((?:\\\\)*)\\'", r"\1'", said))
+        if isinstance(found, list) and all(isinstance(one, dict) for one in found):
+            return [one for one in found if one]
+    except ValueError:
+        pass
+    version = node.run("ip", "-V").stdout.strip() or "ip without a version"
+    raise CannotRunHere(
+        f"{node.name}: its ip(8) writes no JSON that can be read ({version}: {said.strip()[:80]!r}). Install iproute2 "
+        f"{NEEDED} or newer there; BusyBox's ip will not do"
+    )
+
+
+def root_discipline(shown: str) -> tuple[str, int, int] | None:
+    """Of what ``tc -statistics qdisc show dev PORT`` says the port's own queueing discipline: its kind, the packets and
+    the bytes that it has sent; None where there is none."""
+    for one in re.split(r"^(?=qdisc )", shown, flags=re.MULTILINE):
+        sent = re.search(r"^ Sent (\d+) bytes (\d+) pkt", one, flags=re.MULTILINE)
+        if sent and " root " in one.partition("\n")[0] + " ":
+            return one.split()[1], int(sent[2]), int(sent[1])
+    return None
