@@ -6,7 +6,6 @@ What a command works with is imported where it begins its work: `--help` and a w
 from __future__ import annotations
 
 import json
-import sys
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -65,8 +64,7 @@ from runner.data.streams import document
 from runner.lab.names import DEFAULT_IMAGE, HOST, SUITES, image_names
 
 if TYPE_CHECKING:
-    from runner.cli.asked import Asked
-    from runner.cli.farm import Spread
+    pass
 
 app = typer.Typer(
     help="Measure site-to-site VPNs against each other on this machine, and rank them.",
@@ -294,6 +292,7 @@ def run(
     if not quiet and not inside():
         tell("vpneval reads the plugins and checks the command line.")
     from runner.cli.asked import ask
+    from runner.cli.ending import report_on
     from runner.cli.other_kernels import run_under, run_with_rest
     from runner.lab import kernels
     from runner.lab.places import rootless
@@ -338,13 +337,13 @@ def run(
         search_rates=search_rates,
     )
     if spread:
-        raise typer.Exit(_conduct(asked, weights, quiet, as_json, strict, full, spread))
+        raise typer.Exit(report_on(asked, weights, quiet, as_json, strict, full, spread))
     rootless.enter(lab)
     if (under == [None] and not second) or inside():
-        raise typer.Exit(_conduct(asked, weights, quiet, as_json, strict, full))
+        raise typer.Exit(report_on(asked, weights, quiet, as_json, strict, full))
 
     def here(folder: Path) -> int:
-        return _conduct(replace(asked, out=folder), weights, quiet, as_json, strict, full)
+        return report_on(replace(asked, out=folder), weights, quiet, as_json, strict, full)
 
     say = (lambda text: None) if quiet else tell
     vega.script()  # kept for the guests' pages, which cannot make it
@@ -353,54 +352,6 @@ def run(
         given = [flag for flag, there in flags.items() if there]
         raise typer.Exit(run_with_rest(second, asked, here, say, weights, given, install))
     raise typer.Exit(run_under(under, asked, here, say, as_json))
-
-
-def _conduct(
-    asked: Asked, weights: str, quiet: bool, as_json: bool, strict: bool, full: bool, spread: Spread | None = None
-) -> int:
-    from runner.cli.ending import without_number
-    from runner.cli.session import conduct
-    from runner.report.forms.tables import json_text
-    from runner.report.forms.terminal import render as render_terminal
-    from runner.report.forms.write import write_reports
-
-    folder, outcome = (spread.conduct if spread else conduct)(asked, ["vpneval", *sys.argv[1:]], err, quiet)
-    lacks = False
-    try:
-        report = reading.report_of([folder], weights)
-    except UsageError as wrong:  # what the weights count was to be measured, and was not
-        report, lacks = reading.report_of([folder], ""), True
-        tell(f"vpneval: {wrong}; the report uses the default weights instead")
-    try:
-        write_reports(folder, report)
-    except OSError as error:
-        outcome.stopped = outcome.stopped or f"the report cannot be written: {error}"
-    if as_json:
-        document(json_text(report) + "\n")
-    elif not quiet:
-        render_terminal(report, out, full=full, folder=folder)
-    if outcome.separation and not quiet:
-        err.print(f"--until-significant: {outcome.separation}", markup=False, highlight=False, soft_wrap=True)
-    if outcome.passed_over and not quiet:
-        err.print(
-            f"{outcome.passed_over} of the planned trials were left out because the pairs of VPNs that they compare "
-            "were decided before, or needed more time than was left.",
-            soft_wrap=True,
-        )
-    if outcome.trimmed and not quiet:
-        err.print(
-            f"The {'deadline' if asked.deadline_s else 'end of the hours'} was reached, and {outcome.trimmed} trials "
-            f"were left out. To measure them: the same command with --out {folder}",
-            soft_wrap=True,
-        )
-    if outcome.stopped:
-        err.print(f"vpneval: stopped: {outcome.stopped}", markup=False, soft_wrap=True)
-        err.print(f"What was measured is safe. To continue, give the same command with --out {folder}", soft_wrap=True)
-        return 4
-    if outcome.trimmed and not report.trials["ok"]:
-        tell("Nothing could be measured before the deadline. Give the run more time.")
-        lacks = True
-    return max(int(lacks), without_number(asked, folder, strict))
 
 
 command()(more.more)

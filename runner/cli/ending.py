@@ -1,16 +1,73 @@
-"""How a run ends: which measurements gave no number, and whether a VPN is left without one."""
+"""How a run ends: its report, what was left out, and whether a VPN is left without a number."""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from runner.cli import reading
 from runner.cli.asked import Asked
-from runner.cli.output import err
+from runner.cli.options import tell
+from runner.cli.output import err, out
 from runner.cli.progress import levels_of
+from runner.data.errors import UsageError
 from runner.data.levels import BASELINE
 from runner.data.store import load_run
+from runner.data.streams import document
 from runner.report.text import counted
 from runner.sweep.plan import ranked_cells
+
+if TYPE_CHECKING:
+    from runner.cli.farm import Spread
+
+
+def report_on(
+    asked: Asked, weights: str, quiet: bool, as_json: bool, strict: bool, full: bool, spread: Spread | None = None
+) -> int:
+    """Measure what was asked, print the report, and say what was left out. Returns the exit code of the command."""
+    from runner.cli.session import conduct
+    from runner.report.forms.tables import json_text
+    from runner.report.forms.terminal import render as render_terminal
+    from runner.report.forms.write import write_reports
+
+    folder, outcome = (spread.conduct if spread else conduct)(asked, ["vpneval", *sys.argv[1:]], err, quiet)
+    lacks = False
+    try:
+        report = reading.report_of([folder], weights)
+    except UsageError as wrong:  # what the weights count was to be measured, and was not
+        report, lacks = reading.report_of([folder], ""), True
+        tell(f"vpneval: {wrong}; the report uses the default weights instead")
+    try:
+        write_reports(folder, report)
+    except OSError as error:
+        outcome.stopped = outcome.stopped or f"the report cannot be written: {error}"
+    if as_json:
+        document(json_text(report) + "\n")
+    elif not quiet:
+        render_terminal(report, out, full=full, folder=folder)
+    if outcome.separation and not quiet:
+        err.print(f"--until-significant: {outcome.separation}", markup=False, highlight=False, soft_wrap=True)
+    if outcome.passed_over and not quiet:
+        err.print(
+            f"{outcome.passed_over} of the planned trials were left out because the pairs of VPNs that they compare "
+            "were decided before, or needed more time than was left.",
+            soft_wrap=True,
+        )
+    if outcome.trimmed and not quiet:
+        err.print(
+            f"The {'deadline' if asked.deadline_s else 'end of the hours'} was reached, and {outcome.trimmed} trials "
+            f"were left out. To measure them: the same command with --out {folder}",
+            soft_wrap=True,
+        )
+    if outcome.stopped:
+        err.print(f"vpneval: stopped: {outcome.stopped}", markup=False, soft_wrap=True)
+        err.print(f"What was measured is safe. To continue, give the same command with --out {folder}", soft_wrap=True)
+        return 4
+    if outcome.trimmed and not report.trials["ok"]:
+        tell("Nothing could be measured before the deadline. Give the run more time.")
+        lacks = True
+    return max(int(lacks), without_number(asked, folder, strict))
 
 
 def without_number(asked: Asked, folder: Path, strict: bool) -> int:

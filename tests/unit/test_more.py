@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from runner.cli import commands
+from runner.cli import ending
 from runner.cli import more as module
 from runner.cli.asked import Asked
 from runner.cli.main import main
@@ -40,7 +40,7 @@ def conducted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Conducted:
         seen.asked, seen.weights, seen.command_line = asked, weights, sys.argv[1:]
         return 0
 
-    monkeypatch.setattr(commands, "_conduct", conduct)
+    monkeypatch.setattr(ending, "report_on", conduct)
     monkeypatch.setattr(rootless, "enter", lambda lab: None)
     monkeypatch.chdir(tmp_path)
     return seen
