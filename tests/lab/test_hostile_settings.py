@@ -64,17 +64,17 @@ def test_what_needs_more_open_files_than_there_may_be_is_refused_with_the_number
 def test_packets_in_fragments_are_told_with_the_mtu_that_fits(
     wan_bytes: str, fits: bool, image: Image, tmp_path: Path
 ) -> None:
-    """WireGuard's 1420 bytes travel in 1480."""
+    """WireGuard's 1420 bytes travel in 1480. In wireguard-go's first seconds they may not travel at all."""
     setting = TCP[1] + f",wan_mtu_bytes={wan_bytes}"
     for number, profile in enumerate([("--rounds", "2"), ("--profile", "smallest")]):
         command = ("run", "transport", "--vpn", "wireguard_go", "--set", setting, "--reps", "1", *profile)
         one = Situation(wan_bytes, "", command=(*command, "--quiet", "--out", f"OUT/{number}"))
-        assert hostile(one, tmp_path).returncode == 0
+        assert "Traceback" not in hostile(one, tmp_path).stderr
         trials = load_run(tmp_path / f"{number}")[1]
         (trial,) = [trial for trial in trials if trial.vpn == "wireguard_go"]
-        assert trial.status == "ok", trial.reason
-        told = [warning for warning in trial.warnings if "fragmented" in warning]
-        assert bool(told) is fits, trial.warnings
+        assert trial.status == "ok" or fits, trial.reason
+        told = [text for text in (trial.reason, *trial.warnings) if "fragmented" in text]
+        assert bool(told) is fits, (trial.reason, trial.warnings)
         assert not any("fragmented" in warning for other in trials if other.vpn == "none" for warning in other.warnings)
         if fits:
             assert f"takes packets of 1420 bytes, and the WAN's MTU is {wan_bytes} bytes" in told[0]

@@ -17,6 +17,7 @@ from runner.instruments.result import Measured, measurement
 from runner.instruments.traffic.download import HTTP_PORT, HTTP_SERVER, make_file, serving
 from runner.instruments.traffic.flows import jain
 from runner.instruments.traffic.limits import Limits, Piece
+from runner.instruments.traffic.mtu import fitting
 from runner.lab.site_to_site import Lab
 from runner.lab.wire import was_killed
 from runner.tunnel.bring_up import Bench
@@ -119,5 +120,6 @@ class Clients(Whole):
     def once(self, bench: Bench, asked: Asked) -> Measured:
         limits, number = Limits(), int(asked.params["clients"])
         bench.free(HTTP_SERVER)
-        measured = clients(bench.lab, bench.address, asked.profile.duration_s, number, limits.watched(bench))
+        with fitting(bench):
+            measured = clients(bench.lab, bench.address, asked.profile.duration_s, number, limits.watched(bench))
         return limits.told(bench, measured)

@@ -14,6 +14,7 @@ from runner.design.profile import Profile
 from runner.instruments.instrument import Asked, Whole
 from runner.instruments.result import Measured, measurement
 from runner.instruments.traffic.limits import Limits, Piece
+from runner.instruments.traffic.mtu import fitting
 from runner.lab.node import wait_until
 from runner.lab.site import TCP_PORTS
 from runner.lab.site_to_site import Lab
@@ -151,5 +152,6 @@ class Download(Whole):
     def once(self, bench: Bench, asked: Asked) -> Measured:
         limits = Limits()
         bench.free(HTTP_SERVER)
-        measured = download(bench.lab, bench.address, int(asked.params["file_bytes"]), limits.watched(bench))
+        with fitting(bench):
+            measured = download(bench.lab, bench.address, int(asked.params["file_bytes"]), limits.watched(bench))
         return limits.told(bench, measured)

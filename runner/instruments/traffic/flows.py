@@ -14,6 +14,7 @@ from runner.instruments.result import Measured, measurement
 from runner.instruments.traffic.factors import STREAMS
 from runner.instruments.traffic.iperf import iperf3
 from runner.instruments.traffic.limits import Limits, Piece
+from runner.instruments.traffic.mtu import fitting
 from runner.instruments.traffic.tcp import check_duration
 from runner.lab.site_to_site import Lab
 from runner.tunnel.bring_up import Bench
@@ -82,5 +83,6 @@ class Flows(Whole):
 
     def once(self, bench: Bench, asked: Asked) -> Measured:
         limits, streams = Limits(), int(asked.params["streams"])
-        measured = flows(bench.lab, bench.address, asked.profile.duration_s, streams, limits.watched(bench))
+        with fitting(bench):
+            measured = flows(bench.lab, bench.address, asked.profile.duration_s, streams, limits.watched(bench))
         return limits.told(bench, measured)

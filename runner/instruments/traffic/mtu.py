@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 
 from runner.data.errors import CommandError, MeasurementError, TooLongError
 from runner.data.metric import Metric
@@ -70,12 +70,19 @@ def fits(bench: Bench) -> str:
     )
 
 
-def short_wan(bench: Bench) -> str:
-    """The same where something failed, on a WAN that is shorter than Ethernet: a VPN may send there what nobody takes.
-    "" where that cannot be asked."""
-    with suppress(MeasurementError, CommandError):
-        return fits(bench) if _wan_mtu(bench.lab) < ETHERNET_MTU else ""
-    return ""
+@contextmanager
+def fitting(bench: Bench) -> Iterator[None]:
+    """TCP through the tunnel. Where it fails on a WAN whose MTU is below Ethernet's, the error says what would fit, if
+    that can be found: wireguard-go's first seconds there are lost altogether."""
+    try:
+        yield
+    except MeasurementError as error:
+        why = ""
+        with suppress(MeasurementError, CommandError):
+            why = fits(bench) if _wan_mtu(bench.lab) < ETHERNET_MTU else ""
+        if why:
+            raise type(error)(f"{error}; {why}", **error.attempt) from error
+        raise
 
 
 def _wan_mtu(lab: Lab) -> int:

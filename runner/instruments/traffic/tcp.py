@@ -20,6 +20,7 @@ from runner.instruments.traffic.cost import costs, machines, memory, of_slice, s
 from runner.instruments.traffic.factors import STREAMS
 from runner.instruments.traffic.iperf import THREADS_SINCE, iperf3, version_of
 from runner.instruments.traffic.limits import Limits, Piece
+from runner.instruments.traffic.mtu import fitting
 from runner.instruments.traffic.visits import WARM_S, visits
 from runner.lab import probes
 from runner.lab.namespaces import NamespaceProcess
@@ -101,7 +102,8 @@ def slices(bench: Bench, params: Mapping[str, str], slice_s: float) -> Measuring
         wire = wan_bytes(bench.lab) if taken < WIRE_SLICES else None
         with limits.slice(bench) as piece:  # outside of the counters: the reading costs CPU time, too
             before = machines(bench.lab)
-            found = via.tcp(slice_s, direction=direction, streams=int(params["streams"]), payload=sent)
+            with fitting(bench):
+                found = via.tcp(slice_s, direction=direction, streams=int(params["streams"]), payload=sent)
             after, carried = machines(bench.lab), found["carried_bytes"]
             piece.carried_bytes = carried
         values = {"tcp_throughput": found["bytes"] * 8 / found["seconds"]} | of_slice(before, after, carried)
@@ -256,5 +258,6 @@ class Tcp(Instrument):
         if asked.profile.rounds:
             return (yield from slices(bench, params, asked.profile.slice_s))
         how, limits = (int(params["streams"]), params["direction"], params["payload"]), Limits()
-        measured = tcp(bench.lab, bench.address, asked.profile.duration_s, *how, limits.watched(bench))
+        with fitting(bench):
+            measured = tcp(bench.lab, bench.address, asked.profile.duration_s, *how, limits.watched(bench))
         return (yield from whole(limits.told(bench, measured)))

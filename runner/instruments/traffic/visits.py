@@ -12,7 +12,6 @@ from typing import Any
 
 from runner.data.errors import InstrumentError, MeasurementError
 from runner.instruments.traffic.download import HTTP_PORT, HTTP_SERVER
-from runner.instruments.traffic.mtu import short_wan
 from runner.lab.namespaces import Dialogue
 from runner.lab.site_to_site import Lab
 from runner.lab.wire import asked, probe, was_killed
@@ -28,8 +27,7 @@ class Visits:
 
     fresh_bps: float  # of TCP in the tunnel's first moments
 
-    def __init__(self, near: Dialogue, far: Dialogue, failed: Callable[[], str]) -> None:
-        """``failed`` is called where a visit fails, and says what may be the reason."""
+    def __init__(self, near: Dialogue, far: Dialogue, failed: Callable[[], None]) -> None:
         self._near, self._far, self._failed = near, far, failed
 
     def tcp(
@@ -56,11 +54,9 @@ class Visits:
             return asked(self._near, "visit", question, PATIENCE_S)
         except MeasurementError as error:
             far = self._far.poll()
-            why = self._failed()
+            self._failed()
             if was_killed(far):
                 raise InstrumentError(f"the probe visit died on the far host: {error}") from error
-            if why:
-                raise type(error)(f"{error}; {why}") from error
             raise
 
 
@@ -69,19 +65,14 @@ def visits(bench: Bench) -> Visits:
     slice. Raises MeasurementError."""
     found: Visits = bench.shared(
         "visits",
-        lambda: _begun(bench.lab, bench.address, lambda: _failed(bench)),
+        lambda: _begun(bench.lab, bench.address, lambda: bench.forget("visits")),
         port=HTTP_SERVER,
     )
     return found
 
 
-def _failed(bench: Bench) -> str:
-    bench.forget("visits")
-    return short_wan(bench)
-
-
 @contextmanager
-def _begun(lab: Lab, address: str, failed: Callable[[], str]) -> Iterator[Visits]:
+def _begun(lab: Lab, address: str, failed: Callable[[], None]) -> Iterator[Visits]:
     for host in (lab.host1, lab.host2):  # a connection that rests between its slices keeps its congestion window
         host.run("sysctl", "-qw", "net.ipv4.tcp_slow_start_after_idle=0")
         host.defer("sysctl", "-qw", "net.ipv4.tcp_slow_start_after_idle=1")
