@@ -109,9 +109,16 @@ def ratio(one: Verdict) -> str:
     """``1.43 (1.36–1.51)``; a dash where there is none."""
     if one.ratio is None:
         return text.NONE
-    if one.decisive_low is None or one.decisive_high is None:
-        return f"{one.ratio:.3g} (no interval)"
-    return f"{one.ratio:.3g} ({one.decisive_low:.3g}–{one.decisive_high:.3g})"
+    return f"{one.ratio:.3g} ({interval(one, '–')})"
+
+
+def interval(one: Verdict, to: str = " to ") -> str:
+    """``1.36 to 1.51``: the interval that decides, or that there is none that tells anything."""
+    if not one.decisive_low or not one.decisive_high:
+        return "no interval"
+    if one.decisive_high / one.decisive_low > text.HUGE**2:
+        return "too little is known yet"
+    return f"{one.decisive_low:.3g}{to}{one.decisive_high:.3g}"
 
 
 def rows(found: Sequence[Verdict], titles: dict[str, str]) -> list[list[str]]:

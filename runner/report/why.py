@@ -17,6 +17,7 @@ from runner.report.answer import machine_of
 from runner.report.breakdowns import breakdowns
 from runner.report.facts import facts
 from runner.report.kinds import by_kind
+from runner.report.verdicts import interval
 
 
 def why(run: Run, trials: Sequence[Trial], a: str, b: str) -> list[str]:
@@ -89,7 +90,7 @@ def sentence(metric: Metric, verdict: Verdict) -> str:
         )
     times = f"{verdict.ratio:.3g}"
     if verdict.decisive_low is not None and verdict.decisive_high is not None:
-        times += f" ({verdict.decisive_low:.3g} to {verdict.decisive_high:.3g})"
+        times += f" ({interval(verdict)})"
     has = f"{a} has {times} times the {what} of {b}"
     if verdict.decision == "same":
         return f"{has}: for a user the same, as it is surely less than a factor of {verdict.margin:.3g} away."

@@ -124,3 +124,18 @@ def test_two_runs_of_rounds_have_the_same_four_verdicts() -> None:
     assert moved.low is not None
     assert moved.high is not None
     assert moved.low < math.exp(0.5) < moved.high
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "said"),
+    [(0.9, 1.2, "0.9–1.2"), (4e-21, 7e18, "too little is known yet"), (None, None, "no interval")],
+)
+def test_an_interval_that_says_nothing_is_said_so(low: float | None, high: float | None, said: str) -> None:
+    verdict = Verdict(
+        **{"configuration": "c", "image": "", "metric": "rtt", "a": "a", "b": "b", "decision": "undecided"},
+        margin=1.1,
+        ratio=1.05,
+        decisive_low=low,
+        decisive_high=high,
+    )
+    assert ratio(verdict) == f"1.05 ({said})"

@@ -42,6 +42,7 @@ from runner.report.kinds import OTHERS
 from runner.report.limits import LimitRow, changed_order, of_ranking
 from runner.report.machines import holds
 from runner.report.model import Report
+from runner.report.verdicts import interval
 
 WIDE = 110  # columns, from which on intervals stand beside the values
 TALL = 40  # lines, from which on every ranking has its table
@@ -244,7 +245,7 @@ def _best(numbers: RankedNumber, metric: Metric) -> str:
 def _ratio(one: Verdict) -> str:
     said = f"{one.ratio:.3g}"
     if one.decisive_low is not None and one.decisive_high is not None:
-        said += f" ({one.decisive_low:.3g} to {one.decisive_high:.3g})"
+        said += f" ({interval(one)})"
     return f"{said}, {one.decision}"
 
 
