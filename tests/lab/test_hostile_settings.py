@@ -51,7 +51,7 @@ def test_where_open_files_are_few_tunnels_stand_in_groups(image: Image, tmp_path
 
 def test_what_needs_more_open_files_than_there_may_be_is_refused_with_the_number(image: Image, tmp_path: Path) -> None:
     mesh = ("run", "mesh", "--vpn", "ssh_tun", *SMALL)
-    one = Situation("mesh", "ulimit -n 512", 3, "20 labs at once need", mesh)
+    one = Situation("mesh", "ulimit -n 512", 3, "13 labs at once need 690", mesh)
     judge(one, hostile(one, tmp_path), tmp_path)
 
 

@@ -42,6 +42,7 @@ from runner.vpn.plugin import Secrets, Vpn
 
 BUDGET_S = 240.0  # for all sizes
 UP_WITHIN_S = 60.0
+AS_MANY_AS = 13  # labs have its open files: 20 gateways with an SSH session for each peer had 591
 SHARE = 0.5  # of the memory that is available, which a mesh may take
 TICKS = os.sysconf("SC_CLK_TCK")
 OF_ALL, OF_A_SITE = ("up_s", "memory_bytes", "cpu_s"), ("config_bytes", "config_lines")
@@ -302,7 +303,7 @@ class Mesh(Whole):
     )
 
     def labs(self, params: Mapping[str, str]) -> int:
-        return max(SIZES)  # nodes and daemons as of so many labs
+        return AS_MANY_AS
 
     def expected_s(self, params: Mapping[str, str], profile: Profile, *, first: bool) -> float:
         return 45.0
