@@ -122,7 +122,7 @@ def test_b_a_over_b_with_its_interval(reader: Callable[..., Reader], run: tuple[
     said = someone.read("#pair li", "TCP throughput")
     found = pair(run, "tcp_throughput", "wireguard_go", "openvpn")
     told = [float(number) for number in re.findall(r"[\d.]+(?= |\))", said)[:3]]
-    assert told == [pytest.approx(value, rel=0.005) for value in (found.ratio, found.low, found.high)]
+    assert told == [pytest.approx(value, rel=0.005) for value in (found.ratio, found.decisive_low, found.decisive_high)]
 
 
 def test_c_two_vpns_at_udp(reader: Callable[..., Reader], run: tuple[Run, list[Trial]]) -> None:
