@@ -56,7 +56,12 @@ class Tunnel:
     def works(self) -> None:
         """Both checks are true, and the hosts reach each other."""
         for node in self.gateways:
-            wait_until(lambda node=node: is_up(node), f"check.sh of {node.name}", 40, 0.5)  # type: ignore[misc]
+            try:
+                wait_until(lambda node=node: is_up(node), f"check.sh of {node.name}", 40, 0.5)  # type: ignore[misc]
+            except TimeoutError as late:
+                raise AssertionError(
+                    f"{late}: {node.run('cat', '/var/log/vpneval-tunnel.log').stdout[-3000:]}"
+                ) from late
         if self.ports_only:
             carries(self.lab, both=False, entry="10.1.0.1", port=5201)
         else:
