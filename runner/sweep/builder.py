@@ -13,7 +13,7 @@ from runner.data.levels import Params, tunnel_levels
 from runner.data.wan import Conditions, conditions
 from runner.lab import wan
 from runner.lab.image import Image
-from runner.lab.redaction import hide
+from runner.lab.redaction import hide, is_public
 from runner.lab.site import Site, peers_of
 from runner.lab.site_to_site import Lab, check_alive
 from runner.lab.topologies import Topology, topology_lab
@@ -118,9 +118,12 @@ class Builder:
         path = self.folder / "configuration.txt"
         if not self.keeps_files or path.exists():
             return
+        private = {text.strip(): f"<{name}>" for name, text in keys.items() if not is_public(name, text)}
         with open_file(path, "w") as kept:
             for site in lab.sites:
                 for name, text in self.vpn.render(site, peers_of(site, lab.sites), levels, keys).items():
+                    for secret, named in private.items():  # whole, with the lines around a key, which are no secret
+                        text = text.replace(secret, named)
                     kept.write(hide(f"[{site.name}] {name}\n{text.rstrip()}\n\n"))
 
     def _mesh(self, topology: Topology) -> AbstractContextManager[Lab]:
