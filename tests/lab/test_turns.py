@@ -372,6 +372,7 @@ def test_what_holds_a_port_gives_it_to_the_next_who_needs_it(image: Image, tmp_p
             assert visits(bench).exchanges(3)
             for fragments in (False, True):
                 load = Load((256,), per_s=1000, seconds=0.2, fragment=fragments)
-                assert generator(bench, fragments=fragments).play(load).received == 200
+                arrived = generator(bench, fragments=fragments).play(load)
+                assert arrived.received == arrived.offered["sent"] > 0
             bench.free(HTTP_SERVER)
             assert download(bench.lab, bench.address, 1_000_000).measurements
