@@ -10,6 +10,8 @@ import pytest
 from runner.catalogue import load_vpn
 from runner.data.errors import UsageError
 from runner.design.profile import PROFILES, Profile
+from runner.instruments.instrument import Asked
+from runner.instruments.traffic import udp as udp_instrument
 from runner.instruments.traffic.udp import ENGINES, Udp, search_of
 from runner.search import find_throughput
 from runner.search.bisection import judge
@@ -90,3 +92,26 @@ def test_a_named_search_offers_no_flows_of_the_generator() -> None:
     assert refused is not None
     assert "without flows" in refused.reason
     assert Udp().refuses(lab, load_vpn("none"), {"search": "scan", "payload_bytes": "1300"}) is None
+
+
+@pytest.mark.parametrize(
+    ("engine", "first_bps"), [("scan", None), ("binary", 80e6), ("bayes", 80e6)], ids=["scan", "binary", "bayes"]
+)
+def test_a_named_search_has_all_its_time_in_each_repetition_and_a_scan_begins_at_the_lowest_rate(
+    engine: str, first_bps: float | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A scan that began at an earlier result would end at once, without a throughput, where that rate fails now."""
+    asked_for: list[tuple[UdpSearch, float | None]] = []
+
+    def searching(bench: Any, payload_bytes: int, search: UdpSearch, first_bps: float | None) -> Any:
+        asked_for.append((search, first_bps))
+        yield {}
+
+    monkeypatch.setattr(udp_instrument, "udp", searching)
+    monkeypatch.setattr(udp_instrument, "may_fragment", lambda *_: False)
+    params = {"search": engine, "payload_bytes": "1300"}
+    bench: Any = None
+    asked = Asked(load_vpn("openvpn"), params, PROFILES["quick"], 1, known_bps=80e6)
+    next(Udp().measure(bench, asked))
+    ((search, began_bps),) = asked_for
+    assert (search.engine, search.budget_s, began_bps) == (engine, None, first_bps)

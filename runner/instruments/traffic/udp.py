@@ -278,7 +278,9 @@ class Udp(Instrument):
     def expected_s(self, params: Mapping[str, str], profile: Profile, *, first: bool) -> float:
         if self.takes_turns(params, profile):
             return profile.udp.trial_duration_s / LOOKS + LOOK_S  # a turn
-        return search_of(params, profile).expected_s(OVERHEAD_S, first=first, warm_budget_s=profile.warm_budget_s)
+        search = search_of(params, profile)
+        warm_budget_s = profile.warm_budget_s if search == profile.udp else None
+        return search.expected_s(OVERHEAD_S, first=first, warm_budget_s=warm_budget_s)
 
     def refuses(self, lab: Lab, vpn: Vpn, params: Mapping[str, str]) -> Unsupported | None:
         if no := super().refuses(lab, vpn, params):
@@ -310,7 +312,9 @@ class Udp(Instrument):
             turns = self.takes_turns(asked.params, profile)
             return (yield from udp_in_rounds(bench, asked, fragment, turns=turns))
         usual = search
-        if first_bps is not None and profile.warm_budget_s is not None:
+        if search.engine == "scan":  # what it begins above is taken to pass, and a fail there would be no throughput
+            first_bps = None
+        elif first_bps is not None and profile.warm_budget_s is not None and search == profile.udp:
             search = replace(search, budget_s=profile.warm_budget_s)
         elif first_bps is None and asked.vpn.transport == "tcp":
             first_bps = pilot_bps(bench) / 2
