@@ -36,5 +36,6 @@ def work(folder: Path) -> dict[str, list[str]]:
         "ciphers_inside": ["tests.kernel.levels_inside", f"{folder}/ciphers_inside"],
         "carried_inside": ["tests.kernel.abilities_inside", f"{folder}/carried_inside", *CARRIED],
         "way_inside": ["tests.kernel.abilities_inside", f"{folder}/way_inside", *WAY],
+        "recipes_inside": ["tests.kernel.recipes_inside", f"{folder}/recipes_inside"],
         "lab_inside": ["tests.kernel.lab_inside", f"{folder}/lab_inside"],
     }

@@ -166,12 +166,17 @@ def bare_packets(lab: Lab) -> int:
     return int(found[1])
 
 
+def script(node: NamespaceNode) -> str:
+    """PID of the tunnel's script on a gateway without systemd; empty between two starts."""
+    return (node.run("pgrep", "-f", "^/bin/bash /etc/vpneval/tunnel", check=False).stdout.split() or [""])[0]
+
+
 def daemons(node: NamespaceNode) -> set[str]:
     """PIDs of the tunnel's daemons on a gateway without systemd: the children of its script that stay."""
-    script = node.run("pgrep", "-f", "^/bin/bash /etc/vpneval/tunnel").stdout.split()[0]
+    started = script(node)
 
     def children() -> set[str]:
-        return set(node.run("ps", "-o", "pid=", "--ppid", script).stdout.split())
+        return set(node.run("ps", "-o", "pid=", "--ppid", started).stdout.split())
 
     staying = children()
     for _ in range(3):

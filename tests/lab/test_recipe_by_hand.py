@@ -3,6 +3,7 @@
 It comes up, carries, comes back when its daemon is killed, lets nothing out in the clear meanwhile, and leaves nothing.
 """
 
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from tests.lab.by_hand import (
     daemons,
     is_up,
     print_and_paste,
+    script,
     state,
     two_gateways,
     up,
@@ -79,9 +81,10 @@ class Tunnel:
         near, seen = self.gateways[0], bare_packets(self.lab)
         if not (killed := daemons(near)):
             return  # a tunnel of the kernel alone, which nobody can kill
-        pinging = self.lab.host1.spawn("ping", "-i", "0.1", "10.2.0.2", log="pinging")
+        pinging, was = self.lab.host1.spawn("ping", "-i", "0.1", "10.2.0.2", log="pinging"), script(near)
         near.run("kill", "-KILL", *killed)
-        wait_until(lambda: not set(killed) & set(near.run("ps", "-eo", "pid=").stdout.split()), "their end", 10)
+        # Until then a tunnel in the kernel carries what it did.
+        wait_until(lambda: script(near) not in ("", was), "the start of another tunnel", 40)
         self.works()
         pinging.stop()
         assert self.ports_only or bare_packets(self.lab) == seen, "while it was down, packets left in the clear"
@@ -112,6 +115,8 @@ def goes_by_hand(lab: Lab, name: str, form: str, folder: Path) -> None:
     tunnel.comes_back_and_nothing_leaves_in_the_clear()
     tunnel.goes()
     for node, was in zip(tunnel.gateways, before, strict=True):
+        with suppress(TimeoutError):  # what is left is said below
+            wait_until(lambda node=node, was=was: set(state(node)) == set(was), "", 10)  # type: ignore[misc]
         assert set(state(node)) ^ set(was) == set(), node.name
     # The control: without a recipe such packets are seen.
     seen = bare_packets(lab)

@@ -1,0 +1,17 @@
+"""The recipes of VPNs that many machines' kernels lack, by hand in a guest: tests/kernel/recipes_inside.py."""
+
+import pytest
+
+from tests.kernel.inside import WITHIN_S, Work
+from tests.kernel.recipes_inside import NAMES
+from tests.lab.test_recipe_by_hand import FORMS
+
+pytestmark = pytest.mark.timeout(WITHIN_S + 60)
+INSIDE = "tests/kernel/recipes_inside.py"
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("form", FORMS)
+def test_a_recipe_of_a_tunnel_in_the_kernel(begun: dict[str, Work], name: str, form: str) -> None:
+    work = begun["recipes_inside"]
+    assert work.outcomes()[f"{INSIDE}::test_a_recipe_by_hand[{form}-{name}]"] == "passed", work.done().stdout
