@@ -4,17 +4,20 @@ from runner.design.experiment import Experiment, measuring
 
 EXPERIMENT = Experiment(
     name="recovery",
-    question="How long does each VPN interrupt traffic after a restart, a reboot, a WAN cut and a change of address?",
+    question="How long does each VPN interrupt traffic after a restart, a reboot, a WAN cut, a change of address and "
+    "an overload?",
     method="Each VPN is set up as its makers advise. A thousand datagrams a second go each way. At a random "
     "moment one thing fails: the answering gateway's daemons are restarted; that gateway is dead for 2 s "
-    "and returns without state; the WAN is cut for 3 s; or the dialing gateway's WAN address changes, "
-    "with roaming allowed if the VPN has it. The outage is the number of datagrams that were lost, or "
-    "late by 400 ms, divided by their rate. If there is no recovery within 60 s, that is the result. The "
-    "set-up time is the cold start. Each failure has a fresh lab. The profile thesis causes 30 failures "
-    "of each kind, quick 3, smallest 1. See docs/failures.md.",
-    source="RFC 6412, RFC 6413 (loss-derived method), RFC 6414 (protection), draft-ietf-bmwg-ipsec-term (failover)",
+    "and returns without state; the WAN is cut for 3 s; the dialing gateway's WAN address changes, with "
+    "roaming allowed if the VPN has it; or a host that has sent all it can for 10 s stops. The outage is "
+    "the number of datagrams that were lost, or late by 400 ms, divided by their rate; after an overload, "
+    "of those that were sent when it was over. If there is no recovery within 60 s, that is the result. "
+    "The set-up time is the cold start. Each failure has a fresh lab. The profile thesis causes 30 "
+    "failures of each kind, quick 3, smallest 1. See docs/failures.md.",
+    source="RFC 2544 §26.5 (system recovery), RFC 6412, RFC 6413 (loss-derived method), RFC 6414 (protection), "
+    "draft-ietf-bmwg-ipsec-term (failover)",
     metrics=("outage_ms", "setup_time", "rtt"),
     traffic=(measuring("recovery"), measuring("idle")),
-    vary_traffic={"failure": ("restart", "reboot", "wan_cut", "roaming")},
+    vary_traffic={"failure": ("restart", "reboot", "wan_cut", "roaming", "overload")},
     base="recommended",
 )

@@ -34,13 +34,14 @@ class Breakdown(Strict):
 
 def breakdowns(trials: Sequence[Trial]) -> list[Breakdown]:
     """Of each tunnel and kind of load, in the order of the trials."""
-    by_load: dict[tuple[str, str, tuple[tuple[str, str], ...], str], list[Trial]] = {}
+    by_load: dict[tuple[str, str, tuple[tuple[str, str], ...], tuple[str, str]], list[Trial]] = {}
     for trial in trials:
         tunnel = tuple(sorted(tunnel_levels(trial.params).items()))
-        key = trial.vpn, trial.params.get("image", ""), tunnel, trial.params.get("measure", "")
+        load = trial.params.get("measure", ""), trial.params.get("failure", "")
+        key = trial.vpn, trial.params.get("image", ""), tunnel, load
         by_load.setdefault(key, []).append(trial)
     found = []
-    for (vpn, image, levels, measure), own in by_load.items():
+    for (vpn, image, levels, (measure, _)), own in by_load.items():
         if broken := [trial for trial in own if LOST in trial.reason or any(map(_tells, trial.warnings))]:
             one = Breakdown(
                 vpn=vpn,

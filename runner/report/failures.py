@@ -20,6 +20,7 @@ ABOUT = (
 METRICS = ("outage_ms", "convergence_ms", "failover_outage_ms")
 MOST_GAPS = 6  # of a timeline, as shown
 DRAWN = 5  # failures of a cell in a plot
+SURVIVES_MS = 400.0  # an outage after an overload that no call notices: ITU-T G.114, the bound for planning
 
 
 class FailureRow(Strict):
@@ -49,6 +50,18 @@ class FailureRow(Strict):
         return f"{bound}{middle} ({low}–{high}), {len(self.outages_ms)}{never}"
 
     @property
+    def verdict(self) -> str:
+        """What an overload did to the tunnel; empty for other failures."""
+        number, dead = len(self.outages_ms), self.unrecovered
+        if self.params.get("failure") != "overload":
+            return ""
+        if dead:
+            return "dies" if dead == number else f"dies in {dead} of {number}"
+        if max(self.outages_ms) <= SURVIVES_MS:
+            return "survives"
+        return f"recovers after {_ms(np.median(self.outages_ms))}"
+
+    @property
     def story(self) -> str:
         """The steps, and the paths before and after, in one line."""
         return "; ".join([*self.steps, *([self.paths] if self.paths else [])])
@@ -58,7 +71,8 @@ class FailureRow(Strict):
         """The row under HEAD."""
         timers = f". Timers: {'; '.join(self.timers)}" if self.timers else ""
         link = Link("commands", file=f"{self.log}/commands.log") if self.log else None
-        return self.vpn, self.levels, self.outage, _ms(self.resolution_ms), Cell(self.story + timers, link=link)
+        failure = ": ".join(filter(None, (self.levels, self.verdict)))
+        return self.vpn, failure, self.outage, _ms(self.resolution_ms), Cell(self.story + timers, link=link)
 
 
 def failures(trials: Sequence[Trial]) -> list[FailureRow]:

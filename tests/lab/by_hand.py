@@ -39,10 +39,11 @@ GIVE = "import socket, sys; s = socket.create_connection((sys.argv[1], 7777), 10
 PASTED = re.compile(r"^```bash\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LOOKS = (
     *("ip -o -4 addr", "ip -4 route show table all", "ip rule", "ip xfrm policy", "nft list tables"),
-    *("sysctl net.ipv4.ip_forward", "ps -eo comm --sort=comm"),
+    *("sysctl net.ipv4.ip_forward", "ps -eo state=,comm="),
     "find /etc /var/lib /usr/local -xdev -type f -printf %p:%m:%s\\n -o -type d -printf %p\\n",
 )
-PASSING = ("sleep", "ip", "grep", "cut", "cat")  # what a tunnel's script runs once a second
+# What a tunnel's script runs once a second, and what has ended, where nobody asks how.
+PASSING = re.compile(r"(?:\w (?:sleep|ip|grep|cut|cat)|Z .*)$|.*\b(?:fe80:|ff00:)")
 
 
 @contextmanager
@@ -135,7 +136,7 @@ def paste(node: NamespaceNode, text: str) -> str:
 def state(node: NamespaceNode) -> list[str]:
     """What a tunnel could have changed on a gateway; what comes and goes by itself is left out."""
     lines = [line for look in LOOKS for line in sorted(node.run(*look.split()).stdout.splitlines())]
-    return [line for line in lines if line not in PASSING and not re.search(r"\bfe80:|\bff00:", line)]
+    return [re.sub("^[DRS] ", "", line) for line in lines if not PASSING.match(line)]
 
 
 def is_up(node: NamespaceNode) -> bool:

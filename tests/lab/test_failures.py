@@ -12,9 +12,10 @@ import pytest
 from runner.catalogue import load_vpn
 from runner.data.store import load_run
 from runner.instruments.failures import prepare, redundancy, reroute
-from runner.instruments.failures.breaks import CUT_S, DOWN_S, break_by, processes
+from runner.instruments.failures.breaks import CUT_S, DOWN_S, break_by, end_all, processes
 from runner.instruments.failures.gateway import break_gateway
 from runner.instruments.failures.outage import Outage, Watch, outage
+from runner.instruments.failures.overload import OVERLOAD_S, Overload
 from runner.instruments.failures.redundancy import PAIR, arm, is_active, settled
 from runner.instruments.failures.takeover import Handover, read_handover
 from runner.instruments.security.stranger import GRE, framed, packed
@@ -104,6 +105,31 @@ def test_a_peer_that_nobody_asks_whether_it_lives_is_not_recovered(image: Image,
     assert found.recovered_s is None
     assert found.worse_s > SHORT.limit_s - 1
     assert found.timeline.events[-1].what == "given up after 4 s"
+
+
+@pytest.mark.smoke
+def test_what_an_overload_loses_is_no_outage_of_a_tunnel_that_survives_it(image: Image, tmp_path: Path) -> None:
+    with tunnel(image, tmp_path, "wireguard_go") as (lab, _, address):
+        overload = Overload(lab, address)
+        found = outage(lab, address, overload.over, LONG, random.Random(1), ready=overload.load)
+    assert overload.offered_bps > 10e6
+    assert found.recovered_s is not None
+    assert found.worse_s < OVERLOAD_S / 2
+    assert sum(gap.lost for gap in found.timeline.gaps) > 0, "it was an overload"
+
+
+def test_a_tunnel_that_an_overload_kills_is_not_recovered(image: Image, tmp_path: Path) -> None:
+    """The control: its daemons are killed under the load. The overload itself is not in the outage."""
+    with tunnel(image, tmp_path, "wireguard_go") as (lab, _, address):
+        overload = Overload(lab, address)
+
+        def kills() -> None:
+            end_all(lab.gateway(lab.sites[1]), "KILL")
+            overload.load()
+
+        found = outage(lab, address, overload.over, SHORT, random.Random(1), ready=kills)
+    assert found.recovered_s is None
+    assert SHORT.limit_s - 1 < found.worse_s < SHORT.limit_s + OVERLOAD_S / 2
 
 
 def test_ospf_moves_the_tunnel_to_the_other_path(image: Image, tmp_path: Path) -> None:

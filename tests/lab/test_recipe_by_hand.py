@@ -117,7 +117,8 @@ def goes_by_hand(lab: Lab, name: str, form: str, folder: Path) -> None:
     for node, was in zip(tunnel.gateways, before, strict=True):
         with suppress(TimeoutError):  # what is left is said below
             wait_until(lambda node=node, was=was: set(state(node)) == set(was), "", 10)  # type: ignore[misc]
-        assert set(state(node)) ^ set(was) == set(), node.name
+        processes = node.run("ps", "-eo", "pid,ppid,state,args").stdout
+        assert set(state(node)) ^ set(was) == set(), f"{node.name}: {processes}"
     # The control: without a recipe such packets are seen.
     seen = bare_packets(lab)
     lab.nodes["gw1"].run("sysctl", "-qw", "net.ipv4.ip_forward=1")

@@ -15,7 +15,7 @@ from runner.report.forms.markdown import markdown_text
 from runner.report.forms.terminal_answer import render_answer
 from runner.report.model import build
 from runner.report.why import why
-from tests.unit.synthetic import realistic_run
+from tests.unit.synthetic import PLAIN, make_trial, realistic_run
 
 UNDER_UDP = "the tunnel broke down under UDP, from {} Mbit/s offered"
 AGAIN = f"begun again after 4 slices: iperf3 exited with 1; {LOST}"
@@ -63,6 +63,16 @@ def test_what_was_begun_again_because_nothing_passed_is_one() -> None:
     found = breakdowns(trials)
     assert {(one.vpn, one.under) for one in found} == {("openvpn", "the measurement of tcp")}
     assert sum(one.trials for one in found) == sum(AGAIN in trial.warnings for trial in trials)
+
+
+def test_an_overload_is_counted_apart_from_other_failures() -> None:
+    """Of three overloads one killed the tunnel; a tunnel that does not come back after a restart did not break down."""
+    levels = {"measure": "recovery", "failure": "overload"}
+    overloads = [make_trial("ssh_tun", PLAIN | levels, number, {"outage_ms": 0.0}) for number in range(3)]
+    restarts = [make_trial("ssh_tun", PLAIN | levels | {"failure": "restart"}, 0, {"outage_ms": 6e4})]
+    dead = overloads[0].model_copy(update={"warnings": [UNDER_UDP.format(2100)]})
+    (found,) = breakdowns([dead, *overloads[1:], *restarts])
+    assert (found.trials, found.of) == (1, 3)
 
 
 def test_who_died_of_what_measures_is_none() -> None:

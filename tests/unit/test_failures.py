@@ -68,6 +68,11 @@ def test_gaps_before_the_failure_do_not_count_and_one_across_it_does() -> None:
     assert [gap.lost for gap in way.since(5.0)] == [210, 10]
 
 
+def test_of_a_gap_that_began_long_before_the_rest_counts() -> None:
+    """An overload loses much before it ends, and what is lost afterwards is the question."""
+    assert seen(range(1000, 6000)).outage_s(5.0) == pytest.approx(1.0)
+
+
 def test_a_gap_that_does_not_end_reaches_to_the_end_of_the_stream() -> None:
     way = seen(range(4000, 10_000))
     assert way.gaps == (Gap(4.0, 10.0, 6000),)
@@ -334,6 +339,26 @@ def test_the_report_tells_the_story_of_the_failure_in_the_middle() -> None:
     assert row.outage == "3 s (1 s–9 s), 3"
     assert row.steps == ["+0.00 the WAN is cut", "+0.10 to +1.10 nothing forward (1000 lost)"]
     assert row.timers == ["gw1, gw2: a timer"]
+
+
+@pytest.mark.parametrize(
+    ("outages_s", "verdict"),
+    [
+        ([0.0, 0.3], "overload: survives"),
+        ([0.0, 3.0, 2.0], "overload: recovers after 2 s"),
+        ([0.0, 60.0], "overload: dies in 1 of 2"),
+        ([60.0], "overload: dies"),
+    ],
+)
+def test_an_overload_has_a_verdict(outages_s: list[float], verdict: str) -> None:
+    trials = []
+    for repetition, outage_s in enumerate(outages_s):
+        whole = an_outage(outage_s, 0, None if outage_s == 60 else 1.0)
+        found = reported("outage_ms", [whole], 60.0).measurements
+        changes = {"measurements": found, "params": CELL | {"failure": "overload"}}
+        trials.append(a_trial(repetition, outage_s).model_copy(update=changes))
+    (row,) = failures(trials)
+    assert row.cells[1] == verdict
 
 
 def test_the_report_says_at_least() -> None:

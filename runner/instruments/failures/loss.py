@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
+
+CLOCKS_S = 0.05  # the stream's clock and the runner's are not further apart
 
 
 @dataclass(frozen=True)
@@ -33,15 +35,20 @@ class OneWay:
     pause_s: float = 0.0
 
     def since(self, start_s: float) -> tuple[Gap, ...]:
-        """The gaps that end after ``start_s``."""
-        return tuple(gap for gap in self.gaps if gap.end_s > start_s)
+        """The gaps that end after ``start_s``; of one that began before it, the part afterwards."""
+        return tuple(_cut(gap, start_s) for gap in self.gaps if gap.end_s > start_s)
 
     def outage_s(self, start_s: float) -> float:
-        """Loss-derived outage from ``start_s`` on: probes lost over the rate at which they were offered.
-
-        A gap that began before ``start_s`` counts whole: the stream's clock is a few milliseconds off the runner's.
-        """
+        """Loss-derived outage from ``start_s`` on: probes lost over the rate at which they were offered."""
         return sum(gap.lost for gap in self.since(start_s)) * self.interval_s
+
+
+def _cut(gap: Gap, start_s: float) -> Gap:
+    """Its part after ``start_s``. One that began just before it is whole: the clocks are not the same."""
+    if gap.start_s >= start_s - CLOCKS_S:
+        return gap
+    share = (gap.end_s - start_s) / (gap.end_s - gap.start_s)
+    return replace(gap, start_s=start_s, lost=round(gap.lost * share))
 
 
 def one_way(sender: dict[str, Any], receiver: dict[str, Any], interval_s: float, ahead_s: float = 0.0) -> OneWay:

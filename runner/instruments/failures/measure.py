@@ -13,6 +13,7 @@ from runner.design.profile import Profile
 from runner.instruments.failures import reroute
 from runner.instruments.failures.breaks import CUT_S, DOWN_S, break_by
 from runner.instruments.failures.outage import Outage, outage, reported, watch_of
+from runner.instruments.failures.overload import WHAT, Overload
 from runner.instruments.failures.prepare import Breaking
 from runner.instruments.instrument import Asked
 from runner.instruments.result import Measured
@@ -26,6 +27,7 @@ KINDS = {
     "reboot": f"the answering gateway dies without a word, and comes back {DOWN_S:g} s later, cold",
     "wan_cut": f"the WAN loses everything for {CUT_S:g} s, unnoticed by the gateways; the cut is in the outage",
     "roaming": "the dialing gateway's WAN address changes, while the configuration allows for it where it can",
+    "overload": WHAT,
 }
 # A neighbour's entry for an address that is gone lives on for some seconds: arp(7), delay_first_probe_time and probes.
 LOOK_S = {"roaming": 12.0}
@@ -35,13 +37,23 @@ def recovery(bench: Bench, vpn: Vpn, params: Mapping[str, str], profile: Profile
     """``outage_ms`` of one kind of failure. Raises as ``outage`` does."""
     failure = params["failure"]
     watch = watch_of(profile, look_s=LOOK_S.get(failure, 2.0))
+    offered_bps: list[int] = []
 
     def once(rng: random.Random) -> Outage:
+        if failure == "overload":
+            overload = Overload(bench.lab, bench.address)
+            found = outage(bench.lab, bench.address, overload.over, watch, rng, ready=overload.load)
+            offered_bps.append(round(overload.offered_bps))
+            return found
         return outage(bench.lab, bench.address, break_by(bench.lab, vpn, tunnel_levels(params), failure), watch, rng)
 
     started = time.monotonic()
     outages = repeated(bench, once, profile.failures, seed)
-    measured = reported("outage_ms", outages, watch.limit_s, failure=KINDS[failure], timers=bench.tunnel.timers)
+    overloads = {"offered_bps": offered_bps} if offered_bps else {}
+    what = {"failure": KINDS[failure], "timers": bench.tunnel.timers, **overloads}
+    measured = reported("outage_ms", outages, watch.limit_s, **what)
+    if dead := [rate for one, rate in zip(outages, offered_bps, strict=False) if one.recovered_s is None]:
+        measured.warnings.append(f"the tunnel broke down under UDP, from {min(dead) / 1e6:.0f} Mbit/s offered")
     measured.measuring_s = time.monotonic() - started
     return measured
 
@@ -91,10 +103,12 @@ def said(there: list[str], back: list[str]) -> str:
 
 
 class Recovery(Breaking):
-    """A failure of a gateway or of the path, and how long the tunnel carries nothing."""
+    """A failure of a gateway or of the path, or too much traffic, and how long the tunnel carries nothing."""
 
     name = "recovery"
-    factors = {"failure": Levels(("restart", "reboot", "wan_cut", "roaming"), default="restart", before=True)}
+    factors = {
+        "failure": Levels(("restart", "reboot", "wan_cut", "roaming", "overload"), default="restart", before=True)
+    }
     metrics = (
         Metric(
             name="outage_ms",
