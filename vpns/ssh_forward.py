@@ -28,8 +28,9 @@ class SshForward(Forward):
     software = Software(
         {"ssh": "openssh-client", "ssh-keygen": "openssh-client", "sshd": "openssh-server"},
         openssl=True,
-        needs="sshd logs root in by key on the gateway that answers, and refuses a locked account: `grep '^root:!' "
-        "/etc/shadow` must print nothing there. If it does, `usermod -p '*' root` unlocks root, without a password.",
+        needs="sshd logs root in by key on the gateway that answers (gw2 of two), and refuses a locked account: "
+        "`grep '^root:!' /etc/shadow` must print nothing there. If it does, `usermod -p '*' root` unlocks root, "
+        "without a password.",
     )
     offers = Offers(
         ciphers={
@@ -118,6 +119,7 @@ class SshForward(Forward):
     def start(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> None:
         if lower_numbered(me, peers):
             node.run("mkdir", "-p", "/run/sshd")
+            node.defer("ss", "-K", "sport", f"= :{PORT}")  # a session outlives its sshd, in a process group of its own
             node.spawn("/usr/sbin/sshd", "-D", "-e", "-f", f"{HOME}/sshd_config", log="sshd")
             wait_until(lambda: str(PORT) in node.run("ss", "-Hltn", f"sport = :{PORT}").stdout, "sshd listening")
         for peer in higher_numbered(me, peers):

@@ -16,6 +16,8 @@ from runner.vpn.recipe import KeyMaker, check_offered
 
 DAYS = 3650  # of the certificates of a pair of gateways
 ADDRESS = re.compile(r"(?<![\d.])(10|172|192)\.(\d+)\.(\d+)\.\d+(?![\d.])")
+CA = "/root/vpneval-ca"
+NONE_YET = f'if [ -e {CA} ]; then echo "{CA} is of an earlier tunnel. Move it away first." >&2; exit 1; fi'
 NAME = re.compile(r"<([\w.-]+\.(?:key|crt|pub))>")
 PUT = """\
 put() { # MODE FILE: the text that follows; for <NAME> in it, what keys/NAME has
@@ -24,6 +26,11 @@ put() { # MODE FILE: the text that follows; for <NAME> in it, what keys/NAME has
     for key in ../keys/*; do
         if [ -e "$key" ]; then text=${text//"<${key##*/}>"/"$(cat "$key")"}; fi
     done
+    lacking='<([a-z0-9.-]+[.](key|crt|pub))>'
+    if [[ $text =~ $lacking ]]; then
+        echo "keys/${BASH_REMATCH[1]} is missing. Copy it here, and paste this again." >&2
+        exit 1
+    fi
     printf '%s\\n' "$text" > "$2"
     chmod "$1" "$2"
 }
@@ -66,9 +73,8 @@ def page(
         if secrets:
             parts += [
                 "## Keys\n",
-                f"On a machine that you trust. Certificates are valid for {days} days. Keep /root/vpneval-ca, where "
-                "there is one: it has the private key that signs the next certificates.\n",
-                _block("set -eu; umask 077", *_keys(keys, secrets)),
+                *_about_keys(keys, secrets, days),
+                _block("set -eu; umask 077", *[NONE_YET] * _has_ca(keys), *_keys(keys, secrets)),
                 "Copy to each gateway what it needs, and no other private key:\n",
                 *_copies(sites, gateways),
             ]
@@ -84,8 +90,8 @@ def page(
             parts += [f"    scp -r {me.name} {login}:tunnel\n    ssh {login} tunnel/up.sh\n"]
         else:
             parts += [
-                "Paste this as root. Each `put` makes a file; up.sh installs the packages, puts the files in place and "
-                "starts the tunnel.\n",
+                "Paste this as root, in the same directory. Each `put` makes a file; up.sh installs the packages, puts "
+                "the files in place and starts the tunnel. At the end it says so.\n",
                 _block("set -eu; umask 077; cd tunnel", PUT.rstrip(), *_puts(gateways[me.name]), "./up.sh"),
             ]
     parts += _afterwards(vpn, sites, written=written)
@@ -130,11 +136,12 @@ def _needs(vpn: Vpn, sites: Sequence[Site], gateways: dict[str, Files], versions
     if vpn.software.layer:
         yield f"- Debian does not have all of them: vagrant/layers/{vpn.software.layer}.sh of vpneval builds the rest."
     if vpn.ports:
-        yield f"- A firewall lets in, from the other gateways: {', '.join(vpn.ports.split())}."
+        yield f"- If there is a firewall, let in, from the other gateways: {', '.join(vpn.ports.split())}."
     elif vpn.transport in ("esp", "gre", "ipip"):
-        yield f"- A firewall lets in, from the other gateways: the IP protocol {vpn.transport.upper()}."
+        yield f"- If there is a firewall, let in, from the other gateways: the IP protocol {vpn.transport.upper()}."
     if vpn.carries == "ip":
-        yield f"- A firewall forwards between {' and '.join(site.lan for site in sites)}."
+        yield f"- If there is a firewall, let it forward between {' and '.join(site.lan for site in sites)}."
+        yield "- up.sh turns IP forwarding on, for all interfaces of the gateway."
     if vpn.software.needs:
         yield f"- {vpn.software.needs}"
     if vpn.carries == "ip":
@@ -150,7 +157,8 @@ def _needs(vpn: Vpn, sites: Sequence[Site], gateways: dict[str, Files], versions
 def _addresses(vpn: Vpn, sites: Sequence[Site], example: bool) -> Iterator[str]:
     yield "## Addresses" + (" to replace\n" if example else "\n")
     if example:
-        yield "These are examples. Replace them everywhere below, or print this page with yours: `--site SITES.toml`.\n"
+        yield "These are examples. Print this page with yours by `vpneval recipe` and `--site SITES.toml`, or replace"
+        yield "them everywhere below.\n"
     yield "| gateway | its WAN address | the network behind it | its address there |\n| --- | --- | --- | --- |"
     for site in sites:
         yield f"| {site.name} | {site.public_address or site.wan_address} | {site.lan} | {site.lan_address} |"
@@ -170,6 +178,27 @@ def _inner(sites: Sequence[Site], gateways: dict[str, Files]) -> list[str]:
 
 def _keys(keys: KeyMaker, secrets: Secrets) -> list[str]:
     return ["mkdir keys", *keys.written(secrets)] if secrets else []
+
+
+def _has_ca(keys: KeyMaker) -> bool:
+    """Do the commands that make the keys keep some of them apart?"""
+    return any(CA in " ".join(argv) for argv, _ in keys.commands)
+
+
+def _about_keys(keys: KeyMaker, secrets: Secrets, days: int) -> Iterator[str]:
+    """Where the keys are made, by what, and what has them afterwards."""
+    tools = sorted({argv[0] for argv, _ in keys.commands} - {"cat", "mkdir", "rm"})
+    needs = f", which needs {' and '.join(tools)}" if tools else ""
+    has = f"`keys` and {CA} have" if _has_ca(keys) else "`keys` has"
+    yield (
+        f"Paste this as root on a machine that you trust{needs}. Afterwards {has} all private keys. Remove them when "
+        "every gateway has its own.\n"
+    )
+    if any(name.endswith(".crt") for name in secrets):
+        yield (
+            f"The certificates are valid for {days} days. Keep {CA} if the same CA is to sign others: it "
+            "has the CA's private key.\n"
+        )
 
 
 def _copies(sites: Sequence[Site], gateways: dict[str, Files]) -> Iterator[str]:
@@ -194,25 +223,32 @@ def _block(*lines: str) -> str:
 def _afterwards(vpn: Vpn, sites: Sequence[Site], *, written: bool) -> Iterator[str]:
     yield "## Check\n"
     yield "    ssh root@GATEWAY tunnel/check.sh\n" if written else "    ~/tunnel/check.sh\n"
-    yield f"Then {sites[0].host_address} reaches {sites[-1].host_address} at {entry(vpn, sites)}.\n"
+    near, far = sites[0].host_address, sites[-1].host_address
+    if vpn.carries == "ip":
+        yield f"Then hosts reach each other: `ping {far}` on {near}, or with two others of both networks.\n"
+    else:
+        yield f"Then {near} reaches those ports of {far} at {entry(vpn, sites)}.\n"
     yield "## Afterwards\n"
     yield (
         "- **A reboot, or a daemon that ends**: the unit vpneval-tunnel starts the tunnel at every boot, and anew 5 s "
-        "after one of its daemons has ended. `journalctl -u vpneval-tunnel` has their messages."
+        "after one of its daemons has ended; the other gateway may take half a minute to notice. `journalctl -u "
+        "vpneval-tunnel` has their messages. Without systemd, run up.sh at each boot, and look into "
+        "/var/log/vpneval-tunnel.log."
     )
     if vpn.carries == "ip":
         yield (
             "- **While the tunnel is down**, packets to the other site are refused (`unreachable` routes with metric "
-            "9999, by the unit vpneval-closed). None leaves in the clear."
+            "9999, by the unit vpneval-closed) or dropped. None leaves in the clear."
         )
         yield (
             "- **Packet sizes**: `tunnel` looks for the longest packet that the path carries, by pings, and takes 1400 "
             "bytes where none comes through. The tunnel's device and TCP between the sites get sizes that fit; nothing "
-            "is fragmented. Where you know better, write mtu=BYTES into gateway.sh."
+            "is fragmented. Where you know better, write the path's mtu=BYTES into "
+            "`tunnel/files/etc/vpneval/gateway.sh` on every gateway, and run up.sh there."
         )
     yield "- **To change something**: edit the files in `tunnel` and run up.sh again."
     yield (
         "- **To undo it**: `tunnel/down.sh` stops the tunnel, removes what up.sh put in place and brings back what was "
-        "there before. Packages stay. Then remove `tunnel`" + (" and `keys`" if not written else "") + ": private keys "
-        "are in it.\n"
+        "there before. Packages stay. Then remove `tunnel`" + (" and `keys`" if not written else "") + " on every "
+        "gateway, since private keys are in there.\n"
     )

@@ -3,6 +3,7 @@
 It comes up, carries, comes back when its daemon is killed, lets nothing out in the clear meanwhile, and leaves nothing.
 """
 
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -77,8 +78,8 @@ class Tunnel:
             assert set(state(node)) ^ set(during) == set()
             assert daemons(node) == running
 
-    def comes_back_and_nothing_leaves_in_the_clear(self) -> None:
-        near, seen = self.gateways[0], bare_packets(self.lab)
+    def comes_back_and_nothing_leaves_in_the_clear(self, gateway: int = 0) -> None:
+        near, seen = self.gateways[gateway], bare_packets(self.lab)
         if not (killed := daemons(near)):
             return  # a tunnel of the kernel alone, which nobody can kill
         pinging, was = self.lab.host1.spawn("ping", "-i", "0.1", "10.2.0.2", log="pinging"), script(near)
@@ -89,10 +90,16 @@ class Tunnel:
         pinging.stop()
         assert self.ports_only or bare_packets(self.lab) == seen, "while it was down, packets left in the clear"
 
-    def goes(self) -> None:
-        for node in self.gateways:
+    def goes(self, before: Mapping[str, list[str]]) -> None:
+        """Each gateway, the answering one first, is at once as it was."""
+        for node in reversed(self.gateways):
             node.run("/root/tunnel/down.sh")
             assert node.run("/root/tunnel/check.sh", check=False).code == 1
+            was = before[node.name]
+            with suppress(TimeoutError):  # what is left is said below
+                wait_until(lambda node=node, was=was: set(state(node)) == set(was), "", 10)  # type: ignore[misc]
+            processes = node.run("ps", "-eo", "pid,ppid,state,args").stdout
+            assert set(state(node)) ^ set(was) == set(), f"{node.name}: {processes}"
 
 
 @pytest.mark.parametrize(("name", "form"), cases())
@@ -102,10 +109,21 @@ def test_a_recipe_by_hand(image: Image, tmp_path: Path, name: str, form: str) ->
         goes_by_hand(lab, name, form, tmp_path)
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_the_daemons_of_the_answering_gateway_are_killed(image: Image, tmp_path: Path, name: str) -> None:
+    """The dialing one notices it, and dials again."""
+    gateways = open_image("bookworm" if name in OLDER else DEFAULT, say=print)
+    with two_gateways(image, tmp_path, gateways) as lab:
+        tunnel = Tunnel(lab, name)
+        write_and_run(lab, name, tmp_path)
+        tunnel.works()
+        tunnel.comes_back_and_nothing_leaves_in_the_clear(gateway=1)
+
+
 def goes_by_hand(lab: Lab, name: str, form: str, folder: Path) -> None:
     """Up, up again, back after its daemons were killed, gone; and the control of what is in the clear."""
     tunnel = Tunnel(lab, name)
-    before = [state(node) for node in tunnel.gateways]
+    before = {node.name: state(node) for node in tunnel.gateways}
     if form == "written":
         write_and_run(lab, name, folder)
     else:
@@ -113,12 +131,7 @@ def goes_by_hand(lab: Lab, name: str, form: str, folder: Path) -> None:
     tunnel.works()
     tunnel.is_left_alone_by_a_second_up()
     tunnel.comes_back_and_nothing_leaves_in_the_clear()
-    tunnel.goes()
-    for node, was in zip(tunnel.gateways, before, strict=True):
-        with suppress(TimeoutError):  # what is left is said below
-            wait_until(lambda node=node, was=was: set(state(node)) == set(was), "", 10)  # type: ignore[misc]
-        processes = node.run("ps", "-eo", "pid,ppid,state,args").stdout
-        assert set(state(node)) ^ set(was) == set(), f"{node.name}: {processes}"
+    tunnel.goes(before)
     # The control: without a recipe such packets are seen.
     seen = bare_packets(lab)
     lab.nodes["gw1"].run("sysctl", "-qw", "net.ipv4.ip_forward=1")

@@ -165,6 +165,19 @@ def test_a_reader_who_begins_is_told_where_vpneval_is(page: Path) -> None:
     assert not re.search(r"results/\*[ `]", text)
 
 
+def test_the_levels_that_the_story_of_the_virtual_machines_asks_for_exist() -> None:
+    """It takes an hour, and nobody tells it every day."""
+    story = (ROOT / "tests/vagrant/story.sh").read_text()
+    (traffic,) = re.findall(r"^traffic=(\S+)$", story, re.MULTILINE)
+    asked = re.findall(r"^phase \S+ run (\S+) \$traffic(\S*)$", story, re.MULTILINE)
+    assert len(asked) == 3
+    for experiment, levels in asked:
+        words = ["plan", experiment, "--lab", LAB, "--profile", "smallest", "--vpn", "openvpn"]
+        with pytest.raises(SystemExit) as ended:
+            main([*words, "--set", traffic + levels])
+        assert not ended.value.code
+
+
 def test_every_benchmark_of_the_makefile_is_on_the_page_of_commands() -> None:
     phony = next(line for line in (ROOT / "Makefile").read_text().splitlines() if line.startswith(".PHONY:"))
     made = {name for name in phony.split() if name.startswith("bench-")}

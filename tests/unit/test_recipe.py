@@ -86,8 +86,8 @@ def test_what_one_command_says_can_be_part_of_what_another_reads() -> None:
 
 
 def test_where_the_far_host_is() -> None:
-    assert "Then 10.1.0.2 reaches 10.2.0.2 at 10.2.0.2.\n" in text_of("openvpn")
-    assert "Then 10.1.0.2 reaches 10.2.0.2 at 10.1.0.1.\n" in text_of("ssh_forward")
+    assert "`ping 10.2.0.2` on 10.1.0.2" in text_of("openvpn")
+    assert "10.2.0.2 at 10.1.0.1.\n" in text_of("ssh_forward")
 
 
 def test_what_does_not_encrypt_is_said_first() -> None:

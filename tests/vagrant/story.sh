@@ -10,7 +10,7 @@ cd "$(dirname "$0")/../.."
 results=$1
 vpneval=.venv/bin/vpneval
 vpns=${VPNS:-ipip,ipsec,ipsec_user,gre_ipsec,openvpn,ssh_forward,ssh_tun,wireguard,wireguard_go}
-traffic=transport=tcp,streams=1,direction=forward
+traffic=measure=tcp,streams=1,direction=forward
 phase() {
     local name=$1 started=$SECONDS code=0
     shift
