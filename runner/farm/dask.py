@@ -32,10 +32,16 @@ class DaskWorkers:
     """The workers of a Dask scheduler, which are `runner.farm.coordinator.Workers`."""
 
     def __init__(self, address: str) -> None:
-        """Raises CannotRunHere where there is no such scheduler, or Dask is not installed."""
+        """Raises CannotRunHere where there is no such scheduler, no certificate for TLS, or Dask is not installed."""
         self.address = address
         self._answers: queue.SimpleQueue[Answer] = queue.SimpleQueue()
         try:
+            own = _distributed().Security().get_connection_args("client")
+            if address.startswith("tls:") and own["ssl_context"] is None:
+                raise CannotRunHere(
+                    f"--farm {address} needs a certificate, and Dask's configuration here names none. How to make one, "
+                    "and where it goes: docs/farm.md"
+                )
             self._connect()
         except (OSError, TimeoutError, ValueError) as error:
             raise CannotRunHere(f"no Dask scheduler answers at {address}: {error}") from None

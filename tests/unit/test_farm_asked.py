@@ -4,13 +4,14 @@ import re
 from pathlib import Path
 from typing import Any
 
+import dask
 import pytest
 
 from runner.cli.asked import Asked, ask
 from runner.cli.farm import missing
-from runner.data.errors import UsageError
+from runner.data.errors import CannotRunHere, UsageError
 from runner.data.store import open_store
-from runner.farm.dask import check_farm
+from runner.farm.dask import DaskWorkers, check_farm
 from runner.farm.machine import differences, most_frequent, parse_equal
 from runner.sweep.plan import blocks
 from tests.farm import MACHINE, run_of
@@ -45,6 +46,11 @@ def test_what_is_no_farm(name: str, why: str) -> None:
 
 def test_a_network_that_is_trusted() -> None:
     check_farm("tcp://lab7:8786", insecure=True)
+
+
+def test_tls_without_a_certificate() -> None:
+    with dask.config.set({"distributed.comm.tls": {}}), pytest.raises(CannotRunHere, match="needs a certificate"):
+        DaskWorkers("tls://127.0.0.1:1")
 
 
 def test_what_must_be_equal() -> None:
