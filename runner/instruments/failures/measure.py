@@ -13,7 +13,7 @@ from runner.design.profile import Profile
 from runner.instruments.failures import reroute
 from runner.instruments.failures.breaks import CUT_S, DOWN_S, break_by
 from runner.instruments.failures.outage import Outage, outage, reported, watch_of
-from runner.instruments.failures.overload import WHAT, Overload
+from runner.instruments.failures.overload import OVERLOAD_S, WHAT, Overload
 from runner.instruments.failures.prepare import Breaking
 from runner.instruments.instrument import Asked
 from runner.instruments.result import Measured
@@ -122,6 +122,10 @@ class Recovery(Breaking):
         ),
     )
     one_failure_s = 12.0
+
+    def expected_s(self, params: Mapping[str, str], profile: Profile, *, first: bool) -> float:
+        more_s = OVERLOAD_S if params["failure"] == "overload" else 0.0
+        return (self.one_failure_s + more_s) * profile.failures
 
     def once(self, bench: Bench, asked: Asked) -> Measured:
         return recovery(bench, asked.vpn, asked.params, asked.profile, asked.seed)
