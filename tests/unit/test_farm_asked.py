@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import dask
+import distributed
 import pytest
 
 from runner.cli.asked import Asked, ask
@@ -49,8 +50,11 @@ def test_a_network_that_is_trusted() -> None:
 
 
 def test_tls_without_a_certificate() -> None:
-    with dask.config.set({"distributed.comm.tls": {}}), pytest.raises(CannotRunHere, match="needs a certificate"):
-        DaskWorkers("tls://127.0.0.1:1")
+    distributed.Security()  # has its defaults read
+    with dask.config.set({"distributed.comm.tls.ca-file": None}):
+        assert not distributed.Security().tls_ca_file
+        with pytest.raises(CannotRunHere, match="needs a certificate"):
+            DaskWorkers("tls://127.0.0.1:1")
 
 
 def test_what_must_be_equal() -> None:
