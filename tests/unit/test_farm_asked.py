@@ -51,9 +51,9 @@ def test_a_network_that_is_trusted() -> None:
 
 def test_tls_without_a_certificate() -> None:
     importlib.import_module("distributed")  # which sets its defaults
-    with dask.config.set({"distributed.comm.tls.ca-file": None}):
-        with pytest.raises(CannotRunHere, match="needs a certificate"):
-            DaskWorkers("tls://127.0.0.1:1")
+    none = {"distributed.comm.tls.ca-file": None}
+    with dask.config.set(none), pytest.raises(CannotRunHere, match="needs a certificate"):
+        DaskWorkers("tls://127.0.0.1:1")
 
 
 def test_what_must_be_equal() -> None:
