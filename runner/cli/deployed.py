@@ -20,12 +20,11 @@ from runner.lab.site import Site
 from runner.lab.site_to_site import SITES, check_machine
 from runner.tunnel.bring_up import make_secrets
 from runner.vpn import deploy as deployment
-from runner.vpn.page import page, unencrypted
+from runner.vpn.page import CA, page, unencrypted
 from runner.vpn.plugin import Vpn
 from runner.vpn.recipe import check_offered
 
 MOST_DAYS = 36500
-CA = "/root/vpneval-ca"
 SIGNS = ("ca.crt", "ca.key")  # what signs the next certificates
 
 

@@ -16,7 +16,7 @@ from runner.vpn.recipe import KeyMaker, check_offered
 
 DAYS = 3650  # of the certificates of a pair of gateways
 ADDRESS = re.compile(r"(?<![\d.])(10|172|192)\.(\d+)\.(\d+)\.\d+(?![\d.])")
-CA = "/root/vpneval-ca"
+CA = "/root/vpneval-ca"  # what the plugins make their keys in
 NONE_YET = f'if [ -e {CA} ]; then echo "{CA} is of an earlier tunnel. Move it away first." >&2; exit 1; fi'
 NAME = re.compile(r"<([\w.-]+\.(?:key|crt|pub))>")
 PUT = """\

@@ -2,13 +2,14 @@
 
 import re
 import subprocess
+from pathlib import Path
 
 import pytest
 
 from runner.catalogue import load_vpn, vpn_names
 from runner.data.errors import UsageError
 from runner.lab.site_to_site import SITES
-from runner.vpn.page import page, recipe
+from runner.vpn.page import PUT, page, recipe
 from runner.vpn.recipe import KeyMaker, Paper
 
 EVERY = pytest.mark.parametrize("name", vpn_names())
@@ -83,6 +84,23 @@ def test_what_one_command_says_can_be_part_of_what_another_reads() -> None:
     public = keys.run("two", input=f'secret "{made}" $x;\n').stdout
     lines = keys.written({"a.key": made, "a.pub": public})
     assert lines == ["one > keys/a.key", 'two > keys/a.pub << END\nsecret "$(cat keys/a.key)" \\$x;\nEND']
+
+
+@pytest.mark.parametrize(("copied", "code"), [(("gw1.key", "gw2.pub"), 0), (("gw2.pub",), 1)])
+def test_a_key_that_was_not_copied_stops_what_is_pasted(tmp_path: Path, copied: tuple[str, ...], code: int) -> None:
+    for folder in ("keys", "tunnel"):
+        (tmp_path / folder).mkdir()
+    for name in copied:
+        (tmp_path / "keys" / name).write_text(f"of {name}\n")
+    pasted = f"(\nset -eu\n{PUT}put 600 files/wg.conf << 'EOF'\nPrivateKey = <gw1.key>\nPeer = <gw2.pub>\nEOF\n)"
+    done = subprocess.run(["bash", "-c", pasted], cwd=tmp_path / "tunnel", capture_output=True, text=True)
+    assert done.returncode == code, done.stderr
+    made = tmp_path / "tunnel/files/wg.conf"
+    if code:
+        assert "keys/gw1.key is missing" in done.stderr
+        assert not made.exists()
+    else:
+        assert made.read_text() == "PrivateKey = of gw1.key\nPeer = of gw2.pub\n"
 
 
 def test_where_the_far_host_is() -> None:
