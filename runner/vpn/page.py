@@ -231,7 +231,7 @@ def _afterwards(vpn: Vpn, sites: Sequence[Site], *, written: bool) -> Iterator[s
     yield "## Afterwards\n"
     yield (
         "- **A reboot, or a daemon that ends**: the unit vpneval-tunnel starts the tunnel at every boot, and anew 5 s "
-        "after one of its daemons has ended; the other gateway may take half a minute to notice. `journalctl -u "
+        "after one of its daemons has ended; the other gateway may take a minute to notice. `journalctl -u "
         "vpneval-tunnel` has their messages. Without systemd, run up.sh at each boot, and look into "
         "/var/log/vpneval-tunnel.log."
     )
