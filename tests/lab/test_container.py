@@ -78,8 +78,10 @@ def built(root: Path) -> Container:
             place = root / made.folder.lstrip("/") / target
             place.parent.mkdir(parents=True, exist_ok=True)
             for source in sources:
-                whole = (PROJECT / source).is_dir()
-                (shutil.copytree if whole else shutil.copy2)(PROJECT / source, place)
+                if (PROJECT / source).is_dir():
+                    shutil.copytree(PROJECT / source, place, symlinks=True)  # as an engine copies them
+                else:
+                    shutil.copy2(PROJECT / source, place)
         elif word == "RUN":
             for file in filter(os.path.exists, THIS_MACHINES):
                 (root / file.lstrip("/")).parent.mkdir(parents=True, exist_ok=True)
