@@ -93,7 +93,7 @@ image: setup
 
 # The Vagrant box, from the lab image.
 box: image
-	vagrant/box.sh "$$(.venv/bin/python -c 'from runner.lab.image import locate; print(locate("trixie"))')" vagrant/box
+	vagrant/box.sh "$$(.venv/bin/python -c 'from runner.lab.software.image import locate; print(locate("trixie"))')" vagrant/box
 
 # Every cipher level of the VPNs of a guest kernel, up and proven in one; VPN="ipsec macsec" for some of them.
 test-ciphers: image

@@ -22,9 +22,9 @@ from runner.catalogue import load_vpn
 from runner.data.errors import MeasurementError
 from runner.instruments.instrument import at_once
 from runner.instruments.traffic.udp import udp
-from runner.lab.image import open_image
 from runner.lab.places import NamespaceRig
-from runner.lab.site_to_site import Lab
+from runner.lab.shape.site_to_site import Lab
+from runner.lab.software.image import open_image
 from runner.search.settings import UdpSearch
 from runner.tunnel.bring_up import Bench, Tunnel, bring_up, make_secrets, start_services
 

@@ -20,8 +20,8 @@ from runner.data.levels import BASELINE
 from runner.data.trials import GeneratorLimit
 from runner.instruments.traffic.calibration import at_full_speed, limit, routed
 from runner.instruments.traffic.generator import Generator, generating
-from runner.lab.image import open_image
-from runner.lab.site_to_site import namespace_lab
+from runner.lab.shape.site_to_site import namespace_lab
+from runner.lab.software.image import open_image
 
 LENGTHS = (1500, 64)
 LEAST_PER_S, LEAST_BPS = 350e3, 4e9  # of 1500 bytes

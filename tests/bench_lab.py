@@ -11,9 +11,9 @@ import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from runner.lab.image import open_image
 from runner.lab.places import open_rig
-from runner.lab.site_to_site import check_machine, namespace_lab
+from runner.lab.shape.site_to_site import check_machine, namespace_lab
+from runner.lab.software.image import open_image
 from tests.lab.machines import machines
 
 ROUNDS = 15

@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from runner.lab.image import open_image
+from runner.lab.software.image import open_image
 from tests.overload import PREDICTED_FROM_BPS, predicted_and_carried
 
 WITHIN = 0.1

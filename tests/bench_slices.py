@@ -22,9 +22,9 @@ from runner.catalogue import load_vpn, vpn_names
 from runner.data.errors import MeasurementError, VpnevalError
 from runner.instruments.traffic.tcp import tcp
 from runner.instruments.traffic.visits import visits
-from runner.lab.image import open_image
 from runner.lab.places import NamespaceRig
-from runner.lab.site_to_site import Lab, check_machine
+from runner.lab.shape.site_to_site import Lab, check_machine
+from runner.lab.software.image import open_image
 from runner.ranking.stats import compare_blocks
 from runner.tunnel.bring_up import Bench, Tunnel, bring_up, make_secrets, start_services, unsupported
 

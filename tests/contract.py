@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from runner.catalogue import load_vpn, vpn_names
-from runner.lab.image import DEFAULT
 from runner.lab.node import wait_until
 from runner.lab.places import NamespaceRig, Rig
+from runner.lab.software.image import DEFAULT
 from runner.tunnel.bring_up import UP_WITHIN_S, Tunnel, bring_up, make_secrets, start_services, unsupported
 from runner.vpn.plugin import confidential
 from tests.lab.conftest import below, interfaces, mounts, parents, running

@@ -15,10 +15,10 @@ from runner.instruments.traffic.generator import Load, generator
 from runner.instruments.traffic.limits import Limits
 from runner.instruments.traffic.mtu import IP_UDP_BYTES
 from runner.instruments.traffic.visits import visits
-from runner.lab import wan
-from runner.lab.image import Image
-from runner.lab.site_to_site import Lab, namespace_lab
-from runner.lab.wire import outer
+from runner.lab.readings.wire import outer
+from runner.lab.shape import wan
+from runner.lab.shape.site_to_site import Lab, namespace_lab
+from runner.lab.software.image import Image
 from runner.ranking.gateways import Apart, apart
 from runner.ranking.limits import judge
 from runner.sweep import variants

@@ -1,6 +1,6 @@
 """What a shaped link must give, by arithmetic: the known answers for tests and for ``make bench-truth``.
 
-The WAN's token bucket (runner.lab.wan) counts Ethernet frames without preamble, gap and checksum, so that a
+The WAN's token bucket (runner.lab.shape.wan) counts Ethernet frames without preamble, gap and checksum, so that a
 frame has 14 bytes more than its IP packet. Whatever the bucket holds when a trial begins comes through on top of
 the rate, and so does what the queue holds when it ends, as far as the instrument waits for it.
 """
@@ -25,11 +25,11 @@ from runner.instruments.result import Measured
 from runner.instruments.traffic.arrivals import GRACE_S, by_then
 from runner.instruments.traffic.generator import Arrived, Load, imix
 from runner.instruments.traffic.udp import Udp
-from runner.lab.image import Image
-from runner.lab.noise import STEAL_RATIO, since, snapshot
 from runner.lab.places import NamespaceRig
-from runner.lab.site_to_site import Lab, batch
-from runner.lab.wan import apply, bucket_bytes, queue_bytes
+from runner.lab.readings.noise import STEAL_RATIO, since, snapshot
+from runner.lab.shape.site_to_site import Lab, batch
+from runner.lab.shape.wan import apply, bucket_bytes, queue_bytes
+from runner.lab.software.image import Image
 from runner.tunnel.bring_up import Bench, Tunnel, bring_up, make_secrets, start_services
 
 ATTEMPTS = 5  # other work on the machine makes a generator late, and then the link loses what it sends in haste

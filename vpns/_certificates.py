@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from runner.lab.node import Node
-from runner.lab.site import Site
+from runner.lab.shape.site import Site
 
 NEW_KEY = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-noenc", "-days")
 DAYS = 30  # of a lab's certificates; `recipe --days` sets others

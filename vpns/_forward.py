@@ -1,6 +1,6 @@
 """Port forwarding: a gateway listens for its site's hosts, and forwards each TCP connection to the far site's host."""
 
-from runner.lab.site import Site
+from runner.lab.shape.site import Site
 from runner.vpn.declared import Abilities
 from runner.vpn.plugin import Vpn
 

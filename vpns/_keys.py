@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from itertools import combinations
 
 from runner.lab.node import Node
-from runner.lab.site import Site
+from runner.lab.shape.site import Site
 
 
 def shared(*sites: Site) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from runner.data.errors import ProofError, Unsupported
 from runner.lab.node import Node
-from runner.lab.site import Site
+from runner.lab.shape.site import Site
 from runner.vpn.plugin import Secrets
 from vpns._keys import shared
 

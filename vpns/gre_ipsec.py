@@ -6,7 +6,7 @@ from dataclasses import replace
 from runner.data.errors import Unsupported
 from runner.data.levels import Params
 from runner.lab.node import Node
-from runner.lab.site import Site
+from runner.lab.shape.site import Site
 from runner.vpn import closed_form
 from runner.vpn.declared import Declared
 from vpns._xfrm import never_bare

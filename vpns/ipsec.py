@@ -12,7 +12,7 @@ from runner.data.errors import CommandError, ProofError, Unsupported
 from runner.data.levels import AEAD, AES_CBC, Params
 from runner.data.trials import Evidence
 from runner.lab.node import PATIENCE, Node, wait_until
-from runner.lab.site import Site, higher_numbered
+from runner.lab.shape.site import Site, higher_numbered
 from runner.vpn import closed_form
 from runner.vpn.declared import SWEET32, Abilities, Declared, Security
 from runner.vpn.lifecycle import Lifecycle, Rekeying, Timer

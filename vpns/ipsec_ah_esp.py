@@ -10,7 +10,7 @@ from runner.data.errors import ProofError, Unsupported
 from runner.data.levels import AES_CBC, Params
 from runner.data.trials import Evidence
 from runner.lab.node import Node
-from runner.lab.site import Site
+from runner.lab.shape.site import Site
 from runner.vpn import closed_form
 from runner.vpn.declared import SWEET32, Abilities, Declared, Security
 from runner.vpn.kernel_crypto import KERNEL

@@ -9,7 +9,7 @@ from dataclasses import replace
 from runner.data.errors import ProofError, Unsupported
 from runner.data.levels import Params
 from runner.lab.node import Node
-from runner.lab.site import Site
+from runner.lab.shape.site import Site
 from runner.vpn.plugin import no_tun
 from vpns._esp import daemon_esp
 from vpns.ipsec import Ipsec

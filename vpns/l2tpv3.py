@@ -10,7 +10,7 @@ from runner.data.errors import ProofError, Unsupported
 from runner.data.levels import NO_CIPHER, Params
 from runner.data.trials import Evidence
 from runner.lab.node import Node
-from runner.lab.site import Site, pair_number
+from runner.lab.shape.site import Site, pair_number
 from runner.vpn import closed_form
 from runner.vpn.declared import Abilities, Declared, Security
 from runner.vpn.plugin import Offers, Vpn

@@ -11,7 +11,7 @@ from runner.data.errors import ProofError, Unsupported
 from runner.data.levels import AEAD, AES_CBC, Params
 from runner.data.trials import Evidence
 from runner.lab.node import Node
-from runner.lab.site import Site, pair_number
+from runner.lab.shape.site import Site, pair_number
 from runner.vpn import closed_form
 from runner.vpn.declared import Abilities, Declared, Security
 from runner.vpn.lifecycle import Lifecycle, Rekeying, Standby, Timer, told

@@ -10,7 +10,7 @@ from dataclasses import replace
 from runner.data.levels import Params
 from runner.data.trials import Evidence
 from runner.lab.node import Node
-from runner.lab.site import Site
+from runner.lab.shape.site import Site
 from runner.vpn.declared import Declared
 from runner.vpn.plugin import Secrets
 from vpns.openvpn import OpenVpn

@@ -6,7 +6,7 @@ TCP inside TCP repeats what is lost twice; the experiment `wan` measures what th
 from collections.abc import Sequence
 
 from runner.data.levels import Params
-from runner.lab.site import Site
+from runner.lab.shape.site import Site
 from runner.vpn.plugin import Secrets
 from vpns.openvpn import OpenVpn
 

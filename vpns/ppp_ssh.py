@@ -11,7 +11,7 @@ from runner.data.errors import Unsupported
 from runner.data.levels import Params
 from runner.data.trials import Evidence
 from runner.lab.node import Node
-from runner.lab.site import Site, higher_numbered, lower_numbered
+from runner.lab.shape.site import Site, higher_numbered, lower_numbered
 from runner.vpn.declared import Declared
 from runner.vpn.plugin import Secrets
 from vpns import _ppp

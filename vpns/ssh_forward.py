@@ -11,7 +11,7 @@ from runner.data.errors import ProofError, Unsupported
 from runner.data.levels import AES_CBC, Params
 from runner.data.trials import Evidence
 from runner.lab.node import Node, wait_until
-from runner.lab.site import TCP_PORTS, Site, higher_numbered, lower_numbered
+from runner.lab.shape.site import TCP_PORTS, Site, higher_numbered, lower_numbered
 from runner.vpn.declared import Declared, Security
 from runner.vpn.lifecycle import Lifecycle, Rekeying, Timer, told
 from runner.vpn.plugin import Offers, Secrets, Software

@@ -11,7 +11,7 @@ from runner.data.errors import Unsupported
 from runner.data.levels import Params
 from runner.data.trials import Evidence
 from runner.lab.node import Node
-from runner.lab.site import Site, pair_number
+from runner.lab.shape.site import Site, pair_number
 from runner.vpn.declared import Declared
 from runner.vpn.plugin import Secrets, offered
 from vpns import _ppp

@@ -9,7 +9,7 @@ from runner.data.errors import ProofError, Unsupported
 from runner.data.levels import Params
 from runner.data.trials import Evidence
 from runner.lab.node import Node
-from runner.lab.site import Site, bracketed
+from runner.lab.shape.site import Site, bracketed
 from runner.vpn import closed_form
 from runner.vpn.declared import Abilities, Declared, Security
 from runner.vpn.lifecycle import Lifecycle, Rekeying, Standby, Timer

@@ -13,7 +13,7 @@ from runner.data.errors import ProofError
 from runner.data.levels import Params
 from runner.data.trials import Evidence
 from runner.lab.node import Node
-from runner.lab.site import Site
+from runner.lab.shape.site import Site
 from runner.vpn.declared import Declared
 from runner.vpn.lifecycle import Lifecycle, Timer
 from runner.vpn.plugin import Secrets

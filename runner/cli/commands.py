@@ -177,9 +177,9 @@ def image_(
 ) -> None:
     """Build the lab image and check it. `run` builds a missing image, too."""
     begin(f"vpneval checks the lab image {name}.")
-    from runner.lab import image as images
-    from runner.lab import layers
     from runner.lab.places import rootless
+    from runner.lab.software import image as images
+    from runner.lab.software import layers
 
     require_known("image", name, list(SUITES))
     if layer:

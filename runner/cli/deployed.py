@@ -16,8 +16,8 @@ from runner.lab.node import Node
 from runner.lab.places import NamespaceRig, rootless
 from runner.lab.places.site import site_rig
 from runner.lab.places.sites import Sites, described, read_sites, real
-from runner.lab.site import Site
-from runner.lab.site_to_site import SITES, check_machine
+from runner.lab.shape.site import Site
+from runner.lab.shape.site_to_site import SITES, check_machine
 from runner.tunnel.bring_up import make_secrets
 from runner.vpn import deploy as deployment
 from runner.vpn.page import CA, page, unencrypted

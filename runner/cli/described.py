@@ -15,7 +15,7 @@ from runner.data.files import from_json, is_there, no_link, read_bytes, write_te
 from runner.data.metric import Metric
 from runner.data.store import Store, read_run
 from runner.data.trials import Run, VpnRecord
-from runner.lab.image import Image
+from runner.lab.software.image import Image
 from runner.vpn.plugin import Vpn
 
 ALWAYS_SHOWN = ("iperf3", "openssl", "iproute2")  # packages of every run, beside those of its VPNs

@@ -17,16 +17,16 @@ from runner.cli.asked import site_limits
 from runner.data.errors import CannotRunHere, LabError, VpnevalError
 from runner.data.streams import output_to
 from runner.lab import kernels, machine
-from runner.lab.facts import facts
 from runner.lab.kernels.boot import run_in
 from runner.lab.names import SUITES
-from runner.lab.path import RATE_S
 from runner.lab.places import check_spec, open_rig, rootless
 from runner.lab.places.hours import Hours
 from runner.lab.places.modules import lacking
 from runner.lab.places.site import ETHERNET_MTU, SiteRig
-from runner.lab.site import ENCAPSULATION_BYTES, BarePath, Site
-from runner.lab.site_to_site import HOST_TOOLS, Lab
+from runner.lab.readings.facts import facts
+from runner.lab.readings.path import RATE_S
+from runner.lab.shape.site import ENCAPSULATION_BYTES, BarePath, Site
+from runner.lab.shape.site_to_site import HOST_TOOLS, Lab
 from runner.report.text import counted
 from runner.tunnel.bring_up import unsupported
 from runner.tunnel.path import refused

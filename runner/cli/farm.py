@@ -28,7 +28,7 @@ from runner.farm.coordinator import Coordinator
 from runner.farm.dask import DaskWorkers, check_farm, connected
 from runner.farm.keep import Keeper
 from runner.farm.machine import differences, most_frequent, parse_equal
-from runner.lab.image import Image
+from runner.lab.software.image import Image
 from runner.sweep.call import Outcome
 from runner.sweep.plan import blocks
 

@@ -19,10 +19,10 @@ from runner.data.files import from_json, is_there, no_link, read_bytes, write_te
 from runner.data.levels import BASELINE
 from runner.data.store import Store, load_run, open_store, read_run
 from runner.data.streams import document, output_to, standard_output
-from runner.lab.image import open_image
 from runner.lab.kernels.boot import Kernel, Say, run_in
 from runner.lab.names import HOST
-from runner.lab.site_to_site import check_machine
+from runner.lab.shape.site_to_site import check_machine
+from runner.lab.software.image import open_image
 from runner.report.answer import answers
 from runner.report.model import Report
 

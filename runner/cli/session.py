@@ -26,14 +26,15 @@ from runner.design.profile import Profile
 from runner.instruments.traffic.calibration import calibrated, lengths_of, most
 from runner.instruments.traffic.iperf import check_version
 from runner.instruments.traffic.paced import COST_RATE, LOWEST_BPS, USUAL_BPS
-from runner.lab import machine, wan
-from runner.lab.facts import facts, openssl_bps
-from runner.lab.image import Image
+from runner.lab import machine
 from runner.lab.places import Rig, open_rig
 from runner.lab.places.hours import Hours
 from runner.lab.places.site import SiteRig
-from runner.lab.site import BarePath
-from runner.lab.site_to_site import Lab
+from runner.lab.readings.facts import facts, openssl_bps
+from runner.lab.shape import wan
+from runner.lab.shape.site import BarePath
+from runner.lab.shape.site_to_site import Lab
+from runner.lab.software.image import Image
 from runner.report.behind import so_far
 from runner.sweep.call import Outcome, Settings, Watcher
 from runner.sweep.looks import MOST_REPETITIONS, going

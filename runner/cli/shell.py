@@ -14,7 +14,7 @@ from runner.catalogue import parse_levels
 from runner.data.errors import CannotRunHere, LabError, PluginError, UsageError, VpnevalError
 from runner.data.levels import Params
 from runner.design.experiment import matching_integrity
-from runner.lab.logs import tail
+from runner.lab.node.logs import tail
 from runner.lab.places import open_rig
 from runner.tunnel.bring_up import bring_up, make_secrets, start_services, unsupported
 from runner.vpn.plugin import Vpn

@@ -14,8 +14,8 @@ from typing import Any
 import runner
 from runner.data.errors import UsageError
 from runner.data.trials import Machine
-from runner.lab.hardware import cpu_name
-from runner.lab.image import open_image
+from runner.lab.readings.hardware import cpu_name
+from runner.lab.software.image import open_image
 
 EQUAL = ("kernel", "image", "versions")  # what machines must have in common, unless the user says otherwise
 MAY_BE_EQUAL = (*EQUAL, "cpu", "cores", "memory_bytes")

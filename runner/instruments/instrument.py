@@ -21,9 +21,9 @@ from runner.data.metric import Metric
 from runner.data.trials import Position, Trial
 from runner.design.profile import Profile
 from runner.instruments.result import Measured
-from runner.lab.image import Image
 from runner.lab.places import Rig
-from runner.lab.site_to_site import Lab
+from runner.lab.shape.site_to_site import Lab
+from runner.lab.software.image import Image
 from runner.tunnel.bring_up import Bench
 from runner.vpn.plugin import Vpn
 

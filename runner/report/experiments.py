@@ -27,7 +27,7 @@ class Row(Strict):
     nothing was measured, ``share`` where there is no baseline (and on the baseline itself). ``problem`` is
     the number of the experiment's problem that explains it; ``ok`` and ``trials`` count trials. ``at_least``
     counts the blocks whose value is a lower bound, ``baseline_at_least`` tells of one under the share.
-    ``crypto_share``: the median over what OpenSSL encrypts on one core at these levels (runner.lab.facts).
+    ``crypto_share``: the median over what OpenSSL encrypts on one core at these levels (runner.lab.readings.facts).
     ``limit``: what limits it, in a sentence, where it is a throughput whose machines were watched."""
 
     vpn: str

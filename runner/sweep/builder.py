@@ -11,12 +11,13 @@ from runner.data.errors import InstrumentError, VpnevalError
 from runner.data.files import open_file
 from runner.data.levels import Params, tunnel_levels
 from runner.data.wan import Conditions, conditions
-from runner.lab import wan
-from runner.lab.image import Image
+from runner.lab.readings.wan import verify
 from runner.lab.redaction import hide, is_public
-from runner.lab.site import Site, peers_of
-from runner.lab.site_to_site import Lab, check_alive
-from runner.lab.topologies import Topology, topology_lab
+from runner.lab.shape import wan
+from runner.lab.shape.site import Site, peers_of
+from runner.lab.shape.site_to_site import Lab, check_alive
+from runner.lab.shape.topologies import Topology, topology_lab
+from runner.lab.software.image import Image
 from runner.sweep import variants
 from runner.sweep.call import Settings
 from runner.sweep.plan import PlannedTunnel
@@ -136,7 +137,7 @@ class Builder:
             return
         wan.apply(lab, wanted)
         if wanted not in self.shared.probed:
-            self.shared.probed[wanted] = wan.verify(lab, wanted)
+            self.shared.probed[wanted] = verify(lab, wanted)
         self._underlay["wan"] = self.shared.probed[wanted]
 
     def _keys(self, *, others: bool = False, sites: Sequence[Site] = ()) -> dict[str, str]:

@@ -8,9 +8,9 @@ from typing import Protocol
 
 from runner.data.trials import Trial
 from runner.design.profile import Profile
-from runner.lab.image import Image
 from runner.lab.places import NamespaceRig, Rig
 from runner.lab.places.hours import Hours
+from runner.lab.software.image import Image
 from runner.sweep.plan import Planned
 
 

@@ -11,8 +11,8 @@ from runner.data.store import Store
 from runner.data.trials import Cell, Status
 from runner.data.wan import Conditions, conditions
 from runner.instruments.instrument import Instrument
-from runner.lab import wan
-from runner.lab.site_to_site import Lab
+from runner.lab.shape import wan
+from runner.lab.shape.site_to_site import Lab
 from runner.sweep import variants
 from runner.sweep.call import Settings
 from runner.tunnel.bring_up import unsupported

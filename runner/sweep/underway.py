@@ -25,10 +25,10 @@ from runner.data.store import FULL
 from runner.data.trials import Noise, Slice
 from runner.instruments.instrument import Asked, Go, Measuring
 from runner.instruments.result import Measured
-from runner.lab import noise
-from runner.lab.logs import tail
-from runner.lab.site_to_site import check_alive
-from runner.lab.wire import was_killed
+from runner.lab.node.logs import tail
+from runner.lab.node.probing import was_killed
+from runner.lab.readings import noise
+from runner.lab.shape.site_to_site import check_alive
 from runner.sweep.plan import Planned
 from runner.sweep.records import Records
 from runner.tunnel.bring_up import Bench, Tunnel

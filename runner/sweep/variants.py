@@ -15,9 +15,9 @@ from pathlib import Path
 from runner.catalogue import instruments
 from runner.data.errors import CommandError, LabError, MeasurementError, Unsupported
 from runner.data.levels import BASELINE
-from runner.lab.facts import SPEED, SPEED_BYTES
 from runner.lab.node import Node, wait_until
-from runner.lab.site_to_site import Lab
+from runner.lab.readings.facts import SPEED, SPEED_BYTES
+from runner.lab.shape.site_to_site import Lab
 from runner.vpn.kernel_crypto import KERNEL
 from runner.vpn.plugin import Vpn
 

@@ -12,9 +12,9 @@ from runner.data.files import write_text
 from runner.data.levels import tunnel_levels
 from runner.data.store import FULL, Store
 from runner.instruments.instrument import Asked, at_once
-from runner.lab.logs import tail
 from runner.lab.machine import confined
-from runner.lab.site_to_site import SITES
+from runner.lab.node.logs import tail
+from runner.lab.shape.site_to_site import SITES
 from runner.sweep.builder import Builder, Shared
 from runner.sweep.call import Settings, Watcher
 from runner.sweep.plan import Planned, PlannedTunnel

@@ -12,13 +12,14 @@ from typing import Any
 from runner.data.errors import InstrumentError, ProofError, Unsupported
 from runner.data.levels import Params
 from runner.data.trials import Evidence, Proof
-from runner.lab import layers, probes
+from runner.lab import probes
 from runner.lab.machine import confined, modules_gone
 from runner.lab.node import PATIENCE, Node, wait_until
 from runner.lab.redaction import KNOWN
-from runner.lab.site import TCP_PORTS, Site, peers_of
-from runner.lab.site_to_site import Lab
-from runner.lab.topologies import Topology
+from runner.lab.shape.site import TCP_PORTS, Site, peers_of
+from runner.lab.shape.site_to_site import Lab
+from runner.lab.shape.topologies import Topology
+from runner.lab.software import layers
 from runner.tunnel.contradiction import refuse_contradiction
 from runner.tunnel.path import refused
 from runner.tunnel.proof import ANSWER_PORT, prove, renew_answering, start_answering

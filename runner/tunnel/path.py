@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from runner.data.errors import Unsupported
 from runner.data.levels import BASELINE
-from runner.lab.site_to_site import Lab
+from runner.lab.shape.site_to_site import Lab
 from runner.vpn.plugin import Vpn
 
 

@@ -13,11 +13,10 @@ from typing import Any
 from runner.data.errors import InstrumentError, MeasurementError, ProofError
 from runner.data.trials import Proof
 from runner.lab import probes
-from runner.lab.namespaces import NamespaceNode, NamespaceProcess
-from runner.lab.node import wait_until
-from runner.lab.site import TCP_PORTS
-from runner.lab.site_to_site import Lab
-from runner.lab.wire import answer, probe
+from runner.lab.node import LabNode, Process, wait_until
+from runner.lab.node.probing import answer, probe
+from runner.lab.shape.site import TCP_PORTS
+from runner.lab.shape.site_to_site import Lab
 
 MARKER_BYTES = 1024
 ANSWER_PORT = TCP_PORTS[1]
@@ -70,7 +69,7 @@ def send_marker(lab: Lab, address: str, confidential: bool) -> tuple[Proof, list
     return proof, found, sent.stderr
 
 
-def start_answering(lab: Lab) -> NamespaceProcess:
+def start_answering(lab: Lab) -> Process:
     """The far host's answering probe."""
     lab.host2.write(f"{probes.FOLDER}/answer.py", probes.source("answer"), mode=0o644)
     return lab.host2.spawn("python3", "-IS", f"{probes.FOLDER}/answer.py", str(ANSWER_PORT), log="answer")
@@ -98,7 +97,7 @@ def answering(lab: Lab) -> bool:
     return bool(lab.host2.run("ss", "-Hltn", f"sport = :{ANSWER_PORT}").stdout)
 
 
-def watch_points(lab: Lab) -> list[tuple[NamespaceNode, tuple[str, ...]]]:
+def watch_points(lab: Lab) -> list[tuple[LabNode, tuple[str, ...]]]:
     """Where the WAN is captured, as nodes and arguments of the watcher: on the WAN node, where there is one.
 
     gw1's cable carries both directions of the WAN; the watcher needs no promiscuous bridge. Without a WAN node:

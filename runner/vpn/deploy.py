@@ -14,7 +14,7 @@ from pathlib import Path
 
 from runner.data.errors import UsageError
 from runner.data.levels import Params
-from runner.lab.site import ENCAPSULATION_BYTES, TCP_PORTS, Site, higher_numbered, lower_numbered, peers_of
+from runner.lab.shape.site import ENCAPSULATION_BYTES, TCP_PORTS, Site, higher_numbered, lower_numbered, peers_of
 from runner.vpn.plugin import Secrets, Vpn
 from runner.vpn.recipe import Script, check_offered, script_of
 

@@ -8,7 +8,7 @@ from typing import Literal
 
 from runner.data.errors import MeasurementError
 from runner.lab.node import Node
-from runner.lab.site import Site, higher_numbered
+from runner.lab.shape.site import Site, higher_numbered
 
 
 def _no_command(node: Node, peers: Sequence[Site], what: str) -> None:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from runner.data.levels import Params
-from runner.lab.site import TCP_PORTS, Site
+from runner.lab.shape.site import TCP_PORTS, Site
 from runner.vpn.deploy import Files, common, own, packages
 from runner.vpn.plugin import Secrets, Vpn, confidential, entry
 from runner.vpn.recipe import KeyMaker, check_offered

@@ -12,7 +12,7 @@ from runner.data.levels import AEAD, UNENCRYPTED, Params
 from runner.data.packet import Layers
 from runner.data.trials import Evidence
 from runner.lab.node import Node
-from runner.lab.site import Site
+from runner.lab.shape.site import Site
 from runner.vpn.declared import UNDECLARED, Declared
 from runner.vpn.lifecycle import Lifecycle
 
@@ -36,7 +36,7 @@ class Offers:
 @dataclass(frozen=True)
 class Software:
     """What a gateway must have. ``tools``: command -> Debian package; a word or more may follow the package after a
-    comma. ``layer``: vagrant/layers/NAME.sh, which has them where the image does not (runner/lab/layers.py).
+    comma. ``layer``: vagrant/layers/NAME.sh, which has them where the image does not (runner/lab/software/layers.py).
     ``daemons``: other packages whose version says what was measured; of several, a gateway needs one. ``libraries``:
     packages that it needs and that bring no command. ``openssl``: does OpenSSL encrypt the payload?
     Then the factor ``driver`` can be set. ``dials``: how a command begins that dials once only -> the command that

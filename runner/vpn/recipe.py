@@ -10,7 +10,7 @@ from pathlib import Path
 from runner.data.errors import UsageError
 from runner.data.levels import Params
 from runner.lab.node import Completed
-from runner.lab.site import Site, peers_of
+from runner.lab.shape.site import Site, peers_of
 from runner.vpn.plugin import Secrets, Vpn, offered
 
 # Questions that a plugin asks; a person looks instead of typing them.

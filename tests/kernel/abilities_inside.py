@@ -19,8 +19,8 @@ import pytest
 
 from runner.catalogue import load_vpn
 from runner.lab import kernels
-from runner.lab.image import DEFAULT, open_image
-from runner.lab.site_to_site import SITES, Lab, address
+from runner.lab.shape.site_to_site import SITES, Lab, address
+from runner.lab.software.image import DEFAULT, open_image
 from tests.kernel.inside import in_guest
 from tests.kernel.vpns_inside import DEBIANS, NAMES, OLDER, empty, lab, older_lab
 from tests.lab.test_abilities import (

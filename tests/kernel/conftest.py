@@ -10,7 +10,7 @@ import pytest
 from runner.data.errors import CannotRunHere, LabError
 from runner.lab import kernels
 from runner.lab.kernels.boot import DoesNotStart, run_in
-from runner.lab.site_to_site import check_machine
+from runner.lab.shape.site_to_site import check_machine
 from tests.kernel.inside import Work
 from tests.kernel.work import work
 

@@ -21,11 +21,11 @@ from runner.instruments.failures.gateway import break_gateway
 from runner.instruments.failures.outage import Outage, Watch, outage
 from runner.instruments.failures.redundancy import PAIR, arm, is_active, settled
 from runner.instruments.failures.takeover import Handover, read_handover
-from runner.lab.image import Image, open_image
+from runner.lab.node.probing import answer, probe
 from runner.lab.places import NamespaceRig
-from runner.lab.site import Site
-from runner.lab.site_to_site import SITES, Lab
-from runner.lab.wire import answer, probe
+from runner.lab.shape.site import Site
+from runner.lab.shape.site_to_site import SITES, Lab
+from runner.lab.software.image import Image, open_image
 from runner.tunnel.bring_up import bring_up, make_secrets, start_services
 from runner.vpn.plugin import Secrets, Vpn
 from tests.contract import this_machine

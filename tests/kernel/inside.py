@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from runner.data.errors import CannotRunHere
-from runner.lab import layers
-from runner.lab.image import DEFAULT, open_image
 from runner.lab.kernels import Uml
 from runner.lab.kernels.boot import Kernel, run_in
+from runner.lab.software import layers
+from runner.lab.software.image import DEFAULT, open_image
 
 ROOT = Path(__file__).parent.parent.parent
 CANNOT_RUN_HERE = 3  # the exit code of vpneval, and of the programs here

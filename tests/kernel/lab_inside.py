@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from runner.lab.image import Image, open_image
 from runner.lab.places import NamespaceRig
-from runner.lab.site_to_site import Lab, namespace_lab
+from runner.lab.shape.site_to_site import Lab, namespace_lab
+from runner.lab.software.image import Image, open_image
 from tests.contract import contract, this_machine
 from tests.kernel.inside import in_guest
 from tests.lab.test_packets import set_mtu, test_every_packet_is_counted, test_fragments_are_counted

@@ -17,9 +17,8 @@ from runner.catalogue import load_vpn
 from runner.data.levels import UNENCRYPTED, Params
 from runner.data.trials import Evidence, Proof
 from runner.design.experiment import matching_integrity
-from runner.lab.namespaces import NamespaceNode
-from runner.lab.node import wait_until
-from runner.lab.site_to_site import Lab
+from runner.lab.node import LabNode, wait_until
+from runner.lab.shape.site_to_site import Lab
 from runner.tunnel.bring_up import bring_up, unsupported
 from runner.tunnel.proof import prove
 from runner.vpn.plugin import Vpn, confidential, entry
@@ -48,7 +47,7 @@ def params_of(vpn: Vpn, level: str) -> Params:
 class Standing:
     """The VPN that is up in the lab, comparably configured at first, and its keys."""
 
-    def __init__(self, lab: Lab, authority: NamespaceNode) -> None:
+    def __init__(self, lab: Lab, authority: LabNode) -> None:
         self.lab, self.authority = lab, authority
         self.name, self.secrets = "", dict[str, str]()
         self.files: dict[tuple[str, str], str] = {}  # gateway and path -> text, as they are there
@@ -82,7 +81,7 @@ class Standing:
 
 
 @pytest.fixture(scope="module")
-def standing(lab: Lab, authority: NamespaceNode) -> Iterator[Standing]:
+def standing(lab: Lab, authority: LabNode) -> Iterator[Standing]:
     up = Standing(lab, authority)
     yield up
     empty(lab)
@@ -91,7 +90,7 @@ def standing(lab: Lab, authority: NamespaceNode) -> Iterator[Standing]:
 @pytest.mark.parametrize(
     ("name", "level"), [(name, level) for name in (*RELOADED, *STARTED) for level in levels(load_vpn(name))]
 )
-def test_level(request: pytest.FixtureRequest, authority: NamespaceNode, name: str, level: str, tmp_path: Path) -> None:
+def test_level(request: pytest.FixtureRequest, authority: LabNode, name: str, level: str, tmp_path: Path) -> None:
     plugin = load_vpn(name)
     params = params_of(plugin, level)
     lab: Lab = request.getfixturevalue("older_lab" if name in OLDER else "lab")

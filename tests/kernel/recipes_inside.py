@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from runner.lab import kernels
-from runner.lab.image import Image, open_image
+from runner.lab.software.image import Image, open_image
 from tests.kernel.inside import in_guest
 from tests.kernel.vpns_inside import LEAN
 from tests.lab.by_hand import two_gateways

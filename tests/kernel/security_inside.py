@@ -12,7 +12,7 @@ import pytest
 
 from runner.catalogue import load_vpn
 from runner.instruments.security.run import security
-from runner.lab.image import Image, open_image
+from runner.lab.software.image import Image, open_image
 from tests.kernel.inside import in_guest
 from tests.lab.test_security import Benches, bench_of
 

@@ -11,10 +11,10 @@ import pytest
 from runner.data.errors import CannotRunHere
 from runner.data.store import load_run
 from runner.lab import kernels
-from runner.lab.image import open_image
 from runner.lab.kernels.boot import run_in
 from runner.lab.names import SUITES
-from runner.lab.site_to_site import check_machine
+from runner.lab.shape.site_to_site import check_machine
+from runner.lab.software.image import open_image
 from tests.kernel.inside import ROOT
 from tests.kernel.test_uml import KERNEL_LINES, vpneval
 

@@ -22,10 +22,10 @@ from runner.data.trials import Value
 from runner.instruments.traffic.overhead import overhead
 from runner.instruments.traffic.tcp import tcp
 from runner.lab import kernels, probes
-from runner.lab.image import open_image
-from runner.lab.namespaces import NamespaceNode
-from runner.lab.node import PATIENCE, wait_until
-from runner.lab.site_to_site import Lab, namespace_lab
+from runner.lab.node import PATIENCE, LabNode, wait_until
+from runner.lab.node.namespaces import NamespaceNode
+from runner.lab.shape.site_to_site import Lab, namespace_lab
+from runner.lab.software.image import open_image
 from runner.tunnel import bring_up as tunnel
 from runner.tunnel.bring_up import UP_WITHIN_S, bring_up, make_secrets, start_services, unsupported
 from runner.tunnel.proof import ANSWER_PORT
@@ -96,7 +96,7 @@ def lab_of(image: str, logs: Path) -> Iterator[Lab]:
     assert this_machine() == before
 
 
-def addressed(gateway: NamespaceNode) -> bool:
+def addressed(gateway: LabNode) -> bool:
     """Has it a link-local address on either cable, found to be nobody else's?"""
     shown = gateway.run("ip", "-6", "-oneline", "address", "show", "scope", "link").stdout
     return len(shown.splitlines()) >= 2 and "tentative" not in shown
@@ -118,7 +118,7 @@ def older_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
 
 
 @pytest.fixture(scope="module")
-def authority() -> Iterator[NamespaceNode]:
+def authority() -> Iterator[LabNode]:
     """A node without a network, where keys are made."""
     node = NamespaceNode("ca", open_image().root)
     node.wait_ready()
@@ -139,7 +139,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kept]:
 
 @pytest.mark.parametrize("name", sorted({*NAMES, *OLDER, *DEBIANS}))
 def test_contract(
-    authority: NamespaceNode,
+    authority: LabNode,
     name: str,
     kept: Kept,
     request: pytest.FixtureRequest,
@@ -204,9 +204,9 @@ class Undoing:
     def undo(self) -> None:
         """End the daemons, then undo the changes, last in, first out."""
         for node in self.gateways:
-            for process in node._background:
+            for process in node.background:
                 process.stop()
-            node._background.clear()
+            node.background.clear()
             for argv in reversed(self._deferred[node.name]):
                 node.run(*argv, check=False)  # what went with a daemon is gone already
             self._deferred[node.name].clear()
@@ -236,7 +236,7 @@ def smallest_measurement(lab: Lab, vpn: Vpn, address: str) -> list[Value]:
     return measured
 
 
-def fresh_secrets(vpn: Vpn, authority: NamespaceNode, lab: Lab) -> dict[str, str]:
+def fresh_secrets(vpn: Vpn, authority: LabNode, lab: Lab) -> dict[str, str]:
     authority.run("rm", "-rf", "/root/vpneval-ca")  # where plugins make them
     return make_secrets(vpn, nullcontext(authority), lab.sites)
 
@@ -288,7 +288,7 @@ def fails_clearly_alone(
 
 @pytest.mark.parametrize("name", sorted({*NAMES, *OLDER, *DEBIANS}))
 def test_two_of_a_kind_in_two_labs_at_once(
-    authority: NamespaceNode, name: str, request: pytest.FixtureRequest, tmp_path: Path
+    authority: LabNode, name: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     both = ("older_lab", "older_twin") if name in OLDER else ("lab", "twin")
     labs: list[Lab] = [request.getfixturevalue(each) for each in both]

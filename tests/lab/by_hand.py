@@ -19,10 +19,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from runner.lab.image import Image
-from runner.lab.namespaces import NamespaceNode
-from runner.lab.node import wait_until
-from runner.lab.site_to_site import Lab, namespace_lab
+from runner.lab.node import ENVIRONMENT, LabNode, wait_until
+from runner.lab.shape.site_to_site import Lab, namespace_lab
+from runner.lab.software.image import Image
 from tests.lab.commands import vpneval
 
 # Packets on the WAN with an address of a host in them: bare ones.
@@ -67,7 +66,7 @@ def write_and_run(lab: Lab, name: str, folder: Path, *options: str) -> None:
         up(node)
 
 
-def up(node: NamespaceNode) -> str:
+def up(node: LabNode) -> str:
     """Run up.sh, and return what it says. What it starts must not keep the descriptors of a node's command."""
     closing = 'for fd in 3 4 5 6 7 8 9; do eval "exec $fd>&-"; done; exec /root/tunnel/up.sh'
     return node.run("bash", "-c", closing, timeout=200).stdout
@@ -95,7 +94,7 @@ def print_and_paste(lab: Lab, name: str, *options: str) -> None:
     assert common
 
 
-def paste(node: NamespaceNode, text: str) -> str:
+def paste(node: LabNode, text: str) -> str:
     """Type ``text`` into an interactive bash of root on ``node``; what the terminal showed. It must end well, and with
     the same shell still there."""
     ours, theirs = pty.openpty()
@@ -110,7 +109,7 @@ def paste(node: NamespaceNode, text: str) -> str:
         stdout=theirs,
         stderr=theirs,
         preexec_fn=on_terminal,
-        env={**NamespaceNode.environment, "TERM": "xterm"},
+        env={**ENVIRONMENT, "TERM": "xterm"},
     )
     os.close(theirs)
     os.set_blocking(ours, False)
@@ -133,13 +132,13 @@ def paste(node: NamespaceNode, text: str) -> str:
     return seen.decode(errors="replace")
 
 
-def state(node: NamespaceNode) -> list[str]:
+def state(node: LabNode) -> list[str]:
     """What a tunnel could have changed on a gateway; what comes and goes by itself is left out."""
     lines = [line for look in LOOKS for line in sorted(node.run(*look.split()).stdout.splitlines())]
     return [re.sub("^[DRS] ", "", line) for line in lines if not PASSING.match(line)]
 
 
-def is_up(node: NamespaceNode) -> bool:
+def is_up(node: LabNode) -> bool:
     """What the reader's check says."""
     return node.run("/root/tunnel/check.sh", check=False, timeout=60).code == 0
 
@@ -167,12 +166,12 @@ def bare_packets(lab: Lab) -> int:
     return int(found[1])
 
 
-def script(node: NamespaceNode) -> str:
+def script(node: LabNode) -> str:
     """PID of the tunnel's script on a gateway without systemd; empty between two starts."""
     return (node.run("pgrep", "-f", "^/bin/bash /etc/vpneval/tunnel", check=False).stdout.split() or [""])[0]
 
 
-def daemons(node: NamespaceNode) -> set[str]:
+def daemons(node: LabNode) -> set[str]:
     """PIDs of the tunnel's daemons on a gateway without systemd: the children of its script that stay."""
     started = script(node)
 

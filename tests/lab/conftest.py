@@ -9,8 +9,8 @@ import pytest
 
 from runner.data.errors import CannotRunHere
 from runner.data.levels import Params
-from runner.lab.image import Image, open_image
-from runner.lab.site_to_site import Lab, check_machine, namespace_lab
+from runner.lab.shape.site_to_site import Lab, check_machine, namespace_lab
+from runner.lab.software.image import Image, open_image
 from runner.tunnel.bring_up import unsupported
 from runner.vpn.plugin import Vpn
 from tests.lab.sites import TwoSites, two_sites

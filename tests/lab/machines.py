@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
-from runner.lab.image import Image
-from runner.lab.namespaces import NamespaceNode
-from runner.lab.node import Completed, wait_until
+from runner.lab.node import Completed, LabNode, wait_until
+from runner.lab.node.namespaces import NamespaceNode
+from runner.lab.software.image import Image
 
 NAMES = ("host1", "gw1", "wan", "gw2", "host2")
 CABLES = (
@@ -41,7 +41,7 @@ class Asked(Protocol):
 class Machines:
     """The machines by name, the switch of their management network, and the inventory that describes them."""
 
-    def __init__(self, nodes: dict[str, NamespaceNode], switch: NamespaceNode, folder: Path) -> None:
+    def __init__(self, nodes: dict[str, LabNode], switch: LabNode, folder: Path) -> None:
         self.nodes, self.switch, self.folder = nodes, switch, folder
 
     def inventory(self, *without: str, **changes: dict[str, object]) -> Path:
@@ -108,7 +108,7 @@ def machines(image: Image, folder: Path, gateway_root: str = "") -> Iterator[Mac
 
     ``gateway_root``: the root file system of the gateways, instead of the image's.
     """
-    every: dict[str, NamespaceNode] = {}
+    every: dict[str, LabNode] = {}
     try:
         for name in (*NAMES, "switch"):
             root = gateway_root if gateway_root and name.startswith("gw") else str(image.root)
@@ -136,7 +136,7 @@ def machines(image: Image, folder: Path, gateway_root: str = "") -> Iterator[Mac
             node.stop()
 
 
-def _cable(nodes: dict[str, NamespaceNode], switch: NamespaceNode) -> None:
+def _cable(nodes: dict[str, LabNode], switch: LabNode) -> None:
     """The management network, the cables, and what the ports are used for outside of the lab."""
     lines = ["link add br0 type bridge"]
     for name in NAMES:

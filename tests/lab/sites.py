@@ -16,10 +16,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from runner.lab.image import Image
-from runner.lab.namespaces import NamespaceNode
-from runner.lab.node import wait_until
-from runner.lab.site import bracketed
+from runner.lab.node import LabNode, wait_until
+from runner.lab.node.namespaces import NamespaceNode
+from runner.lab.shape.site import bracketed
+from runner.lab.software.image import Image
 from tests.lab.machines import Asked, Machines, state
 
 BOXES = {"gw1": "10.0.0.2", "gw2": "198.51.100.2"}
@@ -58,7 +58,7 @@ CACHED = ("find", "/var/cache", "-xdev", "-type", "f", "-printf", "%p %T@ %s\\n"
 class TwoSites(Machines):
     """The boxes by name, and the inventory that describes them."""
 
-    def __init__(self, nodes: dict[str, NamespaceNode], between: dict[str, NamespaceNode], folder: Path) -> None:
+    def __init__(self, nodes: dict[str, LabNode], between: dict[str, LabNode], folder: Path) -> None:
         super().__init__(nodes, between["router"], folder)
         self.between = between
 
@@ -117,7 +117,7 @@ def whole_state(node: Asked) -> list[str]:
 def two_sites(image: Image, folder: Path, *, hosts: bool = False, root: str = "") -> Iterator[TwoSites]:
     """Bring both boxes and what is between them up, with sshd, a key for root, and settings of the boxes' own.
     ``hosts``: of their own, behind the gateways. ``root``: the boxes' own file system; default: the image."""
-    every: dict[str, NamespaceNode] = {}
+    every: dict[str, LabNode] = {}
     ours = {**BOXES, **(HOSTS if hosts else {})}
     try:
         for name in (*ours, "nat", "router"):
@@ -147,7 +147,7 @@ def two_sites(image: Image, folder: Path, *, hosts: bool = False, root: str = ""
             node.stop()
 
 
-def _connect(nodes: dict[str, NamespaceNode]) -> None:
+def _connect(nodes: dict[str, LabNode]) -> None:
     """The cables, addresses, routes and the NAT; and what the boxes have of their own, which must stay."""
     cables = (("gw1", "ens0", "nat", "in"), ("nat", "out", "router", "wan"), ("router", "lan", "gw2", "ens0"))
     lines = [
@@ -181,7 +181,7 @@ def _connect(nodes: dict[str, NamespaceNode]) -> None:
         box.run("sysctl", "-qw", "net.ipv4.conf.ens0.proxy_arp=1", "net.ipv4.conf.all.rp_filter=2")
 
 
-def _connect_hosts(nodes: dict[str, NamespaceNode]) -> None:
+def _connect_hosts(nodes: dict[str, LabNode]) -> None:
     """A cable from each host to its gateway, with the addresses of the site's real network."""
     for name, address in HOSTS.items():
         gateway = nodes[BESIDE[name]]

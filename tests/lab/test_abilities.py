@@ -16,11 +16,11 @@ import pytest
 from runner.catalogue import load_vpn
 from runner.data.levels import Params
 from runner.lab import probes
-from runner.lab.image import DEFAULT, Image, open_image
 from runner.lab.node import Completed, Node, wait_until
 from runner.lab.places import NamespaceRig
-from runner.lab.site import Site
-from runner.lab.site_to_site import Lab, batch, namespace_lab
+from runner.lab.shape.site import Site
+from runner.lab.shape.site_to_site import Lab, batch, namespace_lab
+from runner.lab.software.image import DEFAULT, Image, open_image
 from runner.tunnel.bring_up import Tunnel, bring_up, make_secrets, start_services, unsupported
 from runner.tunnel.proof import ANSWER_PORT
 from runner.vpn.plugin import Secrets, Vpn

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from runner.lab.image import Image
 from runner.lab.node import PATIENCE
+from runner.lab.software.image import Image
 
 DOCUMENT = (Path(__file__).parent.parent.parent / "docs" / "add-a-vpn.md").read_text()
 TOY, REST = DOCUMENT.split("## 6. A VPN with TLS and secrets")

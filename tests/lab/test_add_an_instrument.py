@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from runner.data.store import load_run, read_slices
-from runner.lab.image import Image
 from runner.lab.node import PATIENCE
+from runner.lab.software.image import Image
 
 DOCUMENT = (Path(__file__).parent.parent.parent / "docs" / "add-an-instrument.md").read_text()
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from runner.data.store import load_run
-from runner.lab.image import Image
 from runner.lab.node import wait_until
+from runner.lab.software.image import Image
 from runner.vpn.guard import LONG_S
 from tests.lab.commands import start, trials_of, until, vpneval
 from tests.lab.conftest import descendants, running

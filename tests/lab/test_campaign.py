@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from runner.lab.image import Image
+from runner.lab.software.image import Image
 from tests.campaign.__main__ import EVERY
 from tests.campaign.labs import IN_TURN
 

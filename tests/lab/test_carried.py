@@ -9,9 +9,8 @@ from collections.abc import Sequence
 import pytest
 
 from runner.catalogue import load_vpn
-from runner.lab.namespaces import NamespaceNode
-from runner.lab.node import wait_until
-from runner.lab.site_to_site import Lab
+from runner.lab.node import LabNode, wait_until
+from runner.lab.shape.site_to_site import Lab
 from runner.tunnel.bring_up import unsupported
 from runner.vpn.plugin import Vpn
 from tests.lab.test_abilities import LabFor, bring, keys, lab_for, only_by, reworded
@@ -53,7 +52,7 @@ out.sendto(b"marker:control!", (far, 9))
 IPSEC = ("ether type arp accept", "ip protocol { esp, ah } accept", "udp dport { 500, 4500 } accept")
 
 
-def device_to(gateway: NamespaceNode, address: str) -> str:
+def device_to(gateway: LabNode, address: str) -> str:
     route = gateway.run("ip", "route", "get", address).stdout.split()
     return route[route.index("dev") + 1]
 

@@ -8,7 +8,7 @@ import pytest
 
 from runner.catalogue import load_vpn
 from runner.data.store import load_run
-from runner.lab.image import Image
+from runner.lab.software.image import Image
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 COMPARED = ("ipip", "openvpn", "ssh_forward", "wireguard_go")  # each plugin by itself: test_vpns.py

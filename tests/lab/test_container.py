@@ -15,7 +15,7 @@ import pytest
 
 from runner.data.cache import cache_dir
 from runner.data.store import load_run
-from runner.lab.image import Image
+from runner.lab.software.image import Image
 from tests.lab.conftest import interfaces, mounts
 
 PROJECT = Path(__file__).parents[2]

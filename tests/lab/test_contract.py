@@ -13,12 +13,11 @@ from runner.data.errors import CommandError
 from runner.data.levels import Params
 from runner.instruments.failures.breaks import break_by
 from runner.lab import probes
-from runner.lab.image import Image, open_image
-from runner.lab.namespaces import NamespaceNode
-from runner.lab.node import wait_until
+from runner.lab.node import LabNode, wait_until
 from runner.lab.places import NamespaceRig
-from runner.lab.site import Site
-from runner.lab.site_to_site import Lab, namespace_lab
+from runner.lab.shape.site import Site
+from runner.lab.shape.site_to_site import Lab, namespace_lab
+from runner.lab.software.image import Image, open_image
 from runner.tunnel import bring_up as tunnel
 from runner.tunnel.bring_up import bring_up, equip, start_services
 from runner.tunnel.proof import ANSWER_PORT
@@ -46,7 +45,7 @@ def keys_of(vpn: Vpn, image: Image, sites: Sequence[Site]) -> dict[str, str]:
         return vpn.secrets(alone, sites)
 
 
-def state(node: NamespaceNode) -> dict[str, list[str]]:
+def state(node: LabNode) -> dict[str, list[str]]:
     """What a VPN could leave on a gateway: interfaces, addresses, routes, rules, IPsec policies, processes."""
     asked = {
         "interfaces": ("ls", "/sys/class/net"),
@@ -62,11 +61,11 @@ def state(node: NamespaceNode) -> dict[str, list[str]]:
     }
 
 
-def undo(node: NamespaceNode, deferred: list[tuple[str, ...]]) -> None:
+def undo(node: LabNode, deferred: list[tuple[str, ...]]) -> None:
     """Bring the VPN down as on a machine that stays: its processes, then its changes, last in, first out."""
-    for process in node._background:
+    for process in node.background:
         process.stop()
-    node._background.clear()
+    node.background.clear()
     for argv in reversed(deferred):
         node.run(*argv, check=False)  # what went with the daemon is gone already
     deferred.clear()

@@ -20,12 +20,12 @@ from runner.instruments.failures.redundancy import PAIR, arm, is_active, settled
 from runner.instruments.failures.takeover import Handover, read_handover
 from runner.instruments.security.stranger import GRE, framed, packed
 from runner.instruments.security.vantage import speaker_on
-from runner.lab.image import Image
 from runner.lab.node import wait_until
+from runner.lab.node.probing import answer, probe
 from runner.lab.places import NamespaceRig
-from runner.lab.site_to_site import SITES, Lab, namespace_lab
-from runner.lab.topologies import ospf
-from runner.lab.wire import answer, probe
+from runner.lab.shape.site_to_site import SITES, Lab, namespace_lab
+from runner.lab.shape.topologies import ospf
+from runner.lab.software.image import Image
 from runner.tunnel.bring_up import bring_up, make_secrets, start_services
 from runner.vpn.plugin import Vpn
 from tests.contract import this_machine

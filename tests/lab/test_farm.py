@@ -25,9 +25,9 @@ import pytest
 
 from runner.data.store import BLOCK_NOTE, load_run
 from runner.farm.block import PACKED, unpack
-from runner.lab.groups import GROUPS
-from runner.lab.image import Image
 from runner.lab.node import wait_until
+from runner.lab.node.groups import GROUPS
+from runner.lab.software.image import Image
 from tests.lab.commands import VPNEVAL, lines
 from tests.lab.conftest import descendants, parents, running
 from tests.lab.test_secrets import SPY, Swept, files, leaks

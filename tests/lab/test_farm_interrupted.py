@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from runner.data.store import load_run
-from runner.lab.image import Image
 from runner.lab.node import wait_until
+from runner.lab.software.image import Image
 from tests.lab.commands import VPNEVAL, lines, until
 from tests.lab.conftest import descendants, interfaces, mounts, running
 from tests.lab.test_farm import certificates

@@ -19,8 +19,8 @@ import pytest
 
 from runner.data.cache import cache_dir
 from runner.data.store import load_run
-from runner.lab.image import Image
 from runner.lab.node import wait_until
+from runner.lab.software.image import Image
 from tests.lab.commands import VPNEVAL
 from tests.lab.conftest import descendants, running
 from tests.lab.test_farm import WORKER, Place, cable, inside, kill, own_cores, place

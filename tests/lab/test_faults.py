@@ -20,9 +20,9 @@ from runner.catalogue import load_vpn
 from runner.data.errors import MeasurementError
 from runner.data.store import load_run
 from runner.instruments.traffic.tcp import tcp
-from runner.lab.image import Image
 from runner.lab.node import wait_until
-from runner.lab.site_to_site import Lab, namespace_lab
+from runner.lab.shape.site_to_site import Lab, namespace_lab
+from runner.lab.software.image import Image
 from runner.tunnel.bring_up import bring_up, start_services
 from tests.lab.commands import VPNEVAL, lines, measuring, rows, start, trials_of, until, vpneval, wrong_slices
 from tests.lab.conftest import descendants, mounts, running

@@ -22,9 +22,9 @@ from runner.instruments.traffic.calibration import WITHIN_S, calibrated
 from runner.instruments.traffic.generator import Arrived, Generator, Load, at_once, generating, imix
 from runner.instruments.traffic.udp import Udp
 from runner.instruments.traffic.udp_rounds import LOOKS, Offering, SoFar, shape_of
-from runner.lab.image import Image
 from runner.lab.node import PATIENCE
-from runner.lab.site_to_site import Lab, batch
+from runner.lab.shape.site_to_site import Lab, batch
+from runner.lab.software.image import Image
 from runner.search.rounds import Rounds
 from runner.tunnel.bring_up import Bench
 from tests.lab.commands import vpneval

@@ -18,9 +18,9 @@ import pytest
 
 from runner.data.cache import cache_dir
 from runner.data.store import load_run
-from runner.lab.image import Image
 from runner.lab.node import wait_until
-from runner.lab.site_to_site import Lab, forwards
+from runner.lab.shape.site_to_site import Lab, forwards
+from runner.lab.software.image import Image
 from tests.lab.commands import VPNEVAL
 from tests.lab.hostile import PROJECT, RUN, SMALL, WITHOUT, Situation, hostile, judge, nothing_left, parameters
 from tests.lab.machines import Machines, machines

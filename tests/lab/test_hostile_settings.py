@@ -14,10 +14,10 @@ from runner.catalogue import load_vpn
 from runner.data.store import load_run
 from runner.data.trials import Trial
 from runner.instruments.traffic.inner import ipv6_through
-from runner.lab.image import Image
-from runner.lab.iproute import root_discipline
-from runner.lab.site_to_site import Lab, only_bridges
-from runner.lab.wire import outer
+from runner.lab.node.iproute import root_discipline
+from runner.lab.readings.wire import outer
+from runner.lab.shape.site_to_site import Lab, only_bridges
+from runner.lab.software.image import Image
 from tests.lab.hostile import SMALL, WITHOUT, Situation, hostile, judge, nothing_left
 
 __all__ = ["nothing_left"]

@@ -10,12 +10,12 @@ import pytest
 
 from runner.data.errors import CannotRunHere, CommandError, LabError
 from runner.data.wan import Conditions
-from runner.lab import wan
-from runner.lab.facts import facts
-from runner.lab.groups import GROUPS
-from runner.lab.image import Image, check, host_image
 from runner.lab.node import wait_until
-from runner.lab.site_to_site import Lab, check_alive, namespace_lab
+from runner.lab.node.groups import GROUPS
+from runner.lab.readings.facts import facts
+from runner.lab.shape import wan
+from runner.lab.shape.site_to_site import Lab, check_alive, namespace_lab
+from runner.lab.software.image import Image, check, host_image
 from tests.lab.conftest import interfaces, mounts
 
 pytestmark = pytest.mark.smoke
@@ -120,8 +120,8 @@ def test_a_node_without_a_folder_for_logs_starts_nothing_in_the_background(image
 
 HOLD_A_LAB = """
 import sys
-from runner.lab.image import open_image
-from runner.lab.site_to_site import namespace_lab
+from runner.lab.software.image import open_image
+from runner.lab.shape.site_to_site import namespace_lab
 with namespace_lab(open_image()) as lab:
     lab.host2.run("ip", "link", "add", "tunnel0", "type", "dummy", check=False)
     from pathlib import Path

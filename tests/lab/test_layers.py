@@ -6,9 +6,9 @@ import pytest
 
 from runner.catalogue import load_vpn
 from runner.data.errors import CannotRunHere
-from runner.lab import layers
-from runner.lab.image import Image, open_image
-from runner.lab.site_to_site import Lab
+from runner.lab.shape.site_to_site import Lab
+from runner.lab.software import layers
+from runner.lab.software.image import Image, open_image
 from runner.tunnel.bring_up import equip
 from tests.lab.conftest import mounts
 

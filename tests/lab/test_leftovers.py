@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from runner.lab.image import Image
 from runner.lab.places import NamespaceRig
-from runner.lab.site_to_site import Lab
+from runner.lab.shape.site_to_site import Lab
+from runner.lab.software.image import Image
 from tests.contract import CONTRACT, contract, this_machine
 
 pytestmark = pytest.mark.smoke

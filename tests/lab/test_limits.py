@@ -17,11 +17,11 @@ from runner.design.profile import PROFILES
 from runner.instruments.instrument import Asked, at_once
 from runner.instruments.traffic.generator import Load, generator
 from runner.instruments.traffic.limits import Limits
-from runner.lab import noise
-from runner.lab.image import Image
-from runner.lab.namespaces import NamespaceNode
+from runner.lab.node import LabNode
 from runner.lab.places import open_rig
-from runner.lab.site_to_site import Lab
+from runner.lab.readings import noise
+from runner.lab.shape.site_to_site import Lab
+from runner.lab.software.image import Image
 from runner.ranking.limits import judge
 from runner.sweep import variants
 from runner.tunnel.bring_up import Bench, Tunnel, bring_up, make_secrets, start_services
@@ -157,7 +157,7 @@ def test_what_a_gateway_with_a_core_of_its_own_would_carry_is_predicted(
     assert low_bps / 2 <= carried.bps <= 2 * high_bps
 
 
-def with_control_groups(machine: NamespaceNode) -> None:
+def with_control_groups(machine: LabNode) -> None:
     """Mount the control groups as a machine of its own has them."""
     if (variants.GROUPS / "cgroup.controllers").exists():
         machine.run("mount", "-t", "cgroup2", "none", "/sys/fs/cgroup")

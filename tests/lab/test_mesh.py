@@ -11,12 +11,12 @@ from runner.data.errors import MeasurementError
 from runner.data.trials import Evidence, Proof
 from runner.instruments.operator import mesh as meshes
 from runner.instruments.operator.mesh import METRICS, mesh
-from runner.lab import layers
-from runner.lab.image import Image, open_image
 from runner.lab.places import NamespaceRig
-from runner.lab.site import Site
-from runner.lab.site_to_site import Lab
-from runner.lab.topologies import Topology, topology_lab
+from runner.lab.shape.site import Site
+from runner.lab.shape.site_to_site import Lab
+from runner.lab.shape.topologies import Topology, topology_lab
+from runner.lab.software import layers
+from runner.lab.software.image import Image, open_image
 from runner.tunnel.bring_up import Bench, Tunnel, make_secrets, unsupported
 from runner.vpn.plugin import Secrets, Vpn
 

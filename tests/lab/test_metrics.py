@@ -19,17 +19,17 @@ from runner.instruments.traffic.loaded import loaded, udp_rtt
 from runner.instruments.traffic.service import service
 from runner.instruments.traffic.tcp import tcp
 from runner.instruments.traffic.udp import udp
-from runner.lab import wan
-from runner.lab.facts import facts, openssl_bps
-from runner.lab.image import Image
 from runner.lab.node import wait_until
 from runner.lab.places import NamespaceRig
-from runner.lab.site_to_site import Lab, namespace_lab
+from runner.lab.readings.facts import facts, openssl_bps
+from runner.lab.shape import wan
+from runner.lab.shape.site_to_site import Lab, namespace_lab
+from runner.lab.software.image import Image
 from runner.search.settings import UdpSearch
 from runner.tunnel.bring_up import Bench, Tunnel, bring_up, start_services
 from tests.lab.tries import unspoiled
 
-SHAPED_BPS, QUEUE_MS = 20e6, 20.0  # the queue's length in ms is runner.lab.site_to_site's QUEUE_S
+SHAPED_BPS, QUEUE_MS = 20e6, 20.0  # the queue's length in ms is runner.lab.shape.site_to_site's QUEUE_S
 EVERY = pytest.mark.parametrize("name", ["none", "openvpn", "wireguard_go", "ssh_forward"])
 
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from runner.data.store import load_run
-from runner.lab.image import Image
+from runner.lab.software.image import Image
 from tests.lab.commands import lines, rows, vpneval, wrong_slices
 
 TCP = ("--set", "measure=tcp,streams=1,direction=forward")

@@ -11,9 +11,9 @@ from runner.instruments.traffic.mtu import path_mtu, refuse_too_long
 from runner.instruments.traffic.overhead import overhead
 from runner.instruments.traffic.packets import stream
 from runner.instruments.traffic.tcp import tcp
-from runner.lab.image import Image
-from runner.lab.site_to_site import Lab, batch, namespace_lab
-from runner.lab.wire import outer
+from runner.lab.readings.wire import outer
+from runner.lab.shape.site_to_site import Lab, batch, namespace_lab
+from runner.lab.software.image import Image
 from runner.tunnel.bring_up import Bench
 from tests.lab.test_vpns import tunnel_in
 from tests.unit.helpers import overhead_bytes

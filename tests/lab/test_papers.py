@@ -17,10 +17,10 @@ from runner.instruments.traffic.device import device
 from runner.instruments.traffic.duplex import both_ways, duplex
 from runner.instruments.traffic.flows import flows
 from runner.instruments.traffic.rekey import CLOCK_LIMIT_S, Rekey, rekey
-from runner.lab.image import Image
 from runner.lab.node import Node
 from runner.lab.places import NamespaceRig
-from runner.lab.site_to_site import Lab, namespace_lab
+from runner.lab.shape.site_to_site import Lab, namespace_lab
+from runner.lab.software.image import Image
 from runner.search.settings import UdpSearch
 from runner.sweep import variants
 from runner.tunnel.bring_up import Bench, bring_up, start_services

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from runner.catalogue import load_vpn
-from runner.lab.image import DEFAULT, Image, open_image
 from runner.lab.node import wait_until
-from runner.lab.site_to_site import Lab
+from runner.lab.shape.site_to_site import Lab
+from runner.lab.software.image import DEFAULT, Image, open_image
 from tests.contract import OLDER
 from tests.lab.by_hand import (
     answers,

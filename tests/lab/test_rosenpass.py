@@ -6,10 +6,9 @@ import pytest
 
 from runner.catalogue import load_vpn
 from runner.lab import probes
-from runner.lab.image import Image
-from runner.lab.namespaces import NamespaceNode
-from runner.lab.node import wait_until
-from runner.lab.site_to_site import Lab, namespace_lab
+from runner.lab.node import LabNode, wait_until
+from runner.lab.shape.site_to_site import Lab, namespace_lab
+from runner.lab.software.image import Image
 from runner.tunnel.bring_up import start_services, unsupported
 from runner.tunnel.proof import ANSWER_PORT
 from tests.lab.test_contract import keys_of
@@ -17,7 +16,7 @@ from tests.lab.test_contract import keys_of
 WITHOUT_S = 1.5  # with Rosenpass, most starts take less than a second
 
 
-def pre_shared_key(node: NamespaceNode) -> str:
+def pre_shared_key(node: LabNode) -> str:
     return node.run("wg", "show", "wg0", "preshared-keys").stdout.split()[1]
 
 
@@ -39,7 +38,7 @@ def test_nothing_passes_before_rosenpass_has_agreed(image: Image, tmp_path: Path
                 lab.gateway(site).write(path, text)
             vpn.start(lab.gateway(site), site, [peer], vpn.comparable)
             if site is gw2:
-                lab.gateway(gw2)._background[-1].stop()  # its Rosenpass; WireGuard goes on
+                lab.gateway(gw2).background[-1].stop()  # its Rosenpass; WireGuard goes on
         assert not answers(lab, WITHOUT_S), "payload came through without Rosenpass"
         assert not vpn.is_up(lab.gateway(gw1), gw1, [gw2])
         assert not lab.gateway(gw1).run("wg", "show", "wg0", "peers").stdout

@@ -20,10 +20,10 @@ import pytest
 
 from runner.catalogue import vpn_names
 from runner.data.store import load_run
-from runner.lab.image import DEFAULT, Image, open_image
 from runner.lab.node import wait_until
 from runner.lab.redaction import is_public
-from runner.lab.site_to_site import Lab
+from runner.lab.shape.site_to_site import Lab
+from runner.lab.software.image import DEFAULT, Image, open_image
 from tests.contract import OLDER
 from tests.lab.commands import start, until, vpneval
 from tests.lab.conftest import descendants, running

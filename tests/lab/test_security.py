@@ -18,12 +18,12 @@ from runner.data.levels import Params
 from runner.data.store import load_run
 from runner.instruments.security.run import PROBES, WRONG_KEY, security
 from runner.instruments.security.vantage import Talker, vantage
-from runner.lab.image import Image
 from runner.lab.node import Node
+from runner.lab.node.probing import probe
 from runner.lab.places import NamespaceRig
-from runner.lab.site import Site
-from runner.lab.site_to_site import SITES, Lab, namespace_lab
-from runner.lab.wire import probe
+from runner.lab.shape.site import Site
+from runner.lab.shape.site_to_site import SITES, Lab, namespace_lab
+from runner.lab.software.image import Image
 from runner.tunnel.bring_up import Bench, Tunnel, bring_up, make_secrets, start_services
 from runner.vpn.plugin import Vpn
 from tests.lab import toy

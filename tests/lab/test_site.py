@@ -21,13 +21,13 @@ from runner.cli.doctor import path_checks
 from runner.data.errors import LabError
 from runner.data.store import load_run
 from runner.instruments.traffic import tcp
-from runner.lab.image import Image
 from runner.lab.node import wait_until
 from runner.lab.places import Rig, open_rig
 from runner.lab.places import ssh as ssh_module
 from runner.lab.places.sent import FOLDER, forget, sent
 from runner.lab.places.site import SiteRig
-from runner.lab.site_to_site import Lab
+from runner.lab.shape.site_to_site import Lab
+from runner.lab.software.image import Image
 from runner.tunnel.bring_up import bring_up, make_secrets, start_services, unsupported
 from runner.vpn.plugin import confidential
 from tests.lab.commands import VPNEVAL, measuring, until, vpneval

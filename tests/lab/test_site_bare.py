@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from runner.data.errors import CannotRunHere
-from runner.lab.image import Image
 from runner.lab.node import wait_until
 from runner.lab.places import open_rig
+from runner.lab.software.image import Image
 from tests.lab.bare import bare_root
 from tests.lab.sites import TwoSites, two_sites
 from tests.lab.test_site import THROUGH_NAT, tunnelled

@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from runner.catalogue import load_vpn
-from runner.lab.image import Image
-from runner.lab.namespaces import NamespaceNode
-from runner.lab.node import wait_until
+from runner.lab.node import LabNode, wait_until
+from runner.lab.software.image import Image
 from runner.vpn.deploy import packages
 from tests.lab.by_hand import GIVE, TAKE, up
 from tests.lab.commands import vpneval
@@ -20,7 +19,7 @@ from tests.lab.test_site import THROUGH_NAT
 pytestmark = pytest.mark.timeout(300)
 
 
-def behind(box: NamespaceNode, address: str) -> None:
+def behind(box: LabNode, address: str) -> None:
     """Give the gateway a network, with a host of 1500 bytes in it: a network namespace "pc" on the gateway."""
     host = address.removesuffix(".1") + ".2"
     box.run("ip", "netns", "add", "pc")
@@ -91,7 +90,7 @@ def brings_up(image: Image, folder: Path, name: str, root: str = "") -> None:
         wait_until(lambda: near.run(*ping, check=False).code != 0, "the end of the tunnel", 30, 0.2)
 
 
-def lacking(box: NamespaceNode, name: str) -> list[str]:
+def lacking(box: LabNode, name: str) -> list[str]:
     """The packages of the VPN's recipe that are not installed."""
     names = [any_of[0] for any_of in packages(load_vpn(name))]
     asked = ("dpkg-query", "-W", "-f", "${Package} ${Status}\n", *names)

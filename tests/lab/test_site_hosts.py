@@ -9,8 +9,8 @@ import pytest
 from runner.data.errors import CannotRunHere
 from runner.data.store import load_run
 from runner.instruments.traffic.cost import counted
-from runner.lab.image import Image
 from runner.lab.places import open_rig
+from runner.lab.software.image import Image
 from tests.lab.commands import measuring, until, vpneval
 from tests.lab.sites import HOSTS, TwoSites, two_sites
 from tests.lab.test_site import start_run, tunnelled

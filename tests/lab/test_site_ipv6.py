@@ -7,9 +7,9 @@ import pytest
 
 from runner.catalogue import load_vpn
 from runner.data.errors import CannotRunHere
-from runner.lab.image import Image
 from runner.lab.places import open_rig
 from runner.lab.places.site import SiteRig
+from runner.lab.software.image import Image
 from runner.tunnel.bring_up import unsupported
 from tests.lab.sites import BOXES, OWN_IPV6, TwoSites, add_ipv6, two_sites
 from tests.lab.test_site import tunnelled

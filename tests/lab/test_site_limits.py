@@ -11,7 +11,7 @@ import pytest
 from runner.catalogue import load_vpn
 from runner.data.errors import CannotRunHere
 from runner.instruments.traffic.generator import Load, generating
-from runner.lab.namespaces import NamespaceNode
+from runner.lab.node import LabNode
 from runner.lab.places import open_rig
 from runner.lab.places.sent import FOLDER, STATUS, forget, sent
 from runner.lab.places.site import SiteRig
@@ -24,7 +24,7 @@ FLOOD += "while time.time() < end: s.sendto(bytes(int(sys.argv[2])), (sys.argv[1
 pytestmark = pytest.mark.timeout(300)
 
 
-def on_path(router: NamespaceNode, port: str, way: str) -> int:
+def on_path(router: LabNode, port: str, way: str) -> int:
     """Bytes that the router has counted on its port, of Ethernet frames."""
     return int(router.run("cat", f"/sys/class/net/{port}/statistics/{way}_bytes").stdout)
 

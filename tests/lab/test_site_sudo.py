@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from runner.data.errors import CannotRunHere
-from runner.lab.image import Image
 from runner.lab.places import open_rig
 from runner.lab.places.sent import forget, sent
 from runner.lab.places.site import SiteRig
+from runner.lab.software.image import Image
 from tests.lab.sites import BOXES, two_sites
 from tests.lab.test_site import tunnelled
 from tests.lab.test_ssh_lab import as_before, settled, with_sudo

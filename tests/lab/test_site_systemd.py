@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from runner.lab.image import Image
-from runner.lab.namespaces import NamespaceNode
-from runner.lab.node import Completed, wait_until
+from runner.lab.node import Completed, LabNode, wait_until
+from runner.lab.software.image import Image
 from runner.vpn.deploy import UNIT
 from tests.lab.commands import vpneval
 from tests.lab.sites import BOXES, TwoSites, two_sites
@@ -49,7 +48,7 @@ pytestmark = pytest.mark.timeout(300)
 class Booted:
     """A box with a systemd, and the box's own ``node``."""
 
-    def __init__(self, node: NamespaceNode) -> None:
+    def __init__(self, node: LabNode) -> None:
         self.node, self.group = node, f"vpneval-{node.name}-{node.pid}"
         node.run("bash", "-c", UNUSED)
         self.boot()
@@ -155,7 +154,7 @@ def test_the_unit_of_a_written_recipe(image: Image, tmp_path: Path, name: str) -
                 assert network(boxes.nodes[gateway]) == before[gateway], "down takes it back"
 
 
-def network(node: NamespaceNode) -> str:
+def network(node: LabNode) -> str:
     """A machine's addresses, routes, rules, policies and firewall."""
     looks = ("ip -br addr", "ip route show table all", "ip rule", "ip xfrm policy", "nft list tables")
     return "\n".join(node.run(*look.split()).stdout for look in looks)

@@ -24,13 +24,13 @@ from runner.data.cache import cache_dir
 from runner.data.errors import CannotRunHere, CommandError, LabError, MeasurementError
 from runner.data.store import load_run
 from runner.instruments.traffic import tcp
-from runner.lab.image import Image
-from runner.lab.namespaces import NamespaceNode
 from runner.lab.node import Completed, wait_until
+from runner.lab.node.namespaces import NamespaceNode
 from runner.lab.places import Rig, open_rig
 from runner.lab.places import ssh as ssh_module
 from runner.lab.places.machines import SshRig
-from runner.lab.site_to_site import Lab
+from runner.lab.shape.site_to_site import Lab
+from runner.lab.software.image import Image
 from runner.tunnel.bring_up import bring_up, make_secrets, start_services, unsupported
 from runner.vpn.plugin import confidential
 from tests.contract import CONTRACT, contract

@@ -14,7 +14,7 @@ from runner.instruments.traffic.generator import generating
 from runner.instruments.traffic.packets import packets
 from runner.instruments.traffic.tcp import tcp
 from runner.instruments.traffic.udp import udp
-from runner.lab.image import Image
+from runner.lab.software.image import Image
 from runner.search.settings import UdpSearch
 from runner.tunnel.bring_up import Bench
 from tests import truth

@@ -20,10 +20,10 @@ from runner.instruments.traffic.download import HTTP_SERVER, download
 from runner.instruments.traffic.generator import Load, generator
 from runner.instruments.traffic.tcp import TEXT, text_payload
 from runner.instruments.traffic.visits import visits
-from runner.lab.image import Image
 from runner.lab.node import wait_until
 from runner.lab.places import NamespaceRig
-from runner.lab.site_to_site import SITES, namespace_lab
+from runner.lab.shape.site_to_site import SITES, namespace_lab
+from runner.lab.software.image import Image
 from runner.tunnel.bring_up import Bench, bring_up, make_secrets, start_services
 from tests.lab.commands import start, until, vpneval
 from tests.lab.conftest import descendants, mounts, running

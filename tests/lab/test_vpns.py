@@ -10,9 +10,9 @@ from runner.catalogue import load_vpn, vpn_names
 from runner.data.errors import ProofError
 from runner.data.levels import AEAD, UNENCRYPTED, Params
 from runner.instruments.traffic.tcp import tcp
-from runner.lab.image import DEFAULT, Image, open_image
 from runner.lab.places import NamespaceRig
-from runner.lab.site_to_site import Lab, namespace_lab
+from runner.lab.shape.site_to_site import Lab, namespace_lab
+from runner.lab.software.image import DEFAULT, Image, open_image
 from runner.tunnel.bring_up import Tunnel, bring_up, equip, start_services, unsupported
 from runner.vpn.plugin import confidential
 from tests.contract import OLDER

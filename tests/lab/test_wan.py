@@ -11,9 +11,10 @@ from runner.catalogue import load_vpn
 from runner.data.errors import MeasurementError
 from runner.data.wan import Conditions
 from runner.instruments.traffic.idle import idle
-from runner.lab import wan
-from runner.lab.image import Image
-from runner.lab.site_to_site import Lab, namespace_lab
+from runner.lab.readings.wan import verify
+from runner.lab.shape import wan
+from runner.lab.shape.site_to_site import Lab, namespace_lab
+from runner.lab.software.image import Image
 from runner.tunnel.bring_up import Bench, Tunnel, bring_up, start_services
 
 pytestmark = pytest.mark.smoke
@@ -40,7 +41,7 @@ def measured(lab: Lab) -> Bench:
 
 def test_delay_and_loss_are_as_asked(netem_lab: Lab) -> None:
     wan.apply(netem_lab, FAR)
-    assert "round trips lost" in wan.verify(netem_lab, FAR)
+    assert "round trips lost" in verify(netem_lab, FAR)
 
 
 @pytest.mark.parametrize(
@@ -51,7 +52,7 @@ def test_delay_and_loss_are_as_asked(netem_lab: Lab) -> None:
 def test_what_was_not_asked_for_is_refused(netem_lab: Lab, other: Conditions) -> None:
     wan.apply(netem_lab, other)
     with pytest.raises(MeasurementError, match="round trip"):
-        wan.verify(netem_lab, FAR)
+        verify(netem_lab, FAR)
 
 
 def test_a_known_delay_is_the_round_trip_time(netem_lab: Lab) -> None:
@@ -64,16 +65,16 @@ def test_a_known_delay_is_the_round_trip_time(netem_lab: Lab) -> None:
 def test_a_shaped_wan_is_verified_and_a_faster_one_refused(lab: Lab) -> None:
     """Needs no netem: the token bucket alone. Slow enough for a guest that shares its CPU with other tests."""
     wan.apply(lab, Conditions(rate_bps=4e6))
-    assert "Mbit/s" in wan.verify(lab, Conditions(rate_bps=4e6))
+    assert "Mbit/s" in verify(lab, Conditions(rate_bps=4e6))
     with pytest.raises(MeasurementError, match="not 2"):
-        wan.verify(lab, Conditions(rate_bps=2e6))
+        verify(lab, Conditions(rate_bps=2e6))
 
 
 def test_a_smaller_mtu_is_verified(lab: Lab) -> None:
     wan.apply(lab, Conditions(mtu_bytes=1400))
-    wan.verify(lab, Conditions(mtu_bytes=1400))
+    verify(lab, Conditions(mtu_bytes=1400))
     with pytest.raises(MeasurementError, match="MTU"):
-        wan.verify(lab, Conditions(mtu_bytes=1300))
+        verify(lab, Conditions(mtu_bytes=1300))
 
 
 def test_a_kernel_without_netem_says_so(lab: Lab) -> None:

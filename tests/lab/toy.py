@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from runner.data.levels import Params
 from runner.data.trials import Evidence
 from runner.lab.node import Node
-from runner.lab.site import Site
+from runner.lab.shape.site import Site
 from runner.vpn.plugin import Offers, Secrets, Vpn
 
 TOYD = r"""

@@ -13,8 +13,8 @@ from runner.data.errors import CommandError
 from runner.data.levels import Params
 from runner.data.packet import overhead_of
 from runner.lab.node import Completed
-from runner.lab.site import Site
-from runner.lab.site_to_site import SITES, Lab
+from runner.lab.shape.site import Site
+from runner.lab.shape.site_to_site import SITES, Lab
 from runner.vpn.plugin import Vpn
 from runner.vpn.recipe import Paper, PaperProcess
 

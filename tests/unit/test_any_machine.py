@@ -11,13 +11,13 @@ import pytest
 from runner.catalogue import load_vpn
 from runner.data.errors import CannotRunHere, CommandError
 from runner.instruments.traffic.generator import listed
-from runner.lab.hardware import cpu_name, interrupts
-from runner.lab.iproute import objects, root_discipline
 from runner.lab.kernels import qemu
 from runner.lab.kernels.uml import Uml
 from runner.lab.machine import confined
 from runner.lab.node import Completed
-from runner.lab.site_to_site import SITES, Lab
+from runner.lab.node.iproute import objects, root_discipline
+from runner.lab.readings.hardware import cpu_name, interrupts
+from runner.lab.shape.site_to_site import SITES, Lab
 from runner.sweep import variants
 from tests.unit.helpers import Answers
 

@@ -14,7 +14,7 @@ from runner.instruments.traffic import clients, download, duplex, packets
 from runner.instruments.traffic.duplex import Both
 from runner.instruments.traffic.limits import Limits, Piece
 from runner.instruments.traffic.packets import Counted
-from runner.lab.site_to_site import SITES, Lab
+from runner.lab.shape.site_to_site import SITES, Lab
 from runner.search.settings import UdpSearch
 from runner.tunnel.bring_up import Bench
 from tests.unit.helpers import Answers

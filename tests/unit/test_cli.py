@@ -21,9 +21,9 @@ from runner.data.guest import GUEST
 from runner.data.levels import LEVELS
 from runner.data.store import check_run_folder, load_run
 from runner.design.profile import PROFILES
-from runner.lab import site_to_site as lab
 from runner.lab.names import image_names
 from runner.lab.places import rootless
+from runner.lab.shape import site_to_site as lab
 from runner.ranking.weights import PRESETS
 from runner.sweep.looks import MOST_REPETITIONS
 
@@ -344,7 +344,7 @@ def test_help_shows_a_type_for_nothing_and_loads_nothing_large(words: tuple[str,
     assert "Usage: " in text
     assert "<bool>" not in text
     assert "<list" not in text
-    large = {"numpy", "scipy", "runner.catalogue", "runner.data.trials", "runner.lab.image", "rich.markdown"}
+    large = {"numpy", "scipy", "runner.catalogue", "runner.data.trials", "runner.lab.software.image", "rich.markdown"}
     assert not large & {*loaded.split()}
 
 

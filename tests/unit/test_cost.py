@@ -14,7 +14,7 @@ from runner.instruments.traffic.cost import (
     frames,
     seen_daemons,
 )
-from runner.lab.site_to_site import Lab
+from runner.lab.shape.site_to_site import Lab
 from tests.unit.helpers import captured
 
 LAB = Lab({})

@@ -12,7 +12,7 @@ from runner.catalogue import load_vpn, vpn_names
 from runner.cli.deployed import readable, real_sites
 from runner.data.errors import UsageError
 from runner.lab.places.sites import read_sites
-from runner.lab.site_to_site import SITES as TEST_SITES
+from runner.lab.shape.site_to_site import SITES as TEST_SITES
 from runner.vpn import deploy
 from runner.vpn.page import page
 from runner.vpn.recipe import Paper

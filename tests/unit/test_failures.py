@@ -22,8 +22,8 @@ from runner.instruments.failures.takeover import add_handovers, read_handover
 from runner.instruments.failures.transfer import UNLIMITED
 from runner.instruments.result import Measured
 from runner.lab import probes
-from runner.lab.site_to_site import SITES, Lab
-from runner.lab.topologies import REDUNDANT, ospf
+from runner.lab.shape.site_to_site import SITES, Lab
+from runner.lab.shape.topologies import REDUNDANT, ospf
 from runner.report.failures import failures
 from runner.sweep.records import stored
 from runner.tunnel.bring_up import Bench

@@ -12,7 +12,7 @@ from runner.catalogue import load_vpn, vpn_names
 from runner.farm import block
 from runner.farm.block import BlockError, unpack
 from runner.lab.redaction import is_public
-from runner.lab.site_to_site import SITES
+from runner.lab.shape.site_to_site import SITES
 from runner.vpn.recipe import Paper
 
 BROKEN = """

@@ -12,7 +12,7 @@ import pytest
 from runner.data.store import open_store
 from runner.farm import block, coordinator
 from runner.farm.coordinator import Answer, Coordinator
-from runner.lab import image
+from runner.lab.software import image
 from tests.farm import Fake, PaperWorkers
 from tests.unit.test_farm import keeper_of, whole
 

@@ -20,10 +20,11 @@ from runner.data.errors import CannotRunHere, UsageError
 from runner.data.store import Store, open_store
 from runner.data.trials import Measurement
 from runner.design.profile import PROFILES, Profile, changed
-from runner.lab import image, logs
-from runner.lab.image import Image, Manifest
-from runner.lab.logs import LogFile, tail
+from runner.lab.node import logs
+from runner.lab.node.logs import LogFile, tail
 from runner.lab.places import rootless
+from runner.lab.software import image
+from runner.lab.software.image import Image, Manifest
 from runner.report.merge import merge_runs
 from runner.sweep.plan import blocks, expected_s
 from runner.vpn import guard

@@ -12,8 +12,8 @@ import pytest
 from runner.data.errors import CommandError, InstrumentError, MeasurementError
 from runner.data.store import load_run
 from runner.lab.node import Completed
-from runner.lab.site_to_site import SITES
-from runner.lab.wire import failed, was_killed
+from runner.lab.node.probing import failed, was_killed
+from runner.lab.shape.site_to_site import SITES
 from runner.tunnel import proof
 from runner.tunnel.bring_up import Bench
 from tests.unit.on_paper import Paper, Run, Wrong, cells, on_paper

@@ -17,7 +17,7 @@ from runner.data.levels import NO_CIPHER
 from runner.data.store import open_store
 from runner.data.trials import Cell
 from runner.design.profile import PROFILES
-from runner.lab.site_to_site import SITES
+from runner.lab.shape.site_to_site import SITES
 from runner.sweep.loop import Loop
 from runner.vpn import guard
 from runner.vpn.plugin import Vpn
@@ -298,7 +298,7 @@ def test_a_plugin_that_does_not_say_what_it_supports(
     profile = PROFILES["quick"]
     settings: Any = SimpleNamespace(images={"": None}, image=None, profile=profile, rig=rig, retry_failed=False, seed=1)
     settings.deadline, settings.first = None, 1
-    monkeypatch.setattr("runner.lab.wan.unsupported", lambda *_: None)
+    monkeypatch.setattr("runner.lab.shape.wan.unsupported", lambda *_: None)
     monkeypatch.setattr("runner.sweep.variants.refused", lambda *_: None)
     vpns = {"none": load_vpn("none"), "mine": broken(tmp_path, "supports", does)}
     with open_store(tmp_path / "run") as store:

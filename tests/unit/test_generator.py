@@ -20,9 +20,9 @@ from runner.data.trials import Cell, GeneratorLimit
 from runner.design.profile import PROFILES
 from runner.instruments.traffic.calibration import lengths_of, limit, most
 from runner.instruments.traffic.generator import Arrived, Load, cores_for, cut_by_software, listed
-from runner.lab.namespaces import NamespaceNode
+from runner.lab.node import LabNode
 from runner.lab.probes import generate
-from runner.lab.site_to_site import Lab
+from runner.lab.shape.site_to_site import Lab
 from runner.report.facts import facts
 from tests.unit.helpers import Answers
 from tests.unit.synthetic import make_run
@@ -209,7 +209,7 @@ def test_a_core_that_is_gone_pins_nobody() -> None:
 
 def test_the_last_half_of_four_cores_and_more_is_the_generators() -> None:
     def cores(status: str) -> list[int]:
-        near = cast(NamespaceNode, Answers({"grep Cpus_allowed_list /proc/self/status": status}))
+        near = cast(LabNode, Answers({"grep Cpus_allowed_list /proc/self/status": status}))
         return cores_for(Lab({}, shared_kernel=False), near)
 
     assert cores("Cpus_allowed_list:\t0-3\n") == [2, 3]
@@ -253,7 +253,7 @@ def test_a_burst_is_handed_over_as_one_only_where_it_is_cut(
     driver: str, cuts: str, yields: bool, bursts: bool, turned_off: bool
 ) -> None:
     port = Port(driver, cuts, yields=yields)
-    assert cut_by_software(cast(NamespaceNode, port), "eth0") is bursts
+    assert cut_by_software(cast(LabNode, port), "eth0") is bursts
     assert ("ethtool -K eth0 tx-udp-segmentation off" in port.ran and yields) is turned_off
     assert port.undone == (["ethtool -K eth0 tx-udp-segmentation on"] if turned_off else [])
 

@@ -14,7 +14,7 @@ import pytest
 from runner.catalogue import load_vpn, vpn_names
 from runner.data.levels import Params
 from runner.design.experiment import matching_integrity
-from runner.lab.site_to_site import SITES, mesh_sites
+from runner.lab.shape.site_to_site import SITES, mesh_sites
 from runner.vpn.page import recipe
 
 GOLDEN = Path(__file__).parent.parent / "golden"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from runner.lab.groups import Spent, spent
+from runner.lab.node.groups import Spent, spent
 
 
 def test_version_2_has_both_kinds_of_time(tmp_path: Path) -> None:

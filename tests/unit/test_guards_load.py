@@ -13,7 +13,7 @@ import pytest
 from runner.data.errors import InstrumentError, MeasurementError
 from runner.instruments.traffic import loaded, rekey
 from runner.lab.node import Completed
-from runner.lab.site_to_site import Lab
+from runner.lab.shape.site_to_site import Lab
 from runner.vpn.recipe import PaperProcess
 from tests.unit.helpers import Answers, PaperLab
 

@@ -14,8 +14,8 @@ from runner.data.errors import MeasurementError, ProofError
 from runner.data.levels import Params
 from runner.data.trials import Evidence, Proof
 from runner.lab.node import Node
-from runner.lab.site import Site
-from runner.lab.site_to_site import Lab
+from runner.lab.shape.site import Site
+from runner.lab.shape.site_to_site import Lab
 from runner.tunnel.bring_up import bring_up
 from runner.tunnel.proof import judge
 from runner.vpn.recipe import Paper

@@ -20,8 +20,8 @@ from runner.data.errors import MeasurementError
 from runner.instruments import result
 from runner.instruments.traffic import cost, iperf, tcp
 from runner.lab import probes
-from runner.lab.namespaces import NamespaceProcess
-from runner.lab.node import Completed
+from runner.lab.node import Completed, Process
+from runner.lab.node.namespaces import NamespaceProcess
 from runner.vpn.recipe import Paper, PaperProcess
 from tests.unit.helpers import Iperf, edited, lab_with, report
 
@@ -145,7 +145,7 @@ class Stuck(PaperProcess):
 def test_feeder_that_nobody_read_to_the_end() -> None:
     stuck = Stuck()
     with pytest.raises(MeasurementError, match="never read the payload"):
-        tcp.check_feeder(cast(NamespaceProcess, stuck))
+        tcp.check_feeder(cast(Process, stuck))
     assert stuck.stopped
 
 

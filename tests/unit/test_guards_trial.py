@@ -17,9 +17,9 @@ from runner.data.levels import AES_CBC, Params
 from runner.data.store import open_store
 from runner.data.trials import Cell, Trial, Value, trial_id
 from runner.instruments import result
-from runner.lab.logs import LogFile, tail
+from runner.lab.node.logs import LogFile, tail
 from runner.lab.redaction import KNOWN
-from runner.lab.site_to_site import Lab, check_alive
+from runner.lab.shape.site_to_site import Lab, check_alive
 from runner.sweep.plan import Planned
 from runner.sweep.records import Records, faster_than, stored
 from tests.unit.helpers import PaperLab

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from runner.lab.hardware import hardware, ring
-from runner.lab.site_to_site import SITES, Lab
+from runner.lab.readings.hardware import hardware, ring
+from runner.lab.shape.site_to_site import SITES, Lab
 from tests.unit.helpers import Answers
 
 SERVER = """6.1.0-28-amd64

@@ -12,7 +12,7 @@ from runner.data.errors import MeasurementError
 from runner.instruments.traffic.inner import ipv6_through
 from runner.instruments.traffic.udp_rounds import Offering, SoFar, shape_of
 from runner.lab.node import Completed
-from runner.lab.site_to_site import SITES, Lab
+from runner.lab.shape.site_to_site import SITES, Lab
 from runner.search.rounds import Rounds
 from runner.sweep.plan import tunnel_params
 from tests.unit.helpers import named_secrets

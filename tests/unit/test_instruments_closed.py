@@ -21,7 +21,7 @@ from runner.instruments.instrument import Asked, Whole
 from runner.instruments.traffic import duplex, generator, limits, paced, packets, tcp, udp, visits
 from runner.instruments.traffic.generator import Arrived, Generator, Load
 from runner.lab.node import Completed
-from runner.lab.wire import Outer
+from runner.lab.readings.wire import Outer
 from runner.tunnel.bring_up import Bench, Tunnel
 from tests.unit.helpers import PaperLab, report
 

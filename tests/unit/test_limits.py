@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from runner.data.loads import CoreLoad, MachineLoad, PortLoad, ProcessLoad, QuotaLoad, Role, ThreadLoad
-from runner.lab.loads import Watch
 from runner.lab.probes import loads as probe
 from runner.lab.probes.loads import Reader
+from runner.lab.readings.loads import Watch
 from runner.ranking.limits import judge
 
 FIVE = ["host1", "gw1", "wan", "gw2", "host2"]

@@ -13,7 +13,7 @@ from runner.instruments.traffic.idle import percentiles
 from runner.instruments.traffic.iperf import check_version, version_of
 from runner.instruments.traffic.loaded import read_irtt
 from runner.instruments.traffic.udp import found_rate, goodput
-from runner.lab.site_to_site import Lab
+from runner.lab.shape.site_to_site import Lab
 from runner.search import SearchResult, SearchTrial
 from runner.search.model import Flag
 from tests.unit.helpers import Answers, captured

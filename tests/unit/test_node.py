@@ -6,8 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from runner.lab.namespaces import processes_of
 from runner.lab.node import wait_until
+from runner.lab.node.namespaces import processes_of
 
 # The first thread ends by exit(2) and leaves a zombie; the second goes on until standard input ends.
 HALF_GONE = """
@@ -34,7 +34,7 @@ def test_a_zombie_with_a_thread_that_lives_is_not_gone_and_one_without_is() -> N
 # Orphans of what it starts fall to this one (prctl(2): PR_SET_CHILD_SUBREAPER); it tells whether one has.
 ADOPTS = """
 import ctypes, os, subprocess
-from runner.lab.namespaces import kill_group
+from runner.lab.node.namespaces import kill_group
 ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)
 like_nsenter = ["sh", "-c", "sleep 60 & echo ready; wait"]
 process = subprocess.Popen(like_nsenter, stdout=subprocess.PIPE, text=True, start_new_session=True)

@@ -6,9 +6,9 @@ import pytest
 
 from runner.data.errors import CommandError
 from runner.data.trials import Noise
-from runner.lab import noise
 from runner.lab.node import Completed
-from runner.lab.site_to_site import Lab
+from runner.lab.readings import noise
+from runner.lab.shape.site_to_site import Lab
 from tests.unit.helpers import Answers
 
 

@@ -13,8 +13,8 @@ from runner.data.trials import Evidence
 from runner.instruments.operator.counts import foreign_keys, joining, mesh, on_paper, operations
 from runner.instruments.operator.mesh import UP_WITHIN_S, Size, no_room, results
 from runner.lab.node import PATIENCE, Node
-from runner.lab.site import Site
-from runner.lab.site_to_site import SITES
+from runner.lab.shape.site import Site
+from runner.lab.shape.site_to_site import SITES
 from runner.papers.tables import SIZES, paper_effort, paper_security, printed_tables, tables, value
 from runner.vpn.declared import Declared
 from runner.vpn.plugin import Offers, Secrets, Vpn

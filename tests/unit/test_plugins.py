@@ -11,8 +11,8 @@ from runner.catalogue import factors, load_vpn, vpn_names
 from runner.data.errors import UsageError
 from runner.data.levels import AEAD, LEVELS, UNENCRYPTED, Params
 from runner.lab.node import Node
-from runner.lab.site import Site, pair_number
-from runner.lab.site_to_site import SITES, Lab
+from runner.lab.shape.site import Site, pair_number
+from runner.lab.shape.site_to_site import SITES, Lab
 from runner.tunnel.bring_up import unsupported
 from runner.vpn.lifecycle import Rekeying
 from runner.vpn.plugin import Vpn, confidential, entry

@@ -7,7 +7,7 @@ import pytest
 
 from runner.data.errors import MeasurementError, ProofError
 from runner.data.trials import Proof
-from runner.lab.site_to_site import Lab
+from runner.lab.shape.site_to_site import Lab
 from runner.tunnel import proof as proofs
 
 LAB = cast("Lab", None)  # nothing is sent

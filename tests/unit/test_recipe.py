@@ -8,7 +8,7 @@ import pytest
 
 from runner.catalogue import load_vpn, vpn_names
 from runner.data.errors import UsageError
-from runner.lab.site_to_site import SITES
+from runner.lab.shape.site_to_site import SITES
 from runner.vpn.page import PUT, page, recipe
 from runner.vpn.recipe import KeyMaker, Paper
 

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from runner.data.errors import UsageError
-from runner.lab.logs import LogFile, LogPipe, settle
 from runner.lab.node import wait_until
+from runner.lab.node.logs import LogFile, LogPipe, settle
 from runner.lab.redaction import Redaction, is_public
 
 KEY = "q6Zt+XyB0mJkGfQ2n9eWc7sLr4HdVpUo1aTiNhYb3A8="  # as of `wg genkey`
@@ -30,7 +30,7 @@ def known(monkeypatch: pytest.MonkeyPatch) -> Redaction:
     """What the logs of this test hide."""
     fresh = Redaction()
     fresh.learn({"gw1.key": KEY, "psk": HEX, "pin": "7b#x", "tls.key": PEM})
-    monkeypatch.setattr("runner.lab.logs.KNOWN", fresh)
+    monkeypatch.setattr("runner.lab.node.logs.KNOWN", fresh)
     return fresh
 
 

@@ -16,9 +16,9 @@ from runner.instruments.failures import cluster, prepare, redundancy
 from runner.instruments.failures.gateway import kill
 from runner.instruments.failures.takeover import detection
 from runner.instruments.failures.undisturbed import of_processes, since
-from runner.lab.groups import Spent
 from runner.lab.node import Completed
-from runner.lab.site_to_site import Lab
+from runner.lab.node.groups import Spent
+from runner.lab.shape.site_to_site import Lab
 from runner.papers.findings import judge
 from runner.papers.judges import findings_of
 from runner.sweep.plan import blocks

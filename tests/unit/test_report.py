@@ -8,7 +8,7 @@ import pytest
 
 from runner.data.store import load_run
 from runner.data.trials import Noise, Trial
-from runner.lab import noise
+from runner.lab.readings import noise
 from runner.ranking.ranking import Pair
 from runner.ranking.stats import Ratio, Summary, summarise
 from runner.ranking.weights import Slack

@@ -28,7 +28,7 @@ from runner.instruments.security.stranger import (
 from runner.instruments.security.vantage import Frame, Outcome, clear_frame, message, write_pcap
 from runner.instruments.security.wrong_key import from_address, stranger_of
 from runner.lab.node import Completed
-from runner.lab.site_to_site import SITES
+from runner.lab.shape.site_to_site import SITES
 from runner.ranking.ranks import metric_ranks
 from runner.ranking.weights import PRESETS
 from runner.vpn.declared import UNDECLARED, Declared, Security

@@ -17,16 +17,16 @@ from runner.data.errors import CannotRunHere, LabError, UsageError
 from runner.data.store import open_store
 from runner.design.profile import PROFILES
 from runner.lab import probes
-from runner.lab.image import Image
 from runner.lab.node import Completed
-from runner.lab.path import nat_in_words, nats_in_words
 from runner.lab.places import NamespaceRig, check_spec, hosts, site
 from runner.lab.places.machines import own_image
 from runner.lab.places.site import OTHER_PORTS, VPN_PORTS, in_use, listeners, own_end
 from runner.lab.places.sites import described, read_sites, real
 from runner.lab.probes import path as path_probe
-from runner.lab.site import BarePath, Site, peers_of
-from runner.lab.site_to_site import Lab
+from runner.lab.readings.path import nat_in_words, nats_in_words
+from runner.lab.shape.site import BarePath, Site, peers_of
+from runner.lab.shape.site_to_site import Lab
+from runner.lab.software.image import Image
 from runner.search import Loss
 from runner.tunnel.path import refused
 from tests.unit.helpers import named_secrets

@@ -10,8 +10,8 @@ from runner.data.errors import UsageError
 from runner.data.trials import Cell
 from runner.design.profile import PROFILES
 from runner.instruments.traffic.rekey import Rekey, no_rekey
-from runner.lab.site import Site
-from runner.lab.site_to_site import Lab
+from runner.lab.shape.site import Site
+from runner.lab.shape.site_to_site import Lab
 from runner.sweep import variants
 from runner.sweep.plan import Planned, expected_trial_s
 from runner.sweep.variants import asked, driver_kind, kernel_drivers, quota

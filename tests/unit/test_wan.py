@@ -9,7 +9,7 @@ from runner.data.errors import UsageError
 from runner.data.levels import LEVELS, WAN_FACTORS
 from runner.data.wan import FACTORS, PRESETS, Conditions, conditions
 from runner.design.profile import PROFILES
-from runner.lab import wan
+from runner.lab.shape import wan
 
 
 def test_nothing_asked_is_the_lan_and_the_profiles_rate() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from runner.lab.image import PACKAGES, installed_packages, package_list
+from runner.lab.software.image import PACKAGES, installed_packages, package_list
 
 PROVISION = PACKAGES.parent / "provision.sh"
 # What a public box has before, in its bare bones: an init and apt.

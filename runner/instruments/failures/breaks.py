@@ -11,10 +11,9 @@ from collections.abc import Callable
 from runner.data.errors import MeasurementError
 from runner.data.levels import Params
 from runner.instruments.failures.stream import Break
-from runner.lab.namespaces import NamespaceNode
-from runner.lab.node import wait_until
-from runner.lab.site import Site, peers_of
-from runner.lab.site_to_site import Lab, batch
+from runner.lab.node import LabNode, wait_until
+from runner.lab.shape.site import Site, peers_of
+from runner.lab.shape.site_to_site import Lab, batch
 from runner.vpn.plugin import Vpn
 
 DOWN_S = 2.0  # how long a rebooting gateway is away
@@ -75,7 +74,7 @@ def cut_wan(lab: Lab, note: Note) -> None:
     batch(lab.wan, "link set gw2 master br0")
 
 
-def change_address(gateway: NamespaceNode, site: Site, note: Note) -> None:
+def change_address(gateway: LabNode, site: Site, note: Note) -> None:
     """The gateway's WAN address changes, as after a new DHCP lease; nobody tells the VPN."""
     gateway.run("sysctl", "-qw", "net.ipv4.conf.all.promote_secondaries=1")
     note(f"{site.name}: {site.wan_address} becomes {NEW_ADDRESS}")
@@ -88,7 +87,7 @@ def start(lab: Lab, vpn: Vpn, params: Params, site: Site) -> None:
     vpn.start(lab.gateway(site), site, peers_of(site, lab.sites), params)
 
 
-def end_all(gateway: NamespaceNode, signal: str) -> None:
+def end_all(gateway: LabNode, signal: str) -> None:
     """Send ``signal`` to all that runs on a gateway, which is the VPN and nothing else, and see it end; KILL at last.
 
     kill(2): -1 is every process of the caller's PID namespace but its first, and itself.
@@ -101,13 +100,13 @@ def end_all(gateway: NamespaceNode, signal: str) -> None:
         wait_until(lambda: not processes(gateway), "the daemons' death", deadline_s=5)
 
 
-def processes(gateway: NamespaceNode) -> list[str]:
+def processes(gateway: LabNode) -> list[str]:
     """The commands that run on a gateway, without its first process and the question itself."""
     listed = [line.split() for line in gateway.run("ps", "-eo", "pid=,comm=,stat=").stdout.splitlines()]
     return [words[1] for words in listed if words[0] != "1" and words[1] != "ps" and not words[-1].startswith("Z")]
 
 
-def clear(gateway: NamespaceNode) -> None:
+def clear(gateway: LabNode) -> None:
     """Take away what daemons leave behind: interfaces, routes, IPsec state and policies, sockets and PID files."""
     links = gateway.run("ip", "-o", "link", "show").stdout.splitlines()
     names = [line.split(": ")[1].partition("@")[0] for line in links]

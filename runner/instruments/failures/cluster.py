@@ -16,9 +16,8 @@ import shlex
 from collections.abc import Callable, Mapping
 
 from runner.lab import probes
-from runner.lab.namespaces import NamespaceNode
 from runner.lab.node import Node
-from runner.lab.site_to_site import Lab, batch
+from runner.lab.shape.site_to_site import Lab, batch
 
 ADDRESS, LAN_ADDRESS = "192.168.0.1", "10.1.0.1"  # the site's
 CLUSTER_MAC, LAN_MAC = "01:00:5E:00:01:01", "02:00:00:0a:01:01"
@@ -76,7 +75,7 @@ def open_gates(lab: Lab, pair: tuple[str, str], renew: str) -> None:
     command ``renew``, which asks for new keys."""
     for name in pair:
         node, path = lab.nodes[name], f"{probes.FOLDER}/{GATE}.py"
-        NamespaceNode.write(node, path, probes.source(GATE), mode=0o644)
+        Node.write(node, path, probes.source(GATE), mode=0o644)
         node.spawn("python3", "-IS", path, ADDRESS, "wan0", "lan0", *shlex.split(renew), log=GATE)
 
 

@@ -9,9 +9,8 @@ from runner.instruments.failures.breaks import processes
 from runner.instruments.failures.cluster import silence
 from runner.instruments.failures.redundancy import PAIR, is_active, synced
 from runner.instruments.failures.stream import Break
-from runner.lab.namespaces import NamespaceNode
-from runner.lab.node import wait_until
-from runner.lab.site_to_site import Lab, batch
+from runner.lab.node import LabNode, wait_until
+from runner.lab.shape.site_to_site import Lab, batch
 from runner.vpn.plugin import Vpn
 
 Note = Callable[[str], None]
@@ -46,13 +45,13 @@ def break_gateway(lab: Lab, vpn: Vpn, failure: str, redundancy: str) -> Break:
     raise AssertionError(f"nobody knows the failure {failure}")
 
 
-def ports(gateway: NamespaceNode, note: Note, state: str, *names: str) -> None:
+def ports(gateway: LabNode, note: Note, state: str, *names: str) -> None:
     """Set ports of a gateway up or down."""
     note(f"{gateway.name}: {' and '.join(names)} {state}")
     batch(gateway, *(f"link set {name} {state}" for name in names))
 
 
-def kill(gateway: NamespaceNode, note: Note) -> None:
+def kill(gateway: LabNode, note: Note) -> None:
     """The gateway is gone: nothing comes from its ports, and nothing runs on it. No daemon can say last words.
 
     The ports first, and at once: what is in the kernel goes on without any process, for seconds in a slow guest.
@@ -61,7 +60,7 @@ def kill(gateway: NamespaceNode, note: Note) -> None:
     gateway.run("kill", "-KILL", "--", "-1", check=False)
 
 
-def daemons(gateway: NamespaceNode) -> list[str]:
+def daemons(gateway: LabNode) -> list[str]:
     """What the VPN runs on a gateway, not what moves it. Raises MeasurementError where it runs nothing."""
     names = sorted({name for name in processes(gateway) if name not in ("keepalived", "python3")})
     if not names:
@@ -69,7 +68,7 @@ def daemons(gateway: NamespaceNode) -> list[str]:
     return names
 
 
-def kill_daemons(gateway: NamespaceNode, names: Sequence[str], note: Note) -> None:
+def kill_daemons(gateway: LabNode, names: Sequence[str], note: Note) -> None:
     """Kill the processes of those names on a gateway."""
     note(f"{gateway.name}: SIGKILL to {', '.join(names)}")
     gateway.run("pkill", "-KILL", "-x", "|".join(names), check=False)

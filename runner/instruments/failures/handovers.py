@@ -22,11 +22,10 @@ from runner.instruments.failures.cluster import heartbeat_of
 from runner.instruments.failures.redundancy import ADVERTISED_S, PAIR, arm, settled, synced
 from runner.instruments.instrument import Go, Measuring
 from runner.instruments.result import Measured, measurement
-from runner.lab.commands import readable
-from runner.lab.namespaces import Dialogue, NamespaceProcess
-from runner.lab.node import PATIENCE, wait_until
-from runner.lab.site_to_site import Lab
-from runner.lab.wire import died, probe
+from runner.lab.node import PATIENCE, Process, wait_until
+from runner.lab.node.commands import Dialogue, readable
+from runner.lab.node.probing import died, probe
+from runner.lab.shape.site_to_site import Lab
 from runner.tunnel.bring_up import Bench
 from runner.vpn.plugin import Vpn
 
@@ -99,7 +98,7 @@ def failing(bench: Bench, vpn: Vpn, params: Mapping[str, str], seed: str) -> Ite
 
 
 @contextmanager
-def streaming(lab: Lab, address: str) -> Iterator[NamespaceProcess]:
+def streaming(lab: Lab, address: str) -> Iterator[Process]:
     """The near host asks the far one for an echo every ``STREAM_S`` (ping(8)), until the end of the block."""
     stream = lab.host1.spawn("ping", "-n", "-q", "-i", f"{STREAM_S:g}", "-s", "172", address, log="ping")
     try:

@@ -17,7 +17,7 @@ from runner.instruments.failures.overload import OVERLOAD_S, WHAT, Overload
 from runner.instruments.failures.prepare import Breaking
 from runner.instruments.instrument import Asked
 from runner.instruments.result import Measured
-from runner.lab.topologies import ospf
+from runner.lab.shape.topologies import ospf
 from runner.tunnel.bring_up import Bench
 from runner.vpn.plugin import Vpn
 

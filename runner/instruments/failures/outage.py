@@ -17,7 +17,7 @@ from runner.instruments.failures.loss import OneWay
 from runner.instruments.failures.stream import Break, streams
 from runner.instruments.result import Measured, measurement
 from runner.lab.node import PATIENCE
-from runner.lab.site_to_site import Lab
+from runner.lab.shape.site_to_site import Lab
 
 FLOWING_WITHIN_S = 10.0
 CALM_S = 0.3  # the stream before the failure: what its instruments' resolution is taken from

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from runner.data.errors import MeasurementError
 from runner.instruments.traffic.generator import Load, generating
-from runner.lab.site_to_site import Lab
+from runner.lab.shape.site_to_site import Lab
 
 OVERLOAD_S = 10.0
 IP_BYTES = 1280  # no tunnel here is too narrow for it

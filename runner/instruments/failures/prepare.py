@@ -14,10 +14,10 @@ from runner.instruments.failures.cluster import heartbeat_of, no_clusterip
 from runner.instruments.failures.redundancy import cannot, start_redundancy
 from runner.instruments.failures.reroute import start_routing
 from runner.instruments.instrument import Whole
-from runner.lab.image import Image
 from runner.lab.places import Rig
-from runner.lab.site_to_site import SITES, Lab
-from runner.lab.topologies import REDUNDANT, Topology, ospf, topology_lab
+from runner.lab.shape.site_to_site import SITES, Lab
+from runner.lab.shape.topologies import REDUNDANT, Topology, ospf, topology_lab
+from runner.lab.software.image import Image
 from runner.vpn.plugin import Vpn
 
 

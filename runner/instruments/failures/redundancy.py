@@ -18,10 +18,9 @@ from runner.instruments.failures.cluster import (
     open_gates,
     start_cluster,
 )
-from runner.lab.namespaces import NamespaceNode
-from runner.lab.node import PATIENCE, wait_until
-from runner.lab.site import Site
-from runner.lab.site_to_site import Lab, batch
+from runner.lab.node import PATIENCE, LabNode, wait_until
+from runner.lab.shape.site import Site
+from runner.lab.shape.site_to_site import Lab, batch
 from runner.vpn.lifecycle import HandOver
 from runner.vpn.plugin import Vpn
 
@@ -99,6 +98,11 @@ vrrp_sync_group SITE {{
 {instances}"""
 
 
+def write_alone(node: LabNode, path: str, text: str, mode: int = 0o600) -> None:
+    """Write a file on one gateway; what is written to the active one by ``write`` is on the other, too."""
+    node.run("install", "-D", "-m", f"{mode:o}", "/dev/stdin", path, input=text)
+
+
 def start_redundancy(lab: Lab, vpn: Vpn, redundancy: str, heartbeat_s: float = HEARTBEAT_S) -> None:
     """Start keepalived on both gateways, and wait until the preferred one has the site's addresses; ``off``: it just
     has them, and the other one does nothing.
@@ -113,7 +117,7 @@ def start_redundancy(lab: Lab, vpn: Vpn, redundancy: str, heartbeat_s: float = H
             dead_after_s = heartbeat_s * DEAD_AFTER_S / HEARTBEAT_S
             files = synced(vpn).files(*SYNC[redundancy][name], name == PAIR[0], heartbeat_s, dead_after_s)
             for path, text in files.items():
-                NamespaceNode.write(lab.nodes[name], path, text, mode=0o700 if text.startswith("#!") else 0o600)
+                write_alone(lab.nodes[name], path, text, mode=0o700 if text.startswith("#!") else 0o600)
     if redundancy == "clusterip":
         start_cluster(lab, PAIR)
         return
@@ -125,8 +129,8 @@ def start_redundancy(lab: Lab, vpn: Vpn, redundancy: str, heartbeat_s: float = H
         if node.run("which", "keepalived", check=False).code != 0:
             raise MeasurementError(f"{name} has no keepalived (Debian: apt-get install keepalived)")
         for script in ("active", "standby", "alive"):
-            NamespaceNode.write(node, f"{HOME}/{script}", "#!/bin/sh\n", mode=0o700)
-        NamespaceNode.write(node, f"{HOME}/keepalived.conf", configuration(name, redundancy))
+            write_alone(node, f"{HOME}/{script}", "#!/bin/sh\n", mode=0o700)
+        write_alone(node, f"{HOME}/keepalived.conf", configuration(name, redundancy))
         options = ("--dont-fork", "--log-console", "--log-detail", "--vrrp", "-f", f"{HOME}/keepalived.conf")
         node.spawn("keepalived", *options, log="keepalived")
         if name == PAIR[0]:
@@ -208,10 +212,10 @@ def arm(lab: Lab, vpn: Vpn, redundancy: str, *, renew: bool = True) -> None:
         ):
             # Logged, because keepalived shows nothing of what its scripts say.
             log = "" if script == "alive" else f"exec >>/run/takeover.log 2>&1\necho {script}; set -x\n"
-            NamespaceNode.write(lab.nodes[name], f"{HOME}/{script}", f"#!/bin/sh\n{log}{commands}\n", mode=0o700)
+            write_alone(lab.nodes[name], f"{HOME}/{script}", f"#!/bin/sh\n{log}{commands}\n", mode=0o700)
 
 
-def hand_over(how: HandOver, active: NamespaceNode, standby: NamespaceNode) -> None:
+def hand_over(how: HandOver, active: LabNode, standby: LabNode) -> None:
     """Wait until the gateway that stands by has the state. Raises TimeoutError where it never gets it."""
     try:
         wait_until(lambda: how.has_state(standby), f"the SAs on {standby.name}", 3)

@@ -11,11 +11,10 @@ from collections.abc import Callable
 
 from runner.data.errors import MeasurementError
 from runner.instruments.failures.stream import Break
-from runner.lab.namespaces import NamespaceNode
-from runner.lab.node import wait_until
-from runner.lab.site import Site
-from runner.lab.site_to_site import Lab, batch
-from runner.lab.topologies import Topology, path
+from runner.lab.node import LabNode, wait_until
+from runner.lab.shape.site import Site
+from runner.lab.shape.site_to_site import Lab, batch
+from runner.lab.shape.topologies import Topology, path
 
 FRR = "/usr/lib/frr"
 DAEMONS = ("mgmtd", "zebra", "bfdd", "ospfd")
@@ -50,7 +49,7 @@ def start_routing(topology: Topology, lab: Lab, detection: str) -> None:
     wait_until(lambda: paths(topology, lab) == (FIRST, FIRST[::-1]), "OSPF's first convergence", CONVERGED_WITHIN_S)
 
 
-def _start(topology: Topology, node: NamespaceNode, name: str, detection: str, sites: tuple[Site, ...]) -> None:
+def _start(topology: Topology, node: LabNode, name: str, detection: str, sites: tuple[Site, ...]) -> None:
     if node.run("test", "-x", f"{FRR}/ospfd", check=False).code != 0:
         raise MeasurementError(f"{name} has no FRR (Debian: apt-get install frr)")
     node.run("install", "-d", "-o", "frr", "-g", "frr", "/run/frr", "/var/tmp/frr")

@@ -12,10 +12,10 @@ from typing import Any
 from runner.data.errors import MeasurementError
 from runner.data.trials import Event
 from runner.instruments.failures.loss import OneWay, one_way
-from runner.lab.namespaces import Dialogue
 from runner.lab.node import PATIENCE
-from runner.lab.site_to_site import Lab
-from runner.lab.wire import probe
+from runner.lab.node.commands import Dialogue
+from runner.lab.node.probing import probe
+from runner.lab.shape.site_to_site import Lab
 
 PORT = "5210"
 LATE_S = 0.4  # a datagram so much slower than the fastest is of no use any more: ITU-T G.114, the bound for planning

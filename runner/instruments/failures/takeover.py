@@ -29,10 +29,10 @@ from runner.instruments.failures.undisturbed import COSTS, undisturbed
 from runner.instruments.instrument import Asked, Measuring
 from runner.instruments.result import Measured, measurement
 from runner.instruments.traffic.download import EXPECTED_BPS, SLOWEST_BPS
-from runner.lab.namespaces import Dialogue
 from runner.lab.node import PATIENCE, wait_until
-from runner.lab.site_to_site import Lab
-from runner.lab.wire import answer, probe
+from runner.lab.node.commands import Dialogue
+from runner.lab.node.probing import answer, probe
+from runner.lab.shape.site_to_site import Lab
 from runner.tunnel.bring_up import Bench
 from runner.vpn.plugin import Vpn
 

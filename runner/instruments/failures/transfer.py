@@ -8,10 +8,9 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 
 from runner.instruments.traffic.download import HTTP_PORT
-from runner.lab.namespaces import NamespaceNode, NamespaceProcess
-from runner.lab.node import PATIENCE, wait_until
-from runner.lab.site_to_site import Lab
-from runner.lab.wire import probe
+from runner.lab.node import PATIENCE, LabNode, Process, wait_until
+from runner.lab.node.probing import probe
+from runner.lab.shape.site_to_site import Lab
 
 FILE_BYTES, LIMIT = 10_000_000, 2_000_000  # the download beside the probe stream, and its bytes a second
 BEGINS_WITHIN_S = 10.0
@@ -27,7 +26,7 @@ def limit_of(params: Mapping[str, str]) -> int:
 class Download:
     """A download of which the server listens: ``begin`` starts curl, with ``argv`` on ``node``."""
 
-    node: NamespaceNode
+    node: LabNode
     argv: Sequence[str]
     longest_s: float
     started: float = 0.0  # time.monotonic()
@@ -36,7 +35,7 @@ class Download:
     def begin(self) -> None:
         """Start it; back when the first bytes have come, or when it has broken off. Raises TimeoutError."""
         before = self.node.logged("curl")
-        self.curl: NamespaceProcess = self.node.spawn(*self.argv, log="curl")
+        self.curl: Process = self.node.spawn(*self.argv, log="curl")
         self.started = time.monotonic()
         wait_until(lambda: self.over or self.node.logged("curl") != before, "the download's beginning", BEGINS_WITHIN_S)
 
@@ -66,7 +65,7 @@ def pushed(lab: Lab, longest_s: float, size: int, limit: int, stall_s: float) ->
 
 @contextmanager
 def fetching(
-    server: NamespaceNode, client: NamespaceNode, address: str, longest_s: float, size: int, limit: int, *options: str
+    server: LabNode, client: LabNode, address: str, longest_s: float, size: int, limit: int, *options: str
 ) -> Iterator[Download]:
     """``size`` bytes by HTTP from ``server``, at ``limit`` bytes a second, which the block begins and sees end."""
     with probe(server, "serve", str(HTTP_PORT), str(size), str(limit), ready="serving"):

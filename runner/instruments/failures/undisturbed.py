@@ -14,8 +14,8 @@ from runner.instruments.failures.transfer import UNLIMITED, limit_of, pushed
 from runner.instruments.result import Measured, measurement
 from runner.instruments.traffic.cost import counted, snapshot
 from runner.instruments.traffic.download import fetch, make_file
-from runner.lab.groups import Spent
-from runner.lab.site_to_site import Lab
+from runner.lab.node.groups import Spent
+from runner.lab.shape.site_to_site import Lab
 from runner.tunnel.bring_up import Bench
 from runner.vpn.plugin import Vpn
 

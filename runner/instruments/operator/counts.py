@@ -23,7 +23,7 @@ from runner.design.profile import Profile
 from runner.instruments.instrument import Asked, Whole
 from runner.instruments.result import Measured, measurement
 from runner.lab.node import Completed
-from runner.lab.site import Site, peers_of
+from runner.lab.shape.site import Site, peers_of
 from runner.papers.tables import (
     AT,
     SIZES,

@@ -30,11 +30,10 @@ from runner.instruments.operator.counts import mesh as sites_of
 from runner.instruments.result import Measured, measurement
 from runner.instruments.traffic.cost import daemon, processes
 from runner.lab import probes
-from runner.lab.namespaces import NamespaceNode
-from runner.lab.node import PATIENCE, wait_until
-from runner.lab.site import Site, peers_of
-from runner.lab.site_to_site import Lab
-from runner.lab.topologies import Port, Topology
+from runner.lab.node import PATIENCE, LabNode, wait_until
+from runner.lab.shape.site import Site, peers_of
+from runner.lab.shape.site_to_site import Lab
+from runner.lab.shape.topologies import Port, Topology
 from runner.papers.tables import AT, SIZES, printed_tables
 from runner.tunnel.bring_up import Bench, equip
 from runner.tunnel.proof import ANSWER_PORT
@@ -178,7 +177,7 @@ def late(lab: Lab, asked: Mapping[str, tuple[str, Sequence[str]]], limit_s: floa
     return [name for name, process in asking if process.wait(limit_s + 10) != 0]
 
 
-def listening(node: NamespaceNode) -> bool:
+def listening(node: LabNode) -> bool:
     """Does the answering probe listen on this gateway? By ss(8)."""
     return f":{ANSWER_PORT} " in node.run("ss", "-Hltn").stdout
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from runner.lab.namespaces import NamespaceNode
+from runner.lab.node import LabNode
 
 # Packets and errors of IP, UDP and TCP, refusals of IPsec (Documentation/networking/xfrm_proc.rst), and of interfaces.
 FILES = ("/proc/net/snmp", "/proc/net/xfrm_stat", "/proc/net/dev")
@@ -15,7 +15,7 @@ OF_INTERFACES = (
 Counters = dict[str, int]
 
 
-def counters(node: NamespaceNode) -> Counters:
+def counters(node: LabNode) -> Counters:
     """Every counter of the node's kernel by its name: ``UdpInErrors``, ``XfrmInStateSeqError``, ``wan0 rx_packets``.
     A kernel without IPsec has none of its."""
     return parsed(node.run("cat", *FILES, check=False).stdout)

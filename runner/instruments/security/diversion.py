@@ -26,7 +26,7 @@ from runner.instruments.security.vantage import (
     speaker_on,
 )
 from runner.lab.node import PATIENCE
-from runner.lab.wire import interface
+from runner.lab.node.iproute import interface
 
 ROUNDS = {"as captured": 5, "altered": 1}  # tinc looks at unknown addresses once a second only
 HARDWARE = b"\x02\0\0\0\0" + bytes([STRANGER])  # the third party's Ethernet address, locally administered

@@ -11,8 +11,7 @@ import time
 
 from runner.data.errors import CommandError, MeasurementError
 from runner.instruments.security.vantage import PORT, Outcome, Vantage, message
-from runner.lab.namespaces import NamespaceNode
-from runner.lab.node import PATIENCE
+from runner.lab.node import PATIENCE, LabNode
 
 OUTSIDE = "198.51.100.1"
 MESSAGES, APART_S = 5, 0.2
@@ -62,7 +61,7 @@ def leaks(at: Vantage) -> tuple[bool, bool]:
     return any(at.visible(each, at.outer()) for each in messages), seen
 
 
-def kill_daemons(at: Vantage, gateway: NamespaceNode) -> list[str]:
+def kill_daemons(at: Vantage, gateway: LabNode) -> list[str]:
     """Kill every process of the gateway that is not the node's own, the probes' or a log's; the names, in order.
 
     Raises MeasurementError on a machine that runs more than this lab.

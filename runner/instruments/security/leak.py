@@ -7,7 +7,7 @@ tunnel's marker must have been delivered and answered.
 from runner.data.errors import MeasurementError
 from runner.instruments.security.vantage import Outcome, Vantage, clear_frame, message, speaker_on
 from runner.lab import probes
-from runner.lab.wire import interface
+from runner.lab.node.iproute import interface
 from runner.tunnel.proof import ANSWER_PORT, COMPLEMENT, MARKER_BYTES
 
 

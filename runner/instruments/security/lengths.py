@@ -12,7 +12,7 @@ import numpy as np
 
 from runner.instruments.security.vantage import Outcome, Vantage, clear_frame, message, speaker_on
 from runner.lab.node import PATIENCE
-from runner.lab.wire import interface
+from runner.lab.node.iproute import interface
 
 LENGTHS = (64, 128, 200, 300, 400, 520, 640, 760, 880, 1000, 1100, 1150)  # bytes of payload
 EACH = 3

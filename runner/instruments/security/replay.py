@@ -7,7 +7,7 @@ copies arrived at the far gateway, in TCP acknowledged by it.
 """
 
 from runner.instruments.security.vantage import Outcome, Vantage, message, speaker_on
-from runner.lab.wire import interface
+from runner.lab.node.iproute import interface
 
 MESSAGES = 8
 OTHERS = 70  # more than the 64 packets of the smallest usual window

@@ -27,8 +27,8 @@ from runner.instruments.security.vantage import (
     message,
     speaker_on,
 )
-from runner.lab.namespaces import NamespaceNode
-from runner.lab.wire import interface
+from runner.lab.node import LabNode
+from runner.lab.node.iproute import interface
 
 KEPT = range(32, -1, -4)  # bytes of a captured packet that a forged one begins with
 IPIP, GRE, UDP, TCP = 4, 47, 17, 6
@@ -148,7 +148,7 @@ def forgeries(at: Vantage, sample: Frame, begun: list[bytes], said: bytes) -> di
     return found
 
 
-def in_l2tp(gateway: NamespaceNode) -> bytes:
+def in_l2tp(gateway: LabNode) -> bytes:
     """The headers of UDP, L2TP (RFC 2661 §3.1: version 2, data, nothing optional) and PPP before an IPv4 packet for
     that gateway; one without L2TP gets tunnel 1 and session 1."""
     shown = gateway.run("cat", "/proc/net/pppol2tp", check=False).stdout
@@ -158,7 +158,7 @@ def in_l2tp(gateway: NamespaceNode) -> bytes:
     return udp + struct.pack("!HHH", 0x0002, tunnel, session) + PPP
 
 
-def in_vxlan(gateway: NamespaceNode) -> bytes:
+def in_vxlan(gateway: LabNode) -> bytes:
     """The headers of UDP, VXLAN (RFC 7348 §5) and Ethernet before an IPv4 packet for that gateway; one without VXLAN
     gets segment 1 and everybody's address."""
     shown = gateway.run("ip", "-d", "-o", "link", "show", "type", "vxlan", check=False).stdout

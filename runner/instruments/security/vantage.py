@@ -22,13 +22,13 @@ from typing import Any, Literal
 from runner.data.errors import MeasurementError
 from runner.data.files import open_file, write_text
 from runner.instruments.security.counters import Counters, changed, counters
-from runner.lab.commands import readable
-from runner.lab.logs import settle
-from runner.lab.namespaces import Dialogue, NamespaceNode
-from runner.lab.node import PATIENCE
-from runner.lab.site import TCP_PORTS
-from runner.lab.site_to_site import Lab
-from runner.lab.wire import interface, probe
+from runner.lab.node import PATIENCE, LabNode
+from runner.lab.node.commands import Dialogue, readable
+from runner.lab.node.iproute import interface
+from runner.lab.node.logs import settle
+from runner.lab.node.probing import probe
+from runner.lab.shape.site import TCP_PORTS
+from runner.lab.shape.site_to_site import Lab
 from runner.vpn.plugin import Vpn
 
 PORT = TCP_PORTS[2]
@@ -56,7 +56,7 @@ class Outcome:
 class Talker:
     """A program on a node that answers every line with a line, both JSON."""
 
-    node: NamespaceNode
+    node: LabNode
     process: Dialogue
 
     def say(self, timeout_s: float = 10.0, /, **what: Any) -> dict[str, Any]:
@@ -313,7 +313,7 @@ def vantage(lab: Lab, vpn: Vpn, address: str) -> Iterator[Vantage]:
 
 
 @contextmanager
-def speaker_on(node: NamespaceNode) -> Iterator[Talker]:
+def speaker_on(node: LabNode) -> Iterator[Talker]:
     """The program speak.py on another node."""
     with probe(node, "speak", ready="speaking") as process:
         yield Talker(node, process)
@@ -324,7 +324,7 @@ def message(length: int = MESSAGE_BYTES) -> bytes:
     return secrets.token_bytes(length)
 
 
-def hardware(node: NamespaceNode, port: str) -> bytes:
+def hardware(node: LabNode, port: str) -> bytes:
     """The Ethernet address of a node's interface."""
     shown = node.run("ip", "-o", "link", "show", "dev", port).stdout
     found = re.search(r"link/ether (\S+)", shown)

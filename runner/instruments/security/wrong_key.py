@@ -27,11 +27,11 @@ from runner.instruments.security.vantage import (
     write_pcap,
 )
 from runner.lab import probes
-from runner.lab.namespaces import NamespaceNode
-from runner.lab.node import PATIENCE
-from runner.lab.site import Site, peers_of
-from runner.lab.site_to_site import Lab
-from runner.lab.wire import interface, probe
+from runner.lab.node import PATIENCE, LabNode
+from runner.lab.node.iproute import interface
+from runner.lab.node.probing import probe
+from runner.lab.shape.site import Site, peers_of
+from runner.lab.shape.site_to_site import Lab
 from runner.tunnel.bring_up import Bench, equip
 from runner.tunnel.proof import ANSWER_PORT
 from runner.vpn.plugin import Secrets, Vpn, entry
@@ -156,7 +156,7 @@ def received(tap: Talker) -> list[Frame]:
     return [frame for frame in seen if frame.way == "in" and says_something(frame)]
 
 
-def to_open_ports(node: NamespaceNode, frames: list[Frame]) -> list[Frame]:
+def to_open_ports(node: LabNode, frames: list[Frame]) -> list[Frame]:
     """Those of the frames that are for a port on which somebody on the node listens."""
     listening = {int(port) for port in re.findall(r":(\d+) ", node.run("ss", "-Hlunt").stdout)}
     return [frame for frame in frames if port_of(frame) in listening]

@@ -13,8 +13,8 @@ from runner.design.profile import Profile
 from runner.instruments.traffic.generator import BURST, Arrived, Generator, Load, generating
 from runner.instruments.traffic.mtu import IP_UDP_BYTES
 from runner.instruments.traffic.udp import OFFERED, search_of
-from runner.lab.site import peers_of
-from runner.lab.site_to_site import Lab
+from runner.lab.shape.site import peers_of
+from runner.lab.shape.site_to_site import Lab
 from runner.vpn.plugin import Vpn
 
 ETHERNET_BYTES = 1500  # of IP, in a frame

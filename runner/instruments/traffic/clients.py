@@ -18,8 +18,8 @@ from runner.instruments.traffic.download import HTTP_PORT, HTTP_SERVER, make_fil
 from runner.instruments.traffic.flows import jain
 from runner.instruments.traffic.limits import Limits, Piece
 from runner.instruments.traffic.mtu import fitting
-from runner.lab.site_to_site import Lab
-from runner.lab.wire import was_killed
+from runner.lab.node.probing import was_killed
+from runner.lab.shape.site_to_site import Lab
 from runner.tunnel.bring_up import Bench
 
 FILE_BYTES = 100_000_000  # a client that has all of it before the time is over ends early

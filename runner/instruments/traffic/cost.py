@@ -19,8 +19,8 @@ from pathlib import Path
 from runner.data.errors import MeasurementError
 from runner.data.trials import Value
 from runner.instruments.result import measurement
-from runner.lab.namespaces import NamespaceNode
-from runner.lab.site_to_site import Lab
+from runner.lab.node import LabNode
+from runner.lab.shape.site_to_site import Lab
 
 PACKET_BYTES = 1448  # payload of a full TCP segment at 1500 bytes MTU: less IP, TCP and its timestamps option
 TICK_S = 0.01  # USER_HZ is 100 on every Linux
@@ -164,7 +164,7 @@ def frames(network: str, interface: str) -> int:
     raise MeasurementError(f"the gateway has no interface {interface}")
 
 
-def processes(nodes: Sequence[NamespaceNode]) -> list[tuple[str, int]]:
+def processes(nodes: Sequence[LabNode]) -> list[tuple[str, int]]:
     """Node and PID, as this machine sees it, of all processes of nodes, but for those that hold them.
 
     On a gateway that is the VPN, and nothing else. A PID namespace tells whose a process is (pid_namespaces(7)).

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from runner.lab.node import Completed
-from runner.lab.site_to_site import Lab
+from runner.lab.shape.site_to_site import Lab
 
 
 def receive_buffer_errors(lab: Lab) -> int:

@@ -16,9 +16,9 @@ from runner.instruments.result import Measured, measurement
 from runner.instruments.traffic.limits import Limits, Piece
 from runner.instruments.traffic.mtu import fitting
 from runner.lab.node import wait_until
-from runner.lab.site import TCP_PORTS
-from runner.lab.site_to_site import Lab
-from runner.lab.wire import failed
+from runner.lab.node.probing import failed
+from runner.lab.shape.site import TCP_PORTS
+from runner.lab.shape.site_to_site import Lab
 from runner.tunnel.bring_up import Bench
 
 HTTP_PORT = TCP_PORTS[2]

@@ -25,8 +25,8 @@ from runner.instruments.traffic.limits import Limits
 from runner.instruments.traffic.packets import LAST_STILL_S, OVERHEAD_S, rate_found
 from runner.instruments.traffic.searched import searched
 from runner.instruments.traffic.udp import found_rate, search_detail
-from runner.lab.site_to_site import Lab
-from runner.lab.wire import outer
+from runner.lab.readings.wire import outer
+from runner.lab.shape.site_to_site import Lab
 from runner.search import Loss
 from runner.search.settings import UdpSearch
 from runner.tunnel.bring_up import Bench

@@ -16,7 +16,7 @@ from runner.instruments.traffic.iperf import iperf3
 from runner.instruments.traffic.limits import Limits, Piece
 from runner.instruments.traffic.mtu import fitting
 from runner.instruments.traffic.tcp import check_duration
-from runner.lab.site_to_site import Lab
+from runner.lab.shape.site_to_site import Lab
 from runner.tunnel.bring_up import Bench
 
 

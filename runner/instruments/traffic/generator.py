@@ -20,12 +20,11 @@ from typing import Any
 from runner.data.errors import MeasurementError
 from runner.instruments.traffic.arrivals import arrived_by, by_then, check_counts, variations_ms, whole_packets
 from runner.instruments.traffic.mtu import IP_UDP_BYTES, IPV6_UDP_BYTES
-from runner.lab.commands import readable
-from runner.lab.iproute import objects
-from runner.lab.namespaces import Dialogue, NamespaceNode
-from runner.lab.node import PATIENCE
-from runner.lab.site_to_site import Lab
-from runner.lab.wire import died, interface, probe
+from runner.lab.node import PATIENCE, LabNode
+from runner.lab.node.commands import Dialogue, readable
+from runner.lab.node.iproute import interface, objects
+from runner.lab.node.probing import died, probe
+from runner.lab.shape.site_to_site import Lab
 from runner.tunnel.bring_up import Bench
 
 PORT = 20000  # and the next ones, one a flow: nobody listens there, and the counter drops before anybody could complain
@@ -104,7 +103,7 @@ class Arrived:
 class Worker:
     """A probe that stays, and answers each line by a line."""
 
-    def __init__(self, node: NamespaceNode, name: str, process: Dialogue) -> None:
+    def __init__(self, node: LabNode, name: str, process: Dialogue) -> None:
         self.node, self.name, self.process = node, name, process
 
     def tell(self, line: str) -> None:
@@ -153,9 +152,7 @@ class Worker:
 class Generator:
     """A sender on a near host and a counter on a far one; see ``generating``. It begins anew after a failure."""
 
-    def __init__(
-        self, near: NamespaceNode, far: NamespaceNode, address: str, cores: Sequence[int], fragments: bool
-    ) -> None:
+    def __init__(self, near: LabNode, far: LabNode, address: str, cores: Sequence[int], fragments: bool) -> None:
         self.near, self.far, self.address, self.cores, self.fragments = near, far, address, list(cores), fragments
         self._open()
 
@@ -312,7 +309,7 @@ def generator(bench: Bench, address: str = "", *, reverse: bool = False, fragmen
     return found
 
 
-def cut_by_software(node: NamespaceNode, port: str) -> bool:
+def cut_by_software(node: LabNode, port: str) -> bool:
     """See that what leaves ``port`` leaves as packets. May bursts be handed to the kernel as one then?
 
     A virtual port would pass a burst on whole, as one, and sender and counter would disagree on what a packet is:
@@ -334,7 +331,7 @@ def cut_by_software(node: NamespaceNode, port: str) -> bool:
     return True
 
 
-def sources_of(node: NamespaceNode, port: str, v6: bool) -> str:
+def sources_of(node: LabNode, port: str, v6: bool) -> str:
     """The network that a host's packets come from."""
     family = "inet6" if v6 else "inet"
     found = [
@@ -348,7 +345,7 @@ def sources_of(node: NamespaceNode, port: str, v6: bool) -> str:
     return str(ip_network(ip_interface(found[0]).network))
 
 
-def cores_for(lab: Lab, near: NamespaceNode) -> list[int]:
+def cores_for(lab: Lab, near: LabNode) -> list[int]:
     """The cores that senders on ``near`` are pinned to: the last half, where there are four or more; else none."""
     if lab.shared_kernel:
         cores = sorted(os.sched_getaffinity(0))

@@ -17,8 +17,8 @@ from runner.instruments.instrument import Asked, Go, Instrument, Measuring, whol
 from runner.instruments.result import Measured, measurement
 from runner.instruments.traffic.visits import visits
 from runner.lab import probes
-from runner.lab.site_to_site import Lab
-from runner.lab.wire import failed
+from runner.lab.node.probing import failed
+from runner.lab.shape.site_to_site import Lab
 from runner.tunnel.bring_up import Bench
 from runner.tunnel.proof import ANSWER_PORT
 

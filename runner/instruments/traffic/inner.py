@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from runner.data.errors import MeasurementError, Unsupported
 from runner.data.levels import BASELINE
-from runner.lab.iproute import objects
 from runner.lab.node import wait_until
-from runner.lab.site_to_site import Lab, batch
+from runner.lab.node.iproute import objects
+from runner.lab.shape.site_to_site import Lab, batch
 from runner.tunnel.bring_up import Bench
 from runner.vpn.plugin import Vpn
 

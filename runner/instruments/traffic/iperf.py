@@ -9,9 +9,9 @@ from typing import Any
 
 from runner.data.errors import CannotRunHere, CommandError, InstrumentError, MeasurementError
 from runner.lab.node import PATIENCE, Node, wait_until
-from runner.lab.site import TCP_PORTS
-from runner.lab.site_to_site import Lab
-from runner.lab.wire import was_killed
+from runner.lab.node.probing import was_killed
+from runner.lab.shape.site import TCP_PORTS
+from runner.lab.shape.site_to_site import Lab
 
 IPERF_PORT = str(TCP_PORTS[0])
 NEEDED = (3, 2)  # --connect-timeout

@@ -14,7 +14,7 @@ from runner.data.loads import MachineLoad
 from runner.instruments.result import Measured
 from runner.instruments.traffic.cost import PACKET_BYTES
 from runner.instruments.traffic.mtu import fits
-from runner.lab.loads import Reading, Watch, reading
+from runner.lab.readings.loads import Reading, Watch, reading
 from runner.tunnel.bring_up import Bench
 
 EVERY = 3  # slices

@@ -21,8 +21,8 @@ from runner.instruments.traffic.counters import snmp
 from runner.instruments.traffic.idle import exchanges, percentiles
 from runner.instruments.traffic.iperf import IPERF_PORT, iperf3, listens, restart_server
 from runner.lab.node import Process, wait_until
-from runner.lab.site_to_site import Lab
-from runner.lab.wire import failed, was_killed
+from runner.lab.node.probing import failed, was_killed
+from runner.lab.shape.site_to_site import Lab
 from runner.tunnel.bring_up import Bench
 
 EXCHANGES = 200  # what the 99th percentile needs

@@ -13,8 +13,8 @@ from runner.instruments.instrument import Asked, Whole
 from runner.instruments.result import Measured, measurement
 from runner.instruments.traffic.counters import fragments_created
 from runner.lab import probes
-from runner.lab.site_to_site import Lab
-from runner.lab.wire import failed
+from runner.lab.node.probing import failed
+from runner.lab.shape.site_to_site import Lab
 from runner.tunnel.bring_up import Bench
 
 IP_UDP_BYTES, IPV6_UDP_BYTES = 28, 48

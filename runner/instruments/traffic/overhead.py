@@ -17,8 +17,10 @@ from runner.instruments.traffic.counters import snmp
 from runner.instruments.traffic.factors import FRAGMENTATION, PACKET_BYTES
 from runner.instruments.traffic.mtu import may_fragment
 from runner.instruments.traffic.packets import stream
-from runner.lab.site_to_site import Lab
-from runner.lab.wire import ETHERNET_BYTES, answer, interface, leaving, outer, probe
+from runner.lab.node.iproute import interface
+from runner.lab.node.probing import answer, probe
+from runner.lab.readings.wire import ETHERNET_BYTES, leaving, outer
+from runner.lab.shape.site_to_site import Lab
 from runner.tunnel.bring_up import Bench
 from runner.vpn.plugin import Vpn
 

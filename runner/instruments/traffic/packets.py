@@ -24,8 +24,8 @@ from runner.instruments.traffic.mtu import may_fragment
 from runner.instruments.traffic.searched import searched
 from runner.instruments.traffic.tcp import pilot_bps
 from runner.instruments.traffic.udp import found_rate, search_detail
-from runner.lab.site_to_site import Lab
-from runner.lab.wire import outer
+from runner.lab.readings.wire import outer
+from runner.lab.shape.site_to_site import Lab
 from runner.search import Loss
 from runner.search.settings import LOSS_RATIO, UdpSearch
 from runner.tunnel.bring_up import Bench

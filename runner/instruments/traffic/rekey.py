@@ -25,8 +25,8 @@ from runner.instruments.traffic.iperf import IPERF_PORT
 from runner.instruments.traffic.loaded import FLOWING_BYTES, check_load, free_server
 from runner.lab import probes
 from runner.lab.node import PATIENCE, wait_until
-from runner.lab.site_to_site import Lab
-from runner.lab.wire import failed
+from runner.lab.node.probing import failed
+from runner.lab.shape.site_to_site import Lab
 from runner.tunnel.bring_up import Bench
 from runner.tunnel.proof import ANSWER_PORT
 from runner.vpn.plugin import Vpn

@@ -27,8 +27,8 @@ from runner.instruments.traffic.loaded import (
     free_server,
 )
 from runner.lab.node import Process, wait_until
-from runner.lab.site_to_site import Lab
-from runner.lab.wire import failed
+from runner.lab.node.probing import failed
+from runner.lab.shape.site_to_site import Lab
 from runner.tunnel.bring_up import Bench
 
 PORT = 8080

@@ -23,9 +23,9 @@ from runner.instruments.traffic.limits import Limits, Piece
 from runner.instruments.traffic.mtu import fitting
 from runner.instruments.traffic.visits import WARM_S, visits
 from runner.lab import probes
-from runner.lab.namespaces import NamespaceProcess
-from runner.lab.site_to_site import Lab
-from runner.lab.wire import outer
+from runner.lab.node import Process
+from runner.lab.readings.wire import outer
+from runner.lab.shape.site_to_site import Lab
 from runner.tunnel.bring_up import Bench
 
 FEED = "/run/vpneval/payload"
@@ -145,7 +145,7 @@ def check_duration(report: dict[str, Any], duration_s: float) -> None:
         raise MeasurementError(f"nothing was sent from {empty[0]:.1f} s on: the payload ran out, or the tunnel hung")
 
 
-def start_feeder(lab: Lab) -> NamespaceProcess:
+def start_feeder(lab: Lab) -> Process:
     """An endless text through a FIFO on host1."""
     lab.host1.write(TEXT, text_payload(), mode=0o644)
     lab.host1.write(f"{probes.FOLDER}/feed.py", probes.source("feed"), mode=0o644)
@@ -154,7 +154,7 @@ def start_feeder(lab: Lab) -> NamespaceProcess:
     return lab.host1.spawn("python3", "-IS", f"{probes.FOLDER}/feed.py", TEXT, FEED, log="feeder")
 
 
-def check_feeder(feeder: NamespaceProcess) -> None:
+def check_feeder(feeder: Process) -> None:
     """Refuse the test unless the payload outlasted it: the feeder must end because its reader went away."""
     try:
         code = feeder.wait(5)

@@ -24,7 +24,7 @@ from runner.instruments.traffic.searched import searched
 from runner.instruments.traffic.tcp import pilot_bps
 from runner.instruments.traffic.udp_rounds import LOOK_S, LOOKS, udp_in_rounds
 from runner.lab.node import Node
-from runner.lab.site_to_site import Lab
+from runner.lab.shape.site_to_site import Lab
 from runner.search import Engine, Loss, SearchResult, mlr
 from runner.search.settings import LOSS_RATIO, UdpSearch
 from runner.tunnel.bring_up import Bench

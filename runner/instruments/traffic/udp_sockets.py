@@ -14,7 +14,7 @@ from runner.instruments.instrument import Asked, Instrument, Measuring
 from runner.instruments.traffic.iperf import OVERHEAD_S
 from runner.instruments.traffic.mtu import IP_UDP_BYTES, may_fragment
 from runner.instruments.traffic.udp import Udp, granted_bytes, udp
-from runner.lab.site_to_site import Lab
+from runner.lab.shape.site_to_site import Lab
 from runner.search.settings import UdpSearch
 from runner.tunnel.bring_up import Bench
 from runner.vpn.plugin import Vpn

@@ -12,9 +12,9 @@ from typing import Any
 
 from runner.data.errors import InstrumentError, MeasurementError
 from runner.instruments.traffic.download import HTTP_PORT, HTTP_SERVER
-from runner.lab.namespaces import Dialogue
-from runner.lab.site_to_site import Lab
-from runner.lab.wire import asked, probe, was_killed
+from runner.lab.node.commands import Dialogue
+from runner.lab.node.probing import asked, probe, was_killed
+from runner.lab.shape.site_to_site import Lab
 from runner.tunnel.bring_up import Bench
 
 WARM_S = 0.1

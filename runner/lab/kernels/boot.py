@@ -19,9 +19,9 @@ from runner.data.errors import CannotRunHere, LabError
 from runner.data.files import write_text
 from runner.data.guest import GUEST
 from runner.data.streams import standard_error, standard_output
-from runner.lab.commands import readable
 from runner.lab.kernels.guest import Channel
 from runner.lab.node import ENVIRONMENT
+from runner.lab.node.commands import readable
 
 Say = Callable[[str], None]  # tells the user what happens
 AGENT = str(Path(__file__).with_name("guest.py"))

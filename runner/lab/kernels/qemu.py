@@ -23,9 +23,9 @@ from pathlib import Path
 from runner.data.cache import cache_dir
 from runner.data.errors import CannotRunHere
 from runner.data.files import hold_lock
-from runner.lab.image import locate, open_image
 from runner.lab.kernels.boot import AGENT, Attempt, Say, getting
 from runner.lab.kernels.guest import FILES
+from runner.lab.software.image import locate, open_image
 
 MEMORY = "2G"
 CODE = Path(__file__).parents[3]

@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from runner.data.errors import require_known
-from runner.lab.image import Image, open_image
 from runner.lab.names import LAB_FORMS
-from runner.lab.namespaces import NamespaceNode
-from runner.lab.site import Site
-from runner.lab.site_to_site import SITES, Lab, check_machine, namespace_lab
+from runner.lab.node import LabNode
+from runner.lab.node.namespaces import NamespaceNode
+from runner.lab.shape.site import Site
+from runner.lab.shape.site_to_site import SITES, Lab, check_machine, namespace_lab
+from runner.lab.software.image import Image, open_image
 
 
 class Rig(Protocol):
@@ -35,9 +36,9 @@ class Rig(Protocol):
         log: Callable[[str], object] | None = None,
         logs: Path | None = None,
     ) -> AbstractContextManager[Lab]:
-        """A fresh lab, which is gone when the block ends; see ``runner.lab.site_to_site.namespace_lab``."""
+        """A fresh lab, which is gone when the block ends; see ``runner.lab.shape.site_to_site.namespace_lab``."""
 
-    def alone(self, image: Image, log: Callable[[str], object]) -> AbstractContextManager[NamespaceNode]:
+    def alone(self, image: Image, log: Callable[[str], object]) -> AbstractContextManager[LabNode]:
         """A node without a network, to make keys on."""
 
 
@@ -63,7 +64,7 @@ class NamespaceRig:
         return namespace_lab(image, gateway_image, log, logs)
 
     @contextmanager
-    def alone(self, image: Image, log: Callable[[str], object]) -> Iterator[NamespaceNode]:
+    def alone(self, image: Image, log: Callable[[str], object]) -> Iterator[LabNode]:
         """A node without a network, to make keys on."""
         node = NamespaceNode("ca", image.root, log)
         node.makes_keys = True

@@ -17,8 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from runner.lab.logs import LogFile
-from runner.lab.namespaces import NamespaceProcess
+from runner.lab.node.logs import LogFile
 
 
 class AgentGoneError(Exception):
@@ -140,7 +139,7 @@ class Agent:
             job.ended.set()
 
 
-class AgentProcess(NamespaceProcess):
+class AgentProcess:
     """A background command of a node on another machine, a ``Process``."""
 
     def __init__(self, job: Job, log: Path, kill: Callable[[Job], None]) -> None:

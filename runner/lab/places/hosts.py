@@ -12,12 +12,11 @@ from functools import partial
 from typing import Any
 
 from runner.data.errors import CannotRunHere
-from runner.lab.iproute import parsed
-from runner.lab.namespaces import NamespaceNode
-from runner.lab.node import wait_until
+from runner.lab.node import LabNode, wait_until
+from runner.lab.node.iproute import parsed
 from runner.lab.places.sites import CABLE, Gateway
 from runner.lab.places.ssh import Connection, Lent
-from runner.lab.site import Site
+from runner.lab.shape.site import Site
 
 ANSWERS_WITHIN_S = 15.0
 # In a network namespace that goes at once: can this kernel do it?
@@ -74,7 +73,7 @@ def fit(connection: Connection, wanted: str) -> str:
 
 
 def check(
-    nodes: Mapping[str, NamespaceNode],
+    nodes: Mapping[str, LabNode],
     sites: Sequence[Site],
     host_ports: Mapping[str, str],
     gateway_ports: Mapping[str, str],
@@ -94,5 +93,5 @@ def check(
             ) from silent
 
 
-def _answers(node: NamespaceNode, to: str) -> bool:
+def _answers(node: LabNode, to: str) -> bool:
     return node.run("ping", "-c", "1", "-W", "1", to, check=False).code == 0

@@ -20,15 +20,14 @@ from pathlib import Path
 from typing import Any
 
 from runner.data.errors import CannotRunHere, LabError, UsageError
-from runner.lab.image import DEFAULT, NODE_TOOLS, Image
-from runner.lab.iproute import parsed
-from runner.lab.namespaces import NamespaceNode
-from runner.lab.node import wait_until
+from runner.lab.node import LabNode, wait_until
+from runner.lab.node.iproute import parsed
 from runner.lab.places.inventory import Inventory, Machine
 from runner.lab.places.private import private_folder
 from runner.lab.places.ssh import Connection, Lent, SshNode
-from runner.lab.site import Site
-from runner.lab.site_to_site import HOST_TOOLS, SITES, Lab, address
+from runner.lab.shape.site import Site
+from runner.lab.shape.site_to_site import HOST_TOOLS, SITES, Lab, address
+from runner.lab.software.image import DEFAULT, NODE_TOOLS, Image
 
 CABLES_WITHIN_S = 15.0  # a link of 1000BASE-T takes about 3 s to come up
 TOOLS = {**HOST_TOOLS, **NODE_TOOLS, "bridge": "iproute2", "ping": "iputils-ping", "setsid": "util-linux"}
@@ -72,7 +71,7 @@ class SshRig:
         return own_image(self.connections, self.kind, name)
 
     @contextmanager
-    def alone(self, image: Image, log: Callable[[str], object]) -> Iterator[NamespaceNode]:
+    def alone(self, image: Image, log: Callable[[str], object]) -> Iterator[LabNode]:
         """A node on the first gateway, without a network: to make keys on."""
         with node_alone(self.connections[SITES[0].name], log) as node:
             yield node
@@ -327,7 +326,7 @@ def check_cables(lab: Lab, lent: Mapping[str, Lent]) -> None:
             )
 
 
-def _answers(node: NamespaceNode, to: str) -> bool:
+def _answers(node: LabNode, to: str) -> bool:
     return node.run("ping", "-c", "1", "-W", "1", to, check=False).code == 0
 
 

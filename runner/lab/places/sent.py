@@ -12,8 +12,8 @@ from pathlib import Path
 
 from runner.data.errors import LabError
 from runner.lab import probes
-from runner.lab.image import Image
 from runner.lab.places.ssh import BOOT, Connection
+from runner.lab.software.image import Image
 
 FOLDER = "/var/cache/vpneval/sent"  # not that of images which the machine built itself
 CHUNK = 1 << 20

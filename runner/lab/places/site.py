@@ -22,10 +22,8 @@ from pathlib import Path
 from typing import Any
 
 from runner.data.errors import CannotRunHere, LabError, MeasurementError
-from runner.lab.image import Image, open_image
-from runner.lab.iproute import parsed
 from runner.lab.names import HOST
-from runner.lab.path import RATE_S, look, nats_in_words, path_mtu
+from runner.lab.node.iproute import parsed
 from runner.lab.places import hosts, machines
 from runner.lab.places.firewall import closed
 from runner.lab.places.hours import Hours
@@ -33,8 +31,10 @@ from runner.lab.places.private import private_folder
 from runner.lab.places.sent import PAYLOAD_SHARE, forget, sent
 from runner.lab.places.sites import CABLE, INNER, Gateway, Sites, described
 from runner.lab.places.ssh import Connection, Lent, SshNode
-from runner.lab.site import ENCAPSULATION_BYTES, BarePath, Site, peers_of
-from runner.lab.site_to_site import HOST_TOOLS, Lab, batch
+from runner.lab.readings.path import RATE_S, look, nats_in_words, path_mtu
+from runner.lab.shape.site import ENCAPSULATION_BYTES, BarePath, Site, peers_of
+from runner.lab.shape.site_to_site import HOST_TOOLS, Lab, batch
+from runner.lab.software.image import Image, open_image
 
 ETHERNET_MTU = 1500
 BURST_S = 0.005

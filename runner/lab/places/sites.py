@@ -44,7 +44,7 @@ from pydantic import (
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from runner.lab.places.inventory import Machine, Port, beside, read_model
-from runner.lab.site import Site
+from runner.lab.shape.site import Site
 
 # For measuring, RFC 2544 §C.2.2 and RFC 5735: no network of a user's is there.
 LANS = {"gw1": IPv4Network("198.18.1.0/24"), "gw2": IPv4Network("198.18.2.0/24")}

@@ -26,8 +26,10 @@ from typing import Any
 
 from runner.data.errors import CannotRunHere, LabError
 from runner.lab import probes
-from runner.lab.namespaces import NSENTER, Dialogue, NamespaceNode, kill_group, shown
 from runner.lab.node import ENVIRONMENT, PATIENCE, Completed
+from runner.lab.node.commands import Dialogue
+from runner.lab.node.held import HeldNode, shown
+from runner.lab.node.namespaces import NSENTER, kill_group
 from runner.lab.places.agent import Agent, AgentGoneError, AgentProcess, Job
 from runner.lab.places.inventory import Machine
 from runner.lab.redaction import hide
@@ -189,10 +191,12 @@ class Connection:
             self._master.wait()
 
 
-class SshNode(NamespaceNode):
-    """A namespace node on another machine."""
+class SshNode(HeldNode):
+    """A node of namespaces on another machine."""
 
-    environment = os.environ  # ssh wants HOME and perhaps an agent; the command's own environment is fixed
+    environment: Mapping[str, str] = (
+        os.environ
+    )  # ssh wants HOME and perhaps an agent; the command's own environment is fixed
 
     def __init__(
         self,
@@ -206,7 +210,7 @@ class SshNode(NamespaceNode):
         self.connection, self.lent = connection, lent
         for lab_name, own in lent.ports.items():
             log(f"[{name}'s machine] ip link set dev {own} netns {name} name {lab_name}")
-        super().__init__(name, root, log)
+        super().__init__(name, log, self._hold(name, root))
         self.companions: Mapping[str, SshNode] = {}  # the lab's nodes: none is of use without the others
         self._culprit: SshNode | None = None  # the one of them that went first
         self._last: tuple[tuple[str, ...], float] = (), 0.0  # the last command, and the seconds that it took
@@ -214,8 +218,8 @@ class SshNode(NamespaceNode):
         self._released = threading.Event()
         threading.Thread(target=self._beat, daemon=True).start()
 
-    def _hold(self, root: Path) -> subprocess.Popen[str]:
-        node = {"name": self.name, "root": str(root), "silence_s": SILENCE_S}
+    def _hold(self, name: str, root: Path) -> subprocess.Popen[str]:
+        node = {"name": name, "root": str(root), "silence_s": SILENCE_S}
         holder = subprocess.Popen(
             [
                 *("setpriv", "--pdeathsig", "KILL"),
@@ -237,7 +241,7 @@ class SshNode(NamespaceNode):
         return holder
 
     def wait_ready(self) -> None:
-        """As NamespaceNode.wait_ready."""
+        """As Node.wait_ready."""
         super().wait_ready()
         self._agent.listen(self._lost)
 
@@ -258,7 +262,7 @@ class SshNode(NamespaceNode):
         return self.connection.argv(*NSENTER, str(self.pid), *argv, tty=tty)
 
     def run(self, *argv: str, check: bool = True, timeout: float = 30.0, input: str | None = None) -> Completed:
-        """As NamespaceNode.run. Raises LabError where the machine, not the command, is what failed."""
+        """As Node.run. Raises LabError where the machine, not the command, is what failed."""
         self.log(f"[{self.name}] {shown(argv)}")
         if argv == self._last[0]:
             # A poll. On a slow machine it would take the processor from what it waits for: most of the time is that's.
@@ -277,13 +281,13 @@ class SshNode(NamespaceNode):
         self._last = argv, time.monotonic() - started
         done = Completed(job.code, job.text("out"), hide(job.text("err")))
         if not in_time:
-            raise self._failed(argv, replace(done, stdout=""), timeout * PATIENCE)
+            raise self.failed(argv, replace(done, stdout=""), timeout * PATIENCE)
         if check and done.code != 0:
-            raise self._failed(argv, done)
+            raise self.failed(argv, done)
         return done
 
     def talk(self, *argv: str) -> Dialogue:
-        """As NamespaceNode.talk, by a session of ssh of its own."""
+        """As Node.talk, by a session of ssh of its own."""
         pipe = subprocess.PIPE
         return subprocess.Popen(
             self.argv(*argv), stdin=pipe, stdout=pipe, stderr=pipe, text=True, start_new_session=True
@@ -294,7 +298,7 @@ class SshNode(NamespaceNode):
         kill_group(process)
 
     def write(self, path: str, text: str, mode: int = 0o600) -> None:
-        """As NamespaceNode.write, by install(1)."""
+        """As Node.write, by install(1)."""
         self.run("install", "-D", "-m", f"{mode:o}", "/dev/stdin", path, input=text)
 
     def cpu_s(self) -> None:
@@ -304,11 +308,11 @@ class SshNode(NamespaceNode):
         """Nobody counts there."""
 
     def spawn(self, *argv: str, log: str) -> AgentProcess:
-        """As NamespaceNode.spawn. Raises LabError too."""
+        """As Node.spawn. Raises LabError too."""
         self.log(f"[{self.name}] {shown(argv)} &")
         path = self.logs / f"{self.name}-{log}.log"
         process = AgentProcess(self._start(*argv, log=path), path, self._end)
-        self._background.append(process)
+        self.background.append(process)
         return process
 
     def _start(self, *argv: str, input: str | None = None, log: Path | None = None) -> Job:

@@ -13,8 +13,8 @@ from types import MappingProxyType
 
 from runner.data.errors import VpnevalError
 from runner.data.trials import Noise
-from runner.lab.facts import read
-from runner.lab.site_to_site import Lab
+from runner.lab.readings.facts import read
+from runner.lab.shape.site_to_site import Lab
 
 STEAL_RATIO = 0.01  # beyond this share of stolen CPU time, a trial is flagged
 CLOCK_RATIO = 0.5  # a loaded CPU below this share of its highest frequency is flagged

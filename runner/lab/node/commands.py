@@ -104,6 +104,9 @@ class Command:
         return found
 
 
+Dialogue = Command | subprocess.Popen[str]  # a probe whose standard streams are the runner's
+
+
 class Line:
     """The runner's end of the line to an agent. Every call is thread-safe."""
 

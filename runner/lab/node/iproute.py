@@ -58,3 +58,8 @@ def root_discipline(shown: str) -> tuple[str, int, int] | None:
         if sent and " root " in one.partition("\n")[0] + " ":
             return one.split()[1], int(sent[2]), int(sent[1])
     return None
+
+
+def interface(node: Node, port: str) -> str:
+    """The kernel's own name of a port of the lab, which on a real machine may have another."""
+    return node.run("ip", "-o", "link", "show", "dev", port).stdout.split(":")[1].strip().partition("@")[0]

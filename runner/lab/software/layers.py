@@ -21,9 +21,9 @@ from pathlib import Path
 from runner.data.cache import cache_dir
 from runner.data.errors import CannotRunHere
 from runner.data.shipped import shipped
-from runner.lab.image import open_image
 from runner.lab.names import SUITES
 from runner.lab.node import Node
+from runner.lab.software.image import open_image
 
 SCRIPTS = shipped("layers")
 # $image, $recipe: the view's lower layer and the folder of scripts; $name; $out: the tar file to write.

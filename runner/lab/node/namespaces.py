@@ -13,53 +13,42 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from runner.data.errors import CannotRunHere, CommandError, LabError
-from runner.lab import groups, machine, probes
-from runner.lab.commands import Command, Line, file_of
-from runner.lab.logs import LogPipe, settle
-from runner.lab.node import ENVIRONMENT, PATIENCE, Completed
+from runner.lab import probes
+from runner.lab.node import ENVIRONMENT, PATIENCE, Completed, groups
+from runner.lab.node.commands import Command, Dialogue, Line, file_of
+from runner.lab.node.held import HeldNode, shown
+from runner.lab.node.logs import LogPipe
 from runner.lab.redaction import hide
 
 GONE_WITHIN_S = 5.0
 AGENT = str(Path(probes.__file__).with_name("agent.py"))
-Dialogue = Command | subprocess.Popen[str]  # a probe whose standard streams are the runner's
 UNSHARE = ("unshare", "--pid", "--fork", "--kill-child")
 # Not --all: an ordinary user may not enter a cgroup namespace, not even the one it is in.
 NSENTER = ("nsenter", "--net", "--mount", "--uts", "--ipc", "--pid", "--target")
 
 
-class NamespaceNode:
+class NamespaceNode(HeldNode):
     """A node made of namespaces. Start it from the main thread: the parent-death signal follows the thread."""
 
-    environment: Mapping[str, str] = ENVIRONMENT  # of the commands
-    days = 0  # how long certificates that are made there are valid; 0: as plugins have it
-    makes_keys = False  # commands here may print new keys, so errors omit their output
-
     def __init__(self, name: str, root: Path, log: Callable[[str], object] = lambda line: None) -> None:
-        self.name = name
-        self.log = log
-        self._logs: Path | None = None  # set for each trial, see log_to()
-        self._background: list[NamespaceProcess] = []
         self._group = groups.make_group(name)
-        self._holder = self._hold(root)
-        self.pid = 0
+        super().__init__(name, log, self._hold(name, root))
 
-    def _hold(self, root: Path) -> subprocess.Popen[str]:
+    def _hold(self, name: str, root: Path) -> subprocess.Popen[str]:
         """Start the process that holds the node, until its standard input ends."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._line = Line(ours)
-        node = json.dumps({"name": self.name, "root": str(root), "group": str(self._group or "")})
+        node = json.dumps({"name": name, "root": str(root), "group": str(self._group or "")})
         with theirs:
             return subprocess.Popen(
                 # Die with the runner; kill PID 1, and with it the node, when unshare dies.
@@ -71,32 +60,6 @@ class NamespaceNode:
                 start_new_session=True,
                 text=True,
             )
-
-    def wait_ready(self) -> None:
-        """Wait until the node has its root and says so. Raises LabError with the kernel's reason, CannotRunHere where
-        this machine does not allow it."""
-        assert self._holder.stdout is not None
-        assert self._holder.stderr is not None
-        answer = self._holder.stdout.readline().strip()
-        if not answer.isdigit():
-            self._holder.wait()
-            reason = self._holder.stderr.read().strip() or f"exit code {self._holder.returncode}"
-            if advice := machine.refused(reason):
-                raise CannotRunHere(advice)
-            raise LabError(f"node {self.name} did not come up: {reason}")
-        self.pid = int(answer)
-
-    @property
-    def logs(self) -> Path:
-        """The folder of the logs of what is started here. Raises RuntimeError before ``log_to`` has named one: the lab
-        is whole, and who asks has made a mistake, which may be a plugin."""
-        if self._logs is None:
-            raise RuntimeError(f"the node {self.name} has no folder for logs: name one with log_to() before spawn()")
-        return self._logs
-
-    def log_to(self, folder: Path) -> None:
-        """Send the logs of what is started from now on to ``folder``."""
-        self._logs = folder
 
     def argv(self, *argv: str, tty: bool = False) -> list[str]:
         """The host's command that runs ``argv`` inside the node and dies with the runner (nsenter(1)).
@@ -128,7 +91,7 @@ class NamespaceNode:
             with suppress(subprocess.TimeoutExpired):
                 _, stderr = process.communicate(timeout=20)
             process.close()
-            raise self._failed(argv, Completed(-1, "", stderr), timeout * PATIENCE) from late
+            raise self.failed(argv, Completed(-1, "", stderr), timeout * PATIENCE) from late
         except BaseException:
             self.end(process)
             process.close()
@@ -136,7 +99,7 @@ class NamespaceNode:
         assert process.returncode is not None
         done = Completed(process.returncode, stdout, hide(stderr))
         if check and done.code != 0:
-            raise self._failed(argv, done)
+            raise self.failed(argv, done)
         return done
 
     def _begin(self, argv: Sequence[str], stdin: int, **request: Any) -> Command:
@@ -160,13 +123,6 @@ class NamespaceNode:
         a daemon holds its ports and locks until then."""
         self._line.kill(process, GONE_WITHIN_S)
 
-    def _failed(self, argv: Sequence[str], done: Completed, timeout_s: float = 0) -> CommandError:
-        """The error that says so, without secrets; with a ``timeout_s`` it is that which the command did not keep."""
-        code = None if timeout_s else done.code
-        if self.makes_keys:
-            return CommandError(self.name, argv[:1], code, done.stderr, timeout_s)
-        return CommandError(self.name, [hide(word) for word in argv], code, hide(done.stderr or done.stdout), timeout_s)
-
     def spawn(self, *argv: str, log: str) -> NamespaceProcess:
         """Start a command in the background, its output in the trial's log file ``log``."""
         self.log(f"[{self.name}] {shown(argv)} &")
@@ -179,19 +135,8 @@ class NamespaceNode:
             os.close(nothing)
             pipe.follow()
         process = NamespaceProcess(popen, path, self.end, pipe.settle)
-        self._background.append(process)
+        self.background.append(process)
         return process
-
-    def ended(self) -> dict[str, str]:
-        """The background commands that have ended by themselves: the name of the log -> how, in words."""
-        over = [process for process in self._background if not process.alive()]
-        return {process.log.stem.removeprefix(f"{self.name}-"): how_it_ended(process.wait(1)) for process in over}
-
-    def logged(self, log: str) -> str:
-        """What the command that was spawned with this ``log`` has said so far."""
-        path = self.logs / f"{self.name}-{log}.log"
-        settle()
-        return path.read_text(errors="replace") if path.exists() else ""
 
     def write(self, path: str, text: str, mode: int = 0o600) -> None:
         """Write a file on the node, its folder made as needed. The content is never logged."""
@@ -214,9 +159,6 @@ class NamespaceNode:
             return None
         return groups.spent(self._group)
 
-    def defer(self, *argv: str) -> None:
-        """Nothing: what is changed in this node goes with it."""
-
     def lost(self) -> str:
         """Why the node is no more: a sentence; empty while the process that holds it is there."""
         if self._holder.poll() is None:
@@ -235,7 +177,7 @@ class NamespaceNode:
         except subprocess.TimeoutExpired:
             self._holder.kill()  # --kill-child takes PID 1 along
             self._holder.wait()
-        for process in self._background:
+        for process in self.background:
             process.stop()
         if self._group is not None:
             groups.remove(self._group)
@@ -275,11 +217,6 @@ class NamespaceProcess:
         return code
 
 
-def how_it_ended(code: int) -> str:
-    """An exit code in words; a negative one is a signal's number."""
-    return f"exit status {code}" if code >= 0 else f"signal {-code}"
-
-
 def kill_group(process: subprocess.Popen[str] | subprocess.Popen[bytes]) -> None:
     """Kill a process of this machine with what it started, and wait a moment until all has gone.
 
@@ -309,8 +246,3 @@ def processes_of(group: int) -> dict[int, bool]:
             if int(its_group) == group:
                 found[int(pid)] = state not in "ZX" or int(rest[14]) > 1
     return found
-
-
-def shown(argv: Sequence[str]) -> str:
-    """argv as one would type it, without secrets."""
-    return shlex.join(hide(word) for word in argv)

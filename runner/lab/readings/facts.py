@@ -10,10 +10,10 @@ from typing import Any
 
 from runner.data.errors import CommandError
 from runner.data.guest import inside
-from runner.lab.hardware import cpu_name, hardware
-from runner.lab.iproute import objects
 from runner.lab.node import Node
-from runner.lab.site_to_site import Lab
+from runner.lab.node.iproute import objects
+from runner.lab.readings.hardware import cpu_name, hardware
+from runner.lab.shape.site_to_site import Lab
 
 CPU_FLAGS = ("aes", "pclmulqdq", "avx2", "avx512f", "vaes", "vpclmulqdq", "sha_ni", "pmull", "sha2")
 OFFLOADS = (

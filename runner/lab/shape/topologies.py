@@ -22,10 +22,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from runner.data.errors import LabError, MeasurementError
-from runner.lab.image import Image
-from runner.lab.namespaces import NamespaceNode
-from runner.lab.site import Site
-from runner.lab.site_to_site import SITES, Lab, batch, forwards, only_bridges
+from runner.lab.node import LabNode
+from runner.lab.node.namespaces import NamespaceNode
+from runner.lab.shape.site import Site
+from runner.lab.shape.site_to_site import SITES, Lab, batch, forwards, only_bridges
+from runner.lab.software.image import Image
 
 
 @dataclass(frozen=True)
@@ -126,7 +127,7 @@ REDUNDANT = Topology(
 class Twin(NamespaceNode):
     """The active of two redundant gateways: what is written to it is written to the other, too."""
 
-    other: NamespaceNode
+    other: LabNode
 
     def write(self, path: str, text: str, mode: int = 0o600) -> None:
         """Write the file on both gateways."""
@@ -146,7 +147,7 @@ def topology_lab(
     started = time.monotonic()
     commands: list[str] = []
     say = log or commands.append
-    nodes: dict[str, NamespaceNode] = {}
+    nodes: dict[str, LabNode] = {}
     try:
         for name in topology.nodes:
             kind = Twin if name == "gw1" and "gw1b" in topology.nodes else NamespaceNode
@@ -167,7 +168,7 @@ def topology_lab(
             node.stop()
 
 
-def lay_cables(topology: Topology, nodes: Mapping[str, NamespaceNode], say: Callable[[str], object]) -> None:
+def lay_cables(topology: Topology, nodes: Mapping[str, LabNode], say: Callable[[str], object]) -> None:
     """Join the nodes, give every port its addresses, and let everything that is not a host or a bridge forward."""
     lines = ""
     for a, b in topology.cables:

@@ -6,9 +6,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from runner.lab.loads import SHARED
 from runner.lab.node import Node
-from runner.lab.site_to_site import Lab
+from runner.lab.readings.loads import SHARED
+from runner.lab.shape.site_to_site import Lab
 
 # One command for each node: files as "path:line". Only a real card costs more processes, which are dear in a guest.
 LOOK = """

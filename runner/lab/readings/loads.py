@@ -8,9 +8,9 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from runner.data.loads import CoreLoad, MachineLoad, PortLoad, ProcessLoad, QuotaLoad, ThreadLoad
+from runner.lab.node.probing import asked, probe
 from runner.lab.probes.loads import Reader
-from runner.lab.site_to_site import Lab
-from runner.lab.wire import asked, probe
+from runner.lab.shape.site_to_site import Lab
 
 Reading = dict[str, Any]
 SHARED = "this machine"

@@ -8,16 +8,16 @@ from collections.abc import Mapping, Sequence
 
 from runner.data.errors import MeasurementError
 from runner.lab import probes
-from runner.lab.namespaces import NamespaceNode
-from runner.lab.site import Site, ip_version
-from runner.lab.wire import probe
+from runner.lab.node import LabNode
+from runner.lab.node.probing import probe
+from runner.lab.shape.site import Site, ip_version
 
 HEADERS_BYTES = {4: 28, 6: 48}  # IP and ICMP
 SHORTEST_MTU = {4: 576, 6: 1280}
 RATE_S = 2.0
 
 
-def path_mtu(near: NamespaceNode, address: str, port: str) -> int | None:
+def path_mtu(near: LabNode, address: str, port: str) -> int | None:
     """The longest IP packet, bytes, that reaches ``address`` in one piece; None where no ping does."""
 
     family = ip_version(address)
@@ -44,7 +44,7 @@ def path_mtu(near: NamespaceNode, address: str, port: str) -> int | None:
 
 
 def look(
-    near: NamespaceNode, far: NamespaceNode, address: str, ports: Sequence[str], rate_s: float, max_bps: float
+    near: LabNode, far: LabNode, address: str, ports: Sequence[str], rate_s: float, max_bps: float
 ) -> Mapping[str, object]:
     """What the probe (``runner/lab/probes/path.py``) finds from ``near`` to ``far`` at ``address``.
 

@@ -21,9 +21,10 @@ from pathlib import Path
 
 from runner.data.errors import CannotRunHere, LabError, MeasurementError
 from runner.lab import machine
-from runner.lab.image import Image
-from runner.lab.namespaces import NamespaceNode
-from runner.lab.site import BarePath, Site
+from runner.lab.node import LabNode
+from runner.lab.node.namespaces import NamespaceNode
+from runner.lab.shape.site import BarePath, Site
+from runner.lab.software.image import Image
 
 
 def mesh_sites(number: int) -> tuple[Site, ...]:
@@ -48,7 +49,7 @@ HOST_TOOLS = {  # what the namespace lab needs on the machine itself: command ->
 class Lab:
     """A running lab: its nodes by name, and its sites in order."""
 
-    nodes: dict[str, NamespaceNode]
+    nodes: dict[str, LabNode]
     sites: tuple[Site, ...] = SITES
     bring_up_s: float = 0.0
     commands: list[str] = field(default_factory=list)
@@ -59,12 +60,12 @@ class Lab:
     hosts_on_gateways: bool = False  # do the machines that are the gateways hold the hosts, too?
 
     @property
-    def host1(self) -> NamespaceNode:
+    def host1(self) -> LabNode:
         """The near host, behind the first gateway."""
         return self.nodes["host1"]
 
     @property
-    def host2(self) -> NamespaceNode:
+    def host2(self) -> LabNode:
         """The far host, behind the second gateway."""
         return self.nodes["host2"]
 
@@ -74,13 +75,13 @@ class Lab:
         return "wan" in self.nodes
 
     @property
-    def wan(self) -> NamespaceNode:
+    def wan(self) -> LabNode:
         """The node between the gateways. Raises MeasurementError where there is none."""
         if not self.has_wan:
             raise MeasurementError("this needs a machine between the gateways (wan), and this lab has none")
         return self.nodes["wan"]
 
-    def gateway(self, site: Site) -> NamespaceNode:
+    def gateway(self, site: Site) -> LabNode:
         """The node that is the site's gateway."""
         return self.nodes[site.name]
 
@@ -115,7 +116,7 @@ def namespace_lab(
     started = time.monotonic()
     commands: list[str] = []
     say = log or commands.append
-    nodes: dict[str, NamespaceNode] = {}
+    nodes: dict[str, LabNode] = {}
     try:
         names = [f"{kind}{site.number}" for site in sites for kind in ("host", "gw")]
         for name in ("host1", "gw1", "wan", *reversed(names[2:4]), *names[4:]):
@@ -134,7 +135,7 @@ def namespace_lab(
             node.stop()
 
 
-def cable(nodes: dict[str, NamespaceNode], say: Callable[[str], object], sites: tuple[Site, ...] = SITES) -> None:
+def cable(nodes: dict[str, LabNode], say: Callable[[str], object], sites: tuple[Site, ...] = SITES) -> None:
     """Lay two cables for each site straight into the nodes, then ``address`` them."""
     cables = [
         cable
@@ -160,7 +161,7 @@ def cable(nodes: dict[str, NamespaceNode], say: Callable[[str], object], sites: 
     address(nodes, sites)
 
 
-def address(nodes: Mapping[str, NamespaceNode], sites: tuple[Site, ...] = SITES) -> None:
+def address(nodes: Mapping[str, LabNode], sites: tuple[Site, ...] = SITES) -> None:
     """Give every interface its address, the hosts their route, and the WAN, if it is a node, its bridge."""
     if "wan" in nodes:
         only_bridges(nodes["wan"])
@@ -187,14 +188,14 @@ def address(nodes: Mapping[str, NamespaceNode], sites: tuple[Site, ...] = SITES)
         )
 
 
-def only_bridges(node: NamespaceNode) -> None:
+def only_bridges(node: LabNode) -> None:
     """Let a node's bridge pass packets on, and nothing else. Where the machine has br_netfilter, as with Docker, each
     new namespace begins with the IP firewall at its bridges, which costs every packet time."""
     off = (f"net.bridge.bridge-nf-call-{kind}=0" for kind in ("iptables", "ip6tables", "arptables"))
     node.run("sysctl", "-qew", *off, check=False)  # -e: where it is not there, nothing is to be done
 
 
-def forwards(gateway: NamespaceNode, *ports: str) -> None:
+def forwards(gateway: LabNode, *ports: str) -> None:
     """Let a gateway forward packets, whatever way they come: a namespace begins with the machine's rp_filter, and the
     stricter one of "all" and of a port counts (ip-sysctl.rst)."""
     loose = (f"net.ipv4.conf.{port}.rp_filter=0" for port in ("all", "default", *ports))
@@ -207,7 +208,7 @@ def check_alive(lab: Lab) -> None:
         raise LabError("; ".join(lost))
 
 
-def batch(node: NamespaceNode, *lines: str) -> None:
+def batch(node: LabNode, *lines: str) -> None:
     """Several ip(8) commands in one process: a node's command costs 4 ms here, far more in a guest kernel."""
     for line in lines:
         node.log(f"[{node.name}] ip {line}")

@@ -1,4 +1,4 @@
-"""What is on the WAN: packets and bytes as a cable would carry them, and probes that count them."""
+"""A probe on a node: it is started, says that it is ready, is asked, and says what it has found."""
 
 from __future__ import annotations
 
@@ -7,68 +7,16 @@ import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from runner.data.errors import InstrumentError, MeasurementError
 from runner.lab import probes
-from runner.lab.commands import readable
-from runner.lab.iproute import root_discipline
-from runner.lab.namespaces import Dialogue, NamespaceNode
-from runner.lab.site_to_site import Lab
-
-ETHERNET_BYTES = 14  # the frame's header; a queueing discipline counts it, and the frame check sequence not
-QUEUE_PACKETS = "10000"
-
-
-@dataclass(frozen=True)
-class Outer:
-    """Packets and bytes of IP that went over the WAN one way; Ethernet headers are not in it."""
-
-    packets: int
-    ip_bytes: int
-
-    def __sub__(self, before: Outer) -> Outer:
-        return Outer(self.packets - before.packets, self.ip_bytes - before.ip_bytes)
-
-
-def outer(lab: Lab, direction: str = "forward") -> Outer:
-    """What has gone over the WAN so far: ``forward`` from the first gateway to the last, or ``reverse``.
-
-    Counted by the queueing discipline of the port that it leaves the WAN node by (without a WAN node: the gateway's
-    port). An interface's own counters take a segment that offloading has not cut yet for one packet; a queueing
-    discipline counts what it will be cut into, each with its headers (tc(8), kernel: qdisc_pkt_len_init). A port
-    without a queue gets a plain one for that, which an idle port passes by.
-    """
-    node, port = leaving(lab, direction)
-    kind, packets, sent_bytes = _root(node, port)
-    if kind == "noqueue":
-        node.run("tc", "qdisc", "add", "dev", port, "root", "pfifo", "limit", QUEUE_PACKETS)
-        node.defer("tc", "qdisc", "del", "dev", port, "root")
-        _, packets, sent_bytes = _root(node, port)
-    return Outer(packets, sent_bytes - ETHERNET_BYTES * packets)
-
-
-def leaving(lab: Lab, direction: str) -> tuple[NamespaceNode, str]:
-    """The node and port by which packets of that direction leave the WAN."""
-    here, there = (lab.sites[0], lab.sites[-1]) if direction == "forward" else (lab.sites[-1], lab.sites[0])
-    return (lab.wan, there.name) if lab.has_wan else (lab.gateway(here), here.wan_interface)
-
-
-def _root(node: NamespaceNode, port: str) -> tuple[str, int, int]:
-    shown = node.run("tc", "-statistics", "qdisc", "show", "dev", port).stdout
-    if (found := root_discipline(shown)) is None:
-        raise MeasurementError(f"{node.name} shows no queueing discipline on {port}: {shown.strip()[:200]}")
-    return found
-
-
-def interface(node: NamespaceNode, port: str) -> str:
-    """The kernel's own name of a port of the lab, which on a real machine may have another."""
-    return node.run("ip", "-o", "link", "show", "dev", port).stdout.split(":")[1].strip().partition("@")[0]
+from runner.lab.node import LabNode
+from runner.lab.node.commands import Dialogue, readable
 
 
 @contextmanager
-def probe(node: NamespaceNode, name: str, *argv: str, ready: str) -> Iterator[Dialogue]:
+def probe(node: LabNode, name: str, *argv: str, ready: str) -> Iterator[Dialogue]:
     """A probe that runs on ``node`` beside what the block does, and has said ``ready``. Ended with the block.
 
     Raises MeasurementError with its own words where it cannot start.

@@ -1,0 +1,85 @@
+"""What every kind of node does alike: a process holds it until its input ends, and its logs are the trial's."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from runner.data.errors import CannotRunHere, CommandError, LabError
+from runner.lab import machine
+from runner.lab.node import ENVIRONMENT, Completed, Process
+from runner.lab.node.logs import settle
+from runner.lab.redaction import hide
+
+
+class HeldNode:
+    """A node that a process holds. Who runs its commands, and how, is the business of its kind."""
+
+    environment: Mapping[str, str] = ENVIRONMENT  # of the commands
+    days = 0  # how long certificates that are made there are valid; 0: as plugins have it
+    makes_keys = False  # commands here may print new keys, so errors omit their output
+
+    def __init__(self, name: str, log: Callable[[str], object], holder: subprocess.Popen[str]) -> None:
+        self.name, self.log, self.pid = name, log, 0
+        self._logs: Path | None = None  # set for each trial, see log_to()
+        self.background: list[Process] = []
+        self._holder = holder
+
+    def wait_ready(self) -> None:
+        """Wait until the node has its root and says so. Raises LabError with the kernel's reason, CannotRunHere where
+        this machine does not allow it."""
+        assert self._holder.stdout is not None
+        assert self._holder.stderr is not None
+        answer = self._holder.stdout.readline().strip()
+        if not answer.isdigit():
+            self._holder.wait()
+            reason = self._holder.stderr.read().strip() or f"exit code {self._holder.returncode}"
+            if advice := machine.refused(reason):
+                raise CannotRunHere(advice)
+            raise LabError(f"node {self.name} did not come up: {reason}")
+        self.pid = int(answer)
+
+    @property
+    def logs(self) -> Path:
+        """The folder of the logs of what is started here. Raises RuntimeError before ``log_to`` has named one: the lab
+        is whole, and who asks has made a mistake, which may be a plugin."""
+        if self._logs is None:
+            raise RuntimeError(f"the node {self.name} has no folder for logs: name one with log_to() before spawn()")
+        return self._logs
+
+    def log_to(self, folder: Path) -> None:
+        """Send the logs of what is started from now on to ``folder``."""
+        self._logs = folder
+
+    def failed(self, argv: Sequence[str], done: Completed, timeout_s: float = 0) -> CommandError:
+        """The error that says so, without secrets; with a ``timeout_s`` it is that which the command did not keep."""
+        code = None if timeout_s else done.code
+        if self.makes_keys:
+            return CommandError(self.name, argv[:1], code, done.stderr, timeout_s)
+        return CommandError(self.name, [hide(word) for word in argv], code, hide(done.stderr or done.stdout), timeout_s)
+
+    def ended(self) -> dict[str, str]:
+        """The background commands that have ended by themselves: the name of the log -> how, in words."""
+        over = [process for process in self.background if not process.alive()]
+        return {process.log.stem.removeprefix(f"{self.name}-"): how_it_ended(process.wait(1)) for process in over}
+
+    def logged(self, log: str) -> str:
+        """What the command that was spawned with this ``log`` has said so far."""
+        path = self.logs / f"{self.name}-{log}.log"
+        settle()
+        return path.read_text(errors="replace") if path.exists() else ""
+
+    def defer(self, *argv: str) -> None:
+        """Nothing: what is changed in this node goes with it."""
+
+
+def how_it_ended(code: int) -> str:
+    """An exit code in words; a negative one is a signal's number."""
+    return f"exit status {code}" if code >= 0 else f"signal {-code}"
+
+
+def shown(argv: Sequence[str]) -> str:
+    """argv as one would type it, without secrets."""
+    return shlex.join(hide(word) for word in argv)

@@ -1,0 +1,1 @@
+"""What a lab is shaped like: sites, cables, routers, and the conditions of the WAN."""

@@ -1,0 +1,1 @@
+"""The software of the nodes: the lab image, and layers over it for the plugins that name one."""
