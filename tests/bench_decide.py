@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from runner.data.trials import Cell
-from runner.ranking.estimates import Estimate, Rounds, estimate_pairs
+from runner.ranking.estimates import Estimate, RoundValues, estimate_pairs
 from runner.ranking.looks import nominal
 from runner.ranking.verdicts import LEVEL, Decision, Tested, decide, level_of, probabilities
 from runner.sweep.looks import going
@@ -191,7 +191,7 @@ def until_known(
     at = {int(share * 3 * rounds): share for share in LOOKS_AT} if looks else {}
     for _ in range(runs):
         first, second = (play(machine, truths, 3, rounds, rng) for _ in range(2))
-        seen = {vpn: Rounds({}, one.instances) for vpn, one in zip(cells, first, strict=True)}
+        seen = {vpn: RoundValues({}, one.instances) for vpn, one in zip(cells, first, strict=True)}
         on, twice = set(cells), set[str]()
         for number in range(3 * rounds):
             if number in at:

@@ -18,7 +18,7 @@ from pathlib import Path
 from runner.data.levels import BASELINE
 from runner.data.store import load_run, read_slices
 from runner.data.trials import Trial
-from runner.ranking.estimates import Blocks, Rounds, estimate_pairs
+from runner.ranking.estimates import Blocks, RoundValues, estimate_pairs
 from runner.ranking.stats import block_values
 from runner.report.plots.vega import SCHEMA, svg
 from tests.bench_decide_real import ONE_STREAM
@@ -56,7 +56,7 @@ def widths(folder: Path) -> Iterator[tuple[float, float]]:
 def upto(blocks: Blocks, last: int) -> Blocks:
     """Those of the first blocks."""
     first = {block: value for block, value in blocks.items() if block <= last}
-    return Rounds(first, blocks.instances) if isinstance(blocks, Rounds) else first
+    return RoundValues(first, blocks.instances) if isinstance(blocks, RoundValues) else first
 
 
 def seconds(folder: Path, trials: list[Trial]) -> Mapping[int, float]:

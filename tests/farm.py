@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from runner.data.trials import Cell, ExperimentRecord, Machine, Run, Slice, Trial
-from runner.farm.coordinator import Answer, SchedulerLost
+from runner.farm.coordinator import JobResult, SchedulerLost
 from runner.sweep.loop import ROUNDS_OF_A_BLOCK
 from tests.unit.synthetic import CBC, METRICS, PLAIN, TCP, make_run, make_trial
 
@@ -120,7 +120,7 @@ class PaperWorkers:
     events: dict[int, Callable[[PaperWorkers], None]] = field(default_factory=dict)
     lost: bool = False
     reconnects: int = 0
-    _waiting: list[tuple[int, Answer]] = field(default_factory=list)
+    _waiting: list[tuple[int, JobResult]] = field(default_factory=list)
     _jobs: int = 0
     _answered: int = 0
     stored: list[int] = field(default_factory=list)
@@ -138,20 +138,20 @@ class PaperWorkers:
             self.asked.append(args)
             result = {"name": machine.name, "machine": machine.machine.model_dump(), "has": machine.has}
             result["images"] = machine.images
-            self._waiting.append((job, Answer(job, result=result)))
+            self._waiting.append((job, JobResult(job, result=result)))
             return job
         number = args[1]
         self.stored += args[4]
         if machine.silent:
             return job
         if error := machine.says(number):
-            self._waiting.append((job, Answer(job, error=error)))
+            self._waiting.append((job, JobResult(job, error=error)))
         else:
             machine.measured += [number] * (number not in machine.has)
-            self._waiting.append((job, Answer(job, result=machine.answers(number))))
+            self._waiting.append((job, JobResult(job, result=machine.answers(number))))
         return job
 
-    def answers(self, within_s: float) -> list[Answer]:
+    def answers(self, within_s: float) -> list[JobResult]:
         if not self._waiting:
             return []
         self._answered += 1

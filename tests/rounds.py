@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from runner.data.trials import Measurement, Run, Trial
-from runner.ranking.estimates import Rounds
+from runner.ranking.estimates import RoundValues
 from runner.ranking.intervals import Array
 from tests.unit.synthetic import CBC, IDLE, METRICS, TCP, UDP, make_run, make_trial
 
@@ -36,7 +36,7 @@ class Machine:
 
 def play(
     machine: Machine, truth: Sequence[float], instances: int, rounds: int, rng: np.random.Generator
-) -> list[Rounds]:
+) -> list[RoundValues]:
     """The values of VPNs whose logarithms are truly ``truth``: in each instance so many rounds, in each round a slice
     of each VPN in random order, one after the other on a machine that drifts from slice to slice."""
     vpns, total = len(truth), instances * rounds
@@ -48,7 +48,7 @@ def play(
     logs += np.repeat(rng.normal(0, machine.instance, (instances, vpns)), rounds, axis=0)
     logs += STOLEN * (rng.random((total, vpns)) < machine.stolen)
     which = {number: 1 + number // rounds for number in range(total)}
-    return [Rounds(dict(enumerate(np.exp(logs[:, vpn]).tolist())), which) for vpn in range(vpns)]
+    return [RoundValues(dict(enumerate(np.exp(logs[:, vpn]).tolist())), which) for vpn in range(vpns)]
 
 
 def _drift(machine: Machine, steps: int, keeps: float, rng: np.random.Generator) -> Array:
@@ -61,7 +61,7 @@ def _drift(machine: Machine, steps: int, keeps: float, rng: np.random.Generator)
     return found
 
 
-def run_of(values: Mapping[str, Mapping[str, Rounds]], measuring_s: float = 10.0) -> tuple[Run, list[Trial]]:
+def run_of(values: Mapping[str, Mapping[str, RoundValues]], measuring_s: float = 10.0) -> tuple[Run, list[Trial]]:
     """A run with these rounds: metric -> VPN -> its values. Each instance of each VPN is a trial of ``measuring_s``."""
     trials = []
     for metric, by_vpn in values.items():

@@ -80,7 +80,7 @@ PROBE = "/run/vpneval-esp-probe.conf"
 
 
 @dataclass(frozen=True)
-class Daemon:
+class EspSupport:
     """What a node's strongSwan has: ``algorithms`` of its own (ESP in userspace), and the levels whose words it
     ``refused`` in a proposal, each with what it said (ESP in the kernel, which has algorithms of its own)."""
 
@@ -88,7 +88,7 @@ class Daemon:
     refused: Mapping[str, str]
 
 
-_ASKED: WeakKeyDictionary[Node, Daemon] = WeakKeyDictionary()  # to start charon takes 13 s in a guest kernel
+_ASKED: WeakKeyDictionary[Node, EspSupport] = WeakKeyDictionary()  # to start charon takes 13 s in a guest kernel
 
 
 def daemon_esp(node: Node, params: Params, *, kernel: bool) -> Unsupported | None:
@@ -117,7 +117,7 @@ def daemon_esp(node: Node, params: Params, *, kernel: bool) -> Unsupported | Non
     return None
 
 
-def ask_daemon(node: Node) -> Daemon:
+def ask_daemon(node: Node) -> EspSupport:
     """What the node's charon has; one is started for the question where none runs, and goes after it."""
     if node in _ASKED:
         return _ASKED[node]
@@ -127,7 +127,7 @@ def ask_daemon(node: Node) -> Daemon:
     node.write(PROBE, f"connections {{\n{''.join(map(connection, RARE))}}}\n")
     algorithms = offers(node.run("swanctl", "--list-algs").stdout)
     loaded = node.run("swanctl", "--load-conns", "--file", PROBE, check=False)
-    _ASKED[node] = Daemon(frozenset(algorithms), refusals(loaded.stdout + loaded.stderr))
+    _ASKED[node] = EspSupport(frozenset(algorithms), refusals(loaded.stdout + loaded.stderr))
     if started:
         started.stop()
         node.run("sh", "-c", "rm -f /run/charon.*")

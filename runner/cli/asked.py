@@ -36,7 +36,7 @@ MOST_BLOCKS = 100_000  # repetitions on a farm
 
 
 @dataclass
-class Asked:
+class Request:
     """The run that a command line describes, every name of it known to exist."""
 
     experiments: list[Experiment]
@@ -115,7 +115,7 @@ def ask(
     between: str = "",
     cost_rate: str = "",
     search_rates: str = "",
-) -> Asked:
+) -> Request:
     """Check everything that a user can get wrong; ``many``: repetitions, for a farm. ``until_significant``: None leaves
     it to the profile, unless repetitions are given. Raises UsageError; starts nothing."""
     for path in instruments:
@@ -139,7 +139,7 @@ def ask(
     twice = sorted({vpn.name for vpn in plugins if [other.name for other in plugins].count(vpn.name) > 1})
     if twice:
         raise UsageError(f"--vpn names two plugins called {', '.join(twice)}. Rename your file")
-    asked = Asked(
+    asked = Request(
         [load_experiment(name) for name in expand(experiments)],
         plugins,
         chosen_profile,
@@ -246,7 +246,7 @@ def rate_bps(text: str, option: str = "--max-rate") -> float:
         raise UsageError(f"{option} must be a rate from 100k to 1000G, like 200M, not {text!r:.60}") from None
 
 
-def _instances(asked: Asked) -> int:
+def _instances(asked: Request) -> int:
     """How many tunnels of each VPN, one after another, a deadline has time for; 1 where ``--reps`` says it, where some
     measurements are no slices, which take as long as they take, and where the deadline is for what a run in the folder
     left undecided, which has tunnels of its own."""
@@ -256,7 +256,7 @@ def _instances(asked: Asked) -> int:
     return instances(asked.deadline_s)
 
 
-def _deadline_s(text: str, asked: Asked) -> float | None:
+def _deadline_s(text: str, asked: Request) -> float | None:
     """The time that ``text`` is. Raises UsageError for none, and for one in which nothing can be measured."""
     if not text:
         return None
@@ -268,7 +268,7 @@ def _deadline_s(text: str, asked: Asked) -> float | None:
     return deadline_s
 
 
-def _weights(text: str, asked: Asked) -> Weights | None:
+def _weights(text: str, asked: Request) -> Weights | None:
     """The weights that a run goes by. Raises UsageError where they count what it will not have measured."""
     if not text:
         return None

@@ -300,11 +300,13 @@ def run(
 
     spread = None
     if farm:
-        from runner.cli.farm import Spread
+        from runner.cli.farm import FarmRequest
 
         not_there = {"--kernel": kernel != HOST, "--rest": rest != HOST, "--lab": lab != "netns"}
         not_there |= {"--deadline": bool(deadline), "--until-significant": bool(until_significant)}
-        spread = Spread(farm, farm_equal, farm_timeout, farm_insecure, [o for o, given in not_there.items() if given])
+        spread = FarmRequest(
+            farm, farm_equal, farm_timeout, farm_insecure, [o for o, given in not_there.items() if given]
+        )
     under = kernels.parse(kernel, lab)
     (second,) = kernels.parse(rest, lab, several=False)
     if second and (under != [None] or as_json):

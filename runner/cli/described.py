@@ -9,7 +9,7 @@ from importlib.metadata import version
 from typing import Any
 
 from runner.catalogue import digest_of, metrics
-from runner.cli.asked import Asked
+from runner.cli.asked import Request
 from runner.data.errors import UsageError
 from runner.data.files import from_json, is_there, no_link, read_bytes, write_text
 from runner.data.metric import Metric
@@ -22,7 +22,7 @@ ALWAYS_SHOWN = ("iperf3", "openssl", "iproute2")  # packages of every run, besid
 
 
 def describe(
-    asked: Asked,
+    asked: Request,
     store: Store,
     lab_facts: dict[str, Any],
     image: Image,
@@ -106,7 +106,7 @@ def _same_plugins(store: Store, old: Run, fresh: Run, measured: Set[str]) -> Non
             )
 
 
-def metrics_of(asked: Asked) -> dict[str, Metric]:
+def metrics_of(asked: Request) -> dict[str, Metric]:
     """What run.json keeps of the metrics of this run: those that its experiments name, in their order, then the others
     of its instruments."""
     used = {cell.params["measure"] for cell in asked.cells}

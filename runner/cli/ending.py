@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from runner.cli import reading
-from runner.cli.asked import Asked
+from runner.cli.asked import Request
 from runner.cli.options import tell
 from runner.cli.output import err, out
 from runner.cli.progress import levels_of
@@ -19,11 +19,17 @@ from runner.report.text import counted
 from runner.sweep.plan import ranked_cells
 
 if TYPE_CHECKING:
-    from runner.cli.farm import Spread
+    from runner.cli.farm import FarmRequest
 
 
 def report_on(
-    asked: Asked, weights: str, quiet: bool, as_json: bool, strict: bool, full: bool, spread: Spread | None = None
+    asked: Request,
+    weights: str,
+    quiet: bool,
+    as_json: bool,
+    strict: bool,
+    full: bool,
+    spread: FarmRequest | None = None,
 ) -> int:
     """Measure what was asked, print the report, and say what was left out. Returns the exit code of the command."""
     from runner.cli.session import conduct
@@ -70,7 +76,7 @@ def report_on(
     return max(int(lacks), without_number(asked, folder, strict))
 
 
-def without_number(asked: Asked, folder: Path, strict: bool) -> int:
+def without_number(asked: Request, folder: Path, strict: bool) -> int:
     """Say which measurements gave no number. Returns 1 where a VPN that can run here has none in what it is ranked by,
     because they failed or because the deadline left no time for them (with ``strict``: also where any measurement gave
     none), else 0."""

@@ -15,7 +15,7 @@ from typing import Any
 
 from rich.console import Console
 
-from runner.cli.asked import Asked, ask, seconds
+from runner.cli.asked import Request, ask, seconds
 from runner.cli.described import describe, measured_vpns, save_packages
 from runner.cli.output import err
 from runner.cli.session import conduct, on_disk
@@ -39,7 +39,7 @@ KEY = ".farm"  # the file with the key that a run has in the spools
 
 
 @dataclass
-class Spread:
+class FarmRequest:
     """What the options say of a farm; ``impossible``: those that a farm does not have. Raises UsageError."""
 
     farm: str
@@ -55,7 +55,7 @@ class Spread:
         self.equal_names = parse_equal(self.equal)
         self.timeout_s = seconds(self.timeout, "--farm-timeout") if self.timeout else None
 
-    def conduct(self, asked: Asked, command_line: list[str], console: Console, quiet: bool) -> tuple[Path, Outcome]:
+    def conduct(self, asked: Request, command_line: list[str], console: Console, quiet: bool) -> tuple[Path, Outcome]:
         """Measure what is missing. Returns the run folder and what was done.
 
         Raises Interrupted on Ctrl-C, after the invocation has been written down, and UsageError where the folder
@@ -86,7 +86,7 @@ class Spread:
                     raise CannotRunHere(outcome.stopped or "the farm has measured nothing")
             return folder, outcome
 
-    def _spread(self, workers: DaskWorkers, asked: Asked, todo: list[int], call: _Call) -> None:
+    def _spread(self, workers: DaskWorkers, asked: Request, todo: list[int], call: _Call) -> None:
         """The blocks ``todo``; how it ended goes into run.json. Raises Interrupted."""
         store, keeper, outcome, say = call.store, call.keeper, call.keeper.outcome, call.say
         key = _key(store)
@@ -126,8 +126,8 @@ class Spread:
 class _Call:
     """One call of ``vpneval run --farm``, as run.json has it, and who may take part in it."""
 
-    spread: Spread
-    asked: Asked
+    spread: FarmRequest
+    asked: Request
     store: Store
     keeper: Keeper
     command_line: Sequence[str]
@@ -224,7 +224,7 @@ def _spread_all(coordinator: Coordinator, store: Store) -> str:
         return store.trouble(error)
 
 
-def missing(asked: Asked, store: Store) -> list[int]:
+def missing(asked: Request, store: Store) -> list[int]:
     """The blocks of which the run folder lacks something: each is measured as a whole, on one machine."""
     trials = store.trials
     done = {trial.id for trial in trials if trial.status in ("ok", "unsupported") or not asked.retry_failed}
@@ -235,7 +235,7 @@ def missing(asked: Asked, store: Store) -> list[int]:
     return [one for one in range(1, asked.repetitions + 1) if one not in begun or plan.block(one).tunnels]
 
 
-def expected_s(asked: Asked) -> float:
+def expected_s(asked: Request) -> float:
     """How long a block takes on a machine that is like this one, seconds."""
     return replace(asked, repetitions=1).expected()[1]
 
@@ -258,7 +258,7 @@ def measure_block(path: Path) -> int:
     return 0
 
 
-def _seeded(asked: Asked, store: Store) -> Asked:
+def _seeded(asked: Request, store: Store) -> Request:
     """With the seed of the folder's first call. Raises UsageError where the folder has another profile."""
     path = store.folder / "run.json"
     return replace(asked, seed=read_run(path).seed) if is_there(path) else asked

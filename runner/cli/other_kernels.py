@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from runner.cli.asked import Asked, ask
+from runner.cli.asked import Request, ask
 from runner.cli.options import tell
 from runner.cli.survey import ONCE, TITLES, survey
 from runner.data.errors import CannotRunHere, LabError, UsageError, VpnevalError
@@ -33,7 +33,7 @@ CONSOLE_LOG = "kernel-console.log"
 
 
 def run_under(
-    kernels: Sequence[Kernel | None], asked: Asked, here: Callable[[Path], int], say: Say, as_json: bool
+    kernels: Sequence[Kernel | None], asked: Request, here: Callable[[Path], int], say: Say, as_json: bool
 ) -> int:
     """Run the command line of this process under each kernel in turn; None is the machine's own, by ``here``.
 
@@ -74,7 +74,7 @@ def run_under(
 
 def run_with_rest(
     rest: Kernel,
-    asked: Asked,
+    asked: Request,
     here: Callable[[Path], int],
     say: Say,
     weights: str = "",
@@ -112,7 +112,7 @@ def run_with_rest(
     return max(code, second)
 
 
-def rest_argv(asked: Asked, weights: str, say: Say) -> list[str]:
+def rest_argv(asked: Request, weights: str, say: Say) -> list[str]:
     """The second run's command line, without its kernel and its folder: all VPNs of the comparison that run there, so
     that they stand in one ranking; with what was asked for, as far as the one experiment that it measures has it.
     ``say`` is told what it has not."""

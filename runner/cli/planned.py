@@ -8,7 +8,7 @@ from typing import Any
 
 from rich.table import Table
 
-from runner.cli.asked import Asked
+from runner.cli.asked import Request
 from runner.cli.output import out
 from runner.cli.progress import roughly
 from runner.data.files import is_there
@@ -28,7 +28,7 @@ ONE_AT_A_TIME = (
 )
 
 
-def show(asked: Asked, as_json: bool) -> None:
+def show(asked: Request, as_json: bool) -> None:
     """Print what ``asked`` would measure, and how long that takes if every VPN can run here; of a folder that has a
     run, what that lacks, and how long a sure answer takes."""
     report, seen = so_far(asked)
@@ -66,7 +66,7 @@ def show(asked: Asked, as_json: bool) -> None:
             out.print(said, highlight=False, markup=False)
 
 
-def so_far(asked: Asked) -> tuple[Report | None, list[Trial]]:
+def so_far(asked: Request) -> tuple[Report | None, list[Trial]]:
     """What the run in the folder of ``asked`` has: its trials, and, if the run goes on until all is decided, its report
     by the same weights."""
     if asked.out is None or not is_there(asked.out / "run.json"):
@@ -75,7 +75,7 @@ def so_far(asked: Asked) -> tuple[Report | None, list[Trial]]:
     return build(run, trials, weights=asked.weights) if asked.until_significant else None, trials
 
 
-def limits(asked: Asked) -> list[str]:
+def limits(asked: Request) -> list[str]:
     """What the options make of that time, in sentences."""
     said = [ONE_AT_A_TIME] if asked.lab != "netns" and any_turns(asked.cells, asked.profile) else []
     if asked.until_significant:

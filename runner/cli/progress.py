@@ -20,7 +20,7 @@ from runner.data.metric import Metric
 from runner.data.streams import shown as shown_text
 from runner.data.streams import standard_error
 from runner.data.trials import Trial
-from runner.report.behind import SoFar
+from runner.report.behind import RankedNumbers
 from runner.report.forms.terminal_answer import ranking_so_far
 from runner.report.text import counted
 from runner.search.settings import LOSS_RATIO
@@ -180,11 +180,11 @@ class LiveProgress:
     ranking so far. ``rank`` makes that; it is asked now and then, because it takes time from measuring."""
 
     def __init__(
-        self, console: Console, metrics: Mapping[str, Metric], rank: Callable[[], Sequence[SoFar]] = tuple
+        self, console: Console, metrics: Mapping[str, Metric], rank: Callable[[], Sequence[RankedNumbers]] = tuple
     ) -> None:
         self.console, self.metrics, self.rank = console, metrics, rank
         self.block = 0
-        self.rankings: Sequence[SoFar] = ()
+        self.rankings: Sequence[RankedNumbers] = ()
         self.done = self.total = self.failed = self.unsupported = 0
         self.now = "asking every VPN what it can do here"
         self.round_now = ""
@@ -272,7 +272,7 @@ class LiveProgress:
 
 
 def rankings_that_fit(
-    rankings: Sequence[SoFar], metrics: Mapping[str, Metric], console: Console, lines: int, ended: bool = False
+    rankings: Sequence[RankedNumbers], metrics: Mapping[str, Metric], console: Console, lines: int, ended: bool = False
 ) -> list[tuple[RenderableType, int]]:
     """As many rankings as ``lines`` lines hold, each with its own number of lines, the first in any case."""
     found: list[tuple[RenderableType, int]] = []

@@ -13,7 +13,7 @@ from pathlib import Path
 from rich.console import Console
 
 from runner.catalogue import load_vpn
-from runner.cli.asked import Asked
+from runner.cli.asked import Request
 from runner.cli.described import describe, membership, save_packages
 from runner.cli.progress import LiveProgress, PlainProgress, is_live
 from runner.data.errors import CannotRunHere, Interrupted, LabError, UsageError, unfinished
@@ -43,7 +43,7 @@ from runner.sweep.loop import Loop
 HEADROOM = 2.0
 
 
-def conduct(asked: Asked, command_line: list[str], console: Console, quiet: bool) -> tuple[Path, Outcome]:
+def conduct(asked: Request, command_line: list[str], console: Console, quiet: bool) -> tuple[Path, Outcome]:
     """Run what was asked. Returns the run folder and what was done; the report is made from the folder.
 
     Raises Interrupted on Ctrl-C, after the invocation has been written down.
@@ -55,7 +55,9 @@ def conduct(asked: Asked, command_line: list[str], console: Console, quiet: bool
         return _conduct_on(rig, asked, command_line, console, quiet)
 
 
-def _conduct_on(rig: Rig, asked: Asked, command_line: list[str], console: Console, quiet: bool) -> tuple[Path, Outcome]:
+def _conduct_on(
+    rig: Rig, asked: Request, command_line: list[str], console: Console, quiet: bool
+) -> tuple[Path, Outcome]:
     say = lambda text: None if quiet else console.print(text, markup=False, highlight=False)  # noqa: E731
     hours = rig.hours if isinstance(rig, SiteRig) else Hours()
     if isinstance(rig, SiteRig):
@@ -97,7 +99,7 @@ def _conduct_on(rig: Rig, asked: Asked, command_line: list[str], console: Consol
 
 def _look(
     rig: Rig,
-    asked: Asked,
+    asked: Request,
     store: Store,
     image: Image,
     gateway_images: Mapping[str, Image],
@@ -123,7 +125,7 @@ def _look(
     return run
 
 
-def _calibrate(lab: Lab, asked: Asked, run: Run) -> None:
+def _calibrate(lab: Lab, asked: Request, run: Run) -> None:
     """What the generator offers at most in this lab, if the run needs it. Not in a site lab, whose path is shared."""
     lengths = lengths_of(asked.cells, asked.profile)
     if not lengths or lab.path:
@@ -135,7 +137,7 @@ def _calibrate(lab: Lab, asked: Asked, run: Run) -> None:
         run.lab["generator"] = [one.model_dump() for one in found]
 
 
-def fit_path(lab: Lab, rig: Rig, asked: Asked, store: Store, say: Callable[[str], None]) -> None:
+def fit_path(lab: Lab, rig: Rig, asked: Request, store: Store, say: Callable[[str], None]) -> None:
     """In a site lab: how fast the searches go, and at which rate the CPU cost is measured, by what the path carries."""
     if not lab.measure_path:
         return

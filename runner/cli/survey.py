@@ -18,7 +18,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from runner.cli.asked import Asked, ask
+from runner.cli.asked import Request, ask
 from runner.cli.progress import roughly
 from runner.data.errors import CannotRunHere, VpnevalError
 from runner.data.levels import BASELINE
@@ -38,7 +38,7 @@ SLOWER = 30  # times, at most: a guest that is emulated (docs/kernels.md)
 Answers = Mapping[str, str]  # a VPN's name -> why it cannot run there; empty where it can
 
 
-def survey(asked: Asked, rest: Kernel, rest_s: float, install: bool, say: Say) -> Kernel | None:
+def survey(asked: Request, rest: Kernel, rest_s: float, install: bool, say: Say) -> Kernel | None:
     """Probe this machine's kernel and ``rest``, and tell ``say`` what will run where and for how long.
 
     ``rest_s``: how long the run under ``rest`` takes. ``install``: install the Debian packages that it needs. Returns
@@ -74,7 +74,7 @@ def _names(vpns: Iterable[Vpn]) -> str:
     return ", ".join(vpn.name for vpn in vpns) or "none of these VPNs"
 
 
-def ask_here(asked: Asked) -> Answers:
+def ask_here(asked: Request) -> Answers:
     """Ask every VPN's own probe in a lab on this machine's kernel. Raises CannotRunHere where there can be no lab."""
     with ExitStack() as stack:
         rig = stack.enter_context(open_rig(asked.lab, lambda text: None))
@@ -87,7 +87,7 @@ def ask_here(asked: Asked) -> Answers:
         return found
 
 
-def _ask_there(asked: Asked, rest: Kernel, install: bool, say: Say) -> tuple[Kernel, Answers]:
+def _ask_there(asked: Request, rest: Kernel, install: bool, say: Say) -> tuple[Kernel, Answers]:
     """The same under ``rest``, whose packages are installed first where they may be. Where it does not start, the same
     under what takes its place. The kernel and its answers; none where none starts."""
     for kernel in (rest, *_instead_of(rest)):
@@ -114,7 +114,7 @@ def _instead_of(rest: Kernel) -> list[Kernel]:
     return [qemu] if rest.name == "uml" and not qemu.commands() else []
 
 
-def ask_under(kernel: Kernel, asked: Asked) -> Answers:
+def ask_under(kernel: Kernel, asked: Request) -> Answers:
     """Ask every VPN's own probe under a guest kernel. Raises CannotRunHere where the guest does not answer."""
     names = asked.given.get("vpns") or ",".join(vpn.name for vpn in asked.vpns)  # a plugin's file by its path
     argv = [sys.executable, "-m", "runner", "doctor", "--json", "--image", asked.image, "--vpn", names]
@@ -141,7 +141,7 @@ def answers(text: str) -> Answers:
     return found
 
 
-def what_would(vpns: Sequence[Vpn], asked: Asked, rest: Kernel) -> str:
+def what_would(vpns: Sequence[Vpn], asked: Request, rest: Kernel) -> str:
     """What would rank ``vpns``, some of which neither this machine's kernel nor ``rest`` has, and what that costs."""
     if rest.name.startswith("qemu"):
         return "Another machine would, or virtual machines: see docs/labs.md and docs/vagrant.md."

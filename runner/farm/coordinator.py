@@ -28,7 +28,7 @@ class SchedulerLost(Exception):
 
 
 @dataclass(frozen=True)
-class Answer:
+class JobResult:
     """What came of a job. ``lost``: it was cancelled with its scheduler; ``error``: what the worker raised."""
 
     job: object
@@ -46,7 +46,7 @@ class Workers(Protocol):
     def start(self, address: str, work: Callable[..., Any], *args: Any, lab: bool) -> object:
         """Give a worker work; returns the job. ``lab``: it takes the machine's lab. Raises SchedulerLost."""
 
-    def answers(self, within_s: float) -> list[Answer]:
+    def answers(self, within_s: float) -> list[JobResult]:
         """The answers that have come, waited for so long where there is none."""
 
     def cancel(self, job: object) -> None:
@@ -273,7 +273,7 @@ class Coordinator:
             if self.shared is None or other.kind == hand.kind
         )
 
-    def _hear(self, answer: Answer) -> None:
+    def _hear(self, answer: JobResult) -> None:
         hand = self._of_job.pop(answer.job, None)
         if hand is None:
             return  # given up before it came
@@ -290,7 +290,7 @@ class Coordinator:
         else:
             self._came(hand, number, answer.result)
 
-    def _introduced(self, hand: _Hand, answer: Answer) -> None:
+    def _introduced(self, hand: _Hand, answer: JobResult) -> None:
         if answer.error:
             hand.name = hand.address
             self._leave_out(hand.address, answer.error)

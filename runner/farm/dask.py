@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 
 from runner.data.errors import CannotRunHere, LabError, UsageError
 from runner.farm import block
-from runner.farm.coordinator import Answer, SchedulerLost
+from runner.farm.coordinator import JobResult, SchedulerLost
 
 CONNECT_S = 20
 FETCH_S = 60  # an answer that has been announced may take
@@ -34,7 +34,7 @@ class DaskWorkers:
     def __init__(self, address: str) -> None:
         """Raises CannotRunHere where there is no such scheduler, no certificate for TLS, or Dask is not installed."""
         self.address = address
-        self._answers: queue.SimpleQueue[Answer] = queue.SimpleQueue()
+        self._answers: queue.SimpleQueue[JobResult] = queue.SimpleQueue()
         try:
             own = _distributed().Security().get_connection_args("client")
             if address.startswith("tls:") and own["ssl_context"] is None:
@@ -86,7 +86,7 @@ class DaskWorkers:
         """In Dask's own thread, so that the coordinator stores a block while the next one comes."""
         self._answers.put(_answer(future))
 
-    def answers(self, within_s: float) -> list[Answer]:
+    def answers(self, within_s: float) -> list[JobResult]:
         """The answers that have come, waited for so long where there is none."""
         found = []
         try:
@@ -124,16 +124,16 @@ class DaskWorkers:
                 jobs -= {answer.job for answer in self.answers(1.0)}
 
 
-def _answer(future: Any) -> Answer:
+def _answer(future: Any) -> JobResult:
     try:
         if future.status == "error":
-            return Answer(future, error=str(future.exception(timeout=CONNECT_S)) or "it raised without a word")
+            return JobResult(future, error=str(future.exception(timeout=CONNECT_S)) or "it raised without a word")
         if future.status == "finished":
-            return Answer(future, result=future.result(timeout=FETCH_S))
+            return JobResult(future, result=future.result(timeout=FETCH_S))
     except Exception as error:  # whatever Dask raises: the answer did not come
         if not _is_loss(error):
-            return Answer(future, error=f"its answer did not come: {error}")
-    return Answer(future, lost=True)
+            return JobResult(future, error=f"its answer did not come: {error}")
+    return JobResult(future, lost=True)
 
 
 def _is_loss(error: Exception) -> bool:

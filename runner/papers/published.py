@@ -31,7 +31,7 @@ class Hardware(Strict):
     text: str = Field(min_length=1)
 
 
-class Value(Strict):
+class PublishedValue(Strict):
     """One number of a paper's text. ``where``: the section, table or caption that states it; ``hardware``: an id.
 
     ``low`` and ``high`` where the text gives a range; ``value`` is then None. ``levels`` are the paper's conditions
@@ -52,7 +52,7 @@ class Value(Strict):
     says: str = Field(min_length=3, description="what the number is, in a sentence of our own")
 
     @model_validator(mode="after")
-    def _one_number_or_a_range(self) -> Value:
+    def _one_number_or_a_range(self) -> PublishedValue:
         ranged = self.low is not None and self.high is not None
         if (self.value is None) != ranged or (ranged and not (self.low or 0) < (self.high or 0)):
             raise ValueError(f"{self.id}: give either value, or low below high")
@@ -80,7 +80,7 @@ class Conclusion(Strict):
         return self
 
 
-class Paper(Strict):
+class PublishedPaper(Strict):
     """A file of results/published/. ``citation`` is enough to find the document; ``title`` is what reports call it.
 
     ``conclusions`` has every sentence of the sections where the document concludes; ``conclusion_sections``: how many
@@ -93,12 +93,12 @@ class Paper(Strict):
     url: str = ""
     figures_only: list[str] = Field(default=[], description="what the paper shows in figures, and never in its text")
     hardware: list[Hardware]
-    values: list[Value] = Field(min_length=1)
+    values: list[PublishedValue] = Field(min_length=1)
     conclusion_sections: dict[str, int] = {}
     conclusions: list[Conclusion] = []
 
     @model_validator(mode="after")
-    def _consistent(self) -> Paper:
+    def _consistent(self) -> PublishedPaper:
         ids = [value.id for value in self.values]
         if twice := sorted({name for name in ids if ids.count(name) > 1}):
             raise ValueError(f"named twice: {', '.join(twice)}")
@@ -127,7 +127,7 @@ class Paper(Strict):
         raise UsageError(f"results/published/{self.id}.json states no range {name!r}")
 
 
-class Device(Strict):
+class DeviceRow(Strict):
     """A row of devices.csv: 100 MB through ssh from the device. Times in s, rates in Mbit/s (800 / seconds).
 
     ``source`` is the page, or the run that a user sends in.
@@ -144,13 +144,13 @@ class Device(Strict):
 
 
 @cache
-def paper(name: str) -> Paper:
+def paper(name: str) -> PublishedPaper:
     """The paper ``name``. Raises UsageError where there is none, or its file is not what the schema says."""
     path = FOLDER / f"{name}.json"
     if not path.is_file():
         raise UsageError(f"no {path}; there are: {', '.join(names())}")
     try:
-        found = Paper.model_validate_json(path.read_text())
+        found = PublishedPaper.model_validate_json(path.read_text())
     except ValidationError as wrong:
         raise UsageError(f"{path}: {wrong}") from wrong
     if found.id != name:
@@ -163,19 +163,19 @@ def names() -> list[str]:
     return sorted(path.stem for path in FOLDER.glob("*.json") if '"citation"' in path.read_text()[:2000])
 
 
-def devices(path: Path = FOLDER / DEVICES) -> list[Device]:
+def devices(path: Path = FOLDER / DEVICES) -> list[DeviceRow]:
     """The rows of devices.csv. Raises UsageError with the line of one that is not a row."""
     found = []
     with path.open(newline="") as lines:
         for number, row in enumerate(csv.DictReader(lines), 2):
             try:
-                found.append(Device.model_validate({name: cell or None for name, cell in row.items()}))
+                found.append(DeviceRow.model_validate({name: cell or None for name, cell in row.items()}))
             except ValidationError as wrong:
                 raise UsageError(f"{path}, line {number}: {wrong}") from wrong
     return found
 
 
-def device_row(device: Device) -> str:
+def device_row(device: DeviceRow) -> str:
     """The device as a line of devices.csv (RFC 4180), which a user can send in."""
     cells: Sequence[str] = [
         str(value) if isinstance(value, str) else "" if value is None else f"{value:g}"

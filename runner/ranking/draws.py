@@ -16,7 +16,7 @@ import numpy as np
 import scipy
 
 from runner.data.metric import Metric
-from runner.ranking.estimates import EQUAL, Blocks, Estimate, Pooled, Rounds, alone, estimate_pairs, independent
+from runner.ranking.estimates import EQUAL, Blocks, Estimate, Pooled, RoundValues, alone, estimate_pairs, independent
 from runner.ranking.intervals import Array
 
 DRAWS = 20_000
@@ -94,7 +94,7 @@ def draw_ranks(
         return None
     higher = metric.better == "higher"
     rng = np.random.default_rng([seed, zlib.crc32(metric.name.encode())])
-    if any(isinstance(blocks, Rounds | Pooled) for blocks in values.values()):
+    if any(isinstance(blocks, RoundValues | Pooled) for blocks in values.values()):
         means = draw_from_pairs(values, estimate_pairs(values) if pairs is None else pairs, rng)
         if means is None:
             return None

@@ -43,7 +43,7 @@ FEWEST_ALIKE = 4  # VPNs, from which on pairs tell how alike their variances are
 EQUAL = 1e-12  # a standard error below it is that of equal values
 
 
-class Rounds(dict[int, float]):
+class RoundValues(dict[int, float]):
     """Round -> value, where cells took turns; ``instances``: round -> which of the VPN's tunnels it was measured in. Of
     a farm it is the machine instead, because tunnels of one machine are not independent of each other: ``machines`` has
     their names."""
@@ -145,7 +145,7 @@ def alone(blocks: Blocks) -> Estimate | None:
     if len(blocks) < 2 or min(blocks.values()) <= 0:
         return None
     logs = np.log(list(blocks.values()))
-    if isinstance(blocks, Rounds):
+    if isinstance(blocks, RoundValues):
         instances = np.array([blocks.instances[block] for block in blocks])
         return _with_all([_series(logs, instances, machines=bool(blocks.machines))], 1)[0]
     return Estimate(float(logs.mean()), float(scipy.stats.sem(logs)), len(logs) - 1, len(logs))
@@ -162,7 +162,9 @@ def independent(a: Estimate, b: Estimate) -> Estimate:
 
 def components(values: Mapping[str, Blocks]) -> Components | None:
     """Where the spread of the rounds of one metric comes from; None where fewer than two VPNs share two rounds."""
-    own = {vpn: blocks for vpn, blocks in values.items() if isinstance(blocks, Rounds) and min(blocks.values()) > 0}
+    own = {
+        vpn: blocks for vpn, blocks in values.items() if isinstance(blocks, RoundValues) and min(blocks.values()) > 0
+    }
     shared = sorted(set.intersection(*(set(blocks) for blocks in own.values()))) if own else []
     if len(own) < 2 or len(shared) < 4:
         return None
@@ -196,7 +198,7 @@ def components(values: Mapping[str, Blocks]) -> Components | None:
 
 def _paired(a: Blocks, b: Blocks) -> _Series | None:
     """The log ratios of two that took turns; None below two shared rounds, or where a value is not positive."""
-    if not isinstance(a, Rounds) or not isinstance(b, Rounds):
+    if not isinstance(a, RoundValues) or not isinstance(b, RoundValues):
         return None
     shared = sorted(a.keys() & b.keys())
     if len(shared) < 2 or min(min(a[block], b[block]) for block in shared) <= 0:

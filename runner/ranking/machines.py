@@ -16,7 +16,7 @@ import scipy
 from runner.data.numbers import exp
 from runner.data.trials import Strict
 from runner.ranking.basis import Basis
-from runner.ranking.estimates import Blocks, Estimate, Rounds, estimate_pair
+from runner.ranking.estimates import Blocks, Estimate, RoundValues, estimate_pair
 from runner.ranking.ranking import Ranking
 
 LEVEL = 0.05  # of naming one machine or more where all are alike
@@ -61,7 +61,7 @@ class OnMachines(Strict):
 
 def machines_of(by_vpn: Mapping[str, Blocks]) -> list[str]:
     """The machines that these values of one metric were measured on, where there are several."""
-    return sorted({name for blocks in by_vpn.values() if isinstance(blocks, Rounds) for name in blocks.machines})
+    return sorted({name for blocks in by_vpn.values() if isinstance(blocks, RoundValues) for name in blocks.machines})
 
 
 def on_machines(basis: Basis, ranking: Ranking) -> OnMachines | None:
@@ -71,7 +71,7 @@ def on_machines(basis: Basis, ranking: Ranking) -> OnMachines | None:
     if len(ranked) < 2 or not metrics:
         return None
     names = sorted({name for metric in metrics for name in machines_of(basis.values[metric])})
-    own: dict[str, dict[str, dict[str, Rounds]]] = {name: {} for name in names}
+    own: dict[str, dict[str, dict[str, RoundValues]]] = {name: {} for name in names}
     for metric in metrics:
         for name, by_vpn in _by_machine(basis.values[metric]).items():
             own[name][metric] = by_vpn
@@ -96,23 +96,23 @@ def on_machines(basis: Basis, ranking: Ranking) -> OnMachines | None:
     )
 
 
-def _by_machine(by_vpn: Mapping[str, Blocks]) -> dict[str, dict[str, Rounds]]:
+def _by_machine(by_vpn: Mapping[str, Blocks]) -> dict[str, dict[str, RoundValues]]:
     """Machine -> VPN -> its values there."""
-    found: dict[str, dict[str, Rounds]] = {}
+    found: dict[str, dict[str, RoundValues]] = {}
     for vpn, blocks in by_vpn.items():
-        if not isinstance(blocks, Rounds):
+        if not isinstance(blocks, RoundValues):
             continue
         mine: list[dict[int, float]] = [{} for _ in blocks.machines]
         for block, value in blocks.items():
             if blocks.machines:
                 mine[blocks.instances[block]][block] = value
         for number, (name, values) in enumerate(zip(blocks.machines, mine, strict=True)):
-            found.setdefault(name, {})[vpn] = Rounds(values, dict.fromkeys(values, number))
+            found.setdefault(name, {})[vpn] = RoundValues(values, dict.fromkeys(values, number))
     return found
 
 
 def _ratios(
-    own: Mapping[str, Mapping[str, Rounds]], first: str, others: Sequence[str]
+    own: Mapping[str, Mapping[str, RoundValues]], first: str, others: Sequence[str]
 ) -> dict[tuple[str, str], Estimate]:
     """(metric, VPN) -> the log ratio of the leader over that VPN."""
     found = {}
@@ -128,7 +128,7 @@ def _ratio(metric: str, estimate: Estimate) -> MachineRatio:
     return MachineRatio(metric=metric, ratio=exp(estimate.centre), low=exp(low), high=exp(high))
 
 
-def _leader(basis: Basis, ranking: Ranking, own: Mapping[str, Mapping[str, Rounds]], ranked: Sequence[str]) -> str:
+def _leader(basis: Basis, ranking: Ranking, own: Mapping[str, Mapping[str, RoundValues]], ranked: Sequence[str]) -> str:
     """The ranked VPN with the lowest weighted average rank by this machine's medians; of equals the better placed."""
     average = dict.fromkeys(ranked, 0.0)
     for metric, by_vpn in own.items():

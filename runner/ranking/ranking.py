@@ -17,7 +17,7 @@ from itertools import combinations, pairwise
 from runner.data.trials import Run, Strict, Trial
 from runner.ranking.basis import Basis, bases, basis_of
 from runner.ranking.draws import CONFIDENCE, DRAWS, SAME, Order
-from runner.ranking.estimates import Pooled, Rounds
+from runner.ranking.estimates import Pooled, RoundValues
 from runner.ranking.weights import Slack, Weights, default_weights, slack
 from runner.ranking.words import chance
 
@@ -157,7 +157,7 @@ def _how(basis: Basis, weights: Weights, order: Order | None) -> str:
     if not order:
         return "no probability: it needs two VPNs, and two blocks of one VPN at least of every weighted metric"
     values = [blocks for metric in weights.counted for blocks in basis.values.get(metric, {}).values()]
-    if any(isinstance(blocks, Rounds | Pooled) for blocks in values):
+    if any(isinstance(blocks, RoundValues | Pooled) for blocks in values):
         return (
             f"{DRAWS} draws of every VPN's mean logarithm, so that they differ as the ratios of all pairs say "
             f"(Student's t), ranked anew; seed {basis.seed}"

@@ -16,7 +16,7 @@ import scipy  # loads scipy.stats at its first use: commands without statistics 
 
 from runner.data.numbers import exp
 from runner.data.trials import Strict, Trial
-from runner.ranking.estimates import Blocks, Pooled, Rounds, estimate_pair
+from runner.ranking.estimates import Blocks, Pooled, RoundValues, estimate_pair
 from runner.ranking.intervals import ALL_EQUAL, CONFIDENCE, Array, Interval, of_means, of_medians, same_length
 
 
@@ -76,7 +76,7 @@ def block_values(trials: Sequence[Trial], metric: str) -> dict[int, float]:
         for block, value in measurement.blocks or [(repetition, measurement.value)]:
             found.setdefault(block, []).append(value)
     values = {block: values[0] if len(values) == 1 else _gmean(values) for block, values in sorted(found.items())}
-    return Rounds(values, instances, [*place]) if values and instances.keys() >= values.keys() else values
+    return RoundValues(values, instances, [*place]) if values and instances.keys() >= values.keys() else values
 
 
 def summarise(values: Sequence[float]) -> Summary:
@@ -146,7 +146,7 @@ def compare_all(pairs: Sequence[tuple[Blocks, Blocks]]) -> list[Ratio]:
 
 def _by_rounds(a: Blocks, b: Blocks) -> Ratio | None:
     """The ratio of two that took turns, or of a search's result; None for repetitions, and where nothing is told."""
-    both = isinstance(a, Rounds) and isinstance(b, Rounds)
+    both = isinstance(a, RoundValues) and isinstance(b, RoundValues)
     searched = isinstance(a, Pooled) or isinstance(b, Pooled)
     estimate = estimate_pair(a, b) if both or searched else None
     if estimate is None:

@@ -13,7 +13,7 @@ from runner.ranking.ranking import Ranking, weigh
 from runner.ranking.stats import Summary, block_values, summarise, summarise_all
 from runner.ranking.weights import Weights, default_weights
 from runner.report import text
-from runner.report.blocks import Block, Cell, Heading, Link, Table
+from runner.report.blocks import Block, Heading, Link, Table, TableCell
 
 SUSTAINED = ("tcp_throughput", "cpu_per_gigabyte")
 ABOUT = "Each VPN's median and 95 % interval in every metric that it can be ranked by, at the configuration's levels."
@@ -29,7 +29,7 @@ class RankedNumber(Strict):
     at_least: list[str]
 
 
-class SoFar(NamedTuple):
+class RankedNumbers(NamedTuple):
     """A ranking, and the numbers behind its ranks."""
 
     ranking: Ranking
@@ -61,16 +61,16 @@ def ranked_numbers(basis: Basis) -> list[RankedNumber]:
     return found
 
 
-def so_far(run: Run, trials: Sequence[Trial], weights: Weights | None = None) -> list[SoFar]:
+def so_far(run: Run, trials: Sequence[Trial], weights: Weights | None = None) -> list[RankedNumbers]:
     """Every ranking of a run that is still being measured, with the numbers behind it, the likely one to be read
     first."""
     counted = weights.counted if weights else ()
     found = []
     for basis in bases(run, trials, counted):
         ranking = weigh(basis, weights or default_weights(basis.values))
-        found.append(SoFar(ranking, ranked_numbers(basis)))
+        found.append(RankedNumbers(ranking, ranked_numbers(basis)))
 
-    def place(one: SoFar) -> tuple[bool, bool]:
+    def place(one: RankedNumbers) -> tuple[bool, bool]:
         return not any(standing.place for standing in one.ranking.standings), one.ranking.configuration != "recommended"
 
     return sorted(found, key=place)
@@ -111,12 +111,12 @@ def section(
     if not numbers:
         return []
     vpns = list(dict.fromkeys(vpn for one in numbers for vpn in one.summaries))
-    rows: list[list[str | Cell]] = []
+    rows: list[list[str | TableCell]] = []
     for one in numbers:
         known = metrics[one.metric]
         link = Link("", name=tables[one.metric]) if one.metric in tables else None
         about = f"{known.better} is better; {one.traffic}"
-        metric = Cell(known.title, small=about, name=row_id(ranking, one.metric), link=link)
+        metric = TableCell(known.title, small=about, name=row_id(ranking, one.metric), link=link)
         rows.append([metric, *[_number(one, vpn, known.unit) for vpn in vpns]])
     title = "The numbers behind the ranks"
     table = Table(ABOUT, ["metric", *vpns], rows, numbers=range(1, len(vpns) + 1), named=True)

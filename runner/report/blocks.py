@@ -67,7 +67,7 @@ class Note:
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class TableCell:
     """A cell of a table that is more than words: a ``small`` second line, the ``name`` that links lead to, a link (its
     words stand behind those of the cell, which are the link itself where it has none), the ``note`` that explains it,
     by its number, and what it opens into."""
@@ -88,7 +88,7 @@ class Table:
 
     title: str
     head: Sequence[str]
-    rows: Sequence[Sequence[str | Cell]]
+    rows: Sequence[Sequence[str | TableCell]]
     about: str = ""
     notes: Sequence[Note] = ()
     numbers: Collection[int] = ()
@@ -110,8 +110,8 @@ class Plot:
 Block = Heading | Paragraph | list[Note] | Table | Plot | Link
 
 
-def cell(one: str | Cell) -> Cell:
+def cell(one: str | TableCell) -> TableCell:
     """What has only words, too; with the tone of a verdict: ``good``, ``bad``, ``note``, ``warn``."""
-    if isinstance(one, Cell):
+    if isinstance(one, TableCell):
         return one
-    return Cell(one, tone="bad" if one.startswith("FAIL") else TONES.get(one, ""))
+    return TableCell(one, tone="bad" if one.startswith("FAIL") else TONES.get(one, ""))

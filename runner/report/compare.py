@@ -16,7 +16,7 @@ from runner.data.numbers import exp
 from runner.data.trials import Run, Strict, Trial
 from runner.ranking.agreement import Agreement, agreement
 from runner.ranking.basis import conditions_of
-from runner.ranking.estimates import Blocks, Estimate, Rounds, alone, independent
+from runner.ranking.estimates import Blocks, Estimate, RoundValues, alone, independent
 from runner.ranking.stats import Ratio, Summary, block_values, compare_independent, lower_bounds, summarise
 from runner.ranking.verdicts import Decision, decide, held, level_of, probabilities
 from runner.report import text
@@ -236,8 +236,8 @@ class _Side:
         self.block_shares: Blocks = {
             block: value / baseline[block] for block, value in blocks.items() if usable and block in baseline
         }
-        if isinstance(blocks, Rounds):
-            self.block_shares = Rounds(self.block_shares, blocks.instances)
+        if isinstance(blocks, RoundValues):
+            self.block_shares = RoundValues(self.block_shares, blocks.instances)
         self.shares = list(self.block_shares.values())
 
 
@@ -252,7 +252,7 @@ def _change(
     estimate = independent(new, old) if old and new else None
     ratio: Ratio | None = None
     p: float | None = None
-    if estimate and isinstance(before.blocks, Rounds) and isinstance(after.blocks, Rounds):
+    if estimate and isinstance(before.blocks, RoundValues) and isinstance(after.blocks, RoundValues):
         ratio, p = _by_rounds(metric, estimate)
     elif after.values:
         ratio, p = compare_independent(*compared)

@@ -10,7 +10,7 @@ from runner.ranking.words import chance
 from runner.report import proofs, text, verdicts
 from runner.report.answer import Answer, answers, change, machine, missing, numbers_of, place_of, sure, surer, unit_of
 from runner.report.behind import RankedNumber
-from runner.report.blocks import Block, Cell, Heading, Note, Paragraph, Plot, Table
+from runner.report.blocks import Block, Heading, Note, Paragraph, Plot, Table, TableCell
 from runner.report.experiments import ExperimentReport, MetricTable, Row, row_levels, row_repetitions, row_share
 from runner.report.facts import BASELINE, interval_method
 from runner.report.model import Report
@@ -99,8 +99,8 @@ def measurements(experiment: ExperimentReport) -> list[Block]:
     blocks: list[Block] = []
     for metric in experiment.tables:
         about = f"{metric.better} is better; {metric.common}"
-        rows: list[list[str | Cell]] = [
-            [row.vpn, row_levels(row), *measured(row, metric), Cell(row.status, note=row.problem or 0)]
+        rows: list[list[str | TableCell]] = [
+            [row.vpn, row_levels(row), *measured(row, metric), TableCell(row.status, note=row.problem or 0)]
             for row in metric.rows
         ]
         blocks.append(Table(metric.title, HEAD, rows, about, numbers=range(2, 6)))

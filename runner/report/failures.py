@@ -9,7 +9,7 @@ import numpy as np
 
 from runner.data.levels import traffic_factors
 from runner.data.trials import Measurement, Strict, Timeline, Trial
-from runner.report.blocks import Block, Cell, Heading, Link, Paragraph, Table
+from runner.report.blocks import Block, Heading, Link, Paragraph, Table, TableCell
 
 HEAD = ("VPN", "failure", "outage: median (least–most), n", "resolution", "what happened, seconds after the failure")
 ABOUT = (
@@ -67,12 +67,12 @@ class FailureRow(Strict):
         return "; ".join([*self.steps, *([self.paths] if self.paths else [])])
 
     @property
-    def cells(self) -> tuple[str, str, str, str, Cell]:
+    def cells(self) -> tuple[str, str, str, str, TableCell]:
         """The row under HEAD."""
         timers = f". Timers: {'; '.join(self.timers)}" if self.timers else ""
         link = Link("commands", file=f"{self.log}/commands.log") if self.log else None
         failure = ": ".join(filter(None, (self.levels, self.verdict)))
-        return self.vpn, failure, self.outage, _ms(self.resolution_ms), Cell(self.story + timers, link=link)
+        return self.vpn, failure, self.outage, _ms(self.resolution_ms), TableCell(self.story + timers, link=link)
 
 
 def failures(trials: Sequence[Trial]) -> list[FailureRow]:

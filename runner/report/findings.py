@@ -10,7 +10,7 @@ from typing import Literal
 from runner.data.trials import Run, Strict, Trial
 from runner.papers.findings import Basis, Finding, Judgement, Verdict, judge, number, trials_of
 from runner.papers.judges import findings_of
-from runner.papers.published import Device, device_row
+from runner.papers.published import DeviceRow, device_row
 from runner.ranking.stats import block_values
 from runner.report.blocks import Block, Heading, Link, Paragraph, Table
 from runner.report.text import NONE, counted, duration
@@ -205,7 +205,7 @@ def _device(run: Run, trials: Sequence[Trial]) -> str:
         "device": f"{run.lab.get('machine', 'unknown')}, {_cores(run)}",
         "source": f"vpneval {run.vpneval_version}, run {run.run_id}, {run.created_at[:10]}",
     }
-    return device_row(Device.model_validate({**about, **numbers}))
+    return device_row(DeviceRow.model_validate({**about, **numbers}))
 
 
 def _cores(run: Run) -> str:

@@ -68,7 +68,7 @@ class LimitRow(Strict):
         return [self.vpn, self.levels, text.quantity(self.median, self.unit), self.says, separate]
 
 
-class Limits(Strict):
+class LimitsSection(Strict):
     """The section: a row for each cell; ``orders``: for each ranking and throughput, what becomes of the order on
     separate gateways, in a sentence. ``stands``: does it stand everywhere, as far as is known? None: nobody knows."""
 
@@ -99,7 +99,7 @@ class Limits(Strict):
         return {(row.metric, cell_key(row.vpn, row.params)): row.says for row in self.rows}
 
 
-def limits(run: Run, trials: Sequence[Trial], bases: Sequence[Basis]) -> Limits:
+def limits(run: Run, trials: Sequence[Trial], bases: Sequence[Basis]) -> LimitsSection:
     """The section, from all trials that were watched."""
     by_cell: dict[tuple[str, str], list[Trial]] = {}
     every: dict[str, list[Trial]] = {}
@@ -121,17 +121,17 @@ def limits(run: Run, trials: Sequence[Trial], bases: Sequence[Basis]) -> Limits:
             if (said := _order(run, basis, mine, metric)) is not None:
                 orders.append(said[0])
                 stands.append(said[1])
-    return Limits(rows=rows, orders=orders, stands=all(stands) if stands else None)
+    return LimitsSection(rows=rows, orders=orders, stands=all(stands) if stands else None)
 
 
-def of_ranking(found: Limits, ranking: Ranking) -> list[LimitRow]:
+def of_ranking(found: LimitsSection, ranking: Ranking) -> list[LimitRow]:
     """What limits the VPNs of a ranking in the throughputs that it compares, in the ranking's order."""
     levels = {standing.vpn: standing.levels for standing in ranking.standings}
     mine = [row for row in found.rows if _compared(row, ranking.image, levels, ranking.traffic)]
     return sorted(mine, key=lambda row: (list(levels).index(row.vpn), row.metric))
 
 
-def changed_order(found: Limits, ranking: Ranking, title: str) -> str:
+def changed_order(found: LimitsSection, ranking: Ranking, title: str) -> str:
     """What separate gateways would change in the order of the throughput called ``title``; empty: nothing is known to
     change."""
     head = _head(title, ranking.configuration, ranking.image)
@@ -231,7 +231,7 @@ def _grouped(pairs: Sequence[tuple[str, str]]) -> Iterator[tuple[str, list[str]]
         yield slower, [faster for one, faster in pairs if one == slower]
 
 
-def section(found: Limits) -> list[Block]:
+def section(found: LimitsSection) -> list[Block]:
     """The section of every form; empty where no machine was watched."""
     if not found.rows:
         return []

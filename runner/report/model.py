@@ -28,7 +28,7 @@ from runner.report.failures import section as failures_section
 from runner.report.findings import Findings
 from runner.report.findings import findings as judged
 from runner.report.findings import section as findings_section
-from runner.report.limits import Limits, limits
+from runner.report.limits import LimitsSection, limits
 from runner.report.limits import section as limits_section
 from runner.report.machines import Lack, Unlike, differing, lacking, left_out, machines_section
 from runner.report.mesh import MeshPoint, mesh_points
@@ -80,7 +80,7 @@ class Report(Strict):
     failures: list[FailureRow] = []
     paper_tables: list[PaperTable] = []
     mesh: list[MeshPoint] = []
-    limits: Limits = Limits()
+    limits: LimitsSection = LimitsSection()
     machines: list[OnMachines] = Field(default=[], description="of a farm: of each ranking, what each machine says")
     machines_differ: list[Unlike] = Field(default=[], description="of a farm: facts in which its machines differ")
     machines_lack: list[Lack] = Field(default=[], description="of a farm: what single machines could not measure")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from runner.data.trials import Strict, Trial
-from runner.report.blocks import Block, Cell, Heading, Paragraph, Table
+from runner.report.blocks import Block, Heading, Paragraph, Table, TableCell
 
 HEAD = ["tunnel", "negotiated", "data path and version", "what else was seen", "the marker", "trials"]
 ABOUT = (
@@ -27,10 +27,10 @@ class ProofRow(Strict):
     trials: int
 
     @property
-    def cells(self) -> list[str | Cell]:
+    def cells(self) -> list[str | TableCell]:
         """The row under HEAD."""
         return [
-            Cell(f"{self.number}. {self.vpn}", name=name_of(self.number)),
+            TableCell(f"{self.number}. {self.vpn}", name=name_of(self.number)),
             *(self.negotiated, self.data_path, self.facts, self.marker),
             str(self.trials),
         ]

@@ -8,7 +8,7 @@ from runner.search import bisection
 from runner.search.bracket import NEAR, Bracket
 from runner.search.likelihood import CRITERION_S
 from runner.search.model import Account, BudgetSpent, Flag, Goal, NoNumber, Purpose, SearchResult, SearchTrial
-from runner.search.posterior import CAPACITY_DEVIATION, Estimate, Posterior
+from runner.search.posterior import CAPACITY_DEVIATION, Posterior, PosteriorEstimate
 from runner.search.stability import unstable
 
 MAX_TRIALS = 100  # of the usual duration, or the time of as many, those of the seed included
@@ -47,7 +47,7 @@ class Sampler:
     """Chooses the next rate from what is believed, until that is narrow enough."""
 
     posterior: Posterior
-    estimate: Estimate
+    estimate: PosteriorEstimate
 
     def __init__(self, account: Account, goal: Goal) -> None:
         self.account, self.goal = account, goal

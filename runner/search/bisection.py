@@ -8,7 +8,7 @@ from runner.search.model import Account, BudgetSpent, Flag, Goal, SearchResult
 
 
 @dataclass(frozen=True)
-class Verdict:
+class RateVerdict:
     """What the trials at one rate said together: the lowest rate truly offered (bit/s), and the mean loss."""
 
     offered_rate_bps: float
@@ -16,7 +16,7 @@ class Verdict:
     sender_short: bool
 
 
-def judge(account: Account, rate_bps: float, trials: int, duration_s: float, loss_ratio: float) -> Verdict:
+def judge(account: Account, rate_bps: float, trials: int, duration_s: float, loss_ratio: float) -> RateVerdict:
     """Mean loss ratio over ``trials`` trials at one rate (thesis §3.5.1: ten of ten seconds).
 
     Stops early where it is decided: once the losses add up to more than ``trials`` × ``loss_ratio``, the
@@ -27,7 +27,7 @@ def judge(account: Account, rate_bps: float, trials: int, duration_s: float, los
         done.append(account.trial(rate_bps, duration_s, "confirm"))
         if sum(trial.loss_ratio for trial in done) > trials * loss_ratio:
             break
-    return Verdict(
+    return RateVerdict(
         min(trial.offered_rate_bps for trial in done),
         sum(trial.loss_ratio for trial in done) / len(done),
         any(trial.sender_short for trial in done),

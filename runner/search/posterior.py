@@ -43,7 +43,7 @@ _STUDENT = _STANDARD * np.sqrt(FREEDOM / chdtri(FREEDOM, _POINTS[:, PARAMETERS:]
 
 
 @dataclass(frozen=True)
-class Estimate:
+class PosteriorEstimate:
     """What the posterior says about the throughput; rates in bit/s, noise and floor as ratios."""
 
     rate_bps: float
@@ -166,7 +166,7 @@ class Posterior:
         """Whether enough hypotheses are left for an interval to mean something."""
         return self.effective >= FEWEST_SHARE / 4
 
-    def estimate(self) -> Estimate:
+    def estimate(self) -> PosteriorEstimate:
         """Median and 95 % interval of the rate where the mean loss reaches the ratio."""
         devices, weight = self.devices, self.weight
         log_rate = devices.log_throughput(self.loss_ratio)
@@ -177,7 +177,7 @@ class Posterior:
         startup = devices.startup_s - weight @ devices.startup_s
         together = float(weight @ (startup * log_rate))
         due_to_startup = abs(together) / np.sqrt(float(weight @ startup**2) + 1e-30)
-        return Estimate(
+        return PosteriorEstimate(
             float(rate_bps),
             float(min(low_bps, rate_bps * (1 - LEAST_WIDTH))),
             float(max(high_bps, rate_bps * (1 + LEAST_WIDTH))),

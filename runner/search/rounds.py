@@ -21,7 +21,7 @@ import numpy as np
 
 from runner.search.likelihood import Array
 from runner.search.model import Account, BudgetSpent, Flag, Goal, Purpose, SearchResult, SearchTrial
-from runner.search.steps import Load
+from runner.search.steps import Offer
 
 SEED_BPS = 20e6
 SEED_S = 0.15  # of a trial, while nothing has failed yet: a short overload breaks less
@@ -58,7 +58,7 @@ class Median:
 
 
 @dataclass
-class Rounds:
+class StepwiseSearch:
     """A search that is asked for the next rate, and told what came of it, trial by trial; it can rest between them."""
 
     loss_ratio: float = 0.01
@@ -102,7 +102,7 @@ class Rounds:
         lowest = [trial for trial in self.trials if trial.asked_rate_bps <= self.min_rate_bps]
         return len(lowest) >= HOPELESS and not any(map(self._passed, self.trials))
 
-    def next_load(self) -> Load:
+    def next_load(self) -> Offer:
         """The rate to offer now, and for how long."""
         growth = CAREFUL_GROWTH if self.careful else GROWTH
         if not self.trials:
@@ -120,7 +120,7 @@ class Rounds:
                 passed_bps = max(trial.offered_rate_bps for trial in self.trials if self._passed(trial))
                 rate_bps = min(rate_bps, passed_bps * CAREFUL_STEP)
         duration_s = min(SEED_S, self.duration_s) if self.seeding else self.duration_s
-        return Load(min(max(rate_bps, self.min_rate_bps), self.max_rate_bps), duration_s)
+        return Offer(min(max(rate_bps, self.min_rate_bps), self.max_rate_bps), duration_s)
 
     def learn(self, trial: SearchTrial) -> None:
         """What came of a trial."""
@@ -225,7 +225,9 @@ class Rounds:
 def search(account: Account, goal: Goal) -> SearchResult:
     """A whole search without a break, as the other engines have it: until the 95 % interval is within
     ± ``relative_width``, MOST_TRIALS are done, or the budget is spent."""
-    rounds = Rounds(goal.loss_ratio, goal.min_rate_bps, goal.max_rate_bps, goal.trial_duration_s, goal.first_rate_bps)
+    rounds = StepwiseSearch(
+        goal.loss_ratio, goal.min_rate_bps, goal.max_rate_bps, goal.trial_duration_s, goal.first_rate_bps
+    )
     flags: set[Flag] = set()
     try:
         while len(rounds.trials) < MOST_TRIALS and not (rounds.limited or rounds.hopeless):

@@ -15,7 +15,7 @@ import numpy as np
 
 from runner.search.likelihood import Array, Devices
 from runner.search.model import SearchTrial
-from runner.search.posterior import Estimate
+from runner.search.posterior import PosteriorEstimate
 
 NOISIEST = 0.08  # a capacity that differs more than this between trials is no noise of one device
 FASTER = 0.04  # so far above the capacity, and so many deviations of the noise, only a faster device forwards
@@ -30,7 +30,9 @@ DWELLS_S = np.array([3.0, 7.0, 20.0])  # mean time in a state
 DRIFTS = np.array([-60, -30, -15, -8, -4, 4, 8, 15, 30, 60])  # from the first to the last trial, in steps
 
 
-def unstable(trials: Sequence[SearchTrial], loss_ratio: float, estimate: Estimate, overhead_s: float = 0.0) -> bool:
+def unstable(
+    trials: Sequence[SearchTrial], loss_ratio: float, estimate: PosteriorEstimate, overhead_s: float = 0.0
+) -> bool:
     """Whether a device that changes explains the trials (in the order of time) better than one that does not.
 
     ``loss_ratio`` is the one that is searched for, ``overhead_s`` what lies between two trials. From a clear overload
@@ -53,7 +55,7 @@ def unstable(trials: Sequence[SearchTrial], loss_ratio: float, estimate: Estimat
     return changing - steady > math.log(ODDS)
 
 
-def _likelihood(trials: Sequence[SearchTrial], loss_ratio: float, estimate: Estimate) -> Array:
+def _likelihood(trials: Sequence[SearchTrial], loss_ratio: float, estimate: PosteriorEstimate) -> Array:
     """Of each trial (first axis) at each capacity and noise."""
     capacity: Array = math.log(estimate.capacity_bps) + STEP * np.arange(-REACH, REACH + 1.0)
     fixed = (estimate.jitter, estimate.floor, estimate.stalls_per_s, estimate.startup_s, estimate.livelock)

@@ -14,14 +14,14 @@ from greenlet import getcurrent, greenlet
 from runner.search.model import BudgetSpent, Loss, Measure, SearchResult
 
 
-class Load(NamedTuple):
+class Offer(NamedTuple):
     """The next trial that a search wants: offer this rate (bit/s) for so long (s)."""
 
     rate_bps: float
     duration_s: float
 
 
-def steps(find: Callable[[Measure], SearchResult]) -> Generator[Load, Loss | None, SearchResult]:
+def steps(find: Callable[[Measure], SearchResult]) -> Generator[Offer, Loss | None, SearchResult]:
     """The trials of the search ``find``: yields each ``Load``, is sent its ``Loss``, and returns the result.
 
     Sent None instead, the search ends as if its budget were spent, with what it has. Raises what ``find`` raises.
@@ -34,7 +34,7 @@ def steps(find: Callable[[Measure], SearchResult]) -> Generator[Load, Loss | Non
             raise BudgetSpent
         driver = getcurrent().parent
         assert driver is not None
-        loss = driver.switch(Load(rate_bps, duration_s))
+        loss = driver.switch(Offer(rate_bps, duration_s))
         if loss is None:
             spent = True
             raise BudgetSpent

@@ -32,7 +32,7 @@ from runner.sweep.plan import (
 from runner.sweep.records import Records
 from runner.sweep.shares import Shares, parts, side_share
 from runner.sweep.supported import refusals
-from runner.sweep.turns import Rounds, Standing, conditions, most_standing, standing
+from runner.sweep.turns import Rounds, StandingTunnel, conditions, most_standing, standing
 from runner.sweep.underway import UnderWay
 from runner.sweep.workshop import Workshop
 from runner.tunnel.bring_up import Bench
@@ -261,7 +261,7 @@ class Loop:
                 self._shares.side_left_s -= time.monotonic() - started
             self._alone(base, self._shares.ranked_s(planned, later), short=bool(rest))
 
-    def _alone(self, base: Sequence[Standing], within_s: float, *, short: bool) -> None:
+    def _alone(self, base: Sequence[StandingTunnel], within_s: float, *, short: bool) -> None:
         """Play the baseline trials for which no VPN had a round in this block; ``short``: as many rounds as without a
         deadline at most."""
         left = {trial.planned.id for one in base for trial in one.trials if not trial.begun and self._has_turns(trial)}
@@ -269,7 +269,7 @@ class Loop:
             needed_s = sum(expected_s(one.tunnel, self.settings.profile) for one in base) if short else within_s
             self._play(base, time.monotonic() + min(within_s, needed_s), lambda trial: trial.planned.id in left)
 
-    def _stand(self, base: Sequence[Standing], tunnels: Sequence[PlannedTunnel], within_s: float) -> None:
+    def _stand(self, base: Sequence[StandingTunnel], tunnels: Sequence[PlannedTunnel], within_s: float) -> None:
         """These tunnels beside the baseline: rounds, for ``within_s`` seconds with the bring-up, under a deadline."""
         if within_s <= 0:
             return
@@ -290,7 +290,7 @@ class Loop:
             last = max(last, self._rounds.last)
         self._rounds.last = last
 
-    def _play(self, stands: Sequence[Standing], until: float, goes_on: Callable[[UnderWay], bool]) -> None:
+    def _play(self, stands: Sequence[StandingTunnel], until: float, goes_on: Callable[[UnderWay], bool]) -> None:
         took_s, began = 0.0, time.monotonic()
 
         def more(played: int) -> bool:
@@ -311,7 +311,7 @@ class Loop:
         self._give_turns(stands)
         self._rounds.play(stands, more, goes_on)
 
-    def _give_turns(self, stands: Sequence[Standing]) -> None:
+    def _give_turns(self, stands: Sequence[StandingTunnel]) -> None:
         """How often each trial has its turn."""
         side_every = SIDE_EVERY if self.settings.deadline is None else SIDE_EVERY_HURRIED
         for one in stands:

@@ -27,7 +27,7 @@ MOST_STANDING = 30  # of the VPNs' tunnels at once
 
 
 @dataclass
-class Standing:
+class StandingTunnel:
     """A tunnel that is up, and its trials."""
 
     tunnel: PlannedTunnel
@@ -71,10 +71,10 @@ def most_standing(plain: int, wanted: int, say: Callable[[str], object]) -> int:
 
 
 @contextmanager
-def standing(workshop: Workshop, tunnels: Sequence[PlannedTunnel]) -> Iterator[list[Standing]]:
+def standing(workshop: Workshop, tunnels: Sequence[PlannedTunnel]) -> Iterator[list[StandingTunnel]]:
     """All of ``tunnels`` up at once, each in a lab of its own, as long as the context. Those that do not come up are
     tried once more where time is left, and then written down. At its end every trial has its line. Raises LabError."""
-    found: list[Standing] = []
+    found: list[StandingTunnel] = []
     with ExitStack() as labs:
         try:
             again = [(tunnel, why) for tunnel in tunnels if (why := _stand(workshop, tunnel, labs, found))]
@@ -85,7 +85,9 @@ def standing(workshop: Workshop, tunnels: Sequence[PlannedTunnel]) -> Iterator[l
             _end(workshop, found)
 
 
-def _stand(workshop: Workshop, tunnel: PlannedTunnel, labs: ExitStack, found: list[Standing], before: str = "") -> str:
+def _stand(
+    workshop: Workshop, tunnel: PlannedTunnel, labs: ExitStack, found: list[StandingTunnel], before: str = ""
+) -> str:
     """Bring the tunnel up in a lab. ``before``: why it did not come up at first. Returns why it did not come up where
     it is worth another attempt; else it is up, or its trials are written down. Raises LabError."""
     began = time.monotonic()
@@ -94,7 +96,7 @@ def _stand(workshop: Workshop, tunnel: PlannedTunnel, labs: ExitStack, found: li
     try:
         with ExitStack() as lab:  # what does not come up goes at once: its daemons would disturb the others
             builder = lab.enter_context(workshop.builder(tunnel, folder))
-            one = Standing(tunnel, builder.bench(), folder)
+            one = StandingTunnel(tunnel, builder.bench(), folder)
             labs.push(lab.pop_all())
     except (Exception, SystemExit) as error:  # a failing VPN never stops the sweep
         if not before and _another_attempt(workshop, error, time.monotonic() - began):
@@ -119,7 +121,7 @@ def _another_attempt(workshop: Workshop, error: BaseException, took_s: float) ->
     return deadline is None or time.monotonic() + took_s < deadline
 
 
-def _end(workshop: Workshop, found: Sequence[Standing]) -> None:
+def _end(workshop: Workshop, found: Sequence[StandingTunnel]) -> None:
     """Every trial's line: with what it has, also where the run is being stopped."""
     for one in found:
         for trial in one.trials:
@@ -142,7 +144,7 @@ class Rounds:
 
     def play(
         self,
-        stands: Sequence[Standing],
+        stands: Sequence[StandingTunnel],
         more: Callable[[int], bool],
         goes_on: Callable[[UnderWay], bool] = lambda trial: True,
     ) -> int:
@@ -172,7 +174,7 @@ class Rounds:
     def _due(self, trial: UnderWay, played: int) -> bool:
         return not trial.over and played % trial.every == 0
 
-    def _turn(self, one: Standing, trial: UnderWay) -> None:
+    def _turn(self, one: StandingTunnel, trial: UnderWay) -> None:
         workshop, first = self.workshop, not trial.rows
         workshop.watcher.measuring(trial.planned)
         try:
@@ -188,9 +190,11 @@ class Rounds:
                 one.renew(workshop)
 
 
-def _in_order(due: Sequence[tuple[Standing, UnderWay]], rng: random.Random) -> list[tuple[Standing, UnderWay]]:
+def _in_order(
+    due: Sequence[tuple[StandingTunnel, UnderWay]], rng: random.Random
+) -> list[tuple[StandingTunnel, UnderWay]]:
     """All their turns in a round: groups of what is compared, in random order, and so the VPNs within each."""
-    groups: dict[str, list[tuple[Standing, UnderWay]]] = {}
+    groups: dict[str, list[tuple[StandingTunnel, UnderWay]]] = {}
     for one, trial in due:
         for number in range(trial.planned.instrument.turns * trial.times):
             groups.setdefault(f"{number} {conditions(trial)}", []).append((one, trial))

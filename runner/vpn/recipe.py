@@ -18,7 +18,7 @@ QUESTIONS = ("test", "ss", "find")
 OUTPUT = re.compile(r"<output (\d+)>")
 
 
-class Paper:
+class NotedNode:
     """A ``Node`` that runs nothing: it notes every command, and answers as if it had worked."""
 
     def __init__(self, name: str) -> None:
@@ -65,7 +65,7 @@ class PaperProcess:
         return 0
 
 
-class KeyMaker(Paper):
+class KeyMaker(NotedNode):
     """The machine that makes the keys. The output of each command goes into the file of keys/ that has the secret's
     name. ``days``: how long certificates are to be valid."""
 
@@ -99,7 +99,7 @@ class KeyMaker(Paper):
         return lines
 
 
-class Script(Paper):
+class Script(NotedNode):
     """A ``Paper`` whose lines are a shell script with the functions of gateway/functions.sh: what the plugin waits for,
     the script waits for. ``files`` are the gateway's: path -> text and mode. ``undo`` are the commands that take it
     back. ``dials``: the plugin's (``Software.dials``)."""

@@ -18,7 +18,7 @@ from runner.data.levels import Params
 from runner.instruments.failures import prepare
 from runner.instruments.failures.cluster import DEAD_AFTER_S, HEARTBEAT_S
 from runner.instruments.failures.gateway import break_gateway
-from runner.instruments.failures.outage import Outage, Watch, outage
+from runner.instruments.failures.outage import Outage, OutageWatch, outage
 from runner.instruments.failures.redundancy import PAIR, arm, is_active, settled
 from runner.instruments.failures.takeover import Handover, read_handover
 from runner.lab.node.probing import answer, probe
@@ -33,7 +33,7 @@ from tests.kernel.inside import in_guest
 from tests.kernel.vpns_inside import LEAN
 from vpns.ipsec import Ipsec
 
-SLOWLY = Watch(rate=100, limit_s=60, look_s=4, phase_s=0.5)  # a guest has one slow CPU
+SLOWLY = OutageWatch(rate=100, limit_s=60, look_s=4, phase_s=0.5)  # a guest has one slow CPU
 
 
 class Lean(Ipsec):

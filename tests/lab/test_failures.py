@@ -14,7 +14,7 @@ from runner.data.store import load_run
 from runner.instruments.failures import prepare, redundancy, reroute
 from runner.instruments.failures.breaks import CUT_S, DOWN_S, break_by, end_all, processes
 from runner.instruments.failures.gateway import break_gateway
-from runner.instruments.failures.outage import Outage, Watch, outage
+from runner.instruments.failures.outage import Outage, OutageWatch, outage
 from runner.instruments.failures.overload import OVERLOAD_S, Overload
 from runner.instruments.failures.redundancy import PAIR, arm, is_active, settled
 from runner.instruments.failures.takeover import Handover, read_handover
@@ -32,8 +32,8 @@ from tests.contract import this_machine
 from tests.lab.commands import start, until, vpneval
 from tests.lab.conftest import descendants, running
 
-SHORT = Watch(rate=500, limit_s=4.0, look_s=1.0, phase_s=0.1)  # for what is not going to recover
-LONG = Watch(rate=500, limit_s=40.0, look_s=1.0, phase_s=0.1)
+SHORT = OutageWatch(rate=500, limit_s=4.0, look_s=1.0, phase_s=0.1)  # for what is not going to recover
+LONG = OutageWatch(rate=500, limit_s=40.0, look_s=1.0, phase_s=0.1)
 
 
 @contextmanager
@@ -50,7 +50,7 @@ def tunnel(image: Image, tmp_path: Path, name: str, **levels: str) -> Iterator[t
         yield lab, vpn, bring_up(lab, vpn, params, secrets).address
 
 
-def recovery(image: Image, tmp_path: Path, name: str, failure: str, watch: Watch) -> Outage:
+def recovery(image: Image, tmp_path: Path, name: str, failure: str, watch: OutageWatch) -> Outage:
     with tunnel(image, tmp_path, name, failure=failure) as (lab, vpn, address):
         return outage(lab, address, break_by(lab, vpn, dict(vpn.comparable), failure), watch, random.Random(1))
 

@@ -21,11 +21,11 @@ from runner.instruments.result import Measured
 from runner.instruments.traffic.calibration import WITHIN_S, calibrated
 from runner.instruments.traffic.generator import Arrived, Generator, Load, at_once, generating, imix
 from runner.instruments.traffic.udp import Udp
-from runner.instruments.traffic.udp_rounds import LOOKS, Offering, SoFar, shape_of
+from runner.instruments.traffic.udp_rounds import LOOKS, Offering, SearchMemory, shape_of
 from runner.lab.node import PATIENCE
 from runner.lab.shape.site_to_site import Lab, batch
 from runner.lab.software.image import Image
-from runner.search.rounds import Rounds
+from runner.search.rounds import StepwiseSearch
 from runner.tunnel.bring_up import Bench
 from tests.lab.commands import vpneval
 from tests.lab.test_packets import bench_in
@@ -258,7 +258,7 @@ def test_ipv6_is_offered_between_the_sites(lab: Lab, image: Image, name: str) ->
         lab.wan.run("nft", "-f", "-", input=drop)
     tunnel = tunnel_in(lab, name, {**vpn.comparable, **udp.asks(levels)}, image, [])
     bench = Bench(lab, tunnel, lambda: pytest.fail("the tunnel broke down"))
-    offering = Offering(bench, shape_of(levels, False)[0], SoFar(Rounds()), vpn)
+    offering = Offering(bench, shape_of(levels, False)[0], SearchMemory(StepwiseSearch()), vpn)
     load = offering.load(5e6, 0.3)
     arrived = best(lambda: offering.generators[0].play(load), lambda a: a.received == a.sent)
     assert arrived.received == arrived.sent > 50, "counted by a filter of IPv6"
@@ -277,7 +277,9 @@ def test_a_mixture_goes_both_ways(lab: Lab, image: Image, name: str, inner: str)
     assert udp.refuses(lab, vpn, levels) is None
     tunnel = tunnel_in(lab, name, {**vpn.comparable, **udp.asks(levels)}, image, [])
     bench = Bench(lab, tunnel, lambda: pytest.fail("the tunnel broke down"))
-    offering = Offering(bench, shape_of(levels, False)[0], SoFar(Rounds()), vpn if inner else None, (False, True))
+    offering = Offering(
+        bench, shape_of(levels, False)[0], SearchMemory(StepwiseSearch()), vpn if inner else None, (False, True)
+    )
     load = offering.load(2e6, 0.4)
     ways = best(
         lambda: at_once(offering.generators, load), lambda found: all(one.received == one.sent for one in found)

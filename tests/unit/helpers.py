@@ -16,7 +16,7 @@ from runner.lab.node import Completed
 from runner.lab.shape.site import Site
 from runner.lab.shape.site_to_site import SITES, Lab
 from runner.vpn.plugin import Vpn
-from runner.vpn.recipe import Paper, PaperProcess
+from runner.vpn.recipe import NotedNode, PaperProcess
 
 DATA = Path(__file__).parent / "data"
 GW1, GW2 = SITES
@@ -35,7 +35,7 @@ def report(name: str) -> dict[str, Any]:
 
 def named_secrets(vpn: Vpn, sites: tuple[Site, ...]) -> dict[str, str]:
     """The VPN's secrets, each with a text that says which it is."""
-    return {name: f"[secret {name}]" for name in vpn.secrets(Paper("ca"), sites)}
+    return {name: f"[secret {name}]" for name in vpn.secrets(NotedNode("ca"), sites)}
 
 
 def overhead_bytes(vpn: Vpn, params: Params, inner_bytes: int) -> int | None:
@@ -120,4 +120,4 @@ class Iperf:
 
 
 def lab_with(iperf: Any, host2: Any = None) -> Lab:
-    return cast(Lab, PaperLab({"host1": iperf, "host2": host2 or Paper("host2")}))
+    return cast(Lab, PaperLab({"host1": iperf, "host2": host2 or NotedNode("host2")}))

@@ -5,7 +5,7 @@ import re
 
 from rich.console import Console
 
-from runner.report.blocks import Block, Cell, Heading, Link, Note, Paragraph, Plot, Table
+from runner.report.blocks import Block, Heading, Link, Note, Paragraph, Plot, Table, TableCell
 from runner.report.document import for_a_paper, whole
 from runner.report.forms import latex, markdown, terminal
 from runner.report.forms.elements import blocks_html
@@ -21,9 +21,11 @@ SECTION: list[Block] = [
         ["VPN", "rate", "why"],
         [
             [
-                Cell(f"vpn {EVIL}", small=f"levels {EVIL}", name="row-1", link=Link("", name="elsewhere")),
+                TableCell(f"vpn {EVIL}", small=f"levels {EVIL}", name="row-1", link=Link("", name="elsewhere")),
                 "341 (325–358)",
-                Cell(f"why {EVIL}", note=1, link=Link("commands", file="logs/a b/<c>"), opens=[Note(f"more {EVIL}")]),
+                TableCell(
+                    f"why {EVIL}", note=1, link=Link("commands", file="logs/a b/<c>"), opens=[Note(f"more {EVIL}")]
+                ),
             ],
             ["other", "FAIL", "pass"],
         ],

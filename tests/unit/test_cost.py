@@ -4,8 +4,8 @@ import pytest
 
 from runner.data.errors import MeasurementError
 from runner.instruments.traffic.cost import (
-    Daemon,
-    Snapshot,
+    CostSnapshot,
+    DaemonState,
     context_switches,
     costs,
     counted_calls,
@@ -26,9 +26,9 @@ def snap(
     switches: int = 0,
     daemons: dict[int, int] | None = None,
     frames: int = 0,
-) -> Snapshot:
-    running = {("gw1", pid): Daemon("vpnd", count, 1000 * pid) for pid, count in (daemons or {}).items()}
-    return Snapshot({"user": user_s, "softirq": softirq_s}, switches, running, frames)
+) -> CostSnapshot:
+    running = {("gw1", pid): DaemonState("vpnd", count, 1000 * pid) for pid, count in (daemons or {}).items()}
+    return CostSnapshot({"user": user_s, "softirq": softirq_s}, switches, running, frames)
 
 
 def test_costs_are_differences_for_each_unit_that_arrived() -> None:
@@ -70,14 +70,14 @@ def test_proc_stat() -> None:
 
 def test_a_look_at_another_machine_finds_the_daemon_and_not_the_look() -> None:
     look = captured("openvpn-look.txt")
-    assert seen_daemons(look) == {48: Daemon("openvpn", 84, 3783 * 1024)}
+    assert seen_daemons(look) == {48: DaemonState("openvpn", 84, 3783 * 1024)}
     assert frames(look, "wan0") == 43 + 36
     with pytest.raises(MeasurementError, match="no interface wan7"):
         frames(look, "wan7")
 
 
 def test_a_process_that_has_ended_counts_nothing() -> None:
-    assert daemon(2**22 + 1) == Daemon("", 0, 0)  # above the highest PID there can be
+    assert daemon(2**22 + 1) == DaemonState("", 0, 0)  # above the highest PID there can be
 
 
 def test_system_calls_that_perf_counted() -> None:

@@ -15,7 +15,7 @@ from runner.lab.places.sites import read_sites
 from runner.lab.shape.site_to_site import SITES as TEST_SITES
 from runner.vpn import deploy
 from runner.vpn.page import page
-from runner.vpn.recipe import Paper
+from runner.vpn.recipe import NotedNode
 
 ROOT = Path(__file__).parents[2]
 SITES = """\
@@ -34,7 +34,7 @@ wan_address = "198.51.100.2"
 def written(tmp_path: Path, name: str) -> Path:
     (tmp_path / "sites.toml").write_text(SITES)
     vpn, sites = load_vpn(name), real_sites(read_sites(tmp_path / "sites.toml"))
-    secrets = {secret: f"<{secret}>" for secret in vpn.secrets(Paper("ca"), sites)}
+    secrets = {secret: f"<{secret}>" for secret in vpn.secrets(NotedNode("ca"), sites)}
     deploy.write(vpn, vpn.comparable, sites, secrets, tmp_path / "out")
     return tmp_path / "out"
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from runner.ranking.draws import DRAWS, DrawnRanks, Order, draw_from_pairs, draw_means, draw_ranks, order_of
-from runner.ranking.estimates import Estimate, Pooled, Rounds
+from runner.ranking.estimates import Estimate, Pooled, RoundValues
 from runner.ranking.intervals import Array
 from tests.unit.synthetic import METRICS
 
@@ -105,7 +105,7 @@ def test_draws_from_pairs_differ_as_the_pairs_say_and_no_vpn_has_a_negative_vari
         ("a", "c"): Estimate(0.8, math.sqrt(0.10), math.inf, 9),
         ("b", "c"): Estimate(0.3, math.sqrt(0.13), math.inf, 9),
     }
-    values = {vpn: Rounds({0: 1.0, 1: 1.0}, {0: 0, 1: 0}) for vpn in VPNS}
+    values = {vpn: RoundValues({0: 1.0, 1: 1.0}, {0: 0, 1: 0}) for vpn in VPNS}
     found = draw_from_pairs(values, pairs, np.random.default_rng(1))
     assert found is not None
     assert found.std(axis=0).tolist() == pytest.approx([0.1, 0.2, 0.3], rel=0.03)
@@ -124,7 +124,7 @@ def test_a_vpn_is_drawn_with_the_fewest_degrees_of_freedom_of_its_pairs(freedom:
         pair: Estimate(0.0, 0.1 * math.sqrt(2), math.inf if pair == ("a", "b") else freedom, 9)
         for pair in (("a", "b"), ("a", "c"), ("b", "c"))
     }
-    values = {vpn: Rounds({0: 1.0, 1: 1.0}, {0: 0, 1: 0}) for vpn in VPNS}
+    values = {vpn: RoundValues({0: 1.0, 1: 1.0}, {0: 0, 1: 0}) for vpn in VPNS}
     found = draw_from_pairs(values, known, np.random.default_rng(1))
     assert found is not None
     for column in range(3):
@@ -141,7 +141,11 @@ def test_two_searches_that_share_nothing_are_drawn_as_independent() -> None:
 
 def test_what_nothing_connects_has_no_order() -> None:
     single = {0: 1.0}
-    values = {"a": Rounds({0: 1.0, 1: 1.1}, {0: 0, 1: 0}), "b": Rounds(single, {0: 0}), "c": Rounds(single, {0: 0})}
+    values = {
+        "a": RoundValues({0: 1.0, 1: 1.1}, {0: 0, 1: 0}),
+        "b": RoundValues(single, {0: 0}),
+        "c": RoundValues(single, {0: 0}),
+    }
     assert draw_from_pairs(values, {("a", "b"): Estimate(0.0, 0.1, 5.0, 2)}, np.random.default_rng(1)) is None
     assert draw_ranks(METRICS["rtt"], values, set(), 1) is None
     assert draw_ranks(METRICS["rtt"], {}, set(), 1) is None

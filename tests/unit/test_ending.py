@@ -6,7 +6,7 @@ from typing import Literal
 import pytest
 
 from runner.cli import ending
-from runner.cli.asked import Asked, ask
+from runner.cli.asked import Request, ask
 from runner.data.store import open_store
 from runner.data.trials import Cell, Trial
 from runner.sweep.plan import ranked_cells
@@ -23,17 +23,17 @@ def said(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 @pytest.fixture
-def asked() -> Asked:
+def asked() -> Request:
     return ask(["transport"], vpns="openvpn,wireguard")
 
 
-def cells_of(asked: Asked) -> list[Cell]:
+def cells_of(asked: Request) -> list[Cell]:
     """OpenVPN's, those of the ranking first."""
     ranked = ranked_cells(asked.cells, {vpn.name: vpn for vpn in asked.vpns})
     return sorted((cell for cell in asked.cells if cell.vpn == "openvpn"), key=lambda cell: cell.key not in ranked)
 
 
-def others(asked: Asked, trials: list[Trial]) -> list[Trial]:
+def others(asked: Request, trials: list[Trial]) -> list[Trial]:
     """A trial with a number of each ranked cell that is not among ``trials``."""
     ranked = ranked_cells(asked.cells, {vpn.name: vpn for vpn in asked.vpns}).keys() - {one.cell for one in trials}
     return [trial(cell, 0) for cell in asked.cells if cell.key in ranked]
@@ -56,7 +56,7 @@ def trial(cell: Cell, block: int, status: Status = "ok") -> Trial:
     return made.model_copy(update={"status": status, "reason": reason})
 
 
-def test_where_every_trial_has_a_number_nothing_is_said(tmp_path: Path, asked: Asked, said: list[str]) -> None:
+def test_where_every_trial_has_a_number_nothing_is_said(tmp_path: Path, asked: Request, said: list[str]) -> None:
     lacking = [trial(cell, 0, "unsupported") for cell in asked.cells if cell.vpn == "wireguard"]
     folder = stored(tmp_path / "run", [*others(asked, lacking), *lacking])
     assert ending.without_number(asked, folder, strict=False) == 0
@@ -65,7 +65,7 @@ def test_where_every_trial_has_a_number_nothing_is_said(tmp_path: Path, asked: A
 
 
 def test_one_failed_measurement_of_a_vpn_that_has_a_number_is_said_and_is_0(
-    tmp_path: Path, asked: Asked, said: list[str]
+    tmp_path: Path, asked: Request, said: list[str]
 ) -> None:
     cell = cells_of(asked)[0]
     mine = [trial(cell, 0), trial(cell, 1, "failed")]
@@ -78,7 +78,9 @@ def test_one_failed_measurement_of_a_vpn_that_has_a_number_is_said_and_is_0(
     assert ending.without_number(asked, folder, strict=True) == 1
 
 
-def test_a_vpn_that_is_left_without_a_number_in_the_ranking_is_1(tmp_path: Path, asked: Asked, said: list[str]) -> None:
+def test_a_vpn_that_is_left_without_a_number_in_the_ranking_is_1(
+    tmp_path: Path, asked: Request, said: list[str]
+) -> None:
     first, second = cells_of(asked)[:2]
     folder = stored(tmp_path / "run", [trial(first, 0, "failed"), trial(first, 1, "failed"), trial(second, 0)])
     assert ending.without_number(asked, folder, strict=False) == 1
@@ -87,7 +89,7 @@ def test_a_vpn_that_is_left_without_a_number_in_the_ranking_is_1(tmp_path: Path,
     assert f"--out {folder} --retry-failed" in said[1]
 
 
-def test_what_no_ranking_is_made_of_may_be_without_a_number(tmp_path: Path, asked: Asked, said: list[str]) -> None:
+def test_what_no_ranking_is_made_of_may_be_without_a_number(tmp_path: Path, asked: Request, said: list[str]) -> None:
     first, *_, last = cells_of(asked)
     assert last.key not in ranked_cells(asked.cells, {vpn.name: vpn for vpn in asked.vpns})
     mine = [trial(first, 0), trial(last, 0, "failed")]
@@ -97,7 +99,7 @@ def test_what_no_ranking_is_made_of_may_be_without_a_number(tmp_path: Path, aske
     assert len(said) == 2
 
 
-def test_a_vpn_that_the_deadline_left_no_time_for_is_1(tmp_path: Path, asked: Asked, said: list[str]) -> None:
+def test_a_vpn_that_the_deadline_left_no_time_for_is_1(tmp_path: Path, asked: Request, said: list[str]) -> None:
     folder = stored(tmp_path / "run", [one for one in others(asked, []) if one.vpn != "wireguard"])
     assert ending.without_number(asked, folder, strict=False) == 1
     assert ending.without_number(asked, folder, strict=True) == 1
@@ -108,7 +110,7 @@ def test_a_vpn_that_the_deadline_left_no_time_for_is_1(tmp_path: Path, asked: As
 
 
 def test_one_ranked_measurement_that_there_was_no_time_for_is_enough(
-    tmp_path: Path, asked: Asked, said: list[str]
+    tmp_path: Path, asked: Request, said: list[str]
 ) -> None:
     folder = stored(tmp_path / "run", others(asked, []))
     assert ending.without_number(asked, folder, strict=True) == 0
@@ -118,7 +120,7 @@ def test_one_ranked_measurement_that_there_was_no_time_for_is_enough(
     assert len(said) == 1
 
 
-def test_what_no_ranking_is_made_of_may_be_left_out(tmp_path: Path, asked: Asked, said: list[str]) -> None:
+def test_what_no_ranking_is_made_of_may_be_left_out(tmp_path: Path, asked: Request, said: list[str]) -> None:
     """And later repetitions, which a look ends or a deadline has no time for."""
     folder = stored(tmp_path / "run", others(asked, []))
     assert len(asked.cells) > len((folder / "trials.jsonl").read_text().splitlines()), "ciphers, streams"
@@ -127,7 +129,7 @@ def test_what_no_ranking_is_made_of_may_be_left_out(tmp_path: Path, asked: Asked
     assert said == []
 
 
-def test_without_a_deadline_nothing_was_left_out(tmp_path: Path, asked: Asked, said: list[str]) -> None:
+def test_without_a_deadline_nothing_was_left_out(tmp_path: Path, asked: Request, said: list[str]) -> None:
     folder = stored(tmp_path / "run", others(asked, [])[:-1], trimmed=0)
     assert ending.without_number(asked, folder, strict=True) == 0
     assert said == []

@@ -8,7 +8,15 @@ import numpy as np
 import pytest
 
 from runner.data.trials import Trial
-from runner.ranking.estimates import Estimate, Pooled, Rounds, components, estimate_pair, estimate_pairs, independent
+from runner.ranking.estimates import (
+    Estimate,
+    Pooled,
+    RoundValues,
+    components,
+    estimate_pair,
+    estimate_pairs,
+    independent,
+)
 from runner.ranking.stats import block_values, compare_blocks
 from tests.bench_decide import MACHINES, coverage
 from tests.rounds import Machine, play
@@ -19,8 +27,8 @@ def rng() -> np.random.Generator:
     return np.random.default_rng(20)
 
 
-def turns(a: list[float], instances: int = 1) -> Rounds:
-    return Rounds(dict(enumerate(a)), {number: number * instances // len(a) for number in range(len(a))})
+def turns(a: list[float], instances: int = 1) -> RoundValues:
+    return RoundValues(dict(enumerate(a)), {number: number * instances // len(a) for number in range(len(a))})
 
 
 @pytest.mark.parametrize(

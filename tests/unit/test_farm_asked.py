@@ -8,7 +8,7 @@ from typing import Any
 import dask
 import pytest
 
-from runner.cli.asked import Asked, ask
+from runner.cli.asked import Request, ask
 from runner.cli.farm import missing
 from runner.data.errors import CannotRunHere, UsageError
 from runner.data.store import open_store
@@ -79,12 +79,12 @@ def test_an_image_of_another_day_comes_with_its_cure() -> None:
     assert f"\n## {heading[1]}\n" in (Path(__file__).parents[2] / "docs" / "farm.md").read_text()
 
 
-def asked_of(folder: Path, **options: Any) -> Asked:
+def asked_of(folder: Path, **options: Any) -> Request:
     chosen = {"vpns": "openvpn", "levels": "measure=tcp,streams=1,direction=forward", "profile": "smallest"}
     return ask(["transport"], **chosen, out=folder, many=True, **options)  # type: ignore[arg-type]
 
 
-def fill(folder: Path, asked: Asked, statuses: dict[tuple[int, str], str]) -> None:
+def fill(folder: Path, asked: Request, statuses: dict[tuple[int, str], str]) -> None:
     """Every trial of its blocks, as it was planned, ``ok`` but for those of a repetition and a VPN in ``statuses``."""
     plan = blocks(asked.cells, asked.repetitions, asked.seed, set(), set(), asked.profile)
     with open_store(folder) as store:

@@ -13,7 +13,7 @@ from runner.farm import block
 from runner.farm.block import BlockError, unpack
 from runner.lab.redaction import is_public
 from runner.lab.shape.site_to_site import SITES
-from runner.vpn.recipe import Paper
+from runner.vpn.recipe import NotedNode
 
 BROKEN = """
 import json, sys
@@ -32,7 +32,7 @@ main(["block", "x"])
 
 def test_what_a_broken_block_says_has_no_secret_of_any_vpn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where an error that nobody has foreseen has them in its words."""
-    names = [f"{vpn}/{name}" for vpn in vpn_names() for name in load_vpn(vpn).secrets(Paper("ca"), SITES)]
+    names = [f"{vpn}/{name}" for vpn in vpn_names() for name in load_vpn(vpn).secrets(NotedNode("ca"), SITES)]
     made = {name: secrets.token_hex(16) for name in names if not is_public(name, "")}
     assert len({name.split("/")[0] for name in made}) > 10
     real: Any = subprocess.Popen

@@ -11,7 +11,7 @@ import pytest
 
 from runner.data.store import open_store
 from runner.farm import block, coordinator
-from runner.farm.coordinator import Answer, Coordinator
+from runner.farm.coordinator import Coordinator, JobResult
 from runner.lab.software import image
 from tests.farm import Fake, PaperWorkers
 from tests.unit.test_farm import keeper_of, whole
@@ -56,9 +56,9 @@ class Joining(PaperWorkers):
             self.cancel(job)
             try:
                 said = {**work(*args), "name": self.machines[address].name}
-                self._waiting.append((self._jobs, Answer(job, result=said)))
+                self._waiting.append((self._jobs, JobResult(job, result=said)))
             except Exception as error:
-                self._waiting.append((self._jobs, Answer(job, error=str(error))))
+                self._waiting.append((self._jobs, JobResult(job, error=str(error))))
         return job
 
 

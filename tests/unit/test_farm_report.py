@@ -10,7 +10,7 @@ from rich.console import Console
 
 from runner.data.errors import UsageError
 from runner.data.trials import Run, Trial
-from runner.ranking.estimates import Rounds, estimate_pairs
+from runner.ranking.estimates import RoundValues, estimate_pairs
 from runner.report.blocks import Table
 from runner.report.forms.html import html_text
 from runner.report.forms.terminal_answer import render_answer
@@ -157,7 +157,7 @@ def test_intervals_cover_what_machines_differ_by(machines: int) -> None:
     for _ in range(200):
         shift = rng.normal(0, 0.05, machines)
         values = {
-            vpn: Rounds(
+            vpn: RoundValues(
                 dict(enumerate(np.exp(rng.normal(0, 0.05, len(instances)) + (shift[instances] if vpn == "a" else 0)))),
                 dict(enumerate(instances.tolist())),
                 [f"m{number}" for number in range(machines)],

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from runner.catalogue import digest_of
 from runner.cli import farm
-from runner.cli.asked import Asked, ask
+from runner.cli.asked import Request, ask
 from runner.data.errors import CannotRunHere, UsageError
 from runner.data.store import load_run, read_run
 from runner.farm import block, coordinator, machine
@@ -40,7 +40,7 @@ class Told(PaperWorkers):
 
 
 def called(
-    monkeypatch: pytest.MonkeyPatch, workers: Told, asked: Asked, equal: str = "kernel,image,versions"
+    monkeypatch: pytest.MonkeyPatch, workers: Told, asked: Request, equal: str = "kernel,image,versions"
 ) -> tuple[Path, Outcome]:
     """`vpneval run --farm` with these workers."""
 
@@ -49,11 +49,11 @@ def called(
         yield workers
 
     monkeypatch.setattr(farm, "connected", connected)
-    spread = farm.Spread("tls://lab1:8786", equal, "", insecure=False)
+    spread = farm.FarmRequest("tls://lab1:8786", equal, "", insecure=False)
     return spread.conduct(asked, ["vpneval", "run"], Console(), quiet=True)
 
 
-def of_two(out: Path, repetitions: int) -> Asked:
+def of_two(out: Path, repetitions: int) -> Request:
     """A run of openvpn and plain IP in one cell each."""
     return ask(
         ["transport"],
@@ -66,7 +66,7 @@ def of_two(out: Path, repetitions: int) -> Asked:
     )
 
 
-def measuring(asked: Asked, name: str, digest: str = "0123") -> Told:
+def measuring(asked: Request, name: str, digest: str = "0123") -> Told:
     """A machine with this lab image that measures what is asked for."""
     assert asked.out
     folder = asked.out

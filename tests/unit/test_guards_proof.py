@@ -18,7 +18,7 @@ from runner.lab.shape.site import Site
 from runner.lab.shape.site_to_site import Lab
 from runner.tunnel.bring_up import bring_up
 from runner.tunnel.proof import judge
-from runner.vpn.recipe import Paper
+from runner.vpn.recipe import NotedNode
 from tests.unit.helpers import PaperLab
 from vpns.none import PlainIp
 
@@ -60,7 +60,7 @@ class NoEvidence(PlainIp):
 
 
 def test_a_plugin_without_evidence_of_its_data_path() -> None:
-    nodes = {name: Paper(name) for name in ("host1", "gw1", "wan", "gw2", "host2")}
+    nodes = {name: NotedNode(name) for name in ("host1", "gw1", "wan", "gw2", "host2")}
     vpn = NoEvidence()
     with pytest.raises(ProofError, match="no evidence of the data path"):
         bring_up(cast(Lab, PaperLab(nodes)), vpn, vpn.comparable, {})

@@ -22,13 +22,13 @@ from runner.instruments.traffic import cost, iperf, tcp
 from runner.lab import probes
 from runner.lab.node import Completed, Process
 from runner.lab.node.namespaces import NamespaceProcess
-from runner.vpn.recipe import Paper, PaperProcess
+from runner.vpn.recipe import NotedNode, PaperProcess
 from tests.unit.helpers import Iperf, edited, lab_with, report
 
 
 @pytest.fixture(autouse=True)
 def _free_of_cost(monkeypatch: pytest.MonkeyPatch) -> None:
-    nothing = cost.Snapshot({"user": 1.0}, 5, {}, 7)
+    nothing = cost.CostSnapshot({"user": 1.0}, 5, {}, 7)
     monkeypatch.setattr(tcp, "snapshot", lambda lab: nothing)
     monkeypatch.setattr(tcp, "wan_bytes", lambda lab: 0)
 
@@ -75,7 +75,7 @@ def test_iperf3_that_reports_an_error_or_no_json() -> None:
         iperf.iperf3(lab_with(Iperf("Segmentation fault")), "10.2.0.2", 1)
 
 
-class SlowToDie(Paper):
+class SlowToDie(NotedNode):
     """A host whose killed server holds its port until it has been looked at twice."""
 
     looked = 0

@@ -10,10 +10,10 @@ import pytest
 from runner.catalogue import instruments, load_vpn
 from runner.data.errors import MeasurementError
 from runner.instruments.traffic.inner import ipv6_through
-from runner.instruments.traffic.udp_rounds import Offering, SoFar, shape_of
+from runner.instruments.traffic.udp_rounds import Offering, SearchMemory, shape_of
 from runner.lab.node import Completed
 from runner.lab.shape.site_to_site import SITES, Lab
-from runner.search.rounds import Rounds
+from runner.search.rounds import StepwiseSearch
 from runner.sweep.plan import tunnel_params
 from tests.unit.helpers import named_secrets
 
@@ -106,7 +106,7 @@ def test_a_tunnel_that_does_not_carry_it_is_told(monkeypatch: pytest.MonkeyPatch
 def test_the_same_payload_has_longer_headers() -> None:
     for params, vpn in ((IPV6, load_vpn("none")), ({"measure": "udp", "payload_bytes": "1300"}, None)):
         shape, words = shape_of(params, fragment=False)
-        offering = Offering(cast(Any, bench_of("wan0")), shape, SoFar(Rounds()), vpn)
+        offering = Offering(cast(Any, bench_of("wan0")), shape, SearchMemory(StepwiseSearch()), vpn)
         assert shape.ip_bytes == ((1348,) if vpn else (1328,))
         assert words == str(shape.ip_bytes[0])
         assert offering.payload_bytes == 1300

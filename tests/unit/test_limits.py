@@ -14,7 +14,7 @@ import pytest
 from runner.data.loads import CoreLoad, MachineLoad, PortLoad, ProcessLoad, QuotaLoad, Role, ThreadLoad
 from runner.lab.probes import loads as probe
 from runner.lab.probes.loads import Reader
-from runner.lab.readings.loads import Watch
+from runner.lab.readings.loads import LoadWatch
 from runner.ranking.limits import judge
 
 FIVE = ["host1", "gw1", "wan", "gw2", "host2"]
@@ -175,7 +175,7 @@ def test_a_few_drops_of_a_shaped_port_do_not_outweigh_a_full_thread() -> None:
 def test_a_busy_process_of_this_machine_is_read() -> None:
     reader = Reader({"gw1": None}, ["gw1"])  # the node is this process's own namespaces
     reader.holders = set()
-    watch, before = Watch(), reader.read()
+    watch, before = LoadWatch(), reader.read()
     own, spent_s = reader.processes()[str(os.getpid())]["name"], time.process_time()
     while time.process_time() < spent_s + 0.3:
         pass
@@ -219,7 +219,7 @@ def test_two_pieces_of_time_are_one_load() -> None:
         wan0 = {"packets": packets, "dropped": 0, "queues": [["tbf", True, packets, drops, 2 * drops]]}
         return {"gw2": {"wan0": wan0}}
 
-    watch = Watch()
+    watch = LoadWatch()
     pieces = [(0.0, 1.0, 0), (5.0, 6.0, 1)]
     for start, end, n in pieces:
         before = reading(start, processes=vpn(n), ports=port(100 * n, 5 * n), groups={"gw2": [0.2, 10, 5, 1.0]})
@@ -251,7 +251,7 @@ def test_every_thread_that_is_worth_a_line_is_kept_and_told() -> None:
         program = {"node": "gw1", "name": "wireguard-go", "role": "vpn", "threads": threads, "allowed": [0, 1]}
         return {"7": program | {"spent_s": sum(shares)}}
 
-    watch = Watch()
+    watch = LoadWatch()
     before, after = at([0.0] * 4), at([0.2, 0.5, 0.005, 0.3])
     watch.add({"here": reading(0, processes=before)}, {"here": reading(1, processes=after)})
     loads = watch.found()
@@ -270,7 +270,7 @@ def test_what_has_ended_meanwhile_counts() -> None:
         agent = {"node": "host1", "name": "programs that have ended", "role": "generator", "spent_s": spent_s}
         return {"7": server | {"spent_s": spent_s}, "1": agent}
 
-    watch = Watch()
+    watch = LoadWatch()
     before, after = at(1.0, {"7": [1.0, 0, 0, 1, 1]}), at(1.9, {"7": [1.1, 0, 0, 1, 1]})
     watch.add({"here": reading(0, processes=before)}, {"here": reading(1, processes=after)})
     assert {one.node: (one.busy, one.role) for one in watch.found()[0].processes} == {
@@ -286,7 +286,7 @@ def test_a_process_number_that_was_given_again_starts_from_zero() -> None:
             | {"allowed": [0], "spent_s": ran_s}
         }
 
-    watch = Watch()
+    watch = LoadWatch()
     before, after = reading(0, processes=one("old", 100.0)), reading(1, processes=one("new", 0.5))
     watch.add({"this machine": before}, {"this machine": after})
     (process_,) = watch.found()[0].processes

@@ -8,7 +8,7 @@ import numpy as np
 from runner.data.levels import BASELINE
 from runner.data.trials import Cell, Run, Trial
 from runner.ranking.doubts import doubts
-from runner.ranking.estimates import Rounds
+from runner.ranking.estimates import RoundValues
 from runner.sweep.looks import WIDTHS, Going, going
 from tests.bench_decide import FIVE, MACHINES, until_known
 from tests.rounds import run_of
@@ -20,11 +20,11 @@ CELLS = [Cell(vpn=vpn, params=CBC | traffic) for vpn in VPNS for traffic in (TCP
 CELLS += [Cell(vpn=BASELINE, params=PLAIN | traffic) for traffic in (TCP, IDLE)]
 
 
-def rounds(scatter: Mapping[str, float], number: int = 30) -> dict[str, Rounds]:
+def rounds(scatter: Mapping[str, float], number: int = 30) -> dict[str, RoundValues]:
     """Two instances of each VPN, of which a slice scatters by so much."""
     rng, instances = np.random.default_rng(1), {at: 1 + 2 * at // number for at in range(number)}
     return {
-        vpn: Rounds(dict(enumerate(np.exp(TRUTH[vpn] + rng.normal(0, scatter[vpn], number)).tolist())), instances)
+        vpn: RoundValues(dict(enumerate(np.exp(TRUTH[vpn] + rng.normal(0, scatter[vpn], number)).tolist())), instances)
         for vpn in VPNS
     }
 

@@ -9,7 +9,7 @@ import pytest
 
 from runner.cli import ending
 from runner.cli import more as module
-from runner.cli.asked import Asked
+from runner.cli.asked import Request
 from runner.cli.main import main
 from runner.data.store import load_run
 from runner.data.trials import Run, Trial
@@ -26,7 +26,7 @@ BEGUN = "vpneval reads the plugins and checks the command line.\n"  # `vpneval r
 class Conducted:
     """What would have been measured, last."""
 
-    asked: Asked
+    asked: Request
     weights: str
     command_line: list[str]
 
@@ -36,7 +36,7 @@ def conducted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Conducted:
     """Everything up to the measurement is real."""
     seen = Conducted()
 
-    def conduct(asked: Asked, weights: str, *_: object) -> int:
+    def conduct(asked: Request, weights: str, *_: object) -> int:
         seen.asked, seen.weights, seen.command_line = asked, weights, sys.argv[1:]
         return 0
 

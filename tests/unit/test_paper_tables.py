@@ -13,7 +13,7 @@ from runner.instruments.operator.mesh import Size
 from runner.instruments.operator.mesh import results as mesh_results
 from runner.instruments.result import Measured
 from runner.instruments.security.run import rate, results
-from runner.instruments.security.vantage import Outcome
+from runner.instruments.security.vantage import ProbeOutcome
 from runner.papers.tables import SIZES, paper_effort
 from runner.report.mesh import mesh_points, rows
 from runner.report.model import Report, build
@@ -45,7 +45,7 @@ def counted(vpn: str) -> Trial:
 
 def probed(vpn: str, block: int, **verdicts: str) -> Trial:
     outcomes = {
-        name: Outcome(verdicts.get(name, "pass"), f"{name} seen", "control")  # type: ignore[arg-type]
+        name: ProbeOutcome(verdicts.get(name, "pass"), f"{name} seen", "control")  # type: ignore[arg-type]
         for name in ALL
     }
     measured = results(outcomes)

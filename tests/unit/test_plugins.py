@@ -16,7 +16,7 @@ from runner.lab.shape.site_to_site import SITES, Lab
 from runner.tunnel.bring_up import unsupported
 from runner.vpn.lifecycle import Rekeying
 from runner.vpn.plugin import Vpn, confidential, entry
-from runner.vpn.recipe import Paper
+from runner.vpn.recipe import NotedNode
 from tests.unit.helpers import GW1, GW2, THREE, Answers, named_secrets
 
 EVERY = pytest.mark.parametrize("vpn", [load_vpn(name) for name in vpn_names()], ids=lambda vpn: vpn.name)
@@ -58,7 +58,7 @@ def test_a_timer_that_a_plugin_names_stands_in_its_files(vpn: Vpn, sites: tuple[
     for me in (sites[0], sites[-1]):
         peers = [site for site in sites if site is not me]
         text = "\n".join(files_of(vpn, me, sites, vpn.comparable).values())
-        paper = Paper(me.name)
+        paper = NotedNode(me.name)
         vpn.start(paper, me, peers, vpn.comparable)
         text = re.sub(r"[\"',]", "", "\n".join([text, *paper.lines]))  # rosenpass.toml has words in quotes
         here = "dialing" if me is sites[0] else "answering"
@@ -202,7 +202,7 @@ def test_private_keys_stay_with_their_gateway(vpn: Vpn, sites: tuple[Site, ...])
 def test_start_reaches_every_peer_with_interfaces_of_its_own(vpn: Vpn, sites: tuple[Site, ...]) -> None:
     for me in sites:
         peers = [site for site in sites if site is not me]
-        paper = Paper(me.name)
+        paper = NotedNode(me.name)
         for path, text in files_of(vpn, me, sites, vpn.comparable).items():
             paper.write(path, text)
         vpn.start(paper, me, peers, vpn.comparable)

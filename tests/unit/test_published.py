@@ -11,7 +11,7 @@ from runner.cli.listing import EXTINCT
 from runner.data.errors import UsageError
 from runner.papers import published
 from runner.papers.judges import findings_of
-from runner.papers.published import Device, Paper, Value, device_row, devices, names, paper
+from runner.papers.published import DeviceRow, PublishedPaper, PublishedValue, device_row, devices, names, paper
 from runner.papers.tables import paper_effort
 
 EVERY = pytest.mark.parametrize("name", names())
@@ -93,9 +93,9 @@ GOOD = {
     ],
 )
 def test_a_row_without_citation_or_number_is_refused(change: dict[str, object], says: str) -> None:
-    Paper.model_validate(GOOD)  # the control
+    PublishedPaper.model_validate(GOOD)  # the control
     with pytest.raises(ValidationError, match=says):
-        Paper.model_validate(GOOD | change)
+        PublishedPaper.model_validate(GOOD | change)
 
 
 def test_a_broken_file_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,7 +120,7 @@ def test_devices_are_the_pages_rows_and_agree_with_the_paper() -> None:
 
 def test_a_row_that_is_sent_in_can_be_read_again(tmp_path: Path) -> None:
     numbers = {"aes128_s": 2.5, "aes128_mbit_s": 320.0, "aes256_s": 3.2, "aes256_mbit_s": 250.0}
-    sent = Device(cpu='An "odd", name', mhz=None, device="box", source="vpneval 0.1, run x", **numbers)
+    sent = DeviceRow(cpu='An "odd", name', mhz=None, device="box", source="vpneval 0.1, run x", **numbers)
     path = tmp_path / "devices.csv"
     path.write_text((published.FOLDER / published.DEVICES).read_text() + device_row(sent) + "\n")
     assert devices(path)[-1] == sent
@@ -162,14 +162,14 @@ def test_every_finding_of_a_section_that_concludes_is_in_the_list() -> None:
 )
 def test_a_list_of_conclusions_that_lacks_something_is_refused(change: dict[str, object], says: str) -> None:
     row = {"where": "§7", "sentence": 1, "says": "a claim", "fate": "left out", "why": "no claim"}
-    Paper.model_validate(GOOD | {"conclusion_sections": {"§7": 1}, "conclusions": [row]})  # the control
+    PublishedPaper.model_validate(GOOD | {"conclusion_sections": {"§7": 1}, "conclusions": [row]})  # the control
     with pytest.raises(ValidationError, match=says):
-        Paper.model_validate(GOOD | {"conclusion_sections": {"§7": 1}, "conclusions": [row | change]})
+        PublishedPaper.model_validate(GOOD | {"conclusion_sections": {"§7": 1}, "conclusions": [row | change]})
     with pytest.raises(ValidationError, match="each once and in order"):
-        Paper.model_validate(GOOD | {"conclusion_sections": {"§7": 2}, "conclusions": [row]})
+        PublishedPaper.model_validate(GOOD | {"conclusion_sections": {"§7": 2}, "conclusions": [row]})
 
 
-def value(name: str, number: str) -> Value:
+def value(name: str, number: str) -> PublishedValue:
     (found,) = [one for one in paper(name).values if one.id == number]
     return found
 

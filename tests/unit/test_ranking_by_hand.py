@@ -12,7 +12,7 @@ import pytest
 from runner.data.loads import MachineLoad, PortLoad, QuotaLoad
 from runner.ranking.basis import Basis, bases
 from runner.ranking.draws import draw_means
-from runner.ranking.estimates import Rounds, components, estimate_pairs
+from runner.ranking.estimates import RoundValues, components, estimate_pairs
 from runner.ranking.gateways import apart
 from runner.ranking.limits import judge
 from runner.ranking.looks import nominal
@@ -103,10 +103,10 @@ def test_two_repetitions_have_a_coefficient_of_variation() -> None:
     assert summarise([1.0]).variation is None
 
 
-def one_by_one(logs: Sequence[Sequence[float]]) -> dict[str, Rounds]:
+def one_by_one(logs: Sequence[Sequence[float]]) -> dict[str, RoundValues]:
     """Each round has a tunnel of its own."""
     return {
-        str(vpn): Rounds(dict(enumerate(map(math.exp, own))), {number: number for number in range(len(own))})
+        str(vpn): RoundValues(dict(enumerate(map(math.exp, own))), {number: number for number in range(len(own))})
         for vpn, own in enumerate(logs)
     }
 
@@ -123,9 +123,9 @@ def test_from_four_vpns_on_pairs_lend_each_other_their_spread(vpns: int, freedom
         assert one.error**2 == pytest.approx(wider * 0.02 / 7 / 8, rel=1e-4)
 
 
-def in_turns(logs: Sequence[float], instances: int) -> Rounds:
+def in_turns(logs: Sequence[float], instances: int) -> RoundValues:
     each = len(logs) // instances
-    return Rounds(dict(enumerate(map(math.exp, logs))), {number: number // each for number in range(len(logs))})
+    return RoundValues(dict(enumerate(map(math.exp, logs))), {number: number // each for number in range(len(logs))})
 
 
 def test_neighbours_as_far_apart_as_the_cube_root_of_the_rounds_count() -> None:
@@ -200,8 +200,8 @@ def test_a_machine_stands_out_by_student_s_t_with_three_degrees_of_freedom(
     ratios = [0.0, 0.01, -0.01, 0.0, deviations * deviation]
     names = [f"m{number}" for number in range(5)]
     machines = {number: number // 2 for number in range(10)}  # two blocks each
-    first = Rounds({number: math.exp(ratios[place]) for number, place in machines.items()}, machines, names)
-    second = Rounds(dict.fromkeys(machines, 1.0), machines, names)
+    first = RoundValues({number: math.exp(ratios[place]) for number, place in machines.items()}, machines, names)
+    second = RoundValues(dict.fromkeys(machines, 1.0), machines, names)
     run, trials = (
         make_run(("openvpn", "ssh_tun")),
         trials_of({vpn: {"tcp_throughput": 1.0} for vpn in ("openvpn", "ssh_tun")}),

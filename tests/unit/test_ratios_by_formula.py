@@ -15,7 +15,7 @@ from runner.ranking.estimates import (
     WINSORISED,
     Estimate,
     Pooled,
-    Rounds,
+    RoundValues,
     alone,
     components,
     independent,
@@ -29,10 +29,10 @@ TURNING = [0.01, -0.02, 0.03, -0.01, 0.05, -0.03, 0.02, -0.04, 0.04, -0.02, 0.01
            0.9, -0.03, 0.01, -0.04]  # fmt: skip
 
 
-def turns(logs: Sequence[float], instances: Sequence[int] | None = None) -> Rounds:
+def turns(logs: Sequence[float], instances: Sequence[int] | None = None) -> RoundValues:
     """Rounds with these logarithms, by default all of one instance."""
     values = {number: math.exp(log) for number, log in enumerate(logs)}
-    return Rounds(values, dict(enumerate(instances or [0] * len(logs))))
+    return RoundValues(values, dict(enumerate(instances or [0] * len(logs))))
 
 
 ONES = turns([0.0] * 20)
@@ -92,7 +92,7 @@ def test_equal_rounds_have_no_error() -> None:
 def test_without_two_shared_positive_blocks_there_is_no_ratio(pair: dict[int, float]) -> None:
     other = {1: 1.0, 2: 1.0, 3: 1.0}
     assert pair_of(pair, other) is None
-    assert pair_of(Rounds(pair, dict.fromkeys(pair, 0)), Rounds(other, dict.fromkeys(other, 0))) is None
+    assert pair_of(RoundValues(pair, dict.fromkeys(pair, 0)), RoundValues(other, dict.fromkeys(other, 0))) is None
 
 
 def test_repetitions_are_paired_as_the_t_test_of_related_samples_does() -> None:

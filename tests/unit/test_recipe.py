@@ -10,7 +10,7 @@ from runner.catalogue import load_vpn, vpn_names
 from runner.data.errors import UsageError
 from runner.lab.shape.site_to_site import SITES
 from runner.vpn.page import PUT, page, recipe
-from runner.vpn.recipe import KeyMaker, Paper
+from runner.vpn.recipe import KeyMaker, NotedNode
 
 EVERY = pytest.mark.parametrize("name", vpn_names())
 
@@ -27,7 +27,7 @@ def part(text: str, heading: str) -> str:
 @EVERY
 def test_every_key_has_a_file_that_is_made_and_copied_and_used(name: str) -> None:
     vpn, text = load_vpn(name), text_of(name)
-    secrets = vpn.secrets(Paper("ca"), SITES)
+    secrets = vpn.secrets(NotedNode("ca"), SITES)
     keys = part(text, "Keys")
     assert {name for name in secrets if f"keys/{name}\n" not in keys and f"keys/{name} <<" not in keys} == set()
     for site in SITES:

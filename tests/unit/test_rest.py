@@ -10,7 +10,7 @@ import pytest
 
 from runner.catalogue import load_vpn
 from runner.cli import other_kernels, survey
-from runner.cli.asked import Asked, ask
+from runner.cli.asked import Request, ask
 from runner.cli.other_kernels import both_answers, rest_argv, run_with_rest
 from runner.data.store import load_run
 from runner.lab import kernels
@@ -103,11 +103,11 @@ def test_what_the_second_run_cannot_have_is_said_and_left_out(weights: str, leve
 
 
 @pytest.fixture
-def asked(tmp_path: Path) -> Asked:
+def asked(tmp_path: Path) -> Request:
     return ask(["reference"], vpns="ipsec,openvpn", deadline="350s", out=tmp_path / "both")
 
 
-def test_both_verdicts_and_both_pages_are_the_end(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_both_verdicts_and_both_pages_are_the_end(asked: Request, monkeypatch: pytest.MonkeyPatch) -> None:
     commands: list[Sequence[str]] = []
 
     def guest(kernel: Any, folder: Path, say: Any, argv: Sequence[str]) -> int:

@@ -9,7 +9,7 @@ import pytest
 
 from runner.search import find_throughput
 from runner.search.model import Loss, SearchTrial
-from runner.search.rounds import Rounds, dependence
+from runner.search.rounds import StepwiseSearch, dependence
 
 CAPACITY_BPS = 300e6
 TRUE_BPS = CAPACITY_BPS / 0.99  # where the median trial loses 1 %
@@ -32,8 +32,8 @@ class Tunnel:
         return Loss(sent, passed * sent)
 
 
-def searched(tunnel: Tunnel, trials: int, *, careful: bool = False) -> Rounds:
-    rounds = Rounds(careful=careful)
+def searched(tunnel: Tunnel, trials: int, *, careful: bool = False) -> StepwiseSearch:
+    rounds = StepwiseSearch(careful=careful)
     for _ in range(trials):
         rate_bps, duration_s = rounds.next_load()
         loss = tunnel(rate_bps, duration_s)
@@ -57,7 +57,7 @@ def test_a_tunnel_that_breaks_down_under_overload_is_found_from_below() -> None:
 
 
 def test_an_accident_at_the_start_does_not_hold_it_down() -> None:
-    rounds = Rounds()
+    rounds = StepwiseSearch()
     tunnel = Tunnel(0.03, 1)
     for number in range(40):
         rate_bps, duration_s = rounds.next_load()
@@ -71,7 +71,10 @@ def test_a_reading_tells_the_capacity_of_its_moment() -> None:
     ratios, alone = [], []
     for seed in range(10):
         random = np.random.default_rng(seed)
-        searches, tunnels = (Rounds(), Rounds()), (Tunnel(0.03, 2 * seed + 100), Tunnel(0.03, 2 * seed + 101))
+        searches, tunnels = (
+            (StepwiseSearch(), StepwiseSearch()),
+            (Tunnel(0.03, 2 * seed + 100), Tunnel(0.03, 2 * seed + 101)),
+        )
         readings: tuple[list[float], list[float]] = [], []
         for _ in range(40):
             machine = math.exp(0.15 * random.standard_normal())
@@ -92,13 +95,13 @@ def test_a_reading_tells_the_capacity_of_its_moment() -> None:
 
 
 def test_says_when_the_generator_is_the_limit_or_nothing_passes() -> None:
-    limited = Rounds()
+    limited = StepwiseSearch()
     for _ in range(20):
         rate_bps, duration_s = limited.next_load()
         offered_bps = min(rate_bps, 2e9)
         limited.learn(SearchTrial(rate_bps, offered_bps, duration_s, 1000, 1000, "seed"))
     assert limited.limited
-    hopeless = Rounds()
+    hopeless = StepwiseSearch()
     for _ in range(20):
         rate_bps, duration_s = hopeless.next_load()
         hopeless.learn(SearchTrial(rate_bps, rate_bps, duration_s, 1000, 500, "seed"))

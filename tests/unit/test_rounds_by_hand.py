@@ -12,7 +12,7 @@ from scipy import stats
 
 from runner.search import find_throughput
 from runner.search.model import Loss, SearchTrial
-from runner.search.rounds import COLLAPSE, DISTURBANCE, DISTURBED, LAPSE, SPREADS, Rounds, dependence
+from runner.search.rounds import COLLAPSE, DISTURBANCE, DISTURBED, LAPSE, SPREADS, StepwiseSearch, dependence
 
 PACKETS = 1e6
 
@@ -21,8 +21,8 @@ def trial(rate_bps: float, loss: float = 0.0, *, asked_bps: float = 0.0) -> Sear
     return SearchTrial(asked_bps or rate_bps, rate_bps, 0.4, PACKETS, PACKETS * (1 - loss), "estimate")
 
 
-def told(*trials: SearchTrial, **settings: Any) -> Rounds:
-    rounds = Rounds(**settings)
+def told(*trials: SearchTrial, **settings: Any) -> StepwiseSearch:
+    rounds = StepwiseSearch(**settings)
     for one in trials:
         rounds.learn(one)
     return rounds
@@ -32,12 +32,12 @@ SEEDED = (trial(60e6), trial(180e6, 0.45))
 
 
 def test_it_begins_at_twenty_megabit_or_where_it_is_told_to_with_short_trials() -> None:
-    assert Rounds().next_load() == (20e6, 0.15)
-    assert Rounds(first_rate_bps=90e6).next_load() == (90e6, 0.15)
-    assert Rounds(trial_duration_s=0.1).next_load() == (20e6, 0.1)
-    assert Rounds(careful=True, trial_duration_s=0.2).next_load() == (20e6, 0.1)
-    assert Rounds(max_rate_bps=5e6).next_load().rate_bps == 5e6
-    assert Rounds(min_rate_bps=50e6).next_load().rate_bps == 50e6
+    assert StepwiseSearch().next_load() == (20e6, 0.15)
+    assert StepwiseSearch(first_rate_bps=90e6).next_load() == (90e6, 0.15)
+    assert StepwiseSearch(trial_duration_s=0.1).next_load() == (20e6, 0.1)
+    assert StepwiseSearch(careful=True, trial_duration_s=0.2).next_load() == (20e6, 0.1)
+    assert StepwiseSearch(max_rate_bps=5e6).next_load().rate_bps == 5e6
+    assert StepwiseSearch(min_rate_bps=50e6).next_load().rate_bps == 50e6
 
 
 def test_it_goes_threefold_up_after_a_pass_and_down_after_a_fail_until_it_has_both() -> None:

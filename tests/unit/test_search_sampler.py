@@ -11,7 +11,7 @@ import pytest
 
 from runner.search.bayes import Sampler
 from runner.search.model import Account, BudgetSpent, Goal, Loss, NoNumber, SearchTrial
-from runner.search.posterior import Estimate
+from runner.search.posterior import PosteriorEstimate
 
 BELIEVED: dict[str, float] = {
     **{"rate_bps": 100e6, "low_bps": 99e6, "high_bps": 101e6, "careful_bps": 98e6, "capacity_bps": 100e6},
@@ -38,7 +38,7 @@ def sampler(
 ) -> Sampler:
     made = Sampler(Account(measure or loses(), budget_s=budget_s), Goal(**{**GOAL, **goal}))
     made.account.trials += trials
-    made.estimate = Estimate(**{**BELIEVED, **(believed or {})})
+    made.estimate = PosteriorEstimate(**{**BELIEVED, **(believed or {})})
     made.posterior = SimpleNamespace(trials=made.account.trials, trusted=True, centre_bps=100e6)  # type: ignore[assignment]
     return made
 

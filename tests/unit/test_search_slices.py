@@ -10,7 +10,7 @@ from runner.instruments.instrument import Found, Go
 from runner.instruments.traffic.searched import searched
 from runner.search import Loss, SearchResult, find_throughput
 from runner.search.settings import UdpSearch
-from runner.search.steps import Load, steps
+from runner.search.steps import Offer, steps
 from tests.devices import Device
 
 SEARCH = UdpSearch(relative_width=0.02, trial_duration_s=1.0, confirm=(3, 2.0))
@@ -25,7 +25,7 @@ def drive(search: Any, measure: Callable[[float, float], Loss], most: int | None
     try:
         load, done = next(search), 0
         while True:
-            assert isinstance(load, Load)
+            assert isinstance(load, Offer)
             done += 1
             loss = measure(*load)
             load = search.send(None if done == most else loss)

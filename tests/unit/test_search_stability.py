@@ -11,18 +11,18 @@ import pytest
 
 from runner.search import stability
 from runner.search.model import SearchTrial
-from runner.search.posterior import Estimate
+from runner.search.posterior import PosteriorEstimate
 from runner.search.stability import DRIFTS, unstable
 
 RATE_BPS = 100e6
 MANY_PACKETS = 1e6
 
 
-def estimate(**changes: float) -> Estimate:
+def estimate(**changes: float) -> PosteriorEstimate:
     """Of a device of 100 Mbit/s with little noise."""
     rates = {"rate_bps": RATE_BPS, "low_bps": 0.99e8, "high_bps": 1.01e8, "careful_bps": 0.99e8, "capacity_bps": 1e8}
     rest = {"noise": 0.01, "jitter": 0.001, "floor": 0.0, "stalls_per_s": 0.001, "startup_s": 0.0, "livelock": 0.0}
-    return Estimate(**{**rates, **rest, "no_throughput": 0.0, "due_to_startup": 0.0, **changes})
+    return PosteriorEstimate(**{**rates, **rest, "no_throughput": 0.0, "due_to_startup": 0.0, **changes})
 
 
 def trial(offered: float, forwarded: float, duration_s: float = 1.0) -> SearchTrial:

@@ -25,7 +25,7 @@ from runner.instruments.security.stranger import (
     packed,
     without_ip,
 )
-from runner.instruments.security.vantage import Frame, Outcome, clear_frame, message, write_pcap
+from runner.instruments.security.vantage import Frame, ProbeOutcome, clear_frame, message, write_pcap
 from runner.instruments.security.wrong_key import from_address, stranger_of
 from runner.lab.node import Completed
 from runner.lab.shape.site_to_site import SITES
@@ -114,9 +114,9 @@ def test_a_break_counts_at_the_levels_that_it_concerns(told: str, cipher: str, c
 def test_pass_is_one_fail_is_zero_and_inconclusive_is_nothing() -> None:
     found = results(
         {
-            "confidentiality": Outcome("pass", "nothing seen", "the tap saw a clear marker", {"seen": []}),
-            "anti_replay": Outcome("fail", "delivered again", "it was seen"),
-            "data_integrity": Outcome("inconclusive", "0 of 12 flipped packets arrived", detail={"flipped": 12}),
+            "confidentiality": ProbeOutcome("pass", "nothing seen", "the tap saw a clear marker", {"seen": []}),
+            "anti_replay": ProbeOutcome("fail", "delivered again", "it was seen"),
+            "data_integrity": ProbeOutcome("inconclusive", "0 of 12 flipped packets arrived", detail={"flipped": 12}),
         }
     )
     assert {one.metric: one.value for one in found.measurements} == {"confidentiality": 1.0, "anti_replay": 0.0}
@@ -130,8 +130,8 @@ def test_a_failed_probe_outranks_a_declaration(failed: str | None, monkeypatch: 
     vpn = load_vpn("none")
     monkeypatch.setattr(type(vpn), "declared", Declared(BEST, UNDECLARED.abilities))
     measured = Measured()
-    outcomes = {name: Outcome("fail" if name == failed else "pass", "seen") for name in OUTRANKING}
-    rate(measured, vpn, GCM, {**outcomes, "length_hiding": Outcome("fail", "seen")})
+    outcomes = {name: ProbeOutcome("fail" if name == failed else "pass", "seen") for name in OUTRANKING}
+    rate(measured, vpn, GCM, {**outcomes, "length_hiding": ProbeOutcome("fail", "seen")})
     (found,) = measured.measurements
     assert found.value == (MOST if failed is None else MOST - PER_FAILURE)
     assert found.detail["declared_points"] == MOST
@@ -148,7 +148,9 @@ def test_more_failures_are_always_less_than_fewer_whatever_is_declared(monkeypat
         monkeypatch.setattr(type(vpn), "declared", Declared(declared, UNDECLARED.abilities))
         measured = Measured()
         failed = OUTRANKING[-failures:] if failures else ()
-        rate(measured, vpn, GCM, {probe: Outcome("fail" if probe in failed else "pass", "") for probe in OUTRANKING})
+        rate(
+            measured, vpn, GCM, {probe: ProbeOutcome("fail" if probe in failed else "pass", "") for probe in OUTRANKING}
+        )
         values[name] = dict.fromkeys(range(3), measured.measurements[0].value)
     ranks = metric_ranks(METRICS["declared_strength"], values)
     assert ranks == {"d": 1, "c": 2, "b": 3, "a": 4}

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from runner.catalogue import load_vpn, vpn_names
-from runner.cli.asked import Asked, ask, rate_bps, site_limits
+from runner.cli.asked import Request, ask, rate_bps, site_limits
 from runner.cli.described import describe, measured_vpns
 from runner.cli.doctor import path_checks
 from runner.cli.session import fit_path, from_path, slower_cost_rate
@@ -469,7 +469,9 @@ def test_the_rate_of_the_cpu_cost_is_a_tenth_of_a_slow_path(
     assert slower_cost_rate(BarePath(1500, on_link=True, rates_bps=rates_bps), most_bps) == cost_bps
 
 
-def asked_on_a_path(tmp_path: Path, folder: str, rates_bps: tuple[float, ...], **more: str) -> tuple[Asked, list[str]]:
+def asked_on_a_path(
+    tmp_path: Path, folder: str, rates_bps: tuple[float, ...], **more: str
+) -> tuple[Request, list[str]]:
     """What is asked of a site lab whose path carries that, once the path was looked at; and what the user is told."""
     said: list[str] = []
     asked = ask(["transport"], vpns="wireguard_go", profile="site", out=tmp_path / folder, **more)  # type: ignore[arg-type]
@@ -482,7 +484,7 @@ def asked_on_a_path(tmp_path: Path, folder: str, rates_bps: tuple[float, ...], *
     return asked, said
 
 
-def cost_rates(asked: Asked) -> set[str]:
+def cost_rates(asked: Request) -> set[str]:
     return {cell.params["cost_rate_bps"] for cell in asked.cells if "cost_rate_bps" in cell.params}
 
 

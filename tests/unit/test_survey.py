@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from runner.cli import survey
-from runner.cli.asked import Asked, ask
+from runner.cli.asked import Request, ask
 from runner.data.errors import CannotRunHere
 from runner.lab import kernels
 
@@ -27,12 +27,12 @@ DOCTOR = """[{"what": "kernel", "level": "ok", "says": "6.1.0"},
 
 
 @pytest.fixture
-def asked() -> Asked:
+def asked() -> Request:
     return ask(["reference"], vpns="ipsec,wireguard,openvpn", deadline="350s")
 
 
 def told(
-    monkeypatch: pytest.MonkeyPatch, asked: Asked, here: dict[str, str], there: Any, **how: Any
+    monkeypatch: pytest.MonkeyPatch, asked: Request, here: dict[str, str], there: Any, **how: Any
 ) -> tuple[str | None, str]:
     """The name of the second run's kernel, None where it is not worth it; and all that was said."""
     said: list[str] = []
@@ -50,7 +50,7 @@ def ready(monkeypatch: pytest.MonkeyPatch, missing: Sequence[str] = ()) -> None:
     monkeypatch.setattr(Path, "mkdir", lambda self, **how: None)
 
 
-def test_where_this_kernel_has_all_there_is_one_ranking(monkeypatch: pytest.MonkeyPatch, asked: Asked) -> None:
+def test_where_this_kernel_has_all_there_is_one_ranking(monkeypatch: pytest.MonkeyPatch, asked: Request) -> None:
     kernel, said = told(monkeypatch, asked, {}, None)
     assert kernel is None
     assert "runs: ipsec, wireguard, openvpn." in said
@@ -58,7 +58,7 @@ def test_where_this_kernel_has_all_there_is_one_ranking(monkeypatch: pytest.Monk
 
 
 def test_what_lacks_is_said_with_where_it_runs_and_what_would_run_the_rest(
-    monkeypatch: pytest.MonkeyPatch, asked: Asked
+    monkeypatch: pytest.MonkeyPatch, asked: Request
 ) -> None:
     ready(monkeypatch)
     no = {"ipsec": "the kernel has no ESP", "wireguard": "the kernel has no WireGuard"}
@@ -76,7 +76,7 @@ def test_what_lacks_is_said_with_where_it_runs_and_what_would_run_the_rest(
 
 
 def test_only_what_is_missing_is_installed_and_only_where_that_is_allowed(
-    monkeypatch: pytest.MonkeyPatch, asked: Asked
+    monkeypatch: pytest.MonkeyPatch, asked: Request
 ) -> None:
     ready(monkeypatch, ["kmod"])
     no = {"ipsec": "the kernel has no ESP"}
@@ -115,7 +115,7 @@ def test_make_upgrades_nothing() -> None:
     assert all("--no-upgrade" in words for words in installs)
 
 
-def test_a_guest_that_cannot_start_costs_the_second_run_alone(monkeypatch: pytest.MonkeyPatch, asked: Asked) -> None:
+def test_a_guest_that_cannot_start_costs_the_second_run_alone(monkeypatch: pytest.MonkeyPatch, asked: Request) -> None:
     def refuses(self: object, say: object) -> None:
         raise CannotRunHere("User Mode Linux is missing; get it with: apt-get install user-mode-linux kmod")
 
@@ -127,14 +127,14 @@ def test_a_guest_that_cannot_start_costs_the_second_run_alone(monkeypatch: pytes
     assert said.endswith("about 6 min on this machine's kernel.")
 
 
-def refused(kernel: Any, asked: Asked) -> dict[str, str]:
+def refused(kernel: Any, asked: Request) -> dict[str, str]:
     if kernel.name == "uml":
         raise CannotRunHere("the guest kernel uml does not start on this machine: this CPU has AMX")
     return {"ipsec": "", "wireguard": ""}
 
 
 def test_a_kernel_that_does_not_start_gives_its_place_to_one_that_does(
-    monkeypatch: pytest.MonkeyPatch, asked: Asked
+    monkeypatch: pytest.MonkeyPatch, asked: Request
 ) -> None:
     ready(monkeypatch)
     monkeypatch.setattr(kernels.Qemu, "prepare", lambda self, say: None)
@@ -151,7 +151,7 @@ def test_a_kernel_that_does_not_start_gives_its_place_to_one_that_does(
 
 
 def test_a_kernel_keeps_its_place_where_the_other_lacks_packages_or_it_does_itself(
-    monkeypatch: pytest.MonkeyPatch, asked: Asked
+    monkeypatch: pytest.MonkeyPatch, asked: Request
 ) -> None:
     ready(monkeypatch)
     no = {"ipsec": "the kernel has no ESP"}

@@ -11,9 +11,9 @@ import pytest
 from runner.data.errors import MeasurementError
 from runner.instruments.traffic import udp_rounds
 from runner.instruments.traffic.generator import Load
-from runner.instruments.traffic.udp_rounds import Offering, SoFar
+from runner.instruments.traffic.udp_rounds import Offering, SearchMemory
 from runner.lab.node import Completed
-from runner.search.rounds import Rounds
+from runner.search.rounds import StepwiseSearch
 
 RATE_BPS = 900e6
 
@@ -57,7 +57,7 @@ def offering(bench: Stuck, monkeypatch: pytest.MonkeyPatch, *, careful: bool, fa
 
     monkeypatch.setattr(udp_rounds, "at_once", at_once)
     monkeypatch.setattr(udp_rounds, "generator", lambda bench, address, *, reverse, fragments: None)
-    return Offering(cast(Any, bench), Load((1328,), 0, 0), SoFar(Rounds(careful=careful)))
+    return Offering(cast(Any, bench), Load((1328,), 0, 0), SearchMemory(StepwiseSearch(careful=careful)))
 
 
 def test_a_tunnel_in_tcp_that_does_not_answer_within_a_second_is_made_anew(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,7 +107,7 @@ def test_both_ways_are_one_trial_of_half_of_the_rate_each(monkeypatch: pytest.Mo
 
     monkeypatch.setattr(udp_rounds, "at_once", at_once)
     monkeypatch.setattr(udp_rounds, "generator", lambda bench, address, *, reverse, fragments: reverse)
-    one = Offering(cast(Any, Stuck()), Load((1328,), 0, 0), SoFar(Rounds()), reverse=(False, True))
+    one = Offering(cast(Any, Stuck()), Load((1328,), 0, 0), SearchMemory(StepwiseSearch()), reverse=(False, True))
     trial = one.trial(8 * 1300 * 1000, 0.15)
     assert played == [([False, True], 500.0)]
     assert (trial.sent, trial.received, trial.offered_rate_bps) == (200, 180, 8 * 1300 * 1000)

@@ -14,7 +14,7 @@ from runner.data.metric import Metric
 from runner.data.trials import Cell, Measurement, Run, Trial
 from runner.ranking.basis import bases
 from runner.ranking.doubts import cells_in_doubt, doubts, look
-from runner.ranking.estimates import Estimate, Rounds
+from runner.ranking.estimates import Estimate, RoundValues
 from runner.ranking.looks import nominal
 from runner.ranking.ranking import rank
 from runner.ranking.stats import block_values
@@ -276,7 +276,7 @@ def test_a_vpn_measured_less_does_not_gain_by_it() -> None:
         before = places(values)
         for vpn in "abcde":
             kept = sorted(drawn.choice(32, 8, replace=False).tolist())
-            less = values | {vpn: Rounds({n: values[vpn][n] for n in kept}, values[vpn].instances)}
+            less = values | {vpn: RoundValues({n: values[vpn][n] for n in kept}, values[vpn].instances)}
             gained[vpn].append(before[vpn] - places(less)[vpn])
     means = {vpn: float(np.mean(found)) for vpn, found in gained.items()}
     error = float(np.std([one for found in gained.values() for one in found])) / math.sqrt(40)
@@ -286,7 +286,7 @@ def test_a_vpn_measured_less_does_not_gain_by_it() -> None:
     assert max(means.values()) < 0.5
 
 
-def places(values: Mapping[str, Rounds]) -> dict[str, int]:
+def places(values: Mapping[str, RoundValues]) -> dict[str, int]:
     run, trials = run_of({"tcp_throughput": values})
     found = rank(run, trials, configuration="comparable", weights=ONLY_TCP).standings
     return {standing.vpn: standing.place or 0 for standing in found}
@@ -343,7 +343,7 @@ def test_power() -> None:
 def test_measurements_of_rounds_know_their_instances() -> None:
     run, trials = five(3)
     values = block_values([trial for trial in trials if trial.vpn == "a"], "tcp_throughput")
-    assert isinstance(values, Rounds)
+    assert isinstance(values, RoundValues)
     assert values.instances == {0: 1, 1: 1, 2: 1, 3: 2, 4: 2, 5: 2}
     assert all(isinstance(m, Measurement) for t in trials for m in t.measurements)
     assert run.looks == 1

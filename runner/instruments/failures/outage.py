@@ -25,7 +25,7 @@ MOST_GAPS = 40  # a timeline keeps the longest
 
 
 @dataclass(frozen=True)
-class Watch:
+class OutageWatch:
     """How a failure is watched: probes a second each way, when to give up, how long to look at least, and the random
     wait before it (up to ``phase_s``), so that no timer of a daemon is always met at the same moment. Seconds."""
 
@@ -35,10 +35,10 @@ class Watch:
     phase_s: float = 1.0
 
 
-def watch_of(profile: Profile, look_s: float = Watch.look_s, phase_s: float = Watch.phase_s) -> Watch:
+def watch_of(profile: Profile, look_s: float = OutageWatch.look_s, phase_s: float = OutageWatch.phase_s) -> OutageWatch:
     """How failures are watched in a profile. A kernel that needs patience has one slow CPU: a tenth of the probes."""
     rate = profile.probe_rate / (10 if PATIENCE > 1 else 1)
-    return Watch(rate, profile.outage_limit_s, look_s, phase_s)
+    return OutageWatch(rate, profile.outage_limit_s, look_s, phase_s)
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ def outage(
     lab: Lab,
     address: str,
     breaks: Break,
-    watch: Watch,
+    watch: OutageWatch,
     rng: random.Random,
     ready: Callable[[], object] = lambda: None,
 ) -> Outage:

@@ -25,7 +25,7 @@ PROBE_LIMIT_S = 60.0  # more than the watched time, after which the probes end b
 
 
 @dataclass
-class Streams:
+class TwoWayStream:
     """Both directions: what the two probes say while they run, and the events meanwhile, in the stream's seconds."""
 
     names: tuple[str, str]
@@ -98,7 +98,7 @@ class Streams:
 
 
 @contextmanager
-def streams(lab: Lab, address: str, rate: float, watched_s: float) -> Iterator[Streams]:
+def streams(lab: Lab, address: str, rate: float, watched_s: float) -> Iterator[TwoWayStream]:
     """``rate`` datagrams a second from the first host to ``address``, the far host, and as many back.
 
     ``watched_s``: how long they will be needed at most. Raises MeasurementError where a probe does not start.
@@ -109,7 +109,7 @@ def streams(lab: Lab, address: str, rate: float, watched_s: float) -> Iterator[S
     with probe(lab.host2, "stream", back, *how, ready="streaming") as far:
         began = time.monotonic()
         with probe(lab.host1, "stream", address, *how, ready="streaming") as near:
-            yield Streams((lab.host1.name, lab.host2.name), (near, far), rate, time.monotonic() - began)
+            yield TwoWayStream((lab.host1.name, lab.host2.name), (near, far), rate, time.monotonic() - began)
 
 
 Break = Callable[[Callable[[str], None]], object]  # does the damage, and tells of each step

@@ -20,11 +20,11 @@ from runner.design.profile import Profile
 from runner.instruments.failures.cluster import DEAD_AFTER_S, HEARTBEAT_S, heartbeat_of
 from runner.instruments.failures.gateway import FAILURES, break_gateway
 from runner.instruments.failures.handovers import many
-from runner.instruments.failures.outage import Outage, Watch, outage, reported, watch_of
+from runner.instruments.failures.outage import Outage, OutageWatch, outage, reported, watch_of
 from runner.instruments.failures.prepare import Breaking
 from runner.instruments.failures.redundancy import ADVERTISED_S, CHECK_S, PAIR, SYNCED, arm, settled, synced
 from runner.instruments.failures.stream import Break
-from runner.instruments.failures.transfer import FILE_BYTES, LIMIT, Download, downloading, limit_of, pushed
+from runner.instruments.failures.transfer import FILE_BYTES, LIMIT, Transfer, downloading, limit_of, pushed
 from runner.instruments.failures.undisturbed import COSTS, undisturbed
 from runner.instruments.instrument import Asked, Measuring
 from runner.instruments.result import Measured, measurement
@@ -65,7 +65,7 @@ def failover(bench: Bench, vpn: Vpn, params: Mapping[str, str], profile: Profile
         return undisturbed(bench, vpn, params)
     if "download_bytes" in params:
         return interrupted(bench, vpn, params, profile, seed)
-    watch = watch_of(profile, LOOK_S, synced(vpn).phase_s if redundancy in SYNCED else Watch.phase_s)
+    watch = watch_of(profile, LOOK_S, synced(vpn).phase_s if redundancy in SYNCED else OutageWatch.phase_s)
     handovers: list[Handover] = []
     outages: list[Outage] = []
     downloads: list[float | str] = []
@@ -125,7 +125,7 @@ def readiness(lab: Lab, params: Mapping[str, str]) -> Callable[[], None]:
     return lambda: settled(lab)
 
 
-def last_look(ready: Callable[[], None], watcher: Dialogue, download: Download) -> None:
+def last_look(ready: Callable[[], None], watcher: Dialogue, download: Transfer) -> None:
     """Just before the failure: raise what ``ready`` raises, and begin the download, with which other packets come.
 
     Raises TimeoutError where it does not begin. No sooner: in a guest kernel ``ready`` takes seconds.
@@ -137,7 +137,7 @@ def last_look(ready: Callable[[], None], watcher: Dialogue, download: Download) 
     download.begin()
 
 
-def fail(breaks: Break, download: Download, over: list[bool], note: Callable[[str], None]) -> None:
+def fail(breaks: Break, download: Transfer, over: list[bool], note: Callable[[str], None]) -> None:
     """The failure, and whether the download was over by then."""
     before = os.getpriority(os.PRIO_PROCESS, 0)
     try:

@@ -23,7 +23,7 @@ def limit_of(params: Mapping[str, str]) -> int:
 
 
 @dataclass
-class Download:
+class Transfer:
     """A download of which the server listens: ``begin`` starts curl, with ``argv`` on ``node``."""
 
     node: LabNode
@@ -52,12 +52,12 @@ class Download:
         return float(said[-2]) if code == 0 else " ".join(said[-3:]).strip()[-200:]
 
 
-def downloading(lab: Lab, address: str, limit_s: float) -> AbstractContextManager[Download]:
+def downloading(lab: Lab, address: str, limit_s: float) -> AbstractContextManager[Transfer]:
     """A download through the tunnel, slow enough to be under way when something breaks right after its beginning."""
     return fetching(lab.host2, lab.host1, address, limit_s + 4 * FILE_BYTES / LIMIT, FILE_BYTES, LIMIT)
 
 
-def pushed(lab: Lab, longest_s: float, size: int, limit: int, stall_s: float) -> AbstractContextManager[Download]:
+def pushed(lab: Lab, longest_s: float, size: int, limit: int, stall_s: float) -> AbstractContextManager[Transfer]:
     """A download from the host behind the two gateways, as in the paper; given up where ``stall_s`` bring nothing."""
     stalls = ("--speed-limit", "1", "--speed-time", f"{stall_s:.0f}")
     return fetching(lab.host1, lab.host2, lab.sites[0].host_address, longest_s, size, limit, *stalls)
@@ -66,13 +66,13 @@ def pushed(lab: Lab, longest_s: float, size: int, limit: int, stall_s: float) ->
 @contextmanager
 def fetching(
     server: LabNode, client: LabNode, address: str, longest_s: float, size: int, limit: int, *options: str
-) -> Iterator[Download]:
+) -> Iterator[Transfer]:
     """``size`` bytes by HTTP from ``server``, at ``limit`` bytes a second, which the block begins and sees end."""
     with probe(server, "serve", str(HTTP_PORT), str(size), str(limit), ready="serving"):
         argv = ("curl", "--silent", "--show-error", "--max-time", f"{longest_s:.0f}", "--output", "/dev/null")
         # The headers go to its log as they come, which tells that the download has begun.
         wanted = ("--dump-header", "-", "--write-out", "%{time_total}\n", f"http://{address}:{HTTP_PORT}/")
-        download = Download(client, (*argv, *options, *wanted), longest_s)
+        download = Transfer(client, (*argv, *options, *wanted), longest_s)
         try:
             yield download
         finally:

@@ -31,12 +31,12 @@ from runner.papers.tables import (
 )
 from runner.tunnel.bring_up import Bench
 from runner.vpn.plugin import Vpn, offered
-from runner.vpn.recipe import Paper
+from runner.vpn.recipe import NotedNode
 
 PUBLIC = (".crt", ".pub")
 
 
-class Draft(Paper):
+class Draft(NotedNode):
     """A ``Node`` on paper that keeps its files apart from its commands."""
 
     def __init__(self, name: str) -> None:

@@ -20,7 +20,7 @@ from runner.instruments.security.vantage import (
     PORT,
     SETTLE_S,
     Frame,
-    Outcome,
+    ProbeOutcome,
     Vantage,
     message,
     speaker_on,
@@ -32,7 +32,7 @@ ROUNDS = {"as captured": 5, "altered": 1}  # tinc looks at unknown addresses onc
 HARDWARE = b"\x02\0\0\0\0" + bytes([STRANGER])  # the third party's Ethernet address, locally administered
 
 
-def diversion(at: Vantage) -> Outcome:
+def diversion(at: Vantage) -> ProbeOutcome:
     """Do the answers follow packets that an attacker sends from an address of his own? They must not."""
     said = [message(), message()]
     for each in said:
@@ -41,7 +41,7 @@ def diversion(at: Vantage) -> Outcome:
     at.look()
     samples = [frame for frame in at.outer() if frame.packet_bytes >= MESSAGE_BYTES]
     if len(samples) < 2:
-        return Outcome("inconclusive", "no packets of the tunnel were captured to forge others from")
+        return ProbeOutcome("inconclusive", "no packets of the tunnel were captured to forge others from")
     forged = forgeries(samples[-2], samples[-1])
     at.answer(message())
     undisturbed = len(sent(at, third=False))
@@ -80,19 +80,23 @@ def diversion(at: Vantage) -> Outcome:
 
 def judged(
     diverted: Mapping[str, int], answers: int, undisturbed: bool, reached: bool, seen: bool, detail: dict[str, Any]
-) -> Outcome:
+) -> ProbeOutcome:
     """From how many answers went astray after each kind of packet, and whether each control came out."""
     control = "all packets arrived at the far gateway; what it sends to the third address on purpose is seen"
     if any(diverted.values()):
         told = " and ".join(f"{count} after packets {kind}" for kind, count in diverted.items() if count)
-        return Outcome("fail", f"of {answers} answers some went to somebody without a key: {told}", control, detail)
+        return ProbeOutcome(
+            "fail", f"of {answers} answers some went to somebody without a key: {told}", control, detail
+        )
     if not undisturbed:
-        return Outcome("inconclusive", "no answer of the far host left its gateway undisturbed either", detail=detail)
+        return ProbeOutcome(
+            "inconclusive", "no answer of the far host left its gateway undisturbed either", detail=detail
+        )
     if not reached:
-        return Outcome("inconclusive", "not all of the third party's packets arrived", detail=detail)
+        return ProbeOutcome("inconclusive", "not all of the third party's packets arrived", detail=detail)
     if not seen:
-        return Outcome("inconclusive", "what the gateway sends to the third address is not seen", detail=detail)
-    return Outcome("pass", f"none of {answers} answers went to the third address", control, detail)
+        return ProbeOutcome("inconclusive", "what the gateway sends to the third address is not seen", detail=detail)
+    return ProbeOutcome("pass", f"none of {answers} answers went to the third address", control, detail)
 
 
 def sent(at: Vantage, third: bool, awaited: bytes = b"", within_s: float = 1.0) -> list[Frame]:

@@ -10,26 +10,26 @@ from __future__ import annotations
 import time
 
 from runner.data.errors import CommandError, MeasurementError
-from runner.instruments.security.vantage import PORT, Outcome, Vantage, message
+from runner.instruments.security.vantage import PORT, ProbeOutcome, Vantage, message
 from runner.lab.node import PATIENCE, LabNode
 
 OUTSIDE = "198.51.100.1"
 MESSAGES, APART_S = 5, 0.2
 
 
-def down(at: Vantage) -> Outcome:
+def down(at: Vantage) -> ProbeOutcome:
     """Does traffic for the far site leave in the clear while the tunnel is down? It must not."""
     near, far = at.lab.sites[0], at.lab.sites[-1]
     gateway = at.lab.gateway(near)
     before = message()
     at.speak(before)
     if not at.count([before])[0]:
-        return Outcome("inconclusive", "the tunnel was not up before it was taken down")
+        return ProbeOutcome("inconclusive", "the tunnel was not up before it was taken down")
     route = ("default", "via", far.wan_address, "metric", "4000")
     try:
         gateway.run("ip", "route", "add", *route)
     except CommandError as error:
-        return Outcome("inconclusive", f"the near gateway takes no default route: {error.stderr}")
+        return ProbeOutcome("inconclusive", f"the near gateway takes no default route: {error.stderr}")
     gateway.defer("ip", "route", "del", *route)
     at.interfere("drop")
     cut, cut_control = leaks(at)
@@ -40,11 +40,13 @@ def down(at: Vantage) -> Outcome:
     control = f"a message to {OUTSIDE} was on the WAN in the clear each time"
     if cut or dead:
         when = " and ".join(["the peer is cut off"] * cut + ["its processes are killed"] * dead)
-        return Outcome("fail", f"fails open: traffic leaves in the clear when {when}", control, detail)
+        return ProbeOutcome("fail", f"fails open: traffic leaves in the clear when {when}", control, detail)
     if not (cut_control and dead_control):
-        return Outcome("inconclusive", "not even a message to outside was seen on the WAN in the clear", detail=detail)
+        return ProbeOutcome(
+            "inconclusive", "not even a message to outside was seen on the WAN in the clear", detail=detail
+        )
     tried = f"cut off, and with {', '.join(killed)} killed" if killed else "cut off; it has no process to kill"
-    return Outcome("pass", f"fails closed: nothing in the clear when {tried}", control, detail)
+    return ProbeOutcome("pass", f"fails closed: nothing in the clear when {tried}", control, detail)
 
 
 def leaks(at: Vantage) -> tuple[bool, bool]:

@@ -6,19 +6,19 @@ stream once more, with numbers to fit, so that the VPN sees them. Control: the f
 copies arrived at the far gateway, in TCP acknowledged by it.
 """
 
-from runner.instruments.security.vantage import Outcome, Vantage, message, speaker_on
+from runner.instruments.security.vantage import ProbeOutcome, Vantage, message, speaker_on
 from runner.lab.node.iproute import interface
 
 MESSAGES = 8
 OTHERS = 70  # more than the 64 packets of the smallest usual window
 
 
-def replay(at: Vantage) -> Outcome:
+def replay(at: Vantage) -> ProbeOutcome:
     """Is a message delivered again when its packets come again? It must not be."""
     return in_a_stream(at) if at.stream_outside else in_datagrams(at)
 
 
-def in_datagrams(at: Vantage) -> Outcome:
+def in_datagrams(at: Vantage) -> ProbeOutcome:
     """The probe where each packet stands for itself (UDP, ESP): each comes twice at once, and a third time later."""
     messages = [message() for _ in range(MESSAGES)]
     at.interfere("repeat", len(messages[0]))
@@ -40,7 +40,7 @@ def in_datagrams(at: Vantage) -> Outcome:
     return judged(delivered, len(copies), len(copies) >= len(messages) and arrived == 3 * len(copies), control)
 
 
-def in_a_stream(at: Vantage) -> Outcome:
+def in_a_stream(at: Vantage) -> ProbeOutcome:
     """The probe where the VPN is in TCP: the bytes come once more in the stream, with numbers that fit."""
     said = message()
     at.interfere("record", len(said))
@@ -53,14 +53,14 @@ def in_a_stream(at: Vantage) -> Outcome:
     return judged(delivered, len(made["sent"]), bool(made["acknowledged"]), control)
 
 
-def judged(delivered: list[int], copies: int, reached: bool, control: str) -> Outcome:
+def judged(delivered: list[int], copies: int, reached: bool, control: str) -> ProbeOutcome:
     """From how often each message was delivered, and whether the copies were seen to arrive."""
     detail = {"messages": len(delivered), "copies": copies, "delivered": delivered}
     if max(delivered) > 1:
         again = sum(count > 1 for count in delivered)
-        return Outcome("fail", f"{again} of {len(delivered)} messages were delivered again", control, detail)
+        return ProbeOutcome("fail", f"{again} of {len(delivered)} messages were delivered again", control, detail)
     if min(delivered) == 0:
-        return Outcome("inconclusive", "a message was not delivered even once", detail=detail)
+        return ProbeOutcome("inconclusive", "a message was not delivered even once", detail=detail)
     if not reached:
-        return Outcome("inconclusive", f"{copies} copies were made and not all seen to arrive", detail=detail)
-    return Outcome("pass", "every message was delivered once", control, detail)
+        return ProbeOutcome("inconclusive", f"{copies} copies were made and not all seen to arrive", detail=detail)
+    return ProbeOutcome("pass", "every message was delivered once", control, detail)

@@ -20,7 +20,7 @@ from runner.instruments.security.lengths import content, lengths
 from runner.instruments.security.replay import replay
 from runner.instruments.security.stranger import stranger
 from runner.instruments.security.tampering import tampering
-from runner.instruments.security.vantage import PORT, Outcome, Vantage, vantage
+from runner.instruments.security.vantage import PORT, ProbeOutcome, Vantage, vantage
 from runner.instruments.security.wrong_key import wrong_key
 from runner.instruments.traffic.download import HTTP_SERVER
 from runner.papers.tables import paper_security
@@ -30,7 +30,7 @@ from runner.vpn.declared import UNDECLARED
 from runner.vpn.plugin import Vpn
 
 # Metric -> the probe that gives it, in their order: those that may break the tunnel last.
-PROBES: dict[str, Callable[[Vantage], Outcome]] = {
+PROBES: dict[str, Callable[[Vantage], ProbeOutcome]] = {
     "confidentiality": leak,
     "length_hiding": lengths,
     "content_hiding": content,
@@ -66,7 +66,7 @@ def security(bench: Bench, vpn: Vpn, params: Params, only: Collection[str] = ())
             outcomes[WRONG_KEY] = wrong_key(bench, vpn, tunnel_levels(params))
             outcomes[WRONG_KEY].detail["took_s"] = round(time.monotonic() - began, 2)
         except TROUBLE as trouble:
-            outcomes[WRONG_KEY] = Outcome("inconclusive", str(trouble))
+            outcomes[WRONG_KEY] = ProbeOutcome("inconclusive", str(trouble))
     measured = results(outcomes)
     printed = paper_security(vpn.name)
     for found in measured.measurements:
@@ -83,9 +83,9 @@ def compresses(params: Mapping[str, str]) -> bool:
     return params.get("compression", "off") != "off"
 
 
-def on_the_tunnel(bench: Bench, vpn: Vpn, names: list[str]) -> dict[str, Outcome]:
+def on_the_tunnel(bench: Bench, vpn: Vpn, names: list[str]) -> dict[str, ProbeOutcome]:
     """The probes of a live tunnel. One that breaks it leaves a new one to the next."""
-    outcomes: dict[str, Outcome] = {}
+    outcomes: dict[str, ProbeOutcome] = {}
     with ExitStack() as place:
         at: Vantage | None = None
         for name in names:
@@ -100,13 +100,15 @@ def on_the_tunnel(bench: Bench, vpn: Vpn, names: list[str]) -> dict[str, Outcome
                 outcome = PROBES[name](at)
                 at.look()
                 took = {"took_s": at.took_s(), "evidence": at.evidence(name.replace("_", "-"))}
-                outcomes[name] = Outcome(outcome.result, outcome.reason, outcome.control, {**outcome.detail, **took})
+                outcomes[name] = ProbeOutcome(
+                    outcome.result, outcome.reason, outcome.control, {**outcome.detail, **took}
+                )
             except TROUBLE as trouble:
-                outcomes[name] = Outcome("inconclusive", str(trouble))
+                outcomes[name] = ProbeOutcome("inconclusive", str(trouble))
     return outcomes
 
 
-def results(outcomes: Mapping[str, Outcome]) -> Measured:
+def results(outcomes: Mapping[str, ProbeOutcome]) -> Measured:
     """A value for each probe that came to a result; the reasons of the others are in ``attempt`` and the warnings."""
     measured = Measured()
     for metric, found in outcomes.items():
@@ -119,7 +121,7 @@ def results(outcomes: Mapping[str, Outcome]) -> Measured:
     return measured
 
 
-def rate(measured: Measured, vpn: Vpn, params: Params, outcomes: Mapping[str, Outcome]) -> None:
+def rate(measured: Measured, vpn: Vpn, params: Params, outcomes: Mapping[str, ProbeOutcome]) -> None:
     """The declared strength as one more value. A probe's failure outranks it: each takes away more than it gives."""
     declared = vpn.declared.security
     if vpn.declared is UNDECLARED:
@@ -142,7 +144,7 @@ def rate(measured: Measured, vpn: Vpn, params: Params, outcomes: Mapping[str, Ou
     )
 
 
-class Security(Whole):
+class SecurityProbes(Whole):
     """All probes of a tunnel's security, which use it up."""
 
     name = "security"

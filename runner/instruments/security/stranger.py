@@ -21,7 +21,7 @@ from runner.instruments.security.vantage import (
     ETHERNET_BYTES,
     PORT,
     Frame,
-    Outcome,
+    ProbeOutcome,
     Vantage,
     hardware,
     message,
@@ -43,7 +43,7 @@ SECTAG_BYTES = 14  # with the secure channel's identifier, behind the EtherType
 STRANGER = 77  # the last byte of the address that nobody has
 
 
-def stranger(at: Vantage) -> Outcome:
+def stranger(at: Vantage) -> ProbeOutcome:
     """Is a packet delivered that somebody without any key made in the clear? It must not be."""
     near, far = at.lab.sites[0], at.lab.sites[-1]
     said = [message(), message()]
@@ -53,7 +53,7 @@ def stranger(at: Vantage) -> Outcome:
     at.look()
     samples = [frame for frame in at.outer() if frame.packet_bytes >= len(said[0])]
     if len(samples) < 2:
-        return Outcome("inconclusive", "no packets of the tunnel were captured to forge others from")
+        return ProbeOutcome("inconclusive", "no packets of the tunnel were captured to forge others from")
     sample = samples[-1]
     links = (b"", PPP) if sample.is_ip and sample.protocol == GRE else (b"",)
     forged = forgeries(at, sample, beginnings(samples[-2].payload, sample.payload, links), said[-1])
@@ -74,12 +74,16 @@ def stranger(at: Vantage) -> Outcome:
     detail = {"forged": len(forged), "arrived": arrived, "delivered": accepted, "bare_ip_forwarded": delivered[-2] > 0}
     control = f"{arrived} forged packets arrived at the far gateway; the far host takes such packets from its LAN"
     if accepted:
-        return Outcome("fail", f"{accepted} packets of somebody without a key were delivered", control, detail)
+        return ProbeOutcome("fail", f"{accepted} packets of somebody without a key were delivered", control, detail)
     if arrived < len(forged):
-        return Outcome("inconclusive", f"{arrived} of {len(forged)} forged packets arrived", detail=detail)
+        return ProbeOutcome("inconclusive", f"{arrived} of {len(forged)} forged packets arrived", detail=detail)
     if not delivered[-1]:
-        return Outcome("inconclusive", "the far host does not even take such a packet from its own LAN", detail=detail)
-    return Outcome("pass", f"none of {len(forged)} packets of somebody without a key was delivered", control, detail)
+        return ProbeOutcome(
+            "inconclusive", "the far host does not even take such a packet from its own LAN", detail=detail
+        )
+    return ProbeOutcome(
+        "pass", f"none of {len(forged)} packets of somebody without a key was delivered", control, detail
+    )
 
 
 def beginnings(one: bytes, next_one: bytes, links: Sequence[bytes] = (b"",)) -> list[bytes]:

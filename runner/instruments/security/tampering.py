@@ -7,14 +7,14 @@ the flipped ones arrived at the far gateway, and its UDP and TCP found no fault 
 
 import time
 
-from runner.instruments.security.vantage import Outcome, Vantage, message
+from runner.instruments.security.vantage import ProbeOutcome, Vantage, message
 from runner.instruments.traffic.counters import snmp
 from runner.lab.node import PATIENCE, Completed
 
 FLIPS = 12
 
 
-def tampering(at: Vantage) -> Outcome:
+def tampering(at: Vantage) -> ProbeOutcome:
     """Is a message delivered of which a bit was flipped on the WAN? It must not be."""
     gateway = at.lab.gateway(at.lab.sites[-1])
     untouched = [message() for _ in range(3)]
@@ -22,7 +22,7 @@ def tampering(at: Vantage) -> Outcome:
     for each in untouched:
         at.speak(each)
     if not all(at.count(untouched)):
-        return Outcome(
+        return ProbeOutcome(
             "inconclusive", "packets with checksums made anew are not delivered: neither would changed ones be"
         )
     before = refused(gateway.run("cat", "/proc/net/snmp"))
@@ -49,13 +49,15 @@ def tampering(at: Vantage) -> Outcome:
     }
     control = f"packets with new checksums were delivered, and {arrived} flipped ones arrived at the far gateway"
     if foreign:
-        return Outcome("fail", f"{len(foreign)} altered messages were delivered", control, detail)
+        return ProbeOutcome("fail", f"{len(foreign)} altered messages were delivered", control, detail)
     if not frames or arrived < len(frames):
-        return Outcome("inconclusive", f"{arrived} of {len(frames)} flipped packets arrived", detail=detail)
+        return ProbeOutcome("inconclusive", f"{arrived} of {len(frames)} flipped packets arrived", detail=detail)
     if wrong:
-        return Outcome("inconclusive", f"the kernel refused {wrong} packets before the VPN saw them", detail=detail)
+        return ProbeOutcome(
+            "inconclusive", f"the kernel refused {wrong} packets before the VPN saw them", detail=detail
+        )
     told = f"; {intact} were delivered as they had been said" if intact else ""
-    return Outcome("pass", f"nothing altered was delivered{told}", control, detail)
+    return ProbeOutcome("pass", f"nothing altered was delivered{told}", control, detail)
 
 
 def refused(shown: Completed) -> int:

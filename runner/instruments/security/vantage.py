@@ -43,7 +43,7 @@ Result = Literal["pass", "fail", "inconclusive"]
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ProbeOutcome:
     """What a probe came to. ``control`` says what showed that it would have seen a failure."""
 
     result: Result

@@ -18,7 +18,7 @@ from runner.instruments.security.vantage import (
     ETHERNET_BYTES,
     PORT,
     Frame,
-    Outcome,
+    ProbeOutcome,
     Talker,
     log_sizes,
     message,
@@ -42,13 +42,13 @@ PUBLIC = (".crt", ".pub")
 ICMP = 1
 
 
-def wrong_key(bench: Bench, vpn: Vpn, params: Params) -> Outcome:
+def wrong_key(bench: Bench, vpn: Vpn, params: Params) -> ProbeOutcome:
     """Leaves ``bench`` without a tunnel."""
     if bench.bare is None or bench.keys is None:
-        return Outcome("inconclusive", "there is no second lab here to bring a stranger up in")
+        return ProbeOutcome("inconclusive", "there is no second lab here to bring a stranger up in")
     own = bench.keys(False)
     if not own:
-        return Outcome("fail", "it has no keys: the tunnel that is up is one with anybody", "it was up")
+        return ProbeOutcome("fail", "it has no keys: the tunnel that is up is one with anybody", "it was up")
     others = bench.keys(True)
     wait_s = TIMES * bench.tunnel.setup_s
     came, arrived, calls, refusals, files = [], {}, {}, [], []
@@ -80,14 +80,14 @@ def wrong_key(bench: Bench, vpn: Vpn, params: Params) -> Outcome:
         f"; in the place of {name} it only answers, and was called {calls[name]} times" for name in quiet
     )
     if came:
-        return Outcome(
+        return ProbeOutcome(
             "fail", f"a peer with other keys is accepted in the place of {' and '.join(came)}", control, detail
         )
     if silent := [name for name, count in arrived.items() if not count and name not in quiet]:
-        return Outcome(
+        return ProbeOutcome(
             "inconclusive", f"no packet of a stranger in the place of {' and '.join(silent)} arrived", detail=detail
         )
-    return Outcome("pass", "a peer with other keys is refused, whichever end it takes", control, detail)
+    return ProbeOutcome("pass", "a peer with other keys is refused, whichever end it takes", control, detail)
 
 
 def stranger_of(own: Secrets, others: Secrets, site: Site) -> dict[str, str]:

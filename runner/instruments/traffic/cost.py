@@ -36,7 +36,7 @@ LOOKING = ("sh", "grep", "cat")
 
 
 @dataclass(frozen=True)
-class Daemon:
+class DaemonState:
     """A process of the VPN: context switches of all its threads so far, and its proportional set size."""
 
     name: str
@@ -45,14 +45,14 @@ class Daemon:
 
 
 @dataclass(frozen=True)
-class Snapshot:
+class CostSnapshot:
     """Counters since boot. ``cpu_s``: CPU seconds by kind, and ``switches``: context switches, of the machines
     that ``counted`` names. ``daemons``: by gateway and PID. ``wan_frames``: through the first gateway's WAN
     interface, both ways."""
 
     cpu_s: dict[str, float]
     switches: int
-    daemons: dict[tuple[str, int], Daemon]
+    daemons: dict[tuple[str, int], DaemonState]
     wan_frames: int
 
 
@@ -73,7 +73,7 @@ def machines(lab: Lab) -> tuple[dict[str, float], int]:
     return {kind: sum(each[kind] for each in spent) for kind in spent[0]}, sum(map(context_switches, stats))
 
 
-def snapshot(lab: Lab) -> Snapshot:
+def snapshot(lab: Lab) -> CostSnapshot:
     """The counters now."""
     gateways = [lab.gateway(site) for site in lab.sites]
     if lab.shared_kernel:
@@ -88,10 +88,10 @@ def snapshot(lab: Lab) -> Snapshot:
         }
         network = looks[0]
     cpu_s, switches = machines(lab)
-    return Snapshot(cpu_s, switches, running, frames(network, lab.sites[0].wan_interface))
+    return CostSnapshot(cpu_s, switches, running, frames(network, lab.sites[0].wan_interface))
 
 
-def costs(lab: Lab, before: Snapshot, after: Snapshot, received_bytes: int) -> list[Value]:
+def costs(lab: Lab, before: CostSnapshot, after: CostSnapshot, received_bytes: int) -> list[Value]:
     """What it cost, between two snapshots, to carry ``received_bytes`` of TCP payload from host to host."""
     cpu = {kind: round(after.cpu_s[kind] - before.cpu_s[kind], 3) for kind in after.cpu_s}
     total = sum(cpu.values())
@@ -118,7 +118,7 @@ def costs(lab: Lab, before: Snapshot, after: Snapshot, received_bytes: int) -> l
     return costs
 
 
-def memory(now: Snapshot) -> Value:
+def memory(now: CostSnapshot) -> Value:
     """The memory of the VPN's daemons."""
     by_daemon: dict[str, int] = {}
     for found in now.daemons.values():
@@ -180,19 +180,19 @@ def processes(nodes: Sequence[LabNode]) -> list[tuple[str, int]]:
     return found
 
 
-def daemon(pid: int) -> Daemon:
+def daemon(pid: int) -> DaemonState:
     """A process of this machine (proc_pid_status(5), proc_pid_smaps(5)); all zero if it has just ended."""
     try:
         name = Path(f"/proc/{pid}/comm").read_text().strip()
         threads = [Path(f"/proc/{pid}/task/{t}/status").read_text() for t in os.listdir(f"/proc/{pid}/task")]
         pss = re.search(r"^Pss: +(\d+) kB", Path(f"/proc/{pid}/smaps_rollup").read_text(), flags=re.MULTILINE)
     except GONE:
-        return Daemon("", 0, 0)
+        return DaemonState("", 0, 0)
     switches = sum(int(count) for text in threads for count in re.findall(r"ctxt_switches:\s+(\d+)", text))
-    return Daemon(name, switches, int(pss[1]) * 1024 if pss else 0)
+    return DaemonState(name, switches, int(pss[1]) * 1024 if pss else 0)
 
 
-def seen_daemons(look: str) -> dict[int, Daemon]:
+def seen_daemons(look: str) -> dict[int, DaemonState]:
     """The daemons in what ``LOOK`` says of a node, by their PIDs there; 1 holds the node."""
     names: dict[int, str] = {}
     switches: dict[int, int] = {}
@@ -206,7 +206,7 @@ def seen_daemons(look: str) -> dict[int, Daemon]:
         else:
             pss[pid] = int(text.split()[1]) * 1024
     return {
-        pid: Daemon(name, switches.get(pid, 0), pss.get(pid, 0))
+        pid: DaemonState(name, switches.get(pid, 0), pss.get(pid, 0))
         for pid, name in names.items()
         if pid != 1 and name not in LOOKING
     }

@@ -14,7 +14,7 @@ from runner.data.loads import MachineLoad
 from runner.instruments.result import Measured
 from runner.instruments.traffic.cost import PACKET_BYTES
 from runner.instruments.traffic.mtu import fits
-from runner.lab.readings.loads import Reading, Watch, reading
+from runner.lab.readings.loads import LoadWatch, Reading, reading
 from runner.tunnel.bring_up import Bench
 
 EVERY = 3  # slices
@@ -87,7 +87,7 @@ class Limits:
     def found(self, rate_bps: float | None = None) -> list[MachineLoad]:
         """The machines so far; none where they could not be read. Only while most came through, if it ever did;
         ``rate_bps``: and of that only while about so much was offered, if it ever was."""
-        watch = Watch()
+        watch = LoadWatch()
         carrying = [one for one in self._watched if one[0].carried_bytes] or self._watched
         near = [one for one in carrying if rate_bps and abs(one[0].rate_bps / rate_bps - 1) <= NEAR]
         for piece, before, after in near or carrying:

@@ -21,9 +21,9 @@ from runner.instruments.traffic.limits import Limits
 from runner.instruments.traffic.mtu import IP_UDP_BYTES, IPV6_UDP_BYTES
 from runner.instruments.traffic.visits import visits
 from runner.search import SearchTrial
-from runner.search.rounds import Rounds
+from runner.search.rounds import StepwiseSearch
 from runner.search.settings import LOSS_RATIO, LOWEST_BPS
-from runner.search.steps import Load as Offered
+from runner.search.steps import Offer as Offered
 from runner.tunnel.bring_up import Bench
 from runner.vpn.plugin import Vpn
 
@@ -46,10 +46,10 @@ MEMORY = "udp"  # its place in Asked.memory
 
 
 @dataclass
-class SoFar:
+class SearchMemory:
     """What the instances of one tunnel have found so far; it lives in ``Asked.memory``."""
 
-    search: Rounds
+    search: StepwiseSearch
     variations_ms: list[float] = field(default_factory=list)  # of the delay, of all looks
     breakdowns_bps: list[float] = field(default_factory=list)
     bursts: list[float] = field(default_factory=list)  # packets that left back to back, of each trial, on the mean
@@ -62,7 +62,7 @@ class Offering:
 
     bench: Bench
     shape: Load  # its rate and duration are each trial's own
-    so_far: SoFar
+    so_far: SearchMemory
     ipv6_of: Vpn | None = None  # whose tunnel carries IPv6; None: IPv4
     reverse: tuple[bool, ...] = (False,)  # of each way that packets go at the same time: from host2 to host1?
     limits: Limits = field(default_factory=Limits)
@@ -235,13 +235,13 @@ def udp_in_rounds(bench: Bench, asked: Asked, fragment: bool, *, turns: bool) ->
     return measured
 
 
-def so_far_of(asked: Asked, bench: Bench) -> SoFar:
+def so_far_of(asked: Asked, bench: Bench) -> SearchMemory:
     """What earlier instances have found, or a new search. It begins where TCP has got to; through a tunnel that is
     itself TCP, which overload may break down, at half of that. Raises MeasurementError."""
     if MEMORY not in asked.memory:
         settings, careful = asked.profile.udp, asked.vpn.transport == "tcp"
         start_bps = asked.known_bps or visits(bench).fresh_bps * (CAREFUL_START if careful else 1)
-        search = Rounds(
+        search = StepwiseSearch(
             LOSS_RATIO,
             min_rate_bps=settings.min_rate_bps or LOWEST_BPS,
             max_rate_bps=settings.max_rate_bps,
@@ -249,12 +249,14 @@ def so_far_of(asked: Asked, bench: Bench) -> SoFar:
             first_rate_bps=start_bps,
             careful=careful,
         )
-        asked.memory[MEMORY] = SoFar(search)
-    found: SoFar = asked.memory[MEMORY]
+        asked.memory[MEMORY] = SearchMemory(search)
+    found: SearchMemory = asked.memory[MEMORY]
     return found
 
 
-def throughput(so_far: SoFar, first: int, told: Mapping[str, Any], measured: Measured, *, turns: bool) -> list[Value]:
+def throughput(
+    so_far: SearchMemory, first: int, told: Mapping[str, Any], measured: Measured, *, turns: bool
+) -> list[Value]:
     """The throughput by all trials so far, and the goodput there. Trials before ``first`` are earlier instances'.
 
     ``told``: what the trials were made of, for the detail. ``turns``: its slices are samples. Raises MeasurementError
@@ -280,7 +282,7 @@ def throughput(so_far: SoFar, first: int, told: Mapping[str, Any], measured: Mea
     return [found, *goodput(passed, median.rate_bps)]
 
 
-def detail_of(so_far: SoFar, first: int) -> dict[str, Any]:
+def detail_of(so_far: SearchMemory, first: int) -> dict[str, Any]:
     """What a search did, as data for the trial's line: the trials since ``first``, and what holds for all."""
     search = so_far.search
     return {

@@ -107,7 +107,7 @@ class Command:
 Dialogue = Command | subprocess.Popen[str]  # a probe whose standard streams are the runner's
 
 
-class Line:
+class AgentLine:
     """The runner's end of the line to an agent. Every call is thread-safe."""
 
     def __init__(self, end: socket.socket) -> None:

@@ -17,7 +17,7 @@ from runner.lab.node import Completed, Node
 NEEDED = "5.0"
 
 
-class Machine(Protocol):
+class Commandable(Protocol):
     """A node, or the connection to a machine."""
 
     name: str
@@ -35,7 +35,7 @@ def objects(node: Node, *argv: str) -> list[dict[str, Any]]:
     return parsed(node, done.stdout or done.stderr)
 
 
-def parsed(node: Machine, said: str) -> list[dict[str, Any]]:
+def parsed(node: Commandable, said: str) -> list[dict[str, Any]]:
     """What ip(8) of ``node`` said as JSON. Raises CannotRunHere where it is none, with ip's version."""
     try:
         found = json.loads(re.sub(r"(?<!\\)((?:\\\\)*)\\'", r"\1'", said))

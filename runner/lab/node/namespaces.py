@@ -25,7 +25,7 @@ from typing import Any
 
 from runner.lab import probes
 from runner.lab.node import ENVIRONMENT, PATIENCE, Completed, groups
-from runner.lab.node.commands import Command, Dialogue, Line, file_of
+from runner.lab.node.commands import AgentLine, Command, Dialogue, file_of
 from runner.lab.node.held import HeldNode, shown
 from runner.lab.node.logs import LogPipe
 from runner.lab.redaction import hide
@@ -47,7 +47,7 @@ class NamespaceNode(HeldNode):
     def _hold(self, name: str, root: Path) -> subprocess.Popen[str]:
         """Start the process that holds the node, until its standard input ends."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._line = Line(ours)
+        self._line = AgentLine(ours)
         node = json.dumps({"name": name, "root": str(root), "group": str(self._group or "")})
         with theirs:
             return subprocess.Popen(

@@ -25,7 +25,7 @@ class AgentGoneError(Exception):
 
 
 @dataclass
-class Job:
+class RemoteCommand:
     """A command on the node: what it has said so far, and its exit code once ``ended`` is set."""
 
     number: int
@@ -50,7 +50,7 @@ class Agent:
 
     def __init__(self, holder: subprocess.Popen[str]) -> None:
         self._holder = holder
-        self._jobs: dict[int, Job] = {}
+        self._jobs: dict[int, RemoteCommand] = {}
         self._lock = threading.Lock()
         self._gone = False
         self._started = 0
@@ -59,11 +59,11 @@ class Agent:
         """Begin to read its answers: the node is ready, and has said so. ``lost`` is called when it has gone."""
         threading.Thread(target=self._listen, args=(lost,), daemon=True).start()
 
-    def start(self, *argv: str, input: str | None = None, log: Path | None = None) -> Job:
+    def start(self, *argv: str, input: str | None = None, log: Path | None = None) -> RemoteCommand:
         """Start a command, with ``input`` to read; ``log`` gets what it says. Raises AgentGoneError."""
         return self._ask(log, argv=argv, input=input)
 
-    def kill(self, job: Job) -> None:
+    def kill(self, job: RemoteCommand) -> None:
         """End a command, with its process group. Returns at once."""
         if not job.ended.is_set():
             with suppress(AgentGoneError):
@@ -98,10 +98,10 @@ class Agent:
         with self._lock, suppress(OSError):
             self._holder.stdin.close()
 
-    def _ask(self, log: Path | None, **request: Any) -> Job:
+    def _ask(self, log: Path | None, **request: Any) -> RemoteCommand:
         with self._lock:
             self._started += 1
-            job = self._jobs[self._started] = Job(self._started, log=log)
+            job = self._jobs[self._started] = RemoteCommand(self._started, log=log)
         self._send(json.dumps({"id": job.number, **request}))
         return job
 
@@ -142,7 +142,7 @@ class Agent:
 class AgentProcess:
     """A background command of a node on another machine, a ``Process``."""
 
-    def __init__(self, job: Job, log: Path, kill: Callable[[Job], None]) -> None:
+    def __init__(self, job: RemoteCommand, log: Path, kill: Callable[[RemoteCommand], None]) -> None:
         self._job, self.log, self._kill = job, log, kill
 
     def alive(self) -> bool:

@@ -28,7 +28,7 @@ Address = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_\[][A-Za-z0-9_.
 Port = Annotated[str, StringConstraints(pattern=r"^[^-\s/:][^\s/:]{0,14}$|^([0-9a-fA-F]{2}:){5}[0-9a-fA-F]{2}$")]
 
 
-class Machine(BaseModel, ABC):
+class MachineEntry(BaseModel, ABC):
     """How one machine is reached. What is not given is left to ssh and its configuration."""
 
     model_config = ConfigDict(extra="forbid")
@@ -60,7 +60,7 @@ def quoted(path: Path) -> str:
     return '"' + str(path).replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%") + '"'
 
 
-class HostMachine(Machine):
+class HostMachine(MachineEntry):
     """A host: one port, on its site's LAN."""
 
     lan: Port
@@ -70,7 +70,7 @@ class HostMachine(Machine):
         return {"eth0": self.lan}
 
 
-class GatewayMachine(Machine):
+class GatewayMachine(MachineEntry):
     """A gateway: a port on its site's LAN and one on the WAN."""
 
     lan: Port
@@ -81,7 +81,7 @@ class GatewayMachine(Machine):
         return {"lan0": self.lan, "wan0": self.wan}
 
 
-class WanMachine(Machine):
+class WanMachine(MachineEntry):
     """The machine between the gateways: a port to each."""
 
     gw1: Port
@@ -104,7 +104,7 @@ class Inventory(BaseModel):
     host2: HostMachine
 
     @property
-    def machines(self) -> dict[str, Machine]:
+    def machines(self) -> dict[str, MachineEntry]:
         """The machines by name, from one end of the lab to the other."""
         found = {"host1": self.host1, "gw1": self.gw1, "wan": self.wan, "gw2": self.gw2, "host2": self.host2}
         return {name: machine for name, machine in found.items() if machine is not None}
@@ -136,7 +136,7 @@ def read_inventory(path: Path) -> Inventory:
     return inventory
 
 
-def beside(path: Path, machines: Iterable[Machine]) -> None:
+def beside(path: Path, machines: Iterable[MachineEntry]) -> None:
     """Take the files that the machines name from the inventory's folder."""
     for machine in machines:
         machine.identity = machine.identity and path.parent / at_home(machine.identity)

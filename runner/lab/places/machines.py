@@ -22,7 +22,7 @@ from typing import Any
 from runner.data.errors import CannotRunHere, LabError, UsageError
 from runner.lab.node import LabNode, wait_until
 from runner.lab.node.iproute import parsed
-from runner.lab.places.inventory import Inventory, Machine
+from runner.lab.places.inventory import Inventory, MachineEntry
 from runner.lab.places.private import private_folder
 from runner.lab.places.ssh import Connection, Lent, SshNode
 from runner.lab.shape.site import Site
@@ -190,7 +190,7 @@ def ssh_rig(inventory: Inventory, kind: str = "ssh") -> Iterator[SshRig]:
                 connection.close()
 
 
-def _fit(connection: Connection, machine: Machine) -> Lent | CannotRunHere | LabError:
+def _fit(connection: Connection, machine: MachineEntry) -> Lent | CannotRunHere | LabError:
     """What the machine will lend, or what stands against it."""
     try:
         connection.wait_ready()
@@ -199,7 +199,7 @@ def _fit(connection: Connection, machine: Machine) -> Lent | CannotRunHere | Lab
         return problem
 
 
-def examine(connection: Connection, machine: Machine, tools: Mapping[str, str] = TOOLS) -> Lent:
+def examine(connection: Connection, machine: MachineEntry, tools: Mapping[str, str] = TOOLS) -> Lent:
     """What ``machine`` will lend, and how that is now. Raises CannotRunHere with all that stands against it."""
     name = connection.name
     # sshd(8): the client's address and port, then the server's; before sudo, which forgets the variable.

@@ -43,7 +43,7 @@ from pydantic import (
 )
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
-from runner.lab.places.inventory import Machine, Port, beside, read_model
+from runner.lab.places.inventory import MachineEntry, Port, beside, read_model
 from runner.lab.shape.site import Site
 
 # For measuring, RFC 2544 §C.2.2 and RFC 5735: no network of a user's is there.
@@ -75,7 +75,7 @@ def _address(said: object) -> IPv4Address | IPv6Address:
 OnPath = Annotated[IPv4Address | IPv6Address, PlainValidator(_address)]
 
 
-class Gateway(Machine):
+class Gateway(MachineEntry):
     """One site's gateway. What is not given is found on the machine.
 
     ``lan`` is the network that the test host gets; ``network`` the site's real one, in which the gateway has
@@ -96,7 +96,7 @@ class Gateway(Machine):
         return {}
 
 
-class Host(Machine):
+class Host(MachineEntry):
     """A test host of its own: a machine that has a port on the same Ethernet as its gateway's ``lan_port``."""
 
     lan_port: Port
@@ -145,7 +145,7 @@ class Sites(BaseModel):
         return {name: host for name, host in named.items() if host is not None}
 
     @property
-    def every(self) -> dict[str, Machine]:
+    def every(self) -> dict[str, MachineEntry]:
         """All machines by name."""
         return {**self.machines, **self.hosts}
 

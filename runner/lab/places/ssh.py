@@ -30,8 +30,8 @@ from runner.lab.node import ENVIRONMENT, PATIENCE, Completed
 from runner.lab.node.commands import Dialogue
 from runner.lab.node.held import HeldNode, shown
 from runner.lab.node.namespaces import NSENTER, kill_group
-from runner.lab.places.agent import Agent, AgentGoneError, AgentProcess, Job
-from runner.lab.places.inventory import Machine
+from runner.lab.places.agent import Agent, AgentGoneError, AgentProcess, RemoteCommand
+from runner.lab.places.inventory import MachineEntry
 from runner.lab.redaction import hide
 
 SILENCE_S = 30  # a node that has not heard from its runner for so long ends
@@ -71,7 +71,7 @@ class Lent:
 class Connection:
     """One OpenSSH connection, on which every command to the machine travels (ssh_config(5) ControlMaster)."""
 
-    def __init__(self, name: str, machine: Machine, folder: Path) -> None:
+    def __init__(self, name: str, machine: MachineEntry, folder: Path) -> None:
         """Start to connect; ``folder`` is private to the run. The connection goes with the runner."""
         self.name, self.machine = name, machine
         self.sudo: tuple[str, ...] = ()
@@ -315,13 +315,13 @@ class SshNode(HeldNode):
         self.background.append(process)
         return process
 
-    def _start(self, *argv: str, input: str | None = None, log: Path | None = None) -> Job:
+    def _start(self, *argv: str, input: str | None = None, log: Path | None = None) -> RemoteCommand:
         try:
             return self._agent.start(*argv, input=input, log=log)
         except AgentGoneError as gone:
             raise self._gone() from gone
 
-    def _end(self, job: Job) -> None:
+    def _end(self, job: RemoteCommand) -> None:
         """Kill a command that is running on the node, with what it started."""
         self._agent.kill(job)
         job.ended.wait(ANSWERS_WITHIN_S)

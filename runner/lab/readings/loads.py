@@ -40,7 +40,7 @@ def reading(lab: Lab) -> Iterator[Callable[[], dict[str, Reading]]]:
         yield lambda: {name: asked(running, "loads", {}, PATIENCE_S) for name, running in probes.items()}
 
 
-class Watch:
+class LoadWatch:
     """What has happened on the machines of a lab, in all the pieces of time that were ``add``-ed."""
 
     def __init__(self) -> None:

@@ -23,19 +23,19 @@ TICKS = 2  # a short trial has so few ticks of 10 ms that one of them alone woul
 
 
 @dataclass(frozen=True)
-class Snapshot:
+class NoiseSnapshot:
     """Counters since boot: CPU ticks by state (proc_stat(5)), and throttling; None where there are none. ``machines``:
     those of the lab's other machines, by name. ``groups``: the files of the control groups that were read there."""
 
     ticks: tuple[int, ...] | None
     throttled: int | None
-    machines: Mapping[str, Snapshot] = field(default_factory=dict)
+    machines: Mapping[str, NoiseSnapshot] = field(default_factory=dict)
     groups: Sequence[str] = ()
 
 
 def snapshot(
-    root: Path = Path("/"), lab: Lab | None = None, known: Mapping[str, Snapshot] = MappingProxyType({})
-) -> Snapshot:
+    root: Path = Path("/"), lab: Lab | None = None, known: Mapping[str, NoiseSnapshot] = MappingProxyType({})
+) -> NoiseSnapshot:
     """The counters now, also of the machines of a ``lab`` that has its own. ``root`` is where proc and sys are;
     ``known``: an earlier snapshot's machines, of which nobody has to ask again where their control groups are."""
     ticks = _ticks(_read(root / "proc/stat"))
@@ -44,10 +44,10 @@ def snapshot(
     throttled = [int(count) for count in counts if count]
     groups = _group_files(_read(root / "proc/self/cgroup") or "")
     throttled += _quota_used_up(_read(root / path) or "" for path in groups)
-    return Snapshot(ticks, sum(throttled) if throttled else None, _elsewhere(lab, known) if lab else {})
+    return NoiseSnapshot(ticks, sum(throttled) if throttled else None, _elsewhere(lab, known) if lab else {})
 
 
-def since(before: Snapshot, root: Path = Path("/"), lab: Lab | None = None) -> Noise:
+def since(before: NoiseSnapshot, root: Path = Path("/"), lab: Lab | None = None) -> Noise:
     """What happened between ``before`` and now."""
     now = snapshot(root, lab, before.machines)
     machines = {
@@ -56,7 +56,7 @@ def since(before: Snapshot, root: Path = Path("/"), lab: Lab | None = None) -> N
     return _between(before, now).model_copy(update={"clock_ratio": _clock_ratio(root), "machines": machines})
 
 
-def _between(before: Snapshot, now: Snapshot) -> Noise:
+def _between(before: NoiseSnapshot, now: NoiseSnapshot) -> Noise:
     steal = iowait = None
     if before.ticks and now.ticks and sum(now.ticks) > sum(before.ticks):
         # user, nice, system, idle, iowait, irq, softirq, steal; guest time is within user
@@ -69,7 +69,7 @@ def _between(before: Snapshot, now: Snapshot) -> Noise:
     return Noise(steal_ratio=steal, iowait_ratio=iowait, throttled=throttled)
 
 
-def _elsewhere(lab: Lab, known: Mapping[str, Snapshot]) -> dict[str, Snapshot]:
+def _elsewhere(lab: Lab, known: Mapping[str, NoiseSnapshot]) -> dict[str, NoiseSnapshot]:
     """The machines of a lab that has its own; those that do not answer are left out."""
     found = {}
     for name, node in () if lab.shared_kernel else lab.nodes.items():
@@ -77,7 +77,7 @@ def _elsewhere(lab: Lab, known: Mapping[str, Snapshot]) -> dict[str, Snapshot]:
             groups = known[name].groups if name in known else _group_files(node.run("cat", OWN_GROUPS).stdout)
             stat, *texts = read(node, {"/proc/stat": "/proc/stat"} | {path: f"/{path}" for path in groups}).values()
             throttled = _quota_used_up(texts)
-            found[name] = Snapshot(_ticks(stat), sum(throttled) if throttled else None, groups=groups)
+            found[name] = NoiseSnapshot(_ticks(stat), sum(throttled) if throttled else None, groups=groups)
     return found
 
 

@@ -11,7 +11,7 @@ from runner.data.trials import Run, Strict, Trial
 from runner.ranking.basis import bases
 from runner.ranking.stats import Summary, summarise
 from runner.report import text
-from runner.report.blocks import Block, Cell, Heading, Paragraph, Plot, Table
+from runner.report.blocks import Block, Heading, Paragraph, Plot, Table, TableCell
 from runner.report.checks import check
 from runner.report.compare import Change, Comparison
 from runner.report.forms.elements import page
@@ -40,16 +40,16 @@ def comparison_html(comparison: Comparison) -> str:
     return page(title, blocks)
 
 
-def _change(change: Change) -> list[str | Cell]:
+def _change(change: Change) -> list[str | TableCell]:
     after = text.with_interval(change.after, change.unit, "after" in change.bounded) if change.after else change.reason
     moved = text.change(change.ratio) if change.ratio else text.NONE
     return [
-        Cell(change.vpn, small=change.levels),
+        TableCell(change.vpn, small=change.levels),
         change.title,
         text.with_interval(change.before, change.unit, "before" in change.bounded),
         after,
         moved + (" a" if change.ratio and not change.of_baseline else ""),
-        Cell(change.verdict, tone=CLASSES.get(change.verdict, "")),
+        TableCell(change.verdict, tone=CLASSES.get(change.verdict, "")),
     ]
 
 

@@ -26,7 +26,7 @@ from runner.report.answer import (
     recipe,
     sure,
 )
-from runner.report.blocks import Block, Cell, Link, Note, Paragraph, Plot, Table
+from runner.report.blocks import Block, Link, Note, Paragraph, Plot, Table, TableCell
 from runner.report.experiments import ExperimentReport, MetricTable, Problem, Row, name_of, row_levels
 from runner.report.forms.elements import blocks_html, fill
 from runner.report.forms.explore import page_data, script_json, table_id, tables_of
@@ -150,11 +150,11 @@ def _limits(report: Report, found: Sequence[Answer]) -> list[dict[str, Any]]:
 def _limited(report: Report, ranking: Ranking, name: str) -> list[Block]:
     """What limits each throughput that this ranking ranks: the sentence, which opens into its figures, and what
     gateways with cores of their own would carry."""
-    rows: list[list[str | Cell]] = []
+    rows: list[list[str | TableCell]] = []
     for row in of_ranking(report.limits, ranking):
-        why = Cell(row.says, opens=[Note(line) for line in row.limit.evidence])
+        why = TableCell(row.says, opens=[Note(line) for line in row.limit.evidence])
         _, _, rate, _, separate = row.cells
-        rows.append([Cell(row.vpn, small=report.metrics[row.metric].title), rate, why, separate])
+        rows.append([TableCell(row.vpn, small=report.metrics[row.metric].title), rate, why, separate])
     heads = ["VPN", "median", "what limits it", "on separate gateways"]
     title = f"What limits each throughput, {name}"
     return [Table(title, heads, rows, about=ABOUT_LIMITS, numbers=[1, 3], named=True)] if rows else []
@@ -261,19 +261,19 @@ def _metric(metric: MetricTable, name: str, samples: Samples | None) -> list[Blo
     return [table, *([Paragraph(metric.crypto_limit, "soft")] if metric.crypto_limit else [])]
 
 
-def _measured(row: Row, metric: MetricTable, samples: Samples | None) -> list[str | Cell]:
+def _measured(row: Row, metric: MetricTable, samples: Samples | None) -> list[str | TableCell]:
     """A row; the number of repetitions opens into the trials: value, what was negotiated, commands and logs."""
     seen = samples.of(row, metric.metric) if samples else []
     median, share, repetitions, variation = document.measured(row, metric)
     tone = " ".join(["reference"] * row.reference + ["plain"] * row.not_encrypted)
     status = f"{row.status}: {row.reason}" if row.reason else row.status
     return [
-        Cell(row.vpn, small=row_levels(row), tone=tone),
+        TableCell(row.vpn, small=row_levels(row), tone=tone),
         median,
         share,
-        Cell(repetitions, opens=[_trial(one, metric) for one in seen]),
+        TableCell(repetitions, opens=[_trial(one, metric) for one in seen]),
         variation,
-        Cell(status, tone=f"{_class(row.status)} why" if row.reason else ""),
+        TableCell(status, tone=f"{_class(row.status)} why" if row.reason else ""),
     ]
 
 

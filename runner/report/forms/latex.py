@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from runner.report.blocks import Block, Cell, Heading, Note, Paragraph, Table, cell
+from runner.report.blocks import Block, Heading, Note, Paragraph, Table, TableCell, cell
 from runner.report.document import for_a_paper
 from runner.report.model import Report
 
@@ -61,7 +61,7 @@ def escape(words: str) -> str:
     return "".join(SPECIAL.get(letter, letter) for letter in " ".join(words.split()))
 
 
-def _cell(one: str | Cell) -> str:
+def _cell(one: str | TableCell) -> str:
     found = cell(one)
     return escape(found.words) + (f" [{found.note}]" if found.note else "")
 
@@ -72,7 +72,7 @@ def _caption(one: Table, heading: str) -> str:
 
 
 def _table(one: Table, heading: str) -> list[str]:
-    def line(row: Sequence[str | Cell]) -> str:
+    def line(row: Sequence[str | TableCell]) -> str:
         return "  " + " & ".join(map(_cell, row)) + r" \\"
 
     columns = "".join("r" if at in one.numbers else "l" for at in range(len(one.head)))

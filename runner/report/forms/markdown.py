@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from runner.report.blocks import Block, Cell, Heading, Note, Paragraph, Plot, Table, cell
+from runner.report.blocks import Block, Heading, Note, Paragraph, Plot, Table, TableCell, cell
 from runner.report.document import whole
 from runner.report.model import Report
 
@@ -62,16 +62,16 @@ def _notes(notes: Sequence[Note]) -> list[str]:
     return [*lines, ""] if lines else []
 
 
-def table_lines(head: Sequence[str], rows: Sequence[Sequence[str | Cell]]) -> list[str]:
+def table_lines(head: Sequence[str], rows: Sequence[Sequence[str | TableCell]]) -> list[str]:
     """A Markdown table as lines, the empty one behind it included. ``head`` and ``rows`` are plain text."""
 
-    def line(row: Sequence[str | Cell]) -> str:
+    def line(row: Sequence[str | TableCell]) -> str:
         return "| " + " | ".join(map(_cell, row)) + " |"
 
     return [line(head), "|" + " --- |" * len(head), *[line(row) for row in rows], ""]
 
 
-def _cell(one: str | Cell) -> str:
+def _cell(one: str | TableCell) -> str:
     found = cell(one)
     return _md(found.words) + (f" ({found.note})" if found.note else "")
 

@@ -17,7 +17,7 @@ from runner.data.streams import shown
 from runner.ranking.ranking import Ranking
 from runner.report import blocks, text, verdicts
 from runner.report.answer import answers, change
-from runner.report.blocks import Block, Cell, Heading, Paragraph, cell
+from runner.report.blocks import Block, Heading, Paragraph, TableCell, cell
 from runner.report.document import measured, opening, ranked, warnings
 from runner.report.experiments import ExperimentReport, MetricTable, Row, row_levels
 from runner.report.facts import interval_method
@@ -105,7 +105,7 @@ def print_blocks(section: Sequence[Block], console: Console) -> None:
                 _remarks([note.said for note in one], console)
 
 
-def _grid(heads: Sequence[str], rows: Sequence[Sequence[Cell]]) -> Table:
+def _grid(heads: Sequence[str], rows: Sequence[Sequence[TableCell]]) -> Table:
     grid = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False, header_style="bold")
     for head in heads:
         grid.add_column(head, overflow="fold")
@@ -114,7 +114,7 @@ def _grid(heads: Sequence[str], rows: Sequence[Sequence[Cell]]) -> Table:
     return grid
 
 
-def _cards(heads: Sequence[str], rows: Sequence[Sequence[Cell]]) -> Table:
+def _cards(heads: Sequence[str], rows: Sequence[Sequence[TableCell]]) -> Table:
     """A row of sentences takes some lines: its first cell, and below it the others, each after its head."""
     cards = Table.grid(padding=(0, 1, 0, 0))
     cards.add_column(overflow="fold")
