@@ -19,8 +19,8 @@ from runner.data.trials import Cell
 from runner.ranking.estimates import Estimate, RoundValues, estimate_pairs
 from runner.ranking.looks import nominal
 from runner.ranking.verdicts import LEVEL, Decision, Tested, decide, level_of, probabilities
-from runner.sweep.looks import going
-from runner.sweep.loop import LOOKS_AT
+from runner.sweep.conductor import LOOKS_AT
+from runner.sweep.stopping import going
 from tests.rounds import TRAFFIC, Machine, play, run_of
 from tests.unit.synthetic import CBC, METRICS
 
@@ -184,7 +184,7 @@ def until_known(
     machine: Machine, truths: Sequence[float], rounds: int, runs: int, rng: np.random.Generator, *, looks: bool = True
 ) -> tuple[Share, float]:
     """TCP throughput in three instances of so many rounds, where looks end and double slices as under a deadline
-    (runner/sweep/looks.py): the share of the 95 % intervals that contain the truth, and the median half-width as a
+    (runner/sweep/stopping.py): the share of the 95 % intervals that contain the truth, and the median half-width as a
     factor. Without ``looks``, each VPN has one slice in each round."""
     hits, widths = list[bool](), list[float]()
     cells = {str(vpn): Cell(vpn=str(vpn), params=CBC | TRAFFIC["tcp_throughput"]) for vpn in range(len(truths))}

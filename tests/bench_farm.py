@@ -25,7 +25,7 @@ from runner.farm.dask import DaskWorkers
 from runner.farm.keep import Keeper
 from runner.report.forms.html import html_text
 from runner.report.model import build
-from runner.sweep.call import Outcome
+from runner.sweep.settings import Outcome
 from tests.farm import MACHINE, VPNS, block_of, files_of, run_of, tar_of
 
 PATTERNS = 50  # of values: to make 1,000,000 of them up anew would take longer than to store them

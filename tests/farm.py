@@ -12,7 +12,7 @@ import numpy as np
 
 from runner.data.trials import Cell, ExperimentRecord, Machine, Run, Slice, Trial
 from runner.farm.coordinator import JobResult, SchedulerLost
-from runner.sweep.loop import ROUNDS_OF_A_BLOCK
+from runner.sweep.conductor import ROUNDS_OF_A_BLOCK
 from tests.unit.synthetic import CBC, METRICS, PLAIN, TCP, make_run, make_trial
 
 VPNS = {"none": 10e9, "openvpn": 250e6, "wireguard_go": 570e6, "ssh_tun": 350e6}  # bit/s

@@ -8,7 +8,9 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from runner.data.limits import judge
 from runner.data.loads import Limit, MachineLoad
+from runner.data.own_cores import Apart, apart
 from runner.data.wan import Conditions
 from runner.instruments.traffic.cost import processes
 from runner.instruments.traffic.generator import Load, generator
@@ -19,9 +21,7 @@ from runner.lab.readings.wire import outer
 from runner.lab.shape import wan
 from runner.lab.shape.site_to_site import Lab, namespace_lab
 from runner.lab.software.image import Image
-from runner.ranking.gateways import Apart, apart
-from runner.ranking.limits import judge
-from runner.sweep import variants
+from runner.sweep import cpu_quota
 from runner.tunnel.bring_up import Bench
 from tests.lab.test_packets import bench_in
 
@@ -51,7 +51,7 @@ def alone_on(lab: Lab, name: str, core: int) -> None:
 
 def prefer(lab: Lab) -> None:
     """Whatever else this machine does stays behind the lab."""
-    for group in variants.GROUPS.glob(f"*/vpneval-{os.getpid()}-*"):  # a quota's, which competes as a whole
+    for group in cpu_quota.GROUPS.glob(f"*/vpneval-{os.getpid()}-*"):  # a quota's, which competes as a whole
         for name, weight in (("cpu.shares", "20000"), ("cpu.weight", "10000")):
             if (group / name).exists():
                 (group / name).write_text(weight)
@@ -69,7 +69,7 @@ def tunnel(
 ) -> Iterator[Bench]:
     """A tunnel that has carried something already."""
     with ExitStack() as stack:
-        hold = stack.enter_context(variants.quota({"gw2_cpu": quota} if quota else {}))
+        hold = stack.enter_context(cpu_quota.quota({"gw2_cpu": quota} if quota else {}))
         lab = stack.enter_context(namespace_lab(image, logs=logs))
         if conditions:
             wan.apply(lab, conditions)

@@ -57,9 +57,9 @@ def lab_shell(
     """Open a shell on a node of a new lab in which the VPN is up. The lab is removed when the shell ends."""
     begin(f"vpneval starts a lab and brings {vpn} up in it.")
     from runner.catalogue import load_vpn
-    from runner.cli.asked import site_limits
     from runner.cli.shell import one_tunnel, shell
     from runner.lab.places import rootless
+    from runner.sweep.request import site_limits
 
     require_known("node", node, ["host1", "gw1", "wan", "gw2", "host2"])
     plugin = load_vpn(vpn)

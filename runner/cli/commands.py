@@ -145,7 +145,7 @@ def doctor(
     from rich.table import Table
 
     from runner.cli.doctor import examine, this_machine
-    from runner.cli.other_kernels import this_command_under
+    from runner.cli.guest_runs import this_command_under
     from runner.lab import kernels
 
     (under,) = kernels.parse(kernel, lab, several=False)
@@ -224,8 +224,8 @@ def plan(
     takes.
     """
     begin("vpneval plans the trials.")
-    from runner.cli.asked import ask
     from runner.cli.planned import show
+    from runner.sweep.request import ask
 
     asked = ask(
         experiments,
@@ -291,12 +291,12 @@ def run(
     """Measure, and print the report. The same --out again continues the run: it measures only what is missing."""
     if not quiet and not inside():
         tell("vpneval reads the plugins and checks the command line.")
-    from runner.cli.asked import ask
     from runner.cli.ending import report_on
-    from runner.cli.other_kernels import run_under, run_with_rest
+    from runner.cli.guest_runs import run_under, run_with_rest
     from runner.lab import kernels
     from runner.lab.places import rootless
     from runner.report.plots import vega
+    from runner.sweep.request import ask
 
     spread = None
     if farm:

@@ -13,7 +13,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from runner.catalogue import load_vpn, vpn_names
-from runner.cli.asked import site_limits
 from runner.data.errors import CannotRunHere, LabError, VpnevalError
 from runner.data.streams import output_to
 from runner.lab import kernels, machine
@@ -28,6 +27,7 @@ from runner.lab.readings.path import RATE_S
 from runner.lab.shape.site import ENCAPSULATION_BYTES, BarePath, Site
 from runner.lab.shape.site_to_site import HOST_TOOLS, Lab
 from runner.report.text import counted
+from runner.sweep.request import site_limits
 from runner.tunnel.bring_up import unsupported
 from runner.tunnel.path import refused
 from runner.vpn.plugin import Vpn

@@ -7,19 +7,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from runner.cli import reading
-from runner.cli.asked import Request
+from runner.cli.live import levels_of, watching
 from runner.cli.options import tell
 from runner.cli.output import err, out
-from runner.cli.progress import levels_of
 from runner.data.errors import UsageError
 from runner.data.levels import BASELINE
 from runner.data.store import load_run
 from runner.data.streams import document
 from runner.report.text import counted
 from runner.sweep.plan import ranked_cells
+from runner.sweep.request import Request
 
 if TYPE_CHECKING:
     from runner.cli.farm import FarmRequest
+    from runner.sweep.settings import Outcome
 
 
 def report_on(
@@ -32,12 +33,11 @@ def report_on(
     spread: FarmRequest | None = None,
 ) -> int:
     """Measure what was asked, print the report, and say what was left out. Returns the exit code of the command."""
-    from runner.cli.session import conduct
     from runner.report.forms.tables import json_text
     from runner.report.forms.terminal import render as render_terminal
     from runner.report.forms.write import write_reports
 
-    folder, outcome = (spread.conduct if spread else conduct)(asked, ["vpneval", *sys.argv[1:]], err, quiet)
+    folder, outcome = _measured(asked, quiet, spread)
     lacks = False
     try:
         report = reading.report_of([folder], weights)
@@ -74,6 +74,17 @@ def report_on(
         tell("Nothing could be measured before the deadline. Give the run more time.")
         lacks = True
     return max(int(lacks), without_number(asked, folder, strict))
+
+
+def _measured(asked: Request, quiet: bool, spread: FarmRequest | None) -> tuple[Path, Outcome]:
+    """The run folder, and what was done: here, or on a farm."""
+    from runner.sweep.run import run
+
+    command_line = ["vpneval", *sys.argv[1:]]
+    say = (lambda text: None) if quiet else _say
+    if spread:
+        return spread.run(asked, command_line, say)
+    return run(asked, command_line, say, watching(err, quiet, asked.weights))
 
 
 def without_number(asked: Request, folder: Path, strict: bool) -> int:

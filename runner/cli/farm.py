@@ -13,12 +13,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
-from runner.cli.asked import Request, ask, seconds
-from runner.cli.described import describe, measured_vpns, save_packages
+from runner.cli.live import watching
 from runner.cli.output import err
-from runner.cli.session import conduct, on_disk
 from runner.data.errors import CannotRunHere, Interrupted, LabError, UsageError
 from runner.data.files import from_json, is_there, no_link, read_bytes, write_text
 from runner.data.store import Store, open_store, read_run
@@ -29,8 +25,11 @@ from runner.farm.dask import DaskWorkers, check_farm, connected
 from runner.farm.keep import Keeper
 from runner.farm.machine import differences, most_frequent, parse_equal
 from runner.lab.software.image import Image
-from runner.sweep.call import Outcome
 from runner.sweep.plan import blocks
+from runner.sweep.request import Request, ask, seconds
+from runner.sweep.run import on_disk, run
+from runner.sweep.run_record import describe, measured_vpns, save_packages
+from runner.sweep.settings import Outcome
 
 LATE = 5  # times the expected duration, and
 LATE_S = 600  # are what a block may take
@@ -55,16 +54,12 @@ class FarmRequest:
         self.equal_names = parse_equal(self.equal)
         self.timeout_s = seconds(self.timeout, "--farm-timeout") if self.timeout else None
 
-    def conduct(self, asked: Request, command_line: list[str], console: Console, quiet: bool) -> tuple[Path, Outcome]:
+    def run(self, asked: Request, command_line: list[str], say: Callable[[str], None]) -> tuple[Path, Outcome]:
         """Measure what is missing. Returns the run folder and what was done.
 
         Raises Interrupted on Ctrl-C, after the invocation has been written down, and UsageError where the folder
         belongs to another run.
         """
-
-        def say(text: str) -> None:
-            if not quiet:
-                console.print(text, markup=False, highlight=False, soft_wrap=True)
 
         folder = asked.out or Path("results") / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{asked.profile.name}"
         with ExitStack() as stack:
@@ -252,7 +247,7 @@ def measure_block(path: Path) -> int:
     except (ValueError, KeyError, TypeError, AttributeError) as wrong:
         raise UsageError(f"{path} is not what a coordinator asks for: {wrong}") from None
     asked.first = asked.repetitions = repetition
-    _, outcome = conduct(asked, ["vpneval", "block"], err, quiet=True)
+    _, outcome = run(asked, ["vpneval", "block"], lambda text: None, watching(err, True, None))
     if outcome.stopped:
         raise LabError(outcome.stopped)
     return 0

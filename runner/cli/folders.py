@@ -67,7 +67,7 @@ def is_shipped(run: Path) -> bool:
 
 def _held(folder: Path, deepest: int = DEEPEST) -> list[Path]:
     """The run folders that ``folder`` is or holds."""
-    from runner.cli.other_kernels import indexed
+    from runner.cli.guest_runs import indexed
 
     if is_there(folder / "run.json"):
         return [folder]
@@ -85,7 +85,7 @@ def _held(folder: Path, deepest: int = DEEPEST) -> list[Path]:
 def latest(a: str, b: str) -> Path:
     """The run folder in results/ that was written to last. Of runs under several kernels the machine's own, unless
     only another has numbers of both VPNs. Raises UsageError where there is none."""
-    from runner.cli.other_kernels import indexed
+    from runner.cli.guest_runs import indexed
     from runner.data.store import load_run
 
     own = [run for run in _held(Path("results")) if not is_shipped(run)]

@@ -82,7 +82,7 @@ def value_of(option: str, words: Sequence[str]) -> str:
 def under(run: Run, words: Sequence[str], folder: Path) -> list[str]:
     """The option of the guest kernel that the run was measured under; nothing for the machine's own. A command line
     may name several kernels, whose folders have their names."""
-    from runner.cli.other_kernels import folder_of
+    from runner.cli.guest_runs import folder_of
 
     if not run.lab.get("guest"):
         return []

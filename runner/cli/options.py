@@ -23,7 +23,7 @@ from runner.data.streams import output_to, shown, standard_error, standard_outpu
 from runner.lab.names import LAB_FORMS, image_names, kernel_names
 
 PROFILE_NAMES = "quick, site, thesis, smallest"  # runner.design.profile has them; a test compares
-MOST_REPETITIONS = 30  # runner.sweep.looks's; a test compares
+MOST_REPETITIONS = 30  # runner.sweep.stopping's; a test compares
 
 Experiments = Annotated[
     list[str],

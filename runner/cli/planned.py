@@ -8,9 +8,8 @@ from typing import Any
 
 from rich.table import Table
 
-from runner.cli.asked import Request
+from runner.cli.live import roughly
 from runner.cli.output import out
-from runner.cli.progress import roughly
 from runner.data.files import is_there
 from runner.data.levels import TUNNEL_FACTORS
 from runner.data.store import load_run
@@ -18,8 +17,9 @@ from runner.data.streams import document
 from runner.data.trials import Trial
 from runner.report.answer import answers, minutes_more, sure
 from runner.report.model import Report, build
-from runner.sweep.looks import MOST_REPETITIONS
 from runner.sweep.plan import any_turns
+from runner.sweep.request import Request
+from runner.sweep.stopping import MOST_REPETITIONS
 
 ONE_AT_A_TIME = (
     "One tunnel stands at a time in this lab. The VPNs are measured in visits that are minutes apart, so that what the "

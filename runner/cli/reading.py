@@ -62,11 +62,11 @@ def report_of(folders: list[Path], weights: str, configuration: str = "", margin
 
 def reports_of(folders: list[Path], weights: str, configuration: str, margin: str = "") -> Iterator[Report]:
     """A report of each kind of machine that runs which belong together have. Raises as `report_of` does."""
+    from runner.data.merge import merge_runs
     from runner.data.store import incomplete, load_run
     from runner.ranking.basis import measured_metrics
     from runner.ranking.margins import with_margins
     from runner.report.kinds import by_kind
-    from runner.report.merge import merge_runs
     from runner.report.model import build
 
     loaded = [load_run(folder) for folder in folders]

@@ -18,14 +18,14 @@ from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from runner.cli.asked import Request, ask
-from runner.cli.progress import roughly
+from runner.cli.live import roughly
 from runner.data.errors import CannotRunHere, VpnevalError
 from runner.data.levels import BASELINE
 from runner.data.streams import output_to
 from runner.lab import kernels
 from runner.lab.kernels.boot import Kernel, Say, run_in
 from runner.lab.places import open_rig
+from runner.sweep.request import Request, ask
 from runner.tunnel.bring_up import unsupported
 from runner.vpn.plugin import Vpn
 

@@ -56,7 +56,7 @@ TRAFFIC_ORDER = (
     *("driver", "ike", "gw2_cpu"),
     *("download_bytes", "download_limit", "cpus", "handovers", "labs", "heartbeat_ms"),
 )
-# Of the tunnel, too, but set by runner/sweep/variants.py: each combination has a lab of its own.
+# Of the tunnel, too, but set by runner/sweep: each combination has a lab of its own.
 VARIANTS = ("driver", "ike", "gw2_cpu")
 SHARES = {"gw2_cpu": (0.01, 1.0)}  # of a core: any number in this range
 # Every level of the factors of tunnel and WAN; instruments have factors of their own. A VPN may have fewer levels: what

@@ -13,7 +13,7 @@ from runner.data.files import no_link, open_file
 from runner.data.store import Store
 from runner.data.trials import Machine, Measurement, Run, Slice, Trial
 from runner.farm.block import BlockError, unpack
-from runner.sweep.call import Outcome
+from runner.sweep.settings import Outcome
 
 
 @dataclass

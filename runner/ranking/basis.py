@@ -142,11 +142,6 @@ def ranked_by(measure: str) -> dict[str, str]:
     return RANKED_AT.get(measure, {"measure": measure, "payload": "random"})
 
 
-def conditions_of(params: Mapping[str, str]) -> dict[str, str]:
-    """What cells must share to be compared: the levels of the traffic and of the WAN, not those of the tunnel."""
-    return outside_of_tunnel(params)
-
-
 def unusual(params: Mapping[str, str]) -> dict[str, str]:
     """Of these levels those that are no VPN's own choice, and none of the traffic: the WAN's, a slow gateway's."""
     return {factor: params[factor] for factor in (*WAN_FACTORS, *VARIANTS) if factor in params}
@@ -184,7 +179,7 @@ def _traffic(metric: Metric, selected: Mapping[str, Sequence[Trial]]) -> dict[st
     for vpn, trials in selected.items():
         for trial in for_metric(metric, trials):
             if any(measurement.metric == metric.name for measurement in trial.measurements):
-                traffic: Levels = tuple(conditions_of(trial.params).items())
+                traffic: Levels = tuple(outside_of_tunnel(trial.params).items())
                 found[traffic] += 1
                 vpns.setdefault(traffic, set()).add(vpn)
 
@@ -201,7 +196,7 @@ def _ranked_trials(
 ) -> dict[str, list[Trial]]:
     """VPN -> the trials that the metric is ranked by, with this one traffic."""
     return {
-        vpn: [trial for trial in for_metric(metric, trials) if conditions_of(trial.params) == traffic]
+        vpn: [trial for trial in for_metric(metric, trials) if outside_of_tunnel(trial.params) == traffic]
         for vpn, trials in selected.items()
     }
 

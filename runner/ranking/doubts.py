@@ -6,9 +6,9 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from runner.data.levels import BASELINE
+from runner.data.levels import BASELINE, outside_of_tunnel
 from runner.data.trials import Cell, Run, Trial
-from runner.ranking.basis import Basis, bases, conditions_of
+from runner.ranking.basis import Basis, bases
 from runner.ranking.verdicts import Verdict, verdicts
 from runner.ranking.weights import Weights, default_weights
 
@@ -44,7 +44,7 @@ class Doubt:
         return (
             cell.vpn in tunnels
             and cell.params.items() >= tunnels[cell.vpn].items()
-            and conditions_of(cell.params) == self.traffic
+            and outside_of_tunnel(cell.params) == self.traffic
         )
 
 

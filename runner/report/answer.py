@@ -14,11 +14,11 @@ from runner.ranking.verdicts import Verdict
 from runner.ranking.weights import PRESETS, Slack, of_run
 from runner.ranking.words import chance
 from runner.report import text
-from runner.report.behind import RankedNumber
 from runner.report.breakdowns import of_ranked
 from runner.report.facts import FARM, Fact
 from runner.report.kinds import OTHERS
 from runner.report.model import Report
+from runner.report.ranked_numbers import RankedNumber
 from runner.report.verdicts import more, of_ranking
 
 NAMES = {"recommended": "as recommended", "comparable": "on equal terms"}

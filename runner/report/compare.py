@@ -11,19 +11,19 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from runner.data.checks import check
+from runner.data.levels import outside_of_tunnel
+from runner.data.merge import identity, merge_metrics, same_estimands
 from runner.data.metric import Metric
 from runner.data.numbers import exp
 from runner.data.trials import Run, Strict, Trial
 from runner.ranking.agreement import Agreement, agreement
-from runner.ranking.basis import conditions_of
 from runner.ranking.estimates import Blocks, Estimate, RoundValues, alone, independent
 from runner.ranking.stats import Ratio, Summary, block_values, compare_independent, lower_bounds, summarise
 from runner.ranking.verdicts import Decision, decide, held, level_of, probabilities
 from runner.report import text
-from runner.report.checks import check
 from runner.report.facts import BASELINE
 from runner.report.kinds import Whole, shared_kinds
-from runner.report.merge import identity, merge_metrics, same_estimands
 
 Verdict = Literal["regression", "improvement", "no difference", "not separable", "now failing"]
 COUNTED: tuple[Verdict, ...] = ("no difference", "not separable")  # these changes are only counted, others shown
@@ -224,8 +224,8 @@ class _Side:
 
     def __init__(self, trials: Sequence[Trial], run: Sequence[Trial], metric: str) -> None:
         blocks = block_values(trials, metric)
-        mine = conditions_of(trials[0].params)
-        plain = [trial for trial in run if trial.vpn == BASELINE and conditions_of(trial.params) == mine]
+        mine = outside_of_tunnel(trials[0].params)
+        plain = [trial for trial in run if trial.vpn == BASELINE and outside_of_tunnel(trial.params) == mine]
         baseline = block_values(plain, metric)
         usable = metric not in ABSOLUTE and trials[0].vpn != BASELINE
         usable = usable and not lower_bounds(plain, metric) and min(baseline.values(), default=0) > 0

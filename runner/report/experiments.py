@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Literal
 
+from runner.data.crypto_limit import crypto_limit
 from runner.data.metric import Metric
 from runner.data.trials import Cell, ExperimentRecord, Run, Strict, Trial, cell_key
 from runner.ranking.basis import why_absent
-from runner.ranking.crypto_limit import crypto_limit
 from runner.ranking.stats import Ratio, Summary, block_values, lower_bounds
 from runner.report import text
 from runner.report.facts import BASELINE

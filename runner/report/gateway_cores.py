@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from runner.data.trials import Strict
 from runner.ranking.stats import Summary
 from runner.report import text
-from runner.report.behind import RankedNumber
+from runner.report.ranked_numbers import RankedNumber
 
 RATES_BPS = (100e6, 1e9)
 COST, WHOLE_COST, RATE = "gateway_cpu_per_gigabyte", "cpu_per_gigabyte", "tcp_throughput"

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from runner.data.levels import outside_of_tunnel, tunnel_levels
 from runner.data.loads import Limit, MachineLoad
+from runner.data.own_cores import Apart, apart, overtakings
 from runner.data.trials import Run, Strict, Trial, cell_key
 from runner.ranking.basis import Basis
-from runner.ranking.gateways import Apart, apart, overtakings
 from runner.ranking.ranking import Ranking
 from runner.ranking.stats import block_values
 from runner.report import text

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from pydantic import Field, InstanceOf
 
+from runner.data.checks import check
 from runner.data.metric import Metric
 from runner.data.store import uncollected
 from runner.data.trials import Run, Strict, Trial, cell_key
@@ -16,10 +17,8 @@ from runner.ranking.stats import Drift, Summary
 from runner.ranking.verdicts import Verdict, verdicts
 from runner.ranking.weights import Weights, default_weights
 from runner.report import facts
-from runner.report.behind import SUSTAINED, RankedNumber, Sustained, ranked_numbers, sustained
 from runner.report.blocks import Block
 from runner.report.breakdowns import Breakdown, breakdowns
-from runner.report.checks import check
 from runner.report.experiments import ExperimentReport, experiment_report, name_of
 from runner.report.facts import Fact
 from runner.report.failures import FailureRow
@@ -36,6 +35,7 @@ from runner.report.observations import Observation, observations_of
 from runner.report.paper_tables import PaperTable, paper_tables
 from runner.report.paper_tables import section as papers_section
 from runner.report.proofs import ProofRow, proofs_of
+from runner.report.ranked_numbers import SUSTAINED, RankedNumber, Sustained, ranked_numbers, sustained
 from runner.report.verdicts import Spread, spreads
 
 
@@ -119,7 +119,7 @@ def build(
 ) -> Report:
     """The report of a run. Without ``weights``: balanced over the metrics there are; without
     ``configurations``: all in which something was measured. Raises UsageError for an unknown one, and for what
-    ``runner.report.checks`` refuses."""
+    ``runner.data.checks`` refuses."""
     check(run, trials)
     metrics = measured_metrics(trials) | set(weights.counted if weights else ())
     found = bases(run, trials, metrics, configurations)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from runner.data.levels import outside_of_tunnel
 from runner.data.trials import Cell, Trial, cell_key
-from runner.ranking.basis import conditions_of
 from runner.ranking.stats import Ratio, Summary, block_values, compare_all, lower_bounds, summarise_all
 from runner.report.facts import BASELINE
 
@@ -27,7 +27,7 @@ class Baseline:
 
     @staticmethod
     def _key(params: Mapping[str, str]) -> str:
-        return cell_key(BASELINE, conditions_of(params))
+        return cell_key(BASELINE, outside_of_tunnel(params))
 
 
 class Numbers(NamedTuple):

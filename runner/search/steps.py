@@ -22,7 +22,7 @@ class Offer(NamedTuple):
 
 
 def steps(find: Callable[[Measure], SearchResult]) -> Generator[Offer, Loss | None, SearchResult]:
-    """The trials of the search ``find``: yields each ``Load``, is sent its ``Loss``, and returns the result.
+    """The trials of the search ``find``: yields each ``Offer``, is sent its ``Loss``, and returns the result.
 
     Sent None instead, the search ends as if its budget were spent, with what it has. Raises what ``find`` raises.
     """

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from runner.data.trials import Cell, Trial
-from runner.sweep.call import Settings
 from runner.sweep.plan import Plan
+from runner.sweep.settings import Settings
 
 
 def measured(trials: Sequence[Trial], retry_failed: bool) -> set[str]:

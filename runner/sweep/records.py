@@ -12,14 +12,14 @@ from typing import Any
 from runner.catalogue import instruments
 from runner.data.errors import MeasurementError
 from runner.data.levels import BASELINE, outside_of_tunnel
+from runner.data.limits import judge
 from runner.data.store import Store
 from runner.data.trials import Evidence, Measurement, Noise, Proof, Slice, Status, Trial
 from runner.instruments.instrument import Instrument
 from runner.instruments.result import Measured
 from runner.lab.redaction import KNOWN, hide
-from runner.ranking.limits import judge
-from runner.sweep.call import Outcome, Watcher
 from runner.sweep.plan import Planned
+from runner.sweep.settings import Outcome, Watcher
 from runner.tunnel.bring_up import Tunnel
 
 FASTER_THAN_BASELINE = 1.05  # beyond this a VPN that beats plain IP is a warning, not good news

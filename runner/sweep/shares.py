@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from runner.data.levels import BASELINE, outside_of_tunnel, tunnel_levels
 from runner.data.trials import Cell
-from runner.sweep.call import Settings
 from runner.sweep.plan import TUNNEL_S, Block, PlannedTunnel, Sums, expected_s
+from runner.sweep.settings import Settings
 
 UP_SHARE = 0.25  # of the time for what no ranking is made of bringing tunnels up may take, else it is taken whole
 

@@ -13,8 +13,8 @@ from runner.data.wan import Conditions, conditions
 from runner.instruments.instrument import Instrument
 from runner.lab.shape import wan
 from runner.lab.shape.site_to_site import Lab
-from runner.sweep import variants
-from runner.sweep.call import Settings
+from runner.sweep import cpu_quota, crypto_driver
+from runner.sweep.settings import Settings
 from runner.tunnel.bring_up import unsupported
 from runner.vpn.plugin import Vpn
 
@@ -65,7 +65,7 @@ class _Asking:
         if underlay not in self.wans:
             self.wans[underlay] = wan.unsupported(self.lab, underlay)
         no = no or self.wans[underlay] or self._refuses(instrument, vpn, cell)
-        return no or variants.refused(self.lab, vpn, cell.params)
+        return no or refused(self.lab, vpn, cell.params)
 
     def _refuses(self, instrument: Instrument, vpn: Vpn, cell: Cell) -> Unsupported | None:
         try:
@@ -74,3 +74,10 @@ class _Asking:
             raise
         except Exception as broken:
             raise UsageError(blamed(instrument, broken)) from broken
+
+
+def refused(lab: Lab, vpn: Vpn, params: Mapping[str, str]) -> Unsupported | None:
+    """Why the levels beside cipher, integrity and compression cannot be had in this lab, or of this VPN."""
+    if "ike" in params and not vpn.offers.ike:
+        return Unsupported(f"{vpn.title} has no IKE, so the factor ike cannot be set")
+    return cpu_quota.refused(lab, vpn, params) or crypto_driver.refused(lab, vpn, params)

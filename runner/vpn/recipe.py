@@ -100,9 +100,9 @@ class KeyMaker(NotedNode):
 
 
 class Script(NotedNode):
-    """A ``Paper`` whose lines are a shell script with the functions of gateway/functions.sh: what the plugin waits for,
-    the script waits for. ``files`` are the gateway's: path -> text and mode. ``undo`` are the commands that take it
-    back. ``dials``: the plugin's (``Software.dials``)."""
+    """A ``NotedNode`` whose lines are a shell script with the functions of gateway/functions.sh: what the plugin waits
+    for, the script waits for. ``files`` are the gateway's: path -> text and mode. ``undo`` are the commands that take
+    it back. ``dials``: the plugin's (``Software.dials``)."""
 
     def __init__(self, name: str, dials: Mapping[str, str]) -> None:
         super().__init__(name)

@@ -15,9 +15,9 @@ from runner.ranking.verdicts import Verdict, turned
 from runner.ranking.weights import PRESETS, Weights
 from runner.ranking.words import chance
 from runner.report.answer import minutes_more, verdict
-from runner.report.behind import RankedNumber
 from runner.report.forms.html import html_text
 from runner.report.model import Report, build
+from runner.report.ranked_numbers import RankedNumber
 from runner.report.why import sentence
 from tests.browser.conftest import Open
 from tests.unit.synthetic import CBC, METRICS, TCP, make_trial, realistic_run

@@ -18,7 +18,7 @@ from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
 
-from runner.cli import other_kernels
+from runner.cli import guest_runs as other_kernels
 from runner.farm import dask
 from runner.lab.places import rootless
 from tests.campaign.commands import CommandCase, no_lab, no_lab_here, prepare

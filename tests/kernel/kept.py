@@ -10,16 +10,16 @@ from pathlib import Path
 from typing import Any, cast
 
 from runner.catalogue import load_experiment, load_vpn
-from runner.cli.described import membership, record_of
+from runner.cli.live import PlainProgress
 from runner.cli.output import err
-from runner.cli.progress import PlainProgress
 from runner.data.store import Store, open_store
 from runner.data.trials import Value
 from runner.design.profile import PROFILES
 from runner.instruments.result import Measured
 from runner.sweep.plan import Planned
 from runner.sweep.records import Records
-from runner.sweep.workshop import Workshop
+from runner.sweep.run_record import membership, record_of
+from runner.sweep.tunnels import RunContext
 from runner.tunnel.bring_up import Tunnel
 from tests.unit.synthetic import make_run
 
@@ -38,7 +38,7 @@ class Kept:
         run = make_run((), (asked,)).model_copy(update={"vpns": {vpn.name: record_of(vpn) for vpn in vpns}})
         store.save_run(run)
         self._records = Records(store, PlainProgress(err, run.metrics), membership(run))
-        self._workshop = Workshop(store, {}, cast(Any, None), self._records.watcher, self._records)
+        self._context = RunContext(store, {}, cast(Any, None), self._records.watcher, self._records)
 
     def secrets(self, name: str, made: Mapping[str, str]) -> None:
         """These are in use."""
@@ -47,12 +47,12 @@ class Kept:
 
     def ok(self, name: str, up: Tunnel, values: list[Value], folder: Path) -> None:
         """It was up, and this was measured."""
-        log = self._workshop.log(folder)
+        log = self._context.log(folder)
         self._records.write(Planned(self._cells[name], 1), up, measured=Measured(values), log=log)
 
     def failed(self, name: str, error: BaseException, folder: Path) -> None:
         """It did not come up."""
-        self._workshop.fail([Planned(self._cells[name], 2)], error, folder)
+        self._context.fail([Planned(self._cells[name], 2)], error, folder)
 
 
 @contextmanager

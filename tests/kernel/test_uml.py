@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-from runner.cli.other_kernels import CONSOLE_LOG
+from runner.cli.guest_runs import CONSOLE_LOG
 from runner.data.errors import LabError
 from runner.data.store import load_run
 from runner.data.trials import Trial

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from runner.catalogue import instruments, load_vpn
+from runner.data.limits import judge
 from runner.data.wan import Conditions
 from runner.design.profile import PROFILES
 from runner.instruments.instrument import Asked, at_once
@@ -22,8 +23,7 @@ from runner.lab.places import open_rig
 from runner.lab.readings import noise
 from runner.lab.shape.site_to_site import Lab
 from runner.lab.software.image import Image
-from runner.ranking.limits import judge
-from runner.sweep import variants
+from runner.sweep import cpu_quota
 from runner.tunnel.bring_up import Bench, Tunnel, bring_up, make_secrets, start_services
 from tests.lab.machines import machines
 from tests.lab.test_ssh_lab import as_before, settled
@@ -34,7 +34,7 @@ HOG = "while :; do :; done"
 
 
 def test_a_quota_is_named_in_ten_of_ten(image: Image, tmp_path: Path) -> None:
-    if why := variants.no_quota():
+    if why := cpu_quota.no_quota():
         pytest.skip(why)
     with tunnel(image, tmp_path, "openvpn", quota="0.2") as bench:
         found = [watched(bench, 2) for _ in range(10)]
@@ -59,7 +59,7 @@ def test_every_kind_of_throughput_says_what_limits_it(
     image: Image, tmp_path: Path, measure: str, levels: dict[str, str], fills: bool
 ) -> None:
     """What fills the tunnel runs into gateway 2's quota; at the rate of a search, which loses nothing, it may not."""
-    if why := variants.no_quota():
+    if why := cpu_quota.no_quota():
         pytest.skip(why)
     vpn = load_vpn("openvpn")
     asked = Asked(vpn, {**vpn.comparable, "measure": measure, **levels}, PROFILES["smallest"], 1)
@@ -159,7 +159,7 @@ def test_what_a_gateway_with_a_core_of_its_own_would_carry_is_predicted(
 
 def with_control_groups(machine: LabNode) -> None:
     """Mount the control groups as a machine of its own has them."""
-    if (variants.GROUPS / "cgroup.controllers").exists():
+    if (cpu_quota.GROUPS / "cgroup.controllers").exists():
         machine.run("mount", "-t", "cgroup2", "none", "/sys/fs/cgroup")
         return
     machine.run("mount", "-t", "tmpfs", "none", "/sys/fs/cgroup")
@@ -168,14 +168,14 @@ def with_control_groups(machine: LabNode) -> None:
 
 
 def test_a_quota_of_a_machine_of_its_own_is_named(image: Image, tmp_path: Path) -> None:
-    if why := variants.no_quota():
+    if why := cpu_quota.no_quota():
         pytest.skip(why)
 
     def renew() -> tuple[Lab, Tunnel]:
         raise AssertionError("the tunnel broke down")
 
     vpn = load_vpn("openvpn")
-    with variants.quota({"gw2_cpu": "0.1"}) as hold, machines(image, tmp_path) as testbed:
+    with cpu_quota.quota({"gw2_cpu": "0.1"}) as hold, machines(image, tmp_path) as testbed:
         machine = testbed.nodes["gw2"]
         with_control_groups(machine)
         one: Any = SimpleNamespace(sites=[None, None], gateway=lambda _: machine)

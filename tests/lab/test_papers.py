@@ -22,7 +22,7 @@ from runner.lab.places import NamespaceRig
 from runner.lab.shape.site_to_site import Lab, namespace_lab
 from runner.lab.software.image import Image
 from runner.search.settings import UdpSearch
-from runner.sweep import variants
+from runner.sweep import cpu_quota, crypto_driver, supported
 from runner.tunnel.bring_up import Bench, bring_up, start_services
 from runner.vpn.lifecycle import Lifecycle, Rekeying
 from tests.lab.test_packets import bench_in
@@ -147,15 +147,15 @@ def test_a_clock_that_stands_still_is_an_error(bench: Bench, monkeypatch: pytest
 def test_the_generic_driver_is_slower_and_says_so(lab: Lab) -> None:
     vpn, levels = load_vpn("none"), {"measure": "device", "cipher": "none", "device_cipher": "aes-128-gcm"}
     for driver in ("generic", "accelerated"):
-        if no := variants.refused(lab, vpn, levels | {"driver": driver}):
+        if no := supported.refused(lab, vpn, levels | {"driver": driver}):
             pytest.skip(no.reason)
     fast = device(lab, "aes-128-gcm").measurements[0].value
     gateway = lab.gateway(lab.sites[0])
-    variants.set_driver(lab, vpn, levels | {"driver": "generic"})
+    crypto_driver.set_driver(lab, vpn, levels | {"driver": "generic"})
     slow = device(lab, "aes-128-gcm").measurements[0].value
     assert slow < fast
-    words = variants.driver_said(lab, vpn, levels | {"driver": "generic"})["driver"]
-    variable, mask = variants.MASKS[platform.machine()]
+    words = crypto_driver.driver_said(lab, vpn, levels | {"driver": "generic"})["driver"]
+    variable, mask = crypto_driver.MASKS[platform.machine()]
     assert words.startswith(f"{variable} {mask[:3]}")
     assert gateway.environment[variable] == mask
     assert variable not in lab.host1.environment, "the hosts stay as they are"
@@ -163,7 +163,7 @@ def test_the_generic_driver_is_slower_and_says_so(lab: Lab) -> None:
 
 def test_charon_does_without_its_own_aes(lab: Lab, image: Image) -> None:
     vpn = load_vpn("ipsec_user")
-    params = {**vpn.comparable, "cipher": "aes-128-gcm", "integrity": "aead", **variants.asked({"driver": "generic"})}
+    params = {**vpn.comparable, "cipher": "aes-128-gcm", "integrity": "aead", "driver": "generic"}
     with NamespaceRig().alone(image, lambda line: None) as alone:
         secrets = vpn.secrets(alone, lab.sites)
     start_services(lab)
@@ -184,17 +184,17 @@ def test_every_proposal_of_ike_is_negotiated_beside_that_of_esp(lab: Lab, image:
 
 
 def test_a_gateway_with_a_twentieth_of_a_cpu_is_slower(image: Image, tmp_path: Path) -> None:
-    if why := variants.no_quota():
+    if why := cpu_quota.no_quota():
         pytest.skip(why)
     rates = []
     for levels in ({}, {"gw2_cpu": "0.05"}):
-        with variants.quota(levels) as hold, namespace_lab(image, logs=tmp_path) as lab:
+        with cpu_quota.quota(levels) as hold, namespace_lab(image, logs=tmp_path) as lab:
             bench = bench_in(lab, "openvpn", image)
             said = hold(lab)
             rates.append(values(flows(lab, bench.address, 1, 1))["flows_throughput"])
     assert "openvpn" in said["gw2_cpu"]
     assert rates[1] < 0.7 * rates[0]
-    assert not list(variants.GROUPS.glob(f"*/vpneval-{os.getpid()}-*")), "the group goes with the lab"
+    assert not list(cpu_quota.GROUPS.glob(f"*/vpneval-{os.getpid()}-*")), "the group goes with the lab"
 
 
 @pytest.mark.smoke

@@ -8,12 +8,12 @@ from functools import cache
 from pathlib import Path
 
 from runner.catalogue import load_experiment, load_vpn
-from runner.cli.described import record_of
 from runner.data.metric import BOUNDS
 from runner.data.trials import Run, Trial
 from runner.design.profile import PROFILES
 from runner.papers.findings import Finding
 from runner.papers.judges import findings_of
+from runner.sweep.run_record import record_of
 from tests.unit.synthetic import METRICS, make_run, make_trial
 
 ROOT = Path(__file__).resolve().parents[2]

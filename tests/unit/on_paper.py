@@ -25,10 +25,10 @@ from runner.data.trials import Cell, Evidence, Proof, Trial
 from runner.design.profile import PROFILES, Profile
 from runner.instruments.instrument import Asked, Go, Instrument, Measuring
 from runner.instruments.result import Measured
-from runner.sweep import workshop
-from runner.sweep.call import Outcome, Settings
-from runner.sweep.loop import Look, Loop
+from runner.sweep import tunnels
+from runner.sweep.conductor import Conductor, Look
 from runner.sweep.plan import PlannedTunnel
+from runner.sweep.settings import Outcome, Settings
 from runner.tunnel.bring_up import Tunnel
 from tests.unit.helpers import PaperLab
 from tests.unit.synthetic import make_run
@@ -186,7 +186,9 @@ class Run:
             run = make_run(("none",))
             store.save_run(run.model_copy(update={"metrics": run.metrics | {METRIC.name: METRIC}}))
             vpns = {cell.vpn: load_vpn(cell.vpn) for cell in of}
-            found = Loop(store, vpns, of, given, watcher or Watcher(), experiments_of or {}, look, until_significant)
+            found = Conductor(
+                store, vpns, of, given, watcher or Watcher(), experiments_of or {}, look, until_significant
+            )
             return found.run()
 
     @property
@@ -211,8 +213,8 @@ def on_paper(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Run]:
     """Calls of the loop, with the world and the clock on paper. No lab may be left at the end."""
     world = World()
     monkeypatch.setattr(Lane, "world", world, raising=False)
-    monkeypatch.setattr(workshop, "Builder", Lane)
-    monkeypatch.setattr(Loop, "probe", lambda self, known: set())
+    monkeypatch.setattr(tunnels, "TunnelBuilder", Lane)
+    monkeypatch.setattr(Conductor, "probe", lambda self, known: set())
     monkeypatch.setattr("time.monotonic", lambda: world.now)
     made = Counts(world)
     monkeypatch.setattr(catalogue, "_ADDED", {"counts": made})

@@ -18,7 +18,7 @@ from runner.lab.node import Completed
 from runner.lab.node.iproute import objects, root_discipline
 from runner.lab.readings.hardware import cpu_name, interrupts
 from runner.lab.shape.site_to_site import SITES, Lab
-from runner.sweep import variants
+from runner.sweep import crypto_driver, supported
 from tests.unit.helpers import Answers
 
 # /sys/kernel/security/apparmor/profiles of an Ubuntu 25.04, a part of it.
@@ -130,7 +130,7 @@ def test_openssl_is_told_in_its_processors_words_to_be_generic(name: str, set_to
 
     nodes = cast(Any, {"gw1": Gateway(), "gw2": Gateway()})
     vpn = load_vpn("openvpn")
-    variants.set_driver(Lab(nodes), vpn, {**vpn.comparable, "driver": "generic"})
+    crypto_driver.set_driver(Lab(nodes), vpn, {**vpn.comparable, "driver": "generic"})
     assert ["=".join(one) for one in nodes["gw1"].environment.items()] == [set_to]
 
 
@@ -138,7 +138,7 @@ def test_elsewhere_openssls_driver_cannot_be_chosen(machine: Any) -> None:
     machine("riscv64")
     vpn = load_vpn("openvpn")
     lab = Lab(cast(Any, {"gw1": Answers()}), SITES)
-    no = variants.refused(lab, vpn, {**vpn.comparable, "measure": "tcp", "driver": "generic"})
+    no = supported.refused(lab, vpn, {**vpn.comparable, "measure": "tcp", "driver": "generic"})
     assert no is not None
     assert "of x86_64 and aarch64 from OpenSSL, not riscv64's" in no.reason
 

@@ -13,9 +13,8 @@ import pytest
 
 from runner.catalogue import GROUPS, experiment_names, factors, metrics, vpn_names
 from runner.cli import options
-from runner.cli.asked import ask, seconds
+from runner.cli.live import roughly
 from runner.cli.main import main
-from runner.cli.progress import roughly
 from runner.data.errors import UsageError
 from runner.data.guest import GUEST
 from runner.data.levels import LEVELS
@@ -25,7 +24,8 @@ from runner.lab.names import image_names
 from runner.lab.places import rootless
 from runner.lab.shape import site_to_site as lab
 from runner.ranking.weights import PRESETS
-from runner.sweep.looks import MOST_REPETITIONS
+from runner.sweep.request import ask, seconds
+from runner.sweep.stopping import MOST_REPETITIONS
 
 CapSys = pytest.CaptureFixture[str]
 

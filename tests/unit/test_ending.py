@@ -6,10 +6,10 @@ from typing import Literal
 import pytest
 
 from runner.cli import ending
-from runner.cli.asked import Request, ask
 from runner.data.store import open_store
 from runner.data.trials import Cell, Trial
 from runner.sweep.plan import ranked_cells
+from runner.sweep.request import Request, ask
 from tests.unit.synthetic import make_run, make_trial
 
 Status = Literal["ok", "failed", "unsupported"]

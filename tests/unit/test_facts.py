@@ -6,15 +6,15 @@ from pathlib import Path
 import pytest
 
 from runner.catalogue import load_experiment
-from runner.cli.asked import ask
-from runner.cli.described import describe, measured_vpns, save_packages
+from runner.data.crypto_limit import crypto_limit
 from runner.data.errors import UsageError
 from runner.data.levels import AES_CBC, LEVELS, NO_CIPHER
 from runner.data.store import Store
 from runner.lab.readings.facts import FILES, SPEED, crypto_drivers, openssl_bps, read, steal_ratio
 from runner.lab.shape.site_to_site import SITES, Lab
 from runner.lab.software.image import Image
-from runner.ranking.crypto_limit import crypto_limit
+from runner.sweep.request import ask
+from runner.sweep.run_record import describe, measured_vpns, save_packages
 from tests.unit.helpers import Answers, captured
 from tests.unit.synthetic import make_run
 

@@ -19,7 +19,7 @@ from runner.farm.machine import differences, most_frequent
 from runner.report.blocks import Table
 from runner.report.machines import lacking
 from runner.report.model import build
-from runner.sweep.call import Outcome
+from runner.sweep.settings import Outcome
 from tests.farm import MACHINE, VPNS, Fake, PaperWorkers, block_of, packed, run_of
 
 

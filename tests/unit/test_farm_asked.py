@@ -8,13 +8,13 @@ from typing import Any
 import dask
 import pytest
 
-from runner.cli.asked import Request, ask
 from runner.cli.farm import missing
 from runner.data.errors import CannotRunHere, UsageError
 from runner.data.store import open_store
 from runner.farm.dask import DaskWorkers, check_farm
 from runner.farm.machine import differences, most_frequent, parse_equal
 from runner.sweep.plan import blocks
+from runner.sweep.request import Request, ask
 from tests.farm import MACHINE, run_of
 from tests.unit.synthetic import make_trial
 

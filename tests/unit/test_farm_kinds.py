@@ -11,9 +11,9 @@ from rich.console import Console
 
 from runner.cli.main import main
 from runner.cli.watch import view
+from runner.data.merge import identity
 from runner.data.store import load_run, open_store
 from runner.report.kinds import by_kind
-from runner.report.merge import identity
 from tests.farm import MACHINE, VPNS, block_of, run_of
 
 CapSys = pytest.CaptureFixture[str]

@@ -9,6 +9,7 @@ import pytest
 from rich.console import Console
 
 from runner.data.errors import UsageError
+from runner.data.merge import merge_runs
 from runner.data.trials import Run, Trial
 from runner.ranking.estimates import RoundValues, estimate_pairs
 from runner.report.blocks import Table
@@ -16,7 +17,6 @@ from runner.report.forms.html import html_text
 from runner.report.forms.terminal_answer import render_answer
 from runner.report.kinds import by_kind
 from runner.report.machines import holds
-from runner.report.merge import merge_runs
 from runner.report.model import build
 from runner.report.plots.plots_machines import machine_plots
 from runner.report.plots.vega import svg

@@ -9,16 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rich.console import Console
 
 from runner.catalogue import digest_of
 from runner.cli import farm
-from runner.cli.asked import Request, ask
 from runner.data.errors import CannotRunHere, UsageError
 from runner.data.store import load_run, read_run
 from runner.farm import block, coordinator, machine
-from runner.sweep.call import Outcome
 from runner.sweep.plan import blocks
+from runner.sweep.request import Request, ask
+from runner.sweep.settings import Outcome
 from tests.farm import MACHINE, Fake, PaperWorkers, packed
 from tests.unit.synthetic import make_trial
 
@@ -50,7 +49,7 @@ def called(
 
     monkeypatch.setattr(farm, "connected", connected)
     spread = farm.FarmRequest("tls://lab1:8786", equal, "", insecure=False)
-    return spread.conduct(asked, ["vpneval", "run"], Console(), quiet=True)
+    return spread.run(asked, ["vpneval", "run"], lambda text: None)
 
 
 def of_two(out: Path, repetitions: int) -> Request:
@@ -108,7 +107,7 @@ def test_a_plugin_that_was_changed_is_refused(tmp_path: Path, monkeypatch: pytes
     first = of_two(tmp_path / "run", 1)
     assert called(monkeypatch, measuring(first, "m1"), first)[1].stopped == ""
     changed = {"openvpn": "changed"}
-    monkeypatch.setattr("runner.cli.described.digest_of", lambda vpn: changed.get(vpn.name) or digest_of(vpn))
+    monkeypatch.setattr("runner.sweep.run_record.digest_of", lambda vpn: changed.get(vpn.name) or digest_of(vpn))
     more = of_two(tmp_path / "run", 2)
     with pytest.raises(UsageError, match="has trials of another plugin called openvpn"):
         called(monkeypatch, measuring(more, "m1"), more)

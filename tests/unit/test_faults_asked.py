@@ -11,12 +11,11 @@ from typing import Any
 import pytest
 
 from runner.catalogue import digest_of, load_vpn
-from runner.cli import listing, session
-from runner.cli.asked import ask
-from runner.cli.described import describe, measured_vpns
+from runner.cli import listing
 from runner.cli.main import main
 from runner.data.cache import cache_dir
 from runner.data.errors import CannotRunHere, UsageError
+from runner.data.merge import merge_runs
 from runner.data.store import Store, open_store
 from runner.data.trials import Measurement
 from runner.design.profile import PROFILES, Profile, changed
@@ -25,8 +24,10 @@ from runner.lab.node.logs import LogFile, tail
 from runner.lab.places import rootless
 from runner.lab.software import image
 from runner.lab.software.image import Image, Manifest
-from runner.report.merge import merge_runs
+from runner.sweep import run as session
 from runner.sweep.plan import blocks, expected_s
+from runner.sweep.request import ask
+from runner.sweep.run_record import describe, measured_vpns
 from runner.vpn import guard
 from tests.unit.test_faults_output import MINE, code_of
 from tests.unit.test_store import RUN, trial
@@ -65,7 +66,7 @@ def test_the_report_is_written_where_what_the_weights_count_failed(
         store.save_run(RUN)
         store.append(trial("a"))
     outcome = SimpleNamespace(stopped="", separation="", trimmed=0, passed_over=0)
-    monkeypatch.setattr(session, "conduct", lambda *_: (tmp_path / "run", outcome))
+    monkeypatch.setattr(session, "run", lambda *_: (tmp_path / "run", outcome))
     monkeypatch.setattr(rootless, "enter", lambda lab: None)
     asked = ("run", "transport", "--vpn", "none", "--weights", "tcp_throughput=1", "--quiet")
     assert code_of(*asked) == 1
@@ -79,7 +80,7 @@ def test_a_run_that_measured_nothing_before_its_deadline_says_so(
     with open_store(tmp_path / "run") as store:
         store.save_run(RUN)
     outcome = SimpleNamespace(stopped="", separation="", trimmed=3, passed_over=0)
-    monkeypatch.setattr(session, "conduct", lambda *_: (tmp_path / "run", outcome))
+    monkeypatch.setattr(session, "run", lambda *_: (tmp_path / "run", outcome))
     monkeypatch.setattr(rootless, "enter", lambda lab: None)
     assert code_of("run", "transport", "--vpn", "none", "--deadline", "9s", "--quiet") == 1
     assert "Nothing could be measured before the deadline" in capsys.readouterr().err

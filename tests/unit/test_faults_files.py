@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from runner.cli.guest_runs import indexed
 from runner.cli.main import main
-from runner.cli.other_kernels import indexed
 from runner.data.errors import UsageError
 from runner.data.store import load_run, open_store
 from runner.lab.places.inventory import read_inventory

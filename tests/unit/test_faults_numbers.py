@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from runner.catalogue import metrics, parse_levels
-from runner.cli.asked import seconds
 from runner.data.errors import UsageError
 from runner.data.metric import BOUNDS
 from runner.data.numbers import number, real
@@ -18,6 +17,7 @@ from runner.ranking.weights import parse_weights
 from runner.report.compare import compare_runs
 from runner.report.model import build
 from runner.report.why import why
+from runner.sweep.request import seconds
 from tests.unit.synthetic import METRICS, realistic_run
 from tests.unit.test_store import RUN, trial
 

@@ -12,7 +12,7 @@ from typing import TextIO
 import pytest
 from rich.live import Live
 
-from runner.cli import listing, session
+from runner.cli import listing
 from runner.cli.main import main
 from runner.cli.output import Output
 from runner.cli.shell import exit_code
@@ -23,7 +23,8 @@ from runner.data.trials import Invocation
 from runner.lab import redaction
 from runner.lab.places import rootless
 from runner.lab.redaction import Redaction
-from runner.sweep.call import Outcome
+from runner.sweep import run as session
+from runner.sweep.settings import Outcome
 from tests.unit.synthetic import realistic_run
 from tests.unit.test_store import RUN, trial
 
@@ -66,7 +67,7 @@ def runs(tmp_path: Path) -> tuple[str, str]:
 @pytest.fixture(autouse=True)
 def no_lab(monkeypatch: pytest.MonkeyPatch) -> None:
     """All of `run` but its measuring: the run folder is there already. tests/lab and the campaign measure."""
-    monkeypatch.setattr(session, "conduct", lambda asked, *_: (asked.out, Outcome()))
+    monkeypatch.setattr(session, "run", lambda asked, *_: (asked.out, Outcome()))
     monkeypatch.setattr(rootless, "enter", lambda lab: None)
 
 

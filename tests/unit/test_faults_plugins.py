@@ -18,7 +18,7 @@ from runner.data.store import open_store
 from runner.data.trials import Cell
 from runner.design.profile import PROFILES
 from runner.lab.shape.site_to_site import SITES
-from runner.sweep.loop import Loop
+from runner.sweep.conductor import Conductor
 from runner.vpn import guard
 from runner.vpn.plugin import Vpn
 from tests.unit.helpers import Answers
@@ -299,10 +299,10 @@ def test_a_plugin_that_does_not_say_what_it_supports(
     settings: Any = SimpleNamespace(images={"": None}, image=None, profile=profile, rig=rig, retry_failed=False, seed=1)
     settings.deadline, settings.first = None, 1
     monkeypatch.setattr("runner.lab.shape.wan.unsupported", lambda *_: None)
-    monkeypatch.setattr("runner.sweep.variants.refused", lambda *_: None)
+    monkeypatch.setattr("runner.sweep.supported.refused", lambda *_: None)
     vpns = {"none": load_vpn("none"), "mine": broken(tmp_path, "supports", does)}
     with open_store(tmp_path / "run") as store:
-        loop = Loop(store, vpns, [cell("mine"), cell("none")], settings, Watcher(), {})
+        loop = Conductor(store, vpns, [cell("mine"), cell("none")], settings, Watcher(), {})
         for _ in range(2):  # the second time as a resumed run: its line is written once
             assert loop.probe(set()) == {cell("mine").key}
         assert [trial.status for trial in store.trials] == ["failed"]

@@ -3,8 +3,8 @@
 import pytest
 
 from runner.ranking.stats import Summary
-from runner.report.behind import RankedNumber
 from runner.report.gateway_cores import at_most, gateway_cores, heads
+from runner.report.ranked_numbers import RankedNumber
 
 
 def summary(median: float, low: float | None = None, high: float | None = None) -> Summary:

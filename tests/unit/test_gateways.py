@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from runner.data.loads import MachineLoad
+from runner.data.own_cores import apart, overtakings
 from runner.instruments.traffic.limits import Limits
-from runner.ranking.gateways import apart, overtakings
 from tests.unit.test_limits import SENDER, TUNNEL, machine, process, reading
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from runner.cli.asked import ask
 from runner.data.levels import AES_CBC
 from runner.data.store import load_run
-from runner.sweep.looks import Going
+from runner.sweep.request import ask
+from runner.sweep.stopping import Going
 from tests.unit.on_paper import OTHER_CIPHER, Run, cells, on_paper
 from tests.unit.test_own_instrument import Watcher
 

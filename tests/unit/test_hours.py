@@ -1,19 +1,19 @@
 """The hours in which a site lab may measure, with a clock that is given."""
 
 import math
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from datetime import datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
-from runner.cli import session
 from runner.cli.doctor import hours_check
 from runner.lab.places.hours import Hours
 from runner.lab.places.site import SiteRig
-from runner.sweep.call import Outcome, Settings
+from runner.sweep import run as session
+from runner.sweep.settings import Outcome, Settings, Watcher
 from tests.unit.on_paper import THREE, on_paper
 
 MIDNIGHT = datetime(2026, 11, 23)
@@ -101,7 +101,7 @@ def test_the_deadlines_clock_starts_after_the_wait_and_ends_with_the_hours(
         yield
 
     monkeypatch.setattr(SiteRig, "image", image)
-    monkeypatch.setattr(session, "Loop", PaperLoop)
+    monkeypatch.setattr(session, "Conductor", PaperLoop)
     monkeypatch.setattr(session, "_look", lambda *_: SimpleNamespace(seed=1, metrics={}, invocations=[]))
     monkeypatch.setattr(session, "save_packages", lambda *_: None)
     monkeypatch.setattr(session, "membership", lambda run: {})
@@ -119,8 +119,8 @@ def test_the_deadlines_clock_starts_after_the_wait_and_ends_with_the_hours(
         cells=[],
         until_significant=False,
     )
-    console: Any = SimpleNamespace(print=lambda text, **_: said.append(text), is_terminal=False, is_dumb_terminal=True)
-    session._conduct_on(SiteRig({}, SimpleNamespace(between="01:00-05:00"), {}), asked, [], console, False)  # type: ignore[arg-type]
+    rig = SiteRig({}, SimpleNamespace(between="01:00-05:00"), {})  # type: ignore[arg-type]
+    session._run_on(rig, asked, [], said.append, lambda folder, run: nullcontext(cast(Watcher, None)))
     (settings,) = given
     waited_s = 1800.0 if hour == 0 else 0.0
     assert settings.deadline == waited_s + left_s

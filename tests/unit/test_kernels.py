@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from runner.cli.guest_runs import add_to_index, check_parent, indexed, lacks
 from runner.cli.main import main
-from runner.cli.other_kernels import add_to_index, check_parent, indexed, lacks
 from runner.data.errors import CannotRunHere, UsageError
 from runner.lab import kernels
 from runner.lab.kernels.guest import HEADER, Channel

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from runner.cli.progress import levels_of
+from runner.cli.live import levels_of
 from runner.data.levels import Levels
 
 

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
+from runner.data.limits import judge
 from runner.data.loads import CoreLoad, MachineLoad, PortLoad, ProcessLoad, QuotaLoad, Role, ThreadLoad
 from runner.lab.probes import loads as probe
 from runner.lab.probes.loads import Reader
 from runner.lab.readings.loads import LoadWatch
-from runner.ranking.limits import judge
 
 FIVE = ["host1", "gw1", "wan", "gw2", "host2"]
 BOTH = [0, 1]

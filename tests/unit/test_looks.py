@@ -9,7 +9,7 @@ from runner.data.levels import BASELINE
 from runner.data.trials import Cell, Run, Trial
 from runner.ranking.doubts import doubts
 from runner.ranking.estimates import RoundValues
-from runner.sweep.looks import WIDTHS, Going, going
+from runner.sweep.stopping import WIDTHS, Going, going
 from tests.bench_decide import FIVE, MACHINES, until_known
 from tests.rounds import run_of
 from tests.unit.synthetic import CBC, GCM, IDLE, PLAIN, TCP

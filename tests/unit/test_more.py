@@ -9,13 +9,13 @@ import pytest
 
 from runner.cli import ending
 from runner.cli import more as module
-from runner.cli.asked import Request
 from runner.cli.main import main
 from runner.data.store import load_run
 from runner.data.trials import Run, Trial
 from runner.lab.places import rootless
 from runner.report.answer import answers, minutes_more, sure
 from runner.report.model import build
+from runner.sweep.request import Request
 from tests.farm import MACHINE
 from tests.unit.synthetic import CBC, TCP, make_run, make_trial, realistic_run
 

@@ -17,11 +17,11 @@ from runner.data.store import open_store, read_slices, read_trials
 from runner.data.trials import Cell, Evidence, Proof, Trial
 from runner.design.profile import PROFILES
 from runner.instruments.result import Measured, measurement
-from runner.sweep import workshop
-from runner.sweep.call import Settings
-from runner.sweep.loop import Loop
+from runner.sweep import tunnels
+from runner.sweep.conductor import Conductor
 from runner.sweep.plan import Planned
 from runner.sweep.records import stored
+from runner.sweep.settings import Settings
 from runner.tunnel.bring_up import Tunnel
 from tests.unit.helpers import PaperLab
 
@@ -269,9 +269,9 @@ def sweep(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], dict
         good = MINE.replace("mine", "good")
         for name, source in (("bad", text), ("good", good)):
             add_instrument(write(folder, source, f"{name}.py"))
-        monkeypatch.setattr(workshop, "Builder", Lane)
+        monkeypatch.setattr(tunnels, "TunnelBuilder", Lane)
         monkeypatch.setattr(Lane, "renewed", 0)
-        monkeypatch.setattr(Loop, "probe", lambda self, known: set())
+        monkeypatch.setattr(Conductor, "probe", lambda self, known: set())
         params = [{**NO_CIPHER, "measure": "mine", "of_mine": level} for level in ("1", "2")]
         params += [{**NO_CIPHER, "measure": "good", "of_good": level} for level in ("1", "2", "3")]
         cells = [Cell(vpn="none", params=one) for one in params]
@@ -279,7 +279,7 @@ def sweep(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], dict
         with open_store(folder / "run") as store:
             vpns = {"none": catalogue.load_vpn("none")}
             settings = Settings(PROFILES["smallest"], 1, 1, image, {}, False, None)
-            outcome = Loop(store, vpns, cells, settings, Watcher(), {}).run()
+            outcome = Conductor(store, vpns, cells, settings, Watcher(), {}).run()
         assert not outcome.stopped
         return {" ".join(list(one.params.values())[3:]): one for one in read_trials(folder / "run" / "trials.jsonl")}
 

@@ -9,10 +9,9 @@ import pytest
 from pydantic import ValidationError
 
 from runner import catalogue
-from runner.cli.asked import ask
-from runner.cli.described import metrics_of
 from runner.cli.main import main
 from runner.data.errors import UsageError
+from runner.data.merge import merge_runs
 from runner.data.metric import Metric
 from runner.data.trials import Cell, ExperimentRecord, Measurement, Run, Trial
 from runner.ranking.basis import measured_metrics
@@ -22,8 +21,9 @@ from runner.report.forms.comparison import comparison_html, history_html, trends
 from runner.report.forms.html import html_text
 from runner.report.forms.tables import csv_text, json_text
 from runner.report.forms.write import RENDERERS
-from runner.report.merge import merge_runs
 from runner.report.model import Report, build
+from runner.sweep.request import ask
+from runner.sweep.run_record import metrics_of
 from tests.unit.reports import everywhere
 from tests.unit.synthetic import CBC, make_run, make_trial
 

@@ -8,6 +8,7 @@ import pytest
 from scipy import stats as scipy_stats
 
 from runner.data.errors import UsageError
+from runner.data.merge import merge_runs
 from runner.data.trials import Measurement, Run, Status, Trial
 from runner.ranking.basis import bases
 from runner.ranking.draws import draw_means, draw_ranks, order_of
@@ -16,7 +17,6 @@ from runner.ranking.ranks import metric_ranks
 from runner.ranking.weights import Weights, default_weights
 from runner.report.compare import compare_runs
 from runner.report.facts import conditions
-from runner.report.merge import merge_runs
 from runner.report.text import unranked
 from tests.unit.reports import THREE, averages, places, ranked, trials_of
 from tests.unit.synthetic import CBC, IDLE, METRICS, TCP, UDP, make_run, make_trial, realistic_run

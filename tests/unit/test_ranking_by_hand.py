@@ -9,12 +9,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from runner.data.limits import judge
 from runner.data.loads import MachineLoad, PortLoad, QuotaLoad
+from runner.data.own_cores import apart
 from runner.ranking.basis import Basis, bases
 from runner.ranking.draws import draw_means
 from runner.ranking.estimates import RoundValues, components, estimate_pairs
-from runner.ranking.gateways import apart
-from runner.ranking.limits import judge
 from runner.ranking.looks import nominal
 from runner.ranking.machines import on_machines
 from runner.ranking.ranking import rank

@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 
 from runner.catalogue import load_vpn
-from runner.cli import other_kernels, survey
-from runner.cli.asked import Request, ask
-from runner.cli.other_kernels import both_answers, rest_argv, run_with_rest
+from runner.cli import guest_runs as other_kernels
+from runner.cli import survey
+from runner.cli.guest_runs import both_answers, rest_argv, run_with_rest
 from runner.data.store import load_run
 from runner.lab import kernels
 from runner.report.answer import answers
 from runner.report.model import Report
+from runner.sweep.request import Request, ask
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = next((ROOT / "results" / "examples").glob("*/run.json")).parent

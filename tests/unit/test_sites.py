@@ -9,10 +9,7 @@ from pathlib import Path
 import pytest
 
 from runner.catalogue import load_vpn, vpn_names
-from runner.cli.asked import Request, ask, rate_bps, site_limits
-from runner.cli.described import describe, measured_vpns
 from runner.cli.doctor import path_checks
-from runner.cli.session import fit_path, from_path, slower_cost_rate
 from runner.data.errors import CannotRunHere, LabError, UsageError
 from runner.data.store import open_store
 from runner.design.profile import PROFILES
@@ -28,6 +25,9 @@ from runner.lab.shape.site import BarePath, Site, peers_of
 from runner.lab.shape.site_to_site import Lab
 from runner.lab.software.image import Image
 from runner.search import Loss
+from runner.sweep.request import Request, ask, rate_bps, site_limits
+from runner.sweep.run import fit_path, from_path, slower_cost_rate
+from runner.sweep.run_record import describe, measured_vpns
 from runner.tunnel.path import refused
 from tests.unit.helpers import named_secrets
 

@@ -323,7 +323,7 @@ def test_a_report_does_not_take_the_place_of_a_link(folder: Path, mine: Path, na
 
 @pytest.mark.parametrize("name", ["index.json", "index.partial", "uml"])
 def test_links_in_a_parent_folder_of_runs(tmp_path: Path, mine: Path, name: str) -> None:
-    from runner.cli import other_kernels as runs
+    from runner.cli import guest_runs as runs
 
     (tmp_path / "runs").mkdir()
     (tmp_path / "runs" / name).symlink_to(mine)

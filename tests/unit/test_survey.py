@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from runner.cli import survey
-from runner.cli.asked import Request, ask
 from runner.data.errors import CannotRunHere
 from runner.lab import kernels
+from runner.sweep.request import Request, ask
 
 ROOT = Path(__file__).parents[2]
 # apt-get --quiet install --simulate, Debian 12: what is new, and what has another version already, in brackets.

@@ -12,8 +12,8 @@ import pytest
 from runner.data.levels import AES_CBC
 from runner.data.store import load_run, read_slices
 from runner.data.trials import Cell
-from runner.sweep.looks import Going
-from runner.sweep.loop import SIDE_SHARE
+from runner.sweep.conductor import SIDE_SHARE
+from runner.sweep.stopping import Going
 from tests.unit.on_paper import (
     OTHER_CIPHER,
     SLICE_S,
@@ -115,7 +115,7 @@ def test_what_no_ranking_is_made_of_has_fewer_turns(run: Run, deadline_s: float 
 
     with pytest.MonkeyPatch.context() as patch:
         ranked = {cell.key for cell in cells("none", "openvpn", levels="12") if not side(cell.key)}
-        patch.setattr("runner.sweep.loop.ranked_cells", lambda *_: dict.fromkeys(ranked, 1))
+        patch.setattr("runner.sweep.conductor.ranked_cells", lambda *_: dict.fromkeys(ranked, 1))
         run(cells("none", "openvpn", levels="12"), rounds=12, deadline_s=deadline_s)
     found = {name: one.measurements[0].rounds for name, one in run.trials.items()}
     rounds = range(1, len(found["none"]) + 1)
@@ -136,7 +136,7 @@ def test_a_sweep_takes_turns_with_the_rankings_where_there_is_room_and_no_deadli
     assert rounds_of_both(run.folder) == [[1, 2, 3, 4]] * 2
     full = run.folder.with_name("full")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("runner.sweep.turns.MOST_STANDING", 1)
+        patch.setattr("runner.sweep.rounds.MOST_STANDING", 1)
         run(two, rounds=4, out=full)
     assert sorted(rounds_of_both(full)) == [[1, 2, 3, 4], [5, 6, 7, 8]]
 

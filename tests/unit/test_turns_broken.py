@@ -15,7 +15,7 @@ from runner.data.errors import CommandError, InstrumentError, LabError, Measurem
 from runner.data.store import load_run, read_slices
 from runner.data.trials import Cell
 from runner.instruments.result import Measured, measurement
-from runner.sweep import builder
+from runner.sweep import tunnels as builder
 from runner.sweep.plan import Planned, PlannedTunnel
 from tests.unit.helpers import PaperLab, named_secrets
 from tests.unit.on_paper import (
@@ -47,12 +47,12 @@ def test_no_vpn_is_blamed_for_a_node_that_is_gone_while_its_tunnel_comes_up(
     lost = ""
     lab = PaperLab({"wan": SimpleNamespace(lost=lambda: lost)})
     monkeypatch.setattr(builder, "bring_up", fails_to_come_up)
-    monkeypatch.setattr(builder.Builder, "_lab", lambda self: lab)
-    monkeypatch.setattr(builder.Builder, "_keys", lambda self: named_secrets(self.vpn, lab.sites))
+    monkeypatch.setattr(builder.TunnelBuilder, "_lab", lambda self: lab)
+    monkeypatch.setattr(builder.TunnelBuilder, "_keys", lambda self: named_secrets(self.vpn, lab.sites))
     cell = Cell(vpn="openvpn", params=CBC | IDLE)
     tunnel = PlannedTunnel("openvpn", CBC, (Planned(cell, 1),))
     settings: Any = SimpleNamespace(rig=SimpleNamespace(stands=0))
-    made = builder.Builder(load_vpn("openvpn"), tunnel, settings, builder.Shared(), tmp_path)
+    made = builder.TunnelBuilder(load_vpn("openvpn"), tunnel, settings, builder.Shared(), tmp_path)
     with pytest.raises(type(error)):
         made.bench()
     lost = "the node wan is gone"

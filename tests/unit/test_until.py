@@ -10,18 +10,18 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from runner.cli import session
-from runner.cli.asked import ask
 from runner.data.errors import UsageError
 from runner.data.store import open_store, read_run
 from runner.data.trials import MOST_LOOKS, Cell, Run, Trial
 from runner.design.profile import PROFILES
 from runner.ranking.doubts import Doubt
 from runner.ranking.weights import Weights
-from runner.sweep.call import Outcome, Settings
-from runner.sweep.looks import Going, going, next_look
-from runner.sweep.loop import Loop
+from runner.sweep import run as session
+from runner.sweep.conductor import Conductor
 from runner.sweep.plan import Planned
+from runner.sweep.request import ask
+from runner.sweep.settings import Outcome, Settings
+from runner.sweep.stopping import Going, going, next_look
 from tests.unit.synthetic import CBC, IDLE, PLAIN, TCP, UDP, make_run, make_trial
 
 VPNS = ("none", "openvpn", "ssh_tun", "ipsec_user")
@@ -167,14 +167,14 @@ class Silent:
 def loop_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """A loop whose tunnels append made-up trials; the lab is not what is tested here."""
 
-    def make(truth: dict[str, float], noise: float = 0.02, **settings: Any) -> tuple[Loop, Silent]:
+    def make(truth: dict[str, float], noise: float = 0.02, **settings: Any) -> tuple[Conductor, Silent]:
         watcher = Silent()
         profile = PROFILES["smallest"]
         image: Any = None
         with open_store(tmp_path / "run") as store:
             store.save_run(RUN)
             given = Settings(profile, 3, 1, image, {}, **settings)
-            loop = Loop(store, {}, CELLS, given, watcher, {})
+            loop = Conductor(store, {}, CELLS, given, watcher, {})
             loop.look = lambda left_s, share: going(RUN, store.trials, CELLS, TCP_ONLY, left_s, share)
             loop.until_significant = True
 
@@ -190,7 +190,7 @@ def loop_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     return make
 
 
-Make = Callable[..., tuple[Loop, Silent]]
+Make = Callable[..., tuple[Conductor, Silent]]
 
 
 def test_the_loop_goes_on_until_the_limit_and_names_what_is_left(loop_of: Make) -> None:
@@ -246,7 +246,7 @@ def test_a_look_of_a_later_call_costs_more_and_comes_later_in_the_run(
         seen.append(looks)
         return []
 
-    monkeypatch.setattr("runner.sweep.looks.doubts", noting)
+    monkeypatch.setattr("runner.sweep.stopping.doubts", noting)
     for looks in (1, 6):
         going(RUN.model_copy(update={"looks": looks}), first_blocks(CLOSE), CELLS, TCP_ONLY, 60.0, 0.5)
     assert seen == [6, 11]
@@ -268,7 +268,7 @@ def test_each_look_comes_later_than_the_one_before() -> None:
 
 def test_a_deadline_ends_it(loop_of: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
-    monkeypatch.setattr("runner.sweep.loop.time.monotonic", lambda: now.__setitem__(0, now[0] + 0.5) or now[0])
+    monkeypatch.setattr("runner.sweep.conductor.time.monotonic", lambda: now.__setitem__(0, now[0] + 0.5) or now[0])
     loop, _ = loop_of(CLOSE, NOISY, deadline=400.0)
     assert "ended by the deadline, still undecided" in loop.run().separation
     assert max(trial.repetition for trial in loop.store.trials) > 3

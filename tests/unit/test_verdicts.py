@@ -20,7 +20,7 @@ from runner.ranking.ranking import rank
 from runner.ranking.stats import block_values
 from runner.ranking.verdicts import Verdict, decide, held, level_of, probabilities, seconds_to_decide, turned
 from runner.ranking.weights import Weights
-from runner.sweep.looks import going
+from runner.sweep.stopping import going
 from tests.bench_decide import QUIET, decided, decided_by_blocks, false_runs, false_with_looks
 from tests.rounds import Machine, play, run_of
 from tests.unit.reports import trials_of

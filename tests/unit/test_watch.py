@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from runner.cli.progress import LiveProgress
+from runner.cli.live import LiveProgress
 from runner.cli.watch import last_slice, view, watch
 from runner.data.errors import UsageError
 from runner.data.store import load_run
 from runner.data.trials import Cell, Run, Slice, Trial
-from runner.report.behind import so_far
+from runner.report.ranked_numbers import so_far
 from runner.sweep.plan import Planned
 from tests.unit.synthetic import realistic_run
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from runner.cli.folders import latest
-from runner.cli.other_kernels import add_to_index
+from runner.cli.guest_runs import add_to_index
 from runner.data.errors import UsageError
 from runner.data.store import load_run
 from runner.report.answer import machine

@@ -6,16 +6,16 @@ import statistics
 from collections.abc import Sequence
 from typing import Any
 
+from runner.data.checks import check
+from runner.data.merge import identity, merge_metrics, same_estimands
 from runner.data.metric import Metric
 from runner.data.trials import Run, Strict, Trial
 from runner.ranking.basis import bases
 from runner.ranking.stats import Summary, summarise
 from runner.report import text
 from runner.report.blocks import Block, Heading, Paragraph, Plot, Table, TableCell
-from runner.report.checks import check
 from runner.report.compare import Change, Comparison
 from runner.report.forms.elements import page
-from runner.report.merge import identity, merge_metrics, same_estimands
 from runner.report.plots.plotting import STEP, Value, spec_of
 
 CLASSES = {"regression": "failed", "now failing": "failed", "improvement": "first"}
@@ -115,7 +115,7 @@ class Trend(Strict):
 
 def trends(runs: Sequence[tuple[Run, Sequence[Trial]]]) -> list[Trend]:
     """What the rankings of all runs are made from, per VPN and metric, in the order of the runs' dates. Runs of
-    different labs, kernels, images or profiles are trends of their own: see runner.report.merge.identity."""
+    different labs, kernels, images or profiles are trends of their own: see runner.data.merge.identity."""
     labs: dict[str, list[tuple[Run, Sequence[Trial]]]] = {}
     for run, trials in runs:
         check(run, trials)

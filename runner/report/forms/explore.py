@@ -19,9 +19,9 @@ from runner.ranking.verdicts import turned
 from runner.ranking.weights import PRESETS, of_run
 from runner.report import text
 from runner.report.answer import AGAINST, CHANGES, ranking_name
-from runner.report.behind import row_id
 from runner.report.experiments import MetricTable
 from runner.report.model import Report
+from runner.report.ranked_numbers import row_id
 from runner.report.why import sentence
 
 LARGEST_BYTE = 255

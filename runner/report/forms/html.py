@@ -13,7 +13,8 @@ from markupsafe import Markup
 
 from runner.data.store import uncollected
 from runner.ranking.ranking import Ranking
-from runner.report import behind, document, proofs, text, verdicts
+from runner.report import document, proofs, text, verdicts
+from runner.report import ranked_numbers as behind
 from runner.report.answer import (
     MEANINGS,
     NAMES,

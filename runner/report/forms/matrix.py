@@ -10,11 +10,11 @@ from runner.ranking.ranking import Standing
 from runner.ranking.words import chance
 from runner.report import text
 from runner.report.answer import Answer, change, numbers_of, place_of, unit_of
-from runner.report.behind import RankedNumber
 from runner.report.document import ARROWS
 from runner.report.forms.explore import places_of
 from runner.report.model import Report
 from runner.report.plots.plotting import wide
+from runner.report.ranked_numbers import RankedNumber
 
 
 def matrix_of(report: Report, answer: Answer) -> dict[str, Any]:

@@ -37,11 +37,11 @@ from runner.report.answer import (
     unit_of,
     verdict,
 )
-from runner.report.behind import RankedNumber
 from runner.report.kinds import OTHERS
 from runner.report.limits import LimitRow, changed_order, of_ranking
 from runner.report.machines import holds
 from runner.report.model import Report
+from runner.report.ranked_numbers import RankedNumber
 from runner.report.verdicts import interval
 
 WIDE = 110  # columns, from which on intervals stand beside the values

@@ -24,8 +24,8 @@ from runner.lab.places.sites import HOURS
 from runner.ranking.basis import measured_metrics
 from runner.ranking.weights import Weights, parse_weights
 from runner.sweep.going_on import measured
-from runner.sweep.looks import INITIAL_REPETITIONS, instances
 from runner.sweep.plan import TUNNEL_S, Planned, all_cells, all_turn, blocks, expected_trial_s
+from runner.sweep.stopping import INITIAL_REPETITIONS, instances
 from runner.vpn.plugin import Vpn
 
 LONGEST_S = 86400  # iperf3's own limit for a test

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Protocol
 
-from runner.data.trials import Trial
+from runner.data.trials import Run, Trial
 from runner.design.profile import Profile
 from runner.lab.places import NamespaceRig, Rig
 from runner.lab.places.hours import Hours
@@ -37,6 +39,9 @@ class Watcher(Protocol):
 
     def say(self, text: str) -> None:
         """A line of text for the user."""
+
+
+Watch = Callable[[Path, Run], AbstractContextManager[Watcher]]  # who watches the run of that folder
 
 
 @dataclass

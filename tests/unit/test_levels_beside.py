@@ -12,9 +12,10 @@ from runner.design.profile import PROFILES
 from runner.instruments.traffic.rekey import Rekey, no_rekey
 from runner.lab.shape.site import Site
 from runner.lab.shape.site_to_site import Lab
-from runner.sweep import variants
+from runner.sweep import cpu_quota, crypto_driver, supported
+from runner.sweep.cpu_quota import quota
+from runner.sweep.crypto_driver import driver_kind, kernel_drivers
 from runner.sweep.plan import Planned, expected_trial_s
-from runner.sweep.variants import asked, driver_kind, kernel_drivers, quota
 from tests.unit.helpers import GW1, GW2, Answers, captured, named_secrets
 from vpns._esp import IKE  # noqa: PLC2701  (the underscore says: no plugin)
 
@@ -52,10 +53,10 @@ def test_what_is_asked_for_is_in_the_files() -> None:
     for name, option in (("openvpn", "reneg-sec 6"), ("ssh_tun", "RekeyLimit default 6"), ("tinc", "KeyExpire = 6")):
         assert option in rendered(name, Rekey().asks({"rekey": "clock"}))
         assert option.split()[0] not in rendered(name, Rekey().asks({"rekey": "esp"}))
-    assert "aesni { load = no }" in rendered("ipsec_user", asked({"driver": "generic"}))
-    assert "aesni" not in rendered("ipsec_user", asked({"driver": "accelerated"}))
+    assert "aesni { load = no }" in rendered("ipsec_user", {"driver": "generic"})
+    assert "aesni" not in rendered("ipsec_user", {"driver": "accelerated"})
     for proposal in IKE:
-        assert f"proposals = {proposal}\n" in rendered("ipsec", asked({"ike": proposal}))
+        assert f"proposals = {proposal}\n" in rendered("ipsec", {"ike": proposal})
     assert "proposals = aes128-sha256-ecp256\n" in rendered("ipsec", {})
 
 
@@ -87,8 +88,8 @@ def test_who_names_a_kind_of_rekey_changes_no_other_experiment() -> None:
 
 def test_an_instrument_says_itself_that_openssl_encrypts() -> None:
     plain, levels = load_vpn("none"), {"device_cipher": "aes-128-gcm", "cipher": "none"}
-    assert variants.by_openssl(plain, levels | {"measure": "device"})
-    assert not variants.by_openssl(plain, levels | {"measure": "tcp"})
+    assert crypto_driver.by_openssl(plain, levels | {"measure": "device"})
+    assert not crypto_driver.by_openssl(plain, levels | {"measure": "tcp"})
 
 
 def test_a_rekey_by_the_clock_is_expected_to_take_its_time() -> None:
@@ -100,8 +101,8 @@ def test_a_rekey_by_the_clock_is_expected_to_take_its_time() -> None:
 
 
 def test_without_a_hierarchy_of_the_cpu_there_is_no_quota(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(variants, "GROUPS", tmp_path)
-    assert "no control group hierarchy" in variants.no_quota()
+    monkeypatch.setattr(cpu_quota, "GROUPS", tmp_path)
+    assert "no control group hierarchy" in cpu_quota.no_quota()
     (tmp_path / "cgroup.controllers").write_text("cpu memory\n")
     (tmp_path / "cgroup.subtree_control").write_text("")
     left = tmp_path / "vpneval-0"  # of a process that is not there
@@ -136,14 +137,14 @@ def test_who_names_a_driver_gets_it_in_any_experiment() -> None:
 def test_a_driver_is_one_where_it_is_faster(
     monkeypatch: pytest.MonkeyPatch, fast: float, slow: float, refusal: str
 ) -> None:
-    monkeypatch.setattr(variants, "_SPEEDS", {("aes-128-cbc", False): fast, ("aes-128-cbc", True): slow})
+    monkeypatch.setattr(crypto_driver, "_SPEEDS", {("aes-128-cbc", False): fast, ("aes-128-cbc", True): slow})
     words = refused("openvpn", "netns", Answers())
     assert bool(words) is bool(refusal)
     assert refusal in words
 
 
 def test_what_refuses_a_driver_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(variants, "_SPEEDS", {})
+    monkeypatch.setattr(crypto_driver, "_SPEEDS", {})
     assert "does not change the environment" in refused("openvpn", "vagrant", Answers())
     no_number = Answers({"openssl speed": "speed: unknown\n"})
     assert "printed nothing that vpneval can read" in refused("openvpn", "netns", no_number)
@@ -169,7 +170,7 @@ class OneGateway:
 def refused(name: str, kind: str, node: Answers, driver: str = "accelerated") -> str:
     vpn = load_vpn(name)
     params = {**vpn.comparable, "measure": "tcp", "driver": driver}
-    no = variants.refused(cast(Lab, OneGateway(kind, node)), vpn, params)
+    no = supported.refused(cast(Lab, OneGateway(kind, node)), vpn, params)
     return no.reason if no else ""
 
 

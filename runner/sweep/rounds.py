@@ -19,8 +19,8 @@ from runner.data.errors import InstrumentError, LabError, ProofError
 from runner.data.levels import outside_of_tunnel
 from runner.lab import machine
 from runner.sweep.plan import PlannedTunnel
-from runner.sweep.underway import UnderWay
-from runner.sweep.workshop import Workshop, is_full
+from runner.sweep.running_trial import RunningTrial
+from runner.sweep.tunnels import RunContext, is_full
 from runner.tunnel.bring_up import Bench
 
 MOST_STANDING = 30  # of the VPNs' tunnels at once
@@ -33,16 +33,16 @@ class StandingTunnel:
     tunnel: PlannedTunnel
     bench: Bench
     folder: Path
-    trials: list[UnderWay] = field(default_factory=list)
+    trials: list[RunningTrial] = field(default_factory=list)
 
-    def renew(self, workshop: Workshop) -> None:
+    def renew(self, context: RunContext) -> None:
         """Another tunnel in the place of this one, which is not usable any more. Raises LabError."""
         try:
             self.bench.renew()
         except (Exception, SystemExit) as error:
-            self.lost(workshop, error)
+            self.lost(context, error)
 
-    def lost(self, workshop: Workshop, error: BaseException) -> None:
+    def lost(self, context: RunContext, error: BaseException) -> None:
         """There is no tunnel any more: the lines of the trials that were under way, with the slices that they
         have, unless the tunnel is not what was asked for. Raises LabError if that is it, which says nothing of the VPN:
         they are to be measured again."""
@@ -54,7 +54,7 @@ class StandingTunnel:
         waiting = [trial for trial in waiting if not trial.over]
         for trial in waiting:
             trial.over = True
-        workshop.fail([trial.planned for trial in waiting], error, self.folder)
+        context.fail([trial.planned for trial in waiting], error, self.folder)
 
 
 def most_standing(plain: int, wanted: int, say: Callable[[str], object]) -> int:
@@ -71,39 +71,39 @@ def most_standing(plain: int, wanted: int, say: Callable[[str], object]) -> int:
 
 
 @contextmanager
-def standing(workshop: Workshop, tunnels: Sequence[PlannedTunnel]) -> Iterator[list[StandingTunnel]]:
+def standing(context: RunContext, tunnels: Sequence[PlannedTunnel]) -> Iterator[list[StandingTunnel]]:
     """All of ``tunnels`` up at once, each in a lab of its own, as long as the context. Those that do not come up are
     tried once more where time is left, and then written down. At its end every trial has its line. Raises LabError."""
     found: list[StandingTunnel] = []
     with ExitStack() as labs:
         try:
-            again = [(tunnel, why) for tunnel in tunnels if (why := _stand(workshop, tunnel, labs, found))]
+            again = [(tunnel, why) for tunnel in tunnels if (why := _stand(context, tunnel, labs, found))]
             for tunnel, why in again:
-                _stand(workshop, tunnel, labs, found, before=why)
+                _stand(context, tunnel, labs, found, before=why)
             yield found
         finally:
-            _end(workshop, found)
+            _end(context, found)
 
 
 def _stand(
-    workshop: Workshop, tunnel: PlannedTunnel, labs: ExitStack, found: list[StandingTunnel], before: str = ""
+    context: RunContext, tunnel: PlannedTunnel, labs: ExitStack, found: list[StandingTunnel], before: str = ""
 ) -> str:
     """Bring the tunnel up in a lab. ``before``: why it did not come up at first. Returns why it did not come up where
     it is worth another attempt; else it is up, or its trials are written down. Raises LabError."""
     began = time.monotonic()
-    workshop.watcher.tunnel(tunnel.trials[0].repetition, tunnel.vpn, tunnel.params)
-    folder = workshop.store.logs(tunnel.name)
+    context.watcher.tunnel(tunnel.trials[0].repetition, tunnel.vpn, tunnel.params)
+    folder = context.store.logs(tunnel.name)
     try:
         with ExitStack() as lab:  # what does not come up goes at once: its daemons would disturb the others
-            builder = lab.enter_context(workshop.builder(tunnel, folder))
+            builder = lab.enter_context(context.builder(tunnel, folder))
             one = StandingTunnel(tunnel, builder.bench(), folder)
             labs.push(lab.pop_all())
     except (Exception, SystemExit) as error:  # a failing VPN never stops the sweep
-        if not before and _another_attempt(workshop, error, time.monotonic() - began):
+        if not before and _another_attempt(context, error, time.monotonic() - began):
             return str(error) or repr(error)
-        workshop.fail(tunnel.trials, error, folder)
+        context.fail(tunnel.trials, error, folder)
         return ""
-    one.trials = [workshop.under_way(planned, one.bench, folder) for planned in tunnel.trials]
+    one.trials = [context.running(planned, one.bench, folder) for planned in tunnel.trials]
     for trial in one.trials:
         if before:
             trial.note(f"the tunnel came up at the second attempt; at the first: {before}")
@@ -111,17 +111,17 @@ def _stand(
     return ""
 
 
-def _another_attempt(workshop: Workshop, error: BaseException, took_s: float) -> bool:
+def _another_attempt(context: RunContext, error: BaseException, took_s: float) -> bool:
     """Is a tunnel that did not come up tried again? Not where the lab or the disk is broken, nor where the tunnel was
     up and is not what was asked for, nor where the deadline leaves no time for as long an attempt."""
     broken = isinstance(error, LabError | InstrumentError | ProofError | OSError)
     if broken and not isinstance(error, TimeoutError):  # which is an OSError, and says that no payload came
         return False
-    deadline = workshop.settings.deadline
+    deadline = context.settings.deadline
     return deadline is None or time.monotonic() + took_s < deadline
 
 
-def _end(workshop: Workshop, found: Sequence[StandingTunnel]) -> None:
+def _end(context: RunContext, found: Sequence[StandingTunnel]) -> None:
     """Every trial's line: with what it has, also where the run is being stopped."""
     for one in found:
         for trial in one.trials:
@@ -129,7 +129,7 @@ def _end(workshop: Workshop, found: Sequence[StandingTunnel]) -> None:
                 trial.end()
             except (LabError, ProofError) as broken:
                 with suppress(LabError):  # the others end all the same
-                    one.lost(workshop, broken)
+                    one.lost(context, broken)
             finally:
                 trial.close()
 
@@ -138,7 +138,7 @@ def _end(workshop: Workshop, found: Sequence[StandingTunnel]) -> None:
 class Rounds:
     """The rounds of a run, numbered on from ``last``; the order within each is drawn from ``seed``."""
 
-    workshop: Workshop
+    context: RunContext
     seed: int
     last: int = 0
 
@@ -146,7 +146,7 @@ class Rounds:
         self,
         stands: Sequence[StandingTunnel],
         more: Callable[[int], bool],
-        goes_on: Callable[[UnderWay], bool] = lambda trial: True,
+        goes_on: Callable[[RunningTrial], bool] = lambda trial: True,
     ) -> int:
         """Round after round while ``more`` says so of the number of rounds that were played; each round's slices are on
         the disk before the next. ``goes_on``: does this trial still have turns? Returns how many were played.
@@ -161,40 +161,40 @@ class Rounds:
             turns = _in_order([turn for turn in due if goes_on(turn[1])], rng)
             if not turns:
                 break
-            workshop = self.workshop
-            workshop.watcher.round(self.last, len({id(one) for one, _ in turns}), workshop.records.left_s())
+            context = self.context
+            context.watcher.round(self.last, len({id(one) for one, _ in turns}), context.records.left_s())
             for one, trial in turns:
                 if not trial.over:  # its tunnel may have been lost in this round
                     self._turn(one, trial)
             fresh = [row for _, trial in turns if not trial.over for row in trial.fresh()]
-            self.workshop.store.append_slices(fresh)
+            self.context.store.append_slices(fresh)
             played += 1
         return played
 
-    def _due(self, trial: UnderWay, played: int) -> bool:
+    def _due(self, trial: RunningTrial, played: int) -> bool:
         return not trial.over and played % trial.every == 0
 
-    def _turn(self, one: StandingTunnel, trial: UnderWay) -> None:
-        workshop, first = self.workshop, not trial.rows
-        workshop.watcher.measuring(trial.planned)
+    def _turn(self, one: StandingTunnel, trial: RunningTrial) -> None:
+        context, first = self.context, not trial.rows
+        context.watcher.measuring(trial.planned)
         try:
             trial.turn(self.last)
         except (LabError, ProofError) as broken:
-            one.lost(workshop, broken)
+            one.lost(context, broken)
             return
         if first and trial.rows and not trial.over:
-            workshop.records.begin(trial.planned, trial.up, trial.log)
+            context.records.begin(trial.planned, trial.up, trial.log)
         if not trial.usable:
             trial.usable = True
             if not all(other.over for other in one.trials):
-                one.renew(workshop)
+                one.renew(context)
 
 
 def _in_order(
-    due: Sequence[tuple[StandingTunnel, UnderWay]], rng: random.Random
-) -> list[tuple[StandingTunnel, UnderWay]]:
+    due: Sequence[tuple[StandingTunnel, RunningTrial]], rng: random.Random
+) -> list[tuple[StandingTunnel, RunningTrial]]:
     """All their turns in a round: groups of what is compared, in random order, and so the VPNs within each."""
-    groups: dict[str, list[tuple[StandingTunnel, UnderWay]]] = {}
+    groups: dict[str, list[tuple[StandingTunnel, RunningTrial]]] = {}
     for one, trial in due:
         for number in range(trial.planned.instrument.turns * trial.times):
             groups.setdefault(f"{number} {conditions(trial)}", []).append((one, trial))
@@ -205,6 +205,6 @@ def _in_order(
     return [turn for group in order for turn in group]
 
 
-def conditions(trial: UnderWay) -> tuple[tuple[str, str], ...]:
+def conditions(trial: RunningTrial) -> tuple[tuple[str, str], ...]:
     """The levels that are the same for all VPNs that it is compared with, and for their baseline."""
     return tuple(sorted(outside_of_tunnel(trial.planned.cell.params).items()))

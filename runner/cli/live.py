@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from pathlib import Path
 from typing import ClassVar
 
 from rich.console import Console, Group, RenderableType
@@ -17,14 +19,17 @@ from rich.text import Text
 from runner.catalogue import factors
 from runner.data.levels import VARIANTS, Levels, traffic_factors
 from runner.data.metric import Metric
+from runner.data.store import load_run
 from runner.data.streams import shown as shown_text
 from runner.data.streams import standard_error
-from runner.data.trials import Trial
-from runner.report.behind import RankedNumbers
+from runner.data.trials import Run, Trial
+from runner.ranking.weights import Weights
 from runner.report.forms.terminal_answer import ranking_so_far
+from runner.report.ranked_numbers import RankedNumbers, so_far
 from runner.report.text import counted
 from runner.search.settings import LOSS_RATIO
 from runner.sweep.plan import Planned
+from runner.sweep.settings import Watch, Watcher
 
 # Measured by the way, in nearly every trial: the report has them.
 ASIDE = {
@@ -302,3 +307,14 @@ def last_results(trials: Sequence[Trial], lines: int, metrics: Mapping[str, Metr
 def is_live(console: Console) -> bool:
     """Can a display stay in place here: are the console and standard error both a terminal?"""
     return console.is_terminal and standard_error().isatty()
+
+
+def watching(console: Console, quiet: bool, weights: Weights | None) -> Watch:
+    """Who watches a run on that console: the live display where one can stay in place, plain lines elsewhere."""
+
+    def watch(folder: Path, run: Run) -> AbstractContextManager[Watcher]:
+        if is_live(console) and not quiet:
+            return LiveProgress(console, run.metrics, lambda: so_far(*load_run(folder), weights=weights))
+        return nullcontext(PlainProgress(console, run.metrics, quiet))
+
+    return watch

@@ -9,13 +9,13 @@ from importlib.metadata import version
 from typing import Any
 
 from runner.catalogue import digest_of, metrics
-from runner.cli.asked import Request
 from runner.data.errors import UsageError
 from runner.data.files import from_json, is_there, no_link, read_bytes, write_text
 from runner.data.metric import Metric
 from runner.data.store import Store, read_run
 from runner.data.trials import Run, VpnRecord
 from runner.lab.software.image import Image
+from runner.sweep.request import Request
 from runner.vpn.plugin import Vpn
 
 ALWAYS_SHOWN = ("iperf3", "openssl", "iproute2")  # packages of every run, beside those of its VPNs

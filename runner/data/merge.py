@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from runner.data.errors import UsageError
+from runner.data.levels import outside_of_tunnel
 from runner.data.metric import Metric
 from runner.data.trials import ExperimentRecord, Machine, Run, Trial
-from runner.ranking.basis import conditions_of
 
 
 def merge_runs(runs: Sequence[tuple[Run, list[Trial]]]) -> tuple[Run, list[Trial]]:
@@ -96,7 +96,7 @@ def same_estimands(runs: Sequence[tuple[Run, Sequence[Trial]]]) -> None:
             for one in trial.measurements:
                 if not (estimand := one.detail.get("estimand")):  # a metric that is always the same one
                     continue
-                traffic = frozenset(conditions_of(trial.params).items())
+                traffic = frozenset(outside_of_tunnel(trial.params).items())
                 other, theirs = first.setdefault((one.metric, traffic), (run.run_id, estimand))
                 if estimand != theirs:
                     raise UsageError(

@@ -14,9 +14,7 @@ from runner.data.levels import BASELINE
 from runner.data.store import Store, last_round
 from runner.data.trials import Cell
 from runner.lab.redaction import hide
-from runner.sweep.call import Outcome, Settings, Watcher
 from runner.sweep.going_on import after_all, measured, without_number
-from runner.sweep.looks import MOST_REPETITIONS, Going, instances, next_look
 from runner.sweep.plan import (
     Block,
     Plan,
@@ -30,11 +28,13 @@ from runner.sweep.plan import (
     ranked_cells,
 )
 from runner.sweep.records import Records
+from runner.sweep.rounds import Rounds, StandingTunnel, conditions, most_standing, standing
+from runner.sweep.running_trial import RunningTrial
+from runner.sweep.settings import Outcome, Settings, Watcher
 from runner.sweep.shares import Shares, parts, side_share
+from runner.sweep.stopping import MOST_REPETITIONS, Going, instances, next_look
 from runner.sweep.supported import refusals
-from runner.sweep.turns import Rounds, StandingTunnel, conditions, most_standing, standing
-from runner.sweep.underway import UnderWay
-from runner.sweep.workshop import Workshop
+from runner.sweep.tunnels import RunContext
 from runner.tunnel.bring_up import Bench
 from runner.vpn.plugin import Vpn
 
@@ -53,7 +53,7 @@ def _pairs(count: int) -> str:
 
 
 @dataclass
-class Loop:
+class Conductor:
     """One call of ``vpneval run``: it works through what is missing in the store."""
 
     store: Store
@@ -78,8 +78,8 @@ class Loop:
 
     def __post_init__(self) -> None:
         self._records = Records(self.store, self.watcher, self.experiments_of, self.outcome, self._left_s)
-        self._workshop = Workshop(self.store, self.vpns, self.settings, self.watcher, self._records)
-        self._rounds = Rounds(self._workshop, self.settings.seed, self._last_round())
+        self._context = RunContext(self.store, self.vpns, self.settings, self.watcher, self._records)
+        self._rounds = Rounds(self._context, self.settings.seed, self._last_round())
         self._ranked = ranked_cells(self.cells, self.vpns)
         self._shares = Shares(self.settings, self._ranked)
 
@@ -249,7 +249,7 @@ class Loop:
         most = most_standing(len(plain), len(at_once), self.watcher.say)
         if self.settings.deadline is None and len(rest) <= most:
             ranked, side = rest, []
-        with standing(self._workshop, plain) as base:
+        with standing(self._context, plain) as base:
             ranked_s = self._shares.ranked_s(planned, later)
             for part in parts(ranked, most):
                 self._stand(base, part, ranked_s * len(part) / len(ranked))
@@ -274,7 +274,7 @@ class Loop:
         if within_s <= 0:
             return
         until = time.monotonic() + within_s
-        with standing(self._workshop, tunnels) as stands:
+        with standing(self._context, tunnels) as stands:
             like = {conditions(trial) for one in stands for trial in one.trials}
             self._play([*base, *stands], until, lambda trial: conditions(trial) in like and self._has_turns(trial))
 
@@ -285,12 +285,12 @@ class Loop:
         for tunnel in planned.standing:
             self._in_hours(tunnel)
             self._rounds.last, until = first, time.monotonic() + share_s
-            with standing(self._workshop, [tunnel]) as stands:
+            with standing(self._context, [tunnel]) as stands:
                 self._play(stands, until, self._has_turns)
             last = max(last, self._rounds.last)
         self._rounds.last = last
 
-    def _play(self, stands: Sequence[StandingTunnel], until: float, goes_on: Callable[[UnderWay], bool]) -> None:
+    def _play(self, stands: Sequence[StandingTunnel], until: float, goes_on: Callable[[RunningTrial], bool]) -> None:
         took_s, began = 0.0, time.monotonic()
 
         def more(played: int) -> bool:
@@ -332,7 +332,7 @@ class Loop:
             "others compare only pairs that are decided and known well enough, or that need more time than is left."
         )
 
-    def _has_turns(self, trial: UnderWay) -> bool:
+    def _has_turns(self, trial: RunningTrial) -> bool:
         return not self._is_ended(trial.planned.cell.key)
 
     def _is_ended(self, key: str) -> bool:
@@ -363,8 +363,8 @@ class Loop:
         """One tunnel in a lab of its own: all its trials end in the store, whatever happens."""
         folder, waiting = self.store.logs(tunnel.name), list(tunnel.trials)
         if not any(trial.instrument.needs_tunnel for trial in waiting):
-            return self._workshop.on_paper(tunnel, folder)
-        with self._workshop.builder(tunnel, folder) as builder:
+            return self._context.on_paper(tunnel, folder)
+        with self._context.builder(tunnel, folder) as builder:
             try:
                 bench = builder.bench()
                 while waiting and self.settings.hours.left_s() > 0:
@@ -374,12 +374,12 @@ class Loop:
                     if waiting and not usable:
                         bench.renew()
             except Exception as error:  # a failing VPN never stops the sweep
-                self._workshop.fail(waiting, error, folder)
+                self._context.fail(waiting, error, folder)
 
     def _whole(self, planned: Planned, bench: Bench, folder: Path) -> bool:
         """One trial from its first slice to its last. Is the tunnel still usable?"""
         with ExitStack() as closing:
-            trial = self._workshop.under_way(planned, bench, folder)
+            trial = self._context.running(planned, bench, folder)
             closing.callback(trial.close)
             kept = time.monotonic()
             while not trial.over:

@@ -1,21 +1,16 @@
-"""One call of ``vpneval run``: the lab is looked at, the loop runs, and run.json tells how it ended."""
+"""One call of ``vpneval run``: the lab is looked at, the conductor runs, and run.json tells how it ended."""
 
 from __future__ import annotations
 
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from rich.console import Console
-
 from runner.catalogue import load_vpn
-from runner.cli.asked import Request
-from runner.cli.described import describe, membership, save_packages
-from runner.cli.progress import LiveProgress, PlainProgress, is_live
 from runner.data.errors import CannotRunHere, Interrupted, LabError, UsageError, unfinished
 from runner.data.files import is_there
 from runner.data.levels import BASELINE
@@ -35,71 +30,71 @@ from runner.lab.shape import wan
 from runner.lab.shape.site import BarePath
 from runner.lab.shape.site_to_site import Lab
 from runner.lab.software.image import Image
-from runner.report.behind import so_far
-from runner.sweep.call import Outcome, Settings, Watcher
-from runner.sweep.looks import MOST_REPETITIONS, going
-from runner.sweep.loop import Loop
+from runner.sweep.conductor import Conductor
+from runner.sweep.request import Request
+from runner.sweep.run_record import describe, membership, save_packages
+from runner.sweep.settings import Outcome, Settings, Watch
+from runner.sweep.stopping import MOST_REPETITIONS, going
 
 HEADROOM = 2.0
 
 
-def conduct(asked: Request, command_line: list[str], console: Console, quiet: bool) -> tuple[Path, Outcome]:
-    """Run what was asked. Returns the run folder and what was done; the report is made from the folder.
+def run(request: Request, command_line: list[str], say: Callable[[str], None], watch: Watch) -> tuple[Path, Outcome]:
+    """Measure what was asked for. Returns the run folder and what was done; the report is made from the folder.
 
-    Raises Interrupted on Ctrl-C, after the invocation has been written down.
+    ``say`` gets what the user is told before the first trial, the watcher all that comes after. Raises Interrupted on
+    Ctrl-C, after the invocation has been written down.
     """
-    say = lambda text: None if quiet else console.print(text, markup=False, highlight=False)  # noqa: E731
-    with open_rig(asked.lab, say, asked.limits) as rig:
-        if rig.stands != 1 and (few := machine.few_descriptors(asked.labs)):
+    with open_rig(request.lab, say, request.limits) as rig:
+        if rig.stands != 1 and (few := machine.few_descriptors(request.labs)):
             raise CannotRunHere(few)
-        return _conduct_on(rig, asked, command_line, console, quiet)
+        return _run_on(rig, request, command_line, say, watch)
 
 
-def _conduct_on(
-    rig: Rig, asked: Request, command_line: list[str], console: Console, quiet: bool
+def _run_on(
+    rig: Rig, request: Request, command_line: list[str], say: Callable[[str], None], watch: Watch
 ) -> tuple[Path, Outcome]:
-    say = lambda text: None if quiet else console.print(text, markup=False, highlight=False)  # noqa: E731
     hours = rig.hours if isinstance(rig, SiteRig) else Hours()
     if isinstance(rig, SiteRig):
-        for name in (asked.image, *asked.gateway_images):
+        for name in (request.image, *request.gateway_images):
             rig.check_user(name)
     hours.wait(say)  # before anything is sent, and before the deadline's clock starts
-    image = rig.image(asked.image, say)
-    gateway_images = {name: rig.image(name, say) for name in asked.gateway_images}
+    image = rig.image(request.image, say)
+    gateway_images = {name: rig.image(name, say) for name in request.gateway_images}
     started = time.monotonic()
-    folder = asked.out or Path("results") / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{asked.profile.name}"
+    folder = request.out or Path("results") / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{request.profile.name}"
     with open_store(folder) as store, on_disk(store):
-        run = _look(rig, asked, store, image, gateway_images, say)
+        record = _look(rig, request, store, image, gateway_images, say)
         save_packages(store, [image, *gateway_images.values()])
         settings = Settings(
-            asked.profile,
-            asked.repetitions,
-            run.seed,
+            request.profile,
+            request.repetitions,
+            record.seed,
             image,
             gateway_images,
-            asked.retry_failed,
-            started + min(asked.deadline_s, hours.left_s()) if asked.deadline_s else None,
-            None if asked.deadline_s else MOST_REPETITIONS,
+            request.retry_failed,
+            started + min(request.deadline_s, hours.left_s()) if request.deadline_s else None,
+            None if request.deadline_s else MOST_REPETITIONS,
             rig,
-            asked.first,
+            request.first,
             hours,
         )
-        live = None
-        if is_live(console) and not quiet:
-            live = LiveProgress(console, run.metrics, lambda: so_far(*load_run(folder), weights=asked.weights))
-        watcher: Watcher = live or PlainProgress(console, run.metrics, quiet)
-        loop = Loop(store, {vpn.name: vpn for vpn in asked.vpns}, asked.cells, settings, watcher, membership(run))
-        loop.until_significant = asked.until_significant
-        loop.before_s = sum(call.elapsed_s for call in run.invocations)
-        if asked.until_significant or (asked.profile.rounds and asked.deadline_s):
-            loop.look = lambda left_s, share: going(*load_run(folder), asked.cells, asked.weights, left_s, share)
-        with _written_down(run, command_line, loop, started), live or nullcontext():
-            return folder, loop.run()
+        vpns = {vpn.name: vpn for vpn in request.vpns}
+        with watch(folder, record) as watcher:
+            conductor = Conductor(store, vpns, request.cells, settings, watcher, membership(record))
+            conductor.until_significant = request.until_significant
+            conductor.before_s = sum(call.elapsed_s for call in record.invocations)
+            if request.until_significant or (request.profile.rounds and request.deadline_s):
+                conductor.look = lambda left_s, share: going(
+                    *load_run(folder), request.cells, request.weights, left_s, share
+                )
+            with _written_down(record, command_line, conductor, started):
+                return folder, conductor.run()
 
 
 def _look(
     rig: Rig,
-    asked: Request,
+    request: Request,
     store: Store,
     image: Image,
     gateway_images: Mapping[str, Image],
@@ -108,47 +103,47 @@ def _look(
     """What the lab is, before anything is measured in it. Raises CannotRunHere where it is not enough, and UsageError
     where the run folder belongs to another."""
     with rig.lab(image) as lab:
-        if asked.profile.wan_rate_bps:  # so that the facts show the queues that will be there
+        if request.profile.wan_rate_bps:  # so that the facts show the queues that will be there
             if not lab.has_wan:
                 raise CannotRunHere(
                     "this profile shapes the WAN, which needs a machine between the gateways, and this lab has none"
                 )
-            wan.apply(lab, conditions({}, asked.profile.wan_rate_bps))
-        fit_path(lab, rig, asked, store, say)
+            wan.apply(lab, conditions({}, request.profile.wan_rate_bps))
+        fit_path(lab, rig, request, store, say)
         iperf3 = {node.name: check_version(node) for node in (lab.host1, lab.host2)}
         if is_there(store.folder / "run.json") and read_run(store.folder / "run.json").machines:
             raise UsageError(f"{store.folder} was measured with --farm. Continue it so, or choose another --out")
-        run = describe(asked, store, facts(lab) | {"iperf3": iperf3}, image, gateway_images)
-        levels = {cell.params[factor] for cell in asked.cells for factor in ("cipher", "integrity")}
+        run = describe(request, store, facts(lab) | {"iperf3": iperf3}, image, gateway_images)
+        levels = {cell.params[factor] for cell in request.cells for factor in ("cipher", "integrity")}
         run.lab["openssl_bps"] = openssl_bps(lab, levels, run.lab.get("openssl_bps", {}))
-        _calibrate(lab, asked, run)
+        _calibrate(lab, request, run)
     return run
 
 
-def _calibrate(lab: Lab, asked: Request, run: Run) -> None:
+def _calibrate(lab: Lab, request: Request, run: Run) -> None:
     """What the generator offers at most in this lab, if the run needs it. Not in a site lab, whose path is shared."""
-    lengths = lengths_of(asked.cells, asked.profile)
+    lengths = lengths_of(request.cells, request.profile)
     if not lengths or lab.path:
         return
-    if asked.profile.wan_rate_bps:
+    if request.profile.wan_rate_bps:
         wan.clear(lab)
     found = most(generator_limits(run.lab), calibrated(lab, load_vpn(BASELINE), lengths))
     if found:
         run.lab["generator"] = [one.model_dump() for one in found]
 
 
-def fit_path(lab: Lab, rig: Rig, asked: Request, store: Store, say: Callable[[str], None]) -> None:
+def fit_path(lab: Lab, rig: Rig, request: Request, store: Store, say: Callable[[str], None]) -> None:
     """In a site lab: how fast the searches go, and at which rate the CPU cost is measured, by what the path carries."""
     if not lab.measure_path:
         return
     most_bps = rig.inventory.max_rate_bps if isinstance(rig, SiteRig) else None
-    rates = {cell.params[COST_RATE] for cell in asked.cells if COST_RATE in cell.params}
-    paced = rates == {f"{USUAL_BPS}"} and COST_RATE not in asked.chosen
-    if not asked.profile.from_path and not paced:
+    rates = {cell.params[COST_RATE] for cell in request.cells if COST_RATE in cell.params}
+    paced = rates == {f"{USUAL_BPS}"} and COST_RATE not in request.chosen
+    if not request.profile.from_path and not paced:
         return
     path = lab.measure_path()
-    if asked.profile.from_path:
-        asked.profile = from_path(asked.profile, path, most_bps)
+    if request.profile.from_path:
+        request.profile = from_path(request.profile, path, most_bps)
         if not path.rates_bps and not most_bps:
             say(
                 "The rate of the bare path was not measured, because no TCP port of gw2 comes through. So the searches "
@@ -157,9 +152,9 @@ def fit_path(lab: Lab, rig: Rig, asked: Request, store: Store, say: Callable[[st
     if not paced:
         return
     if before := _cost_rates(store):  # the folder's cells have them
-        asked.chosen[COST_RATE] = before
+        request.chosen[COST_RATE] = before
     elif rate_bps := slower_cost_rate(path, most_bps):
-        asked.chosen[COST_RATE] = [f"{rate_bps:.0f}"]
+        request.chosen[COST_RATE] = [f"{rate_bps:.0f}"]
         slower_bps = min(*path.rates_bps, most_bps or math.inf) if path.rates_bps else most_bps or 0.0
         say(
             f"The slower direction of the path carries {slower_bps / 1e6:.3g} Mbit/s. So the CPU cost is measured at "
@@ -209,17 +204,17 @@ def on_disk(store: Store) -> Iterator[None]:
 
 
 @contextmanager
-def _written_down(run: Run, command_line: list[str], loop: Loop, started: float) -> Iterator[None]:
+def _written_down(run: Run, command_line: list[str], conductor: Conductor, started: float) -> Iterator[None]:
     """The call that begins here is in run.json at once; at its end, whatever that is, so is how it ended.
 
     Raises Interrupted on Ctrl-C, SIGTERM and SIGHUP, and OSError where the run folder cannot be written any more.
     """
-    store, outcome = loop.store, "interrupted"
+    store, outcome = conductor.store, "interrupted"
     call = Invocation(command_line=command_line, started_at=datetime.now(UTC).isoformat(timespec="seconds"))
     store.save_run(run.model_copy(update={"invocations": [*run.invocations, call]}))
     try:
         yield
-        outcome = f"stopped: {loop.outcome.stopped}" if loop.outcome.stopped else "complete"
+        outcome = f"stopped: {conductor.outcome.stopped}" if conductor.outcome.stopped else "complete"
     except KeyboardInterrupt as ended_by:
         outcome += unfinished(ended_by)
         safe = f"{outcome}; {len(store.trials)} trials are safe in {store.folder}"
@@ -230,12 +225,12 @@ def _written_down(run: Run, command_line: list[str], loop: Loop, started: float)
                 "ended_at": datetime.now(UTC).isoformat(timespec="seconds"),
                 "outcome": outcome,
                 "elapsed_s": round(time.monotonic() - started, 3),
-                "measuring_s": round(loop.outcome.measuring_s, 3),
-                "trimmed": loop.outcome.trimmed,
-                "passed_over": loop.outcome.passed_over,
-                "separation": loop.outcome.separation,
+                "measuring_s": round(conductor.outcome.measuring_s, 3),
+                "trimmed": conductor.outcome.trimmed,
+                "passed_over": conductor.outcome.passed_over,
+                "separation": conductor.outcome.separation,
             }
         )
-        looks = run.looks + loop.outcome.looks - 1  # the report is one look, however often it is made anew
+        looks = run.looks + conductor.outcome.looks - 1  # the report is one look, however often it is made anew
         update = {"invocations": [*run.invocations, ended], "looks": looks}
         store.save_run(run.model_copy(update=update))

@@ -38,7 +38,7 @@ REPAIRS = 2  # any trial is begun again after what measures has died, so often
 
 
 @dataclass
-class UnderWay:
+class RunningTrial:
     """A trial that is being measured in a tunnel that stands. ``too_long``: cells whose packets their tunnel does not
     carry, which is told once. ``over``: its line is in the store. ``usable``: may others go on in the same tunnel?"""
 

@@ -11,7 +11,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from runner.cli.asked import Request, ask
 from runner.cli.options import tell
 from runner.cli.survey import ONCE, TITLES, survey
 from runner.data.errors import CannotRunHere, LabError, UsageError, VpnevalError
@@ -25,6 +24,7 @@ from runner.lab.shape.site_to_site import check_machine
 from runner.lab.software.image import open_image
 from runner.report.answer import answers
 from runner.report.model import Report
+from runner.sweep.request import Request, ask
 
 INDEX = "index.json"
 OUTCOMES = {0: "complete", 1: "complete, but some measurements gave no number", 130: "interrupted"}

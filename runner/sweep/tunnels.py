@@ -1,4 +1,5 @@
-"""What a tunnel's trials are measured on: keys, lab, WAN, tunnel; and all of it anew where a trial has used it up."""
+"""Tunnels to measure on: keys, lab, WAN, daemons, and all anew where a trial has used them up; what becomes of trials
+without one."""
 
 from __future__ import annotations
 
@@ -6,22 +7,30 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any, cast
 
-from runner.data.errors import InstrumentError, VpnevalError
-from runner.data.files import open_file
+from runner.data.errors import InstrumentError, LabError, ProofError, VpnevalError
+from runner.data.files import open_file, write_text
 from runner.data.levels import Params, tunnel_levels
+from runner.data.store import FULL, Store
 from runner.data.wan import Conditions, conditions
+from runner.instruments.instrument import Asked, at_once
+from runner.lab.machine import confined
+from runner.lab.node.logs import tail
 from runner.lab.readings.wan import verify
 from runner.lab.redaction import hide, is_public
 from runner.lab.shape import wan
 from runner.lab.shape.site import Site, peers_of
-from runner.lab.shape.site_to_site import Lab, check_alive
+from runner.lab.shape.site_to_site import SITES, Lab, check_alive
 from runner.lab.shape.topologies import Topology, topology_lab
 from runner.lab.software.image import Image
-from runner.sweep import variants
-from runner.sweep.call import Settings
-from runner.sweep.plan import PlannedTunnel
+from runner.sweep import cpu_quota, crypto_driver
+from runner.sweep.plan import Planned, PlannedTunnel
+from runner.sweep.records import Records
+from runner.sweep.running_trial import RunningTrial
+from runner.sweep.settings import Settings, Watcher
 from runner.tunnel.bring_up import Bench, Tunnel, bring_up, make_secrets, start_services
+from runner.vpn.page import recipe
 from runner.vpn.plugin import Vpn
 
 
@@ -33,7 +42,7 @@ class Shared:
     probed: dict[Conditions, str] = field(default_factory=dict)
 
 
-class Builder:
+class TunnelBuilder:
     """Builds the labs of one planned tunnel, one at a time, and everything in them. Ends with its ``with`` block."""
 
     def __init__(self, vpn: Vpn, planned: PlannedTunnel, settings: Settings, shared: Shared, folder: Path) -> None:
@@ -47,7 +56,7 @@ class Builder:
         self._benches: list[Bench] = []
         self.keeps_files = True  # in configuration.txt; the same tunnel once more has the same
 
-    def __enter__(self) -> Builder:
+    def __enter__(self) -> TunnelBuilder:
         self._commands = open_file(self.folder / "commands.log", "w", buffering=1)
         return self
 
@@ -79,17 +88,17 @@ class Builder:
         number = len([*self.folder.glob("again-*")]) + 1
         folder = self.folder / f"again-{number}"
         folder.mkdir()
-        with Builder(self.vpn, self.planned, self.settings, self.shared, folder) as other:
+        with TunnelBuilder(self.vpn, self.planned, self.settings, self.shared, folder) as other:
             other.keeps_files = False
             yield other.bench()
 
     def _lab(self) -> Lab:
         """A new lab without a tunnel; the one before goes."""
         self._labs.close()
-        self._hold = self._labs.enter_context(variants.quota(self.params))
+        self._hold = self._labs.enter_context(cpu_quota.quota(self.params))
         making = self.instrument.lab(self.settings.rig, self.vpn, self.params, *self._images, self._say, self.folder)
         lab = self._labs.enter_context(making)
-        variants.set_driver(lab, self.vpn, self.params)
+        crypto_driver.set_driver(lab, self.vpn, self.params)
         self._set_wan(lab)
         start_services(lab)
         return lab
@@ -102,7 +111,8 @@ class Builder:
 
     def _once_up(self) -> tuple[Lab, Tunnel]:
         lab = self._lab()
-        levels = tunnel_levels(self.params) | variants.asked(self.params) | self.instrument.asks(self.params)
+        beside = {factor: self.params[factor] for factor in ("ike", "driver") if factor in self.params}
+        levels = tunnel_levels(self.params) | beside | self.instrument.asks(self.params)
         keys = self._keys()
         try:
             self._keep_files(lab, levels, keys)
@@ -110,7 +120,7 @@ class Builder:
         except (VpnevalError, TimeoutError):
             check_alive(lab)  # where a node is gone, whatever follows from that is no fault of the VPN's
             raise
-        varied = variants.driver_said(lab, self.vpn, self.params) | self._hold(lab)
+        varied = crypto_driver.driver_said(lab, self.vpn, self.params) | self._hold(lab)
         facts = up.evidence.facts | self._underlay | varied
         return lab, replace(up, evidence=up.evidence.model_copy(update={"facts": facts}))
 
@@ -171,3 +181,77 @@ class Builder:
 
     def _say(self, line: str) -> None:
         self._commands.write(line + "\n")
+
+
+@dataclass
+class RunContext:
+    """The means of one call of ``vpneval run``."""
+
+    store: Store
+    vpns: Mapping[str, Vpn]
+    settings: Settings
+    watcher: Watcher
+    records: Records
+    _shared: Shared = field(default_factory=Shared)
+    _too_long: set[str] = field(default_factory=set)  # cells whose packets their tunnel does not carry
+    _memory: dict[str, dict[str, Any]] = field(default_factory=dict)  # cell key -> what its repetitions have learnt
+
+    def builder(self, tunnel: PlannedTunnel, folder: Path) -> TunnelBuilder:
+        """Builds the labs of a tunnel, whose logs are in ``folder``."""
+        return TunnelBuilder(self.vpns[tunnel.vpn], tunnel, self.settings, self._shared, folder)
+
+    def asked(self, planned: Planned) -> Asked:
+        """What an instrument is told of a trial."""
+        cell, seed = planned.cell, self.settings.seed * 1000 + planned.repetition
+        memory = self._memory.setdefault(cell.key, {})
+        known_bps = self.records.known_bps.get(cell.key)
+        return Asked(self.vpns[cell.vpn], cell.params, self.settings.profile, seed, known_bps, memory)
+
+    def running(self, planned: Planned, bench: Bench, folder: Path) -> RunningTrial:
+        """The trial, ready for its first slice."""
+        asked, log = self.asked(planned), self.log(folder)
+        return RunningTrial(planned, bench, asked, self.records, folder, log, self._too_long, planned.repetition)
+
+    def fail(self, waiting: Sequence[Planned], error: BaseException, folder: Path) -> None:
+        """Trials for which there is no tunnel, or no longer: their lines. Raises LabError where the lab is broken."""
+        if isinstance(error, InstrumentError):
+            for planned in waiting:
+                self.records.write(planned, status="lab_error", reason=str(error), log=self.log(folder))
+            return
+        if isinstance(error, LabError):
+            for planned in waiting:
+                self.records.write(planned, status="lab_error", reason=str(error), log=self.log(folder))
+            raise error
+        if isinstance(error, OSError) and (is_full(error) or not self.store.is_there()):
+            raise LabError(self.store.trouble(error)) from error
+        what = str(error) or repr(error)
+        reason = (what if isinstance(error, VpnevalError | TimeoutError) else repr(error)) + tail(folder)
+        if self.settings.rig.stands != 1 and (why := confined(reason)):  # the labs are on this machine
+            reason += f"\n{why}"
+        proof = error.proof if isinstance(error, ProofError) else None
+        for planned in waiting:
+            self.records.write(planned, status="failed", reason=reason, log=self.log(folder), proof=proof)
+
+    def on_paper(self, tunnel: PlannedTunnel, folder: Path) -> None:
+        """Trials that count what a plugin writes down, and need no tunnel; the recipe is their log."""
+        for planned in tunnel.trials:
+            try:
+                write_text(folder / "recipe.txt", recipe(self.vpns[tunnel.vpn], tunnel_levels(tunnel.params), SITES))
+                no_bench = cast(Bench, None)  # what needs no tunnel does not look at one
+                measured = at_once(planned.instrument.measure(no_bench, self.asked(planned)))
+                self.records.check(planned, measured)
+            except KeyboardInterrupt:
+                raise
+            except BaseException as error:  # a failing plugin or instrument never stops the sweep
+                self.fail([planned], error, folder)
+            else:
+                self.records.write(planned, measured=measured, log=self.log(folder))
+
+    def log(self, folder: Path) -> str:
+        """A log folder's name in the store."""
+        return str(folder.relative_to(self.store.folder))
+
+
+def is_full(error: BaseException) -> bool:
+    """Does it say that the disk is full?"""
+    return isinstance(error, OSError) and error.errno in FULL
