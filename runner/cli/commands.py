@@ -225,29 +225,31 @@ def plan(
     """
     begin("vpneval plans the trials.")
     from runner.cli.planned import show
-    from runner.sweep.request import ask
+    from runner.sweep.request import Options, ask
 
     asked = ask(
-        experiments,
-        vpns=joined(vpns),
-        instruments=instruments or (),
-        levels=joined(levels),
-        profile=profile,
-        repetitions=reps,
-        duration_s=duration,
-        rounds=rounds,
-        slice_s=slice_s,
-        lab=lab,
-        seed=seed,
-        gateway_images=gateways,
-        out=out_dir,
-        deadline=deadline,
-        until_significant=until_significant,
-        weights=weights,
-        max_rate=max_rate,
-        between=between,
-        cost_rate=cost_rate,
-        search_rates=search_rates,
+        Options(
+            experiments,
+            vpns=joined(vpns),
+            instruments=instruments or (),
+            levels=joined(levels),
+            profile=profile,
+            repetitions=reps,
+            duration_s=duration,
+            rounds=rounds,
+            slice_s=slice_s,
+            lab=lab,
+            seed=seed,
+            gateway_images=gateways,
+            out=out_dir,
+            deadline=deadline,
+            until_significant=until_significant,
+            weights=weights,
+            max_rate=max_rate,
+            between=between,
+            cost_rate=cost_rate,
+            search_rates=search_rates,
+        )
     )
     show(asked, as_json)
 
@@ -296,7 +298,7 @@ def run(
     from runner.lab import kernels
     from runner.lab.places import rootless
     from runner.report.plots import vega
-    from runner.sweep.request import ask
+    from runner.sweep.request import Options, ask
 
     spread = None
     if farm:
@@ -314,29 +316,31 @@ def run(
     if install and not second:
         raise UsageError("--install installs what --rest needs: give --rest KERNEL, too")
     asked = ask(
-        experiments,
-        vpns=joined(vpns),
-        instruments=instruments or (),
-        levels=joined(levels),
-        profile=profile,
-        repetitions=reps,
-        duration_s=duration,
-        rounds=rounds,
-        slice_s=slice_s,
-        seed=seed,
-        image=image,
-        gateway_images=gateways,
-        out=out_dir,
-        deadline=deadline,
-        retry_failed=retry_failed,
-        until_significant=until_significant,
-        weights=weights,
-        lab=lab,
-        many=bool(spread),
-        max_rate=max_rate,
-        between=between,
-        cost_rate=cost_rate,
-        search_rates=search_rates,
+        Options(
+            experiments,
+            vpns=joined(vpns),
+            instruments=instruments or (),
+            levels=joined(levels),
+            profile=profile,
+            repetitions=reps,
+            duration_s=duration,
+            rounds=rounds,
+            slice_s=slice_s,
+            seed=seed,
+            image=image,
+            gateway_images=gateways,
+            out=out_dir,
+            deadline=deadline,
+            retry_failed=retry_failed,
+            until_significant=until_significant,
+            weights=weights,
+            lab=lab,
+            many=bool(spread),
+            max_rate=max_rate,
+            between=between,
+            cost_rate=cost_rate,
+            search_rates=search_rates,
+        )
     )
     if spread:
         raise typer.Exit(report_on(asked, weights, quiet, as_json, strict, full, spread))

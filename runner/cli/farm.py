@@ -26,7 +26,7 @@ from runner.farm.keep import Keeper
 from runner.farm.machine import differences, most_frequent, parse_equal
 from runner.lab.software.image import Image
 from runner.sweep.plan import blocks
-from runner.sweep.request import Request, ask, seconds
+from runner.sweep.request import Options, Request, ask, seconds
 from runner.sweep.run import on_disk, run
 from runner.sweep.run_record import describe, measured_vpns, save_packages
 from runner.sweep.settings import Outcome
@@ -90,7 +90,7 @@ class FarmRequest:
             workers,
             key,
             images,
-            {**_absolute(asked.given), "seed": asked.seed},
+            _portable(asked),
             todo,
             self.timeout_s or LATE * expected_s(asked) + LATE_S,
             call.admit,
@@ -243,7 +243,7 @@ def measure_block(path: Path) -> int:
     try:
         request: dict[str, Any] = from_json(read_bytes(path))
         repetition, out = int(request.pop("repetition")), Path(request.pop("out"))
-        asked = ask(request.pop("experiments"), **request, out=out)
+        asked = ask(Options(request.pop("experiments"), **request, out=out))
     except (ValueError, KeyError, TypeError, AttributeError) as wrong:
         raise UsageError(f"{path} is not what a coordinator asks for: {wrong}") from None
     asked.first = asked.repetitions = repetition
@@ -275,10 +275,17 @@ def _key(store: Store) -> str:
     return read_bytes(path).decode()
 
 
-def _absolute(request: Mapping[str, Any]) -> dict[str, Any]:
-    """Files of the user's by their whole path, under which every machine must have them."""
-    whole = {**request, "vpns": ",".join(map(_path, request["vpns"].split(",")))}
-    return whole | {name: [*map(_path, request[name])] for name in ("experiments", "instruments")}
+def _portable(asked: Request) -> dict[str, Any]:
+    """What is asked of each machine: files of the user's by their whole path, under which every machine has them."""
+    options = asked.options
+    same = ("levels", "profile", "duration_s", "rounds", "slice_s", "image", "gateway_images")
+    return {
+        "experiments": [*map(_path, options.experiments)],
+        "instruments": [*map(_path, options.instruments)],
+        "vpns": ",".join(map(_path, options.vpns.split(","))),
+        "seed": asked.seed,
+        **{name: getattr(options, name) for name in same},
+    }
 
 
 def _path(name: str) -> str:

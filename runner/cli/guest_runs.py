@@ -24,7 +24,7 @@ from runner.lab.shape.site_to_site import check_machine
 from runner.lab.software.image import open_image
 from runner.report.answer import answers
 from runner.report.model import Report
-from runner.sweep.request import Request, ask
+from runner.sweep.request import Options, Request, ask
 
 INDEX = "index.json"
 OUTCOMES = {0: "complete", 1: "complete, but some measurements gave no number", 130: "interrupted"}
@@ -116,14 +116,14 @@ def rest_argv(asked: Request, weights: str, say: Say) -> list[str]:
     """The second run's command line, without its kernel and its folder: all VPNs of the comparison that run there, so
     that they stand in one ranking; with what was asked for, as far as the one experiment that it measures has it.
     ``say`` is told what it has not."""
-    given = asked.given
+    given = asked.options
     options = {
-        "--vpn": given.get("vpns") or ",".join(vpn.name for vpn in asked.vpns if vpn.name != BASELINE),
-        "--set": _levels(given.get("levels", "")),
+        "--vpn": given.vpns or ",".join(vpn.name for vpn in asked.vpns if vpn.name != BASELINE),
+        "--set": _levels(given.levels),
         "--profile": asked.profile.name,
         "--reps": str(asked.given_repetitions or asked.profile.repetitions),  # its time is not this run's
-        "--duration": str(given.get("duration_s") or ""),
-        "--slice": str(given.get("slice_s") or ""),
+        "--duration": str(given.duration_s or ""),
+        "--slice": str(given.slice_s or ""),
         "--seed": str(asked.seed),
         "--image": asked.image,
         "--gateway-image": ",".join(asked.gateway_images),
@@ -152,12 +152,14 @@ def _refused(options: dict[str, str], until_significant: bool) -> str:
     """Why the second run would be refused with these options; empty where it would not."""
     try:
         ask(
-            ["transport"],
-            vpns=options["--vpn"],
-            levels=options["--set"],
-            profile=options["--profile"],
-            weights=options["--weights"],
-            until_significant=until_significant,
+            Options(
+                ["transport"],
+                vpns=options["--vpn"],
+                levels=options["--set"],
+                profile=options["--profile"],
+                weights=options["--weights"],
+                until_significant=until_significant,
+            )
         )
     except UsageError as wrong:
         return str(wrong)

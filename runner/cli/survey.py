@@ -25,7 +25,7 @@ from runner.data.streams import output_to
 from runner.lab import kernels
 from runner.lab.kernels.boot import Kernel, Say, run_in
 from runner.lab.places import open_rig
-from runner.sweep.request import Request, ask
+from runner.sweep.request import Options, Request, ask
 from runner.tunnel.bring_up import unsupported
 from runner.vpn.plugin import Vpn
 
@@ -116,7 +116,7 @@ def _instead_of(rest: Kernel) -> list[Kernel]:
 
 def ask_under(kernel: Kernel, asked: Request) -> Answers:
     """Ask every VPN's own probe under a guest kernel. Raises CannotRunHere where the guest does not answer."""
-    names = asked.given.get("vpns") or ",".join(vpn.name for vpn in asked.vpns)  # a plugin's file by its path
+    names = asked.options.vpns or ",".join(vpn.name for vpn in asked.vpns)  # a plugin's file by its path
     argv = [sys.executable, "-m", "runner", "doctor", "--json", "--image", asked.image, "--vpn", names]
     printed = io.BytesIO()
     with output_to(io.TextIOWrapper(printed, write_through=True)) as _:
@@ -148,8 +148,8 @@ def what_would(vpns: Sequence[Vpn], asked: Request, rest: Kernel) -> str:
     commands = " && ".join(kernels.Qemu("trixie").commands())
     first = f" It needs what this machine lacks; get it with: {commands}." if commands else ""
     kvm = "has a /dev/kvm, which may be refused" if os.access("/dev/kvm", os.R_OK | os.W_OK) else "has no /dev/kvm"
-    names = asked.given.get("vpns") or ",".join(vpn.name for vpn in vpns)
-    once = ask(["transport"], vpns=names, levels=ONCE, profile=asked.profile.name, repetitions=1)
+    names = asked.options.vpns or ",".join(vpn.name for vpn in vpns)
+    once = ask(Options(["transport"], vpns=names, levels=ONCE, profile=asked.profile.name, repetitions=1))
     minutes = math.ceil(SLOWER * once.expected()[1] / 60)
     return (
         f"Debian's own kernel in QEMU may, with all of them in one ranking: vpneval run transport --vpn {names} "

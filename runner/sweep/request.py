@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,36 @@ SLICES_S = (0.1, 10.0)
 MOST_BLOCKS = 100_000  # repetitions on a farm
 
 
+@dataclass(frozen=True)
+class Options:
+    """What the options of ``run`` and ``plan`` say, not checked yet. ``many``: the repetitions are a farm's.
+    ``until_significant``: None leaves it to the profile, unless repetitions are given."""
+
+    experiments: Sequence[str]
+    vpns: str = ""
+    levels: str = ""
+    profile: str = "quick"
+    repetitions: int | None = None
+    duration_s: int | None = None
+    rounds: int | None = None
+    slice_s: float | None = None
+    seed: int = 1
+    image: str = DEFAULT_IMAGE
+    gateway_images: str = ""
+    out: Path | None = None
+    deadline: str = ""
+    retry_failed: bool = False
+    until_significant: bool | None = None
+    weights: str = ""
+    lab: str = "netns"
+    instruments: Sequence[str] = ()
+    many: bool = False
+    max_rate: str = ""
+    between: str = ""
+    cost_rate: str = ""
+    search_rates: str = ""
+
+
 @dataclass
 class Request:
     """The run that a command line describes, every name of it known to exist."""
@@ -55,7 +85,7 @@ class Request:
     until_significant: bool = False
     weights: Weights | None = None  # of the ranking that until_significant goes by
     lab: str = "netns"
-    given: dict[str, Any] = field(default_factory=dict)  # to ask the same on another machine
+    options: Options = field(default_factory=lambda: Options([]))  # to ask the same on another machine
     limits: dict[str, Any] = field(default_factory=dict)  # of a site lab, before those of its inventory
 
     @property
@@ -90,93 +120,58 @@ class Request:
         return TUNNEL_S + min(expected_trial_s(Planned(cell, 1), self.profile) for cell in self.cells)
 
 
-def ask(
-    experiments: Sequence[str],
-    *,
-    vpns: str = "",
-    levels: str = "",
-    profile: str = "quick",
-    repetitions: int | None = None,
-    duration_s: int | None = None,
-    rounds: int | None = None,
-    slice_s: float | None = None,
-    seed: int = 1,
-    image: str = DEFAULT_IMAGE,
-    gateway_images: str = "",
-    out: Path | None = None,
-    deadline: str = "",
-    retry_failed: bool = False,
-    until_significant: bool | None = None,
-    weights: str = "",
-    lab: str = "netns",
-    instruments: Sequence[str] = (),
-    many: bool = False,
-    max_rate: str = "",
-    between: str = "",
-    cost_rate: str = "",
-    search_rates: str = "",
-) -> Request:
-    """Check everything that a user can get wrong; ``many``: repetitions, for a farm. ``until_significant``: None leaves
-    it to the profile, unless repetitions are given. Raises UsageError; starts nothing."""
-    for path in instruments:
+def ask(options: Options) -> Request:
+    """Check everything that a user can get wrong. Raises UsageError; starts nothing."""
+    for path in options.instruments:
         add_instrument(path)
-    levels = _with_cost_rate(levels, cost_rate)
-    chosen_profile = _profile(profile, duration_s, lab, search_rates)
-    if rounds is not None or slice_s is not None:
-        chosen_profile = _in_turns(chosen_profile, rounds, slice_s, deadline)
+    levels = _with_cost_rate(options.levels, options.cost_rate)
+    chosen_profile = _profile(options.profile, options.duration_s, options.lab, options.search_rates)
+    if options.rounds is not None or options.slice_s is not None:
+        chosen_profile = _in_turns(chosen_profile, options.rounds, options.slice_s, options.deadline)
+    until_significant = options.until_significant
     if until_significant is None:
-        until_significant = chosen_profile.until_significant and repetitions is None and not many
-    most = MOST_BLOCKS if many else MOST_REPS
-    if repetitions is not None and not 1 <= repetitions <= most:
-        raise UsageError(f"--reps must be from 1 to {most}, not {repetitions}")
-    check_spec(lab)
-    require_known("image", image, image_names())
-    gateways = [name.strip() for name in gateway_images.split(",") if name.strip()]
+        until_significant = chosen_profile.until_significant and options.repetitions is None and not options.many
+    most = MOST_BLOCKS if options.many else MOST_REPS
+    if options.repetitions is not None and not 1 <= options.repetitions <= most:
+        raise UsageError(f"--reps must be from 1 to {most}, not {options.repetitions}")
+    check_spec(options.lab)
+    require_known("image", options.image, image_names())
+    gateways = [name.strip() for name in options.gateway_images.split(",") if name.strip()]
     for name in gateways:
         require_known("image", name, image_names())
-    wanted = [name.strip() for name in vpns.split(",") if name.strip()] or vpn_names()
+    wanted = [name.strip() for name in options.vpns.split(",") if name.strip()] or vpn_names()
     plugins = [load_vpn(name) for name in dict.fromkeys([BASELINE, *wanted])]  # none: to be compared with
     twice = sorted({vpn.name for vpn in plugins if [other.name for other in plugins].count(vpn.name) > 1})
     if twice:
         raise UsageError(f"--vpn names two plugins called {', '.join(twice)}. Rename your file")
     asked = Request(
-        [load_experiment(name) for name in expand(experiments)],
+        [load_experiment(name) for name in expand(options.experiments)],
         plugins,
         chosen_profile,
-        parse_levels(levels, plugins[1:] if vpns else ()),
-        repetitions or chosen_profile.repetitions,
-        seed,
-        repetitions,
+        parse_levels(levels, plugins[1:] if options.vpns else ()),
+        options.repetitions or chosen_profile.repetitions,
+        options.seed,
+        options.repetitions,
         1,
-        image,
+        options.image,
         gateways,
-        out,
+        options.out,
         None,
-        retry_failed,
+        options.retry_failed,
         until_significant,
-        lab=lab,
-        given={
-            "experiments": [*experiments],
-            "vpns": vpns,
-            "instruments": [*instruments],
-            "levels": levels,
-            "profile": profile,
-            "duration_s": duration_s,
-            "rounds": rounds,
-            "slice_s": slice_s,
-            "image": image,
-            "gateway_images": gateway_images,
-        },
-        limits=site_limits(lab, max_rate, between),
+        lab=options.lab,
+        options=replace(options, levels=levels),
+        limits=site_limits(options.lab, options.max_rate, options.between),
     )
     if until_significant:
         asked.repetitions = max(asked.repetitions, INITIAL_REPETITIONS)
     if not asked.cells:
-        options = [f"--profile {profile}", *[f"--vpn {vpns}"] * bool(vpns), *[f"--set {levels}"] * bool(levels)]
-        raise UsageError(f"{' '.join(options)} leaves nothing to measure in {', '.join(experiments)}")
-    asked.deadline_s = _deadline_s(deadline, asked)
-    asked.repetitions = max(asked.repetitions, 1 if many else _instances(asked))
-    asked.weights = _weights(weights, asked)
+        narrowed = [f"--profile {options.profile}"]
+        narrowed += [f"--vpn {options.vpns}"] * bool(options.vpns) + [f"--set {levels}"] * bool(levels)
+        raise UsageError(f"{' '.join(narrowed)} leaves nothing to measure in {', '.join(options.experiments)}")
+    asked.deadline_s = _deadline_s(options.deadline, asked)
+    asked.repetitions = max(asked.repetitions, 1 if options.many else _instances(asked))
+    asked.weights = _weights(options.weights, asked)
     return asked
 
 

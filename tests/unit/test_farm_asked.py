@@ -14,7 +14,7 @@ from runner.data.store import open_store
 from runner.farm.dask import DaskWorkers, check_farm
 from runner.farm.machine import differences, most_frequent, parse_equal
 from runner.sweep.plan import blocks
-from runner.sweep.request import Request, ask
+from runner.sweep.request import Options, Request, ask
 from tests.farm import MACHINE, run_of
 from tests.unit.synthetic import make_trial
 
@@ -81,7 +81,7 @@ def test_an_image_of_another_day_comes_with_its_cure() -> None:
 
 def asked_of(folder: Path, **options: Any) -> Request:
     chosen = {"vpns": "openvpn", "levels": "measure=tcp,streams=1,direction=forward", "profile": "smallest"}
-    return ask(["transport"], **chosen, out=folder, many=True, **options)  # type: ignore[arg-type]
+    return ask(Options(["transport"], **chosen, out=folder, many=True, **options))  # type: ignore[arg-type]
 
 
 def fill(folder: Path, asked: Request, statuses: dict[tuple[int, str], str]) -> None:
@@ -121,4 +121,4 @@ def test_a_block_that_lacks_a_trial_is_measured_again(
 def test_a_farm_has_more_repetitions_than_a_machine(tmp_path: Path) -> None:
     assert asked_of(tmp_path, repetitions=10_000).repetitions == 10_000
     with pytest.raises(UsageError, match="--reps must be from 1 to 1000, not"):
-        ask(["transport"], repetitions=10_000)
+        ask(Options(["transport"], repetitions=10_000))

@@ -16,7 +16,7 @@ from runner.data.errors import CannotRunHere, UsageError
 from runner.data.store import load_run, read_run
 from runner.farm import block, coordinator, machine
 from runner.sweep.plan import blocks
-from runner.sweep.request import Request, ask
+from runner.sweep.request import Options, Request, ask
 from runner.sweep.settings import Outcome
 from tests.farm import MACHINE, Fake, PaperWorkers, packed
 from tests.unit.synthetic import make_trial
@@ -55,13 +55,15 @@ def called(
 def of_two(out: Path, repetitions: int) -> Request:
     """A run of openvpn and plain IP in one cell each."""
     return ask(
-        ["transport"],
-        vpns="openvpn",
-        profile="smallest",
-        levels="measure=tcp,streams=1,direction=forward",
-        out=out,
-        many=True,
-        repetitions=repetitions,
+        Options(
+            ["transport"],
+            vpns="openvpn",
+            profile="smallest",
+            levels="measure=tcp,streams=1,direction=forward",
+            out=out,
+            many=True,
+            repetitions=repetitions,
+        )
     )
 
 
@@ -146,7 +148,9 @@ def test_run_json_says_which_machines_were_left_out(tmp_path: Path, monkeypatch:
     workers = Told({f"tcp://{name}": Fake(name, says=lambda block: "no lab", images=images) for name in names})
     workers.machines["tcp://m1"].machine = MACHINE.model_copy(update={"kernel": "6.1.0"})
 
-    asked = ask(["transport"], vpns="openvpn", profile="smallest", out=tmp_path / "run", many=True, repetitions=1)
+    asked = ask(
+        Options(["transport"], vpns="openvpn", profile="smallest", out=tmp_path / "run", many=True, repetitions=1)
+    )
     folder, outcome = called(monkeypatch, workers, asked, "kernel,image")
     assert outcome.stopped == "block 1 was given up: it broke 3 times on m2 and m3, the last time on m2: no lab"
     (call,) = json.loads((folder / "run.json").read_text())["invocations"]

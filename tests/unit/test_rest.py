@@ -16,7 +16,7 @@ from runner.data.store import load_run
 from runner.lab import kernels
 from runner.report.answer import answers
 from runner.report.model import Report
-from runner.sweep.request import Request, ask
+from runner.sweep.request import Options, Request, ask
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = next((ROOT / "results" / "examples").glob("*/run.json")).parent
@@ -28,16 +28,18 @@ def option(argv: Sequence[str], name: str) -> str:
 
 def test_the_second_run_is_what_was_asked_for() -> None:
     asked = ask(
-        ["reference"],
-        vpns="ipsec,openvpn",
-        levels="cipher=aes-128-cbc",
-        seed=7,
-        repetitions=5,
-        duration_s=4,
-        image="bookworm",
-        deadline="350s",
-        until_significant=True,
-        retry_failed=True,
+        Options(
+            ["reference"],
+            vpns="ipsec,openvpn",
+            levels="cipher=aes-128-cbc",
+            seed=7,
+            repetitions=5,
+            duration_s=4,
+            image="bookworm",
+            deadline="350s",
+            until_significant=True,
+            retry_failed=True,
+        )
     )
     said: list[str] = []
     argv = rest_argv(asked, "rtt=2", said.append)
@@ -47,14 +49,18 @@ def test_the_second_run_is_what_was_asked_for() -> None:
     wanted |= {"--weights": "rtt=2", "--set": f"{survey.ONCE},cipher=aes-128-cbc", "--profile": "quick"}
     assert {name: option(argv, name) for name in wanted} == wanted
     assert {"--until-significant", "--retry-failed"} <= set(argv)
-    assert "--no-until-significant" in rest_argv(ask(["reference"], vpns="ipsec"), "", said.append)
-    longer = ask(["reference"], vpns="ipsec", deadline="20m")
+    assert "--no-until-significant" in rest_argv(ask(Options(["reference"], vpns="ipsec")), "", said.append)
+    longer = ask(Options(["reference"], vpns="ipsec", deadline="20m"))
     assert (longer.repetitions, option(rest_argv(longer, "", said.append), "--reps")) == (7, "3")
-    assert option(rest_argv(ask(["reference"], vpns="ipsec", slice_s=0.5), "", said.append), "--slice") == "0.5"
+    assert (
+        option(rest_argv(ask(Options(["reference"], vpns="ipsec", slice_s=0.5)), "", said.append), "--slice") == "0.5"
+    )
 
 
 def test_what_was_asked_for_takes_the_place_of_what_a_guest_usually_has() -> None:
-    levels = option(rest_argv(ask(["reference"], vpns="ipsec", levels="cost_rate_bps=1000000"), "", print), "--set")
+    levels = option(
+        rest_argv(ask(Options(["reference"], vpns="ipsec", levels="cost_rate_bps=1000000")), "", print), "--set"
+    )
     assert levels == "streams=1,direction=forward,cost_rate_bps=1000000"
 
 
@@ -67,7 +73,7 @@ def own_plugin(folder: Path) -> Path:
 def test_a_plugin_that_is_a_file_is_handed_on_as_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The guest has this machine's files and this folder: by its name alone it would know no such plugin."""
     path = own_plugin(tmp_path)
-    asked = ask(["reference"], vpns=f"{path},openvpn")
+    asked = ask(Options(["reference"], vpns=f"{path},openvpn"))
     assert option(rest_argv(asked, "", print), "--vpn") == f"{path},openvpn"
     commands: list[Sequence[str]] = []
 
@@ -94,7 +100,7 @@ def test_a_plugin_that_is_a_file_is_handed_on_as_its_file(tmp_path: Path, monkey
     ],
 )
 def test_what_the_second_run_cannot_have_is_said_and_left_out(weights: str, levels: str, said: str) -> None:
-    asked = ask(["security" if weights else "rekey"], vpns="openvpn,ipsec", levels=levels)
+    asked = ask(Options(["security" if weights else "rekey"], vpns="openvpn,ipsec", levels=levels))
     told: list[str] = []
     argv = rest_argv(asked, weights, told.append)
     assert len(told) == 1
@@ -105,7 +111,7 @@ def test_what_the_second_run_cannot_have_is_said_and_left_out(weights: str, leve
 
 @pytest.fixture
 def asked(tmp_path: Path) -> Request:
-    return ask(["reference"], vpns="ipsec,openvpn", deadline="350s", out=tmp_path / "both")
+    return ask(Options(["reference"], vpns="ipsec,openvpn", deadline="350s", out=tmp_path / "both"))
 
 
 def test_both_verdicts_and_both_pages_are_the_end(asked: Request, monkeypatch: pytest.MonkeyPatch) -> None:

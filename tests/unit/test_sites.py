@@ -25,7 +25,7 @@ from runner.lab.shape.site import BarePath, Site, peers_of
 from runner.lab.shape.site_to_site import Lab
 from runner.lab.software.image import Image
 from runner.search import Loss
-from runner.sweep.request import Request, ask, rate_bps, site_limits
+from runner.sweep.request import Options, Request, ask, rate_bps, site_limits
 from runner.sweep.run import fit_path, from_path, slower_cost_rate
 from runner.sweep.run_record import describe, measured_vpns
 from runner.tunnel.path import refused
@@ -474,7 +474,7 @@ def asked_on_a_path(
 ) -> tuple[Request, list[str]]:
     """What is asked of a site lab whose path carries that, once the path was looked at; and what the user is told."""
     said: list[str] = []
-    asked = ask(["transport"], vpns="wireguard_go", profile="site", out=tmp_path / folder, **more)  # type: ignore[arg-type]
+    asked = ask(Options(["transport"], vpns="wireguard_go", profile="site", out=tmp_path / folder, **more))  # type: ignore[arg-type]
     lab = Lab({}, measure_path=lambda: BarePath(1500, on_link=True, rates_bps=rates_bps))
     with open_store(tmp_path / folder) as store:
         fit_path(lab, NamespaceRig(), asked, store, said.append)
@@ -502,7 +502,9 @@ def test_a_run_measures_the_cpu_cost_at_a_rate_that_the_path_carries_and_goes_on
 
 def test_the_searches_rates_can_be_set_and_then_the_path_does_not_change_them(tmp_path: Path) -> None:
     inventory = written(tmp_path, TWO)
-    asked = ask(["transport"], vpns="wireguard_go", profile="site", lab=f"site:{inventory}", search_rates="2M-50M")
+    asked = ask(
+        Options(["transport"], vpns="wireguard_go", profile="site", lab=f"site:{inventory}", search_rates="2M-50M")
+    )
     lab = Lab({}, measure_path=lambda: BarePath(1500, on_link=True, rates_bps=(9e9, 9e9)))
     with open_store(tmp_path / "run") as store:
         fit_path(lab, NamespaceRig(), asked, store, print)

@@ -11,7 +11,7 @@ import pytest
 from runner.cli import survey
 from runner.data.errors import CannotRunHere
 from runner.lab import kernels
-from runner.sweep.request import Request, ask
+from runner.sweep.request import Options, Request, ask
 
 ROOT = Path(__file__).parents[2]
 # apt-get --quiet install --simulate, Debian 12: what is new, and what has another version already, in brackets.
@@ -28,7 +28,7 @@ DOCTOR = """[{"what": "kernel", "level": "ok", "says": "6.1.0"},
 
 @pytest.fixture
 def asked() -> Request:
-    return ask(["reference"], vpns="ipsec,wireguard,openvpn", deadline="350s")
+    return ask(Options(["reference"], vpns="ipsec,wireguard,openvpn", deadline="350s"))
 
 
 def told(

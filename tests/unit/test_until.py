@@ -19,7 +19,7 @@ from runner.ranking.weights import Weights
 from runner.sweep import run as session
 from runner.sweep.conductor import Conductor
 from runner.sweep.plan import Planned
-from runner.sweep.request import ask
+from runner.sweep.request import Options, ask
 from runner.sweep.settings import Outcome, Settings
 from runner.sweep.stopping import Going, going, next_look
 from tests.unit.synthetic import CBC, IDLE, PLAIN, TCP, UDP, make_run, make_trial
@@ -116,33 +116,37 @@ def test_repeating_what_is_in_doubt_separates_it() -> None:
 
 
 def test_what_is_asked_is_checked_before_anything_starts() -> None:
-    assert ask(["transport"], profile="smallest").repetitions == 1
-    asked = ask(["transport"], profile="smallest", until_significant=True, weights="rtt=1")
+    assert ask(Options(["transport"], profile="smallest")).repetitions == 1
+    asked = ask(Options(["transport"], profile="smallest", until_significant=True, weights="rtt=1"))
     assert asked.repetitions == 3
     assert asked.weights is not None
     assert asked.weights.counted == {"rtt": 1}
-    assert ask(["transport"], repetitions=7, until_significant=True).repetitions == 7
+    assert ask(Options(["transport"], repetitions=7, until_significant=True)).repetitions == 7
     with pytest.raises(UsageError, match="does not measure rtt"):
-        ask(["cipher"], until_significant=True, weights="rtt=1")
+        ask(Options(["cipher"], until_significant=True, weights="rtt=1"))
 
 
 def test_a_long_deadline_has_more_instances() -> None:
-    found = {text: ask(["transport"], deadline=text).repetitions for text in ("350s", "6m", "9m", "1190s", "20h")}
+    found = {
+        text: ask(Options(["transport"], deadline=text)).repetitions for text in ("350s", "6m", "9m", "1190s", "20h")
+    }
     assert found == {"350s": 3, "6m": 3, "9m": 4, "1190s": 7, "20h": 30}
-    assert ask(["transport"]).repetitions == 3
-    assert ask(["transport"], deadline="20m", repetitions=2).repetitions == 2
-    assert ask(["transport"], deadline="20m", many=True).repetitions == 3
-    assert ask(["transport"], deadline="20m", profile="smallest").repetitions == 1, "whole tests, one after another"
-    assert ask(["transport", "handover"], deadline="20m").repetitions == 3, "some of them"
+    assert ask(Options(["transport"])).repetitions == 3
+    assert ask(Options(["transport"], deadline="20m", repetitions=2)).repetitions == 2
+    assert ask(Options(["transport"], deadline="20m", many=True)).repetitions == 3
+    assert ask(Options(["transport"], deadline="20m", profile="smallest")).repetitions == 1, (
+        "whole tests, one after another"
+    )
+    assert ask(Options(["transport", "handover"], deadline="20m")).repetitions == 3, "some of them"
 
 
 def test_the_site_profile_repeats_what_is_undecided_unless_it_is_told_otherwise() -> None:
-    assert ask(["transport"], profile="site").until_significant
-    assert not ask(["transport"], profile="site", until_significant=False).until_significant
-    assert not ask(["transport"], profile="site", repetitions=1).until_significant
-    assert ask(["transport"], profile="site", repetitions=4, until_significant=True).until_significant
-    assert not ask(["transport"], profile="quick").until_significant
-    assert not ask(["transport"], profile="site", many=True).until_significant
+    assert ask(Options(["transport"], profile="site")).until_significant
+    assert not ask(Options(["transport"], profile="site", until_significant=False)).until_significant
+    assert not ask(Options(["transport"], profile="site", repetitions=1)).until_significant
+    assert ask(Options(["transport"], profile="site", repetitions=4, until_significant=True)).until_significant
+    assert not ask(Options(["transport"], profile="quick")).until_significant
+    assert not ask(Options(["transport"], profile="site", many=True)).until_significant
 
 
 class Silent:
