@@ -1,6 +1,6 @@
 """Which runs are meant by the folders on a command line, and by none.
 
-What it works with is imported where it begins its work, as in `commands`.
+What it works with is imported where it begins its work, as in runner/cli/commands.
 """
 
 from __future__ import annotations

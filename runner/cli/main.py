@@ -20,7 +20,7 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any
 
-from runner.cli.commands import app
+from runner.cli.app import app
 from runner.cli.options import tell
 from runner.cli.output import sane_size
 from runner.data.errors import LabError, UsageError, VpnevalError

@@ -22,7 +22,7 @@ from typing import Any
 import typer
 
 from runner.catalogue import experiment_names, factors, metrics, vpn_names
-from runner.cli import commands
+from runner.cli import app as commands
 from runner.cli.main import main as vpneval
 from runner.data.errors import CannotRunHere
 from runner.data.store import open_store

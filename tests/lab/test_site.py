@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from runner.catalogue import load_vpn
-from runner.cli.doctor import path_checks
+from runner.cli.examination import path_checks
 from runner.data.errors import LabError
 from runner.data.store import load_run
 from runner.instruments.traffic import tcp

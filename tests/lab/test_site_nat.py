@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from runner.catalogue import load_vpn
-from runner.cli.doctor import path_checks
+from runner.cli.examination import path_checks
 from runner.lab.places import open_rig
 from runner.tunnel.bring_up import unsupported
 from tests.lab.sites import NAT, TwoSites

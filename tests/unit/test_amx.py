@@ -10,7 +10,7 @@ from socket import socket
 
 import pytest
 
-from runner.cli.doctor import guest_kernels
+from runner.cli.examination import guest_kernels
 from runner.data.errors import CannotRunHere
 from runner.lab import kernels
 from runner.lab.kernels import uml, xstate

@@ -16,7 +16,7 @@ import typer
 from typer.exceptions import TyperException
 
 from runner.catalogue import experiment_names, load_vpn, vpn_names
-from runner.cli.commands import app
+from runner.cli.app import app
 from runner.cli.main import main
 from runner.ranking.weights import PRESETS
 

@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from runner.cli.main import main
-from runner.cli.watch import view
+from runner.cli.watching import view
 from runner.data.merge import identity
 from runner.data.store import load_run, open_store
 from runner.report.kinds import by_kind

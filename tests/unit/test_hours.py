@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from runner.cli.doctor import hours_check
+from runner.cli.examination import hours_check
 from runner.lab.places.hours import Hours
 from runner.lab.places.site import SiteRig
 from runner.sweep import run as session

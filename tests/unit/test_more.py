@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from runner.cli import ending
-from runner.cli import more as module
+from runner.cli.commands import more as module
 from runner.cli.main import main
 from runner.data.store import load_run
 from runner.data.trials import Run, Trial

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from runner.catalogue import load_vpn, vpn_names
-from runner.cli.doctor import path_checks
+from runner.cli.examination import path_checks
 from runner.data.errors import CannotRunHere, LabError, UsageError
 from runner.data.store import open_store
 from runner.design.profile import PROFILES

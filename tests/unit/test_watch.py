@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from runner.cli.live import LiveProgress
-from runner.cli.watch import last_slice, view, watch
+from runner.cli.watching import last_slice, view, watch
 from runner.data.errors import UsageError
 from runner.data.store import load_run
 from runner.data.trials import Cell, Run, Slice, Trial

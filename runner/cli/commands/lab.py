@@ -1,7 +1,4 @@
-"""The commands for who works by hand: a tunnel's recipe, and a shell in a lab.
-
-What they work with is imported where they begin their work, as in `commands`.
-"""
+"""``vpneval lab shell``: a lab to work in by hand."""
 
 from __future__ import annotations
 
@@ -9,36 +6,9 @@ from typing import Annotated
 
 import typer
 
-from runner.cli.options import Days, ImageName, LabSpec, Levels, MaxRate, OfRun, SiteFile, WriteTo, begin, joined, tell
+from runner.cli.options import ImageName, LabSpec, Levels, MaxRate, begin, joined, tell
 from runner.data.errors import require_known
-from runner.data.streams import document
 from runner.lab.names import DEFAULT_IMAGE
-
-
-def recipe(
-    vpn: Annotated[str, typer.Argument(metavar="VPN", help="a name from `vpneval list`, or a file: ./mine.py")],
-    levels: Levels = None,
-    site: SiteFile = None,
-    of_run: OfRun = None,
-    folder: WriteTo = None,
-    days: Days = 3650,
-) -> None:
-    """Print how to set a tunnel up on two gateways, without vpneval.
-
-    It is at the levels that the VPN's makers recommend, unless --set names others.
-    """
-    begin(f"vpneval reads the plugin {vpn}.")
-    from runner.catalogue import load_vpn
-    from runner.cli.deployed import deploy, measured, readable
-    from runner.cli.shell import one_tunnel
-
-    plugin = load_vpn(vpn)
-    params, versions = one_tunnel(plugin, joined(levels), plugin.recommended), dict[str, str]()
-    if of_run is not None:
-        params, versions = measured(of_run, plugin, params if levels else None, tell)
-    if folder is not None:
-        return deploy(plugin, params, site, folder, days, versions, tell)
-    document(readable(plugin, params, site, days, versions, tell))
 
 
 def lab_shell(

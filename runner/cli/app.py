@@ -1,0 +1,62 @@
+"""The commands, by name."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Annotated
+
+import typer
+
+from runner.cli.commands.block import block
+from runner.cli.commands.compare import compare
+from runner.cli.commands.doctor import doctor
+from runner.cli.commands.history import history
+from runner.cli.commands.image import image
+from runner.cli.commands.lab import lab_shell
+from runner.cli.commands.list import list_
+from runner.cli.commands.more import more
+from runner.cli.commands.plan import plan
+from runner.cli.commands.recipe import recipe
+from runner.cli.commands.report import report
+from runner.cli.commands.run import run
+from runner.cli.commands.watch import watch
+from runner.cli.commands.why import why
+from runner.cli.options import Once, Words
+from runner.cli.output import err, out
+
+app = typer.Typer(
+    help="Measure site-to-site VPNs against each other on this machine, and rank them.",
+    cls=Words,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # rich takes a third of the time
+)
+lab_app = typer.Typer(
+    help="Start a lab and work in it by hand.", cls=Words, no_args_is_help=True, rich_markup_mode=None
+)
+app.add_typer(lab_app, name="lab")
+command = partial(app.command, cls=Once)
+
+
+@app.callback(invoke_without_command=True)
+def main_options(
+    context: typer.Context,
+    show_version: Annotated[bool, typer.Option("--version", help="print the version")] = False,
+    no_color: Annotated[bool, typer.Option("--no-color", help="print without colours, as NO_COLOR=1 does")] = False,
+) -> None:
+    """The options before a command. ``--version`` prints and exits with 0."""
+    out.no_color, err.no_color = out.no_color or no_color, err.no_color or no_color
+    if show_version:
+        from importlib.metadata import version
+
+        print(f"vpneval {version('vpneval')}")
+        raise typer.Exit
+
+
+command("list")(list_)
+for one in (doctor, image, plan, run, more, report, why, compare, history, watch):
+    command()(one)
+command(hidden=True)(block)
+command()(recipe)
+lab_app.command("shell", cls=Once)(lab_shell)

@@ -1,0 +1,5 @@
+"""A file a command, with its options.
+
+Every command checks what it was given before it starts anything, and imports what it works with where it begins its
+work: ``--help`` and a wrong option are answered at once.
+"""

@@ -1,0 +1,59 @@
+"""``vpneval compare``: a run before a change and one after it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from runner.cli.folders import one_run
+from runner.cli.options import Json, Margin, begin
+from runner.cli.output import out
+from runner.cli.reading import of_kinds
+from runner.data.errors import UsageError, require_known
+from runner.data.streams import document
+
+
+def compare(
+    before: Annotated[Path, typer.Argument(metavar="BEFORE", help="the run folder from before the change")],
+    after: Annotated[Path, typer.Argument(metavar="AFTER", help="the run folder from after the change")],
+    as_json: Json = False,
+    margin: Margin = "",
+    form: Annotated[str, typer.Option("--format", metavar="FORM", help="term, html or json")] = "term",
+) -> None:
+    """Compare a run before a change with one after it. Exit code 1: something became significantly worse.
+
+    Of farms with several kinds of machines, each kind is compared with the same kind in the other run.
+    """
+    begin("vpneval reads both runs and compares them.")
+    from runner.data.store import load_run
+    from runner.ranking.margins import with_margins
+    from runner.report.compare import compare_kinds, render
+    from runner.report.forms.comparison import comparison_html
+
+    require_known("format", form, ["term", "html", "json"])
+    before, after = one_run(before), one_run(after)
+    if before.resolve() == after.resolve():
+        raise UsageError(f"compare takes two runs, and both are {before}: before the change, and after it")
+    (first, trials), (second, later) = load_run(before), load_run(after)
+    if trials and trials == later:
+        raise UsageError(f"{before} and {after} hold the same measurements: nothing was measured in between")
+    found = compare_kinds((with_margins(first, margin), trials), (with_margins(second, margin), later))
+    if as_json or form == "json":
+        texts = [comparison.model_dump_json(indent=1) for comparison in found]
+        document((texts[0] if len(texts) == 1 else "[" + ",\n".join(texts) + "]") + "\n")
+    elif form == "html":
+        if len(found) > 1:
+            raise UsageError(
+                f"--format html holds one comparison, and these runs have {len(found)} kinds of machines in common: "
+                "choose --format term or json"
+            )
+        document(comparison_html(found[0]))
+    else:
+        for number, comparison in enumerate(found, 1):
+            if len(found) > 1:
+                out.rule(of_kinds(number, len(found)))
+            render(comparison, out)
+    if any(comparison.regressed for comparison in found):
+        raise typer.Exit(1)

@@ -1,0 +1,55 @@
+"""``vpneval doctor``: which VPNs this machine can run, and how to get what is missing."""
+
+from __future__ import annotations
+
+import json
+
+import typer
+
+from runner.cli.options import ImageName, Json, KernelName, LabSpec, MaxRate, OnlyMachine, Vpns, begin, joined, tell
+from runner.cli.output import out
+from runner.data.errors import require_known
+from runner.data.guest import inside
+from runner.data.streams import document
+from runner.lab.names import DEFAULT_IMAGE, HOST, image_names
+
+
+def doctor(
+    image: ImageName = DEFAULT_IMAGE,
+    lab: LabSpec = "netns",
+    kernel: KernelName = HOST,
+    vpns: Vpns = None,
+    max_rate: MaxRate = "",
+    only_machine: OnlyMachine = False,
+    as_json: Json = False,
+) -> None:
+    """Check which VPNs this machine can run.
+
+    Every VPN is asked in a lab. The answer says what is missing and how to get it. --lab asks another lab instead,
+    and --kernel a guest kernel.
+    """
+    more = "" if only_machine else " It then starts a lab and asks each VPN in it, which takes some seconds."
+    begin(f"vpneval looks at this machine.{more}")
+    from rich.table import Table
+
+    from runner.cli.examination import examine, this_machine
+    from runner.cli.guest_runs import this_command_under
+    from runner.lab import kernels
+
+    (under,) = kernels.parse(kernel, lab, several=False)
+    require_known("image", image, image_names())
+    if under and not inside():
+        raise typer.Exit(this_command_under(under, image, tell))
+    checks = this_machine() if only_machine else examine(image, lab, joined(vpns), max_rate)
+    if as_json:
+        document(json.dumps([vars(check) for check in checks], indent=1) + "\n")
+    else:
+        table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+        for _ in range(3):
+            table.add_column(overflow="fold")
+        for check in checks:
+            mark = {"ok": "[green]ok[/]", "warning": "[yellow]unsupported[/]", "error": "[red]missing[/]"}[check.level]
+            table.add_row(mark, check.what, check.says.replace("[", r"\["))
+        out.print(table)
+    if any(check.level == "error" for check in checks):
+        raise typer.Exit(3)

@@ -1,0 +1,31 @@
+"""``vpneval history``: the trends over many runs, as a page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from runner.cli.folders import runs_in
+from runner.cli.options import begin
+from runner.data.streams import document
+
+
+def history(
+    folders: Annotated[
+        list[Path], typer.Argument(metavar="DIR", help="run folders, or folders that hold several runs")
+    ],
+) -> None:
+    """Print an HTML page with the trends over many runs.
+
+    Each VPN and metric has a trend. Runs from different labs are plotted separately, and so is each kind of machine
+    of a farm.
+    """
+    begin("vpneval reads the runs.")
+    from runner.data.store import load_run
+    from runner.report.forms.comparison import history_html, trends
+    from runner.report.kinds import by_kind
+
+    runs = [load_run(run) for run in runs_in(folders)]
+    document(history_html(trends([kind for run in runs for kind in by_kind(*run)])))

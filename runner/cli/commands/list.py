@@ -1,0 +1,41 @@
+"""``vpneval list``: the VPNs, experiments, metrics, presets and factors."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+
+from runner.cli.options import Json, begin
+from runner.cli.output import out
+from runner.data.errors import require_known
+from runner.data.streams import document
+
+
+def list_(
+    what: Annotated[
+        str,
+        typer.Argument(
+            metavar="[WHAT]", help="vpns, extinct, experiments, metrics, presets, factors or profiles; default: vpns"
+        ),
+    ] = "vpns",
+    as_json: Json = False,
+) -> None:
+    """List the VPNs, experiments, metrics, presets and factors."""
+    begin("vpneval reads the plugins and the experiments.")
+    from rich.table import Table
+
+    from runner.cli.listing import tables
+
+    found = tables(whole=as_json)
+    require_known("listing", what, list(found))
+    if as_json:
+        document(json.dumps(found[what], indent=1) + "\n")
+        return
+    table = Table(box=None, header_style="bold", padding=(0, 1), pad_edge=False, collapse_padding=True)
+    for column in found[what][0]:
+        table.add_column(column.replace(" ", "\n"), overflow="fold", no_wrap=column == "name")
+    for row in found[what]:
+        table.add_row(*row.values())
+    out.print(table)

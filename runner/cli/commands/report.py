@@ -1,0 +1,171 @@
+"""``vpneval report``: the report of one run or several, in any form."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.markup import escape
+
+from runner.cli.folders import runs_in
+from runner.cli.options import Full, Margin, Weights, begin
+from runner.cli.output import out
+from runner.cli.reading import of_kinds, report_of, reports_of
+from runner.data.errors import UsageError, require_known
+from runner.data.streams import document, standard_output
+
+if TYPE_CHECKING:
+    from runner.report.model import Report
+
+
+TEXT_FORMS = ("html", "md", "latex", "json", "csv")
+ONE_RUN = ("html", "pdf", "latex", "csv")  # forms that hold one report only
+
+
+def text_of(made: Report, form: str, folder: Path | None = None) -> str:
+    """The report in one of TEXT_FORMS; ``folder``: of its run, where it is one."""
+    from runner.report.forms.html import html_text
+    from runner.report.forms.latex import latex_text
+    from runner.report.forms.markdown import markdown_text
+    from runner.report.forms.tables import csv_text, json_text
+
+    forms: dict[str, Callable[[Report], str]]
+    forms = {
+        "html": partial(html_text, folder=folder),
+        "md": partial(markdown_text, folder=folder),
+        "latex": latex_text,
+        "json": json_text,
+        "csv": csv_text,
+    }
+    return forms[form](made)
+
+
+def report(
+    folders: Annotated[
+        list[Path], typer.Argument(metavar="DIR", help="run folders of one lab, or one folder that holds several runs")
+    ],
+    weights: Weights = "",
+    configuration: Annotated[
+        str, typer.Option("--configuration", metavar="NAME", help="rank only comparable or recommended; default: both")
+    ] = "",
+    margin: Margin = "",
+    form: Annotated[
+        str,
+        typer.Option(
+            "--format", metavar="FORM", help="term, html, pdf, md, latex, json, csv, findings or findings-plot"
+        ),
+    ] = "term",
+    full: Full = False,
+    across: Annotated[
+        str, typer.Option("--across", metavar="machines", help="a report for each kind of machine of a farm, in turn")
+    ] = "",
+    write: Annotated[
+        bool,
+        typer.Option("--write", help="write every form and the pictures into the run folder, and print the file names"),
+    ] = False,
+) -> None:
+    """Print the report of a run.
+
+    Several runs of one lab make one report. A folder that holds several runs gives each run's report in turn. What
+    holds no run is passed over.
+    """
+    begin("vpneval reads the run and makes the report.")
+    made_of = partial(report_of, weights=weights, configuration=configuration, margin=margin)
+    if write:
+        _no_other_form(form, across)
+    elif across:
+        require_known("--across", across, ["machines"])
+        require_known("format of --across", form, ["term", "md", "json"])
+    else:
+        require_known("format", form, ["term", "findings", "findings-plot", "pdf", *TEXT_FORMS])
+    runs = runs_in(folders)
+    together = set(runs) == set(folders)  # those that were named one by one make one report
+    only = runs[0] if len(runs) == 1 else None
+    if write:
+        _write(only, made_of)
+    elif across:
+        _print_kinds([*reports_of(runs, weights, configuration, margin)], form, full, runs)
+    elif form == "findings":
+        from runner.report.papers import findings_text
+
+        document(findings_text([made_of([run]) for run in runs]))
+    elif form == "findings-plot":
+        from runner.report.papers import rows_of
+        from runner.report.plots.plots_findings import published_against_measured
+        from runner.report.plots.vega import svg
+
+        made = {chr(ord("A") + number): made_of([run]) for number, run in enumerate(runs)}
+        document(svg(published_against_measured(rows_of(made)).spec))
+    elif not (only or together) and form in ONE_RUN:
+        raise UsageError(
+            f"{', '.join(map(str, folders))} holds several runs, and --format {form} takes one run. Name one of "
+            f"{', '.join(map(str, runs))}"
+        )
+    elif form == "pdf":
+        _print_pdf(made_of(runs), only)
+    elif only or together:
+        _print(made_of(runs), form, full, only)
+    else:
+        _print_in_turn(runs, [made_of([run]) for run in runs], form, full)
+
+
+def _no_other_form(form: str, across: str) -> None:
+    """Refuse what --write would pass over."""
+    if across or form != "term":
+        other = "--across" if across else f"--format {form}"
+        raise UsageError(f"--write writes every form of one report, so that it does not go with {other}: leave out one")
+
+
+def _write(folder: Path | None, made_of: Callable[[list[Path]], Report]) -> None:
+    """Every form of the report and its pictures into the run folder, where there is only one; prints the files."""
+    from runner.report.forms.write import write_everything
+
+    if folder is None:
+        raise UsageError("--write takes one run folder: it writes the files into that folder")
+    try:
+        paths = write_everything(folder, made_of([folder]))
+    except OSError as error:
+        raise UsageError(f"the report cannot be written: {error}") from None
+    document("".join(f"{path}\n" for path in paths))
+
+
+def _print_pdf(made: Report, folder: Path | None) -> None:
+    from runner.report.forms.pdf import pdf_bytes
+
+    if standard_output().isatty():
+        raise UsageError("a PDF cannot be shown on a terminal: vpneval report DIR --format pdf > report.pdf")
+    standard_output().buffer.write(pdf_bytes(text_of(made, "html", folder)))
+
+
+def _print_in_turn(runs: list[Path], made: list[Report], form: str, full: bool) -> None:
+    """The reports of the runs in a parent folder: on the terminal with a rule between them, in JSON as one list."""
+    if form == "json":
+        document("[" + ",\n".join(text_of(one, "json") for one in made) + "]\n")
+        return
+    for run, one in zip(runs, made, strict=True):
+        if form == "term":
+            out.rule(escape(str(Path(*run.parts[-2:]))))  # host and uml alone are names that many runs have
+        _print(one, form, full, run)
+
+
+def _print_kinds(kinds: list[Report], form: str, full: bool, folders: list[Path]) -> None:
+    """The report of each kind of machine."""
+    if form == "json":
+        document("[" + ",\n".join(text_of(one, "json") for one in kinds) + "]\n")
+        return
+    for number, one in enumerate(kinds, 1):
+        if form == "term":
+            out.rule(of_kinds(number, len(kinds)))
+        _print(one, form, full, folders[0] if len(folders) == 1 else None, across=len(kinds) > 1)
+
+
+def _print(made: Report, form: str, full: bool, folder: Path | None, across: bool = False) -> None:
+    if form == "term":
+        from runner.report.forms.terminal import render
+
+        render(made, out, full=full, folder=folder, across=across)
+    else:
+        document(text_of(made, form, folder))

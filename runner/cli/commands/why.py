@@ -1,0 +1,37 @@
+"""``vpneval why``: by what factor one VPN is better or worse than another."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from runner.cli.folders import latest, one_run
+from runner.cli.options import begin
+from runner.cli.output import out
+from runner.cli.reading import of_kinds
+
+
+def why(
+    a: Annotated[str, typer.Argument(metavar="VPN", help="the VPN that is compared")],
+    b: Annotated[str, typer.Argument(metavar="VPN", help="the VPN that it is compared with")],
+    folder: Annotated[
+        Path | None, typer.Argument(metavar="[DIR]", help="the run folder; default: the latest in results/")
+    ] = None,
+) -> None:
+    """Print by what factor one VPN is better or worse than another.
+
+    Each metric has one sentence, which gives the factor and its 95 % interval. The heading names the machine and the
+    tunnels. A farm with several kinds of machines gives an answer for each kind.
+    """
+    begin("vpneval reads the run.")
+    from runner.data.store import load_run
+    from runner.report.why import why_each
+
+    said = why_each(*load_run(one_run(folder) if folder else latest(a, b)), a, b)
+    for number, lines in enumerate(said, 1):
+        if len(said) > 1:
+            out.rule(of_kinds(number, len(said)))
+        for line in lines:
+            out.print(line, markup=False, highlight=False, soft_wrap=True)
