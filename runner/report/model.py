@@ -24,16 +24,16 @@ from runner.report.facts import Fact
 from runner.report.failures import FailureRow
 from runner.report.failures import failures as broken
 from runner.report.failures import section as failures_section
-from runner.report.findings import Findings
-from runner.report.findings import findings as judged
-from runner.report.findings import section as findings_section
 from runner.report.limits import LimitsSection, limits
 from runner.report.limits import section as limits_section
 from runner.report.machines import Lack, Unlike, differing, lacking, left_out, machines_section
 from runner.report.mesh import MeshPoint, mesh_points
 from runner.report.observations import Observation, observations_of
-from runner.report.paper_tables import PaperTable, paper_tables
-from runner.report.paper_tables import section as papers_section
+from runner.report.papers.findings import Findings
+from runner.report.papers.findings import findings as judged
+from runner.report.papers.findings import section as findings_section
+from runner.report.papers.tables import PaperTable, paper_tables
+from runner.report.papers.tables import section as papers_section
 from runner.report.proofs import ProofRow, proofs_of
 from runner.report.ranked_numbers import SUSTAINED, RankedNumber, Sustained, ranked_numbers, sustained
 from runner.report.verdicts import Spread, spreads

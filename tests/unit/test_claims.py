@@ -24,7 +24,7 @@ from runner.papers.claims import (
     times_longer,
 )
 from runner.papers.findings import Bound, Data, Judgement, NotMeasured, Open, ahead, judge
-from runner.report.findings import findings
+from runner.report.papers.findings import findings
 from tests.unit.findings_worlds import finding, made
 from tests.unit.synthetic import make_run, make_trial
 

@@ -13,7 +13,7 @@ from runner.design.experiment import Experiment
 from runner.papers.claims import all_of, close, compare, decide, order_held
 from runner.papers.findings import Data, Finding, Judgement, NotMeasured, judge, trials_of
 from runner.papers.judges import findings_of, thesis
-from runner.report.findings import findings
+from runner.report.papers.findings import findings
 from tests.unit.findings_worlds import ROUNDING, WORLDS, made
 from tests.unit.synthetic import make_trial
 

@@ -17,7 +17,7 @@ from runner.instruments.security.vantage import ProbeOutcome
 from runner.papers.tables import SIZES, paper_effort
 from runner.report.mesh import mesh_points, rows
 from runner.report.model import Report, build
-from runner.report.paper_tables import paper_tables
+from runner.report.papers.tables import paper_tables
 from runner.report.plots.plots import plots_of
 from runner.report.plots.plotting import Samples
 from runner.report.plots.vega import svg

@@ -89,11 +89,11 @@ def report(
     elif across:
         _print_kinds([*reports_of(runs, weights, configuration, margin)], form, full, runs)
     elif form == "findings":
-        from runner.report.papers import findings_text
+        from runner.report.papers.page import findings_text
 
         document(findings_text([made_of([run]) for run in runs]))
     elif form == "findings-plot":
-        from runner.report.papers import rows_of
+        from runner.report.papers.page import rows_of
         from runner.report.plots.plots_findings import published_against_measured
         from runner.report.plots.vega import svg
 

@@ -9,10 +9,10 @@ from itertools import combinations
 
 from runner.papers.findings import Basis, Verdict
 from runner.papers.published import names, paper
-from runner.report.conclusions import ABOUT, Rows, opening, sentences
-from runner.report.findings import FindingRow
 from runner.report.forms.markdown import table_lines
 from runner.report.model import Report
+from runner.report.papers.conclusions import ABOUT, Rows, opening, sentences
+from runner.report.papers.findings import FindingRow
 from runner.report.text import NONE, counted
 
 PICTURE = (

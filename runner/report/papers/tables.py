@@ -14,9 +14,10 @@ from runner.data.metric import Metric
 from runner.data.strength import MOST, PER_FAILURE, SCALE, WITH_A_BREAK
 from runner.data.trials import Measurement, Run, Strict, Trial
 from runner.papers.tables import AT, SIZES, paper_security, tables
-from runner.report import mesh, oslv_performance, udp_loss
+from runner.report import mesh
 from runner.report.blocks import Block, Heading, Note, Paragraph, Table
 from runner.report.facts import BASELINE
+from runner.report.papers import oslv_performance, udp_loss
 
 PROBES = (
     *("confidentiality", "data_integrity", "anti_replay", "peer_authentication", "key_authentication"),

@@ -10,8 +10,8 @@ from runner.papers.claims import KERNEL_ESP
 from runner.papers.findings import Verdict
 from runner.papers.judges import no_run, run_for, why_today
 from runner.papers.published import Conclusion, names, paper
-from runner.report.findings import FindingRow
 from runner.report.forms.markdown import table_lines
+from runner.report.papers.findings import FindingRow
 from runner.report.text import NONE, duration
 
 Rows = Sequence[tuple[str, FindingRow]]  # (the run's letter, a finding there)
