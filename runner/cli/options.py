@@ -8,9 +8,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import fields
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup, TyperOption
@@ -21,6 +22,9 @@ from runner.data.errors import UsageError, nearest, unfinished
 from runner.data.guest import inside
 from runner.data.streams import output_to, shown, standard_error, standard_output
 from runner.lab.names import LAB_FORMS, image_names, kernel_names
+
+if TYPE_CHECKING:
+    from runner.sweep.request import Options as RunOptions
 
 PROFILE_NAMES = "quick, site, thesis, smallest"  # runner.design.profile has them; a test compares
 MOST_REPETITIONS = 30  # runner.sweep.stopping's; a test compares
@@ -214,6 +218,16 @@ def joined(given: Sequence[str] | None) -> str:
     if given and not text.strip(" ,"):
         raise UsageError("--vpn or --set is given without a value; leave the option out to measure everything")
     return text
+
+
+def asked_for(context: typer.Context) -> RunOptions:
+    """What the options of ``run`` and ``plan`` say, by their names."""
+    from runner.sweep.request import Options
+
+    given = context.params
+    lists = {name: joined(given[name]) for name in ("vpns", "levels")} | {"instruments": given["instruments"] or ()}
+    known = {option.name for option in fields(Options)}
+    return Options(**{name: value for name, value in given.items() if name in known} | lists)
 
 
 def begin(text: str) -> None:

@@ -38,6 +38,8 @@ from runner.report.proofs import ProofRow, proofs_of
 from runner.report.ranked_numbers import SUSTAINED, RankedNumber, Sustained, ranked_numbers, sustained
 from runner.report.verdicts import Spread, spreads
 
+COUNTED = ("ok", "failed", "unsupported", "lab_error")
+
 
 class Report(Strict):
     """Everything that any rendering shows. Times in seconds; ``measuring_share`` is a ratio of 1. ``carriers``: VPN ->
@@ -124,17 +126,10 @@ def build(
     metrics = measured_metrics(trials) | set(weights.counted if weights else ())
     found = bases(run, trials, metrics, configurations)
     rankings = [weigh(basis, weights or default_weights(basis.values)) for basis in found]
-    by_cell: dict[str, list[Trial]] = {}
-    for trial in trials:
-        by_cell.setdefault(trial.cell, []).append(trial)
+    by_cell = _by_cell(trials)
     limited = limits(run, trials, found)
     experiments = [experiment_report(run, trials, by_cell, record, limited.beside) for record in run.experiments]
     proofs, proof_of = proofs_of(trials)
-    elapsed = sum(call.elapsed_s for call in run.invocations)
-    measuring = sum(call.measuring_s for call in run.invocations)
-    counts = {
-        status: sum(t.status == status for t in trials) for status in ("ok", "failed", "unsupported", "lab_error")
-    }
     return Report(
         run_id=run.run_id,
         created_at=run.created_at,
@@ -143,11 +138,11 @@ def build(
         profile=run.profile,
         profile_note=run.profile_note,
         repetitions=run.repetitions,
-        trials=counts,
+        trials={status: sum(trial.status == status for trial in trials) for status in COUNTED},
         trimmed=run.invocations[-1].trimmed if run.invocations else 0,
         separation=run.invocations[-1].separation if run.invocations else "",
-        elapsed_s=elapsed,
-        measuring_share=measuring / elapsed if elapsed else None,
+        elapsed_s=sum(call.elapsed_s for call in run.invocations),
+        measuring_share=_measuring_share(run),
         facts=facts.facts(run, trials),
         metrics=run.metrics,
         caveats=facts.caveats(run, trials, rankings) + facts.conditions(found),
@@ -177,6 +172,20 @@ def build(
         observations=observations_of(trials, proof_of),
         bases=found,
     )
+
+
+def _measuring_share(run: Run) -> float | None:
+    """The share of its time in which the run measured something."""
+    elapsed_s = sum(call.elapsed_s for call in run.invocations)
+    return sum(call.measuring_s for call in run.invocations) / elapsed_s if elapsed_s else None
+
+
+def _by_cell(trials: Sequence[Trial]) -> dict[str, list[Trial]]:
+    """The trials of each cell, by its key."""
+    found: dict[str, list[Trial]] = {}
+    for trial in trials:
+        found.setdefault(trial.cell, []).append(trial)
+    return found
 
 
 def _summaries(experiments: Sequence[ExperimentReport]) -> dict[tuple[str, str], Summary]:

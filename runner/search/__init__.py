@@ -64,13 +64,9 @@ def find_throughput(
     Raises UsageError before any trial where an argument makes no sense, CannotRunHere where MLRsearch is asked
     for and missing, MeasurementError where counts make no sense or a trial does not end.
     """
-    given = {
-        "relative_width": relative_width is not None,
-        "trial_duration_s": trial_duration_s is not None,
-        "first_rate_bps": first_rate_bps is not None,
-        "confirm": confirm is not None and confirm != "usual",
-    }
-    _refuse_unused(engine, [name for name, is_given in given.items() if is_given])
+    names = ("relative_width", "trial_duration_s", "first_rate_bps", "confirm")
+    values = (relative_width, trial_duration_s, first_rate_bps, None if confirm == "usual" else confirm)
+    _refuse_unused(engine, [name for name, value in zip(names, values, strict=True) if value is not None])
     goal = Goal(
         loss_ratio,
         min_rate_bps,
@@ -81,7 +77,10 @@ def find_throughput(
         first_rate_bps,
     )
     _refuse_nonsense(goal, budget_s, overhead_s)
-    account = Account(measure, overhead_s, budget_s)
+    return _by(engine, Account(measure, overhead_s, budget_s), goal)
+
+
+def _by(engine: Engine, account: Account, goal: Goal) -> SearchResult:
     if engine == "binary":
         return bisection.bisect(account, goal, *(goal.confirm or THESIS_CONFIRM))
     if engine == "rfc2544":

@@ -60,8 +60,16 @@ def describe(
     if not path.exists():
         return fresh
     old = read_run(path)
-    noted = asked.profile.note if old.profile_note == asked.profile.noted_before else old.profile_note
-    gateways = old.image.get("gateways", {}) | fresh.image["gateways"]
+    _same_lab(store, old, fresh, asked.profile.noted_before)
+    _same_plugins(store, old, fresh, measured_vpns(store) if measured is None else measured)
+    return _with_more(old, fresh)
+
+
+def _same_lab(store: Store, old: Run, fresh: Run, noted_before: str) -> None:
+    """Raise UsageError where what is asked now is not measured as the folder's run was. ``noted_before``: how the
+    profile was noted before."""
+    noted = fresh.profile_note if old.profile_note == noted_before else old.profile_note
+    gateways = _gateways(old, fresh)
     for what, ours, theirs in (
         *((f"gateway image {name}", gateways[name], digest) for name, digest in old.image.get("gateways", {}).items()),
         ("profile", fresh.profile_note, noted),
@@ -73,7 +81,15 @@ def describe(
     ):
         if ours != theirs:
             raise UsageError(f"{store.folder} was measured with {what} {theirs!r}, not {ours!r}; choose another --out")
-    _same_plugins(store, old, fresh, measured_vpns(store) if measured is None else measured)
+
+
+def _gateways(old: Run, fresh: Run) -> dict[str, str]:
+    """Every image of gateways, by name: its digest."""
+    return {**old.image.get("gateways", {}), **fresh.image["gateways"]}
+
+
+def _with_more(old: Run, fresh: Run) -> Run:
+    """The folder's run, with what is asked now added."""
     packages = old.image.get("packages", {}) | fresh.image["packages"]
     experiments = {record.name: record for record in old.experiments} | {r.name: r for r in fresh.experiments}
     for record in old.experiments:
@@ -84,7 +100,7 @@ def describe(
             "experiments": list(experiments.values()),
             "metrics": old.metrics | fresh.metrics,
             "vpns": old.vpns | fresh.vpns,
-            "image": old.image | {"gateways": gateways, "packages": packages},
+            "image": old.image | {"gateways": _gateways(old, fresh), "packages": packages},
             "repetitions": max(old.repetitions, fresh.repetitions),
         }
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import typer
+
 from runner.cli.options import (
     Between,
     CostRate,
@@ -24,25 +26,26 @@ from runner.cli.options import (
     UntilSignificant,
     Vpns,
     WeightsAtTheEnd,
+    asked_for,
     begin,
-    joined,
 )
 
 
 def plan(
+    context: typer.Context,
     experiments: Experiments,
     vpns: Vpns = None,
     instruments: Instruments = None,
     levels: Levels = None,
     profile: ProfileName = "quick",
-    reps: Reps = None,
-    duration: Duration = None,
+    repetitions: Reps = None,
+    duration_s: Duration = None,
     rounds: Rounds = None,
     slice_s: SliceLength = None,
     lab: LabSpec = "netns",
     seed: Seed = 1,
-    gateways: Gateways = "",
-    out_dir: OutDir = None,
+    gateway_images: Gateways = "",
+    out: OutDir = None,
     deadline: Deadline = "",
     until_significant: UntilSignificant = None,
     weights: WeightsAtTheEnd = "",
@@ -59,30 +62,7 @@ def plan(
     """
     begin("vpneval plans the trials.")
     from runner.cli.planned import show
-    from runner.sweep.request import Options, ask
+    from runner.sweep.request import ask
 
-    asked = ask(
-        Options(
-            experiments,
-            vpns=joined(vpns),
-            instruments=instruments or (),
-            levels=joined(levels),
-            profile=profile,
-            repetitions=reps,
-            duration_s=duration,
-            rounds=rounds,
-            slice_s=slice_s,
-            lab=lab,
-            seed=seed,
-            gateway_images=gateways,
-            out=out_dir,
-            deadline=deadline,
-            until_significant=until_significant,
-            weights=weights,
-            max_rate=max_rate,
-            between=between,
-            cost_rate=cost_rate,
-            search_rates=search_rates,
-        )
-    )
+    asked = ask(asked_for(context))
     show(asked, as_json)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 
 TEXT_FORMS = ("html", "md", "latex", "json", "csv")
+FINDINGS = ("findings", "findings-plot")
 ONE_RUN = ("html", "pdf", "latex", "csv")  # forms that hold one report only
 
 
@@ -80,7 +81,7 @@ def report(
         require_known("--across", across, ["machines"])
         require_known("format of --across", form, ["term", "md", "json"])
     else:
-        require_known("format", form, ["term", "findings", "findings-plot", "pdf", *TEXT_FORMS])
+        require_known("format", form, ["term", *FINDINGS, "pdf", *TEXT_FORMS])
     runs = runs_in(folders)
     together = set(runs) == set(folders)  # those that were named one by one make one report
     only = runs[0] if len(runs) == 1 else None
@@ -88,17 +89,8 @@ def report(
         _write(only, made_of)
     elif across:
         _print_kinds([*reports_of(runs, weights, configuration, margin)], form, full, runs)
-    elif form == "findings":
-        from runner.report.papers.page import findings_text
-
-        document(findings_text([made_of([run]) for run in runs]))
-    elif form == "findings-plot":
-        from runner.report.papers.page import rows_of
-        from runner.report.plots.plots_findings import published_against_measured
-        from runner.report.plots.vega import svg
-
-        made = {chr(ord("A") + number): made_of([run]) for number, run in enumerate(runs)}
-        document(svg(published_against_measured(rows_of(made)).spec))
+    elif form in FINDINGS:
+        _print_findings([made_of([run]) for run in runs], form)
     elif not (only or together) and form in ONE_RUN:
         raise UsageError(
             f"{', '.join(map(str, folders))} holds several runs, and --format {form} takes one run. Name one of "
@@ -130,6 +122,19 @@ def _write(folder: Path | None, made_of: Callable[[list[Path]], Report]) -> None
     except OSError as error:
         raise UsageError(f"the report cannot be written: {error}") from None
     document("".join(f"{path}\n" for path in paths))
+
+
+def _print_findings(reports: list[Report], form: str) -> None:
+    """docs/findings.md, or its picture."""
+    from runner.report.papers.page import findings_text, rows_of
+    from runner.report.plots.plots_findings import published_against_measured
+    from runner.report.plots.vega import svg
+
+    if form == "findings":
+        document(findings_text(reports))
+        return
+    named = {chr(ord("A") + number): made for number, made in enumerate(reports)}
+    document(svg(published_against_measured(rows_of(named)).spec))
 
 
 def _print_pdf(made: Report, folder: Path | None) -> None:

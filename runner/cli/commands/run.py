@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -41,22 +44,28 @@ from runner.cli.options import (
     UntilSignificant,
     Vpns,
     WeightsAtTheEnd,
-    joined,
+    asked_for,
     tell,
 )
 from runner.data.errors import UsageError
 from runner.data.guest import inside
 from runner.lab.names import DEFAULT_IMAGE, HOST
 
+if TYPE_CHECKING:
+    from runner.cli.farm import FarmRequest
+    from runner.lab.kernels.boot import Kernel
+    from runner.sweep.request import Request
+
 
 def run(
+    context: typer.Context,
     experiments: Experiments,
     vpns: Vpns = None,
     instruments: Instruments = None,
     levels: Levels = None,
     profile: ProfileName = "quick",
-    reps: Reps = None,
-    duration: Duration = None,
+    repetitions: Reps = None,
+    duration_s: Duration = None,
     rounds: Rounds = None,
     slice_s: SliceLength = None,
     lab: LabSpec = "netns",
@@ -64,9 +73,9 @@ def run(
     rest: Rest = HOST,
     install: Install = False,
     image: ImageName = DEFAULT_IMAGE,
-    gateways: Gateways = "",
+    gateway_images: Gateways = "",
     seed: Seed = 1,
-    out_dir: OutDir = None,
+    out: OutDir = None,
     deadline: Deadline = "",
     retry_failed: RetryFailed = False,
     strict: Strict = False,
@@ -88,67 +97,57 @@ def run(
     if not quiet and not inside():
         tell("vpneval reads the plugins and checks the command line.")
     from runner.cli.ending import report_on
-    from runner.cli.guest_runs import run_under, run_with_rest
     from runner.lab import kernels
     from runner.lab.places import rootless
-    from runner.report.plots import vega
-    from runner.sweep.request import Options, ask
+    from runner.sweep.request import ask
 
-    spread = None
-    if farm:
-        from runner.cli.farm import FarmRequest
-
-        not_there = {"--kernel": kernel != HOST, "--rest": rest != HOST, "--lab": lab != "netns"}
-        not_there |= {"--deadline": bool(deadline), "--until-significant": bool(until_significant)}
-        spread = FarmRequest(
-            farm, farm_equal, farm_timeout, farm_insecure, [o for o, given in not_there.items() if given]
-        )
+    spread = _farm_of(context) if farm else None
     under = kernels.parse(kernel, lab)
     (second,) = kernels.parse(rest, lab, several=False)
     if second and (under != [None] or as_json):
         raise UsageError("--rest cannot be used with --kernel or --json: it makes two runs, the first on this kernel")
     if install and not second:
         raise UsageError("--install installs what --rest needs: give --rest KERNEL, too")
-    asked = ask(
-        Options(
-            experiments,
-            vpns=joined(vpns),
-            instruments=instruments or (),
-            levels=joined(levels),
-            profile=profile,
-            repetitions=reps,
-            duration_s=duration,
-            rounds=rounds,
-            slice_s=slice_s,
-            seed=seed,
-            image=image,
-            gateway_images=gateways,
-            out=out_dir,
-            deadline=deadline,
-            retry_failed=retry_failed,
-            until_significant=until_significant,
-            weights=weights,
-            lab=lab,
-            many=bool(spread),
-            max_rate=max_rate,
-            between=between,
-            cost_rate=cost_rate,
-            search_rates=search_rates,
-        )
-    )
+    request = ask(replace(asked_for(context), many=bool(spread)))
+    report = partial(report_on, weights=weights, quiet=quiet, as_json=as_json, strict=strict, full=full)
     if spread:
-        raise typer.Exit(report_on(asked, weights, quiet, as_json, strict, full, spread))
+        raise typer.Exit(report(request, spread=spread))
     rootless.enter(lab)
     if (under == [None] and not second) or inside():
-        raise typer.Exit(report_on(asked, weights, quiet, as_json, strict, full))
+        raise typer.Exit(report(request))
+    raise typer.Exit(_in_guests(context, request, under, second, report))
+
+
+def _farm_of(context: typer.Context) -> FarmRequest:
+    """What the options say of a farm. Raises UsageError for those that a farm does not have."""
+    from runner.cli.farm import FarmRequest
+
+    given = context.params
+    not_there = {f"--{name}": given[name] != HOST for name in ("kernel", "rest")} | {"--lab": given["lab"] != "netns"}
+    not_there |= {"--deadline": bool(given["deadline"]), "--until-significant": bool(given["until_significant"])}
+    refused = [option for option, there in not_there.items() if there]
+    return FarmRequest(given["farm"], given["farm_equal"], given["farm_timeout"], given["farm_insecure"], refused)
+
+
+def _in_guests(
+    context: typer.Context,
+    request: Request,
+    under: list[Kernel | None],
+    second: Kernel | None,
+    report: Callable[[Request], int],
+) -> int:
+    """Measure under the kernels ``under``, or on this one and then what it lacks under ``second``; the exit code."""
+    from runner.cli.guest_runs import run_under, run_with_rest
+    from runner.report.plots import vega
+
+    given = context.params
 
     def here(folder: Path) -> int:
-        return report_on(replace(asked, out=folder), weights, quiet, as_json, strict, full)
+        return report(replace(request, out=folder))
 
-    say = (lambda text: None) if quiet else tell
+    say = (lambda text: None) if given["quiet"] else tell
     vega.script()  # kept for the guests' pages, which cannot make it
     if second:
-        flags = {"--strict": strict, "--quiet": quiet, "--full": full}
-        given = [flag for flag, there in flags.items() if there]
-        raise typer.Exit(run_with_rest(second, asked, here, say, weights, given, install))
-    raise typer.Exit(run_under(under, asked, here, say, as_json))
+        flags = [f"--{name}" for name in ("strict", "quiet", "full") if given[name]]
+        return run_with_rest(second, request, here, say, given["weights"], flags, given["install"])
+    return run_under(under, request, here, say, given["as_json"])

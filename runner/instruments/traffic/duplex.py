@@ -14,7 +14,7 @@ from typing import Any
 
 from runner.data.errors import CommandError, MeasurementError
 from runner.data.metric import Metric
-from runner.data.trials import Trial
+from runner.data.trials import Trial, Value
 from runner.design.profile import Profile
 from runner.instruments.instrument import Asked, Instrument, Measuring
 from runner.instruments.result import Measured, measurement
@@ -109,13 +109,18 @@ def duplex(
         measured.measurements.append(share)
     calm = next((one for one in reversed(streams) if one.received == one.sent), None)
     calm = calm or both_ways(bench, packet_bytes, value / bits / 4, OVERLOAD_S, burst)  # half of it
+    measured.measurements.append(_per_packet(calm))
+    measured.measuring_s = time.monotonic() - started
+    return measured
+
+
+def _per_packet(calm: Both) -> Value:
+    """Packets on the WAN for one of the hosts', while none was lost. Raises MeasurementError where nothing arrived."""
     if not calm.received:
         raise MeasurementError(f"nothing arrived of {calm.sent} packets at half of the packet rate")
     per_packet = measurement("wan_packets_per_packet", calm.outer_packets / calm.received)
     per_packet.detail.update(sent=calm.sent, received=calm.received, fragments=calm.fragments)
-    measured.measurements.append(per_packet)
-    measured.measuring_s = time.monotonic() - started
-    return measured
+    return per_packet
 
 
 def both_ways(bench: Bench, packet_bytes: int, per_s: float, seconds: float, burst: int = BURST) -> Both:

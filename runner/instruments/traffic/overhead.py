@@ -60,8 +60,7 @@ def overhead(lab: Lab, address: str, packet_bytes: int, fragment: bool, layers: 
         raise MeasurementError(
             f"{counted.lost} of {counted.sent} packets were lost at {PER_S:.0f} packet/s, the last of {TRIES} times"
         )
-    seen = found["out"]
-    outer_packets, outer_bytes = found["counted"]
+    seen, (outer_packets, outer_bytes) = found["out"], found["counted"]
     outer_ip_bytes = outer_bytes - ETHERNET_BYTES * outer_packets
     lengths = {int(length): count for length, count in seen["lengths"].items()}
     mine, rare = of_the_stream(lengths, counted.sent)

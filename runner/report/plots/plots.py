@@ -117,36 +117,15 @@ def _intervals(experiment: ExperimentReport, table: MetricTable, samples: Sample
     two = any(" · " in label for label in labels)
     axis = {"labelLimit": 320} | ({"labelExpr": LINES} if two else {})
     y = {"field": "cell", "type": "nominal", "sort": labels, "title": None, "axis": axis}
-    arrows = clipped(cells, scale_x["domain"])
     baseline = [{"median": cell["median"]} for cell in cells if cell["vpn"] == BASELINE]
     colour = samples.colour | {"legend": None}
-    told = [{"field": "cell", "title": "cell"}, {"field": "says", "title": "median (95 %)"}, {"field": "n"}]
-    told.append({"field": "trials", "title": "trials"})
     layers = [
         {
             "data": {"values": baseline},
             "mark": {"type": "rule", "strokeDash": [4, 4], "style": "ink"},
             "encoding": {"x": x | {"field": "median"}},
         },
-        {
-            "data": {"values": [cell for cell in cells if "low" in cell]},
-            "mark": {"type": "rule", "strokeWidth": 3, "opacity": 0.5},
-            "encoding": {"y": y, "x": x | {"field": "low"}, "x2": {"field": "high"}, "color": colour, "tooltip": told},
-        },
-        *[
-            {
-                "data": {"values": [{"cell": cell, "vpn": vpn, "end": end} for cell, vpn, end in found]},
-                "mark": {"type": "point", "shape": f"triangle-{side}", "filled": True, "size": 60, "opacity": 0.9},
-                "encoding": {"y": y, "x": x | {"field": "end"}, "color": colour},
-            }
-            for side, found in arrows.items()
-            if found
-        ],
-        {
-            "data": {"values": cells},
-            "mark": {"type": "tick", "thickness": 3, "size": 15},
-            "encoding": {"y": y, "x": x | {"field": "median"}, "color": colour, "tooltip": told},
-        },
+        *_medians(cells, clipped(cells, scale_x["domain"]), x, y, colour),
         _points(thin(points, samples.points), x | {"field": "value"}, y, colour),
     ]
     note = thinned(points, samples.points)
@@ -160,6 +139,35 @@ def _intervals(experiment: ExperimentReport, table: MetricTable, samples: Sample
             note or ("Dashed: the baseline, plain IP." if baseline else ""),
         ),
     )
+
+
+def _medians(
+    cells: Sequence[Value], arrows: Mapping[str, Sequence[tuple[str, str, float]]], x: Spec, y: Spec, colour: Spec
+) -> list[Spec]:
+    """The layers of the medians and their intervals, with an arrow where one is longer than the axis."""
+    told = [{"field": "cell", "title": "cell"}, {"field": "says", "title": "median (95 %)"}, {"field": "n"}]
+    told.append({"field": "trials", "title": "trials"})
+    return [
+        {
+            "data": {"values": [cell for cell in cells if "low" in cell]},
+            "mark": {"type": "rule", "strokeWidth": 3, "opacity": 0.5},
+            "encoding": {"y": y, "x": x | {"field": "low"}, "x2": {"field": "high"}, "color": colour, "tooltip": told},
+        },
+        *[
+            {
+                "data": {"values": [{"cell": cell, "vpn": vpn, "end": end} for cell, vpn, end in beyond]},
+                "mark": {"type": "point", "shape": f"triangle-{side}", "filled": True, "size": 60, "opacity": 0.9},
+                "encoding": {"y": y, "x": x | {"field": "end"}, "color": colour},
+            }
+            for side, beyond in arrows.items()
+            if beyond
+        ],
+        {
+            "data": {"values": cells},
+            "mark": {"type": "tick", "thickness": 3, "size": 15},
+            "encoding": {"y": y, "x": x | {"field": "median"}, "color": colour, "tooltip": told},
+        },
+    ]
 
 
 def axis_ends(values: Sequence[float]) -> tuple[float, float]:
