@@ -36,7 +36,7 @@ def conducted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Conducted:
     """Everything up to the measurement is real."""
     seen = Conducted()
 
-    def conduct(asked: Request, weights: str, *_: object) -> int:
+    def conduct(asked: Request, weights: str, **_: object) -> int:
         seen.asked, seen.weights, seen.command_line = asked, weights, sys.argv[1:]
         return 0
 

@@ -19,8 +19,8 @@ from runner.ranking.weights import parse_weights
 from runner.report.compare import compare_runs
 from runner.report.forms.comparison import comparison_html, history_html, trends
 from runner.report.forms.html import html_text
+from runner.report.forms.registry import FORMS
 from runner.report.forms.tables import csv_text, json_text
-from runner.report.forms.write import RENDERERS
 from runner.report.model import Report, build
 from runner.sweep.request import Options, ask
 from runner.sweep.run_record import metrics_of
@@ -97,8 +97,8 @@ def test_it_is_ranked_shown_and_exported() -> None:
     rows = list(csv.DictReader(io.StringIO(csv_text(report))))
     assert len([row for row in rows if row["metric"] == "wake_ms" and row["kind"] == "value"]) == 9
     assert Report.model_validate_json(json_text(report)).metrics == {"wake_ms": OURS}
-    for form in RENDERERS.values():
-        assert form(report)
+    for form in FORMS.values():
+        assert form.text(report, None)
 
 
 def test_two_runs_of_it_are_compared_merged_and_followed() -> None:

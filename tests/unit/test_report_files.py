@@ -16,8 +16,9 @@ from runner.data.trials import Run, Trial
 from runner.report.compare import compare_runs
 from runner.report.forms.html import html_text
 from runner.report.forms.markdown import markdown_text
+from runner.report.forms.registry import FORMS
 from runner.report.forms.tables import csv_text, json_text, parquet_bytes
-from runner.report.forms.write import RENDERERS, write_everything, write_reports
+from runner.report.forms.write import write_everything, write_reports
 from runner.report.model import Report, build
 from runner.report.plots import vega
 from tests.unit.reports import (
@@ -49,8 +50,8 @@ def bare_runs() -> dict[str, tuple[Run, list[Trial]]]:
 def test_a_poor_run_still_makes_a_report_that_says_so(name: str) -> None:
     run, trials = bare_runs()[name]
     report = build(run, trials)
-    for form in RENDERERS.values():
-        assert form(report)
+    for form in FORMS.values():
+        assert form.text(report, None)
     for text in everywhere(report).values():
         if name == "one repetition":
             assert "100 (no interval) Mbit/s" in text
@@ -307,8 +308,8 @@ def test_odd_details_are_left_out_not_guessed() -> None:
     trials[at] = trials[at].model_copy(update={"measurements": found})
     report = build(run, trials)
     assert next(one.search for one in report.observations if one.search) == [(5.0, 0.5)]
-    for form in RENDERERS.values():
-        assert form(report)
+    for form in FORMS.values():
+        assert form.text(report, None)
 
 
 def test_vega_is_kept_and_a_guest_makes_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,27 +21,7 @@ if TYPE_CHECKING:
     from runner.report.model import Report
 
 
-TEXT_FORMS = ("html", "md", "latex", "json", "csv")
 FINDINGS = ("findings", "findings-plot")
-ONE_RUN = ("html", "pdf", "latex", "csv")  # forms that hold one report only
-
-
-def text_of(made: Report, form: str, folder: Path | None = None) -> str:
-    """The report in one of TEXT_FORMS; ``folder``: of its run, where it is one."""
-    from runner.report.forms.html import html_text
-    from runner.report.forms.latex import latex_text
-    from runner.report.forms.markdown import markdown_text
-    from runner.report.forms.tables import csv_text, json_text
-
-    forms: dict[str, Callable[[Report], str]]
-    forms = {
-        "html": partial(html_text, folder=folder),
-        "md": partial(markdown_text, folder=folder),
-        "latex": latex_text,
-        "json": json_text,
-        "csv": csv_text,
-    }
-    return forms[form](made)
 
 
 def report(
@@ -74,6 +54,9 @@ def report(
     holds no run is passed over.
     """
     begin("vpneval reads the run and makes the report.")
+    from runner.report.forms.registry import FORMS
+
+    one_report = {"pdf", *(name for name, other in FORMS.items() if other.one_report)}
     made_of = partial(report_of, weights=weights, configuration=configuration, margin=margin)
     if write:
         _no_other_form(form, across)
@@ -81,7 +64,7 @@ def report(
         require_known("--across", across, ["machines"])
         require_known("format of --across", form, ["term", "md", "json"])
     else:
-        require_known("format", form, ["term", *FINDINGS, "pdf", *TEXT_FORMS])
+        require_known("format", form, ["term", *FINDINGS, "pdf", *FORMS])
     runs = runs_in(folders)
     together = set(runs) == set(folders)  # those that were named one by one make one report
     only = runs[0] if len(runs) == 1 else None
@@ -91,7 +74,7 @@ def report(
         _print_kinds([*reports_of(runs, weights, configuration, margin)], form, full, runs)
     elif form in FINDINGS:
         _print_findings([made_of([run]) for run in runs], form)
-    elif not (only or together) and form in ONE_RUN:
+    elif not (only or together) and form in one_report:
         raise UsageError(
             f"{', '.join(map(str, folders))} holds several runs, and --format {form} takes one run. Name one of "
             f"{', '.join(map(str, runs))}"
@@ -138,17 +121,18 @@ def _print_findings(reports: list[Report], form: str) -> None:
 
 
 def _print_pdf(made: Report, folder: Path | None) -> None:
+    from runner.report.forms.html import html_text
     from runner.report.forms.pdf import pdf_bytes
 
     if standard_output().isatty():
         raise UsageError("a PDF cannot be shown on a terminal: vpneval report DIR --format pdf > report.pdf")
-    standard_output().buffer.write(pdf_bytes(text_of(made, "html", folder)))
+    standard_output().buffer.write(pdf_bytes(html_text(made, folder)))
 
 
 def _print_in_turn(runs: list[Path], made: list[Report], form: str, full: bool) -> None:
     """The reports of the runs in a parent folder: on the terminal with a rule between them, in JSON as one list."""
     if form == "json":
-        document("[" + ",\n".join(text_of(one, "json") for one in made) + "]\n")
+        _print_json(made)
         return
     for run, one in zip(runs, made, strict=True):
         if form == "term":
@@ -156,10 +140,17 @@ def _print_in_turn(runs: list[Path], made: list[Report], form: str, full: bool) 
         _print(one, form, full, run)
 
 
+def _print_json(reports: list[Report]) -> None:
+    """Several reports as one list."""
+    from runner.report.forms.tables import json_text
+
+    document("[" + ",\n".join(map(json_text, reports)) + "]\n")
+
+
 def _print_kinds(kinds: list[Report], form: str, full: bool, folders: list[Path]) -> None:
     """The report of each kind of machine."""
     if form == "json":
-        document("[" + ",\n".join(text_of(one, "json") for one in kinds) + "]\n")
+        _print_json(kinds)
         return
     for number, one in enumerate(kinds, 1):
         if form == "term":
@@ -173,4 +164,6 @@ def _print(made: Report, form: str, full: bool, folder: Path | None, across: boo
 
         render(made, out, full=full, folder=folder, across=across)
     else:
-        document(text_of(made, form, folder))
+        from runner.report.forms.registry import FORMS
+
+        document(FORMS[form].text(made, folder))

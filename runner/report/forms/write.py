@@ -4,31 +4,26 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 
 from runner.data.files import no_link
-from runner.report.forms.html import html_text
 from runner.report.forms.markdown import PICTURES, markdown_text
-from runner.report.forms.tables import csv_text, json_text, parquet_bytes
+from runner.report.forms.registry import FORMS
+from runner.report.forms.tables import parquet_bytes
 from runner.report.model import Report
 from runner.report.plots import vega
 from runner.report.plots.plots import plots_of
 from runner.report.plots.plotting import Samples
-
-RENDERERS: dict[str, Callable[[Report], str]]
-RENDERERS = {"html": html_text, "md": markdown_text, "json": json_text, "csv": csv_text}
 
 
 def write_reports(run_dir: Path, report: Report) -> list[Path]:
     """Write every form of the report into ``run_dir``; returns the paths. Each file is the old or the new
     one, whole, whatever happens; raises OSError where the disk does, UsageError where one is a symbolic link."""
     paths = []
-    with_commands = {"html": html_text(report, run_dir), "md": markdown_text(report, folder=run_dir)}
-    for suffix, render in RENDERERS.items():
-        path = run_dir / f"report.{suffix}"
-        replace_file(path, (with_commands.get(suffix) or render(report)).encode())
-        paths.append(path)
+    for form in FORMS.values():
+        if form.beside:
+            paths.append(run_dir / f"report.{form.name}")
+            replace_file(paths[-1], form.text(report, run_dir).encode())
     return paths
 
 
