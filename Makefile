@@ -18,7 +18,7 @@ SIDE_BY_SIDE ?= -n 6
 # The tests of the gate, by their marks (pyproject.toml).
 GATE := "not slow and not vagrant and (smoke or not (lab or kernel))"
 # What failed of the tests with real daemons runs once more, alone, and is named when it passes then.
-TESTS := .venv/bin/python -m tests.second_chance
+TESTS := .venv/bin/python -m tests.tools.second_chance
 # The random orders of test-flaky: three, others each time.
 SEEDS ?= $(shell date "+%s1 %s2 %s3")
 comma := ,
@@ -57,7 +57,7 @@ test-unit: setup
 # The gate's lab tests three times in random order, on a machine that is busy besides.
 test-flaky: setup
 	failed=0; for seed in $(SEEDS); do \
-		tests/busy.sh .venv/bin/pytest $(SIDE_BY_SIDE) tests/lab -m "smoke and not alone" --random-order-bucket=global \
+		tests/tools/busy.sh .venv/bin/pytest $(SIDE_BY_SIDE) tests/lab -m "smoke and not alone" --random-order-bucket=global \
 			--random-order-seed=$$seed $(ARGS) || failed=1; \
 	done; exit $$failed
 
@@ -70,7 +70,7 @@ coverage: setup
 
 # Small changes in the code of runner/ranking and runner/search: which of them does no unit test notice?
 mutants: setup
-	.venv/bin/python -m tests.mutants $(ARGS)
+	.venv/bin/python -m tests.tools.mutants $(ARGS)
 
 # Random command lines, and run folders that something happened to, through every command; and small runs with labs in
 # which something goes wrong. Another seed each time; ARGS="--seed S --case N" repeats a case.
@@ -82,11 +82,11 @@ lint: setup
 	.venv/bin/ruff format --check .
 	.venv/bin/mypy
 	.venv/bin/lint-imports --no-logo
-	.venv/bin/python -m tests.rooms --check
+	.venv/bin/python -m tests.tools.rooms --check
 
 # The picture of the rooms in docs/README.md, drawn from the imports.
 rooms: setup
-	.venv/bin/python -m tests.rooms
+	.venv/bin/python -m tests.tools.rooms
 
 image: setup
 	$(VPNEVAL) image
@@ -131,54 +131,54 @@ lock:
 		--extra dev pyproject.toml --output-file requirements.txt
 
 bench-lab bench-labs: setup
-	.venv/bin/python -m tests.bench_lab
+	.venv/bin/python -m tests.bench.lab
 
 bench-search: setup
-	.venv/bin/python -m tests.bench_search
+	.venv/bin/python -m tests.bench.search
 
 # The packet generator at full speed over plain IP; exit code 1 where it offers less than it must. Half a minute, quiet.
 bench-generator: image
-	.venv/bin/python -m tests.bench_generator
+	.venv/bin/python -m tests.bench.generator
 
 # What a gateway with a core of its own would carry: predicted on shared cores, and found. Exit code 1 where the prediction
 # of OpenVPN or wireguard-go is wrong by more than a tenth. A few minutes, quiet.
 bench-limits: image
-	.venv/bin/python -m tests.bench_limits
+	.venv/bin/python -m tests.bench.limits
 
 # Found against true on links of a known rate; the plot goes to truth.svg. About a quarter of an hour.
 bench-truth: image
-	.venv/bin/python -m tests.bench_truth
+	.venv/bin/python -m tests.bench.truth
 
 # The search engines side by side on one real tunnel, five times each. About half an hour.
 bench-engines: image
-	.venv/bin/python -m tests.bench_engines
+	.venv/bin/python -m tests.bench.engines
 
 # Coverage, false verdicts and power of the statistics, of 2,000 simulated runs each. Some ten minutes.
 bench-decide: setup
-	.venv/bin/python -m tests.bench_decide
+	.venv/bin/python -m tests.bench.decide
 
 # Real runs whose answer is known: equal copies, links of 90 and 100 Mbit/s, a machine busy now and then, a gateway with
 # nine tenths of its CPU, five searches of one tunnel. 75 minutes on a quiet machine. For a part of it, say which, and how
 # many runs from which seed on: ARGS="equal --runs 5 --first 6".
 bench-decide-real: image
-	.venv/bin/python -u -m tests.bench_decide_real $(ARGS)
+	.venv/bin/python -u -m tests.bench.decide_real $(ARGS)
 
 # How sure a ratio is after how many seconds, in turns and in blocks; the plot goes to docs/pictures. Some five minutes.
 bench-widths: image
-	.venv/bin/python -m tests.bench_widths $(ARGS)
+	.venv/bin/python -m tests.bench.widths $(ARGS)
 
 # Slices of TCP beside iperf3 on each VPN that this machine supports. Some 50 s a VPN.
 bench-slices: image
-	.venv/bin/python -m tests.bench_slices $(ARGS)
+	.venv/bin/python -m tests.bench.slices $(ARGS)
 
 # 100,000 generated trials, loaded and reported: seconds, memory, the page's size; the example's page in a browser: its
 # first paint and a slider's answer. About five minutes.
 bench-report: setup
-	.venv/bin/python -m tests.bench_report
+	.venv/bin/python -m tests.bench.report
 
 # 10,000 blocks on 200 simulated workers in one process, and a report over their 1,000,000 slices. Some ten minutes.
 bench-farm: setup
-	.venv/bin/python -m tests.bench_farm $(ARGS)
+	.venv/bin/python -m tests.bench.farm $(ARGS)
 
 clean:
 	rm -rf .venv

@@ -14,7 +14,7 @@ import pytest
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
-from tests.installed import install
+from tests.tools.installed import install
 
 HERE = Path(__file__).parent
 ORDER = ("kernel", "vagrant", "browser", "lab", "unit")  # what lasts longest begins first, so that nothing long is last
@@ -22,11 +22,15 @@ BY_FILE = ("vagrant", "browser", "unit")  # quick tests, or tests that look at o
 ONE_THING = ("lab/test_compare_end_to_end.py",)  # one `make compare`
 # Files that look at one thing: a wheel, the virtual machines.
 TOGETHER = {
-    **dict.fromkeys(("lab/test_installed.py", "unit/test_installed.py"), "one wheel"),
+    **dict.fromkeys(("lab/test_installed.py", "unit/cli/test_installed.py"), "one wheel"),
     **dict.fromkeys(("vagrant/test_site.py", "vagrant/test_vagrant.py"), "one story"),
 }
 # Unit tests that compute for half a minute: each by itself, and before the others of their kind.
-COMPUTE = ("unit/test_campaign.py", "unit/test_search_population.py", "unit/test_search_posterior.py")
+COMPUTE = (
+    "unit/tools/test_campaign.py",
+    "unit/search/test_search_population.py",
+    "unit/search/test_search_posterior.py",
+)
 # Tests that look at what a fixture has measured once: the beginnings of their names.
 LOOK_AT = (
     "lab/test_secrets.py::test_no_secret_leaves_the_process",  # a run of every VPN
@@ -54,15 +58,16 @@ def pytest_configure() -> None:
 def group_of(test: str) -> str:
     """The tests that one worker runs, one after the other: those of a guest, those of a file, or this test alone."""
     file = PurePath(test.partition("::")[0])
-    folder = file.parent.name
-    if f"{folder}/{file.name}" in COMPUTE:
+    path = str(file).removeprefix("tests/")
+    folder = PurePath(path).parts[0]
+    if path in COMPUTE:
         return test
     if folder == "kernel":
         name = test.removeprefix(f"{file.parent}/")
         return f"guest {[name.startswith(tests) for tests in (*GUESTS, '')].index(True)}"
-    if f"{folder}/{file.name}" in TOGETHER:
-        return TOGETHER[f"{folder}/{file.name}"]
-    if folder in BY_FILE or f"{folder}/{file.name}" in ONE_THING:
+    if path in TOGETHER:
+        return TOGETHER[path]
+    if folder in BY_FILE or path in ONE_THING:
         return str(file)
     return next((each for each in LOOK_AT if test.removeprefix("tests/").startswith(each)), test)
 

@@ -20,8 +20,8 @@ from runner.report.model import Report, build
 from runner.report.ranked_numbers import RankedNumber
 from runner.report.why import sentence
 from tests.browser.conftest import Open
+from tests.unit.report.test_report_limits import ONE
 from tests.unit.synthetic import CBC, METRICS, TCP, make_trial, realistic_run
-from tests.unit.test_report_limits import ONE
 
 MOST_CLICKS = 3
 COST, PACED_BPS = "gateway_cpu_per_gigabyte", 20_000_000

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.installed import done
+from tests.tools.installed import done
 
 pytestmark = pytest.mark.usefixtures("image")
 

@@ -25,9 +25,17 @@ from runner.lab.shape.site_to_site import Lab
 from runner.lab.software.image import Image
 from runner.sweep import cpu_quota
 from runner.tunnel.bring_up import Bench, Tunnel, bring_up, make_secrets, start_services
+from tests.bench.overload import (
+    OVERLOAD_BPS,
+    PREDICTED_FROM_BPS,
+    alone_on,
+    predicted_and_carried,
+    prefer,
+    tunnel,
+    watched,
+)
 from tests.lab.machines import machines
 from tests.lab.test_ssh_lab import as_before, settled
-from tests.overload import OVERLOAD_BPS, PREDICTED_FROM_BPS, alone_on, predicted_and_carried, prefer, tunnel, watched
 
 pytestmark = pytest.mark.alone
 HOG = "while :; do :; done"

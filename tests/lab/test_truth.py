@@ -17,8 +17,8 @@ from runner.instruments.traffic.udp import udp
 from runner.lab.software.image import Image
 from runner.search.settings import UdpSearch
 from runner.tunnel.bring_up import Bench
-from tests import truth
-from tests.truth import QUEUE_S, found_near, payload_that_fits, shaped
+from tests.bench import known_links as truth
+from tests.bench.known_links import QUEUE_S, found_near, payload_that_fits, shaped
 from tests.unit.helpers import overhead_bytes
 
 pytestmark = [pytest.mark.alone, pytest.mark.timeout(480)]  # five attempts, where other work disturbs

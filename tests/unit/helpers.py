@@ -18,7 +18,7 @@ from runner.lab.shape.site_to_site import SITES, Lab
 from runner.vpn.plugin import Vpn
 from runner.vpn.recipe import NotedNode, PaperProcess
 
-DATA = Path(__file__).parent / "data"
+DATA = Path(__file__).parent / "captured"
 GW1, GW2 = SITES
 THREE = (*SITES, Site(3, "gw3", "192.168.0.3", "wan0", "10.3.0.0/24", "10.3.0.1", "10.3.0.2"))
 

@@ -31,8 +31,8 @@ from runner.sweep.plan import PlannedTunnel
 from runner.sweep.settings import Outcome, Settings
 from runner.tunnel.bring_up import Tunnel
 from tests.unit.helpers import PaperLab
+from tests.unit.instruments.test_own_instrument import Watcher
 from tests.unit.synthetic import make_run
-from tests.unit.test_own_instrument import Watcher
 
 EVIDENCE = Evidence(cipher="none", integrity="none", compression="off", data_path="paper", version="1")
 PROOF = Proof(confidential_promised=False, delivered=True, marker_on_wan=False, sent_bytes=1, captured_bytes=1)

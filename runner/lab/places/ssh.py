@@ -48,7 +48,7 @@ def read(n):
     return text
 exec(read(int(read(8))), {"__name__": "agent"})"""
 
-OLDEST_PYTHON = (3, 10)  # on the other machines: mypy checks the probes by it (tests/unit/test_probes_python.py)
+OLDEST_PYTHON = (3, 10)  # on the other machines: mypy checks the probes by it (tests/unit/lab/test_probes_python.py)
 APART_S = 60.0  # clocks; what is made here is valid from now on
 MARK = "vpneval-begins"
 INTRODUCTION = f"""echo "{MARK}$(id -u -n)|$(date +%s)|$(python3 -c 'import sys; print(*sys.version_info[:2])')\""""

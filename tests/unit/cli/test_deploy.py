@@ -1,0 +1,180 @@
+"""``recipe --write``: two directories, whose scripts wait where the plugin waits, and whose keys nobody else reads."""
+
+import ast
+import re
+import stat
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from runner.catalogue import load_vpn, vpn_names
+from runner.cli.deployed import readable, real_sites
+from runner.data.errors import UsageError
+from runner.lab.places.sites import read_sites
+from runner.lab.shape.site_to_site import SITES as TEST_SITES
+from runner.vpn import deploy
+from runner.vpn.page import page
+from runner.vpn.recipe import NotedNode
+
+ROOT = Path(__file__).parents[3]
+SITES = """\
+[gw1]
+address = "a"
+wan_address = "10.0.0.2"
+public_address = "203.0.113.1"
+network = "10.20.0.0/24"
+network_address = "10.20.0.254"
+[gw2]
+address = "b"
+wan_address = "198.51.100.2"
+"""
+
+
+def written(tmp_path: Path, name: str) -> Path:
+    (tmp_path / "sites.toml").write_text(SITES)
+    vpn, sites = load_vpn(name), real_sites(read_sites(tmp_path / "sites.toml"))
+    secrets = {secret: f"<{secret}>" for secret in vpn.secrets(NotedNode("ca"), sites)}
+    deploy.write(vpn, vpn.comparable, sites, secrets, tmp_path / "out")
+    return tmp_path / "out"
+
+
+def test_the_real_networks_take_the_place_of_the_test_hosts(tmp_path: Path) -> None:
+    out = written(tmp_path, "tinc")
+    tunnel = (out / "gw2/files/etc/vpneval/tunnel").read_text()
+    assert "ip route add 10.20.0.0/24 dev tinc0" in tunnel
+    assert "Address = 203.0.113.1\n" in (out / "gw2/files/etc/tinc/vpneval/hosts/gw1").read_text()
+    assert "src 10.20.0.254" in (out / "gw1/files/etc/vpneval/tunnel").read_text()
+
+
+def test_a_script_waits_where_the_plugin_waits_and_takes_no_running_daemons_socket(tmp_path: Path) -> None:
+    lines = (written(tmp_path, "ipsec_user") / "gw1/files/etc/vpneval/tunnel").read_text().splitlines()
+    daemon = lines.index("daemon /usr/sbin/charon-systemd")
+    assert lines[daemon - 1] == "unused /run/charon.pid /run/charon.vici"
+    assert lines[daemon + 1] == "until_there test -S /run/charon.vici"
+    assert lines[-2].startswith("until swanctl --initiate --child to-gw2 --timeout 10 || swanctl --list-sas")
+    assert lines[-1] == "end"
+    assert "ip rule del table 220" in (tmp_path / "out/gw1/files/etc/vpneval/undo").read_text()
+
+
+def test_what_dials_once_only_is_repeated_because_its_plugin_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "mine.py"
+    path.write_text(
+        "from dataclasses import replace\n"
+        "from vpns.tinc import Tinc\n\n"
+        "class Mine(Tinc):\n"
+        "    software = replace(Tinc.software, dials={'call gw2': 'called gw2'})\n\n"
+        "    def start(self, node, me, peers, params):\n"
+        "        node.run('call', 'gw2', '--once')\n"
+        "        node.run('call', 'gw20')\n"
+    )
+    mine = load_vpn(str(path))
+    lines = page(mine, mine.comparable, TEST_SITES).splitlines()
+    assert "until call gw2 --once || called gw2; do alive; sleep 2; done" in lines
+    assert "call gw20" in lines
+
+
+def test_a_process_of_the_gateways_own_is_not_ended_by_its_name(tmp_path: Path) -> None:
+    assert "pkill" not in (written(tmp_path, "ppp_ssh") / "gw1/files/etc/vpneval/undo").read_text()
+
+
+def test_only_the_tunnel_leads_to_the_other_site(tmp_path: Path) -> None:
+    assert "closed=10.20.0.0/24\n" in (written(tmp_path, "tinc") / "gw2/files/etc/vpneval/gateway.sh").read_text()
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in deploy.GATEWAY.glob("*.sh")))
+def test_a_script_is_one(name: str) -> None:
+    subprocess.run(["bash", "-n", deploy.GATEWAY / name], check=True)
+
+
+def test_the_core_knows_no_command_of_a_single_vpn() -> None:
+    """openssl(1) apart, which says how fast this machine encrypts, and ssh(1), by which a reader reaches a gateway."""
+    tools = {tool for name in vpn_names() for tool in load_vpn(name).software.tools} - {"openssl", "ssh"}
+    found = []
+    for path in (file for room in ("vpn", "tunnel", "sweep") for file in (ROOT / "runner" / room).glob("*.py")):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        docstrings = {node.value for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+        found += [
+            f"{path.name}:{node.lineno}: {node.value}"
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and node not in docstrings
+            if tools & {*re.findall(r"[\w/.-]+", node.value)}
+        ]
+    assert not found
+
+
+def ran_up(out: Path, commands: Path, **stand_ins: str) -> subprocess.CompletedProcess[str]:
+    """What up.sh of gw1 does where apt-get and so on are these scripts, and the packages' commands are not there. It
+    ends before it puts anything in place: a stand-in of ss says that every port is taken."""
+    commands.mkdir()
+    noted = f'#!/bin/sh\necho "${{0##*/}} $*" >> {commands}/ran\n'
+    usual = {"dpkg-query": "exit 1", "dpkg": "", "apt-get": "", "systemctl": "exit 1", "id": "echo 0"}
+    for name, text in {**usual, "ss": "echo taken", **stand_ins}.items():
+        (commands / name).write_text(noted + text + "\n")
+        (commands / name).chmod(0o755)
+    for name in ("bash", "dirname", "sed", "grep", "cat"):
+        (commands / name).symlink_to(f"/bin/{name}")
+    argv = ["/bin/bash", str(out / "gw1/up.sh")]
+    return subprocess.run(argv, env={"PATH": str(commands)}, capture_output=True, text=True, check=False)
+
+
+def test_up_renews_the_lists_once_and_installs_what_is_missing(tmp_path: Path) -> None:
+    out = written(tmp_path, "tinc")
+    done = ran_up(out, tmp_path / "bin", **{"apt-get": 'test "$DEBIAN_FRONTEND" = noninteractive'})
+    assert done.returncode == 1
+    assert "Port tcp/655 is in use" in done.stderr or "Port udp/655 is in use" in done.stderr
+    assert "The tunnel was not set up." in done.stderr
+    ran = [line for line in (tmp_path / "bin/ran").read_text().splitlines() if line.startswith("apt-get")]
+    assert ran[:3] == [
+        "apt-get update",
+        "apt-get install -y --no-install-recommends tinc",
+        "apt-get install -y --no-install-recommends nftables",
+    ]
+    ran_up(out, tmp_path / "there", **{"dpkg-query": 'echo "install ok installed"'})
+    assert "apt-get" not in (tmp_path / "there/ran").read_text(), "nothing was missing"
+
+
+def test_packages_that_cannot_be_installed_are_named(tmp_path: Path) -> None:
+    out = written(tmp_path, "tinc")
+    done = ran_up(out, tmp_path / "bin", **{"apt-get": 'case "$*" in *tinc*|update) exit 100;; esac'})
+    assert done.returncode == 1
+    assert "These packages could not be installed: tinc. The tunnel was not set up.\n" in done.stderr
+    assert "apt-get install -y --no-install-recommends iputils-ping" in (tmp_path / "bin/ran").read_text()
+
+
+def test_of_two_daemons_up_takes_the_first_that_there_is(tmp_path: Path) -> None:
+    out = written(tmp_path, "ipsec_user")
+    ran_up(out, tmp_path / "bin", **{"apt-get": 'case "$*" in *charon-systemd*) exit 100;; esac'})
+    assert "apt-get install -y --no-install-recommends strongswan-charon" in (tmp_path / "bin/ran").read_text()
+    assert "--no-install-recommends libcharon-extra-plugins\n" in (tmp_path / "bin/ran").read_text()
+    has_one = 'case "$*" in *charon-systemd*) exit 1;; esac; echo "install ok installed"'
+    ran_up(out, tmp_path / "there", **{"dpkg-query": has_one})
+    assert "apt-get" not in (tmp_path / "there/ran").read_text()
+
+
+def test_private_keys_are_for_root_alone_and_a_directory_that_is_in_use_is_left(tmp_path: Path) -> None:
+    out = written(tmp_path, "openvpn")
+    key = out / "gw1/files/etc/openvpn/gw1.key"
+    assert stat.S_IMODE(key.stat().st_mode) == 0o600
+    assert stat.S_IMODE(key.parent.stat().st_mode) == 0o700
+    with pytest.raises(UsageError, match="the directory is not empty"):
+        written(tmp_path, "openvpn")
+
+
+def test_a_site_without_its_real_network_is_said_with_the_line_to_add(tmp_path: Path) -> None:
+    (tmp_path / "sites.toml").write_text(SITES)
+    said: list[str] = []
+    readable(load_vpn("tinc"), load_vpn("tinc").comparable, tmp_path / "sites.toml", 3650, {}, said.append)
+    (line,) = said
+    assert "names no network of gw2, so this recipe is for its test host's, 198.18.2.0/24" in line
+    assert line.endswith('to [gw2], for example: network = "10.2.0.0/16"')
+
+
+@pytest.mark.parametrize("path_mtu", [None, 1400])
+def test_packets_are_made_to_fit_the_path(tmp_path: Path, path_mtu: int | None) -> None:
+    (tmp_path / "sites.toml").write_text((f"path_mtu = {path_mtu}\n" if path_mtu else "") + SITES)
+    vpn = load_vpn("openvpn")
+    said = readable(vpn, vpn.recommended, tmp_path / "sites.toml", 3650, {}, print)
+    assert said.count(f"\nmtu={path_mtu or ''} # of the path") == 2
+    assert "-days 3650 " in said
+    assert "Addresses to replace" not in said, "they are the reader's own"

@@ -1,0 +1,140 @@
+"""Files that are not what they should be: every reader says what is wrong, where, and what is valid; none waits."""
+
+import os
+import socket
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from runner.cli.guest_runs import indexed
+from runner.cli.main import main
+from runner.data.errors import UsageError
+from runner.data.store import load_run, open_store
+from runner.lab.places.inventory import read_inventory
+from runner.lab.places.labfile import read_lab_file
+from runner.ranking.weights import parse_weights
+from tests.unit.data.test_store import RUN, trial
+from tests.unit.synthetic import METRICS
+
+pytestmark = pytest.mark.timeout(30)  # nothing waits for somebody to write into a FIFO
+FILES = ("run.json", "trials.jsonl", "slices.jsonl")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    with open_store(tmp_path / "run") as store:
+        store.save_run(RUN)
+        store.append(trial("a").model_copy(update={"status": "interrupted"}))  # so that its slices are asked for
+    (tmp_path / "run" / "slices.jsonl").touch()
+    return tmp_path / "run"
+
+
+def a_socket(path: Path) -> None:
+    os.chdir(path.parent)  # an address of a socket is short
+    with socket.socket(socket.AF_UNIX) as made:
+        made.bind(path.name)
+
+
+@contextmanager
+def nobody() -> Iterator[None]:
+    """Without root, whom every file lets in."""
+    was = os.geteuid()
+    if was == 0:
+        os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(was)
+
+
+@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize(("make", "what"), [(os.mkfifo, "a FIFO"), (os.mkdir, "a folder"), (a_socket, "")])
+def test_a_run_folder_with_something_else_in_place_of_a_file(
+    folder: Path, name: str, make: Callable[[Path], None], what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    (folder / name).unlink()
+    make(folder / name)
+    with pytest.raises(UsageError, match=f"{name} (is {what}|cannot be read)"):
+        load_run(folder)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_that_the_user_may_not_read(folder: Path, name: str) -> None:
+    for path in folder.parents:
+        if not path.stat().st_mode & stat.S_IXOTH:
+            path.chmod(0o755)
+    (folder / name).chmod(0)
+    with nobody(), pytest.raises(UsageError, match=f"{name} cannot be read: Permission denied; read it as its owner"):
+        load_run(folder)
+
+
+def test_a_folder_that_the_user_may_not_enter(folder: Path) -> None:
+    folder.chmod(0)
+    with nobody(), pytest.raises(UsageError, match="cannot be read: Permission denied; read it as its owner"):
+        load_run(folder)
+
+
+def test_an_index_that_is_none(tmp_path: Path) -> None:
+    (tmp_path / "index.json").mkdir()
+    with pytest.raises(UsageError, match=r"index.json is a folder"):
+        indexed(tmp_path)
+    (tmp_path / "index.json").rmdir()
+    for text in ('{"runs": 3}', '{"runs": [{"kernel": "uml", "folder": 3}]}', "[" * 100_000, "\xff", "[]"):
+        (tmp_path / "index.json").write_text(text, "latin-1")
+        with pytest.raises(UsageError, match="is not an index of runs"):
+            indexed(tmp_path)
+
+
+def test_a_path_of_100_000_characters() -> None:
+    with pytest.raises(UsageError, match="File name too long; 255 bytes a name and 4096 a path are the most") as told:
+        load_run(Path("a" * 100_000))
+    assert len(str(told.value)) < 500
+    with pytest.raises(UsageError, match="is not a valid file name"):
+        load_run(Path("a\0b"))
+
+
+NESTED = 100_000
+
+
+def test_what_is_nested_too_deep(folder: Path, tmp_path: Path) -> None:
+    deep = "[" * NESTED
+    for name, text in (("w.json", deep), ("w.toml", "rtt = " + deep)):
+        (tmp_path / name).write_text(text)
+        with pytest.raises(UsageError, match="nested too deep"):
+            parse_weights(str(tmp_path / name), METRICS)
+    with pytest.raises(UsageError, match="is not TOML: it is nested too deep"):
+        read_inventory(tmp_path / "w.toml")
+    (tmp_path / "lab.yml").write_text("nodes: " + "[" * 2000)
+    with pytest.raises(UsageError, match=r"lab.yml"):
+        read_lab_file(tmp_path / "lab.yml")
+    for name in ("run.json", "trials.jsonl"):
+        before = (folder / name).read_text()
+        for text in (deep, '{"schema_version":1,"a":' + deep, '{"schema_version":1,"lab":' + deep):
+            (folder / name).write_text(text + "\n")
+            with pytest.raises(UsageError, match=name):
+                load_run(folder)
+        (folder / name).write_text(before)
+
+
+def test_trials_without_their_run_are_not_mixed_with_new_ones(folder: Path) -> None:
+    (folder / "run.json").unlink()
+    with (
+        pytest.raises(UsageError, match=r"has trials but no run.json, which says how they were measured"),
+        open_store(folder),
+    ):
+        pass
+    (folder / "trials.jsonl").write_bytes(b"")
+    with open_store(folder) as store:
+        assert store.trials == []
+
+
+def test_the_command_says_it_in_one_sentence(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "trials.jsonl").unlink()
+    os.mkfifo(folder / "trials.jsonl")
+    with pytest.raises(SystemExit, match="2"):
+        main(["report", str(folder)])
+    assert "trials.jsonl is a FIFO; a file is needed here" in " ".join(capsys.readouterr().err.split())

@@ -1,0 +1,78 @@
+"""What ``vpneval why A B`` prints: the machine, the tunnels, the traffic, and a sentence for each metric."""
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from runner.cli.folders import latest
+from runner.cli.guest_runs import add_to_index
+from runner.data.errors import UsageError
+from runner.data.store import load_run
+from runner.report.answer import machine
+from runner.report.model import build
+from runner.report.why import why
+from tests.unit.synthetic import realistic_run
+
+EXAMPLE = next((Path(__file__).parents[3] / "results" / "examples").glob("*/run.json")).parent
+
+
+def test_the_heading_has_the_machine_the_tunnels_and_the_traffic() -> None:
+    run, trials = load_run(EXAMPLE)
+    lines = why(run, trials, "wireguard_go", "openvpn")
+    assert lines[0] == machine(build(run, trials))
+    assert "2 cores, Linux" in lines[0]
+    assert lines[1:3] == [
+        "",
+        "comparable: wireguard_go (chacha20-poly1305, aead) against openvpn (aes-128-cbc, hmac-sha256)",
+    ]
+    assert lines[3].startswith(
+        "Traffic: TCP throughput (tcp, 1 stream, random, forward); UDP throughput, Jitter (udp, 1300 B); "
+    )
+    assert re.match(r"wireguard_go has [\d.]+ \([\d.]+ to [\d.]+\) times the TCP throughput of openvpn", lines[4])
+    assert sum(line.startswith("Traffic: ") for line in lines) == 2, "one for each configuration"
+
+
+def test_nothing_to_compare_is_an_error_and_no_heading() -> None:
+    run, trials = realistic_run(2)
+    with pytest.raises(UsageError, match="compares ipsec and openvpn in nothing"):
+        why(run, trials, "ipsec", "openvpn")
+
+
+def stored(folder: Path, vpns: tuple[str, ...], written_at: int) -> None:
+    """A run folder with the trials of these VPNs, written at that time."""
+    folder.mkdir(parents=True)
+    run, trials = load_run(EXAMPLE)
+    (folder / "run.json").write_text(run.model_dump_json())
+    mine = [trial for trial in trials if trial.vpn in vpns]
+    (folder / "trials.jsonl").write_text("".join(trial.model_dump_json() + "\n" for trial in mine))
+    os.utime(folder / "run.json", (written_at, written_at))
+
+
+def test_without_a_folder_the_latest_run_of_the_users_own_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    vpns = ("openvpn", "wireguard_go")
+    for folder in ("papers/thesis", "examples/quick", "published/old"):
+        stored(Path("results") / folder, vpns, 9)
+    with pytest.raises(UsageError, match=r"no run of yours yet.*make compare.*vpneval why wireguard_go openvpn DIR"):
+        latest("wireguard_go", "openvpn")
+    stored(Path("results/first"), vpns, 1)
+    stored(Path("results/second"), vpns, 2)
+    assert latest("wireguard_go", "openvpn") == Path("results/second")
+
+
+def test_of_runs_under_several_kernels_the_machines_own_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    both = Path("results/both")
+    stored(both / "host", ("openvpn", "wireguard_go"), 1)
+    stored(both / "uml", ("openvpn", "wireguard_go", "ipsec_user"), 2)
+    for name in ("uml", "host"):
+        add_to_index(both, name, "complete")
+    assert latest("wireguard_go", "openvpn") == both / "host"
+    assert latest("ipsec_user", "openvpn") == both / "uml", "only this one has both"
+    assert latest("ipsec_user", "ssh_tun") == both / "host", "which says that it has them not"

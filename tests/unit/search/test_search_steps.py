@@ -1,0 +1,62 @@
+"""Steps of the searches worked by hand: which rates are asked, what passes, and what cannot be believed."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from runner.search.bisection import bisect
+from runner.search.model import Account, Goal, Loss
+from runner.search.posterior import Posterior
+from runner.search.scan import scan
+from tests.unit.search.test_rounds_by_hand import SEEDED, told, trial
+
+
+def goal(least_bps: float, most_bps: float) -> Goal:
+    return Goal(
+        loss_ratio=0.01,
+        min_rate_bps=least_bps,
+        max_rate_bps=most_bps,
+        relative_width=0.05,
+        trial_duration_s=1.0,
+        confirm=None,
+        first_rate_bps=None,
+    )
+
+
+def test_a_bisection_tries_the_lowest_rate_once_all_above_it_is_narrow() -> None:
+    """Nothing passes: half of the way down each time, until within 10 % of the lowest, which ends it."""
+    dead = Account(lambda rate_bps, duration_s: Loss(1e6, 0.0), budget_s=100)
+    found = bisect(dead, goal(10e6, 20e6), 1, 1.0)
+    assert [one.asked_rate_bps / 1e6 for one in dead.trials] == [20, 15, 12.5, 11.25, 10.625, 10]
+    assert (found.rate_bps, *found.flags) == (None, "no_throughput")
+
+
+def test_a_scan_ends_at_the_highest_rate() -> None:
+    fine = Account(lambda rate_bps, duration_s: Loss(1e6, 1e6), budget_s=100)
+    found = scan(fine, goal(1e6, 2.5e6), 1, 1.0)
+    assert [one.asked_rate_bps / 1e6 for one in fine.trials] == [1, 2, 2.5]
+    assert (found.rate_bps, *found.flags) == (None, "generator_limited")
+
+
+def test_what_loses_just_as_much_as_it_may_has_passed() -> None:
+    """1 of 64 is exactly what binary fractions can say."""
+    rounds = told(trial(60e6, 1 / 64), trial(180e6, 0.45), loss_ratio=1 / 64)
+    assert not rounds.seeding, "a pass and a fail"
+
+
+def test_many_trials_do_not_make_the_likelihood_too_small_for_a_number() -> None:
+    rounds = told(*SEEDED, *[trial(100e6), trial(130e6, 0.22)] * 150)
+    median = rounds.median()
+    assert median.rate_bps == pytest.approx(102e6, rel=0.05)
+    assert math.isfinite(median.low_bps)
+    assert math.isfinite(median.high_bps)
+
+
+@pytest.mark.parametrize("duration_s", [0.1, 10.0])
+def test_no_device_is_thought_of_that_loses_more_than_half_whatever_it_is_offered(duration_s: float) -> None:
+    """Constant losses and those at a trial's begin together, however long a trial is."""
+    devices = Posterior(0.01, 100e6, duration_s, [], 0.0).devices
+    lost = devices.floor + devices.startup_s / duration_s
+    assert 0.05 < lost.max() <= 0.5 + 1e-12

@@ -1,0 +1,106 @@
+"""The fault campaign in a short form, without labs; ``make campaign`` has the long one, with seeds not used before."""
+
+import random
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from runner.catalogue import load_vpn
+from runner.data.errors import PluginError, UsageError
+from runner.data.store import load_run
+from tests.campaign.labs import blamed, is_instrument
+from tests.campaign.plugins import ENDLESS, METHODS, misbehaviour, worse
+from tests.lab.commands import rows, wrong_slices
+from tests.unit.data.test_store import EXAMPLE, trial
+from tests.unit.vpn.test_faults_plugins import GW1, GW2, NODE
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_a_hundred_cases() -> None:
+    root = Path(__file__).resolve().parents[3]
+    argv = [sys.executable, "-m", "tests.campaign", "--seed", "20", "--cases", "100", "--only", "commands"]
+    done = subprocess.run(argv, cwd=root, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_misbehaving_plugin_is_the_one_that_is_played(tmp_path: Path) -> None:
+    played, refused = set[str](), 0
+    for number in range(200):
+        body = misbehaviour(random.Random(number)).replace("while True: pass", "pass")
+        file = tmp_path / f"worse{number}.py"  # one each: Python knows what it has compiled by its second and length
+        file.write_text(worse(body))
+        what = next((name for name in METHODS if f"def {name}(" in body), body.split()[0])
+        try:
+            own = vars(type(load_vpn(str(file))))
+        except UsageError:
+            refused += 1
+        else:
+            assert what in own, body
+        played.add(what)
+    assert played > {*METHODS}
+    assert 10 < refused < 150
+    file = tmp_path / "is_up.py"
+    file.write_text(worse("    def is_up(self, *args):\n        raise KeyError('of Worse')\n"))
+    with pytest.raises(PluginError, match="KeyError: 'of Worse'"):
+        load_vpn(str(file)).is_up(NODE, GW1, [GW2])
+
+
+def test_no_key_is_told_before_anybody_can_know_it() -> None:
+    bodies = [misbehaviour(random.Random(number)) for number in range(500)]
+    early = [body for body in bodies if any(f"def {name}(" in body for name in ("__init__", "supports", "secrets"))]
+    assert "no key" in "".join(early)
+    assert "KEYS" not in "".join(early)
+    assert "KEYS" in "".join(bodies)
+    assert ENDLESS in "".join(bodies)
+
+
+def test_who_is_not_to_be_blamed_for_what_was_killed() -> None:
+    assert is_instrument(["iperf3", "--server", "--port", "5201", ""])
+    assert is_instrument(["python3", "-IS", "/run/vpneval/answer.py", "2222"])
+    assert is_instrument(["python3", "-IS", "-", '{"name": "gw1"}'])
+    assert not is_instrument(["openvpn", "--config", "/etc/openvpn/gw1.conf"])
+    failed = trial("t").model_copy(update={"vpn": "openvpn", "status": "failed", "reason": "no payload"})
+    assert blamed([failed], {"none", "openvpn"}) == ["openvpn is blamed: no payload"]
+    assert not blamed([failed], {"none"})
+    assert not blamed([failed.model_copy(update={"status": "lab_error"})], {"none", "openvpn"})
+
+
+def without(rows: list[str], number: int) -> list[str]:
+    return [*rows[:number], *rows[number + 1 :]]
+
+
+@pytest.mark.parametrize(
+    ("change", "goes_on", "said"),
+    [
+        (lambda found: found, False, "^$"),
+        (lambda found: found, True, "^$"),
+        (
+            lambda found: [*found[:700], *found[699:]],
+            False,
+            r"^(\S+): slices \[1, .*; \1: \w+ is not what its slices say",
+        ),
+        (lambda found: without(found, 700), False, r"^(\S+): slices \[1, .*; \1: \w+ is not what its slices say"),
+        (lambda found: without(found, 700), True, "rows of slices.jsonl have changed"),
+        (lambda found: found[:-1], False, "is not what its slices say"),
+        (
+            lambda found: [*found, found[0].replace('"trial":"', '"trial":"x')],
+            False,
+            r"slices of x\S+, which has no line",
+        ),
+        (lambda found: [*found, *found], True, "was measured again"),
+    ],
+)
+def test_slices_that_are_lost_or_doubled_are_found(
+    tmp_path: Path, change: Callable[[list[str]], list[str]], goes_on: bool, said: str
+) -> None:
+    """In a whole run; ``goes_on``: all of it was there before the last call."""
+    shutil.copytree(EXAMPLE, folder := tmp_path / "run")
+    before, done = (rows(folder), {trial.id for trial in load_run(folder)[1]}) if goes_on else ([], set())
+    (folder / "slices.jsonl").write_text("\n".join(change(rows(folder))) + "\n")
+    assert re.search(said, "; ".join(wrong_slices(folder, before, done)))
