@@ -18,8 +18,8 @@ from runner.data.store import FULL, Store, load_run, open_store, read_run
 from runner.data.trials import Invocation, Run, generator_limits
 from runner.data.wan import conditions
 from runner.design.profile import Profile
+from runner.instruments.tools.iperf import check_version
 from runner.instruments.traffic.calibration import calibrated, lengths_of, most
-from runner.instruments.traffic.iperf import check_version
 from runner.instruments.traffic.paced import COST_RATE, LOWEST_BPS, USUAL_BPS
 from runner.lab import machine
 from runner.lab.places import Rig, open_rig

@@ -22,8 +22,8 @@ from runner.data.wan import Conditions
 from runner.design.profile import PROFILES
 from runner.instruments.instrument import Asked, at_once
 from runner.instruments.result import Measured
-from runner.instruments.traffic.arrivals import GRACE_S, by_then
-from runner.instruments.traffic.generator import Arrived, Load, imix
+from runner.instruments.tools.arrivals import GRACE_S, by_then
+from runner.instruments.tools.generator import Arrived, Load, imix
 from runner.instruments.traffic.udp import Udp
 from runner.lab.places import NamespaceRig
 from runner.lab.readings.noise import STEAL_RATIO, since, snapshot

@@ -12,11 +12,11 @@ from runner.data.limits import judge
 from runner.data.loads import Limit, MachineLoad
 from runner.data.own_cores import Apart, apart
 from runner.data.wan import Conditions
-from runner.instruments.traffic.cost import processes
-from runner.instruments.traffic.generator import Load, generator
-from runner.instruments.traffic.limits import Limits
-from runner.instruments.traffic.mtu import IP_UDP_BYTES
-from runner.instruments.traffic.visits import visits
+from runner.instruments.tools.cost import processes
+from runner.instruments.tools.fragments import IP_UDP_BYTES
+from runner.instruments.tools.generator import Load, generator
+from runner.instruments.tools.limits import Limits
+from runner.instruments.tools.visits import visits
 from runner.lab.readings.wire import outer
 from runner.lab.shape import wan
 from runner.lab.shape.site_to_site import Lab, namespace_lab

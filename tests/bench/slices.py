@@ -20,8 +20,8 @@ from rich.table import Table
 
 from runner.catalogue import load_vpn, vpn_names
 from runner.data.errors import MeasurementError, VpnevalError
+from runner.instruments.tools.visits import visits
 from runner.instruments.traffic.tcp import tcp
-from runner.instruments.traffic.visits import visits
 from runner.lab.places import NamespaceRig
 from runner.lab.shape.site_to_site import Lab, check_machine
 from runner.lab.software.image import open_image

@@ -16,7 +16,7 @@ from rich.table import Table
 
 from runner.data.errors import MeasurementError
 from runner.instruments.instrument import at_once
-from runner.instruments.traffic.generator import Generator, generating
+from runner.instruments.tools.generator import Generator, generating
 from runner.instruments.traffic.packets import packets
 from runner.instruments.traffic.tcp import tcp
 from runner.instruments.traffic.udp import udp

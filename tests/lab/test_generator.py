@@ -18,8 +18,8 @@ from runner.data.trials import generator_limits
 from runner.design.profile import PROFILES
 from runner.instruments.instrument import Asked, Found, Go, play
 from runner.instruments.result import Measured
+from runner.instruments.tools.generator import Arrived, Generator, Load, at_once, generating, imix
 from runner.instruments.traffic.calibration import WITHIN_S, calibrated
-from runner.instruments.traffic.generator import Arrived, Generator, Load, at_once, generating, imix
 from runner.instruments.traffic.udp import Udp
 from runner.instruments.traffic.udp_rounds import LOOKS, Offering, SearchMemory, shape_of
 from runner.lab.node import PATIENCE

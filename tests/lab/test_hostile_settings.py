@@ -13,7 +13,7 @@ import pytest
 from runner.catalogue import load_vpn
 from runner.data.store import load_run
 from runner.data.trials import Trial
-from runner.instruments.traffic.inner import ipv6_through
+from runner.instruments.tools.inner import ipv6_through
 from runner.lab.node.iproute import root_discipline
 from runner.lab.readings.wire import outer
 from runner.lab.shape.site_to_site import Lab, only_bridges

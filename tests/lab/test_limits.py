@@ -16,8 +16,8 @@ from runner.data.limits import judge
 from runner.data.wan import Conditions
 from runner.design.profile import PROFILES
 from runner.instruments.instrument import Asked, at_once
-from runner.instruments.traffic.generator import Load, generator
-from runner.instruments.traffic.limits import Limits
+from runner.instruments.tools.generator import Load, generator
+from runner.instruments.tools.limits import Limits
 from runner.lab.node import LabNode
 from runner.lab.places import open_rig
 from runner.lab.readings import noise

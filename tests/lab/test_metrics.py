@@ -12,7 +12,7 @@ from runner.data.errors import InstrumentError, MeasurementError
 from runner.data.wan import Conditions
 from runner.instruments.instrument import at_once
 from runner.instruments.result import Measured
-from runner.instruments.traffic.cost import processes, snapshot, system_calls
+from runner.instruments.tools.cost import processes, snapshot, system_calls
 from runner.instruments.traffic.download import download
 from runner.instruments.traffic.idle import idle
 from runner.instruments.traffic.loaded import loaded, udp_rtt

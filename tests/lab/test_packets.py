@@ -7,7 +7,8 @@ import pytest
 from runner.catalogue import load_vpn
 from runner.data.errors import MeasurementError, TooLongError
 from runner.data.levels import AEAD
-from runner.instruments.traffic.mtu import path_mtu, refuse_too_long
+from runner.instruments.tools.fragments import refuse_too_long
+from runner.instruments.traffic.mtu import path_mtu
 from runner.instruments.traffic.overhead import overhead
 from runner.instruments.traffic.packets import stream
 from runner.instruments.traffic.tcp import tcp

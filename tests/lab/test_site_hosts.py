@@ -8,7 +8,7 @@ import pytest
 
 from runner.data.errors import CannotRunHere
 from runner.data.store import load_run
-from runner.instruments.traffic.cost import counted
+from runner.instruments.tools.cost import counted
 from runner.lab.places import open_rig
 from runner.lab.software.image import Image
 from tests.lab.commands import measuring, until, vpneval

@@ -10,7 +10,7 @@ import pytest
 
 from runner.catalogue import load_vpn
 from runner.data.errors import CannotRunHere
-from runner.instruments.traffic.generator import Load, generating
+from runner.instruments.tools.generator import Load, generating
 from runner.lab.node import LabNode
 from runner.lab.places import open_rig
 from runner.lab.places.sent import FOLDER, STATUS, forget, sent

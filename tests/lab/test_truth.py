@@ -10,7 +10,7 @@ from runner.catalogue import load_vpn
 from runner.data.trials import Value
 from runner.instruments.instrument import at_once
 from runner.instruments.result import measurement
-from runner.instruments.traffic.generator import generating
+from runner.instruments.tools.generator import generating
 from runner.instruments.traffic.packets import packets
 from runner.instruments.traffic.tcp import tcp
 from runner.instruments.traffic.udp import udp

@@ -16,10 +16,10 @@ from runner.catalogue import load_vpn
 from runner.data.errors import MeasurementError
 from runner.data.store import load_run, read_slices
 from runner.data.trials import Slice, Trial
-from runner.instruments.traffic.download import HTTP_SERVER, download
-from runner.instruments.traffic.generator import Load, generator
+from runner.instruments.tools.generator import Load, generator
+from runner.instruments.tools.visits import HTTP_SERVER, visits
+from runner.instruments.traffic.download import download
 from runner.instruments.traffic.tcp import TEXT, text_payload
-from runner.instruments.traffic.visits import visits
 from runner.lab.node import wait_until
 from runner.lab.places import NamespaceRig
 from runner.lab.shape.site_to_site import SITES, namespace_lab

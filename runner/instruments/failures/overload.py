@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from runner.data.errors import MeasurementError
-from runner.instruments.traffic.generator import Load, generating
+from runner.instruments.tools.generator import Load, generating
 from runner.lab.shape.site_to_site import Lab
 
 OVERLOAD_S = 10.0

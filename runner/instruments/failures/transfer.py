@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 
-from runner.instruments.traffic.download import HTTP_PORT
+from runner.instruments.tools.visits import HTTP_PORT
 from runner.lab.node import PATIENCE, LabNode, Process, wait_until
 from runner.lab.node.probing import probe
 from runner.lab.shape.site_to_site import Lab

@@ -12,7 +12,7 @@ from runner.data.trials import Value
 from runner.instruments.failures.redundancy import PAIR, arm
 from runner.instruments.failures.transfer import UNLIMITED, limit_of, pushed
 from runner.instruments.result import Measured, measurement
-from runner.instruments.traffic.cost import counted, snapshot
+from runner.instruments.tools.cost import counted, snapshot
 from runner.instruments.traffic.download import fetch, make_file
 from runner.lab.node.groups import Spent
 from runner.lab.shape.site_to_site import Lab

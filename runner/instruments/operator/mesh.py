@@ -28,7 +28,7 @@ from runner.instruments.instrument import Asked, Whole
 from runner.instruments.operator.counts import joining, lines
 from runner.instruments.operator.counts import mesh as sites_of
 from runner.instruments.result import Measured, measurement
-from runner.instruments.traffic.cost import daemon, processes
+from runner.instruments.tools.cost import daemon, processes
 from runner.lab import probes
 from runner.lab.node import PATIENCE, LabNode, wait_until
 from runner.lab.shape.site import Site, peers_of

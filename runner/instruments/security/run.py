@@ -22,7 +22,7 @@ from runner.instruments.security.stranger import stranger
 from runner.instruments.security.tampering import tampering
 from runner.instruments.security.vantage import PORT, ProbeOutcome, Vantage, vantage
 from runner.instruments.security.wrong_key import wrong_key
-from runner.instruments.traffic.download import HTTP_SERVER
+from runner.instruments.tools.visits import HTTP_SERVER
 from runner.papers.tables import paper_security
 from runner.tunnel.bring_up import Bench
 from runner.vpn import scale

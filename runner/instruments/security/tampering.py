@@ -8,7 +8,7 @@ the flipped ones arrived at the far gateway, and its UDP and TCP found no fault 
 import time
 
 from runner.instruments.security.vantage import ProbeOutcome, Vantage, message
-from runner.instruments.traffic.counters import snmp
+from runner.instruments.tools.counters import snmp
 from runner.lab.node import PATIENCE, Completed
 
 FLIPS = 12

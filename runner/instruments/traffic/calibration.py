@@ -10,8 +10,8 @@ from contextlib import suppress
 from runner.data.errors import CommandError, MeasurementError
 from runner.data.trials import Cell, GeneratorLimit
 from runner.design.profile import Profile
-from runner.instruments.traffic.generator import BURST, Arrived, Generator, Load, generating
-from runner.instruments.traffic.mtu import IP_UDP_BYTES
+from runner.instruments.tools.fragments import IP_UDP_BYTES
+from runner.instruments.tools.generator import BURST, Arrived, Generator, Load, generating
 from runner.instruments.traffic.udp import OFFERED, search_of
 from runner.lab.shape.site import peers_of
 from runner.lab.shape.site_to_site import Lab

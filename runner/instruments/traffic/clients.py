@@ -14,10 +14,11 @@ from runner.data.trials import Value
 from runner.design.profile import Profile
 from runner.instruments.instrument import Asked, Whole
 from runner.instruments.result import Measured, measurement
-from runner.instruments.traffic.download import HTTP_PORT, HTTP_SERVER, make_file, serving
+from runner.instruments.tools.fragments import fitting
+from runner.instruments.tools.limits import Limits, Piece
+from runner.instruments.tools.visits import HTTP_PORT, HTTP_SERVER
+from runner.instruments.traffic.download import make_file, serving
 from runner.instruments.traffic.flows import jain
-from runner.instruments.traffic.limits import Limits, Piece
-from runner.instruments.traffic.mtu import fitting
 from runner.lab.node.probing import was_killed
 from runner.lab.shape.site_to_site import Lab
 from runner.tunnel.bring_up import Bench

@@ -13,16 +13,14 @@ from runner.data.trials import Value
 from runner.design.profile import Profile
 from runner.instruments.instrument import Asked, Whole
 from runner.instruments.result import Measured, measurement
-from runner.instruments.traffic.limits import Limits, Piece
-from runner.instruments.traffic.mtu import fitting
+from runner.instruments.tools.fragments import fitting
+from runner.instruments.tools.limits import Limits, Piece
+from runner.instruments.tools.visits import HTTP_PORT, HTTP_SERVER
 from runner.lab.node import wait_until
 from runner.lab.node.probing import failed
-from runner.lab.shape.site import TCP_PORTS
 from runner.lab.shape.site_to_site import Lab
 from runner.tunnel.bring_up import Bench
 
-HTTP_PORT = TCP_PORTS[2]
-HTTP_SERVER = f"host2:{HTTP_PORT}"  # the port that a bench frees for the web server
 EXPECTED_BPS = 400e6  # a guess, for how long a download will take
 FOLDER = "/run/vpneval/www"
 CONFIG = "/run/vpneval/nginx.conf"

@@ -18,12 +18,12 @@ from runner.data.trials import Trial, Value
 from runner.design.profile import Profile
 from runner.instruments.instrument import Asked, Instrument, Measuring
 from runner.instruments.result import Measured, measurement
-from runner.instruments.traffic.counters import fragments_created
-from runner.instruments.traffic.factors import BURST_PACKETS, PACKET_BYTES
-from runner.instruments.traffic.generator import BURST, Load, at_once, generator
-from runner.instruments.traffic.limits import Limits
+from runner.instruments.tools.counters import fragments_created
+from runner.instruments.tools.factors import BURST_PACKETS, PACKET_BYTES
+from runner.instruments.tools.generator import BURST, Load, at_once, generator
+from runner.instruments.tools.limits import Limits
+from runner.instruments.tools.searched import searched
 from runner.instruments.traffic.packets import LAST_STILL_S, OVERHEAD_S, rate_found
-from runner.instruments.traffic.searched import searched
 from runner.instruments.traffic.udp import found_rate, search_detail
 from runner.lab.readings.wire import outer
 from runner.lab.shape.site_to_site import Lab

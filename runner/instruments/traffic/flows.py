@@ -11,10 +11,10 @@ from runner.data.metric import Metric
 from runner.design.profile import Profile
 from runner.instruments.instrument import Asked, Whole
 from runner.instruments.result import Measured, measurement
-from runner.instruments.traffic.factors import STREAMS
-from runner.instruments.traffic.iperf import iperf3
-from runner.instruments.traffic.limits import Limits, Piece
-from runner.instruments.traffic.mtu import fitting
+from runner.instruments.tools.factors import STREAMS
+from runner.instruments.tools.fragments import fitting
+from runner.instruments.tools.iperf import iperf3
+from runner.instruments.tools.limits import Limits, Piece
 from runner.instruments.traffic.tcp import check_duration
 from runner.lab.shape.site_to_site import Lab
 from runner.tunnel.bring_up import Bench

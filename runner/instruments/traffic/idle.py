@@ -15,7 +15,7 @@ from runner.data.trials import Position
 from runner.design.profile import Profile
 from runner.instruments.instrument import Asked, Go, Instrument, Measuring, whole
 from runner.instruments.result import Measured, measurement
-from runner.instruments.traffic.visits import visits
+from runner.instruments.tools.visits import visits
 from runner.lab import probes
 from runner.lab.node.probing import failed
 from runner.lab.shape.site_to_site import Lab

@@ -16,10 +16,10 @@ from runner.data.trials import Value
 from runner.design.profile import Profile
 from runner.instruments.instrument import Asked, Whole
 from runner.instruments.result import Measured, measurement
-from runner.instruments.traffic.cost import PACKET_BYTES, system_calls
-from runner.instruments.traffic.counters import snmp
+from runner.instruments.tools.cost import PACKET_BYTES, system_calls
+from runner.instruments.tools.counters import snmp
+from runner.instruments.tools.iperf import IPERF_PORT, iperf3, listens, restart_server
 from runner.instruments.traffic.idle import exchanges, percentiles
-from runner.instruments.traffic.iperf import IPERF_PORT, iperf3, listens, restart_server
 from runner.lab.node import Process, wait_until
 from runner.lab.node.probing import failed, was_killed
 from runner.lab.shape.site_to_site import Lab

@@ -3,24 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
 
-from runner.data.errors import CommandError, MeasurementError, TooLongError
 from runner.data.metric import Metric
 from runner.design.profile import Profile
 from runner.instruments.instrument import Asked, Whole
 from runner.instruments.result import Measured, measurement
-from runner.instruments.traffic.counters import fragments_created
-from runner.lab import probes
-from runner.lab.node.probing import failed
-from runner.lab.shape.site_to_site import Lab
+from runner.instruments.tools.counters import fragments_created
+from runner.instruments.tools.fragments import ECHOES, echo, install, largest_whole, search
 from runner.tunnel.bring_up import Bench
-
-IP_UDP_BYTES, IPV6_UDP_BYTES = 28, 48
-SHORTEST, LONGEST = 68, 65535  # RFC 791 §3.2: every link carries 68 bytes
-ECHOES = 3
-ETHERNET_MTU = 1500
 
 
 def path_mtu(bench: Bench) -> Measured:
@@ -40,109 +31,6 @@ def path_mtu(bench: Bench) -> Measured:
     found = measurement("path_mtu", float(mtu), unfragmented_bytes=whole, one_byte_more=longer)
     warnings = [f"path MTU: packets longer than {whole} bytes travel in fragments"] if whole < mtu else []
     return Measured([found], time.monotonic() - started, warnings)
-
-
-def refuse_too_long(bench: Bench, packet_bytes: int) -> None:
-    """Raise TooLongError, which names the tunnel's MTU, unless packets of this length go through it in one piece."""
-    install(bench.lab)
-    if goes_whole(bench.lab, bench.address, packet_bytes):
-        return
-    mtu = largest_whole(bench.lab, bench.address, search(bench.lab, bench.address))
-    if mtu >= packet_bytes:  # it was a loss, or somebody else's fragments
-        return
-    raise TooLongError(
-        f"a packet of {packet_bytes} bytes (IPv4) is longer than the tunnel's MTU, {mtu} bytes, and would be "
-        f"fragmented; send {mtu - IP_UDP_BYTES} bytes of payload at most, or ask for it with --set fragmentation=allow"
-    )
-
-
-def fits(bench: Bench) -> str:
-    """What would fit where packets of this tunnel travel in fragments: a sentence, "" where none do. Raises
-    MeasurementError."""
-    install(bench.lab)
-    mtu = search(bench.lab, bench.address)
-    whole = largest_whole(bench.lab, bench.address, mtu)
-    if whole >= mtu:
-        return ""
-    return (
-        f"packets were fragmented: the tunnel takes packets of {mtu} bytes, and the WAN's MTU is {_wan_mtu(bench.lab)} "
-        f"bytes. An MTU of {whole} bytes fits: set it on the tunnel's interface, or limit TCP's MSS to {whole - 40}"
-    )
-
-
-@contextmanager
-def fitting(bench: Bench) -> Iterator[None]:
-    """TCP through the tunnel. Where it fails on a WAN whose MTU is below Ethernet's, the error says what would fit, if
-    that can be found: wireguard-go's first seconds there are lost altogether."""
-    try:
-        yield
-    except MeasurementError as error:
-        why = ""
-        with suppress(MeasurementError, CommandError):
-            why = fits(bench) if _wan_mtu(bench.lab) < ETHERNET_MTU else ""
-        if why:
-            raise type(error)(f"{error}; {why}", **error.attempt) from error
-        raise
-
-
-def _wan_mtu(lab: Lab) -> int:
-    site = lab.sites[0]
-    port = f"/sys/class/net/{site.wan_interface}/mtu"
-    return lab.path.mtu_bytes if lab.path else int(lab.gateway(site).run("cat", port).stdout)
-
-
-def may_fragment(bench: Bench, params: Mapping[str, str], packet_bytes: int) -> bool:
-    """Was fragmentation asked for? Raises TooLongError where it was not, and the packets need it."""
-    allowed = params.get("fragmentation") == "allow"
-    if not allowed:
-        refuse_too_long(bench, packet_bytes)
-    return allowed
-
-
-def install(lab: Lab) -> None:
-    """Put the MTU probe on the near host. Raises CommandError."""
-    lab.host1.write(f"{probes.FOLDER}/pmtu.py", probes.source("pmtu"), mode=0o644)
-
-
-def search(lab: Lab, address: str) -> int:
-    """The largest packet, bytes, that is answered with DF set. Raises MeasurementError where none is."""
-    found = _probe(lab, "search", address, str(SHORTEST), str(_link_mtu(lab)))
-    if not found:
-        raise MeasurementError(f"no echo of {SHORTEST} bytes was answered: the path MTU cannot be measured")
-    return found
-
-
-def goes_whole(lab: Lab, address: str, length: int) -> bool:
-    """Do packets of ``length`` bytes with DF set arrive, and nobody fragments what carries them?"""
-    before = fragments_created(lab)
-    return echo(lab, address, length) > 0 and fragments_created(lab) == before
-
-
-def largest_whole(lab: Lab, address: str, mtu: int) -> int:
-    """The largest length up to ``mtu`` that goes through without any fragment, by bisection."""
-    if goes_whole(lab, address, mtu):
-        return mtu
-    low, high = SHORTEST, mtu - 1
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if goes_whole(lab, address, middle) else (low, middle - 1)
-    return low
-
-
-def echo(lab: Lab, address: str, length: int, *, fragment: bool = False) -> int:
-    """How many of ECHOES echoes of ``length`` bytes are answered; with DF set unless ``fragment``."""
-    return _probe(lab, "echo", address, str(length), str(ECHOES), *(["fragment"] if fragment else []))
-
-
-def _link_mtu(lab: Lab) -> int:
-    return min(LONGEST, int(lab.host1.run("cat", "/sys/class/net/eth0/mtu").stdout))
-
-
-def _probe(lab: Lab, *argv: str) -> int:
-    done = lab.host1.run("python3", "-IS", f"{probes.FOLDER}/pmtu.py", *argv, check=False, timeout=30)
-    if done.code != 0:
-        raise failed(done.code)(f"the probe pmtu failed: {''.join(done.stderr.strip().splitlines()[-1:])}")
-    return int(done.stdout)
 
 
 class Mtu(Whole):

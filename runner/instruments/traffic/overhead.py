@@ -13,9 +13,9 @@ from runner.data.packet import AGREE_BYTES, Layers, overhead_of
 from runner.design.profile import Profile
 from runner.instruments.instrument import Asked, Whole
 from runner.instruments.result import Measured, measurement
-from runner.instruments.traffic.counters import snmp
-from runner.instruments.traffic.factors import FRAGMENTATION, PACKET_BYTES
-from runner.instruments.traffic.mtu import may_fragment
+from runner.instruments.tools.counters import snmp
+from runner.instruments.tools.factors import FRAGMENTATION, PACKET_BYTES
+from runner.instruments.tools.fragments import may_fragment
 from runner.instruments.traffic.packets import stream
 from runner.lab.node.iproute import interface
 from runner.lab.node.probing import answer, probe

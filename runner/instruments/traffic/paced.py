@@ -16,8 +16,8 @@ from runner.data.slices import middle_mean
 from runner.design.profile import Profile
 from runner.instruments.instrument import Asked, Go, Instrument, Measuring
 from runner.instruments.result import Measured, measurement
-from runner.instruments.traffic.cost import machines
-from runner.instruments.traffic.visits import WARM_S, visits
+from runner.instruments.tools.cost import machines
+from runner.instruments.tools.visits import WARM_S, visits
 from runner.lab.shape.site_to_site import Lab
 from runner.tunnel.bring_up import Bench
 from runner.vpn.plugin import Vpn

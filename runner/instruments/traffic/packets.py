@@ -15,13 +15,13 @@ from runner.data.trials import Trial
 from runner.design.profile import Profile
 from runner.instruments.instrument import Asked, Instrument, Measuring
 from runner.instruments.result import Measured, measurement
-from runner.instruments.traffic.cost import cpu_seconds
-from runner.instruments.traffic.counters import fragments_created
-from runner.instruments.traffic.factors import BURST_PACKETS, FRAGMENTATION, PACKET_BYTES
-from runner.instruments.traffic.generator import BURST, Generator, Load, generating, generator
-from runner.instruments.traffic.limits import Limits
-from runner.instruments.traffic.mtu import may_fragment
-from runner.instruments.traffic.searched import searched
+from runner.instruments.tools.cost import cpu_seconds
+from runner.instruments.tools.counters import fragments_created
+from runner.instruments.tools.factors import BURST_PACKETS, FRAGMENTATION, PACKET_BYTES
+from runner.instruments.tools.fragments import may_fragment
+from runner.instruments.tools.generator import BURST, Generator, Load, generating, generator
+from runner.instruments.tools.limits import Limits
+from runner.instruments.tools.searched import searched
 from runner.instruments.traffic.tcp import pilot_bps
 from runner.instruments.traffic.udp import found_rate, search_detail
 from runner.lab.readings.wire import outer

@@ -20,8 +20,8 @@ from runner.data.metric import Metric
 from runner.design.profile import Profile
 from runner.instruments.instrument import Asked, Whole
 from runner.instruments.result import Measured, measurement
-from runner.instruments.traffic.counters import snmp
-from runner.instruments.traffic.iperf import IPERF_PORT
+from runner.instruments.tools.counters import snmp
+from runner.instruments.tools.iperf import IPERF_PORT
 from runner.instruments.traffic.loaded import FLOWING_BYTES, check_load, free_server
 from runner.lab import probes
 from runner.lab.node import PATIENCE, wait_until

@@ -16,8 +16,8 @@ from runner.data.metric import Metric
 from runner.design.profile import Profile
 from runner.instruments.instrument import Asked, Whole
 from runner.instruments.result import Measured, measurement
+from runner.instruments.tools.iperf import IPERF_PORT
 from runner.instruments.traffic.idle import percentiles
-from runner.instruments.traffic.iperf import IPERF_PORT
 from runner.instruments.traffic.loaded import (
     EXCHANGES,
     FLOWING_BYTES,

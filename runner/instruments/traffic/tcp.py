@@ -16,12 +16,12 @@ from runner.data.trials import Position
 from runner.design.profile import Profile
 from runner.instruments.instrument import Asked, Go, Instrument, Measuring, whole
 from runner.instruments.result import Measured, measurement
-from runner.instruments.traffic.cost import costs, machines, memory, of_slice, snapshot
-from runner.instruments.traffic.factors import STREAMS
-from runner.instruments.traffic.iperf import THREADS_SINCE, iperf3, version_of
-from runner.instruments.traffic.limits import Limits, Piece
-from runner.instruments.traffic.mtu import fitting
-from runner.instruments.traffic.visits import WARM_S, visits
+from runner.instruments.tools.cost import costs, machines, memory, of_slice, snapshot
+from runner.instruments.tools.factors import STREAMS
+from runner.instruments.tools.fragments import fitting
+from runner.instruments.tools.iperf import THREADS_SINCE, iperf3, version_of
+from runner.instruments.tools.limits import Limits, Piece
+from runner.instruments.tools.visits import WARM_S, visits
 from runner.lab import probes
 from runner.lab.node import Process
 from runner.lab.readings.wire import outer

@@ -14,13 +14,13 @@ from runner.data.trials import Trial, Value
 from runner.design.profile import Profile
 from runner.instruments.instrument import Asked, Instrument, Measuring
 from runner.instruments.result import Measured, measurement
-from runner.instruments.traffic.counters import fragments_created, receive_buffer_errors
-from runner.instruments.traffic.factors import BURST_PACKETS, FRAGMENTATION
-from runner.instruments.traffic.inner import refused
-from runner.instruments.traffic.iperf import OVERHEAD_S, iperf3
-from runner.instruments.traffic.limits import Limits
-from runner.instruments.traffic.mtu import IP_UDP_BYTES, IPV6_UDP_BYTES, may_fragment
-from runner.instruments.traffic.searched import searched
+from runner.instruments.tools.counters import fragments_created, receive_buffer_errors
+from runner.instruments.tools.factors import BURST_PACKETS, FRAGMENTATION
+from runner.instruments.tools.fragments import IP_UDP_BYTES, IPV6_UDP_BYTES, may_fragment
+from runner.instruments.tools.inner import refused
+from runner.instruments.tools.iperf import OVERHEAD_S, iperf3
+from runner.instruments.tools.limits import Limits
+from runner.instruments.tools.searched import searched
 from runner.instruments.traffic.tcp import pilot_bps
 from runner.instruments.traffic.udp_rounds import LOOK_S, LOOKS, udp_in_rounds
 from runner.lab.node import Node

@@ -15,11 +15,11 @@ from runner.data.errors import CommandError, MeasurementError
 from runner.data.trials import Value
 from runner.instruments.instrument import Asked, Go, Measuring
 from runner.instruments.result import Measured, measurement
-from runner.instruments.traffic.generator import BURST, Arrived, Generator, Load, at_once, generator, imix
-from runner.instruments.traffic.inner import ipv6_through
-from runner.instruments.traffic.limits import Limits
-from runner.instruments.traffic.mtu import IP_UDP_BYTES, IPV6_UDP_BYTES
-from runner.instruments.traffic.visits import visits
+from runner.instruments.tools.fragments import IP_UDP_BYTES, IPV6_UDP_BYTES
+from runner.instruments.tools.generator import BURST, Arrived, Generator, Load, at_once, generator, imix
+from runner.instruments.tools.inner import ipv6_through
+from runner.instruments.tools.limits import Limits
+from runner.instruments.tools.visits import visits
 from runner.search import SearchTrial
 from runner.search.rounds import StepwiseSearch
 from runner.search.settings import LOSS_RATIO, LOWEST_BPS

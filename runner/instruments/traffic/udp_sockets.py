@@ -11,8 +11,8 @@ from runner.data.metric import Metric
 from runner.data.trials import Trial
 from runner.design.profile import Profile
 from runner.instruments.instrument import Asked, Instrument, Measuring
-from runner.instruments.traffic.iperf import OVERHEAD_S
-from runner.instruments.traffic.mtu import IP_UDP_BYTES, may_fragment
+from runner.instruments.tools.fragments import IP_UDP_BYTES, may_fragment
+from runner.instruments.tools.iperf import OVERHEAD_S
 from runner.instruments.traffic.udp import Udp, granted_bytes, udp
 from runner.lab.shape.site_to_site import Lab
 from runner.search.settings import UdpSearch

@@ -8,7 +8,7 @@ import pytest
 
 from runner.data.loads import MachineLoad
 from runner.data.own_cores import apart, overtakings
-from runner.instruments.traffic.limits import Limits
+from runner.instruments.tools.limits import Limits
 from tests.unit.data.test_limits import SENDER, TUNNEL, machine, process, reading
 
 

@@ -10,9 +10,9 @@ from typing import Any, cast
 import pytest
 
 from runner.instruments.instrument import at_once
+from runner.instruments.tools.limits import Limits, Piece
 from runner.instruments.traffic import clients, download, duplex, packets
 from runner.instruments.traffic.duplex import Both
-from runner.instruments.traffic.limits import Limits, Piece
 from runner.instruments.traffic.packets import Counted
 from runner.lab.shape.site_to_site import SITES, Lab
 from runner.search.settings import UdpSearch

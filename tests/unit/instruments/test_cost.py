@@ -3,7 +3,7 @@
 import pytest
 
 from runner.data.errors import MeasurementError
-from runner.instruments.traffic.cost import (
+from runner.instruments.tools.cost import (
     CostSnapshot,
     DaemonState,
     context_switches,

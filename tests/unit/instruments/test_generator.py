@@ -18,8 +18,8 @@ from runner.data.levels import BASELINE
 from runner.data.store import load_run
 from runner.data.trials import Cell, GeneratorLimit
 from runner.design.profile import PROFILES
+from runner.instruments.tools.generator import Arrived, Load, cores_for, cut_by_software, listed
 from runner.instruments.traffic.calibration import lengths_of, limit, most
-from runner.instruments.traffic.generator import Arrived, Load, cores_for, cut_by_software, listed
 from runner.lab.node import LabNode
 from runner.lab.probes import generate
 from runner.lab.shape.site_to_site import Lab

@@ -18,7 +18,8 @@ import pytest
 
 from runner.data.errors import MeasurementError
 from runner.instruments import result
-from runner.instruments.traffic import cost, iperf, tcp
+from runner.instruments.tools import cost, iperf
+from runner.instruments.traffic import tcp
 from runner.lab import probes
 from runner.lab.node import Completed, Process
 from runner.lab.node.namespaces import NamespaceProcess

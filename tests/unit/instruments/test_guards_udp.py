@@ -16,9 +16,9 @@ from runner.catalogue import load_vpn
 from runner.data.errors import MeasurementError
 from runner.data.trials import Value
 from runner.design.profile import PROFILES
+from runner.instruments.tools.counters import snmp
+from runner.instruments.tools.limits import Limits, Piece
 from runner.instruments.traffic import idle, udp
-from runner.instruments.traffic.counters import snmp
-from runner.instruments.traffic.limits import Limits, Piece
 from runner.instruments.traffic.udp_sockets import UdpSockets, search_of
 from runner.lab.node import Completed
 from runner.search import Measure, SearchResult

@@ -9,7 +9,7 @@ import pytest
 
 from runner.catalogue import instruments, load_vpn
 from runner.data.errors import MeasurementError
-from runner.instruments.traffic.inner import ipv6_through
+from runner.instruments.tools.inner import ipv6_through
 from runner.instruments.traffic.udp_rounds import Offering, SearchMemory, shape_of
 from runner.lab.node import Completed
 from runner.lab.shape.site_to_site import SITES, Lab
@@ -98,7 +98,7 @@ def test_nothing_passes_beside_the_tunnel() -> None:
 
 
 def test_a_tunnel_that_does_not_carry_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("runner.instruments.traffic.inner.ANSWERED_WITHIN_S", 0.1)
+    monkeypatch.setattr("runner.instruments.tools.inner.ANSWERED_WITHIN_S", 0.1)
     with pytest.raises(MeasurementError, match=r"no echo by IPv6 came through the tunnel within 0\.1 s"):
         ipv6_through(bench_of("tun0", answered=False), load_vpn("openvpn"))
 

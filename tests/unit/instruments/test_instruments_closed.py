@@ -18,8 +18,9 @@ from runner.catalogue import instruments, load_vpn
 from runner.data.trials import Evidence, Proof
 from runner.design.profile import PROFILES
 from runner.instruments.instrument import Asked, Whole
-from runner.instruments.traffic import duplex, generator, limits, paced, packets, tcp, udp, visits
-from runner.instruments.traffic.generator import Arrived, Generator, Load
+from runner.instruments.tools import generator, limits, visits
+from runner.instruments.tools.generator import Arrived, Generator, Load
+from runner.instruments.traffic import duplex, paced, packets, tcp, udp
 from runner.lab.node import Completed
 from runner.lab.readings.wire import Outer
 from runner.tunnel.bring_up import Bench, Tunnel

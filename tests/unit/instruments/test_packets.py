@@ -11,9 +11,9 @@ from runner.catalogue import factors, instruments, load_experiment, load_vpn, pa
 from runner.data.errors import MeasurementError, UsageError
 from runner.design.profile import PROFILES
 from runner.instruments.instrument import Asked, play
-from runner.instruments.traffic.arrivals import arrived_by, by_then, check_counts, variations_ms, whole_packets
+from runner.instruments.tools.arrivals import arrived_by, by_then, check_counts, variations_ms, whole_packets
+from runner.instruments.tools.generator import BURST, Load, imix
 from runner.instruments.traffic.duplex import Both, bursts_detail
-from runner.instruments.traffic.generator import BURST, Load, imix
 from runner.instruments.traffic.packets import Counted, best_passing, stream_detail
 from tests.unit.helpers import PaperLab
 

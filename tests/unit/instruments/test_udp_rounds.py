@@ -9,8 +9,8 @@ from typing import Any, cast
 import pytest
 
 from runner.data.errors import MeasurementError
+from runner.instruments.tools.generator import Load
 from runner.instruments.traffic import udp_rounds
-from runner.instruments.traffic.generator import Load
 from runner.instruments.traffic.udp_rounds import Offering, SearchMemory
 from runner.lab.node import Completed
 from runner.search.rounds import StepwiseSearch

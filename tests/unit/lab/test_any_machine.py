@@ -10,7 +10,7 @@ import pytest
 
 from runner.catalogue import load_vpn
 from runner.data.errors import CannotRunHere, CommandError
-from runner.instruments.traffic.generator import listed
+from runner.instruments.tools.generator import listed
 from runner.lab.kernels import qemu
 from runner.lab.kernels.uml import Uml
 from runner.lab.machine import confined

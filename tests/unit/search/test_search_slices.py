@@ -7,7 +7,7 @@ import pytest
 
 from runner.data.errors import MeasurementError
 from runner.instruments.instrument import Found, Go
-from runner.instruments.traffic.searched import searched
+from runner.instruments.tools.searched import searched
 from runner.search import Loss, SearchResult, find_throughput
 from runner.search.settings import UdpSearch
 from runner.search.steps import Offer, steps

@@ -6,7 +6,7 @@ import vpns._esp
 import vpns.openvpn
 import vpns.ssh_forward
 from runner.catalogue import load_vpn
-from runner.instruments.traffic.counters import snmp
+from runner.instruments.tools.counters import snmp
 from runner.instruments.traffic.tcp import check_duration
 from runner.instruments.traffic.udp import udp_loss
 from runner.lab.node import Completed

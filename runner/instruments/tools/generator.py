@@ -18,8 +18,8 @@ from ipaddress import ip_interface, ip_network
 from typing import Any
 
 from runner.data.errors import MeasurementError
-from runner.instruments.traffic.arrivals import arrived_by, by_then, check_counts, variations_ms, whole_packets
-from runner.instruments.traffic.mtu import IP_UDP_BYTES, IPV6_UDP_BYTES
+from runner.instruments.tools.arrivals import arrived_by, by_then, check_counts, variations_ms, whole_packets
+from runner.instruments.tools.fragments import IP_UDP_BYTES, IPV6_UDP_BYTES
 from runner.lab.node import PATIENCE, LabNode
 from runner.lab.node.commands import Dialogue, readable
 from runner.lab.node.iproute import interface, objects

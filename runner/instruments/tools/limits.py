@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from runner.data.errors import CommandError, MeasurementError
 from runner.data.loads import MachineLoad
 from runner.instruments.result import Measured
-from runner.instruments.traffic.cost import PACKET_BYTES
-from runner.instruments.traffic.mtu import fits
+from runner.instruments.tools.cost import PACKET_BYTES
+from runner.instruments.tools.fragments import fits
 from runner.lab.readings.loads import LoadWatch, Reading, reading
 from runner.tunnel.bring_up import Bench
 

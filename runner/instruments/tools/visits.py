@@ -11,11 +11,14 @@ from contextlib import contextmanager
 from typing import Any
 
 from runner.data.errors import InstrumentError, MeasurementError
-from runner.instruments.traffic.download import HTTP_PORT, HTTP_SERVER
 from runner.lab.node.commands import Dialogue
 from runner.lab.node.probing import asked, probe, was_killed
+from runner.lab.shape.site import TCP_PORTS
 from runner.lab.shape.site_to_site import Lab
 from runner.tunnel.bring_up import Bench
+
+HTTP_PORT = TCP_PORTS[2]
+HTTP_SERVER = f"host2:{HTTP_PORT}"  # the port that a bench frees for the web server
 
 WARM_S = 0.1
 FRESH_S = 0.4

@@ -1,0 +1,1 @@
+"""What several instruments use: load generators, counters, clients, and how a search is conducted."""
