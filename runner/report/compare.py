@@ -6,10 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import scipy
-from rich import box
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from runner.data.checks import check
 from runner.data.levels import outside_of_tunnel
@@ -136,87 +132,6 @@ def compare_runs(before: tuple[Run, Sequence[Trial]], after: tuple[Run, Sequence
         regressed=any(change.verdict in bad and not change.reference for change in changes),
         agreement=agreement(before, after),
     )
-
-
-def render(comparison: Comparison, console: Console) -> None:
-    """Print what changed, then how much did not."""
-    console.print(Text.assemble(("Before ", "cyan"), comparison.before, ("  after ", "cyan"), comparison.after))
-    if comparison.machines:
-        console.print(Text(f"On the machines with {comparison.machines}"))
-    for difference in comparison.differences:
-        console.print(Text(f"! the runs differ in {difference}: a change may be due to that", "yellow"))
-    shown = [change for change in comparison.changes if change.verdict not in COUNTED]
-    if shown:
-        console.print(_table(shown))
-    _print_counts(comparison, console)
-    _print_what_was_compared(comparison, console)
-    for words, cells in (("before", comparison.only_before), ("after", comparison.only_after)):
-        if cells:
-            console.print(Text(f"only {words}: {'; '.join(cells)}", "dim"))
-    if any(change.reference and change.ratio for change in shown):
-        console.print(Text("! the references changed: the machine did, not only the VPNs", "yellow"))
-    for one in comparison.agreement:
-        if one.what == "weighted":
-            console.print(f"ranking {one.configuration}, {text.counted(len(one.vpns), 'VPN')}: {one.said}")
-    end = (
-        ("Significant regression", "bold red") if comparison.regressed else ("No significant regression", "bold green")
-    )
-    console.print(Text.assemble(end, (f" (Welch's t, false discovery rate {SIGNIFICANCE:.0%})", "dim")))
-
-
-def _print_counts(comparison: Comparison, console: Console) -> None:
-    for verdict in COUNTED:
-        number = sum(change.verdict == verdict for change in comparison.changes)
-        if number:
-            console.print(f"{text.counted(number, 'measurement')}: {verdict}")
-    decisions = [change.decision for change in comparison.changes if change.after]
-    if decisions:
-        better, worse, same, undecided = (decisions.count(one) for one in ("better", "worse", "same", "undecided"))
-        console.print(
-            f"After against before, up to each metric's margin: {better} better, {worse} worse, {same} the same, "
-            f"{undecided} undecided."
-        )
-
-
-def _print_what_was_compared(comparison: Comparison, console: Console) -> None:
-    """Shares of the baseline or absolute numbers; nothing may be in both runs, too."""
-    shares = sum(change.of_baseline for change in comparison.changes)
-    if shares:
-        rest = len(comparison.changes) - shares
-        console.print(
-            f"{text.counted(shares, 'measurement')}: compared as shares of each run's own baseline, which a slower or "
-            "faster machine does not change" + (f"; {rest} as absolute numbers (marked a)" if rest else ""),
-            style="dim",
-        )
-    elif comparison.changes:
-        console.print(
-            "Compared as absolute numbers (a): one of the runs has no baseline of the same traffic.", style="dim"
-        )
-    else:
-        console.print(Text("The runs share no measurement.", "bold red"))
-
-
-def _table(changes: Sequence[Change]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False, header_style="bold")
-    table.add_column("VPN and levels", overflow="fold")
-    table.add_column("metric")
-    table.add_column("before → after", justify="right")
-    table.add_column("change (95 %)", justify="right")
-    table.add_column("verdict", no_wrap=True)
-    for change in changes:
-        style = "green" if change.verdict == "improvement" else "red"
-        after = change.reason
-        if change.after:
-            after = text.with_interval(change.after, change.unit, "after" in change.bounded)
-        moved = text.change(change.ratio).replace(" (", "\n(") if change.ratio else text.NONE
-        table.add_row(
-            Text.assemble((change.vpn, "bold"), "\n", (change.levels, "dim")),
-            text.SHORT.get(change.metric, change.metric),
-            Text(f"{text.with_interval(change.before, change.unit, 'before' in change.bounded)}\n{after}"),
-            moved + (" a" if change.ratio and not change.of_baseline else ""),
-            Text(change.verdict, "dim" if change.reference else style),
-        )
-    return table
 
 
 class _Side:

@@ -29,8 +29,9 @@ def compare(
     begin("vpneval reads both runs and compares them.")
     from runner.data.store import load_run
     from runner.ranking.margins import with_margins
-    from runner.report.compare import compare_kinds, render
+    from runner.report.compare import compare_kinds
     from runner.report.forms.comparison import comparison_html
+    from runner.report.forms.terminal_comparison import render
 
     require_known("format", form, ["term", "html", "json"])
     before, after = one_run(before), one_run(after)

@@ -109,7 +109,7 @@ def _write(folder: Path | None, made_of: Callable[[list[Path]], Report]) -> None
 
 def _print_findings(reports: list[Report], form: str) -> None:
     """docs/findings.md, or its picture."""
-    from runner.report.papers.page import findings_text, rows_of
+    from runner.report.forms.findings_page import findings_text, rows_of
     from runner.report.plots.plots_findings import published_against_measured
     from runner.report.plots.vega import svg
 

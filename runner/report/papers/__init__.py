@@ -1,1 +1,1 @@
-"""What a run says of the five papers: their tables beside this run, their conclusions, and docs/findings.md."""
+"""What a run says of the five papers: their tables beside this run, and their conclusions."""

@@ -18,6 +18,7 @@ from runner.papers.findings import Judgement
 from runner.papers.judges import findings_of, run_for
 from runner.papers.published import names as published_papers
 from runner.papers.published import paper
+from runner.report.forms.findings_page import findings_text, rows_of
 from runner.report.forms.html import html_text
 from runner.report.forms.markdown import markdown_text
 from runner.report.forms.tables import json_text
@@ -25,7 +26,6 @@ from runner.report.forms.terminal import render
 from runner.report.model import Report, build
 from runner.report.papers.conclusions import GENERIC, LONGER_SEARCH, outcome
 from runner.report.papers.findings import Findings, findings, needs, repetitions_made
-from runner.report.papers.page import findings_text, rows_of
 from runner.report.plots.plots_findings import published_against_measured
 from runner.report.plots.vega import svg
 from tests.unit.findings_worlds import QUICK, ROOT, made

@@ -8,8 +8,9 @@ from rich.console import Console
 
 from runner.data.trials import Run, Trial
 from runner.report import text
-from runner.report.compare import Change, Comparison, compare_runs, render
+from runner.report.compare import Change, Comparison, compare_runs
 from runner.report.forms.comparison import comparison_html, history_html, trends
+from runner.report.forms.terminal_comparison import render
 from tests.unit.synthetic import CBC, IDLE, PLAIN, TCP, make_run, make_trial, realistic_run
 
 RUN = make_run(("none", "openvpn"))
