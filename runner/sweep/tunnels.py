@@ -70,17 +70,17 @@ class TunnelBuilder:
         """Keys, lab, tunnel: what the trials are measured on. Raises what ``bring_up`` raises, and LabError."""
         self._keys()
         lab, tunnel = self._tunnel()
-        made = Bench(lab, tunnel, self._tunnel, bare=self._lab, keys=self._keys_of_strangers, keys_of=self._keys_of)
-        made.meshes = self._mesh if lab.kind == "netns" else None
+        made = Bench(
+            lab,
+            tunnel,
+            self._tunnel,
+            bare=self._lab,
+            keys=self._keys,
+            meshes=self._mesh if lab.kind == "netns" else None,
+            another=self._another if self.settings.rig.stands != 1 else None,
+        )
         self._benches.append(made)
-        if self.settings.rig.stands != 1:
-            made.beside, made.another = self._beside, self._another
         return made
-
-    def _beside(self) -> float:
-        """The same tunnel once more, in a lab of its own that goes at once: its set-up time, s."""
-        with self._another() as other:
-            return other.tunnel.setup_s
 
     @contextmanager
     def _another(self) -> Iterator[Bench]:
@@ -167,12 +167,6 @@ class TunnelBuilder:
                 for line in said:
                     self._say(hide(line))
         return self.shared.secrets[key]
-
-    def _keys_of_strangers(self, others: bool) -> dict[str, str]:
-        return self._keys(others=others)
-
-    def _keys_of(self, sites: Sequence[Site]) -> dict[str, str]:
-        return self._keys(sites=sites)
 
     @property
     def _images(self) -> tuple[Image, Image]:

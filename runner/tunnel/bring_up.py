@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 from runner.data.errors import InstrumentError, ProofError, Unsupported
 from runner.data.levels import Params
@@ -40,6 +40,13 @@ class Tunnel:
     timers: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
+class Keys(Protocol):
+    """Makes a VPN's secrets."""
+
+    def __call__(self, *, others: bool = False, sites: Sequence[Site] = ()) -> Secrets:
+        """The tunnel's own; ``others``: which a stranger could have made in the same way; ``sites``: for those."""
+
+
 @dataclass
 class Bench:
     """The lab and the tunnel that are measured now. ``renewal`` makes both anew, after a tunnel has broken."""
@@ -48,13 +55,11 @@ class Bench:
     tunnel: Tunnel
     renewal: Callable[[], tuple[Lab, Tunnel]]
     bare: Callable[[], Lab] | None = None  # a fresh lab in the place of this one, without a tunnel
-    keys: Callable[[bool], Secrets] | None = None  # the VPN's secrets, or others made in the same way
+    keys: Keys | None = None
     meshes: Callable[[Topology], AbstractContextManager[Lab]] | None = None  # a lab of another shape, beside this one
-    keys_of: Callable[[Sequence[Site]], Secrets] | None = None  # secrets for so many sites
     another: Callable[[], AbstractContextManager[Bench]] | None = (
-        None  # one more lab with the same tunnel, beside this one
+        None  # the same tunnel in one more lab beside this one
     )
-    beside: Callable[[], float] | None = None  # the same tunnel once more in a lab of its own: its set-up time, s
     _shared: dict[str, tuple[Any, ExitStack, str]] = field(default_factory=dict)
 
     @property

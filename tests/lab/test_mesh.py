@@ -38,12 +38,12 @@ def bench_for(vpn: Vpn, image: Image, logs: Path) -> Bench:
                 pytest.skip(f"{vpn.name}: {no.reason}")
             yield lab
 
-    def keys_of(sites: Sequence[Site]) -> Secrets:
+    def keys(*, others: bool = False, sites: Sequence[Site] = ()) -> Secrets:
         return make_secrets(vpn, NamespaceRig().alone(image, lambda line: None), sites)
 
     proof = Proof(confidential_promised=True, delivered=True, marker_on_wan=False, sent_bytes=0, captured_bytes=0)
     nothing = Lab({}), Tunnel("", 0.0, Evidence(), proof)
-    return Bench(*nothing, lambda: nothing, meshes=shaped, keys_of=keys_of)
+    return Bench(*nothing, lambda: nothing, meshes=shaped, keys=keys)
 
 
 @pytest.mark.smoke

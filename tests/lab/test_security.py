@@ -39,9 +39,9 @@ def bench_of(image: Image, tmp_path: Path) -> Iterator[Benches]:
     with ExitStack() as labs:
 
         def made(vpn: Vpn) -> Bench:
-            def keys(others: bool) -> dict[str, str]:
+            def keys(*, others: bool = False, sites: Sequence[Site] = ()) -> dict[str, str]:
                 if others not in known:
-                    known[others] = make_secrets(vpn, NamespaceRig().alone(image, lambda line: None), SITES)
+                    known[others] = make_secrets(vpn, NamespaceRig().alone(image, lambda line: None), sites or SITES)
                 return known[others]
 
             def bare() -> Lab:
@@ -52,7 +52,7 @@ def bench_of(image: Image, tmp_path: Path) -> Iterator[Benches]:
 
             def fresh() -> tuple[Lab, Tunnel]:
                 lab = bare()
-                return lab, bring_up(lab, vpn, vpn.recommended, keys(False), judged=False)
+                return lab, bring_up(lab, vpn, vpn.recommended, keys(), judged=False)
 
             known: dict[bool, dict[str, str]] = {}
             return Bench(*fresh(), fresh, bare=bare, keys=keys)

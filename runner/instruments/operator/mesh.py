@@ -99,7 +99,7 @@ def mesh(bench: Bench, vpn: Vpn, params: Params, sizes: Sequence[int] = SIZES, b
     Raises MeasurementError where not one comes up.
     """
     started = time.monotonic()
-    if bench.meshes is None or bench.keys_of is None:
+    if bench.meshes is None or bench.keys is None:
         raise MeasurementError("meshes of more than two sites need the namespace lab")
     if vpn.carries == "tcp":
         raise MeasurementError("the VPN only forwards ports and carries nothing between the sites' networks")
@@ -109,7 +109,7 @@ def mesh(bench: Bench, vpn: Vpn, params: Params, sizes: Sequence[int] = SIZES, b
         if why := no_room(points, count, budget_s - (time.monotonic() - started)):
             break
         sites = sites_of(count)
-        secrets = bench.keys_of(sites)
+        secrets = bench.keys(sites=sites)
         with bench.meshes(star(sites)) as lab:
             try:
                 points.append(bring_up(lab, vpn, tunnel_levels(params), secrets))

@@ -46,10 +46,10 @@ def wrong_key(bench: Bench, vpn: Vpn, params: Params) -> ProbeOutcome:
     """Leaves ``bench`` without a tunnel."""
     if bench.bare is None or bench.keys is None:
         return ProbeOutcome("inconclusive", "there is no second lab here to bring a stranger up in")
-    own = bench.keys(False)
+    own = bench.keys()
     if not own:
         return ProbeOutcome("fail", "it has no keys: the tunnel that is up is one with anybody", "it was up")
-    others = bench.keys(True)
+    others = bench.keys(others=True)
     wait_s = TIMES * bench.tunnel.setup_s
     came, arrived, calls, refusals, files = [], {}, {}, [], []
     for impostor in bench.lab.sites:

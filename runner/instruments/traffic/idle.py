@@ -47,9 +47,10 @@ def slices(bench: Bench, memory: dict[str, Any]) -> Measuring:
         found = {"rtt": float(np.median(now))}
         if memory.get("told") is not bench.tunnel:  # once, also where the measurement is begun again
             memory["told"], found["setup_time"] = bench.tunnel, bench.tunnel.setup_s
-        elif taken % (SETUP_EVERY if memory.get("setups", 0) < SETUPS else SELDOM) == 0 and bench.beside:
+        elif taken % (SETUP_EVERY if memory.get("setups", 0) < SETUPS else SELDOM) == 0 and bench.another:
             try:
-                found["setup_time"] = bench.beside()
+                with bench.another() as beside:
+                    found["setup_time"] = beside.tunnel.setup_s
             except ProofError as error:  # the tunnel that stands has been proven
                 raise MeasurementError(f"the same tunnel, brought up beside this one: {error}") from error
         memory["setups"] = memory.get("setups", 0) + ("setup_time" in found)
