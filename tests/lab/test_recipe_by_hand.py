@@ -120,14 +120,36 @@ def test_the_daemons_of_the_answering_gateway_are_killed(image: Image, tmp_path:
         tunnel.comes_back_and_nothing_leaves_in_the_clear(gateway=1, within_s=80)  # OpenVPN looks for 60 s
 
 
-def goes_by_hand(lab: Lab, name: str, form: str, folder: Path) -> None:
-    """Up, up again, back after its daemons were killed, gone; and the control of what is in the clear."""
-    tunnel = Tunnel(lab, name)
-    before = {node.name: state(node) for node in tunnel.gateways}
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("name", NAMES)
+def test_it_comes_up_ten_times_of_ten(image: Image, tmp_path: Path, name: str, form: str) -> None:
+    """With keys of their own each time, on gateways that have had it before."""
+    gateways = open_image("bookworm" if name in OLDER else DEFAULT, say=print)
+    with two_gateways(image, tmp_path, gateways) as lab:
+        tunnel = Tunnel(lab, name)
+        before = {node.name: state(node) for node in tunnel.gateways}
+        for number in range(10):
+            set_up(lab, name, form, tmp_path / f"{number}")
+            tunnel.works()
+            tunnel.goes(before)
+            for node in (*tunnel.gateways, lab.host2):
+                node.run("rm", "-rf", "/root/tunnel", "/root/keys")
+
+
+def set_up(lab: Lab, name: str, form: str, folder: Path) -> None:
+    """By files that were written, or by what was pasted."""
     if form == "written":
         write_and_run(lab, name, folder)
     else:
         print_and_paste(lab, name)
+
+
+def goes_by_hand(lab: Lab, name: str, form: str, folder: Path) -> None:
+    """Up, up again, back after its daemons were killed, gone; and the control of what is in the clear."""
+    tunnel = Tunnel(lab, name)
+    before = {node.name: state(node) for node in tunnel.gateways}
+    set_up(lab, name, form, folder)
     tunnel.works()
     tunnel.is_left_alone_by_a_second_up()
     tunnel.comes_back_and_nothing_leaves_in_the_clear()
