@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def report_on(
-    asked: Request,
+    request: Request,
     weights: str,
     quiet: bool,
     as_json: bool,
@@ -37,7 +37,7 @@ def report_on(
     from runner.report.forms.terminal import render as render_terminal
     from runner.report.forms.write import write_reports
 
-    folder, outcome = _measured(asked, quiet, spread)
+    folder, outcome = _measured(request, quiet, spread)
     lacks = False
     try:
         report = reading.report_of([folder], weights)
@@ -62,7 +62,7 @@ def report_on(
         )
     if outcome.trimmed and not quiet:
         err.print(
-            f"The {'deadline' if asked.deadline_s else 'end of the hours'} was reached, and {outcome.trimmed} trials "
+            f"The {'deadline' if request.deadline_s else 'end of the hours'} was reached, and {outcome.trimmed} trials "
             f"were left out. To measure them: the same command with --out {folder}",
             soft_wrap=True,
         )
@@ -73,21 +73,21 @@ def report_on(
     if outcome.trimmed and not report.trials["ok"]:
         tell("Nothing could be measured before the deadline. Give the run more time.")
         lacks = True
-    return max(int(lacks), without_number(asked, folder, strict))
+    return max(int(lacks), without_number(request, folder, strict))
 
 
-def _measured(asked: Request, quiet: bool, spread: FarmRequest | None) -> tuple[Path, Outcome]:
+def _measured(request: Request, quiet: bool, spread: FarmRequest | None) -> tuple[Path, Outcome]:
     """The run folder, and what was done: here, or on a farm."""
     from runner.sweep.run import run
 
     command_line = ["vpneval", *sys.argv[1:]]
     say = (lambda text: None) if quiet else _say
     if spread:
-        return spread.run(asked, command_line, say)
-    return run(asked, command_line, say, watching(err, quiet, asked.weights))
+        return spread.run(request, command_line, say)
+    return run(request, command_line, say, watching(err, quiet, request.weights))
 
 
-def without_number(asked: Request, folder: Path, strict: bool) -> int:
+def without_number(request: Request, folder: Path, strict: bool) -> int:
     """Say which measurements gave no number. Returns 1 where a VPN that can run here has none in what it is ranked by,
     because they failed or because the deadline left no time for them (with ``strict``: also where any measurement gave
     none), else 0."""
@@ -98,7 +98,7 @@ def without_number(asked: Request, folder: Path, strict: bool) -> int:
         why = failed[0].reason.splitlines()[0] if failed[0].reason else "no reason was recorded"
         first = f"{failed[0].vpn} {levels_of(failed[0].params)}: {why}"
         _say(f"{len(failed)} of {counted(len(tried), 'measurement')} gave no number. The first of them: {first}")
-    ranked = ranked_cells(asked.cells, {vpn.name: vpn for vpn in asked.vpns})
+    ranked = ranked_cells(request.cells, {vpn.name: vpn for vpn in request.vpns})
     lacking = ranked.keys() - {trial.cell for trial in trials if trial.status == "ok"}
     without = sorted({trial.vpn for trial in failed if trial.cell in lacking})
     if without:
@@ -109,7 +109,7 @@ def without_number(asked: Request, folder: Path, strict: bool) -> int:
     call = run.invocations[-1] if run.invocations else None
     trimmed = call is not None and call.trimmed + call.passed_over > 0
     untried = lacking - {trial.cell for trial in trials} if trimmed else set()
-    left_out = sorted({cell.vpn for cell in asked.cells if cell.key in untried and cell.vpn != BASELINE})
+    left_out = sorted({cell.vpn for cell in request.cells if cell.key in untried and cell.vpn != BASELINE})
     if left_out:
         _say(
             f"There was no time to measure a metric of the ranking for these VPNs: {', '.join(left_out)}. "

@@ -54,45 +54,45 @@ class FarmRequest:
         self.equal_names = parse_equal(self.equal)
         self.timeout_s = seconds(self.timeout, "--farm-timeout") if self.timeout else None
 
-    def run(self, asked: Request, command_line: list[str], say: Callable[[str], None]) -> tuple[Path, Outcome]:
+    def run(self, request: Request, command_line: list[str], say: Callable[[str], None]) -> tuple[Path, Outcome]:
         """Measure what is missing. Returns the run folder and what was done.
 
         Raises Interrupted on Ctrl-C, after the invocation has been written down, and UsageError where the folder
         belongs to another run.
         """
 
-        folder = asked.out or Path("results") / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{asked.profile.name}"
+        folder = request.out or Path("results") / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{request.profile.name}"
         with ExitStack() as stack:
             # A farm that is not there leaves no empty run folder behind.
             workers = None if is_there(folder / "run.json") else stack.enter_context(connected(self.farm, say))
             store = stack.enter_context(open_store(folder))
             stack.enter_context(on_disk(store))
-            asked = _seeded(asked, store)
-            todo, outcome = missing(asked, store), Outcome()
+            request = _seeded(request, store)
+            todo, outcome = missing(request, store), Outcome()
             keeper = Keeper(store, outcome)
             machine_of = {trial.repetition: trial.machine for trial in store.trials if trial.machine}
             began = {trial.repetition: trial.started_at for trial in store.trials if trial.status != "unsupported"}
             measured = measured_vpns(store)
             store.trials = []  # nobody needs them any more, and a farm has many
-            call = _Call(self, asked, store, keeper, command_line, say, machine_of, began, measured)
+            call = _Call(self, request, store, keeper, command_line, say, machine_of, began, measured)
             if todo:
-                self._spread(workers or stack.enter_context(connected(self.farm, say)), asked, todo, call)
+                self._spread(workers or stack.enter_context(connected(self.farm, say)), request, todo, call)
                 if keeper.run is None:
                     raise CannotRunHere(outcome.stopped or "the farm has measured nothing")
             return folder, outcome
 
-    def _spread(self, workers: DaskWorkers, asked: Request, todo: list[int], call: _Call) -> None:
+    def _spread(self, workers: DaskWorkers, request: Request, todo: list[int], call: _Call) -> None:
         """The blocks ``todo``; how it ended goes into run.json. Raises Interrupted."""
         store, keeper, outcome, say = call.store, call.keeper, call.keeper.outcome, call.say
         key = _key(store)
-        images = [asked.image, *asked.gateway_images]
+        images = [request.image, *request.gateway_images]
         coordinator = Coordinator(
             workers,
             key,
             images,
-            _portable(asked),
+            _portable(request),
             todo,
-            self.timeout_s or LATE * expected_s(asked) + LATE_S,
+            self.timeout_s or LATE * expected_s(request) + LATE_S,
             call.admit,
             keeper.keep,
             say,
@@ -122,7 +122,7 @@ class _Call:
     """One call of ``vpneval run --farm``, as run.json has it, and who may take part in it."""
 
     spread: FarmRequest
-    asked: Request
+    request: Request
     store: Store
     keeper: Keeper
     command_line: Sequence[str]
@@ -149,7 +149,7 @@ class _Call:
             raise UsageError(
                 f"{self.store.folder} was measured without --farm. Continue it so, or choose another --out"
             )
-        if old.profile_note not in (self.asked.profile.note, self.asked.profile.noted_before):
+        if old.profile_note not in (self.request.profile.note, self.request.profile.noted_before):
             raise UsageError(f"{self.store.folder} was measured with another profile: {old.profile_note}")
         self.reference = next(iter(old.machines.values()))
         if self.shared is not None:
@@ -189,7 +189,7 @@ class _Call:
         if is_there(path) and "image" not in self.spread.equal_names:
             known = [_as_before(image, read_run(path)) for image in opened]
         gateways = {image.name: image for image in known[1:]}
-        run = describe(self.asked, self.store, {"kind": "netns", **lab}, known[0], gateways, self.measured)
+        run = describe(self.request, self.store, {"kind": "netns", **lab}, known[0], gateways, self.measured)
         save_packages(self.store, [image for image in opened if image in known])
         self.before = run.invocations
         self.keeper.begin(run.model_copy(update={"invocations": [*self.before, self.call]}))
@@ -219,20 +219,20 @@ def _spread_all(coordinator: Coordinator, store: Store) -> str:
         return store.trouble(error)
 
 
-def missing(asked: Request, store: Store) -> list[int]:
+def missing(request: Request, store: Store) -> list[int]:
     """The blocks of which the run folder lacks something: each is measured as a whole, on one machine."""
     trials = store.trials
-    done = {trial.id for trial in trials if trial.status in ("ok", "unsupported") or not asked.retry_failed}
+    done = {trial.id for trial in trials if trial.status in ("ok", "unsupported") or not request.retry_failed}
     done -= {trial.id for trial in trials if trial.status == "lab_error"}
     hopeless = {trial.cell for trial in trials if trial.status == "unsupported"}
     begun = {trial.repetition for trial in trials if trial.id in done and trial.status != "unsupported"}
-    plan = blocks(asked.cells, asked.repetitions, asked.seed, done, hopeless, asked.profile)
-    return [one for one in range(1, asked.repetitions + 1) if one not in begun or plan.block(one).tunnels]
+    plan = blocks(request.cells, request.repetitions, request.seed, done, hopeless, request.profile)
+    return [one for one in range(1, request.repetitions + 1) if one not in begun or plan.block(one).tunnels]
 
 
-def expected_s(asked: Request) -> float:
+def expected_s(request: Request) -> float:
     """How long a block takes on a machine that is like this one, seconds."""
-    return replace(asked, repetitions=1).expected()[1]
+    return replace(request, repetitions=1).expected()[1]
 
 
 def measure_block(path: Path) -> int:
@@ -241,22 +241,22 @@ def measure_block(path: Path) -> int:
     Raises UsageError for what is no such request.
     """
     try:
-        request: dict[str, Any] = from_json(read_bytes(path))
-        repetition, out = int(request.pop("repetition")), Path(request.pop("out"))
-        asked = ask(Options(request.pop("experiments"), **request, out=out))
+        options: dict[str, Any] = from_json(read_bytes(path))
+        repetition, out = int(options.pop("repetition")), Path(options.pop("out"))
+        request = ask(Options(options.pop("experiments"), **options, out=out))
     except (ValueError, KeyError, TypeError, AttributeError) as wrong:
         raise UsageError(f"{path} is not what a coordinator asks for: {wrong}") from None
-    asked.first = asked.repetitions = repetition
-    _, outcome = run(asked, ["vpneval", "block"], lambda text: None, watching(err, True, None))
+    request.first = request.repetitions = repetition
+    _, outcome = run(request, ["vpneval", "block"], lambda text: None, watching(err, True, None))
     if outcome.stopped:
         raise LabError(outcome.stopped)
     return 0
 
 
-def _seeded(asked: Request, store: Store) -> Request:
+def _seeded(request: Request, store: Store) -> Request:
     """With the seed of the folder's first call. Raises UsageError where the folder has another profile."""
     path = store.folder / "run.json"
-    return replace(asked, seed=read_run(path).seed) if is_there(path) else asked
+    return replace(request, seed=read_run(path).seed) if is_there(path) else request
 
 
 def _as_before(image: Image, run: Run) -> Image:
@@ -275,15 +275,15 @@ def _key(store: Store) -> str:
     return read_bytes(path).decode()
 
 
-def _portable(asked: Request) -> dict[str, Any]:
+def _portable(request: Request) -> dict[str, Any]:
     """What is asked of each machine: files of the user's by their whole path, under which every machine has them."""
-    options = asked.options
+    options = request.options
     same = ("levels", "profile", "duration_s", "rounds", "slice_s", "image", "gateway_images")
     return {
         "experiments": [*map(_path, options.experiments)],
         "instruments": [*map(_path, options.instruments)],
         "vpns": ",".join(map(_path, options.vpns.split(","))),
-        "seed": asked.seed,
+        "seed": request.seed,
         **{name: getattr(options, name) for name in same},
     }
 

@@ -33,7 +33,7 @@ CONSOLE_LOG = "kernel-console.log"
 
 
 def run_under(
-    kernels: Sequence[Kernel | None], asked: Request, here: Callable[[Path], int], say: Say, as_json: bool
+    kernels: Sequence[Kernel | None], request: Request, here: Callable[[Path], int], say: Say, as_json: bool
 ) -> int:
     """Run the command line of this process under each kernel in turn; None is the machine's own, by ``here``.
 
@@ -45,12 +45,12 @@ def run_under(
     for kernel in kernels:
         if kernel is not None:
             kernel.prepare(say)
-    for name in dict.fromkeys([asked.image, *asked.gateway_images]):
+    for name in dict.fromkeys([request.image, *request.gateway_images]):
         open_image(name, say=say)  # a guest cannot build one: to it, the image is read-only
-    folder = asked.out or Path("results") / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{asked.profile.name}"
+    folder = request.out or Path("results") / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{request.profile.name}"
     own = sys.argv[1:]
     if len(kernels) == 1 and kernels[0] is not None:
-        return _guest_run(kernels[0], folder, say, own if asked.out else [*own, "--out", str(folder)])
+        return _guest_run(kernels[0], folder, say, own if request.out else [*own, "--out", str(folder)])
     check_parent(folder)
     # Of several, one list is printed at the end.
     stdout = io.TextIOWrapper(io.BytesIO()) if as_json else standard_output()
@@ -74,7 +74,7 @@ def run_under(
 
 def run_with_rest(
     rest: Kernel,
-    asked: Request,
+    request: Request,
     here: Callable[[Path], int],
     say: Say,
     weights: str = "",
@@ -89,8 +89,8 @@ def run_with_rest(
     started, that is said in a line, and another kernel may take its place.
     """
     check_machine()
-    second_kernel = survey(asked, rest, REST_S, install, say)
-    parent = asked.out or Path("results") / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{asked.profile.name}"
+    second_kernel = survey(request, rest, REST_S, install, say)
+    parent = request.out or Path("results") / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{request.profile.name}"
     check_parent(parent)
     code = _one_of_several(HOST, parent, here, say)
     lacking = lacks(parent / HOST) if code in (0, 1) else []
@@ -104,7 +104,7 @@ def run_with_rest(
     except CannotRunHere as lack:
         say(f"The second run is left out: {lack}")
         return code
-    argv = [*rest_argv(asked, weights, say), *flags]
+    argv = [*rest_argv(request, weights, say), *flags]
     argv += ["--kernel", rest.name, "--out", str(parent / folder_of(rest.name))]
     second = _one_of_several(rest.name, parent, partial(_guest_run, rest, say=say, argv=argv), say)
     for line in both_answers(parent):
@@ -112,33 +112,33 @@ def run_with_rest(
     return max(code, second)
 
 
-def rest_argv(asked: Request, weights: str, say: Say) -> list[str]:
+def rest_argv(request: Request, weights: str, say: Say) -> list[str]:
     """The second run's command line, without its kernel and its folder: all VPNs of the comparison that run there, so
     that they stand in one ranking; with what was asked for, as far as the one experiment that it measures has it.
     ``say`` is told what it has not."""
-    given = asked.options
+    given = request.options
     options = {
-        "--vpn": given.vpns or ",".join(vpn.name for vpn in asked.vpns if vpn.name != BASELINE),
+        "--vpn": given.vpns or ",".join(vpn.name for vpn in request.vpns if vpn.name != BASELINE),
         "--set": _levels(given.levels),
-        "--profile": asked.profile.name,
-        "--reps": str(asked.given_repetitions or asked.profile.repetitions),  # its time is not this run's
+        "--profile": request.profile.name,
+        "--reps": str(request.given_repetitions or request.profile.repetitions),  # its time is not this run's
         "--duration": str(given.duration_s or ""),
         "--slice": str(given.slice_s or ""),
-        "--seed": str(asked.seed),
-        "--image": asked.image,
-        "--gateway-image": ",".join(asked.gateway_images),
+        "--seed": str(request.seed),
+        "--image": request.image,
+        "--gateway-image": ",".join(request.gateway_images),
         "--weights": weights,
     }
     for option, instead in (("--weights", ""), ("--set", ONCE)):
-        if why := _refused(options, asked.until_significant):
+        if why := _refused(options, request.until_significant):
             if options[option] != instead:
                 say(f"The second run is made without {option} {options[option]}, which it cannot have: {why}")
             options[option] = instead
     argv = ["run", "transport"]
     for option, value in options.items():
         argv += [option, value] if value else []
-    argv += [f"--{'' if asked.until_significant else 'no-'}until-significant", "--deadline", f"{REST_S}s"]
-    return argv + ["--retry-failed"] * asked.retry_failed
+    argv += [f"--{'' if request.until_significant else 'no-'}until-significant", "--deadline", f"{REST_S}s"]
+    return argv + ["--retry-failed"] * request.retry_failed
 
 
 def _levels(given: str) -> str:

@@ -28,21 +28,21 @@ ONE_AT_A_TIME = (
 )
 
 
-def show(asked: Request, as_json: bool) -> None:
-    """Print what ``asked`` would measure, and how long that takes if every VPN can run here; of a folder that has a
+def show(request: Request, as_json: bool) -> None:
+    """Print what ``request`` would measure, and how long that takes if every VPN can run here; of a folder that has a
     run, what that lacks, and how long a sure answer takes."""
-    report, seen = so_far(asked)
-    trials, expected_s = asked.expected(seen)
+    report, seen = so_far(request)
+    trials, expected_s = request.expected(seen)
     if as_json:
         found: dict[str, Any] = {"trials": trials, "expected_s": round(expected_s)}
         if report:
             found |= {"undecided": sum(one.open for one in answers(report)), "minutes_more": minutes_more(report)}
-        document(json.dumps(found | {"cells": [cell.model_dump() for cell in asked.cells]}, indent=1) + "\n")
+        document(json.dumps(found | {"cells": [cell.model_dump() for cell in request.cells]}, indent=1) + "\n")
         return
     table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
     for column in ("vpn", "tunnel", "traffic"):
         table.add_column(column, overflow="fold")
-    for cell in asked.cells:
+    for cell in request.cells:
         tunnel = [cell.params[f] for f in ("cipher", "integrity", "compression", "image") if f in cell.params]
         traffic = [
             f"{f} {level}" if level.isdigit() or f == "fragmentation" else level
@@ -51,14 +51,14 @@ def show(asked: Request, as_json: bool) -> None:
         ]
         table.add_row(cell.vpn, ", ".join(tunnel), ", ".join(traffic))
     out.print(table)
-    lacks = f" that {asked.out} lacks" if seen else ""
+    lacks = f" that {request.out} lacks" if seen else ""
     out.print(
-        f"\n{len(asked.cells)} cells × {asked.repetitions} repetitions, with the baseline: {trials} trials{lacks}, "
-        f"about {roughly(expected_s)} if every VPN can run here. {asked.profile.note}",
+        f"\n{len(request.cells)} cells × {request.repetitions} repetitions, with the baseline: {trials} trials{lacks}, "
+        f"about {roughly(expected_s)} if every VPN can run here. {request.profile.note}",
         highlight=False,
         markup=False,
     )
-    for sentence in limits(asked):
+    for sentence in limits(request):
         out.print(sentence, highlight=False)
     if report:
         for answer in answers(report):
@@ -66,28 +66,30 @@ def show(asked: Request, as_json: bool) -> None:
             out.print(said, highlight=False, markup=False)
 
 
-def so_far(asked: Request) -> tuple[Report | None, list[Trial]]:
-    """What the run in the folder of ``asked`` has: its trials, and, if the run goes on until all is decided, its report
-    by the same weights."""
-    if asked.out is None or not is_there(asked.out / "run.json"):
+def so_far(request: Request) -> tuple[Report | None, list[Trial]]:
+    """What the run in the folder of ``request`` has: its trials, and, if it goes on until all is decided, its report by
+    the same weights."""
+    if request.out is None or not is_there(request.out / "run.json"):
         return None, []
-    run, trials = load_run(asked.out)
-    return build(run, trials, weights=asked.weights) if asked.until_significant else None, trials
+    run, trials = load_run(request.out)
+    return build(run, trials, weights=request.weights) if request.until_significant else None, trials
 
 
-def limits(asked: Request) -> list[str]:
+def limits(request: Request) -> list[str]:
     """What the options make of that time, in sentences."""
-    said = [ONE_AT_A_TIME] if asked.lab != "netns" and any_turns(asked.cells, asked.profile) else []
-    if asked.until_significant:
-        most = MOST_REPETITIONS if asked.deadline_s is None else asked.repetitions
-        _, longest_s = replace(asked, repetitions=max(most, asked.repetitions)).expected()
-        end = "until the deadline" if asked.deadline_s else f"up to {most} repetitions, at most {roughly(longest_s)}"
+    said = [ONE_AT_A_TIME] if request.lab != "netns" and any_turns(request.cells, request.profile) else []
+    if request.until_significant:
+        most = MOST_REPETITIONS if request.deadline_s is None else request.repetitions
+        _, longest_s = replace(request, repetitions=max(most, request.repetitions)).expected()
+        end = "until the deadline" if request.deadline_s else f"up to {most} repetitions, at most {roughly(longest_s)}"
         said.append(f"--until-significant then repeats what is undecided: {end}.")
-    if asked.deadline_s:
-        said.append(f"--deadline ends the run after {roughly(asked.deadline_s)}; trials that do not fit are left out.")
-    if rate_bps := asked.limits.get("max_rate_bps"):
+    if request.deadline_s:
+        said.append(
+            f"--deadline ends the run after {roughly(request.deadline_s)}; trials that do not fit are left out."
+        )
+    if rate_bps := request.limits.get("max_rate_bps"):
         said.append(f"--max-rate: no test sends faster than {rate_bps / 1e6:g} Mbit/s.")
-    if hours := asked.limits.get("between"):
+    if hours := request.limits.get("between"):
         from_to = " to ".join(hours.split("-"))
         said.append(
             f"--between: tests run from {from_to} only. The run waits until then, and the deadline counts from then. "

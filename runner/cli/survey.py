@@ -38,24 +38,24 @@ SLOWER = 30  # times, at most: a guest that is emulated (docs/kernels.md)
 Answers = Mapping[str, str]  # a VPN's name -> why it cannot run there; empty where it can
 
 
-def survey(asked: Request, rest: Kernel, rest_s: float, install: bool, say: Say) -> Kernel | None:
+def survey(request: Request, rest: Kernel, rest_s: float, install: bool, say: Say) -> Kernel | None:
     """Probe this machine's kernel and ``rest``, and tell ``say`` what will run where and for how long.
 
     ``rest_s``: how long the run under ``rest`` takes. ``install``: install the Debian packages that it needs. Returns
     the kernel of that run: ``rest``, or what takes its place where it does not start; None where it has nothing to add.
     """
-    here, vpns = ask_here(asked), [vpn for vpn in asked.vpns if vpn.name != BASELINE]
+    here, vpns = ask_here(request), [vpn for vpn in request.vpns if vpn.name != BASELINE]
     lacking = [vpn for vpn in vpns if here[vpn.name] and vpn.dataplane == "kernel"]
     other = [vpn for vpn in vpns if here[vpn.name] and vpn.dataplane != "kernel"]
     say(f"This machine (Linux {platform.release()}) runs: {_names(vpn for vpn in vpns if not here[vpn.name])}.")
     for vpn in other:
         say(f"This machine cannot run {vpn.name}: {here[vpn.name]}")
-    here_s = max(60, asked.deadline_s or asked.expected()[1])
+    here_s = max(60, request.deadline_s or request.expected()[1])
     if not lacking:
         say(f"One ranking has all of them. The run takes about {roughly(here_s)}.")
         return None
     say(f"Its kernel lacks what these VPNs need: {_names(lacking)}.")
-    rest, there = _ask_there(asked, rest, install, say)
+    rest, there = _ask_there(request, rest, install, say)
     added = [vpn for vpn in lacking if not there.get(vpn.name, "it was not asked")]
     if added:
         say(f"{TITLES[rest.name]} runs: {_names(vpn for vpn in vpns if not there.get(vpn.name, 'not asked'))}. "
@@ -64,7 +64,7 @@ def survey(asked: Request, rest: Kernel, rest_s: float, install: bool, say: Say)
         if vpn not in added:
             say(f"Nothing here runs {vpn.name}: {there.get(vpn.name) or here[vpn.name]}")
     if len(added) < len(lacking):
-        say(what_would(vpns, asked, rest))
+        say(what_would(vpns, request, rest))
     more = f", and at most {roughly(rest_s)} more under {TITLES[rest.name]}" if added else ""
     say(f"The run takes about {roughly(here_s)} on this machine's kernel{more}.")
     return rest if added else None
@@ -74,20 +74,20 @@ def _names(vpns: Iterable[Vpn]) -> str:
     return ", ".join(vpn.name for vpn in vpns) or "none of these VPNs"
 
 
-def ask_here(asked: Request) -> Answers:
+def ask_here(request: Request) -> Answers:
     """Ask every VPN's own probe in a lab on this machine's kernel. Raises CannotRunHere where there can be no lab."""
     with ExitStack() as stack:
-        rig = stack.enter_context(open_rig(asked.lab, lambda text: None))
+        rig = stack.enter_context(open_rig(request.lab, lambda text: None))
         logs = Path(stack.enter_context(TemporaryDirectory()))
-        lab = stack.enter_context(rig.lab(rig.image(asked.image), logs=logs))
+        lab = stack.enter_context(rig.lab(rig.image(request.image), logs=logs))
         found = {}
-        for vpn in asked.vpns:
+        for vpn in request.vpns:
             no = unsupported(lab, vpn, vpn.comparable)
             found[vpn.name] = no.reason if no else ""
         return found
 
 
-def _ask_there(asked: Request, rest: Kernel, install: bool, say: Say) -> tuple[Kernel, Answers]:
+def _ask_there(request: Request, rest: Kernel, install: bool, say: Say) -> tuple[Kernel, Answers]:
     """The same under ``rest``, whose packages are installed first where they may be. Where it does not start, the same
     under what takes its place. The kernel and its answers; none where none starts."""
     for kernel in (rest, *_instead_of(rest)):
@@ -100,7 +100,7 @@ def _ask_there(asked: Request, rest: Kernel, install: bool, say: Say) -> tuple[K
             if install:
                 Path("/lib/modules").mkdir(exist_ok=True)
             kernel.prepare(say)
-            return kernel, ask_under(kernel, asked)
+            return kernel, ask_under(kernel, request)
         except VpnevalError as lack:
             say(f"{TITLES[kernel.name]} cannot be used: {lack}")
         if kernel.missing_packages() and not install:  # to install them is better than what takes its place
@@ -114,10 +114,10 @@ def _instead_of(rest: Kernel) -> list[Kernel]:
     return [qemu] if rest.name == "uml" and not qemu.commands() else []
 
 
-def ask_under(kernel: Kernel, asked: Request) -> Answers:
+def ask_under(kernel: Kernel, request: Request) -> Answers:
     """Ask every VPN's own probe under a guest kernel. Raises CannotRunHere where the guest does not answer."""
-    names = asked.options.vpns or ",".join(vpn.name for vpn in asked.vpns)  # a plugin's file by its path
-    argv = [sys.executable, "-m", "runner", "doctor", "--json", "--image", asked.image, "--vpn", names]
+    names = request.options.vpns or ",".join(vpn.name for vpn in request.vpns)  # a plugin's file by its path
+    argv = [sys.executable, "-m", "runner", "doctor", "--json", "--image", request.image, "--vpn", names]
     printed = io.BytesIO()
     with output_to(io.TextIOWrapper(printed, write_through=True)) as _:
         run_in(kernel, argv)
@@ -133,27 +133,27 @@ def answers(text: str) -> Answers:
         raise CannotRunHere("the guest did not say which VPNs it can run") from None
     found = {}
     for check in checks:
-        if asked := re.fullmatch(r"vpn (\S+) \(comparable\)", check["what"]):
-            found[asked[1]] = "" if check["level"] == "ok" else check["says"]
+        if request := re.fullmatch(r"vpn (\S+) \(comparable\)", check["what"]):
+            found[request[1]] = "" if check["level"] == "ok" else check["says"]
     if not found:
         wrong = [f"{check['what']}: {check['says']}" for check in checks if check["level"] == "error"]
         raise CannotRunHere("; ".join(wrong) or "the guest did not say which VPNs it can run")
     return found
 
 
-def what_would(vpns: Sequence[Vpn], asked: Request, rest: Kernel) -> str:
+def what_would(vpns: Sequence[Vpn], request: Request, rest: Kernel) -> str:
     """What would rank ``vpns``, some of which neither this machine's kernel nor ``rest`` has, and what that costs."""
     if rest.name.startswith("qemu"):
         return "Another machine would, or virtual machines: see docs/labs.md and docs/vagrant.md."
     commands = " && ".join(kernels.Qemu("trixie").commands())
     first = f" It needs what this machine lacks; get it with: {commands}." if commands else ""
     kvm = "has a /dev/kvm, which may be refused" if os.access("/dev/kvm", os.R_OK | os.W_OK) else "has no /dev/kvm"
-    names = asked.options.vpns or ",".join(vpn.name for vpn in vpns)
-    once = ask(Options(["transport"], vpns=names, levels=ONCE, profile=asked.profile.name, repetitions=1))
+    names = request.options.vpns or ",".join(vpn.name for vpn in vpns)
+    once = ask(Options(["transport"], vpns=names, levels=ONCE, profile=request.profile.name, repetitions=1))
     minutes = math.ceil(SLOWER * once.expected()[1] / 60)
     return (
         f"Debian's own kernel in QEMU may, with all of them in one ranking: vpneval run transport --vpn {names} "
-        f"--set {ONCE} --profile {asked.profile.name} --kernel qemu --deadline {minutes}m. This takes at most "
+        f"--set {ONCE} --profile {request.profile.name} --kernel qemu --deadline {minutes}m. This takes at most "
         f"{minutes} minutes, because without KVM everything in it takes 10 to {SLOWER} times as long; this machine "
         f"{kvm}.{first}"
     )

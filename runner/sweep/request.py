@@ -144,7 +144,7 @@ def ask(options: Options) -> Request:
     twice = sorted({vpn.name for vpn in plugins if [other.name for other in plugins].count(vpn.name) > 1})
     if twice:
         raise UsageError(f"--vpn names two plugins called {', '.join(twice)}. Rename your file")
-    asked = Request(
+    request = Request(
         [load_experiment(name) for name in expand(options.experiments)],
         plugins,
         chosen_profile,
@@ -164,15 +164,15 @@ def ask(options: Options) -> Request:
         limits=site_limits(options.lab, options.max_rate, options.between),
     )
     if until_significant:
-        asked.repetitions = max(asked.repetitions, INITIAL_REPETITIONS)
-    if not asked.cells:
+        request.repetitions = max(request.repetitions, INITIAL_REPETITIONS)
+    if not request.cells:
         narrowed = [f"--profile {options.profile}"]
         narrowed += [f"--vpn {options.vpns}"] * bool(options.vpns) + [f"--set {levels}"] * bool(levels)
         raise UsageError(f"{' '.join(narrowed)} leaves nothing to measure in {', '.join(options.experiments)}")
-    asked.deadline_s = _deadline_s(options.deadline, asked)
-    asked.repetitions = max(asked.repetitions, 1 if options.many else _instances(asked))
-    asked.weights = _weights(options.weights, asked)
-    return asked
+    request.deadline_s = _deadline_s(options.deadline, request)
+    request.repetitions = max(request.repetitions, 1 if options.many else _instances(request))
+    request.weights = _weights(options.weights, request)
+    return request
 
 
 def site_limits(lab: str, max_rate: str, between: str) -> dict[str, Any]:
@@ -227,8 +227,8 @@ def _search_rates(lab: str, text: str) -> tuple[float, float]:
 
 def _with_cost_rate(levels: str, cost_rate: str) -> str:
     """``--set`` and ``--cost-rate`` together. Raises UsageError for what is not a rate."""
-    asked = [f"cost_rate_bps={rate_bps(cost_rate, '--cost-rate'):.0f}"] if cost_rate else []
-    return ",".join(filter(None, (levels, *asked)))
+    request = [f"cost_rate_bps={rate_bps(cost_rate, '--cost-rate'):.0f}"] if cost_rate else []
+    return ",".join(filter(None, (levels, *request)))
 
 
 def rate_bps(text: str, option: str = "--max-rate") -> float:
@@ -241,21 +241,21 @@ def rate_bps(text: str, option: str = "--max-rate") -> float:
         raise UsageError(f"{option} must be a rate from 100k to 1000G, like 200M, not {text!r:.60}") from None
 
 
-def _instances(asked: Request) -> int:
+def _instances(request: Request) -> int:
     """How many tunnels of each VPN, one after another, a deadline has time for; 1 where ``--reps`` says it, where some
     measurements are no slices, which take as long as they take, and where the deadline is for what a run in the folder
     left undecided, which has tunnels of its own."""
-    goes_on = asked.until_significant and asked.out is not None and is_there(asked.out / "trials.jsonl")
-    if asked.given_repetitions or goes_on or not asked.deadline_s or not all_turn(asked.cells, asked.profile):
+    goes_on = request.until_significant and request.out is not None and is_there(request.out / "trials.jsonl")
+    if request.given_repetitions or goes_on or not request.deadline_s or not all_turn(request.cells, request.profile):
         return 1
-    return instances(asked.deadline_s)
+    return instances(request.deadline_s)
 
 
-def _deadline_s(text: str, asked: Request) -> float | None:
+def _deadline_s(text: str, request: Request) -> float | None:
     """The time that ``text`` is. Raises UsageError for none, and for one in which nothing can be measured."""
     if not text:
         return None
-    deadline_s, shortest_s = seconds(text), asked.shortest_s
+    deadline_s, shortest_s = seconds(text), request.shortest_s
     if deadline_s < shortest_s:
         raise UsageError(
             f"--deadline {text} is too short: the shortest trial of this run takes about {shortest_s:.1f} s"
@@ -263,18 +263,18 @@ def _deadline_s(text: str, asked: Request) -> float | None:
     return deadline_s
 
 
-def _weights(text: str, asked: Request) -> Weights | None:
+def _weights(text: str, request: Request) -> Weights | None:
     """The weights that a run goes by. Raises UsageError where they count what it will not have measured."""
     if not text:
         return None
-    kinds = {cell.params["measure"] for cell in asked.cells}
+    kinds = {cell.params["measure"] for cell in request.cells}
     known = metrics()
     there = {metric.name for metric in known.values() if metric.measure in kinds}
-    if asked.out and is_there(asked.out / "run.json"):  # by earlier calls
-        run, trials = load_run(asked.out)
+    if request.out and is_there(request.out / "run.json"):  # by earlier calls
+        run, trials = load_run(request.out)
         known, there = known | run.metrics, there | set(measured_metrics(trials))
     weights = parse_weights(text, known, there)
-    return weights if asked.until_significant else None
+    return weights if request.until_significant else None
 
 
 def seconds(text: str, option: str = "--deadline") -> float:

@@ -22,7 +22,7 @@ ALWAYS_SHOWN = ("iperf3", "openssl", "iproute2")  # packages of every run, besid
 
 
 def describe(
-    asked: Request,
+    request: Request,
     store: Store,
     lab_facts: dict[str, Any],
     image: Image,
@@ -36,31 +36,31 @@ def describe(
     plugin of the same name.
     """
     now = datetime.now(UTC)
-    vpns = {vpn.name: record_of(vpn) for vpn in asked.vpns}
+    vpns = {vpn.name: record_of(vpn) for vpn in request.vpns}
     fresh = Run(
         vpneval_version=version("vpneval"),
         run_id=store.folder.name,
         created_at=now.isoformat(timespec="seconds"),
-        profile=asked.profile.name,
-        profile_note=asked.profile.note,
-        seed=asked.seed,
-        repetitions=asked.repetitions,
+        profile=request.profile.name,
+        profile_note=request.profile.note,
+        seed=request.seed,
+        repetitions=request.repetitions,
         lab=lab_facts,
         image={
             "name": image.name,
             "digest": image.digest,
-            "packages": {name: image.packages[name] for name in shown_packages(asked.vpns) if name in image.packages},
+            "packages": {name: image.packages[name] for name in shown_packages(request.vpns) if name in image.packages},
             "gateways": {name: gateway.digest for name, gateway in gateway_images.items()},
         },
-        experiments=asked.records,
-        metrics=metrics_of(asked),
+        experiments=request.records,
+        metrics=metrics_of(request),
         vpns=vpns,
     )
     path = store.folder / "run.json"
     if not path.exists():
         return fresh
     old = read_run(path)
-    _same_lab(store, old, fresh, asked.profile.noted_before)
+    _same_lab(store, old, fresh, request.profile.noted_before)
     _same_plugins(store, old, fresh, measured_vpns(store) if measured is None else measured)
     return _with_more(old, fresh)
 
@@ -122,11 +122,11 @@ def _same_plugins(store: Store, old: Run, fresh: Run, measured: Set[str]) -> Non
             )
 
 
-def metrics_of(asked: Request) -> dict[str, Metric]:
+def metrics_of(request: Request) -> dict[str, Metric]:
     """What run.json keeps of the metrics of this run: those that its experiments name, in their order, then the others
     of its instruments."""
-    used = {cell.params["measure"] for cell in asked.cells}
-    named = dict.fromkeys(name for experiment in asked.experiments for name in experiment.metrics)
+    used = {cell.params["measure"] for cell in request.cells}
+    named = dict.fromkeys(name for experiment in request.experiments for name in experiment.metrics)
     known = {name: metric for name, metric in metrics().items() if name in named or metric.measure in used}
     return {name: known[name] for name in named if name in known} | known
 
