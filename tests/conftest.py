@@ -23,7 +23,7 @@ ONE_THING = ("lab/test_compare_end_to_end.py",)  # one `make compare`
 # Files that look at one thing: a wheel, the virtual machines.
 TOGETHER = {
     **dict.fromkeys(("lab/test_installed.py", "unit/cli/test_installed.py"), "one wheel"),
-    **dict.fromkeys(("vagrant/test_site.py", "vagrant/test_vagrant.py"), "one story"),
+    **dict.fromkeys(("vagrant/test_reboots.py", "vagrant/test_site.py", "vagrant/test_vagrant.py"), "one story"),
 }
 # Unit tests that compute for half a minute: each by itself, and before the others of their kind.
 COMPUTE = (

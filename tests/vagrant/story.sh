@@ -48,6 +48,9 @@ if [ "${SITES:-}" ]; then
     cat "$results/site.out" # its own phases
     phase site-report $vpneval report "$results/site-run" --weights tcp_throughput=1 --format json
     vm_seconds
+    phase reboots .venv/bin/python -m tests.vagrant.reboots "$results"
+    cat "$results/reboots.out" # its own phases
+    vm_seconds
 fi
 phase dies dies
 for machine in host1 gw1 wan host2; do phase "traces-$machine" traces $machine; done
