@@ -285,8 +285,8 @@ def drain(job: Job, end: int) -> None:
             os.close(end)
             del reading[end], job.pipes[end]
             return
-        said: dict[str, int | str] = {"id": job.number, job.pipes[end]: data.decode("latin-1")}
-        say(**said)
+        answer: dict[str, int | str] = {"id": job.number, job.pipes[end]: data.decode("latin-1")}
+        say(**answer)
 
 
 def reap() -> None:

@@ -199,20 +199,20 @@ def run(trial: dict[str, Any]) -> dict[str, Any]:
     try:
         sending = sender(trial, sockets, lengths)
         try:
-            found = paced(trial, sending, len(sockets))
+            result = paced(trial, sending, len(sockets))
         except OSError as error:
             # Longer than the route's MTU, or a port that cannot do checksums: one by one.
             if not isinstance(sending, Segments) or error.errno in PASSING:
                 raise
             for sock in sockets:
                 sock.setsockopt(socket.IPPROTO_UDP, UDP_SEGMENT, 0)
-            found = paced(trial, Messages(sockets, lengths), len(sockets))
+            result = paced(trial, Messages(sockets, lengths), len(sockets))
     finally:
         for sock in sockets:
             sock.close()
-    turns, rest = divmod(found["sent"], len(lengths))
-    found["bytes"] = turns * sum(trial["ip_bytes"]) + sum(trial["ip_bytes"][:rest])
-    return found
+    turns, rest = divmod(result["sent"], len(lengths))
+    result["bytes"] = turns * sum(trial["ip_bytes"]) + sum(trial["ip_bytes"][:rest])
+    return result
 
 
 class Pace:
@@ -322,22 +322,22 @@ def shared(trial: dict[str, Any]) -> dict[str, Any]:
                     os.sched_setaffinity(0, {core})
                 numbers = range(index, trial["flows"], len(cores))
                 per_s = trial["per_s"] * len(numbers) / trial["flows"]  # each flow has the same, however many are here
-                found = attempt({**trial, "per_s": per_s, "flow_numbers": numbers})
-                os.write(writing, json.dumps(found).encode())
+                result = attempt({**trial, "per_s": per_s, "flow_numbers": numbers})
+                os.write(writing, json.dumps(result).encode())
             finally:
                 os._exit(0)
         os.close(writing)
         pipes.append(reading)
         children.append(child)
-    founds: list[dict[str, Any]] = []
+    results: list[dict[str, Any]] = []
     for reading, child in zip(pipes, children, strict=True):
         with os.fdopen(reading) as file:
-            founds.append(json.loads(file.read()))
+            results.append(json.loads(file.read()))
         os.waitpid(child, 0)
-    if failed := [found for found in founds if "error" in found]:
+    if failed := [result for result in results if "error" in result]:
         return failed[0]
-    sums = {name: sum(found[name] for found in founds) for name in ("sent", "bytes", "wakes")}
-    most = {name: max(found[name] for found in founds) for name in ("seconds", "longest", "by")}
+    sums = {name: sum(result[name] for result in results) for name in ("sent", "bytes", "wakes")}
+    most = {name: max(result[name] for result in results) for name in ("seconds", "longest", "by")}
     return sums | most | {"processes": len(cores)}
 
 

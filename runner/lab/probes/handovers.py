@@ -55,7 +55,7 @@ def take() -> None:
                 if origin[2] != PACKET_OUTGOING and frame[12:14] == b"\x08\x00" and frame[30:34] == far:
                     length = int.from_bytes(frame[16:18], "big")
                     lengths[length] += 1
-                    if length == max(lengths, key=lambda one: lengths[one]):
+                    if length == max(lengths, key=lambda size: lengths[size]):
                         seen[name].append(time.monotonic())
 
 
@@ -90,8 +90,8 @@ def calm() -> bool:
 
 def turn() -> dict[str, object]:
     """One handover, or why there was none."""
-    for found in seen.values():
-        found.clear()
+    for times in seen.values():
+        times.clear()
     set_port(True)
     if not until(calm, limit_s):
         return {"lost": f"within {limit_s:g} s the stream did not come steadily by {first} alone"}
@@ -110,7 +110,7 @@ def turn() -> dict[str, object]:
 print("watching", flush=True)
 for _ in sys.stdin:
     began = time.monotonic()
-    found = turn()
-    print(json.dumps(found), flush=True)
-    if "lost" in found:
+    result = turn()
+    print(json.dumps(result), flush=True)
+    if "lost" in result:
         break

@@ -88,18 +88,18 @@ class Network:
         """Its ports by name: ``packets`` sent, ``dropped`` (by card and driver, both ways), and its queueing
         disciplines, ``queues``: by kind and whether it is the port's root, [packets, drops, packets that had to
         wait]."""
-        found: dict[str, dict[str, Any]] = {}
+        ports: dict[str, dict[str, Any]] = {}
         names: dict[int, str] = {}
         for index, of in self._dump(RTM_GETLINK, struct.pack("BxHiII", 0, 0, 0, 0, 0), 16):
             if IFLA_IFNAME not in of or IFLA_STATS64 not in of:
                 continue
             name = of[IFLA_IFNAME].rstrip(b"\0").decode()
             names[index] = name
-            found[name] = counted(of[IFLA_STATS64]) | {"queues": []}
+            ports[name] = counted(of[IFLA_STATS64]) | {"queues": []}
         for index, of in self._dump(RTM_GETQDISC, struct.pack("BxxxiIII", 0, 0, 0, 0, 0), 20):
-            if index in names and TCA_STATS2 in of and (told := disciplined(of)):
-                found[names[index]]["queues"].append(told)
-        return found
+            if index in names and TCA_STATS2 in of and (queue := disciplined(of)):
+                ports[names[index]]["queues"].append(queue)
+        return ports
 
     def _dump(self, what: int, header: bytes, size: int) -> Iterator[tuple[int, dict[int, bytes]]]:
         """The objects of a kind: the index of the port, and the attributes. "parent" is under the key 0."""
@@ -113,10 +113,10 @@ class Network:
                 if kind in (NLMSG_DONE, NLMSG_ERROR):
                     return
                 body, data = data[16:length], data[(length + 3) & ~3 :]
-                found = attributes(body[size:])
+                by_type = attributes(body[size:])
                 if what == RTM_GETQDISC:
-                    found[0] = body[12:16]
-                yield struct.unpack_from("i", body, 4)[0], found
+                    by_type[0] = body[12:16]
+                yield struct.unpack_from("i", body, 4)[0], by_type
 
 
 def counted(stats: bytes) -> dict[str, Any]:
@@ -133,14 +133,14 @@ def counted(stats: bytes) -> dict[str, Any]:
 
 def attributes(data: bytes) -> dict[int, bytes]:
     """Netlink attributes by their type."""
-    found = {}
+    by_type = {}
     while len(data) >= 4:
         length, kind = struct.unpack_from("HH", data)
         if length < 4:
             break
-        found[kind & 0x3FFF] = data[4:length]
+        by_type[kind & 0x3FFF] = data[4:length]
         data = data[(length + 3) & ~3 :]
-    return found
+    return by_type
 
 
 def disciplined(of: Mapping[int, bytes]) -> list[Any]:
@@ -206,7 +206,7 @@ class Reader:
         that it ran, those that it was ready to run and had no core, and more (``thread_of``), of a process of
         the lab; ``spent_s``: the processor time in one sum, of an agent that of the commands that have ended;
         ``allowed``: the cores that it may use."""
-        found: dict[str, dict[str, Any]] = {}
+        processes: dict[str, dict[str, Any]] = {}
         for number in filter(str.isdigit, os.listdir("/proc")):
             pid = int(number)
             with suppress(*GONE):
@@ -216,19 +216,19 @@ class Reader:
                 node, name = self.node(pid, fields[19]), self.name(pid, fields[19], called)
                 if pid in self.holders:  # an agent: what it has started, and what has ended, is the program's own
                     spent_s = (int(fields[13]) + int(fields[14])) / 100
-                    found[number] = {"node": node, "name": ENDED, "role": "generator", "spent_s": spent_s}
+                    processes[number] = {"node": node, "name": ENDED, "role": "generator", "spent_s": spent_s}
                     continue
                 if not node:
                     role = "kernel" if kernels(fields) else "generator" if pid == os.getpid() else "other"
                     ticks = int(fields[11]) + int(fields[12])
-                    found[number] = {"node": "", "name": name, "role": role, "spent_s": ticks / 100}
+                    processes[number] = {"node": "", "name": name, "role": role, "spent_s": ticks / 100}
                     continue
                 role = self.role(pid, int(fields[1]), fields[19], node)
                 threads = {thread: thread_of(pid, thread) for thread in os.listdir(f"/proc/{pid}/task")}
                 allowed = sorted(os.sched_getaffinity(pid))
-                found[number] = {"node": node, "name": name, "role": role, "threads": threads, "allowed": allowed}
-                found[number]["spent_s"] = (int(fields[11]) + int(fields[12])) / 100  # with threads that have ended
-        return found
+                processes[number] = {"node": node, "name": name, "role": role, "threads": threads, "allowed": allowed}
+                processes[number]["spent_s"] = (int(fields[11]) + int(fields[12])) / 100  # with threads that have ended
+        return processes
 
     def node(self, pid: int, since: str) -> str:
         """The node that a process is in, "" for none. Raises OSError."""
@@ -266,11 +266,11 @@ class Reader:
         for name, pid in self.items():
             for folder in group_folders(text_of(f"/proc/{pid or 'self'}/cgroup")):
                 holding.setdefault(folder, []).append(name)
-        found = {}
+        groups = {}
         for folder, names in holding.items():
             if counters := throttling(folder):
-                found[" ".join(names)] = counters
-        return found
+                groups[" ".join(names)] = counters
+        return groups
 
 
 def kernels(fields: list[str]) -> bool:
@@ -306,13 +306,13 @@ def thread_of(pid: int, thread: str) -> list[float]:
 
 def cores() -> dict[str, list[int]]:
     """By core: ticks of user and nice, system, irq, softirq, steal, and idle (proc_stat(5))."""
-    found = {}
+    ticks_by_core = {}
     for line in text_of("/proc/stat").splitlines():
         name, *ticks = line.split()
         if name.startswith("cpu") and name != "cpu":
             user, nice, system, idle, waiting, irq, softirq, steal = map(int, ticks[:8])
-            found[name[3:]] = [user + nice, system, irq, softirq, steal, idle + waiting]
-    return found
+            ticks_by_core[name[3:]] = [user + nice, system, irq, softirq, steal, idle + waiting]
+    return ticks_by_core
 
 
 def counter(snmp: str, protocol: str, name: str) -> int:
@@ -331,7 +331,7 @@ def softnet(stat: str) -> list[int]:
 def group_folders(groups: str) -> list[str]:
     """The folders of the groups that count processor time, the process's own and those above it: in a
     container the topmost may be the container's, with its quota."""
-    found = []
+    folders = []
     for line in groups.splitlines():
         number, controllers, path = line.split(":", 2)
         if number == "0":
@@ -342,35 +342,37 @@ def group_folders(groups: str) -> list[str]:
             continue
         parts = path.strip("/").split("/") if path.strip("/") else []
         for top in tops:
-            found += [os.path.join(top, *parts[:depth]) for depth in range(len(parts), -1, -1)]
-    return found
+            folders += [os.path.join(top, *parts[:depth]) for depth in range(len(parts), -1, -1)]
+    return folders
 
 
 def throttling(folder: str) -> list[float]:
     """[quota in cores, periods, periods that ran into it, seconds held back] of a group; empty where it has none."""
-    told = dict(line.split() for line in text_of(f"{folder}/cpu.stat").splitlines())
-    if not int(told.get("nr_periods", 0)):
+    counters = dict(line.split() for line in text_of(f"{folder}/cpu.stat").splitlines())
+    if not int(counters.get("nr_periods", 0)):
         return []
-    held_s = int(told["throttled_usec"]) / 1e6 if "throttled_usec" in told else int(told["throttled_time"]) / 1e9
+    held_s = (
+        int(counters["throttled_usec"]) / 1e6 if "throttled_usec" in counters else int(counters["throttled_time"]) / 1e9
+    )
     if limit := text_of(f"{folder}/cpu.max").split():
         quota = float(limit[0]) / float(limit[1]) if limit[0] != "max" else 0.0
     else:
         quota = float(text_of(f"{folder}/cpu.cfs_quota_us") or 0) / float(text_of(f"{folder}/cpu.cfs_period_us") or 1)
-    return [quota, int(told["nr_periods"]), int(told["nr_throttled"]), held_s]
+    return [quota, int(counters["nr_periods"]), int(counters["nr_throttled"]), held_s]
 
 
 def temperature_c() -> float | None:
     """The highest that the machine tells, °C; None where it has no thermometer."""
     zones = "/sys/class/thermal"
     names = [name for name in os.listdir(zones) if name.startswith("thermal_zone")] if os.path.isdir(zones) else []
-    found = [text_of(f"{zones}/{name}/temp").strip() for name in names]
-    return max((int(text) / 1000 for text in found if text.lstrip("-").isdigit()), default=None)
+    texts = [text_of(f"{zones}/{name}/temp").strip() for name in names]
+    return max((int(text) / 1000 for text in texts if text.lstrip("-").isdigit()), default=None)
 
 
 def of_cores(file: str) -> list[int]:
     """A number that every core has a file of, below /sys/devices/system/cpu/cpuN; of those that tell it."""
-    found = [text_of(f"{CORES}/{name}/{file}").strip() for name in os.listdir(CORES) if name[3:].isdigit()]
-    return [int(text) for text in found if text.isdigit()]
+    texts = [text_of(f"{CORES}/{name}/{file}").strip() for name in os.listdir(CORES) if name[3:].isdigit()]
+    return [int(text) for text in texts if text.isdigit()]
 
 
 def heat_events() -> int | None:

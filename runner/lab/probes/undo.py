@@ -112,16 +112,16 @@ def setting(link: Mapping[str, object]) -> str:
 
 def addresses(link: Mapping[str, object]) -> list[str]:
     """Its addresses, as ip-address(8) adds them."""
-    found = []
-    for one in link["addr_info"]:  # type: ignore[attr-defined]
-        if "local" not in one or one.get("protocol") == "kernel_ll" or one.get("dynamic"):
+    lines = []
+    for entry in link["addr_info"]:  # type: ignore[attr-defined]
+        if "local" not in entry or entry.get("protocol") == "kernel_ll" or entry.get("dynamic"):
             continue
-        peer = f" peer {one['address']}" if "address" in one else ""
-        line = f"{one['local']}{peer}/{one['prefixlen']} dev {link['ifname']} scope {one['scope']}"
-        line += f" brd {one['broadcast']}" if "broadcast" in one else ""
-        line += f" label {one['label']}" if one.get("label", link["ifname"]) != link["ifname"] else ""
-        found.append(line + "".join(f" {flag}" for flag in ("noprefixroute", "nodad") if one.get(flag)))
-    return found
+        peer = f" peer {entry['address']}" if "address" in entry else ""
+        line = f"{entry['local']}{peer}/{entry['prefixlen']} dev {link['ifname']} scope {entry['scope']}"
+        line += f" brd {entry['broadcast']}" if "broadcast" in entry else ""
+        line += f" label {entry['label']}" if entry.get("label", link["ifname"]) != link["ifname"] else ""
+        lines.append(line + "".join(f" {flag}" for flag in ("noprefixroute", "nodad") if entry.get(flag)))
+    return lines
 
 
 def routes(shown: str) -> dict[str, str]:
@@ -139,40 +139,40 @@ def rules(shown: str) -> dict[str, str]:
 
 def neighbours(shown: str) -> dict[str, str]:
     """Permanent neighbours, as ip-neighbour(8) adds them."""
-    found = re.findall(r"^(\S+) dev (\S+) lladdr (\S+)", shown, flags=re.MULTILINE)
-    return {f"{address} lladdr {mac} nud permanent dev {device}": "" for address, device, mac in found}
+    matches = re.findall(r"^(\S+) dev (\S+) lladdr (\S+)", shown, flags=re.MULTILINE)
+    return {f"{address} lladdr {mac} nud permanent dev {device}": "" for address, device, mac in matches}
 
 
 def disciplines(shown: str) -> dict[str, str]:
     """Device -> its root queueing discipline."""
-    found = re.findall(r"^qdisc (\S+ \S+) dev (\S+) root(.*)$", shown, flags=re.MULTILINE)
-    return {device: f"{kind}{VOLATILE.sub('', rest).rstrip()}" for kind, device, rest in found}
+    matches = re.findall(r"^qdisc (\S+ \S+) dev (\S+) root(.*)$", shown, flags=re.MULTILINE)
+    return {device: f"{kind}{VOLATILE.sub('', rest).rstrip()}" for kind, device, rest in matches}
 
 
 def sysctls() -> dict[str, str]:
     """What can be read and written below /proc/sys/net."""
-    found = {}
+    values = {}
     for folder, _, names in os.walk("/proc/sys/net"):
         for path in (f"{folder}/{name}" for name in names):
             try:
                 if os.stat(path).st_mode & 0o600 == 0o600:
                     with open(path) as file:
-                        found[path] = file.read().strip()
+                        values[path] = file.read().strip()
             except (OSError, UnicodeDecodeError):  # has no value now, or is gone with its device
                 continue
-    return found
+    return values
 
 
 def tables(shown: str) -> dict[str, str]:
     """nftables' tables: header -> text."""
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     header = ""
     for line in shown.splitlines():
         if line.startswith("table "):
             header = line.removesuffix("{").strip()
         if header and not line.startswith("#"):
-            found[header] = found.get(header, "") + line + "\n"
-    return found
+            texts[header] = texts.get(header, "") + line + "\n"
+    return texts
 
 
 def legacy(tool: str, names: str) -> str:
@@ -188,7 +188,7 @@ def legacy(tool: str, names: str) -> str:
 
 def difference(before: State, now: State) -> list[tuple[str, str, str, str]]:
     """What is not as before: kind, what, how it was and how it is; "absent" for what is not there."""
-    found = []
+    changes = []
     for kind, was in before.items():
         for what in {**was, **now[kind]}:
             then, there = was.get(what, "absent"), now[kind].get(what, "absent")
@@ -196,8 +196,8 @@ def difference(before: State, now: State) -> list[tuple[str, str, str, str]]:
                 continue
             if kind == "qdisc" and (what not in now["link"] or what not in before["link"]):
                 continue
-            found.append((kind, what, then, there))
-    return found
+            changes.append((kind, what, then, there))
+    return changes
 
 
 def undo(kind: str, what: str, then: str, there: str) -> None:
@@ -232,9 +232,9 @@ def put(path: str, value: str) -> None:
         return  # the comparison afterwards says so
 
 
-def urgency(found: tuple[str, str, str, str]) -> tuple[int, bool]:
+def urgency(change: tuple[str, str, str, str]) -> tuple[int, bool]:
     """New links go first, and much goes with them; forwarding before the other sysctls, which it changes."""
-    kind, what, then, _ = found
+    kind, what, then, _ = change
     order = ("link", "xfrm", "sysctl", "addr", "route -4", "route -6", "rule -4", "rule -6")
     first = then == "absent" if kind == "link" else what.endswith(("/ip_forward", "/all/forwarding"))
     return (order.index(kind) if kind in order else len(order)), not first
@@ -244,10 +244,10 @@ def restore(before: State) -> list[str]:
     """Make the network what it was before; what could not be made so."""
     for _ in range(PASSES):
         with suppress(Unread):
-            if not (found := sorted(difference(before, state()), key=urgency)):
+            if not (changes := sorted(difference(before, state()), key=urgency)):
                 return []
-            for one in found:
-                undo(*one)
+            for change in changes:
+                undo(*change)
     try:
         left = difference(before, state())
     except Unread as why:

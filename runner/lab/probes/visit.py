@@ -48,10 +48,10 @@ class Line:
     def hear(self) -> dict[str, Any]:
         """The next line. Raises OSError where none comes, or where it says what went wrong."""
         self.connection.settimeout(PATIENCE_S)
-        said: dict[str, Any] = json.loads(self.file.readline() or '{"error": "the far host closed the connection"}')
-        if "error" in said:
-            raise OSError(said["error"])
-        return said
+        message: dict[str, Any] = json.loads(self.file.readline() or '{"error": "the far host closed the connection"}')
+        if "error" in message:
+            raise OSError(message["error"])
+        return message
 
     def silent(self) -> bool:
         """Has the other end said nothing yet?"""
@@ -82,7 +82,7 @@ class Streams:
     def retransmits(self) -> int:
         """Segments that these connections have sent again so far."""
         info = [c.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 192) for c in self.connections]
-        return sum(int.from_bytes(one[RETRANSMITS], sys.byteorder) for one in info)
+        return sum(int.from_bytes(tcp_info[RETRANSMITS], sys.byteorder) for tcp_info in info)
 
     def pump(self, payload: bytes, rate_bps: float | None, go_on: Callable[[], bool]) -> None:
         """Send while ``go_on`` says so. Raises OSError where nothing is taken any more, or nobody ends it."""
@@ -184,14 +184,14 @@ class Far:
 
     def accept(self, connection: socket.socket) -> None:
         """One connection: a visitor's line is served, its other connections wait for that."""
-        said = b""
-        while not said.endswith(b"\n"):
+        first_line = b""
+        while not first_line.endswith(b"\n"):
             part = connection.recv(1)
             if not part:
                 return
-            said += part
+            first_line += part
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        visitor, streams, number = json.loads(said)
+        visitor, streams, number = json.loads(first_line)
         if number is None:
             self.serve(Line(connection), visitor, streams)
             return
@@ -272,17 +272,17 @@ class Near:
             before = sum(mine.sent), mine.retransmits()
             line.say(do="sink", warm_s=asked["warm_s"], slice_s=asked["slice_s"])
             mine.pump(payload_of(payload), rate_bps, line.silent)
-            found = line.hear()
+            counts = line.hear()
             line.say(sent=mine.sent)
             line.hear()
             carried, again = sum(mine.sent) - before[0], mine.retransmits() - before[1]
         else:
             line.say(do="pump", payload=payload, rate_bps=rate_bps)
-            found = mine.sink(asked["warm_s"], asked["slice_s"])
+            counts = mine.sink(asked["warm_s"], asked["slice_s"])
             line.say(stop=True)
-            told = self.stopped(line, mine)
-            carried, again = sum(mine.received) - found["since"], told["retransmits"]
-        return {"bytes": found["bytes"], "seconds": found["seconds"], "carried_bytes": carried, "retransmits": again}
+            totals = self.stopped(line, mine)
+            carried, again = sum(mine.received) - counts["since"], totals["retransmits"]
+        return {"bytes": counts["bytes"], "seconds": counts["seconds"], "carried_bytes": carried, "retransmits": again}
 
     def stopped(self, line: Line, mine: Streams) -> dict[str, Any]:
         """Take what is under way until the sender says how much it was, then the rest."""
@@ -290,9 +290,9 @@ class Near:
         while line.silent():
             if ready([*mine.connections, line.connection], 0.5) != [line.connection]:
                 mine.take(end)
-        told = line.hear()
-        mine.drain(told["sent"])
-        return told
+        totals = line.hear()
+        mine.drain(totals["sent"])
+        return totals
 
     def rtt(self, asked: dict[str, Any]) -> dict[str, Any]:
         """Exchanges of one byte. Raises OSError."""
