@@ -127,11 +127,11 @@ class Agent:
     def _hear(self, answer: dict[str, Any]) -> None:
         job = self._jobs[answer["id"]]
         for stream in answer.keys() & job.said.keys():
-            said = answer[stream].encode("latin-1")
+            data = answer[stream].encode("latin-1")
             if stream in job.logs:
-                job.logs[stream].write(said)
+                job.logs[stream].write(data)
             else:
-                job.said[stream] += said
+                job.said[stream] += data
         if "code" in answer:
             for log in job.logs.values():
                 log.flush()

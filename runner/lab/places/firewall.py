@@ -45,9 +45,11 @@ def closed(firewall: str, managers: str = "", port: str = CABLE) -> list[str]:
     for name, (at_work, chain, end) in MANAGERS.items():
         asks = re.search(at_work, f"{managers}\n{firewall}", re.MULTILINE) and chain not in accepting
         if asks and _accepting(chain, port) not in commands:
-            said = f"{name} is at work, and vpneval changes no firewall rule. End it meanwhile ({end})"
+            sentence = f"{name} is at work, and vpneval changes no firewall rule. End it meanwhile ({end})"
             owned = any(chain.startswith(f"{table} ") for table in re.findall(NFT_OWNED, firewall, re.MULTILINE))
-            problems.append(said if owned else f"{said}, or, if its rules are to stay: {_accepting(chain, port)}")
+            problems.append(
+                sentence if owned else f"{sentence}, or, if its rules are to stay: {_accepting(chain, port)}"
+            )
     return problems
 
 

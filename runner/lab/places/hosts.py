@@ -34,15 +34,15 @@ def lent(port: str | None) -> Lent:
 
 def usable(wanted: str, links: Sequence[Mapping[str, Any]]) -> str:
     """The port of that name or MAC address. Raises CannotRunHere where there is none, or it can have no host."""
-    found = next((link for link in links if wanted in (link["ifname"], link.get("address"))), None)
-    if found is None:
+    port = next((link for link in links if wanted in (link["ifname"], link.get("address"))), None)
+    if port is None:
         have = ", ".join(link["ifname"] for link in links if link["ifname"] != "lo")
         raise CannotRunHere(f"no interface {wanted} (lan_port); it has: {have or 'none'}")
-    if "UP" not in found["flags"]:
-        raise CannotRunHere(f"{wanted} (lan_port) is down: ip link set {found['ifname']} up")
-    if "master" in found:
-        raise CannotRunHere(f'{wanted} is a part of {found["master"]}: give lan_port = "{found["master"]}"')
-    return str(found["ifname"])
+    if "UP" not in port["flags"]:
+        raise CannotRunHere(f"{wanted} (lan_port) is down: ip link set {port['ifname']} up")
+    if "master" in port:
+        raise CannotRunHere(f'{wanted} is a part of {port["master"]}: give lan_port = "{port["master"]}"')
+    return str(port["ifname"])
 
 
 def lan_port(gateway: Gateway, links: Sequence[Mapping[str, Any]], wan: str) -> str:

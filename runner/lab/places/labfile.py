@@ -77,8 +77,8 @@ def _check_settings(settings: dict[Any, Any], wrong: Callable[[object, str], Usa
     """Raise ``wrong`` of the first key that is missing, not known, or of another kind."""
     for key in [*KEYS, *settings]:
         if key not in settings or key not in KEYS:
-            said = "is missing" if key in KEYS else "is not known"
-            raise wrong(key, f"{key} {said}. Valid here: {', '.join(KEYS)}, nodes")
+            problem = "is missing" if key in KEYS else "is not known"
+            raise wrong(key, f"{key} {problem}. Valid here: {', '.join(KEYS)}, nodes")
     if settings["driver"] not in DRIVERS:
         raise wrong("driver", f"unknown driver {settings['driver']!r}. Valid: {', '.join(DRIVERS)}")
     for key in NUMBERS:
@@ -111,7 +111,7 @@ def _loaded(path: Path) -> tuple[dict[Any, Any], dict[str, int]]:
     valid = "Valid: 'key: value', and under 'nodes:' '  node: [network, network]'"
     try:
         text = read_bytes(path).decode()
-        root, said = yaml.compose(text, yaml.SafeLoader), yaml.safe_load(text)
+        root, content = yaml.compose(text, yaml.SafeLoader), yaml.safe_load(text)
     except UsageError as error:
         raise UsageError(f"the lab's file {error}") from None
     except (UnicodeDecodeError, RecursionError) as error:
@@ -123,14 +123,14 @@ def _loaded(path: Path) -> tuple[dict[Any, Any], dict[str, int]]:
         raise UsageError(f"{path}:{number + 1}: not understood: {line!r}. {valid} ({error.problem})") from error
     except yaml.YAMLError as error:
         raise UsageError(f"{path}: not understood: {error}. {valid}") from error
-    if not isinstance(said, dict) or not isinstance(root, yaml.MappingNode):
+    if not isinstance(content, dict) or not isinstance(root, yaml.MappingNode):
         raise UsageError(f"{path}:1: not a lab. {valid}")
     lines: dict[str, int] = {}
     for key, value in root.value:
         lines[key.value] = key.start_mark.line + 1
         if key.value == "nodes" and isinstance(value, yaml.MappingNode):
             lines |= {name.value: name.start_mark.line + 1 for name, _ in value.value}
-    return said, lines
+    return content, lines
 
 
 def main() -> None:

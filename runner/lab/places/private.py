@@ -49,14 +49,14 @@ def private_folder() -> Iterator[Path]:
 
 
 def _remove_abandoned(folder: Path) -> None:
-    found = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
-        about = os.fstat(found)
+        about = os.fstat(descriptor)
         if (
-            hold_lock(found, folder, wait=False)
+            hold_lock(descriptor, folder, wait=False)
             and about.st_uid == os.geteuid()
             and time.time() - about.st_mtime > YOUNG_S
         ):
             shutil.rmtree(folder)
     finally:
-        os.close(found)
+        os.close(descriptor)

@@ -68,8 +68,8 @@ def _send(connection: Connection, root: Path, folder: str, max_rate_bps: float |
                 if bytes_per_s:  # a stall is not made up for
                     due = max(due, time.monotonic() - AT_ONCE_S) + len(data) / bytes_per_s
                     time.sleep(max(0.0, due - time.monotonic()))
-        said, complaint = there.communicate()
+        output, complaint = there.communicate()
         here.stdout.close()
-    if said.decode().strip() != digest.hexdigest() or here.returncode != 0:
+    if output.decode().strip() != digest.hexdigest() or here.returncode != 0:
         why = complaint.decode(errors="replace").strip()[-300:] or "what arrived there is not what was sent"
         raise LabError(f"{connection.name}: the image could not be sent: {why}")

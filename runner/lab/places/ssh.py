@@ -93,7 +93,7 @@ class Connection:
                 "ClearAllForwardings=yes",
             ),
         ]
-        with self._said.open("wb") as said:
+        with self._said.open("wb") as log_file:
             self._master = subprocess.Popen(
                 [
                     *("setpriv", "--pdeathsig", "KILL", "ssh", *self._options, "-o", "ControlMaster=yes", "-N"),
@@ -103,7 +103,7 @@ class Connection:
                 ],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
-                stderr=said,
+                stderr=log_file,
                 start_new_session=True,
             )
 
@@ -129,8 +129,8 @@ class Connection:
     def _introduction(self) -> str:
         """The user that ssh comes as. Raises CannotRunHere where the machine's shell, Python or clock does not fit."""
         before = time.time()
-        said, after = self.run("sh", "-c", INTRODUCTION).stdout, time.time()
-        beside, _, answer = said.partition(MARK)
+        output, after = self.run("sh", "-c", INTRODUCTION).stdout, time.time()
+        beside, _, answer = output.partition(MARK)
         if greeting := beside.strip():
             raise CannotRunHere(
                 f"{self.name}: its shell says {greeting[:80]!r} before any command's answer. Let only "
