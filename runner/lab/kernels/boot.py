@@ -92,8 +92,8 @@ class Guest:
 
     def last_words(self) -> str:
         """A panic from its reason on, which stands before the call trace; else the end of it. For a message."""
-        said = self.said()
-        last = said[said.index(PANIC) :][:4000] if PANIC in said else said[-1500:]
+        text = self.said()
+        last = text[text.index(PANIC) :][:4000] if PANIC in text else text[-1500:]
         return last.strip() or "it says nothing"
 
 
@@ -106,8 +106,8 @@ def _text(console: IO[bytes], begins: int = 0) -> str:
 
 def getting(packages: Sequence[str]) -> list[str]:
     """The commands that get these Debian packages, and the folder on which a guest mounts its modules."""
-    found = [f"apt-get install {' '.join(packages)}"] if packages else []
-    return found if Path("/lib/modules").is_dir() else [*found, "mkdir /lib/modules"]
+    commands = [f"apt-get install {' '.join(packages)}"] if packages else []
+    return commands if Path("/lib/modules").is_dir() else [*commands, "mkdir /lib/modules"]
 
 
 def run_in(
@@ -186,9 +186,9 @@ def _not_ready(guest: Guest, within_s: float) -> str:
 
 def _raise_known(guest: Guest, attempt: Attempt) -> None:
     """Raise DoesNotStart with the cause of the guest's panic where it is known."""
-    said = guest.said()
+    text = guest.said()
     for shown, cause in attempt.panics.items():
-        if shown in said:
+        if shown in text:
             raise DoesNotStart(f"the guest kernel {attempt.kind} does not start on this machine: {cause}")
 
 

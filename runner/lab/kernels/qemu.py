@@ -59,8 +59,8 @@ class Qemu:
     @property
     def image(self) -> Path:
         """The kernel itself. Raises CannotRunHere where it is missing."""
-        for found in sorted(self.folder.glob("boot/vmlinuz-*")):
-            return found
+        for vmlinuz in sorted(self.folder.glob("boot/vmlinuz-*")):
+            return vmlinuz
         raise CannotRunHere(f"{self.folder} has no kernel. Remove that folder, and vpneval fetches the kernel again")
 
     def prepare(self, say: Say) -> None:
@@ -161,8 +161,8 @@ class Qemu:
         known = [f"tsc_early_khz={rate_khz}"] if rate_khz else []
         faster = [word for option in (*FASTER, *known) for word in ("--kopt", option)]
         # Once more with patience on a machine with much else to do, and then with what the kernel says while it boots.
-        for boots_within_s, said in ((240, ()), (480, ("--show-boot-console",))):
-            slow = [*argv, *faster, *said, "--disable-kvm", "--qemu-opts", *devices]
+        for boots_within_s, console_options in ((240, ()), (480, ("--show-boot-console",))):
+            slow = [*argv, *faster, *console_options, "--disable-kvm", "--qemu-opts", *devices]
             yield Attempt("qemu-tcg", slow, boots_within_s, 8, environment, cached)
 
 

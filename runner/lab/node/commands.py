@@ -81,13 +81,13 @@ class Command:
         left = {stream.fileno(): name for name, stream in streams.items() if stream is not None and not stream.closed}
         while left:
             for fd in self._await([*left], end):
-                if said := os.read(fd, CHUNK):
-                    self._said[left[fd]] += said
+                if data := os.read(fd, CHUNK):
+                    self._said[left[fd]] += data
                 else:
                     del left[fd]
         self.wait(None if end is None else max(0, end - time.monotonic()))
         self.close()
-        stdout, stderr = (said.decode(errors="replace").replace("\r\n", "\n") for said in self._said.values())
+        stdout, stderr = (data.decode(errors="replace").replace("\r\n", "\n") for data in self._said.values())
         return stdout, stderr
 
     def close(self) -> None:
@@ -99,9 +99,9 @@ class Command:
 
     def _await(self, fds: Sequence[int], end: float | None) -> list[int]:
         """Those of ``fds`` that can be read, or are at their end. Raises subprocess.TimeoutExpired."""
-        if not (found := readable(fds, None if end is None else end - time.monotonic())):
+        if not (ready := readable(fds, None if end is None else end - time.monotonic())):
             raise subprocess.TimeoutExpired(self.args, 0)
-        return found
+        return ready
 
 
 Dialogue = Command | subprocess.Popen[str]  # a probe whose standard streams are the runner's

@@ -25,12 +25,12 @@ REST_S = 0.02  # so that a daemon that says much in small pieces costs little; w
 def tail(folder: Path, lines: int = 4) -> str:
     """The last lines of the gateways' and the routers' daemon logs, for the reason of a failure."""
     settle()
-    said = []
+    excerpts = []
     for path in sorted([*folder.glob("gw*.log"), *folder.glob("r[0-9]*.log")]):
         last = [line for line in _end(path).splitlines() if line.strip()][-lines:]
         if last:
-            said.append(f"{path.name}: " + " / ".join(line.strip()[:200] for line in last))
-    return "\n" + "\n".join(said) if said else ""
+            excerpts.append(f"{path.name}: " + " / ".join(line.strip()[:200] for line in last))
+    return "\n" + "\n".join(excerpts) if excerpts else ""
 
 
 def _end(path: Path) -> str:
@@ -47,9 +47,9 @@ class LogFile:
         self.path, self._rest, self._left_out = path, b"", 0
         open_file(path, "ab").close()
 
-    def write(self, said: bytes) -> None:
+    def write(self, data: bytes) -> None:
         """Append this, but for an end that may be the beginning of a secret: that waits for what follows."""
-        clean, self._rest = KNOWN.cut(self._rest + said, more=True)
+        clean, self._rest = KNOWN.cut(self._rest + data, more=True)
         self._append(clean)
 
     def flush(self) -> None:
@@ -73,8 +73,8 @@ class LogFile:
             last = file.read()
             self._left_out += size - 2 * KEPT_BYTES
             file.seek(KEPT_BYTES)
-            said = f"{self._left_out} bytes are left out here: of a long log its two ends are kept"
-            file.write(f"\n… {said} …\n".encode() + last)
+            notice = f"{self._left_out} bytes are left out here: of a long log its two ends are kept"
+            file.write(f"\n… {notice} …\n".encode() + last)
             file.truncate()
 
 
@@ -101,8 +101,8 @@ class LogPipe:
             for _ in range(2 * PIPE_BYTES // CHUNK):  # who talks faster than this is not waited for
                 if self._over:
                     return
-                if said := os.read(self._exit, CHUNK):
-                    self._log.write(said)
+                if data := os.read(self._exit, CHUNK):
+                    self._log.write(data)
                 else:
                     self._log.flush()
                     self._over = True

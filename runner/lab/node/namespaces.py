@@ -238,11 +238,11 @@ def kill_group(process: subprocess.Popen[str] | subprocess.Popen[bytes]) -> None
 def processes_of(group: int) -> dict[int, bool]:
     """The processes of a group: does each still hold anything? It does unless it is a zombie, and not one with threads
     that are yet to end, as a killed Go program is for a while. See proc_pid_stat(5)."""
-    found = {}
+    holds = {}
     for number in filter(str.isdigit, os.listdir("/proc")):  # no glob of stat: it fails where one goes meanwhile
         with suppress(OSError):  # gone
             pid, _, fields = Path(f"/proc/{number}/stat").read_text().partition(" ")
             state, _, its_group, *rest = fields.rpartition(")")[2].split()
             if int(its_group) == group:
-                found[int(pid)] = state not in "ZX" or int(rest[14]) > 1
-    return found
+                holds[int(pid)] = state not in "ZX" or int(rest[14]) > 1
+    return holds

@@ -26,8 +26,8 @@ def probe(node: LabNode, name: str, *argv: str, ready: str) -> Iterator[Dialogue
     try:
         assert running.stdout is not None
         if running.stdout.readline().strip() != ready:
-            said = running.communicate(timeout=5)[1].strip().splitlines()[-1:]
-            raise died(running)(f"the probe {name} does not work on {node.name}: {''.join(said)}")
+            last_lines = running.communicate(timeout=5)[1].strip().splitlines()[-1:]
+            raise died(running)(f"the probe {name} does not work on {node.name}: {''.join(last_lines)}")
         yield running
     finally:
         if running.poll() is None:
@@ -61,15 +61,15 @@ def asked(running: Dialogue, name: str, question: dict[str, Any], timeout_s: flo
     try:
         running.stdin.write(json.dumps(question) + "\n")
         running.stdin.flush()
-        said = running.stdout.readline() if readable([running.stdout], timeout_s) else "null"
-        found: dict[str, Any] = json.loads(said)
+        line = running.stdout.readline() if readable([running.stdout], timeout_s) else "null"
+        response: dict[str, Any] = json.loads(line)
     except (OSError, ValueError):
         raise died(running)(f"the probe {name} died") from None
-    if not found:
+    if not response:
         raise MeasurementError(f"the probe {name} did not answer within {timeout_s:g} s")
-    if "error" in found:
-        raise MeasurementError(f"the probe {name}: {found['error']}")
-    return found
+    if "error" in response:
+        raise MeasurementError(f"the probe {name}: {response['error']}")
+    return response
 
 
 def answer(running: Dialogue, name: str, last: str = "end", timeout_s: float = 10.0) -> dict[str, Any]:
@@ -78,11 +78,11 @@ def answer(running: Dialogue, name: str, last: str = "end", timeout_s: float = 1
     Raises MeasurementError where it says nothing.
     """
     try:
-        said, error = running.communicate(last + "\n", timeout=timeout_s)
+        output, error = running.communicate(last + "\n", timeout=timeout_s)
     except subprocess.TimeoutExpired as late:
         raise MeasurementError(f"the probe {name} did not answer within {timeout_s:g} s") from late
     try:
-        found: dict[str, Any] = json.loads(said)
+        result: dict[str, Any] = json.loads(output)
     except ValueError:
         raise died(running)(f"the probe {name} died: {error.strip()[-300:]}") from None
-    return found
+    return result
