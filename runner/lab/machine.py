@@ -127,24 +127,27 @@ def modules_gone(release: str = os.uname().release, modules: Path = Path("/lib/m
     )
 
 
-def confined(said: str, apparmor: Path = APPARMOR, profiles: Path = PROFILES) -> str:
-    """Which profile of AppArmor may have denied what failed, where ``said`` tells of it and has the program's name: a
-    profile follows its program into a node."""
-    if "Permission denied" not in said or _first_line(apparmor) != "Y":
+def confined(message: str, apparmor: Path = APPARMOR, profiles: Path = PROFILES) -> str:
+    """The sentence that names the AppArmor profiles that may have caused a failure; empty where none can have.
+
+    ``message`` is the failure's. A profile may be the cause where the message has "Permission denied" and the name of
+    the profile's program: a profile follows its program into a node.
+    """
+    if "Permission denied" not in message or _first_line(apparmor) != "Y":
         return ""
-    found = []
+    suspects = []
     for line in _lines(profiles):  # "/usr/sbin/tcpdump (enforce)"
         profile, _, mode = line.rpartition(" ")
         program = profile.partition("//")[0].rpartition("/")[2]
-        if mode == "(enforce)" and re.search(rf"(?<!\w){re.escape(program)}(?!\w)", said):
-            found.append(profile)
-    if not found:
+        if mode == "(enforce)" and re.search(rf"(?<!\w){re.escape(program)}(?!\w)", message):
+            suspects.append(profile)
+    if not suspects:
         return ""
-    wanted = "|".join(re.escape(profile) for profile in found)
+    wanted = "|".join(re.escape(profile) for profile in suspects)
     return (
-        f"AppArmor's profile {' and '.join(found)} is in force, follows the program into the lab and may have denied "
-        f'it. Look for: dmesg | grep -E \'apparmor="DENIED".*profile="({wanted})"\'. To allow it: aa-complain '
-        f"{' '.join(found)} (package apparmor-utils)"
+        f"AppArmor's profile {' and '.join(suspects)} is in force, follows the program into the lab and may have "
+        f'denied it. Look for: dmesg | grep -E \'apparmor="DENIED".*profile="({wanted})"\'. To allow it: aa-complain '
+        f"{' '.join(suspects)} (package apparmor-utils)"
     )
 
 

@@ -78,9 +78,9 @@ class Redaction:
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, Mapping):
-            return {self.text(key) if isinstance(key, str) else key: self.data(one) for key, one in value.items()}
+            return {self.text(key) if isinstance(key, str) else key: self.data(item) for key, item in value.items()}
         if isinstance(value, list | tuple):
-            return [self.data(one) for one in value]
+            return [self.data(item) for item in value]
         return value
 
     def cut(self, data: bytes, *, more: bool) -> tuple[bytes, bytes]:
@@ -100,9 +100,9 @@ class Redaction:
             whole = next((form for form in forms if data.startswith(form, at)), None)
             if left < LEAST or _is_filler(data[at:]):
                 begun = None
-            if found := whole or begun:
-                if at > copied or not clean or clean[-1] != names[found]:  # the pieces of one are one
-                    clean += [data[copied:at], names[found]]
+            if hidden := whole or begun:
+                if at > copied or not clean or clean[-1] != names[hidden]:  # the pieces of one are one
+                    clean += [data[copied:at], names[hidden]]
                 copied = at + (len(whole) if whole else left)
         return b"".join([*clean, data[copied:]]), b""
 

@@ -136,7 +136,7 @@ class _Sums:
             looks=self.looks,
             carried_bytes=round(self.carried_bytes),
             cores=[_core(int(core), ticks) for core, ticks in self.ticks.items()],
-            processes=sorted(self._processes(), key=lambda one: -one.busy),
+            processes=sorted(self._processes(), key=lambda process: -process.busy),
             ports=[*self._ports()],
             quotas=[
                 QuotaLoad(

@@ -51,7 +51,9 @@ def since(before: NoiseSnapshot, root: Path = Path("/"), lab: Lab | None = None)
     """What happened between ``before`` and now."""
     now = snapshot(root, lab, before.machines)
     machines = {
-        name: _between(before.machines[name], found) for name, found in now.machines.items() if name in before.machines
+        name: _between(before.machines[name], machine)
+        for name, machine in now.machines.items()
+        if name in before.machines
     }
     return _between(before, now).model_copy(update={"clock_ratio": _clock_ratio(root), "machines": machines})
 
@@ -71,14 +73,14 @@ def _between(before: NoiseSnapshot, now: NoiseSnapshot) -> Noise:
 
 def _elsewhere(lab: Lab, known: Mapping[str, NoiseSnapshot]) -> dict[str, NoiseSnapshot]:
     """The machines of a lab that has its own; those that do not answer are left out."""
-    found = {}
+    snapshots = {}
     for name, node in () if lab.shared_kernel else lab.nodes.items():
         with suppress(VpnevalError, OSError):
             groups = known[name].groups if name in known else _group_files(node.run("cat", OWN_GROUPS).stdout)
             stat, *texts = read(node, {"/proc/stat": "/proc/stat"} | {path: f"/{path}" for path in groups}).values()
             throttled = _quota_used_up(texts)
-            found[name] = NoiseSnapshot(_ticks(stat), sum(throttled) if throttled else None, groups=groups)
-    return found
+            snapshots[name] = NoiseSnapshot(_ticks(stat), sum(throttled) if throttled else None, groups=groups)
+    return snapshots
 
 
 def _ticks(stat: str | None) -> tuple[int, ...] | None:
@@ -87,32 +89,34 @@ def _ticks(stat: str | None) -> tuple[int, ...] | None:
 
 def warnings(noise: Noise, loaded: bool) -> list[str]:
     """What to say of a trial. ``loaded``: it ended with its CPUs busy, so that a slow clock is no idle one."""
-    said = []
+    sentences = []
     if noise.steal_ratio is not None and noise.steal_ratio > STEAL_RATIO:
-        said.append(f"noise: more than {100 * STEAL_RATIO:.0f} % of the CPU time was stolen")
+        sentences.append(f"noise: more than {100 * STEAL_RATIO:.0f} % of the CPU time was stolen")
     stolen = [name for name, own in noise.machines.items() if (own.steal_ratio or 0.0) > STEAL_RATIO]
     if stolen:
-        said.append(f"noise: more than {100 * STEAL_RATIO:.0f} % of the CPU time of {', '.join(stolen)} was stolen")
+        sentences.append(
+            f"noise: more than {100 * STEAL_RATIO:.0f} % of the CPU time of {', '.join(stolen)} was stolen"
+        )
     if held := [name for name, own in noise.machines.items() if own.throttled]:
-        said.append(f"noise: the CPU of {', '.join(held)} was throttled")
+        sentences.append(f"noise: the CPU of {', '.join(held)} was throttled")
     if noise.throttled:
-        said.append("noise: the CPU was throttled")
+        sentences.append("noise: the CPU was throttled")
     elif loaded and noise.clock_ratio is not None and noise.clock_ratio < CLOCK_RATIO:
-        said.append(f"noise: no loaded core ran at even {100 * CLOCK_RATIO:.0f} % of its highest frequency")
-    return said
+        sentences.append(f"noise: no loaded core ran at even {100 * CLOCK_RATIO:.0f} % of its highest frequency")
+    return sentences
 
 
 def _group_files(groups: str) -> list[str]:
     """Where a process's control group and those above it count, version 2 or 1, by /proc/PID/cgroup (cgroups(7))."""
-    found = []
+    files = []
     for line in groups.splitlines():
         _, controllers, path = line.split(":", 2)
         if controllers and "cpu" not in controllers.split(","):
             continue
         top = Path("sys/fs/cgroup") / controllers
         own = top / path.lstrip("/")
-        found += [str(folder / "cpu.stat") for folder in [own, *own.parents] if folder.is_relative_to(top)]
-    return found
+        files += [str(folder / "cpu.stat") for folder in [own, *own.parents] if folder.is_relative_to(top)]
+    return files
 
 
 def _quota_used_up(stats: Iterable[str]) -> list[int]:

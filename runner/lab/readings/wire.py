@@ -49,6 +49,6 @@ def leaving(lab: Lab, direction: str) -> tuple[LabNode, str]:
 
 def _root(node: LabNode, port: str) -> tuple[str, int, int]:
     shown = node.run("tc", "-statistics", "qdisc", "show", "dev", port).stdout
-    if (found := root_discipline(shown)) is None:
+    if (discipline := root_discipline(shown)) is None:
         raise MeasurementError(f"{node.name} shows no queueing discipline on {port}: {shown.strip()[:200]}")
-    return found
+    return discipline

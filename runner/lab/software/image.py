@@ -120,17 +120,17 @@ def check(name: str, root: Path) -> Image:
 
 def damaged(root: Path) -> list[str]:
     """What every node needs, and is missing in a root file system, or is not what its package brought: sentences."""
-    found, packed = [], _packed_md5(root)
+    sentences, packed = [], _packed_md5(root)
     for tool, package in NODE_TOOLS.items():
         places = [inside(root, Path("/", folder, tool)) for folder in ("usr/bin", "usr/sbin", "bin", "sbin")]
         file = next((place for place in places if place and place.is_file()), None)
         if file is None or not file.stat().st_mode & 0o100:
-            found.append(f"{tool} (package {package}) is missing")
+            sentences.append(f"{tool} (package {package}) is missing")
             continue
         was = packed.get(str(file.relative_to(root)).removeprefix("usr/"))
         if was and was != hashlib.md5(file.read_bytes(), usedforsecurity=False).hexdigest():
-            found.append(f"{tool} (package {package}) is not the file that was installed")
-    return found
+            sentences.append(f"{tool} (package {package}) is not the file that was installed")
+    return sentences
 
 
 def inside(root: Path, path: Path) -> Path | None:
@@ -153,13 +153,13 @@ def inside(root: Path, path: Path) -> Path | None:
 
 def _packed_md5(root: Path) -> dict[str, str]:
     """The MD5 of each program as its Debian package brought it (dpkg(1), md5sums), by its name without ``usr/``."""
-    found = {}
+    digests = {}
     for sums in (root / "var/lib/dpkg/info").glob("*.md5sums"):
         for line in sums.read_text(errors="replace").splitlines():
             digest, _, name = line.partition("  ")
             if "bin/" in name:
-                found[name.removeprefix("usr/")] = digest
-    return found
+                digests[name.removeprefix("usr/")] = digest
+    return digests
 
 
 def host_image() -> Image:
