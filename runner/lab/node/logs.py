@@ -1,4 +1,4 @@
-"""A trial's log folder: how what the daemons say gets into it without their keys, and what a failure quotes from it."""
+"""A trial's log folder: it gets the daemons' output without their keys, and a failure quotes its last lines."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _end(path: Path) -> str:
 
 
 class LogFile:
-    """A log that secrets do not get into, in whatever pieces they come; of a very long one the two ends are kept."""
+    """A log without secrets, in whatever pieces they come. Of a very long log the two ends are kept."""
 
     def __init__(self, path: Path) -> None:
         """Make the file. Raises OSError, and UsageError where it is a link."""
@@ -48,12 +48,12 @@ class LogFile:
         open_file(path, "ab").close()
 
     def write(self, data: bytes) -> None:
-        """Append this, but for an end that may be the beginning of a secret: that waits for what follows."""
+        """Append ``data``. An end that may be the beginning of a secret is kept back until more data follow."""
         clean, self._rest = KNOWN.cut(self._rest + data, more=True)
         self._append(clean)
 
     def flush(self) -> None:
-        """Nothing follows: append what waits."""
+        """Append what was kept back: nothing follows."""
         clean, self._rest = KNOWN.cut(self._rest, more=False)[0], b""
         self._append(clean)
 
@@ -90,13 +90,13 @@ class LogPipe:
             fcntl.fcntl(self._exit, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
 
     def follow(self) -> None:
-        """The command has been started: write down what it says, until it and all that it started have ended."""
+        """Log the output of the command, which has been started, until it and everything that it started have ended."""
         os.close(self.entry)
         _pipes.add(self)
         threading.Thread(target=self._follow, daemon=True).start()
 
     def settle(self) -> None:
-        """Write down what has been said by now."""
+        """Log the output that is in the pipe now."""
         with self._lock, suppress(BlockingIOError):
             for _ in range(2 * PIPE_BYTES // CHUNK):  # who talks faster than this is not waited for
                 if self._over:
@@ -122,6 +122,6 @@ _pipes: set[LogPipe] = set()  # those that are open
 
 
 def settle() -> None:
-    """Every log has what was said by now."""
+    """Log the output that is in any pipe now."""
     for pipe in list(_pipes):
         pipe.settle()
