@@ -42,7 +42,7 @@ class MachineEntry(BaseModel, ABC):
 
     @abstractmethod
     def ports(self) -> dict[str, str]:
-        """What each port is called in the lab -> the machine's own name (or the MAC address) of it."""
+        """The port's name in the lab -> its name (or MAC address) on the machine."""
 
     def options_of_ssh(self) -> list[str]:
         """The options of ssh(1) that lead to this machine."""
@@ -144,7 +144,8 @@ def beside(path: Path, machines: Iterable[MachineEntry]) -> None:
 
 
 def read_model(path: Path, model: type[Read], lab: str) -> Read:
-    """What the file of ``--lab LAB:FILE`` says. Raises UsageError with every mistake: file, line, what is valid."""
+    """The contents of the file of ``--lab LAB:FILE``. Raises UsageError with every mistake: file, line, what is
+    valid."""
     try:
         content = read_bytes(path)
         data, text = from_toml(content), content.decode()
@@ -161,8 +162,8 @@ def read_model(path: Path, model: type[Read], lab: str) -> Read:
 
 
 def _unfitting(model: type[BaseModel], data: Mapping[str, Any], wrong: Sequence[Any]) -> list[Any]:
-    """Beside the lines that are wrong by themselves, which pydantic finds first: those that do not fit together, which
-    it looks for only where the rest is right. So the wrong lines are left out, and the model is told which."""
+    """The errors of lines that contradict each other. Pydantic looks for these only where every line is valid by
+    itself, so the model is validated once more without the ``wrong`` lines, and is told which they are."""
     rest = copy.deepcopy({**data})
     for error in wrong:
         table, *keys = error["loc"] or ("",)

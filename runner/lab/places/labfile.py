@@ -32,7 +32,7 @@ WITHOUT_WAN = *CABLES, ("gw1 wan", "gw2 wan")
 
 @dataclass(frozen=True)
 class LabFile:
-    """What lab.yml says: ``nodes`` maps each node to its networks, in the file's order."""
+    """The contents of lab.yml: ``nodes`` maps each node to its networks, in the file's order."""
 
     path: Path
     settings: dict[str, Any]
@@ -47,7 +47,7 @@ class LabFile:
 
     @property
     def patience(self) -> float:
-        """What every deadline is to be multiplied by, VPNEVAL_PATIENCE."""
+        """The factor of every deadline, VPNEVAL_PATIENCE."""
         return EMULATION_IS_SLOWER if self.driver == "qemu" else 1.0
 
     def macs(self) -> dict[str, dict[str, str]]:
@@ -107,7 +107,7 @@ def _check_nodes(nodes: dict[Any, Any], wrong: Callable[[object, str], UsageErro
 
 
 def _loaded(path: Path) -> tuple[dict[Any, Any], dict[str, int]]:
-    """What the file says, and the line of each key, of a node's name too. Raises UsageError for what is not YAML."""
+    """The file's contents, and the line of each key and of each node's name. Raises UsageError for what is not YAML."""
     valid = "Valid: 'key: value', and under 'nodes:' '  node: [network, network]'"
     try:
         text = read_bytes(path).decode()
@@ -134,7 +134,7 @@ def _loaded(path: Path) -> tuple[dict[Any, Any], dict[str, int]]:
 
 
 def main() -> None:
-    """For the Vagrantfile: nothing where the file is right, and else the sentence that says what is wrong."""
+    """For the Vagrantfile: check the file, and end with the sentence that says what is wrong, if anything is."""
     try:
         read_lab_file(Path(sys.argv[1]))
     except UsageError as wrong:

@@ -112,7 +112,7 @@ class SshRig:
 
 
 def own_image(connections: Mapping[str, Connection], kind: str, name: str) -> Image:
-    """The gateways' own software. Raises UsageError for any other."""
+    """The gateways' own software as an image. Raises UsageError for any other image."""
     if name not in (DEFAULT, "host"):
         raise UsageError(
             f"the machines of --lab {kind} have their own software, so vpneval cannot use the image {name!r}"
@@ -125,7 +125,7 @@ def own_image(connections: Mapping[str, Connection], kind: str, name: str) -> Im
 
 
 def _on_both(package: str, near: Mapping[str, str], far: Mapping[str, str]) -> str:
-    """The version of a package on both gateways, or each one's."""
+    """The version of a package on both gateways; where they differ, the version on each."""
     versions = [there.get(package, "not installed") for there in (near, far)]
     both = (f"{version} on {site.name}" for version, site in zip(versions, SITES, strict=True))
     return versions[0] if versions[0] == versions[1] else ", ".join(both)
@@ -145,8 +145,8 @@ def node_alone(connection: Connection, log: Callable[[str], object], root: Path 
 
 @contextmanager
 def given_back(nodes: Mapping[str, SshNode]) -> Iterator[None]:
-    """When the block ends, so do the nodes that are there by then. Raises LabError where a machine does not confirm
-    that it is as before."""
+    """End the nodes that are in ``nodes`` when the block ends. Raises LabError where a machine does not confirm that it
+    is as before."""
     try:
         yield
     except BaseException as error:
@@ -158,7 +158,7 @@ def given_back(nodes: Mapping[str, SshNode]) -> Iterator[None]:
 
 
 def _give_back(nodes: Mapping[str, SshNode]) -> str:
-    """End all nodes, whatever happens to one of them; what went wrong, in words."""
+    """End all nodes, whatever happens to one of them. Returns what went wrong, in words; empty where nothing did."""
     troubles = []
     for node in nodes.values():
         node.release()
@@ -191,7 +191,7 @@ def ssh_rig(inventory: Inventory, kind: str = "ssh") -> Iterator[SshRig]:
 
 
 def _fit(connection: Connection, machine: MachineEntry) -> Lent | CannotRunHere | LabError:
-    """What the machine will lend, or what stands against it."""
+    """What the machine will lend, or the error that says why it cannot."""
     try:
         connection.wait_ready()
         return examine(connection, machine)
@@ -200,7 +200,8 @@ def _fit(connection: Connection, machine: MachineEntry) -> Lent | CannotRunHere 
 
 
 def examine(connection: Connection, machine: MachineEntry, tools: Mapping[str, str] = TOOLS) -> Lent:
-    """What ``machine`` will lend, and how that is now. Raises CannotRunHere with all that stands against it."""
+    """The ports that ``machine`` will lend, and their present state. Raises CannotRunHere with every reason against
+    it."""
     name = connection.name
     # sshd(8): the client's address and port, then the server's; before sudo, which forgets the variable.
     ends = connection.run("printenv", "SSH_CONNECTION", as_root=False).stdout.split() or [""] * 4
@@ -263,9 +264,9 @@ def link_lines(link: Mapping[str, Any]) -> list[str]:
 
 
 def route_lines(device: str, shown: str) -> list[str]:
-    """Lines for ip -batch from what ``ip -o route show table all dev DEVICE`` says, on-link routes first.
+    """Lines for ip -batch from the output of ``ip -o route show table all dev DEVICE``, on-link routes first.
 
-    Without what the kernel (or a router's advertisement) makes by itself: ip-route(8) RTPROTO.
+    Routes that the kernel (or a router's advertisement) makes by itself are left out: ip-route(8) RTPROTO.
     """
     routes = [line.strip() for line in shown.splitlines() if line.strip()]
     routes = [route for route in routes if not re.search(r"\bproto (kernel|ra)\b", route)]
@@ -274,15 +275,16 @@ def route_lines(device: str, shown: str) -> list[str]:
 
 
 def neighbour_lines(device: str, shown: str) -> list[str]:
-    """Lines for ip -batch from what ``ip -o neigh show dev DEVICE nud permanent`` says."""
+    """Lines for ip -batch from the output of ``ip -o neigh show dev DEVICE nud permanent``."""
     matches = [re.match(r"(\S+) lladdr (\S+)", line) for line in shown.splitlines()]
     return [f"neigh replace {match[1]} lladdr {match[2]} nud permanent dev {device}" for match in matches if match]
 
 
 def sysctl_lines(shown: str) -> list[str]:
-    """Lines "path value" from what grep says of the ports' sysctls and the default ones, which a port has after a move.
+    """Lines "path value" from grep's output of the ports' sysctls and of the default ones, which a port has after a
+    move.
 
-    Only those that are not as the default ones; the kernel derives ``mtu``, and does not show ``stable_secret``.
+    Only those that differ from the default ones; the kernel derives ``mtu``, and does not show ``stable_secret``.
     """
     values = dict(line.split(":", 1) for line in shown.splitlines() if ":" in line)
     lines = []

@@ -1,4 +1,4 @@
-"""Kernel modules of a machine that is reached by ssh: which are not there, and what loads them."""
+"""Kernel modules of a machine that is reached by ssh: which are not loaded, and the commands that load them."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ DEBIANS = {"x86_64": "amd64", "aarch64": "arm64"}  # names of the architectures
 
 
 def lacking(connection: Connection, modules: Iterable[str], folder: str = "/lib/modules") -> str:
-    """Which of ``modules`` the machine has not loaded, in sentences with the commands that load them; empty where it
-    has all."""
+    """Sentences about those of ``modules`` that the machine has not loaded, with the commands that load them; empty
+    where it has all."""
     *lines, last = connection.run("sh", "-c", LOOK, "sh", folder, *modules).stdout.splitlines()
     release, machine = last.split()
     states = [line.split() for line in lines]

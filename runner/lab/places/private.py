@@ -1,4 +1,5 @@
-"""A folder of this run's own for sockets and logs of its connections; a run that was killed leaves it to the next."""
+"""A folder of this run's own for sockets and logs of its connections. The next run removes the folder of a killed
+run."""
 
 from __future__ import annotations
 
@@ -34,7 +35,8 @@ def plain_folder(*folders: str) -> Path:
 
 @contextmanager
 def private_folder() -> Iterator[Path]:
-    """A new folder of mode 0700 that goes at the end; those of dead runners, which hold no lock on theirs, go first."""
+    """A new folder of mode 0700, removed when the block ends. Folders of dead runners, which hold no lock, are removed
+    first."""
     base = plain_folder(gettempdir(), "/tmp", "/dev/shm", "/run")
     for left in base.glob(f"{PREFIX}*"):
         with suppress(OSError, CannotRunHere):  # another runner's, in use, or just gone

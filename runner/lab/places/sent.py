@@ -24,8 +24,8 @@ STATUS = "var/lib/dpkg/status"  # by whose digest an image is known
 
 
 def sent(connection: Connection, image: Image, say: Callable[[str], None], max_rate_bps: float | None = None) -> Image:
-    """The image as it is on the machine, sent first where it is not there, or is another; not faster than
-    ``max_rate_bps``. Raises LabError where that fails."""
+    """The image as it is on the machine. It is sent first, not faster than ``max_rate_bps``, where the machine lacks it
+    or has another one. Raises LabError where that fails."""
     there = f"{FOLDER}/{image.root.name}"
     is_there = connection.run("sha256sum", f"{there}/{STATUS}").stdout.startswith(image.digest)
     if not is_there:

@@ -68,8 +68,8 @@ printf '\036'; firewall-cmd --state 2> /dev/null
 
 @dataclass(frozen=True)
 class Own:
-    """What a gateway has of its own: its port and address on the path, and who listens on which of its ports; and its
-    port to the host."""
+    """What a gateway has of its own: its port and address on the path, the program that listens on each port
+    (``taken``), and its port to the host."""
 
     port: str
     address: str
@@ -107,7 +107,7 @@ class SiteRig:
         return Hours(self.inventory.between or "")
 
     def check_user(self, image: str) -> None:
-        """Raise CannotRunHere for the lab image, if this user cannot send it: its files are root's."""
+        """Raise CannotRunHere for the lab image where this user cannot send it: its files are root's."""
         if image != HOST and os.geteuid() != 0:
             raise CannotRunHere(
                 f"only root of this machine can send the lab image {image} to the gateways. Run vpneval as root (ssh "
@@ -182,7 +182,7 @@ class SiteRig:
             yield lab
 
     def measure_path(self, lab: Lab) -> BarePath:
-        """The path with its rates each way, which take some seconds; the lab's from now on."""
+        """The path with its rates each way, which take some seconds to measure. It is the lab's path from now on."""
         if self.path is None or not self.path.rates_bps:
             self.path = self._look({name: lab.nodes[name] for name in self.owns}, RATE_S)
         lab.path = self.path
@@ -195,7 +195,7 @@ class SiteRig:
                 node.log_to(logs)
 
     def _address(self, nodes: Mapping[str, SshNode]) -> None:
-        """Both ends of each host's cable, and how long and how fast its packets may be."""
+        """Address both ends of each host's cable, and limit the length and the rate of its packets."""
         assert self.path is not None
         fits = self.path.mtu_bytes - ENCAPSULATION_BYTES[self.sites[0].path_version]
         for site in self.sites:
@@ -277,8 +277,8 @@ def _same_machine_code(connection: Connection) -> None:
 
 @contextmanager
 def site_rig(inventory: Sites, *, only_look: bool = False) -> Iterator[SiteRig]:
-    """Connect to both machines and check all that a lab needs of them, changing nothing. ``only_look``: for who wants
-    to know their addresses only, and to whom a machine that is in use is as good.
+    """Connect to both machines and check all that a lab needs of them, changing nothing. ``only_look``: for a caller
+    who wants their addresses only; a machine may be in use then.
 
     Raises CannotRunHere with everything that was found wrong, machine by machine.
     """
@@ -307,7 +307,7 @@ def site_rig(inventory: Sites, *, only_look: bool = False) -> Iterator[SiteRig]:
 
 
 def _fit(connection: Connection, name: str, inventory: Sites, only_look: bool) -> Own | str | CannotRunHere | LabError:
-    """What the gateway has, or a host's port; or what stands against it."""
+    """What the gateway has of its own, or a host's port; or the error that says why the machine cannot be used."""
     try:
         connection.wait_ready()
         machines.examine(connection, inventory.every[name], LOOKS_WITH if only_look else TOOLS)
@@ -319,7 +319,7 @@ def _fit(connection: Connection, name: str, inventory: Sites, only_look: bool) -
 
 
 def _fit_gateway(connection: Connection, name: str, inventory: Sites, only_look: bool) -> Own:
-    """What the gateway has. Raises CannotRunHere with all that stands against it."""
+    """What the gateway has of its own. Raises CannotRunHere with every reason against the machine."""
     machine = inventory.machines[name]
     seen = connection.run("sh", "-c", LOOK).stdout.split("\036")
     addresses, shown, defaults, policies, states, listening, firewall, managers = seen
@@ -344,7 +344,7 @@ def _fit_gateway(connection: Connection, name: str, inventory: Sites, only_look:
 
 def own_end(machine: Gateway, links: list[Any], routes: list[Any], taken: Mapping[str, str]) -> Own:
     """The machine's port and address on the path: IPv6 where it is named, or where the port has no IPv4. Raises
-    CannotRunHere where it has not what the inventory names."""
+    CannotRunHere where the machine lacks what the inventory names."""
     default = [route["dev"] for route in routes if route["dst"] == "default" and "dev" in route]
     wanted = machine.wan or (default[0] if default else "")
     if not wanted:
@@ -366,7 +366,7 @@ def own_end(machine: Gateway, links: list[Any], routes: list[Any], taken: Mappin
 
 
 def listeners(shown: str) -> dict[str, str]:
-    """Port -> program, from ``ss -Hlntup``: those that listen on any address but the loopback's."""
+    """Port -> program, from the output of ``ss -Hlntup``, without those that listen on a loopback address."""
     programs = {}
     for line in shown.splitlines():
         words = line.split()
@@ -379,8 +379,8 @@ def listeners(shown: str) -> dict[str, str]:
 def in_use(
     links: list[Any], routes: list[Any], xfrm: tuple[str, str], taken: Mapping[str, str], inventory: Sites
 ) -> list[str]:
-    """What the machine does already that a lab would disturb, each with what to do. ``xfrm``: what ip-xfrm(8) says of
-    its policies, and how many states it counts."""
+    """Sentences about what the machine does already and a lab would disturb, each with what to do. ``xfrm``: the
+    policies that ip-xfrm(8) lists, and its count of states."""
     (policies, states), problems = xfrm, []
     if policies.strip():
         problems.append("it has XFRM policies, so IPsec is at work: end it first (ip xfrm policy shows them)")

@@ -78,8 +78,8 @@ OnPath = Annotated[IPv4Address | IPv6Address, PlainValidator(_address)]
 class Gateway(MachineEntry):
     """One site's gateway. What is not given is found on the machine.
 
-    ``lan`` is the network that the test host gets; ``network`` the site's real one, in which the gateway has
-    ``network_address``: recipes are for that. ``lan_port``: where a host of its own is.
+    ``lan`` is the network that the test host gets. ``network`` is the site's real one, in which the gateway has
+    ``network_address``: recipes are for that network. ``lan_port``: the port to a host of its own.
     """
 
     wan: Port | None = None
@@ -92,7 +92,7 @@ class Gateway(MachineEntry):
     lan_port: Port | None = None
 
     def ports(self) -> dict[str, str]:
-        """None: the machine keeps its ports."""
+        """No port: the machine keeps its ports."""
         return {}
 
 
@@ -102,12 +102,13 @@ class Host(MachineEntry):
     lan_port: Port
 
     def ports(self) -> dict[str, str]:
-        """None: the test host is a macvlan on the port, which the machine keeps."""
+        """No port: the test host is a macvlan on the port, which the machine keeps."""
         return {}
 
 
 class Wrong(NamedTuple):
-    """A line that does not fit to others. ``rests_on``: what it was compared with, or looked for, as "gw1.network"."""
+    """A line that contradicts others. ``rests_on``: the lines that it was compared with, or that were looked for, as
+    "gw1.network"."""
 
     table: str
     key: str
@@ -118,8 +119,9 @@ class Wrong(NamedTuple):
 class Sites(BaseModel):
     """Both gateways, perhaps a host behind each, and what protects the path's other traffic.
 
-    ``path_mtu``: bytes, where no ping comes through.
-    ``keep_image``: stays the lab image there for the next run? ``keepalive_s``: for VPNs that can be told."""
+    ``path_mtu``: bytes, for a path that lets no ping through. ``keep_image``: the lab image stays there for the next
+    run. ``keepalive_s``: for VPNs that have such a setting.
+    """
 
     model_config = ConfigDict(extra="forbid")
 
@@ -156,8 +158,8 @@ class Sites(BaseModel):
 
     @model_validator(mode="after")
     def _two_sites(self, info: ValidationInfo) -> Sites:
-        """Raises with every line that does not fit to others. The context has the lines that are wrong by themselves:
-        what rests on one of them is not known."""
+        """Raise with every line that contradicts others. The context has the lines that are wrong by themselves; what
+        rests on one of them is not reported."""
         unknown = info.context or set()
         checks = (self._same_machines, self._test_networks, self._networks, self._addresses, self._hosts, self._nats)
         wrong = [

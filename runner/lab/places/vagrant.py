@@ -73,7 +73,7 @@ def vagrant_rig(up: bool, say: Callable[[str], None]) -> Iterator[SshRig]:
 
 
 def _state(folder: Path, name: str) -> str:
-    """What Vagrant says of a VM that does not answer."""
+    """The state that Vagrant reports of a VM that does not answer."""
     try:
         output = _vagrant(folder, "status", name, "--machine-readable", timeout=120)
     except CannotRunHere as worse:
@@ -83,7 +83,7 @@ def _state(folder: Path, name: str) -> str:
 
 
 def _vagrant(folder: Path, *argv: str, timeout: float) -> str:
-    """What vagrant says on its standard output. Raises CannotRunHere with its complaint."""
+    """The standard output of vagrant. Raises CannotRunHere with its error message."""
     try:
         done = subprocess.run(
             ["vagrant", *argv], cwd=folder, capture_output=True, text=True, timeout=timeout, check=False
