@@ -57,9 +57,11 @@ def no_capability(needed: dict[str, int]) -> str:
 
 
 def refused(reason: str) -> str:
-    """What to do where the kernel refused to make a node for this ``reason``, though it is root's; else "".
+    """What to do where the kernel refused to make a node for this ``reason``, although vpneval is root; "" for other
+    reasons.
 
-    A profile of AppArmor or seccomp, or a masked /proc, refuses what the capabilities allow."""
+    A profile of AppArmor or seccomp, or a masked /proc, refuses what the capabilities allow.
+    """
     if not any(word in reason for word in ("not permitted", "Permission denied", "Read-only")):
         return ""
     profile = _first_line(Path("/proc/self/attr/current")).strip("\0")
@@ -89,7 +91,7 @@ def descriptors() -> int:
 
 
 def labs_that_fit() -> int:
-    """How many more labs with a tunnel this process may have open files for."""
+    """How many more labs with a tunnel fit into this process's limit of open files."""
     most = descriptors()
     if most == resource.RLIM_INFINITY:
         return sys.maxsize

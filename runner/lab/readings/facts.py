@@ -60,10 +60,10 @@ SPEED_BYTES = 1408  # a full packet's payload in most tunnels, in whole blocks
 
 
 def facts(lab: Lab) -> dict[str, Any]:
-    """What this lab is: kernel, CPU, cores, memory, crypto, clock; offloads, MTU and queues of its links.
+    """The facts about this lab: kernel, CPU, cores, memory, crypto, clock; offloads, MTU and queues of its links.
 
-    All but the links and ``machines``, which are all of them, is the first gateway's, which in a namespace lab is this
-    machine. What a machine does not tell is "unknown".
+    The links and ``machines`` are those of the whole lab; all else is the first gateway's, which in a namespace lab is
+    this machine. What a machine does not report is "unknown".
     """
     gateway = lab.gateway(lab.sites[0])
     texts = {name: text.strip() for name, text in read(gateway, FILES).items()}
@@ -123,7 +123,7 @@ def steal_ratio(stat: str) -> float | str:
 def crypto_drivers(crypto: str) -> dict[str, str]:
     """The driver that the kernel would take for each algorithm a VPN may ask for, from /proc/crypto's text.
 
-    Of several drivers it is the one of the highest priority. An algorithm that nobody has used yet is not there.
+    Of several drivers it is the one with the highest priority. An algorithm is missing until something has used it.
     """
     best: dict[str, tuple[int, str]] = {}
     for entry in crypto.split("\n\n"):
@@ -156,10 +156,11 @@ def links(lab: Lab) -> list[dict[str, Any]]:
 
 
 def openssl_bps(lab: Lab, levels: Collection[str], known: Mapping[str, float]) -> dict[str, float]:
-    """What a CPU second of the first gateway encrypts or authenticates with OpenSSL, bit, in packets of 1408 bytes.
+    """Level -> bits that the first gateway encrypts or authenticates with OpenSSL in a CPU second, in packets of 1408
+    bytes.
 
-    A second for each of ``levels`` (ciphers and integrities) that is not ``known`` yet. What OpenSSL does not have
-    is left out (openssl-speed(1)).
+    It measures a second for each of ``levels`` (ciphers and integrities) that is not ``known`` yet. What OpenSSL does
+    not have is left out (openssl-speed(1)).
     """
     speeds = dict(known)
     for level in [name for name in SPEED if name in levels and name not in known]:

@@ -42,7 +42,8 @@ def hardware(lab: Lab) -> dict[str, dict[str, Any]]:
 
 
 def looked(node: Node) -> dict[str, list[str]]:
-    """What LOOK says of a node; the kernel's release is under "kernel", and how many cores it may use under "cores"."""
+    """The output of LOOK on a node, file -> lines; the kernel's release is under "kernel", the cores it may use under
+    "cores"."""
     kernel, *lines = node.run("sh", "-c", LOOK, check=False).stdout.splitlines() or [UNKNOWN]
     files: dict[str, list[str]] = {"kernel": [kernel]}
     for line in lines:
@@ -83,9 +84,9 @@ def cpu_name(fields: Mapping[str, str]) -> str:
 
 
 def ports_of(look: Files) -> dict[str, dict[str, Any]]:
-    """Ports but lo: ``driver``; ``queues`` as [to receive, to send]; ``rps``: queue -> the cores that it hands packets
-    on to, as the kernel's mask, where it does; ``ring``: entries of each kind, where the card has one; ``interrupts``:
-    name -> the cores that have taken any."""
+    """All ports but lo: ``driver``; ``queues`` as [to receive, to send]; ``rps``: queue -> the cores that it hands
+    packets on to, as the kernel's mask, where it does; ``ring``: entries of each kind, where the card has one;
+    ``interrupts``: name -> the cores that have taken any."""
     ports = {}
     for name in sorted({path.split("/")[4] for path in look if path.startswith("/sys/class/net/")} - {"lo"}):
         port = f"/sys/class/net/{name}"
@@ -108,7 +109,7 @@ def last_parts(lines: list[str]) -> list[str]:
 
 
 def ring(lines: list[str]) -> dict[str, int]:
-    """The current sizes in what ``ethtool -g`` says; empty where a port has no ring."""
+    """The current sizes in the output of ``ethtool -g``; empty where a port has no ring."""
     current = "\n".join(lines).partition("Current hardware settings:")[2]
     return {kind: int(size) for kind, size in re.findall(r"^(RX|TX):\s+(\d+)$", current, flags=re.MULTILINE)}
 

@@ -46,9 +46,9 @@ def path_mtu(near: LabNode, address: str, port: str) -> int | None:
 def look(
     near: LabNode, far: LabNode, address: str, ports: Sequence[str], rate_s: float, max_bps: float
 ) -> Mapping[str, object]:
-    """What the probe (``runner/lab/probes/path.py``) finds from ``near`` to ``far`` at ``address``.
+    """The findings of the probe ``runner/lab/probes/path.py`` on the path from ``near`` to ``far`` at ``address``.
 
-    Raises MeasurementError where it does not work.
+    Raises MeasurementError where the probe fails.
     """
     near.write(f"{probes.FOLDER}/path.py", probes.source("path"), mode=0o644)
     with probe(far, "path", "answer", f"{ip_version(address)}", *ports, ready="ready"):
@@ -61,8 +61,8 @@ def look(
 
 
 def nats_in_words(findings: Mapping[str, object], near: Site, far: Site, forwards: Sequence[str]) -> str:
-    """What the NATs before both gateways do, as far as it was seen; ``forwards``: what the far one is said to forward.
-    Empty where there is none."""
+    """What the NATs before both gateways do, as far as the probe saw it; ``forwards``: the ports that the inventory
+    says the far one forwards. Empty where there is none."""
     sentences = [nat_in_words(findings, near.wan_address)]
     if near.public_address and "seen_as" not in findings:
         unseen = "which kind of NAT that is was not seen, as no UDP port of the other gateway answers"
@@ -75,7 +75,7 @@ def nats_in_words(findings: Mapping[str, object], near: Site, far: Site, forward
 
 
 def nat_in_words(findings: Mapping[str, object], own: str) -> str:
-    """What a NAT before the near gateway does; empty where its own address is seen."""
+    """What a NAT before the near gateway does; empty where the far gateway sees the near one's own address."""
     seen = findings.get("seen_as", own)
     if seen == own:
         return ""

@@ -1,5 +1,5 @@
-"""What the WAN does now, between the bare gateways: delay, loss, MTU and rate are what was asked for, or nothing is
-measured."""
+"""Checks the WAN between the bare gateways: nothing is measured unless delay, loss, MTU and rate are what was asked
+for."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ UNLIKELY = 1e-4  # a loss that chance brings about less often than this was not 
 
 
 def verify(lab: Lab, wanted: Conditions) -> str:
-    """Probe what the WAN does now, between the bare gateways; what was found, in words.
+    """Probe the WAN between the bare gateways, and return its measured conditions in words.
 
     Raises MeasurementError where delay, loss, MTU or rate are not what was asked for.
     """
@@ -63,7 +63,7 @@ def _pinged(lab: Lab, wanted: Conditions) -> str:
 
 
 def _rate(lab: Lab, wanted: Conditions) -> str:
-    """What passes in a second of more than the rate, after the queue has filled."""
+    """The rate that passes, measured for a second while more is sent, after the queue has filled."""
     assert wanted.rate_bps is not None
     near, far = lab.gateway(lab.sites[0]), lab.sites[-1].wan_address
     length = min(wanted.mtu_bytes, 1400)

@@ -25,9 +25,10 @@ class Outer:
 
 
 def outer(lab: Lab, direction: str = "forward") -> Outer:
-    """What has gone over the WAN so far: ``forward`` from the first gateway to the last, or ``reverse``.
+    """The packets and bytes that have gone over the WAN so far: ``forward`` from the first gateway to the last, or
+    ``reverse``.
 
-    Counted by the queueing discipline of the port that it leaves the WAN node by (without a WAN node: the gateway's
+    The queueing discipline of the port by which they leave the WAN node counts them (without a WAN node: the gateway's
     port). An interface's own counters take a segment that offloading has not cut yet for one packet; a queueing
     discipline counts what it will be cut into, each with its headers (tc(8), kernel: qdisc_pkt_len_init). A port
     without a queue gets a plain one for that, which an idle port passes by.

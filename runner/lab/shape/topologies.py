@@ -31,7 +31,7 @@ from runner.lab.software.image import Image
 
 @dataclass(frozen=True)
 class Port:
-    """One end of a cable: the node, its interface, its addresses with prefix length, and what OSPF counts it."""
+    """One end of a cable: the node, its interface, its addresses with prefix length, and its OSPF cost."""
 
     node: str
     name: str
@@ -44,7 +44,7 @@ Cable = tuple[Port, Port]
 
 @dataclass(frozen=True)
 class Topology:
-    """Nodes by their cables, the bridges among them, and the two sites whose gateways speak the VPN."""
+    """Nodes by their cables, the bridges among them, and the two sites whose gateways run the VPN."""
 
     cables: tuple[Cable, ...]
     bridges: tuple[str, ...]  # nodes that only join their ports
@@ -72,8 +72,8 @@ def _has(a: Port, b: Port, node: str, name: str) -> bool:
 
 
 def ospf(endpoint: str) -> Topology:
-    """The five routers. ``endpoint``: of the tunnel on gw1: ``link``, the address on the link that dies, as in the
-    paper, or ``loopback``, on both gateways."""
+    """The lab of five routers. ``endpoint`` of the tunnel on gw1: ``link``, the address on the link that dies, as in
+    the paper, or ``loopback``, on both gateways."""
     near, far = ("10.0.12.1", "10.0.34.2") if endpoint == "link" else ("10.255.0.1", "10.255.0.4")
     site1, site2 = SITES
     return Topology(
@@ -125,7 +125,7 @@ REDUNDANT = Topology(
 
 
 class Twin(NamespaceNode):
-    """The active of two redundant gateways: what is written to it is written to the other, too."""
+    """The active one of two redundant gateways: a file that is written to it is written to the other, too."""
 
     other: LabNode
 

@@ -119,7 +119,8 @@ def check(name: str, root: Path) -> Image:
 
 
 def damaged(root: Path) -> list[str]:
-    """What every node needs, and is missing in a root file system, or is not what its package brought: sentences."""
+    """Sentences about the programs that every node needs, and that are missing in a root file system or are not what
+    their package brought."""
     sentences, packed = [], _packed_md5(root)
     for tool, package in NODE_TOOLS.items():
         places = [inside(root, Path("/", folder, tool)) for folder in ("usr/bin", "usr/sbin", "bin", "sbin")]
@@ -134,7 +135,8 @@ def damaged(root: Path) -> list[str]:
 
 
 def inside(root: Path, path: Path) -> Path | None:
-    """Where ``path`` of a root file system really is, its links followed as a process in it would; None: nowhere."""
+    """The real place of ``path`` of a root file system, its links followed as a process in it would; None where there
+    is none."""
     here, left, links = root, list(path.parts[1:]), 0
     while left:
         part = left.pop(0)
@@ -252,7 +254,7 @@ def build(name: str, root: Path, say: Callable[[str], None]) -> None:
 
 
 def remove(name: str) -> None:
-    """Forget a built image, so that the next use builds it anew."""
+    """Remove a built image, so that the next use builds it anew."""
     root = locate(name)
     root.with_suffix(".json").unlink(missing_ok=True)
     shutil.rmtree(root, ignore_errors=True)
