@@ -147,7 +147,8 @@ COMMIT
 
 
 def open_filter() -> Nftables | Iptables:
-    """The first packet filter that works here, counting. Ends the probe with the words of each where none does."""
+    """The first packet filter that works here, already counting. Ends the probe with the error of each where none
+    works."""
     refusals = []
     for candidate in (Nftables(), Iptables()):
         try:
@@ -167,12 +168,12 @@ class Counter:
         self._file = os.open(f"/sys/class/net/{interface}/statistics/{name}", os.O_RDONLY)
 
     def read(self) -> int:
-        """What it has counted so far."""
+        """The count so far."""
         return int(os.pread(self._file, 32, 0))
 
 
 def told() -> list[str]:
-    """The next line on standard input, in words; none at its end."""
+    """The words of the next line on standard input; none at its end."""
     return sys.stdin.readline().split()
 
 
@@ -219,7 +220,7 @@ def counting() -> dict[str, Any]:
 
 
 def stamps() -> list[tuple[int, int, int]]:
-    """What has come to the port for stamped datagrams: number, when sent and when it came, in ns."""
+    """The datagrams that have come to the port for stamped ones: number, when sent and when received, in ns."""
     arrivals = []
     with suppress(BlockingIOError):
         while True:

@@ -57,7 +57,7 @@ other_bytes = {"in": 0, "out": 0}
 
 
 def discard() -> int:
-    """How many frames waited in the socket; they are forgotten."""
+    """Drop the frames that wait in the socket. Returns how many they were."""
     count = 0
     with suppress(BlockingIOError):
         while True:
@@ -67,7 +67,7 @@ def discard() -> int:
 
 
 def drain() -> int:
-    """How many frames waited in the socket; they are taken note of."""
+    """Note the lengths of the frames that wait in the socket. Returns how many they were."""
     count = 0
     with suppress(BlockingIOError):
         while True:

@@ -40,7 +40,8 @@ INTERPRETERS = ("python", "perl", "ruby", "sh", "bash", "dash")
 
 
 def text_of(path: str) -> str:
-    """The text of a file of the kernel's, empty where there is none. Without Python's buffers: that is a third."""
+    """The text of a file of the kernel's, empty where there is none. Without Python's buffers, which saves a third of
+    the time."""
     try:
         file = os.open(path, os.O_RDONLY)
     except OSError:
@@ -59,10 +60,10 @@ def text_of(path: str) -> str:
 
 
 class Network:
-    """A network namespace's counters, by a socket that stays in it (rtnetlink(7))."""
+    """A network namespace's counters, read by a socket that stays in it (rtnetlink(7))."""
 
     def __init__(self, pid: int | None) -> None:
-        """``pid``: a process that is in it; None for the reader's own."""
+        """``pid``: a process that is in the namespace; None for the reader's own."""
         self.socket: socket.socket | None = None
         opening = threading.Thread(target=self._open, args=(pid,))  # a thread of its own: only that one moves
         opening.start()
@@ -80,7 +81,7 @@ class Network:
             self.socket.settimeout(2)
 
     def close(self) -> None:
-        """Leave it."""
+        """Leave the namespace."""
         if self.socket is not None:
             self.socket.close()
 
@@ -102,7 +103,8 @@ class Network:
         return ports
 
     def _dump(self, what: int, header: bytes, size: int) -> Iterator[tuple[int, dict[int, bytes]]]:
-        """The objects of a kind: the index of the port, and the attributes. "parent" is under the key 0."""
+        """The objects of one kind: the index of the port, and the attributes. A queueing discipline's parent is under
+        the key 0."""
         if self.socket is None:
             return
         self.socket.send(struct.pack("IHHII", 16 + len(header), what, NLM_F_REQUEST_DUMP, 1, 0) + header)
@@ -156,8 +158,8 @@ def disciplined(of: Mapping[int, bytes]) -> list[Any]:
 
 class Reader:
     """Reads the counters of this machine, which has ``nodes`` of the lab: name -> the process that holds it, as this
-    process sees it, or None where the node is this process's own. ``gateways``: which of them are gateways; what runs
-    there when the reader begins is the VPN's, with what that starts later."""
+    process sees it, or None where the node is this process's own. ``gateways``: which of them are gateways. The
+    processes that run there when the reader begins, and those that they start later, are the VPN's."""
 
     def __init__(self, nodes: Mapping[str, int | None], gateways: list[str]) -> None:
         self.nodes, self.gateways = dict(nodes), gateways
@@ -178,7 +180,7 @@ class Reader:
             network.close()
 
     def read(self) -> dict[str, Any]:
-        """All counters now; see the functions."""
+        """All counters now; see the function of each."""
         return {
             "at_s": time.monotonic(),
             "cores": {core: ticks for core, ticks in cores().items() if int(core) in self.allowed},
@@ -238,14 +240,14 @@ class Reader:
         return self.nodes_of[key]
 
     def name(self, pid: int, since: str, called: str) -> str:
-        """What a process is called; of an interpreter its script, or the module that it runs."""
+        """The name of a process; of an interpreter, the name of its script or of the module that it runs."""
         key = pid, since, called
         if key not in self.names:
             self.names[key] = script_of(called, text_of(f"/proc/{pid}/cmdline").split("\0"))
         return self.names[key]
 
     def role(self, pid: int, parent: int, since: str, node: str) -> str:
-        """Whose a process is: ``vpn``, ``generator`` (of this program, on the hosts), or ``other``."""
+        """Whose process it is: ``vpn``, ``generator`` (of this program, on the hosts), or ``other``."""
         key = pid, since
         if key not in self.roles:
             with open(f"/proc/{pid}/cmdline", "rb") as file:
@@ -274,7 +276,7 @@ class Reader:
 
 
 def kernels(fields: list[str]) -> bool:
-    """Is it a thread of the kernel's? ``fields``: of its stat, from the state on."""
+    """Is it a kernel thread? ``fields``: those of its stat, from the state on."""
     return bool(int(fields[6]) & PF_KTHREAD)
 
 
@@ -294,7 +296,7 @@ def thread_of(pid: int, thread: str) -> list[float]:
     """[seconds on a core, seconds without one though ready (sched_info), last core, ticks in the program, ticks in the
     kernel] of a thread. Raises OSError.
 
-    A kernel that does not count in nanoseconds counts in ticks, and not at all what waits.
+    A kernel without counters in nanoseconds counts the seconds on a core in ticks, and no waiting.
     """
     stat = text_of(f"/proc/{pid}/task/{thread}/stat")
     fields = stat[stat.rindex(")") + 2 :].split()
@@ -329,8 +331,8 @@ def softnet(stat: str) -> list[int]:
 
 
 def group_folders(groups: str) -> list[str]:
-    """The folders of the groups that count processor time, the process's own and those above it: in a
-    container the topmost may be the container's, with its quota."""
+    """The folders of the control groups that count processor time: the process's own and those above it. In a container
+    the topmost may be the container's, with its quota."""
     folders = []
     for line in groups.splitlines():
         number, controllers, path = line.split(":", 2)
@@ -362,7 +364,7 @@ def throttling(folder: str) -> list[float]:
 
 
 def temperature_c() -> float | None:
-    """The highest that the machine tells, °C; None where it has no thermometer."""
+    """The highest temperature that the machine reports, °C; None where it has no thermometer."""
     zones = "/sys/class/thermal"
     names = [name for name in os.listdir(zones) if name.startswith("thermal_zone")] if os.path.isdir(zones) else []
     texts = [text_of(f"{zones}/{name}/temp").strip() for name in names]
@@ -370,19 +372,19 @@ def temperature_c() -> float | None:
 
 
 def of_cores(file: str) -> list[int]:
-    """A number that every core has a file of, below /sys/devices/system/cpu/cpuN; of those that tell it."""
+    """The numbers in a file that cores have below /sys/devices/system/cpu/cpuN; cores without it are left out."""
     texts = [text_of(f"{CORES}/{name}/{file}").strip() for name in os.listdir(CORES) if name[3:].isdigit()]
     return [int(text) for text in texts if text.isdigit()]
 
 
 def heat_events() -> int | None:
-    """How often a core was slowed down for its heat; None where the machine does not tell."""
+    """How often a core was slowed down for its heat; None where the machine does not report it."""
     events = of_cores("thermal_throttle/core_throttle_count")
     return sum(events) if events else None
 
 
 def clock_ratio() -> float | None:
-    """The fastest core's frequency over the highest that there is; None where the machine does not tell."""
+    """The fastest core's frequency over the highest possible one; None where the machine does not report them."""
     now, highest = of_cores("cpufreq/scaling_cur_freq"), of_cores("cpufreq/cpuinfo_max_freq")
     return max(now) / max(highest) if now and highest else None
 

@@ -141,7 +141,7 @@ def reaches(address: str, port: str) -> bool:
 
 
 def told(address: str, port: int, end: socket.socket | None = None) -> dict[str, Any]:
-    """What the far end saw of a datagram; nothing where none of three is answered."""
+    """What the far end saw of a datagram; empty where it answers none of three."""
     here = end or udp(0)
     here.settimeout(PATIENCE_S / 3)
     for _ in range(3):
@@ -153,15 +153,15 @@ def told(address: str, port: int, end: socket.socket | None = None) -> dict[str,
 
 
 def connects(address: str, port: int) -> bool:
-    """Does TCP connect, to the end that answers?"""
+    """Does the port accept a TCP connection?"""
     with suppress(OSError), socket.create_connection((address, port), PATIENCE_S):
         return True
     return False
 
 
 def translation(address: str, ports: list[int]) -> dict[str, Any]:
-    """What a NAT makes of one socket's address and port, seen from two ports of the far end; nothing where all was
-    lost."""
+    """What a NAT makes of one socket's address and port, seen from two ports of the far end; empty where every datagram
+    was lost."""
     with udp(0) as end:
         answers = [told(address, port, end) for port in ports[:2]]
         seen = [answer["from"] for answer in answers if answer]

@@ -29,7 +29,7 @@ State = dict[str, dict[str, str]]  # kind -> what -> how it is
 
 
 class Unread(Exception):
-    """A command that should say what is there, and did not; in words."""
+    """A command that lists a part of the network has failed; the text says how."""
 
 
 # What could not be asked at first is not asked afterwards either: whatever it then said would be taken for new.
@@ -37,10 +37,11 @@ NOT_HERE: set[tuple[str, ...]] = set()
 
 
 def told(*argv: str) -> str:
-    """What a command says is there; nothing where this machine has no such command, or its kernel nothing of the kind.
+    """The output of a command that lists a part of the network; empty where this machine has no such command, or its
+    kernel nothing of the kind.
 
-    Raises Unread where it fails or does not end: who took that for nothing would take all that is there for new, and
-    remove it.
+    Raises Unread where the command fails or does not end. An empty list would be wrong then: everything that is there
+    would count as new, and be removed.
     """
     if argv in NOT_HERE:
         return ""
@@ -66,7 +67,7 @@ def told(*argv: str) -> str:
 
 
 def put_back(*argv: str, text: str | None = None) -> bool:
-    """Run a command that changes something. Whether it did, the comparison afterwards says."""
+    """Run a command that changes something. Returns its success; the comparison afterwards says what has changed."""
     try:
         done = subprocess.run(argv, input=text, capture_output=True, text=True, timeout=ANSWER_WITHIN_S, check=False)
     except (OSError, subprocess.TimeoutExpired):
@@ -111,7 +112,7 @@ def setting(link: Mapping[str, object]) -> str:
 
 
 def addresses(link: Mapping[str, object]) -> list[str]:
-    """Its addresses, as ip-address(8) adds them."""
+    """The link's addresses, as ip-address(8) adds them."""
     lines = []
     for entry in link["addr_info"]:  # type: ignore[attr-defined]
         if "local" not in entry or entry.get("protocol") == "kernel_ll" or entry.get("dynamic"):
@@ -150,7 +151,7 @@ def disciplines(shown: str) -> dict[str, str]:
 
 
 def sysctls() -> dict[str, str]:
-    """What can be read and written below /proc/sys/net."""
+    """The sysctls below /proc/sys/net that can be read and written: path -> value."""
     values = {}
     for folder, _, names in os.walk("/proc/sys/net"):
         for path in (f"{folder}/{name}" for name in names):
@@ -187,7 +188,7 @@ def legacy(tool: str, names: str) -> str:
 
 
 def difference(before: State, now: State) -> list[tuple[str, str, str, str]]:
-    """What is not as before: kind, what, how it was and how it is; "absent" for what is not there."""
+    """The changes: kind, what, how it was and how it is; "absent" for what is not there."""
     changes = []
     for kind, was in before.items():
         for what in {**was, **now[kind]}:
@@ -201,7 +202,7 @@ def difference(before: State, now: State) -> list[tuple[str, str, str, str]]:
 
 
 def undo(kind: str, what: str, then: str, there: str) -> None:
-    """Take back one difference."""
+    """Undo one change."""
     name, _, family = kind.partition(" ")
     if kind == "link" and then == "absent":
         put_back("ip", "link", "del", what)
@@ -233,7 +234,8 @@ def put(path: str, value: str) -> None:
 
 
 def urgency(change: tuple[str, str, str, str]) -> tuple[int, bool]:
-    """New links go first, and much goes with them; forwarding before the other sysctls, which it changes."""
+    """The sort key of a change. New links go first, and much goes with them; forwarding goes before the other sysctls,
+    which it changes."""
     kind, what, then, _ = change
     order = ("link", "xfrm", "sysctl", "addr", "route -4", "route -6", "rule -4", "rule -6")
     first = then == "absent" if kind == "link" else what.endswith(("/ip_forward", "/all/forwarding"))
@@ -241,7 +243,7 @@ def urgency(change: tuple[str, str, str, str]) -> tuple[int, bool]:
 
 
 def restore(before: State) -> list[str]:
-    """Make the network what it was before; what could not be made so."""
+    """Make the network what it was before. Returns what could not be restored, in words."""
     for _ in range(PASSES):
         with suppress(Unread):
             if not (changes := sorted(difference(before, state()), key=urgency)):
