@@ -57,9 +57,11 @@ def no_capability(needed: dict[str, int]) -> str:
 
 
 def refused(reason: str) -> str:
-    """What to do where the kernel refused to make a node for this ``reason``, though it is root's; else "".
+    """What to do where the kernel refused to make a node for this ``reason``, although vpneval is root; "" for other
+    reasons.
 
-    A profile of AppArmor or seccomp, or a masked /proc, refuses what the capabilities allow."""
+    A profile of AppArmor or seccomp, or a masked /proc, refuses what the capabilities allow.
+    """
     if not any(word in reason for word in ("not permitted", "Permission denied", "Read-only")):
         return ""
     profile = _first_line(Path("/proc/self/attr/current")).strip("\0")
@@ -89,7 +91,7 @@ def descriptors() -> int:
 
 
 def labs_that_fit() -> int:
-    """How many more labs with a tunnel this process may have open files for."""
+    """How many more labs with a tunnel fit into this process's limit of open files."""
     most = descriptors()
     if most == resource.RLIM_INFINITY:
         return sys.maxsize
@@ -127,24 +129,27 @@ def modules_gone(release: str = os.uname().release, modules: Path = Path("/lib/m
     )
 
 
-def confined(said: str, apparmor: Path = APPARMOR, profiles: Path = PROFILES) -> str:
-    """Which profile of AppArmor may have denied what failed, where ``said`` tells of it and has the program's name: a
-    profile follows its program into a node."""
-    if "Permission denied" not in said or _first_line(apparmor) != "Y":
+def confined(message: str, apparmor: Path = APPARMOR, profiles: Path = PROFILES) -> str:
+    """The sentence that names the AppArmor profiles that may have caused a failure; empty where none can have.
+
+    ``message`` is the failure's. A profile may be the cause where the message has "Permission denied" and the name of
+    the profile's program: a profile follows its program into a node.
+    """
+    if "Permission denied" not in message or _first_line(apparmor) != "Y":
         return ""
-    found = []
+    suspects = []
     for line in _lines(profiles):  # "/usr/sbin/tcpdump (enforce)"
         profile, _, mode = line.rpartition(" ")
         program = profile.partition("//")[0].rpartition("/")[2]
-        if mode == "(enforce)" and re.search(rf"(?<!\w){re.escape(program)}(?!\w)", said):
-            found.append(profile)
-    if not found:
+        if mode == "(enforce)" and re.search(rf"(?<!\w){re.escape(program)}(?!\w)", message):
+            suspects.append(profile)
+    if not suspects:
         return ""
-    wanted = "|".join(re.escape(profile) for profile in found)
+    wanted = "|".join(re.escape(profile) for profile in suspects)
     return (
-        f"AppArmor's profile {' and '.join(found)} is in force, follows the program into the lab and may have denied "
-        f'it. Look for: dmesg | grep -E \'apparmor="DENIED".*profile="({wanted})"\'. To allow it: aa-complain '
-        f"{' '.join(found)} (package apparmor-utils)"
+        f"AppArmor's profile {' and '.join(suspects)} is in force, follows the program into the lab and may have "
+        f'denied it. Look for: dmesg | grep -E \'apparmor="DENIED".*profile="({wanted})"\'. To allow it: aa-complain '
+        f"{' '.join(suspects)} (package apparmor-utils)"
     )
 
 

@@ -1,7 +1,7 @@
 """The secrets of this process, replaced by their names in everything that others may read.
 
-What a node says and what is said of it (logs, commands, reasons, warnings, messages) passes here where it is read,
-before it is written anywhere. Secrets are known here before the first daemon that has them starts.
+A node's output and everything that names a node (logs, commands, reasons, warnings, messages) passes through this
+module where it is read, before it is written anywhere. Secrets are learnt before the first daemon that has them starts.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ LEAST = 8  # characters of a secret that are worth hiding by themselves
 
 
 def is_public(name: str, text: str) -> bool:
-    """Is this no secret? It is named as a certificate or a public key, or is PEM (RFC 7468) of nothing else."""
+    """Is this text no secret? It is public if it is named as a certificate or a public key, or is PEM (RFC 7468) of
+    nothing else."""
     labels = re.findall(r"-----BEGIN ([^-\n]+)-----", text)
     if any(label.endswith("PRIVATE KEY") for label in labels):
         return False
@@ -74,19 +75,20 @@ class Redaction:
         return self.cut(data, more=False)[0].decode("utf-8", "surrogateescape")
 
     def data(self, value: Any) -> Any:
-        """The same for every text in lists and mappings, and for their keys."""
+        """The value without secrets in any text of its lists and mappings, keys included."""
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, Mapping):
-            return {self.text(key) if isinstance(key, str) else key: self.data(one) for key, one in value.items()}
+            return {self.text(key) if isinstance(key, str) else key: self.data(item) for key, item in value.items()}
         if isinstance(value, list | tuple):
-            return [self.data(one) for one in value]
+            return [self.data(item) for item in value]
         return value
 
     def cut(self, data: bytes, *, more: bool) -> tuple[bytes, bytes]:
-        """The data without secrets, and what may be the beginning of one, where ``more`` is to come.
+        """The data without secrets, and an end that may be the beginning of a secret, where ``more`` is to come.
 
-        Where nothing is, a secret that was cut off after ``LEAST`` bytes or more is hidden, too, unless they are zeros.
+        Where nothing more comes, a secret that was cut off after ``LEAST`` bytes or more is hidden, too, unless they
+        are zeros.
         """
         heads, names, size = self._heads, self._names, len(data)  # in this order: learn() may be at work
         clean, copied = list[bytes](), 0
@@ -100,9 +102,9 @@ class Redaction:
             whole = next((form for form in forms if data.startswith(form, at)), None)
             if left < LEAST or _is_filler(data[at:]):
                 begun = None
-            if found := whole or begun:
-                if at > copied or not clean or clean[-1] != names[found]:  # the pieces of one are one
-                    clean += [data[copied:at], names[found]]
+            if hidden := whole or begun:
+                if at > copied or not clean or clean[-1] != names[hidden]:  # the pieces of one are one
+                    clean += [data[copied:at], names[hidden]]
                 copied = at + (len(whole) if whole else left)
         return b"".join([*clean, data[copied:]]), b""
 
@@ -117,7 +119,7 @@ class _Marks:
                 self._table[self._hashes(word)] = True
 
     def within(self, data: bytes) -> list[int]:
-        """These places, and all that are too near to the end to tell."""
+        """The places where one of the words may begin, and all that are too near to the end to tell."""
         ends = max(0, len(data) - SHORTEST + 1)
         return [*map(int, np.flatnonzero(self._table[self._hashes(data)])), *range(ends, len(data))]
 
@@ -130,7 +132,7 @@ class _Marks:
 
 
 def _forms(secret: str) -> Iterator[bytes]:
-    """What of a secret may stand in a text: its lines, and what they are in hexadecimal and Base64."""
+    """The forms in which a secret may stand in a text: its lines, and these in hexadecimal and Base64."""
     lines = [line.strip() for line in secret.splitlines()]
     body = [line for line in lines if not line.startswith("-----")] or lines
     wanted = [line for line in body if len(line) >= (SHORTEST if len(lines) == 1 else LEAST)]
@@ -161,7 +163,7 @@ def _pieces(form: bytes) -> Iterator[bytes]:
 
 
 def _is_filler(piece: bytes) -> bool:
-    """Is it zeros and the like? They are in every hexadecimal dump, and at the end of round numbers."""
+    """Is the piece zeros and the like? Such pieces are in every hexadecimal dump, and at the end of round numbers."""
     return len(set(piece)) <= 3
 
 

@@ -48,7 +48,8 @@ class Attempt:
 
 
 class DoesNotStart(CannotRunHere):
-    """The guest kernel does not start, though all that it needs is there: the text has the cause, or what it said."""
+    """The guest kernel does not start, though everything it needs is there. The text has the cause, or the console's
+    end."""
 
 
 class Kernel(Protocol):
@@ -75,7 +76,7 @@ class Kernel(Protocol):
 
 @dataclass
 class Guest:
-    """A guest that is starting or running. What it says begins at this byte of the ``console``."""
+    """A guest that is starting or running. Its own text begins at the byte ``begins`` of the ``console``."""
 
     process: subprocess.Popen[bytes]
     socket: socket.socket
@@ -83,7 +84,7 @@ class Guest:
     begins: int
 
     def said(self) -> str:
-        """What the guest's kernel, and the program that it is or runs in, have said."""
+        """The console's text: the messages of the guest's kernel, and of the program that the kernel is or runs in."""
         return _text(self.console, self.begins)
 
     def panicked(self) -> bool:
@@ -91,14 +92,15 @@ class Guest:
         return PANIC in self.said()
 
     def last_words(self) -> str:
-        """A panic from its reason on, which stands before the call trace; else the end of it. For a message."""
-        said = self.said()
-        last = said[said.index(PANIC) :][:4000] if PANIC in said else said[-1500:]
+        """For a message: the text from a panic's reason on, which stands before the call trace; without a panic, its
+        end."""
+        text = self.said()
+        last = text[text.index(PANIC) :][:4000] if PANIC in text else text[-1500:]
         return last.strip() or "it says nothing"
 
 
 def _text(console: IO[bytes], begins: int = 0) -> str:
-    """What is on the console from this byte on. The guest writes on where it was: its position is not moved."""
+    """The text of the console from the byte ``begins`` on. The guest's writing position is not moved."""
     data = os.pread(console.fileno(), os.fstat(console.fileno()).st_size, begins)
     lines = data.decode(errors="replace").splitlines()
     return "".join(line.rstrip() + "\n" for line in lines if line.strip())
@@ -106,8 +108,8 @@ def _text(console: IO[bytes], begins: int = 0) -> str:
 
 def getting(packages: Sequence[str]) -> list[str]:
     """The commands that get these Debian packages, and the folder on which a guest mounts its modules."""
-    found = [f"apt-get install {' '.join(packages)}"] if packages else []
-    return found if Path("/lib/modules").is_dir() else [*found, "mkdir /lib/modules"]
+    commands = [f"apt-get install {' '.join(packages)}"] if packages else []
+    return commands if Path("/lib/modules").is_dir() else [*commands, "mkdir /lib/modules"]
 
 
 def run_in(
@@ -120,10 +122,10 @@ def run_in(
 ) -> int:
     """Run ``argv`` under ``kernel`` in the current folder, and return its exit code.
 
-    Of the machine's files only ``folders`` can be written to. The command's output goes to ours; standard output and
-    standard error are each a terminal inside if they are one here. What the kernel itself
-    says goes to ``console_log`` alone. SIGINT and SIGTERM interrupt the command, a second one ends the guest.
-    Raises DoesNotStart if the kernel does not start, LabError if it ends before the command has.
+    Of the machine's files only ``folders`` can be written to. The command's output goes to the runner's standard output
+    and standard error; each is a terminal in the guest if it is one here. The kernel's own messages go to
+    ``console_log`` alone. SIGINT and SIGTERM interrupt the command, a second one ends the guest. Raises DoesNotStart if
+    the kernel does not start, LabError if it ends before the command has.
     """
     ours, theirs = socket.socketpair()
     refusals: list[str] = []
@@ -170,7 +172,7 @@ def _start(attempt: Attempt, channel: socket.socket, console: IO[bytes]) -> subp
 
 
 def _not_ready(guest: Guest, within_s: float) -> str:
-    """Wait for the agent's first word; why it has not come, or nothing."""
+    """Wait for the agent's first word. Returns the reason where it does not come, else ""."""
     started = time.monotonic()
     while (waited_s := time.monotonic() - started) < within_s:
         if guest.panicked():
@@ -186,9 +188,9 @@ def _not_ready(guest: Guest, within_s: float) -> str:
 
 def _raise_known(guest: Guest, attempt: Attempt) -> None:
     """Raise DoesNotStart with the cause of the guest's panic where it is known."""
-    said = guest.said()
+    text = guest.said()
     for shown, cause in attempt.panics.items():
-        if shown in said:
+        if shown in text:
             raise DoesNotStart(f"the guest kernel {attempt.kind} does not start on this machine: {cause}")
 
 
@@ -251,7 +253,8 @@ def _converse(
 
 @contextmanager
 def _caught_signals() -> Iterator[int]:
-    """While it lasts, SIGINT, SIGTERM and SIGWINCH do nothing but write their number into the pipe that it yields."""
+    """In the block, SIGINT, SIGTERM and SIGWINCH only write their number into a pipe. Yields the pipe's end to read
+    from."""
     wake, waking = os.pipe()
     os.set_blocking(waking, False)
     caught = (signal.SIGINT, signal.SIGTERM, signal.SIGWINCH)
@@ -289,7 +292,8 @@ def _exit_code(guest: Guest, channel: Channel, wake: int, ends_within_s: float) 
 
 
 def _carry_in(channel: Channel, numbers: bytes, interrupted_at: float | None) -> float | None:
-    """Tell the guest of these signals; when the command was first interrupted. KeyboardInterrupt at the second time."""
+    """Send these signals to the guest. Returns when the command was first interrupted; None: not yet. Raises
+    KeyboardInterrupt at the second interruption."""
     for number in numbers:
         if number == signal.SIGWINCH:
             channel.send(b"W", _size())
@@ -302,7 +306,7 @@ def _carry_in(channel: Channel, numbers: bytes, interrupted_at: float | None) ->
 
 
 def _carry_out(channel: Channel) -> int | None:
-    """Write what the command has written; its exit code, once it has ended."""
+    """Write what the command has written. Returns its exit code once it has ended, else None."""
     sinks = {b"O": standard_output().buffer, b"E": standard_error().buffer}
     for kind, payload in channel.received():
         if kind == b"X":

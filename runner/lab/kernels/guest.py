@@ -132,7 +132,8 @@ def set_size(fd: int, size: bytes) -> None:
 
 
 def output(terminal: bool, size: bytes) -> tuple[int, int]:
-    """A pipe, or a terminal of the user's size that leaves line ends alone: the ends to read from and to write to."""
+    """A pipe, or a terminal of the user's window size that does not change line ends: the ends to read from and write
+    to."""
     if not terminal:
         return os.pipe()
     ours, theirs = pty.openpty()
@@ -144,7 +145,7 @@ def output(terminal: bool, size: bytes) -> tuple[int, int]:
 
 
 def forward(channel: Channel, outputs: dict[int, bytes], fds: list[int]) -> None:
-    """Send on what has been written; an output at its end is left out from now on."""
+    """Send the host what these outputs have; an output at its end is left out from now on."""
     for fd in fds:
         try:
             data = os.read(fd, CHUNK)
@@ -157,7 +158,7 @@ def forward(channel: Channel, outputs: dict[int, bytes], fds: list[int]) -> None
 
 
 def run(channel: Channel, spec: dict[str, Any]) -> int:
-    """Run the command to its end and carry its output; its exit code, or 128 + the signal that ended it."""
+    """Run the command to its end and forward its output. Returns its exit code, or 128 + the signal that ended it."""
     size = str(spec["size"]).encode()
     stdout, theirs = output("stdout" in spec["terminals"], size)
     stderr, theirs_too = output("stderr" in spec["terminals"], size)
@@ -206,7 +207,8 @@ def ready(fds: list[int], within_s: float | None = None) -> list[int]:
 
 
 def reap(wanted: int) -> int | None:
-    """Take the exit codes of all that has ended, as PID 1 must; that of ``wanted``, if it is among them."""
+    """Take the exit codes of all processes that have ended, as PID 1 must. Returns that of ``wanted``, if it is among
+    them."""
     code = None
     try:
         while (ended := os.waitpid(-1, os.WNOHANG))[0]:

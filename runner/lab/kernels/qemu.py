@@ -59,8 +59,8 @@ class Qemu:
     @property
     def image(self) -> Path:
         """The kernel itself. Raises CannotRunHere where it is missing."""
-        for found in sorted(self.folder.glob("boot/vmlinuz-*")):
-            return found
+        for vmlinuz in sorted(self.folder.glob("boot/vmlinuz-*")):
+            return vmlinuz
         raise CannotRunHere(f"{self.folder} has no kernel. Remove that folder, and vpneval fetches the kernel again")
 
     def prepare(self, say: Say) -> None:
@@ -133,7 +133,8 @@ class Qemu:
         say(f"kernel {version}: {self.folder}")
 
     def attempts(self, fd: int, folders: Sequence[Path]) -> Generator[Attempt, None, None]:
-        """With KVM, then twice without: its channel is the socket ``fd``, all files are read-only but ``folders``."""
+        """The ways to start it: with KVM, then twice without. The channel is the socket ``fd``; all files are read-only
+        but ``folders``."""
         virtme = virtme_run()
         assert virtme is not None
         argv = [
@@ -161,21 +162,22 @@ class Qemu:
         known = [f"tsc_early_khz={rate_khz}"] if rate_khz else []
         faster = [word for option in (*FASTER, *known) for word in ("--kopt", option)]
         # Once more with patience on a machine with much else to do, and then with what the kernel says while it boots.
-        for boots_within_s, said in ((240, ()), (480, ("--show-boot-console",))):
-            slow = [*argv, *faster, *said, "--disable-kvm", "--qemu-opts", *devices]
+        for boots_within_s, console_options in ((240, ()), (480, ("--show-boot-console",))):
+            slow = [*argv, *faster, *console_options, "--disable-kvm", "--qemu-opts", *devices]
             yield Attempt("qemu-tcg", slow, boots_within_s, 8, environment, cached)
 
 
 def cacheable(writable: Sequence[Path]) -> list[Path]:
-    """What the guest reads most and need not read anew each time, as it would; nothing that has a writable folder."""
+    """The folders that the guest reads most and may cache: none with a writable folder in it. Without a cache the guest
+    reads every file anew each time."""
     most = [Path("/usr"), Path(sys.prefix), cache_dir(), *(CODE / name for name in ("experiments", "runner", "vpns"))]
     return [path for path in most if not any(folder.is_relative_to(path) for folder in writable)]
 
 
 def tsc_khz(within_s: float = 0.1) -> int | None:
-    """The rate of this machine's time-stamp counter, which is an emulated processor's, too; None where it has none that
-    can be read. A guest that measures it itself while it boots on a busy machine may have a clock that runs three times
-    too fast."""
+    """The rate of this machine's time-stamp counter, kHz. An emulated processor's counter has the same. None where the
+    counter cannot be read. A guest that measures the rate itself while it boots on a busy machine may have a clock that
+    runs three times too fast."""
     if platform.machine() != "x86_64":
         return None
     try:
@@ -186,7 +188,8 @@ def tsc_khz(within_s: float = 0.1) -> int | None:
     counter = ctypes.CFUNCTYPE(ctypes.c_uint64)(ctypes.addressof(ctypes.c_char.from_buffer(page)))
 
     def both() -> tuple[int, int]:
-        """Time and counter at one moment: the closest of some pairs, because others take the CPU meanwhile."""
+        """Time (ns) and counter at one moment: the closest of many pairs, because other programs take the CPU
+        meanwhile."""
         pairs = [(time.monotonic_ns(), counter(), time.monotonic_ns()) for _ in range(100)]
         before, ticks, after = min(pairs, key=lambda pair: pair[2] - pair[0])
         return (before + after) // 2, ticks

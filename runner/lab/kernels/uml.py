@@ -1,11 +1,11 @@
 """User Mode Linux: a Linux kernel that is an ordinary program, with the machine's own files as its root.
 
 Its kernel and each program in it are processes of this machine, and a system call or a page fault is handed from one to
-the other and back by ptrace(2). On one core that is a switch; between two it wakes the other core each time, so that a
-guest that may use two starts a process in 110 ms and one that is held on one in 35.
+the other and back by ptrace(2). On one core that is a switch; between two it wakes the other core each time: a guest
+that may use two cores starts a process in 110 ms, and a guest that is held on one core in 35.
 
-It sets the registers of its processes by ptrace(2), too. On a CPU with AMX that is refused, and it panics at its first
-process, unless `xstate.c` is preloaded (docs/decisions/0056).
+The guest's kernel sets the registers of its processes by ptrace(2), too. On a CPU with AMX this machine's kernel
+refuses that, and the guest panics at its first process, unless `xstate.c` is preloaded (docs/decisions/0056).
 
 Debian: user-mode-linux, kmod. Sources: linux.uml --help; the kernel's
 Documentation/virt/uml/user_mode_linux_howto_v2.rst.
@@ -91,7 +91,7 @@ class Uml:
         return [library]
 
     def attempts(self, fd: int, folders: Sequence[Path]) -> Generator[Attempt, None, None]:
-        """How it is started: its channel is ``fd``, all files are read-only but ``folders``."""
+        """The ways to start it: the channel is the socket ``fd``, all files are read-only but ``folders``."""
         libraries = " ".join(map(str, self.preloaded()))
         uml = [
             *(["env", f"LD_PRELOAD={libraries}"] if libraries else []),
@@ -109,10 +109,10 @@ class Uml:
 
 @contextmanager
 def own_cpu() -> Iterator[int]:
-    """The one of the CPUs that we may use which the fewest other guests of this machine have.
+    """Of the CPUs that this process may use, the one that the fewest other guests of this machine have.
 
-    A guest has one of a CPU's ``SEATS``: it has bound the seat's name, an abstract one that goes with its process
-    (unix(7)).
+    Each CPU has ``SEATS``. A guest has a seat while the seat's name is bound: an abstract socket's, which is freed when
+    its process ends (unix(7)).
     """
     cpus = sorted(os.sched_getaffinity(0))
     for seat, cpu in itertools.product(range(SEATS), cpus):

@@ -57,7 +57,7 @@ class Node(Protocol):
         """Start a command in the background, its output in the trial's log file ``log``."""
 
     def logged(self, log: str) -> str:
-        """What the command that was spawned with this ``log`` has said so far."""
+        """The output so far of the command that was spawned with this ``log``."""
 
     def write(self, path: str, text: str, mode: int = 0o600) -> None:
         """Write a file on the node, its folder made as needed. The content is never logged. Raises CommandError."""
@@ -87,7 +87,7 @@ class LabNode(Node, Protocol):
         """The runner's own command that runs ``argv`` on the node; ``tty``: somebody will type into it."""
 
     def talk(self, *argv: str) -> Dialogue:
-        """Start a command whose standard streams are the runner's: a probe that is spoken with."""
+        """Start a command whose standard streams are pipes of the runner's: for a dialogue with a probe."""
 
     def end(self, process: Any) -> None:
         """Kill what ``talk`` has started, with what that has started, and wait until all has gone."""
@@ -96,16 +96,16 @@ class LabNode(Node, Protocol):
         """The background commands that have ended by themselves: the name of the log -> how, in words."""
 
     def cpu_s(self) -> float | None:
-        """CPU seconds so far, user and system, of all processes of the node; None where nobody counts them."""
+        """CPU seconds so far, user and system, of all processes of the node; None where they are not counted."""
 
     def spent(self) -> Spent | None:
-        """The same, in user mode and in the kernel."""
+        """The same CPU seconds, divided into user mode and kernel."""
 
     def wait_ready(self) -> None:
         """Wait until the node can be used. Raises LabError, and CannotRunHere where its machine does not allow it."""
 
     def lost(self) -> str:
-        """Why the node is no more: a sentence; empty while it is there."""
+        """The sentence that says why the node has ended; empty while it is there."""
 
     def release(self) -> None:
         """Let the node go, without waiting for it."""

@@ -1,4 +1,5 @@
-"""Commands that the agent of a node on this machine runs (``runner/lab/probes/agent.py``): their pipes are ours."""
+"""Commands that the agent of a node on this machine runs (``runner/lab/probes/agent.py``). Their pipes are the
+runner's."""
 
 from __future__ import annotations
 
@@ -21,8 +22,8 @@ End = TypeVar("End", bound=int | IO[str] | socket.socket)
 
 
 def readable(ends: Iterable[End], within_s: float | None) -> list[End]:
-    """Those of ``ends`` that can be read, or are at their end; none after ``within_s`` seconds. Whatever their numbers:
-    select(2) knows the first 1,024, and who starts this program may have left it more."""
+    """Those of ``ends`` that can be read, or are at their end; none after ``within_s`` seconds. It uses poll(2):
+    select(2) takes only descriptors below 1,024, and whoever starts this program may have left it more open files."""
     by_number = {end if isinstance(end, int) else end.fileno(): end for end in ends}
     poll = select.poll()
     for number in by_number:
@@ -45,13 +46,13 @@ class Command:
         self._said = {"stdout": bytearray(), "stderr": bytearray()}
 
     def poll(self) -> int | None:
-        """Its exit code, None while it runs."""
+        """The command's exit code, None while it runs."""
         with suppress(subprocess.TimeoutExpired):
             self.wait(0)
         return self.returncode
 
     def wait(self, timeout: float | None = None) -> int:
-        """Its exit code. Raises subprocess.TimeoutExpired after ``timeout`` seconds."""
+        """The command's exit code. Raises subprocess.TimeoutExpired after ``timeout`` seconds."""
         if self.returncode is None:
             end = None if timeout is None else time.monotonic() + timeout
             if not self._lock.acquire(timeout=-1 if timeout is None else timeout):
@@ -66,9 +67,11 @@ class Command:
         return self.returncode
 
     def communicate(self, input: str | None = None, timeout: float | None = None) -> tuple[str, str]:
-        """Tell it ``input`` and that there is no more, then read to the end of both outputs, and wait for its own.
+        """Write ``input`` to the command and close its standard input, read both outputs to their end, and wait for its
+        end.
 
-        Raises subprocess.TimeoutExpired after ``timeout`` seconds; what it has said by then is in the next answer.
+        Raises subprocess.TimeoutExpired after ``timeout`` seconds. The next call also returns the output that came
+        before.
         """
         end = None if timeout is None else time.monotonic() + timeout
         if self.stdin is not None and not self.stdin.closed:
@@ -81,13 +84,13 @@ class Command:
         left = {stream.fileno(): name for name, stream in streams.items() if stream is not None and not stream.closed}
         while left:
             for fd in self._await([*left], end):
-                if said := os.read(fd, CHUNK):
-                    self._said[left[fd]] += said
+                if data := os.read(fd, CHUNK):
+                    self._said[left[fd]] += data
                 else:
                     del left[fd]
         self.wait(None if end is None else max(0, end - time.monotonic()))
         self.close()
-        stdout, stderr = (said.decode(errors="replace").replace("\r\n", "\n") for said in self._said.values())
+        stdout, stderr = (data.decode(errors="replace").replace("\r\n", "\n") for data in self._said.values())
         return stdout, stderr
 
     def close(self) -> None:
@@ -99,9 +102,9 @@ class Command:
 
     def _await(self, fds: Sequence[int], end: float | None) -> list[int]:
         """Those of ``fds`` that can be read, or are at their end. Raises subprocess.TimeoutExpired."""
-        if not (found := readable(fds, None if end is None else end - time.monotonic())):
+        if not (ready := readable(fds, None if end is None else end - time.monotonic())):
             raise subprocess.TimeoutExpired(self.args, 0)
-        return found
+        return ready
 
 
 Dialogue = Command | subprocess.Popen[str]  # a probe whose standard streams are the runner's
@@ -116,8 +119,8 @@ class AgentLine:
     def start(
         self, argv: Sequence[str], environment: Mapping[str, str], stdin: int, stdout: int, stderr: int, **request: Any
     ) -> Command:
-        """Ask for a command with copies of these descriptors: ``argv``, or what the ``request`` says. Where the node is
-        gone, the command has failed, and says so."""
+        """Ask the agent for a command with copies of these descriptors: ``argv``, or what the ``request`` says. Where
+        the node has ended, the command fails with a message on ``stderr``."""
         exits, status = os.pipe()
         command = Command(argv, next(self._numbers), exits)
         try:
@@ -148,7 +151,7 @@ class AgentLine:
             os.close(gone)
 
     def close(self) -> None:
-        """Let the agent go: its node ends."""
+        """Close the line: the agent ends, and the node with it."""
         self._socket.close()
 
     def _ask(self, ends: list[int], **request: Any) -> None:

@@ -14,9 +14,10 @@ _numbers = count(1)
 
 
 def make_group(node: str) -> Path | None:
-    """The folder of a new group below our own, in which a process is by writing 0 to its ``cgroup.procs``.
+    """Make a control group below the runner's own. A process joins it by writing 0 to its ``cgroup.procs``.
 
-    None where we may not make one. The groups of runners that were killed are removed on the way.
+    Returns its folder, None where the kernel does not allow one. Groups that killed runners have left are removed on
+    the way.
     """
     for parent in _own():
         for old in parent.glob("vpneval.*.*.*"):
@@ -31,7 +32,7 @@ def make_group(node: str) -> Path | None:
 
 
 def _own() -> Iterator[Path]:
-    """The folders of the groups that we are in: version 2's, which counts without any controller, then version 1's."""
+    """The folders of this process's groups: version 2's, which counts without any controller, then version 1's."""
     with suppress(OSError):
         lines = [line.split(":", 2) for line in Path("/proc/self/cgroup").read_text().splitlines()]
         for number, controllers, path in sorted(lines, key=lambda line: line[0] != "0"):
@@ -43,10 +44,9 @@ def _own() -> Iterator[Path]:
 
 @dataclass(frozen=True)
 class Spent:
-    """CPU seconds of all that has run in a group, in user mode and in the kernel.
+    """CPU seconds of everything that has run in a group, in user mode and in the kernel.
 
-    Their sum is known to the microsecond. How it divides is what the kernel's clock ticks have met (100 or more a
-    second), scaled to that sum.
+    Their sum is known to the microsecond. The kernel divides it by samples at its clock ticks, 100 or more a second.
     """
 
     user_s: float
@@ -54,7 +54,7 @@ class Spent:
 
     @property
     def all_s(self) -> float:
-        """Both together."""
+        """The sum of both."""
         return self.user_s + self.system_s
 
     def __sub__(self, before: Spent) -> Spent:
@@ -62,7 +62,7 @@ class Spent:
 
 
 def spent(group: Path) -> Spent:
-    """What has run in the group so far. Raises OSError."""
+    """The CPU seconds of the group so far. Raises OSError."""
     if (group / "cpuacct.usage").exists():  # version 1 has the ticks of both, and the exact sum
         ticks = dict(line.split() for line in (group / "cpuacct.stat").read_text().splitlines())
         user, system = int(ticks["user"]), int(ticks["system"])

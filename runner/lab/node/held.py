@@ -1,4 +1,5 @@
-"""What every kind of node does alike: a process holds it until its input ends, and its logs are the trial's."""
+"""What every kind of node has in common: a process holds the node until its input ends, and the trial has the node's
+logs."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from runner.lab.redaction import hide
 
 
 class HeldNode:
-    """A node that a process holds. Who runs its commands, and how, is the business of its kind."""
+    """A node that a process holds. Each subclass has its own way to run commands."""
 
     environment: Mapping[str, str] = ENVIRONMENT  # of the commands
     days = 0  # how long certificates that are made there are valid; 0: as plugins have it
@@ -44,7 +45,7 @@ class HeldNode:
     @property
     def logs(self) -> Path:
         """The folder of the logs of what is started here. Raises RuntimeError before ``log_to`` has named one: the lab
-        is whole, and who asks has made a mistake, which may be a plugin."""
+        works, and the caller, perhaps a plugin, has made a mistake."""
         if self._logs is None:
             raise RuntimeError(f"the node {self.name} has no folder for logs: name one with log_to() before spawn()")
         return self._logs
@@ -54,7 +55,8 @@ class HeldNode:
         self._logs = folder
 
     def failed(self, argv: Sequence[str], done: Completed, timeout_s: float = 0) -> CommandError:
-        """The error that says so, without secrets; with a ``timeout_s`` it is that which the command did not keep."""
+        """The error of a command that failed, without secrets; with ``timeout_s``: of one that did not end within this
+        time."""
         code = None if timeout_s else done.code
         if self.makes_keys:
             return CommandError(self.name, argv[:1], code, done.stderr, timeout_s)
@@ -66,13 +68,13 @@ class HeldNode:
         return {process.log.stem.removeprefix(f"{self.name}-"): how_it_ended(process.wait(1)) for process in over}
 
     def logged(self, log: str) -> str:
-        """What the command that was spawned with this ``log`` has said so far."""
+        """The output so far of the command that was spawned with this ``log``."""
         path = self.logs / f"{self.name}-{log}.log"
         settle()
         return path.read_text(errors="replace") if path.exists() else ""
 
     def defer(self, *argv: str) -> None:
-        """Nothing: what is changed in this node goes with it."""
+        """Do nothing: a change in this node goes with the node."""
 
 
 def how_it_ended(code: int) -> str:
@@ -81,5 +83,5 @@ def how_it_ended(code: int) -> str:
 
 
 def shown(argv: Sequence[str]) -> str:
-    """argv as one would type it, without secrets."""
+    """``argv`` as a user would type it, without secrets."""
     return shlex.join(hide(word) for word in argv)

@@ -27,36 +27,37 @@ class Commandable(Protocol):
 
 
 def objects(node: Node, *argv: str) -> list[dict[str, Any]]:
-    """What ip(8) lists with ``argv``, which ask for JSON. Raises CannotRunHere where this one writes none, CommandError
-    where it fails."""
+    """The objects that ip(8) lists for ``argv``, which ask for JSON. Raises CannotRunHere where this ip(8) writes no
+    JSON, CommandError where it fails."""
     done = node.run(*argv, check=False)
     if done.code != 0 and not re.search(r"is unknown|(unrecognized|invalid) option", done.stderr):
         raise CommandError(node.name, argv, done.code, done.stderr)
     return parsed(node, done.stdout or done.stderr)
 
 
-def parsed(node: Commandable, said: str) -> list[dict[str, Any]]:
-    """What ip(8) of ``node`` said as JSON. Raises CannotRunHere where it is none, with ip's version."""
+def parsed(node: Commandable, output: str) -> list[dict[str, Any]]:
+    """The objects in the JSON ``output`` of ip(8) on ``node``. Raises CannotRunHere, with ip's version, where it is no
+    JSON."""
     try:
-        found = json.loads(re.sub(r"(?<!\\)((?:\\\\)*)\\'", r"\1'", said))
-        if isinstance(found, list) and all(isinstance(one, dict) for one in found):
-            return [one for one in found if one]
+        listed = json.loads(re.sub(r"(?<!\\)((?:\\\\)*)\\'", r"\1'", output))
+        if isinstance(listed, list) and all(isinstance(entry, dict) for entry in listed):
+            return [entry for entry in listed if entry]
     except ValueError:
         pass
     version = node.run("ip", "-V").stdout.strip() or "ip without a version"
     raise CannotRunHere(
-        f"{node.name}: its ip(8) writes no JSON that can be read ({version}: {said.strip()[:80]!r}). Install iproute2 "
-        f"{NEEDED} or newer there; BusyBox's ip will not do"
+        f"{node.name}: its ip(8) writes no JSON that can be read ({version}: {output.strip()[:80]!r}). Install "
+        f"iproute2 {NEEDED} or newer there; BusyBox's ip will not do"
     )
 
 
 def root_discipline(shown: str) -> tuple[str, int, int] | None:
-    """Of what ``tc -statistics qdisc show dev PORT`` says the port's own queueing discipline: its kind, the packets and
-    the bytes that it has sent; None where there is none."""
-    for one in re.split(r"^(?=qdisc )", shown, flags=re.MULTILINE):
-        sent = re.search(r"^ Sent (\d+) bytes (\d+) pkt", one, flags=re.MULTILINE)
-        if sent and " root " in one.partition("\n")[0] + " ":
-            return one.split()[1], int(sent[2]), int(sent[1])
+    """The port's root queueing discipline, from the output of ``tc -statistics qdisc show dev PORT``: its kind, and the
+    packets and bytes that it has sent. None where there is none."""
+    for section in re.split(r"^(?=qdisc )", shown, flags=re.MULTILINE):
+        sent = re.search(r"^ Sent (\d+) bytes (\d+) pkt", section, flags=re.MULTILINE)
+        if sent and " root " in section.partition("\n")[0] + " ":
+            return section.split()[1], int(sent[2]), int(sent[1])
     return None
 
 

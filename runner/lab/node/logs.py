@@ -1,4 +1,4 @@
-"""A trial's log folder: how what the daemons say gets into it without their keys, and what a failure quotes from it."""
+"""A trial's log folder: it gets the daemons' output without their keys, and a failure quotes its last lines."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ REST_S = 0.02  # so that a daemon that says much in small pieces costs little; w
 def tail(folder: Path, lines: int = 4) -> str:
     """The last lines of the gateways' and the routers' daemon logs, for the reason of a failure."""
     settle()
-    said = []
+    excerpts = []
     for path in sorted([*folder.glob("gw*.log"), *folder.glob("r[0-9]*.log")]):
         last = [line for line in _end(path).splitlines() if line.strip()][-lines:]
         if last:
-            said.append(f"{path.name}: " + " / ".join(line.strip()[:200] for line in last))
-    return "\n" + "\n".join(said) if said else ""
+            excerpts.append(f"{path.name}: " + " / ".join(line.strip()[:200] for line in last))
+    return "\n" + "\n".join(excerpts) if excerpts else ""
 
 
 def _end(path: Path) -> str:
@@ -40,20 +40,20 @@ def _end(path: Path) -> str:
 
 
 class LogFile:
-    """A log that secrets do not get into, in whatever pieces they come; of a very long one the two ends are kept."""
+    """A log without secrets, in whatever pieces they come. Of a very long log the two ends are kept."""
 
     def __init__(self, path: Path) -> None:
         """Make the file. Raises OSError, and UsageError where it is a link."""
         self.path, self._rest, self._left_out = path, b"", 0
         open_file(path, "ab").close()
 
-    def write(self, said: bytes) -> None:
-        """Append this, but for an end that may be the beginning of a secret: that waits for what follows."""
-        clean, self._rest = KNOWN.cut(self._rest + said, more=True)
+    def write(self, data: bytes) -> None:
+        """Append ``data``. An end that may be the beginning of a secret is kept back until more data follow."""
+        clean, self._rest = KNOWN.cut(self._rest + data, more=True)
         self._append(clean)
 
     def flush(self) -> None:
-        """Nothing follows: append what waits."""
+        """Append what was kept back: nothing follows."""
         clean, self._rest = KNOWN.cut(self._rest, more=False)[0], b""
         self._append(clean)
 
@@ -73,8 +73,8 @@ class LogFile:
             last = file.read()
             self._left_out += size - 2 * KEPT_BYTES
             file.seek(KEPT_BYTES)
-            said = f"{self._left_out} bytes are left out here: of a long log its two ends are kept"
-            file.write(f"\n… {said} …\n".encode() + last)
+            notice = f"{self._left_out} bytes are left out here: of a long log its two ends are kept"
+            file.write(f"\n… {notice} …\n".encode() + last)
             file.truncate()
 
 
@@ -90,19 +90,19 @@ class LogPipe:
             fcntl.fcntl(self._exit, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
 
     def follow(self) -> None:
-        """The command has been started: write down what it says, until it and all that it started have ended."""
+        """Log the output of the command, which has been started, until it and everything that it started have ended."""
         os.close(self.entry)
         _pipes.add(self)
         threading.Thread(target=self._follow, daemon=True).start()
 
     def settle(self) -> None:
-        """Write down what has been said by now."""
+        """Log the output that is in the pipe now."""
         with self._lock, suppress(BlockingIOError):
             for _ in range(2 * PIPE_BYTES // CHUNK):  # who talks faster than this is not waited for
                 if self._over:
                     return
-                if said := os.read(self._exit, CHUNK):
-                    self._log.write(said)
+                if data := os.read(self._exit, CHUNK):
+                    self._log.write(data)
                 else:
                     self._log.flush()
                     self._over = True
@@ -122,6 +122,6 @@ _pipes: set[LogPipe] = set()  # those that are open
 
 
 def settle() -> None:
-    """Every log has what was said by now."""
+    """Log the output that is in any pipe now."""
     for pipe in list(_pipes):
         pipe.settle()

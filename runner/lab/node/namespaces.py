@@ -5,8 +5,8 @@ image as its root under a copy-on-write tmpfs overlay. The runner holds that pro
 parent-death signal: when the runner goes, however it goes, the kernel removes every daemon, interface
 and mount of the node. There is nothing to clean up by construction.
 
-That process, ``runner/lab/probes/agent.py``, runs the commands, which it is told of with the descriptors that they get:
-a command is one process, a child of the node's. And it writes files, without one.
+That process, ``runner/lab/probes/agent.py``, runs the commands. Each request brings the descriptors that the command
+gets, so a command is one process, a child of the node's. The agent writes files itself, without a process.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class NamespaceNode(HeldNode):
         return self._run(argv, check, timeout, input)
 
     def _run(self, argv: tuple[str, ...], check: bool, timeout: float, input: str | None, **request: Any) -> Completed:
-        """The same, where the ``request`` may ask the agent itself to do what ``argv`` would."""
+        """As ``run``. A ``request`` asks the agent itself to do what ``argv`` would do."""
         self.log(f"[{self.name}] {shown(argv)}")
         process = self._begin(
             argv, file_of(input) if input is not None else os.open(os.devnull, os.O_RDONLY), **request
@@ -103,7 +103,7 @@ class NamespaceNode(HeldNode):
         return done
 
     def _begin(self, argv: Sequence[str], stdin: int, **request: Any) -> Command:
-        """A command that reads from ``stdin``, which is closed here, and whose outputs are pipes."""
+        """Start a command that reads from ``stdin``, which is closed here, and whose outputs are pipes."""
         pipes = [os.pipe(), os.pipe()]
         process = self._line.start(argv, self.environment, stdin, *(theirs for _, theirs in pipes), **request)
         for theirs in (stdin, *(theirs for _, theirs in pipes)):
@@ -112,7 +112,7 @@ class NamespaceNode(HeldNode):
         return process
 
     def talk(self, *argv: str) -> Dialogue:
-        """Start a command whose standard streams are the runner's: a probe that is spoken with."""
+        """Start a command whose standard streams are pipes of the runner's: for a dialogue with a probe."""
         theirs, ours = os.pipe()
         process = self._begin(argv, theirs)
         process.stdin = open(ours, "w")  # noqa: SIM115
@@ -147,20 +147,20 @@ class NamespaceNode(HeldNode):
     def cpu_s(self) -> float | None:
         """CPU seconds so far, user and system, of all processes of the node, to the microsecond.
 
-        None where nobody counts them: on another machine, where a control group is not ours to make, or where the node
-        has been moved to another one.
+        None where they are not counted: on another machine, where this user may not make a control group, or where the
+        node has been moved to another group.
         """
         spent = self.spent()
         return spent.all_s if spent else None
 
     def spent(self) -> groups.Spent | None:
-        """The same, in user mode and in the kernel."""
+        """The same CPU seconds, divided into user mode and kernel."""
         if self._group is None or not groups.holds(self._group, self.pid):
             return None
         return groups.spent(self._group)
 
     def lost(self) -> str:
-        """Why the node is no more: a sentence; empty while the process that holds it is there."""
+        """The sentence that says why the node has ended; empty while the process that holds it is there."""
         if self._holder.poll() is None:
             return ""
         return f"the node {self.name} is gone: somebody ended it, or memory ran out"
@@ -193,7 +193,7 @@ class NamespaceProcess:
         end: Callable[[Any], None] = lambda process: kill_group(process),
         settle: Callable[[], None] = lambda: None,
     ) -> None:
-        """``settle`` writes down what it has said by now."""
+        """``settle`` logs the command's output so far."""
         self._popen, self.log, self._end, self._settle = popen, log, end, settle
 
     def alive(self) -> bool:
@@ -220,8 +220,8 @@ class NamespaceProcess:
 def kill_group(process: subprocess.Popen[str] | subprocess.Popen[bytes]) -> None:
     """Kill a process of this machine with what it started, and wait a moment until all has gone.
 
-    First what it started, which it reaps, and ends. Killed at once, an orphan falls to PID 1 of the machine: some take
-    a second to reap it, and those of some containers never do.
+    The processes that it started go first, and it reaps them. If all were killed at once, the orphans would fall to the
+    machine's PID 1: some take a second to reap them, and those of some containers never do.
     """
     end = time.monotonic() + GONE_WITHIN_S
     while (behind := processes_of(process.pid).keys() - {process.pid}) and time.monotonic() < end:
@@ -236,13 +236,13 @@ def kill_group(process: subprocess.Popen[str] | subprocess.Popen[bytes]) -> None
 
 
 def processes_of(group: int) -> dict[int, bool]:
-    """The processes of a group: does each still hold anything? It does unless it is a zombie, and not one with threads
-    that are yet to end, as a killed Go program is for a while. See proc_pid_stat(5)."""
-    found = {}
+    """The processes of a group, and whether each still holds anything. A zombie holds nothing, unless it has threads
+    that are yet to end, as a killed Go program has for a while. See proc_pid_stat(5)."""
+    holds = {}
     for number in filter(str.isdigit, os.listdir("/proc")):  # no glob of stat: it fails where one goes meanwhile
         with suppress(OSError):  # gone
             pid, _, fields = Path(f"/proc/{number}/stat").read_text().partition(" ")
             state, _, its_group, *rest = fields.rpartition(")")[2].split()
             if int(its_group) == group:
-                found[int(pid)] = state not in "ZX" or int(rest[14]) > 1
-    return found
+                holds[int(pid)] = state not in "ZX" or int(rest[14]) > 1
+    return holds

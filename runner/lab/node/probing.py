@@ -1,4 +1,4 @@
-"""A probe on a node: it is started, says that it is ready, is asked, and says what it has found."""
+"""A dialogue with a probe on a node: start it, wait until it is ready, ask it, read its answer."""
 
 from __future__ import annotations
 
@@ -17,17 +17,18 @@ from runner.lab.node.commands import Dialogue, readable
 
 @contextmanager
 def probe(node: LabNode, name: str, *argv: str, ready: str) -> Iterator[Dialogue]:
-    """A probe that runs on ``node`` beside what the block does, and has said ``ready``. Ended with the block.
+    """Run a probe on ``node`` beside the block, which begins when the probe has said ``ready``. The probe ends with the
+    block.
 
-    Raises MeasurementError with its own words where it cannot start.
+    Raises MeasurementError with the probe's own words where it cannot start.
     """
     node.write(f"{probes.FOLDER}/{name}.py", probes.source(name), mode=0o644)
     running = node.talk("python3", "-IS", f"{probes.FOLDER}/{name}.py", *argv)
     try:
         assert running.stdout is not None
         if running.stdout.readline().strip() != ready:
-            said = running.communicate(timeout=5)[1].strip().splitlines()[-1:]
-            raise died(running)(f"the probe {name} does not work on {node.name}: {''.join(said)}")
+            last_lines = running.communicate(timeout=5)[1].strip().splitlines()[-1:]
+            raise died(running)(f"the probe {name} does not work on {node.name}: {''.join(last_lines)}")
         yield running
     finally:
         if running.poll() is None:
@@ -36,7 +37,7 @@ def probe(node: LabNode, name: str, *argv: str, ready: str) -> Iterator[Dialogue
 
 
 def died(running: Dialogue) -> type[MeasurementError]:
-    """The error for a probe that says nothing any more, as ``failed`` has it."""
+    """The class of the error for a probe that does not answer any more, by its exit code: see ``failed``."""
     try:
         return failed(running.wait(1))
     except subprocess.TimeoutExpired:
@@ -44,45 +45,46 @@ def died(running: Dialogue) -> type[MeasurementError]:
 
 
 def failed(code: int) -> type[MeasurementError]:
-    """The error for an instrument that ended with this code; where a signal ended it, it says nothing of a VPN."""
+    """The class of the error for an instrument with this exit code: InstrumentError where a signal ended it, which says
+    nothing of a VPN."""
     return InstrumentError if was_killed(code) else MeasurementError
 
 
 def was_killed(code: int | None) -> bool:
-    """Is it the exit code of what a signal ended, as Popen has it, or a shell or ssh(1) that ran it?"""
+    """Is this the exit code of a process that a signal ended, as Popen reports it, or as a shell or ssh(1) does?"""
     return code is not None and (code < 0 or code in (128 + signal.SIGKILL, 128 + signal.SIGTERM))
 
 
 def asked(running: Dialogue, name: str, question: dict[str, Any], timeout_s: float) -> dict[str, Any]:
-    """One question to a probe that goes on, a line each way. Raises MeasurementError where it does not answer, or says
-    what went wrong, in its own words."""
+    """Ask a running probe one question, a line each way, and return its answer. Raises MeasurementError where it does
+    not answer, or, with its own words, where its answer is an error."""
     assert running.stdin is not None
     assert running.stdout is not None
     try:
         running.stdin.write(json.dumps(question) + "\n")
         running.stdin.flush()
-        said = running.stdout.readline() if readable([running.stdout], timeout_s) else "null"
-        found: dict[str, Any] = json.loads(said)
+        line = running.stdout.readline() if readable([running.stdout], timeout_s) else "null"
+        response: dict[str, Any] = json.loads(line)
     except (OSError, ValueError):
         raise died(running)(f"the probe {name} died") from None
-    if not found:
+    if not response:
         raise MeasurementError(f"the probe {name} did not answer within {timeout_s:g} s")
-    if "error" in found:
-        raise MeasurementError(f"the probe {name}: {found['error']}")
-    return found
+    if "error" in response:
+        raise MeasurementError(f"the probe {name}: {response['error']}")
+    return response
 
 
 def answer(running: Dialogue, name: str, last: str = "end", timeout_s: float = 10.0) -> dict[str, Any]:
-    """Tell a probe by a ``last`` line that the test is over; what it has found.
+    """Send a probe the ``last`` line, which says that the test is over, and return its result.
 
-    Raises MeasurementError where it says nothing.
+    Raises MeasurementError where it does not answer.
     """
     try:
-        said, error = running.communicate(last + "\n", timeout=timeout_s)
+        output, error = running.communicate(last + "\n", timeout=timeout_s)
     except subprocess.TimeoutExpired as late:
         raise MeasurementError(f"the probe {name} did not answer within {timeout_s:g} s") from late
     try:
-        found: dict[str, Any] = json.loads(said)
+        result: dict[str, Any] = json.loads(output)
     except ValueError:
         raise died(running)(f"the probe {name} died: {error.strip()[-300:]}") from None
-    return found
+    return result

@@ -1,8 +1,8 @@
 """The runner's end of a node on another machine: its commands travel as lines to the agent there.
 
-The agent (``runner/lab/probes/agent.py``, where the lines are described) is the node's PID 1. A command is then one
-process in the node; through ssh it would be a session, a login shell, nsenter and the command: 10 times as much, which
-in an emulated VM is half a second of processor.
+The agent (``runner/lab/probes/agent.py``, where the lines are described) is the node's PID 1. So a command is one
+process in the node. Through ssh it would be a session, a login shell, nsenter and the command: 10 times as much work,
+which in an emulated VM is half a second of processor time.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class AgentGoneError(Exception):
 
 @dataclass
 class RemoteCommand:
-    """A command on the node: what it has said so far, and its exit code once ``ended`` is set."""
+    """A command on the node: its output so far, and its exit code once ``ended`` is set."""
 
     number: int
     log: Path | None = None  # the file that gets all it says
@@ -41,7 +41,7 @@ class RemoteCommand:
             self.logs = {stream: LogFile(self.log) for stream in self.said}
 
     def text(self, stream: str) -> str:
-        """What it said there, with the newlines that Python's text mode makes."""
+        """The output on that stream, with the newlines that Python's text mode makes."""
         return io.TextIOWrapper(io.BytesIO(self.said[stream]), "utf-8", "replace").read()
 
 
@@ -56,11 +56,11 @@ class Agent:
         self._started = 0
 
     def listen(self, lost: Callable[[], None]) -> None:
-        """Begin to read its answers: the node is ready, and has said so. ``lost`` is called when it has gone."""
+        """Begin to read the agent's answers; the node must be ready. ``lost`` is called when the agent has gone."""
         threading.Thread(target=self._listen, args=(lost,), daemon=True).start()
 
     def start(self, *argv: str, input: str | None = None, log: Path | None = None) -> RemoteCommand:
-        """Start a command, with ``input`` to read; ``log`` gets what it says. Raises AgentGoneError."""
+        """Start a command, with ``input`` to read; ``log`` gets its output. Raises AgentGoneError."""
         return self._ask(log, argv=argv, input=input)
 
     def kill(self, job: RemoteCommand) -> None:
@@ -70,7 +70,7 @@ class Agent:
                 self._send(json.dumps({"id": job.number, "kill": True}))
 
     def answers(self, within_s: float) -> bool:
-        """Is it there?"""
+        """Does the agent answer within this time?"""
         try:
             job = self._ask(None, ping=True)
         except AgentGoneError:
@@ -78,12 +78,12 @@ class Agent:
         return job.ended.wait(within_s) and job.code == 0
 
     def beat(self) -> None:
-        """Tell it that the runner is there."""
+        """Tell the agent that the runner is there."""
         with suppress(AgentGoneError):
             self._send("")
 
     def abandon(self) -> None:
-        """Wait for no answer any more: what is running ends without an exit code."""
+        """Wait for no more answers: the running commands end without an exit code."""
         with self._lock:
             self._gone = True
             left = list(self._jobs.values())
@@ -93,7 +93,7 @@ class Agent:
             job.ended.set()
 
     def hang_up(self) -> None:
-        """Let it go: its node ends."""
+        """Close the line to the agent: its node ends."""
         assert self._holder.stdin is not None
         with self._lock, suppress(OSError):
             self._holder.stdin.close()
@@ -127,11 +127,11 @@ class Agent:
     def _hear(self, answer: dict[str, Any]) -> None:
         job = self._jobs[answer["id"]]
         for stream in answer.keys() & job.said.keys():
-            said = answer[stream].encode("latin-1")
+            data = answer[stream].encode("latin-1")
             if stream in job.logs:
-                job.logs[stream].write(said)
+                job.logs[stream].write(data)
             else:
-                job.said[stream] += said
+                job.said[stream] += data
         if "code" in answer:
             for log in job.logs.values():
                 log.flush()
@@ -146,11 +146,11 @@ class AgentProcess:
         self._job, self.log, self._kill = job, log, kill
 
     def alive(self) -> bool:
-        """Is it still running, as far as the agent there has said?"""
+        """Is the command still running, as far as the agent has reported?"""
         return not self._job.ended.is_set()
 
     def stop(self) -> None:
-        """End it now, with what it started."""
+        """End the command now, with what it started."""
         self._kill(self._job)
         self._job.ended.wait()
 

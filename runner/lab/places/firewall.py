@@ -1,4 +1,4 @@
-"""Does a gateway's firewall let through what it forwards for its test host? If not: the commands that let it."""
+"""Does a gateway's firewall let traffic to and from its test host pass? If not: the commands that allow it."""
 
 from __future__ import annotations
 
@@ -21,8 +21,9 @@ NFT_ACCEPTS = r'^\s+%sname (?:"%s"|\{[^}]*"%s"[^}]*\}) (?:counter packets \d+ by
 
 
 def closed(firewall: str, managers: str = "", port: str = CABLE) -> list[str]:
-    """Does the firewall drop what the gateway would forward, to and from its host behind ``port``, or does a manager of
-    it that is at work (``managers`` has what they say) not yet accept it? vpneval changes no rule."""
+    """Sentences about the rules (``firewall``) that drop what the gateway forwards to and from its host behind
+    ``port``, and about firewall managers at work (by their own words in ``managers``) that do not accept it yet.
+    vpneval changes no rule."""
     commands, accepting = [], set()
     for table, chains in re.findall(r"^table (\S+ \S+) \{\n(.*?)^\}", firewall, re.MULTILINE | re.DOTALL):
         for chain, rules in re.findall(r"^\s+chain (\S+) \{\n(.*?)^\s+\}", chains, re.MULTILINE | re.DOTALL):
@@ -45,14 +46,16 @@ def closed(firewall: str, managers: str = "", port: str = CABLE) -> list[str]:
     for name, (at_work, chain, end) in MANAGERS.items():
         asks = re.search(at_work, f"{managers}\n{firewall}", re.MULTILINE) and chain not in accepting
         if asks and _accepting(chain, port) not in commands:
-            said = f"{name} is at work, and vpneval changes no firewall rule. End it meanwhile ({end})"
+            sentence = f"{name} is at work, and vpneval changes no firewall rule. End it meanwhile ({end})"
             owned = any(chain.startswith(f"{table} ") for table in re.findall(NFT_OWNED, firewall, re.MULTILINE))
-            problems.append(said if owned else f"{said}, or, if its rules are to stay: {_accepting(chain, port)}")
+            problems.append(
+                sentence if owned else f"{sentence}, or, if its rules are to stay: {_accepting(chain, port)}"
+            )
     return problems
 
 
 def _accepting(chain: str, port: str) -> str:
-    """The commands that let a chain of nftables or iptables forward what goes to the host and comes from it."""
+    """The commands with which a chain of nftables or iptables forwards the traffic to and from the host."""
     if chain in (IPTABLES, IP6TABLES):
         tool = "iptables" if chain == IPTABLES else "ip6tables"
         return "; ".join(f"{tool} -I FORWARD -{way} {port} -j ACCEPT" for way in "io")

@@ -1,8 +1,8 @@
 """The test hosts of a site lab: namespaces on the gateways, or on machines of their own behind them.
 
 A host of its own gets a macvlan: one more Ethernet address on its port, in the host's namespace. The gateway's port to
-it gets one more IP address. So the networks that both are in are not touched, and carry none of the tests' addresses
-but those of ``lan``.
+the host gets one more IP address. So the networks of both machines are not touched, and carry none of the tests'
+addresses but those of ``lan``.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ MACVLAN = "ip link add name p0 type veth peer name p1 && ip link add link p0 nam
 
 
 def lent(port: str | None) -> Lent:
-    """What gives a host its ``eth0``: on the machine's ``port``, None: of a cable to the gateway, which is undone
-    there."""
+    """What gives a host its ``eth0``: a macvlan on the machine's ``port``; where that is None, a cable to the gateway,
+    which the gateway's own undo removes."""
     if port is None:
         return Lent({}, cable=f"link add {CABLE} type veth peer name eth0 netns {{pid}}")
     macvlan = f"link add link {port} name eth0 netns {{pid}} type macvlan mode bridge"
@@ -33,20 +33,20 @@ def lent(port: str | None) -> Lent:
 
 
 def usable(wanted: str, links: Sequence[Mapping[str, Any]]) -> str:
-    """The port of that name or MAC address. Raises CannotRunHere where there is none, or it can have no host."""
-    found = next((link for link in links if wanted in (link["ifname"], link.get("address"))), None)
-    if found is None:
+    """The port with this name or MAC address. Raises CannotRunHere where there is none, or it cannot carry a host."""
+    port = next((link for link in links if wanted in (link["ifname"], link.get("address"))), None)
+    if port is None:
         have = ", ".join(link["ifname"] for link in links if link["ifname"] != "lo")
         raise CannotRunHere(f"no interface {wanted} (lan_port); it has: {have or 'none'}")
-    if "UP" not in found["flags"]:
-        raise CannotRunHere(f"{wanted} (lan_port) is down: ip link set {found['ifname']} up")
-    if "master" in found:
-        raise CannotRunHere(f'{wanted} is a part of {found["master"]}: give lan_port = "{found["master"]}"')
-    return str(found["ifname"])
+    if "UP" not in port["flags"]:
+        raise CannotRunHere(f"{wanted} (lan_port) is down: ip link set {port['ifname']} up")
+    if "master" in port:
+        raise CannotRunHere(f'{wanted} is a part of {port["master"]}: give lan_port = "{port["master"]}"')
+    return str(port["ifname"])
 
 
 def lan_port(gateway: Gateway, links: Sequence[Mapping[str, Any]], wan: str) -> str:
-    """The gateway's port to its host. Raises CannotRunHere where it cannot be that."""
+    """The gateway's port to its host. Raises CannotRunHere where that port cannot be used."""
     if gateway.lan_port is None:
         return CABLE
     port = usable(gateway.lan_port, links)
@@ -59,7 +59,7 @@ def lan_port(gateway: Gateway, links: Sequence[Mapping[str, Any]], wan: str) -> 
 
 
 def fit(connection: Connection, wanted: str) -> str:
-    """The port of a host of its own. Raises CannotRunHere with what stands against it."""
+    """The port of a host of its own. Raises CannotRunHere with the reason why it cannot be used."""
     try:
         port = usable(wanted, parsed(connection, connection.run("ip", "-d", "-j", "addr", "show").stdout))
     except CannotRunHere as lack:

@@ -21,12 +21,12 @@ class Hours:
     sleep: Callable[[float], None] = time.sleep
 
     def opens_in_s(self) -> float:
-        """Seconds until they begin; 0 within them."""
+        """Seconds until the hours begin; 0 within them."""
         begin, _ = self._ends()
         return 0.0 if self._within() else (begin - self._at()) % 86400
 
     def left_s(self) -> float:
-        """Seconds until they end; 0 outside of them, infinite all day."""
+        """Seconds until the hours end; 0 outside of them, infinite where they are all day."""
         if not self.between:
             return math.inf
         return (self._ends()[1] - self._at()) % 86400 if self._within() else 0.0

@@ -42,17 +42,17 @@ class MachineEntry(BaseModel, ABC):
 
     @abstractmethod
     def ports(self) -> dict[str, str]:
-        """What each port is called in the lab -> the machine's own name (or the MAC address) of it."""
+        """The port's name in the lab -> its name (or MAC address) on the machine."""
 
     def options_of_ssh(self) -> list[str]:
         """The options of ssh(1) that lead to this machine."""
-        found = [] if self.config is None else ["-F", str(self.config)]
-        found += [] if self.user is None else ["-l", self.user]
-        found += [] if self.port is None else ["-p", str(self.port)]
-        found += (
+        options = [] if self.config is None else ["-F", str(self.config)]
+        options += [] if self.user is None else ["-l", self.user]
+        options += [] if self.port is None else ["-p", str(self.port)]
+        options += (
             [] if self.identity is None else ["-o", f"IdentityFile={quoted(self.identity)}", "-o", "IdentitiesOnly=yes"]
         )
-        return found + [word for name, value in self.options.items() for word in ("-o", f"{name}={value}")]
+        return options + [word for name, value in self.options.items() for word in ("-o", f"{name}={value}")]
 
 
 def quoted(path: Path) -> str:
@@ -106,8 +106,8 @@ class Inventory(BaseModel):
     @property
     def machines(self) -> dict[str, MachineEntry]:
         """The machines by name, from one end of the lab to the other."""
-        found = {"host1": self.host1, "gw1": self.gw1, "wan": self.wan, "gw2": self.gw2, "host2": self.host2}
-        return {name: machine for name, machine in found.items() if machine is not None}
+        entries = {"host1": self.host1, "gw1": self.gw1, "wan": self.wan, "gw2": self.gw2, "host2": self.host2}
+        return {name: machine for name, machine in entries.items() if machine is not None}
 
     @model_validator(mode="after")
     def _each_is_another_machine(self) -> Inventory:
@@ -144,10 +144,11 @@ def beside(path: Path, machines: Iterable[MachineEntry]) -> None:
 
 
 def read_model(path: Path, model: type[Read], lab: str) -> Read:
-    """What the file of ``--lab LAB:FILE`` says. Raises UsageError with every mistake: file, line, what is valid."""
+    """The contents of the file of ``--lab LAB:FILE``. Raises UsageError with every mistake: file, line, what is
+    valid."""
     try:
-        said = read_bytes(path)
-        data, text = from_toml(said), said.decode()
+        content = read_bytes(path)
+        data, text = from_toml(content), content.decode()
     except UsageError as error:
         raise UsageError(f"--lab {lab}:FILE: the inventory {error}") from None
     except ValueError as error:
@@ -157,12 +158,12 @@ def read_model(path: Path, model: type[Read], lab: str) -> Read:
     except ValidationError as error:
         wrong = error.errors()
         wrong += _unfitting(model, data, wrong)
-        raise UsageError("\n".join(_explained(path, text, found, model) for found in wrong)) from error
+        raise UsageError("\n".join(_explained(path, text, mistake, model) for mistake in wrong)) from error
 
 
 def _unfitting(model: type[BaseModel], data: Mapping[str, Any], wrong: Sequence[Any]) -> list[Any]:
-    """Beside the lines that are wrong by themselves, which pydantic finds first: those that do not fit together, which
-    it looks for only where the rest is right. So the wrong lines are left out, and the model is told which."""
+    """The errors of lines that contradict each other. Pydantic looks for these only where every line is valid by
+    itself, so the model is validated once more without the ``wrong`` lines, and is told which they are."""
     rest = copy.deepcopy({**data})
     for error in wrong:
         table, *keys = error["loc"] or ("",)
@@ -175,7 +176,7 @@ def _unfitting(model: type[BaseModel], data: Mapping[str, Any], wrong: Sequence[
     try:
         model.model_validate(rest, context={".".join(map(str, error["loc"][:2])) for error in wrong})
     except ValidationError as error:
-        return [found for found in error.errors() if found["type"] == "site"]
+        return [mistake for mistake in error.errors() if mistake["type"] == "site"]
     return []
 
 
@@ -203,12 +204,12 @@ def _of_table(model: type[BaseModel], table: str) -> Mapping[str, Any]:
 
 def _line(text: str, table: str, keys: list[str]) -> int:
     """The line of a table's key, else of the table, else 1."""
-    lines, found = text.splitlines(), 1
+    lines, header_line = text.splitlines(), 1
     inside = not table
     for number, line in enumerate(lines, 1):
         if header := re.match(r"\s*\[+\s*([\w-]+)", line):
             inside = header[1] == table
-            found = number if inside else found
+            header_line = number if inside else header_line
         elif inside and keys and re.match(rf"\s*{re.escape(keys[0])}\s*=", line):
             return number
-    return found
+    return header_line

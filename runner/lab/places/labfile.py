@@ -32,7 +32,7 @@ WITHOUT_WAN = *CABLES, ("gw1 wan", "gw2 wan")
 
 @dataclass(frozen=True)
 class LabFile:
-    """What lab.yml says: ``nodes`` maps each node to its networks, in the file's order."""
+    """The contents of lab.yml: ``nodes`` maps each node to its networks, in the file's order."""
 
     path: Path
     settings: dict[str, Any]
@@ -47,7 +47,7 @@ class LabFile:
 
     @property
     def patience(self) -> float:
-        """What every deadline is to be multiplied by, VPNEVAL_PATIENCE."""
+        """The factor of every deadline, VPNEVAL_PATIENCE."""
         return EMULATION_IS_SLOWER if self.driver == "qemu" else 1.0
 
     def macs(self) -> dict[str, dict[str, str]]:
@@ -77,8 +77,8 @@ def _check_settings(settings: dict[Any, Any], wrong: Callable[[object, str], Usa
     """Raise ``wrong`` of the first key that is missing, not known, or of another kind."""
     for key in [*KEYS, *settings]:
         if key not in settings or key not in KEYS:
-            said = "is missing" if key in KEYS else "is not known"
-            raise wrong(key, f"{key} {said}. Valid here: {', '.join(KEYS)}, nodes")
+            problem = "is missing" if key in KEYS else "is not known"
+            raise wrong(key, f"{key} {problem}. Valid here: {', '.join(KEYS)}, nodes")
     if settings["driver"] not in DRIVERS:
         raise wrong("driver", f"unknown driver {settings['driver']!r}. Valid: {', '.join(DRIVERS)}")
     for key in NUMBERS:
@@ -107,11 +107,11 @@ def _check_nodes(nodes: dict[Any, Any], wrong: Callable[[object, str], UsageErro
 
 
 def _loaded(path: Path) -> tuple[dict[Any, Any], dict[str, int]]:
-    """What the file says, and the line of each key, of a node's name too. Raises UsageError for what is not YAML."""
+    """The file's contents, and the line of each key and of each node's name. Raises UsageError for what is not YAML."""
     valid = "Valid: 'key: value', and under 'nodes:' '  node: [network, network]'"
     try:
         text = read_bytes(path).decode()
-        root, said = yaml.compose(text, yaml.SafeLoader), yaml.safe_load(text)
+        root, content = yaml.compose(text, yaml.SafeLoader), yaml.safe_load(text)
     except UsageError as error:
         raise UsageError(f"the lab's file {error}") from None
     except (UnicodeDecodeError, RecursionError) as error:
@@ -123,18 +123,18 @@ def _loaded(path: Path) -> tuple[dict[Any, Any], dict[str, int]]:
         raise UsageError(f"{path}:{number + 1}: not understood: {line!r}. {valid} ({error.problem})") from error
     except yaml.YAMLError as error:
         raise UsageError(f"{path}: not understood: {error}. {valid}") from error
-    if not isinstance(said, dict) or not isinstance(root, yaml.MappingNode):
+    if not isinstance(content, dict) or not isinstance(root, yaml.MappingNode):
         raise UsageError(f"{path}:1: not a lab. {valid}")
     lines: dict[str, int] = {}
     for key, value in root.value:
         lines[key.value] = key.start_mark.line + 1
         if key.value == "nodes" and isinstance(value, yaml.MappingNode):
             lines |= {name.value: name.start_mark.line + 1 for name, _ in value.value}
-    return said, lines
+    return content, lines
 
 
 def main() -> None:
-    """For the Vagrantfile: nothing where the file is right, and else the sentence that says what is wrong."""
+    """For the Vagrantfile: check the file, and end with the sentence that says what is wrong, if anything is."""
     try:
         read_lab_file(Path(sys.argv[1]))
     except UsageError as wrong:

@@ -112,20 +112,20 @@ class SshRig:
 
 
 def own_image(connections: Mapping[str, Connection], kind: str, name: str) -> Image:
-    """The gateways' own software. Raises UsageError for any other."""
+    """The gateways' own software as an image. Raises UsageError for any other image."""
     if name not in (DEFAULT, "host"):
         raise UsageError(
             f"the machines of --lab {kind} have their own software, so vpneval cannot use the image {name!r}"
         )
-    found = [connections[site.name].run("dpkg-query", "-W", "-f", "${Package} ${Version}\\n") for site in SITES]
-    each = [dict(line.split(" ", 1) for line in done.stdout.splitlines() if " " in line) for done in found]
+    results = [connections[site.name].run("dpkg-query", "-W", "-f", "${Package} ${Version}\\n") for site in SITES]
+    each = [dict(line.split(" ", 1) for line in done.stdout.splitlines() if " " in line) for done in results]
     packages = {name: _on_both(name, *each) for name in sorted({*each[0], *each[1]})}
-    digest = hashlib.sha256("".join(sorted(done.stdout for done in found)).encode()).hexdigest()
+    digest = hashlib.sha256("".join(sorted(done.stdout for done in results)).encode()).hexdigest()
     return Image("host", Path("/"), digest[:12], packages)
 
 
 def _on_both(package: str, near: Mapping[str, str], far: Mapping[str, str]) -> str:
-    """The version of a package on both gateways, or each one's."""
+    """The version of a package on both gateways; where they differ, the version on each."""
     versions = [there.get(package, "not installed") for there in (near, far)]
     both = (f"{version} on {site.name}" for version, site in zip(versions, SITES, strict=True))
     return versions[0] if versions[0] == versions[1] else ", ".join(both)
@@ -145,8 +145,8 @@ def node_alone(connection: Connection, log: Callable[[str], object], root: Path 
 
 @contextmanager
 def given_back(nodes: Mapping[str, SshNode]) -> Iterator[None]:
-    """When the block ends, so do the nodes that are there by then. Raises LabError where a machine does not confirm
-    that it is as before."""
+    """End the nodes that are in ``nodes`` when the block ends. Raises LabError where a machine does not confirm that it
+    is as before."""
     try:
         yield
     except BaseException as error:
@@ -158,7 +158,7 @@ def given_back(nodes: Mapping[str, SshNode]) -> Iterator[None]:
 
 
 def _give_back(nodes: Mapping[str, SshNode]) -> str:
-    """End all nodes, whatever happens to one of them; what went wrong, in words."""
+    """End all nodes, whatever happens to one of them. Returns what went wrong, in words; empty where nothing did."""
     troubles = []
     for node in nodes.values():
         node.release()
@@ -180,10 +180,10 @@ def ssh_rig(inventory: Inventory, kind: str = "ssh") -> Iterator[SshRig]:
         connections = {name: Connection(name, m, folder) for name, m in inventory.machines.items()}
         try:
             with ThreadPoolExecutor() as threads:
-                found = list(threads.map(_fit, connections.values(), inventory.machines.values()))
-            if problems := [str(answer) for answer in found if not isinstance(answer, Lent)]:
+                answers = list(threads.map(_fit, connections.values(), inventory.machines.values()))
+            if problems := [str(answer) for answer in answers if not isinstance(answer, Lent)]:
                 raise CannotRunHere("\n".join(problems))
-            lent = {name: answer for name, answer in zip(connections, found, strict=True) if isinstance(answer, Lent)}
+            lent = {name: answer for name, answer in zip(connections, answers, strict=True) if isinstance(answer, Lent)}
             yield SshRig(connections, lent, kind)
         finally:
             for connection in connections.values():
@@ -191,7 +191,7 @@ def ssh_rig(inventory: Inventory, kind: str = "ssh") -> Iterator[SshRig]:
 
 
 def _fit(connection: Connection, machine: MachineEntry) -> Lent | CannotRunHere | LabError:
-    """What the machine will lend, or what stands against it."""
+    """What the machine will lend, or the error that says why it cannot."""
     try:
         connection.wait_ready()
         return examine(connection, machine)
@@ -200,28 +200,29 @@ def _fit(connection: Connection, machine: MachineEntry) -> Lent | CannotRunHere 
 
 
 def examine(connection: Connection, machine: MachineEntry, tools: Mapping[str, str] = TOOLS) -> Lent:
-    """What ``machine`` will lend, and how that is now. Raises CannotRunHere with all that stands against it."""
+    """The ports that ``machine`` will lend, and their present state. Raises CannotRunHere with every reason against
+    it."""
     name = connection.name
     # sshd(8): the client's address and port, then the server's; before sudo, which forgets the variable.
     ends = connection.run("printenv", "SSH_CONNECTION", as_root=False).stdout.split() or [""] * 4
     client, server = ends[0], ends[2]
-    told = connection.run("sh", "-c", LOOK_AT_MACHINE, "sh", client, *tools).stdout.split("\036")
-    if missing := told[0].split():
+    sections = connection.run("sh", "-c", LOOK_AT_MACHINE, "sh", client, *tools).stdout.split("\036")
+    if missing := sections[0].split():
         packages = " ".join(sorted({tools[tool] for tool in missing}))
         raise CannotRunHere(f"{name} has no {', '.join(missing)}; get it there with: apt-get install {packages}")
-    _, mounted, refused, addresses, routes = told
+    _, mounted, refused, addresses, routes = sections
     links = {link["ifname"]: link for link in parsed(connection, addresses)}
     problems = [f"{part} is a separate file system, which a node would not see" for part in mounted.split()]
     problems += [f"no namespaces: {refused.strip()}"] if refused.strip() else []
     by_mac = {link.get("address", "").lower(): link["ifname"] for link in links.values()}
-    ours = [name for name, link in links.items() if server in [found.get("local") for found in link["addr_info"]]]
+    ours = [name for name, link in links.items() if server in [entry.get("local") for entry in link["addr_info"]]]
     reserved = {"lo": "is the loopback interface"}
     reserved |= dict.fromkeys(re.findall(r"^default .*dev (\S+)", routes, re.MULTILINE), "is the default route")
     to_client = re.findall(rf"^{re.escape(client)} .*dev (\S+)", routes, re.MULTILINE)
     reserved |= dict.fromkeys([*to_client, *ours], "carries the ssh connection")
     ports = {lab_name: by_mac.get(wanted.lower(), wanted) for lab_name, wanted in machine.ports().items()}
     for wanted in [wanted for lab_name, wanted in machine.ports().items() if ports[lab_name] not in links]:
-        have = ", ".join(f"{link} ({found.get('address', '')})" for link, found in links.items() if link != "lo")
+        have = ", ".join(f"{link} ({details.get('address', '')})" for link, details in links.items() if link != "lo")
         problems.append(f"no interface {wanted}; it has: {have or 'none'} (or does another run hold it?)")
     owns = [own for own in ports.values() if own in links]
     *shown, settings = connection.run("bash", "-c", LOOK_AT_PORTS, "bash", *owns).stdout.split("\036")
@@ -249,23 +250,23 @@ def link_lines(link: Mapping[str, Any]) -> list[str]:
     mode = f" addrgenmode {link['inet6_addr_gen_mode']}" if "inet6_addr_gen_mode" in link else ""
     up = "UP" in link["flags"]
     lines = [f"link set {device} mtu {link['mtu']}{mode}", f"link set {device} {'up' if up else 'down'}"]
-    for found in link["addr_info"]:
-        if found.get("protocol") == "kernel_ll" or "local" not in found:
+    for entry in link["addr_info"]:
+        if entry.get("protocol") == "kernel_ll" or "local" not in entry:
             continue  # the kernel makes it again
-        peer = f" peer {found['address']}" if "address" in found else ""
-        line = f"addr replace {found['local']}{peer}/{found['prefixlen']} {device} scope {found['scope']}"
-        line += f" brd {found['broadcast']}" if "broadcast" in found else ""
-        line += f" label {found['label']}" if found.get("label", link["ifname"]) != link["ifname"] else ""
-        if found.get("dynamic"):
-            line += f" valid_lft {found['valid_life_time']} preferred_lft {found['preferred_life_time']}"
-        lines.append(line + "".join(f" {flag}" for flag in ("noprefixroute", "nodad") if found.get(flag)))
+        peer = f" peer {entry['address']}" if "address" in entry else ""
+        line = f"addr replace {entry['local']}{peer}/{entry['prefixlen']} {device} scope {entry['scope']}"
+        line += f" brd {entry['broadcast']}" if "broadcast" in entry else ""
+        line += f" label {entry['label']}" if entry.get("label", link["ifname"]) != link["ifname"] else ""
+        if entry.get("dynamic"):
+            line += f" valid_lft {entry['valid_life_time']} preferred_lft {entry['preferred_life_time']}"
+        lines.append(line + "".join(f" {flag}" for flag in ("noprefixroute", "nodad") if entry.get(flag)))
     return lines
 
 
 def route_lines(device: str, shown: str) -> list[str]:
-    """Lines for ip -batch from what ``ip -o route show table all dev DEVICE`` says, on-link routes first.
+    """Lines for ip -batch from the output of ``ip -o route show table all dev DEVICE``, on-link routes first.
 
-    Without what the kernel (or a router's advertisement) makes by itself: ip-route(8) RTPROTO.
+    Routes that the kernel (or a router's advertisement) makes by itself are left out: ip-route(8) RTPROTO.
     """
     routes = [line.strip() for line in shown.splitlines() if line.strip()]
     routes = [route for route in routes if not re.search(r"\bproto (kernel|ra)\b", route)]
@@ -274,24 +275,25 @@ def route_lines(device: str, shown: str) -> list[str]:
 
 
 def neighbour_lines(device: str, shown: str) -> list[str]:
-    """Lines for ip -batch from what ``ip -o neigh show dev DEVICE nud permanent`` says."""
-    found = [re.match(r"(\S+) lladdr (\S+)", line) for line in shown.splitlines()]
-    return [f"neigh replace {entry[1]} lladdr {entry[2]} nud permanent dev {device}" for entry in found if entry]
+    """Lines for ip -batch from the output of ``ip -o neigh show dev DEVICE nud permanent``."""
+    matches = [re.match(r"(\S+) lladdr (\S+)", line) for line in shown.splitlines()]
+    return [f"neigh replace {match[1]} lladdr {match[2]} nud permanent dev {device}" for match in matches if match]
 
 
 def sysctl_lines(shown: str) -> list[str]:
-    """Lines "path value" from what grep says of the ports' sysctls and the default ones, which a port has after a move.
+    """Lines "path value" from grep's output of the ports' sysctls and of the default ones, which a port has after a
+    move.
 
-    Only those that are not as the default ones; the kernel derives ``mtu``, and does not show ``stable_secret``.
+    Only those that differ from the default ones; the kernel derives ``mtu``, and does not show ``stable_secret``.
     """
     values = dict(line.split(":", 1) for line in shown.splitlines() if ":" in line)
-    found = []
+    lines = []
     for path, value in values.items():
         folder, _, name = path.rpartition("/")
         usual = values.get(f"{folder.rpartition('/')[0]}/default/{name}", value)
         if value != usual and name not in ("mtu", "stable_secret"):
-            found.append(f"{path} {value}")
-    return found
+            lines.append(f"{path} {value}")
+    return lines
 
 
 def check_cables(lab: Lab, lent: Mapping[str, Lent]) -> None:

@@ -1,4 +1,4 @@
-"""Kernel modules of a machine that is reached by ssh: which are not there, and what loads them."""
+"""Kernel modules of a machine that is reached by ssh: which are not loaded, and the commands that load them."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ DEBIANS = {"x86_64": "amd64", "aarch64": "arm64"}  # names of the architectures
 
 
 def lacking(connection: Connection, modules: Iterable[str], folder: str = "/lib/modules") -> str:
-    """Which of ``modules`` the machine has not loaded, in sentences with the commands that load them; empty where it
-    has all."""
+    """Sentences about those of ``modules`` that the machine has not loaded, with the commands that load them; empty
+    where it has all."""
     *lines, last = connection.run("sh", "-c", LOOK, "sh", folder, *modules).stdout.splitlines()
     release, machine = last.split()
-    found = [line.split() for line in lines]
-    there = [module for module, how in found if how == "there"]
-    absent = [module for module, how in found if how == "absent"]
-    said = []
+    states = [line.split() for line in lines]
+    there = [module for module, how in states if how == "there"]
+    absent = [module for module, how in states if how == "absent"]
+    sentences = []
     if there:
         names = " ".join(there)
-        said.append(
+        sentences.append(
             f"not loaded: {names}. Load them there, as root: modprobe -a {names}. To load them at every start, too: "
             f"printf '%s\\n' {names} > {BOOT_FILE}"
         )
     if absent:
-        said.append(
+        sentences.append(
             f"its kernel {release} has no {' '.join(absent)}. On Debian, linux-image-{DEBIANS.get(machine, machine)} "
             f"has modules that the cloud kernels lack; on Ubuntu, linux-modules-extra-{release} has more"
         )
-    return ". ".join(said)
+    return ". ".join(sentences)

@@ -1,4 +1,5 @@
-"""A folder of this run's own for sockets and logs of its connections; a run that was killed leaves it to the next."""
+"""A folder of this run's own for sockets and logs of its connections. The next run removes the folder of a killed
+run."""
 
 from __future__ import annotations
 
@@ -34,7 +35,8 @@ def plain_folder(*folders: str) -> Path:
 
 @contextmanager
 def private_folder() -> Iterator[Path]:
-    """A new folder of mode 0700 that goes at the end; those of dead runners, which hold no lock on theirs, go first."""
+    """A new folder of mode 0700, removed when the block ends. Folders of dead runners, which hold no lock, are removed
+    first."""
     base = plain_folder(gettempdir(), "/tmp", "/dev/shm", "/run")
     for left in base.glob(f"{PREFIX}*"):
         with suppress(OSError, CannotRunHere):  # another runner's, in use, or just gone
@@ -49,14 +51,14 @@ def private_folder() -> Iterator[Path]:
 
 
 def _remove_abandoned(folder: Path) -> None:
-    found = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
-        about = os.fstat(found)
+        about = os.fstat(descriptor)
         if (
-            hold_lock(found, folder, wait=False)
+            hold_lock(descriptor, folder, wait=False)
             and about.st_uid == os.geteuid()
             and time.time() - about.st_mtime > YOUNG_S
         ):
             shutil.rmtree(folder)
     finally:
-        os.close(found)
+        os.close(descriptor)

@@ -1,9 +1,8 @@
-"""What a lab asks of the process itself: the whole command again, as root of a user namespace, or more patient.
+"""Starts the whole command again where a lab needs that: as root of a user namespace, or with more patience.
 
-The namespace lab without root runs as root of a user namespace of its own.
-In it the user is root (user_namespaces(7)), and the ids that /etc/subuid and /etc/subgid lend the user are the
-other users, whom daemons drop to and packages belong to. Root of this machine is not in it, so that nothing
-outside can be touched that the user could not touch before.
+The namespace lab without root runs as root of a user namespace of its own. In it the user is root (user_namespaces(7)),
+and the ids that /etc/subuid and /etc/subgid lend the user are the other users, whom daemons drop to and packages belong
+to. Root of this machine is not in it, so that nothing outside can be touched that the user could not touch before.
 """
 
 from __future__ import annotations
@@ -24,10 +23,11 @@ INSIDE = "VPNEVAL_ROOTLESS"
 
 
 def enter(lab: str) -> None:
-    """Where ``lab`` needs root and we are not: start this command again inside a user namespace, for good.
+    """Where ``lab`` needs root and this process is not root: start the command again inside a user namespace, and do
+    not return.
 
-    Where its machines are emulated, and the user has said no VPNEVAL_PATIENCE: again with the one that they need.
-    Raises CannotRunHere with the one command that allows it, where this machine does not.
+    Where the lab's machines are emulated and VPNEVAL_PATIENCE is not set: start it again with the patience that they
+    need. Raises CannotRunHere, with the one command that helps, where this machine does not allow a user namespace.
     """
     if lab.startswith("vagrant") and "VPNEVAL_PATIENCE" not in os.environ:
         from runner.lab.places.vagrant import lab_file

@@ -24,8 +24,8 @@ STATUS = "var/lib/dpkg/status"  # by whose digest an image is known
 
 
 def sent(connection: Connection, image: Image, say: Callable[[str], None], max_rate_bps: float | None = None) -> Image:
-    """The image as it is on the machine, sent first where it is not there, or is another; not faster than
-    ``max_rate_bps``. Raises LabError where that fails."""
+    """The image as it is on the machine. It is sent first, not faster than ``max_rate_bps``, where the machine lacks it
+    or has another one. Raises LabError where that fails."""
     there = f"{FOLDER}/{image.root.name}"
     is_there = connection.run("sha256sum", f"{there}/{STATUS}").stdout.startswith(image.digest)
     if not is_there:
@@ -68,8 +68,8 @@ def _send(connection: Connection, root: Path, folder: str, max_rate_bps: float |
                 if bytes_per_s:  # a stall is not made up for
                     due = max(due, time.monotonic() - AT_ONCE_S) + len(data) / bytes_per_s
                     time.sleep(max(0.0, due - time.monotonic()))
-        said, complaint = there.communicate()
+        output, complaint = there.communicate()
         here.stdout.close()
-    if said.decode().strip() != digest.hexdigest() or here.returncode != 0:
+    if output.decode().strip() != digest.hexdigest() or here.returncode != 0:
         why = complaint.decode(errors="replace").strip()[-300:] or "what arrived there is not what was sent"
         raise LabError(f"{connection.name}: the image could not be sent: {why}")

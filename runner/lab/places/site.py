@@ -68,8 +68,8 @@ printf '\036'; firewall-cmd --state 2> /dev/null
 
 @dataclass(frozen=True)
 class Own:
-    """What a gateway has of its own: its port and address on the path, and who listens on which of its ports; and its
-    port to the host."""
+    """What a gateway has of its own: its port and address on the path, the program that listens on each port
+    (``taken``), and its port to the host."""
 
     port: str
     address: str
@@ -107,7 +107,7 @@ class SiteRig:
         return Hours(self.inventory.between or "")
 
     def check_user(self, image: str) -> None:
-        """Raise CannotRunHere for the lab image, if this user cannot send it: its files are root's."""
+        """Raise CannotRunHere for the lab image where this user cannot send it: its files are root's."""
         if image != HOST and os.geteuid() != 0:
             raise CannotRunHere(
                 f"only root of this machine can send the lab image {image} to the gateways. Run vpneval as root (ssh "
@@ -182,7 +182,7 @@ class SiteRig:
             yield lab
 
     def measure_path(self, lab: Lab) -> BarePath:
-        """The path with its rates each way, which take some seconds; the lab's from now on."""
+        """The path with its rates each way, which take some seconds to measure. It is the lab's path from now on."""
         if self.path is None or not self.path.rates_bps:
             self.path = self._look({name: lab.nodes[name] for name in self.owns}, RATE_S)
         lab.path = self.path
@@ -195,7 +195,7 @@ class SiteRig:
                 node.log_to(logs)
 
     def _address(self, nodes: Mapping[str, SshNode]) -> None:
-        """Both ends of each host's cable, and how long and how fast its packets may be."""
+        """Address both ends of each host's cable, and limit the length and the rate of its packets."""
         assert self.path is not None
         fits = self.path.mtu_bytes - ENCAPSULATION_BYTES[self.sites[0].path_version]
         for site in self.sites:
@@ -227,19 +227,19 @@ class SiteRig:
         ports = [port for port in (*VPN_PORTS, *OTHER_PORTS) if self._may_come_in(port)]
         mtu = self.inventory.path_mtu or path_mtu(nodes[near.name], reached.wan_address, near.wan_interface)
         try:
-            found: Mapping[str, Any] = look(
+            facts: Mapping[str, Any] = look(
                 *(nodes[near.name], nodes[far.name], reached.wan_address, ports, rate_s),
                 PAYLOAD_SHARE * (self.inventory.max_rate_bps or 0.0),
             )
         except MeasurementError as broken:
             raise CannotRunHere(str(broken)) from broken
-        seen, told = found.get("seen_as", ""), near.public_address or near.wan_address
-        if seen and seen != told:
+        seen, expected = facts.get("seen_as", ""), near.public_address or near.wan_address
+        if seen and seen != expected:
             raise CannotRunHere(
-                f"gw1 is seen as {seen} by gw2, not as {told}: a NAT stands before it. Add to [gw1] of the inventory: "
-                f'public_address = "{seen}"'
+                f"gw1 is seen as {seen} by gw2, not as {expected}: a NAT stands before it. Add to [gw1] of the "
+                f'inventory: public_address = "{seen}"'
             )
-        if mtu is None and not found["open"]:
+        if mtu is None and not facts["open"]:
             raise CannotRunHere(
                 f"gw1 does not reach gw2 at {reached.wan_address}: neither a ping nor any VPN's port comes through. "
                 "Is that the address at which gw1 reaches it (public_address, wan_address), and do firewalls let it in?"
@@ -249,15 +249,15 @@ class SiteRig:
         return BarePath(
             mtu or ETHERNET_MTU,
             " via " not in gateway and not near.public_address and not far.public_address,
-            nats_in_words(found, near, far, self.inventory.gw2.forwards),
+            nats_in_words(facts, near, far, self.inventory.gw2.forwards),
             tuple(ports),
-            tuple(found["open"]),
-            loss_ratio=found.get("loss_ratio"),
-            clock_ahead_s=found.get("clock_ahead_s"),
-            rates_bps=tuple(found[name] for name in ("forward_bps", "reverse_bps") if name in found),
+            tuple(facts["open"]),
+            loss_ratio=facts.get("loss_ratio"),
+            clock_ahead_s=facts.get("clock_ahead_s"),
+            rates_bps=tuple(facts[name] for name in ("forward_bps", "reverse_bps") if name in facts),
             seen_as=seen,
             taken={name: own.taken for name, own in self.owns.items()},
-            **{name: tuple(found.get(name, ())) for name in names},
+            **{name: tuple(facts.get(name, ())) for name in names},
         )
 
     def _may_come_in(self, port: str) -> bool:
@@ -277,8 +277,8 @@ def _same_machine_code(connection: Connection) -> None:
 
 @contextmanager
 def site_rig(inventory: Sites, *, only_look: bool = False) -> Iterator[SiteRig]:
-    """Connect to both machines and check all that a lab needs of them, changing nothing. ``only_look``: for who wants
-    to know their addresses only, and to whom a machine that is in use is as good.
+    """Connect to both machines and check all that a lab needs of them, changing nothing. ``only_look``: for a caller
+    who wants their addresses only; a machine may be in use then.
 
     Raises CannotRunHere with everything that was found wrong, machine by machine.
     """
@@ -288,14 +288,16 @@ def site_rig(inventory: Sites, *, only_look: bool = False) -> Iterator[SiteRig]:
         try:
             with ThreadPoolExecutor() as threads:
                 answers = threads.map(lambda name: _fit(connections[name], name, inventory, only_look), connections)
-                found = dict(zip(connections, answers, strict=True))
-            if problems := [str(answer) for answer in found.values() if isinstance(answer, Exception)]:
+                answers_by_name = dict(zip(connections, answers, strict=True))
+            if problems := [str(answer) for answer in answers_by_name.values() if isinstance(answer, Exception)]:
                 raise CannotRunHere("\n".join(problems))
-            owns = {name: own for name, own in found.items() if isinstance(own, Own)}
+            owns = {name: own for name, own in answers_by_name.items() if isinstance(own, Own)}
             if len({":" in own.address for own in owns.values()}) > 1:
                 ends = " and ".join(f"{name} {own.address}" for name, own in owns.items())
                 raise CannotRunHere(f"the path has IPv4 or IPv6 addresses, not both ({ends}): name wan_address of each")
-            yield SiteRig(connections, inventory, owns, {n: port for n, port in found.items() if isinstance(port, str)})
+            yield SiteRig(
+                connections, inventory, owns, {n: port for n, port in answers_by_name.items() if isinstance(port, str)}
+            )
         finally:
             with ExitStack() as closing:  # each of them, whatever another one's end raises
                 for connection in connections.values():
@@ -305,7 +307,7 @@ def site_rig(inventory: Sites, *, only_look: bool = False) -> Iterator[SiteRig]:
 
 
 def _fit(connection: Connection, name: str, inventory: Sites, only_look: bool) -> Own | str | CannotRunHere | LabError:
-    """What the gateway has, or a host's port; or what stands against it."""
+    """What the gateway has of its own, or a host's port; or the error that says why the machine cannot be used."""
     try:
         connection.wait_ready()
         machines.examine(connection, inventory.every[name], LOOKS_WITH if only_look else TOOLS)
@@ -317,12 +319,12 @@ def _fit(connection: Connection, name: str, inventory: Sites, only_look: bool) -
 
 
 def _fit_gateway(connection: Connection, name: str, inventory: Sites, only_look: bool) -> Own:
-    """What the gateway has. Raises CannotRunHere with all that stands against it."""
+    """What the gateway has of its own. Raises CannotRunHere with every reason against the machine."""
     machine = inventory.machines[name]
     seen = connection.run("sh", "-c", LOOK).stdout.split("\036")
     addresses, shown, defaults, policies, states, listening, firewall, managers = seen
     taken = listeners(listening)
-    links, routes, default = (parsed(connection, said.strip() or "[]") for said in (addresses, shown, defaults))
+    links, routes, default = (parsed(connection, section.strip() or "[]") for section in (addresses, shown, defaults))
     own, problems = Own("", "", taken), []
     try:
         own = own_end(machine, links, [*routes, *default], taken)
@@ -333,8 +335,8 @@ def _fit_gateway(connection: Connection, name: str, inventory: Sites, only_look:
             own = replace(own, lan_port=hosts.lan_port(machine, links, own.port))
         except CannotRunHere as lack:
             problems.append(str(lack))
-        found = in_use(links, routes, (policies, states), taken, inventory) + closed(firewall, managers, own.lan_port)
-        problems = found + problems
+        conflicts = in_use(links, routes, (policies, states), taken, inventory)
+        problems = [*conflicts, *closed(firewall, managers, own.lan_port), *problems]
     if problems:
         raise CannotRunHere("\n".join(f"{name}: {problem}" for problem in problems))
     return own
@@ -342,7 +344,7 @@ def _fit_gateway(connection: Connection, name: str, inventory: Sites, only_look:
 
 def own_end(machine: Gateway, links: list[Any], routes: list[Any], taken: Mapping[str, str]) -> Own:
     """The machine's port and address on the path: IPv6 where it is named, or where the port has no IPv4. Raises
-    CannotRunHere where it has not what the inventory names."""
+    CannotRunHere where the machine lacks what the inventory names."""
     default = [route["dev"] for route in routes if route["dst"] == "default" and "dev" in route]
     wanted = machine.wan or (default[0] if default else "")
     if not wanted:
@@ -351,8 +353,12 @@ def own_end(machine: Gateway, links: list[Any], routes: list[Any], taken: Mappin
     if not of_port:
         have = ", ".join(link["ifname"] for link in links if link["ifname"] != "lo")
         raise CannotRunHere(f"no interface {wanted}; it has: {have or 'none'}")
-    of_it = [found for found in of_port[0]["addr_info"] if found.get("scope", "global") == "global"]
-    has = [one["local"] for one in sorted(of_it, key=lambda one: one["family"] != "inet") if not one.get("temporary")]
+    of_it = [entry for entry in of_port[0]["addr_info"] if entry.get("scope", "global") == "global"]
+    has = [
+        entry["local"]
+        for entry in sorted(of_it, key=lambda entry: entry["family"] != "inet")
+        if not entry.get("temporary")
+    ]
     address = str(machine.wan_address) if machine.wan_address else (has or [""])[0]
     if address not in has:
         raise CannotRunHere(f"{wanted} has no address {address}; it has: {', '.join(has) or 'none'}")
@@ -360,21 +366,21 @@ def own_end(machine: Gateway, links: list[Any], routes: list[Any], taken: Mappin
 
 
 def listeners(shown: str) -> dict[str, str]:
-    """Port -> program, from ``ss -Hlntup``: those that listen on any address but the loopback's."""
-    found = {}
+    """Port -> program, from the output of ``ss -Hlntup``, without those that listen on a loopback address."""
+    programs = {}
     for line in shown.splitlines():
         words = line.split()
         address, _, port = words[4].rpartition(":")
         if not address.startswith(("127.", "[::1]")):
-            found[f"{words[0]}/{port}"] = line.partition('(("')[2].partition('"')[0] or "somebody"
-    return found
+            programs[f"{words[0]}/{port}"] = line.partition('(("')[2].partition('"')[0] or "somebody"
+    return programs
 
 
 def in_use(
     links: list[Any], routes: list[Any], xfrm: tuple[str, str], taken: Mapping[str, str], inventory: Sites
 ) -> list[str]:
-    """What the machine does already that a lab would disturb, each with what to do. ``xfrm``: what ip-xfrm(8) says of
-    its policies, and how many states it counts."""
+    """Sentences about what the machine does already and a lab would disturb, each with what to do. ``xfrm``: the
+    policies that ip-xfrm(8) lists, and its count of states."""
     (policies, states), problems = xfrm, []
     if policies.strip():
         problems.append("it has XFRM policies, so IPsec is at work: end it first (ip xfrm policy shows them)")

@@ -53,10 +53,10 @@ INNER = tuple(map(IPv4Network, ("10.8.0.0/16", "10.9.0.0/16", "10.53.0.0/16", "1
 NO_LANS = tuple(map(IPv4Network, ("0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "224.0.0.0/3")))  # RFC 6890
 
 
-def _port(said: str) -> str:
-    if int(said.partition("/")[2]) > 65535:
-        raise ValueError(f"cannot be {said!r}: the highest port is 65535")
-    return said
+def _port(forward: str) -> str:
+    if int(forward.partition("/")[2]) > 65535:
+        raise ValueError(f"cannot be {forward!r}: the highest port is 65535")
+    return forward
 
 
 Forward = Annotated[str, StringConstraints(pattern=r"^(udp|tcp)/[1-9][0-9]{0,4}$"), AfterValidator(_port)]
@@ -65,11 +65,11 @@ HOURS = r"^([01]\d|2[0-3]):[0-5]\d-([01]\d|2[0-3]):[0-5]\d$"
 Hours = Annotated[str, StringConstraints(pattern=HOURS)]
 
 
-def _address(said: object) -> IPv4Address | IPv6Address:
+def _address(value: object) -> IPv4Address | IPv6Address:
     try:
-        return ip_address(str(said))
+        return ip_address(str(value))
     except ValueError:
-        raise ValueError(f"cannot be {said!r:.60}: an IPv4 or IPv6 address is needed") from None
+        raise ValueError(f"cannot be {value!r:.60}: an IPv4 or IPv6 address is needed") from None
 
 
 OnPath = Annotated[IPv4Address | IPv6Address, PlainValidator(_address)]
@@ -78,8 +78,8 @@ OnPath = Annotated[IPv4Address | IPv6Address, PlainValidator(_address)]
 class Gateway(MachineEntry):
     """One site's gateway. What is not given is found on the machine.
 
-    ``lan`` is the network that the test host gets; ``network`` the site's real one, in which the gateway has
-    ``network_address``: recipes are for that. ``lan_port``: where a host of its own is.
+    ``lan`` is the network that the test host gets. ``network`` is the site's real one, in which the gateway has
+    ``network_address``: recipes are for that network. ``lan_port``: the port to a host of its own.
     """
 
     wan: Port | None = None
@@ -92,7 +92,7 @@ class Gateway(MachineEntry):
     lan_port: Port | None = None
 
     def ports(self) -> dict[str, str]:
-        """None: the machine keeps its ports."""
+        """No port: the machine keeps its ports."""
         return {}
 
 
@@ -102,12 +102,13 @@ class Host(MachineEntry):
     lan_port: Port
 
     def ports(self) -> dict[str, str]:
-        """None: the test host is a macvlan on the port, which the machine keeps."""
+        """No port: the test host is a macvlan on the port, which the machine keeps."""
         return {}
 
 
 class Wrong(NamedTuple):
-    """A line that does not fit to others. ``rests_on``: what it was compared with, or looked for, as "gw1.network"."""
+    """A line that contradicts others. ``rests_on``: the lines that it was compared with, or that were looked for, as
+    "gw1.network"."""
 
     table: str
     key: str
@@ -118,8 +119,9 @@ class Wrong(NamedTuple):
 class Sites(BaseModel):
     """Both gateways, perhaps a host behind each, and what protects the path's other traffic.
 
-    ``path_mtu``: bytes, where no ping comes through.
-    ``keep_image``: stays the lab image there for the next run? ``keepalive_s``: for VPNs that can be told."""
+    ``path_mtu``: bytes, for a path that lets no ping through. ``keep_image``: the lab image stays there for the next
+    run. ``keepalive_s``: for VPNs that have such a setting.
+    """
 
     model_config = ConfigDict(extra="forbid")
 
@@ -156,21 +158,26 @@ class Sites(BaseModel):
 
     @model_validator(mode="after")
     def _two_sites(self, info: ValidationInfo) -> Sites:
-        """Raises with every line that does not fit to others. The context has the lines that are wrong by themselves:
-        what rests on one of them is not known."""
+        """Raise with every line that contradicts others. The context has the lines that are wrong by themselves; what
+        rests on one of them is not reported."""
         unknown = info.context or set()
         checks = (self._same_machines, self._test_networks, self._networks, self._addresses, self._hosts, self._nats)
-        wrong = [one for check in checks for one in check() if not unknown & {*one.rests_on, f"{one.table}.{one.key}"}]
+        wrong = [
+            mistake
+            for check in checks
+            for mistake in check()
+            if not unknown & {*mistake.rests_on, f"{mistake.table}.{mistake.key}"}
+        ]
         if wrong:
             raise ValidationError.from_exception_data(
                 "sites",
                 [
                     InitErrorDetails(
-                        type=PydanticCustomError("site", "{said}", {"said": one.said}),
-                        loc=(one.table, one.key) if one.key else (one.table,),
+                        type=PydanticCustomError("site", "{said}", {"said": mistake.said}),
+                        loc=(mistake.table, mistake.key) if mistake.key else (mistake.table,),
                         input="",
                     )
-                    for one in wrong
+                    for mistake in wrong
                 ],
             )
         return self
@@ -180,54 +187,56 @@ class Sites(BaseModel):
         for name, machine in self.every.items():
             first = seen.setdefault(f"{machine.address} {machine.port} {sorted(machine.options.items())}", name)
             if first != name:
-                rest = tuple(f"{one}.{key}" for one in (first, name) for key in ("address", "port", "options"))
+                rest = tuple(
+                    f"{machine_name}.{key}" for machine_name in (first, name) for key in ("address", "port", "options")
+                )
                 yield Wrong(name, "address", f"{first} and {name} are the same machine ({machine.address})", rest)
 
     def _test_networks(self) -> Iterator[Wrong]:
         if self.lans["gw1"].overlaps(self.lans["gw2"]):
-            one, two = self.lans.values()
+            near, far = self.lans.values()
             where, rest = "gw2" if self.gw2.lan else "gw1", ("gw1.lan", "gw2.lan")
-            yield Wrong(where, "lan", f"the networks of the sites overlap: {one} and {two}", rest)
+            yield Wrong(where, "lan", f"the networks of the sites overlap: {near} and {far}", rest)
         for name, lan in self.lans.items():
             if lan.prefixlen > 29:
                 yield Wrong(name, "lan", f"{lan} is too small for a gateway and a host: give a /29 or larger")
-            if inner := [str(one) for one in INNER if lan.overlaps(one)]:
+            if inner := [str(reserved) for reserved in INNER if lan.overlaps(reserved)]:
                 yield Wrong(name, "lan", f"{lan} overlaps {inner[0]}, where the tunnels have their own addresses")
-            if any(lan.overlaps(one) for one in NO_LANS):
+            if any(lan.overlaps(reserved) for reserved in NO_LANS):
                 yield Wrong(name, "lan", f"{lan} is no network that hosts can be in")
 
     def _networks(self) -> Iterator[Wrong]:
         both = [machine.network for machine in self.machines.values() if machine.network]
         if len(both) == len(self.machines) and both[0].overlaps(both[1]):
-            said = f"the sites' real networks overlap: {both[0]} and {both[1]}. A tunnel cannot connect them"
-            yield Wrong("gw2", "network", said, ("gw1.network",))
+            sentence = f"the sites' real networks overlap: {both[0]} and {both[1]}. A tunnel cannot connect them"
+            yield Wrong("gw2", "network", sentence, ("gw1.network",))
         for name, machine in self.machines.items():
             network, own = machine.network, machine.network_address
             if network and network.prefixlen > 30:
                 yield Wrong(name, "network", f"{network} is too small for a gateway and a host: give a /30 or larger")
-            if network and any(network.overlaps(one) for one in NO_LANS):
+            if network and any(network.overlaps(reserved) for reserved in NO_LANS):
                 yield Wrong(name, "network", f"{network} is no network that hosts can be in")
-            if network and (inner := [str(one) for one in INNER if network.subnet_of(one)]):
+            if network and (inner := [str(reserved) for reserved in INNER if network.subnet_of(reserved)]):
                 yield Wrong(name, "network", f"{network} is in {inner[0]}, where the tunnels have their own addresses")
             if own and not network:
-                said = f"is the gateway's address in network, which is missing. Add the site's network to [{name}]"
-                yield Wrong(name, "network_address", said, (f"{name}.network",))
+                sentence = f"is the gateway's address in network, which is missing. Add the site's network to [{name}]"
+                yield Wrong(name, "network_address", sentence, (f"{name}.network",))
             if own and network and (own not in network or own in (network[0], network[-1])):
-                said = f"{own} is no address of a host in the network {network}"
-                yield Wrong(name, "network_address", said, (f"{name}.network",))
+                sentence = f"{own} is no address of a host in the network {network}"
+                yield Wrong(name, "network_address", sentence, (f"{name}.network",))
 
     def _addresses(self) -> Iterator[Wrong]:
         own = [machine.wan_address for machine in self.machines.values() if machine.wan_address]
         if len({address.version for address in own}) > 1:
-            said = f"the path has IPv4 or IPv6 addresses, not both ({own[0]} and {own[1]})"
-            yield Wrong("gw2", "wan_address", said, ("gw1.wan_address",))
+            sentence = f"the path has IPv4 or IPv6 addresses, not both ({own[0]} and {own[1]})"
+            yield Wrong("gw2", "wan_address", sentence, ("gw1.wan_address",))
         for name, machine in self.machines.items():
             seen, has = machine.public_address, machine.wan_address
             if seen and has and seen.version != has.version:
-                said = (
+                sentence = (
                     f"{seen} is IPv{seen.version}, and wan_address IPv{has.version}: a NAT here changes addresses only"
                 )
-                yield Wrong(name, "public_address", said, (f"{name}.wan_address",))
+                yield Wrong(name, "public_address", sentence, (f"{name}.wan_address",))
 
     def _hosts(self) -> Iterator[Wrong]:
         for number, (name, machine) in enumerate(self.machines.items(), 1):
@@ -235,22 +244,22 @@ class Sites(BaseModel):
             if self.hosts and host not in self.hosts:
                 yield Wrong(other, "", f"[{host}] is missing: name both hosts, or none", (host,))
             if host in self.hosts and machine.lan_port is None:
-                said = f"is missing: the port of {name} on the same network as {host}"
-                yield Wrong(name, "lan_port", said)
+                sentence = f"is missing: the port of {name} on the same network as {host}"
+                yield Wrong(name, "lan_port", sentence)
             if machine.lan_port is not None and host not in self.hosts:
                 yield Wrong(name, "lan_port", f"is for a host of its own, and [{host}] is not there", (host,))
 
     def _nats(self) -> Iterator[Wrong]:
         for name, machine in self.machines.items():
             if machine.forwards and not machine.public_address:
-                said = "is what a NAT forwards, and no NAT is named: add the address at which others reach it: "
-                yield Wrong(name, "forwards", f"{said}public_address = …", (f"{name}.public_address",))
+                sentence = "is what a NAT forwards, and no NAT is named: add the address at which others reach it: "
+                yield Wrong(name, "forwards", f"{sentence}public_address = …", (f"{name}.public_address",))
         if self.gw2.public_address and not self.gw2.forwards:
-            said = (
+            sentence = (
                 "gw2 is behind a NAT that forwards nothing to it, so gw1 cannot dial it. Name that gateway gw1, which "
                 "dials, or forward ports and list them in forwards"
             )
-            yield Wrong("gw2", "public_address", said, ("gw2.forwards",))
+            yield Wrong("gw2", "public_address", sentence, ("gw2.forwards",))
 
 
 def read_sites(path: Path) -> Sites:
@@ -262,25 +271,25 @@ def read_sites(path: Path) -> Sites:
 
 def described(sites: Sites, ports: Mapping[str, str], addresses: Mapping[str, str]) -> tuple[Site, ...]:
     """The sites as plugins see them; ``ports`` and ``addresses`` are the gateways' own, on the path."""
-    found = []
+    described_sites = []
     for number, (name, machine) in enumerate(sites.machines.items(), 1):
         gateway, host = sites.lans[name][1], sites.lans[name][2]
         public = str(machine.public_address or "")
         own = addresses[name]
         lan = str(sites.lans[name])
         public, alive_s = public if public != own else "", sites.keepalive_s or 0
-        found.append(Site(number, name, own, ports[name], lan, str(gateway), str(host), public, alive_s))
-    return tuple(found)
+        described_sites.append(Site(number, name, own, ports[name], lan, str(gateway), str(host), public, alive_s))
+    return tuple(described_sites)
 
 
 def real(sites: Iterable[Site], inventory: Sites) -> tuple[Site, ...]:
     """The sites with their real networks, where the inventory names them, in place of those of the test hosts."""
-    found = []
+    real_sites = []
     for site in sites:
         machine = inventory.machines[site.name]
         if machine.network is not None:
             own = machine.network_address or machine.network[1]
             host = machine.network[2] if own != machine.network[2] else machine.network[1]
             site = replace(site, lan=str(machine.network), lan_address=str(own), host_address=str(host))
-        found.append(site)
-    return tuple(found)
+        real_sites.append(site)
+    return tuple(real_sites)

@@ -93,7 +93,7 @@ class Connection:
                 "ClearAllForwardings=yes",
             ),
         ]
-        with self._said.open("wb") as said:
+        with self._said.open("wb") as log_file:
             self._master = subprocess.Popen(
                 [
                     *("setpriv", "--pdeathsig", "KILL", "ssh", *self._options, "-o", "ControlMaster=yes", "-N"),
@@ -103,12 +103,12 @@ class Connection:
                 ],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
-                stderr=said,
+                stderr=log_file,
                 start_new_session=True,
             )
 
     def wait_ready(self) -> None:
-        """Wait until the machine lets us in, and as root. Raises CannotRunHere with ssh's or sudo's own words."""
+        """Wait until ssh has logged in and may become root. Raises CannotRunHere with ssh's or sudo's own words."""
         end = time.monotonic() + 20 * PATIENCE
         while not self._socket.exists():
             if self._master.poll() is not None or time.monotonic() > end:
@@ -127,10 +127,11 @@ class Connection:
                 )
 
     def _introduction(self) -> str:
-        """The user that ssh comes as. Raises CannotRunHere where the machine's shell, Python or clock does not fit."""
+        """The user that ssh logs in as. Raises CannotRunHere where the machine's shell, Python or clock does not
+        fit."""
         before = time.time()
-        said, after = self.run("sh", "-c", INTRODUCTION).stdout, time.time()
-        beside, _, answer = said.partition(MARK)
+        output, after = self.run("sh", "-c", INTRODUCTION).stdout, time.time()
+        beside, _, answer = output.partition(MARK)
         if greeting := beside.strip():
             raise CannotRunHere(
                 f"{self.name}: its shell says {greeting[:80]!r} before any command's answer. Let only "
@@ -153,18 +154,18 @@ class Connection:
         return user
 
     def said(self) -> str:
-        """The last that ssh itself said."""
+        """The last line that ssh itself wrote."""
         lines = [line.strip() for line in self._said.read_text(errors="replace").splitlines() if line.strip()]
         return lines[-1] if lines else "no answer"
 
     def plain_argv(self, *argv: str, tty: bool = False) -> list[str]:
-        """This machine's command that runs ``argv`` on the other, as the user that ssh comes as."""
+        """The local command that runs ``argv`` on the machine, as the user that ssh logs in as."""
         # A client that finds no master must fail, not connect by itself.
         only = ("-o", "ControlMaster=no", "-o", "ProxyCommand=false", "-o", "LogLevel=ERROR")
         return ["ssh", *only, *self._options, *(["-t"] if tty else []), self.machine.address, shlex.join(argv)]
 
     def argv(self, *argv: str, tty: bool = False) -> list[str]:
-        """The same as root, with a node's environment."""
+        """The local command that runs ``argv`` on the machine as root, with a node's environment."""
         settings = [f"{name}={value}" for name, value in ENVIRONMENT.items()]
         return self.plain_argv(*self.sudo, "env", "-i", *settings, *argv, tty=tty)
 
@@ -206,7 +207,7 @@ class SshNode(HeldNode):
         log: Callable[[str], object] = lambda line: None,
         root: Path = Path("/"),
     ) -> None:
-        """``root``: the folder there that is below the node's own root."""
+        """``root``: the folder on the machine that is below the node's own root."""
         self.connection, self.lent = connection, lent
         for lab_name, own in lent.ports.items():
             log(f"[{name}'s machine] ip link set dev {own} netns {name} name {lab_name}")
@@ -246,23 +247,23 @@ class SshNode(HeldNode):
         self._agent.listen(self._lost)
 
     def _lost(self) -> None:
-        """The node has gone. If nobody let it go, nothing that runs on the others is worth waiting for."""
+        """The node has gone. If nobody released it, stop waiting for the commands on all nodes of the lab."""
         if not self._released.is_set():
             for node in (self, *self.companions.values()):
                 node._culprit = node._culprit or self
                 node._agent.abandon()
 
     def _beat(self) -> None:
-        """Tell the node that its runner is there, until it is let go."""
+        """Tell the node that its runner is there, until the node is released."""
         while not self._released.wait(HEARTBEAT_S):
             self._agent.beat()
 
     def argv(self, *argv: str, tty: bool = False) -> list[str]:
-        """This machine's command that runs ``argv`` inside the node: a session of ssh of its own."""
+        """The local command that runs ``argv`` inside the node, in an ssh session of its own."""
         return self.connection.argv(*NSENTER, str(self.pid), *argv, tty=tty)
 
     def run(self, *argv: str, check: bool = True, timeout: float = 30.0, input: str | None = None) -> Completed:
-        """As Node.run. Raises LabError where the machine, not the command, is what failed."""
+        """As Node.run. Raises LabError where the machine has failed, not the command."""
         self.log(f"[{self.name}] {shown(argv)}")
         if argv == self._last[0]:
             # A poll. On a slow machine it would take the processor from what it waits for: most of the time is that's.
@@ -287,7 +288,7 @@ class SshNode(HeldNode):
         return done
 
     def talk(self, *argv: str) -> Dialogue:
-        """As Node.talk, by a session of ssh of its own."""
+        """As Node.talk, in an ssh session of its own."""
         pipe = subprocess.PIPE
         return subprocess.Popen(
             self.argv(*argv), stdin=pipe, stdout=pipe, stderr=pipe, text=True, start_new_session=True
@@ -302,10 +303,10 @@ class SshNode(HeldNode):
         self.run("install", "-D", "-m", f"{mode:o}", "/dev/stdin", path, input=text)
 
     def cpu_s(self) -> None:
-        """Nobody counts there."""
+        """None: CPU time is not counted on another machine."""
 
     def spent(self) -> None:
-        """Nobody counts there."""
+        """None: CPU time is not counted on another machine."""
 
     def spawn(self, *argv: str, log: str) -> AgentProcess:
         """As Node.spawn. Raises LabError too."""
@@ -333,7 +334,8 @@ class SshNode(HeldNode):
         return LabError(f"{gone} ({why})" if why else gone)
 
     def lost(self) -> str:
-        """Why the node is no more, as its machine says; empty while it answers, within ANSWERS_WITHIN_S."""
+        """The sentence that says why the node has ended, as its machine reports it; empty while the node answers within
+        ANSWERS_WITHIN_S."""
         if self._culprit is not None:
             return str(self._gone()) if self._culprit is self else ""
         return "" if self._agent.answers(ANSWERS_WITHIN_S) else str(self._gone())

@@ -73,17 +73,17 @@ def vagrant_rig(up: bool, say: Callable[[str], None]) -> Iterator[SshRig]:
 
 
 def _state(folder: Path, name: str) -> str:
-    """What Vagrant says of a VM that does not answer."""
+    """The state that Vagrant reports of a VM that does not answer."""
     try:
-        told = _vagrant(folder, "status", name, "--machine-readable", timeout=120)
+        output = _vagrant(folder, "status", name, "--machine-readable", timeout=120)
     except CannotRunHere as worse:
         return str(worse)
-    state = re.search(r"^\d+,[^,]*,state,(\S+)$", told, re.MULTILINE)
+    state = re.search(r"^\d+,[^,]*,state,(\S+)$", output, re.MULTILINE)
     return f"vagrant status says: {state[1] if state else 'nothing'}"
 
 
 def _vagrant(folder: Path, *argv: str, timeout: float) -> str:
-    """What vagrant says on its standard output. Raises CannotRunHere with its complaint."""
+    """The standard output of vagrant. Raises CannotRunHere with its error message."""
     try:
         done = subprocess.run(
             ["vagrant", *argv], cwd=folder, capture_output=True, text=True, timeout=timeout, check=False
@@ -91,6 +91,6 @@ def _vagrant(folder: Path, *argv: str, timeout: float) -> str:
     except subprocess.TimeoutExpired as late:
         raise CannotRunHere(f"vagrant {argv[0]} did not end within {timeout:g} s") from late
     if done.returncode != 0:
-        said = " ".join((done.stderr or done.stdout).split())[-600:]
-        raise CannotRunHere(f"vagrant {argv[0]} says: {said}")
+        complaint = " ".join((done.stderr or done.stdout).split())[-600:]
+        raise CannotRunHere(f"vagrant {argv[0]} says: {complaint}")
     return done.stdout

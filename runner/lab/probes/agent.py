@@ -158,8 +158,8 @@ def keep(node: dict[str, str], ports: dict[str, str], silence_s: int) -> int:
 
 
 def hold(node: dict[str, str]) -> None:
-    """Be the PID 1 of a node whose runner is on this machine: in its control group (where the kernel refuses that, the
-    runner sees it), in its namespaces, at its service. Never returns."""
+    """Be the PID 1 of a node whose runner is on this machine: join its control group (where the kernel refuses that,
+    the runner sees it), make its namespaces, and serve. Never returns."""
     number = os.readlink("/proc/self")  # the machine's: its /proc is still there
     with suppress(OSError), open(f"{node['group']}/cgroup.procs", "w") as procs:
         procs.write("0")
@@ -216,7 +216,8 @@ def enter(name: str, root: str, *, groups: bool = False, own_network: bool = Tru
 
 
 def start(argv: list[str], streams: list[int], env: Mapping[str, str] = os.environ) -> int:
-    """Start a command with these as its standard streams; its process, or 0 where it does not start, and says so."""
+    """Start a command with these as its standard streams. Returns its process number, or 0 where it does not start; the
+    reason is then in its standard error."""
     actions = [(os.POSIX_SPAWN_DUP2, end, to) for to, end in enumerate(streams)]
     try:
         return os.posix_spawnp(argv[0], argv, env, file_actions=actions, setsid=True, setsigdef=IGNORED)
@@ -241,7 +242,7 @@ class Job:
             os.set_blocking(end, False)
 
     def ended(self, code: int) -> None:
-        """Pass on what it has said by now, then its exit code."""
+        """Pass on the command's output so far, then its exit code."""
         for end in list(self.pipes):
             drain(self, end)
         say(id=self.number, code=code)
@@ -254,7 +255,7 @@ class Task:
         self.number, self.pid, self.status = number, pid, status
 
     def ended(self, code: int) -> None:
-        """Tell its exit code."""
+        """Tell the runner the exit code."""
         with suppress(BrokenPipeError):  # nobody waits for it
             os.write(self.status, str(code).encode())
         os.close(self.status)
@@ -274,7 +275,7 @@ def say(**answer: int | str) -> None:
 
 
 def drain(job: Job, end: int) -> None:
-    """Pass on what has been said, until there is no more for now."""
+    """Pass on the command's output, until there is no more for now."""
     while True:
         try:
             data = os.read(end, CHUNK)
@@ -285,8 +286,8 @@ def drain(job: Job, end: int) -> None:
             os.close(end)
             del reading[end], job.pipes[end]
             return
-        said: dict[str, int | str] = {"id": job.number, job.pipes[end]: data.decode("latin-1")}
-        say(**said)
+        answer: dict[str, int | str] = {"id": job.number, job.pipes[end]: data.decode("latin-1")}
+        say(**answer)
 
 
 def reap() -> None:
@@ -303,7 +304,7 @@ def reap() -> None:
 
 
 def kill_all(number: int) -> list[int]:
-    """Kill the process group of the job of that number, if it still runs; it."""
+    """Kill the process group of the job with that number, if it still runs. Returns the group, in a list."""
     groups = [pid for pid, job in jobs.items() if job.number == number]
     for group in groups:
         os.killpg(group, signal.SIGKILL)
@@ -353,7 +354,7 @@ def serve_here(
 
 
 def write(content: int, complaints: int, path: str, mode: int) -> int:
-    """Make a file anew with this content, and its folders, as install(1) would; the exit code."""
+    """Write a new file with this content, and its folders, as install(1) would. Returns the exit code."""
     try:
         os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
         if os.path.lexists(path):
@@ -373,7 +374,8 @@ def write(content: int, complaints: int, path: str, mode: int) -> int:
 
 
 def look_after_the_killed() -> None:
-    """Tell who waits for groups that have no process any more, not even one that nobody has collected."""
+    """Answer those who wait for the end of killed groups that have no process any more, not even one that is not
+    reaped."""
     for entry in list(leaving):
         group, waits, until = entry
         try:
@@ -412,7 +414,7 @@ def serve_all(here: bool, silence_s: int) -> None:
 
 
 def packets() -> Iterator[None]:
-    """Each time, do what the next packet asks."""
+    """At each step, do what the next packet asks."""
     line = socket.socket(fileno=0)
     while True:
         packet, ends, _, _ = socket.recv_fds(line, PACKET, 4, socket.MSG_CMSG_CLOEXEC)
@@ -423,7 +425,7 @@ def packets() -> Iterator[None]:
 
 
 def lines(silence_s: int) -> Iterator[None]:
-    """Each time, do what the lines ask that have arrived."""
+    """At each step, do what the lines that have arrived ask."""
     waiting = b""
     while True:
         if not (data := os.read(0, CHUNK)):

@@ -54,12 +54,12 @@ def attribute(kind: int, value: bytes) -> bytes:
 
 def attributes(data: bytes) -> dict[int, bytes]:
     """The attributes of a netlink message by their kind."""
-    found = {}
+    by_kind = {}
     while len(data) >= 4:
         length, kind = struct.unpack_from("=HH", data)
-        found[kind & 0x3FFF] = data[4:length]
+        by_kind[kind & 0x3FFF] = data[4:length]
         data = data[length + -length % 4 :]
-    return found
+    return by_kind
 
 
 def counter(table: str, name: str) -> list[int]:
@@ -136,8 +136,8 @@ COMMIT
     def counted(self) -> dict[str, list[int]]:
         """NAMES -> [packets, bytes]."""
         listed = tool("iptables-legacy-save", "--counters", "--table", "raw")
-        found = re.findall(r"^\[(\d+):(\d+)\] -A vpneval_count ", listed, re.MULTILINE)
-        return {name: [int(count) for count in counts] for name, counts in zip(NAMES, found, strict=True)}
+        rows = re.findall(r"^\[(\d+):(\d+)\] -A vpneval_count ", listed, re.MULTILINE)
+        return {name: [int(count) for count in counts] for name, counts in zip(NAMES, rows, strict=True)}
 
     def stop(self) -> None:
         """Remove the chain and the jump to it."""
@@ -147,16 +147,17 @@ COMMIT
 
 
 def open_filter() -> Nftables | Iptables:
-    """The first packet filter that works here, counting. Ends the probe with the words of each where none does."""
+    """The first packet filter that works here, already counting. Ends the probe with the error of each where none
+    works."""
     refusals = []
-    for found in (Nftables(), Iptables()):
+    for candidate in (Nftables(), Iptables()):
         try:
-            found.start()
-            return found
+            candidate.start()
+            return candidate
         except FileNotFoundError as missing:
-            refusals.append(f"{found.name}: {missing.filename} is missing")
+            refusals.append(f"{candidate.name}: {missing.filename} is missing")
         except subprocess.CalledProcessError as refused:
-            refusals.append(f"{found.name}: {(refused.stderr.strip().splitlines() or ['refused'])[0]}")
+            refusals.append(f"{candidate.name}: {(refused.stderr.strip().splitlines() or ['refused'])[0]}")
     sys.exit("no packet filter that counts: " + "; ".join(refusals))
 
 
@@ -167,12 +168,12 @@ class Counter:
         self._file = os.open(f"/sys/class/net/{interface}/statistics/{name}", os.O_RDONLY)
 
     def read(self) -> int:
-        """What it has counted so far."""
+        """The count so far."""
         return int(os.pread(self._file, 32, 0))
 
 
 def told() -> list[str]:
-    """The next line on standard input, in words; none at its end."""
+    """The words of the next line on standard input; none at its end."""
     return sys.stdin.readline().split()
 
 
@@ -219,15 +220,15 @@ def counting() -> dict[str, Any]:
 
 
 def stamps() -> list[tuple[int, int, int]]:
-    """What has come to the port for stamped datagrams: number, when sent and when it came, in ns."""
-    found = []
+    """The datagrams that have come to the port for stamped ones: number, when sent and when received, in ns."""
+    arrivals = []
     with suppress(BlockingIOError):
         while True:
             data, control, _, _ = stamped.recvmsg(2048, 64)
             came = next(TIME.unpack(value) for _, kind, value in control if kind == SO_TIMESTAMPNS)
             number, sent_ns = STAMP.unpack_from(data)
-            found.append((number, sent_ns, came[0] * 10**9 + came[1]))
-    return found
+            arrivals.append((number, sent_ns, came[0] * 10**9 + came[1]))
+    return arrivals
 
 
 packet_filter = open_filter()

@@ -114,7 +114,7 @@ class Segments:
             sock.setsockopt(socket.IPPROTO_UDP, UDP_SEGMENT, length)
 
     def send(self, flow: int, first: int, count: int) -> int:
-        """Send up to ``count`` datagrams, the ``first``-th and the following. How many were sent."""
+        """Send up to ``count`` datagrams from the ``first``-th on. Returns how many were sent."""
         count = min(count, self.most)
         at = first * self.length % RING_BYTES
         self.sockets[flow].send(VIEW[at : at + count * self.length])
@@ -157,13 +157,13 @@ class Stamped:
         self.sockets, self.padding = sockets, os.urandom(max(0, length - STAMP.size))
 
     def send(self, flow: int, first: int, count: int) -> int:
-        """Send the ``first``-th."""
+        """Send the ``first``-th datagram. Returns 1."""
         self.sockets[flow].send(STAMP.pack(first, time.time_ns()) + self.padding)
         return 1
 
 
 def connected(trial: dict[str, Any], flow: int, address: str) -> socket.socket:
-    """A socket for one flow of the trial; ``address`` is where the first one is from."""
+    """A socket for one flow of the trial; ``address`` is the source of the first flow."""
     v6 = ":" in trial["address"]
     sock = socket.socket(socket.AF_INET6 if v6 else socket.AF_INET, socket.SOCK_DGRAM)
     level = socket.IPPROTO_IPV6 if v6 else socket.IPPROTO_IP
@@ -177,7 +177,7 @@ def connected(trial: dict[str, Any], flow: int, address: str) -> socket.socket:
 
 
 def sender(trial: dict[str, Any], sockets: list[socket.socket], lengths: list[int]) -> Segments | Messages | Stamped:
-    """What sends the trial's packets."""
+    """The object that sends the trial's packets."""
     if trial.get("stamped"):
         return Stamped(sockets, lengths[0])
     if trial["segment"] and len(set(lengths)) == 1 and trial["burst"] > 1 and lengths[0]:
@@ -187,7 +187,7 @@ def sender(trial: dict[str, Any], sockets: list[socket.socket], lengths: list[in
 
 
 def run(trial: dict[str, Any]) -> dict[str, Any]:
-    """One trial by one process."""
+    """Run one trial in this process."""
     v6 = ":" in trial["address"]
     headers = UDP_BYTES + (IPV6_BYTES if v6 else IPV4_BYTES)
     lengths = [ip_bytes - headers for ip_bytes in trial["ip_bytes"]]
@@ -199,20 +199,20 @@ def run(trial: dict[str, Any]) -> dict[str, Any]:
     try:
         sending = sender(trial, sockets, lengths)
         try:
-            found = paced(trial, sending, len(sockets))
+            result = paced(trial, sending, len(sockets))
         except OSError as error:
             # Longer than the route's MTU, or a port that cannot do checksums: one by one.
             if not isinstance(sending, Segments) or error.errno in PASSING:
                 raise
             for sock in sockets:
                 sock.setsockopt(socket.IPPROTO_UDP, UDP_SEGMENT, 0)
-            found = paced(trial, Messages(sockets, lengths), len(sockets))
+            result = paced(trial, Messages(sockets, lengths), len(sockets))
     finally:
         for sock in sockets:
             sock.close()
-    turns, rest = divmod(found["sent"], len(lengths))
-    found["bytes"] = turns * sum(trial["ip_bytes"]) + sum(trial["ip_bytes"][:rest])
-    return found
+    turns, rest = divmod(result["sent"], len(lengths))
+    result["bytes"] = turns * sum(trial["ip_bytes"]) + sum(trial["ip_bytes"][:rest])
+    return result
 
 
 class Pace:
@@ -226,23 +226,23 @@ class Pace:
         self.not_before = 0.0  # 0: at once
 
     def together(self) -> int:
-        """So many are waited for."""
+        """How many packets are waited for, to leave back to back."""
         pause_s = max(PAUSE_S, 2 * self.late_s if self.sleeps > LEARNING else 0.0)
         return max(self.burst, ceil(self.per_s * pause_s))
 
     def most(self, together: int, due: int) -> int:
-        """So many of those that are ``due`` leave now."""
+        """How many of the packets that are ``due`` leave now."""
         if self.busy >= HURRY or due > max(together, self.per_s * LATE_S):
             return due
         return min(due, together if self.busy < GAP else max(together, ceil(self.per_s * RUN_S)))
 
     def slept(self, late_s: float) -> None:
-        """A sleep has ended so late."""
+        """Note that a sleep ended ``late_s`` too late."""
         self.sleeps += 1
         self.late_s = min(self.late_s, late_s)
 
     def sent(self, packets: int, took_s: float, ended: float, together: int) -> None:
-        """A burst has left."""
+        """Note a burst that has left: its packets, how long that took, and when it ended."""
         self.bursts += 1
         self.packet_s = min(self.packet_s, took_s / max(1, packets))
         self.busy = self.per_s * self.packet_s if self.bursts > LEARNING else 0.0
@@ -297,7 +297,8 @@ def paced(trial: dict[str, Any], sending: Segments | Messages | Stamped, flows: 
 
 
 def handed_over(sending: Segments | Messages | Stamped, flow: int, first: int, count: int) -> int | None:
-    """How many the kernel took; None: its queue is full. Raises OSError where it refuses for more than a moment."""
+    """How many datagrams the kernel took; None where its queue is full. Raises OSError where it refuses for more than a
+    moment."""
     try:
         return sending.send(flow, first, count)
     except OSError as error:
@@ -307,7 +308,7 @@ def handed_over(sending: Segments | Messages | Stamped, flow: int, first: int, c
 
 
 def shared(trial: dict[str, Any]) -> dict[str, Any]:
-    """One trial by a process on each of the trial's cores, as long as each has a flow."""
+    """Run one trial by a process on each of the trial's cores, as long as each has a flow."""
     trial = USUAL | trial
     cores = trial["cores"][: trial["flows"]]
     if not cores:
@@ -322,27 +323,27 @@ def shared(trial: dict[str, Any]) -> dict[str, Any]:
                     os.sched_setaffinity(0, {core})
                 numbers = range(index, trial["flows"], len(cores))
                 per_s = trial["per_s"] * len(numbers) / trial["flows"]  # each flow has the same, however many are here
-                found = attempt({**trial, "per_s": per_s, "flow_numbers": numbers})
-                os.write(writing, json.dumps(found).encode())
+                result = attempt({**trial, "per_s": per_s, "flow_numbers": numbers})
+                os.write(writing, json.dumps(result).encode())
             finally:
                 os._exit(0)
         os.close(writing)
         pipes.append(reading)
         children.append(child)
-    founds: list[dict[str, Any]] = []
+    results: list[dict[str, Any]] = []
     for reading, child in zip(pipes, children, strict=True):
         with os.fdopen(reading) as file:
-            founds.append(json.loads(file.read()))
+            results.append(json.loads(file.read()))
         os.waitpid(child, 0)
-    if failed := [found for found in founds if "error" in found]:
+    if failed := [result for result in results if "error" in result]:
         return failed[0]
-    sums = {name: sum(found[name] for found in founds) for name in ("sent", "bytes", "wakes")}
-    most = {name: max(found[name] for found in founds) for name in ("seconds", "longest", "by")}
+    sums = {name: sum(result[name] for result in results) for name in ("sent", "bytes", "wakes")}
+    most = {name: max(result[name] for result in results) for name in ("seconds", "longest", "by")}
     return sums | most | {"processes": len(cores)}
 
 
 def attempt(trial: dict[str, Any]) -> dict[str, Any]:
-    """What the trial finds, or the error that ended it."""
+    """The trial's result, or the error that ended it."""
     try:
         return run(trial)
     except OSError as error:

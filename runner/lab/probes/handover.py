@@ -49,10 +49,10 @@ while True:
                 if origin[2] != PACKET_OUTGOING and frame[12:14] == b"\x08\x00" and frame[30:34] == far:
                     seen.append((time.monotonic() - start, name, int.from_bytes(frame[16:18], "big")))
     if sys.stdin in ready:
-        said = os.read(0, 64)
-        if b"mixed" in said:
+        command = os.read(0, 64)
+        if b"mixed" in command:
             alone = len(seen)
-        if said != b"mixed\n":
+        if command != b"mixed\n":
             break
 
 sizes = Counter(size for _, _, size in seen[:alone])

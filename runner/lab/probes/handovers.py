@@ -47,7 +47,7 @@ with suppress(PermissionError):
 
 
 def take() -> None:
-    """What has come by now."""
+    """Note the stream's packets that have come by now."""
     for capture, name in captures.items():
         with suppress(OSError):  # nothing more; or the port is down
             while True:
@@ -55,12 +55,12 @@ def take() -> None:
                 if origin[2] != PACKET_OUTGOING and frame[12:14] == b"\x08\x00" and frame[30:34] == far:
                     length = int.from_bytes(frame[16:18], "big")
                     lengths[length] += 1
-                    if length == max(lengths, key=lambda one: lengths[one]):
+                    if length == max(lengths, key=lambda size: lengths[size]):
                         seen[name].append(time.monotonic())
 
 
 def until(happened: Callable[[], bool], within_s: float) -> bool:
-    """Watch until this has happened: has it, in time?"""
+    """Watch until ``happened`` is true. Returns False where that takes longer than ``within_s``."""
     give_up = time.monotonic() + within_s
     while not happened():
         if time.monotonic() > give_up:
@@ -71,7 +71,7 @@ def until(happened: Callable[[], bool], within_s: float) -> bool:
 
 
 def set_port(up: bool) -> None:
-    """The cable of the first gateway is in, or out."""
+    """Set the first gateway's port up or down, as if its cable were put in or pulled."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
         asked = struct.pack("16sh", first.encode(), 0).ljust(40, b"\0")
         flags = struct.unpack_from("h", fcntl.ioctl(any_socket, SIOCGIFFLAGS, asked), 16)[0]
@@ -89,9 +89,9 @@ def calm() -> bool:
 
 
 def turn() -> dict[str, object]:
-    """One handover, or why there was none."""
-    for found in seen.values():
-        found.clear()
+    """Run one handover. Returns its times, or why there was none."""
+    for times in seen.values():
+        times.clear()
     set_port(True)
     if not until(calm, limit_s):
         return {"lost": f"within {limit_s:g} s the stream did not come steadily by {first} alone"}
@@ -110,7 +110,7 @@ def turn() -> dict[str, object]:
 print("watching", flush=True)
 for _ in sys.stdin:
     began = time.monotonic()
-    found = turn()
-    print(json.dumps(found), flush=True)
-    if "lost" in found:
+    result = turn()
+    print(json.dumps(result), flush=True)
+    if "lost" in result:
         break

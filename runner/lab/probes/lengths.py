@@ -26,7 +26,9 @@ def counters() -> tuple[int, int]:
     """Packets and bytes that the root queueing discipline has sent so far."""
     argv = ["tc", "-statistics", "qdisc", "show", "dev", sys.argv[1]]
     shown = subprocess.run(argv, capture_output=True, text=True, check=True).stdout
-    root = next(one for one in re.split("^(?=qdisc )", shown, flags=re.M) if " root " in one.partition("\n")[0])
+    root = next(
+        section for section in re.split("^(?=qdisc )", shown, flags=re.M) if " root " in section.partition("\n")[0]
+    )
     sent = re.search(r"Sent (\d+) bytes (\d+) pkt", root)
     assert sent is not None
     return int(sent[2]), int(sent[1])
@@ -55,7 +57,7 @@ other_bytes = {"in": 0, "out": 0}
 
 
 def discard() -> int:
-    """How many frames waited in the socket; they are forgotten."""
+    """Drop the frames that wait in the socket. Returns how many they were."""
     count = 0
     with suppress(BlockingIOError):
         while True:
@@ -65,7 +67,7 @@ def discard() -> int:
 
 
 def drain() -> int:
-    """How many frames waited in the socket; they are taken note of."""
+    """Note the lengths of the frames that wait in the socket. Returns how many they were."""
     count = 0
     with suppress(BlockingIOError):
         while True:

@@ -40,7 +40,8 @@ INTERPRETERS = ("python", "perl", "ruby", "sh", "bash", "dash")
 
 
 def text_of(path: str) -> str:
-    """The text of a file of the kernel's, empty where there is none. Without Python's buffers: that is a third."""
+    """The text of a file of the kernel's, empty where there is none. Without Python's buffers, which saves a third of
+    the time."""
     try:
         file = os.open(path, os.O_RDONLY)
     except OSError:
@@ -59,10 +60,10 @@ def text_of(path: str) -> str:
 
 
 class Network:
-    """A network namespace's counters, by a socket that stays in it (rtnetlink(7))."""
+    """A network namespace's counters, read by a socket that stays in it (rtnetlink(7))."""
 
     def __init__(self, pid: int | None) -> None:
-        """``pid``: a process that is in it; None for the reader's own."""
+        """``pid``: a process that is in the namespace; None for the reader's own."""
         self.socket: socket.socket | None = None
         opening = threading.Thread(target=self._open, args=(pid,))  # a thread of its own: only that one moves
         opening.start()
@@ -80,7 +81,7 @@ class Network:
             self.socket.settimeout(2)
 
     def close(self) -> None:
-        """Leave it."""
+        """Leave the namespace."""
         if self.socket is not None:
             self.socket.close()
 
@@ -88,21 +89,22 @@ class Network:
         """Its ports by name: ``packets`` sent, ``dropped`` (by card and driver, both ways), and its queueing
         disciplines, ``queues``: by kind and whether it is the port's root, [packets, drops, packets that had to
         wait]."""
-        found: dict[str, dict[str, Any]] = {}
+        ports: dict[str, dict[str, Any]] = {}
         names: dict[int, str] = {}
         for index, of in self._dump(RTM_GETLINK, struct.pack("BxHiII", 0, 0, 0, 0, 0), 16):
             if IFLA_IFNAME not in of or IFLA_STATS64 not in of:
                 continue
             name = of[IFLA_IFNAME].rstrip(b"\0").decode()
             names[index] = name
-            found[name] = counted(of[IFLA_STATS64]) | {"queues": []}
+            ports[name] = counted(of[IFLA_STATS64]) | {"queues": []}
         for index, of in self._dump(RTM_GETQDISC, struct.pack("BxxxiIII", 0, 0, 0, 0, 0), 20):
-            if index in names and TCA_STATS2 in of and (told := disciplined(of)):
-                found[names[index]]["queues"].append(told)
-        return found
+            if index in names and TCA_STATS2 in of and (queue := disciplined(of)):
+                ports[names[index]]["queues"].append(queue)
+        return ports
 
     def _dump(self, what: int, header: bytes, size: int) -> Iterator[tuple[int, dict[int, bytes]]]:
-        """The objects of a kind: the index of the port, and the attributes. "parent" is under the key 0."""
+        """The objects of one kind: the index of the port, and the attributes. A queueing discipline's parent is under
+        the key 0."""
         if self.socket is None:
             return
         self.socket.send(struct.pack("IHHII", 16 + len(header), what, NLM_F_REQUEST_DUMP, 1, 0) + header)
@@ -113,10 +115,10 @@ class Network:
                 if kind in (NLMSG_DONE, NLMSG_ERROR):
                     return
                 body, data = data[16:length], data[(length + 3) & ~3 :]
-                found = attributes(body[size:])
+                by_type = attributes(body[size:])
                 if what == RTM_GETQDISC:
-                    found[0] = body[12:16]
-                yield struct.unpack_from("i", body, 4)[0], found
+                    by_type[0] = body[12:16]
+                yield struct.unpack_from("i", body, 4)[0], by_type
 
 
 def counted(stats: bytes) -> dict[str, Any]:
@@ -133,14 +135,14 @@ def counted(stats: bytes) -> dict[str, Any]:
 
 def attributes(data: bytes) -> dict[int, bytes]:
     """Netlink attributes by their type."""
-    found = {}
+    by_type = {}
     while len(data) >= 4:
         length, kind = struct.unpack_from("HH", data)
         if length < 4:
             break
-        found[kind & 0x3FFF] = data[4:length]
+        by_type[kind & 0x3FFF] = data[4:length]
         data = data[(length + 3) & ~3 :]
-    return found
+    return by_type
 
 
 def disciplined(of: Mapping[int, bytes]) -> list[Any]:
@@ -156,8 +158,8 @@ def disciplined(of: Mapping[int, bytes]) -> list[Any]:
 
 class Reader:
     """Reads the counters of this machine, which has ``nodes`` of the lab: name -> the process that holds it, as this
-    process sees it, or None where the node is this process's own. ``gateways``: which of them are gateways; what runs
-    there when the reader begins is the VPN's, with what that starts later."""
+    process sees it, or None where the node is this process's own. ``gateways``: which of them are gateways. The
+    processes that run there when the reader begins, and those that they start later, are the VPN's."""
 
     def __init__(self, nodes: Mapping[str, int | None], gateways: list[str]) -> None:
         self.nodes, self.gateways = dict(nodes), gateways
@@ -178,7 +180,7 @@ class Reader:
             network.close()
 
     def read(self) -> dict[str, Any]:
-        """All counters now; see the functions."""
+        """All counters now; see the function of each."""
         return {
             "at_s": time.monotonic(),
             "cores": {core: ticks for core, ticks in cores().items() if int(core) in self.allowed},
@@ -206,7 +208,7 @@ class Reader:
         that it ran, those that it was ready to run and had no core, and more (``thread_of``), of a process of
         the lab; ``spent_s``: the processor time in one sum, of an agent that of the commands that have ended;
         ``allowed``: the cores that it may use."""
-        found: dict[str, dict[str, Any]] = {}
+        processes: dict[str, dict[str, Any]] = {}
         for number in filter(str.isdigit, os.listdir("/proc")):
             pid = int(number)
             with suppress(*GONE):
@@ -216,19 +218,19 @@ class Reader:
                 node, name = self.node(pid, fields[19]), self.name(pid, fields[19], called)
                 if pid in self.holders:  # an agent: what it has started, and what has ended, is the program's own
                     spent_s = (int(fields[13]) + int(fields[14])) / 100
-                    found[number] = {"node": node, "name": ENDED, "role": "generator", "spent_s": spent_s}
+                    processes[number] = {"node": node, "name": ENDED, "role": "generator", "spent_s": spent_s}
                     continue
                 if not node:
                     role = "kernel" if kernels(fields) else "generator" if pid == os.getpid() else "other"
                     ticks = int(fields[11]) + int(fields[12])
-                    found[number] = {"node": "", "name": name, "role": role, "spent_s": ticks / 100}
+                    processes[number] = {"node": "", "name": name, "role": role, "spent_s": ticks / 100}
                     continue
                 role = self.role(pid, int(fields[1]), fields[19], node)
                 threads = {thread: thread_of(pid, thread) for thread in os.listdir(f"/proc/{pid}/task")}
                 allowed = sorted(os.sched_getaffinity(pid))
-                found[number] = {"node": node, "name": name, "role": role, "threads": threads, "allowed": allowed}
-                found[number]["spent_s"] = (int(fields[11]) + int(fields[12])) / 100  # with threads that have ended
-        return found
+                processes[number] = {"node": node, "name": name, "role": role, "threads": threads, "allowed": allowed}
+                processes[number]["spent_s"] = (int(fields[11]) + int(fields[12])) / 100  # with threads that have ended
+        return processes
 
     def node(self, pid: int, since: str) -> str:
         """The node that a process is in, "" for none. Raises OSError."""
@@ -238,14 +240,14 @@ class Reader:
         return self.nodes_of[key]
 
     def name(self, pid: int, since: str, called: str) -> str:
-        """What a process is called; of an interpreter its script, or the module that it runs."""
+        """The name of a process; of an interpreter, the name of its script or of the module that it runs."""
         key = pid, since, called
         if key not in self.names:
             self.names[key] = script_of(called, text_of(f"/proc/{pid}/cmdline").split("\0"))
         return self.names[key]
 
     def role(self, pid: int, parent: int, since: str, node: str) -> str:
-        """Whose a process is: ``vpn``, ``generator`` (of this program, on the hosts), or ``other``."""
+        """Whose process it is: ``vpn``, ``generator`` (of this program, on the hosts), or ``other``."""
         key = pid, since
         if key not in self.roles:
             with open(f"/proc/{pid}/cmdline", "rb") as file:
@@ -266,15 +268,15 @@ class Reader:
         for name, pid in self.items():
             for folder in group_folders(text_of(f"/proc/{pid or 'self'}/cgroup")):
                 holding.setdefault(folder, []).append(name)
-        found = {}
+        groups = {}
         for folder, names in holding.items():
             if counters := throttling(folder):
-                found[" ".join(names)] = counters
-        return found
+                groups[" ".join(names)] = counters
+        return groups
 
 
 def kernels(fields: list[str]) -> bool:
-    """Is it a thread of the kernel's? ``fields``: of its stat, from the state on."""
+    """Is it a kernel thread? ``fields``: those of its stat, from the state on."""
     return bool(int(fields[6]) & PF_KTHREAD)
 
 
@@ -294,7 +296,7 @@ def thread_of(pid: int, thread: str) -> list[float]:
     """[seconds on a core, seconds without one though ready (sched_info), last core, ticks in the program, ticks in the
     kernel] of a thread. Raises OSError.
 
-    A kernel that does not count in nanoseconds counts in ticks, and not at all what waits.
+    A kernel without counters in nanoseconds counts the seconds on a core in ticks, and no waiting.
     """
     stat = text_of(f"/proc/{pid}/task/{thread}/stat")
     fields = stat[stat.rindex(")") + 2 :].split()
@@ -306,13 +308,13 @@ def thread_of(pid: int, thread: str) -> list[float]:
 
 def cores() -> dict[str, list[int]]:
     """By core: ticks of user and nice, system, irq, softirq, steal, and idle (proc_stat(5))."""
-    found = {}
+    ticks_by_core = {}
     for line in text_of("/proc/stat").splitlines():
         name, *ticks = line.split()
         if name.startswith("cpu") and name != "cpu":
             user, nice, system, idle, waiting, irq, softirq, steal = map(int, ticks[:8])
-            found[name[3:]] = [user + nice, system, irq, softirq, steal, idle + waiting]
-    return found
+            ticks_by_core[name[3:]] = [user + nice, system, irq, softirq, steal, idle + waiting]
+    return ticks_by_core
 
 
 def counter(snmp: str, protocol: str, name: str) -> int:
@@ -329,9 +331,9 @@ def softnet(stat: str) -> list[int]:
 
 
 def group_folders(groups: str) -> list[str]:
-    """The folders of the groups that count processor time, the process's own and those above it: in a
-    container the topmost may be the container's, with its quota."""
-    found = []
+    """The folders of the control groups that count processor time: the process's own and those above it. In a container
+    the topmost may be the container's, with its quota."""
+    folders = []
     for line in groups.splitlines():
         number, controllers, path = line.split(":", 2)
         if number == "0":
@@ -342,45 +344,47 @@ def group_folders(groups: str) -> list[str]:
             continue
         parts = path.strip("/").split("/") if path.strip("/") else []
         for top in tops:
-            found += [os.path.join(top, *parts[:depth]) for depth in range(len(parts), -1, -1)]
-    return found
+            folders += [os.path.join(top, *parts[:depth]) for depth in range(len(parts), -1, -1)]
+    return folders
 
 
 def throttling(folder: str) -> list[float]:
     """[quota in cores, periods, periods that ran into it, seconds held back] of a group; empty where it has none."""
-    told = dict(line.split() for line in text_of(f"{folder}/cpu.stat").splitlines())
-    if not int(told.get("nr_periods", 0)):
+    counters = dict(line.split() for line in text_of(f"{folder}/cpu.stat").splitlines())
+    if not int(counters.get("nr_periods", 0)):
         return []
-    held_s = int(told["throttled_usec"]) / 1e6 if "throttled_usec" in told else int(told["throttled_time"]) / 1e9
+    held_s = (
+        int(counters["throttled_usec"]) / 1e6 if "throttled_usec" in counters else int(counters["throttled_time"]) / 1e9
+    )
     if limit := text_of(f"{folder}/cpu.max").split():
         quota = float(limit[0]) / float(limit[1]) if limit[0] != "max" else 0.0
     else:
         quota = float(text_of(f"{folder}/cpu.cfs_quota_us") or 0) / float(text_of(f"{folder}/cpu.cfs_period_us") or 1)
-    return [quota, int(told["nr_periods"]), int(told["nr_throttled"]), held_s]
+    return [quota, int(counters["nr_periods"]), int(counters["nr_throttled"]), held_s]
 
 
 def temperature_c() -> float | None:
-    """The highest that the machine tells, °C; None where it has no thermometer."""
+    """The highest temperature that the machine reports, °C; None where it has no thermometer."""
     zones = "/sys/class/thermal"
     names = [name for name in os.listdir(zones) if name.startswith("thermal_zone")] if os.path.isdir(zones) else []
-    found = [text_of(f"{zones}/{name}/temp").strip() for name in names]
-    return max((int(text) / 1000 for text in found if text.lstrip("-").isdigit()), default=None)
+    texts = [text_of(f"{zones}/{name}/temp").strip() for name in names]
+    return max((int(text) / 1000 for text in texts if text.lstrip("-").isdigit()), default=None)
 
 
 def of_cores(file: str) -> list[int]:
-    """A number that every core has a file of, below /sys/devices/system/cpu/cpuN; of those that tell it."""
-    found = [text_of(f"{CORES}/{name}/{file}").strip() for name in os.listdir(CORES) if name[3:].isdigit()]
-    return [int(text) for text in found if text.isdigit()]
+    """The numbers in a file that cores have below /sys/devices/system/cpu/cpuN; cores without it are left out."""
+    texts = [text_of(f"{CORES}/{name}/{file}").strip() for name in os.listdir(CORES) if name[3:].isdigit()]
+    return [int(text) for text in texts if text.isdigit()]
 
 
 def heat_events() -> int | None:
-    """How often a core was slowed down for its heat; None where the machine does not tell."""
+    """How often a core was slowed down for its heat; None where the machine does not report it."""
     events = of_cores("thermal_throttle/core_throttle_count")
     return sum(events) if events else None
 
 
 def clock_ratio() -> float | None:
-    """The fastest core's frequency over the highest that there is; None where the machine does not tell."""
+    """The fastest core's frequency over the highest possible one; None where the machine does not report them."""
     now, highest = of_cores("cpufreq/scaling_cur_freq"), of_cores("cpufreq/cpuinfo_max_freq")
     return max(now) / max(highest) if now and highest else None
 

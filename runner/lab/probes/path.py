@@ -72,9 +72,9 @@ def reply(end: socket.socket) -> None:
     """Tell the sender of a datagram what was seen of it, with the same TOS byte."""
     text, tos, sender = received(end)
     end.setsockopt(*TOS, tos)
-    told = {"number": text.decode(errors="replace")[:20], "tos": tos, "from": sender, "at": time.time()}
+    seen = {"number": text.decode(errors="replace")[:20], "tos": tos, "from": sender, "at": time.time()}
     with suppress(OSError):
-        end.sendto(json.dumps(told).encode(), sender)
+        end.sendto(json.dumps(seen).encode(), sender)
 
 
 def stream(line: socket.socket) -> None:
@@ -123,15 +123,15 @@ def ask(address: str, seconds: float, max_bps: float, ports: list[str]) -> dict[
     with ThreadPoolExecutor(len(ports) or 1) as threads:
         there = [*threads.map(partial(reaches, address), ports)]
     reached = [port for port, answers in zip(ports, there, strict=True) if answers]
-    found: dict[str, Any] = {"open": reached}
+    facts: dict[str, Any] = {"open": reached}
     datagrams = [int(port[4:]) for port in reached if port.startswith("udp/")]
     streams = [int(port[4:]) for port in reached if port.startswith("tcp/")]
     if datagrams:
-        found |= translation(address, datagrams) | pings(address, datagrams[0])
+        facts |= translation(address, datagrams) | pings(address, datagrams[0])
     if streams and seconds:
-        found["forward_bps"] = rate(address, streams[0], seconds, max_bps, send=True)
-        found["reverse_bps"] = rate(address, streams[0], seconds, max_bps, send=False)
-    return found
+        facts["forward_bps"] = rate(address, streams[0], seconds, max_bps, send=True)
+        facts["reverse_bps"] = rate(address, streams[0], seconds, max_bps, send=False)
+    return facts
 
 
 def reaches(address: str, port: str) -> bool:
@@ -141,27 +141,27 @@ def reaches(address: str, port: str) -> bool:
 
 
 def told(address: str, port: int, end: socket.socket | None = None) -> dict[str, Any]:
-    """What the far end saw of a datagram; nothing where none of three is answered."""
+    """What the far end saw of a datagram; empty where it answers none of three."""
     here = end or udp(0)
     here.settimeout(PATIENCE_S / 3)
     for _ in range(3):
         here.sendto(b"0", (address, port))
         with suppress(OSError):  # refused, or nothing came
-            found: dict[str, Any] = json.loads(received(here)[0])
-            return found
+            seen: dict[str, Any] = json.loads(received(here)[0])
+            return seen
     return {}
 
 
 def connects(address: str, port: int) -> bool:
-    """Does TCP connect, to the end that answers?"""
+    """Does the port accept a TCP connection?"""
     with suppress(OSError), socket.create_connection((address, port), PATIENCE_S):
         return True
     return False
 
 
 def translation(address: str, ports: list[int]) -> dict[str, Any]:
-    """What a NAT makes of one socket's address and port, seen from two ports of the far end; nothing where all was
-    lost."""
+    """What a NAT makes of one socket's address and port, seen from two ports of the far end; empty where every datagram
+    was lost."""
     with udp(0) as end:
         answers = [told(address, port, end) for port in ports[:2]]
         seen = [answer["from"] for answer in answers if answer]

@@ -48,7 +48,7 @@ def parts(frame: bytes | bytearray) -> tuple[int, int, int]:
 
 
 def finished(frame: bytearray) -> bytes:
-    """The frame with the checksums of IPv4, UDP and TCP made anew; MACsec has none."""
+    """The frame with its checksums of IPv4, UDP and TCP made anew; MACsec has none."""
     if frame[12:14] == ETH_P_MACSEC:
         return bytes(frame)
     upper, _, end = parts(frame)
@@ -64,7 +64,7 @@ def finished(frame: bytearray) -> bytes:
 
 
 def flipped(frame: bytes, turn: int) -> bytes:
-    """One bit of the payload is another."""
+    """The frame with one bit of its payload flipped."""
     _, start, end = parts(frame)
     changed = bytearray(frame)
     changed[min(end - 1, start + int((end - start) * PLACES[turn % len(PLACES)]))] ^= 0x40

@@ -95,5 +95,5 @@ for number in sorted(seen):
         runs[-1][1], runs[-1][3] = number, round(seen[number], 4)
     else:
         runs.append([number, number, round(seen[number], 4), round(seen[number], 4)])
-found = {"sent": sent, "pause_ms": round(pause_s * 1e3, 2), "ended_s": round(last_send - start, 3)}
-print(json.dumps({**found, "runs": runs, "late": late, "again": again, "came": len(numbers)}), flush=True)
+totals = {"sent": sent, "pause_ms": round(pause_s * 1e3, 2), "ended_s": round(last_send - start, 3)}
+print(json.dumps({**totals, "runs": runs, "late": late, "again": again, "came": len(numbers)}), flush=True)

@@ -29,7 +29,7 @@ State = dict[str, dict[str, str]]  # kind -> what -> how it is
 
 
 class Unread(Exception):
-    """A command that should say what is there, and did not; in words."""
+    """A command that lists a part of the network has failed; the text says how."""
 
 
 # What could not be asked at first is not asked afterwards either: whatever it then said would be taken for new.
@@ -37,10 +37,11 @@ NOT_HERE: set[tuple[str, ...]] = set()
 
 
 def told(*argv: str) -> str:
-    """What a command says is there; nothing where this machine has no such command, or its kernel nothing of the kind.
+    """The output of a command that lists a part of the network; empty where this machine has no such command, or its
+    kernel nothing of the kind.
 
-    Raises Unread where it fails or does not end: who took that for nothing would take all that is there for new, and
-    remove it.
+    Raises Unread where the command fails or does not end. An empty list would be wrong then: everything that is there
+    would count as new, and be removed.
     """
     if argv in NOT_HERE:
         return ""
@@ -66,7 +67,7 @@ def told(*argv: str) -> str:
 
 
 def put_back(*argv: str, text: str | None = None) -> bool:
-    """Run a command that changes something. Whether it did, the comparison afterwards says."""
+    """Run a command that changes something. Returns its success; the comparison afterwards says what has changed."""
     try:
         done = subprocess.run(argv, input=text, capture_output=True, text=True, timeout=ANSWER_WITHIN_S, check=False)
     except (OSError, subprocess.TimeoutExpired):
@@ -111,17 +112,17 @@ def setting(link: Mapping[str, object]) -> str:
 
 
 def addresses(link: Mapping[str, object]) -> list[str]:
-    """Its addresses, as ip-address(8) adds them."""
-    found = []
-    for one in link["addr_info"]:  # type: ignore[attr-defined]
-        if "local" not in one or one.get("protocol") == "kernel_ll" or one.get("dynamic"):
+    """The link's addresses, as ip-address(8) adds them."""
+    lines = []
+    for entry in link["addr_info"]:  # type: ignore[attr-defined]
+        if "local" not in entry or entry.get("protocol") == "kernel_ll" or entry.get("dynamic"):
             continue
-        peer = f" peer {one['address']}" if "address" in one else ""
-        line = f"{one['local']}{peer}/{one['prefixlen']} dev {link['ifname']} scope {one['scope']}"
-        line += f" brd {one['broadcast']}" if "broadcast" in one else ""
-        line += f" label {one['label']}" if one.get("label", link["ifname"]) != link["ifname"] else ""
-        found.append(line + "".join(f" {flag}" for flag in ("noprefixroute", "nodad") if one.get(flag)))
-    return found
+        peer = f" peer {entry['address']}" if "address" in entry else ""
+        line = f"{entry['local']}{peer}/{entry['prefixlen']} dev {link['ifname']} scope {entry['scope']}"
+        line += f" brd {entry['broadcast']}" if "broadcast" in entry else ""
+        line += f" label {entry['label']}" if entry.get("label", link["ifname"]) != link["ifname"] else ""
+        lines.append(line + "".join(f" {flag}" for flag in ("noprefixroute", "nodad") if entry.get(flag)))
+    return lines
 
 
 def routes(shown: str) -> dict[str, str]:
@@ -139,40 +140,40 @@ def rules(shown: str) -> dict[str, str]:
 
 def neighbours(shown: str) -> dict[str, str]:
     """Permanent neighbours, as ip-neighbour(8) adds them."""
-    found = re.findall(r"^(\S+) dev (\S+) lladdr (\S+)", shown, flags=re.MULTILINE)
-    return {f"{address} lladdr {mac} nud permanent dev {device}": "" for address, device, mac in found}
+    matches = re.findall(r"^(\S+) dev (\S+) lladdr (\S+)", shown, flags=re.MULTILINE)
+    return {f"{address} lladdr {mac} nud permanent dev {device}": "" for address, device, mac in matches}
 
 
 def disciplines(shown: str) -> dict[str, str]:
     """Device -> its root queueing discipline."""
-    found = re.findall(r"^qdisc (\S+ \S+) dev (\S+) root(.*)$", shown, flags=re.MULTILINE)
-    return {device: f"{kind}{VOLATILE.sub('', rest).rstrip()}" for kind, device, rest in found}
+    matches = re.findall(r"^qdisc (\S+ \S+) dev (\S+) root(.*)$", shown, flags=re.MULTILINE)
+    return {device: f"{kind}{VOLATILE.sub('', rest).rstrip()}" for kind, device, rest in matches}
 
 
 def sysctls() -> dict[str, str]:
-    """What can be read and written below /proc/sys/net."""
-    found = {}
+    """The sysctls below /proc/sys/net that can be read and written: path -> value."""
+    values = {}
     for folder, _, names in os.walk("/proc/sys/net"):
         for path in (f"{folder}/{name}" for name in names):
             try:
                 if os.stat(path).st_mode & 0o600 == 0o600:
                     with open(path) as file:
-                        found[path] = file.read().strip()
+                        values[path] = file.read().strip()
             except (OSError, UnicodeDecodeError):  # has no value now, or is gone with its device
                 continue
-    return found
+    return values
 
 
 def tables(shown: str) -> dict[str, str]:
     """nftables' tables: header -> text."""
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     header = ""
     for line in shown.splitlines():
         if line.startswith("table "):
             header = line.removesuffix("{").strip()
         if header and not line.startswith("#"):
-            found[header] = found.get(header, "") + line + "\n"
-    return found
+            texts[header] = texts.get(header, "") + line + "\n"
+    return texts
 
 
 def legacy(tool: str, names: str) -> str:
@@ -187,8 +188,8 @@ def legacy(tool: str, names: str) -> str:
 
 
 def difference(before: State, now: State) -> list[tuple[str, str, str, str]]:
-    """What is not as before: kind, what, how it was and how it is; "absent" for what is not there."""
-    found = []
+    """The changes: kind, what, how it was and how it is; "absent" for what is not there."""
+    changes = []
     for kind, was in before.items():
         for what in {**was, **now[kind]}:
             then, there = was.get(what, "absent"), now[kind].get(what, "absent")
@@ -196,12 +197,12 @@ def difference(before: State, now: State) -> list[tuple[str, str, str, str]]:
                 continue
             if kind == "qdisc" and (what not in now["link"] or what not in before["link"]):
                 continue
-            found.append((kind, what, then, there))
-    return found
+            changes.append((kind, what, then, there))
+    return changes
 
 
 def undo(kind: str, what: str, then: str, there: str) -> None:
-    """Take back one difference."""
+    """Undo one change."""
     name, _, family = kind.partition(" ")
     if kind == "link" and then == "absent":
         put_back("ip", "link", "del", what)
@@ -232,22 +233,23 @@ def put(path: str, value: str) -> None:
         return  # the comparison afterwards says so
 
 
-def urgency(found: tuple[str, str, str, str]) -> tuple[int, bool]:
-    """New links go first, and much goes with them; forwarding before the other sysctls, which it changes."""
-    kind, what, then, _ = found
+def urgency(change: tuple[str, str, str, str]) -> tuple[int, bool]:
+    """The sort key of a change. New links go first, and much goes with them; forwarding goes before the other sysctls,
+    which it changes."""
+    kind, what, then, _ = change
     order = ("link", "xfrm", "sysctl", "addr", "route -4", "route -6", "rule -4", "rule -6")
     first = then == "absent" if kind == "link" else what.endswith(("/ip_forward", "/all/forwarding"))
     return (order.index(kind) if kind in order else len(order)), not first
 
 
 def restore(before: State) -> list[str]:
-    """Make the network what it was before; what could not be made so."""
+    """Make the network what it was before. Returns what could not be restored, in words."""
     for _ in range(PASSES):
         with suppress(Unread):
-            if not (found := sorted(difference(before, state()), key=urgency)):
+            if not (changes := sorted(difference(before, state()), key=urgency)):
                 return []
-            for one in found:
-                undo(*one)
+            for change in changes:
+                undo(*change)
     try:
         left = difference(before, state())
     except Unread as why:

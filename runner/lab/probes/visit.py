@@ -46,15 +46,15 @@ class Line:
         self.connection.sendall(json.dumps(what).encode() + b"\n")
 
     def hear(self) -> dict[str, Any]:
-        """The next line. Raises OSError where none comes, or where it says what went wrong."""
+        """The next line. Raises OSError where none comes, or with the error that it reports."""
         self.connection.settimeout(PATIENCE_S)
-        said: dict[str, Any] = json.loads(self.file.readline() or '{"error": "the far host closed the connection"}')
-        if "error" in said:
-            raise OSError(said["error"])
-        return said
+        message: dict[str, Any] = json.loads(self.file.readline() or '{"error": "the far host closed the connection"}')
+        if "error" in message:
+            raise OSError(message["error"])
+        return message
 
     def silent(self) -> bool:
-        """Has the other end said nothing yet?"""
+        """Has the other end sent nothing yet?"""
         return not ready([self.connection], 0)
 
 
@@ -68,7 +68,7 @@ def ready(connections: list[socket.socket], within_s: float) -> list[socket.sock
 
 
 class Streams:
-    """The connections of a visit that carry payload, and what each has carried in its life."""
+    """The connections that carry a visit's payload, and what each has carried in its life."""
 
     def __init__(self, connections: list[socket.socket]) -> None:
         self.connections = connections
@@ -80,12 +80,13 @@ class Streams:
             connection.setsockopt(socket.IPPROTO_TCP, TCP_NOTSENT_LOWAT, UNSENT_BYTES)
 
     def retransmits(self) -> int:
-        """Segments that these connections have sent again so far."""
+        """How many segments these connections have retransmitted so far."""
         info = [c.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 192) for c in self.connections]
-        return sum(int.from_bytes(one[RETRANSMITS], sys.byteorder) for one in info)
+        return sum(int.from_bytes(tcp_info[RETRANSMITS], sys.byteorder) for tcp_info in info)
 
     def pump(self, payload: bytes, rate_bps: float | None, go_on: Callable[[], bool]) -> None:
-        """Send while ``go_on`` says so. Raises OSError where nothing is taken any more, or nobody ends it."""
+        """Send while ``go_on`` returns True. Raises OSError where no payload is taken any more, or the receiver does
+        not end the visit."""
         view = memoryview(payload + payload[:BLOCK])
         poll = select.poll()
         for connection in self.connections:
@@ -117,8 +118,8 @@ class Streams:
                 moved = time.monotonic()
 
     def sink(self, warm_s: float, slice_s: float) -> dict[str, Any]:
-        """Receive; bytes and seconds between the first arrivals after ``warm_s`` and after ``slice_s`` more. Raises
-        OSError where nothing comes."""
+        """Receive. Returns the bytes and seconds between the first arrivals after ``warm_s`` and after ``slice_s``
+        more. Raises OSError where nothing comes."""
         begin: float | None = None
         mark: tuple[float, int] | None = None
         since = sum(self.received)
@@ -142,7 +143,8 @@ class Streams:
             self.take(end)
 
     def take(self, end: float) -> bool:
-        """Receive what there is; False where nothing came within half a second. Raises OSError after ``end``."""
+        """Receive what has come. Returns False where nothing came within half a second. Raises OSError after
+        ``end``."""
         came = ready(self.connections, 0.5)
         for connection in came:
             index = self.connections.index(connection)
@@ -166,7 +168,7 @@ def payload_of(name: str) -> bytes:
 
 
 class Far:
-    """The far host: what it does of each visit. A connection says first whose it is: [visitor, streams, number]."""
+    """The far host's part of each visit. A connection says first whose it is: [visitor, streams, number]."""
 
     def __init__(self, port: int) -> None:
         self.waiting: dict[tuple[str, int], socket.socket] = {}
@@ -183,15 +185,15 @@ class Far:
             threading.Thread(target=self.accept, args=(listener.accept()[0],), daemon=True).start()
 
     def accept(self, connection: socket.socket) -> None:
-        """One connection: a visitor's line is served, its other connections wait for that."""
-        said = b""
-        while not said.endswith(b"\n"):
+        """Take one connection. A visitor's line is served; its other connections wait for that."""
+        first_line = b""
+        while not first_line.endswith(b"\n"):
             part = connection.recv(1)
             if not part:
                 return
-            said += part
+            first_line += part
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        visitor, streams, number = json.loads(said)
+        visitor, streams, number = json.loads(first_line)
         if number is None:
             self.serve(Line(connection), visitor, streams)
             return
@@ -272,27 +274,27 @@ class Near:
             before = sum(mine.sent), mine.retransmits()
             line.say(do="sink", warm_s=asked["warm_s"], slice_s=asked["slice_s"])
             mine.pump(payload_of(payload), rate_bps, line.silent)
-            found = line.hear()
+            counts = line.hear()
             line.say(sent=mine.sent)
             line.hear()
             carried, again = sum(mine.sent) - before[0], mine.retransmits() - before[1]
         else:
             line.say(do="pump", payload=payload, rate_bps=rate_bps)
-            found = mine.sink(asked["warm_s"], asked["slice_s"])
+            counts = mine.sink(asked["warm_s"], asked["slice_s"])
             line.say(stop=True)
-            told = self.stopped(line, mine)
-            carried, again = sum(mine.received) - found["since"], told["retransmits"]
-        return {"bytes": found["bytes"], "seconds": found["seconds"], "carried_bytes": carried, "retransmits": again}
+            totals = self.stopped(line, mine)
+            carried, again = sum(mine.received) - counts["since"], totals["retransmits"]
+        return {"bytes": counts["bytes"], "seconds": counts["seconds"], "carried_bytes": carried, "retransmits": again}
 
     def stopped(self, line: Line, mine: Streams) -> dict[str, Any]:
-        """Take what is under way until the sender says how much it was, then the rest."""
+        """Receive until the sender says how much it has sent, then receive the rest. Returns what the sender said."""
         end = time.monotonic() + PATIENCE_S
         while line.silent():
             if ready([*mine.connections, line.connection], 0.5) != [line.connection]:
                 mine.take(end)
-        told = line.hear()
-        mine.drain(told["sent"])
-        return told
+        totals = line.hear()
+        mine.drain(totals["sent"])
+        return totals
 
     def rtt(self, asked: dict[str, Any]) -> dict[str, Any]:
         """Exchanges of one byte. Raises OSError."""

@@ -91,5 +91,5 @@ if len(sys.argv) > 2:
             second, fraction = divmod(when, 1)
             file.write(struct.pack("<IIII", int(second), int(fraction * 1e6), len(frame), len(frame)) + frame)
 _, dropped = struct.unpack("@II", packets.getsockopt(SOL_PACKET, PACKET_STATISTICS, 8))
-seen = [found is not None for found in where]
+seen = [place is not None for place in where]
 print(json.dumps({"frames": len(frames), "bytes": captured, "lost": dropped + cut, "seen": seen, "where": where}))

@@ -60,14 +60,14 @@ SPEED_BYTES = 1408  # a full packet's payload in most tunnels, in whole blocks
 
 
 def facts(lab: Lab) -> dict[str, Any]:
-    """What this lab is: kernel, CPU, cores, memory, crypto, clock; offloads, MTU and queues of its links.
+    """The facts about this lab: kernel, CPU, cores, memory, crypto, clock; offloads, MTU and queues of its links.
 
-    All but the links and ``machines``, which are all of them, is the first gateway's, which in a namespace lab is this
-    machine. What a machine does not tell is "unknown".
+    The links and ``machines`` are those of the whole lab; all else is the first gateway's, which in a namespace lab is
+    this machine. What a machine does not report is "unknown".
     """
     gateway = lab.gateway(lab.sites[0])
-    told = {name: text.strip() for name, text in read(gateway, FILES).items()}
-    lines = (line.split(":", 1) for line in told["cpuinfo"].split("\n\n")[0].splitlines() if ":" in line)
+    texts = {name: text.strip() for name, text in read(gateway, FILES).items()}
+    lines = (line.split(":", 1) for line in texts["cpuinfo"].split("\n\n")[0].splitlines() if ":" in line)
     cpu = {name.strip(): value.strip() for name, value in lines}
     flags = cpu.get("flags", cpu.get("Features", "")).split()  # Features on ARM
     kernel, machine = gateway.run("uname", "-rm").stdout.split()
@@ -82,19 +82,19 @@ def facts(lab: Lab) -> dict[str, Any]:
         "cpu": cpu_name(cpu),
         "cpu_flags": [flag for flag in CPU_FLAGS if flag in flags],
         "cores": int(gateway.run("nproc").stdout),
-        "smt": {"0": "off", "1": "on"}.get(told["smt"], "unknown"),
-        "governor": told["governor"] or "unknown",
-        "hypervisor": f"{told['vendor']} {told['product']}".strip() or "present, unnamed"
+        "smt": {"0": "off", "1": "on"}.get(texts["smt"], "unknown"),
+        "governor": texts["governor"] or "unknown",
+        "hypervisor": f"{texts['vendor']} {texts['product']}".strip() or "present, unnamed"
         if "hypervisor" in flags
         else "none seen"
         if "flags" in cpu
         else "unknown",  # only x86 has the flag
-        "steal_ratio_since_boot": steal_ratio(told["stat"]),
-        "memory_bytes": int(told["meminfo"].split()[1]) * 1024,  # MemTotal, proc_meminfo(5)
-        "clock_source": told["clock_source"] or "unknown",
-        "kernel_crypto": crypto_drivers(told["crypto"]) or "unknown",
-        "congestion_control": told["congestion_control"] or "unknown",
-        "rmem_max": told["rmem_max"] or "unknown",
+        "steal_ratio_since_boot": steal_ratio(texts["stat"]),
+        "memory_bytes": int(texts["meminfo"].split()[1]) * 1024,  # MemTotal, proc_meminfo(5)
+        "clock_source": texts["clock_source"] or "unknown",
+        "kernel_crypto": crypto_drivers(texts["crypto"]) or "unknown",
+        "congestion_control": texts["congestion_control"] or "unknown",
+        "rmem_max": texts["rmem_max"] or "unknown",
         "nodes_share_cores": lab.shared_kernel,
         "links": every,
         "machines": hardware(lab),
@@ -123,7 +123,7 @@ def steal_ratio(stat: str) -> float | str:
 def crypto_drivers(crypto: str) -> dict[str, str]:
     """The driver that the kernel would take for each algorithm a VPN may ask for, from /proc/crypto's text.
 
-    Of several drivers it is the one of the highest priority. An algorithm that nobody has used yet is not there.
+    Of several drivers it is the one with the highest priority. An algorithm is missing until something has used it.
     """
     best: dict[str, tuple[int, str]] = {}
     for entry in crypto.split("\n\n"):
@@ -149,25 +149,26 @@ def links(lab: Lab) -> list[dict[str, Any]]:
             qdisc = "; ".join(
                 re.sub(r"^qdisc | [0-9a-f]+:(?= )| dev \S+| refcnt \d+", "", line).strip() for line in queue
             )
-            found = {"mtu": link["mtu"], "qdisc": qdisc or link.get("qdisc", "unknown"), "offloads": on}
-            same = alike.setdefault(json.dumps(found), {"interfaces": [], **found})
+            settings = {"mtu": link["mtu"], "qdisc": qdisc or link.get("qdisc", "unknown"), "offloads": on}
+            same = alike.setdefault(json.dumps(settings), {"interfaces": [], **settings})
             same["interfaces"].append(f"{node.name} {name}")
     return list(alike.values())
 
 
 def openssl_bps(lab: Lab, levels: Collection[str], known: Mapping[str, float]) -> dict[str, float]:
-    """What a CPU second of the first gateway encrypts or authenticates with OpenSSL, bit, in packets of 1408 bytes.
+    """Level -> bits that the first gateway encrypts or authenticates with OpenSSL in a CPU second, in packets of 1408
+    bytes.
 
-    A second for each of ``levels`` (ciphers and integrities) that is not ``known`` yet. What OpenSSL does not have
-    is left out (openssl-speed(1)).
+    It measures a second for each of ``levels`` (ciphers and integrities) that is not ``known`` yet. What OpenSSL does
+    not have is left out (openssl-speed(1)).
     """
     speeds = dict(known)
     for level in [name for name in SPEED if name in levels and name not in known]:
         argv = ("openssl", "speed", *SPEED[level], "-bytes", str(SPEED_BYTES), "-seconds", "1", "-mr")
         try:
-            said = lab.gateway(lab.sites[0]).run(*argv, check=False, timeout=15).stdout
+            output = lab.gateway(lab.sites[0]).run(*argv, check=False, timeout=15).stdout
         except CommandError:
             continue  # it hung: not known
-        if result := re.search(r"^\+F:.*:([0-9.]+)$", said, flags=re.MULTILINE):
+        if result := re.search(r"^\+F:.*:([0-9.]+)$", output, flags=re.MULTILINE):
             speeds[level] = round(float(result[1]) * 8)
     return speeds

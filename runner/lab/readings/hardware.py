@@ -36,19 +36,20 @@ def hardware(lab: Lab) -> dict[str, dict[str, Any]]:
     ports of all of them, "gw1 wan0"; else a machine has the name of its node."""
     looks = {name: looked(node) for name, node in lab.nodes.items()}
     if lab.shared_kernel:
-        ports = {f"{name} {port}": found for name, look in looks.items() for port, found in ports_of(look).items()}
+        ports = {f"{name} {port}": facts for name, look in looks.items() for port, facts in ports_of(look).items()}
         return {SHARED: machine_of(looks[lab.sites[0].name]) | {"ports": ports}}
     return {name: machine_of(look) | {"ports": ports_of(look)} for name, look in looks.items()}
 
 
 def looked(node: Node) -> dict[str, list[str]]:
-    """What LOOK says of a node; the kernel's release is under "kernel", and how many cores it may use under "cores"."""
+    """The output of LOOK on a node, file -> lines; the kernel's release is under "kernel", the cores it may use under
+    "cores"."""
     kernel, *lines = node.run("sh", "-c", LOOK, check=False).stdout.splitlines() or [UNKNOWN]
-    found: dict[str, list[str]] = {"kernel": [kernel]}
+    files: dict[str, list[str]] = {"kernel": [kernel]}
     for line in lines:
         path, _, text = line.partition(":")
-        found.setdefault(path, []).append(text)
-    return found
+        files.setdefault(path, []).append(text)
+    return files
 
 
 def machine_of(look: Files) -> dict[str, Any]:
@@ -83,23 +84,23 @@ def cpu_name(fields: Mapping[str, str]) -> str:
 
 
 def ports_of(look: Files) -> dict[str, dict[str, Any]]:
-    """Ports but lo: ``driver``; ``queues`` as [to receive, to send]; ``rps``: queue -> the cores that it hands packets
-    on to, as the kernel's mask, where it does; ``ring``: entries of each kind, where the card has one; ``interrupts``:
-    name -> the cores that have taken any."""
-    found = {}
+    """All ports but lo: ``driver``; ``queues`` as [to receive, to send]; ``rps``: queue -> the cores that it hands
+    packets on to, as the kernel's mask, where it does; ``ring``: entries of each kind, where the card has one;
+    ``interrupts``: name -> the cores that have taken any."""
+    ports = {}
     for name in sorted({path.split("/")[4] for path in look if path.startswith("/sys/class/net/")} - {"lo"}):
         port = f"/sys/class/net/{name}"
         queues = last_parts(look.get(f"{port}/queued", []))
         masks = {path.split("/")[6]: lines[0] for path, lines in look.items() if _is_mask(path, port)}
         driver = [line.split(": ")[1] for line in look.get(f"{port}/driver", []) if line.startswith("driver: ")]
-        found[name] = {
+        ports[name] = {
             "driver": driver[0] if driver else VIRTUAL if f"{port}/bus" not in look else UNKNOWN,
             "queues": [sum(queue.startswith(kind) for queue in queues) for kind in ("rx-", "tx-")],
             "rps": {queue: mask for queue, mask in masks.items() if mask.strip("0,")},
             "ring": ring(look.get(f"{port}/ring", [])),
             "interrupts": interrupts(look, name),
         }
-    return found
+    return ports
 
 
 def last_parts(lines: list[str]) -> list[str]:
@@ -108,7 +109,7 @@ def last_parts(lines: list[str]) -> list[str]:
 
 
 def ring(lines: list[str]) -> dict[str, int]:
-    """The current sizes in what ``ethtool -g`` says; empty where a port has no ring."""
+    """The current sizes in the output of ``ethtool -g``; empty where a port has no ring."""
     current = "\n".join(lines).partition("Current hardware settings:")[2]
     return {kind: int(size) for kind, size in re.findall(r"^(RX|TX):\s+(\d+)$", current, flags=re.MULTILINE)}
 
@@ -118,15 +119,15 @@ def interrupts(look: Files, port: str) -> dict[str, list[int]]:
     numbers = last_parts(look.get(f"/sys/class/net/{port}/irqs", []))
     bus = (look.get(f"/sys/class/net/{port}/bus") or [""])[0].rsplit("/", 1)[-1]
     names = tuple(f"{name}-" for name in (port, bus) if name)
-    found = {}
+    cores_of = {}
     header, *lines = look.get("/proc/interrupts", [""])
     cores = [int(name.removeprefix("CPU")) for name in header.split()]  # those that are online
     for line in lines:
         number, *words = line.split()
         if words and (number.rstrip(":") in numbers or words[-1].startswith(names) or words[-1] == port):
             counts = zip(cores, words, strict=False)  # the words after the counts are no numbers
-            found[words[-1]] = [core for core, count in counts if count.isdigit() and int(count)]
-    return found
+            cores_of[words[-1]] = [core for core, count in counts if count.isdigit() and int(count)]
+    return cores_of
 
 
 def _is_mask(path: str, port: str) -> bool:

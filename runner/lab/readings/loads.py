@@ -41,7 +41,7 @@ def reading(lab: Lab) -> Iterator[Callable[[], dict[str, Reading]]]:
 
 
 class LoadWatch:
-    """What has happened on the machines of a lab, in all the pieces of time that were ``add``-ed."""
+    """Sums up what has happened on the machines of a lab, over all the pieces of time that were ``add``-ed."""
 
     def __init__(self) -> None:
         self._machines: dict[str, _Sums] = {}
@@ -54,7 +54,7 @@ class LoadWatch:
             sums.carried_bytes += carried_bytes
 
     def found(self) -> list[MachineLoad]:
-        """The machines; none where nothing was added."""
+        """The load of each machine; none where nothing was added."""
         return [sums.load(name) for name, sums in self._machines.items()]
 
 
@@ -136,7 +136,7 @@ class _Sums:
             looks=self.looks,
             carried_bytes=round(self.carried_bytes),
             cores=[_core(int(core), ticks) for core, ticks in self.ticks.items()],
-            processes=sorted(self._processes(), key=lambda one: -one.busy),
+            processes=sorted(self._processes(), key=lambda process: -process.busy),
             ports=[*self._ports()],
             quotas=[
                 QuotaLoad(

@@ -1,6 +1,6 @@
 """Was the machine quiet during a trial? Stolen CPU time, and whatever slows a CPU down, from /proc and /sys.
 
-The runner's machine is looked at: the whole lab, where that is made of namespaces; else the other machines, too.
+The runner's machine is read, which is the whole lab where that is made of namespaces; else the other machines, too.
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ TICKS = 2  # a short trial has so few ticks of 10 ms that one of them alone woul
 
 @dataclass(frozen=True)
 class NoiseSnapshot:
-    """Counters since boot: CPU ticks by state (proc_stat(5)), and throttling; None where there are none. ``machines``:
-    those of the lab's other machines, by name. ``groups``: the files of the control groups that were read there."""
+    """Counters since boot: CPU ticks by state (proc_stat(5)), and throttling; None where the machine has none.
+    ``machines``: those of the lab's other machines, by name. ``groups``: the files of the control groups that were read
+    there."""
 
     ticks: tuple[int, ...] | None
     throttled: int | None
@@ -37,7 +38,7 @@ def snapshot(
     root: Path = Path("/"), lab: Lab | None = None, known: Mapping[str, NoiseSnapshot] = MappingProxyType({})
 ) -> NoiseSnapshot:
     """The counters now, also of the machines of a ``lab`` that has its own. ``root`` is where proc and sys are;
-    ``known``: an earlier snapshot's machines, of which nobody has to ask again where their control groups are."""
+    ``known``: an earlier snapshot's machines, whose control groups are not looked for again."""
     ticks = _ticks(_read(root / "proc/stat"))
     cores = root.glob("sys/devices/system/cpu/cpu[0-9]*/thermal_throttle")
     counts = [_read(core / "core_throttle_count") for core in cores]
@@ -48,10 +49,12 @@ def snapshot(
 
 
 def since(before: NoiseSnapshot, root: Path = Path("/"), lab: Lab | None = None) -> Noise:
-    """What happened between ``before`` and now."""
+    """The noise between ``before`` and now."""
     now = snapshot(root, lab, before.machines)
     machines = {
-        name: _between(before.machines[name], found) for name, found in now.machines.items() if name in before.machines
+        name: _between(before.machines[name], machine)
+        for name, machine in now.machines.items()
+        if name in before.machines
     }
     return _between(before, now).model_copy(update={"clock_ratio": _clock_ratio(root), "machines": machines})
 
@@ -70,15 +73,15 @@ def _between(before: NoiseSnapshot, now: NoiseSnapshot) -> Noise:
 
 
 def _elsewhere(lab: Lab, known: Mapping[str, NoiseSnapshot]) -> dict[str, NoiseSnapshot]:
-    """The machines of a lab that has its own; those that do not answer are left out."""
-    found = {}
+    """Snapshots of the machines of a lab that has its own; those that do not answer are left out."""
+    snapshots = {}
     for name, node in () if lab.shared_kernel else lab.nodes.items():
         with suppress(VpnevalError, OSError):
             groups = known[name].groups if name in known else _group_files(node.run("cat", OWN_GROUPS).stdout)
             stat, *texts = read(node, {"/proc/stat": "/proc/stat"} | {path: f"/{path}" for path in groups}).values()
             throttled = _quota_used_up(texts)
-            found[name] = NoiseSnapshot(_ticks(stat), sum(throttled) if throttled else None, groups=groups)
-    return found
+            snapshots[name] = NoiseSnapshot(_ticks(stat), sum(throttled) if throttled else None, groups=groups)
+    return snapshots
 
 
 def _ticks(stat: str | None) -> tuple[int, ...] | None:
@@ -86,33 +89,37 @@ def _ticks(stat: str | None) -> tuple[int, ...] | None:
 
 
 def warnings(noise: Noise, loaded: bool) -> list[str]:
-    """What to say of a trial. ``loaded``: it ended with its CPUs busy, so that a slow clock is no idle one."""
-    said = []
+    """The warnings for a trial, as sentences. ``loaded``: it ended with its CPUs busy, so that a slow clock is no idle
+    one."""
+    sentences = []
     if noise.steal_ratio is not None and noise.steal_ratio > STEAL_RATIO:
-        said.append(f"noise: more than {100 * STEAL_RATIO:.0f} % of the CPU time was stolen")
+        sentences.append(f"noise: more than {100 * STEAL_RATIO:.0f} % of the CPU time was stolen")
     stolen = [name for name, own in noise.machines.items() if (own.steal_ratio or 0.0) > STEAL_RATIO]
     if stolen:
-        said.append(f"noise: more than {100 * STEAL_RATIO:.0f} % of the CPU time of {', '.join(stolen)} was stolen")
+        sentences.append(
+            f"noise: more than {100 * STEAL_RATIO:.0f} % of the CPU time of {', '.join(stolen)} was stolen"
+        )
     if held := [name for name, own in noise.machines.items() if own.throttled]:
-        said.append(f"noise: the CPU of {', '.join(held)} was throttled")
+        sentences.append(f"noise: the CPU of {', '.join(held)} was throttled")
     if noise.throttled:
-        said.append("noise: the CPU was throttled")
+        sentences.append("noise: the CPU was throttled")
     elif loaded and noise.clock_ratio is not None and noise.clock_ratio < CLOCK_RATIO:
-        said.append(f"noise: no loaded core ran at even {100 * CLOCK_RATIO:.0f} % of its highest frequency")
-    return said
+        sentences.append(f"noise: no loaded core ran at even {100 * CLOCK_RATIO:.0f} % of its highest frequency")
+    return sentences
 
 
 def _group_files(groups: str) -> list[str]:
-    """Where a process's control group and those above it count, version 2 or 1, by /proc/PID/cgroup (cgroups(7))."""
-    found = []
+    """The files with the counters of a process's control group and of those above it, version 2 or 1, from the text of
+    /proc/PID/cgroup (cgroups(7))."""
+    files = []
     for line in groups.splitlines():
         _, controllers, path = line.split(":", 2)
         if controllers and "cpu" not in controllers.split(","):
             continue
         top = Path("sys/fs/cgroup") / controllers
         own = top / path.lstrip("/")
-        found += [str(folder / "cpu.stat") for folder in [own, *own.parents] if folder.is_relative_to(top)]
-    return found
+        files += [str(folder / "cpu.stat") for folder in [own, *own.parents] if folder.is_relative_to(top)]
+    return files
 
 
 def _quota_used_up(stats: Iterable[str]) -> list[int]:

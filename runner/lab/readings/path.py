@@ -46,9 +46,9 @@ def path_mtu(near: LabNode, address: str, port: str) -> int | None:
 def look(
     near: LabNode, far: LabNode, address: str, ports: Sequence[str], rate_s: float, max_bps: float
 ) -> Mapping[str, object]:
-    """What the probe (``runner/lab/probes/path.py``) finds from ``near`` to ``far`` at ``address``.
+    """The findings of the probe ``runner/lab/probes/path.py`` on the path from ``near`` to ``far`` at ``address``.
 
-    Raises MeasurementError where it does not work.
+    Raises MeasurementError where the probe fails.
     """
     near.write(f"{probes.FOLDER}/path.py", probes.source("path"), mode=0o644)
     with probe(far, "path", "answer", f"{ip_version(address)}", *ports, ready="ready"):
@@ -56,29 +56,29 @@ def look(
         done = near.run(*asking, *ports, check=False, timeout=60 + 2 * rate_s)
     if done.code != 0:
         raise MeasurementError(f"the probe of the path failed: {done.stderr.strip()[-200:]}")
-    found: dict[str, object] = json.loads(done.stdout)
-    return found
+    findings: dict[str, object] = json.loads(done.stdout)
+    return findings
 
 
-def nats_in_words(found: Mapping[str, object], near: Site, far: Site, forwards: Sequence[str]) -> str:
-    """What the NATs before both gateways do, as far as it was seen; ``forwards``: what the far one is said to forward.
-    Empty where there is none."""
-    said = [nat_in_words(found, near.wan_address)]
-    if near.public_address and "seen_as" not in found:
+def nats_in_words(findings: Mapping[str, object], near: Site, far: Site, forwards: Sequence[str]) -> str:
+    """What the NATs before both gateways do, as far as the probe saw it; ``forwards``: the ports that the inventory
+    says the far one forwards. Empty where there is none."""
+    sentences = [nat_in_words(findings, near.wan_address)]
+    if near.public_address and "seen_as" not in findings:
         unseen = "which kind of NAT that is was not seen, as no UDP port of the other gateway answers"
-        said.append(f"{near.wan_address} is reached at {near.public_address}; {unseen}")
+        sentences.append(f"{near.wan_address} is reached at {near.public_address}; {unseen}")
     if far.public_address:
-        said.append(
+        sentences.append(
             f"{far.name} {far.wan_address} is reached at {far.public_address}, whose NAT forwards {', '.join(forwards)}"
         )
-    return "; ".join(filter(None, said))
+    return "; ".join(filter(None, sentences))
 
 
-def nat_in_words(found: Mapping[str, object], own: str) -> str:
-    """What a NAT before the near gateway does; empty where its own address is seen."""
-    seen = found.get("seen_as", own)
+def nat_in_words(findings: Mapping[str, object], own: str) -> str:
+    """What a NAT before the near gateway does; empty where the far gateway sees the near one's own address."""
+    seen = findings.get("seen_as", own)
     if seen == own:
         return ""
-    ports = "keeps the port" if found["port_kept"] else "changes the port"
-    kind = "one mapping for all destination ports" if found["mappings"] == 1 else "another mapping for each port"
+    ports = "keeps the port" if findings["port_kept"] else "changes the port"
+    kind = "one mapping for all destination ports" if findings["mappings"] == 1 else "another mapping for each port"
     return f"{own} is seen as {seen}; the NAT {ports}; {kind}"

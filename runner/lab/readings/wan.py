@@ -1,5 +1,5 @@
-"""What the WAN does now, between the bare gateways: delay, loss, MTU and rate are what was asked for, or nothing is
-measured."""
+"""Checks the WAN between the bare gateways: nothing is measured unless delay, loss, MTU and rate are what was asked
+for."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ UNLIKELY = 1e-4  # a loss that chance brings about less often than this was not 
 
 
 def verify(lab: Lab, wanted: Conditions) -> str:
-    """Probe what the WAN does now, between the bare gateways; what was found, in words.
+    """Probe the WAN between the bare gateways, and return its measured conditions in words.
 
     Raises MeasurementError where delay, loss, MTU or rate are not what was asked for.
     """
-    said = []
+    parts = []
     near, far = lab.gateway(lab.sites[0]), lab.sites[-1].wan_address
     if wanted.impaired or wanted.mtu_bytes != Conditions.mtu_bytes:
-        said.append(_pinged(lab, wanted))
+        parts.append(_pinged(lab, wanted))
     full = wanted.mtu_bytes - 28  # IPv4 and ICMP
     fits = near.run("ping", "-c3", "-W3", "-i0.2", "-Mdo", f"-s{full}", far, check=False).code
     longer = near.run("ping", "-c1", "-W1", "-Mdo", f"-s{full + 1}", far, check=False).code
     if (fits != 0 and wanted.loss_ratio < 0.2) or longer == 0:
         raise MeasurementError(f"the WAN's MTU is not {wanted.mtu_bytes} bytes")
     if wanted.rate_bps:
-        said.append(_rate(lab, wanted))
-    return ", ".join(said)
+        parts.append(_rate(lab, wanted))
+    return ", ".join(parts)
 
 
 def _pinged(lab: Lab, wanted: Conditions) -> str:
@@ -63,7 +63,7 @@ def _pinged(lab: Lab, wanted: Conditions) -> str:
 
 
 def _rate(lab: Lab, wanted: Conditions) -> str:
-    """What passes in a second of more than the rate, after the queue has filled."""
+    """The rate that passes, measured for a second while more is sent, after the queue has filled."""
     assert wanted.rate_bps is not None
     near, far = lab.gateway(lab.sites[0]), lab.sites[-1].wan_address
     length = min(wanted.mtu_bytes, 1400)
@@ -88,8 +88,8 @@ def _rate(lab: Lab, wanted: Conditions) -> str:
     found_bps = 8 * (passed.ip_bytes + 14 * passed.packets) / elapsed
     offered_bps = 8 * (length + 14) * sent / elapsed * (1 - wanted.loss_ratio)
     if found_bps < 0.85 * wanted.rate_bps and offered_bps < 1.1 * wanted.rate_bps:
-        said = f"this machine offered {offered_bps / 1e6:.4g} Mbit/s to a WAN of {wanted.rate_bps / 1e6:.4g}"
-        raise MeasurementError(f"the WAN's rate cannot be probed: {said}")
+        reason = f"this machine offered {offered_bps / 1e6:.4g} Mbit/s to a WAN of {wanted.rate_bps / 1e6:.4g}"
+        raise MeasurementError(f"the WAN's rate cannot be probed: {reason}")
     if not 0.85 * wanted.rate_bps <= found_bps <= 1.1 * wanted.rate_bps:
         raise MeasurementError(f"the WAN carries {found_bps / 1e6:.4g} Mbit/s, not {wanted.rate_bps / 1e6:.4g}")
     return f"{found_bps / 1e6:.4g} Mbit/s"

@@ -25,9 +25,10 @@ class Outer:
 
 
 def outer(lab: Lab, direction: str = "forward") -> Outer:
-    """What has gone over the WAN so far: ``forward`` from the first gateway to the last, or ``reverse``.
+    """The packets and bytes that have gone over the WAN so far: ``forward`` from the first gateway to the last, or
+    ``reverse``.
 
-    Counted by the queueing discipline of the port that it leaves the WAN node by (without a WAN node: the gateway's
+    The queueing discipline of the port by which they leave the WAN node counts them (without a WAN node: the gateway's
     port). An interface's own counters take a segment that offloading has not cut yet for one packet; a queueing
     discipline counts what it will be cut into, each with its headers (tc(8), kernel: qdisc_pkt_len_init). A port
     without a queue gets a plain one for that, which an idle port passes by.
@@ -49,6 +50,6 @@ def leaving(lab: Lab, direction: str) -> tuple[LabNode, str]:
 
 def _root(node: LabNode, port: str) -> tuple[str, int, int]:
     shown = node.run("tc", "-statistics", "qdisc", "show", "dev", port).stdout
-    if (found := root_discipline(shown)) is None:
+    if (discipline := root_discipline(shown)) is None:
         raise MeasurementError(f"{node.name} shows no queueing discipline on {port}: {shown.strip()[:200]}")
-    return found
+    return discipline

@@ -31,7 +31,7 @@ from runner.lab.software.image import Image
 
 @dataclass(frozen=True)
 class Port:
-    """One end of a cable: the node, its interface, its addresses with prefix length, and what OSPF counts it."""
+    """One end of a cable: the node, its interface, its addresses with prefix length, and its OSPF cost."""
 
     node: str
     name: str
@@ -44,7 +44,7 @@ Cable = tuple[Port, Port]
 
 @dataclass(frozen=True)
 class Topology:
-    """Nodes by their cables, the bridges among them, and the two sites whose gateways speak the VPN."""
+    """Nodes by their cables, the bridges among them, and the two sites whose gateways run the VPN."""
 
     cables: tuple[Cable, ...]
     bridges: tuple[str, ...]  # nodes that only join their ports
@@ -72,10 +72,10 @@ def _has(a: Port, b: Port, node: str, name: str) -> bool:
 
 
 def ospf(endpoint: str) -> Topology:
-    """The five routers. ``endpoint``: of the tunnel on gw1: ``link``, the address on the link that dies, as in the
-    paper, or ``loopback``, on both gateways."""
+    """The lab of five routers. ``endpoint`` of the tunnel on gw1: ``link``, the address on the link that dies, as in
+    the paper, or ``loopback``, on both gateways."""
     near, far = ("10.0.12.1", "10.0.34.2") if endpoint == "link" else ("10.255.0.1", "10.255.0.4")
-    one, two = SITES
+    site1, site2 = SITES
     return Topology(
         cables=(
             (Port("host1", "eth0", ("10.1.0.2/24",)), Port("gw1", "lan0", ("10.1.0.1/24",))),
@@ -89,8 +89,8 @@ def ospf(endpoint: str) -> Topology:
         ),
         bridges=("wan",),
         sites=(
-            Site(1, "gw1", near, "wan0", one.lan, one.lan_address, one.host_address),
-            Site(2, "gw2", far, "wan0", two.lan, two.lan_address, two.host_address),
+            Site(1, "gw1", near, "wan0", site1.lan, site1.lan_address, site1.host_address),
+            Site(2, "gw2", far, "wan0", site2.lan, site2.lan_address, site2.host_address),
         ),
         gateways=("gw1", "gw2"),
         default_routes={"host1": "10.1.0.1", "host2": "10.2.0.1"},
@@ -125,7 +125,7 @@ REDUNDANT = Topology(
 
 
 class Twin(NamespaceNode):
-    """The active of two redundant gateways: what is written to it is written to the other, too."""
+    """The active one of two redundant gateways: a file that is written to it is written to the other, too."""
 
     other: LabNode
 
@@ -199,16 +199,16 @@ def path(topology: Topology, lab: Lab, source: str, destination: str) -> list[st
 
     It ends early where a router has no route. Raises MeasurementError for a loop.
     """
-    found = [source]
-    while len(found) <= len(topology.nodes):
-        here = lab.nodes[found[-1]]
-        said = here.run("ip", "-o", "route", "get", destination, check=False)
-        words = said.stdout.split()
-        if said.code != 0 or words[:1] == ["local"]:
-            return found
+    route = [source]
+    while len(route) <= len(topology.nodes):
+        here = lab.nodes[route[-1]]
+        reply = here.run("ip", "-o", "route", "get", destination, check=False)
+        words = reply.stdout.split()
+        if reply.code != 0 or words[:1] == ["local"]:
+            return route
         end = topology.across(here.name, words[words.index("dev") + 1])
         if end.node in topology.bridges:  # a bridge of two ports, the way out is the other one
             out = next(port for port in topology.ports(end.node) if port.name != end.name)
             end = topology.across(out.node, out.name)
-        found.append(end.node)
-    raise MeasurementError(f"the routes from {source} to {destination} are a loop: {', '.join(found)}")
+        route.append(end.node)
+    raise MeasurementError(f"the routes from {source} to {destination} are a loop: {', '.join(route)}")

@@ -20,7 +20,7 @@ IN_ORDER = "40gbit"  # with a rate of its own, netem keeps the order of the pack
 
 
 def unsupported(lab: Lab, wanted: Conditions) -> Unsupported | None:
-    """Can this lab's WAN do that? A live probe; the reason is the kernel's."""
+    """Why this lab's WAN cannot have these conditions, None where it can. A live probe; the reason is the kernel's."""
     if wanted == Conditions():
         return None
     if not lab.has_wan:

@@ -119,22 +119,24 @@ def check(name: str, root: Path) -> Image:
 
 
 def damaged(root: Path) -> list[str]:
-    """What every node needs, and is missing in a root file system, or is not what its package brought: sentences."""
-    found, packed = [], _packed_md5(root)
+    """Sentences about the programs that every node needs, and that are missing in a root file system or are not what
+    their package brought."""
+    sentences, packed = [], _packed_md5(root)
     for tool, package in NODE_TOOLS.items():
         places = [inside(root, Path("/", folder, tool)) for folder in ("usr/bin", "usr/sbin", "bin", "sbin")]
         file = next((place for place in places if place and place.is_file()), None)
         if file is None or not file.stat().st_mode & 0o100:
-            found.append(f"{tool} (package {package}) is missing")
+            sentences.append(f"{tool} (package {package}) is missing")
             continue
         was = packed.get(str(file.relative_to(root)).removeprefix("usr/"))
         if was and was != hashlib.md5(file.read_bytes(), usedforsecurity=False).hexdigest():
-            found.append(f"{tool} (package {package}) is not the file that was installed")
-    return found
+            sentences.append(f"{tool} (package {package}) is not the file that was installed")
+    return sentences
 
 
 def inside(root: Path, path: Path) -> Path | None:
-    """Where ``path`` of a root file system really is, its links followed as a process in it would; None: nowhere."""
+    """The real place of ``path`` of a root file system, its links followed as a process in it would; None where there
+    is none."""
     here, left, links = root, list(path.parts[1:]), 0
     while left:
         part = left.pop(0)
@@ -153,13 +155,13 @@ def inside(root: Path, path: Path) -> Path | None:
 
 def _packed_md5(root: Path) -> dict[str, str]:
     """The MD5 of each program as its Debian package brought it (dpkg(1), md5sums), by its name without ``usr/``."""
-    found = {}
+    digests = {}
     for sums in (root / "var/lib/dpkg/info").glob("*.md5sums"):
         for line in sums.read_text(errors="replace").splitlines():
             digest, _, name = line.partition("  ")
             if "bin/" in name:
-                found[name.removeprefix("usr/")] = digest
-    return found
+                digests[name.removeprefix("usr/")] = digest
+    return digests
 
 
 def host_image() -> Image:
@@ -252,7 +254,7 @@ def build(name: str, root: Path, say: Callable[[str], None]) -> None:
 
 
 def remove(name: str) -> None:
-    """Forget a built image, so that the next use builds it anew."""
+    """Remove a built image, so that the next use builds it anew."""
     root = locate(name)
     root.with_suffix(".json").unlink(missing_ok=True)
     shutil.rmtree(root, ignore_errors=True)

@@ -46,7 +46,7 @@ tar -C root/layer --sort=name --mtime=@0 --owner=0 --group=0 -czf "$out" .
 
 
 def names() -> list[str]:
-    """The layers that there are recipes for."""
+    """The names of the layers that there are recipes for."""
     return sorted(path.stem for path in SCRIPTS.glob("*.sh"))
 
 
@@ -95,7 +95,7 @@ def build(name: str, suite: str, say: Callable[[str], None]) -> Path:
 
 
 def unpack(node: Node, name: str) -> str:
-    """Unpack layer ``name`` on top of ``node``'s root; "" when done, else why not, and what to do."""
+    """Unpack layer ``name`` on top of ``node``'s root. Returns "" when done, else why it failed and what to do."""
     release = node.run("sh", "-c", ". /etc/os-release && echo $VERSION_CODENAME", check=False).stdout.strip()
     if release not in SUITES:
         return f"the layer {name} is for {' and '.join(SUITES.values())}, and this is {release or 'unknown'}"
