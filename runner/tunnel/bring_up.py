@@ -210,7 +210,7 @@ def bring_up(lab: Lab, vpn: Vpn, params: Params, secrets: Mapping[str, str], *, 
         evidences.append(vpn.evidence(lab.gateway(site), site, peers, params))
         refuse_contradiction(vpn, params, evidences[-1])
         timers[site.name] = vpn.lifecycle().timers_at(site, peers)
-    evidence = next((found for found in evidences if found.data_path), None)
+    evidence = next((evidence for evidence in evidences if evidence.data_path), None)
     if evidence is None:
         raise ProofError("the plugin returned no evidence of the data path in use")
     proof = prove(lab, address, confidential=confidential(params), judged=judged)
@@ -225,9 +225,9 @@ def _states(lab: Lab, vpn: Vpn) -> str:
         try:
             up = vpn.is_up(gateway, site, peers_of(site, lab.sites))
         except Exception as error:  # only words for a message: the failure itself is already being raised
-            said = f"is_up() of the plugin failed ({error})"
+            state = f"is_up() of the plugin failed ({error})"
         else:
-            said = f"the plugin says that the tunnel is {'up' if up else 'not up'}"
+            state = f"the plugin says that the tunnel is {'up' if up else 'not up'}"
         ended = "".join(f", but {log} has ended with {how}" for log, how in gateway.ended().items())
-        states.append(f"{site.name}: {said}{ended}")
+        states.append(f"{site.name}: {state}{ended}")
     return "; ".join(states)

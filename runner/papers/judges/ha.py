@@ -37,8 +37,10 @@ def available(vpn: str, redundancy: str, data: Data) -> Judgement:
     shares = recovered(mine, "failover_outage_ms")
     if not shares:
         raise NotMeasured(f"no gateway of {vpn} failed with {redundancy} in this run")
-    found = single(shares, (0.999, 1.0)).of(vpn)
-    return found.model_copy(update={"reason": f"{found.reason}; without a second gateway none goes on by itself"})
+    judgement = single(shares, (0.999, 1.0)).of(vpn)
+    return judgement.model_copy(
+        update={"reason": f"{judgement.reason}; without a second gateway none goes on by itself"}
+    )
 
 
 def with_standby(data: Data) -> Judgement:
