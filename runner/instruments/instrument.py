@@ -148,7 +148,7 @@ class Whole(Instrument):
 
 def whole(measured: Measured) -> Measuring:
     """A measurement that could not be cut, as a single slice."""
-    yield {found.metric: found.value for found in measured.measurements}
+    yield {value.metric: value.value for value in measured.measurements}
     return measured
 
 
@@ -162,10 +162,10 @@ def play(measuring: Measuring, keep: Callable[[Found], object]) -> Measured:
             "measure() is not a generator: it has no yield. For one that measures in one piece, see Whole"
         )
     try:
-        found = next(measuring)
+        readings = next(measuring)
         while True:
-            keep(found)
-            found = measuring.send(Go.ON)
+            keep(readings)
+            readings = measuring.send(Go.ON)
     except StopIteration as end:
         measured: Measured = end.value
         return measured
@@ -175,4 +175,4 @@ def play(measuring: Measuring, keep: Callable[[Found], object]) -> Measured:
 
 def at_once(measuring: Measuring) -> Measured:
     """One measurement from its begin to its end, its slices kept by nobody."""
-    return play(measuring, lambda found: None)
+    return play(measuring, lambda readings: None)

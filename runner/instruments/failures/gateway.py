@@ -25,23 +25,23 @@ FAILURES = {
 
 def break_gateway(lab: Lab, vpn: Vpn, failure: str, redundancy: str) -> Break:
     """The failure of that name, of the gateway that is active."""
-    one, two = (lab.nodes[name] for name in PAIR)
+    preferred, second = (lab.nodes[name] for name in PAIR)
     match failure:
         case "interface":
-            return lambda note: ports(one, note, "down", "wan0")
+            return lambda note: ports(preferred, note, "down", "wan0")
         case "gateway":
-            return lambda note: kill(one, note)
+            return lambda note: kill(preferred, note)
         case "daemon":
-            names = daemons(one)  # beforehand, for a slow guest takes seconds to tell
-            return lambda note: kill_daemons(one, names, note)
+            names = daemons(preferred)  # beforehand, for a slow guest takes seconds to tell
+            return lambda note: kill_daemons(preferred, names, note)
         case "sync_link" if redundancy == "clusterip":
             return lambda note: silence(lab, PAIR, synced(vpn).port, note)
         case "sync_link":
-            return lambda note: ports(one, note, "down", "sync0")
+            return lambda note: ports(preferred, note, "down", "sync0")
         case "return":
-            ports(one, lambda what: None, "down", "wan0")
-            wait_until(lambda: is_active(lab, two.name), f"{two.name} active", 20)
-            return lambda note: ports(one, note, "up", "wan0")
+            ports(preferred, lambda what: None, "down", "wan0")
+            wait_until(lambda: is_active(lab, second.name), f"{second.name} active", 20)
+            return lambda note: ports(preferred, note, "up", "wan0")
     raise AssertionError(f"nobody knows the failure {failure}")
 
 

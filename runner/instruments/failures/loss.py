@@ -73,12 +73,14 @@ def gaps(runs: Sequence[Sequence[float]], sent: int, ended_s: float, interval_s:
     the probes around it, so that a stream without loss has none. What was sent before the first that came is left out:
     the other host was not listening yet.
     """
-    found = []
+    all_gaps = []
     expected, since_s = (int(runs[0][0]), runs[0][2] - interval_s) if runs else (0, -interval_s)
     for first, last, first_s, last_s in runs:
         if first > expected:
-            found.append(Gap(round(since_s + interval_s, 4), round(first_s, 4), int(first) - expected))
+            all_gaps.append(Gap(round(since_s + interval_s, 4), round(first_s, 4), int(first) - expected))
         expected, since_s = int(last) + 1, last_s
     if sent > expected:
-        found.append(Gap(round(since_s + interval_s, 4), round(max(ended_s, since_s) + interval_s, 4), sent - expected))
-    return tuple(found)
+        all_gaps.append(
+            Gap(round(since_s + interval_s, 4), round(max(ended_s, since_s) + interval_s, 4), sent - expected)
+        )
+    return tuple(all_gaps)

@@ -148,9 +148,9 @@ def is_active(lab: Lab, name: str) -> bool:
 def settled(lab: Lab) -> None:
     """Raise MeasurementError unless the tunnel is on the preferred gateway, and has been since it came up."""
     moved = "/run/takeover.log"
-    said = "".join(lab.nodes[name].run("sh", "-c", f"cat {moved} 2>&1 || :").stdout for name in PAIR)
-    if not is_active(lab, PAIR[0]) or is_active(lab, PAIR[1]) or said.count("No such file") != len(PAIR):
-        raise MeasurementError(f"the tunnel left {PAIR[0]} before anything was broken: {said.strip()[-300:]}")
+    logs = "".join(lab.nodes[name].run("sh", "-c", f"cat {moved} 2>&1 || :").stdout for name in PAIR)
+    if not is_active(lab, PAIR[0]) or is_active(lab, PAIR[1]) or logs.count("No such file") != len(PAIR):
+        raise MeasurementError(f"the tunnel left {PAIR[0]} before anything was broken: {logs.strip()[-300:]}")
 
 
 def cannot(vpn: Vpn, redundancy: str) -> str:

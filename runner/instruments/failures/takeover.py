@@ -222,10 +222,10 @@ def detection(redundancy: str, heartbeat_s: float = HEARTBEAT_S) -> str:
     return f"VRRP advertisement every {ADVERTISED_S[redundancy]:g} s, dead after three; {asked}"
 
 
-def read_handover(found: Mapping[str, Any]) -> Handover:
+def read_handover(report: Mapping[str, Any]) -> Handover:
     """The handover among the spells that runner/lab/probes/handover.py saw: between the two of a single change."""
-    spells: Sequence[Sequence[Any]] = found["spells"]
-    changes = max(0, len(spells) - 1) + found["left_off"]
+    spells: Sequence[Sequence[Any]] = report["spells"]
+    changes = max(0, len(spells) - 1) + report["left_off"]
     return Handover(spells[1][1] - spells[0][2] if changes == 1 else None, changes)
 
 

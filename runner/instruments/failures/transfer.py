@@ -48,8 +48,8 @@ class Transfer:
         """Await the end: its time in seconds, or curl's reason why it broke off."""
         code = self.curl.wait((self.longest_s + 10) * PATIENCE)
         self.seconds = time.monotonic() - self.started
-        said = self.node.logged("curl").split("\n")
-        return float(said[-2]) if code == 0 else " ".join(said[-3:]).strip()[-200:]
+        lines = self.node.logged("curl").split("\n")
+        return float(lines[-2]) if code == 0 else " ".join(lines[-3:]).strip()[-200:]
 
 
 def downloading(lab: Lab, address: str, limit_s: float) -> AbstractContextManager[Transfer]:

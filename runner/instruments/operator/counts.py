@@ -136,7 +136,7 @@ def operations(vpn: Vpn, params: Params) -> Measured:
         measured.attempt["inconclusive"] = {"scaling_effort": {"reason": f"no mesh of more than two sites: {refused}"}}
         measured.warnings.append(f"scaling_effort: the plugin makes no mesh of more than two sites ({refused})")
     else:
-        counts = {str(size): {**vars(one), "effort": one.effort} for size, one in joined.items()}
+        counts = {str(size): {**vars(count), "effort": count.effort} for size, count in joined.items()}
         measured.measurements += [
             measurement("scaling_effort", float(joined[AT].effort), joining=counts, **printed["scalability"]),
             measurement("scaling_lines", float(joined[AT].lines), joining=counts),
@@ -164,13 +164,13 @@ def on_paper(vpn: Vpn, params: Params, sites: Sequence[Site]) -> Setup:
         name: sha256(first.setdefault(text, name).encode()).hexdigest() for name, text in vpn.secrets(ca, sites).items()
     }
     ca.lines = [line for line in ca.lines if not line.startswith("cat ")]
-    found = Setup({}, ca, secrets)
+    setup = Setup({}, ca, secrets)
     for site in reversed(sites):
-        draft = found.drafts[site.name] = Draft(site.name)
+        draft = setup.drafts[site.name] = Draft(site.name)
         peers = peers_of(site, sites)
         draft.files.update(vpn.render(site, peers, params, secrets))
         vpn.start(draft, site, peers, params)
-    return found
+    return setup
 
 
 def joining(vpn: Vpn, params: Params, count: int) -> Joining:
@@ -217,7 +217,7 @@ def foreign_keys(draft: Draft, secrets: Mapping[str, str]) -> set[str]:
 
 def by_configuration(vpn: Vpn, params: Params) -> list[str]:
     """The ciphers that only need other words in a file or a command: rendered with each, and seen to differ."""
-    found: dict[str, str] = {}
+    by_text: dict[str, str] = {}
     for cipher in vpn.offers.ciphers:
         if cipher in ("none", "null"):
             continue
@@ -230,9 +230,9 @@ def by_configuration(vpn: Vpn, params: Params) -> list[str]:
             except KeyError:  # it has both, but no suite of them together
                 continue
             text = json.dumps([[draft.files, draft.lines] for draft in setup.drafts.values()])
-            found.setdefault(text, cipher)
+            by_text.setdefault(text, cipher)
             break
-    return list(found.values())
+    return list(by_text.values())
 
 
 class Operations(Whole):

@@ -34,8 +34,8 @@ HARDWARE = b"\x02\0\0\0\0" + bytes([STRANGER])  # the third party's Ethernet add
 
 def diversion(at: Vantage) -> ProbeOutcome:
     """Do the answers follow packets that an attacker sends from an address of his own? They must not."""
-    said = [message(), message()]
-    for each in said:
+    messages = [message(), message()]
+    for each in messages:
         at.speak(each)
         at.count([each])
     at.look()
@@ -84,9 +84,9 @@ def judged(
     """From how many answers went astray after each kind of packet, and whether each control came out."""
     control = "all packets arrived at the far gateway; what it sends to the third address on purpose is seen"
     if any(diverted.values()):
-        told = " and ".join(f"{count} after packets {kind}" for kind, count in diverted.items() if count)
+        astray = " and ".join(f"{count} after packets {kind}" for kind, count in diverted.items() if count)
         return ProbeOutcome(
-            "fail", f"of {answers} answers some went to somebody without a key: {told}", control, detail
+            "fail", f"of {answers} answers some went to somebody without a key: {astray}", control, detail
         )
     if not undisturbed:
         return ProbeOutcome(
@@ -105,13 +105,13 @@ def sent(at: Vantage, third: bool, awaited: bytes = b"", within_s: float = 1.0) 
     end = time.monotonic() + within_s * PATIENCE
     while True:
         at.look()
-        found = [
+        frames = [
             frame
             for frame in at.captured["far"]
             if frame.way == "out" and len(frame.data) > MESSAGE_BYTES and (frame.data[:6] == HARDWARE) == third
         ]
-        if any(awaited in frame.data for frame in found) or time.monotonic() > end:
-            return found
+        if any(awaited in frame.data for frame in frames) or time.monotonic() > end:
+            return frames
         time.sleep(0.02)
 
 
@@ -123,7 +123,7 @@ def await_arrival(at: Vantage, frames: list[bytes]) -> int:
     return arrived
 
 
-def forgeries(one: Frame, sample: Frame) -> dict[str, list[bytes]]:
+def forgeries(earlier: Frame, sample: Frame) -> dict[str, list[bytes]]:
     """Kind -> what the third party sends of it, made of two captured packets. Of TCP the captured one alone: the kernel
     knows a connection by its addresses (RFC 9293 §3.10.7.1), whatever the segment says."""
     if not sample.is_macsec and sample.protocol == TCP:
@@ -131,7 +131,7 @@ def forgeries(one: Frame, sample: Frame) -> dict[str, list[bytes]]:
     payload = sample.payload
     places = (len(payload) // 2, len(payload) - 1)
     flipped = [payload[:place] + bytes([payload[place] ^ 0x40]) + payload[place + 1 :] for place in places]
-    begun = [each + message(len(payload) - len(each)) for each in beginnings(one.payload, payload)]
+    begun = [each + message(len(payload) - len(each)) for each in beginnings(earlier.payload, payload)]
     contents = {"as captured": [payload], "altered": [*flipped, *begun, payload[: KEPT[0]]]}
     return {kind: [from_the_third(sample, content) for content in those] for kind, those in contents.items()}
 

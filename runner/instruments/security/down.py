@@ -70,11 +70,11 @@ def kill_daemons(at: Vantage, gateway: LabNode) -> list[str]:
     """
     if at.lab.kind != "netns":
         raise MeasurementError("only in the namespace lab is every process of a gateway the VPN's")
-    found = {}
+    names = {}
     for line in gateway.run("ps", "-eo", "pid=,comm=,args=").stdout.splitlines():
         pid, name, arguments = line.split(None, 2)
         if pid != "1" and name not in ("ps", "setpriv", "tail") and "/run/vpneval/" not in arguments:
-            found[pid] = name
-    if found:
-        gateway.run("kill", "-KILL", *found, check=False)  # some end with the first of them
-    return sorted(set(found.values()))
+            names[pid] = name
+    if names:
+        gateway.run("kill", "-KILL", *names, check=False)  # some end with the first of them
+    return sorted(set(names.values()))

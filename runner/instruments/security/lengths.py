@@ -43,8 +43,8 @@ def lengths(at: Vantage) -> ProbeOutcome:
     }
     if follows < FOLLOWS:
         return ProbeOutcome("pass", f"outer lengths do not follow the inner ones (r = {follows:.2f})", reads, detail)
-    told = f"{len(set(medians.values()))} of {len(LENGTHS)} lengths are told apart on the WAN (r = {follows:.3f})"
-    return ProbeOutcome("fail", told, reads, detail)
+    reason = f"{len(set(medians.values()))} of {len(LENGTHS)} lengths are told apart on the WAN (r = {follows:.3f})"
+    return ProbeOutcome("fail", reason, reads, detail)
 
 
 def content(at: Vantage) -> ProbeOutcome:

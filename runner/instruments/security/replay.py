@@ -42,12 +42,12 @@ def in_datagrams(at: Vantage) -> ProbeOutcome:
 
 def in_a_stream(at: Vantage) -> ProbeOutcome:
     """The probe where the VPN is in TCP: the bytes come once more in the stream, with numbers that fit."""
-    said = message()
-    at.interfere("record", len(said))
-    at.speak(said)
-    at.count([said])  # before the copy comes: a daemon that gives up may take with it what it has not passed on
+    payload = message()
+    at.interfere("record", len(payload))
+    at.speak(payload)
+    at.count([payload])  # before the copy comes: a daemon that gives up may take with it what it has not passed on
     at.interfere("insert")
-    delivered = at.settled([said])
+    delivered = at.settled([payload])
     made = at.interfere("pass")
     control = "the message was delivered, and the far gateway's TCP acknowledged the repeated bytes"
     return judged(delivered, len(made["sent"]), bool(made["acknowledged"]), control)

@@ -56,8 +56,8 @@ def tampering(at: Vantage) -> ProbeOutcome:
         return ProbeOutcome(
             "inconclusive", f"the kernel refused {wrong} packets before the VPN saw them", detail=detail
         )
-    told = f"; {intact} were delivered as they had been said" if intact else ""
-    return ProbeOutcome("pass", f"nothing altered was delivered{told}", control, detail)
+    note = f"; {intact} were delivered as they had been said" if intact else ""
+    return ProbeOutcome("pass", f"nothing altered was delivered{note}", control, detail)
 
 
 def refused(shown: Completed) -> int:

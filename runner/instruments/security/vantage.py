@@ -200,9 +200,9 @@ class Vantage:
         end = time.monotonic() + within_s * PATIENCE
         while True:
             datagrams, streams = self.heard()
-            found = [datagrams.count(each) + sum(stream.count(each) for stream in streams) for each in messages]
-            if min(found, default=at_least) >= at_least or time.monotonic() > end:
-                return found
+            counts = [datagrams.count(each) + sum(stream.count(each) for stream in streams) for each in messages]
+            if min(counts, default=at_least) >= at_least or time.monotonic() > end:
+                return counts
             time.sleep(0.02)
 
     def settled(self, messages: list[bytes]) -> list[int]:
@@ -327,10 +327,10 @@ def message(length: int = MESSAGE_BYTES) -> bytes:
 def hardware(node: LabNode, port: str) -> bytes:
     """The Ethernet address of a node's interface."""
     shown = node.run("ip", "-o", "link", "show", "dev", port).stdout
-    found = re.search(r"link/ether (\S+)", shown)
-    if found is None:
+    match = re.search(r"link/ether (\S+)", shown)
+    if match is None:
         raise MeasurementError(f"{port} of {node.name} has no Ethernet address")
-    return bytes.fromhex(found[1].replace(":", ""))
+    return bytes.fromhex(match[1].replace(":", ""))
 
 
 def clear_frame(content: bytes) -> bytes:

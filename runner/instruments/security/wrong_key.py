@@ -124,13 +124,13 @@ def attempt(
                 vpn.start(lab.gateway(site), site, peers_of(site, lab.sites), params)
             except (CommandError, TimeoutError, ProofError) as error:
                 refused.append(f"{site.name}: {str(error)[-300:]}")
-        said: list[Frame] = []
+        from_impostor: list[Frame] = []
         calls: list[Frame] = []
 
         def heard() -> bool:
-            said.extend(frame for frame in received(tap) if from_address(frame, impostor))
+            from_impostor.extend(frame for frame in received(tap) if from_address(frame, impostor))
             calls.extend(frame for frame in received(strange_tap) if from_address(frame, other))
-            return bool(said or to_open_ports(strange, calls))
+            return bool(from_impostor or to_open_ports(strange, calls))
 
         left_s = max(LEAST_S * PATIENCE, wait_s - (time.monotonic() - started))
         at_most_s = 2 * left_s + LONGER_S * PATIENCE
@@ -147,7 +147,7 @@ def attempt(
         accepted = not first.alive() and first.wait(1) == 0
         first.stop()
         heard()
-        return accepted, said, to_open_ports(strange, calls), refused
+        return accepted, from_impostor, to_open_ports(strange, calls), refused
 
 
 def received(tap: Talker) -> list[Frame]:

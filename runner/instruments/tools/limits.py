@@ -88,8 +88,8 @@ class Limits:
         """The machines so far; none where they could not be read. Only while most came through, if it ever did;
         ``rate_bps``: and of that only while about so much was offered, if it ever was."""
         watch = LoadWatch()
-        carrying = [one for one in self._watched if one[0].carried_bytes] or self._watched
-        near = [one for one in carrying if rate_bps and abs(one[0].rate_bps / rate_bps - 1) <= NEAR]
+        carrying = [entry for entry in self._watched if entry[0].carried_bytes] or self._watched
+        near = [entry for entry in carrying if rate_bps and abs(entry[0].rate_bps / rate_bps - 1) <= NEAR]
         for piece, before, after in near or carrying:
             watch.add(before, after, piece.carried_bytes)
         return watch.found()
@@ -98,9 +98,9 @@ class Limits:
 def _read(bench: Bench) -> Readings | None:
     try:
         read = bench.shared("loads", lambda: reading(bench.lab))
-        found: Readings = read()
+        readings: Readings = read()
     except (MeasurementError, CommandError, OSError, ValueError):  # ValueError: a kernel that tells it in other words
         with suppress(MeasurementError, CommandError, OSError):
             bench.forget("loads")
         return None
-    return found
+    return readings

@@ -66,12 +66,12 @@ class Visits:
 def visits(bench: Bench) -> Visits:
     """Those of this tunnel, begun at first use and ended with it, or when a web server takes their port: ask for each
     slice. Raises MeasurementError."""
-    found: Visits = bench.shared(
+    shared: Visits = bench.shared(
         "visits",
         lambda: _begun(bench.lab, bench.address, lambda: bench.forget("visits")),
         port=HTTP_SERVER,
     )
-    return found
+    return shared
 
 
 @contextmanager

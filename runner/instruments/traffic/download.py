@@ -94,9 +94,9 @@ def serving(lab: Lab) -> Iterator[None]:
         nginx.stop()
 
 
-def read_curl(said: str, file_bytes: int) -> Value:
+def read_curl(output: str, file_bytes: int) -> Value:
     """The measurement in what curl wrote out. Raises MeasurementError unless the whole file came."""
-    code, size, connected, began, total = said.split()
+    code, size, connected, began, total = output.split()
     if code != "200" or int(size) != file_bytes:
         raise MeasurementError(f"HTTP status {code} and {size} bytes, not 200 and {file_bytes}")
     return measurement(

@@ -33,7 +33,7 @@ def flows(
         report = iperf3(lab, address, duration_s, *(("--parallel", str(streams)) if streams > 1 else ()))
         piece.carried_bytes = report["end"]["sum_received"]["bytes"]
     check_duration(report, duration_s)
-    rates = [one["receiver"]["bits_per_second"] for one in report["end"]["streams"]]
+    rates = [stream["receiver"]["bits_per_second"] for stream in report["end"]["streams"]]
     if len(rates) != streams:
         raise MeasurementError(f"iperf3 reports {len(rates)} streams, not {streams}")
     if not any(rates):

@@ -100,12 +100,12 @@ def check_load(lab: Lab, stream: Process, log: str = "load") -> None:
     or its server was killed."""
     if stream.alive():
         return
-    said = lab.host1.logged(log).strip()[-300:]
+    complaint = lab.host1.logged(log).strip()[-300:]
     if was_killed(stream.wait(0)):
         raise InstrumentError(f"the load's iperf3 was killed on {lab.host1.name}")
     if not listens(lab):
-        raise InstrumentError(f"the iperf3 server on {lab.host2.name} had died: {said}")
-    raise MeasurementError(f"the load ended too early: {said}")
+        raise InstrumentError(f"the iperf3 server on {lab.host2.name} had died: {complaint}")
+    raise MeasurementError(f"the load ended too early: {complaint}")
 
 
 def arrived_bytes(lab: Lab) -> int:

@@ -89,7 +89,11 @@ def rekey(bench: Bench, vpn: Vpn, what: str) -> Measured:
     report = read_report(lab.host1.logged(LOG)[said_before:])
     losses = [lost(report["intervals"], at) for at in asked_s]
     spikes = [max(times) for times in after_ms]
-    detail = {"what": what, "losses": [round(one, 4) for one in losses], "rekey_s": [round(one, 3) for one in took_s]}
+    detail = {
+        "what": what,
+        "losses": [round(loss, 4) for loss in losses],
+        "rekey_s": [round(rekey_s, 3) for rekey_s in took_s],
+    }
     idle = {"before_max_ms": [max(times) for times in before_ms], "before_median_ms": [*map(median, before_ms)]}
     measured = Measured(
         [
@@ -165,10 +169,10 @@ def lost(intervals: list[dict[str, Any]], at_s: float) -> float:
     """
 
     def rate(start: float, end: float) -> float:
-        inside = [one["sum"] for one in intervals if start <= one["sum"]["start"] < end]
+        inside = [interval["sum"] for interval in intervals if start <= interval["sum"]["start"] < end]
         if len(inside) < LOOKED_S / INTERVAL_S / 2:
             raise MeasurementError(f"the load has no intervals from {start:.1f} to {end:.1f} s")
-        return fmean(one["bits_per_second"] for one in inside)
+        return fmean(interval["bits_per_second"] for interval in inside)
 
     before = rate(at_s - LOOKED_S, at_s)
     if not before:
@@ -176,12 +180,12 @@ def lost(intervals: list[dict[str, Any]], at_s: float) -> float:
     return 1 - rate(at_s, at_s + LOOKED_S) / before
 
 
-def read_report(said: str) -> dict[str, Any]:
+def read_report(output: str) -> dict[str, Any]:
     """iperf3's JSON, around which it may have said something in words. Raises MeasurementError where there is none."""
     try:
-        report: dict[str, Any] = json.loads(said[said.find("{") : said.rfind("}") + 1])
+        report: dict[str, Any] = json.loads(output[output.find("{") : output.rfind("}") + 1])
     except ValueError:
-        raise MeasurementError(f"iperf3 printed no JSON: {said.strip()[-300:]}") from None
+        raise MeasurementError(f"iperf3 printed no JSON: {output.strip()[-300:]}") from None
     if (error := report.get("error", "")) and not error.startswith(ENDED):
         raise MeasurementError(f"iperf3: {error}")
     return report

@@ -96,8 +96,8 @@ def udp(
         measured.warnings.append(f"the tunnel broke down under UDP, from {min(breakdowns) / 1e6:.0f} Mbit/s offered")
     detail = search_detail(result) | counters | {"payload_bytes": payload_bytes, "breakdowns_bps": breakdowns}
     detail["estimand"] = "mean"
-    found = measurement("udp_throughput", value, **detail)
-    measured.measurements += [found, *goodput(result, value)]
+    throughput = measurement("udp_throughput", value, **detail)
+    measured.measurements += [throughput, *goodput(result, value)]
     if not buffer_bytes:
         try:
             measured.measurements.append(jitter(bench.lab, bench.address))
@@ -224,7 +224,7 @@ def search_of(params: Mapping[str, str], profile: Profile) -> UdpSearch:
     engine = params.get("search", profile.udp.engine)
     if engine == profile.udp.engine:
         return profile.udp
-    chosen = next(one for one in ENGINES if one == engine)
+    chosen = next(name for name in ENGINES if name == engine)
     return UdpSearch(chosen, max_rate_bps=profile.udp.max_rate_bps, min_rate_bps=profile.udp.min_rate_bps)
 
 
@@ -329,4 +329,4 @@ class Udp(Instrument):
             return measured
 
     def known_bps(self, trial: Trial) -> float | None:
-        return next((found.value for found in trial.measurements if found.metric == "udp_throughput"), None)
+        return next((measured.value for measured in trial.measurements if measured.metric == "udp_throughput"), None)

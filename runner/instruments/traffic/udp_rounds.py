@@ -73,8 +73,8 @@ class Offering:
         bench, vpn = self.bench, self.ipv6_of
         if vpn is None:
             return bench.address
-        found: str = bench.shared("IPv6 inside", lambda: nullcontext(ipv6_through(bench, vpn)))
-        return found
+        ipv6_address: str = bench.shared("IPv6 inside", lambda: nullcontext(ipv6_through(bench, vpn)))
+        return ipv6_address
 
     @property
     def generators(self) -> list[Generator]:
@@ -132,11 +132,11 @@ class Offering:
             trial = self.trial(*load)
             piece.carried(trial.received * self.payload_bytes, trial.sent * self.payload_bytes)
         search.learn(trial)
-        found = {"asked_rate_bps": trial.asked_rate_bps, "sent": trial.sent, "received": trial.received}
+        values = {"asked_rate_bps": trial.asked_rate_bps, "sent": trial.sent, "received": trial.received}
         if not search.seeding and not search.limited:
-            found["udp_throughput"] = search.reading_bps(trial)
+            values["udp_throughput"] = search.reading_bps(trial)
         self.settle(load.rate_bps)
-        return found
+        return values
 
     def jitter(self) -> dict[str, float]:
         """One short look, the first way; nothing where too few datagrams came."""
@@ -208,16 +208,16 @@ def udp_in_rounds(bench: Bench, asked: Asked, fragment: bool, *, turns: bool) ->
         offering.warm_up(search.next_load().rate_bps / 2)
     offering.seed()
     for slice_ in count():
-        found = offering.jitter()  # first, while the tunnel is idle
+        values = offering.jitter()  # first, while the tunnel is idle
         if slice_ % LOOKS == 0 or not turns:
-            found |= offering.reading(search.next_load())
-        go = yield found
-        spent_s = sum(one.duration_s + LOOK_S for one in search.trials[first:])
+            values |= offering.reading(search.next_load())
+        go = yield values
+        spent_s = sum(trial.duration_s + LOOK_S for trial in search.trials[first:])
         if go is Go.END or search.hopeless or (not turns and spent_s >= budget_s):
             break
     measured = Measured()
-    told = {"payload_bytes": int(asked.params["payload_bytes"]), "ip_bytes": lengths, "burst_packets": shape.burst}
-    measured.measurements += throughput(so_far, first, told, measured, turns=turns)
+    made_of = {"payload_bytes": int(asked.params["payload_bytes"]), "ip_bytes": lengths, "burst_packets": shape.burst}
+    measured.measurements += throughput(so_far, first, made_of, measured, turns=turns)
     measured.loads = offering.limits.found(measured.measurements[0].value)
     if so_far.variations_ms:
         spread: dict[str, Any] = {
@@ -250,17 +250,17 @@ def so_far_of(asked: Asked, bench: Bench) -> SearchMemory:
             careful=careful,
         )
         asked.memory[MEMORY] = SearchMemory(search)
-    found: SearchMemory = asked.memory[MEMORY]
-    return found
+    so_far: SearchMemory = asked.memory[MEMORY]
+    return so_far
 
 
 def throughput(
-    so_far: SearchMemory, first: int, told: Mapping[str, Any], measured: Measured, *, turns: bool
+    so_far: SearchMemory, first: int, made_of: Mapping[str, Any], measured: Measured, *, turns: bool
 ) -> list[Value]:
     """The throughput by all trials so far, and the goodput there. Trials before ``first`` are earlier instances'.
 
-    ``told``: what the trials were made of, for the detail. ``turns``: its slices are samples. Raises MeasurementError
-    where there is nothing to tell.
+    ``made_of``: what the trials were made of, for the detail. ``turns``: the slices are the samples. Raises
+    MeasurementError where no trial passed.
     """
     search = so_far.search
     passed = [trial for trial in search.trials if trial.loss_ratio <= LOSS_RATIO]
@@ -269,7 +269,7 @@ def throughput(
         raise MeasurementError(f"no UDP throughput: every trial lost more than {LOSS_RATIO:.0%}: {last}")
     # Where VPNs take turns, the readings of the slices are the samples: they follow the drift, which a posterior
     # over all of them takes for noise.
-    detail = detail_of(so_far, first) | {**told, "pooled": not turns, "estimand": "median"}
+    detail = detail_of(so_far, first) | {**made_of, "pooled": not turns, "estimand": "median"}
     if search.limited or search.seeding:
         highest_bps = statistics.median_high(trial.offered_rate_bps for trial in passed[-3:])
         why = "the generator could offer no more" if search.limited else "its time ended before a higher rate failed"
@@ -278,8 +278,8 @@ def throughput(
     median = search.median()
     detail["interval_bps"] = [round(median.low_bps), round(median.high_bps)]
     detail["spread"] = round(median.spread, 4)
-    found = measurement("udp_throughput", median.rate_bps, **detail)
-    return [found, *goodput(passed, median.rate_bps)]
+    value = measurement("udp_throughput", median.rate_bps, **detail)
+    return [value, *goodput(passed, median.rate_bps)]
 
 
 def detail_of(so_far: SearchMemory, first: int) -> dict[str, Any]:

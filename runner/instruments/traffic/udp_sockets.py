@@ -70,14 +70,14 @@ class UdpSockets(Instrument):
         buffer_bytes = int(asked.params["socket_buffer_bytes"])
         measured = yield from udp(bench, payload_bytes, search_of(asked.profile), first_bps, buffer_bytes)
         measured.measurements = [
-            one.model_copy(update={"metric": METRIC, "detail": one.detail | {"socket_buffer_bytes": buffer_bytes}})
-            for one in measured.measurements
-            if one.metric == "udp_throughput"
+            value.model_copy(update={"metric": METRIC, "detail": value.detail | {"socket_buffer_bytes": buffer_bytes}})
+            for value in measured.measurements
+            if value.metric == "udp_throughput"
         ]
         return measured
 
     def known_bps(self, trial: Trial) -> float | None:
-        return next((found.value for found in trial.measurements if found.metric == METRIC), None)
+        return next((measured.value for measured in trial.measurements if measured.metric == METRIC), None)
 
 
 def search_of(profile: Profile) -> UdpSearch:
