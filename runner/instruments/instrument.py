@@ -2,7 +2,7 @@
 
 A measurement is a sequence of slices. ``measure`` is a generator: it yields after each short piece of work with what
 that piece found, goes on when it is told to, and returns the result. Whoever drives it decides what comes next, and
-an instrument never asks what else is measured. What cannot be cut is a ``Whole`` and yields once.
+an instrument never asks what else is measured. A measurement that cannot be cut is a ``Whole`` and yields once.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ def whole(measured: Measured) -> Measuring:
 
 
 def play(measuring: Measuring, keep: Callable[[Found], object]) -> Measured:
-    """One measurement from its begin to its end, its slices one after the other, each handed to ``keep``.
+    """Drive one measurement from its beginning to its end, and hand each slice to ``keep``.
 
     Raises what ``measuring`` and ``keep`` raise, and MeasurementError where ``measure`` is no generator.
     """
@@ -174,5 +174,5 @@ def play(measuring: Measuring, keep: Callable[[Found], object]) -> Measured:
 
 
 def at_once(measuring: Measuring) -> Measured:
-    """One measurement from its begin to its end, its slices kept by nobody."""
+    """Drive one measurement from its beginning to its end, and keep no slice."""
     return play(measuring, lambda readings: None)

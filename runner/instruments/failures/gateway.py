@@ -1,4 +1,4 @@
-"""How the active gateway of two fails."""
+"""The failures of the active one of two gateways."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FAILURES = {
 
 
 def break_gateway(lab: Lab, vpn: Vpn, failure: str, redundancy: str) -> Break:
-    """The failure of that name, of the gateway that is active."""
+    """The function that causes ``failure`` of the active gateway."""
     preferred, second = (lab.nodes[name] for name in PAIR)
     match failure:
         case "interface":
@@ -52,16 +52,17 @@ def ports(gateway: LabNode, note: Note, state: str, *names: str) -> None:
 
 
 def kill(gateway: LabNode, note: Note) -> None:
-    """The gateway is gone: nothing comes from its ports, and nothing runs on it. No daemon can say last words.
+    """Set the gateway's ports down and kill all its processes, so that no daemon can send a goodbye.
 
-    The ports first, and at once: what is in the kernel goes on without any process, for seconds in a slow guest.
+    The ports go first, and together: the kernel's part goes on without any process, for seconds in a slow guest.
     """
     ports(gateway, note, "down", "wan0", "lan0", "sync0")
     gateway.run("kill", "-KILL", "--", "-1", check=False)
 
 
 def daemons(gateway: LabNode) -> list[str]:
-    """What the VPN runs on a gateway, not what moves it. Raises MeasurementError where it runs nothing."""
+    """The names of the VPN's processes on a gateway, without those that move the tunnel. Raises MeasurementError where
+    there is none."""
     names = sorted({name for name in processes(gateway) if name not in ("keepalived", "python3")})
     if not names:
         raise MeasurementError("this VPN runs no daemon that could be killed")

@@ -110,8 +110,8 @@ def streaming(lab: Lab, address: str) -> Iterator[Process]:
 def collected(
     labs: Mapping[Dialogue, Bench], wanted: int, vpn: Vpn, params: Mapping[str, str], seen: Seen
 ) -> Iterator[float]:
-    """Handovers (s), which are in ``seen``, too, until it has ``wanted`` or no lab is left. A lab whose probe says
-    nothing for longer than it may take is given up.
+    """Yield handovers (s) and add them to ``seen``, until it has ``wanted`` of them or no lab is left. A lab is given
+    up when its probe sends nothing for longer than a failure may take.
 
     Raises MeasurementError where a probe died.
     """
@@ -153,8 +153,8 @@ def again(watcher: Dialogue) -> None:
 
 
 def give_back(lab: Lab, vpn: Vpn, redundancy: str) -> None:
-    """Before the first gateway's cable is back, the second one gives the site up. Where both are responsible, the
-    plugin ha chooses the second one, by its number. keepalived prefers the first by itself."""
+    """Make the second gateway give the site up before the first one's cable is back. Otherwise both are responsible,
+    and the plugin ha chooses the second one, by its number. keepalived prefers the first by itself."""
     if redundancy == "clusterip":
         lab.nodes[PAIR[1]].run("sh", "-c", synced(vpn).passive)
 

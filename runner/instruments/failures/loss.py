@@ -44,7 +44,7 @@ class OneWay:
 
 
 def _cut(gap: Gap, start_s: float) -> Gap:
-    """Its part after ``start_s``. One that began just before it is whole: the clocks are not the same."""
+    """The part of ``gap`` after ``start_s``. A gap that began just before it stays whole, because the clocks differ."""
     if gap.start_s >= start_s - CLOCKS_S:
         return gap
     share = (gap.end_s - start_s) / (gap.end_s - gap.start_s)
@@ -54,7 +54,7 @@ def _cut(gap: Gap, start_s: float) -> Gap:
 def one_way(sender: dict[str, Any], receiver: dict[str, Any], interval_s: float, ahead_s: float = 0.0) -> OneWay:
     """The direction from one host to the other, from what runner/lab/probes/stream.py says on both.
 
-    ``ahead_s``: how much the sender's clock is ahead of the one that the gaps shall be told by.
+    ``ahead_s``: how far the sender's clock is ahead of the clock in which the gaps are given.
     """
     runs = [[first, last, first_s - ahead_s, last_s - ahead_s] for first, last, first_s, last_s in receiver["runs"]]
     return OneWay(

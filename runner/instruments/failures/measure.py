@@ -87,7 +87,7 @@ def rerouted(bench: Bench, params: Mapping[str, str], profile: Profile, seed: in
 
 
 def repeated(bench: Bench, once: Callable[[random.Random], Outage], times: int, seed: int) -> list[Outage]:
-    """``once`` so many times, each in a fresh lab with the tunnel up anew, each at a random phase of its own."""
+    """Run ``once`` ``times`` times, each time in a fresh lab with a new tunnel, and at a random phase of its own."""
     outages = []
     for turn in range(times):
         if turn:
@@ -97,7 +97,7 @@ def repeated(bench: Bench, once: Callable[[random.Random], Outage], times: int, 
 
 
 def said(there: list[str], back: list[str]) -> str:
-    """Both ways of a path in words; one of them where they are the same."""
+    """A path in words: both directions, or one where they are the same."""
     same = there == back[::-1]
     return " – ".join(there) + ("" if same else " and back " + " – ".join(back))
 

@@ -111,8 +111,8 @@ def timeline(forward: OneWay, reverse: OneWay, rate: float, events: Sequence[Eve
 def reported(metric: str, outages: Sequence[Outage], limit_s: float, **detail: Any) -> Measured:
     """The metric (ms) of one or more failures of a kind: the median of the worse direction's outage, all as samples.
 
-    An outage that had not ended is what was seen of it, and marks the value as a lower bound: "no recovery" is a
-    result. The resolution stands beside the value.
+    An outage that had not ended counts as long as it was watched. Where the median is such an outage, the value is
+    marked as a lower bound: "no recovery" is a result. The resolution is in the detail.
     """
     samples = [round(outage.worse_s * 1e3, 2) for outage in outages]
     endless = sum(outage.recovered_s is None for outage in outages)

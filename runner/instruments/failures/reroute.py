@@ -65,8 +65,8 @@ def _start(topology: Topology, node: LabNode, name: str, detection: str, sites: 
 
 
 def configuration(topology: Topology, name: str, detection: str, end: str | None) -> str:
-    """A router's frr.conf. ``end``: the tunnel's address, where the router is a gateway: what the gateway itself sends
-    has that address; and if it is a link's, that link counts as up without carrier, as it did in Quagga by default."""
+    """A router's frr.conf. ``end``: the tunnel's address, where the router is a gateway; its own packets have it as
+    their source. If it is a link's address, that link counts as up without carrier, as in Quagga by default."""
     lines, _, _ = DETECTIONS[detection]
     config = f"hostname {name}\n"
     if end:
@@ -88,7 +88,8 @@ def paths(topology: Topology, lab: Lab) -> tuple[list[str], list[str]]:
 
 
 def kill_link(lab: Lab, how: str) -> Break:
-    """The link gw1–r2 dies: ``carrier``, both ends see it, or ``silent``, as behind a switch, where nobody does."""
+    """The function that cuts the link gw1–r2. ``carrier``: both ends lose it; ``silent``: neither does, as behind a
+    switch."""
     commands = ("link set gw1 down", "link set r2 down") if how == "carrier" else ("link set gw1 nomaster",)
 
     def kill(note: Callable[[str], None]) -> None:

@@ -63,7 +63,7 @@ class TwoWayStream:
                 return None
 
     def end(self) -> tuple[OneWay, OneWay]:
-        """Stop both, and what each direction saw: forward (from the first host), then reverse."""
+        """Stop both probes. Returns what each direction saw: forward (from the first host), then reverse."""
         for which in (0, 1):
             stdin = self.probes[which].stdin
             assert stdin is not None

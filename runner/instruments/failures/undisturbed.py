@@ -129,20 +129,22 @@ def undisturbed(bench: Bench, vpn: Vpn, params: Mapping[str, str]) -> Measured:
 
 
 def by_node(lab: Lab) -> dict[str, Spent]:
-    """What the processes of each node have spent so far; without the nodes whose processes nobody counts."""
+    """The CPU time of each node's processes so far; nodes whose processes are not counted are left out."""
     spent = {name: node.spent() for name, node in lab.nodes.items()}
     return {name: node_spent for name, node_spent in spent.items() if node_spent is not None}
 
 
 def since(before: Mapping[str, Spent], after: Mapping[str, Spent]) -> dict[str, Spent]:
-    """What each node that both have has spent between them."""
+    """The CPU time of each node between two readings, of the nodes that are in both."""
     return {name: after[name] - before[name] for name in before.keys() & after.keys()}
 
 
 def of_processes(own: Mapping[str, Spent], client: str, in_kernel: bool) -> list[Value]:
-    """The CPU time of the client's and the gateways' processes; none where nobody counts it. ``in_kernel``: the VPN's
-    work on packets is in none of a gateway's processes, which have its user time alone, then. The client is no end of
-    the VPN: its two times are its own in any case."""
+    """The CPU time of the client's and the gateways' processes; empty where it is not counted.
+
+    ``in_kernel``: the kernel does the VPN's work on packets, and no process is charged with it, so that only a
+    gateway's user time is given. The client is no end of the VPN: its two times are its own in any case.
+    """
     if not {client, *PAIR} <= own.keys():
         return []
     nodes = {name: {"user": round(spent.user_s, 4), "system": round(spent.system_s, 4)} for name, spent in own.items()}

@@ -54,7 +54,7 @@ class Draft(NotedNode):
 
 
 class TrustedDraft(Draft):
-    """A draft whose every command says something else, so that two secrets are the same where one was given twice."""
+    """A draft in which each command has an output of its own: two secrets are equal only where one was given twice."""
 
     said = 0
 
@@ -155,8 +155,8 @@ def mesh(count: int) -> tuple[Site, ...]:
 
 
 def on_paper(vpn: Vpn, params: Params, sites: Sequence[Site]) -> Setup:
-    """Set the full mesh of ``sites`` up on paper. Secrets are placeholders, one line each; one that the plugin gives to
-    several sites is the same, and the first's."""
+    """Set the full mesh of ``sites`` up on paper. Secrets are placeholders, one line each; a secret that the plugin
+    gives to several sites has one placeholder, that of its first name."""
     ca = TrustedDraft("a trusted machine")
     first: dict[str, str] = {}
     # Hexadecimal, one line, and different from the beginning, because some plugins cut a key to its length.
@@ -174,7 +174,7 @@ def on_paper(vpn: Vpn, params: Params, sites: Sequence[Site]) -> Setup:
 
 
 def joining(vpn: Vpn, params: Params, count: int) -> Joining:
-    """What one more site costs that makes ``count`` of them: the mesh with it against the mesh without.
+    """The cost of the site that makes the mesh ``count`` sites large: the mesh with it compared with the mesh without.
 
     The last one joins, or the one before where the last is a hub: an operator would leave that where it is. Files and
     lines are counted where they are new or changed, at every site. A key is counted for each site that it has to be
@@ -209,14 +209,15 @@ def fresh(now: Sequence[str], before: Sequence[str]) -> int:
 
 
 def foreign_keys(draft: Draft, secrets: Mapping[str, str]) -> set[str]:
-    """The secrets and certificates in a site's files that another site, or none, has made: whoever has one first."""
+    """The secrets and certificates in a site's files that were made elsewhere: a secret's first name tells its
+    maker."""
     text = "\n".join(draft.files.values())
     made_by = {mark: name for name, mark in reversed([*secrets.items()])}
     return {name for mark, name in made_by.items() if mark[:24] in text and not name.startswith(f"{draft.name}.")}
 
 
 def by_configuration(vpn: Vpn, params: Params) -> list[str]:
-    """The ciphers that only need other words in a file or a command: rendered with each, and seen to differ."""
+    """The ciphers that need only other words in a file or a command: those whose rendered set-ups differ."""
     by_text: dict[str, str] = {}
     for cipher in vpn.offers.ciphers:
         if cipher in ("none", "null"):

@@ -64,7 +64,7 @@ def leaks(at: Vantage) -> tuple[bool, bool]:
 
 
 def kill_daemons(at: Vantage, gateway: LabNode) -> list[str]:
-    """Kill every process of the gateway that is not the node's own, the probes' or a log's; the names, in order.
+    """Kill every process of the gateway except the node's own, the probes' and the logs'; their names, sorted.
 
     Raises MeasurementError on a machine that runs more than this lab.
     """

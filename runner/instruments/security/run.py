@@ -84,7 +84,7 @@ def compresses(params: Mapping[str, str]) -> bool:
 
 
 def on_the_tunnel(bench: Bench, vpn: Vpn, names: list[str]) -> dict[str, ProbeOutcome]:
-    """The probes of a live tunnel. One that breaks it leaves a new one to the next."""
+    """The probes of a live tunnel. After a probe that breaks it, the next one gets a new tunnel."""
     outcomes: dict[str, ProbeOutcome] = {}
     with ExitStack() as place:
         at: Vantage | None = None
@@ -122,7 +122,7 @@ def results(outcomes: Mapping[str, ProbeOutcome]) -> Measured:
 
 
 def rate(measured: Measured, vpn: Vpn, params: Params, outcomes: Mapping[str, ProbeOutcome]) -> None:
-    """The declared strength as one more value. A probe's failure outranks it: each takes away more than it gives."""
+    """Add the declared strength as one more value. A failed probe outranks it: each takes PER_FAILURE points away."""
     declared = vpn.declared.security
     if vpn.declared is UNDECLARED:
         reason = "the plugin declares nothing of its security"

@@ -110,7 +110,7 @@ def beginnings(earlier: bytes, later: bytes, links: Sequence[bytes] = (b"",)) ->
 
 
 def on(data: bytes, field: range, order: Order, by: int) -> bytes:
-    """``data`` with the number in the bytes of that field counted on; an empty field stays."""
+    """``data`` with ``by`` added to the number in the bytes of ``field``; unchanged where the field is empty."""
     if not field:
         return data
     number = int.from_bytes(data[field.start : field.stop], order) + by
@@ -176,8 +176,9 @@ def in_vxlan(gateway: LabNode) -> bytes:
 
 
 def without_ip(sample: Frame, begun: list[bytes], inner_for: Callable[[bytes], bytes]) -> dict[bytes, bytes]:
-    """The same for MACsec: behind a captured tag, as it is, counted on, shortened, and with "encrypted" and "changed"
-    taken back (IEEE 802.1AE §9.5), so that what follows is said to be in the clear; with 16 bytes that are no tag's."""
+    """The same for MACsec: behind a captured tag as it is, counted on, shortened, and with the flags "encrypted" and
+    "changed" cleared (IEEE 802.1AE §9.5), which declare that what follows is in the clear. 16 zero bytes stand for the
+    ICV."""
     tag = sample.payload[:SECTAG_BYTES]
     clear = bytes([tag[0] & ~0x0C]) + tag[1:]
     frames: dict[bytes, bytes] = {}

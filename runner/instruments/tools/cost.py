@@ -165,7 +165,7 @@ def frames(network: str, interface: str) -> int:
 
 
 def processes(nodes: Sequence[LabNode]) -> list[tuple[str, int]]:
-    """Node and PID, as this machine sees it, of all processes of nodes, but for those that hold them.
+    """Node and PID, as this machine sees it, of all processes of ``nodes``, without the one that holds each node.
 
     On a gateway that is the VPN, and nothing else. A PID namespace tells whose a process is (pid_namespaces(7)).
     """
@@ -193,7 +193,7 @@ def daemon(pid: int) -> DaemonState:
 
 
 def seen_daemons(look: str) -> dict[int, DaemonState]:
-    """The daemons in what ``LOOK`` says of a node, by their PIDs there; 1 holds the node."""
+    """PID on the node -> daemon, from the output of ``LOOK`` there; without PID 1, which holds the node."""
     names: dict[int, str] = {}
     switches: dict[int, int] = {}
     pss: dict[int, int] = {}
@@ -238,7 +238,7 @@ def system_calls(lab: Lab, seconds: float) -> float | str:
 
 
 def perf_here(pids: str, seconds: float) -> str:
-    """What perf on the runner's own machine says, outside of the nodes, whose image has none."""
+    """The output of perf on the runner's own machine, because the nodes' image has none."""
     if shutil.which("perf") is None:
         return "this machine has no perf (Debian: apt-get install linux-perf)"
     argv = ("setpriv", "--pdeathsig", "KILL", *CALLS, pids, "sleep", str(seconds))

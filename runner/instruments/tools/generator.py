@@ -61,7 +61,7 @@ class Load:
 
     @property
     def mean_bytes(self) -> float:
-        """Of IP, of a packet."""
+        """The mean length of a packet, bytes of IP."""
         return statistics.fmean(self.ip_bytes)
 
 
@@ -101,7 +101,7 @@ class Arrived:
 
 
 class Worker:
-    """A probe that stays, and answers each line by a line."""
+    """A probe that keeps running, and answers each line with a line."""
 
     def __init__(self, node: LabNode, name: str, process: Dialogue) -> None:
         self.node, self.name, self.process = node, name, process
@@ -177,7 +177,7 @@ class Generator:
 
     @contextmanager
     def anew(self) -> Iterator[None]:
-        """After a failure the next trial has other processes: what these would say next, nobody knows."""
+        """After a failure the next trial gets new processes, because the next output of these is unknown."""
         try:
             yield
         except MeasurementError:
@@ -201,7 +201,7 @@ class Generator:
         self.sender.tell(json.dumps(ask))
 
     def sent(self, load: Load) -> dict[str, Any]:
-        """What the sender says, when it has sent all. Raises as ``play``."""
+        """Wait until the sender has sent all; its report. Raises as ``play``."""
         return self.sender.hear_object(3 * load.seconds + 10)
 
     def finish(self, load: Load, offered: Mapping[str, Any], still_s: float = STILL_S) -> Arrived:
@@ -253,7 +253,7 @@ class Generator:
 
 
 def at_once(generators: Sequence[Generator], load: Load, still_s: float = STILL_S) -> list[Arrived]:
-    """One trial of each at the same time. Raises as ``Generator.play``, and then all of them begin anew."""
+    """One trial of each generator, at the same time. Where it raises, as ``Generator.play``, all of them begin anew."""
     with ExitStack() as stack:
         for generator in generators:
             stack.enter_context(generator.anew())
@@ -301,8 +301,9 @@ def generating(lab: Lab, address: str = "", *, reverse: bool = False, fragments:
 
 
 def generator(bench: Bench, address: str = "", *, reverse: bool = False, fragments: bool = False) -> Generator:
-    """The one that the measurements in this tunnel share; begun at first use and ended with the tunnel, or when another
-    kind of it is asked for: ask for each trial. ``address``: another of host2's than the tunnel's."""
+    """The generator that the measurements in this tunnel share. It begins at first use, and ends with the tunnel or
+    when another kind is asked for, so ask for it before each trial. ``address``: another of host2's than the
+    tunnel's."""
     shared: Generator = bench.shared(
         f"generator {address} {reverse} {fragments}",
         lambda: generating(bench.lab, address or bench.address, reverse=reverse, fragments=fragments),

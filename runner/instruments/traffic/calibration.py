@@ -90,7 +90,7 @@ def limit(arrived: Arrived) -> GeneratorLimit:
 
 
 def most(known: Iterable[GeneratorLimit], measured: Iterable[GeneratorLimit]) -> list[GeneratorLimit]:
-    """The best of each length: a busy machine makes it less, and nothing makes it more."""
+    """The highest limit of each length, because a busy machine lowers it and nothing raises it."""
     best: dict[int, GeneratorLimit] = {}
     for entry in (*known, *measured):
         best[entry.ip_bytes] = max(

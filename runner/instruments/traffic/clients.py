@@ -36,7 +36,7 @@ def clients(
 
     Each client has an address of its own in the near site's LAN, and a connection of its own, for ``duration_s``
     seconds; one process drives them all, so that the hosts' scheduler has no part in it. A client that gets nothing
-    counts as unfairness. ``around`` the downloads: who watches them. Raises MeasurementError where nothing arrived, or
+    counts as unfairness. ``around``: what watches the downloads. Raises MeasurementError where nothing arrived, or
     a client was refused.
     """
     near = [f"{lab.sites[0].host_address.rpartition('.')[0]}.{100 + client}" for client in range(number)]

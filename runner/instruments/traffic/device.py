@@ -77,7 +77,7 @@ def device(lab: Lab, cipher: str) -> Measured:
 
 
 def fresh_key(node: Node, name: str) -> str:
-    """Make a key pair in HOME on ``node``, which goes with the lab; its public half."""
+    """Make a key pair in HOME on ``node``, which is deleted with the lab. Returns its public half."""
     node.defer("rm", "-rf", HOME)
     node.run("mkdir", "-p", "-m", "700", HOME)
     node.run("rm", "-f", f"{HOME}/{name}", f"{HOME}/{name}.pub")

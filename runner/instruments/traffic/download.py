@@ -47,7 +47,7 @@ WANTED = "%{http_code} %{size_download} %{time_connect} %{time_starttransfer} %{
 def download(lab: Lab, address: str, file_bytes: int, around: AbstractContextManager[Piece] | None = None) -> Measured:
     """Time to fetch ``file_bytes`` random bytes, which no compression shrinks, in one HTTP GET.
 
-    The file is made first, in memory on the far host. ``around`` the transfer: who watches it. Raises MeasurementError
+    The file is made first, in memory on the far host. ``around``: what watches the transfer. Raises MeasurementError
     where it does not fit there, and as ``fetch``.
     """
     make_file(lab, file_bytes)

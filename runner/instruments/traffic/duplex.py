@@ -115,7 +115,8 @@ def duplex(
 
 
 def _per_packet(calm: Both) -> Value:
-    """Packets on the WAN for one of the hosts', while none was lost. Raises MeasurementError where nothing arrived."""
+    """Packets on the WAN for each packet of the hosts, in a stream without loss. Raises MeasurementError where nothing
+    arrived."""
     if not calm.received:
         raise MeasurementError(f"nothing arrived of {calm.sent} packets at half of the packet rate")
     per_packet = measurement("wan_packets_per_packet", calm.outer_packets / calm.received)
@@ -201,7 +202,7 @@ class Duplex(Instrument):
         return profile.duplex.expected_s(OVERHEAD_S, first=first, warm_budget_s=profile.warm_budget_s)
 
     def measure(self, bench: Bench, asked: Asked) -> Measuring:
-        """From where an earlier repetition ended, with less time then."""
+        """Search from where an earlier repetition ended, if there is one, and then for a shorter time."""
         search, profile = asked.profile.duplex, asked.profile
         if asked.known_bps is not None and profile.warm_budget_s is not None:
             search = replace(search, budget_s=0.6 * (search.budget_s or profile.warm_budget_s))

@@ -25,7 +25,7 @@ def flows(
 ) -> Measured:
     """Throughput of ``streams`` parallel TCP streams from host1 to host2, together, and their fairness.
 
-    ``duration_s``: whole seconds. ``around`` the transfer: who watches it. A stream that got nothing counts as
+    ``duration_s``: whole seconds. ``around``: what watches the transfer. A stream that got nothing counts as
     unfairness. Raises MeasurementError where nothing arrived, or iperf3 did not start as many streams.
     """
     started = time.monotonic()

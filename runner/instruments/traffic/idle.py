@@ -38,9 +38,9 @@ def idle(lab: Lab, address: str, duration_s: float, setup_s: float) -> Measured:
 
 
 def slices(bench: Bench, memory: dict[str, Any]) -> Measuring:
-    """Round-trip time in short visits until told to end; and the set-up time of the tunnel, then of the same one beside
-    it, in every SETUP_EVERYth visit, and after SETUPS of them seldom. Raises LabError, and MeasurementError, also where
-    that one does not come up."""
+    """Round-trip time in short visits until told to end, and set-up times: first that of the tunnel itself, then those
+    of an equal tunnel beside it, in every SETUP_EVERYth visit, and after SETUPS of them in every SELDOMth. Raises
+    LabError, and MeasurementError, also where the second tunnel does not come up."""
     started, times, taken, go = time.monotonic(), list[float](), 0, Go.ON
     while go is Go.ON:
         _, *now = visits(bench).exchanges(1 + VISIT_EXCHANGES)

@@ -96,8 +96,8 @@ def loaded(lab: Lab, address: str, load: str, duration_s: float, datagrams: bool
 
 
 def check_load(lab: Lab, stream: Process, log: str = "load") -> None:
-    """Refuse what was measured beside a load that is not there any more: it ended, or, as InstrumentError, its client
-    or its server was killed."""
+    """Refuse what was measured beside a load that has ended. Raises MeasurementError; InstrumentError where the load's
+    client or server was killed."""
     if stream.alive():
         return
     complaint = lab.host1.logged(log).strip()[-300:]

@@ -119,7 +119,7 @@ def retransmitted(lab: Lab) -> int:
 def disagreements(
     value: float, captured: float, closed_form_bytes: int | None, repeated_bytes: float = 0.0
 ) -> list[str]:
-    """Warnings where counters, capture and closed form do not tell the same overhead, in bytes per packet.
+    """Warnings where counters, capture and closed form do not give the same overhead, in bytes per packet.
 
     ``repeated_bytes``: what retransmissions may have added to the closed form.
     """

@@ -1,7 +1,7 @@
 """What a gateway pays for a gigabyte at a rate that every VPN carries: CPU time during a paced TCP transfer.
 
-At full load on shared cores the cost of a byte is the throughput turned over: who is fast has less time to spend. At
-one rate for all, well below the slowest, cost and speed are two things.
+At full load on shared cores the cost of a byte is only the inverse of the throughput. At one rate for all VPNs, well
+below the slowest one's, cost and speed are measured apart.
 """
 
 from __future__ import annotations

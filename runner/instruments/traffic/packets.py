@@ -225,7 +225,8 @@ class Packets(Instrument):
         return profile.packets.expected_s(OVERHEAD_S, first=first, warm_budget_s=profile.warm_budget_s)
 
     def measure(self, bench: Bench, asked: Asked) -> Measuring:
-        """From where an earlier repetition ended, from overload, or, through a tunnel in TCP, from a pilot's rate."""
+        """Search from where an earlier repetition ended, from overload, or, through a tunnel in TCP, from a pilot's
+        rate."""
         packet_bytes = int(asked.params["packet_bytes"])
         fragment = may_fragment(bench, asked.params, packet_bytes)
         first_bps = asked.known_bps

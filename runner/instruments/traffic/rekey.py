@@ -108,7 +108,7 @@ def rekey(bench: Bench, vpn: Vpn, what: str) -> Measured:
 
 
 def too_slow(took_s: Sequence[float]) -> str:
-    """What to say where a rekey on command took longer than is looked at, as on a guest kernel that is short of CPU."""
+    """The warning where a rekey on command took longer than LOOKED_S, as on a guest kernel short of CPU; else ""."""
     longest_s = max(took_s, default=0.0)
     if longest_s <= LOOKED_S:
         return ""
@@ -146,7 +146,7 @@ def _look(mark: Callable[[], str], old: str, seen: list[float]) -> None:
 
 
 def _exchanges(bench: Bench, do: Any, took_s: list[float] | None = None) -> list[float]:
-    """Round trips in ms for LOOKED_S, while ``do`` is done; the time that it took goes into ``took_s``."""
+    """Round trips (ms) for LOOKED_S, during which ``do`` runs; the time that it takes is added to ``took_s``."""
     lab, log = bench.lab, "rekey-exchanges"
     ask = ("python3", "-IS", f"{probes.FOLDER}/ask.py", "rtt", bench.address, str(ANSWER_PORT), str(LOOKED_S))
     asking = lab.host1.spawn(*ask, log=log)
@@ -181,7 +181,8 @@ def lost(intervals: list[dict[str, Any]], at_s: float) -> float:
 
 
 def read_report(output: str) -> dict[str, Any]:
-    """iperf3's JSON, around which it may have said something in words. Raises MeasurementError where there is none."""
+    """iperf3's JSON, before and after which its output may have other text. Raises MeasurementError where there is
+    none."""
     try:
         report: dict[str, Any] = json.loads(output[output.find("{") : output.rfind("}") + 1])
     except ValueError:

@@ -139,8 +139,8 @@ def serving(lab: Lab) -> Iterator[None]:
 def loading(lab: Lab, address: str, load: str, duration_s: float) -> Iterator[Process]:
     """A TCP stream through the tunnel, which has begun to arrive, and goes on until the block ends.
 
-    A limited one comes every 50 ms at least. Of the blocks that iperf3 sends unless told (128 KiB), 2 Mbit/s would be
-    two a second, and what arrives in a second would be one more or one less.
+    A stream with a rate limit sends a block every 50 ms at least. With iperf3's default blocks (128 KiB), 2 Mbit/s
+    would be two blocks a second, and a second could have one more or one less.
     """
     rate = () if load == "full" else ("--bitrate", load, "--length", str(min(int(load) // 160, BLOCK_BYTES)))
     first = arrived_bytes(lab)

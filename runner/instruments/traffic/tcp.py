@@ -46,7 +46,7 @@ def tcp(
 
     ``direction``: ``forward`` host1 to host2, ``reverse`` host2 to host1. ``payload``: ``random`` is iperf3's
     own buffer (128 KiB of random bytes again and again: longer than any VPN's compression window), ``zeros``
-    is /dev/zero, ``text`` an endless text that deflate shrinks to a quarter. ``around`` the transfer: who watches it.
+    is /dev/zero, ``text`` an endless text that deflate shrinks to a quarter. ``around``: what watches the transfer.
     """
     options = ["--parallel", str(streams)] if streams > 1 else []
     options += ["--reverse"] if direction == "reverse" else []

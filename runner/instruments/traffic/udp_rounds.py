@@ -78,22 +78,22 @@ class Offering:
 
     @property
     def generators(self) -> list[Generator]:
-        """Those of the tunnel that is up now, one for each way."""
+        """The generators of the tunnel that is up now, one for each way."""
         address, fragments = self.address, self.shape.fragment
         return [generator(self.bench, address, reverse=reverse, fragments=fragments) for reverse in self.reverse]
 
     @property
     def payload_bytes(self) -> float:
-        """Of a packet, on the mean."""
+        """The mean payload of a packet, bytes."""
         return self.shape.mean_bytes - (IP_UDP_BYTES if self.ipv6_of is None else IPV6_UDP_BYTES)
 
     def load(self, rate_bps: float, duration_s: float) -> Load:
-        """What offers ``rate_bps`` of payload, all ways together: the load of each."""
+        """The load of each way, which together offer ``rate_bps`` of payload."""
         per_s = rate_bps / (8 * self.payload_bytes * len(self.reverse))
         return replace(self.shape, per_s=per_s, seconds=duration_s)
 
     def warm_up(self, rate_bps: float) -> None:
-        """Carry so much for a moment: a fresh tunnel in TCP begins slowly, and would break down."""
+        """Offer ``rate_bps`` for a moment: a fresh tunnel in TCP begins slowly, and would break down."""
         at_once(self.generators, self.load(rate_bps, WARM_UP_S))
 
     def broke_down(self) -> bool:
@@ -126,7 +126,8 @@ class Offering:
         self.warm_up(rate_bps / 2)
 
     def reading(self, load: Offered) -> dict[str, float]:
-        """One trial that the search learns from, and what it tells alone, once the search has begun."""
+        """Run one trial, from which the search learns. Returns its counts, and its own reading once the search has
+        begun."""
         search = self.so_far.search
         with self.limits.slice(self.bench, load.rate_bps) as piece:
             trial = self.trial(*load)
@@ -147,9 +148,9 @@ class Offering:
         return {}
 
     def settle(self, rate_bps: float) -> None:
-        """Wait until the tunnel's queues are empty, which an echo and its answer pass: who has the next turn would pay
-        for them. A tunnel that this rate broke down for good answers none, and is made anew. So is one in TCP that has
-        not answered yet: what it carries while it recovers says nothing of its throughput."""
+        """Wait until the tunnel's queues are empty, which an echo and its answer show; else the next tunnel's turn
+        would pay for them. A tunnel that this rate broke down for good answers no echo, and is made anew. So is one in
+        TCP that has not answered yet: what it carries while it recovers says nothing of its throughput."""
         careful = self.so_far.search.careful
         for_s = CAREFUL_ECHO_FOR_S if careful else ECHO_FOR_S
         echo = ("ping", "-n", "-q", "-c", "1", "-i", str(ECHO_EVERY_S), "-w", str(for_s), self.address)
@@ -236,8 +237,8 @@ def udp_in_rounds(bench: Bench, asked: Asked, fragment: bool, *, turns: bool) ->
 
 
 def so_far_of(asked: Asked, bench: Bench) -> SearchMemory:
-    """What earlier instances have found, or a new search. It begins where TCP has got to; through a tunnel that is
-    itself TCP, which overload may break down, at half of that. Raises MeasurementError."""
+    """What earlier instances have found, or a new search. It begins at the TCP throughput; through a tunnel that is
+    itself TCP, which overload may break down, at half of it. Raises MeasurementError."""
     if MEMORY not in asked.memory:
         settings, careful = asked.profile.udp, asked.vpn.transport == "tcp"
         start_bps = asked.known_bps or visits(bench).fresh_bps * (CAREFUL_START if careful else 1)

@@ -63,7 +63,7 @@ class UdpSockets(Instrument):
         return search.budget_s or search.expected_s(OVERHEAD_S, first=first, warm_budget_s=None)
 
     def measure(self, bench: Bench, asked: Asked) -> Measuring:
-        """From where an earlier repetition ended, or from START_BPS."""
+        """Search from where an earlier repetition ended, or from START_BPS."""
         payload_bytes = int(asked.params["payload_bytes"])
         may_fragment(bench, asked.params, payload_bytes + IP_UDP_BYTES)
         first_bps = asked.known_bps or START_BPS
