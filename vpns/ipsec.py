@@ -148,7 +148,7 @@ class Ipsec(Vpn):
         return f"mode = tunnel\n                local_ts = {me.lan}\n                remote_ts = {peer.lan}"
 
     def when_gone(self, me: Site, peer: Site) -> str:
-        """What happens when the peer is found dead, or says goodbye: who dials, dials again, for ever."""
+        """What happens when the peer is found dead, or says goodbye: the dialing gateway dials again, for ever."""
         dead, closed = ("restart", "start") if me.number < peer.number else ("clear", "none")
         return f"dpd_action = {dead}\n                close_action = {closed}"
 

@@ -88,7 +88,7 @@ def times_longer(value: float, low: float, high: float, between: tuple[float, fl
 
 
 def _longer(over: float, blocks: int) -> float:
-    """So many times the blocks make an interval so many times narrower (``over`` is 1 or more)."""
+    """How many times as many blocks make the interval ``over`` times narrower (``over`` is 1 or more)."""
     if blocks < 2:
         return over**2
     quantile, longest = float(scipy.stats.t.ppf(0.975, blocks - 1)), 1.0
@@ -99,7 +99,7 @@ def _longer(over: float, blocks: int) -> float:
 
 
 def _apart(a: float, b: float) -> float:
-    """How far two are apart: in logarithms, as their intervals were made, where both are positive."""
+    """The distance of two values: in logarithms, as their intervals were made, where both are positive."""
     return abs(math.log(a / b)) if a > 0 and b > 0 else abs(a - b)
 
 
@@ -123,8 +123,8 @@ def _may(a: Blocks, b: Blocks) -> Open:
 
 
 def apart(a: Blocks, b: Blocks, between: tuple[float, float], published: float | None = None) -> Judgement:
-    """The claim that ``a`` over ``b`` lies ``between`` two bounds, of two that took no turns with each other: one by
-    rounds, say, and one by repetitions, whose numbers have nothing to do with each other."""
+    """The claim that ``a`` over ``b`` lies ``between`` two bounds, where the two took no turns with each other: one was
+    measured in rounds, say, and the other in repetitions, so that their block numbers are unrelated."""
     ratio, _ = compare_independent([*b.values()], [*a.values()])
     judged = decide(ratio.ratio, ratio.low, ratio.high, between, may=open_ends(a.values(), b.values()))
     return judged.model_copy(update={"published": published})
@@ -223,7 +223,8 @@ def by_plain_ip(
     data: Data, metric: str, cells: tuple[At, At], between: tuple[float, float], published: float | None
 ) -> Judgement:
     """The claim that ``metric`` at the first cell over that at the second lies ``between`` two bounds, where they had
-    their turns in different rounds: each is taken over plain IP in its own rounds, which knows what the machine did.
+    their turns in different rounds: each is divided by plain IP in its own rounds, which shows how fast the machine
+    was.
 
     Raises NotMeasured where plain IP was not measured beside both."""
     shares = []
@@ -249,7 +250,7 @@ def all_ratios(data: Data, metric: str, pairs: Mapping[str, tuple[At, At]], betw
 def on_ipsec(judge: Judge, other: str = "") -> Callable[[Data], Judgement]:
     """``judge`` of IPsec: the kernel's ESP decides, as in every paper; ESP in userspace is shown beside it.
 
-    ``other``: what makes userspace ESP another mechanism in this, told with its number.
+    ``other``: what makes userspace ESP another mechanism in this, shown with its number.
     """
 
     def of_plane(vpn: str, data: Data) -> Judgement:
@@ -298,14 +299,14 @@ def recovered(trials: Sequence[Trial], metric: str) -> dict[int, float]:
 
 
 def opposite(judgement: Judgement) -> Judgement:
-    """The claim that what was judged is not so."""
+    """The judgement of the opposite claim."""
     other: dict[Verdict, Verdict] = {"reproduced": "not reproduced", "not reproduced": "reproduced"}
     return judgement.model_copy(update={"verdict": other.get(judgement.verdict, judgement.verdict)})
 
 
 def order_held(data: Data, metric: str, vpns: Sequence[str], first: Mapping[str, str]) -> dict[int, float]:
-    """Block -> of all other cells alike, and the pairs of VPNs that the cell ``first`` tells apart, the share whose
-    order is the one there.
+    """Block -> the share of pairs of VPNs that have the same order as in the cell ``first``, over all other cells; of
+    the pairs that ``first`` tells apart.
 
     Raises NotMeasured with fewer than three VPNs, and where no such pair was measured together in another cell.
     """

@@ -65,7 +65,7 @@ class Bound(float):
 
 
 def open_ends(values: Iterable[float], divisors: Iterable[float] = ()) -> Open:
-    """May what is made of these be lower in truth, and may it be higher? It rises with ``values`` and falls with
+    """May a number made of these be lower in truth, and may it be higher? It rises with ``values`` and falls with
     ``divisors``."""
     rising = [value.may for value in values if isinstance(value, Bound)]
     falling = [value.may for value in divisors if isinstance(value, Bound)]

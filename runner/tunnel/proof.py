@@ -48,7 +48,7 @@ def prove(lab: Lab, address: str, *, confidential: bool, judged: bool = True) ->
 
 
 def send_marker(lab: Lab, address: str, confidential: bool) -> tuple[Proof, list[dict[str, Any]], str]:
-    """Send one marker both ways: what came of it, what each watcher reports, and what the sender complains of."""
+    """Send one marker both ways. Returns the proof, each watcher's report, and the sender's complaint."""
     marker = secrets.token_bytes(MARKER_BYTES)
     both = f"{marker.hex()} {marker.translate(COMPLEMENT).hex()}"
     with ExitStack() as stack:
@@ -70,13 +70,13 @@ def send_marker(lab: Lab, address: str, confidential: bool) -> tuple[Proof, list
 
 
 def start_answering(lab: Lab) -> Process:
-    """The far host's answering probe."""
+    """Start the far host's answering probe."""
     lab.host2.write(f"{probes.FOLDER}/answer.py", probes.source("answer"), mode=0o644)
     return lab.host2.spawn("python3", "-IS", f"{probes.FOLDER}/answer.py", str(ANSWER_PORT), log="answer")
 
 
 def renew_answering(lab: Lab) -> bool:
-    """Where the answering probe does not answer on the far host itself, start another. Did it have to be?
+    """Where the answering probe does not answer on the far host itself, start another. Returns whether it was needed.
 
     Where it answers there, and not through the tunnel, the tunnel is to blame. Raises TimeoutError where the new one
     does not listen.

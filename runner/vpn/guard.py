@@ -110,7 +110,7 @@ def _check_attributes(vpn: Vpn) -> None:
 def _watched(
     vpn: Vpn, method: str, bound: Callable[..., Any], checked: Callable[[Vpn, Any], Any]
 ) -> Callable[..., Any]:
-    """``bound``, whose errors and results pass here; a default stays: by it the runner knows what a plugin lacks."""
+    """``bound`` with its errors and results checked. A default stays: by it the runner knows what a plugin lacks."""
     if bound in (Rekeying.renew, Rekeying.mark, Standby.prepare):
         return bound
 
@@ -137,7 +137,8 @@ def _watched(
 
 
 def _is_ordinary(broken: BaseException, vpn: Vpn, method: str) -> bool:
-    """Is it none of the plugin's mistakes: a VPN that fails, a broken lab, a full disk, or one that has been told?"""
+    """Is it no mistake of the plugin: a VPN that fails, a broken lab or a full disk; or one that is reported
+    already?"""
     if isinstance(broken, LabError | PluginError):
         return True
     if isinstance(broken, OSError) and broken.errno in DISK:
@@ -191,7 +192,7 @@ def _refusal(vpn: Vpn, result: Any) -> Unsupported | None:
 
 
 def _texts(vpn: Vpn, result: Any) -> dict[str, str]:
-    """Types only are told: a text may be a key."""
+    """An error names types only, because a text may be a key."""
     if not isinstance(result, Mapping):
         raise TypeError(f"a value of type {type(result).__name__}; it returns a mapping of names to texts")
     for name, text in result.items():
@@ -231,7 +232,7 @@ def _layers(vpn: Vpn, result: Any) -> dict[str, int] | None:
 
 
 def _lifecycle(vpn: Vpn, result: Any) -> Lifecycle:
-    """With the functions in it under guard, too."""
+    """The lifecycle, with its functions under guard, too."""
     right = isinstance(result, Lifecycle) and isinstance(result.rekeying, Rekeying) and isinstance(result.timers, tuple)
     if not right or not all(isinstance(timer, Timer) for timer in result.timers):
         raise TypeError(f"{result!r:.60}; it returns a Lifecycle of a Rekeying, Timers and a Standby")

@@ -181,7 +181,7 @@ def _keys(keys: KeyMaker, secrets: Secrets) -> list[str]:
 
 
 def _has_ca(keys: KeyMaker) -> bool:
-    """Do the commands that make the keys keep some of them apart?"""
+    """Do the commands that make the keys use the directory ``CA``?"""
     return any(CA in " ".join(argv) for argv, _ in keys.commands)
 
 

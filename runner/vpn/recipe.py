@@ -54,7 +54,7 @@ class PaperProcess:
     log = Path("/dev/null")
 
     def alive(self) -> bool:
-        """Yes, for who waits until it is up."""
+        """True, for a caller that waits until it is up."""
         return True
 
     def stop(self) -> None:

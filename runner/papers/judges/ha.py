@@ -17,8 +17,8 @@ DEATHS = ("interface", "gateway", "daemon")
 
 
 def dominated(vpn: str, redundancy: str, data: Data) -> Judgement:
-    """The handover when a gateway dies (s): the silence makes more than half of it. It is no shorter than the silence
-    less one period, because the last sign of life is up to a period old."""
+    """The handover when a gateway dies (s): waiting for silence takes more than half of it. It is no shorter than the
+    silence less one period, because the last sign of life is up to a period old."""
     silence_s, period_s = TIMERS_S[redundancy]
     levels = {"redundancy": redundancy, "gateway_failure": "gateway"}
     values = data.blocks("handover_ms", vpn, **levels)

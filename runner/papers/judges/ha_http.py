@@ -255,8 +255,8 @@ def additional(vpn: str, size: str, mode: str, data: Data) -> Judgement:
 
 
 def of_a_gateway(judge: InMode, size: str) -> Callable[[Data], Judgement]:
-    """``judge`` of one gateway's own CPU time, which is known where ESP is in a process: beside the paper's system,
-    whose ESP is in the kernel, and which is open."""
+    """``judge`` of one gateway's own CPU time, which is known where ESP runs in a process. The paper's system has ESP
+    in the kernel: its judgement stays open, with the others beside it."""
 
     def judged(data: Data) -> Judgement:
         judgement = Judgement(verdict="not comparable", reason=NO_GROUP)

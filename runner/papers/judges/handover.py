@@ -40,8 +40,8 @@ def given_up(data: Data, vpn: str, mode: str) -> int:
 
 
 def by_mode(of: Callable[[Samples], float], judge: Callable[[Mapping[int, float]], Judgement], data: Data) -> Judgement:
-    """What ``judge`` says of ``of`` each repetition's handovers: of CLUSTERIP with the kernel's ESP, the others beside
-    it."""
+    """``judge`` applied to the statistic ``of`` of each repetition's handovers: CLUSTERIP with the kernel's ESP
+    decides, the others are beside it."""
 
     def of_cell(vpn: str, mode: str) -> Judgement:
         by_repetition = samples_s(data, vpn, mode)
@@ -58,7 +58,7 @@ def by_mode(of: Callable[[Samples], float], judge: Callable[[Mapping[int, float]
 
 
 def median(samples: Samples) -> float:
-    """Of the handovers, s."""
+    """The median handover, s."""
     return float(np.median(samples))
 
 
