@@ -103,15 +103,15 @@ def daemon_esp(node: Node, params: Params, *, kernel: bool) -> Unsupported | Non
         return in_kernel if kernel else None
     daemon = ask_daemon(node)
     if kernel:
-        said = "; ".join(daemon.refused[level] for level in levels if level in daemon.refused)
+        refusal = "; ".join(daemon.refused[level] for level in levels if level in daemon.refused)
     else:
         names = [re.sub(r"-\d+$", "", RARE[level]) for level in levels if level in RARE]
-        said = " and ".join(f"no {name}" for name in names if name not in daemon.algorithms)
-        said += " among its algorithms (swanctl --list-algs)" if said else ""
-    if said and in_kernel:
-        return Unsupported(f"neither strongSwan nor the kernel has it. strongSwan: {said}; {in_kernel.reason}")
-    if said:
-        return Unsupported(f"the kernel takes {' and '.join(levels)}, strongSwan does not: {said}")
+        refusal = " and ".join(f"no {name}" for name in names if name not in daemon.algorithms)
+        refusal += " among its algorithms (swanctl --list-algs)" if refusal else ""
+    if refusal and in_kernel:
+        return Unsupported(f"neither strongSwan nor the kernel has it. strongSwan: {refusal}; {in_kernel.reason}")
+    if refusal:
+        return Unsupported(f"the kernel takes {' and '.join(levels)}, strongSwan does not: {refusal}")
     if kernel and in_kernel:
         return Unsupported(f"strongSwan takes {' and '.join(levels)}, the kernel does not: {in_kernel.reason}")
     return None
@@ -150,21 +150,21 @@ def connection(level: str) -> str:
     return f"{level} {{\n{ends}\nchildren {{ probe {{ esp_proposals = {proposal}\n}} }} }}\n"
 
 
-def refusals(said: str) -> dict[str, str]:
+def refusals(output: str) -> dict[str, str]:
     """Connection -> why it was refused, in what `swanctl --load-conns` says."""
-    return dict(re.findall(r"^loading connection '([^']+)' failed: (.*)$", said, flags=re.MULTILINE))
+    return dict(re.findall(r"^loading connection '([^']+)' failed: (.*)$", output, flags=re.MULTILINE))
 
 
 def offers(listed: str) -> set[str]:
     """The names of the encryption, AEAD and integrity algorithms in what `swanctl --list-algs` says."""
-    found: set[str] = set()
+    algorithms: set[str] = set()
     kind = ""
     for line in listed.splitlines():
         if line.endswith(":") and not line.startswith(" "):
             kind = line[:-1]
         elif kind in ("encryption", "integrity", "aead"):
-            found.add(line.split("[")[0].strip())
-    return found
+            algorithms.add(line.split("[")[0].strip())
+    return algorithms
 
 
 def renew(node: Node, what: str, name: str) -> None:
@@ -192,7 +192,7 @@ def negotiated(raw: str) -> dict[str, str]:
     it. On a busy machine an IKE SA that is being made or deleted may stand before it, or another child."""
     each = [event.partition("child-sas {") for event in raw.split("list-sa event {")]
     children = [(ike, child) for ike, _, rest in each for child in rest.split("}")]
-    ike, child = next((one for one in children if "state=INSTALLED" in one[1]), ("", ""))
+    ike, child = next((pair for pair in children if "state=INSTALLED" in pair[1]), ("", ""))
 
     def field(name: str, among: str = child) -> str:
         match = re.search(rf"\b{name}=(\S+)", among)

@@ -77,5 +77,5 @@ def said(node: Node) -> str:
 
 def version(node: Node) -> str:
     """What ``pppd --version`` says, on either stream."""
-    said = node.run("pppd", "--version", check=False)
-    return (said.stdout + said.stderr).strip()
+    done = node.run("pppd", "--version", check=False)
+    return (done.stdout + done.stderr).strip()

@@ -47,7 +47,7 @@ def kernel_xfrm(node: Node, protocol: str, wanted: Sequence[str], compression: s
 
 
 def never_bare(node: Node, *what: str, to: str = "0.0.0.0/0") -> None:
-    """``what`` (an ip-xfrm(8) selector, "proto gre") never leaves unprotected: a policy of our own, below those
+    """Let ``what`` (an ip-xfrm(8) selector, "proto gre") never leave unprotected: a policy of our own, below those
     of the IKE daemon, that stays when the daemon goes."""
     bare = ("src", "0.0.0.0/0", "dst", to, *what, "dir", "out")
     node.run("ip", "xfrm", "policy", "add", *bare, "priority", "4000000000", "action", "block")

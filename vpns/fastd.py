@@ -86,13 +86,13 @@ class Fastd(Vpn):
 
     def status(self, node: Node) -> dict[str, Any]:
         """Peer's name -> its connection, from the status socket; {} for one that is not established."""
-        told = node.run("socat", "-", f"UNIX-CONNECT:{STATUS}", check=False).stdout
-        peers = json.loads(told)["peers"].values() if told else []
+        answer_json = node.run("socat", "-", f"UNIX-CONNECT:{STATUS}", check=False).stdout
+        peers = json.loads(answer_json)["peers"].values() if answer_json else []
         return {peer["name"]: peer["connection"] or {} for peer in peers}
 
     def is_up(self, node: Node, me: Site, peers: Sequence[Site]) -> bool:
-        found = self.status(node)
-        return all(found.get(peer.name) for peer in peers)
+        connections = self.status(node)
+        return all(connections.get(peer.name) for peer in peers)
 
     def evidence(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> Evidence:
         method = self.status(node)[peers[0].name]["method"]

@@ -85,8 +85,8 @@ class Ipsec(Vpn):
         return super().supports(node, params) or daemon_esp(node, params, kernel=True)
 
     def encapsulation(self, params: Params, inner_bytes: int) -> closed_form.Layers | None:
-        found = closed_form.esp(inner_bytes, params["cipher"], params["integrity"], udp=self.transport == "udp")
-        return found if params["compression"] == "off" else None
+        layers = closed_form.esp(inner_bytes, params["cipher"], params["integrity"], udp=self.transport == "udp")
+        return layers if params["compression"] == "off" else None
 
     def secrets(self, ca: Node, sites: Sequence[Site]) -> dict[str, str]:
         return certificates(ca, sites)
@@ -148,7 +148,7 @@ class Ipsec(Vpn):
         return f"mode = tunnel\n                local_ts = {me.lan}\n                remote_ts = {peer.lan}"
 
     def when_gone(self, me: Site, peer: Site) -> str:
-        """What happens when the peer is found dead, or says goodbye: who dials, dials again, for ever."""
+        """What happens when the peer is found dead, or says goodbye: the dialing gateway dials again, for ever."""
         dead, closed = ("restart", "start") if me.number < peer.number else ("clear", "none")
         return f"dpd_action = {dead}\n                close_action = {closed}"
 
@@ -176,23 +176,23 @@ class Ipsec(Vpn):
         return node.run("swanctl", "--list-sas", "--raw").stdout.count("state=INSTALLED") >= len(peers)
 
     def evidence(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> Evidence:
-        found = negotiated(node.run("swanctl", "--list-sas", "--raw").stdout)
+        agreed = negotiated(node.run("swanctl", "--list-sas", "--raw").stdout)
         wanted = {
             "ike": IKE[params.get("ike", IKE_PROPOSAL)],
             **{f: NEGOTIATED[params[f]] for f in ("cipher", "integrity")},
         }
         wanted |= {"compression": params["compression"], "mode": self.mode, "protocol": self.protocol}
         for what, asked in wanted.items():
-            if found[what] != asked:
-                raise ProofError(f"asked for {what} {asked or 'none'}, negotiated {found[what] or 'none'}")
+            if agreed[what] != asked:
+                raise ProofError(f"asked for {what} {asked or 'none'}, negotiated {agreed[what] or 'none'}")
         self.check_path(node, peers)
         return Evidence(
-            cipher=found["cipher"] or "none",
-            integrity=found["integrity"],
-            compression=found["compression"],
+            cipher=agreed["cipher"] or "none",
+            integrity=agreed["integrity"],
+            compression=agreed["compression"],
             data_path=self.data_path,
             version=node.run("swanctl", "--version", check=False).stdout.strip(),
-            facts={"encapsulation": found["encapsulation"], "mode": found["mode"], "ike": found["ike"]},
+            facts={"encapsulation": agreed["encapsulation"], "mode": agreed["mode"], "ike": agreed["ike"]},
         )
 
     def check_path(self, node: Node, peers: Sequence[Site]) -> None:

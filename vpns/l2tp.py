@@ -96,21 +96,21 @@ def files(me: Site, peers: Sequence[Site], secrets: Secrets) -> dict[str, str]:
     # 1400 leaves room for PPP, L2TP and UDP, and for ESP with any cipher of the sweep within 1500.
     options = f"{_ppp.address(me)}:\nmtu 1400\nmru 1400\n{_ppp.PLAIN}{_ppp.COMPRESSION['off']}nomppe\n"
     options += "".join(f"{line}\n" for line in DEAD_PEER) + _ppp.LOGGED
-    found = {**_ppp.chap_secrets(me, peers, secrets), **_ppp.routes(me, peers)}
+    texts = {**_ppp.chap_secrets(me, peers, secrets), **_ppp.routes(me, peers)}
     config = f"[global]\nlisten-addr = {me.wan_address}\nport = 1701\n{RETRIES}\n"
     if lower_numbered(me, peers):
         config += (
             f"\n[lns default]\nname = {me.name}\nassign ip = no\nrequire authentication = yes\nrequire chap = yes\n"
             f"refuse pap = yes\npppoptfile = {OPTIONS}.lns\n"
         )
-        found[f"{OPTIONS}.lns"] = options
+        texts[f"{OPTIONS}.lns"] = options
     for peer in higher_numbered(me, peers):
         config += (
             f"\n[lac {peer.name}]\nlns = {peer.wan_address}\nname = {me.name}\nrefuse pap = yes\n"
             f"autodial = yes\nredial = yes\n{REDIAL}\npppoptfile = {OPTIONS}.lac\n"
         )
-        found[f"{OPTIONS}.lac"] = f"noauth\n{options}"  # who dials, is authenticated
-    return {CONFIG: config, **found}
+        texts[f"{OPTIONS}.lac"] = f"noauth\n{options}"  # who dials, is authenticated
+    return {CONFIG: config, **texts}
 
 
 def run(node: Node) -> None:

@@ -69,8 +69,8 @@ class L2tpIpsec(Ipsec):
         l2tp.check_path(node, peers)
 
     def lifecycle(self) -> Lifecycle:
-        found = super().lifecycle()
-        return replace(found, timers=(*found.timers, *l2tp.TIMERS))
+        lifecycle = super().lifecycle()
+        return replace(lifecycle, timers=(*lifecycle.timers, *l2tp.TIMERS))
 
 
 L2tpIpsec.declared = Declared(

@@ -130,8 +130,8 @@ conn {peer.name}
     def evidence(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> Evidence:
         asked = NEGOTIATED[params["cipher"], params["integrity"]]
         for peer in peers:
-            if (found := algorithms(node, peer)) != asked:
-                raise ProofError(f"asked for {asked}, pluto negotiated {found or 'nothing'}")
+            if (agreed := algorithms(node, peer)) != asked:
+                raise ProofError(f"asked for {asked}, pluto negotiated {agreed or 'nothing'}")
         compressing = node.run("ip", "xfrm", "state", "list", "proto", "comp").stdout.count("comp deflate")
         compression = "deflate" if compressing >= 2 * len(peers) else "off"
         if (compression == "off") != (params["compression"] == "off"):
@@ -172,8 +172,8 @@ def established(node: Node, what: str) -> set[str]:
 def algorithms(node: Node, peer: Site) -> str:
     """What pluto's status says of the newest ESP SA of a connection; "" where there is none."""
     status = node.run("ipsec", "whack", "--status", check=False).stdout
-    found = re.search(rf'"{peer.name}":\s+ESP algorithm newest: ([^;\s]+)', status)
-    return found[1] if found else ""
+    match = re.search(rf'"{peer.name}":\s+ESP algorithm newest: ([^;\s]+)', status)
+    return match[1] if match else ""
 
 
 Libreswan.declared = Declared(

@@ -140,12 +140,12 @@ route-del-cmd = "ip route del %{{R}} dev %{{D}}"
         log = node.logged(f"openconnect-{dialed[0].name}")
         suites = re.findall(r"(DTLS|HTTPS) .*ciphersuite (\S+)", log, re.IGNORECASE)
         wanted = self.offers.ciphers[params["cipher"]]
-        found = [suite.rstrip(".") for kind, suite in suites if (kind == "DTLS") is self.dtls]
-        if not found or wanted not in found[-1]:
-            raise ProofError(f"asked for {wanted}, openconnect negotiated {found or 'nothing'}")
+        agreed = [suite.rstrip(".") for kind, suite in suites if (kind == "DTLS") is self.dtls]
+        if not agreed or wanted not in agreed[-1]:
+            raise ProofError(f"asked for {wanted}, openconnect negotiated {agreed or 'nothing'}")
         version = re.search(r"OpenConnect version v\S+", node.run("openconnect", "--version").stdout)
         return Evidence(
-            cipher=found[-1],
+            cipher=agreed[-1],
             integrity=params["integrity"],
             compression="off",
             data_path="userspace: openconnect and ocserv on TUN",

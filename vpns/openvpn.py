@@ -125,20 +125,20 @@ verb 3
         return all("Initialization Sequence Completed" in node.logged(f"openvpn-{peer.name}") for peer in peers)
 
     def evidence(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> Evidence:
-        found = negotiated(node.logged(f"openvpn-{peers[0].name}"))
-        if found["cipher"] != self.offers.ciphers[params["cipher"]]:
-            raise ProofError(f"asked for {params['cipher']}, the data channel has {found['cipher'] or 'none'}")
-        if params["integrity"] != "aead" and found["integrity"] != self.offers.integrities[params["integrity"]]:
-            raise ProofError(f"asked for {params['integrity']}, the data channel has {found['integrity'] or 'none'}")
-        if found["compression"] != self.offers.compressions[params["compression"]]:
-            raise ProofError(f"asked for compression {params['compression']}, got {found['compression'] or 'off'}")
+        agreed = negotiated(node.logged(f"openvpn-{peers[0].name}"))
+        if agreed["cipher"] != self.offers.ciphers[params["cipher"]]:
+            raise ProofError(f"asked for {params['cipher']}, the data channel has {agreed['cipher'] or 'none'}")
+        if params["integrity"] != "aead" and agreed["integrity"] != self.offers.integrities[params["integrity"]]:
+            raise ProofError(f"asked for {params['integrity']}, the data channel has {agreed['integrity'] or 'none'}")
+        if agreed["compression"] != self.offers.compressions[params["compression"]]:
+            raise ProofError(f"asked for compression {params['compression']}, got {agreed['compression'] or 'off'}")
         if bool(adapts(node.logged(f"openvpn-{peers[0].name}"))) != (params["compression"] == "adaptive"):
             raise ProofError(f"asked for compression {params['compression']}, and the log does not show that it adapts")
-        if "dco" in found["data_path"] and not self.offloaded:
+        if "dco" in agreed["data_path"] and not self.offloaded:
             raise ProofError("the data channel is offloaded to the kernel, although disable-dco is set")
-        if self.offloaded and "dco" not in found["data_path"]:
+        if self.offloaded and "dco" not in agreed["data_path"]:
             raise ProofError("the data channel is not offloaded to the kernel; the log says why")
-        return Evidence(**found)
+        return Evidence(**agreed)
 
     def lifecycle(self) -> Lifecycle:
         rekeying = Rekeying(("clock",), mark=told("openvpn-{}", "Control Channel: TLS"))  # no command asks for it

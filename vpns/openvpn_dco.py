@@ -52,9 +52,9 @@ class OpenVpnDco(OpenVpn):
         super().start(node, me, peers, params)
 
     def evidence(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> Evidence:
-        found = super().evidence(node, me, peers, params)
+        evidence = super().evidence(node, me, peers, params)
         module = node.run("cat", "/sys/module/ovpn_dco_v2/version", check=False).stdout.strip()
-        return found.model_copy(update={"version": f"{found.version}, ovpn-dco-v2 {module}".rstrip()})
+        return evidence.model_copy(update={"version": f"{evidence.version}, ovpn-dco-v2 {module}".rstrip()})
 
 
 OpenVpnDco.declared = Declared(

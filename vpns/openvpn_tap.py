@@ -34,8 +34,8 @@ class OpenVpnTap(OpenVpn):
         return files
 
     def evidence(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> Evidence:
-        found = super().evidence(node, me, peers, params)
-        return found.model_copy(update={"data_path": found.data_path.replace("TUN", "TAP")})
+        evidence = super().evidence(node, me, peers, params)
+        return evidence.model_copy(update={"data_path": evidence.data_path.replace("TUN", "TAP")})
 
 
 OpenVpnTap.declared = Declared(

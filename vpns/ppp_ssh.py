@@ -59,11 +59,11 @@ class PppSsh(SshForward):
 
     def evidence(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> Evidence:
         _ppp.check_path(node, peers)
-        found = super().evidence(node, me, peers, params)
-        if not found.version:
-            return found
+        evidence = super().evidence(node, me, peers, params)
+        if not evidence.version:
+            return evidence
         facts = {"ppp": _ppp.version(node)}
-        return found.model_copy(update={"data_path": "userspace: pppd, ssh and sshd", "facts": facts})
+        return evidence.model_copy(update={"data_path": "userspace: pppd, ssh and sshd", "facts": facts})
 
 
 def options(peer: Site) -> str:

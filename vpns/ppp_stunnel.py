@@ -68,11 +68,11 @@ class PppStunnel(StunnelForward):
             raise ProofError(f"asked for compression {params['compression']}, PPP has it {'on' if deflate else 'off'}")
         if not higher_numbered(me, peers):
             return Evidence()  # the dialing side's log has the rest
-        found = super().evidence(node, me, peers, params)
-        facts = {**found.facts, "ppp": _ppp.version(node)}
+        evidence = super().evidence(node, me, peers, params)
+        facts = {**evidence.facts, "ppp": _ppp.version(node)}
         compression = "deflate" if deflate else "off"
         path = "userspace: pppd and stunnel"
-        return found.model_copy(update={"compression": compression, "data_path": path, "facts": facts})
+        return evidence.model_copy(update={"compression": compression, "data_path": path, "facts": facts})
 
 
 PppStunnel.declared = Declared(

@@ -102,8 +102,8 @@ ServerPasswordSet {secrets[f"{me.name}.{hub.name}.key"]}
 
     def status(self, node: Node) -> dict[str, str]:
         """What vpnclient says of its session, as name -> text. Never log it: the session's key is in it."""
-        told = node.run("vpncmd", "localhost", "/CLIENT", "/CMD", "AccountStatusGet", "vpneval", check=False).stdout
-        return {name.strip(): text.strip() for name, _, text in (line.partition("|") for line in told.splitlines())}
+        output = node.run("vpncmd", "localhost", "/CLIENT", "/CMD", "AccountStatusGet", "vpneval", check=False).stdout
+        return {name.strip(): text.strip() for name, _, text in (line.partition("|") for line in output.splitlines())}
 
     def is_up(self, node: Node, me: Site, peers: Sequence[Site]) -> bool:
         if me.number > max(peer.number for peer in peers):
@@ -113,22 +113,22 @@ ServerPasswordSet {secrets[f"{me.name}.{hub.name}.key"]}
     def evidence(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> Evidence:
         if me.number > max(peer.number for peer in peers):
             return Evidence()  # the client knows it all
-        found = self.status(node)
-        suite = re.search(r"Algorithm: (\S+?)\)", found.get("Encryption", ""))
+        session = self.status(node)
+        suite = re.search(r"Algorithm: (\S+?)\)", session.get("Encryption", ""))
         if suite is None or suite[1] != self.offers.ciphers[params["cipher"]]:
             raise ProofError(
-                f"asked for {self.offers.ciphers[params['cipher']]}, got {found.get('Encryption') or 'nothing'}"
+                f"asked for {self.offers.ciphers[params['cipher']]}, got {session.get('Encryption') or 'nothing'}"
             )
-        if found["Use of Compression"].startswith("No") is not (params["compression"] == "off"):
-            raise ProofError(f"asked for compression {params['compression']}, got {found['Use of Compression']}")
-        if not found.get("UDP Acceleration is Active", "No").startswith("No"):
+        if session["Use of Compression"].startswith("No") is not (params["compression"] == "off"):
+            raise ProofError(f"asked for compression {params['compression']}, got {session['Use of Compression']}")
+        if not session.get("UDP Acceleration is Active", "No").startswith("No"):
             raise ProofError("UDP acceleration is active although it was switched off")
         return Evidence(
             cipher=suite[1],
             integrity="aead",
             compression="off" if params["compression"] == "off" else "zlib",
             data_path="userspace: vpnclient and vpnserver on TAP",
-            version=f"SoftEther {found['Server Version']} {found['Server Build']}",
+            version=f"SoftEther {session['Server Version']} {session['Server Build']}",
         )
 
 

@@ -136,7 +136,7 @@ class SshForward(Forward):
         dialed = higher_numbered(me, peers)
         if not dialed:
             return Evidence()  # the dialing side's log has it all
-        found = negotiated(node.logged(f"ssh-{dialed[0].name}"))
+        agreed = negotiated(node.logged(f"ssh-{dialed[0].name}"))
         wanted = {
             "cipher": self.offers.ciphers[params["cipher"]],
             "integrity": "<implicit>"
@@ -145,14 +145,14 @@ class SshForward(Forward):
             "compression": "none" if params["compression"] == "off" else "zlib@openssh.com",
         }
         for factor, native in wanted.items():
-            if found[factor] != native:
-                raise ProofError(f"asked for {factor} {native}, ssh negotiated {found[factor] or 'nothing'}")
-        return Evidence(**found, data_path="userspace: ssh and sshd")
+            if agreed[factor] != native:
+                raise ProofError(f"asked for {factor} {native}, ssh negotiated {agreed[factor] or 'nothing'}")
+        return Evidence(**agreed, data_path="userspace: ssh and sshd")
 
     def lifecycle(self) -> Lifecycle:
-        said = "ssh_config(5); three in a row unanswered end it, and nothing starts ssh again"
+        source = "ssh_config(5); three in a row unanswered end it, and nothing starts ssh again"
         mark = told("ssh-{}", "kex: server->client cipher")  # ~R asks for it, but on a terminal
-        return Lifecycle(Rekeying(("clock",), mark=mark), (Timer(alive(), said, at="dialing"),))
+        return Lifecycle(Rekeying(("clock",), mark=mark), (Timer(alive(), source, at="dialing"),))
 
 
 def alive(seconds: int = 0) -> str:
@@ -166,8 +166,8 @@ def negotiated(log: str) -> dict[str, str]:
     both = set(lines)
     cipher, mac, compression = both.pop() if len(both) == 1 else ("", "", "")
     version = re.search(r"Local version string SSH-2\.0-(\S+)", log)
-    told = {"cipher": cipher, "integrity": mac, "compression": compression}
-    return told | {"version": version[1] if version else ""}
+    agreed = {"cipher": cipher, "integrity": mac, "compression": compression}
+    return agreed | {"version": version[1] if version else ""}
 
 
 SshForward.declared = Declared(

@@ -62,9 +62,9 @@ class SshTun(SshForward):
         return all(any(f" {self.device}{peer.number}:" in line for line in carriers) for peer in peers)
 
     def evidence(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> Evidence:
-        found = super().evidence(node, me, peers, params)
+        evidence = super().evidence(node, me, peers, params)
         data_path = f"userspace: ssh and sshd on {self.device.upper()}"
-        return found.model_copy(update={"data_path": data_path}) if found.version else found
+        return evidence.model_copy(update={"data_path": data_path}) if evidence.version else evidence
 
 
 SshTun.declared = Declared(

@@ -111,8 +111,8 @@ class Tinc(Vpn):
 
     def is_up(self, node: Node, me: Site, peers: Sequence[Site]) -> bool:
         """A node's digest is known when its key has come."""
-        found = nodes(self.dump(node))
-        return all(found.get(peer.name, {}).get("integrity", "0") != "0" for peer in peers)
+        by_node = nodes(self.dump(node))
+        return all(by_node.get(peer.name, {}).get("integrity", "0") != "0" for peer in peers)
 
     def dump(self, node: Node) -> str:
         """tincd's log, after it was asked to dump its nodes, edges and subnets there (tincd(8), SIGUSR2)."""
@@ -120,16 +120,16 @@ class Tinc(Vpn):
         return node.logged("tincd")
 
     def evidence(self, node: Node, me: Site, peers: Sequence[Site], params: Params) -> Evidence:
-        found = nodes(self.dump(node))[peers[0].name]
+        numbers = nodes(self.dump(node))[peers[0].name]
         wanted = {factor: NUMBERS[params[factor]] for factor in ("cipher", "integrity")}
         wanted["compression"] = self.offers.compressions[params["compression"]]
         for factor, number in wanted.items():
-            if found[factor] != number:
-                raise ProofError(f"asked for {factor} {params[factor]} ({number}), tincd has number {found[factor]}")
+            if numbers[factor] != number:
+                raise ProofError(f"asked for {factor} {params[factor]} ({number}), tincd has number {numbers[factor]}")
         return Evidence(
             cipher=self.offers.ciphers[params["cipher"]],
-            integrity=f"{self.offers.integrities[params['integrity']]}, {found['mac_bytes']} bytes",
-            compression="off" if params["compression"] == "off" else f"zlib {found['compression']}",
+            integrity=f"{self.offers.integrities[params['integrity']]}, {numbers['mac_bytes']} bytes",
+            compression="off" if params["compression"] == "off" else f"zlib {numbers['compression']}",
             data_path="userspace: tincd on TUN",
             version=" ".join(node.run("tincd", "--version").stdout.split()[:3:2]),
         )
@@ -148,7 +148,7 @@ def nodes(log: str) -> dict[str, dict[str, str]]:
     """Node -> what tincd's last dump says of it: the numbers of its algorithms."""
     line = r" (\w+) at .* cipher (\d+) digest (\d+) maclength (\d+) compression (\d+) "
     names = ("cipher", "integrity", "mac_bytes", "compression")
-    return {found[0]: dict(zip(names, found[1:], strict=True)) for found in re.findall(line, log)}
+    return {row[0]: dict(zip(names, row[1:], strict=True)) for row in re.findall(line, log)}
 
 
 Tinc.declared = Declared(

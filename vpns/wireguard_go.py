@@ -36,8 +36,8 @@ class WireGuardGo(WireGuard):
         return "userspace: wireguard-go on TUN"
 
     def version(self, node: Node) -> str:
-        found = re.search(r"wireguard-go \S+", node.run("wireguard-go", "--version", check=False).stdout)
-        return found[0] if found else "wireguard-go"
+        match = re.search(r"wireguard-go \S+", node.run("wireguard-go", "--version", check=False).stdout)
+        return match[0] if match else "wireguard-go"
 
 
 WireGuardGo.declared = Declared(

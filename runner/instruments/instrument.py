@@ -2,7 +2,7 @@
 
 A measurement is a sequence of slices. ``measure`` is a generator: it yields after each short piece of work with what
 that piece found, goes on when it is told to, and returns the result. Whoever drives it decides what comes next, and
-an instrument never asks what else is measured. What cannot be cut is a ``Whole`` and yields once.
+an instrument never asks what else is measured. A measurement that cannot be cut is a ``Whole`` and yields once.
 """
 
 from __future__ import annotations
@@ -148,12 +148,12 @@ class Whole(Instrument):
 
 def whole(measured: Measured) -> Measuring:
     """A measurement that could not be cut, as a single slice."""
-    yield {found.metric: found.value for found in measured.measurements}
+    yield {value.metric: value.value for value in measured.measurements}
     return measured
 
 
 def play(measuring: Measuring, keep: Callable[[Found], object]) -> Measured:
-    """One measurement from its begin to its end, its slices one after the other, each handed to ``keep``.
+    """Drive one measurement from its beginning to its end, and hand each slice to ``keep``.
 
     Raises what ``measuring`` and ``keep`` raise, and MeasurementError where ``measure`` is no generator.
     """
@@ -162,10 +162,10 @@ def play(measuring: Measuring, keep: Callable[[Found], object]) -> Measured:
             "measure() is not a generator: it has no yield. For one that measures in one piece, see Whole"
         )
     try:
-        found = next(measuring)
+        readings = next(measuring)
         while True:
-            keep(found)
-            found = measuring.send(Go.ON)
+            keep(readings)
+            readings = measuring.send(Go.ON)
     except StopIteration as end:
         measured: Measured = end.value
         return measured
@@ -174,5 +174,5 @@ def play(measuring: Measuring, keep: Callable[[Found], object]) -> Measured:
 
 
 def at_once(measuring: Measuring) -> Measured:
-    """One measurement from its begin to its end, its slices kept by nobody."""
-    return play(measuring, lambda found: None)
+    """Drive one measurement from its beginning to its end, and keep no slice."""
+    return play(measuring, lambda readings: None)

@@ -65,8 +65,8 @@ def decide(
         else:
             reason = f"undecided: the interval reaches across the bound ({_words(between)})"
             longer = times_longer(value, low, high, between, blocks)
-    found = Judgement(verdict=verdict, reason=reason, value=value, low=low, high=high, longer=longer)
-    return found.model_copy(update={"bound": BOUNDS[may]})
+    judgement = Judgement(verdict=verdict, reason=reason, value=value, low=low, high=high, longer=longer)
+    return judgement.model_copy(update={"bound": BOUNDS[may]})
 
 
 def times_longer(value: float, low: float, high: float, between: tuple[float, float], blocks: int) -> float | None:
@@ -88,7 +88,7 @@ def times_longer(value: float, low: float, high: float, between: tuple[float, fl
 
 
 def _longer(over: float, blocks: int) -> float:
-    """So many times the blocks make an interval so many times narrower (``over`` is 1 or more)."""
+    """How many times as many blocks make the interval ``over`` times narrower (``over`` is 1 or more)."""
     if blocks < 2:
         return over**2
     quantile, longest = float(scipy.stats.t.ppf(0.975, blocks - 1)), 1.0
@@ -99,7 +99,7 @@ def _longer(over: float, blocks: int) -> float:
 
 
 def _apart(a: float, b: float) -> float:
-    """How far two are apart: in logarithms, as their intervals were made, where both are positive."""
+    """The distance of two values: in logarithms, as their intervals were made, where both are positive."""
     return abs(math.log(a / b)) if a > 0 and b > 0 else abs(a - b)
 
 
@@ -123,8 +123,8 @@ def _may(a: Blocks, b: Blocks) -> Open:
 
 
 def apart(a: Blocks, b: Blocks, between: tuple[float, float], published: float | None = None) -> Judgement:
-    """The claim that ``a`` over ``b`` lies ``between`` two bounds, of two that took no turns with each other: one by
-    rounds, say, and one by repetitions, whose numbers have nothing to do with each other."""
+    """The claim that ``a`` over ``b`` lies ``between`` two bounds, where the two took no turns with each other: one was
+    measured in rounds, say, and the other in repetitions, so that their block numbers are unrelated."""
     ratio, _ = compare_independent([*b.values()], [*a.values()])
     judged = decide(ratio.ratio, ratio.low, ratio.high, between, may=open_ends(a.values(), b.values()))
     return judged.model_copy(update={"published": published})
@@ -140,9 +140,9 @@ def single(values: Blocks, between: tuple[float, float], published: float | None
 
 def timed(values_s: Blocks, between_s: Ends, published_s: Ends | None = None) -> Judgement:
     """The claim that a time (s), one for each block, lies ``between_s`` two bounds; ``published_s``: the paper's."""
-    found = single(values_s, between_s)
-    reason = found.reason.replace(_words(between_s), f"{_words(between_s)} s")
-    return found.model_copy(update={"unit": "s", "published_range": published_s, "reason": reason})
+    judgement = single(values_s, between_s)
+    reason = judgement.reason.replace(_words(between_s), f"{_words(between_s)} s")
+    return judgement.model_copy(update={"unit": "s", "published_range": published_s, "reason": reason})
 
 
 MORE: tuple[float, float] = (1.0, math.inf)
@@ -171,17 +171,25 @@ def all_of(parts: Mapping[str, Callable[[], Judgement]]) -> Judgement:
         raise NotMeasured("; ".join(dict.fromkeys(absent.values())) or "nothing to compare")
     order: tuple[Verdict, ...] = ("not reproduced", "not comparable", "reproduced")
     # Of those that are not comparable first one that no longer run decides in the same way.
-    decisive, found = min(judged.items(), key=lambda item: (order.index(item[1].verdict), not item[1].bound))
-    said = "; ".join(f"{name}: {one.verdict} {one.number}".rstrip() for name, one in judged.items())
-    said += f"; not measured: {', '.join(absent)}" if absent else ""
-    found = found.of(*(system for one in judged.values() for system in one.systems))
-    if found.verdict == "not comparable":  # each of the undecided parts has to be decided
-        longer = [one.longer for one in judged.values() if one.verdict == "not comparable" and one.low is not None]
+    decisive, result = min(judged.items(), key=lambda item: (order.index(item[1].verdict), not item[1].bound))
+    summary = "; ".join(
+        f"{name}: {judgement.verdict} {judgement.number}".rstrip() for name, judgement in judged.items()
+    )
+    summary += f"; not measured: {', '.join(absent)}" if absent else ""
+    result = result.of(*(system for judgement in judged.values() for system in judgement.systems))
+    if result.verdict == "not comparable":  # each of the undecided parts has to be decided
+        longer = [
+            judgement.longer
+            for judgement in judged.values()
+            if judgement.verdict == "not comparable" and judgement.low is not None
+        ]
         known = [times for times in longer if times is not None]
-        found = found.model_copy(update={"longer": max(known, default=None) if known == longer else None})
-    if found.verdict == "reproduced":
-        return found.model_copy(update={"reason": said})
-    return found.model_copy(update={"reason": f"{decisive}: {found.reason}" + (f" ({said})" if len(parts) > 1 else "")})
+        result = result.model_copy(update={"longer": max(known, default=None) if known == longer else None})
+    if result.verdict == "reproduced":
+        return result.model_copy(update={"reason": summary})
+    return result.model_copy(
+        update={"reason": f"{decisive}: {result.reason}" + (f" ({summary})" if len(parts) > 1 else "")}
+    )
 
 
 @dataclass(frozen=True)
@@ -203,10 +211,10 @@ def ratio_of(
     def judged(data: Data) -> Judgement:
         first, second = data.blocks(metric, a.vpn, **a.levels), data.blocks(metric, b.vpn, **b.levels)
         if first.keys() & second.keys():
-            found = compare(first, second, between, published).of(a.vpn, b.vpn)
+            judgement = compare(first, second, between, published).of(a.vpn, b.vpn)
         else:
-            found = by_plain_ip(data, metric, (a, b), between, published).of(a.vpn, b.vpn)
-        return found.model_copy(update={"verdict": "not comparable", "reason": unlike}) if unlike else found
+            judgement = by_plain_ip(data, metric, (a, b), between, published).of(a.vpn, b.vpn)
+        return judgement.model_copy(update={"verdict": "not comparable", "reason": unlike}) if unlike else judgement
 
     return judged
 
@@ -215,7 +223,8 @@ def by_plain_ip(
     data: Data, metric: str, cells: tuple[At, At], between: tuple[float, float], published: float | None
 ) -> Judgement:
     """The claim that ``metric`` at the first cell over that at the second lies ``between`` two bounds, where they had
-    their turns in different rounds: each is taken over plain IP in its own rounds, which knows what the machine did.
+    their turns in different rounds: each is divided by plain IP in its own rounds, which shows how fast the machine
+    was.
 
     Raises NotMeasured where plain IP was not measured beside both."""
     shares = []
@@ -241,14 +250,14 @@ def all_ratios(data: Data, metric: str, pairs: Mapping[str, tuple[At, At]], betw
 def on_ipsec(judge: Judge, other: str = "") -> Callable[[Data], Judgement]:
     """``judge`` of IPsec: the kernel's ESP decides, as in every paper; ESP in userspace is shown beside it.
 
-    ``other``: what makes userspace ESP another mechanism in this, told with its number.
+    ``other``: what makes userspace ESP another mechanism in this, shown with its number.
     """
 
     def of_plane(vpn: str, data: Data) -> Judgement:
-        found = judge(vpn, data)
-        if vpn not in found.systems:  # what is left without it is another claim
+        judgement = judge(vpn, data)
+        if vpn not in judgement.systems:  # what is left without it is another claim
             raise NotMeasured(f"{vpn} was not measured in this")
-        return found
+        return judgement
 
     def judged(data: Data) -> Judgement:
         return beside(partial(of_plane, KERNEL_ESP, data), {USERSPACE: partial(of_plane, USERSPACE_ESP, data)}, other)
@@ -283,21 +292,21 @@ def recovered(trials: Sequence[Trial], metric: str) -> dict[int, float]:
     """Repetition -> the share of the failures of these trials after which ``metric`` came to its end."""
     shares = defaultdict(list)
     for trial in trials:
-        for found in trial.measurements:
-            if trial.status == "ok" and found.metric == metric and "unrecovered" in found.detail:
-                shares[trial.repetition].append(1 - found.detail["unrecovered"] / found.detail["failures"])
-    return {repetition: sum(found) / len(found) for repetition, found in shares.items()}
+        for measurement in trial.measurements:
+            if trial.status == "ok" and measurement.metric == metric and "unrecovered" in measurement.detail:
+                shares[trial.repetition].append(1 - measurement.detail["unrecovered"] / measurement.detail["failures"])
+    return {repetition: sum(of_repetition) / len(of_repetition) for repetition, of_repetition in shares.items()}
 
 
-def opposite(found: Judgement) -> Judgement:
-    """The claim that what was judged is not so."""
+def opposite(judgement: Judgement) -> Judgement:
+    """The judgement of the opposite claim."""
     other: dict[Verdict, Verdict] = {"reproduced": "not reproduced", "not reproduced": "reproduced"}
-    return found.model_copy(update={"verdict": other.get(found.verdict, found.verdict)})
+    return judgement.model_copy(update={"verdict": other.get(judgement.verdict, judgement.verdict)})
 
 
 def order_held(data: Data, metric: str, vpns: Sequence[str], first: Mapping[str, str]) -> dict[int, float]:
-    """Block -> of all other cells alike, and the pairs of VPNs that the cell ``first`` tells apart, the share whose
-    order is the one there.
+    """Block -> the share of pairs of VPNs that have the same order as in the cell ``first``, over all other cells; of
+    the pairs that ``first`` tells apart.
 
     Raises NotMeasured with fewer than three VPNs, and where no such pair was measured together in another cell.
     """
@@ -354,15 +363,17 @@ def pooled_variation(data: Data, metric: str, vpns: Sequence[str], limit: float,
             f"`vpneval run thesis --duration {seconds} --reps 10`"
         )
     many = {trials[0].id: (trials[0].vpn, block_values(trials, metric)) for trials in same.values()}
-    logs = [(vpn, np.log([*found.values()])) for vpn, found in many.values() if len(found) > 2]
+    logs = [(vpn, np.log([*blocks.values()])) for vpn, blocks in many.values() if len(blocks) > 2]
     if not logs:
         raise NotMeasured("a coefficient of variation needs three repetitions")
-    freedom = sum(len(one) - 1 for _, one in logs)
-    squares = float(sum(((one - one.mean()) ** 2).sum() for _, one in logs))
+    freedom = sum(len(cell) - 1 for _, cell in logs)
+    squares = float(sum(((cell - cell.mean()) ** 2).sum() for _, cell in logs))
     ends = [float(scipy.stats.chi2.ppf(share, freedom)) for share in (0.975, 0.025)]
     value, low, high = (math.sqrt(math.expm1(squares / by)) for by in (freedom, *ends))
-    found = decide(value, low, high, (0.0, limit)).of(*(vpn for vpn, _ in logs))
-    return found.model_copy(update={"published": limit, "reason": f"pooled over {len(logs)} cells: {found.reason}"})
+    judgement = decide(value, low, high, (0.0, limit)).of(*(vpn for vpn, _ in logs))
+    return judgement.model_copy(
+        update={"published": limit, "reason": f"pooled over {len(logs)} cells: {judgement.reason}"}
+    )
 
 
 def extreme(
@@ -387,10 +398,10 @@ def extreme(
     }
     if not pairs:
         raise NotMeasured(f"no VPN here has {level} and another {factor}")
-    found = all_of(pairs)
+    judgement = all_of(pairs)
     without = [vpn for vpn in vpns if level not in data.levels(factor, vpn)]
-    told = f"{found.reason}; without {', '.join(without)}, not measured with it" if without else found.reason
-    return found.model_copy(update={"reason": told})
+    reason = f"{judgement.reason}; without {', '.join(without)}, not measured with it" if without else judgement.reason
+    return judgement.model_copy(update={"reason": reason})
 
 
 def _words(between: tuple[float, float]) -> str:

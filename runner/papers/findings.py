@@ -65,7 +65,7 @@ class Bound(float):
 
 
 def open_ends(values: Iterable[float], divisors: Iterable[float] = ()) -> Open:
-    """May what is made of these be lower in truth, and may it be higher? It rises with ``values`` and falls with
+    """May a number made of these be lower in truth, and may it be higher? It rises with ``values`` and falls with
     ``divisors``."""
     rising = [value.may for value in values if isinstance(value, Bound)]
     falling = [value.may for value in divisors if isinstance(value, Bound)]
@@ -179,9 +179,9 @@ class Data:
         trials = self.matching(vpn, levels)
         values = block_values(trials, metric)
         if not values:
-            said = next((trial.reason.splitlines()[0] for trial in trials if trial.reason), "not in this run")
+            reason = next((trial.reason.splitlines()[0] for trial in trials if trial.reason), "not in this run")
             what = ", ".join(level for level in levels.values())
-            raise NotMeasured(f"{vpn} has no {metric} at {what}: {said}")
+            raise NotMeasured(f"{vpn} has no {metric} at {what}: {reason}")
         cells = {trial.cell for trial in trials if trial.status == "ok"}
         if len(cells) > 1:
             raise NotMeasured(f"{vpn} has {len(cells)} different trials of {metric} at these levels")
@@ -194,13 +194,13 @@ def judge(finding: Finding, run: Run, trials: Sequence[Trial]) -> Judgement:
     """The finding's verdict on the trials of its experiment; a question's answer. What is missing makes it not
     comparable."""
     try:
-        found = finding.judge(Data(run, trials))
+        judgement = finding.judge(Data(run, trials))
     except NotMeasured as missing:
         return Judgement(verdict="not comparable", reason=str(missing))
-    if not finding.question or found.verdict == "not comparable":
-        return found
-    answer = "yes" if found.verdict == "reproduced" else "no"
-    return found.model_copy(update={"verdict": "answered", "reason": f"{answer}: {found.reason}"})
+    if not finding.question or judgement.verdict == "not comparable":
+        return judgement
+    answer = "yes" if judgement.verdict == "reproduced" else "no"
+    return judgement.model_copy(update={"verdict": "answered", "reason": f"{answer}: {judgement.reason}"})
 
 
 def trials_of(run: Run, trials: Sequence[Trial], experiment: str) -> list[Trial]:

@@ -105,10 +105,10 @@ class PublishedPaper(Strict):
         unknown = {value.hardware for value in self.values} - {machine.id for machine in self.hardware} - {""}
         if unknown:
             raise ValueError(f"unknown hardware: {', '.join(sorted(unknown))}")
-        listed = [(one.where, one.sentence) for one in self.conclusions]
-        told = [(where, n) for where, count in self.conclusion_sections.items() for n in range(1, count + 1)]
-        if listed != told:
-            wrong = sorted({*listed} ^ {*told}) or listed
+        listed = [(conclusion.where, conclusion.sentence) for conclusion in self.conclusions]
+        expected = [(where, n) for where, count in self.conclusion_sections.items() for n in range(1, count + 1)]
+        if listed != expected:
+            wrong = sorted({*listed} ^ {*expected}) or listed
             raise ValueError(f"conclusions are not the sections' sentences, each once and in order: {wrong}")
         return self
 
@@ -150,12 +150,12 @@ def paper(name: str) -> PublishedPaper:
     if not path.is_file():
         raise UsageError(f"no {path}; there are: {', '.join(names())}")
     try:
-        found = PublishedPaper.model_validate_json(path.read_text())
+        parsed = PublishedPaper.model_validate_json(path.read_text())
     except ValidationError as wrong:
         raise UsageError(f"{path}: {wrong}") from wrong
-    if found.id != name:
-        raise UsageError(f"{path} says that it is {found.id!r}")
-    return found
+    if parsed.id != name:
+        raise UsageError(f"{path} says that it is {parsed.id!r}")
+    return parsed
 
 
 def names() -> list[str]:
@@ -165,14 +165,14 @@ def names() -> list[str]:
 
 def devices(path: Path = FOLDER / DEVICES) -> list[DeviceRow]:
     """The rows of devices.csv. Raises UsageError with the line of one that is not a row."""
-    found = []
+    rows = []
     with path.open(newline="") as lines:
         for number, row in enumerate(csv.DictReader(lines), 2):
             try:
-                found.append(DeviceRow.model_validate({name: cell or None for name, cell in row.items()}))
+                rows.append(DeviceRow.model_validate({name: cell or None for name, cell in row.items()}))
             except ValidationError as wrong:
                 raise UsageError(f"{path}, line {number}: {wrong}") from wrong
-    return found
+    return rows
 
 
 def device_row(device: DeviceRow) -> str:

@@ -44,7 +44,7 @@ class Keys(Protocol):
     """Makes a VPN's secrets."""
 
     def __call__(self, *, others: bool = False, sites: Sequence[Site] = ()) -> Secrets:
-        """The tunnel's own; ``others``: which a stranger could have made in the same way; ``sites``: for those."""
+        """The tunnel's own secrets; ``others``: new ones, as a stranger could make them; ``sites``: for these sites."""
 
 
 @dataclass
@@ -89,7 +89,7 @@ class Bench:
             self.forget(name)
 
     def forget(self, name: str) -> None:
-        """End one thing that the measurements share: who needs it next has it made anew."""
+        """End one thing that the measurements share: it is made anew at its next use."""
         if name in self._shared:
             self._shared.pop(name)[1].close()
 
@@ -126,7 +126,8 @@ def make_secrets(vpn: Vpn, alone: AbstractContextManager[Node], sites: Sequence[
 
 
 def start_services(lab: Lab) -> None:
-    """The far host's servers, and the probe that asks them. Raises InstrumentError where one ends at once."""
+    """Start the far host's servers, and install the probe that asks them. Raises InstrumentError where one ends at
+    once."""
     lab.host1.write(f"{probes.FOLDER}/ask.py", probes.source("ask"), mode=0o644)
     iperf3 = lab.host2.spawn("iperf3", "--server", "--port", str(TCP_PORTS[0]), log="iperf3-server")
     servers = {"answering probe": start_answering(lab), "iperf3 server": iperf3}
@@ -154,13 +155,14 @@ def equip(node: Node, vpn: Vpn) -> Unsupported | None:
 
 
 def missing_tools(node: Node, vpn: Vpn) -> list[str]:
-    """Asked in one command, which costs a tenth of a second in a guest kernel."""
+    """The VPN's tools that the node lacks. One command for all: each costs a tenth of a second in a guest kernel."""
     paths = node.run("which", *vpn.software.tools, check=False).stdout.split() if vpn.software.tools else []
     return [tool for tool in vpn.software.tools if not any(path == tool or path.endswith(f"/{tool}") for path in paths)]
 
 
 def unsupported(lab: Lab, vpn: Vpn, params: Params) -> Unsupported | None:
-    """The plugin's live probe, on every gateway, its tools being there; and whether the path lets it through."""
+    """Why the VPN cannot run in this lab, by the path, the tools, or the plugin's live probe on a gateway; else
+    None."""
     if no := refused(lab, vpn):
         return no
     for site in lab.sites:
@@ -210,7 +212,7 @@ def bring_up(lab: Lab, vpn: Vpn, params: Params, secrets: Mapping[str, str], *, 
         evidences.append(vpn.evidence(lab.gateway(site), site, peers, params))
         refuse_contradiction(vpn, params, evidences[-1])
         timers[site.name] = vpn.lifecycle().timers_at(site, peers)
-    evidence = next((found for found in evidences if found.data_path), None)
+    evidence = next((evidence for evidence in evidences if evidence.data_path), None)
     if evidence is None:
         raise ProofError("the plugin returned no evidence of the data path in use")
     proof = prove(lab, address, confidential=confidential(params), judged=judged)
@@ -225,9 +227,9 @@ def _states(lab: Lab, vpn: Vpn) -> str:
         try:
             up = vpn.is_up(gateway, site, peers_of(site, lab.sites))
         except Exception as error:  # only words for a message: the failure itself is already being raised
-            said = f"is_up() of the plugin failed ({error})"
+            state = f"is_up() of the plugin failed ({error})"
         else:
-            said = f"the plugin says that the tunnel is {'up' if up else 'not up'}"
+            state = f"the plugin says that the tunnel is {'up' if up else 'not up'}"
         ended = "".join(f", but {log} has ended with {how}" for log, how in gateway.ended().items())
-        states.append(f"{site.name}: {said}{ended}")
+        states.append(f"{site.name}: {state}{ended}")
     return "; ".join(states)

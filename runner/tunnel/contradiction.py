@@ -38,33 +38,33 @@ DIGESTS = {
 NO_CIPHER = r"sha\d*|poly1305"  # in the name of a suite
 
 
-def refuse_contradiction(vpn: Vpn, params: Params, said: Evidence) -> None:
-    """Raise ProofError where ``said`` contradicts the levels ``params``, or the data plane that the plugin declares."""
-    if not said.data_path:
+def refuse_contradiction(vpn: Vpn, params: Params, evidence: Evidence) -> None:
+    """Raise ProofError where ``evidence`` contradicts the levels ``params``, or the plugin's declared data plane."""
+    if not evidence.data_path:
         return  # this gateway leaves it to the other
-    plane, colon, _ = said.data_path.partition(":")
+    plane, colon, _ = evidence.data_path.partition(":")
     if colon and plane in ("kernel", "userspace") and plane != vpn.dataplane:
-        raise ProofError(f"the plugin's data plane is {vpn.dataplane}, and its evidence says {said.data_path!r}")
-    for factor, found, contradicts in (
-        ("cipher", said.cipher, _other_cipher),
-        ("integrity", said.integrity, _other_integrity),
-        ("compression", said.compression, _other_compression),
+        raise ProofError(f"the plugin's data plane is {vpn.dataplane}, and its evidence says {evidence.data_path!r}")
+    for factor, reported, contradicts in (
+        ("cipher", evidence.cipher, _other_cipher),
+        ("integrity", evidence.integrity, _other_integrity),
+        ("compression", evidence.compression, _other_compression),
     ):
         # A compression that cannot be switched off is declared as the word for "off".
-        declared = factor == "compression" and vpn.offers.compressions.get(params[factor]) == found
-        if found and contradicts(params, found) and not declared:
-            raise ProofError(f"asked for {factor} {params[factor]}, and the evidence says {found!r}")
+        declared = factor == "compression" and vpn.offers.compressions.get(params[factor]) == reported
+        if reported and contradicts(params, reported) and not declared:
+            raise ProofError(f"asked for {factor} {params[factor]}, and the evidence says {reported!r}")
 
 
-def _other_cipher(params: Params, said: str) -> bool:
+def _other_cipher(params: Params, reported: str) -> bool:
     asked = params["cipher"]
     if asked in ("none", "null"):
-        return said.lower() not in NOTHING
+        return reported.lower() not in NOTHING
     if asked.endswith("gmac"):  # integrity alone: some call its cipher null
         return False
-    if said.lower() in NOTHING:
+    if reported.lower() in NOTHING:
         return True
-    words = re.sub(NO_CIPHER, "", said.lower().replace("_", "-"))
+    words = re.sub(NO_CIPHER, "", reported.lower().replace("_", "-"))
     ciphers = [name for name, pattern in CIPHERS.items() if re.search(pattern, words)]
     lengths = re.findall(r"(?<!\d)(128|192|256)(?!\d)", words)
     modes = [mode for mode in MODES if mode in words]
@@ -78,17 +78,17 @@ def _other_cipher(params: Params, said: str) -> bool:
     )
 
 
-def _other_integrity(params: Params, said: str) -> bool:
+def _other_integrity(params: Params, reported: str) -> bool:
     asked = params["integrity"]
     if asked == "none":
-        return said.lower() not in NOTHING
+        return reported.lower() not in NOTHING
     if asked == "aead" or params["cipher"] in AEAD:
         return False
-    if said.lower() in NOTHING:
+    if reported.lower() in NOTHING:
         return True
-    digests = [name for name, pattern in DIGESTS.items() if re.search(pattern, said.lower().replace("_", "-"))]
+    digests = [name for name, pattern in DIGESTS.items() if re.search(pattern, reported.lower().replace("_", "-"))]
     return bool(digests) and not any(asked.endswith(name) for name in digests)
 
 
-def _other_compression(params: Params, said: str) -> bool:
-    return (params["compression"] == "off") is not (said.lower() in NOTHING)
+def _other_compression(params: Params, reported: str) -> bool:
+    return (params["compression"] == "off") is not (reported.lower() in NOTHING)

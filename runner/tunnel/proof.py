@@ -30,10 +30,10 @@ def prove(lab: Lab, address: str, *, confidential: bool, judged: bool = True) ->
     Raises ProofError where the tunnel breaks its promise, MeasurementError where the probe itself did not work.
     """
     for _ in range(CAPTURES):
-        proof, found, complaint = send_marker(lab, address, confidential)
+        proof, reports, complaint = send_marker(lab, address, confidential)
         if not proof.delivered and renew_answering(lab):
             raise InstrumentError("the far host's answering probe had died while the marker was on its way")
-        lost = sum(report["lost"] for report in found)
+        lost = sum(report["lost"] for report in reports)
         if not lost or (confidential and proof.marker_on_wan):  # what was seen was there, however much was not
             break
     else:
@@ -42,13 +42,13 @@ def prove(lab: Lab, address: str, *, confidential: bool, judged: bool = True) ->
             "proves nothing"
         )
     if judged or not proof.delivered:
-        seen = [any(each) for each in zip(*(report["seen"] for report in found), strict=True)]
-        judge(proof, seen, complaint, next((one for report in found for one in report["where"] if one), None))
+        seen = [any(each) for each in zip(*(report["seen"] for report in reports), strict=True)]
+        judge(proof, seen, complaint, next((place for report in reports for place in report["where"] if place), None))
     return proof
 
 
 def send_marker(lab: Lab, address: str, confidential: bool) -> tuple[Proof, list[dict[str, Any]], str]:
-    """Send one marker both ways: what came of it, what each watcher reports, and what the sender complains of."""
+    """Send one marker both ways. Returns the proof, each watcher's report, and the sender's complaint."""
     marker = secrets.token_bytes(MARKER_BYTES)
     both = f"{marker.hex()} {marker.translate(COMPLEMENT).hex()}"
     with ExitStack() as stack:
@@ -57,26 +57,26 @@ def send_marker(lab: Lab, address: str, confidential: bool) -> tuple[Proof, list
         ]
         ask = ("python3", "-IS", f"{probes.FOLDER}/ask.py", "marker", address, str(ANSWER_PORT), "5")
         sent = lab.host1.run(*ask, input=marker.hex(), check=False, timeout=15)
-        found = [answer(watch, "watch", both, timeout_s=15) for watch in watchers]
+        reports = [answer(watch, "watch", both, timeout_s=15) for watch in watchers]
     proof = Proof(
         confidential_promised=confidential,
         delivered=sent.code == 0,
-        marker_on_wan=any(seen for report in found for seen in report["seen"]),
+        marker_on_wan=any(seen for report in reports for seen in report["seen"]),
         sent_bytes=2 * MARKER_BYTES,
-        captured_bytes=sum(report["bytes"] for report in found),
+        captured_bytes=sum(report["bytes"] for report in reports),
         captured_on=" and ".join(f"{node.name} {' '.join(where)}" for node, where in watch_points(lab)),
     )
-    return proof, found, sent.stderr
+    return proof, reports, sent.stderr
 
 
 def start_answering(lab: Lab) -> Process:
-    """The far host's answering probe."""
+    """Start the far host's answering probe."""
     lab.host2.write(f"{probes.FOLDER}/answer.py", probes.source("answer"), mode=0o644)
     return lab.host2.spawn("python3", "-IS", f"{probes.FOLDER}/answer.py", str(ANSWER_PORT), log="answer")
 
 
 def renew_answering(lab: Lab) -> bool:
-    """Where the answering probe does not answer on the far host itself, start another. Did it have to be?
+    """Where the answering probe does not answer on the far host itself, start another. Returns whether it was needed.
 
     Where it answers there, and not through the tunnel, the tunnel is to blame. Raises TimeoutError where the new one
     does not listen.
@@ -120,9 +120,9 @@ def judge(proof: Proof, seen: list[bool], complaint: str = "", where: tuple[int,
             f"the WAN capture saw {proof.captured_bytes} of {proof.sent_bytes} sent bytes, so it proves nothing"
         )
     if proof.confidential_promised and proof.marker_on_wan:
-        found = f", {placed(*where)}" if where else ""
+        place = f", {placed(*where)}" if where else ""
         raise ProofError(
-            f"plaintext on the WAN: the marker was seen although confidentiality is promised{found}", proof
+            f"plaintext on the WAN: the marker was seen although confidentiality is promised{place}", proof
         )
     if not proof.confidential_promised and not all(seen):
         raise MeasurementError("the WAN capture missed a marker that was sent without encryption, so it proves nothing")
@@ -137,5 +137,5 @@ def placed(offset: int, head: str) -> str:
     header = 14 + 4 * (frame[14] & 15)
     protocol = {6: "TCP", 17: "UDP"}.get(frame[23], f"protocol {frame[23]}")
     ports = [int.from_bytes(frame[at : at + 2], "big") for at in (header, header + 2)]
-    said = f"{protocol} {ports[0]} > {ports[1]}" if frame[23] in (6, 17) else protocol
-    return f"in a packet {source} > {destination}, {said}, {offset - 14} bytes in"
+    transport = f"{protocol} {ports[0]} > {ports[1]}" if frame[23] in (6, 17) else protocol
+    return f"in a packet {source} > {destination}, {transport}, {offset - 14} bytes in"

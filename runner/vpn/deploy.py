@@ -28,7 +28,7 @@ Files = Mapping[str, tuple[str, int]]  # path in the directory -> text, mode
 
 
 def common() -> Files:
-    """What is the same in the directory of every gateway and VPN."""
+    """The files that are the same in the directory of every gateway and VPN."""
     scripts = {name: ((GATEWAY / name).read_text(encoding="utf-8"), 0o700) for name in ("up.sh", "check.sh", "down.sh")}
     places = {
         "functions.sh": HOME,
@@ -43,10 +43,10 @@ def common() -> Files:
 
 
 def own(vpn: Vpn, params: Params, me: Site, sites: Sequence[Site], secrets: Secrets, path_mtu: int | None) -> Files:
-    """What gateway ``me`` has of its own in its directory."""
+    """The files of the directory that only gateway ``me`` has."""
     script, peers = script_of(vpn, params, me, sites, secrets), peers_of(me, sites)
     head = f"# {vpn.title} on {me.name}, to {', '.join(peer.name for peer in peers)}\n"
-    files = {f"files{path}": found for path, found in script.files.items()}
+    files = {f"files{path}": file for path, file in script.files.items()}
     start = "\n".join(["begin", *script.lines, "end\n"])
     files[f"files{HOME}/tunnel"] = f"#!/bin/bash\n{head}. {HOME}/functions.sh\n{start}", 0o700
     undo = "\n".join([f"nft delete table inet {TABLE} 2> /dev/null || true", *script.undo, "true\n"])
@@ -58,8 +58,8 @@ def own(vpn: Vpn, params: Params, me: Site, sites: Sequence[Site], secrets: Secr
 
 
 def values_of(vpn: Vpn, me: Site, peers: Sequence[Site], script: Script) -> dict[str, str]:
-    """What the common scripts have to know of this gateway. ``closed``: networks that only the tunnel may lead to."""
-    ports = [one for one in vpn.ports.split() if one.startswith("udp") or lower_numbered(me, peers)]
+    """The values of this gateway for the common scripts. ``closed``: networks that only the tunnel may lead to."""
+    ports = [port for port in vpn.ports.split() if port.startswith("udp") or lower_numbered(me, peers)]
     routed = vpn.carries == "ip"
     listens = ports if not higher_numbered(me, peers) else [f"tcp/{TCP_PORTS[0]}"]
     named = {name for line in script.lines for name in re.findall(r"\b(?:dev|link set|tuntap add) (\S+)", line)}
@@ -73,7 +73,7 @@ def values_of(vpn: Vpn, me: Site, peers: Sequence[Site], script: Script) -> dict
         "closed": " ".join(peer.lan for peer in peers if routed),
         "here": me.lan_address,
         "there": " ".join(peer.lan_address for peer in peers if routed),
-        "listens": " ".join(one.partition("/")[2] for one in listens if not routed),
+        "listens": " ".join(port.partition("/")[2] for port in listens if not routed),
         "version": str(me.path_version),
         "ping_header": str(PING_HEADER_BYTES[me.path_version]),
         "encapsulation": str(ENCAPSULATION_BYTES[me.path_version]),
@@ -81,7 +81,7 @@ def values_of(vpn: Vpn, me: Site, peers: Sequence[Site], script: Script) -> dict
 
 
 def packages(vpn: Vpn) -> list[tuple[str, ...]]:
-    """The Debian packages that a gateway needs; of several together, the first that there is."""
+    """The Debian packages that a gateway needs; of alternatives, the first that is available."""
     single = sorted({*vpn.software.packages} - {*vpn.software.daemons})
     return [(name,) for name in dict.fromkeys((*single, *TOOLS))] + [vpn.software.daemons] * bool(vpn.software.daemons)
 

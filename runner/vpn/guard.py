@@ -80,8 +80,8 @@ def told(broken: BaseException, files: list[Path], *, silent: bool = False) -> s
     if isinstance(broken, SyntaxError):
         return f"{_line(broken.lineno)}{type(broken).__name__}: {broken.msg}"
     places = _places(broken, files)
-    said = "" if silent else f": {_text(broken)}"
-    return f"{_line(places[-1][1] if places else None)}{type(broken).__name__}{said}"
+    text = "" if silent else f": {_text(broken)}"
+    return f"{_line(places[-1][1] if places else None)}{type(broken).__name__}{text}"
 
 
 def file_of(kind: type) -> Path:
@@ -110,7 +110,7 @@ def _check_attributes(vpn: Vpn) -> None:
 def _watched(
     vpn: Vpn, method: str, bound: Callable[..., Any], checked: Callable[[Vpn, Any], Any]
 ) -> Callable[..., Any]:
-    """``bound``, whose errors and results pass here; a default stays: by it the runner knows what a plugin lacks."""
+    """``bound`` with its errors and results checked. A default stays: by it the runner knows what a plugin lacks."""
     if bound in (Rekeying.renew, Rekeying.mark, Standby.prepare):
         return bound
 
@@ -118,7 +118,7 @@ def _watched(
     def call(*args: Any, **named: Any) -> Any:
         began = time.monotonic()
         try:
-            found = bound(*args, **named)
+            result = bound(*args, **named)
         except KeyboardInterrupt as ended:  # by the user
             if (took_s := time.monotonic() - began) >= LONG_S * PATIENCE:
                 ended.add_note(_unfinished(vpn, method, ended, took_s))
@@ -128,7 +128,7 @@ def _watched(
                 raise
             raise PluginError(_blamed(vpn, method, broken)) from broken
         try:
-            return checked(vpn, found)
+            return checked(vpn, result)
         except (TypeError, ValueError) as wrong:
             file = files_of(type(vpn))[0].name
             raise PluginError(f"the plugin {vpn.name} is broken: {method} in {file} returned {wrong}") from wrong
@@ -137,7 +137,8 @@ def _watched(
 
 
 def _is_ordinary(broken: BaseException, vpn: Vpn, method: str) -> bool:
-    """Is it none of the plugin's mistakes: a VPN that fails, a broken lab, a full disk, or one that has been told?"""
+    """Is it no mistake of the plugin: a VPN that fails, a broken lab or a full disk; or one that is reported
+    already?"""
     if isinstance(broken, LabError | PluginError):
         return True
     if isinstance(broken, OSError) and broken.errno in DISK:
@@ -180,61 +181,63 @@ def _text(broken: BaseException) -> str:
 # --- what methods return ---------------------------------------------------------------------------------------------
 
 
-def _anything(vpn: Vpn, found: Any) -> Any:
-    return found
+def _anything(vpn: Vpn, result: Any) -> Any:
+    return result
 
 
-def _refusal(vpn: Vpn, found: Any) -> Unsupported | None:
-    if found is not None and not (isinstance(found, Unsupported) and isinstance(found.reason, str)):
-        raise TypeError(f"{found!r:.60}; it returns None, or Unsupported with a reason")
-    return found
+def _refusal(vpn: Vpn, result: Any) -> Unsupported | None:
+    if result is not None and not (isinstance(result, Unsupported) and isinstance(result.reason, str)):
+        raise TypeError(f"{result!r:.60}; it returns None, or Unsupported with a reason")
+    return result
 
 
-def _texts(vpn: Vpn, found: Any) -> dict[str, str]:
-    """Types only are told: a text may be a key."""
-    if not isinstance(found, Mapping):
-        raise TypeError(f"a value of type {type(found).__name__}; it returns a mapping of names to texts")
-    for name, text in found.items():
+def _texts(vpn: Vpn, result: Any) -> dict[str, str]:
+    """An error names types only, because a text may be a key."""
+    if not isinstance(result, Mapping):
+        raise TypeError(f"a value of type {type(result).__name__}; it returns a mapping of names to texts")
+    for name, text in result.items():
         if not isinstance(name, str) or not isinstance(text, str):
             raise TypeError(f"a {type(text).__name__} for {name!r:.60}; it returns a mapping of names to texts")
         if "\0" in name or any("\ud800" <= letter <= "\udfff" for letter in name + text):
             raise ValueError(f"for {name!r:.60} what UTF-8 has no bytes for")
-    return dict(found)
+    return dict(result)
 
 
-def _yes_or_no(vpn: Vpn, found: Any) -> bool:
-    if not isinstance(found, bool):
-        raise TypeError(f"{found!r:.60}; it returns True or False")
-    return found
+def _yes_or_no(vpn: Vpn, result: Any) -> bool:
+    if not isinstance(result, bool):
+        raise TypeError(f"{result!r:.60}; it returns True or False")
+    return result
 
 
-def _evidence(vpn: Vpn, found: Any) -> Evidence:
-    if not isinstance(found, Evidence):
-        raise TypeError(f"{found!r:.60}; it returns Evidence")
+def _evidence(vpn: Vpn, result: Any) -> Evidence:
+    if not isinstance(result, Evidence):
+        raise TypeError(f"{result!r:.60}; it returns Evidence")
     try:
-        return Evidence.model_validate(dict(found))
+        return Evidence.model_validate(dict(result))
     except ValidationError as wrong:
         first = wrong.errors(include_url=False)[0]
         raise TypeError(f"Evidence whose {'.'.join(map(str, first['loc']))} is {first['input']!r:.60}") from None
 
 
-def _layers(vpn: Vpn, found: Any) -> dict[str, int] | None:
-    if found is None:
+def _layers(vpn: Vpn, result: Any) -> dict[str, int] | None:
+    if result is None:
         return None
-    right = isinstance(found, dict) and all(isinstance(name, str) and type(size) is int for name, size in found.items())
+    right = isinstance(result, dict) and all(
+        isinstance(name, str) and type(size) is int for name, size in result.items()
+    )
     if not right:
-        raise TypeError(f"{found!r:.60}; it returns None, or the layers' names with their bytes")
-    layers: dict[str, int] = found
+        raise TypeError(f"{result!r:.60}; it returns None, or the layers' names with their bytes")
+    layers: dict[str, int] = result
     return layers
 
 
-def _lifecycle(vpn: Vpn, found: Any) -> Lifecycle:
-    """With the functions in it under guard, too."""
-    right = isinstance(found, Lifecycle) and isinstance(found.rekeying, Rekeying) and isinstance(found.timers, tuple)
-    if not right or not all(isinstance(timer, Timer) for timer in found.timers):
-        raise TypeError(f"{found!r:.60}; it returns a Lifecycle of a Rekeying, Timers and a Standby")
-    told_right: Lifecycle = found
-    rekeying, standby = told_right.rekeying, told_right.standby
+def _lifecycle(vpn: Vpn, result: Any) -> Lifecycle:
+    """The lifecycle, with its functions under guard, too."""
+    right = isinstance(result, Lifecycle) and isinstance(result.rekeying, Rekeying) and isinstance(result.timers, tuple)
+    if not right or not all(isinstance(timer, Timer) for timer in result.timers):
+        raise TypeError(f"{result!r:.60}; it returns a Lifecycle of a Rekeying, Timers and a Standby")
+    lifecycle: Lifecycle = result
+    rekeying, standby = lifecycle.rekeying, lifecycle.standby
     rekeying = replace(
         rekeying,
         renew=_watched(vpn, "rekeying.renew", rekeying.renew, _anything),
@@ -250,13 +253,13 @@ def _lifecycle(vpn: Vpn, found: Any) -> Lifecycle:
                 over, files=files, has_state=_watched(vpn, "hand_over.has_state", over.has_state, _yes_or_no)
             )
         standby = replace(standby, hand_over=over, prepare=_watched(vpn, "standby.prepare", standby.prepare, _anything))
-    return replace(told_right, rekeying=rekeying, standby=standby)
+    return replace(lifecycle, rekeying=rekeying, standby=standby)
 
 
-def _text_only(vpn: Vpn, found: Any) -> str:
-    if not isinstance(found, str):
-        raise TypeError(f"{found!r:.60}; it returns a text")
-    return found
+def _text_only(vpn: Vpn, result: Any) -> str:
+    if not isinstance(result, str):
+        raise TypeError(f"{result!r:.60}; it returns a text")
+    return result
 
 
 # The methods of the contract, each with the check of what it returns.

@@ -131,8 +131,8 @@ def _needs(vpn: Vpn, sites: Sequence[Site], gateways: dict[str, Files], versions
     names = [" or ".join(any_of) for any_of in packages(vpn)]
     yield f"- Gateways with Debian, and root on them. up.sh installs: {', '.join(names)}."
     if versions:
-        told = ", ".join(f"{name} {version}" for name, version in versions.items())
-        yield f"- Measured were {told}. Another version may be faster or slower."
+        measured = ", ".join(f"{name} {version}" for name, version in versions.items())
+        yield f"- Measured were {measured}. Another version may be faster or slower."
     if vpn.software.layer:
         yield f"- Debian does not have all of them: vagrant/layers/{vpn.software.layer}.sh of vpneval builds the rest."
     if vpn.ports:
@@ -172,8 +172,8 @@ def _inner(sites: Sequence[Site], gateways: dict[str, Files]) -> list[str]:
     """The networks of the tunnel itself: those in its files that are nobody's site."""
     text = "\n".join(content for files in gateways.values() for content, _ in files.values())
     ours = "\n".join(str(site) for site in sites)
-    found = {".".join(match.groups()) for match in ADDRESS.finditer(text) if match[0].rpartition(".")[0] not in ours}
-    return sorted(f"{network}.0/24" for network in found)
+    networks = {".".join(match.groups()) for match in ADDRESS.finditer(text) if match[0].rpartition(".")[0] not in ours}
+    return sorted(f"{network}.0/24" for network in networks)
 
 
 def _keys(keys: KeyMaker, secrets: Secrets) -> list[str]:
@@ -181,7 +181,7 @@ def _keys(keys: KeyMaker, secrets: Secrets) -> list[str]:
 
 
 def _has_ca(keys: KeyMaker) -> bool:
-    """Do the commands that make the keys keep some of them apart?"""
+    """Do the commands that make the keys use the directory ``CA``?"""
     return any(CA in " ".join(argv) for argv, _ in keys.commands)
 
 

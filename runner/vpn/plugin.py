@@ -154,10 +154,10 @@ def entry(vpn: Vpn, sites: Sequence[Site]) -> str:
 def no_tun(node: Node) -> Unsupported | None:
     """Why ``node`` can make no TUN and no TAP; None where it can. For ``supports``."""
     # Read before it has an interface, the device says EBADFD (tun.c), in whichever place it was put.
-    said = node.run("dd", "if=/dev/net/tun", "bs=1", "count=1", "iflag=nonblock", "status=none", check=False).stderr
-    if "File descriptor in bad state" in said:
+    error = node.run("dd", "if=/dev/net/tun", "bs=1", "count=1", "iflag=nonblock", "status=none", check=False).stderr
+    if "File descriptor in bad state" in error:
         return None
-    if "No such file" in said:
+    if "No such file" in error:
         return Unsupported("the kernel has no TUN (/dev/net/tun is missing)")
-    why = f"cannot be used: {said.strip().rpartition(': ')[2]}" if said else "is not the kernel's TUN device"
+    why = f"cannot be used: {error.strip().rpartition(': ')[2]}" if error else "is not the kernel's TUN device"
     return Unsupported(f"/dev/net/tun {why}; mknod /dev/net/tun c 10 200; a container needs --device /dev/net/tun")

@@ -54,7 +54,7 @@ class PaperProcess:
     log = Path("/dev/null")
 
     def alive(self) -> bool:
-        """Yes, for who waits until it is up."""
+        """True, for a caller that waits until it is up."""
         return True
 
     def stop(self) -> None:
@@ -83,8 +83,8 @@ class KeyMaker(NotedNode):
         """The commands, as lines of a shell script, which make a file of keys/ for each of the ``secrets``."""
         names: dict[int, list[str]] = {}
         for name, value in secrets.items():
-            if found := OUTPUT.fullmatch(value.strip()):
-                names.setdefault(int(found[1]), []).append(name)
+            if output := OUTPUT.fullmatch(value.strip()):
+                names.setdefault(int(output[1]), []).append(name)
         lines = []
         for number, (argv, input) in enumerate(self.commands):
             to, *more = names.get(number, [f"output-{number}"])
@@ -92,7 +92,9 @@ class KeyMaker(NotedNode):
             line = shlex.join(argv) + (f" > keys/{to}" if used else "")
             if input is not None:
                 text = re.sub(r"([$`\\])", r"\\\1", input.rstrip("\n"))
-                text = OUTPUT.sub(lambda one: f"$(cat keys/{names.get(int(one[1]), [f'output-{one[1]}'])[0]})", text)
+                text = OUTPUT.sub(
+                    lambda match: f"$(cat keys/{names.get(int(match[1]), [f'output-{match[1]}'])[0]})", text
+                )
                 line += f" << END\n{text}\nEND"
             lines += [line, *(f"cp keys/{to} keys/{name}" for name in more)]
         lines += [f"# Put {name} into keys/{name}." for name, value in secrets.items() if not OUTPUT.search(value)]
@@ -127,8 +129,8 @@ class Script(NotedNode):
 
     def _dialed(self, argv: Sequence[str]) -> str:
         """The command that succeeds once what ``argv`` dials is there; "" where it does not dial."""
-        said = shlex.join(argv)
-        return next((there for begin, there in self.dials.items() if said.startswith(f"{begin} ")), "")
+        command = shlex.join(argv)
+        return next((there for begin, there in self.dials.items() if command.startswith(f"{begin} ")), "")
 
     def spawn(self, *argv: str, log: str) -> PaperProcess:
         """Note the command as a daemon, whose messages go to the journal."""

@@ -61,7 +61,7 @@ def rate(declared: Security, params: Params) -> Rating:
     }
     points = sum(earned.values())
     reasons = [f"{value} of {most[0]}: {what}" for (what, value), most in zip(earned.items(), SCALE, strict=True)]
-    if counted := [told for told in declared.known_breaks if applies(told, params)]:
+    if counted := [known_break for known_break in declared.known_breaks if applies(known_break, params)]:
         points = min(points, WITH_A_BREAK)
         reasons.append(f"at most {WITH_A_BREAK}: known break: {'; '.join(counted)}")
     if params["cipher"].endswith(READABLE) or set(declared.authentication) <= {"none"}:
@@ -88,10 +88,10 @@ def in_words(bits: int | None) -> str:
     return f"{bits} bits, {lasts}"
 
 
-def applies(told: str, params: Params) -> bool:
+def applies(known_break: str, params: Params) -> bool:
     """Does a known break concern a tunnel at these levels? Not where its text says that it is fixed or not used here;
     where it names CBC, 64-bit blocks or compression, only at levels that have one of those."""
-    text = told.lower()
+    text = known_break.lower()
     if "fixed in" in text or "fixed by" in text or "used here" in text:
         return False
     named = {

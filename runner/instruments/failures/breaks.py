@@ -1,6 +1,6 @@
 """The failures of the site-to-site lab: a daemon restarted, a gateway rebooted, the WAN cut, a WAN address changed.
 
-They end what runs on a gateway, so that only a lab of namespaces may be broken like that, never somebody's machine.
+They end every process on a gateway. Only a lab of namespaces may be broken in this way, never somebody's machine.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Note = Callable[[str], None]
 
 
 def break_by(lab: Lab, vpn: Vpn, params: Params, failure: str) -> Break:
-    """The failure of that name. Raises MeasurementError on a lab whose machines are not ours to break."""
+    """The function that causes ``failure``. Raises MeasurementError on a lab whose machines have other work, too."""
     if lab.kind != "netns":
         raise MeasurementError(f"a lab of kind {lab.kind} is not broken on purpose: its machines have other work, too")
     answering, dialing = lab.sites[-1], lab.sites[0]
@@ -52,7 +52,7 @@ def restart(lab: Lab, vpn: Vpn, params: Params, site: Site, note: Note) -> None:
 
 
 def reboot(lab: Lab, vpn: Vpn, params: Params, site: Site, note: Note) -> None:
-    """A gateway goes without a word, comes back ``DOWN_S`` later and remembers nothing but its files."""
+    """Kill a gateway without a shutdown. It comes back ``DOWN_S`` later with its files and nothing else."""
     gateway = lab.gateway(site)
     note(f"{site.name}: killed, its ports down")
     batch(gateway, "link set lan0 down", f"link set {site.wan_interface} down")
@@ -88,9 +88,9 @@ def start(lab: Lab, vpn: Vpn, params: Params, site: Site) -> None:
 
 
 def end_all(gateway: LabNode, signal: str) -> None:
-    """Send ``signal`` to all that runs on a gateway, which is the VPN and nothing else, and see it end; KILL at last.
+    """Send ``signal`` to all processes on a gateway, which are the VPN's alone, and wait for their end; then KILL.
 
-    kill(2): -1 is every process of the caller's PID namespace but its first, and itself.
+    kill(2): -1 means every process of the caller's PID namespace except its first one and the caller.
     """
     gateway.run("kill", f"-{signal}", "--", "-1", check=False)
     try:
@@ -101,7 +101,7 @@ def end_all(gateway: LabNode, signal: str) -> None:
 
 
 def processes(gateway: LabNode) -> list[str]:
-    """The commands that run on a gateway, without its first process and the question itself."""
+    """The commands that run on a gateway, without its first process and without this ps."""
     listed = [line.split() for line in gateway.run("ps", "-eo", "pid=,comm=,stat=").stdout.splitlines()]
     return [words[1] for words in listed if words[0] != "1" and words[1] != "ps" and not words[-1].startswith("Z")]
 

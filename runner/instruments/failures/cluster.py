@@ -1,4 +1,4 @@
-"""The ClusterIP paper's cluster: both gateways have the site's addresses, and CLUSTERIP says whose packets are whose.
+"""The ClusterIP paper's cluster: both gateways have the site's addresses, and CLUSTERIP decides who takes a packet.
 
 The kernel's target CLUSTERIP answers for 192.168.0.1 with a multicast MAC address, so that both gateways get every
 packet from the WAN, and drops it on the one that is not responsible. strongSwan's plugin ha hands the SAs over, notices
@@ -58,7 +58,7 @@ def start_cluster(lab: Lab, pair: tuple[str, str]) -> None:
 
 
 def join_cluster(lab: Lab, pair: tuple[str, str]) -> None:
-    """The tunnel being up: both gateways have the site's addresses, and CLUSTERIP lets the first alone have packets.
+    """Give both gateways the site's addresses, once the tunnel is up; CLUSTERIP lets only the first one take packets.
 
     Not before, because charon empties CLUSTERIP's buckets as it starts. Raises CommandError where CLUSTERIP fails.
     """
@@ -71,7 +71,7 @@ def join_cluster(lab: Lab, pair: tuple[str, str]) -> None:
 
 
 def open_gates(lab: Lab, pair: tuple[str, str], renew: str) -> None:
-    """From now on the responsible gateway alone forwards what comes from the LAN, and on becoming it runs the
+    """Make the responsible gateway alone forward packets from the LAN. A gateway that becomes responsible runs the
     command ``renew``, which asks for new keys."""
     for name in pair:
         node, path = lab.nodes[name], f"{probes.FOLDER}/{GATE}.py"
@@ -80,7 +80,7 @@ def open_gates(lab: Lab, pair: tuple[str, str], renew: str) -> None:
 
 
 def silence(lab: Lab, pair: tuple[str, str], port: int, note: Callable[[str], None]) -> None:
-    """The two do not hear each other's heartbeats (UDP ``port``) any more, and all else goes on."""
+    """Block the heartbeats between the two gateways (UDP ``port``), and nothing else."""
     note("the heartbeats between the two are dropped")
     for name in pair:
         lab.nodes[name].run("iptables-legacy", "-I", "INPUT", "-p", "udp", "--dport", str(port), "-j", "DROP")

@@ -1,4 +1,4 @@
-"""How the active gateway of two fails."""
+"""The failures of the active one of two gateways."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ FAILURES = {
 
 
 def break_gateway(lab: Lab, vpn: Vpn, failure: str, redundancy: str) -> Break:
-    """The failure of that name, of the gateway that is active."""
-    one, two = (lab.nodes[name] for name in PAIR)
+    """The function that causes ``failure`` of the active gateway."""
+    preferred, second = (lab.nodes[name] for name in PAIR)
     match failure:
         case "interface":
-            return lambda note: ports(one, note, "down", "wan0")
+            return lambda note: ports(preferred, note, "down", "wan0")
         case "gateway":
-            return lambda note: kill(one, note)
+            return lambda note: kill(preferred, note)
         case "daemon":
-            names = daemons(one)  # beforehand, for a slow guest takes seconds to tell
-            return lambda note: kill_daemons(one, names, note)
+            names = daemons(preferred)  # beforehand, for a slow guest takes seconds to tell
+            return lambda note: kill_daemons(preferred, names, note)
         case "sync_link" if redundancy == "clusterip":
             return lambda note: silence(lab, PAIR, synced(vpn).port, note)
         case "sync_link":
-            return lambda note: ports(one, note, "down", "sync0")
+            return lambda note: ports(preferred, note, "down", "sync0")
         case "return":
-            ports(one, lambda what: None, "down", "wan0")
-            wait_until(lambda: is_active(lab, two.name), f"{two.name} active", 20)
-            return lambda note: ports(one, note, "up", "wan0")
+            ports(preferred, lambda what: None, "down", "wan0")
+            wait_until(lambda: is_active(lab, second.name), f"{second.name} active", 20)
+            return lambda note: ports(preferred, note, "up", "wan0")
     raise AssertionError(f"nobody knows the failure {failure}")
 
 
@@ -52,16 +52,17 @@ def ports(gateway: LabNode, note: Note, state: str, *names: str) -> None:
 
 
 def kill(gateway: LabNode, note: Note) -> None:
-    """The gateway is gone: nothing comes from its ports, and nothing runs on it. No daemon can say last words.
+    """Set the gateway's ports down and kill all its processes, so that no daemon can send a goodbye.
 
-    The ports first, and at once: what is in the kernel goes on without any process, for seconds in a slow guest.
+    The ports go first, and together: the kernel's part goes on without any process, for seconds in a slow guest.
     """
     ports(gateway, note, "down", "wan0", "lan0", "sync0")
     gateway.run("kill", "-KILL", "--", "-1", check=False)
 
 
 def daemons(gateway: LabNode) -> list[str]:
-    """What the VPN runs on a gateway, not what moves it. Raises MeasurementError where it runs nothing."""
+    """The names of the VPN's processes on a gateway, without those that move the tunnel. Raises MeasurementError where
+    there is none."""
     names = sorted({name for name in processes(gateway) if name not in ("keepalived", "python3")})
     if not names:
         raise MeasurementError("this VPN runs no daemon that could be killed")

@@ -58,14 +58,14 @@ def many(bench: Bench, vpn: Vpn, params: Mapping[str, str], timers: str, seed: i
             if bench.another is None:
                 raise MeasurementError("this lab cannot be made twice: --set labs=1")
             benches.append(stack.enter_context(bench.another()))
-        watching = [stack.enter_context(failing(one, vpn, params, f"{seed}/{n}")) for n, one in enumerate(benches)]
+        watching = [stack.enter_context(failing(each, vpn, params, f"{seed}/{n}")) for n, each in enumerate(benches)]
         for handover_s in collected(dict(zip(watching, benches, strict=True)), wanted, vpn, params, seen):
             if (yield {"handover_ms": _ms(handover_s)}) is Go.END:
                 break
     if not seen.samples_s:
         raise MeasurementError(f"no handover was seen: {'; '.join(seen.lost)}")
-    samples = [_ms(one) for one in seen.samples_s]
-    low, median, high = (float(one) for one in np.percentile(samples, (25, 50, 75)))
+    samples = [_ms(sample_s) for sample_s in seen.samples_s]
+    low, median, high = (float(quartile) for quartile in np.percentile(samples, (25, 50, 75)))
     quartiles = {"lower_quartile_ms": round(low, 2), "upper_quartile_ms": round(high, 2)}
     ends = {"min_ms": min(samples), "max_ms": max(samples)}
     detail = {"failure": PULLED, "timers": [timers], "handovers": len(samples), "labs": len(benches)}
@@ -73,8 +73,8 @@ def many(bench: Bench, vpn: Vpn, params: Mapping[str, str], timers: str, seed: i
     warnings = [f"a lab was given up: {why}" for why in seen.lost]
     if len(samples) < wanted:
         warnings.append(f"{len(samples)} of {wanted} handovers were measured")
-    found = measurement("handover_ms", median, samples, **detail)
-    return Measured([found], time.monotonic() - started, warnings=warnings)
+    value = measurement("handover_ms", median, samples, **detail)
+    return Measured([value], time.monotonic() - started, warnings=warnings)
 
 
 def _ms(seconds: float) -> float:
@@ -110,8 +110,8 @@ def streaming(lab: Lab, address: str) -> Iterator[Process]:
 def collected(
     labs: Mapping[Dialogue, Bench], wanted: int, vpn: Vpn, params: Mapping[str, str], seen: Seen
 ) -> Iterator[float]:
-    """Handovers (s), which are in ``seen``, too, until it has ``wanted`` or no lab is left. A lab whose probe says
-    nothing for longer than it may take is given up.
+    """Yield handovers (s) and add them to ``seen``, until it has ``wanted`` of them or no lab is left. A lab is given
+    up when its probe sends nothing for longer than a failure may take.
 
     Raises MeasurementError where a probe died.
     """
@@ -131,16 +131,16 @@ def collected(
             watcher, _ = waiting.pop(stdout)
             if not (line := stdout.readline()):
                 raise died(watcher)("the probe handovers died")
-            found = json.loads(line)
-            if "lost" in found:
-                seen.lost.append(found["lost"])
+            report = json.loads(line)
+            if "lost" in report:
+                seen.lost.append(report["lost"])
                 continue
-            seen.samples_s.append(found["handover_s"])
-            seen.intervals_s.append(found["interval_s"])
+            seen.samples_s.append(report["handover_s"])
+            seen.intervals_s.append(report["interval_s"])
             give_back(labs[watcher].lab, vpn, params["redundancy"])
             ask(watcher)
-            yield found["handover_s"]
-        for stdout in [one for one, (_, until) in waiting.items() if until < time.monotonic()]:
+            yield report["handover_s"]
+        for stdout in [stream for stream, (_, until) in waiting.items() if until < time.monotonic()]:
             del waiting[stdout]
             seen.lost.append(f"its probe said nothing for {within_s:g} s")
 
@@ -153,8 +153,8 @@ def again(watcher: Dialogue) -> None:
 
 
 def give_back(lab: Lab, vpn: Vpn, redundancy: str) -> None:
-    """Before the first gateway's cable is back, the second one gives the site up. Where both are responsible, the
-    plugin ha chooses the second one, by its number. keepalived prefers the first by itself."""
+    """Make the second gateway give the site up before the first one's cable is back. Otherwise both are responsible,
+    and the plugin ha chooses the second one, by its number. keepalived prefers the first by itself."""
     if redundancy == "clusterip":
         lab.nodes[PAIR[1]].run("sh", "-c", synced(vpn).passive)
 

@@ -44,7 +44,7 @@ class OneWay:
 
 
 def _cut(gap: Gap, start_s: float) -> Gap:
-    """Its part after ``start_s``. One that began just before it is whole: the clocks are not the same."""
+    """The part of ``gap`` after ``start_s``. A gap that began just before it stays whole, because the clocks differ."""
     if gap.start_s >= start_s - CLOCKS_S:
         return gap
     share = (gap.end_s - start_s) / (gap.end_s - gap.start_s)
@@ -54,7 +54,7 @@ def _cut(gap: Gap, start_s: float) -> Gap:
 def one_way(sender: dict[str, Any], receiver: dict[str, Any], interval_s: float, ahead_s: float = 0.0) -> OneWay:
     """The direction from one host to the other, from what runner/lab/probes/stream.py says on both.
 
-    ``ahead_s``: how much the sender's clock is ahead of the one that the gaps shall be told by.
+    ``ahead_s``: how far the sender's clock is ahead of the clock in which the gaps are given.
     """
     runs = [[first, last, first_s - ahead_s, last_s - ahead_s] for first, last, first_s, last_s in receiver["runs"]]
     return OneWay(
@@ -73,12 +73,14 @@ def gaps(runs: Sequence[Sequence[float]], sent: int, ended_s: float, interval_s:
     the probes around it, so that a stream without loss has none. What was sent before the first that came is left out:
     the other host was not listening yet.
     """
-    found = []
+    all_gaps = []
     expected, since_s = (int(runs[0][0]), runs[0][2] - interval_s) if runs else (0, -interval_s)
     for first, last, first_s, last_s in runs:
         if first > expected:
-            found.append(Gap(round(since_s + interval_s, 4), round(first_s, 4), int(first) - expected))
+            all_gaps.append(Gap(round(since_s + interval_s, 4), round(first_s, 4), int(first) - expected))
         expected, since_s = int(last) + 1, last_s
     if sent > expected:
-        found.append(Gap(round(since_s + interval_s, 4), round(max(ended_s, since_s) + interval_s, 4), sent - expected))
-    return tuple(found)
+        all_gaps.append(
+            Gap(round(since_s + interval_s, 4), round(max(ended_s, since_s) + interval_s, 4), sent - expected)
+        )
+    return tuple(all_gaps)

@@ -42,9 +42,9 @@ def recovery(bench: Bench, vpn: Vpn, params: Mapping[str, str], profile: Profile
     def once(rng: random.Random) -> Outage:
         if failure == "overload":
             overload = Overload(bench.lab, bench.address)
-            found = outage(bench.lab, bench.address, overload.over, watch, rng, ready=overload.load)
+            result = outage(bench.lab, bench.address, overload.over, watch, rng, ready=overload.load)
             offered_bps.append(round(overload.offered_bps))
-            return found
+            return result
         return outage(bench.lab, bench.address, break_by(bench.lab, vpn, tunnel_levels(params), failure), watch, rng)
 
     started = time.monotonic()
@@ -52,7 +52,7 @@ def recovery(bench: Bench, vpn: Vpn, params: Mapping[str, str], profile: Profile
     overloads = {"offered_bps": offered_bps} if offered_bps else {}
     what = {"failure": KINDS[failure], "timers": bench.tunnel.timers, **overloads}
     measured = reported("outage_ms", outages, watch.limit_s, **what)
-    if dead := [rate for one, rate in zip(outages, offered_bps, strict=False) if one.recovered_s is None]:
+    if dead := [rate for result, rate in zip(outages, offered_bps, strict=False) if result.recovered_s is None]:
         measured.warnings.append(f"the tunnel broke down under UDP, from {min(dead) / 1e6:.0f} Mbit/s offered")
     measured.measuring_s = time.monotonic() - started
     return measured
@@ -74,9 +74,9 @@ def rerouted(bench: Bench, params: Mapping[str, str], profile: Profile, seed: in
         if there != reroute.FIRST or back != reroute.FIRST[::-1]:
             raise MeasurementError(f"the tunnel does not take the first path, but {there} and {back}")
         before.append(said(there, back))
-        found = outage(bench.lab, bench.address, reroute.kill_link(bench.lab, params["link_failure"]), watch, rng)
+        result = outage(bench.lab, bench.address, reroute.kill_link(bench.lab, params["link_failure"]), watch, rng)
         after.append(said(*reroute.paths(topology, bench.lab)))
-        return found
+        return result
 
     started = time.monotonic()
     outages = repeated(bench, once, profile.failures, seed)
@@ -87,17 +87,17 @@ def rerouted(bench: Bench, params: Mapping[str, str], profile: Profile, seed: in
 
 
 def repeated(bench: Bench, once: Callable[[random.Random], Outage], times: int, seed: int) -> list[Outage]:
-    """``once`` so many times, each in a fresh lab with the tunnel up anew, each at a random phase of its own."""
-    found = []
+    """Run ``once`` ``times`` times, each time in a fresh lab with a new tunnel, and at a random phase of its own."""
+    outages = []
     for turn in range(times):
         if turn:
             bench.renew()
-        found.append(once(random.Random(f"{seed}/{turn}")))
-    return found
+        outages.append(once(random.Random(f"{seed}/{turn}")))
+    return outages
 
 
 def said(there: list[str], back: list[str]) -> str:
-    """Both ways of a path in words; one of them where they are the same."""
+    """A path in words: both directions, or one where they are the same."""
     same = there == back[::-1]
     return " – ".join(there) + ("" if same else " and back " + " – ".join(back))
 

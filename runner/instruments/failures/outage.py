@@ -101,23 +101,23 @@ def outage(
 
 def timeline(forward: OneWay, reverse: OneWay, rate: float, events: Sequence[Event]) -> Timeline:
     """The events and the longest gaps of both directions, each in its order."""
-    found = [LossGap(direction="forward", start_s=g.start_s, end_s=g.end_s, lost=g.lost) for g in forward.gaps]
-    found += [LossGap(direction="reverse", start_s=g.start_s, end_s=g.end_s, lost=g.lost) for g in reverse.gaps]
-    longest = sorted(found, key=lambda gap: gap.lost, reverse=True)[:MOST_GAPS]
+    all_gaps = [LossGap(direction="forward", start_s=g.start_s, end_s=g.end_s, lost=g.lost) for g in forward.gaps]
+    all_gaps += [LossGap(direction="reverse", start_s=g.start_s, end_s=g.end_s, lost=g.lost) for g in reverse.gaps]
+    longest = sorted(all_gaps, key=lambda gap: gap.lost, reverse=True)[:MOST_GAPS]
     kept = sorted(longest, key=lambda gap: (gap.start_s, gap.direction))
-    return Timeline(rate=rate, events=list(events), gaps=kept, gaps_left_off=len(found) - len(kept))
+    return Timeline(rate=rate, events=list(events), gaps=kept, gaps_left_off=len(all_gaps) - len(kept))
 
 
 def reported(metric: str, outages: Sequence[Outage], limit_s: float, **detail: Any) -> Measured:
     """The metric (ms) of one or more failures of a kind: the median of the worse direction's outage, all as samples.
 
-    An outage that had not ended is what was seen of it, and marks the value as a lower bound: "no recovery" is a
-    result. The resolution stands beside the value.
+    An outage that had not ended counts as long as it was watched. Where the median is such an outage, the value is
+    marked as a lower bound: "no recovery" is a result. The resolution is in the detail.
     """
     samples = [round(outage.worse_s * 1e3, 2) for outage in outages]
     endless = sum(outage.recovered_s is None for outage in outages)
     median = float(np.median(samples))
-    found = measurement(
+    value = measurement(
         metric,
         median,
         samples,
@@ -133,7 +133,7 @@ def reported(metric: str, outages: Sequence[Outage], limit_s: float, **detail: A
         late=sum(outage.late for outage in outages),
         **detail,
     )
-    measured = Measured([found], timelines=[outage.timeline for outage in outages])
+    measured = Measured([value], timelines=[outage.timeline for outage in outages])
     if endless:
         which = "no recovery" if len(outages) == 1 else f"{endless} of {len(outages)} failures: no recovery"
         measured.warnings.append(f"{which} within {limit_s:g} s")

@@ -57,9 +57,9 @@ def lab_for(
 
 @contextmanager
 def on_cpus(wanted: str | None) -> Iterator[None]:
-    """What is started meanwhile runs on the first so many CPUs, all of them where none is named.
+    """Processes started in this block run on the first ``wanted`` CPUs; None: on all of them.
 
-    By sched_setaffinity(2), which children inherit; packets are worked on by the CPU of whom sends them.
+    By sched_setaffinity(2), which children inherit; the sender's CPU does the work on its packets.
     """
     before = os.sched_getaffinity(0)
     try:
@@ -71,7 +71,7 @@ def on_cpus(wanted: str | None) -> Iterator[None]:
 
 
 def asked(params: Mapping[str, str]) -> dict[str, str]:
-    """What these levels ask of the tunnel, more of a plugin's ``params``: which gateway's address will change."""
+    """More of a plugin's ``params``, which these levels need: the gateway whose address will change."""
     return {"roaming": SITES[0].name} if params.get("failure") == "roaming" else {}
 
 
@@ -98,7 +98,7 @@ def refused(lab: Lab, vpn: Vpn, params: Mapping[str, str]) -> Unsupported | None
 
 
 class Breaking(Whole):
-    """An instrument that breaks something: each failure in a lab of its own, which is not what it was afterwards."""
+    """An instrument that breaks something: each failure has a lab of its own, because it changes the lab."""
 
     one_failure_s = 25.0  # with its lab and its stream, on average
 

@@ -1,8 +1,9 @@
 """Two gateways behind one address: keepalived (VRRP) moves the addresses, and scripts of ours move the tunnel.
 
 Or both have them, and CLUSTERIP decides (runner/instruments/failures/cluster.py).
-Sources: keepalived.conf(5), RFC 9568 (VRRP 3). Who is active has the site's addresses 192.168.0.1 and 10.1.0.1; who
-becomes active brings the tunnel up anew, with the same keys, and who stands by has everything prepared up to there.
+The active gateway has the site's addresses 192.168.0.1 and 10.1.0.1. A gateway that becomes active brings the tunnel up
+anew, with the same keys; the one that stands by has everything prepared up to that step.
+Sources: keepalived.conf(5), RFC 9568 (VRRP 3).
 """
 
 from __future__ import annotations
@@ -99,7 +100,7 @@ vrrp_sync_group SITE {{
 
 
 def write_alone(node: LabNode, path: str, text: str, mode: int = 0o600) -> None:
-    """Write a file on one gateway; what is written to the active one by ``write`` is on the other, too."""
+    """Write a file on one gateway; ``write`` on the active one writes to the other, too."""
     node.run("install", "-D", "-m", f"{mode:o}", "/dev/stdin", path, input=text)
 
 
@@ -148,9 +149,9 @@ def is_active(lab: Lab, name: str) -> bool:
 def settled(lab: Lab) -> None:
     """Raise MeasurementError unless the tunnel is on the preferred gateway, and has been since it came up."""
     moved = "/run/takeover.log"
-    said = "".join(lab.nodes[name].run("sh", "-c", f"cat {moved} 2>&1 || :").stdout for name in PAIR)
-    if not is_active(lab, PAIR[0]) or is_active(lab, PAIR[1]) or said.count("No such file") != len(PAIR):
-        raise MeasurementError(f"the tunnel left {PAIR[0]} before anything was broken: {said.strip()[-300:]}")
+    logs = "".join(lab.nodes[name].run("sh", "-c", f"cat {moved} 2>&1 || :").stdout for name in PAIR)
+    if not is_active(lab, PAIR[0]) or is_active(lab, PAIR[1]) or logs.count("No such file") != len(PAIR):
+        raise MeasurementError(f"the tunnel left {PAIR[0]} before anything was broken: {logs.strip()[-300:]}")
 
 
 def cannot(vpn: Vpn, redundancy: str) -> str:

@@ -65,30 +65,31 @@ def _start(topology: Topology, node: LabNode, name: str, detection: str, sites: 
 
 
 def configuration(topology: Topology, name: str, detection: str, end: str | None) -> str:
-    """A router's frr.conf. ``end``: the tunnel's address, where the router is a gateway: what the gateway itself sends
-    has that address; and if it is a link's, that link counts as up without carrier, as it did in Quagga by default."""
+    """A router's frr.conf. ``end``: the tunnel's address, where the router is a gateway; its own packets have it as
+    their source. If it is a link's address, that link counts as up without carrier, as in Quagga by default."""
     lines, _, _ = DETECTIONS[detection]
-    said = f"hostname {name}\n"
+    config = f"hostname {name}\n"
     if end:
-        said += f"route-map END permit 10\n set src {end}\nexit\nip protocol ospf route-map END\n"
-    said += "interface lo\n ip ospf area 0\nexit\n"
+        config += f"route-map END permit 10\n set src {end}\nexit\nip protocol ospf route-map END\n"
+    config += "interface lo\n ip ospf area 0\nexit\n"
     for port in topology.ports(name):
         if port.cost:
             options = ["ip ospf area 0", "ip ospf network point-to-point", f"ip ospf cost {port.cost}", *lines]
             if f"{end}/30" in port.addresses and name == "gw1":
                 options.append("no link-detect")
-            said += f"interface {port.name}\n" + "".join(f" {option}\n" for option in options) + "exit\n"
-    return said + f"router ospf\n ospf router-id {topology.loopbacks[name]}\nexit\n"
+            config += f"interface {port.name}\n" + "".join(f" {option}\n" for option in options) + "exit\n"
+    return config + f"router ospf\n ospf router-id {topology.loopbacks[name]}\nexit\n"
 
 
 def paths(topology: Topology, lab: Lab) -> tuple[list[str], list[str]]:
     """The routers between the tunnel's ends, there and back."""
-    one, two = lab.sites[0], lab.sites[-1]
-    return path(topology, lab, one.name, two.wan_address), path(topology, lab, two.name, one.wan_address)
+    near, far = lab.sites[0], lab.sites[-1]
+    return path(topology, lab, near.name, far.wan_address), path(topology, lab, far.name, near.wan_address)
 
 
 def kill_link(lab: Lab, how: str) -> Break:
-    """The link gw1–r2 dies: ``carrier``, both ends see it, or ``silent``, as behind a switch, where nobody does."""
+    """The function that cuts the link gw1–r2. ``carrier``: both ends lose it; ``silent``: neither does, as behind a
+    switch."""
     commands = ("link set gw1 down", "link set r2 down") if how == "carrier" else ("link set gw1 nomaster",)
 
     def kill(note: Callable[[str], None]) -> None:

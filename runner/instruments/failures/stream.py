@@ -63,7 +63,7 @@ class TwoWayStream:
                 return None
 
     def end(self) -> tuple[OneWay, OneWay]:
-        """Stop both, and what each direction saw: forward (from the first host), then reverse."""
+        """Stop both probes. Returns what each direction saw: forward (from the first host), then reverse."""
         for which in (0, 1):
             stdin = self.probes[which].stdin
             assert stdin is not None
@@ -79,8 +79,8 @@ class TwoWayStream:
         assert stdout is not None
         line = stdout.readline()
         if not line:
-            said = self.probes[which].communicate()[1].strip()[-300:]
-            raise MeasurementError(f"the probe stream ended on {self.names[which]}: {said or 'time is up'}")
+            complaint = self.probes[which].communicate()[1].strip()[-300:]
+            raise MeasurementError(f"the probe stream ended on {self.names[which]}: {complaint or 'time is up'}")
         return line
 
     def _status(self, which: int) -> tuple[float, int, int]:
@@ -93,8 +93,8 @@ class TwoWayStream:
     def _found(self, which: int) -> dict[str, Any]:
         while not (line := self._line(which)).startswith("{"):
             pass
-        found: dict[str, Any] = json.loads(line)
-        return found
+        report: dict[str, Any] = json.loads(line)
+        return report
 
 
 @contextmanager

@@ -47,7 +47,7 @@ LOOK_S = 6.0  # a failure whose effect comes later is watched so long
 class Handover:
     """What the WAN saw: from the last tunnel packet of one gateway to the first of the other, and how many changes.
 
-    None where it did not change once: with both gateways active it has no handover.
+    ``handover_s`` is None unless there was exactly one change: with both gateways active there is no handover.
     """
 
     handover_s: float | None
@@ -55,7 +55,7 @@ class Handover:
 
 
 def failover(bench: Bench, vpn: Vpn, params: Mapping[str, str], profile: Profile, seed: int) -> Measured:
-    """One kind of failure of the active gateway: outage, handover, and a download meanwhile; or none, and a download.
+    """One kind of failure of the active gateway: outage, handover, and a download meanwhile; or a download undisturbed.
 
     With ``download_bytes`` a download without the probe stream, which would compete with it: the paper's tests.
     Raises MeasurementError and TimeoutError where the second gateway cannot be prepared, and what ``outage`` raises.
@@ -96,11 +96,11 @@ def failover(bench: Bench, vpn: Vpn, params: Mapping[str, str], profile: Profile
 
 
 def prepared(bench: Bench, vpn: Vpn, params: Mapping[str, str], *, anew: bool) -> Break:
-    """The second gateway stands by and the tunnel carries payload, in a lab made ``anew`` or the one there is: how to
-    cause the failure.
+    """Prepare the second gateway, and wait until the tunnel carries payload; ``anew``: in a new lab. Returns the
+    function that causes the failure.
 
-    A gateway that returns has failed before, and its address moves sooner than its tunnel: a download that began in
-    between was refused. Raises as ``renew`` and ``arm``, and TimeoutError where nothing comes through.
+    Why the wait: a gateway that returns has failed before, and its address moves sooner than its tunnel. A download
+    that began in between was refused. Raises as ``renew`` and ``arm``, and TimeoutError where nothing comes through.
     """
     if anew:
         bench.renew()
@@ -112,14 +112,15 @@ def prepared(bench: Bench, vpn: Vpn, params: Mapping[str, str], *, anew: bool) -
 
 @contextmanager
 def watched(lab: Lab, handovers: list[Handover]) -> Iterator[Dialogue]:
-    """The WAN is watched meanwhile, by this probe: the handover that it saw is added to ``handovers`` at the end."""
+    """Watch the WAN during the block by the probe that is yielded. Its handover is added to ``handovers`` at the
+    end."""
     with probe(lab.wan, "handover", lab.sites[-1].wan_address, *PAIR, ready="watching") as watcher:
         yield watcher
         handovers.append(read_handover(answer(watcher, "handover", timeout_s=20)))
 
 
 def readiness(lab: Lab, params: Mapping[str, str]) -> Callable[[], None]:
-    """What must hold just before the failure: the tunnel has never left its gateway, unless it was to."""
+    """The check just before the failure: the tunnel has never left its gateway, unless the failure needs that."""
     if params["redundancy"] == "off" or params["gateway_failure"] == "return":
         return lambda: None
     return lambda: settled(lab)
@@ -138,7 +139,7 @@ def last_look(ready: Callable[[], None], watcher: Dialogue, download: Transfer) 
 
 
 def fail(breaks: Break, download: Transfer, over: list[bool], note: Callable[[str], None]) -> None:
-    """The failure, and whether the download was over by then."""
+    """Cause the failure, and add to ``over`` whether the download had ended by then."""
     before = os.getpriority(os.PRIO_PROCESS, 0)
     try:
         with suppress(PermissionError):
@@ -222,10 +223,10 @@ def detection(redundancy: str, heartbeat_s: float = HEARTBEAT_S) -> str:
     return f"VRRP advertisement every {ADVERTISED_S[redundancy]:g} s, dead after three; {asked}"
 
 
-def read_handover(found: Mapping[str, Any]) -> Handover:
+def read_handover(report: Mapping[str, Any]) -> Handover:
     """The handover among the spells that runner/lab/probes/handover.py saw: between the two of a single change."""
-    spells: Sequence[Sequence[Any]] = found["spells"]
-    changes = max(0, len(spells) - 1) + found["left_off"]
+    spells: Sequence[Sequence[Any]] = report["spells"]
+    changes = max(0, len(spells) - 1) + report["left_off"]
     return Handover(spells[1][1] - spells[0][2] if changes == 1 else None, changes)
 
 

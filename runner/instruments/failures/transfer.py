@@ -24,7 +24,7 @@ def limit_of(params: Mapping[str, str]) -> int:
 
 @dataclass
 class Transfer:
-    """A download of which the server listens: ``begin`` starts curl, with ``argv`` on ``node``."""
+    """A download whose server already listens: ``begin`` starts curl on ``node`` with ``argv``."""
 
     node: LabNode
     argv: Sequence[str]
@@ -33,7 +33,7 @@ class Transfer:
     seconds: float = 0.0  # until it ended or broke off
 
     def begin(self) -> None:
-        """Start it; back when the first bytes have come, or when it has broken off. Raises TimeoutError."""
+        """Start it, and wait until the first bytes have come, or it has broken off. Raises TimeoutError."""
         before = self.node.logged("curl")
         self.curl: Process = self.node.spawn(*self.argv, log="curl")
         self.started = time.monotonic()
@@ -48,8 +48,8 @@ class Transfer:
         """Await the end: its time in seconds, or curl's reason why it broke off."""
         code = self.curl.wait((self.longest_s + 10) * PATIENCE)
         self.seconds = time.monotonic() - self.started
-        said = self.node.logged("curl").split("\n")
-        return float(said[-2]) if code == 0 else " ".join(said[-3:]).strip()[-200:]
+        lines = self.node.logged("curl").split("\n")
+        return float(lines[-2]) if code == 0 else " ".join(lines[-3:]).strip()[-200:]
 
 
 def downloading(lab: Lab, address: str, limit_s: float) -> AbstractContextManager[Transfer]:
@@ -58,7 +58,7 @@ def downloading(lab: Lab, address: str, limit_s: float) -> AbstractContextManage
 
 
 def pushed(lab: Lab, longest_s: float, size: int, limit: int, stall_s: float) -> AbstractContextManager[Transfer]:
-    """A download from the host behind the two gateways, as in the paper; given up where ``stall_s`` bring nothing."""
+    """A download from the host behind the two gateways, as in the paper; given up after ``stall_s`` without a byte."""
     stalls = ("--speed-limit", "1", "--speed-time", f"{stall_s:.0f}")
     return fetching(lab.host1, lab.host2, lab.sites[0].host_address, longest_s, size, limit, *stalls)
 

@@ -122,30 +122,32 @@ def undisturbed(bench: Bench, vpn: Vpn, params: Mapping[str, str]) -> Measured:
     # Of the whole lab. In the paper, time(1) counts the client's program, and top(1) a gateway.
     system = cpu["system"] + cpu["irq"] + cpu["softirq"]
     measured = [("ha_download_s", took), ("ha_user_s", cpu["user"]), ("ha_system_s", round(system, 3))]
-    found = [measurement(metric, value, **detail) for metric, value in measured]
+    values = [measurement(metric, value, **detail) for metric, value in measured]
     client = lab.host2 if limit < UNLIMITED else lab.host1
-    found += of_processes(own, client.name, vpn.dataplane == "kernel")
-    return Measured(found, time.monotonic() - started)
+    values += of_processes(own, client.name, vpn.dataplane == "kernel")
+    return Measured(values, time.monotonic() - started)
 
 
 def by_node(lab: Lab) -> dict[str, Spent]:
-    """What the processes of each node have spent so far; without the nodes whose processes nobody counts."""
+    """The CPU time of each node's processes so far; nodes whose processes are not counted are left out."""
     spent = {name: node.spent() for name, node in lab.nodes.items()}
-    return {name: one for name, one in spent.items() if one is not None}
+    return {name: node_spent for name, node_spent in spent.items() if node_spent is not None}
 
 
 def since(before: Mapping[str, Spent], after: Mapping[str, Spent]) -> dict[str, Spent]:
-    """What each node that both have has spent between them."""
+    """The CPU time of each node between two readings, of the nodes that are in both."""
     return {name: after[name] - before[name] for name in before.keys() & after.keys()}
 
 
 def of_processes(own: Mapping[str, Spent], client: str, in_kernel: bool) -> list[Value]:
-    """The CPU time of the client's and the gateways' processes; none where nobody counts it. ``in_kernel``: the VPN's
-    work on packets is in none of a gateway's processes, which have its user time alone, then. The client is no end of
-    the VPN: its two times are its own in any case."""
+    """The CPU time of the client's and the gateways' processes; empty where it is not counted.
+
+    ``in_kernel``: the kernel does the VPN's work on packets, and no process is charged with it, so that only a
+    gateway's user time is given. The client is no end of the VPN: its two times are its own in any case.
+    """
     if not {client, *PAIR} <= own.keys():
         return []
-    nodes = {name: {"user": round(one.user_s, 4), "system": round(one.system_s, 4)} for name, one in own.items()}
+    nodes = {name: {"user": round(spent.user_s, 4), "system": round(spent.system_s, 4)} for name, spent in own.items()}
     active, passive = (own[name] for name in PAIR)
     values = {"ha_client_user_s": own[client].user_s, "ha_client_system_s": own[client].system_s}
     values |= {"ha_gateway_user_s": active.user_s}

@@ -54,7 +54,7 @@ class Draft(NotedNode):
 
 
 class TrustedDraft(Draft):
-    """A draft whose every command says something else, so that two secrets are the same where one was given twice."""
+    """A draft in which each command has an output of its own: two secrets are equal only where one was given twice."""
 
     said = 0
 
@@ -136,7 +136,7 @@ def operations(vpn: Vpn, params: Params) -> Measured:
         measured.attempt["inconclusive"] = {"scaling_effort": {"reason": f"no mesh of more than two sites: {refused}"}}
         measured.warnings.append(f"scaling_effort: the plugin makes no mesh of more than two sites ({refused})")
     else:
-        counts = {str(size): {**vars(one), "effort": one.effort} for size, one in joined.items()}
+        counts = {str(size): {**vars(count), "effort": count.effort} for size, count in joined.items()}
         measured.measurements += [
             measurement("scaling_effort", float(joined[AT].effort), joining=counts, **printed["scalability"]),
             measurement("scaling_lines", float(joined[AT].lines), joining=counts),
@@ -155,8 +155,8 @@ def mesh(count: int) -> tuple[Site, ...]:
 
 
 def on_paper(vpn: Vpn, params: Params, sites: Sequence[Site]) -> Setup:
-    """Set the full mesh of ``sites`` up on paper. Secrets are placeholders, one line each; one that the plugin gives to
-    several sites is the same, and the first's."""
+    """Set the full mesh of ``sites`` up on paper. Secrets are placeholders, one line each; a secret that the plugin
+    gives to several sites has one placeholder, that of its first name."""
     ca = TrustedDraft("a trusted machine")
     first: dict[str, str] = {}
     # Hexadecimal, one line, and different from the beginning, because some plugins cut a key to its length.
@@ -164,17 +164,17 @@ def on_paper(vpn: Vpn, params: Params, sites: Sequence[Site]) -> Setup:
         name: sha256(first.setdefault(text, name).encode()).hexdigest() for name, text in vpn.secrets(ca, sites).items()
     }
     ca.lines = [line for line in ca.lines if not line.startswith("cat ")]
-    found = Setup({}, ca, secrets)
+    setup = Setup({}, ca, secrets)
     for site in reversed(sites):
-        draft = found.drafts[site.name] = Draft(site.name)
+        draft = setup.drafts[site.name] = Draft(site.name)
         peers = peers_of(site, sites)
         draft.files.update(vpn.render(site, peers, params, secrets))
         vpn.start(draft, site, peers, params)
-    return found
+    return setup
 
 
 def joining(vpn: Vpn, params: Params, count: int) -> Joining:
-    """What one more site costs that makes ``count`` of them: the mesh with it against the mesh without.
+    """The cost of the site that makes the mesh ``count`` sites large: the mesh with it compared with the mesh without.
 
     The last one joins, or the one before where the last is a hub: an operator would leave that where it is. Files and
     lines are counted where they are new or changed, at every site. A key is counted for each site that it has to be
@@ -209,15 +209,16 @@ def fresh(now: Sequence[str], before: Sequence[str]) -> int:
 
 
 def foreign_keys(draft: Draft, secrets: Mapping[str, str]) -> set[str]:
-    """The secrets and certificates in a site's files that another site, or none, has made: whoever has one first."""
+    """The secrets and certificates in a site's files that were made elsewhere: a secret's first name tells its
+    maker."""
     text = "\n".join(draft.files.values())
     made_by = {mark: name for name, mark in reversed([*secrets.items()])}
     return {name for mark, name in made_by.items() if mark[:24] in text and not name.startswith(f"{draft.name}.")}
 
 
 def by_configuration(vpn: Vpn, params: Params) -> list[str]:
-    """The ciphers that only need other words in a file or a command: rendered with each, and seen to differ."""
-    found: dict[str, str] = {}
+    """The ciphers that need only other words in a file or a command: those whose rendered set-ups differ."""
+    by_text: dict[str, str] = {}
     for cipher in vpn.offers.ciphers:
         if cipher in ("none", "null"):
             continue
@@ -230,9 +231,9 @@ def by_configuration(vpn: Vpn, params: Params) -> list[str]:
             except KeyError:  # it has both, but no suite of them together
                 continue
             text = json.dumps([[draft.files, draft.lines] for draft in setup.drafts.values()])
-            found.setdefault(text, cipher)
+            by_text.setdefault(text, cipher)
             break
-    return list(found.values())
+    return list(by_text.values())
 
 
 class Operations(Whole):

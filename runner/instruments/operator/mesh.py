@@ -3,7 +3,7 @@
     gw1 … gwN, all on one WAN; each has its LAN's address on its loopback and no hosts.
 
 The OSLV paper leaves memory and processing out (section Scalability); here they are measured, and what this machine
-cannot hold is predicted from a fit, and said to be.
+cannot hold is predicted from a fit, and marked as a prediction.
 """
 
 from __future__ import annotations
@@ -169,7 +169,7 @@ def bring_up(lab: Lab, vpn: Vpn, params: Params, secrets: Secrets) -> Size:
 
 
 def late(lab: Lab, asked: Mapping[str, tuple[str, Sequence[str]]], limit_s: float) -> list[str]:
-    """Each gateway asks, from its address, those addresses, all at once: who lacked an answer after ``limit_s``."""
+    """Let each gateway ask its addresses, all at once. Returns the gateways that lacked an answer after ``limit_s``."""
     asking = []
     for name, (source, addresses) in asked.items():
         argv = ("python3", "-IS", f"{probes.FOLDER}/everyone.py", source, str(ANSWER_PORT), f"{limit_s:g}")
@@ -217,8 +217,8 @@ def no_room(points: Sequence[Size], count: int, left_s: float) -> str:
 
 
 def predicted(points: Sequence[Size], count: int, what: str) -> float:
-    """From the points there are: a parabola in the number of sites from three on; else in proportion to the tunnels, of
-    one site or of all."""
+    """``what`` at ``count`` sites: by a parabola in the number of sites from three ``points`` on; else in proportion to
+    the tunnels, of one site or of all."""
     values = [float(getattr(point, what)) for point in points]
     if len(points) < 3:
         of_a_site = (count - 1) / (points[-1].sites - 1)

@@ -23,20 +23,20 @@ def counters(node: LabNode) -> Counters:
 
 def parsed(text: str) -> Counters:
     """The files' lines: pairs of names and values (snmp), a name and a value (xfrm_stat), interfaces (dev)."""
-    found: Counters = {}
+    values: Counters = {}
     names: list[str] = []
     for line in text.splitlines():
         first, *rest = line.replace(":", ": ", 1).split()
         if first.startswith("Xfrm"):
-            found[first] = int(rest[0])
+            values[first] = int(rest[0])
         elif first.endswith(":") and rest and not rest[0].lstrip("-").isdigit():
             names = rest
         elif first.endswith(":") and len(rest) == 16:
             halves = zip(OF_INTERFACES, (*rest[:4], *rest[8:12]), strict=True)
-            found |= {f"{first[:-1]} {name}": int(value) for name, value in halves}
+            values |= {f"{first[:-1]} {name}": int(value) for name, value in halves}
         elif first.endswith(":") and len(rest) == len(names):
-            found |= {first[:-1] + name: int(value) for name, value in zip(names, rest, strict=True)}
-    return found
+            values |= {first[:-1] + name: int(value) for name, value in zip(names, rest, strict=True)}
+    return values
 
 
 def changed(before: Mapping[str, int], after: Mapping[str, int]) -> Counters:

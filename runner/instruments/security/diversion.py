@@ -34,8 +34,8 @@ HARDWARE = b"\x02\0\0\0\0" + bytes([STRANGER])  # the third party's Ethernet add
 
 def diversion(at: Vantage) -> ProbeOutcome:
     """Do the answers follow packets that an attacker sends from an address of his own? They must not."""
-    said = [message(), message()]
-    for each in said:
+    messages = [message(), message()]
+    for each in messages:
         at.speak(each)
         at.count([each])
     at.look()
@@ -81,12 +81,12 @@ def diversion(at: Vantage) -> ProbeOutcome:
 def judged(
     diverted: Mapping[str, int], answers: int, undisturbed: bool, reached: bool, seen: bool, detail: dict[str, Any]
 ) -> ProbeOutcome:
-    """From how many answers went astray after each kind of packet, and whether each control came out."""
+    """The outcome, from the number of answers diverted after each kind of packet, and from the controls."""
     control = "all packets arrived at the far gateway; what it sends to the third address on purpose is seen"
     if any(diverted.values()):
-        told = " and ".join(f"{count} after packets {kind}" for kind, count in diverted.items() if count)
+        astray = " and ".join(f"{count} after packets {kind}" for kind, count in diverted.items() if count)
         return ProbeOutcome(
-            "fail", f"of {answers} answers some went to somebody without a key: {told}", control, detail
+            "fail", f"of {answers} answers some went to somebody without a key: {astray}", control, detail
         )
     if not undisturbed:
         return ProbeOutcome(
@@ -100,44 +100,44 @@ def judged(
 
 
 def sent(at: Vantage, third: bool, awaited: bytes = b"", within_s: float = 1.0) -> list[Frame]:
-    """What the far gateway's WAN port has sent, as long as an answer or longer, to the third party, or to others; as
-    soon as one has ``awaited`` in it, or after that time."""
+    """The frames, as long as an answer or longer, that the far gateway's WAN port has sent: to the ``third`` party, or
+    to others. Returns as soon as a frame contains ``awaited``, or after ``within_s``."""
     end = time.monotonic() + within_s * PATIENCE
     while True:
         at.look()
-        found = [
+        frames = [
             frame
             for frame in at.captured["far"]
             if frame.way == "out" and len(frame.data) > MESSAGE_BYTES and (frame.data[:6] == HARDWARE) == third
         ]
-        if any(awaited in frame.data for frame in found) or time.monotonic() > end:
-            return found
+        if any(awaited in frame.data for frame in frames) or time.monotonic() > end:
+            return frames
         time.sleep(0.02)
 
 
 def await_arrival(at: Vantage, frames: list[bytes]) -> int:
-    """How many of the frames have arrived at the far gateway: all, or as many as in two seconds."""
+    """Wait up to two seconds until all frames have arrived at the far gateway; how many have."""
     end = time.monotonic() + 2.0 * PATIENCE
     while (arrived := at.arrived(frames)) < len(frames) and time.monotonic() < end:
         time.sleep(0.02)
     return arrived
 
 
-def forgeries(one: Frame, sample: Frame) -> dict[str, list[bytes]]:
-    """Kind -> what the third party sends of it, made of two captured packets. Of TCP the captured one alone: the kernel
-    knows a connection by its addresses (RFC 9293 §3.10.7.1), whatever the segment says."""
+def forgeries(earlier: Frame, sample: Frame) -> dict[str, list[bytes]]:
+    """Kind -> the frames that the third party sends of it, made of two captured packets. Of TCP the captured one alone:
+    the kernel knows a connection by its addresses (RFC 9293 §3.10.7.1), whatever the segment contains."""
     if not sample.is_macsec and sample.protocol == TCP:
         return {"as captured": [readdressed(sample)]}
     payload = sample.payload
     places = (len(payload) // 2, len(payload) - 1)
     flipped = [payload[:place] + bytes([payload[place] ^ 0x40]) + payload[place + 1 :] for place in places]
-    begun = [each + message(len(payload) - len(each)) for each in beginnings(one.payload, payload)]
+    begun = [each + message(len(payload) - len(each)) for each in beginnings(earlier.payload, payload)]
     contents = {"as captured": [payload], "altered": [*flipped, *begun, payload[: KEPT[0]]]}
     return {kind: [from_the_third(sample, content) for content in those] for kind, those in contents.items()}
 
 
 def from_the_third(sample: Frame, content: bytes) -> bytes:
-    """A frame as the sample, from the third address, with another content."""
+    """A frame like ``sample``, from the third address, with ``content``."""
     ethernet = sample.data[:6] + HARDWARE + sample.data[12:ETHERNET_BYTES]
     if sample.is_macsec:
         return ethernet + content
@@ -160,7 +160,7 @@ def readdressed(segment: Frame) -> bytes:
 
 
 def moved(address: bytes) -> bytes:
-    """The address in the same network that nobody has."""
+    """The address of the same network that no machine has."""
     return address[:3] + bytes([STRANGER])
 
 

@@ -64,17 +64,17 @@ def leaks(at: Vantage) -> tuple[bool, bool]:
 
 
 def kill_daemons(at: Vantage, gateway: LabNode) -> list[str]:
-    """Kill every process of the gateway that is not the node's own, the probes' or a log's; the names, in order.
+    """Kill every process of the gateway except the node's own, the probes' and the logs'; their names, sorted.
 
     Raises MeasurementError on a machine that runs more than this lab.
     """
     if at.lab.kind != "netns":
         raise MeasurementError("only in the namespace lab is every process of a gateway the VPN's")
-    found = {}
+    names = {}
     for line in gateway.run("ps", "-eo", "pid=,comm=,args=").stdout.splitlines():
         pid, name, arguments = line.split(None, 2)
         if pid != "1" and name not in ("ps", "setpriv", "tail") and "/run/vpneval/" not in arguments:
-            found[pid] = name
-    if found:
-        gateway.run("kill", "-KILL", *found, check=False)  # some end with the first of them
-    return sorted(set(found.values()))
+            names[pid] = name
+    if names:
+        gateway.run("kill", "-KILL", *names, check=False)  # some end with the first of them
+    return sorted(set(names.values()))

@@ -43,8 +43,8 @@ def lengths(at: Vantage) -> ProbeOutcome:
     }
     if follows < FOLLOWS:
         return ProbeOutcome("pass", f"outer lengths do not follow the inner ones (r = {follows:.2f})", reads, detail)
-    told = f"{len(set(medians.values()))} of {len(LENGTHS)} lengths are told apart on the WAN (r = {follows:.3f})"
-    return ProbeOutcome("fail", told, reads, detail)
+    reason = f"{len(set(medians.values()))} of {len(LENGTHS)} lengths are told apart on the WAN (r = {follows:.3f})"
+    return ProbeOutcome("fail", reason, reads, detail)
 
 
 def content(at: Vantage) -> ProbeOutcome:
@@ -66,7 +66,7 @@ def content(at: Vantage) -> ProbeOutcome:
 
 
 def control(at: Vantage) -> str:
-    """Does the tap tell the lengths of two clear frames? What it did, or "" where it did not."""
+    """Check that the tap reads the lengths of two clear frames right. Returns what it read, in words; "" if wrong."""
     site = at.lab.sites[0]
     gateway = at.lab.gateway(site)
     sizes = (300, 900)
@@ -82,7 +82,7 @@ def control(at: Vantage) -> str:
 
 
 def outer_bytes(at: Vantage, data: bytes) -> int:
-    """Say it, and add up the packets that leave the near gateway until nothing more comes."""
+    """Send ``data``, and add up the bytes of the packets that leave the near gateway until no more come."""
     at.look()
     before, before_outer = len(at.captured["near"]), len(at.outer())
     at.speak(data)

@@ -1,7 +1,7 @@
 """Replay: packets that were valid once come again. The far host must get each message once.
 
 In UDP, ESP and the like the captured packet is sent a second time at once, and a third time after others have gone by
-(RFC 4303 §3.4.3). In TCP, where the kernel throws segments away that it has, the attacker puts the bytes into the
+(RFC 4303 §3.4.3). In TCP, where the kernel drops segments that it has, the attacker puts the bytes into the
 stream once more, with numbers to fit, so that the VPN sees them. Control: the first was accepted and delivered; the
 copies arrived at the far gateway, in TCP acknowledged by it.
 """
@@ -42,19 +42,19 @@ def in_datagrams(at: Vantage) -> ProbeOutcome:
 
 def in_a_stream(at: Vantage) -> ProbeOutcome:
     """The probe where the VPN is in TCP: the bytes come once more in the stream, with numbers that fit."""
-    said = message()
-    at.interfere("record", len(said))
-    at.speak(said)
-    at.count([said])  # before the copy comes: a daemon that gives up may take with it what it has not passed on
+    payload = message()
+    at.interfere("record", len(payload))
+    at.speak(payload)
+    at.count([payload])  # before the copy comes: a daemon that gives up may take with it what it has not passed on
     at.interfere("insert")
-    delivered = at.settled([said])
+    delivered = at.settled([payload])
     made = at.interfere("pass")
     control = "the message was delivered, and the far gateway's TCP acknowledged the repeated bytes"
     return judged(delivered, len(made["sent"]), bool(made["acknowledged"]), control)
 
 
 def judged(delivered: list[int], copies: int, reached: bool, control: str) -> ProbeOutcome:
-    """From how often each message was delivered, and whether the copies were seen to arrive."""
+    """The outcome, from how often each message was delivered, and whether the copies were seen to arrive."""
     detail = {"messages": len(delivered), "copies": copies, "delivered": delivered}
     if max(delivered) > 1:
         again = sum(count > 1 for count in delivered)

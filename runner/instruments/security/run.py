@@ -69,9 +69,9 @@ def security(bench: Bench, vpn: Vpn, params: Params, only: Collection[str] = ())
             outcomes[WRONG_KEY] = ProbeOutcome("inconclusive", str(trouble))
     measured = results(outcomes)
     printed = paper_security(vpn.name)
-    for found in measured.measurements:
-        if (column := COLUMNS.get(found.metric, "")) in printed:
-            found.detail["paper_table_4"] = printed[column]
+    for value in measured.measurements:
+        if (column := COLUMNS.get(value.metric, "")) in printed:
+            value.detail["paper_table_4"] = printed[column]
     if not only and not compresses(params):
         rate(measured, vpn, params, outcomes)
     measured.measuring_s = time.monotonic() - started
@@ -84,7 +84,7 @@ def compresses(params: Mapping[str, str]) -> bool:
 
 
 def on_the_tunnel(bench: Bench, vpn: Vpn, names: list[str]) -> dict[str, ProbeOutcome]:
-    """The probes of a live tunnel. One that breaks it leaves a new one to the next."""
+    """The probes of a live tunnel. After a probe that breaks it, the next one gets a new tunnel."""
     outcomes: dict[str, ProbeOutcome] = {}
     with ExitStack() as place:
         at: Vantage | None = None
@@ -111,18 +111,18 @@ def on_the_tunnel(bench: Bench, vpn: Vpn, names: list[str]) -> dict[str, ProbeOu
 def results(outcomes: Mapping[str, ProbeOutcome]) -> Measured:
     """A value for each probe that came to a result; the reasons of the others are in ``attempt`` and the warnings."""
     measured = Measured()
-    for metric, found in outcomes.items():
-        if found.result == "inconclusive":
-            measured.attempt.setdefault("inconclusive", {})[metric] = {"reason": found.reason, **found.detail}
-            measured.warnings.append(f"{metric}: inconclusive: {found.reason}")
+    for metric, outcome in outcomes.items():
+        if outcome.result == "inconclusive":
+            measured.attempt.setdefault("inconclusive", {})[metric] = {"reason": outcome.reason, **outcome.detail}
+            measured.warnings.append(f"{metric}: inconclusive: {outcome.reason}")
             continue
-        told = {"result": found.result, "reason": found.reason, "control": found.control, **found.detail}
-        measured.measurements.append(measurement(metric, float(found.result == "pass"), **told))
+        detail = {"result": outcome.result, "reason": outcome.reason, "control": outcome.control, **outcome.detail}
+        measured.measurements.append(measurement(metric, float(outcome.result == "pass"), **detail))
     return measured
 
 
 def rate(measured: Measured, vpn: Vpn, params: Params, outcomes: Mapping[str, ProbeOutcome]) -> None:
-    """The declared strength as one more value. A probe's failure outranks it: each takes away more than it gives."""
+    """Add the declared strength as one more value. A failed probe outranks it: each takes PER_FAILURE points away."""
     declared = vpn.declared.security
     if vpn.declared is UNDECLARED:
         reason = "the plugin declares nothing of its security"

@@ -46,17 +46,17 @@ STRANGER = 77  # the last byte of the address that nobody has
 def stranger(at: Vantage) -> ProbeOutcome:
     """Is a packet delivered that somebody without any key made in the clear? It must not be."""
     near, far = at.lab.sites[0], at.lab.sites[-1]
-    said = [message(), message()]
-    for each in said:
+    messages = [message(), message()]
+    for each in messages:
         at.speak(each)
         at.count([each])
     at.look()
-    samples = [frame for frame in at.outer() if frame.packet_bytes >= len(said[0])]
+    samples = [frame for frame in at.outer() if frame.packet_bytes >= len(messages[0])]
     if len(samples) < 2:
         return ProbeOutcome("inconclusive", "no packets of the tunnel were captured to forge others from")
     sample = samples[-1]
     links = (b"", PPP) if sample.is_ip and sample.protocol == GRE else (b"",)
-    forged = forgeries(at, sample, beginnings(samples[-2].payload, sample.payload, links), said[-1])
+    forged = forgeries(at, sample, beginnings(samples[-2].payload, sample.payload, links), messages[-1])
     bare_marker = message(128)
     bare = sample.data[: ETHERNET_BYTES - 2] + IPV4 + inner(near.host_address, far.host_address, bare_marker)
     open_marker = message(128)
@@ -86,16 +86,18 @@ def stranger(at: Vantage) -> ProbeOutcome:
     )
 
 
-def beginnings(one: bytes, next_one: bytes, links: Sequence[bytes] = (b"",)) -> list[bytes]:
-    """What a forged payload may begin with: some of the next one's own bytes, the first field that differs from ``one``
-    counted on by one more each time; by 256 and more, in network byte order and in the other; as they are. Behind them
-    each of ``links``, every one with a number of its own: a number that has come is refused, whatever follows it.
+def beginnings(earlier: bytes, later: bytes, links: Sequence[bytes] = (b"",)) -> list[bytes]:
+    """The beginnings of forged payloads, made of the first bytes of ``later``, a captured payload.
 
-    The nearest and the longest first: what is taken for a number far ahead would make a receiver refuse all that come
-    after it.
+    The first field in which ``later`` differs from ``earlier`` is counted on: by one more for each beginning, by 256
+    and more, in network byte order and in the other. Then the bytes as they are. Each of ``links`` follows each of
+    them, with a number of its own, because a receiver refuses a number that has come before, whatever follows it.
+
+    The nearest numbers and the longest beginnings come first: a number far ahead, once accepted, makes the receiver
+    refuse all smaller ones.
     """
-    longest = next_one[: KEPT[0]]
-    changed = next((at for at in range(min(len(one), len(longest))) if one[at] != longest[at]), 0)
+    longest = later[: KEPT[0]]
+    changed = next((at for at in range(min(len(earlier), len(longest))) if earlier[at] != longest[at]), 0)
     whole = range(max(0, changed - 7), changed + 1)
     before, after = whole[:-1], range(changed + 1, min(changed + 4, len(longest)))
     ends = list(enumerate(product(KEPT, links), 1))
@@ -108,24 +110,24 @@ def beginnings(one: bytes, next_one: bytes, links: Sequence[bytes] = (b"",)) -> 
 
 
 def on(data: bytes, field: range, order: Order, by: int) -> bytes:
-    """``data`` with the number in the bytes of that field counted on; an empty field stays."""
+    """``data`` with ``by`` added to the number in the bytes of ``field``; unchanged where the field is empty."""
     if not field:
         return data
     number = int.from_bytes(data[field.start : field.stop], order) + by
     return data[: field.start] + (number % (1 << 8 * len(field))).to_bytes(len(field), order) + data[field.stop :]
 
 
-def forgeries(at: Vantage, sample: Frame, begun: list[bytes], said: bytes) -> dict[bytes, bytes]:
+def forgeries(at: Vantage, sample: Frame, begun: list[bytes], payload: bytes) -> dict[bytes, bytes]:
     """Marker -> the forged frame that carries it."""
     near, far = at.lab.sites[0], at.lab.sites[-1]
     if sample.is_macsec:
         return without_ip(sample, begun, inner_for=lambda marker: inner(near.host_address, far.host_address, marker))
-    found: dict[bytes, bytes] = {}
-    if said in sample.data:
-        marker = message(len(said))
-        place = sample.data.index(said)
-        whole = sample.data[:place] + marker + sample.data[place + len(said) :]
-        found[marker] = framed(
+    frames: dict[bytes, bytes] = {}
+    if payload in sample.data:
+        marker = message(len(payload))
+        place = sample.data.index(payload)
+        whole = sample.data[:place] + marker + sample.data[place + len(payload) :]
+        frames[marker] = framed(
             whole[:ETHERNET_BYTES],
             sample.protocol,
             address_of(sample, 12),
@@ -139,25 +141,25 @@ def forgeries(at: Vantage, sample: Frame, begun: list[bytes], said: bytes) -> di
         for beginning in begun if sample.protocol != TCP else ():
             marker = message(len(sample.payload) - len(beginning) - HEADERS_BYTES)
             content = header + beginning + inner(near.host_address, far.host_address, marker)
-            found[marker] = framed(sample.data[:ETHERNET_BYTES], sample.protocol, source, ends[1], content)
+            frames[marker] = framed(sample.data[:ETHERNET_BYTES], sample.protocol, source, ends[1], content)
     for protocol, header in ((IPIP, b""), (GRE, struct.pack("!HH", 0, 0x0800))):
         marker = message(128)
         content = header + inner(near.host_address, far.host_address, marker)
-        found[marker] = framed(sample.data[:ETHERNET_BYTES], protocol, *ends, content)
+        frames[marker] = framed(sample.data[:ETHERNET_BYTES], protocol, *ends, content)
     for header in (in_vxlan(at.lab.gateway(far)), in_l2tp(at.lab.gateway(far))):
         for source in (ends[0], nobody):
             marker = message(128)
             content = header + inner(near.host_address, far.host_address, marker)
-            found[marker] = framed(sample.data[:ETHERNET_BYTES], UDP, source, ends[1], content)
-    return found
+            frames[marker] = framed(sample.data[:ETHERNET_BYTES], UDP, source, ends[1], content)
+    return frames
 
 
 def in_l2tp(gateway: LabNode) -> bytes:
     """The headers of UDP, L2TP (RFC 2661 §3.1: version 2, data, nothing optional) and PPP before an IPv4 packet for
     that gateway; one without L2TP gets tunnel 1 and session 1."""
     shown = gateway.run("cat", "/proc/net/pppol2tp", check=False).stdout
-    told = re.search(r"([0-9A-F]{4})/(?!0000)([0-9A-F]{4}) ->", shown)  # session 0 is the tunnel's own
-    tunnel, session = (int(told[1], 16), int(told[2], 16)) if told else (1, 1)
+    match = re.search(r"([0-9A-F]{4})/(?!0000)([0-9A-F]{4}) ->", shown)  # session 0 is the tunnel's own
+    tunnel, session = (int(match[1], 16), int(match[2], 16)) if match else (1, 1)
     udp = struct.pack("!HHHH", L2TP_PORT, L2TP_PORT, 0, 0)
     return udp + struct.pack("!HHH", 0x0002, tunnel, session) + PPP
 
@@ -166,24 +168,25 @@ def in_vxlan(gateway: LabNode) -> bytes:
     """The headers of UDP, VXLAN (RFC 7348 §5) and Ethernet before an IPv4 packet for that gateway; one without VXLAN
     gets segment 1 and everybody's address."""
     shown = gateway.run("ip", "-d", "-o", "link", "show", "type", "vxlan", check=False).stdout
-    told = re.search(r"link/ether (\S+) .* vxlan id (\d+)", shown)
-    address, segment = (told[1], int(told[2])) if told else ("ff:ff:ff:ff:ff:ff", 1)
+    match = re.search(r"link/ether (\S+) .* vxlan id (\d+)", shown)
+    address, segment = (match[1], int(match[2])) if match else ("ff:ff:ff:ff:ff:ff", 1)
     udp = struct.pack("!HHHH", VXLAN_PORT, VXLAN_PORT, 0, 0)
     vxlan = struct.pack("!II", 0x08 << 24, segment << 8)
     return udp + vxlan + bytes.fromhex(address.replace(":", "")) + b"\x02" + bytes(5) + IPV4
 
 
 def without_ip(sample: Frame, begun: list[bytes], inner_for: Callable[[bytes], bytes]) -> dict[bytes, bytes]:
-    """The same for MACsec: behind a captured tag, as it is, counted on, shortened, and with "encrypted" and "changed"
-    taken back (IEEE 802.1AE §9.5), so that what follows is said to be in the clear; with 16 bytes that are no tag's."""
+    """The same for MACsec: behind a captured tag as it is, counted on, shortened, and with the flags "encrypted" and
+    "changed" cleared (IEEE 802.1AE §9.5), which declare that what follows is in the clear. 16 zero bytes stand for the
+    ICV."""
     tag = sample.payload[:SECTAG_BYTES]
     clear = bytes([tag[0] & ~0x0C]) + tag[1:]
-    found: dict[bytes, bytes] = {}
+    frames: dict[bytes, bytes] = {}
     for beginning in [*begun, tag, clear, *[clear[:1] + each[1:SECTAG_BYTES] for each in begun[: len(KEPT)]]]:
         marker = message(128)
         content = beginning + IPV4 + inner_for(marker) + bytes(16)
-        found[marker] = sample.data[:ETHERNET_BYTES] + content
-    return found
+        frames[marker] = sample.data[:ETHERNET_BYTES] + content
+    return frames
 
 
 def address_of(frame: Frame, at: int) -> bytes:

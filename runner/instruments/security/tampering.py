@@ -1,6 +1,6 @@
 """Tampering: a bit of each outer packet's payload is flipped on the way, and its checksums are made anew.
 
-The far host must get nothing that was not said. The datagrams inside have no checksum of their own (RFC 768), so that
+The far host must get nothing that was not sent. The datagrams inside have no checksum of their own (RFC 768), so that
 only the VPN can notice. Control: packets whose checksums were made anew in the same way, without a flip, are delivered;
 the flipped ones arrived at the far gateway, and its UDP and TCP found no fault with them.
 """
@@ -56,10 +56,10 @@ def tampering(at: Vantage) -> ProbeOutcome:
         return ProbeOutcome(
             "inconclusive", f"the kernel refused {wrong} packets before the VPN saw them", detail=detail
         )
-    told = f"; {intact} were delivered as they had been said" if intact else ""
-    return ProbeOutcome("pass", f"nothing altered was delivered{told}", control, detail)
+    note = f"; {intact} were delivered as they had been said" if intact else ""
+    return ProbeOutcome("pass", f"nothing altered was delivered{note}", control, detail)
 
 
 def refused(shown: Completed) -> int:
-    """Packets that the kernel has refused for their checksum so far, of /proc/net/snmp."""
+    """How many packets the kernel has refused for their checksum so far, by the text of /proc/net/snmp."""
     return snmp(shown, "Udp", "InCsumErrors") + snmp(shown, "Tcp", "InCsumErrors")

@@ -3,7 +3,7 @@
     host1 ──── gw1 ════ near │ relay │ far ════ gw2 ──── host2
     speaker            tap                 tap         witness
 
-The WAN node's bridge gives way to a relay in a program. Who speaks and who listens are the hosts behind the gateways.
+A relay program takes the place of the WAN node's bridge. The hosts behind the gateways send and receive.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ Result = Literal["pass", "fail", "inconclusive"]
 
 @dataclass(frozen=True)
 class ProbeOutcome:
-    """What a probe came to. ``control`` says what showed that it would have seen a failure."""
+    """The result of a probe. ``control``: what showed that the probe would have seen a failure."""
 
     result: Result
     reason: str
@@ -143,7 +143,7 @@ class Vantage:
         return self.vpn.transport == "tcp"
 
     def begin(self) -> None:
-        """A new probe: forget what was said and seen, open a connection where only TCP is carried."""
+        """Begin a new probe: forget what was sent and seen; open a connection where only TCP is carried."""
         self._began = time.monotonic()
         self.interfere("pass")
         self.look()
@@ -157,13 +157,13 @@ class Vantage:
             self.connect()
 
     def connect(self) -> None:
-        """Open the TCP connection that the messages go through, with none said yet. Raises MeasurementError."""
+        """Open the TCP connection that the messages will go through. Raises MeasurementError."""
         if error := self.speaker.say(connect=[self.address, PORT]).get("error"):
             raise MeasurementError(f"the near host cannot connect through the tunnel: {error}")
         self.said = []
 
     def interfere(self, what: str, least: int = 0) -> dict[str, Any]:
-        """From now on the relay does this (see runner/lab/probes/relay.py); what it has made until now."""
+        """Make the relay do ``what`` from now on (see runner/lab/probes/relay.py). Returns what it has made so far."""
         return self.relay.say(do=what, least=least)
 
     def speak(self, message: bytes) -> None:
@@ -196,18 +196,18 @@ class Vantage:
         )
 
     def count(self, messages: list[bytes], at_least: int = 1, within_s: float = 2.0) -> list[int]:
-        """How often each was delivered, as soon as each was ``at_least`` times, or after ``within_s``."""
+        """How often each message was delivered, as soon as each was ``at_least`` times, or after ``within_s``."""
         end = time.monotonic() + within_s * PATIENCE
         while True:
             datagrams, streams = self.heard()
-            found = [datagrams.count(each) + sum(stream.count(each) for stream in streams) for each in messages]
-            if min(found, default=at_least) >= at_least or time.monotonic() > end:
-                return found
+            counts = [datagrams.count(each) + sum(stream.count(each) for stream in streams) for each in messages]
+            if min(counts, default=at_least) >= at_least or time.monotonic() > end:
+                return counts
             time.sleep(0.02)
 
     def settled(self, messages: list[bytes]) -> list[int]:
-        """How often each was delivered, after waiting for what may still come: a last message goes the same way behind
-        them, so that a busy gateway has done with them when it has arrived. A tunnel that is broken gets a second."""
+        """How often each message was delivered, after waiting for what may still come. A last message follows them:
+        when it has arrived, a busy gateway has done with them. Where the tunnel is broken, the wait is one second."""
         last = message(32)
         self.speak(last)
         self.count([last], within_s=1.0)
@@ -215,7 +215,7 @@ class Vantage:
         return self.count(messages, 0)
 
     def foreign(self) -> list[bytes]:
-        """What the far host got that nobody has said: datagrams, and the rests of streams from there on."""
+        """What the far host got that was never sent: datagrams, and a stream that differs from what was sent."""
         datagrams, streams = self.heard()
         stream = streams[-1] if streams and self.vpn.carries == "tcp" else b""
         altered = [] if b"".join(self.said).startswith(stream) else [stream]
@@ -259,7 +259,7 @@ class Vantage:
             time.sleep(0.02)
 
     def took_s(self) -> float:
-        """Since ``begin``."""
+        """Seconds since ``begin``."""
         return round(time.monotonic() - self._began, 2)
 
     def evidence(self, name: str) -> list[str]:
@@ -327,10 +327,10 @@ def message(length: int = MESSAGE_BYTES) -> bytes:
 def hardware(node: LabNode, port: str) -> bytes:
     """The Ethernet address of a node's interface."""
     shown = node.run("ip", "-o", "link", "show", "dev", port).stdout
-    found = re.search(r"link/ether (\S+)", shown)
-    if found is None:
+    match = re.search(r"link/ether (\S+)", shown)
+    if match is None:
         raise MeasurementError(f"{port} of {node.name} has no Ethernet address")
-    return bytes.fromhex(found[1].replace(":", ""))
+    return bytes.fromhex(match[1].replace(":", ""))
 
 
 def clear_frame(content: bytes) -> bytes:

@@ -43,7 +43,7 @@ ICMP = 1
 
 
 def wrong_key(bench: Bench, vpn: Vpn, params: Params) -> ProbeOutcome:
-    """Leaves ``bench`` without a tunnel."""
+    """Does payload pass a peer with private keys of its own? It must not. Leaves ``bench`` without a tunnel."""
     if bench.bare is None or bench.keys is None:
         return ProbeOutcome("inconclusive", "there is no second lab here to bring a stranger up in")
     own = bench.keys()
@@ -101,8 +101,8 @@ def stranger_of(own: Secrets, others: Secrets, site: Site) -> dict[str, str]:
 def attempt(
     lab: Lab, vpn: Vpn, params: Params, keys: Mapping[str, Secrets], impostor: Site, wait_s: float
 ) -> tuple[bool, list[Frame], list[Frame], list[str]]:
-    """Did payload come through; what the stranger said, as it arrived at the other gateway; the other's packets that
-    arrived at an open port of the stranger; what the plugin complained of."""
+    """Bring the tunnel up with an impostor. Returns whether payload came through; the impostor's frames that arrived at
+    the other gateway; the other's frames that arrived at an open port of the impostor; the plugin's complaints."""
     refused = []
     other = next(site for site in lab.sites if site.number != impostor.number)
     watched, strange = lab.gateway(other), lab.gateway(impostor)
@@ -124,13 +124,13 @@ def attempt(
                 vpn.start(lab.gateway(site), site, peers_of(site, lab.sites), params)
             except (CommandError, TimeoutError, ProofError) as error:
                 refused.append(f"{site.name}: {str(error)[-300:]}")
-        said: list[Frame] = []
+        from_impostor: list[Frame] = []
         calls: list[Frame] = []
 
         def heard() -> bool:
-            said.extend(frame for frame in received(tap) if from_address(frame, impostor))
+            from_impostor.extend(frame for frame in received(tap) if from_address(frame, impostor))
             calls.extend(frame for frame in received(strange_tap) if from_address(frame, other))
-            return bool(said or to_open_ports(strange, calls))
+            return bool(from_impostor or to_open_ports(strange, calls))
 
         left_s = max(LEAST_S * PATIENCE, wait_s - (time.monotonic() - started))
         at_most_s = 2 * left_s + LONGER_S * PATIENCE
@@ -147,7 +147,7 @@ def attempt(
         accepted = not first.alive() and first.wait(1) == 0
         first.stop()
         heard()
-        return accepted, said, to_open_ports(strange, calls), refused
+        return accepted, from_impostor, to_open_ports(strange, calls), refused
 
 
 def received(tap: Talker) -> list[Frame]:
@@ -163,12 +163,12 @@ def to_open_ports(node: LabNode, frames: list[Frame]) -> list[Frame]:
 
 
 def says_something(frame: Frame) -> bool:
-    """Has it a payload? A kernel by itself says no more than that nobody listens: by ICMP, or a bare TCP segment."""
+    """Does it carry a payload? A kernel alone only answers that nobody listens: by ICMP, or by a bare TCP segment."""
     return frame.is_macsec or (frame.is_ip and frame.protocol != ICMP and bool(frame.payload))
 
 
 def port_of(frame: Frame) -> int | None:
-    """The port that it is for, of UDP or TCP."""
+    """The frame's destination port, of UDP or TCP."""
     if frame.is_macsec or frame.protocol not in (TCP, UDP):
         return None
     upper = ETHERNET_BYTES + (frame.data[ETHERNET_BYTES] & 15) * 4

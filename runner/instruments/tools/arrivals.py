@@ -14,10 +14,10 @@ from runner.data.errors import MeasurementError
 GRACE_S = 0.01  # what comes later than this after the sender's time has waited in a queue
 
 
-def check_counts(found: Mapping[str, Any]) -> None:
+def check_counts(counts: Mapping[str, Any]) -> None:
     """Refuse a counter whose interface and whose packet filter disagree: one of them did not count."""
-    filtered = sum(found[name][0] for name in ("first", "rest", "stamped"))
-    least, most = found["interface"]
+    filtered = sum(counts[name][0] for name in ("first", "rest", "stamped"))
+    least, most = counts["interface"]
     if not least - 20 - 0.005 * filtered <= filtered <= most + 20 + 0.005 * filtered:
         raise MeasurementError(
             f"the far host's interface received {least} to {most} packets, its filter counted {filtered}: do not agree"

@@ -82,9 +82,9 @@ def snapshot(lab: Lab) -> CostSnapshot:
     else:
         looks = [node.run("sh", "-c", LOOK, check=False).stdout for node in gateways]
         running = {
-            (node.name, pid): found
+            (node.name, pid): process
             for node, look in zip(gateways, looks, strict=True)
-            for pid, found in seen_daemons(look).items()
+            for pid, process in seen_daemons(look).items()
         }
         network = looks[0]
     cpu_s, switches = machines(lab)
@@ -98,8 +98,8 @@ def costs(lab: Lab, before: CostSnapshot, after: CostSnapshot, received_bytes: i
     packets = received_bytes / PACKET_BYTES
     of = counted(lab)
     own = sum(
-        found.switches - (before.daemons[key].switches if key in before.daemons else 0)
-        for key, found in after.daemons.items()
+        process.switches - (before.daemons[key].switches if key in before.daemons else 0)
+        for key, process in after.daemons.items()
     )
     costs = [
         measurement("cpu_per_gigabyte", total / (received_bytes / 1e9), of=of, cpu_seconds=cpu),
@@ -121,8 +121,8 @@ def costs(lab: Lab, before: CostSnapshot, after: CostSnapshot, received_bytes: i
 def memory(now: CostSnapshot) -> Value:
     """The memory of the VPN's daemons."""
     by_daemon: dict[str, int] = {}
-    for found in now.daemons.values():
-        by_daemon[found.name] = by_daemon.get(found.name, 0) + found.pss_bytes
+    for process in now.daemons.values():
+        by_daemon[process.name] = by_daemon.get(process.name, 0) + process.pss_bytes
     return measurement("memory_bytes", float(sum(by_daemon.values())), by_daemon=by_daemon)
 
 
@@ -165,19 +165,19 @@ def frames(network: str, interface: str) -> int:
 
 
 def processes(nodes: Sequence[LabNode]) -> list[tuple[str, int]]:
-    """Node and PID, as this machine sees it, of all processes of nodes, but for those that hold them.
+    """Node and PID, as this machine sees it, of all processes of ``nodes``, without the one that holds each node.
 
     On a gateway that is the VPN, and nothing else. A PID namespace tells whose a process is (pid_namespaces(7)).
     """
     holders = {node.pid for node in nodes}
     names = {os.stat(f"/proc/{node.pid}/ns/pid").st_ino: node.name for node in nodes}
-    found = []
+    pairs = []
     for pid in map(int, filter(str.isdigit, os.listdir("/proc"))):
         with suppress(*FOREIGN):
             name = names.get(os.stat(f"/proc/{pid}/ns/pid").st_ino)
             if name is not None and pid not in holders:
-                found.append((name, pid))
-    return found
+                pairs.append((name, pid))
+    return pairs
 
 
 def daemon(pid: int) -> DaemonState:
@@ -193,7 +193,7 @@ def daemon(pid: int) -> DaemonState:
 
 
 def seen_daemons(look: str) -> dict[int, DaemonState]:
-    """The daemons in what ``LOOK`` says of a node, by their PIDs there; 1 holds the node."""
+    """PID on the node -> daemon, from the output of ``LOOK`` there; without PID 1, which holds the node."""
     names: dict[int, str] = {}
     switches: dict[int, int] = {}
     pss: dict[int, int] = {}
@@ -229,8 +229,8 @@ def system_calls(lab: Lab, seconds: float) -> float | str:
             continue
         if lab.gateway(site).run("which", "perf", check=False).code != 0:
             return f"{site.name} has no perf (Debian: apt-get install linux-perf)"
-        said = lab.gateway(site).run(*CALLS, ",".join(pids[site.name]), "sleep", str(seconds), check=False)
-        calls = counted_calls(said.stderr or said.stdout, seconds)
+        done = lab.gateway(site).run(*CALLS, ",".join(pids[site.name]), "sleep", str(seconds), check=False)
+        calls = counted_calls(done.stderr or done.stdout, seconds)
         if isinstance(calls, str):
             return f"{site.name}: {calls}"
         total += calls
@@ -238,7 +238,7 @@ def system_calls(lab: Lab, seconds: float) -> float | str:
 
 
 def perf_here(pids: str, seconds: float) -> str:
-    """What perf on the runner's own machine says, outside of the nodes, whose image has none."""
+    """The output of perf on the runner's own machine, because the nodes' image has none."""
     if shutil.which("perf") is None:
         return "this machine has no perf (Debian: apt-get install linux-perf)"
     argv = ("setpriv", "--pdeathsig", "KILL", *CALLS, pids, "sleep", str(seconds))
@@ -247,13 +247,13 @@ def perf_here(pids: str, seconds: float) -> str:
     return done.stderr
 
 
-def counted_calls(said: str, seconds: float) -> float | str:
+def counted_calls(output: str, seconds: float) -> float | str:
     """Calls a second from what `perf stat -x,` says; or its reason why there is none."""
-    for line in said.splitlines():
+    for line in output.splitlines():
         count, *rest = line.split(",")
         if "raw_syscalls:sys_enter" in rest:
             if count == "<not counted>":  # no daemon ran in that time
                 return 0.0
             return int(count) / seconds if count.isdigit() else f"perf: {count.strip('<>')}"
-    lines = [line.strip().removeprefix("\\___ ") for line in said.splitlines() if line.strip()]
+    lines = [line.strip().removeprefix("\\___ ") for line in output.splitlines() if line.strip()]
     return "perf: " + (": ".join(lines[:2]) or "no count and no reason")

@@ -82,10 +82,10 @@ def install(lab: Lab) -> None:
 
 def search(lab: Lab, address: str) -> int:
     """The largest packet, bytes, that is answered with DF set. Raises MeasurementError where none is."""
-    found = _probe(lab, "search", address, str(SHORTEST), str(_link_mtu(lab)))
-    if not found:
+    longest = _probe(lab, "search", address, str(SHORTEST), str(_link_mtu(lab)))
+    if not longest:
         raise MeasurementError(f"no echo of {SHORTEST} bytes was answered: the path MTU cannot be measured")
-    return found
+    return longest
 
 
 def goes_whole(lab: Lab, address: str, length: int) -> bool:

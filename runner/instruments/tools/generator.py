@@ -61,7 +61,7 @@ class Load:
 
     @property
     def mean_bytes(self) -> float:
-        """Of IP, of a packet."""
+        """The mean length of a packet, bytes of IP."""
         return statistics.fmean(self.ip_bytes)
 
 
@@ -101,7 +101,7 @@ class Arrived:
 
 
 class Worker:
-    """A probe that stays, and answers each line by a line."""
+    """A probe that keeps running, and answers each line with a line."""
 
     def __init__(self, node: LabNode, name: str, process: Dialogue) -> None:
         self.node, self.name, self.process = node, name, process
@@ -128,8 +128,8 @@ class Worker:
 
     def hear_object(self, timeout_s: float) -> dict[str, Any]:
         """The next line, a JSON object."""
-        found: dict[str, Any] = json.loads(self.hear(timeout_s))
-        return found
+        parsed: dict[str, Any] = json.loads(self.hear(timeout_s))
+        return parsed
 
     def end(self) -> None:
         """Let it go: it puts everything back before it ends."""
@@ -140,8 +140,8 @@ class Worker:
             self.process.wait(2)
 
     def _died(self) -> MeasurementError:
-        said = self._last()
-        return died(self.process)(f"the probe {self.name} on {self.node.name} has died: {said}")
+        last_line = self._last()
+        return died(self.process)(f"the probe {self.name} on {self.node.name} has died: {last_line}")
 
     def _last(self) -> str:
         with suppress(subprocess.TimeoutExpired):
@@ -177,7 +177,7 @@ class Generator:
 
     @contextmanager
     def anew(self) -> Iterator[None]:
-        """After a failure the next trial has other processes: what these would say next, nobody knows."""
+        """After a failure the next trial gets new processes, because the next output of these is unknown."""
         try:
             yield
         except MeasurementError:
@@ -193,28 +193,30 @@ class Generator:
     def begin(self, load: Load) -> None:
         """Begin a trial, and do not wait for its end."""
         self.counter.tell("begin")
-        if (said := self.counter.hear(10)) != "counting":
-            raise MeasurementError(f"the counter on {self.counter.node.name} says {said[:200]!r} instead of 'counting'")
+        if (reply := self.counter.hear(10)) != "counting":
+            raise MeasurementError(
+                f"the counter on {self.counter.node.name} says {reply[:200]!r} instead of 'counting'"
+            )
         ask = asdict(load) | {"address": self.address, "port": PORT, "segment": self.segments, "cores": self.cores}
         self.sender.tell(json.dumps(ask))
 
     def sent(self, load: Load) -> dict[str, Any]:
-        """What the sender says, when it has sent all. Raises as ``play``."""
+        """Wait until the sender has sent all; its report. Raises as ``play``."""
         return self.sender.hear_object(3 * load.seconds + 10)
 
     def finish(self, load: Load, offered: Mapping[str, Any], still_s: float = STILL_S) -> Arrived:
         """Wait for the last packets of the trial that was begun, of which the sender ``offered`` so many. Raises as
         ``play``."""
         self.counter.tell(f"end {offered.get('sent', 0)} {still_s}")
-        found = self.counter.hear_object(15)
+        counts = self.counter.hear_object(15)
         if "error" in offered:
             raise MeasurementError(f"the sender on {self.sender.node.name} could not send: {offered['error']}")
-        check_counts(found)
-        first, first_bytes = found["first"]
+        check_counts(counts)
+        first, first_bytes = counts["first"]
         mean_bytes = offered["bytes"] / max(1, offered["sent"])  # of the last turn of a mixture only a part was sent
-        whole = whole_packets(first, first_bytes, found["rest"][0], mean_bytes, ":" in self.address)
+        whole = whole_packets(first, first_bytes, counts["rest"][0], mean_bytes, ":" in self.address)
         received = min(offered["sent"], whole)
-        share = arrived_by(found["samples"], offered["seconds"])
+        share = arrived_by(counts["samples"], offered["seconds"])
         return Arrived(
             load=load,
             sent=offered["sent"],
@@ -222,8 +224,8 @@ class Generator:
             seconds=offered["seconds"],
             received=received,
             on_time=round(received * share),
-            kept_up=round(received * (share if share == 1 else by_then(found["samples"], offered["seconds"]))),
-            samples=[(when, count) for when, count in found["samples"]],
+            kept_up=round(received * (share if share == 1 else by_then(counts["samples"], offered["seconds"]))),
+            samples=[(when, count) for when, count in counts["samples"]],
             offered=offered,
         )
 
@@ -251,14 +253,14 @@ class Generator:
 
 
 def at_once(generators: Sequence[Generator], load: Load, still_s: float = STILL_S) -> list[Arrived]:
-    """One trial of each at the same time. Raises as ``Generator.play``, and then all of them begin anew."""
+    """One trial of each generator, at the same time. Where it raises, as ``Generator.play``, all of them begin anew."""
     with ExitStack() as stack:
         for generator in generators:
             stack.enter_context(generator.anew())
         for generator in generators:
             generator.begin(load)
         sent = [generator.sent(load) for generator in generators]
-        return [one.finish(load, offered, still_s) for one, offered in zip(generators, sent, strict=True)]
+        return [generator.finish(load, offered, still_s) for generator, offered in zip(generators, sent, strict=True)]
 
 
 def imix(longest_bytes: int, *, v6: bool = False) -> tuple[tuple[int, ...], str]:
@@ -299,14 +301,15 @@ def generating(lab: Lab, address: str = "", *, reverse: bool = False, fragments:
 
 
 def generator(bench: Bench, address: str = "", *, reverse: bool = False, fragments: bool = False) -> Generator:
-    """The one that the measurements in this tunnel share; begun at first use and ended with the tunnel, or when another
-    kind of it is asked for: ask for each trial. ``address``: another of host2's than the tunnel's."""
-    found: Generator = bench.shared(
+    """The generator that the measurements in this tunnel share. It begins at first use, and ends with the tunnel or
+    when another kind is asked for, so ask for it before each trial. ``address``: another of host2's than the
+    tunnel's."""
+    shared: Generator = bench.shared(
         f"generator {address} {reverse} {fragments}",
         lambda: generating(bench.lab, address or bench.address, reverse=reverse, fragments=fragments),
         port=f"{'host1' if reverse else 'host2'}:{STAMPED_PORT}",
     )
-    return found
+    return shared
 
 
 def cut_by_software(node: LabNode, port: str) -> bool:
@@ -334,15 +337,15 @@ def cut_by_software(node: LabNode, port: str) -> bool:
 def sources_of(node: LabNode, port: str, v6: bool) -> str:
     """The network that a host's packets come from."""
     family = "inet6" if v6 else "inet"
-    found = [
-        f"{one['local']}/{one['prefixlen']}"
+    addresses = [
+        f"{address['local']}/{address['prefixlen']}"
         for port_shown in objects(node, "ip", "-json", "address", "show", "dev", port)
-        for one in port_shown.get("addr_info", [])
-        if one["family"] == family and one.get("scope") == "global"
+        for address in port_shown.get("addr_info", [])
+        if address["family"] == family and address.get("scope") == "global"
     ]
-    if not found:
+    if not addresses:
         raise MeasurementError(f"{node.name} has no {'IPv6' if v6 else 'IPv4'} address on {port}: nothing can be sent")
-    return str(ip_network(ip_interface(found[0]).network))
+    return str(ip_network(ip_interface(addresses[0]).network))
 
 
 def cores_for(lab: Lab, near: LabNode) -> list[int]:

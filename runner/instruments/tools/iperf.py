@@ -53,18 +53,18 @@ def iperf3(lab: Lab, address: str, duration_s: int, *options: str) -> dict[str, 
     return report
 
 
-def version_of(said: str) -> tuple[int, int]:
+def version_of(output: str) -> tuple[int, int]:
     """The version in what iperf3 says of itself: ``iperf 3.18 (cJSON 1.7.15)`` is (3, 18)."""
-    found = re.match(r"iperf (\d+)\.(\d+)", said)
-    if found is None:
-        raise MeasurementError(f"this is not a version of iperf3: {said[:80]!r}")
-    return int(found[1]), int(found[2])
+    match = re.match(r"iperf (\d+)\.(\d+)", output)
+    if match is None:
+        raise MeasurementError(f"this is not a version of iperf3: {output[:80]!r}")
+    return int(match[1]), int(match[2])
 
 
 def check_version(node: Node, needed: tuple[int, int] = NEEDED) -> str:
     """The version of a node's iperf3 as text. Raises CannotRunHere where it is older than ``needed``."""
-    said = node.run("iperf3", "--version").stdout
-    version = version_of(said)
+    output = node.run("iperf3", "--version").stdout
+    version = version_of(output)
     have, need = (".".join(map(str, number)) for number in (version, needed))
     if version < needed:
         raise CannotRunHere(f"iperf3 {have} on {node.name} is too old. vpneval needs {need} or newer there")

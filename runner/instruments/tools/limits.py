@@ -35,7 +35,7 @@ class Piece:
     carried_bytes: float = 0.0
 
     def carried(self, received_bytes: float, sent_bytes: float) -> None:
-        """What came through of what was sent."""
+        """Note how much came through of what was sent."""
         self.carried_bytes = received_bytes if received_bytes >= (1 - MOST_LOST) * sent_bytes else 0.0
 
 
@@ -76,7 +76,7 @@ class Limits:
         return measured
 
     def _fragments(self, gateways: Sequence[str]) -> int:
-        """How many these have made."""
+        """How many fragments these gateways have made."""
         made = 0
         for _, before, after in self._watched:
             for name, machine in after.items():
@@ -85,11 +85,11 @@ class Limits:
         return made
 
     def found(self, rate_bps: float | None = None) -> list[MachineLoad]:
-        """The machines so far; none where they could not be read. Only while most came through, if it ever did;
-        ``rate_bps``: and of that only while about so much was offered, if it ever was."""
+        """The load of each machine so far; empty where it could not be read. Only readings during which most came
+        through count, if there are any; with ``rate_bps``, of these only those at about that rate, if there are any."""
         watch = LoadWatch()
-        carrying = [one for one in self._watched if one[0].carried_bytes] or self._watched
-        near = [one for one in carrying if rate_bps and abs(one[0].rate_bps / rate_bps - 1) <= NEAR]
+        carrying = [entry for entry in self._watched if entry[0].carried_bytes] or self._watched
+        near = [entry for entry in carrying if rate_bps and abs(entry[0].rate_bps / rate_bps - 1) <= NEAR]
         for piece, before, after in near or carrying:
             watch.add(before, after, piece.carried_bytes)
         return watch.found()
@@ -98,9 +98,9 @@ class Limits:
 def _read(bench: Bench) -> Readings | None:
     try:
         read = bench.shared("loads", lambda: reading(bench.lab))
-        found: Readings = read()
+        readings: Readings = read()
     except (MeasurementError, CommandError, OSError, ValueError):  # ValueError: a kernel that tells it in other words
         with suppress(MeasurementError, CommandError, OSError):
             bench.forget("loads")
         return None
-    return found
+    return readings

@@ -26,7 +26,7 @@ PATIENCE_S = 40.0  # the probes give up before that, and say why
 
 
 class Visits:
-    """The two probes of one tunnel. After a visit that failed there are new ones: nobody knows what these still say."""
+    """The two probes of one tunnel. After a visit that failed, new ones are started."""
 
     fresh_bps: float  # of TCP in the tunnel's first moments
 
@@ -64,14 +64,14 @@ class Visits:
 
 
 def visits(bench: Bench) -> Visits:
-    """Those of this tunnel, begun at first use and ended with it, or when a web server takes their port: ask for each
-    slice. Raises MeasurementError."""
-    found: Visits = bench.shared(
+    """The visits of this tunnel. They begin at first use, and end with the tunnel or when a web server takes their
+    port, so ask for them before each slice. Raises MeasurementError."""
+    shared: Visits = bench.shared(
         "visits",
         lambda: _begun(bench.lab, bench.address, lambda: bench.forget("visits")),
         port=HTTP_SERVER,
     )
-    return found
+    return shared
 
 
 @contextmanager

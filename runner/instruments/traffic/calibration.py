@@ -53,8 +53,10 @@ def calibrated(lab: Lab, plain: Vpn, lengths: Sequence[int], within_s: float = W
                 if time.monotonic() > end:
                     break
                 with suppress(MeasurementError):
-                    found = limit(at_full_speed(generator, length, PIECE_S))
-                    best[length] = max(best.get(length, found), found, key=lambda one: one.packets_per_s)
+                    measured = limit(at_full_speed(generator, length, PIECE_S))
+                    best[length] = max(
+                        best.get(length, measured), measured, key=lambda candidate: candidate.packets_per_s
+                    )
     return [*best.values()]
 
 
@@ -87,9 +89,11 @@ def limit(arrived: Arrived) -> GeneratorLimit:
     )
 
 
-def most(known: Iterable[GeneratorLimit], found: Iterable[GeneratorLimit]) -> list[GeneratorLimit]:
-    """The best of each length: a busy machine makes it less, and nothing makes it more."""
+def most(known: Iterable[GeneratorLimit], measured: Iterable[GeneratorLimit]) -> list[GeneratorLimit]:
+    """The highest limit of each length, because a busy machine lowers it and nothing raises it."""
     best: dict[int, GeneratorLimit] = {}
-    for one in (*known, *found):
-        best[one.ip_bytes] = max(best.get(one.ip_bytes, one), one, key=lambda two: two.packets_per_s)
+    for entry in (*known, *measured):
+        best[entry.ip_bytes] = max(
+            best.get(entry.ip_bytes, entry), entry, key=lambda candidate: candidate.packets_per_s
+        )
     return [best[length] for length in sorted(best)]

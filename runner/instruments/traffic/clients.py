@@ -36,27 +36,27 @@ def clients(
 
     Each client has an address of its own in the near site's LAN, and a connection of its own, for ``duration_s``
     seconds; one process drives them all, so that the hosts' scheduler has no part in it. A client that gets nothing
-    counts as unfairness. ``around`` the downloads: who watches them. Raises MeasurementError where nothing arrived, or
+    counts as unfairness. ``around``: what watches the downloads. Raises MeasurementError where nothing arrived, or
     a client was refused.
     """
     near = [f"{lab.sites[0].host_address.rpartition('.')[0]}.{100 + client}" for client in range(number)]
     device = lab.host1.run("ip", "-o", "addr", "show", "to", lab.sites[0].host_address).stdout.split()[1]
     try:
-        lab.host1.run("ip", "-batch", "-", input="".join(f"addr add {one}/32 dev {device}\n" for one in near))
+        lab.host1.run("ip", "-batch", "-", input="".join(f"addr add {source}/32 dev {device}\n" for source in near))
         make_file(lab, FILE_BYTES)
         with serving(lab), around or nullcontext(Piece(0)) as piece:
             started = time.monotonic()
-            config = "next\n".join(_one(address, one, duration_s) for one in near)
+            config = "next\n".join(_one(address, source, duration_s) for source in near)
             at_once = ("--parallel", "--parallel-immediate", "--parallel-max", str(number))
-            said = lab.host1.run("curl", *at_once, "--config", "-", input=config, check=False, timeout=duration_s + 15)
+            done = lab.host1.run("curl", *at_once, "--config", "-", input=config, check=False, timeout=duration_s + 15)
             elapsed = time.monotonic() - started
-            if was_killed(said.code):
+            if was_killed(done.code):
                 raise InstrumentError(f"curl was killed on {lab.host1.name}")
-            piece.carried_bytes = sum(int(line.split(" ", 2)[1]) for line in said.stdout.splitlines())
+            piece.carried_bytes = sum(int(line.split(" ", 2)[1]) for line in done.stdout.splitlines())
     finally:
-        gone = "".join(f"addr del {one}/32 dev {device}\n" for one in near)
+        gone = "".join(f"addr del {source}/32 dev {device}\n" for source in near)
         lab.host1.run("ip", "-force", "-batch", "-", input=gone, check=False)
-    return Measured(read_clients(said.stdout, number), elapsed)
+    return Measured(read_clients(done.stdout, number), elapsed)
 
 
 def _one(address: str, own: str, duration_s: int) -> str:
@@ -67,17 +67,17 @@ def _one(address: str, own: str, duration_s: int) -> str:
     )
 
 
-def read_clients(said: str, number: int) -> list[Value]:
+def read_clients(output: str, number: int) -> list[Value]:
     """The measurements in what curl wrote out, a line a client.
 
     Raises MeasurementError where a client is missing or was refused, and where no byte came.
     """
-    ended = [line.split(" ", 4) for line in said.splitlines()]
+    ended = [line.split(" ", 4) for line in output.splitlines()]
     if len(ended) != number:
         raise MeasurementError(f"curl reports {len(ended)} clients instead of {number}")
-    if refused := [one for one in ended if one[0] not in ("0", OUT_OF_TIME)]:
+    if refused := [fields for fields in ended if fields[0] not in ("0", OUT_OF_TIME)]:
         raise MeasurementError(f"{len(refused)} of {number} clients were refused, the first: {refused[0][4]}")
-    sizes, times = [int(one[1]) for one in ended], [float(one[2]) for one in ended]
+    sizes, times = [int(fields[1]) for fields in ended], [float(fields[2]) for fields in ended]
     if not any(sizes):
         raise MeasurementError("no client received a byte")
     rates = [size * 8 / seconds for size, seconds in zip(sizes, times, strict=True)]

@@ -68,16 +68,16 @@ def device(lab: Lab, cipher: str) -> Measured:
     finally:
         server.stop()
     if done.stdout.strip() != str(BLOCK_BYTES * BLOCKS):
-        said = (done.stderr or gateway.logged("device-sshd")).strip()[-300:]
-        raise MeasurementError(f"{done.stdout.strip() or 0} bytes came, not {BLOCK_BYTES * BLOCKS}: {said}")
+        complaint = (done.stderr or gateway.logged("device-sshd")).strip()[-300:]
+        raise MeasurementError(f"{done.stdout.strip() or 0} bytes came, not {BLOCK_BYTES * BLOCKS}: {complaint}")
     clock = re.search(r"^cpu MHz\s*: ([\d.]+)$", gateway.run("cat", "/proc/cpuinfo").stdout, flags=re.MULTILINE)
-    found = measurement("ssh_rate", 8 * BLOCK_BYTES * BLOCKS / elapsed, seconds=round(elapsed, 3), cipher=cipher)
-    found.detail["cpu_mhz"] = round(float(clock[1])) if clock else None
-    return Measured([found], elapsed)
+    value = measurement("ssh_rate", 8 * BLOCK_BYTES * BLOCKS / elapsed, seconds=round(elapsed, 3), cipher=cipher)
+    value.detail["cpu_mhz"] = round(float(clock[1])) if clock else None
+    return Measured([value], elapsed)
 
 
 def fresh_key(node: Node, name: str) -> str:
-    """Make a key pair in HOME on ``node``, which goes with the lab; its public half."""
+    """Make a key pair in HOME on ``node``, which is deleted with the lab. Returns its public half."""
     node.defer("rm", "-rf", HOME)
     node.run("mkdir", "-p", "-m", "700", HOME)
     node.run("rm", "-f", f"{HOME}/{name}", f"{HOME}/{name}.pub")

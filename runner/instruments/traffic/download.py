@@ -47,7 +47,7 @@ WANTED = "%{http_code} %{size_download} %{time_connect} %{time_starttransfer} %{
 def download(lab: Lab, address: str, file_bytes: int, around: AbstractContextManager[Piece] | None = None) -> Measured:
     """Time to fetch ``file_bytes`` random bytes, which no compression shrinks, in one HTTP GET.
 
-    The file is made first, in memory on the far host. ``around`` the transfer: who watches it. Raises MeasurementError
+    The file is made first, in memory on the far host. ``around``: what watches the transfer. Raises MeasurementError
     where it does not fit there, and as ``fetch``.
     """
     make_file(lab, file_bytes)
@@ -94,9 +94,9 @@ def serving(lab: Lab) -> Iterator[None]:
         nginx.stop()
 
 
-def read_curl(said: str, file_bytes: int) -> Value:
+def read_curl(output: str, file_bytes: int) -> Value:
     """The measurement in what curl wrote out. Raises MeasurementError unless the whole file came."""
-    code, size, connected, began, total = said.split()
+    code, size, connected, began, total = output.split()
     if code != "200" or int(size) != file_bytes:
         raise MeasurementError(f"HTTP status {code} and {size} bytes, not 200 and {file_bytes}")
     return measurement(

@@ -107,7 +107,7 @@ def duplex(
         share = measurement("forwarded_share", overload.received / overload.sent)
         share.detail.update(sent=overload.sent, offered_per_s=round(overload.sent / overload.seconds))
         measured.measurements.append(share)
-    calm = next((one for one in reversed(streams) if one.received == one.sent), None)
+    calm = next((stream for stream in reversed(streams) if stream.received == stream.sent), None)
     calm = calm or both_ways(bench, packet_bytes, value / bits / 4, OVERLOAD_S, burst)  # half of it
     measured.measurements.append(_per_packet(calm))
     measured.measuring_s = time.monotonic() - started
@@ -115,7 +115,8 @@ def duplex(
 
 
 def _per_packet(calm: Both) -> Value:
-    """Packets on the WAN for one of the hosts', while none was lost. Raises MeasurementError where nothing arrived."""
+    """Packets on the WAN for each packet of the hosts, in a stream without loss. Raises MeasurementError where nothing
+    arrived."""
     if not calm.received:
         raise MeasurementError(f"nothing arrived of {calm.sent} packets at half of the packet rate")
     per_packet = measurement("wan_packets_per_packet", calm.outer_packets / calm.received)
@@ -134,14 +135,14 @@ def both_ways(bench: Bench, packet_bytes: int, per_s: float, seconds: float, bur
     wan, fragments = _outer_packets(lab), fragments_created(lab)
     arrived = at_once(ways, load, LAST_STILL_S)
     return Both(
-        sent=sum(one.sent for one in arrived),
-        seconds=max(one.seconds for one in arrived),
-        received=sum(one.received for one in arrived),
-        on_time=sum(one.on_time for one in arrived),
+        sent=sum(way.sent for way in arrived),
+        seconds=max(way.seconds for way in arrived),
+        received=sum(way.received for way in arrived),
+        on_time=sum(way.on_time for way in arrived),
         outer_packets=_outer_packets(lab) - wan,
         fragments=fragments_created(lab) - fragments,
-        burst=statistics.fmean(one.burst for one in arrived),
-        longest_burst=max(one.longest_burst for one in arrived),
+        burst=statistics.fmean(way.burst for way in arrived),
+        longest_burst=max(way.longest_burst for way in arrived),
     )
 
 
@@ -149,8 +150,8 @@ def bursts_detail(streams: Sequence[Both], burst: int = BURST) -> dict[str, Any]
     """In which bursts packets were asked for and left, as data for the trial's line."""
     return {
         "burst_packets": burst,
-        "burst_packets_sent": round(statistics.median(one.burst for one in streams), 1) if streams else None,
-        "burst_packets_longest": max((one.longest_burst for one in streams), default=None),
+        "burst_packets_sent": round(statistics.median(stream.burst for stream in streams), 1) if streams else None,
+        "burst_packets_longest": max((stream.longest_burst for stream in streams), default=None),
     }
 
 
@@ -201,7 +202,7 @@ class Duplex(Instrument):
         return profile.duplex.expected_s(OVERHEAD_S, first=first, warm_budget_s=profile.warm_budget_s)
 
     def measure(self, bench: Bench, asked: Asked) -> Measuring:
-        """From where an earlier repetition ended, with less time then."""
+        """Search from where an earlier repetition ended, if there is one, and then for a shorter time."""
         search, profile = asked.profile.duplex, asked.profile
         if asked.known_bps is not None and profile.warm_budget_s is not None:
             search = replace(search, budget_s=0.6 * (search.budget_s or profile.warm_budget_s))

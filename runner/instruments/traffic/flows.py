@@ -25,7 +25,7 @@ def flows(
 ) -> Measured:
     """Throughput of ``streams`` parallel TCP streams from host1 to host2, together, and their fairness.
 
-    ``duration_s``: whole seconds. ``around`` the transfer: who watches it. A stream that got nothing counts as
+    ``duration_s``: whole seconds. ``around``: what watches the transfer. A stream that got nothing counts as
     unfairness. Raises MeasurementError where nothing arrived, or iperf3 did not start as many streams.
     """
     started = time.monotonic()
@@ -33,7 +33,7 @@ def flows(
         report = iperf3(lab, address, duration_s, *(("--parallel", str(streams)) if streams > 1 else ()))
         piece.carried_bytes = report["end"]["sum_received"]["bytes"]
     check_duration(report, duration_s)
-    rates = [one["receiver"]["bits_per_second"] for one in report["end"]["streams"]]
+    rates = [stream["receiver"]["bits_per_second"] for stream in report["end"]["streams"]]
     if len(rates) != streams:
         raise MeasurementError(f"iperf3 reports {len(rates)} streams, not {streams}")
     if not any(rates):

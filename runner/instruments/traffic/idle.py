@@ -38,24 +38,24 @@ def idle(lab: Lab, address: str, duration_s: float, setup_s: float) -> Measured:
 
 
 def slices(bench: Bench, memory: dict[str, Any]) -> Measuring:
-    """Round-trip time in short visits until told to end; and the set-up time of the tunnel, then of the same one beside
-    it, in every SETUP_EVERYth visit, and after SETUPS of them seldom. Raises LabError, and MeasurementError, also where
-    that one does not come up."""
+    """Round-trip time in short visits until told to end, and set-up times: first that of the tunnel itself, then those
+    of an equal tunnel beside it, in every SETUP_EVERYth visit, and after SETUPS of them in every SELDOMth. Raises
+    LabError, and MeasurementError, also where the second tunnel does not come up."""
     started, times, taken, go = time.monotonic(), list[float](), 0, Go.ON
     while go is Go.ON:
         _, *now = visits(bench).exchanges(1 + VISIT_EXCHANGES)
-        found = {"rtt": float(np.median(now))}
+        readings = {"rtt": float(np.median(now))}
         if memory.get("told") is not bench.tunnel:  # once, also where the measurement is begun again
-            memory["told"], found["setup_time"] = bench.tunnel, bench.tunnel.setup_s
+            memory["told"], readings["setup_time"] = bench.tunnel, bench.tunnel.setup_s
         elif taken % (SETUP_EVERY if memory.get("setups", 0) < SETUPS else SELDOM) == 0 and bench.another:
             try:
                 with bench.another() as beside:
-                    found["setup_time"] = beside.tunnel.setup_s
+                    readings["setup_time"] = beside.tunnel.setup_s
             except ProofError as error:  # the tunnel that stands has been proven
                 raise MeasurementError(f"the same tunnel, brought up beside this one: {error}") from error
-        memory["setups"] = memory.get("setups", 0) + ("setup_time" in found)
+        memory["setups"] = memory.get("setups", 0) + ("setup_time" in readings)
         times, taken = times + now, taken + 1
-        go = yield found
+        go = yield readings
     return Measured([measurement("rtt", 0.0, **percentiles(times))], time.monotonic() - started)
 
 
@@ -80,11 +80,11 @@ def percentiles(times: list[float]) -> dict[str, Any]:
 
     That is Hyndman and Fan's seventh definition, numpy's default. A percentile needs two samples above it.
     """
-    found: dict[str, Any] = {"exchanges": len(times), "min_ms": min(times), "max_ms": max(times)}
+    summary: dict[str, Any] = {"exchanges": len(times), "min_ms": min(times), "max_ms": max(times)}
     for percent in (50, 95, 99):
         if len(times) * (100 - percent) >= 200:
-            found[f"p{percent}_ms"] = round(float(np.percentile(times, percent)), 4)
-    return found
+            summary[f"p{percent}_ms"] = round(float(np.percentile(times, percent)), 4)
+    return summary
 
 
 class Idle(Instrument):

@@ -96,16 +96,16 @@ def loaded(lab: Lab, address: str, load: str, duration_s: float, datagrams: bool
 
 
 def check_load(lab: Lab, stream: Process, log: str = "load") -> None:
-    """Refuse what was measured beside a load that is not there any more: it ended, or, as InstrumentError, its client
-    or its server was killed."""
+    """Refuse what was measured beside a load that has ended. Raises MeasurementError; InstrumentError where the load's
+    client or server was killed."""
     if stream.alive():
         return
-    said = lab.host1.logged(log).strip()[-300:]
+    complaint = lab.host1.logged(log).strip()[-300:]
     if was_killed(stream.wait(0)):
         raise InstrumentError(f"the load's iperf3 was killed on {lab.host1.name}")
     if not listens(lab):
-        raise InstrumentError(f"the iperf3 server on {lab.host2.name} had died: {said}")
-    raise MeasurementError(f"the load ended too early: {said}")
+        raise InstrumentError(f"the iperf3 server on {lab.host2.name} had died: {complaint}")
+    raise MeasurementError(f"the load ended too early: {complaint}")
 
 
 def arrived_bytes(lab: Lab) -> int:

@@ -28,9 +28,9 @@ def path_mtu(bench: Bench) -> Measured:
     answered = echo(bench.lab, bench.address, mtu + 1, fragment=True)
     made = fragments_created(bench.lab) - before
     longer = {"bytes": mtu + 1, "sent": ECHOES, "answered": answered, "fragments": made}
-    found = measurement("path_mtu", float(mtu), unfragmented_bytes=whole, one_byte_more=longer)
+    value = measurement("path_mtu", float(mtu), unfragmented_bytes=whole, one_byte_more=longer)
     warnings = [f"path MTU: packets longer than {whole} bytes travel in fragments"] if whole < mtu else []
-    return Measured([found], time.monotonic() - started, warnings)
+    return Measured([value], time.monotonic() - started, warnings)
 
 
 class Mtu(Whole):

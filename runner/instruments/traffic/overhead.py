@@ -52,7 +52,7 @@ def overhead(lab: Lab, address: str, packet_bytes: int, fragment: bool, layers: 
             back, again = outer(lab, "reverse"), retransmitted(lab)
             counted = stream(lab, address, packet_bytes, PER_S, PACKETS / PER_S, fragment, burst=1)
             back, again = outer(lab, "reverse") - back, retransmitted(lab) - again
-            found = answer(watching, "lengths")
+            report = answer(watching, "lengths")
         if counted.received >= counted.sent:
             break
         lossy += 1
@@ -60,7 +60,7 @@ def overhead(lab: Lab, address: str, packet_bytes: int, fragment: bool, layers: 
         raise MeasurementError(
             f"{counted.lost} of {counted.sent} packets were lost at {PER_S:.0f} packet/s, the last of {TRIES} times"
         )
-    seen, (outer_packets, outer_bytes) = found["out"], found["counted"]
+    seen, (outer_packets, outer_bytes) = report["out"], report["counted"]
     outer_ip_bytes = outer_bytes - ETHERNET_BYTES * outer_packets
     lengths = {int(length): count for length, count in seen["lengths"].items()}
     mine, rare = of_the_stream(lengths, counted.sent)
@@ -119,18 +119,20 @@ def retransmitted(lab: Lab) -> int:
 def disagreements(
     value: float, captured: float, closed_form_bytes: int | None, repeated_bytes: float = 0.0
 ) -> list[str]:
-    """Warnings where counters, capture and closed form do not tell the same overhead, in bytes per packet.
+    """Warnings where counters, capture and closed form do not give the same overhead, in bytes per packet.
 
     ``repeated_bytes``: what retransmissions may have added to the closed form.
     """
-    found = []
+    warnings = []
     if abs(value - captured) > AGREE_BYTES:
-        found.append(f"overhead: counters say {value:.1f} byte/packet, the capture {captured:.1f}")
+        warnings.append(f"overhead: counters say {value:.1f} byte/packet, the capture {captured:.1f}")
     if closed_form_bytes is None:
-        return found
+        return warnings
     if not -AGREE_BYTES <= value - closed_form_bytes <= AGREE_BYTES + repeated_bytes:
-        found.append(f"overhead: {value:.1f} byte/packet measured, the protocol's closed form is {closed_form_bytes}")
-    return found
+        warnings.append(
+            f"overhead: {value:.1f} byte/packet measured, the protocol's closed form is {closed_form_bytes}"
+        )
+    return warnings
 
 
 class Overhead(Whole):

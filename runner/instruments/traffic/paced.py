@@ -1,7 +1,7 @@
 """What a gateway pays for a gigabyte at a rate that every VPN carries: CPU time during a paced TCP transfer.
 
-At full load on shared cores the cost of a byte is the throughput turned over: who is fast has less time to spend. At
-one rate for all, well below the slowest, cost and speed are two things.
+At full load on shared cores the cost of a byte is only the inverse of the throughput. At one rate for all VPNs, well
+below the slowest one's, cost and speed are measured apart.
 """
 
 from __future__ import annotations
@@ -67,15 +67,15 @@ class Paced(Instrument):
         while go is Go.ON:
             via = visits(bench)
             before = spent_s(bench.lab, in_kernel)
-            found = via.tcp(slice_s, rate_bps=rate_bps)
+            transfer = via.tcp(slice_s, rate_bps=rate_bps)
             after = spent_s(bench.lab, in_kernel)
-            reached_bps = found["bytes"] * 8 / found["seconds"]
+            reached_bps = transfer["bytes"] * 8 / transfer["seconds"]
             if reached_bps < REACHED * rate_bps:
                 raise MeasurementError(
                     f"it carried {reached_bps / 1e6:.3g} of {rate_bps / 1e6:.3g} Mbit/s. Give a --cost-rate that every "
                     "VPN carries: a tenth of the slowest one's TCP throughput"
                 )
-            gigabytes = found["carried_bytes"] / 1e9
+            gigabytes = transfer["carried_bytes"] / 1e9
             spent = [(now - then) / gigabytes for now, then in zip(after, before, strict=True)]
             costs, hosts = [*costs, spent[0]], [*hosts, spent[1]]
             go = yield {"gateway_cpu_per_gigabyte": spent[0], "hosts_cpu_per_gigabyte": spent[1]}

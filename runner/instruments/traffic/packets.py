@@ -172,8 +172,8 @@ def cpu_spent(lab: Lab) -> float:
 
 def best_passing(streams: Sequence[Counted]) -> Counted | None:
     """The stream with the most packets a second among those that lost no more than the search allows."""
-    passing = [one for one in streams if one.on_time >= (1 - LOSS_RATIO) * one.sent]
-    return max(passing, key=lambda one: one.sent / one.seconds, default=None)
+    passing = [counted for counted in streams if counted.on_time >= (1 - LOSS_RATIO) * counted.sent]
+    return max(passing, key=lambda counted: counted.sent / counted.seconds, default=None)
 
 
 def stream_detail(counted: Counted, burst: int = BURST) -> dict[str, Any]:
@@ -225,7 +225,8 @@ class Packets(Instrument):
         return profile.packets.expected_s(OVERHEAD_S, first=first, warm_budget_s=profile.warm_budget_s)
 
     def measure(self, bench: Bench, asked: Asked) -> Measuring:
-        """From where an earlier repetition ended, from overload, or, through a tunnel in TCP, from a pilot's rate."""
+        """Search from where an earlier repetition ended, from overload, or, through a tunnel in TCP, from a pilot's
+        rate."""
         packet_bytes = int(asked.params["packet_bytes"])
         fragment = may_fragment(bench, asked.params, packet_bytes)
         first_bps = asked.known_bps
@@ -240,5 +241,5 @@ class Packets(Instrument):
 
 def rate_found(trial: Trial, metric: str) -> float | None:
     """What a search for packets a second found, in bit/s of inner packets; None where it found nothing."""
-    found = next((one.value for one in trial.measurements if one.metric == metric), None)
-    return None if found is None else found * 8 * int(trial.params["packet_bytes"])
+    packets_per_s = next((measured.value for measured in trial.measurements if measured.metric == metric), None)
+    return None if packets_per_s is None else packets_per_s * 8 * int(trial.params["packet_bytes"])

@@ -89,7 +89,11 @@ def rekey(bench: Bench, vpn: Vpn, what: str) -> Measured:
     report = read_report(lab.host1.logged(LOG)[said_before:])
     losses = [lost(report["intervals"], at) for at in asked_s]
     spikes = [max(times) for times in after_ms]
-    detail = {"what": what, "losses": [round(one, 4) for one in losses], "rekey_s": [round(one, 3) for one in took_s]}
+    detail = {
+        "what": what,
+        "losses": [round(loss, 4) for loss in losses],
+        "rekey_s": [round(rekey_s, 3) for rekey_s in took_s],
+    }
     idle = {"before_max_ms": [max(times) for times in before_ms], "before_median_ms": [*map(median, before_ms)]}
     measured = Measured(
         [
@@ -104,7 +108,7 @@ def rekey(bench: Bench, vpn: Vpn, what: str) -> Measured:
 
 
 def too_slow(took_s: Sequence[float]) -> str:
-    """What to say where a rekey on command took longer than is looked at, as on a guest kernel that is short of CPU."""
+    """The warning where a rekey on command took longer than LOOKED_S, as on a guest kernel short of CPU; else ""."""
     longest_s = max(took_s, default=0.0)
     if longest_s <= LOOKED_S:
         return ""
@@ -142,7 +146,7 @@ def _look(mark: Callable[[], str], old: str, seen: list[float]) -> None:
 
 
 def _exchanges(bench: Bench, do: Any, took_s: list[float] | None = None) -> list[float]:
-    """Round trips in ms for LOOKED_S, while ``do`` is done; the time that it took goes into ``took_s``."""
+    """Round trips (ms) for LOOKED_S, during which ``do`` runs; the time that it takes is added to ``took_s``."""
     lab, log = bench.lab, "rekey-exchanges"
     ask = ("python3", "-IS", f"{probes.FOLDER}/ask.py", "rtt", bench.address, str(ANSWER_PORT), str(LOOKED_S))
     asking = lab.host1.spawn(*ask, log=log)
@@ -165,10 +169,10 @@ def lost(intervals: list[dict[str, Any]], at_s: float) -> float:
     """
 
     def rate(start: float, end: float) -> float:
-        inside = [one["sum"] for one in intervals if start <= one["sum"]["start"] < end]
+        inside = [interval["sum"] for interval in intervals if start <= interval["sum"]["start"] < end]
         if len(inside) < LOOKED_S / INTERVAL_S / 2:
             raise MeasurementError(f"the load has no intervals from {start:.1f} to {end:.1f} s")
-        return fmean(one["bits_per_second"] for one in inside)
+        return fmean(interval["bits_per_second"] for interval in inside)
 
     before = rate(at_s - LOOKED_S, at_s)
     if not before:
@@ -176,12 +180,13 @@ def lost(intervals: list[dict[str, Any]], at_s: float) -> float:
     return 1 - rate(at_s, at_s + LOOKED_S) / before
 
 
-def read_report(said: str) -> dict[str, Any]:
-    """iperf3's JSON, around which it may have said something in words. Raises MeasurementError where there is none."""
+def read_report(output: str) -> dict[str, Any]:
+    """iperf3's JSON, before and after which its output may have other text. Raises MeasurementError where there is
+    none."""
     try:
-        report: dict[str, Any] = json.loads(said[said.find("{") : said.rfind("}") + 1])
+        report: dict[str, Any] = json.loads(output[output.find("{") : output.rfind("}") + 1])
     except ValueError:
-        raise MeasurementError(f"iperf3 printed no JSON: {said.strip()[-300:]}") from None
+        raise MeasurementError(f"iperf3 printed no JSON: {output.strip()[-300:]}") from None
     if (error := report.get("error", "")) and not error.startswith(ENDED):
         raise MeasurementError(f"iperf3: {error}")
     return report

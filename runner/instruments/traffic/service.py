@@ -77,9 +77,9 @@ class Asking:
         done = lab.host1.run("python3", "-IS", "-c", PROGRAM, *to, check=False, timeout=3 * duration_s + 15)
         if done.code != 0:
             raise failed(done.code)(f"the gateway's service failed: {done.stderr.strip()[-200:]}")
-        found = json.loads(done.stdout)
-        self.times_ms: list[float] = found["times_ms"]
-        self.per_s: float = len(self.times_ms) / found["seconds"]
+        report = json.loads(done.stdout)
+        self.times_ms: list[float] = report["times_ms"]
+        self.per_s: float = len(self.times_ms) / report["seconds"]
 
 
 def service(lab: Lab, address: str, load: str, duration_s: float) -> Measured:
@@ -102,12 +102,12 @@ def service(lab: Lab, address: str, load: str, duration_s: float) -> Measured:
             f"the load reached {load_bps / 1e6:.3g} of {float(load) / 1e6:.3g} Mbit/s. Choose a lower one: "
             "--set tunnel_load=RATE, in bit/s"
         )
-    told: dict[str, Any] = {"load_bps": round(load_bps), "kept_ratio": round(beside.per_s / idle.per_s, 4)}
-    delays = [(float(np.median(one.times_ms)), percentiles(one.times_ms)) for one in (idle, beside)]
+    detail: dict[str, Any] = {"load_bps": round(load_bps), "kept_ratio": round(beside.per_s / idle.per_s, 4)}
+    delays = [(float(np.median(asking.times_ms)), percentiles(asking.times_ms)) for asking in (idle, beside)]
     return Measured(
         [
             measurement("service_rate", idle.per_s),
-            measurement("service_rate_loaded", beside.per_s, **told),
+            measurement("service_rate_loaded", beside.per_s, **detail),
             measurement("service_delay", delays[0][0], idle.times_ms, **delays[0][1]),
             measurement("service_delay_loaded", delays[1][0], beside.times_ms, **delays[1][1]),
         ],
@@ -139,8 +139,8 @@ def serving(lab: Lab) -> Iterator[None]:
 def loading(lab: Lab, address: str, load: str, duration_s: float) -> Iterator[Process]:
     """A TCP stream through the tunnel, which has begun to arrive, and goes on until the block ends.
 
-    A limited one comes every 50 ms at least. Of the blocks that iperf3 sends unless told (128 KiB), 2 Mbit/s would be
-    two a second, and what arrives in a second would be one more or one less.
+    A stream with a rate limit sends a block every 50 ms at least. With iperf3's default blocks (128 KiB), 2 Mbit/s
+    would be two blocks a second, and a second could have one more or one less.
     """
     rate = () if load == "full" else ("--bitrate", load, "--length", str(min(int(load) // 160, BLOCK_BYTES)))
     first = arrived_bytes(lab)

@@ -46,7 +46,7 @@ def tcp(
 
     ``direction``: ``forward`` host1 to host2, ``reverse`` host2 to host1. ``payload``: ``random`` is iperf3's
     own buffer (128 KiB of random bytes again and again: longer than any VPN's compression window), ``zeros``
-    is /dev/zero, ``text`` an endless text that deflate shrinks to a quarter. ``around`` the transfer: who watches it.
+    is /dev/zero, ``text`` an endless text that deflate shrinks to a quarter. ``around``: what watches the transfer.
     """
     options = ["--parallel", str(streams)] if streams > 1 else []
     options += ["--reverse"] if direction == "reverse" else []
@@ -103,13 +103,13 @@ def slices(bench: Bench, params: Mapping[str, str], slice_s: float) -> Measuring
         with limits.slice(bench) as piece:  # outside of the counters: the reading costs CPU time, too
             before = machines(bench.lab)
             with fitting(bench):
-                found = via.tcp(slice_s, direction=direction, streams=int(params["streams"]), payload=sent)
-            after, carried = machines(bench.lab), found["carried_bytes"]
+                transfer = via.tcp(slice_s, direction=direction, streams=int(params["streams"]), payload=sent)
+            after, carried = machines(bench.lab), transfer["carried_bytes"]
             piece.carried_bytes = carried
-        values = {"tcp_throughput": found["bytes"] * 8 / found["seconds"]} | of_slice(before, after, carried)
+        values = {"tcp_throughput": transfer["bytes"] * 8 / transfer["seconds"]} | of_slice(before, after, carried)
         if wire is not None:
             values["wire_bytes_per_payload_byte"] = (wan_bytes(bench.lab) - wire) / carried
-        retransmits += found["retransmits"]
+        retransmits += transfer["retransmits"]
         taken += 1
         go = yield values
     measured = Measured([memory(snapshot(bench.lab))], time.monotonic() - started)

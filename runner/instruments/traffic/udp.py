@@ -96,8 +96,8 @@ def udp(
         measured.warnings.append(f"the tunnel broke down under UDP, from {min(breakdowns) / 1e6:.0f} Mbit/s offered")
     detail = search_detail(result) | counters | {"payload_bytes": payload_bytes, "breakdowns_bps": breakdowns}
     detail["estimand"] = "mean"
-    found = measurement("udp_throughput", value, **detail)
-    measured.measurements += [found, *goodput(result, value)]
+    throughput = measurement("udp_throughput", value, **detail)
+    measured.measurements += [throughput, *goodput(result, value)]
     if not buffer_bytes:
         try:
             measured.measurements.append(jitter(bench.lab, bench.address))
@@ -143,8 +143,8 @@ def found_rate(result: SearchResult, what: str, measured: Measured) -> float:
     """The rate that a search found (bit/s), or that it is known to reach at least, with a warning in ``measured``.
 
     A lower bound is the highest offered rate that passed, where no higher one failed or the generator was the limit.
-    What failed below it was an accident, or was in a queue before: the search takes such a fail back, too. Raises
-    MeasurementError where there is neither.
+    A lower rate that failed did so by accident, or by an earlier trial's queue; the search takes such a failure back,
+    too. Raises MeasurementError where there is neither.
     """
     if "unstable" in result.flags:
         measured.warnings.append(f"{what} is unstable: the loss at one rate changed during the search")
@@ -224,7 +224,7 @@ def search_of(params: Mapping[str, str], profile: Profile) -> UdpSearch:
     engine = params.get("search", profile.udp.engine)
     if engine == profile.udp.engine:
         return profile.udp
-    chosen = next(one for one in ENGINES if one == engine)
+    chosen = next(name for name in ENGINES if name == engine)
     return UdpSearch(chosen, max_rate_bps=profile.udp.max_rate_bps, min_rate_bps=profile.udp.min_rate_bps)
 
 
@@ -300,10 +300,10 @@ class Udp(Instrument):
         return {"inner": params["inner"]} if "inner" in params else {}
 
     def measure(self, bench: Bench, asked: Asked) -> Measuring:
-        """In rounds (udp_rounds.py), or by a search without a break, with iperf3, which knows none of OFFERED.
+        """Measure in rounds (udp_rounds.py), or by one search with iperf3, which supports none of OFFERED.
 
-        That starts where an earlier repetition ended. The first starts from overload, except through a tunnel that is
-        itself TCP: overload breaks OpenSSH's, so that it starts at half the TCP throughput."""
+        The search with iperf3 starts where an earlier repetition ended. The first one starts from overload, except
+        through a tunnel that is itself TCP: overload breaks OpenSSH's, so that it starts at half the TCP throughput."""
         payload_bytes = int(asked.params["payload_bytes"])
         headers = IPV6_UDP_BYTES if asked.params.get("inner") == "ipv6" else IP_UDP_BYTES
         fragment = may_fragment(bench, asked.params, payload_bytes + headers)
@@ -329,4 +329,4 @@ class Udp(Instrument):
             return measured
 
     def known_bps(self, trial: Trial) -> float | None:
-        return next((found.value for found in trial.measurements if found.metric == "udp_throughput"), None)
+        return next((measured.value for measured in trial.measurements if measured.metric == "udp_throughput"), None)

@@ -73,27 +73,27 @@ class Offering:
         bench, vpn = self.bench, self.ipv6_of
         if vpn is None:
             return bench.address
-        found: str = bench.shared("IPv6 inside", lambda: nullcontext(ipv6_through(bench, vpn)))
-        return found
+        ipv6_address: str = bench.shared("IPv6 inside", lambda: nullcontext(ipv6_through(bench, vpn)))
+        return ipv6_address
 
     @property
     def generators(self) -> list[Generator]:
-        """Those of the tunnel that is up now, one for each way."""
+        """The generators of the tunnel that is up now, one for each way."""
         address, fragments = self.address, self.shape.fragment
         return [generator(self.bench, address, reverse=reverse, fragments=fragments) for reverse in self.reverse]
 
     @property
     def payload_bytes(self) -> float:
-        """Of a packet, on the mean."""
+        """The mean payload of a packet, bytes."""
         return self.shape.mean_bytes - (IP_UDP_BYTES if self.ipv6_of is None else IPV6_UDP_BYTES)
 
     def load(self, rate_bps: float, duration_s: float) -> Load:
-        """What offers ``rate_bps`` of payload, all ways together: the load of each."""
+        """The load of each way, which together offer ``rate_bps`` of payload."""
         per_s = rate_bps / (8 * self.payload_bytes * len(self.reverse))
         return replace(self.shape, per_s=per_s, seconds=duration_s)
 
     def warm_up(self, rate_bps: float) -> None:
-        """Carry so much for a moment: a fresh tunnel in TCP begins slowly, and would break down."""
+        """Offer ``rate_bps`` for a moment: a fresh tunnel in TCP begins slowly, and would break down."""
         at_once(self.generators, self.load(rate_bps, WARM_UP_S))
 
     def broke_down(self) -> bool:
@@ -126,17 +126,18 @@ class Offering:
         self.warm_up(rate_bps / 2)
 
     def reading(self, load: Offered) -> dict[str, float]:
-        """One trial that the search learns from, and what it tells alone, once the search has begun."""
+        """Run one trial, from which the search learns. Returns its counts, and its own reading once the search has
+        begun."""
         search = self.so_far.search
         with self.limits.slice(self.bench, load.rate_bps) as piece:
             trial = self.trial(*load)
             piece.carried(trial.received * self.payload_bytes, trial.sent * self.payload_bytes)
         search.learn(trial)
-        found = {"asked_rate_bps": trial.asked_rate_bps, "sent": trial.sent, "received": trial.received}
+        values = {"asked_rate_bps": trial.asked_rate_bps, "sent": trial.sent, "received": trial.received}
         if not search.seeding and not search.limited:
-            found["udp_throughput"] = search.reading_bps(trial)
+            values["udp_throughput"] = search.reading_bps(trial)
         self.settle(load.rate_bps)
-        return found
+        return values
 
     def jitter(self) -> dict[str, float]:
         """One short look, the first way; nothing where too few datagrams came."""
@@ -147,9 +148,9 @@ class Offering:
         return {}
 
     def settle(self, rate_bps: float) -> None:
-        """Wait until the tunnel's queues are empty, which an echo and its answer pass: who has the next turn would pay
-        for them. A tunnel that this rate broke down for good answers none, and is made anew. So is one in TCP that has
-        not answered yet: what it carries while it recovers says nothing of its throughput."""
+        """Wait until the tunnel's queues are empty, which an echo and its answer show; else the next tunnel's turn
+        would pay for them. A tunnel that this rate broke down for good answers no echo, and is made anew. So is one in
+        TCP that has not answered yet: what it carries while it recovers says nothing of its throughput."""
         careful = self.so_far.search.careful
         for_s = CAREFUL_ECHO_FOR_S if careful else ECHO_FOR_S
         echo = ("ping", "-n", "-q", "-c", "1", "-i", str(ECHO_EVERY_S), "-w", str(for_s), self.address)
@@ -208,16 +209,16 @@ def udp_in_rounds(bench: Bench, asked: Asked, fragment: bool, *, turns: bool) ->
         offering.warm_up(search.next_load().rate_bps / 2)
     offering.seed()
     for slice_ in count():
-        found = offering.jitter()  # first, while the tunnel is idle
+        values = offering.jitter()  # first, while the tunnel is idle
         if slice_ % LOOKS == 0 or not turns:
-            found |= offering.reading(search.next_load())
-        go = yield found
-        spent_s = sum(one.duration_s + LOOK_S for one in search.trials[first:])
+            values |= offering.reading(search.next_load())
+        go = yield values
+        spent_s = sum(trial.duration_s + LOOK_S for trial in search.trials[first:])
         if go is Go.END or search.hopeless or (not turns and spent_s >= budget_s):
             break
     measured = Measured()
-    told = {"payload_bytes": int(asked.params["payload_bytes"]), "ip_bytes": lengths, "burst_packets": shape.burst}
-    measured.measurements += throughput(so_far, first, told, measured, turns=turns)
+    made_of = {"payload_bytes": int(asked.params["payload_bytes"]), "ip_bytes": lengths, "burst_packets": shape.burst}
+    measured.measurements += throughput(so_far, first, made_of, measured, turns=turns)
     measured.loads = offering.limits.found(measured.measurements[0].value)
     if so_far.variations_ms:
         spread: dict[str, Any] = {
@@ -236,8 +237,8 @@ def udp_in_rounds(bench: Bench, asked: Asked, fragment: bool, *, turns: bool) ->
 
 
 def so_far_of(asked: Asked, bench: Bench) -> SearchMemory:
-    """What earlier instances have found, or a new search. It begins where TCP has got to; through a tunnel that is
-    itself TCP, which overload may break down, at half of that. Raises MeasurementError."""
+    """What earlier instances have found, or a new search. It begins at the TCP throughput; through a tunnel that is
+    itself TCP, which overload may break down, at half of it. Raises MeasurementError."""
     if MEMORY not in asked.memory:
         settings, careful = asked.profile.udp, asked.vpn.transport == "tcp"
         start_bps = asked.known_bps or visits(bench).fresh_bps * (CAREFUL_START if careful else 1)
@@ -250,17 +251,17 @@ def so_far_of(asked: Asked, bench: Bench) -> SearchMemory:
             careful=careful,
         )
         asked.memory[MEMORY] = SearchMemory(search)
-    found: SearchMemory = asked.memory[MEMORY]
-    return found
+    so_far: SearchMemory = asked.memory[MEMORY]
+    return so_far
 
 
 def throughput(
-    so_far: SearchMemory, first: int, told: Mapping[str, Any], measured: Measured, *, turns: bool
+    so_far: SearchMemory, first: int, made_of: Mapping[str, Any], measured: Measured, *, turns: bool
 ) -> list[Value]:
     """The throughput by all trials so far, and the goodput there. Trials before ``first`` are earlier instances'.
 
-    ``told``: what the trials were made of, for the detail. ``turns``: its slices are samples. Raises MeasurementError
-    where there is nothing to tell.
+    ``made_of``: what the trials were made of, for the detail. ``turns``: the slices are the samples. Raises
+    MeasurementError where no trial passed.
     """
     search = so_far.search
     passed = [trial for trial in search.trials if trial.loss_ratio <= LOSS_RATIO]
@@ -269,7 +270,7 @@ def throughput(
         raise MeasurementError(f"no UDP throughput: every trial lost more than {LOSS_RATIO:.0%}: {last}")
     # Where VPNs take turns, the readings of the slices are the samples: they follow the drift, which a posterior
     # over all of them takes for noise.
-    detail = detail_of(so_far, first) | {**told, "pooled": not turns, "estimand": "median"}
+    detail = detail_of(so_far, first) | {**made_of, "pooled": not turns, "estimand": "median"}
     if search.limited or search.seeding:
         highest_bps = statistics.median_high(trial.offered_rate_bps for trial in passed[-3:])
         why = "the generator could offer no more" if search.limited else "its time ended before a higher rate failed"
@@ -278,8 +279,8 @@ def throughput(
     median = search.median()
     detail["interval_bps"] = [round(median.low_bps), round(median.high_bps)]
     detail["spread"] = round(median.spread, 4)
-    found = measurement("udp_throughput", median.rate_bps, **detail)
-    return [found, *goodput(passed, median.rate_bps)]
+    value = measurement("udp_throughput", median.rate_bps, **detail)
+    return [value, *goodput(passed, median.rate_bps)]
 
 
 def detail_of(so_far: SearchMemory, first: int) -> dict[str, Any]:

@@ -63,21 +63,21 @@ class UdpSockets(Instrument):
         return search.budget_s or search.expected_s(OVERHEAD_S, first=first, warm_budget_s=None)
 
     def measure(self, bench: Bench, asked: Asked) -> Measuring:
-        """From where an earlier repetition ended, or from START_BPS."""
+        """Search from where an earlier repetition ended, or from START_BPS."""
         payload_bytes = int(asked.params["payload_bytes"])
         may_fragment(bench, asked.params, payload_bytes + IP_UDP_BYTES)
         first_bps = asked.known_bps or START_BPS
         buffer_bytes = int(asked.params["socket_buffer_bytes"])
         measured = yield from udp(bench, payload_bytes, search_of(asked.profile), first_bps, buffer_bytes)
         measured.measurements = [
-            one.model_copy(update={"metric": METRIC, "detail": one.detail | {"socket_buffer_bytes": buffer_bytes}})
-            for one in measured.measurements
-            if one.metric == "udp_throughput"
+            value.model_copy(update={"metric": METRIC, "detail": value.detail | {"socket_buffer_bytes": buffer_bytes}})
+            for value in measured.measurements
+            if value.metric == "udp_throughput"
         ]
         return measured
 
     def known_bps(self, trial: Trial) -> float | None:
-        return next((found.value for found in trial.measurements if found.metric == METRIC), None)
+        return next((measured.value for measured in trial.measurements if measured.metric == METRIC), None)
 
 
 def search_of(profile: Profile) -> UdpSearch:

@@ -29,9 +29,9 @@ def at(vpn: str, cipher: str, length: str = "64", integrity: str = "hmac-sha256"
     return At(vpn, {"cipher": cipher, "integrity": "aead" if cipher in AEAD else integrity, "packet_bytes": length})
 
 
-def each(name: str, found: str, judge: claims.Judge, basis: Basis = "ratio", other: str = "") -> Finding:
+def each(name: str, claim: str, judge: claims.Judge, basis: Basis = "ratio", other: str = "") -> Finding:
     """A finding of §VI: the kernel's ESP decides, with userspace ESP beside it, and what makes that ``other``."""
-    return Finding(name, "router", "§VI", found, claims.on_ipsec(judge, other), basis)
+    return Finding(name, "router", "§VI", claim, claims.on_ipsec(judge, other), basis)
 
 
 def against(data: Data, pairs: Mapping[str, tuple[At, At]], between: tuple[float, float] = MORE) -> Judgement:
@@ -96,11 +96,11 @@ def same_order(vpn: str, data: Data) -> Judgement:
     whose order lower bounds do not tell is left out."""
 
     def rates(integrity: str) -> dict[str, Blocks]:
-        found: dict[str, Blocks] = {}
+        by_cipher: dict[str, Blocks] = {}
         for cipher in (CBC, *SEPARATE):
             with suppress(NotMeasured):
-                found[cipher] = data.blocks(RATE, vpn, **at(vpn, cipher, integrity=integrity).levels)
-        return found
+                by_cipher[cipher] = data.blocks(RATE, vpn, **at(vpn, cipher, integrity=integrity).levels)
+        return by_cipher
 
     model = rates("hmac-sha256")
     held: dict[int, list[bool]] = defaultdict(list)
@@ -108,7 +108,7 @@ def same_order(vpn: str, data: Data) -> Judgement:
         mine = rates(integrity) if integrity not in ("hmac-sha256", "aead") else {}
         for a, b in combinations(sorted(mine.keys() & model.keys()), 2):
             for block in mine[a].keys() & mine[b].keys() & model[a].keys() & model[b].keys():
-                orders = [ahead(found[a][block], found[b][block]) for found in (mine, model)]
+                orders = [ahead(by_cipher[a][block], by_cipher[b][block]) for by_cipher in (mine, model)]
                 if None not in orders:
                     held[block].append(orders[0] == orders[1])
     if not held:
@@ -141,10 +141,10 @@ def step(vpn: str, data: Data) -> Judgement:
 
 def share(vpn: str, data: Data) -> Judgement:
     """Forwarded over offered packets with AES-GCM at 64 bytes: 10.8 % of 2.976 Mpacket/s in the paper (A)."""
-    said = "another generator offers another load: shown beside each other, without a verdict"
+    reason = "another generator offers another load: shown beside each other, without a verdict"
     measured = claims.single(data.blocks("forwarded_share", vpn, **at(vpn, GCM).levels), LESS).of(vpn)
     theirs = STATED["gcm.a.share"] / 100
-    return measured.model_copy(update={"verdict": "not comparable", "reason": said, "published": theirs})
+    return measured.model_copy(update={"verdict": "not comparable", "reason": reason, "published": theirs})
 
 
 def configurations(data: Data) -> Judgement:

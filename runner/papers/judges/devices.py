@@ -1,4 +1,4 @@
-"""What the device page foretells, and its judges: rates of ssh transfers, of IPsec and of a service of the gateway,
+"""What the device page predicts, and its judges: rates of ssh transfers, of IPsec and of a service of the gateway,
 one over another."""
 
 from functools import partial
@@ -21,17 +21,17 @@ def transfer(cipher: str) -> At:
 
 
 def key_length(data: Data) -> Judgement:
-    """By ssh, AES-256 is slower than AES-128. The page says so of the strongest options, and prints no ratio: what is
-    told beside ours is computed here from its table, the geometric mean of its devices."""
-    found = ratio_of("ssh_rate", transfer("aes-256-cbc"), transfer("aes-128-cbc"), LESS)(data).of(SSH)
-    return found.model_copy(update={"reason": f"{found.reason}; {THEIRS}"})
+    """By ssh, AES-256 is slower than AES-128. The page says so of the strongest options, and prints no ratio: the
+    number beside ours is computed here from its table, the geometric mean of its devices."""
+    judgement = ratio_of("ssh_rate", transfer("aes-256-cbc"), transfer("aes-128-cbc"), LESS)(data).of(SSH)
+    return judgement.model_copy(update={"reason": f"{judgement.reason}; {THEIRS}"})
 
 
 def forecast(vpn: str, cipher: str, data: Data) -> Judgement:
-    """What IPsec reaches over what the ssh transfer says, which took no turns with it."""
+    """IPsec's throughput over the rate of the ssh transfer, which took no turns with it."""
     measured = data.blocks("tcp_throughput", vpn, measure="tcp", streams="1", cipher=cipher, integrity="hmac-sha1")
-    said = data.blocks("ssh_rate", "none", measure="device", device_cipher=cipher)
-    return apart(measured, said, close(0.25)).of(vpn, SSH)
+    ssh_bps = data.blocks("ssh_rate", "none", measure="device", device_cipher=cipher)
+    return apart(measured, ssh_bps, close(0.25)).of(vpn, SSH)
 
 
 def predicted(vpn: str, data: Data) -> Judgement:

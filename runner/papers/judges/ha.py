@@ -17,8 +17,8 @@ DEATHS = ("interface", "gateway", "daemon")
 
 
 def dominated(vpn: str, redundancy: str, data: Data) -> Judgement:
-    """The handover when a gateway dies (s): the silence makes more than half of it. It is no shorter than the silence
-    less one period, because the last sign of life is up to a period old."""
+    """The handover when a gateway dies (s): waiting for silence takes more than half of it. It is no shorter than the
+    silence less one period, because the last sign of life is up to a period old."""
     silence_s, period_s = TIMERS_S[redundancy]
     levels = {"redundancy": redundancy, "gateway_failure": "gateway"}
     values = data.blocks("handover_ms", vpn, **levels)
@@ -37,8 +37,10 @@ def available(vpn: str, redundancy: str, data: Data) -> Judgement:
     shares = recovered(mine, "failover_outage_ms")
     if not shares:
         raise NotMeasured(f"no gateway of {vpn} failed with {redundancy} in this run")
-    found = single(shares, (0.999, 1.0)).of(vpn)
-    return found.model_copy(update={"reason": f"{found.reason}; without a second gateway none goes on by itself"})
+    judgement = single(shares, (0.999, 1.0)).of(vpn)
+    return judgement.model_copy(
+        update={"reason": f"{judgement.reason}; without a second gateway none goes on by itself"}
+    )
 
 
 def with_standby(data: Data) -> Judgement:

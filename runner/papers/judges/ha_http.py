@@ -61,11 +61,11 @@ def by_mode(judge: InMode, size: str, modes: tuple[str, ...] = MODES) -> Callabl
         stands = size_of(data, size)
         cells = {f"{vpn} with {mode}": partial(judge, vpn, stands, mode, data) for vpn, mode in product(IPSEC, modes)}
         (_, papers), *others = cells.items()
-        found = beside(papers, dict(others))
-        if stands == size or (found.value is None and not found.beside):
-            return found
+        judgement = beside(papers, dict(others))
+        if stands == size or (judgement.value is None and not judgement.beside):
+            return judgement
         note = f"{int(stands) / 1e6:.0f} MB for the paper's {int(size) / 1e6:.0f} MB"
-        return found.model_copy(update={"reason": f"{found.reason} ({note})"})
+        return judgement.model_copy(update={"reason": f"{judgement.reason} ({note})"})
 
     return judged
 
@@ -75,20 +75,20 @@ def system_s(data: Data, vpn: str, size: str, mode: str, **levels: str) -> dict[
     a kernel that counts it by its clock's ticks saw too few of them."""
     values = cell(data, "ha_client_system_s", vpn, size, mode, **levels)
     if (spent := median(values.values())) < ENOUGH_TICKS * TICK_S:
-        said = f"{spent:.2g} s is less than {ENOUGH_TICKS} ticks of a kernel's clock (100 a second)"
-        raise NotMeasured(f"{vpn}: the client's system time of {said}; a longer download has more: download_bytes")
+        shortfall = f"{spent:.2g} s is less than {ENOUGH_TICKS} ticks of a kernel's clock (100 a second)"
+        raise NotMeasured(f"{vpn}: the client's system time of {shortfall}; a longer download has more: download_bytes")
     return values
 
 
 def longer_with(vpn: str, size: str, mode: str, data: Data) -> Judgement:
     """The time of a download with the plugin ha over that without: 1.25 in the paper."""
-    ours, theirs = (cell(data, "ha_download_s", vpn, size, one) for one in (mode, "off"))
+    ours, theirs = (cell(data, "ha_download_s", vpn, size, redundancy) for redundancy in (mode, "off"))
     return compare(ours, theirs, (1.15, 1.35), 1.25).of(vpn)
 
 
 def dearer(vpn: str, size: str, mode: str, data: Data) -> Judgement:
     """The client's system time with the plugin ha over that without: 1.35 in the paper."""
-    ours, theirs = (system_s(data, vpn, size, one) for one in (mode, "off"))
+    ours, theirs = (system_s(data, vpn, size, redundancy) for redundancy in (mode, "off"))
     return compare(ours, theirs, (1.2, 1.5), 1.35).of(vpn)
 
 
@@ -132,8 +132,8 @@ def longer_by_cpus(vpn: str, size: str, mode: str, data: Data) -> Judgement:
         more_s = {block: failed[block] - whole[block] for block in failed.keys() & whole.keys()}
         if not more_s:
             raise NotMeasured("downloads with and without a failure were measured in different repetitions")
-        found = timed(more_s, (stated / FIFTH, stated * FIFTH))
-        return found.model_copy(update={"published": stated}).of(vpn)
+        judgement = timed(more_s, (stated / FIFTH, stated * FIFTH))
+        return judgement.model_copy(update={"published": stated}).of(vpn)
 
     return all_of({f"{cpus} CPU": partial(at, cpus) for cpus in CPUS})
 
@@ -146,11 +146,11 @@ def continued(vpn: str, size: str, mode: str, data: Data) -> Judgement:
     handovers = [
         (trial.repetition, sample / 1000)
         for trial in data.matching(vpn, levels)
-        for found in trial.measurements
-        for sample in found.samples
-        if found.metric == "handover_ms" and trial.status == "ok"
+        for measurement in trial.measurements
+        for sample in measurement.samples
+        if measurement.metric == "handover_ms" and trial.status == "ok"
     ]
-    moved = {one: max(s for repetition, s in handovers if repetition == one) for one, _ in handovers}
+    moved = {block: max(s for repetition, s in handovers if repetition == block) for block, _ in handovers}
     if not ended or not moved:
         raise NotMeasured(f"{vpn} has no download across a failure with {mode}")
     parts = {
@@ -180,8 +180,8 @@ def gateway_usage(vpn: str, size: str, mode: str, data: Data) -> Judgement:
     def with_cipher(cipher: str, name: str) -> Judgement:
         low, high = (share / 100 for share in STATED.ends(name))
         used = usage(gateway_s(data, vpn, size, mode, cipher=cipher), data, vpn, size, mode, cipher=cipher)
-        found = single(used, (low / FIFTH, high * FIFTH)).of(vpn)
-        return found.model_copy(update={"published_range": (low, high)})
+        judgement = single(used, (low / FIFTH, high * FIFTH)).of(vpn)
+        return judgement.model_copy(update={"published_range": (low, high)})
 
     return all_of(
         {
@@ -198,8 +198,8 @@ def active_over_passive(vpn: str, size: str, mode: str, data: Data) -> Judgement
     more = usage(
         {block: active[block] - passive[block] for block in active.keys() & passive.keys()}, data, vpn, size, mode
     )
-    found = single(more, (low / FIFTH, high * FIFTH)).of(vpn)
-    return found.model_copy(update={"published_range": (low, high)})
+    judgement = single(more, (low / FIFTH, high * FIFTH)).of(vpn)
+    return judgement.model_copy(update={"published_range": (low, high)})
 
 
 def worst(vpn: str, size: str, mode: str, data: Data) -> Judgement:
@@ -228,16 +228,16 @@ def null_cpu(vpn: str, size: str, mode: str, data: Data) -> Judgement:
         bare, aes = (gateway_s(data, vpn, size, mode, cipher=cipher) for cipher in ("null", "aes-128-cbc"))
         return compare(bare, aes, (over / FIFTH, min(1.0, over * FIFTH)), over).of(vpn)
     a, b = (cell(data, "ha_system_s", vpn, size, mode, cipher=cipher) for cipher in ("null", "aes-128-cbc"))
-    found = compare(a, b, LESS, over).of(vpn)
-    return found.model_copy(update={"verdict": "not comparable", "reason": WHOLE_LAB})
+    judgement = compare(a, b, LESS, over).of(vpn)
+    return judgement.model_copy(update={"verdict": "not comparable", "reason": WHOLE_LAB})
 
 
 def same_user_time(vpn: str, size: str, mode: str, data: Data) -> Judgement:
     """User time of the client, as time(1) of wget has it in the paper: with the plugin ha over without, and with
     AES-128 over NULL, within 10 % of 1."""
     aes, off, bare = (
-        cell(data, "ha_client_user_s", vpn, size, one, cipher=cipher)
-        for one, cipher in ((mode, "aes-128-cbc"), ("off", "aes-128-cbc"), (mode, "null"))
+        cell(data, "ha_client_user_s", vpn, size, redundancy, cipher=cipher)
+        for redundancy, cipher in ((mode, "aes-128-cbc"), ("off", "aes-128-cbc"), (mode, "null"))
     )
     pairs = {"with ha over without": (aes, off), "AES-128 over NULL": (aes, bare)}
     return all_of({name: partial(compare, a, b, close(0.1)) for name, (a, b) in pairs.items()}).of(vpn)
@@ -246,8 +246,8 @@ def same_user_time(vpn: str, size: str, mode: str, data: Data) -> Judgement:
 def additional(vpn: str, size: str, mode: str, data: Data) -> Judgement:
     """With the plugin ha over without: more time and more system time, whatever the numbers (§VI-A.2 has those)."""
     pairs = {
-        "elapsed time": [cell(data, "ha_download_s", vpn, size, one) for one in (mode, "off")],
-        "system time": [system_s(data, vpn, size, one) for one in (mode, "off")],
+        "elapsed time": [cell(data, "ha_download_s", vpn, size, redundancy) for redundancy in (mode, "off")],
+        "system time": [system_s(data, vpn, size, redundancy) for redundancy in (mode, "off")],
     }
     return all_of({name: partial(compare, with_ha, without, MORE) for name, (with_ha, without) in pairs.items()}).of(
         vpn
@@ -255,16 +255,16 @@ def additional(vpn: str, size: str, mode: str, data: Data) -> Judgement:
 
 
 def of_a_gateway(judge: InMode, size: str) -> Callable[[Data], Judgement]:
-    """``judge`` of one gateway's own CPU time, which is known where ESP is in a process: beside the paper's system,
-    whose ESP is in the kernel, and which is open."""
+    """``judge`` of one gateway's own CPU time, which is known where ESP runs in a process. The paper's system has ESP
+    in the kernel: its judgement stays open, with the others beside it."""
 
     def judged(data: Data) -> Judgement:
-        found = Judgement(verdict="not comparable", reason=NO_GROUP)
+        judgement = Judgement(verdict="not comparable", reason=NO_GROUP)
         with suppress(NotMeasured):
             stands = size_of(data, size)
             cells = {f"{vpn} with {mode}": partial(judge, vpn, stands, mode, data) for vpn in IPSEC for mode in MODES}
-            return beside(lambda: found, cells, f"{int(stands) / 1e6:.0f} MB")
-        return found
+            return beside(lambda: judgement, cells, f"{int(stands) / 1e6:.0f} MB")
+        return judgement
 
     return judged
 
@@ -277,11 +277,11 @@ FINDINGS = tuple(
         name,
         "clusterip",
         where,
-        found,
+        claim,
         judge,
         BASES.get(name) or BASES.get(where, "ratio"),
     )
-    for name, where, found, judge in (
+    for name, where, claim, judge in (
         ("elapsed", SECOND, "a download takes 25 % longer with the ha plugin", by_mode(longer_with, SERVICE)),
         (
             *("elapsed-500", "§VII", "a download of 500 MB takes 25 % longer with it"),

@@ -18,15 +18,15 @@ Samples = Sequence[float]  # handovers of one repetition, s
 
 def samples_s(data: Data, vpn: str, mode: str) -> dict[int, list[float]]:
     """Repetition -> its handovers (s). Raises NotMeasured where no repetition has enough of them."""
-    found = {
-        trial.repetition: [one / 1000 for one in measured.samples]
+    by_repetition = {
+        trial.repetition: [sample_ms / 1000 for sample_ms in measured.samples]
         for trial in data.matching(vpn, {**TIMERS, "redundancy": mode})
         for measured in trial.measurements
         if trial.status == "ok" and measured.metric == "handover_ms" and len(measured.samples) >= ENOUGH
     }
-    if not found:
+    if not by_repetition:
         raise NotMeasured(f"{vpn} has no {ENOUGH} handovers with {mode} in one repetition of this run")
-    return found
+    return by_repetition
 
 
 def given_up(data: Data, vpn: str, mode: str) -> int:
@@ -40,23 +40,25 @@ def given_up(data: Data, vpn: str, mode: str) -> int:
 
 
 def by_mode(of: Callable[[Samples], float], judge: Callable[[Mapping[int, float]], Judgement], data: Data) -> Judgement:
-    """What ``judge`` says of ``of`` each repetition's handovers: of CLUSTERIP with the kernel's ESP, the others beside
-    it."""
+    """``judge`` applied to the statistic ``of`` of each repetition's handovers: CLUSTERIP with the kernel's ESP
+    decides, the others are beside it."""
 
-    def one(vpn: str, mode: str) -> Judgement:
-        found = samples_s(data, vpn, mode)
-        judged = judge({repetition: of(samples) for repetition, samples in found.items()}).of(vpn)
-        said = f"{judged.reason}; {sum(map(len, found.values()))} handovers"
+    def of_cell(vpn: str, mode: str) -> Judgement:
+        by_repetition = samples_s(data, vpn, mode)
+        judged = judge({repetition: of(samples) for repetition, samples in by_repetition.items()}).of(vpn)
+        reason = f"{judged.reason}; {sum(map(len, by_repetition.values()))} handovers"
         lost = given_up(data, vpn, mode)
-        said += f"; {lost} times a lab was given up, because nothing came by a gateway any more" if lost else ""
-        return judged.model_copy(update={"reason": said})
+        reason += f"; {lost} times a lab was given up, because nothing came by a gateway any more" if lost else ""
+        return judged.model_copy(update={"reason": reason})
 
-    (_, papers), *others = {f"{vpn} with {mode}": partial(one, vpn, mode) for mode in MODES for vpn in IPSEC}.items()
+    (_, papers), *others = {
+        f"{vpn} with {mode}": partial(of_cell, vpn, mode) for mode in MODES for vpn in IPSEC
+    }.items()
     return beside(papers, dict(others))
 
 
 def median(samples: Samples) -> float:
-    """Of the handovers, s."""
+    """The median handover, s."""
     return float(np.median(samples))
 
 
@@ -69,15 +71,15 @@ def between_quartiles(samples: Samples) -> float:
 def as_specified(samples: Samples) -> float:
     """The share of handovers that take what strongSwan's specification expects."""
     low_s, high_s = STATED.ends("specification")
-    return sum(low_s <= one <= high_s for one in samples) / len(samples)
+    return sum(low_s <= sample <= high_s for sample in samples) / len(samples)
 
 
 MEDIAN = partial(timed, between_s=(LOW_S / FIFTH, HIGH_S * FIFTH), published_s=(LOW_S, HIGH_S))
 SPREAD = partial(timed, between_s=(0.0, (HIGH_S - LOW_S) * FIFTH), published_s=(HIGH_S - LOW_S, HIGH_S - LOW_S))
 SPECIFIED = partial(single, between=(NEARLY_ALL, 1.0))
 FINDINGS = tuple(
-    Finding(name, "clusterip", "§VI-A.3", found, partial(by_mode, of, judge), "timer")
-    for name, found, of, judge in (
+    Finding(name, "clusterip", "§VI-A.3", claim, partial(by_mode, of, judge), "timer")
+    for name, claim, of, judge in (
         ("median", "the handover takes 1.63 to 1.66 s (here: its median)", median, MEDIAN),
         ("quartiles", "its quartiles are 0.03 s apart, at 1.63 and 1.66 s", between_quartiles, SPREAD),
         ("specified", "it takes the 1 to 3 s that strongSwan expects (here: 99 % of all)", as_specified, SPECIFIED),

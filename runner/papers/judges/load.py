@@ -18,7 +18,7 @@ def from_clients(vpn: str, clients: str) -> At:
     return At(vpn, {"measure": "clients", "cipher": "aes-128-cbc", "clients": clients})
 
 
-def with_flows(name: str, streams: str, found: str, question: bool) -> Finding:
+def with_flows(name: str, streams: str, claim: str, question: bool) -> Finding:
     """SSH port forwarding over IPsec, the throughput of so many streams: within 10 % of 1."""
 
     def against(vpn: str, data: Data) -> Judgement:
@@ -26,7 +26,7 @@ def with_flows(name: str, streams: str, found: str, question: bool) -> Finding:
         judge = ratio_of("flows_throughput", at("ssh_forward", streams), at(vpn, streams), close(0.1), published)
         return judge(data)
 
-    return Finding(name, "thesis", "§6.2", found, on_ipsec(against), question=question)
+    return Finding(name, "thesis", "§6.2", claim, on_ipsec(against), question=question)
 
 
 def clients(vpn: str, data: Data) -> Judgement:

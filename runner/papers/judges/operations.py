@@ -19,11 +19,11 @@ def efforts(data: Data) -> dict[str, Blocks]:
 
 def tinc_least(data: Data) -> Judgement:
     """Tinc's tasks over each other VPN's, at ten sites. The paper: 40 over 180 at least."""
-    found = efforts(data)
-    if "tinc" not in found or len(found) < 2:
-        raise NotMeasured(f"needs tinc and others; counted: {', '.join(found) or 'none'}")
-    tinc, others = found["tinc"], [vpn for vpn in found if vpn != "tinc"]
-    judged = all_of({vpn: partial(compare, tinc, found[vpn], LESS) for vpn in others}).of("tinc", *others)
+    tasks = efforts(data)
+    if "tinc" not in tasks or len(tasks) < 2:
+        raise NotMeasured(f"needs tinc and others; counted: {', '.join(tasks) or 'none'}")
+    tinc, others = tasks["tinc"], [vpn for vpn in tasks if vpn != "tinc"]
+    judged = all_of({vpn: partial(compare, tinc, tasks[vpn], LESS) for vpn in others}).of("tinc", *others)
     return judged.model_copy(update={"reason": f"{judged.reason}; {HOSTS}"})
 
 
@@ -39,10 +39,10 @@ def squares(data: Data) -> Judgement:
 def _at(data: Data, vpn: str, sites: str) -> Blocks:
     """Block -> the VPN's tasks for a full mesh of so many sites."""
     return {
-        trial.repetition: float(found.detail["joining"][sites]["effort"])
+        trial.repetition: float(measurement.detail["joining"][sites]["effort"])
         for trial in data.matching(vpn, {})
-        for found in trial.measurements
-        if trial.status == "ok" and found.metric == EFFORT
+        for measurement in trial.measurements
+        if trial.status == "ok" and measurement.metric == EFFORT
     }
 
 

@@ -51,18 +51,18 @@ def measured(
 ) -> dict[str, Blocks]:
     """VPN -> block -> ``metric``, of the members (no references, no userspace ESP) that have it on this link, at
     ``levels`` more."""
-    found = {}
+    by_vpn = {}
     for vpn in data.vpns(metric):
         if not data.run.vpns[vpn].reference and vpn != claims.USERSPACE_ESP and member(vpn):
             with suppress(NotMeasured):
-                found[vpn] = metric_of(data, metric, vpn, **(levels or {}))
-    return found
+                by_vpn[vpn] = metric_of(data, metric, vpn, **(levels or {}))
+    return by_vpn
 
 
 def mean(values: Collection[Blocks]) -> dict[int, float]:
     """Block -> mean over VPNs. A common divisor (80 B, plain IP) cancels."""
-    blocks = set.intersection(*(set(found) for found in values)) if values else set()
-    return {block: sum(found[block] for found in values) / len(values) for block in blocks}
+    blocks = set.intersection(*(set(of_vpn) for of_vpn in values)) if values else set()
+    return {block: sum(of_vpn[block] for of_vpn in values) / len(values) for block in blocks}
 
 
 def udp_over_tcp(metric: str, between: tuple[float, float], published: float, data: Data) -> Judgement:
@@ -82,12 +82,12 @@ def udp_over_tcp(metric: str, between: tuple[float, float], published: float, da
     return judged.model_copy(update={"reason": f"{', '.join(over_udp)} to {', '.join(over_tcp)}: {judged.reason}"})
 
 
-def grouped(name: str, found: str, metric: str, low: float, high: float, published: float) -> Finding:
+def grouped(name: str, claim: str, metric: str, low: float, high: float, published: float) -> Finding:
     """What the paper found of VPNs in UDP against those in TCP: a ratio from ``low`` to ``high``, within TOLERANCE."""
     between = (low / TOLERANCE, high * TOLERANCE)
     basis: dict[str, Basis] = {"overhead_bytes": "count", "tcp_throughput": "ratio"}
     judge = partial(udp_over_tcp, metric, between, published)
-    return Finding(name, "oslv", PERFORMANCE, found, judge, basis.get(metric, "time"))
+    return Finding(name, "oslv", PERFORMANCE, claim, judge, basis.get(metric, "time"))
 
 
 def utilisation(data: Data) -> Judgement:
@@ -137,10 +137,10 @@ def _over(values: Mapping[str, Blocks], a: str, b: str, between: tuple[float, fl
 
 def least(data: Data) -> Judgement:
     """The least overhead of any VPN, in 80 bytes: what the paper divides all others by (figure 3a)."""
-    if not (found := measured(data, "overhead_bytes")):
+    if not (overheads := measured(data, "overhead_bytes")):
         raise NotMeasured("no VPN has an overhead on this link")
-    name = min(found, key=lambda vpn: sum(found[vpn].values()) / len(found[vpn]))
-    shares = {block: value / LEAST_OVERHEAD_BYTES for block, value in found[name].items()}
+    name = min(overheads, key=lambda vpn: sum(overheads[vpn].values()) / len(overheads[vpn]))
+    shares = {block: value / LEAST_OVERHEAD_BYTES for block, value in overheads[name].items()}
     judged = claims.single(shares, (1 / TOLERANCE, TOLERANCE), 1.0).of(name)
     return judged.model_copy(update={"reason": f"the least is {name}'s: {judged.reason}"})
 
@@ -167,8 +167,8 @@ def proprietary(data: Data) -> Judgement:
     others = measured(data, "overhead_bytes", lambda vpn: vpn not in FAMILIES["own"])
     if not own or not others:
         raise NotMeasured("needs VPNs with cryptography of their own, and others")
-    found = claims.compare(mean(own.values()), mean(others.values()), LESS)
-    return found.of(*own, *others)
+    judgement = claims.compare(mean(own.values()), mean(others.values()), LESS)
+    return judgement.of(*own, *others)
 
 
 def none_excels(data: Data) -> Judgement:
@@ -193,9 +193,9 @@ def none_excels(data: Data) -> Judgement:
                     free &= ahead == "reproduced"
         return beaten, free
 
-    found = [at_best(vpn) for vpn in vpns]
-    low = sum(beaten for beaten, _ in found) / len(vpns)
-    high = 1 - sum(free for _, free in found) / len(vpns)
+    outcomes = [at_best(vpn) for vpn in vpns]
+    low = sum(beaten for beaten, _ in outcomes) / len(vpns)
+    high = 1 - sum(free for _, free in outcomes) / len(vpns)
     return claims.decide((low + high) / 2, low, high, (1.0, 1.0)).of(*vpns)
 
 

@@ -12,8 +12,8 @@ def moved(how: str, vpn: str, data: Data) -> Judgement:
     mine = [trial for trial in data.trials if trial.vpn == vpn]
     shares = recovered([trial for trial in mine if wanted.items() <= trial.params.items()], "convergence_ms")
     if not shares:
-        said = next((trial.reason.splitlines()[0] for trial in mine if trial.reason), "not in this run")
-        raise NotMeasured(f"no tunnel of {vpn} ended on the dead link ({how}): {said}")
+        reason = next((trial.reason.splitlines()[0] for trial in mine if trial.reason), "not in this run")
+        raise NotMeasured(f"no tunnel of {vpn} ended on the dead link ({how}): {reason}")
     return single(shares, (0.999, 1.0), 1.0 if how == "carrier" else None).of(vpn)
 
 

@@ -17,10 +17,10 @@ def properties(vpn: str, between: tuple[float, float], data: Data) -> Judgement:
     """How many of the four a VPN has: each probe passed in every repetition (their ends are the interval, and one
     repetition has none)."""
     passed = [data.blocks(probe, vpn, compression="off") for probe in PROBES]
-    shared = set.intersection(*(set(one) for one in passed))
+    shared = set.intersection(*(set(values) for values in passed))
     if not shared:
         raise NotMeasured(f"{vpn}: no repetition has all four probes")
-    counts = [sum(one[block] for one in passed) for block in sorted(shared)]
+    counts = [sum(values[block] for values in passed) for block in sorted(shared)]
     low, high = (min(counts), max(counts)) if len(counts) > 1 else (None, None)
     return decide(fmean(counts), low, high, between).of(vpn)
 
@@ -29,12 +29,12 @@ def all_four(data: Data) -> Judgement:
     """OpenVPN and tinc have all four properties, and no other of the paper's proprietary VPNs has."""
     have = {vpn: partial(properties, vpn, (NONE_LACKS, 4.0), data) for vpn in WHOLE}
     lack = {vpn: partial(properties, vpn, (0.0, NONE_LACKS), data) for vpn in LACKING}
-    found = all_of(have | lack)
-    if not {*WHOLE} <= {*found.systems}:
+    judgement = all_of(have | lack)
+    if not {*WHOLE} <= {*judgement.systems}:
         raise NotMeasured("OpenVPN and tinc are not both in this run")
-    if {*found.systems} == {*WHOLE}:
+    if {*judgement.systems} == {*WHOLE}:
         raise NotMeasured(f"that they are the only ones needs others: {', '.join(LACKING)}")
-    return found
+    return judgement
 
 
 FINDINGS = (

@@ -22,7 +22,7 @@ LINK = "their baseline was a link of 1 Gbit/s, this lab's is the CPU: shown besi
 SWITCHES, BYTES = "context_switches_per_packet", "wire_bytes_per_payload_byte"
 
 
-def tcp(name: str, where: str, found: str, a: At, b: At, between: tuple[float, float], unlike: str = "") -> Finding:
+def tcp(name: str, where: str, claim: str, a: At, b: At, between: tuple[float, float], unlike: str = "") -> Finding:
     """A ratio of two TCP throughputs, beside the thesis' own where its text has both."""
     stated = {value.id: value.value for value in STATED.values}
     theirs = [stated.get(f"tcp.{at.vpn}") if at.levels.items() >= PLAIN.items() else None for at in (a, b)]
@@ -34,7 +34,7 @@ def tcp(name: str, where: str, found: str, a: At, b: At, between: tuple[float, f
 
     about_ipsec = "ipsec" in (a.vpn, b.vpn)
     judged = claims.on_ipsec(judge) if about_ipsec else partial(judge, "")
-    return Finding(name, "thesis", where, found, judged, "share" if unlike else "ratio")
+    return Finding(name, "thesis", where, claim, judged, "share" if unlike else "ratio")
 
 
 def at(vpn: str, **levels: str) -> At:
@@ -53,7 +53,7 @@ def tcp_is_udp(data: Data) -> Judgement:
     return claims.all_of({vpn: partial(one, vpn) for vpn in ("ipsec", "openvpn", "ssh_tun")})
 
 
-def extreme(cipher: str, found: str, between: tuple[float, float]) -> Finding:
+def extreme(cipher: str, claim: str, between: tuple[float, float]) -> Finding:
     """The finding about TCP throughput with ``cipher`` over that with each other one, in each VPN that has it.
 
     The thesis prints the ends only: more than 230 Mbit/s with Blowfish, about 35 with 3DES.
@@ -66,12 +66,12 @@ def extreme(cipher: str, found: str, between: tuple[float, float]) -> Finding:
         user = claims.USERSPACE_ESP
         return claims.beside(partial(judge, SYSTEMS, data), {claims.USERSPACE: partial(judge, (user,), data)})
 
-    return Finding(cipher, "thesis", "§5.3", found, judged)
+    return Finding(cipher, "thesis", "§5.3", claim, judged)
 
 
 def same_order(vpn: str, data: Data) -> Judgement:
     """Of all pairs of the thesis' VPNs in all tests, 0.85 or more have the order that they have in the plain one."""
-    vpns = (vpn, *(one for one in SYSTEMS if one != claims.KERNEL_ESP))
+    vpns = (vpn, *(system for system in SYSTEMS if system != claims.KERNEL_ESP))
     held = claims.order_held(data, "tcp_throughput", vpns, PLAIN)
     return claims.single(held, (0.85, 1.0)).of(*claims.measured_of(data, "tcp_throughput", vpns))
 
@@ -108,10 +108,10 @@ def with_compression(vpn: str) -> dict[str, At]:
 
 def highest(vpn: str, data: Data) -> Judgement:
     """SSH forwarding that compresses zeros over everything else in the test of compression, itself without it too."""
-    cells = {name: cell for one in (vpn, "openvpn", FORWARD, TUN) for name, cell in with_compression(one).items()}
+    cells = {name: cell for system in (vpn, "openvpn", FORWARD, TUN) for name, cell in with_compression(system).items()}
     first = cells.pop(f"{FORWARD} compressing zeros")
     return claims.all_ratios(
-        data, "tcp_throughput", {f"over {name}": (first, one) for name, one in cells.items()}, MORE
+        data, "tcp_throughput", {f"over {name}": (first, cell) for name, cell in cells.items()}, MORE
     )
 
 
@@ -120,7 +120,7 @@ def next_highest(vpn: str, data: Data) -> Judgement:
 
     Without compression, SSH forwarding is above it in the thesis itself (167.6 to 165 Mbit/s): it is no part of this.
     """
-    cells = {name: cell for one in (vpn, "openvpn", TUN) for name, cell in with_compression(one).items()}
+    cells = {name: cell for system in (vpn, "openvpn", TUN) for name, cell in with_compression(system).items()}
     second, first = cells.pop(vpn), with_compression(FORWARD)[f"{FORWARD} compressing zeros"]
     pairs = {f"{FORWARD} compressing zeros over {vpn}": (first, second)}
     pairs |= {f"{vpn} over {name}": (second, cell) for name, cell in cells.items()}
@@ -154,8 +154,8 @@ def kinds_of_data() -> dict[str, tuple[At, At]]:
 def costliest(vpn: str, data: Data) -> Judgement:
     """IPsec over IPIP, which is what encryption leaves, over IPIP over plain IP, which is what encapsulation leaves."""
     levels = {"ipip": TCP, "none": TCP, vpn: at(vpn).levels}
-    rates = {name: data.blocks("tcp_throughput", name, **one) for name, one in levels.items()}
-    shared = set.intersection(*(set(one) for one in rates.values()))
+    rates = {name: data.blocks("tcp_throughput", name, **of_vpn) for name, of_vpn in levels.items()}
+    shared = set.intersection(*(set(blocks) for blocks in rates.values()))
     encrypted = {block: rates[vpn][block] / rates["ipip"][block] for block in shared}
     encapsulated = {block: rates["ipip"][block] / rates["none"][block] for block in shared}
     return claims.compare(encrypted, encapsulated, LESS).of(vpn, "ipip", "none")
@@ -167,21 +167,21 @@ def blind(data: Data) -> Judgement:
     return claims.all_ratios(data, "tcp_throughput", pairs, (0.0, 1.1))
 
 
-def packed(vpn: str, payload: str, between: tuple[float, float], found: str) -> Finding:
+def packed(vpn: str, payload: str, between: tuple[float, float], claim: str) -> Finding:
     """The finding about TCP throughput with compression of ``payload`` over that without, which sends random data."""
     where = "§5.4, figures 20 and 21 as the text explains them"
     packing = at(vpn, compression=LZO.get(vpn, "on"), payload=payload)
-    return tcp(f"packed-{vpn}-{payload}", where, found, packing, at(vpn), between)
+    return tcp(f"packed-{vpn}-{payload}", where, claim, packing, at(vpn), between)
 
 
-def about_ipsec(name: str, where: str, found: str, judge: claims.Judge) -> Finding:
+def about_ipsec(name: str, where: str, claim: str, judge: claims.Judge) -> Finding:
     """A finding of the thesis about IPsec and others."""
-    return Finding(name, "thesis", where, found, claims.on_ipsec(judge))
+    return Finding(name, "thesis", where, claim, claims.on_ipsec(judge))
 
 
-def costs(metric: str, a: str, b: str, found: str) -> Finding:
+def costs(metric: str, a: str, b: str, claim: str) -> Finding:
     """The finding that ``a`` has more of ``metric``, a count, than ``b``."""
-    return Finding(f"{metric}-{a}", "thesis", "§5.5", found, claims.ratio_of(metric, at(a), at(b), MORE), "count")
+    return Finding(f"{metric}-{a}", "thesis", "§5.5", claim, claims.ratio_of(metric, at(a), at(b), MORE), "count")
 
 
 FINDINGS = (
