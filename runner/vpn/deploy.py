@@ -47,14 +47,24 @@ def own(vpn: Vpn, params: Params, me: Site, sites: Sequence[Site], secrets: Secr
     script, peers = script_of(vpn, params, me, sites, secrets), peers_of(me, sites)
     head = f"# {vpn.title} on {me.name}, to {', '.join(peer.name for peer in peers)}\n"
     files = {f"files{path}": file for path, file in script.files.items()}
-    start = "\n".join(["begin", *script.lines, "end\n"])
+    lines, undone = (with_wan_port(lines, me, peers) for lines in (script.lines, script.undo))
+    start = "\n".join(["begin", *lines, "end\n"])
     files[f"files{HOME}/tunnel"] = f"#!/bin/bash\n{head}. {HOME}/functions.sh\n{start}", 0o700
-    undo = "\n".join([f"nft delete table inet {TABLE} 2> /dev/null || true", *script.undo, "true\n"])
+    undo = "\n".join([f"nft delete table inet {TABLE} 2> /dev/null || true", *undone, "true\n"])
     files[f"files{HOME}/undo"] = f"#!/bin/bash\n{head}{undo}", 0o700
     values = "".join(f"{name}={shlex.quote(value)}\n" for name, value in values_of(vpn, me, peers, script).items())
     mtu = f"mtu={path_mtu or ''} # of the path, bytes; empty: found by pings\n"
     files[f"files{HOME}/gateway.sh"] = f"{head}{values}{mtu}", 0o644
     return files
+
+
+def with_wan_port(lines: Sequence[str], me: Site, peers: Sequence[Site]) -> list[str]:
+    """Lines of a script in which the port that leads to the other gateway is looked up: it has a name in the lab, which
+    a real gateway's port has not."""
+    named = [re.sub(rf"\b{re.escape(me.wan_interface)}\b", '"$wan_port"', line) for line in lines]
+    if named == [*lines]:
+        return named
+    return [f"wan_port=$(ip -o route get {peers[0].wan_address} | grep -o ' dev [^ ]*' | cut -c6-)", *named]
 
 
 def values_of(vpn: Vpn, me: Site, peers: Sequence[Site], script: Script) -> dict[str, str]:

@@ -78,6 +78,14 @@ def test_a_process_of_the_gateways_own_is_not_ended_by_its_name(tmp_path: Path) 
     assert "pkill" not in (written(tmp_path, "ppp_ssh") / "gw1/files/etc/vpneval/undo").read_text()
 
 
+@pytest.mark.parametrize("name", vpn_names())
+def test_no_port_has_its_name_in_the_lab(tmp_path: Path, name: str) -> None:
+    for path in (written(tmp_path, name) / "gw1/files").rglob("*"):
+        assert not path.is_file() or not re.search(r"\b(wan|lan|eth)0\b", path.read_text()), path
+    if name == "macsec":
+        assert 'ip link add link "$wan_port" macsec0 ' in (tmp_path / "out/gw1/files/etc/vpneval/tunnel").read_text()
+
+
 def test_only_the_tunnel_leads_to_the_other_site(tmp_path: Path) -> None:
     assert "closed=10.20.0.0/24\n" in (written(tmp_path, "tinc") / "gw2/files/etc/vpneval/gateway.sh").read_text()
 
