@@ -70,13 +70,13 @@ class Answer(Strict):
 
 def answers(report: Report) -> list[Answer]:
     """The answer of every ranking, the one that a reader should see first at the front."""
-    found = [_answer(report, ranking, number) for number, ranking in enumerate(report.rankings)]
+    unsorted = [_answer(report, ranking, number) for number, ranking in enumerate(report.rankings)]
     order = {name: at for at, name in enumerate(FIRST)}
 
-    def place(one: Answer) -> tuple[bool, int]:
-        return not one.groups, order.get(report.rankings[one.number].configuration, len(order))
+    def place(answer: Answer) -> tuple[bool, int]:
+        return not answer.groups, order.get(report.rankings[answer.number].configuration, len(order))
 
-    return sorted(found, key=place)
+    return sorted(unsorted, key=place)
 
 
 def ranking_name(ranking: Ranking) -> str:
@@ -87,27 +87,27 @@ def ranking_name(ranking: Ranking) -> str:
 
 def groups(ranking: Ranking) -> list[list[str]]:
     """The ranked VPNs in their order; neighbours whose order is not sure stand in one group."""
-    found: list[list[str]] = []
+    grouped: list[list[str]] = []
     unsure = {frozenset((pair.first, pair.second)) for pair in ranking.pairs if not pair.separated}
     for standing in ranking.standings:
         if standing.place is None:
             continue
-        if found and frozenset((found[-1][-1], standing.vpn)) in unsure:
-            found[-1].append(standing.vpn)
+        if grouped and frozenset((grouped[-1][-1], standing.vpn)) in unsure:
+            grouped[-1].append(standing.vpn)
         else:
-            found.append([standing.vpn])
-    return found
+            grouped.append([standing.vpn])
+    return grouped
 
 
 def place_of(ranking: Ranking) -> dict[str, str]:
     """VPN -> ``2``, or ``1–3`` for a group that cannot be told apart."""
-    found: dict[str, str] = {}
+    places: dict[str, str] = {}
     before = 0
     for group in groups(ranking):
         place = f"{before + 1}" + (f"–{before + len(group)}" if len(group) > 1 else "")
-        found |= dict.fromkeys(group, place)
+        places |= dict.fromkeys(group, place)
         before += len(group)
-    return found
+    return places
 
 
 def verdict(ranking: Ranking) -> str:
@@ -116,32 +116,38 @@ def verdict(ranking: Ranking) -> str:
     if not placed:
         return "No VPN could be ranked."
     first, *others = placed
-    names = [one.vpn for one in others if one.vpn in first.ties]
+    names = [standing.vpn for standing in others if standing.vpn in first.ties]
     if first.best_probability is None:
         return f"{_listed([first.vpn, *names])} cannot be told apart: too little was measured."
     if not names:
         return f"{first.vpn} is the best (chance of that: {chance(first.best_probability)})."
-    likely = max(placed, key=lambda one: one.best_probability or 0.0)
-    rivals = [one for one in others if (one.best_probability or 0.0) >= 0.01]
-    said = _listed([f"{one.vpn} ({chance(one.best_probability)})" for one in rivals])
+    likely = max(placed, key=lambda standing: standing.best_probability or 0.0)
+    rivals = [standing for standing in others if (standing.best_probability or 0.0) >= 0.01]
+    rival_chances = _listed([f"{standing.vpn} ({chance(standing.best_probability)})" for standing in rivals])
     if likely is first and first.best_probability >= text.PROBABLY and rivals:
-        return f"{first.vpn} is probably the best ({chance(first.best_probability)}). It may also be {said}."
-    told = sorted([first, *(one for one in others if one.vpn in first.ties)], key=_unlikely)
-    chances = ", ".join(f"{one.vpn} {chance(one.best_probability)}" for one in told)
-    return f"{_listed([one.vpn for one in told])} cannot be told apart yet. Chance of being the best: {chances}."
+        return f"{first.vpn} is probably the best ({chance(first.best_probability)}). It may also be {rival_chances}."
+    tied = sorted([first, *(standing for standing in others if standing.vpn in first.ties)], key=_unlikely)
+    chances = ", ".join(f"{standing.vpn} {chance(standing.best_probability)}" for standing in tied)
+    return (
+        f"{_listed([standing.vpn for standing in tied])} cannot be told apart yet. Chance of being the best: {chances}."
+    )
 
 
-def order(found: Sequence[Sequence[str]]) -> str:
+def order(ranked_groups: Sequence[Sequence[str]]) -> str:
     """Of ``groups``: ``a and b (not told apart), then c``."""
-    said = [_listed(group) + (" (not told apart)" if len(group) > 1 else "") for group in found]
-    return ", then ".join(said)
+    parts = [_listed(group) + (" (not told apart)" if len(group) > 1 else "") for group in ranked_groups]
+    return ", then ".join(parts)
 
 
 def by_tcp(report: Report, answer: Answer) -> Ranking | None:
     """Where the default weights leave a VPN out that carries TCP only: the ranking by the preset ``tcp``, which has
     every VPN. None where nobody is left out so, or where the run did not measure what that preset counts."""
     ranking = report.rankings[answer.number]
-    if not report.bases or ranking.weights.name != "balanced" or not any(one.how == BY_TCP for one in answer.absent):
+    if (
+        not report.bases
+        or ranking.weights.name != "balanced"
+        or not any(absent.how == BY_TCP for absent in answer.absent)
+    ):
         return None
     basis = report.bases[answer.number]
     weights = of_run(PRESETS["tcp"], basis.values)
@@ -154,27 +160,29 @@ def change(ranking: Ranking, most: int | None = CHANGES) -> str:
     if not ranking.slack:
         return ""
     near: list[tuple[float, str]] = []
-    for one in ranking.slack:
-        name = text.lower(ranking.titles[one.metric])
-        if one.high is not None:
-            times = one.high / one.weight
-            near.append((times, f"{_lead(one.above)} if {name} counts more than {_times(times)} as much"))
-        if one.below:
-            near.append(_less(one, name))
+    for slack in ranking.slack:
+        name = text.lower(ranking.titles[slack.metric])
+        if slack.high is not None:
+            times = slack.high / slack.weight
+            near.append((times, f"{_lead(slack.above)} if {name} counts more than {_times(times)} as much"))
+        if slack.below:
+            near.append(_less(slack, name))
     if not near:
         return "No single weight, however small or large, makes another VPN lead."
-    said = [f"{words}." for _, words in sorted(near)[:most]]
-    free = [text.lower(ranking.titles[one.metric]) for one in ranking.slack if one.high is None and not one.below]
+    sentences = [f"{words}." for _, words in sorted(near)[:most]]
+    free = [
+        text.lower(ranking.titles[slack.metric]) for slack in ranking.slack if slack.high is None and not slack.below
+    ]
     if free and most is None:
-        said.append(f"No weight of {_listed(free)} alone, however small or large, changes who leads.")
-    return " ".join(said)
+        sentences.append(f"No weight of {_listed(free)} alone, however small or large, changes who leads.")
+    return " ".join(sentences)
 
 
-def _less(one: Slack, name: str) -> tuple[float, str]:
+def _less(slack: Slack, name: str) -> tuple[float, str]:
     """Distance and sentence for a weight whose decrease changes the leader."""
-    times = one.low / one.weight
+    times = slack.low / slack.weight
     how = f"counts less than {_times(times)} as much" if times else "does not count"
-    return (1 / times if times else math.inf), f"{_lead(one.below)} if {name} {how}"
+    return (1 / times if times else math.inf), f"{_lead(slack.below)} if {name} {how}"
 
 
 def _lead(names: Sequence[str]) -> str:
@@ -185,15 +193,15 @@ def _times(factor: float) -> str:
     return f"{factor:.2g} times"
 
 
-def against(found: Sequence[Verdict], ranking: Ranking) -> list[Verdict]:
+def against(verdicts: Sequence[Verdict], ranking: Ranking) -> list[Verdict]:
     """Of the first over the second, the metrics with the largest weights; of equal ones those that tell most apart."""
     placed = [standing.vpn for standing in ranking.standings if standing.place]
-    mine = [one for one in of_ranking(found, ranking) if [one.a, one.b] == placed[:2] and one.ratio]
+    mine = [pair for pair in of_ranking(verdicts, ranking) if [pair.a, pair.b] == placed[:2] and pair.ratio]
     weights = ranking.weights.counted
     undecided = {"undecided": 1}
 
-    def telling(one: Verdict) -> tuple[float, int, float]:
-        return -weights[one.metric], undecided.get(one.decision, 0), -abs(math.log(one.ratio or 1.0))
+    def telling(pair: Verdict) -> tuple[float, int, float]:
+        return -weights[pair.metric], undecided.get(pair.decision, 0), -abs(math.log(pair.ratio or 1.0))
 
     return sorted(mine, key=telling)[:AGAINST]
 
@@ -208,14 +216,14 @@ def seconds_to_decide(report: Report) -> float | None:
         for ranking in report.rankings
         for standing in ranking.standings
     }
-    undecided = [one for one in report.verdicts if one.decision == "undecided" and one.seconds is not None]
-    undecided.sort(key=lambda one: one.seconds or 0.0)
+    undecided = [pair for pair in report.verdicts if pair.decision == "undecided" and pair.seconds is not None]
+    undecided.sort(key=lambda pair: pair.seconds or 0.0)
     needed: dict[str, dict[tuple[str, str], float]] = {}
-    for one in undecided[: math.ceil(ESTIMATED * len(undecided))]:
-        of_kind = needed.setdefault(report.metrics[one.metric].measure, {})
-        for vpn in (one.a, one.b):
-            key = (vpn, tunnels.get((one.configuration, one.image, vpn), ""))
-            of_kind[key] = max(of_kind.get(key, 0.0), (one.seconds or 0.0) / 2)
+    for pair in undecided[: math.ceil(ESTIMATED * len(undecided))]:
+        of_kind = needed.setdefault(report.metrics[pair.metric].measure, {})
+        for vpn in (pair.a, pair.b):
+            key = (vpn, tunnels.get((pair.configuration, pair.image, vpn), ""))
+            of_kind[key] = max(of_kind.get(key, 0.0), (pair.seconds or 0.0) / 2)
     plain = sum(max(of_kind.values()) for of_kind in needed.values())
     return plain + sum(sum(of_kind.values()) for of_kind in needed.values()) if needed else None
 
@@ -251,11 +259,11 @@ def sure(report: Report, answer: Answer) -> str:
     """How many pairs are undecided, and what decides them, in a sentence: the same in every form."""
     if not answer.open:
         return "Every pair of VPNs is decided in every metric that counts."
-    said = f"{answer.open} of {text.counted(answer.pairs, 'pair')} are undecided"
+    undecided = f"{answer.open} of {text.counted(answer.pairs, 'pair')} are undecided"
     if on_farm(report):
-        return f"{said}. {MORE_MACHINES}."
+        return f"{undecided}. {MORE_MACHINES}."
     minutes = minutes_more(report)
-    return f"{said}; {more(60 * minutes)} would decide most of them." if minutes else f"{said}."
+    return f"{undecided}; {more(60 * minutes)} would decide most of them." if minutes else f"{undecided}."
 
 
 def machine(report: Report) -> str:
@@ -263,9 +271,9 @@ def machine(report: Report) -> str:
     return machine_of(report.facts)
 
 
-def machine_of(found: Sequence[Fact]) -> str:
+def machine_of(lab_facts: Sequence[Fact]) -> str:
     """The machine by name: its CPU, cores, kernel and the kind of the lab; of a farm, how many of them."""
-    facts = {fact.name: fact.value for fact in found}
+    facts = {fact.name: fact.value for fact in lab_facts}
     cores = facts.get("lab cores", "")
     kind = {
         "netns": "all nodes on one machine",
@@ -290,7 +298,7 @@ def machine_of(found: Sequence[Fact]) -> str:
 
 def numbers_of(report: Report, number: int) -> dict[str, RankedNumber]:
     """Metric -> the numbers behind the ranks of a ranking; those that count first, in the order of the weights."""
-    behind = {one.metric: one for one in (report.behind[number] if report.behind else [])}
+    behind = {numbers.metric: numbers for numbers in (report.behind[number] if report.behind else [])}
     weights = report.rankings[number].weights.counted
     counted = {metric: behind[metric] for metric in weights if metric in behind}
     return counted | behind
@@ -305,10 +313,10 @@ def unit_of(numbers: RankedNumber, unit: str) -> tuple[float, str]:
 def recipe(vpn: str, levels: Mapping[str, str], command_line: str = "") -> str:
     """The command that prints how this tunnel is set up; of a run between two sites, the one that makes it for them."""
     usual = {"image": levels.get("image"), "integrity": "aead", "compression": "off"}
-    said = ",".join(f"{factor}={level}" for factor, level in levels.items() if usual.get(factor) != level)
+    settings = ",".join(f"{factor}={level}" for factor, level in levels.items() if usual.get(factor) != level)
     sites = re.search(r" --lab[ =]site:(\S+)", command_line)
     made = f" --site {sites[1]} --write tunnel" if sites else ""
-    return f"vpneval recipe {vpn}" + (f" --set {said}" if said else "") + made
+    return f"vpneval recipe {vpn}" + (f" --set {settings}" if settings else "") + made
 
 
 def _answer(report: Report, ranking: Ranking, number: int) -> Answer:
@@ -327,7 +335,7 @@ def _answer(report: Report, ranking: Ranking, number: int) -> Answer:
         change=change(ranking),
         broke=of_ranked(report.breakdowns, ranking, others),
         absent=[_absent(vpns, why, guest) for vpns, why in text.unranked(ranking)],
-        open=sum(one.decision == "undecided" for one in mine),
+        open=sum(pair.decision == "undecided" for pair in mine),
         pairs=len(mine),
     )
 
@@ -335,8 +343,8 @@ def _answer(report: Report, ranking: Ranking, number: int) -> Answer:
 def missing(answer: Answer) -> list[str]:
     """Who is not ranked, why in a few words, and what would rank them: a sentence for each reason."""
     vpns: dict[tuple[str, str], list[str]] = {}
-    for one in answer.absent:
-        vpns.setdefault((one.short, one.how), []).append(one.vpns)
+    for absent in answer.absent:
+        vpns.setdefault((absent.short, absent.how), []).append(absent.vpns)
     return [f"{', '.join(names)}: {short}{f' ({how})' if how else ''}." for (short, how), names in vpns.items()]
 
 

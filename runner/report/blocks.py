@@ -110,8 +110,8 @@ class Plot:
 Block = Heading | Paragraph | list[Note] | Table | Plot | Link
 
 
-def cell(one: str | TableCell) -> TableCell:
+def cell(content: str | TableCell) -> TableCell:
     """What has only words, too; with the tone of a verdict: ``good``, ``bad``, ``note``, ``warn``."""
-    if isinstance(one, TableCell):
-        return one
-    return TableCell(one, tone="bad" if one.startswith("FAIL") else TONES.get(one, ""))
+    if isinstance(content, TableCell):
+        return content
+    return TableCell(content, tone="bad" if content.startswith("FAIL") else TONES.get(content, ""))

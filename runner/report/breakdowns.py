@@ -40,10 +40,10 @@ def breakdowns(trials: Sequence[Trial]) -> list[Breakdown]:
         load = trial.params.get("measure", ""), trial.params.get("failure", "")
         key = trial.vpn, trial.params.get("image", ""), tunnel, load
         by_load.setdefault(key, []).append(trial)
-    found = []
+    rows = []
     for (vpn, image, levels, (measure, _)), own in by_load.items():
         if broken := [trial for trial in own if LOST in trial.reason or any(map(_tells, trial.warnings))]:
-            one = Breakdown(
+            row = Breakdown(
                 vpn=vpn,
                 image=image,
                 levels=dict(levels),
@@ -51,14 +51,14 @@ def breakdowns(trials: Sequence[Trial]) -> list[Breakdown]:
                 trials=len(broken),
                 of=len(own),
             )
-            found.append(one)
-    return found
+            rows.append(row)
+    return rows
 
 
-def of_ranked(found: Sequence[Breakdown], ranking: Ranking, vpns: Sequence[str]) -> list[str]:
+def of_ranked(rows: Sequence[Breakdown], ranking: Ranking, vpns: Sequence[str]) -> list[str]:
     """A sentence for each breakdown of these VPNs with the levels that a ranking compares."""
     levels = {standing.vpn: standing.levels for standing in ranking.standings if standing.vpn in vpns}
-    return [one.sentence for one in found if (one.image, one.levels) == (ranking.image, levels.get(one.vpn))]
+    return [row.sentence for row in rows if (row.image, row.levels) == (ranking.image, levels.get(row.vpn))]
 
 
 def _tells(warning: str) -> bool:

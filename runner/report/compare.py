@@ -74,7 +74,7 @@ def compare_kinds(before: Whole, after: Whole) -> list[Comparison]:
 
     Raises UsageError where they have no kind in common, and as `compare_runs` does."""
     shared = shared_kinds(before, after)
-    found = [(kind, compare_runs(ours, theirs)) for kind, ours, theirs in shared]
+    comparisons = [(kind, compare_runs(ours, theirs)) for kind, ours, theirs in shared]
     only_before = _left_out(before[0], [ours[0] for _, ours, _ in shared])
     only_after = _left_out(after[0], [theirs[0] for _, _, theirs in shared])
     return [
@@ -85,7 +85,7 @@ def compare_kinds(before: Whole, after: Whole) -> list[Comparison]:
                 "only_after": made.only_after + only_after,
             }
         )
-        for kind, made in found
+        for kind, made in comparisons
     ]
 
 
@@ -214,14 +214,14 @@ def _decided(
         None if estimate is None else probabilities(metrics[change.metric], "after", "before", estimate)
         for change, estimate in zip(changes, estimates, strict=True)
     ]
-    level = level_of([one for one in tested if one], 1)
+    level = level_of([test for test in tested if test], 1)
     return [
         change.model_copy(
-            update={"decision": held(decide(one, level), "after", "before", set(change.bounded), one.metric)}
+            update={"decision": held(decide(test, level), "after", "before", set(change.bounded), test.metric)}
         )
-        if one
+        if test
         else change
-        for change, one in zip(changes, tested, strict=True)
+        for change, test in zip(changes, tested, strict=True)
     ]
 
 
