@@ -32,7 +32,7 @@ def fill(template: str, title: str, *more: str, **context: Any) -> str:
     """A page from a template, which extends base.html.j2; every text of ``context`` is escaped in it. The style, Vega,
     plots.js and the scripts named in ``more`` are within it."""
     scripts = [vega(), *map(resource, ("plots.js", *more))]
-    digests = [base64.b64encode(hashlib.sha256(one.encode()).digest()).decode() for one in scripts]
+    digests = [base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts]
     allowed = " ".join(f"'sha256-{digest}'" for digest in digests)
     policy = Markup(f"default-src 'none'; style-src 'unsafe-inline'; script-src {allowed}")
     frame = {"title": title, "policy": policy, "scripts": scripts, "style": resource("page.css")}

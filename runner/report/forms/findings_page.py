@@ -98,10 +98,10 @@ def findings_text(reports: Sequence[Report]) -> str:
         lines[-1] += f"Verdicts: {report.findings.counts or 'none: it has no experiment with findings'}."
     lines += ["", *_together(dict(zip(runs, reports, strict=True))), "## What a verdict is worth", ""]
     lines += [WORTH, ""]
-    lines += [f"- **{basis}**: {said}" for basis, said in STANDS.items()]
+    lines += [f"- **{basis}**: {meaning}" for basis, meaning in STANDS.items()]
     lines += ["", GUEST] if any(lab.get("lab guest", "") not in ("", "none") for lab in facts) else []
     lines += ["", "## In short", "", *_in_short(rows)]
-    questions = {one.name: one.question for report in reversed(reports) for one in report.experiments}
+    questions = {reported.name: reported.question for report in reversed(reports) for reported in report.experiments}
     for experiment in dict.fromkeys(row.experiment for _, row in rows):
         lines += [f"## {experiment}", "", questions[experiment], ""]
         mine = [(run, row) for run, row in rows if row.experiment == experiment]
@@ -120,11 +120,11 @@ def rows_of(reports: Mapping[str, Report]) -> list[tuple[str, FindingRow]]:
     for run, report in reports.items():
         for row in report.findings.rows:
             by_claim.setdefault((row.experiment, row.id), []).append((run, row))
-    found = []
+    rows = []
     for claim in by_claim.values():
         measured = [(run, row) for run, row in claim if row.value is not None or row.beside]
-        found += measured or claim[:1]
-    return sorted(found, key=lambda item: item[1].experiment)
+        rows += measured or claim[:1]
+    return sorted(rows, key=lambda item: item[1].experiment)
 
 
 def _together(reports: Mapping[str, Report]) -> list[str]:
@@ -170,7 +170,9 @@ def _papers() -> list[str]:
     """Each document, and the machines that it measured on."""
     lines = []
     for name in names():
-        one = paper(name)
-        machines = f" Measured on: {'; '.join(machine.text for machine in one.hardware)}." if one.hardware else ""
-        lines.append(f"- **{one.title}**: {one.citation.rstrip('.')}.{machines}")
+        document = paper(name)
+        machines = (
+            f" Measured on: {'; '.join(machine.text for machine in document.hardware)}." if document.hardware else ""
+        )
+        lines.append(f"- **{document.title}**: {document.citation.rstrip('.')}.{machines}")
     return lines

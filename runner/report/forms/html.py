@@ -56,7 +56,7 @@ def html_text(report: Report, folder: Path | None = None) -> str:
     where = str(folder or report.run_id)
     data = page_data(report, where)
     samples = Samples(report)
-    found = answers(report)
+    all_answers = answers(report)
     absent = _absent(report)
     return fill(
         "report.html.j2",
@@ -64,19 +64,20 @@ def html_text(report: Report, folder: Path | None = None) -> str:
         "page.js",
         report=report,
         machine=machine(report),
-        cards=[_card(report, one, where) for one in found],
-        matrices=[matrix_of(report, one) | {"more": _more(report, one)} for one in found],
+        cards=[_card(report, answer, where) for answer in all_answers],
+        matrices=[matrix_of(report, answer) | {"more": _more(report, answer)} for answer in all_answers],
         meanings=[(NAMES[name], MEANINGS[name]) for name in ("recommended", "comparable")],
         sliders=_sliders(data),
         presets=list(data["presets"]),
-        vpns=list(dict.fromkeys(vpn for one in found for group in one.groups for vpn in group)) or [],
-        compared=sorted({vpn for one in report.verdicts for vpn in (one.a, one.b)}),
-        limits=_limits(report, found),
+        vpns=list(dict.fromkeys(vpn for answer in all_answers for group in answer.groups for vpn in group)) or [],
+        compared=sorted({vpn for pair in report.verdicts for vpn in (pair.a, pair.b)}),
+        limits=_limits(report, all_answers),
         about_cores=ABOUT_CORES,
         about_apart=report.limits.about_apart,
         capacity=_capacity(report, data),
         experiments=[
-            _experiment(report, one, number, samples, absent) for number, one in enumerate(report.experiments)
+            _experiment(report, experiment, number, samples, absent)
+            for number, experiment in enumerate(report.experiments)
         ],
         absent=_footnotes(absent),
         papers=_papers(report),
@@ -90,12 +91,12 @@ def html_text(report: Report, folder: Path | None = None) -> str:
 def _card(report: Report, answer: Answer, where: str) -> dict[str, Any]:
     """What the verdict card says of one ranking; ``where``: the run folder, to go on with it."""
     leader = answer.groups[0][0] if answer.groups else ""
-    levels = {one.vpn: one.levels for one in report.rankings[answer.number].standings}
+    levels = {standing.vpn: standing.levels for standing in report.rankings[answer.number].standings}
     return {
         "number": answer.number,
         "name": answer.name,
         "verdict": answer.verdict,
-        "against": [sentence(report.metrics[one.metric], one) for one in answer.against],
+        "against": [sentence(report.metrics[pair.metric], pair) for pair in answer.against],
         "broke": answer.broke,
         "change": answer.change,
         "sure": sure(report, answer),
@@ -124,16 +125,16 @@ def _sliders(data: Mapping[str, Any]) -> tuple[list[Any], list[Any]]:
     return usual, [metric for metric in data["metrics"] if metric["name"] not in named]
 
 
-def _limits(report: Report, found: Sequence[Answer]) -> list[dict[str, Any]]:
+def _limits(report: Report, all_answers: Sequence[Answer]) -> list[dict[str, Any]]:
     """For each ranking: what limits each VPN, who carries most per core, and the gateways' cores at the rates that
     people have."""
     made = []
-    for answer in found:
+    for answer in all_answers:
         ranking = report.rankings[answer.number]
         paced_bps = float(ranking.traffic.get(COST, {}).get("cost_rate_bps", 0))
         cores = gateway_cores(numbers_of(report, answer.number), paced_bps)
         head = ["VPN", "TCP throughput for each core", *heads(paced_bps)]
-        rows = [[one.vpn, one.per_core, *one.at] for one in cores]
+        rows = [[row.vpn, row.per_core, *row.at] for row in cores]
         title = f"Cores that a rate takes, of both gateways together, {answer.name}"
         table = Table(title, head, rows, numbers=range(1, len(head)), named=True)
         most = cores[0] if cores and cores[0].most_bps else None
@@ -145,7 +146,7 @@ def _limits(report: Report, found: Sequence[Answer]) -> list[dict[str, Any]]:
                 "limited": blocks_html(_limited(report, ranking, answer.name)),
             }
         )
-    return [one for one in made if one["table"] or one["limited"]]
+    return [entry for entry in made if entry["table"] or entry["limited"]]
 
 
 def _limited(report: Report, ranking: Ranking, name: str) -> list[Block]:
@@ -198,13 +199,15 @@ def _experiment(
         "question": experiment.question,
         "method": experiment.method + (f" ({experiment.source})" if experiment.source else ""),
         "plot": blocks_html([first] if first else []),
-        "notes": [said for said in (left_out, "" if listed else _many(report)) if said],
+        "notes": [words for words in (left_out, "" if listed else _many(report)) if words],
         "folded": blocks_html(folded),
         "fold": f"{text.counted(len(tables), 'table')} with every trial"
         + (f", {text.counted(len(others), 'plot')} more" if others else ""),
         "absent": sorted({row.vpn for table in experiment.tables for row in table.rows} & absent.keys()),
         "missing": [
-            one for problem in experiment.problems if (one := _problem(experiment, problem, samples, absent))["cells"]
+            entry
+            for problem in experiment.problems
+            if (entry := _problem(experiment, problem, samples, absent))["cells"]
         ],
     }
 
@@ -223,11 +226,11 @@ def _absent(report: Report) -> dict[str, list[str]]:
     """The VPNs of which no experiment has a number, because each says that they are not supported; and the reasons."""
     rows = [row for experiment in report.experiments for table in experiment.tables for row in table.rows]
     measured = {row.vpn for row in rows if row.summary or row.status != "unsupported"}
-    found: dict[str, list[str]] = {}
+    reasons_of: dict[str, list[str]] = {}
     for row in rows:
-        if row.vpn not in measured and row.reason not in found.setdefault(row.vpn, []):
-            found[row.vpn].append(row.reason)
-    return found
+        if row.vpn not in measured and row.reason not in reasons_of.setdefault(row.vpn, []):
+            reasons_of[row.vpn].append(row.reason)
+    return reasons_of
 
 
 def _footnotes(absent: Mapping[str, list[str]]) -> list[tuple[str, list[str]]]:
@@ -239,17 +242,17 @@ def _footnotes(absent: Mapping[str, list[str]]) -> list[tuple[str, list[str]]]:
 
 
 def _problem(
-    experiment: ExperimentReport, one: Problem, samples: Samples, absent: Mapping[str, list[str]]
+    experiment: ExperimentReport, problem: Problem, samples: Samples, absent: Mapping[str, list[str]]
 ) -> dict[str, Any]:
     """One reason, once, whose cells it explains, and the logs of those that failed. VPNs that are ``absent`` from the
     whole report have their reasons at its end."""
-    rows = [row for table in experiment.tables for row in table.rows if row.problem == one.number]
+    rows = [row for table in experiment.tables for row in table.rows if row.problem == problem.number]
     logs = dict.fromkeys(seen.log for row in rows for seen in samples.failed(row) if seen.log)
     return {
-        "cells": ", ".join(cell for cell in one.cells if cell not in absent and cell.split(" (")[0] not in absent),
-        "status": one.status,
-        "class": _class(one.status),
-        "reason": one.reason,
+        "cells": ", ".join(cell for cell in problem.cells if cell not in absent and cell.split(" (")[0] not in absent),
+        "status": problem.status,
+        "class": _class(problem.status),
+        "reason": problem.reason,
         "logs": [Link("log", file=log) for log in logs],
     }
 
@@ -272,7 +275,7 @@ def _measured(row: Row, metric: MetricTable, samples: Samples | None) -> list[st
         TableCell(row.vpn, small=row_levels(row), tone=tone),
         median,
         share,
-        TableCell(repetitions, opens=[_trial(one, metric) for one in seen]),
+        TableCell(repetitions, opens=[_trial(observation, metric) for observation in seen]),
         variation,
         TableCell(status, tone=f"{_class(row.status)} why" if row.reason else ""),
     ]
@@ -307,8 +310,12 @@ def _setups(report: Report, samples: Samples) -> list[dict[str, Any]]:
         for standing in ranking.standings:
             if not standing.blocks:
                 continue
-            found = [one for one in report.observations if one.vpn == standing.vpn and one.log and one.status == "ok"]
-            mine = [one for one in found if standing.levels.items() <= one.params.items()]
+            logged = [
+                observation
+                for observation in report.observations
+                if observation.vpn == standing.vpn and observation.log and observation.status == "ok"
+            ]
+            mine = [observation for observation in logged if standing.levels.items() <= observation.params.items()]
             made.append(
                 {
                     "number": number,

@@ -24,9 +24,9 @@ def matrix_of(report: Report, answer: Answer) -> dict[str, Any]:
     where = places_of(report, answer.number)
     weights = ranking.weights.counted
     columns = []
-    for metric, one in numbers.items():
+    for metric, number in numbers.items():
         known = report.metrics[metric]
-        scale, unit = unit_of(one, known.unit)
+        scale, unit = unit_of(number, known.unit)
         columns.append(
             {
                 "metric": metric,
@@ -36,14 +36,16 @@ def matrix_of(report: Report, answer: Answer) -> dict[str, Any]:
                 "arrow": ARROWS[known.better],
                 "counts": metric in weights,
                 "link": where.get(metric, ""),
-                "cells": {standing.vpn: _cell(one, standing, scale) for standing in ranking.standings},
+                "cells": {standing.vpn: _cell(number, standing, scale) for standing in ranking.standings},
             }
         )
     places = place_of(ranking)
     measured = [
-        one for one in ranking.standings if one.place or any(one.vpn in found.summaries for found in numbers.values())
+        standing
+        for standing in ranking.standings
+        if standing.place or any(standing.vpn in number.summaries for number in numbers.values())
     ]
-    rows = [_row(one, places) for one in measured]
+    rows = [_row(standing, places) for standing in measured]
     return {
         "number": answer.number,
         "name": answer.name,
@@ -68,20 +70,20 @@ def _row(standing: Standing, places: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def _cell(one: RankedNumber, standing: Standing, scale: float) -> dict[str, str]:
+def _cell(number: RankedNumber, standing: Standing, scale: float) -> dict[str, str]:
     """A value, its interval in words, where both lie on the column's axis in percent, and the expected rank; a value
     that is missing is empty."""
-    rank = standing.ranks.get(one.metric)
-    said = {"value": "", "rank": "" if rank is None else f"rank {rank:.1f}"}
-    summary = one.summaries.get(standing.vpn)
+    rank = standing.ranks.get(number.metric)
+    cell = {"value": "", "rank": "" if rank is None else f"rank {rank:.1f}"}
+    summary = number.summaries.get(standing.vpn)
     if summary is None:
-        return said
-    ends = [end for each in one.summaries.values() for end in (each.low, each.median, each.high) if end is not None]
+        return cell
+    ends = [end for each in number.summaries.values() for end in (each.low, each.median, each.high) if end is not None]
     at = _axis(ends)
     low, high = summary.low, summary.high
     left, right = at(summary.median if low is None else low), at(summary.median if high is None else high)
-    return said | {
-        "value": "≥ " * (standing.vpn in one.at_least) + text.digits(summary.median / scale),
+    return cell | {
+        "value": "≥ " * (standing.vpn in number.at_least) + text.digits(summary.median / scale),
         "interval": text.spread(summary, scale),
         "whisker": f"--from:{left:.1f}%;--to:{right:.1f}%;--at:{at(summary.median):.1f}%",
     }

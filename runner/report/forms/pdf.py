@@ -44,6 +44,6 @@ def pdf_bytes(page: str) -> bytes:
         except subprocess.TimeoutExpired:
             raise UsageError(f"{chromium} made no PDF within {LIMIT_S:g} s") from None
         if not made.exists():
-            said = ended.stderr.strip().splitlines()[-1:] or ["it said nothing"]
-            raise UsageError(f"{chromium} ended with {ended.returncode} and made no PDF: {said[0]}")
+            last_words = ended.stderr.strip().splitlines()[-1:] or ["it said nothing"]
+            raise UsageError(f"{chromium} ended with {ended.returncode} and made no PDF: {last_words[0]}")
         return made.read_bytes()

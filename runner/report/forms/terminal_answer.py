@@ -68,27 +68,27 @@ def render_answer(report: Report, console: Console, folder: Path | None = None, 
     console.print(Text(machine(report), "dim"))
     if report.machines:
         console.print(Text(holds(report.machines[0])))
-    found = answers(report)
-    if not found:
+    all_answers = answers(report)
+    if not all_answers:
         console.print("[bold red]Nothing to rank:[/] no VPN measured anything in a named configuration.")
-    for at, answer in enumerate(found):
-        if not answer.groups and any(other.groups for other in found):
+    for at, answer in enumerate(all_answers):
+        if not answer.groups and any(other.groups for other in all_answers):
             console.print(Text(f"{answer.name[:1].upper() + answer.name[1:]}: too little was measured for a ranking."))
         elif at == 0 or tall:
             _whole(report, answer, console, tall, sentences=tall and at == 0)
         else:
             console.print(_verdict(answer, tall, _first_sentence(answer.verdict)))
-    _next(report, found, where, console, tall, across)
+    _next(report, all_answers, where, console, tall, across)
 
 
-def _verdict(answer: Answer, tall: bool, said: str = "") -> Text:
+def _verdict(answer: Answer, tall: bool, sentence: str = "") -> Text:
     meaning = f" ({answer.meaning})" if answer.meaning and tall else ""
     head = Text.assemble((answer.name[:1].upper() + answer.name[1:], "bold cyan"), (f"{meaning}: ", "dim"))
-    return head.append(said or answer.verdict, "bold")
+    return head.append(sentence or answer.verdict, "bold")
 
 
-def _first_sentence(said: str) -> str:
-    head, end, _ = said.partition(". ")
+def _first_sentence(sentences: str) -> str:
+    head, end, _ = sentences.partition(". ")
     return head + end.strip()
 
 
@@ -100,8 +100,8 @@ def _whole(report: Report, answer: Answer, console: Console, tall: bool, sentenc
     console.print(_verdict(answer, tall))
     if answer.against:
         first, second = answer.against[0].a, answer.against[0].b
-        said = "; ".join(f"{_short(one.metric)} {_ratio(one)}" for one in answer.against)
-        console.print(Text(f"{first} over {second}: {said}."))
+        ratios = "; ".join(f"{_short(pair.metric)} {_ratio(pair)}" for pair in answer.against)
+        console.print(Text(f"{first} over {second}: {ratios}."))
     if answer.broke:
         console.print(Text(" ".join(answer.broke), "yellow"))
     if answer.change and tall:
@@ -111,10 +111,10 @@ def _whole(report: Report, answer: Answer, console: Console, tall: bool, sentenc
         console.print(values_table(ranking, numbers, report.metrics, console.width, ruled=tall))
         _limits(report, ranking, console, whole=sentences)
     by_preset = by_tcp(report, answer)
-    left = [one for one in answer.absent if tall or not (by_preset and one.how == BY_TCP)]
+    left = [absent for absent in answer.absent if tall or not (by_preset and absent.how == BY_TCP)]
     if left:
-        said = " ".join(missing(answer.model_copy(update={"absent": left})))
-        console.print(Text.assemble(("Not ranked: ", "yellow"), said))
+        not_ranked = " ".join(missing(answer.model_copy(update={"absent": left})))
+        console.print(Text.assemble(("Not ranked: ", "yellow"), not_ranked))
     if by_preset:
         console.print(_tcp_verdict(by_preset, whole=sentences))
 
@@ -131,8 +131,8 @@ def _limits(report: Report, ranking: Ranking, console: Console, *, whole: bool) 
     title = report.metrics[metric].title
     changed = changed_order(report.limits, ranking, title)
     if not whole:
-        said = f"{_short(metric)} is limited by {_kinds(rows)}."
-        console.print(Text(said + (" Separate gateways might change the order." if changed else ""), "dim"))
+        sentence = f"{_short(metric)} is limited by {_kinds(rows)}."
+        console.print(Text(sentence + (" Separate gateways might change the order." if changed else ""), "dim"))
         return
     console.print(Text(f"What limits {text.lower(title)}", "cyan"))
     grid = Table.grid(padding=(0, 2, 0, 0))
@@ -155,11 +155,11 @@ def _kinds(rows: Sequence[LimitRow]) -> str:
 
 def _tcp_verdict(ranking: Ranking, *, whole: bool) -> Text:
     """Who leads where every VPN stands in one ranking, those that carry TCP only among them."""
-    said = shown(verdict(ranking))
+    words = shown(verdict(ranking))
     head = Text.assemble(("TCP only", "bold cyan"), (" (--weights tcp): ", "dim"))
     if not whole:
-        return head.append(_first_sentence(said), "bold")
-    return head.append(said, "bold").append(f" Order: {shown(order(groups(ranking)))}.")
+        return head.append(_first_sentence(words), "bold")
+    return head.append(words, "bold").append(f" Order: {shown(order(groups(ranking)))}.")
 
 
 def values_table(
@@ -206,7 +206,7 @@ def ranking_so_far(
     waiting = ", ".join(vpns for vpns, _ in text.unranked(ranking))
     parts: list[RenderableType] = [Text(f"Ranking{'' if ended else ' so far'} {ranking_name(ranking)}", "bold cyan")]
     if any(standing.place for standing in ranking.standings):
-        parts.append(values_table(ranking, {one.metric: one for one in numbers}, metrics, width))
+        parts.append(values_table(ranking, {number.metric: number for number in numbers}, metrics, width))
     if blocks == 1:
         parts.append(Text("one repetition: all tie" + ("" if ended else ", the next ones will tell some apart"), "dim"))
     return parts + ([Text(f"not ranked{'' if ended else ' (yet)'}: {waiting}", "dim")] if waiting else [])
@@ -242,25 +242,29 @@ def _best(numbers: RankedNumber, metric: Metric) -> str:
     return min(numbers.summaries, key=lambda vpn: sign * numbers.summaries[vpn].median)
 
 
-def _ratio(one: Verdict) -> str:
-    said = f"{one.ratio:.3g}"
-    if one.decisive_low is not None and one.decisive_high is not None:
-        said += f" ({interval(one)})"
-    return f"{said}, {one.decision}"
+def _ratio(pair: Verdict) -> str:
+    ratio = f"{pair.ratio:.3g}"
+    if pair.decisive_low is not None and pair.decisive_high is not None:
+        ratio += f" ({interval(pair)})"
+    return f"{ratio}, {pair.decision}"
 
 
-def _next(report: Report, found: Sequence[Answer], where: str, console: Console, tall: bool, across: bool) -> None:
+def _next(
+    report: Report, all_answers: Sequence[Answer], where: str, console: Console, tall: bool, across: bool
+) -> None:
     """What to do next: the page, the recipe, more time, and everything else."""
     grid = Table.grid(padding=(0, 2, 0, 0))
     grid.add_column(style="cyan", no_wrap=True)
     grid.add_column(overflow="fold")
     if not across:  # the page of the run is about one kind of machine
         grid.add_row("Read", f"{where}/report.html")
-    leader = next((answer.groups[0][0] for answer in found if answer.groups), "")
+    leader = next((answer.groups[0][0] for answer in all_answers if answer.groups), "")
     if leader:
-        levels = next(one.levels for one in report.rankings[found[0].number].standings if one.vpn == leader)
+        levels = next(
+            standing.levels for standing in report.rankings[all_answers[0].number].standings if standing.vpn == leader
+        )
         grid.add_row("Set it up", recipe(leader, levels, report.command_line))
-    unsure = next((answer for answer in found if answer.open), None)
+    unsure = next((answer for answer in all_answers if answer.open), None)
     if unsure and go_on(report, unsure, where):
         grid.add_row("Be surer", surer(report, unsure, where))
     if across:

@@ -30,9 +30,11 @@ def render(comparison: Comparison, console: Console) -> None:
             console.print(Text(f"only {words}: {'; '.join(cells)}", "dim"))
     if any(change.reference and change.ratio for change in shown):
         console.print(Text("! the references changed: the machine did, not only the VPNs", "yellow"))
-    for one in comparison.agreement:
-        if one.what == "weighted":
-            console.print(f"ranking {one.configuration}, {text.counted(len(one.vpns), 'VPN')}: {one.said}")
+    for agreement in comparison.agreement:
+        if agreement.what == "weighted":
+            console.print(
+                f"ranking {agreement.configuration}, {text.counted(len(agreement.vpns), 'VPN')}: {agreement.said}"
+            )
     end = (
         ("Significant regression", "bold red") if comparison.regressed else ("No significant regression", "bold green")
     )
@@ -46,7 +48,9 @@ def _print_counts(comparison: Comparison, console: Console) -> None:
             console.print(f"{text.counted(number, 'measurement')}: {verdict}")
     decisions = [change.decision for change in comparison.changes if change.after]
     if decisions:
-        better, worse, same, undecided = (decisions.count(one) for one in ("better", "worse", "same", "undecided"))
+        better, worse, same, undecided = (
+            decisions.count(decision) for decision in ("better", "worse", "same", "undecided")
+        )
         console.print(
             f"After against before, up to each metric's margin: {better} better, {worse} worse, {same} the same, "
             f"{undecided} undecided."

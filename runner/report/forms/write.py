@@ -34,7 +34,7 @@ def write_everything(run_dir: Path, report: Report) -> list[Path]:
     samples = Samples(report)
     plots = {experiment.name: plots_of(report, experiment, samples) for experiment in report.experiments}
     no_link(run_dir / PICTURES).mkdir(exist_ok=True)
-    for plot in (plot for found in plots.values() for plot in found):
+    for plot in (plot for of_experiment in plots.values() for plot in of_experiment):
         for suffix, picture in (("svg", vega.svg(plot.spec).encode()), ("png", vega.png(plot.spec))):
             paths.append(run_dir / PICTURES / f"{plot.key}.{suffix}")
             replace_file(paths[-1], picture)
