@@ -78,7 +78,7 @@ class MetricTable(Strict):
             if row.crypto_share is not None:
                 shares.setdefault(row.vpn, []).append(row.crypto_share)
                 ciphers.setdefault(row.vpn, set()).add((row.params.get("cipher"), row.params.get("integrity")))
-        return text.crypto_limit({vpn: found for vpn, found in shares.items() if len(ciphers[vpn]) == 1})
+        return text.crypto_limit({vpn: vpn_shares for vpn, vpn_shares in shares.items() if len(ciphers[vpn]) == 1})
 
     @property
     def measured(self) -> list[Row]:
@@ -171,8 +171,8 @@ def _table(
     own = [by_cell.get(cell.key, []) for cell in mine]
     numbers = numbers_of(mine, [block_values(trials, metric) for trials in own], baseline)
     rows = [
-        _row(run, trials, cell, metric, varying, baseline, found)
-        for cell, trials, found in zip(mine, own, numbers, strict=True)
+        _row(run, trials, cell, metric, varying, baseline, cell_numbers)
+        for cell, trials, cell_numbers in zip(mine, own, numbers, strict=True)
     ]
     known = run.metrics[metric]
     sign = -1 if known.better == "higher" else 1
@@ -196,19 +196,19 @@ def _bursts(by_cell: Sequence[Sequence[Trial]], metric: str) -> str:
     """How packets were asked for and really sent, where the trials say so, in words."""
     asked: dict[int, dict[str, list[float]]] = {}
     for trial in (trial for trials in by_cell for trial in trials):
-        for one in trial.measurements:
-            if one.metric == metric and one.detail.get("burst_packets"):
-                sent = asked.setdefault(int(one.detail["burst_packets"]), {})
-                if one.detail.get("burst_packets_sent"):
-                    sent.setdefault(trial.vpn, []).append(float(one.detail["burst_packets_sent"]))
+        for measurement in trial.measurements:
+            if measurement.metric == metric and measurement.detail.get("burst_packets"):
+                sent = asked.setdefault(int(measurement.detail["burst_packets"]), {})
+                if measurement.detail.get("burst_packets_sent"):
+                    sent.setdefault(trial.vpn, []).append(float(measurement.detail["burst_packets_sent"]))
     return "; ".join(_burst(burst, sent) for burst, sent in sorted(asked.items()))
 
 
 def _burst(asked: int, sent: Mapping[str, Sequence[float]]) -> str:
     """One length of a burst: what each VPN's trials sent back to back, on the mean of a trial."""
-    told = [f"{vpn} {' to '.join(dict.fromkeys(map(_count, (min(of), max(of)))))}" for vpn, of in sent.items()]
+    lengths = [f"{vpn} {' to '.join(dict.fromkeys(map(_count, (min(of), max(of)))))}" for vpn, of in sent.items()]
     head = f"asked for in bursts of {asked} packet{'s' * (asked != 1)}"
-    return f"{head}; really sent back to back, on average: {', '.join(told)}" if told else head
+    return f"{head}; really sent back to back, on average: {', '.join(lengths)}" if lengths else head
 
 
 def _count(packets: float) -> str:
@@ -241,8 +241,8 @@ def _row(
         status = "not measured"
         unsure = [t.attempt["inconclusive"][metric] for t in ok if metric in t.attempt.get("inconclusive", {})]
         absent = why_absent(run, cell.vpn, metric)
-        told = f"inconclusive: {unsure[0]['reason']}" if unsure else absent
-        reasons.append(_why_not_measured(ok, run.metrics[metric]) if told == status else told)
+        why = f"inconclusive: {unsure[0]['reason']}" if unsure else absent
+        reasons.append(_why_not_measured(ok, run.metrics[metric]) if why == status else why)
     else:
         status = bad[-1].status if bad else "not run"
         reasons = reasons or ["not run: trimmed, stopped or still to come"]
@@ -270,8 +270,8 @@ def _row(
 def _why_not_measured(trials: Sequence[Trial], metric: Metric) -> str:
     """What the trials' own warnings say of a metric that they have no value of."""
     begin = f"no {text.lower(metric.title)}: "
-    told = dict.fromkeys(warning for trial in trials for warning in trial.warnings if warning.startswith(begin))
-    return "; ".join(warning.removeprefix(begin) for warning in told) or "its trials gave no value of this metric"
+    warnings = dict.fromkeys(warning for trial in trials for warning in trial.warnings if warning.startswith(begin))
+    return "; ".join(warning.removeprefix(begin) for warning in warnings) or "its trials gave no value of this metric"
 
 
 @lru_cache(maxsize=50_000)  # every metric of a cell asks for them
@@ -293,11 +293,11 @@ def _problems(rows: Sequence[Row]) -> list[Problem]:
         levels_of.setdefault(row.vpn, set()).add(row.levels)
         if row.reason:
             grouped.setdefault((row.status, row.reason), {}).setdefault(row.vpn, {})[row.levels] = None
-    found = []
+    problems = []
     for number, ((status, reason), by_vpn) in enumerate(grouped.items(), 1):
         cells = [_cells(vpn, set(levels), levels_of[vpn]) for vpn, levels in by_vpn.items()]
-        found.append(Problem(number=number, status=status, reason=reason, cells=cells))
-    return found
+        problems.append(Problem(number=number, status=status, reason=reason, cells=cells))
+    return problems
 
 
 def _cells(vpn: str, levels: set[str], every: set[str]) -> str:
@@ -307,7 +307,7 @@ def _cells(vpn: str, levels: set[str], every: set[str]) -> str:
     heads = {
         head: {level for level in every if level.split(", ")[0] == head} for head in {e.split(", ")[0] for e in every}
     }
-    whole = {head for head, found in heads.items() if found <= levels}
+    whole = {head for head, own in heads.items() if own <= levels}
     words = whole | {level for level in levels if level.split(", ")[0] not in whole}
     return f"{vpn} ({'; '.join(sorted(words))})"
 
@@ -316,5 +316,5 @@ def _split(cells: Sequence[Cell]) -> tuple[set[str], dict[str, str]]:
     """The factors that vary over the cells, and the levels of those that do not."""
     factors = {factor for cell in cells for factor in cell.params}
     levels = {factor: {cell.params.get(factor, "") for cell in cells} for factor in factors}
-    varying = {factor for factor, found in levels.items() if len(found) > 1}
-    return varying, {factor: next(iter(found)) for factor, found in levels.items() if len(found) == 1}
+    varying = {factor for factor, values in levels.items() if len(values) > 1}
+    return varying, {factor: next(iter(values)) for factor, values in levels.items() if len(values) == 1}

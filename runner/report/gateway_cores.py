@@ -44,7 +44,7 @@ def gateway_cores(numbers: Mapping[str, RankedNumber], paced_bps: float) -> list
     """Of every VPN with a cost, who carries most for a core first. ``numbers``: metric -> those of one ranking;
     ``paced_bps``: the rate that the cost was measured at, 0 where none was."""
     of = {name: numbers[name].summaries if name in numbers else {} for name in (COST, WHOLE_COST, RATE, PER_CORE)}
-    found = [
+    rows = [
         Cores(
             vpn=vpn,
             most_bps=of[PER_CORE][vpn].median if vpn in of[PER_CORE] else 0.0,
@@ -59,7 +59,7 @@ def gateway_cores(numbers: Mapping[str, RankedNumber], paced_bps: float) -> list
         )
         for vpn in dict.fromkeys([*of[PER_CORE], *of[COST]])
     ]
-    return sorted(found, key=lambda one: -one.most_bps)
+    return sorted(rows, key=lambda row: -row.most_bps)
 
 
 def _measured(cost: Summary | None, rate_bps: float) -> str:

@@ -21,7 +21,7 @@ def by_kind(run: Run, trials: Sequence[Trial]) -> list[Whole]:
     counts = Counter(kind_of[trial.machine] for trial in trials if trial.machine in kind_of)
     if len(counts) < 2:
         return [(run, list(trials))]
-    found = []
+    runs = []
     for kind, _ in counts.most_common():
         machines = {name: machine for name, machine in run.machines.items() if machine.kind == kind}
         others = [name for name in run.machines if name not in machines]
@@ -33,14 +33,14 @@ def by_kind(run: Run, trials: Sequence[Trial]) -> list[Whole]:
         lab = _facts(run.lab, list(machines.values())) | {OTHERS: ", ".join(others)}
         image = _image(run.image, next(iter(machines.values())))
         own = run.model_copy(update={"machines": machines, "profile_note": whole, "lab": lab, "image": image})
-        found.append((own, [trial for trial in trials if trial.machine in machines]))
-    return found
+        runs.append((own, [trial for trial in trials if trial.machine in machines]))
+    return runs
 
 
 def shared_kinds(before: Whole, after: Whole) -> list[tuple[str, Whole, Whole]]:
     """What of two runs can be compared: everything, or where one of them has several kinds of machines, each kind that
     both have, under its name. Raises UsageError where they have none in common."""
-    ours, theirs = ({_kind(*one): one for one in by_kind(*whole)} for whole in (before, after))
+    ours, theirs = ({_kind(*part): part for part in by_kind(*whole)} for whole in (before, after))
     if len(ours) == len(theirs) == 1:
         return [("", before, after)]
     shared = [(kind, ours[kind], theirs[kind]) for kind in ours if kind in theirs]
@@ -68,7 +68,7 @@ def _facts(lab: Mapping[str, Any], machines: Sequence[Machine]) -> dict[str, Any
     own = {"cpu": first.cpu, "cores": first.cores, "kernel": first.kernel, "memory_bytes": first.memory_bytes}
     if all(lab.get(name) == own[name] for name in ("cpu", "cores", "kernel")):
         return dict(lab)
-    return next((dict(one.lab) for one in machines if one.lab), {"kind": lab.get("kind"), **own})
+    return next((dict(machine.lab) for machine in machines if machine.lab), {"kind": lab.get("kind"), **own})
 
 
 def _image(image: Mapping[str, Any], machine: Machine) -> dict[str, Any]:

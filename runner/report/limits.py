@@ -64,7 +64,7 @@ class LimitRow(Strict):
         """As text, under HEAD."""
         ends = (self.apart.low_bps, self.apart.high_bps) if self.apart else ()
         there = sorted(_in_unit(bps, self.unit, self.params) for bps in ends)
-        separate = " to ".join(text.quantity(one, self.unit) for one in there) if there else text.NONE
+        separate = " to ".join(text.quantity(value, self.unit) for value in there) if there else text.NONE
         return [self.vpn, self.levels, text.quantity(self.median, self.unit), self.says, separate]
 
 
@@ -105,9 +105,9 @@ def limits(run: Run, trials: Sequence[Trial], bases: Sequence[Basis]) -> LimitsS
     every: dict[str, list[Trial]] = {}
     for trial in trials:
         every.setdefault(trial.cell, []).append(trial)
-        for found in trial.measurements if trial.limit else ():
-            if found.metric.endswith(LIMITED):
-                by_cell.setdefault((found.metric, trial.cell), []).append(trial)
+        for measurement in trial.measurements if trial.limit else ():
+            if measurement.metric.endswith(LIMITED):
+                by_cell.setdefault((measurement.metric, trial.cell), []).append(trial)
     rows = [
         _row(run, metric, own, blocks)
         for (metric, cell), own in by_cell.items()
@@ -118,25 +118,25 @@ def limits(run: Run, trials: Sequence[Trial], bases: Sequence[Basis]) -> LimitsS
         compared = [row for row in rows if _compared(row, basis.image, basis.levels, basis.traffic)]
         for metric in basis.traffic:
             mine = {row.vpn: row for row in compared if row.metric == metric}
-            if (said := _order(run, basis, mine, metric)) is not None:
-                orders.append(said[0])
-                stands.append(said[1])
+            if (order := _order(run, basis, mine, metric)) is not None:
+                orders.append(order[0])
+                stands.append(order[1])
     return LimitsSection(rows=rows, orders=orders, stands=all(stands) if stands else None)
 
 
-def of_ranking(found: LimitsSection, ranking: Ranking) -> list[LimitRow]:
+def of_ranking(limited: LimitsSection, ranking: Ranking) -> list[LimitRow]:
     """What limits the VPNs of a ranking in the throughputs that it compares, in the ranking's order."""
     levels = {standing.vpn: standing.levels for standing in ranking.standings}
-    mine = [row for row in found.rows if _compared(row, ranking.image, levels, ranking.traffic)]
+    mine = [row for row in limited.rows if _compared(row, ranking.image, levels, ranking.traffic)]
     return sorted(mine, key=lambda row: (list(levels).index(row.vpn), row.metric))
 
 
-def changed_order(found: LimitsSection, ranking: Ranking, title: str) -> str:
+def changed_order(limited: LimitsSection, ranking: Ranking, title: str) -> str:
     """What separate gateways would change in the order of the throughput called ``title``; empty: nothing is known to
     change."""
     head = _head(title, ranking.configuration, ranking.image)
-    mine = (said.removeprefix(head) for said in found.orders if said.startswith(head))
-    return next((said for said in mine if not STANDS.search(said)), "")
+    mine = (sentence.removeprefix(head) for sentence in limited.orders if sentence.startswith(head))
+    return next((sentence for sentence in mine if not STANDS.search(sentence)), "")
 
 
 def _head(title: str, configuration: str, image: str) -> str:
@@ -169,7 +169,9 @@ def _row(run: Run, metric: str, trials: Sequence[Trial], blocks: Mapping[int, fl
     limits = [trial.limit for trial in trials if trial.limit]
     kinds = Counter((limit.kind, limit.where) for limit in limits)
     (kind, where), most = kinds.most_common(1)[0]
-    unit = next(one.unit for trial in trials for one in trial.measurements if one.metric == metric)
+    unit = next(
+        measurement.unit for trial in trials for measurement in trial.measurements if measurement.metric == metric
+    )
     median = statistics.median(blocks.values())
     free = [trial.loads for trial in trials if trial.limit and trial.limit.kind not in HELD]
     here_bps = _bps(median, unit, trials[0].params)
@@ -214,29 +216,31 @@ def _order(run: Run, basis: Basis, rows: Mapping[str, LimitRow], metric: str) ->
     if len(there) < 2:
         return None
     surely, perhaps = overtakings({vpn: _bps(row.median, row.unit, row.params) for vpn, row in rows.items()}, there)
-    said = [f"{slower} would pass {', '.join(faster)}" for slower, faster in _grouped(surely)]
-    said += [f"{slower} might pass {', '.join(faster)}" for slower, faster in _grouped(perhaps)]
+    phrases = [f"{slower} would pass {', '.join(faster)}" for slower, faster in _grouped(surely)]
+    phrases += [f"{slower} might pass {', '.join(faster)}" for slower, faster in _grouped(perhaps)]
     unknown: dict[str, list[str]] = {}
     for vpn, row in rows.items():
         if vpn not in there:
             unknown.setdefault(row.unknown, []).append(vpn)
     head = _head(run.metrics[metric].title, basis.configuration, basis.image)
-    what = "; ".join(said) if said else f"the order of {', '.join(there)} would stand"
+    what = "; ".join(phrases) if phrases else f"the order of {', '.join(there)} would stand"
     rest = [f" Not known of {', '.join(vpns)}: {why}." for why, vpns in unknown.items()]
-    return f"{head}on separate gateways {what}.{''.join(rest)}", not said
+    return f"{head}on separate gateways {what}.{''.join(rest)}", not phrases
 
 
 def _grouped(pairs: Sequence[tuple[str, str]]) -> Iterator[tuple[str, list[str]]]:
     for slower in dict.fromkeys(slower for slower, _ in pairs):
-        yield slower, [faster for one, faster in pairs if one == slower]
+        yield slower, [faster for vpn, faster in pairs if vpn == slower]
 
 
-def section(found: LimitsSection) -> list[Block]:
+def section(limited: LimitsSection) -> list[Block]:
     """The section of every form; empty where no machine was watched."""
-    if not found.rows:
+    if not limited.rows:
         return []
-    notes = [found.about_apart]
-    notes += [found.verdict] if found.verdict else []
-    rows = [row.cells for row in found.rows]
-    table = Table("What limits each throughput", HEAD, rows, notes=[Note(said) for said in [*notes, *found.orders]])
+    notes = [limited.about_apart]
+    notes += [limited.verdict] if limited.verdict else []
+    rows = [row.cells for row in limited.rows]
+    table = Table(
+        "What limits each throughput", HEAD, rows, notes=[Note(sentence) for sentence in [*notes, *limited.orders]]
+    )
     return [Heading("What limits it", "limits"), Paragraph(ABOUT), table]

@@ -30,31 +30,31 @@ class MeshPoint(Strict):
 
 def mesh_points(trials: Sequence[Trial]) -> list[MeshPoint]:
     """What the run's meshes came to, by VPN and size; a size that any repetition brought up is measured."""
-    found: dict[tuple[str, int], list[MeshPoint]] = {}
+    points: dict[tuple[str, int], list[MeshPoint]] = {}
     for trial in trials:
         detail = next((m.detail for m in trial.measurements if m.metric == "mesh_time"), trial.attempt)
         if trial.status != "ok" or "sizes" not in detail:
             continue
         for predicted, sizes in ((False, detail["sizes"]), (True, detail["predicted"])):
-            for count, one in sizes.items():
-                found.setdefault((trial.vpn, int(count)), []).append(
-                    _point(trial.vpn, int(count), predicted, one, detail)
+            for count, figures in sizes.items():
+                points.setdefault((trial.vpn, int(count)), []).append(
+                    _point(trial.vpn, int(count), predicted, figures, detail)
                 )
-    return [_middle(same) for _, same in sorted(found.items())]
+    return [_middle(same) for _, same in sorted(points.items())]
 
 
-def _point(vpn: str, sites: int, predicted: bool, one: dict[str, Any], detail: dict[str, Any]) -> MeshPoint:
+def _point(vpn: str, sites: int, predicted: bool, figures: dict[str, Any], detail: dict[str, Any]) -> MeshPoint:
     tunnels = sites * (sites - 1) / 2
     return MeshPoint(
         vpn=vpn,
         sites=sites,
         predicted=predicted,
-        up_s=one["up_s"],
-        memory_bytes=one["memory_bytes"] / tunnels,
-        cpu_s=one["cpu_s"] / tunnels,
-        config_bytes=one.get("config_bytes", 0),
-        config_lines=one.get("config_lines", 0),
-        at_least=bool(one.get("up_at_least")),
+        up_s=figures["up_s"],
+        memory_bytes=figures["memory_bytes"] / tunnels,
+        cpu_s=figures["cpu_s"] / tunnels,
+        config_bytes=figures.get("config_bytes", 0),
+        config_lines=figures.get("config_lines", 0),
+        at_least=bool(figures.get("up_at_least")),
         effort=detail.get("joining", {}).get(str(sites)),
         effort_of_the_paper=detail.get("paper", {}).get("paper", {}).get("recomputed", {}).get(str(sites)),
     )

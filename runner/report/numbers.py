@@ -19,7 +19,7 @@ class Baseline:
         for trial in trials:
             if trial.vpn == BASELINE and trial.status == "ok":
                 same.setdefault(self._key(trial.params), []).append(trial)
-        self._found = {key: (block_values(one, metric), lower_bounds(one, metric)) for key, one in same.items()}
+        self._found = {key: (block_values(own, metric), lower_bounds(own, metric)) for key, own in same.items()}
 
     def of(self, params: Mapping[str, str]) -> tuple[dict[int, float] | None, set[int]]:
         """Block -> value, and the blocks in which that is a lower bound; None where nothing like it was measured."""

@@ -43,14 +43,14 @@ def name_of(number: int) -> str:
 
 def proofs_of(trials: Sequence[Trial]) -> tuple[list[ProofRow], dict[str, int]]:
     """The rows, in the order of VPNs as they came, and the trials' ids with the numbers of their rows."""
-    found: dict[tuple[str, ...], list[Trial]] = {}
+    by_row: dict[tuple[str, ...], list[Trial]] = {}
     for trial in trials:
         if trial.evidence:
-            found.setdefault((trial.vpn, _negotiated(trial), _path(trial), _marker(trial)), []).append(trial)
+            by_row.setdefault((trial.vpn, _negotiated(trial), _path(trial), _marker(trial)), []).append(trial)
     first = {vpn: at for at, vpn in reversed(list(enumerate(trial.vpn for trial in trials)))}
     rows: list[ProofRow] = []
     numbers: dict[str, int] = {}
-    for number, (key, same) in enumerate(sorted(found.items(), key=lambda one: (first[one[0][0]], one[0])), 1):
+    for number, (key, same) in enumerate(sorted(by_row.items(), key=lambda item: (first[item[0][0]], item[0])), 1):
         vpn, negotiated, path, marker = key
         rows.append(
             ProofRow(

@@ -235,7 +235,7 @@ def place_interval(standing: Standing) -> str:
 
 def doubts(ranking: Ranking) -> str:
     """The pairs of neighbours whose order is not sure, in whole sentences; empty where all are."""
-    return " ".join(_doubt(one) for one in ranking.pairs if not one.separated)
+    return " ".join(_doubt(pair) for pair in ranking.pairs if not pair.separated)
 
 
 def _doubt(pair: Pair) -> str:
@@ -283,8 +283,8 @@ def crypto_limit(shares: Mapping[str, Sequence[float]]) -> str:
     """VPN -> shares of what OpenSSL encrypts on one core, in a sentence; by name, for a large share is no merit."""
     if not shares:
         return ""
-    said = []
-    for vpn, found in sorted(shares.items()):
-        low, high = percent(min(found), 0), percent(max(found), 0)
-        said.append(f"{vpn} {low if low == high else f'{low} to {high}'}")
-    return f"Of what OpenSSL encrypts on one core with the same cipher and HMAC: {', '.join(said)}."
+    phrases = []
+    for vpn, values in sorted(shares.items()):
+        low, high = percent(min(values), 0), percent(max(values), 0)
+        phrases.append(f"{vpn} {low if low == high else f'{low} to {high}'}")
+    return f"Of what OpenSSL encrypts on one core with the same cipher and HMAC: {', '.join(phrases)}."

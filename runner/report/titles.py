@@ -62,7 +62,7 @@ def answer_of(experiment: ExperimentReport) -> str:
         by_vpn.setdefault(row.vpn, []).append(row)
     every = {vpn: _steps(rows) for vpn, rows in by_vpn.items()}
     own = {vpn: [step for step in steps if step.factor == experiment.name] for vpn, steps in every.items()}
-    steps = {vpn: found for vpn, found in (own if any(own.values()) else every).items() if found}
+    steps = {vpn: vpn_steps for vpn, vpn_steps in (own if any(own.values()) else every).items() if vpn_steps}
     if not steps:
         return f"{_first_and_last(table, *_rows(table)[:: len(_rows(table)) - 1])}."
     changes = _changes(table, steps, by_vpn)
@@ -80,7 +80,7 @@ def _rows(table: MetricTable) -> list[Row]:
 def _steps(rows: Sequence[Row]) -> list[Step]:
     """For each factor that varies, the lowest and the highest cell among those that are alike in all others."""
     factors = dict.fromkeys("cipher" if name in TUNNEL else name for row in rows for name in row.params)
-    found = []
+    steps = []
     for factor in factors:
         names = TUNNEL if factor == "cipher" else (factor,)
         alike: dict[tuple[tuple[str, str], ...], list[Row]] = {}
@@ -90,27 +90,29 @@ def _steps(rows: Sequence[Row]) -> list[Step]:
         for group in alike.values():
             ordered = sorted(group, key=lambda row: row.summary.median if row.summary else 0.0)
             if len(ordered) > 1:
-                found.append(Step(factor, ordered[0], ordered[-1]))
-    return found
+                steps.append(Step(factor, ordered[0], ordered[-1]))
+    return steps
 
 
 def _changes(table: MetricTable, steps: dict[str, list[Step]], by_vpn: dict[str, list[Row]]) -> str:
     """What a factor changes most, and where nothing differs, or least."""
-    most = {vpn: max(found, key=lambda step: (step.apart, step.times)) for vpn, found in steps.items()}
+    most = {vpn: max(vpn_steps, key=lambda step: (step.apart, step.times)) for vpn, vpn_steps in steps.items()}
     vpn = max(most, key=lambda vpn: (most[vpn].apart, most[vpn].times))
     step, what = most[vpn], text.lower(table.title)
     if not step.apart:
-        levels = dict.fromkeys(_levels_of(one.factor) for found in steps.values() for one in found)
+        levels = dict.fromkeys(
+            _levels_of(difference.factor) for vpn_steps in steps.values() for difference in vpn_steps
+        )
         return f"this run shows no difference in {what} between {' or '.join(levels)}: the intervals overlap"
     context = _context(step.high, by_vpn[vpn], TUNNEL if step.factor == "cipher" else (step.factor,))
     high, low = _differing(step.high, step.low), _differing(step.low, step.high)
-    said = f"in {vpn}, the {what} with {high} is {step.times:.2g} times that with {low}{context}"
-    same = [name for name, one in most.items() if not one.apart]
+    sentence = f"in {vpn}, the {what} with {high} is {step.times:.2g} times that with {low}{context}"
+    same = [name for name, difference in most.items() if not difference.apart]
     if same:
         names = ", ".join(same[:NAMED]) + (" and others" if len(same) > NAMED else "")
-        return f"{said}; in {names}, this run shows no difference"
+        return f"{sentence}; in {names}, this run shows no difference"
     least = min(most, key=lambda vpn: most[vpn].times)
-    return said if least == vpn else f"{said}; it matters least in {least}: {most[least].times:.2g} times"
+    return sentence if least == vpn else f"{sentence}; it matters least in {least}: {most[least].times:.2g} times"
 
 
 def _levels_of(factor: str) -> str:
