@@ -39,12 +39,12 @@ def rows(run: Run, trials: Sequence[Trial]) -> list[list[str]]:
         _column(data, vpns, _over_plain, "jitter"),
     ]
     ranks = mean_ranks([columns[1], *columns[2:]], vpns)
-    found = []
+    table_rows = []
     for vpn in vpns:
         cells = [column[vpn][1] if vpn in column else text.NONE for column in columns]
         if any(cell != text.NONE for cell in cells):
-            found.append([vpn, run.vpns[vpn].transport, *cells, ranks.get(vpn, text.NONE)])
-    return found
+            table_rows.append([vpn, run.vpns[vpn].transport, *cells, ranks.get(vpn, text.NONE)])
+    return table_rows
 
 
 def mean_ranks(columns: Sequence[Shown], vpns: Sequence[str]) -> Mapping[str, str]:
@@ -57,11 +57,11 @@ def mean_ranks(columns: Sequence[Shown], vpns: Sequence[str]) -> Mapping[str, st
 
 
 def _column(data: Data, vpns: Sequence[str], make: Callable[..., tuple[float, str]], *args: str) -> Shown:
-    found: Shown = {}
+    column: Shown = {}
     for vpn in vpns:
         with suppress(NotMeasured):
-            found[vpn] = make(data, vpn, *args)
-    return found
+            column[vpn] = make(data, vpn, *args)
+    return column
 
 
 def _overhead(data: Data, vpn: str, packet_bytes: str) -> tuple[float, str]:

@@ -32,19 +32,19 @@ def rows(run: Run, trials: Sequence[Trial]) -> list[list[str]]:
         known = run.vpns.get(trial.vpn)
         if "thesis" in trial.experiments and trial.status == "ok" and known and not known.reference:
             cells[cell_key(trial.vpn, trial.params)].append(trial)
-    found = []
+    table_rows = []
     for own in cells.values():
         measured = [m for trial in own for m in trial.measurements if m.metric == "udp_throughput"]
         if measured:
-            found.append(_row(own[0], measured))
-    return sorted(found)
+            table_rows.append(_row(own[0], measured))
+    return sorted(table_rows)
 
 
 def _row(first: Trial, measured: Sequence[Measurement]) -> list[str]:
-    losses = [loss for one in measured for loss in _losses_at(one)]
+    losses = [loss for measurement in measured for loss in _losses_at(measurement)]
     mean = f"{100 * statistics.fmean(losses):.2f}" if losses else NONE
     deviation = f"{100 * statistics.stdev(losses):.2f}" if len(losses) > 1 else NONE
-    rate = statistics.median(one.value for one in measured) / 1e6
+    rate = statistics.median(measurement.value for measurement in measured) / 1e6
     return [first.vpn, first.params["cipher"], f"{rate:.1f}", str(len(losses)), mean, deviation, _printed(first.vpn)]
 
 

@@ -32,21 +32,21 @@ def timelines(experiment: ExperimentReport, table: MetricTable, failures: list[F
         return None
     lanes = [f"{number} {lane}" for number in range(max(len(row.drawn) for row in rows)) for lane in LANES]
     cells = {str(event["cell"]): None for event in events}
-    told = "One failure of each cell." if len(lanes) == len(LANES) else FAILURES
+    note = "One failure of each cell." if len(lanes) == len(LANES) else FAILURES
     layers = _layers(gaps, events, lanes)
     return Plot(
         key=key_of(experiment, f"{table.metric}-timelines"),
         title=f"{table.title}: when nothing arrived, seconds after the break",
-        alt=f"Timelines of the failures of {counted(len(cells), 'cell')}. {told} The table below has the words.",
-        spec=spec_of({"height": len(cells) * (len(lanes) * LANE + PADDING), "layer": layers}, told),
+        alt=f"Timelines of the failures of {counted(len(cells), 'cell')}. {note} The table below has the words.",
+        spec=spec_of({"height": len(cells) * (len(lanes) * LANE + PADDING), "layer": layers}, note),
     )
 
 
 def _in_the_tables_order(failures: list[FailureRow], table: MetricTable) -> list[FailureRow]:
     """The failures of the table's cells."""
     places = {(row.vpn, tuple(sorted(row.params.items()))): place for place, row in enumerate(table.measured)}
-    found = [(places.get((row.vpn, tuple(sorted(row.params.items())))), row) for row in failures]
-    return [row for _, row in sorted(((at, row) for at, row in found if at is not None), key=lambda each: each[0])]
+    placed = [(places.get((row.vpn, tuple(sorted(row.params.items())))), row) for row in failures]
+    return [row for _, row in sorted(((at, row) for at, row in placed if at is not None), key=lambda each: each[0])]
 
 
 def _cell(row: FailureRow, number: int) -> Value:

@@ -57,5 +57,5 @@ def published_against_measured(rows: Sequence[tuple[str, FindingRow]]) -> Plot:
         ],
     }
     title = "Published ratio against measured ratio"
-    told = f"{len(points)} findings that have both a published and a measured ratio, with 95 % intervals."
-    return Plot(key="findings", title=title, alt=f"{title}: {told}", spec=spec)
+    about = f"{len(points)} findings that have both a published and a measured ratio, with 95 % intervals."
+    return Plot(key="findings", title=title, alt=f"{title}: {about}", spec=spec)

@@ -71,8 +71,8 @@ def logarithmic(report: Report) -> set[str]:
         if seen.metric in DELAYS and len(seen.samples) > 1:
             drawn.setdefault(seen.metric, []).extend((min(seen.samples), max(seen.samples)))
     together = {metric for metric in SHARED if drawn.get(metric)}
-    log = {metric for metric, found in drawn.items() if wide(found)}
-    zero = {metric for metric, found in drawn.items() if min([*found, *values.get(metric, ())], default=0.0) <= 0}
+    log = {metric for metric, medians in drawn.items() if wide(medians)}
+    zero = {metric for metric, medians in drawn.items() if min([*medians, *values.get(metric, ())], default=0.0) <= 0}
     log |= together if log & together else set()
     zero |= together if zero & together else set()
     return log - zero

@@ -52,10 +52,10 @@ def ranges(table: MetricTable) -> list[tuple[str, ...]]:
     for row in table.measured:
         if row.summary:
             medians.setdefault(row.vpn, []).append(row.summary.median)
-    found = []
+    rows = []
     for vpn, own in medians.items():
         three = [min(own), statistics.median(own), max(own)]
         if table.better == "lower":
             three.reverse()
-        found.append((vpn, f"{len(own)}", *(text.quantity(value, table.unit) for value in three)))
-    return found
+        rows.append((vpn, f"{len(own)}", *(text.quantity(value, table.unit) for value in three)))
+    return rows
