@@ -1,5 +1,5 @@
-"""The answer that a run gives, as data for every form: who is best and how sure that is, against whom, what would
-change it, who is missing and what would measure them, and how long a sure answer takes."""
+"""The answer of a run, as data for every form: the best VPN and how sure that is, the runner-up, the weights that would
+change the order, the VPNs that are not ranked and what would rank them, and how long a sure answer takes."""
 
 from __future__ import annotations
 
@@ -41,7 +41,8 @@ LONG = 160  # characters of a reason, of which the rest is left to the tables
 
 
 class Absent(Strict):
-    """VPNs that are not ranked; why, in full and in a few words; what would rank them, empty where nothing is known."""
+    """VPNs that are not ranked for the same reason: ``why`` in full and ``short`` in a few words; ``how``: what would
+    rank them, empty where that is not known."""
 
     vpns: str
     why: str
@@ -50,10 +51,10 @@ class Absent(Strict):
 
 
 class Answer(Strict):
-    """The answer of one ranking. ``number``: of the ranking in the report; ``groups``: the ranked VPNs in their order,
-    neighbours that cannot be told apart together; ``against``: of the first over the second, the verdicts of the three
-    metrics that count most; ``broke``: of whom else than the first group the tunnel broke down under load, in
-    sentences; ``open``: pairs that are undecided, of ``pairs``."""
+    """The answer of one ranking. ``number``: the ranking's number in the report; ``groups``: the ranked VPNs in their
+    order, where neighbours that cannot be told apart are one group; ``against``: the verdicts on the first VPN against
+    the second, in the three metrics that count most; ``broke``: a sentence for each tunnel outside the first group that
+    broke down under load; ``open``: how many of the ``pairs`` are undecided."""
 
     number: int
     name: str
@@ -69,7 +70,7 @@ class Answer(Strict):
 
 
 def answers(report: Report) -> list[Answer]:
-    """The answer of every ranking, the one that a reader should see first at the front."""
+    """The answer of every ranking. The first one is the one that a reader should see first."""
     unsorted = [_answer(report, ranking, number) for number, ranking in enumerate(report.rankings)]
     order = {name: at for at, name in enumerate(FIRST)}
 
@@ -86,7 +87,7 @@ def ranking_name(ranking: Ranking) -> str:
 
 
 def groups(ranking: Ranking) -> list[list[str]]:
-    """The ranked VPNs in their order; neighbours whose order is not sure stand in one group."""
+    """The ranked VPNs in their order. Neighbours whose order is not sure are one group."""
     grouped: list[list[str]] = []
     unsure = {frozenset((pair.first, pair.second)) for pair in ranking.pairs if not pair.separated}
     for standing in ranking.standings:
@@ -100,7 +101,7 @@ def groups(ranking: Ranking) -> list[list[str]]:
 
 
 def place_of(ranking: Ranking) -> dict[str, str]:
-    """VPN -> ``2``, or ``1–3`` for a group that cannot be told apart."""
+    """VPN -> its place: ``2``, or ``1–3`` for all of a group that cannot be told apart."""
     places: dict[str, str] = {}
     before = 0
     for group in groups(ranking):
@@ -111,7 +112,7 @@ def place_of(ranking: Ranking) -> dict[str, str]:
 
 
 def verdict(ranking: Ranking) -> str:
-    """Who is best and how sure that is, in one or two sentences."""
+    """The best VPN and how sure that is, in one or two sentences."""
     placed = [standing for standing in ranking.standings if standing.place]
     if not placed:
         return "No VPN could be ranked."
@@ -134,14 +135,14 @@ def verdict(ranking: Ranking) -> str:
 
 
 def order(ranked_groups: Sequence[Sequence[str]]) -> str:
-    """Of ``groups``: ``a and b (not told apart), then c``."""
+    """The groups in words: ``a and b (not told apart), then c``."""
     parts = [_listed(group) + (" (not told apart)" if len(group) > 1 else "") for group in ranked_groups]
     return ", then ".join(parts)
 
 
 def by_tcp(report: Report, answer: Answer) -> Ranking | None:
-    """Where the default weights leave a VPN out that carries TCP only: the ranking by the preset ``tcp``, which has
-    every VPN. None where nobody is left out so, or where the run did not measure what that preset counts."""
+    """The ranking by the preset ``tcp``, which has every VPN, where the default weights leave out a VPN that carries
+    TCP only. None where no VPN is left out for that reason, or where the run did not measure what the preset counts."""
     ranking = report.rankings[answer.number]
     if (
         not report.bases
@@ -155,8 +156,8 @@ def by_tcp(report: Report, answer: Answer) -> Ranking | None:
 
 
 def change(ranking: Ranking, most: int | None = CHANGES) -> str:
-    """Which weights would change who leads, the nearest ones first, at most so many; None: all, and which weights
-    change nothing. Empty where there is nothing to say."""
+    """The weights that would make another VPN lead, in sentences, the nearest ones first: at most ``most`` of them, or
+    all for None, together with the weights that change nothing. Empty where nothing is known of that."""
     if not ranking.slack:
         return ""
     near: list[tuple[float, str]] = []
@@ -194,7 +195,8 @@ def _times(factor: float) -> str:
 
 
 def against(verdicts: Sequence[Verdict], ranking: Ranking) -> list[Verdict]:
-    """Of the first over the second, the metrics with the largest weights; of equal ones those that tell most apart."""
+    """The verdicts on the first VPN against the second, in the metrics with the largest weights. Of metrics with equal
+    weights, those come first that are decided, and then those whose ratio is farthest from 1."""
     placed = [standing.vpn for standing in ranking.standings if standing.place]
     mine = [pair for pair in of_ranking(verdicts, ranking) if [pair.a, pair.b] == placed[:2] and pair.ratio]
     weights = ranking.weights.counted
@@ -207,9 +209,9 @@ def against(verdicts: Sequence[Verdict], ranking: Ranking) -> list[Verdict]:
 
 
 def seconds_to_decide(report: Report) -> float | None:
-    """For about how many seconds the run would have to be measured, until most of the undecided pairs of all its
-    rankings are decided; None where there is none, or where nothing tells. Pairs share what is measured of a VPN's
-    tunnel, metrics what one instrument measures, and all the baseline. The slowest pairs are left out: a ratio near a
+    """The estimated measuring time in seconds after which most of the undecided pairs of all rankings are decided. None
+    where no pair is undecided, or where no estimate exists. Pairs share the measurements of a VPN's tunnel, metrics
+    share those of one instrument, and all of them share the baseline. The slowest pairs are left out: a ratio near a
     margin may take hours."""
     tunnels = {
         (ranking.configuration, ranking.image, standing.vpn): f"{ranking.image} {sorted(standing.levels.items())}"
@@ -229,26 +231,27 @@ def seconds_to_decide(report: Report) -> float | None:
 
 
 def on_farm(report: Report) -> bool:
-    """Was it measured on a farm? Then more machines decide what more time does elsewhere."""
+    """Whether the run was measured on a farm, where more machines decide what takes more time elsewhere."""
     return any(fact.name == FARM for fact in report.facts)
 
 
 def go_on(report: Report, answer: Answer, where: str) -> str:
-    """The command that goes on with the run in the folder ``where``; empty where nothing is undecided, and where
-    nothing tells how long that takes."""
+    """The command that continues the run in the folder ``where``. Empty where nothing is undecided, and where the time
+    that it takes cannot be estimated."""
     return f"vpneval more {shlex.quote(where)}" if answer.open and (on_farm(report) or minutes_more(report)) else ""
 
 
 def surer(report: Report, answer: Answer, where: str) -> str:
-    """``sure``, and the command that goes on with the run in the folder ``where``."""
+    """The sentence of ``sure``, and the command that continues the run in the folder ``where``."""
     command = go_on(report, answer, where)
     return f"{sure(report, answer).rstrip('.')}: {command}" if command else sure(report, answer)
 
 
 def minutes_more(report: Report) -> int | None:
-    """For how many minutes to go on with the run, so that two thirds of what is undecided in all its rankings, or more,
-    are decided in four of five runs: no run measures all the time, and a ratio comes out nearer to 1 than it looked.
-    None where nothing is undecided, or nothing tells, and on a farm."""
+    """For how many minutes to continue the run, so that two thirds or more of the undecided pairs of all rankings are
+    decided in four of five runs. This is more than the measuring time, because no run measures all the time, and
+    because ratios come out nearer to 1 than they looked. None on a farm, where nothing is undecided, and where the time
+    cannot be estimated."""
     measuring_s = None if on_farm(report) else seconds_to_decide(report)
     if measuring_s is None:
         return None
@@ -256,7 +259,7 @@ def minutes_more(report: Report) -> int | None:
 
 
 def sure(report: Report, answer: Answer) -> str:
-    """How many pairs are undecided, and what decides them, in a sentence: the same in every form."""
+    """How many pairs are undecided and what would decide them, in a sentence that is the same in every form."""
     if not answer.open:
         return "Every pair of VPNs is decided in every metric that counts."
     undecided = f"{answer.open} of {text.counted(answer.pairs, 'pair')} are undecided"
@@ -272,7 +275,7 @@ def machine(report: Report) -> str:
 
 
 def machine_of(lab_facts: Sequence[Fact]) -> str:
-    """The machine by name: its CPU, cores, kernel and the kind of the lab; of a farm, how many of them."""
+    """The machine in words: its CPU, cores, kernel and the kind of the lab; for a farm, how many machines."""
     facts = {fact.name: fact.value for fact in lab_facts}
     cores = facts.get("lab cores", "")
     kind = {
@@ -297,7 +300,8 @@ def machine_of(lab_facts: Sequence[Fact]) -> str:
 
 
 def numbers_of(report: Report, number: int) -> dict[str, RankedNumber]:
-    """Metric -> the numbers behind the ranks of a ranking; those that count first, in the order of the weights."""
+    """Metric -> the numbers behind the ranks of ranking ``number``. First come the metrics that count, in the order of
+    the weights."""
     behind = {numbers.metric: numbers for numbers in (report.behind[number] if report.behind else [])}
     weights = report.rankings[number].weights.counted
     counted = {metric: behind[metric] for metric in weights if metric in behind}
@@ -305,13 +309,14 @@ def numbers_of(report: Report, number: int) -> dict[str, RankedNumber]:
 
 
 def unit_of(numbers: RankedNumber, unit: str) -> tuple[float, str]:
-    """The prefix in which the middle one of the medians reads best."""
+    """The scale and unit in which the middle one of the VPNs' medians reads best."""
     medians = sorted(summary.median for summary in numbers.summaries.values())
     return text.prefix(medians[len(medians) // 2], unit)
 
 
 def recipe(vpn: str, levels: Mapping[str, str], command_line: str = "") -> str:
-    """The command that prints how this tunnel is set up; of a run between two sites, the one that makes it for them."""
+    """The command that prints how this tunnel is set up. For a run between two sites, the command that writes the
+    tunnel's files for these sites."""
     usual = {"image": levels.get("image"), "integrity": "aead", "compression": "off"}
     settings = ",".join(f"{factor}={level}" for factor, level in levels.items() if usual.get(factor) != level)
     sites = re.search(r" --lab[ =]site:(\S+)", command_line)
@@ -341,7 +346,7 @@ def _answer(report: Report, ranking: Ranking, number: int) -> Answer:
 
 
 def missing(answer: Answer) -> list[str]:
-    """Who is not ranked, why in a few words, and what would rank them: a sentence for each reason."""
+    """The VPNs that are not ranked, why in a few words, and what would rank them: a sentence for each reason."""
     vpns: dict[tuple[str, str], list[str]] = {}
     for absent in answer.absent:
         vpns.setdefault((absent.short, absent.how), []).append(absent.vpns)

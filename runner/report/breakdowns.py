@@ -1,4 +1,4 @@
-"""Whose tunnel broke down under the load of a measurement: what an engineer must know of a VPN before it is chosen."""
+"""Tunnels that broke down under the load of a measurement. An engineer must know this before choosing a VPN."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ class Breakdown(Strict):
 
     @property
     def sentence(self) -> str:
-        """What happened, and what it took."""
+        """What happened, under which load, and in how many of the trials."""
         times = "" if self.trials == self.of else f" in {self.trials} of {text.counted(self.of, 'trial')}"
         return f"{self.vpn}'s tunnel broke down under {self.under}{times}, and was made anew."
 
 
 def breakdowns(trials: Sequence[Trial]) -> list[Breakdown]:
-    """Of each tunnel and kind of load, in the order of the trials."""
+    """The breakdowns of each tunnel under each kind of load, in the order of the trials."""
     by_load: dict[tuple[str, str, tuple[tuple[str, str], ...], tuple[str, str]], list[Trial]] = {}
     for trial in trials:
         tunnel = tuple(sorted(tunnel_levels(trial.params).items()))

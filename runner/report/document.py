@@ -1,5 +1,5 @@
-"""The report from its first line to its last, as blocks: each section is a function that makes them once. A form that
-is read from the top (Markdown) has all of them, a paper (LaTeX) those that a paper takes up."""
+"""The whole report as blocks, from its first line to its last: one function makes each section. Markdown, which is read
+from the top, has all sections; a paper (LaTeX) has those that a paper needs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ HEAD = ("VPN", "levels", "median (95 % interval)", "share of baseline", "n", "Co
 
 
 def whole(report: Report, plots: Mapping[str, Sequence[Plot]], where: str = "") -> list[Block]:
-    """Everything; ``plots``: experiment -> those that are shown; ``where``: the run folder, to go on with it."""
+    """All sections of the report. ``plots``: experiment -> the plots to show; ``where``: the run folder, for the
+    command that continues the run."""
     blocks: list[Block] = [Heading(f"vpneval: {report.run_id}", level=1), Paragraph(machine(report))]
     for answer_ in answers(report):
         blocks += answer(report, answer_, where or report.run_id)
@@ -42,7 +43,8 @@ def whole(report: Report, plots: Mapping[str, Sequence[Plot]], where: str = "") 
 
 
 def for_a_paper(report: Report) -> list[Block]:
-    """The answer of each ranking, its ranks, the tables of each experiment, and where they come from."""
+    """The sections for a paper: the answer of each ranking, its ranks, the tables of each experiment, and where they
+    come from."""
     blocks: list[Block] = []
     for answer_ in answers(report):
         blocks += answer(report, answer_)
@@ -56,9 +58,9 @@ def for_a_paper(report: Report) -> list[Block]:
 
 
 def answer(report: Report, answer_: Answer, where: str = "") -> list[Block]:
-    """The verdict in words, the ranking as values, and below it the first against the second, what would change it, how
-    much longer a sure answer takes, with the command for it where there is a run folder ``where``, and who is not
-    ranked."""
+    """The answer of one ranking: the verdict in words, the ranking as values, the first VPN against the second, the
+    weights that would change the order, how much longer a sure answer takes, and the VPNs that are not ranked.
+    ``where``: the run folder, for the command that continues the run; empty: without that command."""
     against = [sentence(report.metrics[pair.metric], pair) for pair in answer_.against]
     changes = [answer_.change] if answer_.change else []
     longer = [surer(report, answer_, where) if where else sure(report, answer_)] if answer_.pairs else []
@@ -80,8 +82,8 @@ def answer(report: Report, answer_: Answer, where: str = "") -> list[Block]:
 
 
 def ranking(ranking_: Ranking) -> list[Block]:
-    """Place, average rank and the rank in each metric of every VPN that is ranked; then what is not sure, and who is
-    not ranked."""
+    """The ranking as ranks: place, average rank and the rank in each metric of every ranked VPN; then the pairs whose
+    order is not sure, and the VPNs that are not ranked."""
     rows = ranked(ranking_)
     head = ["place", "VPN", "configuration", "average rank", "place (95 %)", "chance of best"]
     head += [f"{text.SHORT.get(metric, metric)} ×{weight:g}" for metric, weight in ranking_.weights.counted.items()]
@@ -101,7 +103,7 @@ def opening(experiment: ExperimentReport) -> list[Block]:
 
 
 def measurements(experiment: ExperimentReport) -> list[Block]:
-    """A table for each metric; then what did not work, with its reasons, under the numbers in the tables."""
+    """A table for each metric; then what did not work and why, under the numbers that the tables refer to."""
     blocks: list[Block] = []
     for metric in experiment.tables:
         about = f"{metric.better} is better; {metric.common}"
@@ -128,7 +130,7 @@ def how_to_read(report: Report) -> list[Block]:
 
 
 def warnings(report: Report) -> list[Block]:
-    """What single trials warned of; empty where none did."""
+    """The warnings of single trials; empty where there are none."""
     return [Heading("Warnings"), list(map(Note, report.warnings))] if report.warnings else []
 
 
@@ -156,8 +158,8 @@ def _left_out(report: Report) -> list[Block]:
 
 
 def _values(report: Report, answer: Answer) -> list[Block]:
-    """The ranking as values, a row for each VPN that has any: its place, which VPNs that cannot be told apart share,
-    its chance of being the best, and of each metric that counts the median with its 95 % interval."""
+    """The ranking as values, a row for each VPN that has a value: its place, its chance of being the best, and for each
+    metric that counts the median with its 95 % interval. VPNs that cannot be told apart share a place."""
     ranking = report.rankings[answer.number]
     numbers = numbers_of(report, answer.number)
     counted = [metric for metric in ranking.weights.counted if metric in numbers]

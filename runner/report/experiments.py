@@ -70,8 +70,8 @@ class MetricTable(Strict):
 
     @property
     def crypto_limit(self) -> str:
-        """How near to the crypto limit each VPN runs that has one cipher here, in a sentence; empty where that is not
-        known. Of several ciphers the slowest would have the largest share, and look best."""
+        """How near to the crypto limit each VPN runs, in a sentence; empty where that is not known. VPNs with several
+        ciphers in this table are left out: their slowest cipher would have the largest share, and look best."""
         shares: dict[str, list[float]] = {}
         ciphers: dict[str, set[tuple[str | None, str | None]]] = {}
         for row in self.rows:
@@ -103,12 +103,12 @@ class ExperimentReport(Strict):
 
 
 def name_of(number: int) -> str:
-    """What links to the experiment of this number lead to."""
+    """The name that links to the experiment of this number lead to."""
     return f"experiment-{number}"
 
 
 def row_levels(row: Row) -> str:
-    """The row's levels; what is not encrypted says so, whatever varies."""
+    """The row's levels. A row that is not encrypted always says so."""
     if not row.not_encrypted:
         return row.levels
     rest = row.levels.removeprefix("no encryption").removeprefix(", ")
@@ -122,7 +122,7 @@ def row_repetitions(row: Row) -> str:
 
 
 def row_share(row: Row, table: MetricTable) -> str:
-    """The share of the baseline, and how it is bounded."""
+    """The share of the baseline, with a mark where it is a bound."""
     return share(row.share, table.better, bound(row.at_least, row.baseline_at_least))
 
 
@@ -193,7 +193,8 @@ def _table(
 
 
 def _bursts(by_cell: Sequence[Sequence[Trial]], metric: str) -> str:
-    """How packets were asked for and really sent, where the trials say so, in words."""
+    """The lengths of the bursts that were asked for and of those that were sent, in words; empty where no trial says
+    so."""
     asked: dict[int, dict[str, list[float]]] = {}
     for trial in (trial for trials in by_cell for trial in trials):
         for measurement in trial.measurements:
@@ -205,7 +206,8 @@ def _bursts(by_cell: Sequence[Sequence[Trial]], metric: str) -> str:
 
 
 def _burst(asked: int, sent: Mapping[str, Sequence[float]]) -> str:
-    """One length of a burst: what each VPN's trials sent back to back, on the mean of a trial."""
+    """One length of a burst in words: what was asked for, and how many packets each VPN's trials sent back to back, as
+    the mean of a trial."""
     lengths = [f"{vpn} {' to '.join(dict.fromkeys(map(_count, (min(of), max(of)))))}" for vpn, of in sent.items()]
     head = f"asked for in bursts of {asked} packet{'s' * (asked != 1)}"
     return f"{head}; really sent back to back, on average: {', '.join(lengths)}" if lengths else head
@@ -216,7 +218,7 @@ def _count(packets: float) -> str:
 
 
 def _carries(cell: Cell, trials: Sequence[Trial], metric: Metric) -> bool:
-    """Does this cell belong to the metric: was it measured there, or would it have been?"""
+    """Whether the cell belongs to the metric: it was measured there, or its instrument measures the metric."""
     measured = any(m.metric == metric.name for trial in trials for m in trial.measurements)
     return measured or cell.params.get("measure") == metric.measure
 
@@ -268,7 +270,7 @@ def _row(
 
 
 def _why_not_measured(trials: Sequence[Trial], metric: Metric) -> str:
-    """What the trials' own warnings say of a metric that they have no value of."""
+    """Why trials have no value of a metric, from their own warnings."""
     begin = f"no {text.lower(metric.title)}: "
     warnings = dict.fromkeys(warning for trial in trials for warning in trial.warnings if warning.startswith(begin))
     return "; ".join(warning.removeprefix(begin) for warning in warnings) or "its trials gave no value of this metric"
@@ -286,7 +288,8 @@ def _crypto_share(run: Run, cell: Cell, blocks: Mapping[int, float]) -> float | 
 
 
 def _problems(rows: Sequence[Row]) -> list[Problem]:
-    """The reasons of all rows that were not measured as asked, each once, with the cells that it explains."""
+    """The reasons of all rows that were not measured as asked. Each reason is one problem, with the cells that it
+    explains."""
     levels_of: dict[str, set[str]] = {}
     grouped: dict[tuple[CellStatus, str], dict[str, dict[str, None]]] = {}
     for row in rows:
@@ -301,7 +304,8 @@ def _problems(rows: Sequence[Row]) -> list[Problem]:
 
 
 def _cells(vpn: str, levels: set[str], every: set[str]) -> str:
-    """Cells of one VPN in words: the first level stands for all that it has with it, the name for all."""
+    """Cells of one VPN in words. The VPN's name alone means all of its cells, a first level alone means all cells with
+    that level."""
     if levels == every:
         return vpn
     heads = {
@@ -313,7 +317,7 @@ def _cells(vpn: str, levels: set[str], every: set[str]) -> str:
 
 
 def _split(cells: Sequence[Cell]) -> tuple[set[str], dict[str, str]]:
-    """The factors that vary over the cells, and the levels of those that do not."""
+    """The factors that vary over the cells, and the levels of the other factors."""
     factors = {factor for cell in cells for factor in cell.params}
     levels = {factor: {cell.params.get(factor, "") for cell in cells} for factor in factors}
     varying = {factor for factor, values in levels.items() if len(values) > 1}

@@ -53,7 +53,7 @@ def facts(run: Run, trials: Sequence[Trial]) -> list[Fact]:
 
 
 def caveats(run: Run, trials: Sequence[Trial], rankings: Sequence[Ranking]) -> list[str]:
-    """Sentences, the gravest first."""
+    """The caveats of the run, a sentence each, the gravest first."""
     ok = [trial for trial in trials if trial.status == "ok"]
     sentences = []
     if not ok:
@@ -107,7 +107,7 @@ def caveats(run: Run, trials: Sequence[Trial], rankings: Sequence[Ranking]) -> l
 
 
 def conditions(bases: Sequence[Basis]) -> list[str]:
-    """A sentence for each ranking of which some metric is ranked under conditions that a reader would not expect."""
+    """A sentence for each ranking and each unusual traffic that some of its metrics were measured with."""
     sentences = []
     for basis in bases:
         metrics: dict[str, list[str]] = {}
@@ -141,7 +141,7 @@ def warnings(trials: Sequence[Trial]) -> list[str]:
 
 
 def interval_method(summaries: Iterable[Summary]) -> str:
-    """How the intervals of a report's medians were made, in a sentence for its foot."""
+    """How the intervals of a report's medians were made, in words for the foot of the report."""
     sizes: dict[str, set[int]] = {}
     for summary in summaries:
         if summary.n > 1:
@@ -163,7 +163,7 @@ def _span(numbers: set[int]) -> str:
 
 
 def drifts(trials: Sequence[Trial]) -> list[Drift]:
-    """How each metric of each baseline cell moved within the blocks, where there is anything to compare."""
+    """How each metric of each baseline cell moved within the blocks, where there are blocks to compare."""
     baseline: dict[str, list[Trial]] = {}
     for trial in trials:
         if trial.vpn == BASELINE and trial.status == "ok":
@@ -193,7 +193,7 @@ def _drift(run: Run, moves: Sequence[Drift]) -> list[str]:
 
 
 def _lost(run: Run, ranking: Ranking, trials: Sequence[Trial]) -> list[str]:
-    """What would count where nobody gives weights, and failed for every VPN, so that it counts for nothing."""
+    """A sentence for each metric that the balanced preset counts, but that no VPN has because its trials failed."""
     tunnels = {standing.vpn: standing.levels.items() for standing in ranking.standings}
     failed = [t for t in trials if t.status == "failed" and t.params.items() >= tunnels.get(t.vpn, {("", "")})]
     balanced = PRESETS["balanced"].counted if ranking.weights.name == "balanced" else {}
@@ -211,7 +211,7 @@ def _lost(run: Run, ranking: Ranking, trials: Sequence[Trial]) -> list[str]:
 
 
 def _thin(ranking: Ranking, blocks: int) -> list[str]:
-    """VPNs that are ranked on fewer blocks than others."""
+    """A sentence that names the VPNs that are ranked on fewer blocks than others."""
     thin = [
         standing.vpn
         for standing in ranking.standings
@@ -227,7 +227,7 @@ def _thin(ranking: Ranking, blocks: int) -> list[str]:
 
 
 def _from_below(ranking: Ranking) -> list[str]:
-    """VPNs that were faster than could be measured: the ranking does not hold it against them."""
+    """A sentence for each metric in which VPNs were faster than could be measured. They rank no lower for that."""
     by_metric: dict[str, list[str]] = {}
     for standing in ranking.standings:
         for metric in standing.at_least if standing.place else []:
@@ -241,7 +241,7 @@ def _from_below(ranking: Ranking) -> list[str]:
 
 
 def _noise(trials: Sequence[Trial]) -> list[str]:
-    """What the trials' own warnings say of the machine, in one sentence."""
+    """The noise of the machine, in one sentence, from the warnings of the trials."""
     counts = Counter(warning for trial in trials for warning in trial.warnings if warning.startswith("noise: "))
     if not counts:
         return []
@@ -256,7 +256,7 @@ def _without_ports(machine: dict[str, Any]) -> dict[str, Any]:
 
 
 def _at_most(offers: Sequence[GeneratorLimit]) -> str:
-    """What the generator can offer, and what follows from it."""
+    """The highest rates that the packet generator can offer, and what follows from them, in words."""
     rates = [
         f"{limit.packets_per_s:,.0f} packets/s of {limit.ip_bytes} B ({quantity(limit.bps, 'bit/s')}; {limit.by}, "
         f"{'1 process' if limit.processes == 1 else f'{limit.processes} processes'}, without a pause)"

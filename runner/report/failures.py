@@ -1,4 +1,5 @@
-"""What happened when it broke: a line for each kind of failure, and the timeline of the one in the middle."""
+"""What happened when something was broken: a line for each kind of failure, and the timeline of the failure with the
+middle outage."""
 
 from __future__ import annotations
 
@@ -68,7 +69,7 @@ class FailureRow(Strict):
 
     @property
     def cells(self) -> tuple[str, str, str, str, TableCell]:
-        """The row under HEAD."""
+        """The cells of the row, in the columns of HEAD."""
         timers = f". Timers: {'; '.join(self.timers)}" if self.timers else ""
         link = Link("commands", file=f"{self.log}/commands.log") if self.log else None
         failure = ": ".join(filter(None, (self.levels, self.verdict)))
@@ -110,7 +111,7 @@ def _row(trials: Sequence[Trial]) -> FailureRow:
 
 
 def spread(number: int) -> list[int]:
-    """At most DRAWN of so many indices, the first, the middle and the last among them."""
+    """At most DRAWN of ``number`` indices, evenly spread; the first, the middle and the last are among them."""
     if number <= DRAWN:
         return list(range(number))
     return [step * (number - 1) // (DRAWN - 1) for step in range(DRAWN)]
@@ -151,7 +152,7 @@ def _ms(value: Any) -> str:
 
 
 def section(rows: Sequence[FailureRow]) -> list[Block]:
-    """The section of every form; empty where nothing was broken."""
+    """The section, for every form; empty where nothing was broken."""
     if not rows:
         return []
     table = Table("Failures and what happened", HEAD, [row.cells for row in rows])

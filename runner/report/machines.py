@@ -1,5 +1,5 @@
-"""The section on a farm's machines: on how many of them the order holds, each one's ratios, who stands out, in which
-facts they differ, and who was left out."""
+"""The section on a farm's machines: on how many of them the order holds, the ratios on each, the machines that stand
+out, the facts that differ, and the machines that were left out."""
 
 from __future__ import annotations
 
@@ -72,7 +72,8 @@ def left_out(run: Run) -> dict[str, str]:
 
 
 def lacking(run: Run, trials: Sequence[Trial]) -> list[Lack]:
-    """What of this run single machines could not measure. What none could is among the run's trials, as unsupported."""
+    """What single machines of this run could not measure. What no machine could measure is among the trials, as
+    unsupported."""
     lacks = [(name, cell, why) for name, machine in run.machines.items() for cell, why in machine.lacks.items()]
     measured = {trial.cell for trial in trials if trial.status == "ok"} if lacks else set()
     rows = [(name, cell.split(" ")[0], " ".join(why.split())) for name, cell, why in lacks if cell in measured]
@@ -80,8 +81,8 @@ def lacking(run: Run, trials: Sequence[Trial]) -> list[Lack]:
 
 
 def differing(run: Run) -> list[Unlike]:
-    """In which facts of their first blocks, and in which versions of vpneval, the run's machines differ. Facts with the
-    same values are one row."""
+    """The facts of their first blocks, and the versions of vpneval, in which the run's machines differ. Facts with the
+    same values share a row."""
     known = {
         name: {"version of vpneval": machine.versions, **dict(_flat(machine.lab))}
         for name, machine in run.machines.items()
@@ -99,7 +100,8 @@ def differing(run: Run) -> list[Unlike]:
 
 
 def _values(value_of: Mapping[str, Any]) -> dict[str, list[str]]:
-    """Each value as text, with who has it; one where they are alike."""
+    """Each value as text -> the machines that have it; for numbers, only the lowest and the highest, and nothing where
+    they are about the same. ``value_of``: machine -> value."""
     if all(isinstance(value, int | float) and not isinstance(value, bool) for value in value_of.values()):
         low, high = min(value_of, key=lambda name: value_of[name]), max(value_of, key=lambda name: value_of[name])
         if value_of[high] <= ALIKE * value_of[low]:
@@ -112,7 +114,7 @@ def _values(value_of: Mapping[str, Any]) -> dict[str, list[str]]:
 
 
 def _flat(lab: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """The facts of a lab, and those that its machine has besides, by their names."""
+    """The facts of a lab by name, and those that only its machine has."""
     yield from _leaves({name: value for name, value in lab.items() if name != "machines"})
     machines = lab.get("machines")
     own = machines.get(HERE) if isinstance(machines, dict) else None

@@ -29,7 +29,8 @@ class MeshPoint(Strict):
 
 
 def mesh_points(trials: Sequence[Trial]) -> list[MeshPoint]:
-    """What the run's meshes came to, by VPN and size; a size that any repetition brought up is measured."""
+    """The points of the run's meshes, by VPN and size. A size that came up in any repetition is measured, not
+    predicted."""
     points: dict[tuple[str, int], list[MeshPoint]] = {}
     for trial in trials:
         detail = next((m.detail for m in trial.measurements if m.metric == "mesh_time"), trial.attempt)
@@ -61,7 +62,7 @@ def _point(vpn: str, sites: int, predicted: bool, figures: dict[str, Any], detai
 
 
 def _middle(same: Sequence[MeshPoint]) -> MeshPoint:
-    """The median of the measured ones, or, where there is none, of the predictions."""
+    """The median of the measured points or, where there are none, of the predicted ones."""
     chosen = [point for point in same if not point.predicted] or same
     middle = {what: median(getattr(point, what) for point in chosen) for what, _, _ in WHAT[:-1]}
     return chosen[0].model_copy(update=middle)
@@ -88,7 +89,7 @@ ABOUT = (
 
 
 def rows(points: Sequence[MeshPoint]) -> list[list[str]]:
-    """The table under HEAD; a prediction says so in every cell."""
+    """The rows of the table under HEAD. A predicted value is marked in every cell."""
     return [
         [
             point.vpn,
@@ -104,5 +105,5 @@ def rows(points: Sequence[MeshPoint]) -> list[list[str]]:
 
 
 def shown(value: float, unit: str) -> str:
-    """As text.quantity, but for nothing and for what has no unit."""
+    """A value as text.quantity has it; zero, and a value without a unit, as a plain number."""
     return f"{value:g}" if value == 0 or unit == "1" else text.quantity(value, unit)

@@ -93,7 +93,8 @@ class Report(Strict):
 
     @property
     def sections(self) -> dict[str, list[Block]]:
-        """What limits the throughputs, what is held against the papers, and the stories of failures, by their names."""
+        """The sections by their names, without those that are empty: limits, machines, findings, failures, and the
+        papers' tables."""
         names = {experiment.name: name_of(at) for at, experiment in enumerate(self.experiments)}
         by_name = {
             "limits": limits_section(self.limits),
@@ -119,9 +120,9 @@ def build(
     weights: Weights | None = None,
     configurations: Sequence[str] | None = None,
 ) -> Report:
-    """The report of a run. Without ``weights``: balanced over the metrics there are; without
-    ``configurations``: all in which something was measured. Raises UsageError for an unknown one, and for what
-    ``runner.data.checks`` refuses."""
+    """The report of a run. Without ``weights``: balanced over the metrics that were measured. Without
+    ``configurations``: all in which something was measured. Raises UsageError for an unknown configuration, and for
+    what ``runner.data.checks`` refuses."""
     check(run, trials)
     metrics = measured_metrics(trials) | set(weights.counted if weights else ())
     all_bases = bases(run, trials, metrics, configurations)
@@ -189,7 +190,7 @@ def _by_cell(trials: Sequence[Trial]) -> dict[str, list[Trial]]:
 
 
 def _summaries(experiments: Sequence[ExperimentReport]) -> dict[tuple[str, str], Summary]:
-    """(Cell, metric) -> the summary that a table has of it."""
+    """(Cell, metric) -> its summary in the tables of the experiments."""
     tables = (table for experiment in experiments for table in experiment.tables if table.metric in SUSTAINED)
     return {
         (cell_key(row.vpn, row.params), table.metric): row.summary

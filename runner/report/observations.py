@@ -1,4 +1,4 @@
-"""Every measurement of every trial, flat: what the tidy table and the points of the plots are made from."""
+"""Every measurement of every trial, as a flat list: the tidy table and the points of the plots are made from it."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ class Observation:
 
 
 def observations_of(trials: Sequence[Trial], proofs: Mapping[str, int]) -> list[Observation]:
-    """One for each measurement, and one for a trial without any, in the order of the trials; ``proofs``: trial's id ->
-    the number of its row of evidence."""
+    """An observation for each measurement, and one for a trial without any, in the order of the trials. ``proofs``:
+    trial's id -> the number of its row of evidence."""
     return list(_each(trials, proofs))
 
 

@@ -1,5 +1,5 @@
-"""The numbers behind the ranks, and those behind the question which VPN sustains a rate, whatever the experiments list:
-CPU cost and set-up time are measured by the way, and count in most rankings."""
+"""The numbers behind the ranks, and those that say which VPN sustains a rate. They do not depend on the tables of the
+experiments: CPU cost and set-up time are measured by the way, and count in most rankings."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Sustained(Strict):
 
 
 def ranked_numbers(basis: Basis) -> list[RankedNumber]:
-    """Every metric that the basis has values of, in the order of the definitions."""
+    """The numbers of every metric that the basis has values of, in the order of the definitions."""
     numbers = []
     for metric, by_vpn in basis.values.items():
         summaries = summarise_all([list(blocks.values()) for blocks in by_vpn.values()])
@@ -62,8 +62,8 @@ def ranked_numbers(basis: Basis) -> list[RankedNumber]:
 
 
 def so_far(run: Run, trials: Sequence[Trial], weights: Weights | None = None) -> list[RankedNumbers]:
-    """Every ranking of a run that is still being measured, with the numbers behind it, the likely one to be read
-    first."""
+    """Every ranking of a run that is still being measured, with the numbers behind it. Rankings with places come first,
+    and of these the recommended configuration."""
     counted = weights.counted if weights else ()
     rankings = []
     for basis in bases(run, trials, counted):
@@ -80,8 +80,8 @@ def so_far(run: Run, trials: Sequence[Trial], weights: Weights | None = None) ->
 def sustained(
     run: Run, by_cell: Mapping[str, Sequence[Trial]], made: Mapping[tuple[str, str], Summary]
 ) -> list[Sustained]:
-    """Every cell whose trials measured both; what no ranking has (plain IP) is left out. ``made``: (cell, metric) ->
-    what has been summarised already."""
+    """Throughput and CPU cost of every cell whose trials measured both, without references (plain IP), which no ranking
+    has. ``made``: (cell, metric) -> a summary that was made already."""
     references = {name for name, record in run.vpns.items() if record.reference}
     cells = []
     for cell, trials in by_cell.items():
@@ -107,8 +107,8 @@ def row_id(ranking: int, metric: str) -> str:
 def section(
     numbers: Sequence[RankedNumber], ranking: int, metrics: Mapping[str, Metric], tables: Mapping[str, str]
 ) -> list[Block]:
-    """What unfolds below the ranking of this number; empty where nothing is known. ``metrics``: of the report;
-    ``tables``: metric -> the name of the table of an experiment that has its trials."""
+    """The section that unfolds below the ranking of this number; empty where it has no numbers. ``metrics``: those of
+    the report; ``tables``: metric -> the name of the table of an experiment that has its trials."""
     if not numbers:
         return []
     vpns = list(dict.fromkeys(vpn for number in numbers for vpn in number.summaries))

@@ -38,7 +38,7 @@ PROBABLY = 0.75  # of the draws: from there on an order that is not sure is call
 
 
 def lower(title: str) -> str:
-    """A metric's title within a sentence; abbreviations stay."""
+    """A metric's title for the middle of a sentence; abbreviations stay in capitals."""
     return title if title[:2].isupper() else title[:1].lower() + title[1:]
 
 
@@ -83,7 +83,8 @@ def _factor(low: float, high: float) -> str:
 
 
 def bound(row_at_least: int, baseline_at_least: bool) -> str:
-    """How a share is bounded, by whose value is a lower bound; ``?`` where both are."""
+    """The mark of a share that is a bound: ``≥`` where the value is a lower bound, ``≤`` where the baseline is one,
+    ``?`` for both."""
     return {(True, False): "≥ ", (False, True): "≤ ", (True, True): "? "}.get((row_at_least > 0, baseline_at_least), "")
 
 
@@ -211,7 +212,7 @@ def _reasons(standings: Sequence[Standing], ranking: Ranking) -> list[tuple[str,
 
 
 def _no_reason(ranking: Ranking) -> str:
-    """Why a VPN is not ranked that has all metrics."""
+    """Why a VPN that has all metrics is not ranked."""
     return "a ranking needs two VPNs" if ranking.weights.counted else "nothing is weighted"
 
 
@@ -221,12 +222,12 @@ def ranks(ranking: Ranking, metric: str) -> dict[str, str]:
 
 
 def place(standing: Standing) -> str:
-    """``2``, or ``2=`` where it ties: another VPN may as well stand there; a dash for a VPN that is not ranked."""
+    """``2``, or ``2=`` for a tie, where another VPN may have this place; a dash for a VPN that is not ranked."""
     return NONE if standing.place is None else f"{standing.place}" + "=" * bool(standing.ties)
 
 
 def place_interval(standing: Standing) -> str:
-    """``1–2``: from which to which place, or ``1`` alone."""
+    """The interval of the place: ``1–2``, or ``1`` alone."""
     if standing.place_interval is None:
         return NONE
     low, high = standing.place_interval
@@ -280,7 +281,8 @@ def _signed(ratio: float) -> str:
 
 
 def crypto_limit(shares: Mapping[str, Sequence[float]]) -> str:
-    """VPN -> shares of what OpenSSL encrypts on one core, in a sentence; by name, for a large share is no merit."""
+    """The shares of what OpenSSL encrypts on one core, in a sentence. ``shares``: VPN -> shares. The order is that of
+    the names, because a large share is no merit."""
     if not shares:
         return ""
     phrases = []

@@ -52,8 +52,9 @@ def main_table(experiment: ExperimentReport) -> MetricTable | None:
 
 
 def answer_of(experiment: ExperimentReport) -> str:
-    """The answer to the experiment's question in its main metric; its question where nothing tells. Of an experiment
-    about one factor, what that factor changes; else who is first and who last, and what changes most."""
+    """The answer to the experiment's question in its main metric; the question itself where nothing tells. For an
+    experiment about one factor, the answer is what that factor changes; else it is the best and the worst VPN, and what
+    changes most."""
     table = main_table(experiment)
     if table is None:
         return experiment.question
@@ -78,7 +79,7 @@ def _rows(table: MetricTable) -> list[Row]:
 
 
 def _steps(rows: Sequence[Row]) -> list[Step]:
-    """For each factor that varies, the lowest and the highest cell among those that are alike in all others."""
+    """For each factor that varies, the lowest and the highest cell of those that are alike in all other factors."""
     factors = dict.fromkeys("cipher" if name in TUNNEL else name for row in rows for name in row.params)
     steps = []
     for factor in factors:
@@ -120,8 +121,8 @@ def _levels_of(factor: str) -> str:
 
 
 def _ends(by_vpn: dict[str, list[Row]]) -> tuple[Row, Row] | None:
-    """The first cell of the best VPN, and of the last VPN the one that is like it but for the tunnel; None where there
-    is none."""
+    """The best VPN's first cell, and the worst VPN's cell that differs from it in the tunnel only; None where there is
+    none."""
     if len(by_vpn) < 2:
         return None
     first, last = next(iter(by_vpn.values()))[0], next(reversed(by_vpn.values()))
@@ -134,7 +135,7 @@ def _but(row: Row, factors: Sequence[str]) -> dict[str, str]:
 
 
 def _first_and_last(table: MetricTable, first: Row, last: Row) -> str:
-    """Who is first and who is last; of plain IP's value where that was measured."""
+    """The best and the worst VPN with their values, as shares of plain IP's where that was measured."""
     assert first.summary
     assert last.summary
     if first.share and first.share.ratio and last.share and last.share.ratio and table.better == "higher":
@@ -149,14 +150,14 @@ def _first_and_last(table: MetricTable, first: Row, last: Row) -> str:
 
 
 def _context(row: Row, rows: Sequence[Row], but: Sequence[str]) -> str:
-    """`` (random payload)``: the row's levels of what varies among ``rows``, but for these factors."""
+    """`` (random payload)``: the row's levels of the factors that vary among ``rows``, except those in ``but``."""
     varying = {name for name in row.params if len({other.params.get(name) for other in rows}) > 1}
     words = _words({name: level for name, level in row.params.items() if name in varying and name not in but})
     return f" ({words})" if words else ""
 
 
 def _differing(row: Row, other: Row) -> str:
-    """The levels of ``row`` that ``other`` has not; of a factor that only the other has, this is the default."""
+    """The levels of ``row`` that ``other`` does not have; "the default" where only ``other`` has the factor."""
     own = {factor: level for factor, level in row.params.items() if other.params.get(factor) != level}
     return _words(own) or "the default"
 

@@ -33,7 +33,7 @@ class Spread(Strict):
 
 
 def spreads(bases: Sequence[Basis]) -> list[Spread]:
-    """Of every metric that was measured by rounds."""
+    """The spread of every metric that was measured by rounds, for each ranking."""
     return [
         Spread(
             configuration=basis.configuration,
@@ -74,7 +74,7 @@ def counted(verdicts: Sequence[Verdict]) -> str:
 
 
 def about(verdicts: Sequence[Verdict], titles: dict[str, str]) -> str:
-    """What the words mean, with the margins of these metrics, in two sentences."""
+    """What the verdicts mean, with the margins of these metrics, in words."""
     margins = {titles[verdict.metric]: f"{100 * (verdict.margin - 1):.3g} %" for verdict in verdicts}
     listed = ", ".join(f"{text.lower(title)} {margin}" for title, margin in margins.items())
     return (
@@ -108,14 +108,14 @@ def more(seconds: float) -> str:
 
 
 def ratio(verdict: Verdict) -> str:
-    """``1.43 (1.36–1.51)``; a dash where there is none."""
+    """The ratio and its interval: ``1.43 (1.36–1.51)``; a dash where there is no ratio."""
     if verdict.ratio is None:
         return text.NONE
     return f"{verdict.ratio:.3g} ({interval(verdict, '–')})"
 
 
 def interval(verdict: Verdict, to: str = " to ") -> str:
-    """``1.36 to 1.51``: the interval that decides, or that there is none that tells anything."""
+    """The interval that decides: ``1.36 to 1.51``; words where there is none, or where it tells nothing."""
     if not verdict.decisive_low or not verdict.decisive_high:
         return "no interval"
     if verdict.decisive_high / verdict.decisive_low > text.HUGE**2:
@@ -124,7 +124,7 @@ def interval(verdict: Verdict, to: str = " to ") -> str:
 
 
 def rows(verdicts: Sequence[Verdict], titles: dict[str, str]) -> list[list[str]]:
-    """A row under HEAD for each pair."""
+    """The rows under HEAD, one for each pair."""
     return [[titles[verdict.metric], words(verdict), ratio(verdict)] for verdict in verdicts]
 
 
@@ -141,7 +141,7 @@ def spread_words(spread: Sequence[Spread], ranking: Ranking) -> str:
 
 
 def section(verdicts: Sequence[Verdict], spread: Sequence[Spread], ranking: Ranking) -> list[Block]:
-    """What stands below a ranking; empty where it has no pairs."""
+    """The section below a ranking; empty where the ranking has no pairs."""
     mine = of_ranking(verdicts, ranking)
     if not mine:
         return []
@@ -155,7 +155,8 @@ def section(verdicts: Sequence[Verdict], spread: Sequence[Spread], ranking: Rank
 
 
 def not_decided(mine: Sequence[Verdict]) -> list[tuple[str, str]]:
-    """Of each metric who is the same and who is undecided: its short name and the words. ``mine``: of one ranking."""
+    """For each metric its short name, and in words the pairs that are the same and those that are undecided. ``mine``:
+    the verdicts of one ranking."""
     lines = []
     for metric in dict.fromkeys(verdict.metric for verdict in mine):
         own = [verdict for verdict in mine if verdict.metric == metric]

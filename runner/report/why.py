@@ -1,4 +1,4 @@
-"""One VPN against another, a sentence a metric: by what factor, how sure, and under which conditions."""
+"""One VPN against another, a sentence for each metric: the factor, how sure it is, and under which conditions."""
 
 from __future__ import annotations
 
@@ -21,11 +21,10 @@ from runner.report.verdicts import interval
 
 
 def why(run: Run, trials: Sequence[Trial], a: str, b: str) -> list[str]:
-    """What the run says of ``a`` against ``b``: the machine, and for each configuration the tunnels, the traffic, and a
-    sentence for each metric that counts.
+    """What the run says of ``a`` against ``b``, as lines: the machine; for each configuration the tunnels and the
+    traffic; and a sentence for each metric that counts.
 
-    Raises UsageError for a VPN that the run does not have, and where it compares these two in nothing.
-    """
+    Raises UsageError for a VPN that the run does not have, and where the run compares these two in nothing."""
     for name in (a, b):
         require_known("VPN", name, sorted(vpn for vpn, record in run.vpns.items() if not record.reference))
     if a == b:
@@ -54,7 +53,7 @@ def why(run: Run, trials: Sequence[Trial], a: str, b: str) -> list[str]:
 
 
 def _nothing(trials: Sequence[Trial], pair: Sequence[str]) -> str:
-    """Which of two VPNs has no numbers, why, and who has some."""
+    """Which of two VPNs has no numbers and why, and which VPNs have some."""
     measured = {trial.vpn for trial in trials if trial.status == "ok"}
     sentences = []
     for vpn in sorted(set(pair) - measured):
@@ -67,10 +66,9 @@ def _nothing(trials: Sequence[Trial], pair: Sequence[str]) -> str:
 
 
 def why_each(run: Run, trials: Sequence[Trial], a: str, b: str) -> list[list[str]]:
-    """What `why` says of each kind of machine of a farm, or of the run where there is one kind.
+    """The lines of `why` for each kind of machine of a farm, or for the run where there is one kind.
 
-    Raises UsageError as `why` does, where no kind compares these two.
-    """
+    Raises UsageError as `why` does, where no kind compares these two."""
     kinds = by_kind(run, trials)
     parts: list[list[str]] = []
     nothing: list[UsageError] = []

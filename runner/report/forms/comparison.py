@@ -57,7 +57,7 @@ def _change(change: Change) -> list[str | TableCell]:
 
 
 def _plots(changes: Sequence[Change]) -> list[Plot]:
-    """One plot a metric: the change of each cell, with its interval."""
+    """One plot for each metric: the change of each cell, with its interval."""
     by_metric: dict[str, list[Value]] = {}
     known = {change.metric: change for change in changes}
     for change in changes:
@@ -71,7 +71,7 @@ def _plots(changes: Sequence[Change]) -> list[Plot]:
 
 
 def _forest(known: Change, values: list[Value]) -> Plot:
-    """``known``: any change of the metric."""
+    """The plot of one metric. ``known``: any change of the metric, which has its title and unit."""
     cells = text.counted(len(values), "cell")
     x = {"type": "quantitative", "axis": {"format": "+.0%"}, "title": "change"}
     y = {"field": "cell", "type": "nominal", "sort": None, "title": None, "axis": {"labelLimit": 320}}
@@ -123,8 +123,8 @@ class Trend(Strict):
 
 
 def trends(runs: Sequence[tuple[Run, Sequence[Trial]]]) -> list[Trend]:
-    """What the rankings of all runs are made from, per VPN and metric, in the order of the runs' dates. Runs of
-    different labs, kernels, images or profiles are trends of their own: see runner.data.merge.identity."""
+    """The values that the rankings of all runs are made from, for each VPN and metric, in the order of the runs' dates.
+    Runs of different labs, kernels, images or profiles are in separate trends: see runner.data.merge.identity."""
     labs: dict[str, list[tuple[Run, Sequence[Trial]]]] = {}
     for run, trials in runs:
         check(run, trials)
@@ -159,7 +159,7 @@ def trends(runs: Sequence[tuple[Run, Sequence[Trial]]]) -> list[Trend]:
 
 
 def history_html(trends: Sequence[Trend]) -> str:
-    """A section a lab: a plot and a table of each metric and configuration."""
+    """A page with a section for each lab: a plot and a table of each metric and configuration."""
     sections: dict[str, list[Block]] = {trend.lab: [Heading(trend.lab)] for trend in trends}
     for lab, section in sections.items():
         same = [trend for trend in trends if trend.lab == lab]

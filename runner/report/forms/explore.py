@@ -1,7 +1,6 @@
-"""What the page needs to rank anew in the reader's browser, as JSON: the ranks, the drawn ranks, the presets.
+"""The data with which the page ranks anew in the reader's browser, as JSON: the ranks, the drawn ranks, the presets.
 
-The arithmetic is that of runner/ranking, written again in page.js; tests/browser holds both against each other,
-number by number."""
+page.js repeats the arithmetic of runner/ranking; tests/browser compares the results of both, number by number."""
 
 from __future__ import annotations
 
@@ -29,8 +28,8 @@ MANY = 1000  # cells that are listed with their rate and cost
 
 
 def page_data(report: Report, where: str) -> dict[str, Any]:
-    """Everything that the page's script works on; only what JSON has. ``where``: the run folder, as a command names
-    it."""
+    """The data that the page's script works on, in the types that JSON has. ``where``: the run folder, as a command
+    names it."""
     cells = _capacity(report)
     measured = [name for name in report.metrics if any(name in basis.values for basis in report.bases)]
     return {
@@ -69,7 +68,7 @@ def table_id(experiment: int, table: MetricTable) -> str:
 
 
 def tables_of(report: Report, ranking: Ranking) -> dict[str, str]:
-    """Metric -> the id of the first table of an experiment that has the levels that are ranked."""
+    """Metric -> the id of the first table of an experiment that has the ranked levels."""
     levels = {standing.vpn: standing.levels for standing in ranking.standings}
     ids: dict[str, str] = {}
     for number, experiment in enumerate(report.experiments):
@@ -81,7 +80,8 @@ def tables_of(report: Report, ranking: Ranking) -> dict[str, str]:
 
 
 def places_of(report: Report, number: int) -> dict[str, str]:
-    """Metric -> the id of what has the numbers that ranking ``number`` ranks: a table, or a row below the ranking."""
+    """Metric -> the id of the element with the numbers that ranking ``number`` ranks: a table, or a row below the
+    ranking."""
     behind = report.behind[number] if report.behind else []
     return {row.metric: row_id(number, row.metric) for row in behind} | tables_of(report, report.rankings[number])
 
@@ -142,7 +142,7 @@ def _capacity(report: Report) -> list[dict[str, Any]]:
 
 
 def unbeaten(cells: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Of very many cells, those that no other one of the same VPN beats in both rate and cost, by the medians."""
+    """The cells that no other cell of the same VPN beats in both rate and cost, by the medians."""
     least: dict[str, float] = {}
     best = []
     for cell in sorted(cells, key=lambda cell: -cell["rate"][1]):

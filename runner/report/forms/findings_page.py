@@ -1,4 +1,4 @@
-"""docs/findings.md: what runs say of the papers, by itself; ``vpneval report DIR… --format findings``."""
+"""docs/findings.md, the page on what runs say of the papers; ``vpneval report DIR… --format findings`` makes it."""
 
 from __future__ import annotations
 
@@ -114,8 +114,8 @@ def findings_text(reports: Sequence[Report]) -> str:
 
 
 def rows_of(reports: Mapping[str, Report]) -> list[tuple[str, FindingRow]]:
-    """The findings of all runs, those of one claim together. A run that has no number of a claim is left out where
-    another has one."""
+    """The findings of all runs, those of one claim together. A run without a number for a claim is left out where
+    another run has one."""
     by_claim: dict[tuple[str, str], list[tuple[str, FindingRow]]] = {}
     for run, report in reports.items():
         for row in report.findings.rows:
@@ -128,7 +128,7 @@ def rows_of(reports: Mapping[str, Report]) -> list[tuple[str, FindingRow]]:
 
 
 def _together(reports: Mapping[str, Report]) -> list[str]:
-    """A line that names the runs of one machine which were measured at the same time as another one."""
+    """A line that names the pairs of runs that were measured at the same time."""
     times = {run: _from_to(report) for run, report in reports.items()}
     pairs = [
         f"{a} and {b}"
@@ -144,7 +144,7 @@ def _from_to(report: Report) -> tuple[datetime, datetime]:
 
 
 def _in_short(rows: Rows) -> list[str]:
-    """The claims by verdict, a line each."""
+    """The claims by verdict, a line for each claim."""
     lines = []
     verdicts: tuple[Verdict, ...] = ("reproduced", "not reproduced", "answered", "not comparable")
     for verdict in verdicts:
@@ -167,7 +167,7 @@ def _cells(run: str, row: FindingRow) -> tuple[str, ...]:
 
 
 def _papers() -> list[str]:
-    """Each document, and the machines that it measured on."""
+    """A line for each paper, with the machines that it measured on."""
     lines = []
     for name in names():
         document = paper(name)

@@ -1,7 +1,8 @@
-"""The report as one HTML page: no network, light and dark. Every field is escaped; without a script it still reads.
+"""The report as one HTML page: no network, light and dark. Every field is escaped; the page can be read without
+scripts.
 
-The order is that of a reader: the verdict, the ranking as values beside the weights, what limits it, each experiment as
-one plot with its answer for a title, and last where all of it comes from."""
+The order is that of a reader: the verdict, the ranking as values beside the weights, what limits the VPNs, each
+experiment as one plot with its answer for a title, and last where all of it comes from."""
 
 from __future__ import annotations
 
@@ -51,8 +52,8 @@ LISTED = 4000  # measurements: of more the page lists no trials, and trials.json
 
 @uncollected()
 def html_text(report: Report, folder: Path | None = None) -> str:
-    """The whole report as one page. ``folder``: of the run, for the commands that the page offers; where it is not
-    known, they name the run."""
+    """The whole report as one page. ``folder``: the run folder, for the commands on the page; without it, they name the
+    run."""
     where = str(folder or report.run_id)
     data = page_data(report, where)
     samples = Samples(report)
@@ -89,7 +90,7 @@ def html_text(report: Report, folder: Path | None = None) -> str:
 
 
 def _card(report: Report, answer: Answer, where: str) -> dict[str, Any]:
-    """What the verdict card says of one ranking; ``where``: the run folder, to go on with it."""
+    """The verdict card of one ranking. ``where``: the run folder, for the command that continues the run."""
     leader = answer.groups[0][0] if answer.groups else ""
     levels = {standing.vpn: standing.levels for standing in report.rankings[answer.number].standings}
     return {
@@ -108,7 +109,7 @@ def _card(report: Report, answer: Answer, where: str) -> dict[str, Any]:
 
 
 def _more(report: Report, answer: Answer) -> Markup:
-    """What unfolds below a ranking: the verdict on each pair, and the numbers behind the ranks."""
+    """The sections that unfold below a ranking: the verdict on each pair, and the numbers behind the ranks."""
     ranking = report.rankings[answer.number]
     numbers = report.behind[answer.number] if report.behind else []
     pairs = verdicts.section(report.verdicts, report.spreads, ranking)
@@ -126,8 +127,8 @@ def _sliders(data: Mapping[str, Any]) -> tuple[list[Any], list[Any]]:
 
 
 def _limits(report: Report, all_answers: Sequence[Answer]) -> list[dict[str, Any]]:
-    """For each ranking: what limits each VPN, who carries most per core, and the gateways' cores at the rates that
-    people have."""
+    """For each ranking: what limits each VPN, which VPN carries most per core, and how many cores of the gateways
+    common rates take."""
     made = []
     for answer in all_answers:
         ranking = report.rankings[answer.number]
@@ -150,8 +151,8 @@ def _limits(report: Report, all_answers: Sequence[Answer]) -> list[dict[str, Any
 
 
 def _limited(report: Report, ranking: Ranking, name: str) -> list[Block]:
-    """What limits each throughput that this ranking ranks: the sentence, which opens into its figures, and what
-    gateways with cores of their own would carry."""
+    """What limits each throughput of this ranking, in a sentence that unfolds its figures, and what gateways with cores
+    of their own would carry."""
     rows: list[list[str | TableCell]] = []
     for row in of_ranking(report.limits, ranking):
         why = TableCell(row.says, opens=[Note(line) for line in row.limit.evidence])
@@ -163,7 +164,8 @@ def _limited(report: Report, ranking: Ranking, name: str) -> list[Block]:
 
 
 def _capacity(report: Report, data: Mapping[str, Any]) -> dict[str, Any]:
-    """Which VPN sustains a rate at no more than a share of the CPU? Empty where that is not known."""
+    """The table of VPNs that sustain a rate at no more than a share of the CPU, to be filled by the page's script;
+    empty where rate and cost are not known."""
     if not report.cores or not report.cpu_of or not report.sustained:
         return {}
     head = ["VPN and levels", "TCP throughput (Mbit/s)", "CPU for this rate", "sustains it"]
@@ -213,7 +215,7 @@ def _experiment(
 
 
 def _height(plot: Plot) -> float:
-    """Of a plot in px, as far as its specification says."""
+    """The height of a plot in px; 0 where its specification does not have it."""
     height = plot.spec.get("height")
     return float(height) if isinstance(height, int | float) else 0.0
 
@@ -223,7 +225,7 @@ def _many(report: Report) -> str:
 
 
 def _absent(report: Report) -> dict[str, list[str]]:
-    """The VPNs of which no experiment has a number, because each says that they are not supported; and the reasons."""
+    """VPN -> why it is not supported, for the VPNs of which no experiment has a number for that reason."""
     rows = [row for experiment in report.experiments for table in experiment.tables for row in table.rows]
     measured = {row.vpn for row in rows if row.summary or row.status != "unsupported"}
     reasons_of: dict[str, list[str]] = {}
@@ -234,7 +236,7 @@ def _absent(report: Report) -> dict[str, list[str]]:
 
 
 def _footnotes(absent: Mapping[str, list[str]]) -> list[tuple[str, list[str]]]:
-    """(VPNs, reasons): those that are absent for the same reasons have one footnote."""
+    """(VPNs, reasons): VPNs that are absent for the same reasons share a footnote."""
     alike: dict[tuple[str, ...], list[str]] = {}
     for vpn, reasons in sorted(absent.items()):
         alike.setdefault(tuple(reasons), []).append(vpn)
@@ -244,8 +246,8 @@ def _footnotes(absent: Mapping[str, list[str]]) -> list[tuple[str, list[str]]]:
 def _problem(
     experiment: ExperimentReport, problem: Problem, samples: Samples, absent: Mapping[str, list[str]]
 ) -> dict[str, Any]:
-    """One reason, once, whose cells it explains, and the logs of those that failed. VPNs that are ``absent`` from the
-    whole report have their reasons at its end."""
+    """One problem: its reason, the cells that it explains, and the logs of the failed trials. VPNs that are ``absent``
+    from the whole report are left out: the end of the report has their reasons."""
     rows = [row for table in experiment.tables for row in table.rows if row.problem == problem.number]
     logs = dict.fromkeys(seen.log for row in rows for seen in samples.failed(row) if seen.log)
     return {
@@ -266,7 +268,7 @@ def _metric(metric: MetricTable, name: str, samples: Samples | None) -> list[Blo
 
 
 def _measured(row: Row, metric: MetricTable, samples: Samples | None) -> list[str | TableCell]:
-    """A row; the number of repetitions opens into the trials: value, what was negotiated, commands and logs."""
+    """A row of a table. The number of repetitions unfolds the trials: value, what was negotiated, commands and logs."""
     seen = samples.of(row, metric.metric) if samples else []
     median, share, repetitions, variation = document.measured(row, metric)
     tone = " ".join(["reference"] * row.reference + ["plain"] * row.not_encrypted)
@@ -294,8 +296,8 @@ def _class(status: str) -> str:
 
 
 def _papers(report: Report) -> Markup:
-    """What is held against published numbers, and the stories of failures, where the run has any. What limits the
-    throughputs stands above, ranking by ranking."""
+    """The sections on published numbers, failures and machines, where the run has any. What limits the throughputs is
+    not among them: it stands with each ranking."""
     sections = report.sections
     sections.pop("limits", None)
     if "machines" in sections:

@@ -1,4 +1,4 @@
-"""The report's answer and its tables for a paper: LaTeX that asks for the package booktabs and nothing else."""
+"""The report's answer and its tables for a paper, as LaTeX that needs the package booktabs only."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ SPECIAL = {
 
 
 def latex_text(report: Report) -> str:
-    """The answer of each ranking with a table of its values, then a table of its ranks, and one for each metric of each
-    experiment, with what did not work and why. A paper takes them up with ``input``."""
+    """The answer of each ranking with a table of its values, then a table of its ranks, and a table for each metric of
+    each experiment, with what did not work and why. A paper includes this text with ``input``."""
     return "\n".join([r"% needs \usepackage{booktabs}", *lines_of(for_a_paper(report))]) + "\n"
 
 
 def lines_of(blocks: Sequence[Block]) -> list[str]:
-    """The blocks as lines. A heading is part of the captions of the tables under it: a paper has sections of its own.
-    Links and plots are left out."""
+    """The blocks as lines of LaTeX. A heading becomes part of the captions of the tables under it, because a paper has
+    its own sections. Links and plots are left out."""
     lines: list[str] = []
     heading = ""
     for block in blocks:

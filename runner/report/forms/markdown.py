@@ -15,13 +15,13 @@ PICTURES = "report-plots"  # the folder of pictures beside report.md
 
 
 def markdown_text(report: Report, plots: Mapping[str, Sequence[Plot]] | None = None, folder: Path | None = None) -> str:
-    """The whole report; everything that came from a run is escaped. ``plots``: experiment -> those whose pictures
-    stand in the folder PICTURES beside it. ``folder``: of the run, for the command that goes on with it."""
+    """The whole report. All text that comes from a run is escaped. ``plots``: experiment -> the plots whose pictures
+    are in the folder PICTURES beside the report; ``folder``: the run folder, for the command that continues the run."""
     return "\n".join(lines_of(whole(report, plots or {}, str(folder or ""))))
 
 
 def lines_of(blocks: Sequence[Block]) -> list[str]:
-    """The blocks as lines, an empty one behind each. Links are left out: they are the page's."""
+    """The blocks as lines of Markdown, an empty line after each block. Links are left out: only the page has them."""
     lines: list[str] = []
     marks = "#"
     for block in blocks:
@@ -63,7 +63,7 @@ def _notes(notes: Sequence[Note]) -> list[str]:
 
 
 def table_lines(head: Sequence[str], rows: Sequence[Sequence[str | TableCell]]) -> list[str]:
-    """A Markdown table as lines, the empty one behind it included. ``head`` and ``rows`` are plain text."""
+    """A Markdown table as lines, with an empty line at the end. ``head`` and ``rows`` are plain text."""
 
     def line(row: Sequence[str | TableCell]) -> str:
         return "| " + " | ".join(map(_cell, row)) + " |"

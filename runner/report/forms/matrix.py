@@ -1,4 +1,5 @@
-"""The ranking as values, for the page: a row a VPN, a column a metric, a cell with its interval and where it lies."""
+"""The ranking as values, for the page: a row for each VPN, a column for each metric; a cell has its value, its
+interval, and the position of both on the column's axis."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ from runner.report.ranked_numbers import RankedNumber
 
 
 def matrix_of(report: Report, answer: Answer) -> dict[str, Any]:
-    """The ranking as values: columns are metrics, rows are VPNs in their order, those without a place last."""
+    """The ranking as values: columns are metrics, rows are VPNs in their order; VPNs without a place come last."""
     ranking = report.rankings[answer.number]
     numbers = numbers_of(report, answer.number)
     where = places_of(report, answer.number)
@@ -71,8 +72,8 @@ def _row(standing: Standing, places: Mapping[str, str]) -> dict[str, str]:
 
 
 def _cell(number: RankedNumber, standing: Standing, scale: float) -> dict[str, str]:
-    """A value, its interval in words, where both lie on the column's axis in percent, and the expected rank; a value
-    that is missing is empty."""
+    """One cell: the value, its interval in words, the position of both on the column's axis in percent, and the
+    expected rank. The value is empty where it is missing."""
     rank = standing.ranks.get(number.metric)
     cell = {"value": "", "rank": "" if rank is None else f"rank {rank:.1f}"}
     summary = number.summaries.get(standing.vpn)
@@ -90,7 +91,8 @@ def _cell(number: RankedNumber, standing: Standing, scale: float) -> dict[str, s
 
 
 def _axis(ends: Sequence[float]) -> Callable[[float], float]:
-    """Where a value lies between zero, or the lowest end of a column that spans much, and the highest, in percent."""
+    """The function from a value to its position in percent. The axis begins at zero, or at the lowest end in a column
+    that spans much, and ends at the highest end."""
     top, bottom = max(ends, default=1.0), min(ends, default=0.0)
     if wide(ends):
         width = math.log(top / bottom)

@@ -36,9 +36,9 @@ COLOUR = {"failed": "bold red", "lab_error": "bold red", "partly": "red", "unsup
 def render(
     report: Report, console: Console, *, full: bool = False, folder: Path | None = None, across: bool = False
 ) -> None:
-    """Print the report to ``console``, in its width and colours: the answer; ``full``: before it every table, as
-    where nothing could be ranked, because then the tables are the answer. ``folder``, ``across``: see
-    ``render_answer``."""
+    """Print the report to ``console``, in its width and colours: the answer, and with ``full`` every table before it.
+    The tables are also printed where nothing could be ranked, because then they are the answer. ``folder``, ``across``:
+    see ``render_answer``."""
     bases = report.bases
     report = Report.model_validate(printable(report.model_dump(exclude={"observations"})) | {"observations": []})
     report = report.model_copy(update={"bases": bases})  # the dump has none, and the answer weighs them anew
@@ -48,7 +48,7 @@ def render(
 
 
 def _tables(report: Report, console: Console) -> None:
-    """Everything that the answer is made from."""
+    """Print the tables that the answer is made from."""
     _header(report, console)
     previous: list[tuple[str, str]] = []
     for ranking in report.rankings:
@@ -83,7 +83,7 @@ def _tables(report: Report, console: Console) -> None:
 
 
 def print_blocks(section: Sequence[Block], console: Console) -> None:
-    """Words and tables, in the width that there is; links and plots are the page's."""
+    """Print words and tables, in the width of the console. Links and plots are left out: only the page has them."""
     for block in section:
         match block:
             case Heading(words):
@@ -115,7 +115,8 @@ def _grid(heads: Sequence[str], rows: Sequence[Sequence[TableCell]]) -> Table:
 
 
 def _cards(heads: Sequence[str], rows: Sequence[Sequence[TableCell]]) -> Table:
-    """A row of sentences takes some lines: its first cell, and below it the others, each after its head."""
+    """A table of sentences as cards, without columns: the first cell of a row, and below it each other cell after its
+    head."""
     cards = Table.grid(padding=(0, 1, 0, 0))
     cards.add_column(overflow="fold")
     for first, *others in filter(None, rows):
@@ -178,7 +179,8 @@ def _ranking(ranking: Ranking, console: Console) -> None:
 
 
 def _verdicts(report: Report, ranking: Ranking, console: Console) -> None:
-    """How many pairs are decided, and of each metric who is the same and who is undecided: the table is too long."""
+    """Print how many pairs are decided, and for each metric the pairs that are the same and those that are undecided.
+    The table of all pairs would be too long."""
     mine = verdicts.of_ranking(report.verdicts, ranking)
     if not mine:
         return
@@ -195,7 +197,7 @@ def _verdicts(report: Report, ranking: Ranking, console: Console) -> None:
 
 
 def ranking_table(ranking: Ranking, gap: int = 1) -> Table:
-    """The ranked VPNs, a row each; ``gap``: blanks between columns."""
+    """The ranked VPNs, a row for each. ``gap``: the blanks between columns."""
     counted = list(ranking.weights.counted)
     table = Table(box=box.SIMPLE_HEAD, padding=(0, gap, 0, 0), show_edge=False, header_style="bold")
     table.add_column("#", justify="right", min_width=2)
@@ -257,7 +259,7 @@ def _metric(metric: MetricTable, widths: tuple[int, int], stacked: bool, console
 
 
 def _table(metric: MetricTable, widths: tuple[int, int], stacked: bool, width: int) -> Table:
-    """One line a row; where the terminal is narrow, levels stand below the VPN's name."""
+    """The table of one metric, a line for each row. In a narrow terminal the levels stand below the VPN's name."""
     gap = 0 if stacked else 1
     table = Table(box=box.SIMPLE_HEAD, padding=(0, gap, 0, 0), show_edge=False, header_style="bold")
     levelled = any(row_levels(row) for row in metric.measured)
@@ -295,7 +297,7 @@ def _remarks(sentences: Sequence[str], console: Console) -> None:
 
 
 def _hanging(sentence: Text) -> Table:
-    """Text whose further lines are indented under the first."""
+    """Text whose second and further lines are indented."""
     grid = Table.grid(padding=0)
     grid.add_column(width=2)
     grid.add_column(overflow="fold")
@@ -317,6 +319,6 @@ def _dim(sentence: str) -> Text:
 
 
 def _short(reason: str) -> str:
-    """A reason as one line: its head and its tail, where daemons say what went wrong."""
+    """A reason as one line: its beginning and its end, where daemons say what went wrong."""
     line = " ".join(reason.split())
     return line if len(line) <= REASON_SHOWN else f"{line[: REASON_SHOWN // 2]} … {line[-REASON_SHOWN // 2 :]}"

@@ -59,8 +59,8 @@ HALF = 1.0  # of the median: a wider half interval is told as a factor
 
 
 def render_answer(report: Report, console: Console, folder: Path | None = None, *, across: bool = False) -> None:
-    """Print the answer. ``folder``: of the run, for the commands that go on with it; ``across``: it is the answer for
-    one of several kinds of machines."""
+    """Print the answer. ``folder``: the run folder, for the commands that continue the run; ``across``: the answer is
+    for one of several kinds of machines."""
     where = str(folder or report.run_id)
     tall = console.height >= TALL or not console.is_terminal
     head = Text.assemble(("vpneval", "bold"), f" · {report.profile} profile · {_trials(report)}")
@@ -93,7 +93,7 @@ def _first_sentence(sentences: str) -> str:
 
 
 def _whole(report: Report, answer: Answer, console: Console, tall: bool, sentences: bool) -> None:
-    """One ranking's answer with its table; ``sentences``: what limits each VPN has a sentence."""
+    """Print one ranking's answer with its table. ``sentences``: print a sentence for each VPN on what limits it."""
     ranking = report.rankings[answer.number]
     if tall:
         console.print()
@@ -120,8 +120,8 @@ def _whole(report: Report, answer: Answer, console: Console, tall: bool, sentenc
 
 
 def _limits(report: Report, ranking: Ranking, console: Console, *, whole: bool) -> None:
-    """What limits the ranked VPNs in the throughput that counts first, and what separate gateways would change.
-    ``whole``: a sentence for each VPN, else the kinds of limits in a line."""
+    """Print what limits the ranked VPNs in the first throughput that counts, and what separate gateways would change.
+    ``whole``: print a sentence for each VPN, else the kinds of limits in a line."""
     placed = {standing.vpn for standing in ranking.standings if standing.place}
     known = [row for row in of_ranking(report.limits, ranking) if row.vpn in placed]
     metric = next((metric for metric in ranking.weights.counted if any(row.metric == metric for row in known)), "")
@@ -146,7 +146,7 @@ def _limits(report: Report, ranking: Ranking, console: Console, *, whole: bool) 
 
 
 def _kinds(rows: Sequence[LimitRow]) -> str:
-    """``shared cores (openvpn, ssh_tun), a queue (ipsec_user)``: what the sentences begin with."""
+    """The kinds of limits with their VPNs: ``shared cores (openvpn, ssh_tun), a queue (ipsec_user)``."""
     vpns: dict[str, list[str]] = {}
     for row in rows:
         vpns.setdefault(KINDS.get(row.limit.kind, row.limit.kind), []).append(row.vpn)
@@ -154,7 +154,7 @@ def _kinds(rows: Sequence[LimitRow]) -> str:
 
 
 def _tcp_verdict(ranking: Ranking, *, whole: bool) -> Text:
-    """Who leads where every VPN stands in one ranking, those that carry TCP only among them."""
+    """The verdict of the ranking that has every VPN, also those that carry TCP only."""
     words = shown(verdict(ranking))
     head = Text.assemble(("TCP only", "bold cyan"), (" (--weights tcp): ", "dim"))
     if not whole:
@@ -170,8 +170,9 @@ def values_table(
     *,
     ruled: bool = True,
 ) -> Table:
-    """A row a VPN, a column a metric that counts: the value and its 95 % interval, or half of that in % where the
-    terminal is narrow. VPNs that cannot be told apart share a place. ``ruled``: a line is drawn below the head."""
+    """The ranking as values: a row for each VPN, a column for each metric that counts. A cell has the value and its 95
+    % interval, or half of that in % where the terminal is narrow. VPNs that cannot be told apart share a place.
+    ``ruled``: draw a line below the head."""
     counted = [metric for metric in ranking.weights.counted if metric in numbers]
     wide = width >= WIDE
     lines = box.SIMPLE_HEAD if ruled else None
@@ -201,7 +202,8 @@ def values_table(
 def ranking_so_far(
     ranking: Ranking, numbers: Sequence[RankedNumber], metrics: Mapping[str, Metric], width: int, ended: bool = False
 ) -> list[RenderableType]:
-    """A ranking while it forms: the table, who is not in it yet, and what one repetition cannot tell."""
+    """A ranking while the run goes on: the table, the VPNs that are not in it yet, and a note where there is only one
+    repetition. ``ended``: the run is over."""
     blocks = max((count for standing in ranking.standings for count in standing.blocks.values()), default=0)
     waiting = ", ".join(vpns for vpns, _ in text.unranked(ranking))
     parts: list[RenderableType] = [Text(f"Ranking{'' if ended else ' so far'} {ranking_name(ranking)}", "bold cyan")]
@@ -237,7 +239,7 @@ def _spread(summary: Summary, scale: float, wide: bool) -> str:
 
 
 def _best(numbers: RankedNumber, metric: Metric) -> str:
-    """Who has the best median."""
+    """The VPN with the best median."""
     sign = -1 if metric.better == "higher" else 1
     return min(numbers.summaries, key=lambda vpn: sign * numbers.summaries[vpn].median)
 
@@ -252,7 +254,7 @@ def _ratio(pair: Verdict) -> str:
 def _next(
     report: Report, all_answers: Sequence[Answer], where: str, console: Console, tall: bool, across: bool
 ) -> None:
-    """What to do next: the page, the recipe, more time, and everything else."""
+    """Print what to do next: read the page, set up the tunnel, measure longer, and see everything else."""
     grid = Table.grid(padding=(0, 2, 0, 0))
     grid.add_column(style="cyan", no_wrap=True)
     grid.add_column(overflow="fold")

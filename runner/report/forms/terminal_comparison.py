@@ -1,4 +1,4 @@
-"""``vpneval compare`` on the terminal: what changed, then how much did not."""
+"""``vpneval compare`` in the terminal: the changes first, then how many measurements did not change."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from runner.report.compare import COUNTED, SIGNIFICANCE, Change, Comparison
 
 
 def render(comparison: Comparison, console: Console) -> None:
-    """Print what changed, then how much did not."""
+    """Print the changes, then how many measurements did not change."""
     console.print(Text.assemble(("Before ", "cyan"), comparison.before, ("  after ", "cyan"), comparison.after))
     if comparison.machines:
         console.print(Text(f"On the machines with {comparison.machines}"))
@@ -58,7 +58,8 @@ def _print_counts(comparison: Comparison, console: Console) -> None:
 
 
 def _print_what_was_compared(comparison: Comparison, console: Console) -> None:
-    """Shares of the baseline or absolute numbers; nothing may be in both runs, too."""
+    """Print whether shares of the baseline or absolute numbers were compared, or that the runs have no measurement in
+    common."""
     shares = sum(change.of_baseline for change in comparison.changes)
     if shares:
         rest = len(comparison.changes) - shares

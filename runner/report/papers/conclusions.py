@@ -1,4 +1,4 @@
-"""What became of the papers' conclusions in runs: the opening of docs/findings.md, and its list of every sentence."""
+"""What became of the papers' conclusions in runs: the opening of docs/findings.md, and its list of all sentences."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ HEAD = ("sentence", "in our words", "what became of it")
 
 
 def outcome(conclusion: Conclusion, rows: Rows) -> Outcome:
-    """What became of a conclusion in these runs. One finding of it that is not reproduced, in one run, is enough that
-    it does not hold; it holds where each of its findings is reproduced. A verdict that does not stand on the machines
-    of its run has no say."""
+    """What became of a conclusion in these runs. It does not hold if one of its findings is not reproduced in one run.
+    It holds if each of its findings is reproduced. A verdict that does not stand on the machines of its run is left
+    out."""
     verdicts_of = [
         {row.verdict for _, row in of_finding(finding, rows) if row.stands != "no"} for finding in conclusion.by
     ]
@@ -58,8 +58,8 @@ def of_finding(name: str, rows: Rows) -> Rows:
 
 
 def opening(rows: Rows, seconds: float) -> list[str]:
-    """Which of the papers' conclusions hold, which do not, which are open, and why: a line a paper for each, so that
-    twenty do. ``seconds``: how long all runs took."""
+    """The papers' conclusions that hold, those that do not, and those that are open, and why: a line for each paper and
+    outcome, so that about twenty lines are enough. ``seconds``: how long all runs took."""
     tested = [
         (paper(name).title, conclusion) for name in names() for conclusion in paper(name).conclusions if conclusion.by
     ]
@@ -88,7 +88,7 @@ def opening(rows: Rows, seconds: float) -> list[str]:
 
 
 def _precision(rows: Rows) -> str:
-    """Of the findings with a number that stands, how many the interval leaves undecided: on hosts, and in guests."""
+    """How many findings with a number that stands are left undecided by their interval: on hosts, and in guests."""
     phrases = []
     for where, guest in (("this host's own kernel", False), ("guest kernels", True)):
         mine = [(run, row) for run, row in rows if row.value is not None and row.stands != "no" and row.guest == guest]
@@ -103,7 +103,7 @@ def _precision(rows: Rows) -> str:
 
 
 def _left_open(conclusion: Conclusion, rows: Rows) -> str:
-    """Why a conclusion is open, by the first of its findings that is, and what would decide it."""
+    """Why a conclusion is open, and what would decide it, by the first of its findings that is open."""
     for name in conclusion.by:
         mine = of_finding(name, rows)
         if any(row.decided and row.stands != "no" for _, row in mine):
@@ -129,7 +129,7 @@ def _left_open(conclusion: Conclusion, rows: Rows) -> str:
 
 
 def _because(conclusion: Conclusion, rows: Rows) -> str:
-    """The finding that decides a conclusion, in short: its number, its run, and why where that is known."""
+    """The finding that decides a conclusion, in short: its number, its run, and the reason where it is known."""
     order: tuple[Verdict, ...] = ("not reproduced", "reproduced", "answered", "not comparable")
     mine = [(run, row) for name in conclusion.by for run, row in of_finding(name, rows) if row.stands != "no"]
     run, row = min(mine, key=lambda item: order.index(item[1].verdict))
@@ -139,7 +139,7 @@ def _because(conclusion: Conclusion, rows: Rows) -> str:
 
 
 def _why(row: FindingRow) -> list[str]:
-    """Why a finding is not reproduced today, and what the guest's kernel does to a comparison with its ESP."""
+    """Why a finding is not reproduced today, and whether it depends on the guest kernel's generic ESP."""
     reasons = why_today(row.experiment, row.id, row.reason) if row.verdict == "not reproduced" else []
     generic = row.kernel.endswith(" in uml") and f"{KERNEL_ESP} (kernel)" in row.systems
     return reasons + [GENERIC] * (generic and row.basis in ("ratio", "share"))
@@ -150,7 +150,7 @@ def _where(run: str, row: FindingRow) -> str:
 
 
 def sentences(rows: Rows) -> list[str]:
-    """A table a paper: each sentence of its conclusions, and its verdicts or why it is left out."""
+    """A table for each paper: each sentence of its conclusions, with its verdicts or why it is left out."""
     lines = []
     for name in names():
         document = paper(name)

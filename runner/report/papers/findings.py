@@ -1,4 +1,4 @@
-"""What the papers found beside what this run finds: a table of verdicts, the same in every rendering."""
+"""The papers' findings beside those of this run: a table of verdicts, the same in every form."""
 
 from __future__ import annotations
 
@@ -94,18 +94,18 @@ class FindingRow(Strict):
 
     @property
     def made_from(self) -> str:
-        """Whose measurements decided, on which kernel, in which run; a dash where nothing was measured."""
+        """The systems that decided, on which kernel and in which run; a dash where nothing was measured."""
         return f"{', '.join(self.systems)}; kernel {self.kernel}; run {self.run}" if self.systems else NONE
 
     @property
     def why(self) -> str:
-        """The reason, what would decide it, and what is beside it."""
+        """The reason, what would decide the finding, and the number beside it."""
         reason = f"{self.reason}; {self.needs}" if self.needs else self.reason
         return f"{reason}; beside it: {self.beside}" if self.beside else reason
 
     @property
     def cells(self) -> tuple[str, ...]:
-        """The row under HEAD."""
+        """The cells of the row, in the columns of HEAD."""
         finding = f"{self.found} [{self.citation}]"
         return finding, self.stated, self.measured, self.verdict, self.made_from, self.why
 
@@ -126,7 +126,7 @@ class Findings(Strict):
 
 
 def findings(run: Run, trials: Sequence[Trial]) -> Findings:
-    """The verdicts on every experiment of the run whose data a paper's findings are judged by."""
+    """The verdicts on the papers' findings, for every experiment of the run that has findings."""
     rows = []
     for record in run.experiments:
         own = trials_of(run, trials, record.name)
@@ -148,13 +148,13 @@ def findings(run: Run, trials: Sequence[Trial]) -> Findings:
 
 
 def stands(finding: Finding, run: Run) -> Stands:
-    """What a verdict is worth on the machines of this run, by what its number was made from."""
+    """What a verdict is worth on the machines of this run. It depends on what the number was made from."""
     return STANDS[finding.basis][0 if run.lab.get("nodes_share_cores", True) else 1]
 
 
 def repetitions_made(trials: Sequence[Trial], vpns: Collection[str] = ()) -> int:
-    """How many repetitions of a cell (of these ``vpns``, if they have any) were measured: a deadline leaves some of
-    those out that were asked for. Half of the cells have more, or as many."""
+    """How many repetitions of a cell were measured, as the upper median over the cells (of these ``vpns``, if they have
+    any). A deadline leaves out some of those that were asked for."""
     ok = [trial for trial in trials if trial.status == "ok"]
     by_cell: dict[str, set[int]] = {}
     for trial in [trial for trial in ok if trial.vpn in vpns] or ok:
@@ -163,8 +163,8 @@ def repetitions_made(trials: Sequence[Trial], vpns: Collection[str] = ()) -> int
 
 
 def needs(judgement: Judgement, run: Run, made: int) -> str:
-    """What a run would take that decides it, as an estimate from the repetitions ``made``; empty where it is not the
-    interval that leaves it open."""
+    """What a run would take to decide the finding, as an estimate from the repetitions ``made``; empty where something
+    else than its interval leaves it open."""
     if judgement.verdict != "not comparable" or "undecided: " not in judgement.reason:
         return ""
     if judgement.low is None:
@@ -218,8 +218,8 @@ def _cores(run: Run) -> str:
 
 
 def section(findings: Findings, names: Mapping[str, str]) -> list[Block]:
-    """The section of every form, a table an experiment; empty where there are no findings. ``names``: what links to an
-    experiment lead to."""
+    """The section, for every form: a table for each experiment; empty where there are no findings. ``names``:
+    experiment -> the name that links to it lead to."""
     if not findings.rows and not findings.device_row:
         return []
     blocks: list[Block] = [Heading("Findings", "findings"), Paragraph(ABOUT)]

@@ -1,4 +1,4 @@
-"""The OSLV paper's Figure 3 of this run: each VPN on the link of 100 Mbit/s, normalised as there."""
+"""The OSLV paper's Figure 3 for this run: each VPN on the link of 100 Mbit/s, normalised as in the paper."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Shown = dict[str, tuple[float, str]]  # VPN -> the number to rank by, and what i
 
 
 def rows(run: Run, trials: Sequence[Trial]) -> list[list[str]]:
-    """A row for each VPN that was measured on this link, no references; empty for a run without the experiment."""
+    """A row for each VPN that was measured on this link, without references; empty for a run without the experiment."""
     data = Data(run, trials_of(run, trials, "oslv"))
     vpns = [vpn for vpn in data.vpns() if not run.vpns[vpn].reference]
     columns = [
@@ -48,7 +48,8 @@ def rows(run: Run, trials: Sequence[Trial]) -> list[list[str]]:
 
 
 def mean_ranks(columns: Sequence[Shown], vpns: Sequence[str]) -> Mapping[str, str]:
-    """The mean of each VPN's ranks in the columns (1 is best, ties share), of those that are in every column."""
+    """VPN -> the mean of its ranks in the columns (1 is best, ties share a rank), for the VPNs that are in every
+    column."""
     ranked = [vpn for vpn in vpns if all(vpn in column for column in columns)]
     if not ranked:
         return {}

@@ -75,7 +75,7 @@ def paper_tables(run: Run, trials: Sequence[Trial]) -> list[PaperTable]:
 
 
 def _cells(trials: Sequence[Trial], measure: str) -> list[list[Trial]]:
-    """The ok trials of this measurement, cell by cell: the baseline's first, then VPN by VPN."""
+    """The ok trials of this measurement, in a list for each cell: the baseline's first, then VPN by VPN."""
     cells: dict[str, list[Trial]] = {}
     for trial in trials:
         if trial.status == "ok" and trial.params.get("measure") == measure:
@@ -84,7 +84,7 @@ def _cells(trials: Sequence[Trial], measure: str) -> list[list[Trial]]:
 
 
 def _counted(cells: Sequence[Sequence[Trial]]) -> Iterator[PaperTable]:
-    """Tables 1, 2, 3 and 5. The counts are the same in every repetition: nothing runs."""
+    """Tables 1, 2, 3 and 5. Their counts are the same in every repetition, because nothing has to run for them."""
     by_vpn = {own[-1].vpn: {m.metric: m for m in own[-1].measurements} for own in cells}
     yield PaperTable(
         key="table-1",
@@ -179,7 +179,7 @@ def _meshes(trials: Sequence[Trial]) -> PaperTable:
 
 
 def _probed(cells: Sequence[Sequence[Trial]], metrics: Mapping[str, Metric]) -> Iterator[PaperTable]:
-    """Table 4 and what is declared. A verdict that is not the same in every repetition is counted out."""
+    """Table 4 and the declared strengths. A verdict that differs between repetitions is shown with its counts."""
     rows, notes, rated = [], [], []
     for own in cells:
         first = own[0]
@@ -218,7 +218,8 @@ def _probed(cells: Sequence[Sequence[Trial]], metrics: Mapping[str, Metric]) -> 
 
 
 def _verdict(own: Sequence[Trial], probe: str) -> str:
-    """``pass``, or ``FAIL 1 of 3``: over the repetitions; empty where this probe is none of this cell's."""
+    """The verdict over the repetitions: ``pass``, or ``FAIL 1, pass 2`` where they differ; a dash where the cell has no
+    such probe."""
     verdicts = [WORDS[m.value] for trial in own for m in trial.measurements if m.metric == probe]
     verdicts += ["?" for trial in own if probe in trial.attempt.get("inconclusive", {})]
     if len(set(verdicts)) < 2:
@@ -227,7 +228,7 @@ def _verdict(own: Sequence[Trial], probe: str) -> str:
 
 
 def _reasons(own: Sequence[Trial], metrics: Mapping[str, Metric]) -> Iterator[str]:
-    """What failed or stayed open, each once, in a probe's own words."""
+    """What failed or stayed open, in a probe's own words."""
     for trial in own:
         for m in trial.measurements:
             if m.metric in PROBES and m.value == 0:
@@ -273,7 +274,7 @@ def _paper(measurement: Measurement | None, *keys: str) -> list[str]:
 
 
 def section(tables: Sequence[PaperTable]) -> list[Block]:
-    """The section of every form; empty for a run of other experiments."""
+    """The section, for every form; empty for a run of other experiments."""
     if not tables:
         return []
     blocks = [

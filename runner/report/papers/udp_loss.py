@@ -1,4 +1,4 @@
-"""The thesis' Table 3 of this run: the mean loss at the rate that is the UDP throughput, and its standard deviation."""
+"""The thesis' Table 3 for this run: mean and standard deviation of the loss at the UDP throughput."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ ABOUT = (
 
 
 def rows(run: Run, trials: Sequence[Trial]) -> list[list[str]]:
-    """A row for each cell of the thesis' UDP test (AES-128-CBC, or the nearest that the VPN has), no references; empty
-    for a run of other experiments."""
+    """A row for each cell of the thesis' UDP test (AES-128-CBC, or the nearest that the VPN has), without references;
+    empty for a run of other experiments."""
     cells: dict[str, list[Trial]] = defaultdict(list)
     for trial in trials:
         known = run.vpns.get(trial.vpn)
@@ -49,7 +49,7 @@ def _row(first: Trial, measured: Sequence[Measurement]) -> list[str]:
 
 
 def _losses_at(measured: Measurement) -> list[float]:
-    """The loss ratios of the search's trials that offered what it found."""
+    """The loss ratios of the search's trials that offered the rate which the search found."""
     trials = measured.detail.get("trials", [])
     return [trial["loss_ratio"] for trial in trials if abs(trial["offered_rate_bps"] / measured.value - 1) <= AT_IT]
 

@@ -177,7 +177,7 @@ def _medians(
 
 
 def axis_ends(values: Sequence[float]) -> tuple[float, float]:
-    """Where the axis begins and ends: around the points, a twentieth of their span to spare."""
+    """The ends of the axis: around the points, with a twentieth of their span to spare."""
     low, high = min(values), max(values)
     if low > 0 and high / low > 30:
         return low / 1.2, high * 1.2
@@ -186,7 +186,8 @@ def axis_ends(values: Sequence[float]) -> tuple[float, float]:
 
 
 def clipped(cells: Sequence[Value], domain: Sequence[float]) -> dict[str, list[tuple[str, str, float]]]:
-    """Shorten the intervals that leave the axis; side -> cell, VPN and end of those that an arrow ends."""
+    """Shorten the intervals that leave the axis, within ``cells``. Returns side -> (cell, VPN, end of the axis) of each
+    interval that an arrow ends."""
     arrows: dict[str, list[tuple[str, str, float]]] = {"left": [], "right": []}
     for cell in cells:
         if "low" not in cell:
@@ -200,7 +201,7 @@ def clipped(cells: Sequence[Value], domain: Sequence[float]) -> dict[str, list[t
 
 
 def _searches(experiment: ExperimentReport, table: MetricTable, samples: Samples) -> Plot | None:
-    """Loss by offered rate of each search, every repetition a line (the thesis' Figure 15)."""
+    """Loss by offered rate, a line for each search of each repetition (the thesis' Figure 15)."""
     values: list[Value] = []
     for row in table.measured:
         for seen in samples.of(row, table.metric):
@@ -299,7 +300,7 @@ def _distribution(experiment: ExperimentReport, table: MetricTable, samples: Sam
 
 
 def _by_length(experiment: ExperimentReport, table: MetricTable, samples: Samples) -> Plot:
-    """The metric by the length of the inner packet, one line a configuration."""
+    """The metric by the length of the inner packet, a line for each configuration."""
     scale, unit = unit_of(table)
     values: list[Value] = []
     for row in table.measured:

@@ -22,8 +22,8 @@ FAILURES = f"Up to {DRAWN} failures of each cell, from the shortest outage to th
 
 
 def timelines(experiment: ExperimentReport, table: MetricTable, failures: list[FailureRow]) -> Plot | None:
-    """Failures as lanes, grouped by cell in the order of the table, seconds after the break; those of one cell by
-    their outage. What was lost before the break is none of it, and left out."""
+    """Failures as lanes, in seconds after the break: grouped by cell in the order of the table, and those of one cell
+    in the order of their outages. What was lost before the break is left out."""
     rows = _in_the_tables_order(failures, table)
     drawn = [(row, number, timeline) for row in rows for number, timeline in enumerate(row.drawn)]
     events = [event for row, number, timeline in drawn for event in _events(row, number, timeline)]
@@ -43,7 +43,7 @@ def timelines(experiment: ExperimentReport, table: MetricTable, failures: list[F
 
 
 def _in_the_tables_order(failures: list[FailureRow], table: MetricTable) -> list[FailureRow]:
-    """The failures of the table's cells."""
+    """The failures of the table's cells, in the order of the table."""
     places = {(row.vpn, tuple(sorted(row.params.items()))): place for place, row in enumerate(table.measured)}
     placed = [(places.get((row.vpn, tuple(sorted(row.params.items())))), row) for row in failures]
     return [row for _, row in sorted(((at, row) for at, row in placed if at is not None), key=lambda each: each[0])]

@@ -12,7 +12,7 @@ LABELS = 160  # px that the machines' names may take
 
 
 def machine_plots(rankings: Sequence[OnMachines]) -> list[Plot]:
-    """One for each ranking of which machines have ratios."""
+    """A plot for each ranking whose machines have ratios."""
     plots = [_ratios(ranking, number) for number, ranking in enumerate(rankings)]
     return [plot for plot in plots if plot]
 

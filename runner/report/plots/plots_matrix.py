@@ -64,7 +64,7 @@ def matrix(experiment: ExperimentReport, table: MetricTable) -> Plot | None:
 
 
 def encryption_by_integrity(experiment: ExperimentReport, table: MetricTable) -> list[Plot]:
-    """The crypto matrix (the router paper, section VI), one plot a VPN; darkest is its best at a length."""
+    """The crypto matrix (the router paper, section VI), a plot for each VPN. Its best value at a length is darkest."""
     rows = [row for row in table.measured if {"cipher", "integrity", "packet_bytes"} <= set(row.params)]
     usual = [row for row in rows if row.vpn != BASELINE and "driver" not in row.params and row.summary]
     plots = []

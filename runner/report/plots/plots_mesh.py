@@ -16,7 +16,7 @@ from runner.report.plots.vega import Spec
 
 
 def mesh_plots(points: Sequence[MeshPoint], key: Callable[[str], str]) -> list[Plot]:
-    """One plot a quantity, against the number of sites. ``key`` makes a file's name of a quantity's."""
+    """A plot for each quantity, against the number of sites. ``key`` makes a file's name from that of a quantity."""
     vpns = sorted({point.vpn for point in points})
     colour: Spec = {"field": "vpn", "type": "nominal", "title": "VPN", "scale": {"domain": vpns}}
     plots = [_against_n(points, what, title, unit, colour, key) for what, title, unit in WHAT]
@@ -79,7 +79,8 @@ def _against_n(
 
 
 def _paper_curve(points: Sequence[MeshPoint], what: str, scale: float) -> list[Value]:
-    """The paper's formulas of effort; of memory, that each tunnel takes as much as the first."""
+    """The points of the paper's formula of the effort; for memory, of its claim that each tunnel takes as much as the
+    first."""
     curve: list[Value] = []
     if what == "effort":
         curves = [(point, point.effort_of_the_paper) for point in points]

@@ -24,8 +24,8 @@ Spec = dict[str, Any]
 def script() -> str:
     """Vega, Vega-Lite and Vega-Embed as one script that sets ``window.vegaEmbed`` and needs nothing else.
 
-    Bundling takes some seconds, so that the result is kept beside the images, under vl-convert's version; where that
-    folder cannot be written it is made anew. In a guest kernel only what is kept is used."""
+    Bundling takes some seconds, so the result is kept beside the images, under vl-convert's version. Where that folder
+    cannot be written, the script is bundled each time. A guest kernel only uses a script that was kept."""
     kept = cache_dir() / f"vega-{version('vl-convert-python')}-{VEGA_LITE}.js"
     try:
         return kept.read_text(encoding="utf-8")
@@ -48,7 +48,7 @@ def svg(spec: Spec) -> str:
 
 
 def png(spec: Spec) -> bytes:
-    """The same with twice as many pixels as units, for slides."""
+    """The plot as PNG with twice as many pixels as units, for slides."""
     import vl_convert
 
     return vl_convert.vegalite_to_png(spec | {"background": "white"}, VEGA_LITE, scale=2)
