@@ -26,18 +26,18 @@ MEANINGS = {
     "recommended": "every VPN with the cipher that its makers recommend today",
     "comparable": "every VPN with AES-128-CBC, HMAC-SHA-256 and no compression, or the nearest that it has",
 }
-FIRST = ("recommended", "comparable")  # of several rankings, the one that a reader is shown first
-AGAINST = 3  # numbers against the runner-up
-CHANGES = 2  # weights of which it is said what they change
+FIRST = ("recommended", "comparable")  # the configurations whose answer comes first
+AGAINST = 3  # verdicts against the runner-up that an answer has
+CHANGES = 2  # weights of which an answer says what they change
 MORE_MACHINES = "On a farm, more machines decide them soonest, then more repetitions"
 BY_TCP = "--weights tcp ranks it"
 BY_KERNEL = {"uml": "--kernel qemu has it", "qemu-kvm": "", "qemu-tcg": ""}  # by the guest that the run was in
 BY_ANY_KERNEL = "--kernel uml or qemu has it"
 KERNELS_OWN = re.compile(r"kernel|netlink|Operation not supported|Unknown device", re.IGNORECASE)
-ESTIMATED = 0.9  # of the undecided pairs, the soonest decided
-# Of 30 simulated runs that go on for the time as estimated, 60 % decide two thirds of their pairs; 1.4 times it: 77 %.
+ESTIMATED = 0.9  # share of the undecided pairs: those that are decided soonest
+# Of 30 simulated runs that continue for the estimated time, 60 % decide two thirds of their pairs; for 1.4 times: 77 %.
 SAFETY = 1.6
-LONG = 160  # characters of a reason, of which the rest is left to the tables
+LONG = 160  # characters of a reason; only the tables have longer ones in full
 
 
 class Absent(Strict):

@@ -11,7 +11,7 @@ from runner.ranking.ranking import Ranking
 from runner.report import text
 
 UNDER = re.compile(r"the tunnel broke down under (\S+), from (\d+) (\S+) offered")  # of the generators of datagrams
-LOST = "the tunnel carries no payload any more"  # of any measurement
+LOST = "the tunnel carries no payload any more"  # how any measurement reports it
 
 
 class Breakdown(Strict):

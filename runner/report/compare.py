@@ -161,7 +161,7 @@ def _change(
     run: Run, cell: Trial, metric: Metric, before: _Side, after: _Side
 ) -> tuple[Change, float | None, Estimate | None]:
     """The change of one metric, not yet judged, the p-value of no change, and the log ratio of after over before."""
-    # Shares only where no repetition is lost by it.
+    # Compare shares only where every repetition has one.
     of_baseline = all(side.shares and len(side.shares) == len(side.values) for side in (before, after))
     compared = (before.shares, after.shares) if of_baseline else (before.values, after.values)
     old, new = (alone(side.block_shares if of_baseline else side.blocks) for side in (before, after))
@@ -233,7 +233,7 @@ def _judged(change: Change, adjusted_p: float | None) -> Change:
     verdict: Verdict = "no difference"
     if adjusted_p < SIGNIFICANCE:
         less = "after" if change.ratio.ratio < 1 else "before"
-        if less in change.bounded:  # it may be more than that, and as much as the other
+        if less in change.bounded:  # the value may be higher, and as high as the other
             return change.model_copy(
                 update={"adjusted_p": adjusted_p, "reason": f"{less}: only a lower bound is known"}
             )

@@ -276,7 +276,7 @@ def _why_not_measured(trials: Sequence[Trial], metric: Metric) -> str:
     return "; ".join(warning.removeprefix(begin) for warning in warnings) or "its trials gave no value of this metric"
 
 
-@lru_cache(maxsize=50_000)  # every metric of a cell asks for them
+@lru_cache(maxsize=50_000)  # called for every metric of a cell
 def _in_words(levels: tuple[tuple[str, str], ...]) -> str:
     return levels_in_words(dict(levels))
 

@@ -13,8 +13,8 @@ from runner.ranking.stats import Drift, Summary, drift
 from runner.ranking.weights import PRESETS
 from runner.report.text import change, counted, levels, percent, quantity, traffic
 
-BASELINE = "none"  # the VPN that is none
-FARM = "machines of the farm"  # the name of that fact
+BASELINE = "none"  # the name of the trials without a VPN: plain IP
+FARM = "machines of the farm"  # the name of the fact that lists them
 FEW_BLOCKS = 5
 GOAL_MEASURING = 0.7  # what the quick profile promises
 FIRST_FACTS = ("kind", "kernel", "guest", "machine", "cpu", "cores")

@@ -19,9 +19,9 @@ ABOUT = (
     "the gateways' configuration."
 )
 METRICS = ("outage_ms", "convergence_ms", "failover_outage_ms")
-MOST_GAPS = 6  # of a timeline, as shown
-DRAWN = 5  # failures of a cell in a plot
-SURVIVES_MS = 400.0  # an outage after an overload that no call notices: ITU-T G.114, the bound for planning
+MOST_GAPS = 6  # of a timeline that are shown
+DRAWN = 5  # failures of a cell that a plot shows
+SURVIVES_MS = 400.0  # a call does not notice a shorter outage after an overload: the planning bound of ITU-T G.114
 
 
 class FailureRow(Strict):

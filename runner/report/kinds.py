@@ -11,7 +11,7 @@ from runner.data.trials import Machine, Run, Trial
 from runner.report import text
 
 Whole = tuple[Run, list[Trial]]
-OTHERS = "machines of other kinds"  # among the facts of the lab, where a report leaves machines out
+OTHERS = "machines of other kinds"  # the name of a fact of the lab, where a report leaves machines out
 
 
 def by_kind(run: Run, trials: Sequence[Trial]) -> list[Whole]:

@@ -17,10 +17,10 @@ from runner.ranking.stats import block_values
 from runner.report import text
 from runner.report.blocks import Block, Heading, Note, Paragraph, Table
 
-# What is limited: the ends of the names of metrics.
+# The metrics that something limits, by the ends of their names.
 LIMITED = ("_throughput", "packet_rate", "packet_rate_both_ways", "download_time")
-EMULATED = ("uml", "qemu-tcg")  # guest kernels whose packets cost many times what they cost a machine
-HELD = ("quota", "path")  # with these, what the programs cost is not what limits them
+EMULATED = ("uml", "qemu-tcg")  # guest kernels in which a packet costs many times as much CPU time as on a machine
+HELD = ("quota", "path")  # limits other than the CPU time of the programs
 ABOUT = (
     "While it measured a throughput, vpneval watched every machine of the lab: cores, threads, queues, quotas. Where "
     "all nodes share the cores, the VPN that takes the least CPU time of all of them carries the most. On separate "

@@ -24,9 +24,9 @@ ABOUT_FACTS = (
     "more than 10 %, the lowest and the highest."
 )
 ABOUT_LACKS = "Their blocks are without these, which other machines measured. Not all machines have the same software."
-ALIKE = 1.1  # the highest over the lowest of numbers that are not worth a row
+ALIKE = 1.1  # the highest over the lowest: numbers nearer to each other have no row
 MOMENTARY = ("steal_ratio_since_boot", "bring_up_s", "frequency_mhz", "interrupts")  # they change while a machine runs
-HERE = "this machine"  # the name that a lab of namespaces gives to the only one it has
+HERE = "this machine"  # the name of the only machine in a lab of namespaces
 
 
 class Unlike(Strict):

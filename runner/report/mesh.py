@@ -68,7 +68,7 @@ def _middle(same: Sequence[MeshPoint]) -> MeshPoint:
     return chosen[0].model_copy(update=middle)
 
 
-# (the field, its title, its unit); the last is counted on paper, and is the paper's own curve.
+# (field, title, unit); the last one is counted on paper, and the OSLV paper has a curve of it.
 WHAT = (
     ("up_s", "Time to a full mesh", "s"),
     ("memory_bytes", "Memory per tunnel", "B"),

@@ -12,7 +12,7 @@ ABOUT = (
     "Before a tunnel is measured, daemon and kernel are asked what they negotiated, and random bytes are sent through "
     "it both ways while the WAN is captured. A number opens into its trials, and each names its line here."
 )
-FEW = 2  # values of one fact that are told
+FEW = 2  # values of one fact that are listed
 
 
 class ProofRow(Strict):

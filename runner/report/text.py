@@ -32,9 +32,9 @@ SHORT = {
     "cipher_choice": "Ciph.",
     "scaling_effort": "Mesh",
 }
-HUGE = 1000  # an interval of more than this factor says no more than that
+HUGE = 1000  # a wider interval is only said to be wider than this factor
 NONE = "–"
-PROBABLY = 0.75  # of the draws: from there on an order that is not sure is called probable
+PROBABLY = 0.75  # share of the draws from which on an order that is not sure is called probable
 
 
 def lower(title: str) -> str:
@@ -140,7 +140,7 @@ def configuration(levels: Mapping[str, str]) -> str:
     return " ".join(words)
 
 
-# How a level is said, where the level alone would not tell what it is.
+# The words for levels that would not be understood alone.
 PHRASES = {
     "streams": "{} streams",
     "clients": "{} of them",
@@ -189,7 +189,7 @@ def _said(factor: str, level: str) -> str:
     if factor in ("wan_rate_bps", "cost_rate_bps"):
         scale, unit = prefix(float(level), "bit/s")
         return f"{float(level) / scale:g} {unit}"
-    if factor not in PHRASES and level.isdigit():  # a bare number says nothing
+    if factor not in PHRASES and level.isdigit():  # a number alone says nothing
         return f"{factor} {level}"
     return PHRASES.get(factor, "{}").format(level)
 

@@ -9,9 +9,9 @@ from runner.report import text
 from runner.report.experiments import ExperimentReport, MetricTable, Row, row_share
 from runner.report.facts import BASELINE
 
-TUNNEL = ("cipher", "integrity")  # one choice: an AEAD has no integrity of its own
+TUNNEL = ("cipher", "integrity")  # these count as one factor: an AEAD cipher has no separate integrity
 SAID = (*TUNNEL, "compression", "payload")  # factors whose levels need a word beside them
-NAMED = 4  # VPNs in which nothing differs
+NAMED = 4  # VPNs without a difference that a title names
 LEVELS_OF = {
     "cipher": "ciphers",
     "payload": "payloads",
@@ -142,7 +142,7 @@ def _first_and_last(table: MetricTable, first: Row, last: Row) -> str:
         shares = [row_share(row, table) for row in (first, last)]
         return f"{first.vpn} has {shares[0]} of plain IP's {text.lower(table.title)}, {last.vpn} {shares[1]}"
     values = [
-        text.with_interval(row.summary, table.unit, row.at_least > 0).removesuffix(" 1")  # what only counts has no unit
+        text.with_interval(row.summary, table.unit, row.at_least > 0).removesuffix(" 1")  # a count has no unit
         for row in (first, last)
         if row.summary
     ]

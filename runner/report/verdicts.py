@@ -16,8 +16,8 @@ from runner.report import text
 from runner.report.blocks import Block, Heading, Paragraph, Table
 
 HEAD = ("metric", "verdict", "ratio (the interval that decides)")
-SHOWN = 8  # undecided pairs of a metric in a terminal
-LONG_S = 2 * 3600  # what would take longer is said in hours
+SHOWN = 8  # undecided pairs of a metric that a terminal shows
+LONG_S = 2 * 3600  # longer times are written in hours
 DECIDED = {"better": "is better than", "worse": "is worse than", "same": "is the same as", "undecided": "and"}
 
 

@@ -184,7 +184,7 @@ def _trend(trends: Sequence[Trend], vpns: Sequence[str]) -> Plot:
                 values.append(value | {"says": text.with_interval(summary, known.unit)})
     x = {"field": "date", "type": "temporal", "title": None}
     y = {"type": "quantitative", "title": f"{known.title} ({unit})", "scale": {"zero": False}}
-    colour = {"field": "vpn", "type": "nominal", "title": "VPN", "scale": {"domain": vpns}}  # alike in every plot
+    colour = {"field": "vpn", "type": "nominal", "title": "VPN", "scale": {"domain": vpns}}  # the same in every plot
     tooltip = [{"field": "vpn"}, {"field": "run"}, {"field": "says", "title": "median (95 %)"}]
     layers: list[dict[str, Any]] = [
         {

@@ -46,8 +46,8 @@ from runner.report.plots.thinning import RANGE_HEAD, note, ranges, shown
 from runner.report.titles import answer_of
 from runner.report.why import sentence
 
-TALLEST = 1200  # px of the plot that an experiment shows: a taller one is folded with the tables
-LISTED = 4000  # measurements: of more the page lists no trials, and trials.jsonl has them
+TALLEST = 1200  # px; a taller plot of an experiment is folded with the tables
+LISTED = 4000  # measurements; with more, the page does not list the trials, which are in trials.jsonl
 
 
 @uncollected()

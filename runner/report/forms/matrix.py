@@ -98,5 +98,5 @@ def _axis(ends: Sequence[float]) -> Callable[[float], float]:
         width = math.log(top / bottom)
         return lambda value: 100 * min(1.0, max(0.0, math.log(max(value, bottom) / bottom) / width))
     floor = min(0.0, bottom)
-    span = top - floor or 1.0  # all of them zero
+    span = top - floor or 1.0  # 1.0 where all are zero
     return lambda value: 100 * min(1.0, max(0.0, (value - floor) / span))

@@ -12,7 +12,7 @@ from runner.data.errors import UsageError
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 LIMIT_S = 120.0
-DRAWING_MS = 30_000  # of Chromium's virtual time, which is over as soon as nothing is left to do
+DRAWING_MS = 30_000  # of Chromium's virtual time, which ends as soon as nothing is left to do
 FLAGS = (
     *("--headless", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-component-update"),
     *("--disable-sync", "--disable-quic", "--no-pdf-header-footer", f"--virtual-time-budget={DRAWING_MS}"),

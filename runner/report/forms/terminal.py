@@ -25,7 +25,7 @@ from runner.report.forms.terminal_answer import render_answer
 from runner.report.model import Report
 
 WIDE = 100
-LONG = 60  # characters of a cell, from which on a table has no columns
+LONG = 60  # characters of a cell from which on a table is printed as cards
 FACTS_SHOWN = ("lab kind", "lab kernel", "lab guest", "lab cpu", "lab cores", "image name")
 SENTENCES_SHOWN = 12
 REASON_SHOWN = 400
@@ -219,8 +219,8 @@ def _rank(rank: str) -> Text:
     return Text(rank, "green" if rank.rstrip("=") == "1" else "dim" if rank == text.NONE else "")
 
 
-NUMBERS = 63  # characters that the columns of numbers take, with a gap
-NARROW = 57  # and without
+NUMBERS = 63  # characters that the columns of numbers take, with gaps
+NARROW = 57  # the same without gaps
 
 
 def _experiment(experiment: ExperimentReport, console: Console) -> None:

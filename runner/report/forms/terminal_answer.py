@@ -44,9 +44,9 @@ from runner.report.model import Report
 from runner.report.ranked_numbers import RankedNumber
 from runner.report.verdicts import interval
 
-WIDE = 110  # columns, from which on intervals stand beside the values
-TALL = 40  # lines, from which on every ranking has its table
-# The kinds of limits that are no words of a sentence.
+WIDE = 110  # columns of the terminal from which on intervals stand beside the values
+TALL = 40  # lines of the terminal from which on every ranking has its table
+# Words for the kinds of limits whose names do not fit in a sentence.
 KINDS = {"quota": "a CPU quota", "steal": "the hypervisor", "foreign": "other programs", "path": "the path"} | {
     "thread": "one thread",
     "process": "one process",
@@ -55,7 +55,7 @@ KINDS = {"quota": "a CPU quota", "steal": "the hypervisor", "foreign": "other pr
     "queue": "a queue",
     "none found": "nothing that was found",
 }
-HALF = 1.0  # of the median: a wider half interval is told as a factor
+HALF = 1.0  # share of the median; a wider half interval is written as a factor
 
 
 def render_answer(report: Report, console: Console, folder: Path | None = None, *, across: bool = False) -> None:

@@ -26,7 +26,7 @@ ABOUT = (
     "The sections in which the papers conclude (the device page has none: its sections that claim something), sentence "
     "by sentence. A finding is named by its experiment and its name there."
 )
-OPEN = "open: "  # how the reason begins of what nothing here measures
+OPEN = "open: "  # how a reason begins where no experiment measures the finding
 LONGER_SEARCH = (
     "rates that are known from below only do not decide it; with `--profile thesis` the searches go on longer"
 )

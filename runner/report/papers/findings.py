@@ -33,7 +33,7 @@ STANDS: Mapping[
     "time": ("no", "yes"),
     "timer": ("yes", "yes"),
 }
-LONGEST = 100  # times as long a run: what is said of more than that
+LONGEST = 100  # times the length of the run; longer estimates are not given
 
 
 class FindingRow(Strict):

@@ -62,7 +62,7 @@ def _ratios(ranking: OnMachines, number: int) -> Plot | None:
             "resolve": {"scale": {"x": "independent"}},
         }
     )
-    spec.pop("width")  # of a facet its panels have one
+    spec.pop("width")  # each panel of a facet has a width of its own
     where = ranking.configuration + (f", {ranking.image}" if ranking.image else "")
     return Plot(
         key=f"machines-{number}",

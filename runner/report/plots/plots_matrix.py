@@ -36,7 +36,7 @@ def matrix(experiment: ExperimentReport, table: MetricTable) -> Plot | None:
     if len({cipher for _, cipher in tunnels}) < 3 or len(tunnels) < len(rows):  # other factors vary: no matrix
         return None
     several = {vpn for vpn, _ in tunnels if sum(other == vpn for other, _ in tunnels) > 1}
-    rows = [row for row in rows if row.vpn in several]  # who has one cipher has 100 % of its best
+    rows = [row for row in rows if row.vpn in several]  # a VPN with one cipher has 100 % of its best
     if not rows:
         return None
     scale, unit = unit_of(table)
@@ -103,7 +103,7 @@ def _matrix_of(experiment: ExperimentReport, table: MetricTable, vpn: str, lengt
     by_length = {"field": "packet", "sort": [f"{length} B" for length in lengths], "title": "inner packet"}
     body = {"data": {"values": values}, "facet": {"column": by_length}, "spec": cells}
     spec = spec_of(body, "Colour: share of the best at that length. AEAD ciphers have their integrity within.")
-    del spec["width"]  # of facets, each has its own
+    del spec["width"]  # each facet has a width of its own
     return Plot(
         key=key_of(experiment, f"{table.metric}-{vpn}-matrix"),
         title=f"{table.title} of {vpn} by encryption and integrity (1000 packets/s)",

@@ -17,10 +17,10 @@ from runner.report.observations import Observation
 from runner.report.plots.vega import SCHEMA, Spec
 
 POINTS = 1500  # of one plot
-ALL_POINTS, FEWEST = 12_000, 200  # of all plots of a page, shared out; but each has so many
+ALL_POINTS, FEWEST = 12_000, 200  # of all plots of a page together; but at least so many of each
 WIDTH = 620
 STEP = 22
-STEP_OF_TWO = 34  # of labels with a second line
+STEP_OF_TWO = 34  # where labels have a second line
 LINES = "split(datum.label, ' · ')"  # the label's levels on a line of their own
 DELAYS = ("rtt", "udp_rtt", "rtt_loaded")  # metrics whose exchanges have a distribution
 SHARED = ("tcp_throughput", "udp_throughput")  # metrics that share an axis

@@ -35,7 +35,7 @@ def script() -> str:
         import vl_convert
 
         made = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", VEGA_LITE)
-    with suppress(OSError):  # a read-only home: slower, and no worse
+    with suppress(OSError):  # a read-only home: the page is only slower to make
         _keep(kept, made)
     return made
 
@@ -58,4 +58,4 @@ def _keep(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f"{path.name}.{os.getpid()}")
     partial.write_text(text, encoding="utf-8")
-    partial.rename(path)  # whole or not at all, whoever else does the same
+    partial.rename(path)  # complete or not at all, also where another process does the same
