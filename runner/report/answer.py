@@ -1,5 +1,5 @@
-"""The answer that a run gives, as data for every form: who is best and how sure that is, against whom, what would
-change it, who is missing and what would measure them, and how long a sure answer takes."""
+"""The answer of a run, as data for every form: the best VPN and how sure that is, the runner-up, the weights that would
+change the order, the VPNs that are not ranked and what would rank them, and how long a sure answer takes."""
 
 from __future__ import annotations
 
@@ -26,22 +26,23 @@ MEANINGS = {
     "recommended": "every VPN with the cipher that its makers recommend today",
     "comparable": "every VPN with AES-128-CBC, HMAC-SHA-256 and no compression, or the nearest that it has",
 }
-FIRST = ("recommended", "comparable")  # of several rankings, the one that a reader is shown first
-AGAINST = 3  # numbers against the runner-up
-CHANGES = 2  # weights of which it is said what they change
+FIRST = ("recommended", "comparable")  # the configurations whose answer comes first
+AGAINST = 3  # verdicts against the runner-up that an answer has
+CHANGES = 2  # weights of which an answer says what they change
 MORE_MACHINES = "On a farm, more machines decide them soonest, then more repetitions"
 BY_TCP = "--weights tcp ranks it"
 BY_KERNEL = {"uml": "--kernel qemu has it", "qemu-kvm": "", "qemu-tcg": ""}  # by the guest that the run was in
 BY_ANY_KERNEL = "--kernel uml or qemu has it"
 KERNELS_OWN = re.compile(r"kernel|netlink|Operation not supported|Unknown device", re.IGNORECASE)
-ESTIMATED = 0.9  # of the undecided pairs, the soonest decided
-# Of 30 simulated runs that go on for the time as estimated, 60 % decide two thirds of their pairs; 1.4 times it: 77 %.
+ESTIMATED = 0.9  # share of the undecided pairs: those that are decided soonest
+# Of 30 simulated runs that continue for the estimated time, 60 % decide two thirds of their pairs; for 1.4 times: 77 %.
 SAFETY = 1.6
-LONG = 160  # characters of a reason, of which the rest is left to the tables
+LONG = 160  # characters of a reason; only the tables have longer ones in full
 
 
 class Absent(Strict):
-    """VPNs that are not ranked; why, in full and in a few words; what would rank them, empty where nothing is known."""
+    """VPNs that are not ranked for the same reason: ``why`` in full and ``short`` in a few words; ``how``: what would
+    rank them, empty where that is not known."""
 
     vpns: str
     why: str
@@ -50,10 +51,10 @@ class Absent(Strict):
 
 
 class Answer(Strict):
-    """The answer of one ranking. ``number``: of the ranking in the report; ``groups``: the ranked VPNs in their order,
-    neighbours that cannot be told apart together; ``against``: of the first over the second, the verdicts of the three
-    metrics that count most; ``broke``: of whom else than the first group the tunnel broke down under load, in
-    sentences; ``open``: pairs that are undecided, of ``pairs``."""
+    """The answer of one ranking. ``number``: the ranking's number in the report; ``groups``: the ranked VPNs in their
+    order, where neighbours that cannot be told apart are one group; ``against``: the verdicts on the first VPN against
+    the second, in the three metrics that count most; ``broke``: a sentence for each tunnel outside the first group that
+    broke down under load; ``open``: how many of the ``pairs`` are undecided."""
 
     number: int
     name: str
@@ -69,14 +70,14 @@ class Answer(Strict):
 
 
 def answers(report: Report) -> list[Answer]:
-    """The answer of every ranking, the one that a reader should see first at the front."""
-    found = [_answer(report, ranking, number) for number, ranking in enumerate(report.rankings)]
+    """The answer of every ranking. The first one is the one that a reader should see first."""
+    unsorted = [_answer(report, ranking, number) for number, ranking in enumerate(report.rankings)]
     order = {name: at for at, name in enumerate(FIRST)}
 
-    def place(one: Answer) -> tuple[bool, int]:
-        return not one.groups, order.get(report.rankings[one.number].configuration, len(order))
+    def place(answer: Answer) -> tuple[bool, int]:
+        return not answer.groups, order.get(report.rankings[answer.number].configuration, len(order))
 
-    return sorted(found, key=place)
+    return sorted(unsorted, key=place)
 
 
 def ranking_name(ranking: Ranking) -> str:
@@ -86,62 +87,68 @@ def ranking_name(ranking: Ranking) -> str:
 
 
 def groups(ranking: Ranking) -> list[list[str]]:
-    """The ranked VPNs in their order; neighbours whose order is not sure stand in one group."""
-    found: list[list[str]] = []
+    """The ranked VPNs in their order. Neighbours whose order is not sure are one group."""
+    grouped: list[list[str]] = []
     unsure = {frozenset((pair.first, pair.second)) for pair in ranking.pairs if not pair.separated}
     for standing in ranking.standings:
         if standing.place is None:
             continue
-        if found and frozenset((found[-1][-1], standing.vpn)) in unsure:
-            found[-1].append(standing.vpn)
+        if grouped and frozenset((grouped[-1][-1], standing.vpn)) in unsure:
+            grouped[-1].append(standing.vpn)
         else:
-            found.append([standing.vpn])
-    return found
+            grouped.append([standing.vpn])
+    return grouped
 
 
 def place_of(ranking: Ranking) -> dict[str, str]:
-    """VPN -> ``2``, or ``1–3`` for a group that cannot be told apart."""
-    found: dict[str, str] = {}
+    """VPN -> its place: ``2``, or ``1–3`` for all of a group that cannot be told apart."""
+    places: dict[str, str] = {}
     before = 0
     for group in groups(ranking):
         place = f"{before + 1}" + (f"–{before + len(group)}" if len(group) > 1 else "")
-        found |= dict.fromkeys(group, place)
+        places |= dict.fromkeys(group, place)
         before += len(group)
-    return found
+    return places
 
 
 def verdict(ranking: Ranking) -> str:
-    """Who is best and how sure that is, in one or two sentences."""
+    """The best VPN and how sure that is, in one or two sentences."""
     placed = [standing for standing in ranking.standings if standing.place]
     if not placed:
         return "No VPN could be ranked."
     first, *others = placed
-    names = [one.vpn for one in others if one.vpn in first.ties]
+    names = [standing.vpn for standing in others if standing.vpn in first.ties]
     if first.best_probability is None:
         return f"{_listed([first.vpn, *names])} cannot be told apart: too little was measured."
     if not names:
         return f"{first.vpn} is the best (chance of that: {chance(first.best_probability)})."
-    likely = max(placed, key=lambda one: one.best_probability or 0.0)
-    rivals = [one for one in others if (one.best_probability or 0.0) >= 0.01]
-    said = _listed([f"{one.vpn} ({chance(one.best_probability)})" for one in rivals])
+    likely = max(placed, key=lambda standing: standing.best_probability or 0.0)
+    rivals = [standing for standing in others if (standing.best_probability or 0.0) >= 0.01]
+    rival_chances = _listed([f"{standing.vpn} ({chance(standing.best_probability)})" for standing in rivals])
     if likely is first and first.best_probability >= text.PROBABLY and rivals:
-        return f"{first.vpn} is probably the best ({chance(first.best_probability)}). It may also be {said}."
-    told = sorted([first, *(one for one in others if one.vpn in first.ties)], key=_unlikely)
-    chances = ", ".join(f"{one.vpn} {chance(one.best_probability)}" for one in told)
-    return f"{_listed([one.vpn for one in told])} cannot be told apart yet. Chance of being the best: {chances}."
+        return f"{first.vpn} is probably the best ({chance(first.best_probability)}). It may also be {rival_chances}."
+    tied = sorted([first, *(standing for standing in others if standing.vpn in first.ties)], key=_unlikely)
+    chances = ", ".join(f"{standing.vpn} {chance(standing.best_probability)}" for standing in tied)
+    return (
+        f"{_listed([standing.vpn for standing in tied])} cannot be told apart yet. Chance of being the best: {chances}."
+    )
 
 
-def order(found: Sequence[Sequence[str]]) -> str:
-    """Of ``groups``: ``a and b (not told apart), then c``."""
-    said = [_listed(group) + (" (not told apart)" if len(group) > 1 else "") for group in found]
-    return ", then ".join(said)
+def order(ranked_groups: Sequence[Sequence[str]]) -> str:
+    """The groups in words: ``a and b (not told apart), then c``."""
+    parts = [_listed(group) + (" (not told apart)" if len(group) > 1 else "") for group in ranked_groups]
+    return ", then ".join(parts)
 
 
 def by_tcp(report: Report, answer: Answer) -> Ranking | None:
-    """Where the default weights leave a VPN out that carries TCP only: the ranking by the preset ``tcp``, which has
-    every VPN. None where nobody is left out so, or where the run did not measure what that preset counts."""
+    """The ranking by the preset ``tcp``, which has every VPN, where the default weights leave out a VPN that carries
+    TCP only. None where no VPN is left out for that reason, or where the run did not measure what the preset counts."""
     ranking = report.rankings[answer.number]
-    if not report.bases or ranking.weights.name != "balanced" or not any(one.how == BY_TCP for one in answer.absent):
+    if (
+        not report.bases
+        or ranking.weights.name != "balanced"
+        or not any(absent.how == BY_TCP for absent in answer.absent)
+    ):
         return None
     basis = report.bases[answer.number]
     weights = of_run(PRESETS["tcp"], basis.values)
@@ -149,32 +156,34 @@ def by_tcp(report: Report, answer: Answer) -> Ranking | None:
 
 
 def change(ranking: Ranking, most: int | None = CHANGES) -> str:
-    """Which weights would change who leads, the nearest ones first, at most so many; None: all, and which weights
-    change nothing. Empty where there is nothing to say."""
+    """The weights that would make another VPN lead, in sentences, the nearest ones first: at most ``most`` of them, or
+    all for None, together with the weights that change nothing. Empty where nothing is known of that."""
     if not ranking.slack:
         return ""
     near: list[tuple[float, str]] = []
-    for one in ranking.slack:
-        name = text.lower(ranking.titles[one.metric])
-        if one.high is not None:
-            times = one.high / one.weight
-            near.append((times, f"{_lead(one.above)} if {name} counts more than {_times(times)} as much"))
-        if one.below:
-            near.append(_less(one, name))
+    for slack in ranking.slack:
+        name = text.lower(ranking.titles[slack.metric])
+        if slack.high is not None:
+            times = slack.high / slack.weight
+            near.append((times, f"{_lead(slack.above)} if {name} counts more than {_times(times)} as much"))
+        if slack.below:
+            near.append(_less(slack, name))
     if not near:
         return "No single weight, however small or large, makes another VPN lead."
-    said = [f"{words}." for _, words in sorted(near)[:most]]
-    free = [text.lower(ranking.titles[one.metric]) for one in ranking.slack if one.high is None and not one.below]
+    sentences = [f"{words}." for _, words in sorted(near)[:most]]
+    free = [
+        text.lower(ranking.titles[slack.metric]) for slack in ranking.slack if slack.high is None and not slack.below
+    ]
     if free and most is None:
-        said.append(f"No weight of {_listed(free)} alone, however small or large, changes who leads.")
-    return " ".join(said)
+        sentences.append(f"No weight of {_listed(free)} alone, however small or large, changes who leads.")
+    return " ".join(sentences)
 
 
-def _less(one: Slack, name: str) -> tuple[float, str]:
+def _less(slack: Slack, name: str) -> tuple[float, str]:
     """Distance and sentence for a weight whose decrease changes the leader."""
-    times = one.low / one.weight
+    times = slack.low / slack.weight
     how = f"counts less than {_times(times)} as much" if times else "does not count"
-    return (1 / times if times else math.inf), f"{_lead(one.below)} if {name} {how}"
+    return (1 / times if times else math.inf), f"{_lead(slack.below)} if {name} {how}"
 
 
 def _lead(names: Sequence[str]) -> str:
@@ -185,62 +194,64 @@ def _times(factor: float) -> str:
     return f"{factor:.2g} times"
 
 
-def against(found: Sequence[Verdict], ranking: Ranking) -> list[Verdict]:
-    """Of the first over the second, the metrics with the largest weights; of equal ones those that tell most apart."""
+def against(verdicts: Sequence[Verdict], ranking: Ranking) -> list[Verdict]:
+    """The verdicts on the first VPN against the second, in the metrics with the largest weights. Of metrics with equal
+    weights, those come first that are decided, and then those whose ratio is farthest from 1."""
     placed = [standing.vpn for standing in ranking.standings if standing.place]
-    mine = [one for one in of_ranking(found, ranking) if [one.a, one.b] == placed[:2] and one.ratio]
+    mine = [pair for pair in of_ranking(verdicts, ranking) if [pair.a, pair.b] == placed[:2] and pair.ratio]
     weights = ranking.weights.counted
     undecided = {"undecided": 1}
 
-    def telling(one: Verdict) -> tuple[float, int, float]:
-        return -weights[one.metric], undecided.get(one.decision, 0), -abs(math.log(one.ratio or 1.0))
+    def telling(pair: Verdict) -> tuple[float, int, float]:
+        return -weights[pair.metric], undecided.get(pair.decision, 0), -abs(math.log(pair.ratio or 1.0))
 
     return sorted(mine, key=telling)[:AGAINST]
 
 
 def seconds_to_decide(report: Report) -> float | None:
-    """For about how many seconds the run would have to be measured, until most of the undecided pairs of all its
-    rankings are decided; None where there is none, or where nothing tells. Pairs share what is measured of a VPN's
-    tunnel, metrics what one instrument measures, and all the baseline. The slowest pairs are left out: a ratio near a
+    """The estimated measuring time in seconds after which most of the undecided pairs of all rankings are decided. None
+    where no pair is undecided, or where no estimate exists. Pairs share the measurements of a VPN's tunnel, metrics
+    share those of one instrument, and all of them share the baseline. The slowest pairs are left out: a ratio near a
     margin may take hours."""
     tunnels = {
         (ranking.configuration, ranking.image, standing.vpn): f"{ranking.image} {sorted(standing.levels.items())}"
         for ranking in report.rankings
         for standing in ranking.standings
     }
-    undecided = [one for one in report.verdicts if one.decision == "undecided" and one.seconds is not None]
-    undecided.sort(key=lambda one: one.seconds or 0.0)
+    undecided = [pair for pair in report.verdicts if pair.decision == "undecided" and pair.seconds is not None]
+    undecided.sort(key=lambda pair: pair.seconds or 0.0)
     needed: dict[str, dict[tuple[str, str], float]] = {}
-    for one in undecided[: math.ceil(ESTIMATED * len(undecided))]:
-        of_kind = needed.setdefault(report.metrics[one.metric].measure, {})
-        for vpn in (one.a, one.b):
-            key = (vpn, tunnels.get((one.configuration, one.image, vpn), ""))
-            of_kind[key] = max(of_kind.get(key, 0.0), (one.seconds or 0.0) / 2)
+    for pair in undecided[: math.ceil(ESTIMATED * len(undecided))]:
+        of_kind = needed.setdefault(report.metrics[pair.metric].measure, {})
+        for vpn in (pair.a, pair.b):
+            key = (vpn, tunnels.get((pair.configuration, pair.image, vpn), ""))
+            of_kind[key] = max(of_kind.get(key, 0.0), (pair.seconds or 0.0) / 2)
     plain = sum(max(of_kind.values()) for of_kind in needed.values())
     return plain + sum(sum(of_kind.values()) for of_kind in needed.values()) if needed else None
 
 
 def on_farm(report: Report) -> bool:
-    """Was it measured on a farm? Then more machines decide what more time does elsewhere."""
+    """Whether the run was measured on a farm, where more machines decide what takes more time elsewhere."""
     return any(fact.name == FARM for fact in report.facts)
 
 
 def go_on(report: Report, answer: Answer, where: str) -> str:
-    """The command that goes on with the run in the folder ``where``; empty where nothing is undecided, and where
-    nothing tells how long that takes."""
+    """The command that continues the run in the folder ``where``. Empty where nothing is undecided, and where the time
+    that it takes cannot be estimated."""
     return f"vpneval more {shlex.quote(where)}" if answer.open and (on_farm(report) or minutes_more(report)) else ""
 
 
 def surer(report: Report, answer: Answer, where: str) -> str:
-    """``sure``, and the command that goes on with the run in the folder ``where``."""
+    """The sentence of ``sure``, and the command that continues the run in the folder ``where``."""
     command = go_on(report, answer, where)
     return f"{sure(report, answer).rstrip('.')}: {command}" if command else sure(report, answer)
 
 
 def minutes_more(report: Report) -> int | None:
-    """For how many minutes to go on with the run, so that two thirds of what is undecided in all its rankings, or more,
-    are decided in four of five runs: no run measures all the time, and a ratio comes out nearer to 1 than it looked.
-    None where nothing is undecided, or nothing tells, and on a farm."""
+    """For how many minutes to continue the run, so that two thirds or more of the undecided pairs of all rankings are
+    decided in four of five runs. This is more than the measuring time, because no run measures all the time, and
+    because ratios come out nearer to 1 than they looked. None on a farm, where nothing is undecided, and where the time
+    cannot be estimated."""
     measuring_s = None if on_farm(report) else seconds_to_decide(report)
     if measuring_s is None:
         return None
@@ -248,14 +259,14 @@ def minutes_more(report: Report) -> int | None:
 
 
 def sure(report: Report, answer: Answer) -> str:
-    """How many pairs are undecided, and what decides them, in a sentence: the same in every form."""
+    """How many pairs are undecided and what would decide them, in a sentence that is the same in every form."""
     if not answer.open:
         return "Every pair of VPNs is decided in every metric that counts."
-    said = f"{answer.open} of {text.counted(answer.pairs, 'pair')} are undecided"
+    undecided = f"{answer.open} of {text.counted(answer.pairs, 'pair')} are undecided"
     if on_farm(report):
-        return f"{said}. {MORE_MACHINES}."
+        return f"{undecided}. {MORE_MACHINES}."
     minutes = minutes_more(report)
-    return f"{said}; {more(60 * minutes)} would decide most of them." if minutes else f"{said}."
+    return f"{undecided}; {more(60 * minutes)} would decide most of them." if minutes else f"{undecided}."
 
 
 def machine(report: Report) -> str:
@@ -263,9 +274,9 @@ def machine(report: Report) -> str:
     return machine_of(report.facts)
 
 
-def machine_of(found: Sequence[Fact]) -> str:
-    """The machine by name: its CPU, cores, kernel and the kind of the lab; of a farm, how many of them."""
-    facts = {fact.name: fact.value for fact in found}
+def machine_of(lab_facts: Sequence[Fact]) -> str:
+    """The machine in words: its CPU, cores, kernel and the kind of the lab; for a farm, how many machines."""
+    facts = {fact.name: fact.value for fact in lab_facts}
     cores = facts.get("lab cores", "")
     kind = {
         "netns": "all nodes on one machine",
@@ -289,26 +300,28 @@ def machine_of(found: Sequence[Fact]) -> str:
 
 
 def numbers_of(report: Report, number: int) -> dict[str, RankedNumber]:
-    """Metric -> the numbers behind the ranks of a ranking; those that count first, in the order of the weights."""
-    behind = {one.metric: one for one in (report.behind[number] if report.behind else [])}
+    """Metric -> the numbers behind the ranks of ranking ``number``. First come the metrics that count, in the order of
+    the weights."""
+    behind = {numbers.metric: numbers for numbers in (report.behind[number] if report.behind else [])}
     weights = report.rankings[number].weights.counted
     counted = {metric: behind[metric] for metric in weights if metric in behind}
     return counted | behind
 
 
 def unit_of(numbers: RankedNumber, unit: str) -> tuple[float, str]:
-    """The prefix in which the middle one of the medians reads best."""
+    """The scale and unit in which the middle one of the VPNs' medians reads best."""
     medians = sorted(summary.median for summary in numbers.summaries.values())
     return text.prefix(medians[len(medians) // 2], unit)
 
 
 def recipe(vpn: str, levels: Mapping[str, str], command_line: str = "") -> str:
-    """The command that prints how this tunnel is set up; of a run between two sites, the one that makes it for them."""
+    """The command that prints how this tunnel is set up. For a run between two sites, the command that writes the
+    tunnel's files for these sites."""
     usual = {"image": levels.get("image"), "integrity": "aead", "compression": "off"}
-    said = ",".join(f"{factor}={level}" for factor, level in levels.items() if usual.get(factor) != level)
+    settings = ",".join(f"{factor}={level}" for factor, level in levels.items() if usual.get(factor) != level)
     sites = re.search(r" --lab[ =]site:(\S+)", command_line)
     made = f" --site {sites[1]} --write tunnel" if sites else ""
-    return f"vpneval recipe {vpn}" + (f" --set {said}" if said else "") + made
+    return f"vpneval recipe {vpn}" + (f" --set {settings}" if settings else "") + made
 
 
 def _answer(report: Report, ranking: Ranking, number: int) -> Answer:
@@ -327,16 +340,16 @@ def _answer(report: Report, ranking: Ranking, number: int) -> Answer:
         change=change(ranking),
         broke=of_ranked(report.breakdowns, ranking, others),
         absent=[_absent(vpns, why, guest) for vpns, why in text.unranked(ranking)],
-        open=sum(one.decision == "undecided" for one in mine),
+        open=sum(pair.decision == "undecided" for pair in mine),
         pairs=len(mine),
     )
 
 
 def missing(answer: Answer) -> list[str]:
-    """Who is not ranked, why in a few words, and what would rank them: a sentence for each reason."""
+    """The VPNs that are not ranked, why in a few words, and what would rank them: a sentence for each reason."""
     vpns: dict[tuple[str, str], list[str]] = {}
-    for one in answer.absent:
-        vpns.setdefault((one.short, one.how), []).append(one.vpns)
+    for absent in answer.absent:
+        vpns.setdefault((absent.short, absent.how), []).append(absent.vpns)
     return [f"{', '.join(names)}: {short}{f' ({how})' if how else ''}." for (short, how), names in vpns.items()]
 
 

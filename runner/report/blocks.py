@@ -1,6 +1,6 @@
-"""What a report is made of: blocks. A section is a list of them that begins with its heading; one function makes it,
-and each form renders each kind of block in one place. What a form cannot show (a link, a plot, what unfolds), it leaves
-out."""
+"""The blocks that a report is made of. A section is a list of blocks that begins with its heading. One function makes
+each section, and each form renders each kind of block in one place. A form leaves out what it cannot show: a link, a
+plot, what unfolds."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TONES = {
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """Words that lead to a ``file`` of the run folder, or to what has this ``name``."""
+    """Words that link to a ``file`` of the run folder, or to the element of the page with this ``name``."""
 
     words: str
     file: str = ""
@@ -25,14 +25,14 @@ class Link:
 
     @property
     def address(self) -> str:
-        """As a page in the run folder names it, whatever the file is called."""
+        """The address for a page in the run folder, whatever characters the file's name has."""
         return f"#{self.name}" if self.name else f"./{quote(self.file)}"
 
 
 @dataclass(frozen=True, slots=True)
 class Heading:
-    """Begins a section. ``name``: what links lead to; ``fold``: of a section that belongs to a ranking, the words that
-    unfold it on the page."""
+    """The beginning of a section. ``name``: the name that links lead to; ``fold``: for a section that belongs to a
+    ranking, the words that unfold it on the page."""
 
     words: str
     name: str = ""
@@ -42,9 +42,9 @@ class Heading:
 
 @dataclass(frozen=True, slots=True)
 class Paragraph:
-    """Words: how to read what follows; ``strong``: what it comes to, ``good`` or ``bad``; ``soft``: what stands below a
-    table; ``caveat``: what a reader must know first; ``code``: a line to copy. ``lead``: words before it that name it.
-    """
+    """A paragraph of ``words``. Without a ``kind`` it says how to read what follows; ``strong``, ``good`` and ``bad``:
+    a result; ``soft``: words below a table; ``caveat``: what a reader must know first; ``code``: a line to copy.
+    ``lead``: words in front that name it."""
 
     words: str
     kind: Literal["", "strong", "good", "bad", "soft", "caveat", "code"] = ""
@@ -53,7 +53,8 @@ class Paragraph:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """One of a list of remarks. ``lead``: whom it is about; ``number``: what cells refer to it by, 0 for none."""
+    """One remark of a list. ``lead``: what the remark is about; ``number``: the number by which cells refer to it, 0
+    for none."""
 
     words: str
     lead: str = ""
@@ -62,15 +63,15 @@ class Note:
 
     @property
     def said(self) -> str:
-        """All of its words."""
+        """The lead and the words."""
         return f"{self.lead} {self.words}".lstrip()
 
 
 @dataclass(frozen=True, slots=True)
 class TableCell:
-    """A cell of a table that is more than words: a ``small`` second line, the ``name`` that links lead to, a link (its
-    words stand behind those of the cell, which are the link itself where it has none), the ``note`` that explains it,
-    by its number, and what it opens into."""
+    """A table cell that is more than words. ``small``: its second line; ``name``: the name that links lead to;
+    ``link``: it stands behind the cell's words, or it has these words where it has none of its own; ``note``: the
+    number of the note that explains the cell; ``opens``: the notes that the cell unfolds."""
 
     words: str
     small: str = ""
@@ -83,8 +84,8 @@ class TableCell:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """``about`` says how to read it, ``notes`` what needs words. ``numbers``: the columns that have numbers;
-    ``named``: the first cell of a row names it. ``name``: what links lead to."""
+    """A table. ``about``: how to read it; ``notes``: remarks below it; ``numbers``: the indices of the columns that
+    have numbers; ``named``: the first cell of a row is the row's name; ``name``: the name that links lead to."""
 
     title: str
     head: Sequence[str]
@@ -98,8 +99,8 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """One plot, as a Vega-Lite specification: ``key`` names it and its file, ``alt`` says what it shows to who cannot
-    see it."""
+    """One plot, as a Vega-Lite specification. ``key`` names the plot and its file; ``alt`` describes it for readers who
+    cannot see it."""
 
     key: str
     title: str
@@ -110,8 +111,8 @@ class Plot:
 Block = Heading | Paragraph | list[Note] | Table | Plot | Link
 
 
-def cell(one: str | TableCell) -> TableCell:
-    """What has only words, too; with the tone of a verdict: ``good``, ``bad``, ``note``, ``warn``."""
-    if isinstance(one, TableCell):
-        return one
-    return TableCell(one, tone="bad" if one.startswith("FAIL") else TONES.get(one, ""))
+def cell(content: str | TableCell) -> TableCell:
+    """The content as a table cell. A verdict gets its tone: ``good``, ``bad``, ``note``, ``warn``."""
+    if isinstance(content, TableCell):
+        return content
+    return TableCell(content, tone="bad" if content.startswith("FAIL") else TONES.get(content, ""))

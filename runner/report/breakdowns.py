@@ -1,4 +1,4 @@
-"""Whose tunnel broke down under the load of a measurement: what an engineer must know of a VPN before it is chosen."""
+"""Tunnels that broke down under the load of a measurement. An engineer must know this before choosing a VPN."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from runner.ranking.ranking import Ranking
 from runner.report import text
 
 UNDER = re.compile(r"the tunnel broke down under (\S+), from (\d+) (\S+) offered")  # of the generators of datagrams
-LOST = "the tunnel carries no payload any more"  # of any measurement
+LOST = "the tunnel carries no payload any more"  # how any measurement reports it
 
 
 class Breakdown(Strict):
@@ -27,23 +27,23 @@ class Breakdown(Strict):
 
     @property
     def sentence(self) -> str:
-        """What happened, and what it took."""
+        """What happened, under which load, and in how many of the trials."""
         times = "" if self.trials == self.of else f" in {self.trials} of {text.counted(self.of, 'trial')}"
         return f"{self.vpn}'s tunnel broke down under {self.under}{times}, and was made anew."
 
 
 def breakdowns(trials: Sequence[Trial]) -> list[Breakdown]:
-    """Of each tunnel and kind of load, in the order of the trials."""
+    """The breakdowns of each tunnel under each kind of load, in the order of the trials."""
     by_load: dict[tuple[str, str, tuple[tuple[str, str], ...], tuple[str, str]], list[Trial]] = {}
     for trial in trials:
         tunnel = tuple(sorted(tunnel_levels(trial.params).items()))
         load = trial.params.get("measure", ""), trial.params.get("failure", "")
         key = trial.vpn, trial.params.get("image", ""), tunnel, load
         by_load.setdefault(key, []).append(trial)
-    found = []
+    rows = []
     for (vpn, image, levels, (measure, _)), own in by_load.items():
         if broken := [trial for trial in own if LOST in trial.reason or any(map(_tells, trial.warnings))]:
-            one = Breakdown(
+            row = Breakdown(
                 vpn=vpn,
                 image=image,
                 levels=dict(levels),
@@ -51,14 +51,14 @@ def breakdowns(trials: Sequence[Trial]) -> list[Breakdown]:
                 trials=len(broken),
                 of=len(own),
             )
-            found.append(one)
-    return found
+            rows.append(row)
+    return rows
 
 
-def of_ranked(found: Sequence[Breakdown], ranking: Ranking, vpns: Sequence[str]) -> list[str]:
+def of_ranked(rows: Sequence[Breakdown], ranking: Ranking, vpns: Sequence[str]) -> list[str]:
     """A sentence for each breakdown of these VPNs with the levels that a ranking compares."""
     levels = {standing.vpn: standing.levels for standing in ranking.standings if standing.vpn in vpns}
-    return [one.sentence for one in found if (one.image, one.levels) == (ranking.image, levels.get(one.vpn))]
+    return [row.sentence for row in rows if (row.image, row.levels) == (ranking.image, levels.get(row.vpn))]
 
 
 def _tells(warning: str) -> bool:

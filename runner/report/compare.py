@@ -1,4 +1,4 @@
-"""Did it get slower? Two runs, before and after, cell by cell."""
+"""Did it get slower? A comparison of two runs, before and after, cell by cell."""
 
 from __future__ import annotations
 
@@ -70,11 +70,12 @@ class Comparison(Strict):
 
 
 def compare_kinds(before: Whole, after: Whole) -> list[Comparison]:
-    """`compare_runs` for each kind of machine that both runs have; what only one of them has is named among its cells.
+    """Compare two runs on each kind of machine that both have, with `compare_runs`. The machines that only one run has
+    are named among the cells that only this run has.
 
     Raises UsageError where they have no kind in common, and as `compare_runs` does."""
     shared = shared_kinds(before, after)
-    found = [(kind, compare_runs(ours, theirs)) for kind, ours, theirs in shared]
+    comparisons = [(kind, compare_runs(ours, theirs)) for kind, ours, theirs in shared]
     only_before = _left_out(before[0], [ours[0] for _, ours, _ in shared])
     only_after = _left_out(after[0], [theirs[0] for _, _, theirs in shared])
     return [
@@ -85,25 +86,25 @@ def compare_kinds(before: Whole, after: Whole) -> list[Comparison]:
                 "only_after": made.only_after + only_after,
             }
         )
-        for kind, made in found
+        for kind, made in comparisons
     ]
 
 
 def _left_out(run: Run, kinds: Sequence[Run]) -> list[str]:
-    """The machines of the run that none of these parts of it is about."""
+    """The machines of the run that are in none of these parts of it, as a phrase; empty where there are none."""
     names = [name for name in run.machines if not any(name in kind.machines for kind in kinds)]
     return [f"the machines {', '.join(names)}"] if names else []
 
 
 def compare_runs(before: tuple[Run, Sequence[Trial]], after: tuple[Run, Sequence[Trial]]) -> Comparison:
-    """Compare every cell and metric that both runs measured: Welch's t on logarithms, and a verdict where the
-    p-value adjusted for the number of comparisons is below 5 %. Otherwise a hundred equal cells would cry
-    wolf five times in every CI run.
+    """Compare every cell and metric that both runs measured, by Welch's t-test on logarithms. A change gets a verdict
+    where its p-value, adjusted for the number of comparisons, is below 5 %. Without this adjustment, a hundred equal
+    cells would give five false alarms in every run of the CI.
 
-    Compared are the shares of each run's own baseline, block by block, where both runs have a baseline of the
-    same traffic: what makes the whole machine slower that day is in both, and cancels.
+    Where both runs have a baseline of the same traffic, the shares of each run's own baseline are compared, block by
+    block: on a day when the whole machine is slower, the baseline is slower too, and this cancels out.
 
-    Raises UsageError where the runs mean different things by a metric."""
+    Raises UsageError where a metric means different things in the two runs."""
     (run_a, trials_a), (run_b, trials_b) = before, after
     check(*before)
     check(*after)
@@ -160,7 +161,7 @@ def _change(
     run: Run, cell: Trial, metric: Metric, before: _Side, after: _Side
 ) -> tuple[Change, float | None, Estimate | None]:
     """The change of one metric, not yet judged, the p-value of no change, and the log ratio of after over before."""
-    # Shares only where no repetition is lost by it.
+    # Compare shares only where every repetition has one.
     of_baseline = all(side.shares and len(side.shares) == len(side.values) for side in (before, after))
     compared = (before.shares, after.shares) if of_baseline else (before.values, after.values)
     old, new = (alone(side.block_shares if of_baseline else side.blocks) for side in (before, after))
@@ -193,7 +194,8 @@ def _change(
 
 
 def _by_rounds(metric: Metric, estimate: Estimate) -> tuple[Ratio, float | None]:
-    """After over before, of two runs of rounds: either run's own error, that of instances in it."""
+    """The ratio of after over before for two runs that were measured by rounds, and the p-value of no change. The error
+    is that of either run, with that of the instances in it."""
     low, high = estimate.interval()
     ratio = Ratio(
         blocks=estimate.blocks,
@@ -209,19 +211,19 @@ def _by_rounds(metric: Metric, estimate: Estimate) -> tuple[Ratio, float | None]
 def _decided(
     changes: Sequence[Change], estimates: Sequence[Estimate | None], metrics: Mapping[str, Metric]
 ) -> list[Change]:
-    """The changes, each with its decision: one false one or more among all has a probability of 5 % at most."""
+    """The changes, each with its decision. One or more of all decisions are false with a probability of at most 5 %."""
     tested = [
         None if estimate is None else probabilities(metrics[change.metric], "after", "before", estimate)
         for change, estimate in zip(changes, estimates, strict=True)
     ]
-    level = level_of([one for one in tested if one], 1)
+    level = level_of([test for test in tested if test], 1)
     return [
         change.model_copy(
-            update={"decision": held(decide(one, level), "after", "before", set(change.bounded), one.metric)}
+            update={"decision": held(decide(test, level), "after", "before", set(change.bounded), test.metric)}
         )
-        if one
+        if test
         else change
-        for change, one in zip(changes, tested, strict=True)
+        for change, test in zip(changes, tested, strict=True)
     ]
 
 
@@ -231,7 +233,7 @@ def _judged(change: Change, adjusted_p: float | None) -> Change:
     verdict: Verdict = "no difference"
     if adjusted_p < SIGNIFICANCE:
         less = "after" if change.ratio.ratio < 1 else "before"
-        if less in change.bounded:  # it may be more than that, and as much as the other
+        if less in change.bounded:  # the value may be higher, and as high as the other
             return change.model_copy(
                 update={"adjusted_p": adjusted_p, "reason": f"{less}: only a lower bound is known"}
             )

@@ -1,5 +1,5 @@
-"""The report from its first line to its last, as blocks: each section is a function that makes them once. A form that
-is read from the top (Markdown) has all of them, a paper (LaTeX) those that a paper takes up."""
+"""The whole report as blocks, from its first line to its last: one function makes each section. Markdown, which is read
+from the top, has all sections; a paper (LaTeX) has those that a paper needs."""
 
 from __future__ import annotations
 
@@ -22,13 +22,14 @@ HEAD = ("VPN", "levels", "median (95 % interval)", "share of baseline", "n", "Co
 
 
 def whole(report: Report, plots: Mapping[str, Sequence[Plot]], where: str = "") -> list[Block]:
-    """Everything; ``plots``: experiment -> those that are shown; ``where``: the run folder, to go on with it."""
+    """All sections of the report. ``plots``: experiment -> the plots to show; ``where``: the run folder, for the
+    command that continues the run."""
     blocks: list[Block] = [Heading(f"vpneval: {report.run_id}", level=1), Paragraph(machine(report))]
-    for one in answers(report):
-        blocks += answer(report, one, where or report.run_id)
+    for answer_ in answers(report):
+        blocks += answer(report, answer_, where or report.run_id)
     blocks += [Paragraph(caveat, "caveat") for caveat in report.caveats]
-    for found in report.rankings:
-        blocks += [*ranking(found), *verdicts.section(report.verdicts, report.spreads, found)]
+    for ranking_ in report.rankings:
+        blocks += [*ranking(ranking_), *verdicts.section(report.verdicts, report.spreads, ranking_)]
     if not report.rankings:
         blocks.append(Paragraph("Nothing to rank: no VPN measured anything in a named configuration."))
     if report.references:
@@ -42,12 +43,13 @@ def whole(report: Report, plots: Mapping[str, Sequence[Plot]], where: str = "") 
 
 
 def for_a_paper(report: Report) -> list[Block]:
-    """The answer of each ranking, its ranks, the tables of each experiment, and where they come from."""
+    """The sections for a paper: the answer of each ranking, its ranks, the tables of each experiment, and where they
+    come from."""
     blocks: list[Block] = []
-    for one in answers(report):
-        blocks += answer(report, one)
-    for found in report.rankings:
-        blocks += ranking(found)
+    for answer_ in answers(report):
+        blocks += answer(report, answer_)
+    for ranking_ in report.rankings:
+        blocks += ranking(ranking_)
     blocks += _left_out(report)
     for experiment in report.experiments:
         blocks += [Heading(experiment.name), *measurements(shown(report, experiment))]
@@ -55,34 +57,40 @@ def for_a_paper(report: Report) -> list[Block]:
     return [*blocks, Paragraph(f"Run {report.run_id}. Machine: {machine(report)}.")]
 
 
-def answer(report: Report, one: Answer, where: str = "") -> list[Block]:
-    """The verdict in words, the ranking as values, and below it the first against the second, what would change it, how
-    much longer a sure answer takes, with the command for it where there is a run folder ``where``, and who is not
-    ranked."""
-    against = [sentence(report.metrics[found.metric], found) for found in one.against]
-    changes = [one.change] if one.change else []
-    longer = [surer(report, one, where) if where else sure(report, one)] if one.pairs else []
-    said = [*against, *one.broke, *changes, *longer, *(f"Not ranked here: {words}" for words in missing(one))]
-    meaning = f"{one.name[:1].upper() + one.name[1:]}: {one.meaning}."
+def answer(report: Report, answer_: Answer, where: str = "") -> list[Block]:
+    """The answer of one ranking: the verdict in words, the ranking as values, the first VPN against the second, the
+    weights that would change the order, how much longer a sure answer takes, and the VPNs that are not ranked.
+    ``where``: the run folder, for the command that continues the run; empty: without that command."""
+    against = [sentence(report.metrics[pair.metric], pair) for pair in answer_.against]
+    changes = [answer_.change] if answer_.change else []
+    longer = [surer(report, answer_, where) if where else sure(report, answer_)] if answer_.pairs else []
+    sentences = [
+        *against,
+        *answer_.broke,
+        *changes,
+        *longer,
+        *(f"Not ranked here: {words}" for words in missing(answer_)),
+    ]
+    meaning = f"{answer_.name[:1].upper() + answer_.name[1:]}: {answer_.meaning}."
     return [
-        Heading(f"The answer, {one.name}"),
-        Paragraph(one.verdict, "strong"),
-        *_values(report, one),
-        list(map(Note, said)),
-        *([Paragraph(meaning)] if one.meaning else []),
+        Heading(f"The answer, {answer_.name}"),
+        Paragraph(answer_.verdict, "strong"),
+        *_values(report, answer_),
+        list(map(Note, sentences)),
+        *([Paragraph(meaning)] if answer_.meaning else []),
     ]
 
 
-def ranking(one: Ranking) -> list[Block]:
-    """Place, average rank and the rank in each metric of every VPN that is ranked; then what is not sure, and who is
-    not ranked."""
-    rows = ranked(one)
+def ranking(ranking_: Ranking) -> list[Block]:
+    """The ranking as ranks: place, average rank and the rank in each metric of every ranked VPN; then the pairs whose
+    order is not sure, and the VPNs that are not ranked."""
+    rows = ranked(ranking_)
     head = ["place", "VPN", "configuration", "average rank", "place (95 %)", "chance of best"]
-    head += [f"{text.SHORT.get(metric, metric)} ×{weight:g}" for metric, weight in one.weights.counted.items()]
-    notes = [Note(said) for said in (text.doubts(one), change(one, most=None)) if said]
-    notes += [Note(f"is not ranked: {why}", lead=vpns) for vpns, why in text.unranked(one)]
-    title = Heading(f"Ranking: {one.configuration}" + (f", {one.image}" if one.image else ""))
-    weights = f"Weights: {text.weights(one)}"
+    head += [f"{text.SHORT.get(metric, metric)} ×{weight:g}" for metric, weight in ranking_.weights.counted.items()]
+    notes = [Note(words) for words in (text.doubts(ranking_), change(ranking_, most=None)) if words]
+    notes += [Note(f"is not ranked: {why}", lead=vpns) for vpns, why in text.unranked(ranking_)]
+    title = Heading(f"Ranking: {ranking_.configuration}" + (f", {ranking_.image}" if ranking_.image else ""))
+    weights = f"Weights: {text.weights(ranking_)}"
     if not rows:
         return [title, Paragraph(weights), Paragraph("No VPN could be ranked."), notes]
     return [title, Table("", head, rows, weights, notes, numbers=[0, *range(3, len(head))])]
@@ -95,7 +103,7 @@ def opening(experiment: ExperimentReport) -> list[Block]:
 
 
 def measurements(experiment: ExperimentReport) -> list[Block]:
-    """A table for each metric; then what did not work, with its reasons, under the numbers in the tables."""
+    """A table for each metric; then what did not work and why, under the numbers that the tables refer to."""
     blocks: list[Block] = []
     for metric in experiment.tables:
         about = f"{metric.better} is better; {metric.common}"
@@ -105,19 +113,24 @@ def measurements(experiment: ExperimentReport) -> list[Block]:
         ]
         blocks.append(Table(metric.title, HEAD, rows, about, numbers=range(2, 6)))
         blocks += [Paragraph(metric.crypto_limit, "soft")] if metric.crypto_limit else []
-    notes = [Note(f"{', '.join(one.cells)}: {one.reason}", one.status, one.number) for one in experiment.problems]
+    notes = [
+        Note(f"{', '.join(problem.cells)}: {problem.reason}", problem.status, problem.number)
+        for problem in experiment.problems
+    ]
     return [*blocks, notes]
 
 
 def how_to_read(report: Report) -> list[Block]:
     """How intervals and ranks were made."""
-    methods = dict.fromkeys(method for one in report.rankings for method in (one.method, one.probability_method))
+    methods = dict.fromkeys(
+        method for ranking_ in report.rankings for method in (ranking_.method, ranking_.probability_method)
+    )
     how = [interval_method(report.summaries), *(f"Ranking: {method}." for method in methods)]
     return [Heading("How to read this"), *map(Paragraph, how)]
 
 
 def warnings(report: Report) -> list[Block]:
-    """What single trials warned of; empty where none did."""
+    """The warnings of single trials; empty where there are none."""
     return [Heading("Warnings"), list(map(Note, report.warnings))] if report.warnings else []
 
 
@@ -145,24 +158,33 @@ def _left_out(report: Report) -> list[Block]:
 
 
 def _values(report: Report, answer: Answer) -> list[Block]:
-    """The ranking as values, a row for each VPN that has any: its place, which VPNs that cannot be told apart share,
-    its chance of being the best, and of each metric that counts the median with its 95 % interval."""
+    """The ranking as values, a row for each VPN that has a value: its place, its chance of being the best, and for each
+    metric that counts the median with its 95 % interval. VPNs that cannot be told apart share a place."""
     ranking = report.rankings[answer.number]
     numbers = numbers_of(report, answer.number)
     counted = [metric for metric in ranking.weights.counted if metric in numbers]
     places = place_of(ranking)
-    measured = [one for one in ranking.standings if any(one.vpn in numbers[metric].summaries for metric in counted)]
+    measured = [
+        standing
+        for standing in ranking.standings
+        if any(standing.vpn in numbers[metric].summaries for metric in counted)
+    ]
     head = ["place", "VPN", "configuration", "chance of best"]
     rows = [
-        [places.get(one.vpn, text.NONE), one.vpn, text.configuration(one.levels), chance(one.best_probability)]
-        for one in measured
+        [
+            places.get(standing.vpn, text.NONE),
+            standing.vpn,
+            text.configuration(standing.levels),
+            chance(standing.best_probability),
+        ]
+        for standing in measured
     ]
     for metric in counted:
         known = report.metrics[metric]
         scale, unit = unit_of(numbers[metric], known.unit)
         head.append(f"{text.SHORT.get(metric, known.title)} ({unit}) {ARROWS[known.better]}")
-        for row, one in zip(rows, measured, strict=True):
-            row.append(_value(numbers[metric], one.vpn, scale))
+        for row, standing in zip(rows, measured, strict=True):
+            row.append(_value(numbers[metric], standing.vpn, scale))
     return [Table("", head, rows, numbers=[0, *range(3, len(head))])] if rows else []
 
 

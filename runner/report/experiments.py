@@ -70,15 +70,15 @@ class MetricTable(Strict):
 
     @property
     def crypto_limit(self) -> str:
-        """How near to the crypto limit each VPN runs that has one cipher here, in a sentence; empty where that is not
-        known. Of several ciphers the slowest would have the largest share, and look best."""
+        """How near to the crypto limit each VPN runs, in a sentence; empty where that is not known. VPNs with several
+        ciphers in this table are left out: their slowest cipher would have the largest share, and look best."""
         shares: dict[str, list[float]] = {}
         ciphers: dict[str, set[tuple[str | None, str | None]]] = {}
         for row in self.rows:
             if row.crypto_share is not None:
                 shares.setdefault(row.vpn, []).append(row.crypto_share)
                 ciphers.setdefault(row.vpn, set()).add((row.params.get("cipher"), row.params.get("integrity")))
-        return text.crypto_limit({vpn: found for vpn, found in shares.items() if len(ciphers[vpn]) == 1})
+        return text.crypto_limit({vpn: vpn_shares for vpn, vpn_shares in shares.items() if len(ciphers[vpn]) == 1})
 
     @property
     def measured(self) -> list[Row]:
@@ -103,12 +103,12 @@ class ExperimentReport(Strict):
 
 
 def name_of(number: int) -> str:
-    """What links to the experiment of this number lead to."""
+    """The name that links to the experiment of this number lead to."""
     return f"experiment-{number}"
 
 
 def row_levels(row: Row) -> str:
-    """The row's levels; what is not encrypted says so, whatever varies."""
+    """The row's levels. A row that is not encrypted always says so."""
     if not row.not_encrypted:
         return row.levels
     rest = row.levels.removeprefix("no encryption").removeprefix(", ")
@@ -122,7 +122,7 @@ def row_repetitions(row: Row) -> str:
 
 
 def row_share(row: Row, table: MetricTable) -> str:
-    """The share of the baseline, and how it is bounded."""
+    """The share of the baseline, with a mark where it is a bound."""
     return share(row.share, table.better, bound(row.at_least, row.baseline_at_least))
 
 
@@ -171,8 +171,8 @@ def _table(
     own = [by_cell.get(cell.key, []) for cell in mine]
     numbers = numbers_of(mine, [block_values(trials, metric) for trials in own], baseline)
     rows = [
-        _row(run, trials, cell, metric, varying, baseline, found)
-        for cell, trials, found in zip(mine, own, numbers, strict=True)
+        _row(run, trials, cell, metric, varying, baseline, cell_numbers)
+        for cell, trials, cell_numbers in zip(mine, own, numbers, strict=True)
     ]
     known = run.metrics[metric]
     sign = -1 if known.better == "higher" else 1
@@ -193,22 +193,24 @@ def _table(
 
 
 def _bursts(by_cell: Sequence[Sequence[Trial]], metric: str) -> str:
-    """How packets were asked for and really sent, where the trials say so, in words."""
+    """The lengths of the bursts that were asked for and of those that were sent, in words; empty where no trial says
+    so."""
     asked: dict[int, dict[str, list[float]]] = {}
     for trial in (trial for trials in by_cell for trial in trials):
-        for one in trial.measurements:
-            if one.metric == metric and one.detail.get("burst_packets"):
-                sent = asked.setdefault(int(one.detail["burst_packets"]), {})
-                if one.detail.get("burst_packets_sent"):
-                    sent.setdefault(trial.vpn, []).append(float(one.detail["burst_packets_sent"]))
+        for measurement in trial.measurements:
+            if measurement.metric == metric and measurement.detail.get("burst_packets"):
+                sent = asked.setdefault(int(measurement.detail["burst_packets"]), {})
+                if measurement.detail.get("burst_packets_sent"):
+                    sent.setdefault(trial.vpn, []).append(float(measurement.detail["burst_packets_sent"]))
     return "; ".join(_burst(burst, sent) for burst, sent in sorted(asked.items()))
 
 
 def _burst(asked: int, sent: Mapping[str, Sequence[float]]) -> str:
-    """One length of a burst: what each VPN's trials sent back to back, on the mean of a trial."""
-    told = [f"{vpn} {' to '.join(dict.fromkeys(map(_count, (min(of), max(of)))))}" for vpn, of in sent.items()]
+    """One length of a burst in words: what was asked for, and how many packets each VPN's trials sent back to back, as
+    the mean of a trial."""
+    lengths = [f"{vpn} {' to '.join(dict.fromkeys(map(_count, (min(of), max(of)))))}" for vpn, of in sent.items()]
     head = f"asked for in bursts of {asked} packet{'s' * (asked != 1)}"
-    return f"{head}; really sent back to back, on average: {', '.join(told)}" if told else head
+    return f"{head}; really sent back to back, on average: {', '.join(lengths)}" if lengths else head
 
 
 def _count(packets: float) -> str:
@@ -216,7 +218,7 @@ def _count(packets: float) -> str:
 
 
 def _carries(cell: Cell, trials: Sequence[Trial], metric: Metric) -> bool:
-    """Does this cell belong to the metric: was it measured there, or would it have been?"""
+    """Whether the cell belongs to the metric: it was measured there, or its instrument measures the metric."""
     measured = any(m.metric == metric.name for trial in trials for m in trial.measurements)
     return measured or cell.params.get("measure") == metric.measure
 
@@ -241,8 +243,8 @@ def _row(
         status = "not measured"
         unsure = [t.attempt["inconclusive"][metric] for t in ok if metric in t.attempt.get("inconclusive", {})]
         absent = why_absent(run, cell.vpn, metric)
-        told = f"inconclusive: {unsure[0]['reason']}" if unsure else absent
-        reasons.append(_why_not_measured(ok, run.metrics[metric]) if told == status else told)
+        why = f"inconclusive: {unsure[0]['reason']}" if unsure else absent
+        reasons.append(_why_not_measured(ok, run.metrics[metric]) if why == status else why)
     else:
         status = bad[-1].status if bad else "not run"
         reasons = reasons or ["not run: trimmed, stopped or still to come"]
@@ -268,13 +270,13 @@ def _row(
 
 
 def _why_not_measured(trials: Sequence[Trial], metric: Metric) -> str:
-    """What the trials' own warnings say of a metric that they have no value of."""
+    """Why trials have no value of a metric, from their own warnings."""
     begin = f"no {text.lower(metric.title)}: "
-    told = dict.fromkeys(warning for trial in trials for warning in trial.warnings if warning.startswith(begin))
-    return "; ".join(warning.removeprefix(begin) for warning in told) or "its trials gave no value of this metric"
+    warnings = dict.fromkeys(warning for trial in trials for warning in trial.warnings if warning.startswith(begin))
+    return "; ".join(warning.removeprefix(begin) for warning in warnings) or "its trials gave no value of this metric"
 
 
-@lru_cache(maxsize=50_000)  # every metric of a cell asks for them
+@lru_cache(maxsize=50_000)  # called for every metric of a cell
 def _in_words(levels: tuple[tuple[str, str], ...]) -> str:
     return levels_in_words(dict(levels))
 
@@ -286,35 +288,37 @@ def _crypto_share(run: Run, cell: Cell, blocks: Mapping[int, float]) -> float | 
 
 
 def _problems(rows: Sequence[Row]) -> list[Problem]:
-    """The reasons of all rows that were not measured as asked, each once, with the cells that it explains."""
+    """The reasons of all rows that were not measured as asked. Each reason is one problem, with the cells that it
+    explains."""
     levels_of: dict[str, set[str]] = {}
     grouped: dict[tuple[CellStatus, str], dict[str, dict[str, None]]] = {}
     for row in rows:
         levels_of.setdefault(row.vpn, set()).add(row.levels)
         if row.reason:
             grouped.setdefault((row.status, row.reason), {}).setdefault(row.vpn, {})[row.levels] = None
-    found = []
+    problems = []
     for number, ((status, reason), by_vpn) in enumerate(grouped.items(), 1):
         cells = [_cells(vpn, set(levels), levels_of[vpn]) for vpn, levels in by_vpn.items()]
-        found.append(Problem(number=number, status=status, reason=reason, cells=cells))
-    return found
+        problems.append(Problem(number=number, status=status, reason=reason, cells=cells))
+    return problems
 
 
 def _cells(vpn: str, levels: set[str], every: set[str]) -> str:
-    """Cells of one VPN in words: the first level stands for all that it has with it, the name for all."""
+    """Cells of one VPN in words. The VPN's name alone means all of its cells, a first level alone means all cells with
+    that level."""
     if levels == every:
         return vpn
     heads = {
         head: {level for level in every if level.split(", ")[0] == head} for head in {e.split(", ")[0] for e in every}
     }
-    whole = {head for head, found in heads.items() if found <= levels}
+    whole = {head for head, own in heads.items() if own <= levels}
     words = whole | {level for level in levels if level.split(", ")[0] not in whole}
     return f"{vpn} ({'; '.join(sorted(words))})"
 
 
 def _split(cells: Sequence[Cell]) -> tuple[set[str], dict[str, str]]:
-    """The factors that vary over the cells, and the levels of those that do not."""
+    """The factors that vary over the cells, and the levels of the other factors."""
     factors = {factor for cell in cells for factor in cell.params}
     levels = {factor: {cell.params.get(factor, "") for cell in cells} for factor in factors}
-    varying = {factor for factor, found in levels.items() if len(found) > 1}
-    return varying, {factor: next(iter(found)) for factor, found in levels.items() if len(found) == 1}
+    varying = {factor for factor, values in levels.items() if len(values) > 1}
+    return varying, {factor: next(iter(values)) for factor, values in levels.items() if len(values) == 1}

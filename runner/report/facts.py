@@ -13,8 +13,8 @@ from runner.ranking.stats import Drift, Summary, drift
 from runner.ranking.weights import PRESETS
 from runner.report.text import change, counted, levels, percent, quantity, traffic
 
-BASELINE = "none"  # the VPN that is none
-FARM = "machines of the farm"  # the name of that fact
+BASELINE = "none"  # the name of the trials without a VPN: plain IP
+FARM = "machines of the farm"  # the name of the fact that lists them
 FEW_BLOCKS = 5
 GOAL_MEASURING = 0.7  # what the quick profile promises
 FIRST_FACTS = ("kind", "kernel", "guest", "machine", "cpu", "cores")
@@ -32,42 +32,44 @@ def facts(run: Run, trials: Sequence[Trial]) -> list[Fact]:
     lab = {name: run.lab[name] for name in FIRST_FACTS if name in run.lab} | run.lab
     machines = lab.pop("machines", None)
     lab.pop("generator", None)
-    found = [Fact(name="lab " + name.replace("_", " "), value=plain(value)) for name, value in lab.items()]
+    listed = [Fact(name="lab " + name.replace("_", " "), value=plain(value)) for name, value in lab.items()]
     if isinstance(machines, dict) and len(machines) > 1:
-        found += [Fact(name=f"machine {name}", value=plain(_without_ports(one))) for name, one in machines.items()]
+        listed += [
+            Fact(name=f"machine {name}", value=plain(_without_ports(machine))) for name, machine in machines.items()
+        ]
     if offers := generator_limits(run.lab):
-        found.append(Fact(name="packet generator", value=_at_most(offers)))
+        listed.append(Fact(name="packet generator", value=_at_most(offers)))
     if run.machines:
-        found.append(Fact(name=FARM, value=", ".join(run.machines)))
+        listed.append(Fact(name=FARM, value=", ".join(run.machines)))
     image = {name: value for name, value in run.image.items() if name != "packages"}
-    found += [Fact(name="image " + name.replace("_", " "), value=plain(value)) for name, value in image.items()]
+    listed += [Fact(name="image " + name.replace("_", " "), value=plain(value)) for name, value in image.items()]
     versions: dict[str, str] = {}
     for trial in trials:
         if trial.evidence and trial.evidence.version:
             version = trial.evidence.version
             versions.setdefault(trial.vpn, f"{trial.vpn} {version}" if version[0].isdigit() else version)
-    found += [Fact(name=f"version of {vpn}", value=version) for vpn, version in versions.items()]
-    return [*found, Fact(name="seed", value=str(run.seed))]
+    listed += [Fact(name=f"version of {vpn}", value=version) for vpn, version in versions.items()]
+    return [*listed, Fact(name="seed", value=str(run.seed))]
 
 
 def caveats(run: Run, trials: Sequence[Trial], rankings: Sequence[Ranking]) -> list[str]:
-    """Sentences, the gravest first."""
+    """The caveats of the run, a sentence each, the gravest first."""
     ok = [trial for trial in trials if trial.status == "ok"]
-    said = []
+    sentences = []
     if not ok:
-        said.append("No trial ended ok: there is nothing to compare.")
+        sentences.append("No trial ended ok: there is nothing to compare.")
     stopped = [call.outcome for call in run.invocations[-1:] if call.outcome not in ("", "complete", "ok")]
-    said += [f"The run did not end as planned: {outcome}." for outcome in stopped]
+    sentences += [f"The run did not end as planned: {outcome}." for outcome in stopped]
     if run.invocations and (trimmed := run.invocations[-1].trimmed):
-        said.append(f"vpneval left out {counted(trimmed, 'trial')} to keep the deadline.")
+        sentences.append(f"vpneval left out {counted(trimmed, 'trial')} to keep the deadline.")
     if run.invocations and (passed_over := run.invocations[-1].passed_over):
-        said.append(
+        sentences.append(
             f"vpneval left out {counted(passed_over, 'trial')} because the pairs of VPNs that they compare were "
             "decided, or needed more time than was left."
         )
     if run.lab.get("nodes_share_cores") or run.lab.get("kind") == "netns":
         cores = counted(run.lab["cores"], "core") if "cores" in run.lab else "cores"
-        said.append(
+        sentences.append(
             f"Hosts, gateways and WAN share the {cores} of one machine: rates are what all of them together "
             "reach, and the CPU cost includes the hosts' traffic generators. Compare the VPNs, not the numbers "
             "with those of real gateways."
@@ -76,23 +78,23 @@ def caveats(run: Run, trials: Sequence[Trial], rankings: Sequence[Ranking]) -> l
     blocks = max(len({trial.repetition for trial in ok}), len(turns))
     if ok and blocks < 2:
         exact = any(run.metrics[m.metric].exact for trial in ok for m in trial.measurements)
-        said.append(
+        sentences.append(
             "There was one repetition. So no measured number has an interval, and only what was counted or probed "
             "tells VPNs apart."
             if exact
             else "There was one repetition. So no number has an interval, and no VPN can be told from another."
         )
     elif ok and blocks < FEW_BLOCKS:
-        said.append(
+        sentences.append(
             f"There were {blocks} repetitions. So the intervals are wide, and the run cannot show small differences."
         )
-    said += _drift(run, drifts(ok))
-    said += _noise(trials)
+    sentences += _drift(run, drifts(ok))
+    sentences += _noise(trials)
     elapsed = sum(call.elapsed_s for call in run.invocations)
     share = sum(call.measuring_s for call in run.invocations) / elapsed if elapsed else 1.0
     if share < GOAL_MEASURING:
-        said.append(f"Only {percent(share, 0)} of the time was spent measuring; the rest was set-up and proof.")
-    said += [
+        sentences.append(f"Only {percent(share, 0)} of the time was spent measuring; the rest was set-up and proof.")
+    sentences += [
         sentence
         for ranking in rankings
         for sentence in (
@@ -101,23 +103,23 @@ def caveats(run: Run, trials: Sequence[Trial], rankings: Sequence[Ranking]) -> l
             *_from_below(ranking),
         )
     ]
-    return said
+    return sentences
 
 
 def conditions(bases: Sequence[Basis]) -> list[str]:
-    """A sentence for each ranking of which some metric is ranked under conditions that a reader would not expect."""
-    said = []
+    """A sentence for each ranking and each unusual traffic that some of its metrics were measured with."""
+    sentences = []
     for basis in bases:
         metrics: dict[str, list[str]] = {}
         for metric, asked in basis.traffic.items():
             if under := unusual(asked):
                 metrics.setdefault(levels(under), []).append(basis.metrics[metric].title)
-        said += [
+        sentences += [
             f"Ranking {basis.configuration}: {', '.join(titles)}: ranked by what was measured with {under}, as most "
             "VPNs were."
             for under, titles in metrics.items()
         ]
-    return said
+    return sentences
 
 
 def cpu_of(trials: Sequence[Trial]) -> str:
@@ -128,23 +130,23 @@ def cpu_of(trials: Sequence[Trial]) -> str:
 
 def warnings(trials: Sequence[Trial]) -> list[str]:
     """The trials' warnings, each once, with the VPNs and the number of trials that had it."""
-    found: dict[str, list[str]] = {}
+    by_warning: dict[str, list[str]] = {}
     for trial in trials:
         for warning in trial.warnings:
-            found.setdefault(warning, []).append(trial.vpn)
+            by_warning.setdefault(warning, []).append(trial.vpn)
     return [
         f"{warning} ({', '.join(dict.fromkeys(vpns))}: {counted(len(vpns), 'trial')})"
-        for warning, vpns in found.items()
+        for warning, vpns in by_warning.items()
     ]
 
 
 def interval_method(summaries: Iterable[Summary]) -> str:
-    """How the intervals of a report's medians were made, in a sentence for its foot."""
-    found: dict[str, set[int]] = {}
+    """How the intervals of a report's medians were made, in words for the foot of the report."""
+    sizes: dict[str, set[int]] = {}
     for summary in summaries:
         if summary.n > 1:
-            found.setdefault(summary.method, set()).add(summary.n)
-    how = "; ".join(f"{method}, n = {_span(numbers)}" for method, numbers in found.items())
+            sizes.setdefault(summary.method, set()).add(summary.n)
+    how = "; ".join(f"{method}, n = {_span(numbers)}" for method, numbers in sizes.items())
     return (
         f"A number is the median over n rounds or repetitions, with its 95 % interval{f' ({how})' if how else ''}. "
         "CoV is the coefficient of variation: the sample standard deviation divided by the mean. The baseline is plain "
@@ -161,26 +163,26 @@ def _span(numbers: set[int]) -> str:
 
 
 def drifts(trials: Sequence[Trial]) -> list[Drift]:
-    """How each metric of each baseline cell moved within the blocks, where there is anything to compare."""
+    """How each metric of each baseline cell moved within the blocks, where there are blocks to compare."""
     baseline: dict[str, list[Trial]] = {}
     for trial in trials:
         if trial.vpn == BASELINE and trial.status == "ok":
             baseline.setdefault(cell_key(trial.vpn, trial.params), []).append(trial)
-    found = [
+    moves = [
         drift(same, metric)
         for same in baseline.values()
         for metric in dict.fromkeys(m.metric for trial in same for m in trial.measurements)
     ]
-    return [one for one in found if one.last.blocks or one.between.blocks]
+    return [move for move in moves if move.last.blocks or move.between.blocks]
 
 
-def _drift(run: Run, found: Sequence[Drift]) -> list[str]:
-    judged = [one for one in found if one.judged]
+def _drift(run: Run, moves: Sequence[Drift]) -> list[str]:
+    judged = [move for move in moves if move.judged]
     moved = []
-    for one in (one for one in judged if one.moved):
-        to = [f"{change(one.last)} from its start to its end"] if one.last.significant else []
-        to += [f"{change(one.between)} in its middle against both"] if one.between.significant else []
-        moved.append(f"{run.metrics[one.metric].title} ({traffic(one.params)}) {', '.join(to)}")
+    for move in (move for move in judged if move.moved):
+        to = [f"{change(move.last)} from its start to its end"] if move.last.significant else []
+        to += [f"{change(move.between)} in its middle against both"] if move.between.significant else []
+        moved.append(f"{run.metrics[move.metric].title} ({traffic(move.params)}) {', '.join(to)}")
     if not moved:
         return []
     return [
@@ -191,7 +193,7 @@ def _drift(run: Run, found: Sequence[Drift]) -> list[str]:
 
 
 def _lost(run: Run, ranking: Ranking, trials: Sequence[Trial]) -> list[str]:
-    """What would count where nobody gives weights, and failed for every VPN, so that it counts for nothing."""
+    """A sentence for each metric that the balanced preset counts, but that no VPN has because its trials failed."""
     tunnels = {standing.vpn: standing.levels.items() for standing in ranking.standings}
     failed = [t for t in trials if t.status == "failed" and t.params.items() >= tunnels.get(t.vpn, {("", "")})]
     balanced = PRESETS["balanced"].counted if ranking.weights.name == "balanced" else {}
@@ -209,7 +211,7 @@ def _lost(run: Run, ranking: Ranking, trials: Sequence[Trial]) -> list[str]:
 
 
 def _thin(ranking: Ranking, blocks: int) -> list[str]:
-    """VPNs that are ranked on fewer blocks than others."""
+    """A sentence that names the VPNs that are ranked on fewer blocks than others."""
     thin = [
         standing.vpn
         for standing in ranking.standings
@@ -225,26 +227,26 @@ def _thin(ranking: Ranking, blocks: int) -> list[str]:
 
 
 def _from_below(ranking: Ranking) -> list[str]:
-    """VPNs that were faster than could be measured: the ranking does not hold it against them."""
-    found: dict[str, list[str]] = {}
+    """A sentence for each metric in which VPNs were faster than could be measured. They rank no lower for that."""
+    by_metric: dict[str, list[str]] = {}
     for standing in ranking.standings:
         for metric in standing.at_least if standing.place else []:
             if metric in ranking.weights.counted:
-                found.setdefault(metric, []).append(standing.vpn)
+                by_metric.setdefault(metric, []).append(standing.vpn)
     return [
         f"Ranking {ranking.configuration}: the {ranking.titles[metric]} of {', '.join(vpns)} is a lower bound (≥), so "
         "vpneval does not call it worse than any other."
-        for metric, vpns in found.items()
+        for metric, vpns in by_metric.items()
     ]
 
 
 def _noise(trials: Sequence[Trial]) -> list[str]:
-    """What the trials' own warnings say of the machine, in one sentence."""
-    found = Counter(warning for trial in trials for warning in trial.warnings if warning.startswith("noise: "))
-    if not found:
+    """The noise of the machine, in one sentence, from the warnings of the trials."""
+    counts = Counter(warning for trial in trials for warning in trial.warnings if warning.startswith("noise: "))
+    if not counts:
         return []
     stolen = max((trial.noise.steal_ratio or 0.0 for trial in trials if trial.noise), default=0.0)
-    words = [f"{warning.removeprefix('noise: ')} in {counted(number, 'trial')}" for warning, number in found.items()]
+    words = [f"{warning.removeprefix('noise: ')} in {counted(number, 'trial')}" for warning, number in counts.items()]
     most = f" (at most {percent(stolen)})" if stolen else ""
     return [f"Noise: {'; '.join(words)}{most}. vpneval marked these trials and kept them."]
 
@@ -254,14 +256,14 @@ def _without_ports(machine: dict[str, Any]) -> dict[str, Any]:
 
 
 def _at_most(offers: Sequence[GeneratorLimit]) -> str:
-    """What the generator can offer, and what follows from it."""
-    said = [
-        f"{one.packets_per_s:,.0f} packets/s of {one.ip_bytes} B ({quantity(one.bps, 'bit/s')}; {one.by}, "
-        f"{'1 process' if one.processes == 1 else f'{one.processes} processes'}, without a pause)"
-        for one in offers
+    """The highest rates that the packet generator can offer, and what follows from them, in words."""
+    rates = [
+        f"{limit.packets_per_s:,.0f} packets/s of {limit.ip_bytes} B ({quantity(limit.bps, 'bit/s')}; {limit.by}, "
+        f"{'1 process' if limit.processes == 1 else f'{limit.processes} processes'}, without a pause)"
+        for limit in offers
     ]
     return (
-        f"it offers at most {' and '.join(said)}, found over plain IP before the first tunnel. A rate found up there "
+        f"it offers at most {' and '.join(rates)}, found over plain IP before the first tunnel. A rate found up there "
         "is a lower bound"
     )
 

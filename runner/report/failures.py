@@ -1,4 +1,5 @@
-"""What happened when it broke: a line for each kind of failure, and the timeline of the one in the middle."""
+"""What happened when something was broken: a line for each kind of failure, and the timeline of the failure with the
+middle outage."""
 
 from __future__ import annotations
 
@@ -18,9 +19,9 @@ ABOUT = (
     "the gateways' configuration."
 )
 METRICS = ("outage_ms", "convergence_ms", "failover_outage_ms")
-MOST_GAPS = 6  # of a timeline, as shown
-DRAWN = 5  # failures of a cell in a plot
-SURVIVES_MS = 400.0  # an outage after an overload that no call notices: ITU-T G.114, the bound for planning
+MOST_GAPS = 6  # of a timeline that are shown
+DRAWN = 5  # failures of a cell that a plot shows
+SURVIVES_MS = 400.0  # a call does not notice a shorter outage after an overload: the planning bound of ITU-T G.114
 
 
 class FailureRow(Strict):
@@ -68,7 +69,7 @@ class FailureRow(Strict):
 
     @property
     def cells(self) -> tuple[str, str, str, str, TableCell]:
-        """The row under HEAD."""
+        """The cells of the row, in the columns of HEAD."""
         timers = f". Timers: {'; '.join(self.timers)}" if self.timers else ""
         link = Link("commands", file=f"{self.log}/commands.log") if self.log else None
         failure = ": ".join(filter(None, (self.levels, self.verdict)))
@@ -85,12 +86,12 @@ def failures(trials: Sequence[Trial]) -> list[FailureRow]:
 
 
 def _row(trials: Sequence[Trial]) -> FailureRow:
-    found = [
+    outages = [
         (ms, line, trial.log)
         for trial in trials
         for ms, line in zip(_outage(trial).samples, trial.timelines, strict=False)
     ]
-    found.sort(key=lambda each: each[0])
+    outages.sort(key=lambda each: each[0])
     details = [_outage(trial).detail for trial in trials]
     levels = ", ".join(trials[0].params[factor] for factor in traffic_factors(trials[0].params)[1:])
     before, after = ({path for detail in details for path in detail.get(key, [])} for key in PATHS)
@@ -98,19 +99,19 @@ def _row(trials: Sequence[Trial]) -> FailureRow:
         vpn=trials[0].vpn,
         params=trials[0].params,
         levels=levels,
-        outages_ms=[ms for ms, _, _ in found],
+        outages_ms=[ms for ms, _, _ in outages],
         unrecovered=sum(detail.get("unrecovered", 0) for detail in details),
         resolution_ms=max(detail.get("resolution_ms", 0.0) for detail in details),
         timers=list(dict.fromkeys(_timers(details[0]))),
         paths=f"path {' or '.join(sorted(before))}, then {' or '.join(sorted(after))}" if before else "",
-        steps=steps(found[len(found) // 2][1]),
-        drawn=[found[index][1] for index in spread(len(found))],
-        log=found[len(found) // 2][2],
+        steps=steps(outages[len(outages) // 2][1]),
+        drawn=[outages[index][1] for index in spread(len(outages))],
+        log=outages[len(outages) // 2][2],
     )
 
 
 def spread(number: int) -> list[int]:
-    """At most DRAWN of so many indices, the first, the middle and the last among them."""
+    """At most DRAWN of ``number`` indices, evenly spread; the first, the middle and the last are among them."""
     if number <= DRAWN:
         return list(range(number))
     return [step * (number - 1) // (DRAWN - 1) for step in range(DRAWN)]
@@ -125,25 +126,25 @@ def _outage(trial: Trial) -> Measurement:
 
 def _timers(detail: dict[str, Any]) -> Iterator[str]:
     """The timers in a measurement's detail: a text, a list of them, or a list for each gateway."""
-    for found in (detail.get("detection", []), detail.get("timers", [])):
-        if isinstance(found, str):
-            yield found
-        elif isinstance(found, dict):
-            for timer in dict.fromkeys(timer for timers in found.values() for timer in timers):
-                yield f"{', '.join(name for name, timers in found.items() if timer in timers)}: {timer}"
+    for source in (detail.get("detection", []), detail.get("timers", [])):
+        if isinstance(source, str):
+            yield source
+        elif isinstance(source, dict):
+            for timer in dict.fromkeys(timer for timers in source.values() for timer in timers):
+                yield f"{', '.join(name for name, timers in source.items() if timer in timers)}: {timer}"
         else:
-            yield from found
+            yield from source
 
 
 def steps(timeline: Timeline) -> list[str]:
     """Events and the longest gaps in their order, in seconds after the first event, which is the failure."""
     zero = timeline.events[0].at_s if timeline.events else 0.0
     longest = sorted(timeline.gaps, key=lambda gap: gap.lost, reverse=True)[:MOST_GAPS]
-    told = [(event.at_s, f"{event.at_s - zero:+.2f} {event.what}") for event in timeline.events]
+    entries = [(event.at_s, f"{event.at_s - zero:+.2f} {event.what}") for event in timeline.events]
     for gap in longest:
         words = f"{gap.start_s - zero:+.2f} to {gap.end_s - zero:+.2f} nothing {gap.direction} ({gap.lost} lost)"
-        told.append((gap.start_s, words))
-    return [words for _, words in sorted(told)]
+        entries.append((gap.start_s, words))
+    return [words for _, words in sorted(entries)]
 
 
 def _ms(value: Any) -> str:
@@ -151,7 +152,7 @@ def _ms(value: Any) -> str:
 
 
 def section(rows: Sequence[FailureRow]) -> list[Block]:
-    """The section of every form; empty where nothing was broken."""
+    """The section, for every form; empty where nothing was broken."""
     if not rows:
         return []
     table = Table("Failures and what happened", HEAD, [row.cells for row in rows])

@@ -1,4 +1,4 @@
-"""Cost against rate: how many cores of the gateways a rate takes that people have."""
+"""Cost against rate: how many cores of the gateways common rates take."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ ABOUT = (
 
 
 class Cores(Strict):
-    """One VPN: its TCP throughput for each core, and the gateways' cores at the paced rate and at RATES_BPS, in words;
-    ``most_bps``: the throughput for each core, 0 where it is not known."""
+    """The cores of one VPN. ``per_core``: its TCP throughput for each core, in words; ``most_bps``: the same as a
+    number, 0 where it is not known; ``at``: the gateways' cores at the paced rate and at RATES_BPS, in words."""
 
     vpn: str
     most_bps: float
@@ -31,7 +31,7 @@ class Cores(Strict):
 
 
 def heads(paced_bps: float) -> list[str]:
-    """The columns of cores."""
+    """The heads of the columns that have cores."""
     return [f"gateway cores at {_rate(paced_bps)} (measured)", *[f"at most, at {_rate(rate)}" for rate in RATES_BPS]]
 
 
@@ -41,10 +41,11 @@ def _rate(rate_bps: float) -> str:
 
 
 def gateway_cores(numbers: Mapping[str, RankedNumber], paced_bps: float) -> list[Cores]:
-    """Of every VPN with a cost, who carries most for a core first. ``numbers``: metric -> those of one ranking;
-    ``paced_bps``: the rate that the cost was measured at, 0 where none was."""
+    """The cores of every VPN with a cost or a throughput per core. The VPN that carries most for each core comes first.
+    ``numbers``: metric -> the numbers of one ranking; ``paced_bps``: the rate at which the cost was measured, 0 where
+    there is none."""
     of = {name: numbers[name].summaries if name in numbers else {} for name in (COST, WHOLE_COST, RATE, PER_CORE)}
-    found = [
+    rows = [
         Cores(
             vpn=vpn,
             most_bps=of[PER_CORE][vpn].median if vpn in of[PER_CORE] else 0.0,
@@ -59,7 +60,7 @@ def gateway_cores(numbers: Mapping[str, RankedNumber], paced_bps: float) -> list
         )
         for vpn in dict.fromkeys([*of[PER_CORE], *of[COST]])
     ]
-    return sorted(found, key=lambda one: -one.most_bps)
+    return sorted(rows, key=lambda row: -row.most_bps)
 
 
 def _measured(cost: Summary | None, rate_bps: float) -> str:
@@ -74,8 +75,8 @@ def _measured(cost: Summary | None, rate_bps: float) -> str:
 def at_most(
     cost: Summary | None, whole: Summary | None, reached: Summary | None, rate_bps: float, paced_bps: float
 ) -> str:
-    """``≤ 0.35``: a bound on the gateways' cores at this rate, from the upper end of the cost's interval; a VPN that
-    does not carry the rate here has none."""
+    """``≤ 0.35``: a bound on the gateways' cores at this rate, from the upper end of the cost's interval. For a VPN
+    that does not reach the rate here, the throughput that it reaches instead."""
     if reached and (reached.high or reached.median) < rate_bps:
         return f"carries {text.quantity(reached.median, 'bit/s')} here"
     bounds = []

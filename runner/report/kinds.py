@@ -1,4 +1,4 @@
-"""Machines of different kinds are never in one ranking: the run of each kind by itself."""
+"""Machines of different kinds are never in one ranking: a run on several kinds is split into a run for each."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ from runner.data.trials import Machine, Run, Trial
 from runner.report import text
 
 Whole = tuple[Run, list[Trial]]
-OTHERS = "machines of other kinds"  # among the facts of the lab, where a report leaves machines out
+OTHERS = "machines of other kinds"  # the name of a fact of the lab, where a report leaves machines out
 
 
 def by_kind(run: Run, trials: Sequence[Trial]) -> list[Whole]:
-    """The run on each kind of machine, the one with most trials first; the run as it is where there is one kind. Each
-    note says which machines it is about, and the facts of its lab and the digest of its image are theirs."""
+    """The run on each kind of machine, the kind with most trials first; the run itself where there is one kind. The
+    profile note of each part names its machines, and the lab's facts and the image's digest are those of these
+    machines."""
     kind_of = {name: machine.kind for name, machine in run.machines.items()}
     counts = Counter(kind_of[trial.machine] for trial in trials if trial.machine in kind_of)
     if len(counts) < 2:
         return [(run, list(trials))]
-    found = []
+    runs = []
     for kind, _ in counts.most_common():
         machines = {name: machine for name, machine in run.machines.items() if machine.kind == kind}
         others = [name for name in run.machines if name not in machines]
@@ -33,14 +34,14 @@ def by_kind(run: Run, trials: Sequence[Trial]) -> list[Whole]:
         lab = _facts(run.lab, list(machines.values())) | {OTHERS: ", ".join(others)}
         image = _image(run.image, next(iter(machines.values())))
         own = run.model_copy(update={"machines": machines, "profile_note": whole, "lab": lab, "image": image})
-        found.append((own, [trial for trial in trials if trial.machine in machines]))
-    return found
+        runs.append((own, [trial for trial in trials if trial.machine in machines]))
+    return runs
 
 
 def shared_kinds(before: Whole, after: Whole) -> list[tuple[str, Whole, Whole]]:
-    """What of two runs can be compared: everything, or where one of them has several kinds of machines, each kind that
-    both have, under its name. Raises UsageError where they have none in common."""
-    ours, theirs = ({_kind(*one): one for one in by_kind(*whole)} for whole in (before, after))
+    """(Kind, before, after) of what can be compared in two runs: each kind of machine that both have, or the whole
+    runs, without a name, where each has one kind. Raises UsageError where they have no kind in common."""
+    ours, theirs = ({_kind(*part): part for part in by_kind(*whole)} for whole in (before, after))
     if len(ours) == len(theirs) == 1:
         return [("", before, after)]
     shared = [(kind, ours[kind], theirs[kind]) for kind in ours if kind in theirs]
@@ -62,13 +63,13 @@ def _list(kinds: Iterable[str]) -> str:
 
 
 def _facts(lab: Mapping[str, Any], machines: Sequence[Machine]) -> dict[str, Any]:
-    """The facts of the lab on machines of one kind: the run's own where it is on one of them, else the first machine's.
-    Older runs have of another kind only what makes it one."""
+    """The facts of the lab on machines of one kind: those of the run if it is about such a machine, else those of the
+    first machine that has some. Older runs have only the facts that define the kind."""
     first = machines[0]
     own = {"cpu": first.cpu, "cores": first.cores, "kernel": first.kernel, "memory_bytes": first.memory_bytes}
     if all(lab.get(name) == own[name] for name in ("cpu", "cores", "kernel")):
         return dict(lab)
-    return next((dict(one.lab) for one in machines if one.lab), {"kind": lab.get("kind"), **own})
+    return next((dict(machine.lab) for machine in machines if machine.lab), {"kind": lab.get("kind"), **own})
 
 
 def _image(image: Mapping[str, Any], machine: Machine) -> dict[str, Any]:

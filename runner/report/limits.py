@@ -17,10 +17,10 @@ from runner.ranking.stats import block_values
 from runner.report import text
 from runner.report.blocks import Block, Heading, Note, Paragraph, Table
 
-# What is limited: the ends of the names of metrics.
+# The metrics that something limits, by the ends of their names.
 LIMITED = ("_throughput", "packet_rate", "packet_rate_both_ways", "download_time")
-EMULATED = ("uml", "qemu-tcg")  # guest kernels whose packets cost many times what they cost a machine
-HELD = ("quota", "path")  # with these, what the programs cost is not what limits them
+EMULATED = ("uml", "qemu-tcg")  # guest kernels in which a packet costs many times as much CPU time as on a machine
+HELD = ("quota", "path")  # limits other than the CPU time of the programs
 ABOUT = (
     "While it measured a throughput, vpneval watched every machine of the lab: cores, threads, queues, quotas. Where "
     "all nodes share the cores, the VPN that takes the least CPU time of all of them carries the most. On separate "
@@ -61,10 +61,10 @@ class LimitRow(Strict):
 
     @property
     def cells(self) -> list[str]:
-        """As text, under HEAD."""
+        """The cells of the row as text, in the columns of HEAD."""
         ends = (self.apart.low_bps, self.apart.high_bps) if self.apart else ()
         there = sorted(_in_unit(bps, self.unit, self.params) for bps in ends)
-        separate = " to ".join(text.quantity(one, self.unit) for one in there) if there else text.NONE
+        separate = " to ".join(text.quantity(value, self.unit) for value in there) if there else text.NONE
         return [self.vpn, self.levels, text.quantity(self.median, self.unit), self.says, separate]
 
 
@@ -78,7 +78,7 @@ class LimitsSection(Strict):
 
     @property
     def verdict(self) -> str:
-        """What ``stands`` says, in a sentence; empty where nobody knows."""
+        """What ``stands`` means, in a sentence; empty where it is not known."""
         if self.stands is None:
             return ""
         if self.stands:
@@ -87,7 +87,7 @@ class LimitsSection(Strict):
 
     @property
     def about_apart(self) -> str:
-        """What the throughputs on separate gateways are, or why there are none; empty where nothing was watched."""
+        """What the throughputs on separate gateways are, or why there are none; empty where no machine was watched."""
         if any(row.apart for row in self.rows):
             return ABOUT_APART
         whys = sorted({row.unknown for row in self.rows})
@@ -95,19 +95,19 @@ class LimitsSection(Strict):
 
     @property
     def beside(self) -> dict[tuple[str, str], str]:
-        """(Metric, cell) -> the sentence, for the tables."""
+        """(Metric, cell) -> the sentence on its limit, for the tables of the experiments."""
         return {(row.metric, cell_key(row.vpn, row.params)): row.says for row in self.rows}
 
 
 def limits(run: Run, trials: Sequence[Trial], bases: Sequence[Basis]) -> LimitsSection:
-    """The section, from all trials that were watched."""
+    """The section, from all trials whose machines were watched."""
     by_cell: dict[tuple[str, str], list[Trial]] = {}
     every: dict[str, list[Trial]] = {}
     for trial in trials:
         every.setdefault(trial.cell, []).append(trial)
-        for found in trial.measurements if trial.limit else ():
-            if found.metric.endswith(LIMITED):
-                by_cell.setdefault((found.metric, trial.cell), []).append(trial)
+        for measurement in trial.measurements if trial.limit else ():
+            if measurement.metric.endswith(LIMITED):
+                by_cell.setdefault((measurement.metric, trial.cell), []).append(trial)
     rows = [
         _row(run, metric, own, blocks)
         for (metric, cell), own in by_cell.items()
@@ -118,25 +118,25 @@ def limits(run: Run, trials: Sequence[Trial], bases: Sequence[Basis]) -> LimitsS
         compared = [row for row in rows if _compared(row, basis.image, basis.levels, basis.traffic)]
         for metric in basis.traffic:
             mine = {row.vpn: row for row in compared if row.metric == metric}
-            if (said := _order(run, basis, mine, metric)) is not None:
-                orders.append(said[0])
-                stands.append(said[1])
+            if (order := _order(run, basis, mine, metric)) is not None:
+                orders.append(order[0])
+                stands.append(order[1])
     return LimitsSection(rows=rows, orders=orders, stands=all(stands) if stands else None)
 
 
-def of_ranking(found: LimitsSection, ranking: Ranking) -> list[LimitRow]:
-    """What limits the VPNs of a ranking in the throughputs that it compares, in the ranking's order."""
+def of_ranking(limited: LimitsSection, ranking: Ranking) -> list[LimitRow]:
+    """What limits the VPNs of a ranking in the throughputs that it compares: the rows, in the ranking's order."""
     levels = {standing.vpn: standing.levels for standing in ranking.standings}
-    mine = [row for row in found.rows if _compared(row, ranking.image, levels, ranking.traffic)]
+    mine = [row for row in limited.rows if _compared(row, ranking.image, levels, ranking.traffic)]
     return sorted(mine, key=lambda row: (list(levels).index(row.vpn), row.metric))
 
 
-def changed_order(found: LimitsSection, ranking: Ranking, title: str) -> str:
-    """What separate gateways would change in the order of the throughput called ``title``; empty: nothing is known to
-    change."""
+def changed_order(limited: LimitsSection, ranking: Ranking, title: str) -> str:
+    """How separate gateways would change the order in the throughput called ``title``, in a sentence; empty where no
+    change is known."""
     head = _head(title, ranking.configuration, ranking.image)
-    mine = (said.removeprefix(head) for said in found.orders if said.startswith(head))
-    return next((said for said in mine if not STANDS.search(said)), "")
+    mine = (sentence.removeprefix(head) for sentence in limited.orders if sentence.startswith(head))
+    return next((sentence for sentence in mine if not STANDS.search(sentence)), "")
 
 
 def _head(title: str, configuration: str, image: str) -> str:
@@ -144,12 +144,12 @@ def _head(title: str, configuration: str, image: str) -> str:
 
 
 def _bits(unit: str, params: Mapping[str, str]) -> int:
-    """How long a packet, or a file, of these levels is; 0 where they do not say."""
+    """The length in bits of a packet, or of a file, at these levels; 0 where the levels do not have it."""
     return 8 * int(params.get(SIZES.get(unit, ""), 0))
 
 
 def _bps(value: float, unit: str, params: Mapping[str, str]) -> float:
-    """A value as a rate, bit/s: of payload, and of whole packets where it is a packet rate."""
+    """A value as a rate in bit/s: of payload, or of whole packets for a packet rate."""
     if unit == "bit/s":
         return value
     bits = _bits(unit, params)
@@ -157,7 +157,7 @@ def _bps(value: float, unit: str, params: Mapping[str, str]) -> float:
 
 
 def _in_unit(bps: float, unit: str, params: Mapping[str, str]) -> float:
-    """The reverse."""
+    """A rate in bit/s as a value in ``unit``: the reverse of ``_bps``."""
     if unit == "bit/s":
         return bps
     bits = _bits(unit, params)
@@ -165,11 +165,14 @@ def _in_unit(bps: float, unit: str, params: Mapping[str, str]) -> float:
 
 
 def _row(run: Run, metric: str, trials: Sequence[Trial], blocks: Mapping[int, float]) -> LimitRow:
-    """The cell's row, from its ``trials`` that were watched; its median is that of the tables, over all ``blocks``."""
+    """The row of one cell, from its ``trials`` that were watched. Its median is that of the tables, over all
+    ``blocks``."""
     limits = [trial.limit for trial in trials if trial.limit]
     kinds = Counter((limit.kind, limit.where) for limit in limits)
     (kind, where), most = kinds.most_common(1)[0]
-    unit = next(one.unit for trial in trials for one in trial.measurements if one.metric == metric)
+    unit = next(
+        measurement.unit for trial in trials for measurement in trial.measurements if measurement.metric == metric
+    )
     median = statistics.median(blocks.values())
     free = [trial.loads for trial in trials if trial.limit and trial.limit.kind not in HELD]
     here_bps = _bps(median, unit, trials[0].params)
@@ -191,8 +194,8 @@ def _row(run: Run, metric: str, trials: Sequence[Trial], blocks: Mapping[int, fl
 
 
 def _why_unknown(run: Run, vpn: str, free: Sequence[Sequence[MachineLoad]]) -> str:
-    """Why nobody can tell what separate gateways would carry, empty where the loads may; ``free``: those of the trials
-    that neither a quota nor the path limited."""
+    """Why the throughput on separate gateways cannot be estimated; empty where the loads may suffice. ``free``: the
+    loads of the trials that neither a quota nor the path limited."""
     if vpn in run.vpns and run.vpns[vpn].dataplane == "kernel":
         return "the kernel does the work"
     if run.lab.get("guest") in EMULATED:
@@ -203,40 +206,44 @@ def _why_unknown(run: Run, vpn: str, free: Sequence[Sequence[MachineLoad]]) -> s
 def _compared(
     row: LimitRow, image: str, levels: Mapping[str, Mapping[str, str]], traffic: Mapping[str, Mapping[str, str]]
 ) -> bool:
-    """Is it what a ranking compares: its tunnel (VPN -> ``levels``) and its ``traffic`` (metric -> levels)?"""
+    """Whether the row is what a ranking compares: its tunnel (VPN -> ``levels``) and its ``traffic`` (metric ->
+    levels)."""
     same = row.params.get("image", "") == image and tunnel_levels(row.params) == levels.get(row.vpn)
     return same and outside_of_tunnel(row.params) == traffic.get(row.metric)
 
 
 def _order(run: Run, basis: Basis, rows: Mapping[str, LimitRow], metric: str) -> tuple[str, bool] | None:
-    """What becomes of the order of one ranking in one throughput, and whether it stands."""
+    """What becomes of the order of one ranking in one throughput on separate gateways, in a sentence, and whether it
+    stands. None where this is not known of two VPNs."""
     there = {vpn: row.apart for vpn, row in rows.items() if row.apart}
     if len(there) < 2:
         return None
     surely, perhaps = overtakings({vpn: _bps(row.median, row.unit, row.params) for vpn, row in rows.items()}, there)
-    said = [f"{slower} would pass {', '.join(faster)}" for slower, faster in _grouped(surely)]
-    said += [f"{slower} might pass {', '.join(faster)}" for slower, faster in _grouped(perhaps)]
+    phrases = [f"{slower} would pass {', '.join(faster)}" for slower, faster in _grouped(surely)]
+    phrases += [f"{slower} might pass {', '.join(faster)}" for slower, faster in _grouped(perhaps)]
     unknown: dict[str, list[str]] = {}
     for vpn, row in rows.items():
         if vpn not in there:
             unknown.setdefault(row.unknown, []).append(vpn)
     head = _head(run.metrics[metric].title, basis.configuration, basis.image)
-    what = "; ".join(said) if said else f"the order of {', '.join(there)} would stand"
+    what = "; ".join(phrases) if phrases else f"the order of {', '.join(there)} would stand"
     rest = [f" Not known of {', '.join(vpns)}: {why}." for why, vpns in unknown.items()]
-    return f"{head}on separate gateways {what}.{''.join(rest)}", not said
+    return f"{head}on separate gateways {what}.{''.join(rest)}", not phrases
 
 
 def _grouped(pairs: Sequence[tuple[str, str]]) -> Iterator[tuple[str, list[str]]]:
     for slower in dict.fromkeys(slower for slower, _ in pairs):
-        yield slower, [faster for one, faster in pairs if one == slower]
+        yield slower, [faster for vpn, faster in pairs if vpn == slower]
 
 
-def section(found: LimitsSection) -> list[Block]:
-    """The section of every form; empty where no machine was watched."""
-    if not found.rows:
+def section(limited: LimitsSection) -> list[Block]:
+    """The section, for every form; empty where no machine was watched."""
+    if not limited.rows:
         return []
-    notes = [found.about_apart]
-    notes += [found.verdict] if found.verdict else []
-    rows = [row.cells for row in found.rows]
-    table = Table("What limits each throughput", HEAD, rows, notes=[Note(said) for said in [*notes, *found.orders]])
+    notes = [limited.about_apart]
+    notes += [limited.verdict] if limited.verdict else []
+    rows = [row.cells for row in limited.rows]
+    table = Table(
+        "What limits each throughput", HEAD, rows, notes=[Note(sentence) for sentence in [*notes, *limited.orders]]
+    )
     return [Heading("What limits it", "limits"), Paragraph(ABOUT), table]

@@ -1,5 +1,5 @@
-"""The section on a farm's machines: on how many of them the order holds, each one's ratios, who stands out, in which
-facts they differ, and who was left out."""
+"""The section on a farm's machines: on how many of them the order holds, the ratios on each, the machines that stand
+out, the facts that differ, and the machines that were left out."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ ABOUT_FACTS = (
     "more than 10 %, the lowest and the highest."
 )
 ABOUT_LACKS = "Their blocks are without these, which other machines measured. Not all machines have the same software."
-ALIKE = 1.1  # the highest over the lowest of numbers that are not worth a row
+ALIKE = 1.1  # the highest over the lowest: numbers nearer to each other have no row
 MOMENTARY = ("steal_ratio_since_boot", "bring_up_s", "frequency_mhz", "interrupts")  # they change while a machine runs
-HERE = "this machine"  # the name that a lab of namespaces gives to the only one it has
+HERE = "this machine"  # the name of the only machine in a lab of namespaces
 
 
 class Unlike(Strict):
@@ -46,15 +46,15 @@ class Lack(Strict):
 
 
 def machines_section(
-    found: Sequence[OnMachines], differ: Sequence[Unlike], lacks: Sequence[Lack], left_out: Mapping[str, str]
+    rankings: Sequence[OnMachines], differ: Sequence[Unlike], lacks: Sequence[Lack], left_out: Mapping[str, str]
 ) -> list[Block]:
     """The section; empty where there is no farm."""
-    tables = [_table(one) for one in found]
+    tables = [_table(ranking) for ranking in rankings]
     if differ:
-        rows = [[one.fact, value, ", ".join(names)] for one in differ for value, names in one.values]
+        rows = [[unlike.fact, value, ", ".join(names)] for unlike in differ for value, names in unlike.values]
         tables.append(Table("Facts that differ", ["fact", "value", "machines"], rows, about=ABOUT_FACTS))
     if lacks:
-        rows = [[one.machine, one.vpn, one.why] for one in lacks]
+        rows = [[lack.machine, lack.vpn, lack.why] for lack in lacks]
         head = ["machine", "VPN", "why"]
         tables.append(Table("What single machines could not measure", head, rows, about=ABOUT_LACKS))
     if left_out:
@@ -62,7 +62,7 @@ def machines_section(
         tables.append(Table("Machines that were left out", ["machine", "why"], rows))
     if not tables:
         return []
-    holding = Paragraph(holds(found[0]) if found else NO_RATIOS, "strong")
+    holding = Paragraph(holds(rankings[0]) if rankings else NO_RATIOS, "strong")
     return [Heading("Machines", "machines"), Paragraph(ABOUT), holding, *tables]
 
 
@@ -72,47 +72,49 @@ def left_out(run: Run) -> dict[str, str]:
 
 
 def lacking(run: Run, trials: Sequence[Trial]) -> list[Lack]:
-    """What of this run single machines could not measure. What none could is among the run's trials, as unsupported."""
-    told = [(name, cell, why) for name, machine in run.machines.items() for cell, why in machine.lacks.items()]
-    measured = {trial.cell for trial in trials if trial.status == "ok"} if told else set()
-    found = [(name, cell.split(" ")[0], " ".join(why.split())) for name, cell, why in told if cell in measured]
-    return [Lack(machine=name, vpn=vpn, why=why) for name, vpn, why in dict.fromkeys(found)]
+    """What single machines of this run could not measure. What no machine could measure is among the trials, as
+    unsupported."""
+    lacks = [(name, cell, why) for name, machine in run.machines.items() for cell, why in machine.lacks.items()]
+    measured = {trial.cell for trial in trials if trial.status == "ok"} if lacks else set()
+    rows = [(name, cell.split(" ")[0], " ".join(why.split())) for name, cell, why in lacks if cell in measured]
+    return [Lack(machine=name, vpn=vpn, why=why) for name, vpn, why in dict.fromkeys(rows)]
 
 
 def differing(run: Run) -> list[Unlike]:
-    """In which facts of their first blocks, and in which versions of vpneval, the run's machines differ. Facts with the
-    same values are one row."""
+    """The facts of their first blocks, and the versions of vpneval, in which the run's machines differ. Facts with the
+    same values share a row."""
     known = {
         name: {"version of vpneval": machine.versions, **dict(_flat(machine.lab))}
         for name, machine in run.machines.items()
         if machine.lab
     }
-    found: dict[tuple[tuple[str, tuple[str, ...]], ...], list[str]] = {}
+    facts_of: dict[tuple[tuple[str, tuple[str, ...]], ...], list[str]] = {}
     for fact in dict.fromkeys(fact for facts in known.values() for fact in facts):
         values = _values({name: facts.get(fact, text.NONE) for name, facts in known.items()})
         if len(values) > 1:
-            found.setdefault(tuple((value, tuple(names)) for value, names in values.items()), []).append(fact)
+            facts_of.setdefault(tuple((value, tuple(names)) for value, names in values.items()), []).append(fact)
     return [
         Unlike(fact=", ".join(facts), values=[(value, list(names)) for value, names in values])
-        for values, facts in found.items()
+        for values, facts in facts_of.items()
     ]
 
 
-def _values(told: Mapping[str, Any]) -> dict[str, list[str]]:
-    """Each value as text, with who has it; one where they are alike."""
-    if all(isinstance(value, int | float) and not isinstance(value, bool) for value in told.values()):
-        low, high = min(told, key=lambda name: told[name]), max(told, key=lambda name: told[name])
-        if told[high] <= ALIKE * told[low]:
+def _values(value_of: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Each value as text -> the machines that have it; for numbers, only the lowest and the highest, and nothing where
+    they are about the same. ``value_of``: machine -> value."""
+    if all(isinstance(value, int | float) and not isinstance(value, bool) for value in value_of.values()):
+        low, high = min(value_of, key=lambda name: value_of[name]), max(value_of, key=lambda name: value_of[name])
+        if value_of[high] <= ALIKE * value_of[low]:
             return {}
-        return {text.digits(told[low]): [low], text.digits(told[high]): [high]}
-    found: dict[str, list[str]] = {}
-    for name, value in told.items():
-        found.setdefault(plain(value), []).append(name)
-    return found
+        return {text.digits(value_of[low]): [low], text.digits(value_of[high]): [high]}
+    names_of: dict[str, list[str]] = {}
+    for name, value in value_of.items():
+        names_of.setdefault(plain(value), []).append(name)
+    return names_of
 
 
 def _flat(lab: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """The facts of a lab, and those that its machine has besides, by their names."""
+    """The facts of a lab by name, and those that only its machine has."""
     yield from _leaves({name: value for name, value in lab.items() if name != "machines"})
     machines = lab.get("machines")
     own = machines.get(HERE) if isinstance(machines, dict) else None
@@ -124,38 +126,43 @@ def _leaves(facts: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, An
     for name, value in facts.items():
         if name in MOMENTARY:
             continue
-        if isinstance(value, list) and value and all(isinstance(one, dict) for one in value):
-            value = {str(number): one for number, one in enumerate(value, 1)}
+        if isinstance(value, list) and value and all(isinstance(entry, dict) for entry in value):
+            value = {str(number): entry for number, entry in enumerate(value, 1)}
         if isinstance(value, dict):
             yield from _leaves(value, f"{above}{name} ")
         else:
             yield f"{above}{name}".replace("_", " "), value
 
 
-def holds(one: OnMachines) -> str:
+def holds(ranking: OnMachines) -> str:
     """``wireguard_go leads on 9 of 10 machines; on m7 openvpn leads.``"""
-    every, elsewhere = len(one.machines), one.elsewhere
-    said = f"{one.first} leads on {every - len(elsewhere)} of {text.counted(every, 'machine')}"
+    every, elsewhere = len(ranking.machines), ranking.elsewhere
+    leads = f"{ranking.first} leads on {every - len(elsewhere)} of {text.counted(every, 'machine')}"
     by_leader: dict[str, list[str]] = {}
     for machine in elsewhere:
         by_leader.setdefault(machine.leader, []).append(machine.machine)
     others = [f"on {', '.join(names)} {leader} leads" for leader, names in by_leader.items()]
-    out = [machine.machine for machine in one.machines if machine.stands_out]
+    out = [machine.machine for machine in ranking.machines if machine.stands_out]
     stand = f" Not like the others: {', '.join(out)}." if out else ""
-    return "; ".join([said, *others]) + "." + stand
+    return "; ".join([leads, *others]) + "." + stand
 
 
-def _table(one: OnMachines) -> Table:
-    ratios = [f"{title}: {one.first} over {one.second}" for title in one.titles.values()]
-    where = one.configuration + (f", {one.image}" if one.image else "")
+def _table(ranking: OnMachines) -> Table:
+    ratios = [f"{title}: {ranking.first} over {ranking.second}" for title in ranking.titles.values()]
+    where = ranking.configuration + (f", {ranking.image}" if ranking.image else "")
     return Table(
         where,
         ["machine", "leads", "blocks", *ratios],
-        [[machine.machine, machine.leader, str(machine.blocks), *_cells(machine, one)] for machine in one.machines],
-        notes=[Note(f"{machine.machine}: {said}") for machine in one.machines for said in machine.stands_out],
+        [
+            [machine.machine, machine.leader, str(machine.blocks), *_cells(machine, ranking)]
+            for machine in ranking.machines
+        ],
+        notes=[
+            Note(f"{machine.machine}: {sentence}") for machine in ranking.machines for sentence in machine.stands_out
+        ],
     )
 
 
-def _cells(machine: OneMachine, one: OnMachines) -> list[str]:
+def _cells(machine: OneMachine, ranking: OnMachines) -> list[str]:
     known = {ratio.metric: f"{ratio.ratio:.3g} ({ratio.low:.3g}–{ratio.high:.3g})" for ratio in machine.ratios}
-    return [known.get(metric, text.NONE) for metric in one.titles]
+    return [known.get(metric, text.NONE) for metric in ranking.titles]

@@ -29,45 +29,46 @@ class MeshPoint(Strict):
 
 
 def mesh_points(trials: Sequence[Trial]) -> list[MeshPoint]:
-    """What the run's meshes came to, by VPN and size; a size that any repetition brought up is measured."""
-    found: dict[tuple[str, int], list[MeshPoint]] = {}
+    """The points of the run's meshes, by VPN and size. A size that came up in any repetition is measured, not
+    predicted."""
+    points: dict[tuple[str, int], list[MeshPoint]] = {}
     for trial in trials:
         detail = next((m.detail for m in trial.measurements if m.metric == "mesh_time"), trial.attempt)
         if trial.status != "ok" or "sizes" not in detail:
             continue
         for predicted, sizes in ((False, detail["sizes"]), (True, detail["predicted"])):
-            for count, one in sizes.items():
-                found.setdefault((trial.vpn, int(count)), []).append(
-                    _point(trial.vpn, int(count), predicted, one, detail)
+            for count, figures in sizes.items():
+                points.setdefault((trial.vpn, int(count)), []).append(
+                    _point(trial.vpn, int(count), predicted, figures, detail)
                 )
-    return [_middle(same) for _, same in sorted(found.items())]
+    return [_middle(same) for _, same in sorted(points.items())]
 
 
-def _point(vpn: str, sites: int, predicted: bool, one: dict[str, Any], detail: dict[str, Any]) -> MeshPoint:
+def _point(vpn: str, sites: int, predicted: bool, figures: dict[str, Any], detail: dict[str, Any]) -> MeshPoint:
     tunnels = sites * (sites - 1) / 2
     return MeshPoint(
         vpn=vpn,
         sites=sites,
         predicted=predicted,
-        up_s=one["up_s"],
-        memory_bytes=one["memory_bytes"] / tunnels,
-        cpu_s=one["cpu_s"] / tunnels,
-        config_bytes=one.get("config_bytes", 0),
-        config_lines=one.get("config_lines", 0),
-        at_least=bool(one.get("up_at_least")),
+        up_s=figures["up_s"],
+        memory_bytes=figures["memory_bytes"] / tunnels,
+        cpu_s=figures["cpu_s"] / tunnels,
+        config_bytes=figures.get("config_bytes", 0),
+        config_lines=figures.get("config_lines", 0),
+        at_least=bool(figures.get("up_at_least")),
         effort=detail.get("joining", {}).get(str(sites)),
         effort_of_the_paper=detail.get("paper", {}).get("paper", {}).get("recomputed", {}).get(str(sites)),
     )
 
 
 def _middle(same: Sequence[MeshPoint]) -> MeshPoint:
-    """The median of the measured ones, or, where there is none, of the predictions."""
+    """The median of the measured points or, where there are none, of the predicted ones."""
     chosen = [point for point in same if not point.predicted] or same
     middle = {what: median(getattr(point, what) for point in chosen) for what, _, _ in WHAT[:-1]}
     return chosen[0].model_copy(update=middle)
 
 
-# (the field, its title, its unit); the last is counted on paper, and is the paper's own curve.
+# (field, title, unit); the last one is counted on paper, and the OSLV paper has a curve of it.
 WHAT = (
     ("up_s", "Time to a full mesh", "s"),
     ("memory_bytes", "Memory per tunnel", "B"),
@@ -88,7 +89,7 @@ ABOUT = (
 
 
 def rows(points: Sequence[MeshPoint]) -> list[list[str]]:
-    """The table under HEAD; a prediction says so in every cell."""
+    """The rows of the table under HEAD. A predicted value is marked in every cell."""
     return [
         [
             point.vpn,
@@ -104,5 +105,5 @@ def rows(points: Sequence[MeshPoint]) -> list[list[str]]:
 
 
 def shown(value: float, unit: str) -> str:
-    """As text.quantity, but for nothing and for what has no unit."""
+    """A value as text.quantity has it; zero, and a value without a unit, as a plain number."""
     return f"{value:g}" if value == 0 or unit == "1" else text.quantity(value, unit)

@@ -93,16 +93,17 @@ class Report(Strict):
 
     @property
     def sections(self) -> dict[str, list[Block]]:
-        """What limits the throughputs, what is held against the papers, and the stories of failures, by their names."""
-        names = {one.name: name_of(at) for at, one in enumerate(self.experiments)}
-        found = {
+        """The sections by their names, without those that are empty: limits, machines, findings, failures, and the
+        papers' tables."""
+        names = {experiment.name: name_of(at) for at, experiment in enumerate(self.experiments)}
+        by_name = {
             "limits": limits_section(self.limits),
             "machines": machines_section(self.machines, self.machines_differ, self.machines_lack, self.left_out),
             "findings": findings_section(self.findings, names),
             "timelines": failures_section(self.failures),
             "paper-tables": papers_section(self.paper_tables),
         }
-        return {name: blocks for name, blocks in found.items() if blocks}
+        return {name: blocks for name, blocks in by_name.items() if blocks}
 
     @property
     def summaries(self) -> list[Summary]:
@@ -119,15 +120,15 @@ def build(
     weights: Weights | None = None,
     configurations: Sequence[str] | None = None,
 ) -> Report:
-    """The report of a run. Without ``weights``: balanced over the metrics there are; without
-    ``configurations``: all in which something was measured. Raises UsageError for an unknown one, and for what
-    ``runner.data.checks`` refuses."""
+    """The report of a run. Without ``weights``: balanced over the metrics that were measured. Without
+    ``configurations``: all in which something was measured. Raises UsageError for an unknown configuration, and for
+    what ``runner.data.checks`` refuses."""
     check(run, trials)
     metrics = measured_metrics(trials) | set(weights.counted if weights else ())
-    found = bases(run, trials, metrics, configurations)
-    rankings = [weigh(basis, weights or default_weights(basis.values)) for basis in found]
+    all_bases = bases(run, trials, metrics, configurations)
+    rankings = [weigh(basis, weights or default_weights(basis.values)) for basis in all_bases]
     by_cell = _by_cell(trials)
-    limited = limits(run, trials, found)
+    limited = limits(run, trials, all_bases)
     experiments = [experiment_report(run, trials, by_cell, record, limited.beside) for record in run.experiments]
     proofs, proof_of = proofs_of(trials)
     return Report(
@@ -145,13 +146,13 @@ def build(
         measuring_share=_measuring_share(run),
         facts=facts.facts(run, trials),
         metrics=run.metrics,
-        caveats=facts.caveats(run, trials, rankings) + facts.conditions(found),
+        caveats=facts.caveats(run, trials, rankings) + facts.conditions(all_bases),
         warnings=facts.warnings(trials),
         drift=facts.drifts(trials),
         rankings=rankings,
-        verdicts=verdicts(found, [ranking.weights.counted.keys() for ranking in rankings], run.looks),
-        spreads=spreads(found),
-        behind=[ranked_numbers(basis) for basis in found],
+        verdicts=verdicts(all_bases, [ranking.weights.counted.keys() for ranking in rankings], run.looks),
+        spreads=spreads(all_bases),
+        behind=[ranked_numbers(basis) for basis in all_bases],
         sustained=sustained(run, by_cell, _summaries(experiments)),
         references=[name for name, record in run.vpns.items() if record.reference],
         carriers={name: record.transport for name, record in run.vpns.items()},
@@ -164,13 +165,13 @@ def build(
         paper_tables=paper_tables(run, trials),
         mesh=mesh_points(trials),
         limits=limited,
-        machines=[one for pair in zip(found, rankings, strict=True) if (one := on_machines(*pair))],
+        machines=[by_machine for pair in zip(all_bases, rankings, strict=True) if (by_machine := on_machines(*pair))],
         machines_differ=differing(run),
         machines_lack=lacking(run, trials),
         left_out=left_out(run),
         proofs=proofs,
         observations=observations_of(trials, proof_of),
-        bases=found,
+        bases=all_bases,
     )
 
 
@@ -182,14 +183,14 @@ def _measuring_share(run: Run) -> float | None:
 
 def _by_cell(trials: Sequence[Trial]) -> dict[str, list[Trial]]:
     """The trials of each cell, by its key."""
-    found: dict[str, list[Trial]] = {}
+    cells: dict[str, list[Trial]] = {}
     for trial in trials:
-        found.setdefault(trial.cell, []).append(trial)
-    return found
+        cells.setdefault(trial.cell, []).append(trial)
+    return cells
 
 
 def _summaries(experiments: Sequence[ExperimentReport]) -> dict[tuple[str, str], Summary]:
-    """(Cell, metric) -> the summary that a table has of it."""
+    """(Cell, metric) -> its summary in the tables of the experiments."""
     tables = (table for experiment in experiments for table in experiment.tables if table.metric in SUSTAINED)
     return {
         (cell_key(row.vpn, row.params), table.metric): row.summary

@@ -12,17 +12,19 @@ from runner.report.facts import BASELINE
 
 
 class Baseline:
-    """The baseline's values of one metric by what it shares with a cell: the traffic, and what lies under it."""
+    """The baseline's values of one metric, by the levels that a cell shares with the baseline: all outside of the
+    tunnel."""
 
     def __init__(self, trials: Sequence[Trial], metric: str) -> None:
         same: dict[str, list[Trial]] = {}
         for trial in trials:
             if trial.vpn == BASELINE and trial.status == "ok":
                 same.setdefault(self._key(trial.params), []).append(trial)
-        self._found = {key: (block_values(one, metric), lower_bounds(one, metric)) for key, one in same.items()}
+        self._found = {key: (block_values(own, metric), lower_bounds(own, metric)) for key, own in same.items()}
 
     def of(self, params: Mapping[str, str]) -> tuple[dict[int, float] | None, set[int]]:
-        """Block -> value, and the blocks in which that is a lower bound; None where nothing like it was measured."""
+        """Block -> value, and the blocks whose value is a lower bound; None where the baseline was not measured at such
+        levels."""
         return self._found.get(self._key(params), (None, set()))
 
     @staticmethod
@@ -39,7 +41,8 @@ class Numbers(NamedTuple):
 
 
 def numbers_of(cells: Sequence[Cell], blocks: Sequence[dict[int, float]], baseline: Baseline) -> list[Numbers]:
-    """Of all cells of a table at once: intervals cost little more together than one does alone."""
+    """The numbers of all cells of a table at once: together, the intervals take little more time than those of one
+    cell."""
     summaries = iter(summarise_all([list(own.values()) for own in blocks if own]))
     plain = [None if cell.vpn == BASELINE else baseline.of(cell.params)[0] for cell in cells]
     shares = iter(compare_all([(own, under) for own, under in zip(blocks, plain, strict=True) if under is not None]))

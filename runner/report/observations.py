@@ -1,4 +1,4 @@
-"""Every measurement of every trial, flat: what the tidy table and the points of the plots are made from."""
+"""Every measurement of every trial, as a flat list: the tidy table and the points of the plots are made from it."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ class Observation:
 
 
 def observations_of(trials: Sequence[Trial], proofs: Mapping[str, int]) -> list[Observation]:
-    """One for each measurement, and one for a trial without any, in the order of the trials; ``proofs``: trial's id ->
-    the number of its row of evidence."""
+    """An observation for each measurement, and one for a trial without any, in the order of the trials. ``proofs``:
+    trial's id -> the number of its row of evidence."""
     return list(_each(trials, proofs))
 
 
@@ -69,19 +69,19 @@ def _each(trials: Sequence[Trial], proofs: Mapping[str, int]) -> Iterable[Observ
 
 def _search(trials: Any) -> list[tuple[float, float]]:
     """(Offered rate, loss ratio) of a search's trials, where the detail has them: its form is the instrument's own."""
-    found = []
-    for one in trials if isinstance(trials, list) else ():
-        rate, loss = (one.get(key) if isinstance(one, dict) else None for key in ("offered_rate_bps", "loss_ratio"))
+    points = []
+    for trial in trials if isinstance(trials, list) else ():
+        rate, loss = (trial.get(key) if isinstance(trial, dict) else None for key in ("offered_rate_bps", "loss_ratio"))
         if isinstance(rate, int | float) and isinstance(loss, int | float) and rate > 0:
-            found.append((float(rate), float(loss)))
-    return found
+            points.append((float(rate), float(loss)))
+    return points
 
 
 def _layers(detail: dict[str, Any]) -> dict[str, int] | None:
     """The layers of one packet, where the detail has them as name -> bytes."""
-    found = detail.get("layers")
-    good = isinstance(found, dict) and all(isinstance(length, int) and length >= 0 for length in found.values())
-    return found if good else None
+    layers = detail.get("layers")
+    good = isinstance(layers, dict) and all(isinstance(length, int) and length >= 0 for length in layers.values())
+    return layers if good else None
 
 
 def _tunnel(trial: Trial) -> str:
@@ -89,5 +89,5 @@ def _tunnel(trial: Trial) -> str:
     if not trial.evidence:
         return ""
     evidence = trial.evidence
-    said = (evidence.cipher, evidence.integrity, evidence.compression, evidence.data_path)
-    return ", ".join(word for word in said if word)
+    parts = (evidence.cipher, evidence.integrity, evidence.compression, evidence.data_path)
+    return ", ".join(word for word in parts if word)

@@ -12,7 +12,7 @@ ABOUT = (
     "Before a tunnel is measured, daemon and kernel are asked what they negotiated, and random bytes are sent through "
     "it both ways while the WAN is captured. A number opens into its trials, and each names its line here."
 )
-FEW = 2  # values of one fact that are told
+FEW = 2  # values of one fact that are listed
 
 
 class ProofRow(Strict):
@@ -28,7 +28,7 @@ class ProofRow(Strict):
 
     @property
     def cells(self) -> list[str | TableCell]:
-        """The row under HEAD."""
+        """The cells of the row, in the columns of HEAD."""
         return [
             TableCell(f"{self.number}. {self.vpn}", name=name_of(self.number)),
             *(self.negotiated, self.data_path, self.facts, self.marker),
@@ -37,20 +37,20 @@ class ProofRow(Strict):
 
 
 def name_of(number: int) -> str:
-    """What links to the row of this number lead to."""
+    """The name that links to the row of this number lead to."""
     return f"evidence-{number}"
 
 
 def proofs_of(trials: Sequence[Trial]) -> tuple[list[ProofRow], dict[str, int]]:
-    """The rows, in the order of VPNs as they came, and the trials' ids with the numbers of their rows."""
-    found: dict[tuple[str, ...], list[Trial]] = {}
+    """The rows of evidence, in the order in which the VPNs came, and trial's id -> the number of its row."""
+    by_row: dict[tuple[str, ...], list[Trial]] = {}
     for trial in trials:
         if trial.evidence:
-            found.setdefault((trial.vpn, _negotiated(trial), _path(trial), _marker(trial)), []).append(trial)
+            by_row.setdefault((trial.vpn, _negotiated(trial), _path(trial), _marker(trial)), []).append(trial)
     first = {vpn: at for at, vpn in reversed(list(enumerate(trial.vpn for trial in trials)))}
     rows: list[ProofRow] = []
     numbers: dict[str, int] = {}
-    for number, (key, same) in enumerate(sorted(found.items(), key=lambda one: (first[one[0][0]], one[0])), 1):
+    for number, (key, same) in enumerate(sorted(by_row.items(), key=lambda item: (first[item[0][0]], item[0])), 1):
         vpn, negotiated, path, marker = key
         rows.append(
             ProofRow(
@@ -79,7 +79,7 @@ def _path(trial: Trial) -> str:
 
 
 def _facts(trials: Sequence[Trial]) -> str:
-    """What else the evidence says: each fact with the values that it had, of many the first."""
+    """The other facts of the evidence, each with its values; of many values, the first few."""
     seen: dict[str, dict[str, None]] = {}
     for trial in trials:
         for name, value in (trial.evidence.facts if trial.evidence else {}).items():
@@ -107,7 +107,7 @@ def _marker(trial: Trial) -> str:
 
 
 def section(rows: Sequence[ProofRow]) -> list[Block]:
-    """The section of every form; empty where nothing was proven."""
+    """The section, for every form; empty where nothing was proven."""
     if not rows:
         return []
     table = Table("What was proven before it was measured", HEAD, [row.cells for row in rows], named=True)

@@ -1,5 +1,5 @@
-"""The numbers behind the ranks, and those behind the question which VPN sustains a rate, whatever the experiments list:
-CPU cost and set-up time are measured by the way, and count in most rankings."""
+"""The numbers behind the ranks, and those that say which VPN sustains a rate. They do not depend on the tables of the
+experiments: CPU cost and set-up time are measured by the way, and count in most rankings."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ class Sustained(Strict):
 
 
 def ranked_numbers(basis: Basis) -> list[RankedNumber]:
-    """Every metric that the basis has values of, in the order of the definitions."""
-    found = []
+    """The numbers of every metric that the basis has values of, in the order of the definitions."""
+    numbers = []
     for metric, by_vpn in basis.values.items():
         summaries = summarise_all([list(blocks.values()) for blocks in by_vpn.values()])
-        found.append(
+        numbers.append(
             RankedNumber(
                 metric=metric,
                 traffic=text.levels(basis.traffic[metric]),
@@ -58,39 +58,40 @@ def ranked_numbers(basis: Basis) -> list[RankedNumber]:
                 at_least=[vpn for vpn, blocks in basis.bounds[metric].items() if blocks],
             )
         )
-    return found
+    return numbers
 
 
 def so_far(run: Run, trials: Sequence[Trial], weights: Weights | None = None) -> list[RankedNumbers]:
-    """Every ranking of a run that is still being measured, with the numbers behind it, the likely one to be read
-    first."""
+    """Every ranking of a run that is still being measured, with the numbers behind it. Rankings with places come first,
+    and of these the recommended configuration."""
     counted = weights.counted if weights else ()
-    found = []
+    rankings = []
     for basis in bases(run, trials, counted):
         ranking = weigh(basis, weights or default_weights(basis.values))
-        found.append(RankedNumbers(ranking, ranked_numbers(basis)))
+        rankings.append(RankedNumbers(ranking, ranked_numbers(basis)))
 
-    def place(one: RankedNumbers) -> tuple[bool, bool]:
-        return not any(standing.place for standing in one.ranking.standings), one.ranking.configuration != "recommended"
+    def place(ranked: RankedNumbers) -> tuple[bool, bool]:
+        placed = any(standing.place for standing in ranked.ranking.standings)
+        return not placed, ranked.ranking.configuration != "recommended"
 
-    return sorted(found, key=place)
+    return sorted(rankings, key=place)
 
 
 def sustained(
     run: Run, by_cell: Mapping[str, Sequence[Trial]], made: Mapping[tuple[str, str], Summary]
 ) -> list[Sustained]:
-    """Every cell whose trials measured both; what no ranking has (plain IP) is left out. ``made``: (cell, metric) ->
-    what has been summarised already."""
+    """Throughput and CPU cost of every cell whose trials measured both, without references (plain IP), which no ranking
+    has. ``made``: (cell, metric) -> a summary that was made already."""
     references = {name for name, record in run.vpns.items() if record.reference}
-    found = []
+    cells = []
     for cell, trials in by_cell.items():
         if trials[0].vpn in references:
             continue
         both = [made.get((cell, metric)) or _summary(trials, metric) for metric in SUSTAINED]
         if both[0] and both[1]:
             levels = text.levels(trials[0].params)
-            found.append(Sustained(vpn=trials[0].vpn, levels=levels, rate=both[0], cost=both[1]))
-    return found
+            cells.append(Sustained(vpn=trials[0].vpn, levels=levels, rate=both[0], cost=both[1]))
+    return cells
 
 
 def _summary(trials: Sequence[Trial], metric: str) -> Summary | None:
@@ -106,24 +107,24 @@ def row_id(ranking: int, metric: str) -> str:
 def section(
     numbers: Sequence[RankedNumber], ranking: int, metrics: Mapping[str, Metric], tables: Mapping[str, str]
 ) -> list[Block]:
-    """What unfolds below the ranking of this number; empty where nothing is known. ``metrics``: of the report;
-    ``tables``: metric -> the name of the table of an experiment that has its trials."""
+    """The section that unfolds below the ranking of this number; empty where it has no numbers. ``metrics``: those of
+    the report; ``tables``: metric -> the name of the table of an experiment that has its trials."""
     if not numbers:
         return []
-    vpns = list(dict.fromkeys(vpn for one in numbers for vpn in one.summaries))
+    vpns = list(dict.fromkeys(vpn for number in numbers for vpn in number.summaries))
     rows: list[list[str | TableCell]] = []
-    for one in numbers:
-        known = metrics[one.metric]
-        link = Link("", name=tables[one.metric]) if one.metric in tables else None
-        about = f"{known.better} is better; {one.traffic}"
-        metric = TableCell(known.title, small=about, name=row_id(ranking, one.metric), link=link)
-        rows.append([metric, *[_number(one, vpn, known.unit) for vpn in vpns]])
+    for number in numbers:
+        known = metrics[number.metric]
+        link = Link("", name=tables[number.metric]) if number.metric in tables else None
+        about = f"{known.better} is better; {number.traffic}"
+        metric = TableCell(known.title, small=about, name=row_id(ranking, number.metric), link=link)
+        rows.append([metric, *[_number(number, vpn, known.unit) for vpn in vpns]])
     title = "The numbers behind the ranks"
     table = Table(ABOUT, ["metric", *vpns], rows, numbers=range(1, len(vpns) + 1), named=True)
     return [Heading(title, f"behind-{ranking}", level=3, fold=title), table]
 
 
-def _number(one: RankedNumber, vpn: str, unit: str) -> str:
-    if vpn not in one.summaries:
+def _number(number: RankedNumber, vpn: str, unit: str) -> str:
+    if vpn not in number.summaries:
         return text.NONE
-    return text.with_interval(one.summaries[vpn], unit, vpn in one.at_least)
+    return text.with_interval(number.summaries[vpn], unit, vpn in number.at_least)

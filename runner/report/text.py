@@ -32,13 +32,13 @@ SHORT = {
     "cipher_choice": "Ciph.",
     "scaling_effort": "Mesh",
 }
-HUGE = 1000  # an interval of more than this factor says no more than that
+HUGE = 1000  # a wider interval is only said to be wider than this factor
 NONE = "–"
-PROBABLY = 0.75  # of the draws: from there on an order that is not sure is called probable
+PROBABLY = 0.75  # share of the draws from which on an order that is not sure is called probable
 
 
 def lower(title: str) -> str:
-    """A metric's title within a sentence; abbreviations stay."""
+    """A metric's title for the middle of a sentence; abbreviations stay in capitals."""
     return title if title[:2].isupper() else title[:1].lower() + title[1:]
 
 
@@ -83,7 +83,8 @@ def _factor(low: float, high: float) -> str:
 
 
 def bound(row_at_least: int, baseline_at_least: bool) -> str:
-    """How a share is bounded, by whose value is a lower bound; ``?`` where both are."""
+    """The mark of a share that is a bound: ``≥`` where the value is a lower bound, ``≤`` where the baseline is one,
+    ``?`` for both."""
     return {(True, False): "≥ ", (False, True): "≤ ", (True, True): "? "}.get((row_at_least > 0, baseline_at_least), "")
 
 
@@ -139,7 +140,7 @@ def configuration(levels: Mapping[str, str]) -> str:
     return " ".join(words)
 
 
-# How a level is said, where the level alone would not tell what it is.
+# The words for levels that would not be understood alone.
 PHRASES = {
     "streams": "{} streams",
     "clients": "{} of them",
@@ -188,7 +189,7 @@ def _said(factor: str, level: str) -> str:
     if factor in ("wan_rate_bps", "cost_rate_bps"):
         scale, unit = prefix(float(level), "bit/s")
         return f"{float(level) / scale:g} {unit}"
-    if factor not in PHRASES and level.isdigit():  # a bare number says nothing
+    if factor not in PHRASES and level.isdigit():  # a number alone says nothing
         return f"{factor} {level}"
     return PHRASES.get(factor, "{}").format(level)
 
@@ -211,7 +212,7 @@ def _reasons(standings: Sequence[Standing], ranking: Ranking) -> list[tuple[str,
 
 
 def _no_reason(ranking: Ranking) -> str:
-    """Why a VPN is not ranked that has all metrics."""
+    """Why a VPN that has all metrics is not ranked."""
     return "a ranking needs two VPNs" if ranking.weights.counted else "nothing is weighted"
 
 
@@ -221,12 +222,12 @@ def ranks(ranking: Ranking, metric: str) -> dict[str, str]:
 
 
 def place(standing: Standing) -> str:
-    """``2``, or ``2=`` where it ties: another VPN may as well stand there; a dash for a VPN that is not ranked."""
+    """``2``, or ``2=`` for a tie, where another VPN may have this place; a dash for a VPN that is not ranked."""
     return NONE if standing.place is None else f"{standing.place}" + "=" * bool(standing.ties)
 
 
 def place_interval(standing: Standing) -> str:
-    """``1–2``: from which to which place, or ``1`` alone."""
+    """The interval of the place: ``1–2``, or ``1`` alone."""
     if standing.place_interval is None:
         return NONE
     low, high = standing.place_interval
@@ -235,7 +236,7 @@ def place_interval(standing: Standing) -> str:
 
 def doubts(ranking: Ranking) -> str:
     """The pairs of neighbours whose order is not sure, in whole sentences; empty where all are."""
-    return " ".join(_doubt(one) for one in ranking.pairs if not one.separated)
+    return " ".join(_doubt(pair) for pair in ranking.pairs if not pair.separated)
 
 
 def _doubt(pair: Pair) -> str:
@@ -280,11 +281,12 @@ def _signed(ratio: float) -> str:
 
 
 def crypto_limit(shares: Mapping[str, Sequence[float]]) -> str:
-    """VPN -> shares of what OpenSSL encrypts on one core, in a sentence; by name, for a large share is no merit."""
+    """The shares of what OpenSSL encrypts on one core, in a sentence. ``shares``: VPN -> shares. The order is that of
+    the names, because a large share is no merit."""
     if not shares:
         return ""
-    said = []
-    for vpn, found in sorted(shares.items()):
-        low, high = percent(min(found), 0), percent(max(found), 0)
-        said.append(f"{vpn} {low if low == high else f'{low} to {high}'}")
-    return f"Of what OpenSSL encrypts on one core with the same cipher and HMAC: {', '.join(said)}."
+    phrases = []
+    for vpn, values in sorted(shares.items()):
+        low, high = percent(min(values), 0), percent(max(values), 0)
+        phrases.append(f"{vpn} {low if low == high else f'{low} to {high}'}")
+    return f"Of what OpenSSL encrypts on one core with the same cipher and HMAC: {', '.join(phrases)}."

@@ -9,9 +9,9 @@ from runner.report import text
 from runner.report.experiments import ExperimentReport, MetricTable, Row, row_share
 from runner.report.facts import BASELINE
 
-TUNNEL = ("cipher", "integrity")  # one choice: an AEAD has no integrity of its own
+TUNNEL = ("cipher", "integrity")  # these count as one factor: an AEAD cipher has no separate integrity
 SAID = (*TUNNEL, "compression", "payload")  # factors whose levels need a word beside them
-NAMED = 4  # VPNs in which nothing differs
+NAMED = 4  # VPNs without a difference that a title names
 LEVELS_OF = {
     "cipher": "ciphers",
     "payload": "payloads",
@@ -52,8 +52,9 @@ def main_table(experiment: ExperimentReport) -> MetricTable | None:
 
 
 def answer_of(experiment: ExperimentReport) -> str:
-    """The answer to the experiment's question in its main metric; its question where nothing tells. Of an experiment
-    about one factor, what that factor changes; else who is first and who last, and what changes most."""
+    """The answer to the experiment's question in its main metric; the question itself where nothing tells. For an
+    experiment about one factor, the answer is what that factor changes; else it is the best and the worst VPN, and what
+    changes most."""
     table = main_table(experiment)
     if table is None:
         return experiment.question
@@ -62,7 +63,7 @@ def answer_of(experiment: ExperimentReport) -> str:
         by_vpn.setdefault(row.vpn, []).append(row)
     every = {vpn: _steps(rows) for vpn, rows in by_vpn.items()}
     own = {vpn: [step for step in steps if step.factor == experiment.name] for vpn, steps in every.items()}
-    steps = {vpn: found for vpn, found in (own if any(own.values()) else every).items() if found}
+    steps = {vpn: vpn_steps for vpn, vpn_steps in (own if any(own.values()) else every).items() if vpn_steps}
     if not steps:
         return f"{_first_and_last(table, *_rows(table)[:: len(_rows(table)) - 1])}."
     changes = _changes(table, steps, by_vpn)
@@ -78,9 +79,9 @@ def _rows(table: MetricTable) -> list[Row]:
 
 
 def _steps(rows: Sequence[Row]) -> list[Step]:
-    """For each factor that varies, the lowest and the highest cell among those that are alike in all others."""
+    """For each factor that varies, the lowest and the highest cell of those that are alike in all other factors."""
     factors = dict.fromkeys("cipher" if name in TUNNEL else name for row in rows for name in row.params)
-    found = []
+    steps = []
     for factor in factors:
         names = TUNNEL if factor == "cipher" else (factor,)
         alike: dict[tuple[tuple[str, str], ...], list[Row]] = {}
@@ -90,27 +91,29 @@ def _steps(rows: Sequence[Row]) -> list[Step]:
         for group in alike.values():
             ordered = sorted(group, key=lambda row: row.summary.median if row.summary else 0.0)
             if len(ordered) > 1:
-                found.append(Step(factor, ordered[0], ordered[-1]))
-    return found
+                steps.append(Step(factor, ordered[0], ordered[-1]))
+    return steps
 
 
 def _changes(table: MetricTable, steps: dict[str, list[Step]], by_vpn: dict[str, list[Row]]) -> str:
     """What a factor changes most, and where nothing differs, or least."""
-    most = {vpn: max(found, key=lambda step: (step.apart, step.times)) for vpn, found in steps.items()}
+    most = {vpn: max(vpn_steps, key=lambda step: (step.apart, step.times)) for vpn, vpn_steps in steps.items()}
     vpn = max(most, key=lambda vpn: (most[vpn].apart, most[vpn].times))
     step, what = most[vpn], text.lower(table.title)
     if not step.apart:
-        levels = dict.fromkeys(_levels_of(one.factor) for found in steps.values() for one in found)
+        levels = dict.fromkeys(
+            _levels_of(difference.factor) for vpn_steps in steps.values() for difference in vpn_steps
+        )
         return f"this run shows no difference in {what} between {' or '.join(levels)}: the intervals overlap"
     context = _context(step.high, by_vpn[vpn], TUNNEL if step.factor == "cipher" else (step.factor,))
     high, low = _differing(step.high, step.low), _differing(step.low, step.high)
-    said = f"in {vpn}, the {what} with {high} is {step.times:.2g} times that with {low}{context}"
-    same = [name for name, one in most.items() if not one.apart]
+    sentence = f"in {vpn}, the {what} with {high} is {step.times:.2g} times that with {low}{context}"
+    same = [name for name, difference in most.items() if not difference.apart]
     if same:
         names = ", ".join(same[:NAMED]) + (" and others" if len(same) > NAMED else "")
-        return f"{said}; in {names}, this run shows no difference"
+        return f"{sentence}; in {names}, this run shows no difference"
     least = min(most, key=lambda vpn: most[vpn].times)
-    return said if least == vpn else f"{said}; it matters least in {least}: {most[least].times:.2g} times"
+    return sentence if least == vpn else f"{sentence}; it matters least in {least}: {most[least].times:.2g} times"
 
 
 def _levels_of(factor: str) -> str:
@@ -118,8 +121,8 @@ def _levels_of(factor: str) -> str:
 
 
 def _ends(by_vpn: dict[str, list[Row]]) -> tuple[Row, Row] | None:
-    """The first cell of the best VPN, and of the last VPN the one that is like it but for the tunnel; None where there
-    is none."""
+    """The best VPN's first cell, and the worst VPN's cell that differs from it in the tunnel only; None where there is
+    none."""
     if len(by_vpn) < 2:
         return None
     first, last = next(iter(by_vpn.values()))[0], next(reversed(by_vpn.values()))
@@ -132,14 +135,14 @@ def _but(row: Row, factors: Sequence[str]) -> dict[str, str]:
 
 
 def _first_and_last(table: MetricTable, first: Row, last: Row) -> str:
-    """Who is first and who is last; of plain IP's value where that was measured."""
+    """The best and the worst VPN with their values, as shares of plain IP's where that was measured."""
     assert first.summary
     assert last.summary
     if first.share and first.share.ratio and last.share and last.share.ratio and table.better == "higher":
         shares = [row_share(row, table) for row in (first, last)]
         return f"{first.vpn} has {shares[0]} of plain IP's {text.lower(table.title)}, {last.vpn} {shares[1]}"
     values = [
-        text.with_interval(row.summary, table.unit, row.at_least > 0).removesuffix(" 1")  # what only counts has no unit
+        text.with_interval(row.summary, table.unit, row.at_least > 0).removesuffix(" 1")  # a count has no unit
         for row in (first, last)
         if row.summary
     ]
@@ -147,14 +150,14 @@ def _first_and_last(table: MetricTable, first: Row, last: Row) -> str:
 
 
 def _context(row: Row, rows: Sequence[Row], but: Sequence[str]) -> str:
-    """`` (random payload)``: the row's levels of what varies among ``rows``, but for these factors."""
+    """`` (random payload)``: the row's levels of the factors that vary among ``rows``, except those in ``but``."""
     varying = {name for name in row.params if len({other.params.get(name) for other in rows}) > 1}
     words = _words({name: level for name, level in row.params.items() if name in varying and name not in but})
     return f" ({words})" if words else ""
 
 
 def _differing(row: Row, other: Row) -> str:
-    """The levels of ``row`` that ``other`` has not; of a factor that only the other has, this is the default."""
+    """The levels of ``row`` that ``other`` does not have; "the default" where only ``other`` has the factor."""
     own = {factor: level for factor, level in row.params.items() if other.params.get(factor) != level}
     return _words(own) or "the default"
 

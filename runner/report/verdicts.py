@@ -16,8 +16,8 @@ from runner.report import text
 from runner.report.blocks import Block, Heading, Paragraph, Table
 
 HEAD = ("metric", "verdict", "ratio (the interval that decides)")
-SHOWN = 8  # undecided pairs of a metric in a terminal
-LONG_S = 2 * 3600  # what would take longer is said in hours
+SHOWN = 8  # undecided pairs of a metric that a terminal shows
+LONG_S = 2 * 3600  # longer times are written in hours
 DECIDED = {"better": "is better than", "worse": "is worse than", "same": "is the same as", "undecided": "and"}
 
 
@@ -33,67 +33,69 @@ class Spread(Strict):
 
 
 def spreads(bases: Sequence[Basis]) -> list[Spread]:
-    """Of every metric that was measured by rounds."""
+    """The spread of every metric that was measured by rounds, for each ranking."""
     return [
         Spread(
             configuration=basis.configuration,
             image=basis.image,
             metric=metric,
-            components=found,
+            components=parts,
             between="machines" if machines_of(by_vpn) else "instances",
         )
         for basis in bases
         for metric, by_vpn in basis.values.items()
-        if (found := components(by_vpn))
+        if (parts := components(by_vpn))
     ]
 
 
-def of_ranking(found: Sequence[Verdict], ranking: Ranking) -> list[Verdict]:
+def of_ranking(verdicts: Sequence[Verdict], ranking: Ranking) -> list[Verdict]:
     """The verdicts of one ranking: metrics in the order of the weights, pairs in the order of the places."""
     order = {standing.vpn: number for number, standing in enumerate(ranking.standings)}
     metrics = list(ranking.weights.counted)
     mine = [
-        turned(one) if order[one.a] > order[one.b] else one
-        for one in found
-        if (one.configuration, one.image) == (ranking.configuration, ranking.image) and one.metric in metrics
+        turned(verdict) if order[verdict.a] > order[verdict.b] else verdict
+        for verdict in verdicts
+        if (verdict.configuration, verdict.image) == (ranking.configuration, ranking.image)
+        and verdict.metric in metrics
     ]
-    return sorted(mine, key=lambda one: (metrics.index(one.metric), order[one.a], order[one.b]))
+    return sorted(mine, key=lambda verdict: (metrics.index(verdict.metric), order[verdict.a], order[verdict.b]))
 
 
-def counted(found: Sequence[Verdict]) -> str:
+def counted(verdicts: Sequence[Verdict]) -> str:
     """``Of 20 pairs of VPNs in 2 metrics, 14 are decided (better or worse 9, the same 5) and 6 undecided.``"""
-    if not found:
+    if not verdicts:
         return ""
-    same, open_ = (sum(one.decision == decision for one in found) for decision in ("same", "undecided"))
-    metrics = text.counted(len({one.metric for one in found}), "metric")
+    same, open_ = (sum(verdict.decision == decision for verdict in verdicts) for decision in ("same", "undecided"))
+    metrics = text.counted(len({verdict.metric for verdict in verdicts}), "metric")
     return (
-        f"Of {text.counted(len(found), 'pair')} of VPNs in {metrics}, {len(found) - open_} are decided (better or "
-        f"worse {len(found) - same - open_}, the same {same}) and {open_} undecided."
+        f"Of {text.counted(len(verdicts), 'pair')} of VPNs in {metrics}, {len(verdicts) - open_} are decided (better "
+        f"or worse {len(verdicts) - same - open_}, the same {same}) and {open_} undecided."
     )
 
 
-def about(found: Sequence[Verdict], titles: dict[str, str]) -> str:
-    """What the words mean, with the margins of these metrics, in two sentences."""
-    margins = {titles[one.metric]: f"{100 * (one.margin - 1):.3g} %" for one in found}
-    said = ", ".join(f"{text.lower(title)} {margin}" for title, margin in margins.items())
+def about(verdicts: Sequence[Verdict], titles: dict[str, str]) -> str:
+    """What the verdicts mean, with the margins of these metrics, in words."""
+    margins = {titles[verdict.metric]: f"{100 * (verdict.margin - 1):.3g} %" for verdict in verdicts}
+    listed = ", ".join(f"{text.lower(title)} {margin}" for title, margin in margins.items())
     return (
-        f"The same: the two surely differ by less than the margin ({said}). A false verdict or more among all pairs of "
-        "the run has a probability of at most 5 %. So the interval that decides a pair is wider than a 95 % interval."
+        f"The same: the two surely differ by less than the margin ({listed}). A false verdict or more among all pairs "
+        "of the run has a probability of at most 5 %. So the interval that decides a pair is "
+        "wider than a 95 % interval."
     )
 
 
-def words(one: Verdict) -> str:
+def words(verdict: Verdict) -> str:
     """``openvpn is better than ssh_tun``, ``openvpn and ssh_tun: undecided; measuring both for about 3 min more would
     decide``."""
-    said = f"{one.a} {DECIDED[one.decision]} {one.b}"
-    return said if one.decision != "undecided" else f"{said}: undecided; {why(one)}"
+    sentence = f"{verdict.a} {DECIDED[verdict.decision]} {verdict.b}"
+    return sentence if verdict.decision != "undecided" else f"{sentence}: undecided; {why(verdict)}"
 
 
-def why(one: Verdict) -> str:
+def why(verdict: Verdict) -> str:
     """Why a pair is undecided, and what would decide it."""
-    if one.seconds is None:
-        return one.reason or NO_INTERVAL
-    return f"measuring both for {more(one.seconds)} would decide"
+    if verdict.seconds is None:
+        return verdict.reason or NO_INTERVAL
+    return f"measuring both for {more(verdict.seconds)} would decide"
 
 
 def more(seconds: float) -> str:
@@ -105,42 +107,42 @@ def more(seconds: float) -> str:
     return f"about {math.ceil(seconds / 60)} min more"
 
 
-def ratio(one: Verdict) -> str:
-    """``1.43 (1.36–1.51)``; a dash where there is none."""
-    if one.ratio is None:
+def ratio(verdict: Verdict) -> str:
+    """The ratio and its interval: ``1.43 (1.36–1.51)``; a dash where there is no ratio."""
+    if verdict.ratio is None:
         return text.NONE
-    return f"{one.ratio:.3g} ({interval(one, '–')})"
+    return f"{verdict.ratio:.3g} ({interval(verdict, '–')})"
 
 
-def interval(one: Verdict, to: str = " to ") -> str:
-    """``1.36 to 1.51``: the interval that decides, or that there is none that tells anything."""
-    if not one.decisive_low or not one.decisive_high:
+def interval(verdict: Verdict, to: str = " to ") -> str:
+    """The interval that decides: ``1.36 to 1.51``; words where there is none, or where it tells nothing."""
+    if not verdict.decisive_low or not verdict.decisive_high:
         return "no interval"
-    if one.decisive_high / one.decisive_low > text.HUGE**2:
+    if verdict.decisive_high / verdict.decisive_low > text.HUGE**2:
         return "too little is known yet"
-    return f"{one.decisive_low:.3g}{to}{one.decisive_high:.3g}"
+    return f"{verdict.decisive_low:.3g}{to}{verdict.decisive_high:.3g}"
 
 
-def rows(found: Sequence[Verdict], titles: dict[str, str]) -> list[list[str]]:
-    """A row under HEAD for each pair."""
-    return [[titles[one.metric], words(one), ratio(one)] for one in found]
+def rows(verdicts: Sequence[Verdict], titles: dict[str, str]) -> list[list[str]]:
+    """The rows under HEAD, one for each pair."""
+    return [[titles[verdict.metric], words(verdict), ratio(verdict)] for verdict in verdicts]
 
 
-def spread_words(found: Sequence[Spread], ranking: Ranking) -> str:
+def spread_words(spread: Sequence[Spread], ranking: Ranking) -> str:
     """Where the spread of each metric comes from, in a sentence; empty where nothing was measured by rounds."""
-    said = []
-    for one in found:
-        if (one.configuration, one.image) == (ranking.configuration, ranking.image) and one.metric in ranking.titles:
-            parts = one.components
-            instance = "" if parts.instance is None else f", {one.between} {100 * parts.instance:.1f} %"
-            name = text.SHORT.get(one.metric, one.metric)
-            said.append(f"{name} slices {100 * parts.slice:.0f} %, rounds {100 * parts.round:.0f} %{instance}")
-    return f"Where the spread comes from (standard deviations): {'; '.join(said)}." if said else ""
+    phrases = []
+    for row in spread:
+        if (row.configuration, row.image) == (ranking.configuration, ranking.image) and row.metric in ranking.titles:
+            parts = row.components
+            instance = "" if parts.instance is None else f", {row.between} {100 * parts.instance:.1f} %"
+            name = text.SHORT.get(row.metric, row.metric)
+            phrases.append(f"{name} slices {100 * parts.slice:.0f} %, rounds {100 * parts.round:.0f} %{instance}")
+    return f"Where the spread comes from (standard deviations): {'; '.join(phrases)}." if phrases else ""
 
 
-def section(found: Sequence[Verdict], spread: Sequence[Spread], ranking: Ranking) -> list[Block]:
-    """What stands below a ranking; empty where it has no pairs."""
-    mine = of_ranking(found, ranking)
+def section(verdicts: Sequence[Verdict], spread: Sequence[Spread], ranking: Ranking) -> list[Block]:
+    """The section below a ranking; empty where the ranking has no pairs."""
+    mine = of_ranking(verdicts, ranking)
     if not mine:
         return []
     title = "Each pair of VPNs in each metric that counts in the ranking as reported"
@@ -153,24 +155,25 @@ def section(found: Sequence[Verdict], spread: Sequence[Spread], ranking: Ranking
 
 
 def not_decided(mine: Sequence[Verdict]) -> list[tuple[str, str]]:
-    """Of each metric who is the same and who is undecided: its short name and the words. ``mine``: of one ranking."""
-    found = []
-    for metric in dict.fromkeys(one.metric for one in mine):
-        own = [one for one in mine if one.metric == metric]
-        same = [f"{one.a} and {one.b}" for one in own if one.decision == "same"]
-        said = [f"the same: {', '.join(same)}"] if same else []
+    """For each metric its short name, and in words the pairs that are the same and those that are undecided. ``mine``:
+    the verdicts of one ranking."""
+    lines = []
+    for metric in dict.fromkeys(verdict.metric for verdict in mine):
+        own = [verdict for verdict in mine if verdict.metric == metric]
+        same = [f"{verdict.a} and {verdict.b}" for verdict in own if verdict.decision == "same"]
+        phrases = [f"the same: {', '.join(same)}"] if same else []
         reasons: dict[str, list[str]] = {}
-        for one in own:
-            if one.decision == "undecided":
-                reasons.setdefault(why(one) if one.seconds is None else "", []).append(_undecided(one))
+        for verdict in own:
+            if verdict.decision == "undecided":
+                reasons.setdefault(why(verdict) if verdict.seconds is None else "", []).append(_undecided(verdict))
         for reason, pairs in reasons.items():
             left = f" and {len(pairs) - SHOWN} more" if len(pairs) > SHOWN else ""
-            said.append(f"undecided{f' ({reason})' if reason else ''}: {', '.join(pairs[:SHOWN])}{left}")
-        if said:
-            found.append((text.SHORT.get(metric, metric), "; ".join(said)))
-    return found
+            phrases.append(f"undecided{f' ({reason})' if reason else ''}: {', '.join(pairs[:SHOWN])}{left}")
+        if phrases:
+            lines.append((text.SHORT.get(metric, metric), "; ".join(phrases)))
+    return lines
 
 
-def _undecided(one: Verdict) -> str:
-    pair = f"{one.a} or {one.b}"
-    return pair if one.seconds is None else f"{pair} {ratio(one)}, {more(one.seconds)}"
+def _undecided(verdict: Verdict) -> str:
+    pair = f"{verdict.a} or {verdict.b}"
+    return pair if verdict.seconds is None else f"{pair} {ratio(verdict)}, {more(verdict.seconds)}"

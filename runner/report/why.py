@@ -1,4 +1,4 @@
-"""One VPN against another, a sentence a metric: by what factor, how sure, and under which conditions."""
+"""One VPN against another, a sentence for each metric: the factor, how sure it is, and under which conditions."""
 
 from __future__ import annotations
 
@@ -21,16 +21,15 @@ from runner.report.verdicts import interval
 
 
 def why(run: Run, trials: Sequence[Trial], a: str, b: str) -> list[str]:
-    """What the run says of ``a`` against ``b``: the machine, and for each configuration the tunnels, the traffic, and a
-    sentence for each metric that counts.
+    """What the run says of ``a`` against ``b``, as lines: the machine; for each configuration the tunnels and the
+    traffic; and a sentence for each metric that counts.
 
-    Raises UsageError for a VPN that the run does not have, and where it compares these two in nothing.
-    """
+    Raises UsageError for a VPN that the run does not have, and where the run compares these two in nothing."""
     for name in (a, b):
         require_known("VPN", name, sorted(vpn for vpn, record in run.vpns.items() if not record.reference))
     if a == b:
         raise UsageError(f"why takes two VPNs, and both are {a}")
-    said = [machine_of(facts(run, trials))]
+    lines = [machine_of(facts(run, trials))]
     traffic = {(basis.configuration, basis.image): basis.traffic for basis in bases(run, trials)}
     heading, broken = "", breakdowns(trials)
     for verdict in look(run, trials):
@@ -38,45 +37,50 @@ def why(run: Run, trials: Sequence[Trial], a: str, b: str) -> list[str]:
             continue
         where = " ".join(filter(None, (verdict.configuration, verdict.image)))
         if where != heading:
-            said += ["", f"{where}: {_levels(run, verdict, a)} against {_levels(run, verdict, b)}"]
-            said.append(f"Traffic: {_traffic(run, traffic[verdict.configuration, verdict.image])}.")
+            lines += ["", f"{where}: {_levels(run, verdict, a)} against {_levels(run, verdict, b)}"]
+            lines.append(f"Traffic: {_traffic(run, traffic[verdict.configuration, verdict.image])}.")
             heading = where
             tunnels = {(vpn, verdict.image): run.vpns[vpn].configurations.get(verdict.configuration) for vpn in (a, b)}
-            said += [one.sentence for one in broken if one.levels == tunnels.get((one.vpn, one.image))]
-        said.append(sentence(run.metrics[verdict.metric], verdict if verdict.a == a else turned(verdict)))
+            lines += [
+                breakdown.sentence
+                for breakdown in broken
+                if breakdown.levels == tunnels.get((breakdown.vpn, breakdown.image))
+            ]
+        lines.append(sentence(run.metrics[verdict.metric], verdict if verdict.a == a else turned(verdict)))
     if not heading:
         raise UsageError(f"this run compares {a} and {b} in nothing: {_nothing(trials, (a, b))}")
-    return said
+    return lines
 
 
 def _nothing(trials: Sequence[Trial], pair: Sequence[str]) -> str:
-    """Which of two VPNs has no numbers, why, and who has some."""
+    """Which of two VPNs has no numbers and why, and which VPNs have some."""
     measured = {trial.vpn for trial in trials if trial.status == "ok"}
-    said = []
+    sentences = []
     for vpn in sorted(set(pair) - measured):
-        reasons = [f"{one.status}: {one.reason.splitlines()[0]}" for one in trials if one.vpn == vpn and one.reason]
-        said.append(f"it has no numbers of {vpn} ({reasons[0] if reasons else 'no trial was made'}).")
-    said = said or ["they were not measured in the same metric with the configurations that are ranked."]
-    return " ".join([*said, f"It has numbers of: {', '.join(sorted(measured - {BASELINE})) or 'no VPN'}."])
+        reasons = [
+            f"{trial.status}: {trial.reason.splitlines()[0]}" for trial in trials if trial.vpn == vpn and trial.reason
+        ]
+        sentences.append(f"it has no numbers of {vpn} ({reasons[0] if reasons else 'no trial was made'}).")
+    sentences = sentences or ["they were not measured in the same metric with the configurations that are ranked."]
+    return " ".join([*sentences, f"It has numbers of: {', '.join(sorted(measured - {BASELINE})) or 'no VPN'}."])
 
 
 def why_each(run: Run, trials: Sequence[Trial], a: str, b: str) -> list[list[str]]:
-    """What `why` says of each kind of machine of a farm, or of the run where there is one kind.
+    """The lines of `why` for each kind of machine of a farm, or for the run where there is one kind.
 
-    Raises UsageError as `why` does, where no kind compares these two.
-    """
+    Raises UsageError as `why` does, where no kind compares these two."""
     kinds = by_kind(run, trials)
-    said: list[list[str]] = []
+    parts: list[list[str]] = []
     nothing: list[UsageError] = []
     for own, its in kinds:
         try:
-            said.append(why(own, its, a, b))
+            parts.append(why(own, its, a, b))
         except UsageError as error:
             nothing.append(error)
-            said.append([machine_of(facts(own, its)), "", f"These machines compare {a} and {b} in nothing."])
+            parts.append([machine_of(facts(own, its)), "", f"These machines compare {a} and {b} in nothing."])
     if len(nothing) == len(kinds):
         raise nothing[0]
-    return said
+    return parts
 
 
 def sentence(metric: Metric, verdict: Verdict) -> str:

@@ -32,11 +32,14 @@ def comparison_html(comparison: Comparison) -> str:
     only = [("before", comparison.only_before), ("after", comparison.only_after)]
     blocks: list[Block] = [Paragraph(verdict, "bad" if comparison.regressed else "good")]
     blocks += [Paragraph(f"On the machines with {comparison.machines}")] if comparison.machines else []
-    for said in comparison.differences:
-        blocks.append(Paragraph(f"The runs differ in {said}: a change may be due to that.", "bad"))
+    for difference in comparison.differences:
+        blocks.append(Paragraph(f"The runs differ in {difference}: a change may be due to that.", "bad"))
     blocks += [*_plots(comparison.changes), table]
     blocks += [Paragraph(f"Only {when}: {'; '.join(cells)}") for when, cells in only if cells]
-    blocks += [Paragraph(f"{one.configuration}, {one.what}: {one.said}") for one in comparison.agreement]
+    blocks += [
+        Paragraph(f"{agreement.configuration}, {agreement.what}: {agreement.said}")
+        for agreement in comparison.agreement
+    ]
     return page(title, blocks)
 
 
@@ -54,8 +57,8 @@ def _change(change: Change) -> list[str | TableCell]:
 
 
 def _plots(changes: Sequence[Change]) -> list[Plot]:
-    """One plot a metric: the change of each cell, with its interval."""
-    found: dict[str, list[Value]] = {}
+    """One plot for each metric: the change of each cell, with its interval."""
+    by_metric: dict[str, list[Value]] = {}
     known = {change.metric: change for change in changes}
     for change in changes:
         if change.ratio and change.ratio.ratio:
@@ -63,19 +66,19 @@ def _plots(changes: Sequence[Change]) -> list[Plot]:
             if change.ratio.low is not None and change.ratio.high is not None:
                 value |= {"low": change.ratio.low - 1, "high": change.ratio.high - 1}
             value |= {"verdict": change.verdict, "says": text.change(change.ratio)}
-            found.setdefault(change.metric, []).append(value)
-    return [_forest(known[metric], values) for metric, values in found.items()]
+            by_metric.setdefault(change.metric, []).append(value)
+    return [_forest(known[metric], values) for metric, values in by_metric.items()]
 
 
 def _forest(known: Change, values: list[Value]) -> Plot:
-    """``known``: any change of the metric."""
+    """The plot of one metric. ``known``: any change of the metric, which has its title and unit."""
     cells = text.counted(len(values), "cell")
     x = {"type": "quantitative", "axis": {"format": "+.0%"}, "title": "change"}
     y = {"field": "cell", "type": "nominal", "sort": None, "title": None, "axis": {"labelLimit": 320}}
     colours = {"domain": ["regression", "improvement", "no difference", "not separable", "now failing"]}
     colours |= {"range": ["#d62728", "#2ca02c", "#7f7f7f", "#bcbd22", "#d62728"]}
     colour = {"field": "verdict", "type": "nominal", "scale": colours}
-    told = [{"field": "cell"}, {"field": "says", "title": "change (95 %)"}, {"field": "verdict"}]
+    tooltip = [{"field": "cell"}, {"field": "says", "title": "change (95 %)"}, {"field": "verdict"}]
     layers: list[dict[str, Any]] = [
         {
             "data": {"values": [{"at": 0}]},
@@ -85,12 +88,18 @@ def _forest(known: Change, values: list[Value]) -> Plot:
         {
             "data": {"values": [value for value in values if "low" in value]},
             "mark": {"type": "rule", "strokeWidth": 3, "opacity": 0.5},
-            "encoding": {"y": y, "x": x | {"field": "low"}, "x2": {"field": "high"}, "color": colour, "tooltip": told},
+            "encoding": {
+                "y": y,
+                "x": x | {"field": "low"},
+                "x2": {"field": "high"},
+                "color": colour,
+                "tooltip": tooltip,
+            },
         },
         {
             "data": {"values": values},
             "mark": {"type": "point", "filled": True, "size": 50},
-            "encoding": {"y": y, "x": x | {"field": "ratio"}, "color": colour, "tooltip": told},
+            "encoding": {"y": y, "x": x | {"field": "ratio"}, "color": colour, "tooltip": tooltip},
         },
     ]
     return Plot(
@@ -114,14 +123,14 @@ class Trend(Strict):
 
 
 def trends(runs: Sequence[tuple[Run, Sequence[Trial]]]) -> list[Trend]:
-    """What the rankings of all runs are made from, per VPN and metric, in the order of the runs' dates. Runs of
-    different labs, kernels, images or profiles are trends of their own: see runner.data.merge.identity."""
+    """The values that the rankings of all runs are made from, for each VPN and metric, in the order of the runs' dates.
+    Runs of different labs, kernels, images or profiles are in separate trends: see runner.data.merge.identity."""
     labs: dict[str, list[tuple[Run, Sequence[Trial]]]] = {}
     for run, trials in runs:
         check(run, trials)
-    for run, trials in sorted(runs, key=lambda one: (one[0].created_at, one[0].run_id)):
+    for run, trials in sorted(runs, key=lambda pair: (pair[0].created_at, pair[0].run_id)):
         labs.setdefault(", ".join(str(value) for value in identity(run).values() if value), []).append((run, trials))
-    found = []
+    rows = []
     for lab, same in labs.items():
         metrics = merge_metrics([run for run, _ in same])
         same_estimands(same)
@@ -135,7 +144,7 @@ def trends(runs: Sequence[tuple[Run, Sequence[Trial]]]) -> list[Trend]:
         }
         for key, metric, vpn in keys:
             values = [list(b[key].values.get(metric, {}).get(vpn, {}).values()) if key in b else [] for _, b in made]
-            found.append(
+            rows.append(
                 Trend(
                     lab=lab,
                     configuration=key[0] + (f", {key[1]}" if key[1] else ""),
@@ -143,17 +152,17 @@ def trends(runs: Sequence[tuple[Run, Sequence[Trial]]]) -> list[Trend]:
                     vpn=vpn,
                     runs=[run.run_id for run, _ in made],
                     dates=[run.created_at for run, _ in made],
-                    summaries=[summarise(one) if one else None for one in values],
+                    summaries=[summarise(of_run) if of_run else None for of_run in values],
                 )
             )
-    return found
+    return rows
 
 
-def history_html(found: Sequence[Trend]) -> str:
-    """A section a lab: a plot and a table of each metric and configuration."""
-    sections: dict[str, list[Block]] = {trend.lab: [Heading(trend.lab)] for trend in found}
+def history_html(trends: Sequence[Trend]) -> str:
+    """A page with a section for each lab: a plot and a table of each metric and configuration."""
+    sections: dict[str, list[Block]] = {trend.lab: [Heading(trend.lab)] for trend in trends}
     for lab, section in sections.items():
-        same = [trend for trend in found if trend.lab == lab]
+        same = [trend for trend in trends if trend.lab == lab]
         vpns = sorted({trend.vpn for trend in same})
         for what in dict.fromkeys((trend.configuration, trend.metric.name) for trend in same):
             mine = [trend for trend in same if (trend.configuration, trend.metric.name) == what]
@@ -161,22 +170,22 @@ def history_html(found: Sequence[Trend]) -> str:
     return page("vpneval history", *sections.values())
 
 
-def _trend(found: Sequence[Trend], vpns: Sequence[str]) -> Plot:
-    known = found[0].metric
-    medians = [one.median for trend in found for one in trend.summaries if one]
+def _trend(trends: Sequence[Trend], vpns: Sequence[str]) -> Plot:
+    known = trends[0].metric
+    medians = [summary.median for trend in trends for summary in trend.summaries if summary]
     scale, unit = text.prefix(statistics.median(medians), known.unit)
     values: list[Value] = []
-    for trend in found:
-        for run, date, one in zip(trend.runs, trend.dates, trend.summaries, strict=True):
-            if one:
-                value: Value = {"vpn": trend.vpn, "run": run, "date": date, "median": one.median / scale}
-                if one.low is not None and one.high is not None:
-                    value |= {"low": one.low / scale, "high": one.high / scale}
-                values.append(value | {"says": text.with_interval(one, known.unit)})
+    for trend in trends:
+        for run, date, summary in zip(trend.runs, trend.dates, trend.summaries, strict=True):
+            if summary:
+                value: Value = {"vpn": trend.vpn, "run": run, "date": date, "median": summary.median / scale}
+                if summary.low is not None and summary.high is not None:
+                    value |= {"low": summary.low / scale, "high": summary.high / scale}
+                values.append(value | {"says": text.with_interval(summary, known.unit)})
     x = {"field": "date", "type": "temporal", "title": None}
     y = {"type": "quantitative", "title": f"{known.title} ({unit})", "scale": {"zero": False}}
-    colour = {"field": "vpn", "type": "nominal", "title": "VPN", "scale": {"domain": vpns}}  # alike in every plot
-    told = [{"field": "vpn"}, {"field": "run"}, {"field": "says", "title": "median (95 %)"}]
+    colour = {"field": "vpn", "type": "nominal", "title": "VPN", "scale": {"domain": vpns}}  # the same in every plot
+    tooltip = [{"field": "vpn"}, {"field": "run"}, {"field": "says", "title": "median (95 %)"}]
     layers: list[dict[str, Any]] = [
         {
             "mark": {"type": "rule", "opacity": 0.4, "clip": True},
@@ -184,21 +193,21 @@ def _trend(found: Sequence[Trend], vpns: Sequence[str]) -> Plot:
         },
         {
             "mark": {"type": "line", "point": {"filled": True, "size": 45}},
-            "encoding": {"x": x, "y": y | {"field": "median"}, "color": colour, "tooltip": told},
+            "encoding": {"x": x, "y": y | {"field": "median"}, "color": colour, "tooltip": tooltip},
         },
     ]
     return Plot(
-        key=f"{found[0].configuration}-{known.name}",
-        title=f"{found[0].configuration}: {known.title} ({known.better} is better)",
-        alt=f"{known.title} of {text.counted(len(found), 'VPN')} over {text.counted(len(found[0].runs), 'run')}.",
+        key=f"{trends[0].configuration}-{known.name}",
+        title=f"{trends[0].configuration}: {known.title} ({known.better} is better)",
+        alt=f"{known.title} of {text.counted(len(trends), 'VPN')} over {text.counted(len(trends[0].runs), 'run')}.",
         spec=spec_of({"height": 240, "data": {"values": values}, "layer": layers}),
     )
 
 
-def _trend_table(found: Sequence[Trend]) -> Table:
-    unit = found[0].metric.unit
+def _trend_table(trends: Sequence[Trend]) -> Table:
+    unit = trends[0].metric.unit
     rows = [
-        [trend.vpn, *[text.with_interval(one, unit) if one else text.NONE for one in trend.summaries]]
-        for trend in found
+        [trend.vpn, *[text.with_interval(summary, unit) if summary else text.NONE for summary in trend.summaries]]
+        for trend in trends
     ]
-    return Table(f"{found[0].configuration}: {found[0].metric.title}", ["VPN", *found[0].runs], rows, named=True)
+    return Table(f"{trends[0].configuration}: {trends[0].metric.title}", ["VPN", *trends[0].runs], rows, named=True)

@@ -1,8 +1,8 @@
-"""What every page is made of: the page itself, and the blocks of its sections. Jinja2 escapes every text
-(docs/decisions/0035); what is Markup here has been escaped already.
+"""The parts of every page: the page itself, and the blocks of its sections. Jinja2 escapes every text
+(docs/decisions/0035); Markup in this file is escaped already.
 
-The scripts stand in the page, and the content security policy names them by their digests: nothing else runs, whatever
-a run folder holds."""
+The scripts are part of the page, and its content security policy names them by their digests: no other script runs,
+whatever a run folder holds."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ TEMPLATES = ("base.html.j2", "report.html.j2", "blocks.html.j2")
 
 
 def page(title: str, *sections: Sequence[Block]) -> str:
-    """A page of nothing but sections."""
+    """A page that consists of sections."""
     return fill("base.html.j2", title, sections=map(blocks_html, sections))
 
 
 def fill(template: str, title: str, *more: str, **context: Any) -> str:
-    """A page from a template, which extends base.html.j2; every text of ``context`` is escaped in it. The style, Vega,
-    plots.js and the scripts named in ``more`` are within it."""
+    """A page from a template that extends base.html.j2. Every text of ``context`` is escaped in it. The style, Vega,
+    plots.js and the scripts named in ``more`` are part of the page."""
     scripts = [vega(), *map(resource, ("plots.js", *more))]
-    digests = [base64.b64encode(hashlib.sha256(one.encode()).digest()).decode() for one in scripts]
+    digests = [base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts]
     allowed = " ".join(f"'sha256-{digest}'" for digest in digests)
     policy = Markup(f"default-src 'none'; style-src 'unsafe-inline'; script-src {allowed}")
     frame = {"title": title, "policy": policy, "scripts": scripts, "style": resource("page.css")}
@@ -55,7 +55,7 @@ def resource(name: str) -> str:
 
 
 def blocks_html(blocks: Sequence[Block]) -> Markup:
-    """Blocks of a page; a section of it, where they begin with a heading."""
+    """Blocks as HTML. If they begin with a heading, they are a section of the page."""
     if not blocks:
         return Markup("")
     heading, others = (blocks[0], blocks[1:]) if isinstance(blocks[0], Heading) else (None, blocks)

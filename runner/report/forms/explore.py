@@ -1,7 +1,6 @@
-"""What the page needs to rank anew in the reader's browser, as JSON: the ranks, the drawn ranks, the presets.
+"""The data with which the page ranks anew in the reader's browser, as JSON: the ranks, the drawn ranks, the presets.
 
-The arithmetic is that of runner/ranking, written again in page.js; tests/browser holds both against each other,
-number by number."""
+page.js repeats the arithmetic of runner/ranking; tests/browser compares the results of both, number by number."""
 
 from __future__ import annotations
 
@@ -29,8 +28,8 @@ MANY = 1000  # cells that are listed with their rate and cost
 
 
 def page_data(report: Report, where: str) -> dict[str, Any]:
-    """Everything that the page's script works on; only what JSON has. ``where``: the run folder, as a command names
-    it."""
+    """The data that the page's script works on, in the types that JSON has. ``where``: the run folder, as a command
+    names it."""
     cells = _capacity(report)
     measured = [name for name in report.metrics if any(name in basis.values for basis in report.bases)]
     return {
@@ -69,21 +68,22 @@ def table_id(experiment: int, table: MetricTable) -> str:
 
 
 def tables_of(report: Report, ranking: Ranking) -> dict[str, str]:
-    """Metric -> the id of the first table of an experiment that has the levels that are ranked."""
+    """Metric -> the id of the first table of an experiment that has the ranked levels."""
     levels = {standing.vpn: standing.levels for standing in ranking.standings}
-    found: dict[str, str] = {}
+    ids: dict[str, str] = {}
     for number, experiment in enumerate(report.experiments):
         for table in experiment.tables:
             ranked = any(row.vpn in levels and levels[row.vpn].items() <= row.params.items() for row in table.measured)
             if ranked:
-                found.setdefault(table.metric, table_id(number, table))
-    return found
+                ids.setdefault(table.metric, table_id(number, table))
+    return ids
 
 
 def places_of(report: Report, number: int) -> dict[str, str]:
-    """Metric -> the id of what has the numbers that ranking ``number`` ranks: a table, or a row below the ranking."""
+    """Metric -> the id of the element with the numbers that ranking ``number`` ranks: a table, or a row below the
+    ranking."""
     behind = report.behind[number] if report.behind else []
-    return {one.metric: row_id(number, one.metric) for one in behind} | tables_of(report, report.rankings[number])
+    return {row.metric: row_id(number, row.metric) for row in behind} | tables_of(report, report.rankings[number])
 
 
 def _ranking(report: Report, basis: Basis, made: Ranking) -> dict[str, Any]:
@@ -101,18 +101,22 @@ def _ranking(report: Report, basis: Basis, made: Ranking) -> dict[str, Any]:
 
 def _pairs(report: Report, made: Ranking) -> list[dict[str, Any]]:
     """The verdict on each pair in each metric, both ways: the ratio, and a sentence."""
-    found = [one for one in report.verdicts if (one.configuration, one.image) == (made.configuration, made.image)]
+    verdicts = [
+        verdict
+        for verdict in report.verdicts
+        if (verdict.configuration, verdict.image) == (made.configuration, made.image)
+    ]
     return [
         {
-            "metric": one.metric,
-            "a": one.a,
-            "b": one.b,
-            "ratio": None if one.ratio is None else float(f"{one.ratio:.4g}"),
-            "decision": one.decision,
-            "says": sentence(report.metrics[one.metric], one),
+            "metric": pair.metric,
+            "a": pair.a,
+            "b": pair.b,
+            "ratio": None if pair.ratio is None else float(f"{pair.ratio:.4g}"),
+            "decision": pair.decision,
+            "says": sentence(report.metrics[pair.metric], pair),
         }
-        for verdict in found
-        for one in (verdict, turned(verdict))
+        for verdict in verdicts
+        for pair in (verdict, turned(verdict))
     ]
 
 
@@ -128,21 +132,21 @@ def _capacity(report: Report) -> list[dict[str, Any]]:
     """Each cell's TCP throughput (bit/s) and CPU cost (s/GB) with their intervals."""
     return [
         {
-            "vpn": one.vpn,
-            "levels": one.levels,
-            "rate": [one.rate.low, one.rate.median, one.rate.high],
-            "cost": [one.cost.low, one.cost.median, one.cost.high],
+            "vpn": cell.vpn,
+            "levels": cell.levels,
+            "rate": [cell.rate.low, cell.rate.median, cell.rate.high],
+            "cost": [cell.cost.low, cell.cost.median, cell.cost.high],
         }
-        for one in report.sustained
+        for cell in report.sustained
     ]
 
 
 def unbeaten(cells: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Of very many cells, those that no other one of the same VPN beats in both rate and cost, by the medians."""
+    """The cells that no other cell of the same VPN beats in both rate and cost, by the medians."""
     least: dict[str, float] = {}
-    found = []
+    best = []
     for cell in sorted(cells, key=lambda cell: -cell["rate"][1]):
         if cell["cost"][1] < least.get(cell["vpn"], float("inf")):
             least[cell["vpn"]] = cell["cost"][1]
-            found.append(cell)
-    return found
+            best.append(cell)
+    return best

@@ -1,4 +1,4 @@
-"""docs/findings.md: what runs say of the papers, by itself; ``vpneval report DIR… --format findings``."""
+"""docs/findings.md, the page on what runs say of the papers; ``vpneval report DIR… --format findings`` makes it."""
 
 from __future__ import annotations
 
@@ -98,10 +98,10 @@ def findings_text(reports: Sequence[Report]) -> str:
         lines[-1] += f"Verdicts: {report.findings.counts or 'none: it has no experiment with findings'}."
     lines += ["", *_together(dict(zip(runs, reports, strict=True))), "## What a verdict is worth", ""]
     lines += [WORTH, ""]
-    lines += [f"- **{basis}**: {said}" for basis, said in STANDS.items()]
+    lines += [f"- **{basis}**: {meaning}" for basis, meaning in STANDS.items()]
     lines += ["", GUEST] if any(lab.get("lab guest", "") not in ("", "none") for lab in facts) else []
     lines += ["", "## In short", "", *_in_short(rows)]
-    questions = {one.name: one.question for report in reversed(reports) for one in report.experiments}
+    questions = {reported.name: reported.question for report in reversed(reports) for reported in report.experiments}
     for experiment in dict.fromkeys(row.experiment for _, row in rows):
         lines += [f"## {experiment}", "", questions[experiment], ""]
         mine = [(run, row) for run, row in rows if row.experiment == experiment]
@@ -114,21 +114,21 @@ def findings_text(reports: Sequence[Report]) -> str:
 
 
 def rows_of(reports: Mapping[str, Report]) -> list[tuple[str, FindingRow]]:
-    """The findings of all runs, those of one claim together. A run that has no number of a claim is left out where
-    another has one."""
+    """The findings of all runs, those of one claim together. A run without a number for a claim is left out where
+    another run has one."""
     by_claim: dict[tuple[str, str], list[tuple[str, FindingRow]]] = {}
     for run, report in reports.items():
         for row in report.findings.rows:
             by_claim.setdefault((row.experiment, row.id), []).append((run, row))
-    found = []
+    rows = []
     for claim in by_claim.values():
         measured = [(run, row) for run, row in claim if row.value is not None or row.beside]
-        found += measured or claim[:1]
-    return sorted(found, key=lambda item: item[1].experiment)
+        rows += measured or claim[:1]
+    return sorted(rows, key=lambda item: item[1].experiment)
 
 
 def _together(reports: Mapping[str, Report]) -> list[str]:
-    """A line that names the runs of one machine which were measured at the same time as another one."""
+    """A line that names the pairs of runs that were measured at the same time."""
     times = {run: _from_to(report) for run, report in reports.items()}
     pairs = [
         f"{a} and {b}"
@@ -144,7 +144,7 @@ def _from_to(report: Report) -> tuple[datetime, datetime]:
 
 
 def _in_short(rows: Rows) -> list[str]:
-    """The claims by verdict, a line each."""
+    """The claims by verdict, a line for each claim."""
     lines = []
     verdicts: tuple[Verdict, ...] = ("reproduced", "not reproduced", "answered", "not comparable")
     for verdict in verdicts:
@@ -167,10 +167,12 @@ def _cells(run: str, row: FindingRow) -> tuple[str, ...]:
 
 
 def _papers() -> list[str]:
-    """Each document, and the machines that it measured on."""
+    """A line for each paper, with the machines that it measured on."""
     lines = []
     for name in names():
-        one = paper(name)
-        machines = f" Measured on: {'; '.join(machine.text for machine in one.hardware)}." if one.hardware else ""
-        lines.append(f"- **{one.title}**: {one.citation.rstrip('.')}.{machines}")
+        document = paper(name)
+        machines = (
+            f" Measured on: {'; '.join(machine.text for machine in document.hardware)}." if document.hardware else ""
+        )
+        lines.append(f"- **{document.title}**: {document.citation.rstrip('.')}.{machines}")
     return lines

@@ -1,7 +1,8 @@
-"""The report as one HTML page: no network, light and dark. Every field is escaped; without a script it still reads.
+"""The report as one HTML page: no network, light and dark. Every field is escaped; the page can be read without
+scripts.
 
-The order is that of a reader: the verdict, the ranking as values beside the weights, what limits it, each experiment as
-one plot with its answer for a title, and last where all of it comes from."""
+The order is that of a reader: the verdict, the ranking as values beside the weights, what limits the VPNs, each
+experiment as one plot with its answer for a title, and last where all of it comes from."""
 
 from __future__ import annotations
 
@@ -45,18 +46,18 @@ from runner.report.plots.thinning import RANGE_HEAD, note, ranges, shown
 from runner.report.titles import answer_of
 from runner.report.why import sentence
 
-TALLEST = 1200  # px of the plot that an experiment shows: a taller one is folded with the tables
-LISTED = 4000  # measurements: of more the page lists no trials, and trials.jsonl has them
+TALLEST = 1200  # px; a taller plot of an experiment is folded with the tables
+LISTED = 4000  # measurements; with more, the page does not list the trials, which are in trials.jsonl
 
 
 @uncollected()
 def html_text(report: Report, folder: Path | None = None) -> str:
-    """The whole report as one page. ``folder``: of the run, for the commands that the page offers; where it is not
-    known, they name the run."""
+    """The whole report as one page. ``folder``: the run folder, for the commands on the page; without it, they name the
+    run."""
     where = str(folder or report.run_id)
     data = page_data(report, where)
     samples = Samples(report)
-    found = answers(report)
+    all_answers = answers(report)
     absent = _absent(report)
     return fill(
         "report.html.j2",
@@ -64,19 +65,20 @@ def html_text(report: Report, folder: Path | None = None) -> str:
         "page.js",
         report=report,
         machine=machine(report),
-        cards=[_card(report, one, where) for one in found],
-        matrices=[matrix_of(report, one) | {"more": _more(report, one)} for one in found],
+        cards=[_card(report, answer, where) for answer in all_answers],
+        matrices=[matrix_of(report, answer) | {"more": _more(report, answer)} for answer in all_answers],
         meanings=[(NAMES[name], MEANINGS[name]) for name in ("recommended", "comparable")],
         sliders=_sliders(data),
         presets=list(data["presets"]),
-        vpns=list(dict.fromkeys(vpn for one in found for group in one.groups for vpn in group)) or [],
-        compared=sorted({vpn for one in report.verdicts for vpn in (one.a, one.b)}),
-        limits=_limits(report, found),
+        vpns=list(dict.fromkeys(vpn for answer in all_answers for group in answer.groups for vpn in group)) or [],
+        compared=sorted({vpn for pair in report.verdicts for vpn in (pair.a, pair.b)}),
+        limits=_limits(report, all_answers),
         about_cores=ABOUT_CORES,
         about_apart=report.limits.about_apart,
         capacity=_capacity(report, data),
         experiments=[
-            _experiment(report, one, number, samples, absent) for number, one in enumerate(report.experiments)
+            _experiment(report, experiment, number, samples, absent)
+            for number, experiment in enumerate(report.experiments)
         ],
         absent=_footnotes(absent),
         papers=_papers(report),
@@ -88,14 +90,14 @@ def html_text(report: Report, folder: Path | None = None) -> str:
 
 
 def _card(report: Report, answer: Answer, where: str) -> dict[str, Any]:
-    """What the verdict card says of one ranking; ``where``: the run folder, to go on with it."""
+    """The verdict card of one ranking. ``where``: the run folder, for the command that continues the run."""
     leader = answer.groups[0][0] if answer.groups else ""
-    levels = {one.vpn: one.levels for one in report.rankings[answer.number].standings}
+    levels = {standing.vpn: standing.levels for standing in report.rankings[answer.number].standings}
     return {
         "number": answer.number,
         "name": answer.name,
         "verdict": answer.verdict,
-        "against": [sentence(report.metrics[one.metric], one) for one in answer.against],
+        "against": [sentence(report.metrics[pair.metric], pair) for pair in answer.against],
         "broke": answer.broke,
         "change": answer.change,
         "sure": sure(report, answer),
@@ -107,7 +109,7 @@ def _card(report: Report, answer: Answer, where: str) -> dict[str, Any]:
 
 
 def _more(report: Report, answer: Answer) -> Markup:
-    """What unfolds below a ranking: the verdict on each pair, and the numbers behind the ranks."""
+    """The sections that unfold below a ranking: the verdict on each pair, and the numbers behind the ranks."""
     ranking = report.rankings[answer.number]
     numbers = report.behind[answer.number] if report.behind else []
     pairs = verdicts.section(report.verdicts, report.spreads, ranking)
@@ -124,16 +126,16 @@ def _sliders(data: Mapping[str, Any]) -> tuple[list[Any], list[Any]]:
     return usual, [metric for metric in data["metrics"] if metric["name"] not in named]
 
 
-def _limits(report: Report, found: Sequence[Answer]) -> list[dict[str, Any]]:
-    """For each ranking: what limits each VPN, who carries most per core, and the gateways' cores at the rates that
-    people have."""
+def _limits(report: Report, all_answers: Sequence[Answer]) -> list[dict[str, Any]]:
+    """For each ranking: what limits each VPN, which VPN carries most per core, and how many cores of the gateways
+    common rates take."""
     made = []
-    for answer in found:
+    for answer in all_answers:
         ranking = report.rankings[answer.number]
         paced_bps = float(ranking.traffic.get(COST, {}).get("cost_rate_bps", 0))
         cores = gateway_cores(numbers_of(report, answer.number), paced_bps)
         head = ["VPN", "TCP throughput for each core", *heads(paced_bps)]
-        rows = [[one.vpn, one.per_core, *one.at] for one in cores]
+        rows = [[row.vpn, row.per_core, *row.at] for row in cores]
         title = f"Cores that a rate takes, of both gateways together, {answer.name}"
         table = Table(title, head, rows, numbers=range(1, len(head)), named=True)
         most = cores[0] if cores and cores[0].most_bps else None
@@ -145,12 +147,12 @@ def _limits(report: Report, found: Sequence[Answer]) -> list[dict[str, Any]]:
                 "limited": blocks_html(_limited(report, ranking, answer.name)),
             }
         )
-    return [one for one in made if one["table"] or one["limited"]]
+    return [entry for entry in made if entry["table"] or entry["limited"]]
 
 
 def _limited(report: Report, ranking: Ranking, name: str) -> list[Block]:
-    """What limits each throughput that this ranking ranks: the sentence, which opens into its figures, and what
-    gateways with cores of their own would carry."""
+    """What limits each throughput of this ranking, in a sentence that unfolds its figures, and what gateways with cores
+    of their own would carry."""
     rows: list[list[str | TableCell]] = []
     for row in of_ranking(report.limits, ranking):
         why = TableCell(row.says, opens=[Note(line) for line in row.limit.evidence])
@@ -162,7 +164,8 @@ def _limited(report: Report, ranking: Ranking, name: str) -> list[Block]:
 
 
 def _capacity(report: Report, data: Mapping[str, Any]) -> dict[str, Any]:
-    """Which VPN sustains a rate at no more than a share of the CPU? Empty where that is not known."""
+    """The table of VPNs that sustain a rate at no more than a share of the CPU, to be filled by the page's script;
+    empty where rate and cost are not known."""
     if not report.cores or not report.cpu_of or not report.sustained:
         return {}
     head = ["VPN and levels", "TCP throughput (Mbit/s)", "CPU for this rate", "sustains it"]
@@ -198,19 +201,21 @@ def _experiment(
         "question": experiment.question,
         "method": experiment.method + (f" ({experiment.source})" if experiment.source else ""),
         "plot": blocks_html([first] if first else []),
-        "notes": [said for said in (left_out, "" if listed else _many(report)) if said],
+        "notes": [words for words in (left_out, "" if listed else _many(report)) if words],
         "folded": blocks_html(folded),
         "fold": f"{text.counted(len(tables), 'table')} with every trial"
         + (f", {text.counted(len(others), 'plot')} more" if others else ""),
         "absent": sorted({row.vpn for table in experiment.tables for row in table.rows} & absent.keys()),
         "missing": [
-            one for problem in experiment.problems if (one := _problem(experiment, problem, samples, absent))["cells"]
+            entry
+            for problem in experiment.problems
+            if (entry := _problem(experiment, problem, samples, absent))["cells"]
         ],
     }
 
 
 def _height(plot: Plot) -> float:
-    """Of a plot in px, as far as its specification says."""
+    """The height of a plot in px; 0 where its specification does not have it."""
     height = plot.spec.get("height")
     return float(height) if isinstance(height, int | float) else 0.0
 
@@ -220,18 +225,18 @@ def _many(report: Report) -> str:
 
 
 def _absent(report: Report) -> dict[str, list[str]]:
-    """The VPNs of which no experiment has a number, because each says that they are not supported; and the reasons."""
+    """VPN -> why it is not supported, for the VPNs of which no experiment has a number for that reason."""
     rows = [row for experiment in report.experiments for table in experiment.tables for row in table.rows]
     measured = {row.vpn for row in rows if row.summary or row.status != "unsupported"}
-    found: dict[str, list[str]] = {}
+    reasons_of: dict[str, list[str]] = {}
     for row in rows:
-        if row.vpn not in measured and row.reason not in found.setdefault(row.vpn, []):
-            found[row.vpn].append(row.reason)
-    return found
+        if row.vpn not in measured and row.reason not in reasons_of.setdefault(row.vpn, []):
+            reasons_of[row.vpn].append(row.reason)
+    return reasons_of
 
 
 def _footnotes(absent: Mapping[str, list[str]]) -> list[tuple[str, list[str]]]:
-    """(VPNs, reasons): those that are absent for the same reasons have one footnote."""
+    """(VPNs, reasons): VPNs that are absent for the same reasons share a footnote."""
     alike: dict[tuple[str, ...], list[str]] = {}
     for vpn, reasons in sorted(absent.items()):
         alike.setdefault(tuple(reasons), []).append(vpn)
@@ -239,17 +244,17 @@ def _footnotes(absent: Mapping[str, list[str]]) -> list[tuple[str, list[str]]]:
 
 
 def _problem(
-    experiment: ExperimentReport, one: Problem, samples: Samples, absent: Mapping[str, list[str]]
+    experiment: ExperimentReport, problem: Problem, samples: Samples, absent: Mapping[str, list[str]]
 ) -> dict[str, Any]:
-    """One reason, once, whose cells it explains, and the logs of those that failed. VPNs that are ``absent`` from the
-    whole report have their reasons at its end."""
-    rows = [row for table in experiment.tables for row in table.rows if row.problem == one.number]
+    """One problem: its reason, the cells that it explains, and the logs of the failed trials. VPNs that are ``absent``
+    from the whole report are left out: the end of the report has their reasons."""
+    rows = [row for table in experiment.tables for row in table.rows if row.problem == problem.number]
     logs = dict.fromkeys(seen.log for row in rows for seen in samples.failed(row) if seen.log)
     return {
-        "cells": ", ".join(cell for cell in one.cells if cell not in absent and cell.split(" (")[0] not in absent),
-        "status": one.status,
-        "class": _class(one.status),
-        "reason": one.reason,
+        "cells": ", ".join(cell for cell in problem.cells if cell not in absent and cell.split(" (")[0] not in absent),
+        "status": problem.status,
+        "class": _class(problem.status),
+        "reason": problem.reason,
         "logs": [Link("log", file=log) for log in logs],
     }
 
@@ -263,7 +268,7 @@ def _metric(metric: MetricTable, name: str, samples: Samples | None) -> list[Blo
 
 
 def _measured(row: Row, metric: MetricTable, samples: Samples | None) -> list[str | TableCell]:
-    """A row; the number of repetitions opens into the trials: value, what was negotiated, commands and logs."""
+    """A row of a table. The number of repetitions unfolds the trials: value, what was negotiated, commands and logs."""
     seen = samples.of(row, metric.metric) if samples else []
     median, share, repetitions, variation = document.measured(row, metric)
     tone = " ".join(["reference"] * row.reference + ["plain"] * row.not_encrypted)
@@ -272,7 +277,7 @@ def _measured(row: Row, metric: MetricTable, samples: Samples | None) -> list[st
         TableCell(row.vpn, small=row_levels(row), tone=tone),
         median,
         share,
-        TableCell(repetitions, opens=[_trial(one, metric) for one in seen]),
+        TableCell(repetitions, opens=[_trial(observation, metric) for observation in seen]),
         variation,
         TableCell(status, tone=f"{_class(row.status)} why" if row.reason else ""),
     ]
@@ -291,8 +296,8 @@ def _class(status: str) -> str:
 
 
 def _papers(report: Report) -> Markup:
-    """What is held against published numbers, and the stories of failures, where the run has any. What limits the
-    throughputs stands above, ranking by ranking."""
+    """The sections on published numbers, failures and machines, where the run has any. What limits the throughputs is
+    not among them: it stands with each ranking."""
     sections = report.sections
     sections.pop("limits", None)
     if "machines" in sections:
@@ -307,8 +312,12 @@ def _setups(report: Report, samples: Samples) -> list[dict[str, Any]]:
         for standing in ranking.standings:
             if not standing.blocks:
                 continue
-            found = [one for one in report.observations if one.vpn == standing.vpn and one.log and one.status == "ok"]
-            mine = [one for one in found if standing.levels.items() <= one.params.items()]
+            logged = [
+                observation
+                for observation in report.observations
+                if observation.vpn == standing.vpn and observation.log and observation.status == "ok"
+            ]
+            mine = [observation for observation in logged if standing.levels.items() <= observation.params.items()]
             made.append(
                 {
                     "number": number,

@@ -1,4 +1,4 @@
-"""The report's answer and its tables for a paper: LaTeX that asks for the package booktabs and nothing else."""
+"""The report's answer and its tables for a paper, as LaTeX that needs the package booktabs only."""
 
 from __future__ import annotations
 
@@ -28,32 +28,35 @@ SPECIAL = {
 
 
 def latex_text(report: Report) -> str:
-    """The answer of each ranking with a table of its values, then a table of its ranks, and one for each metric of each
-    experiment, with what did not work and why. A paper takes them up with ``input``."""
+    """The answer of each ranking with a table of its values, then a table of its ranks, and a table for each metric of
+    each experiment, with what did not work and why. A paper includes this text with ``input``."""
     return "\n".join([r"% needs \usepackage{booktabs}", *lines_of(for_a_paper(report))]) + "\n"
 
 
 def lines_of(blocks: Sequence[Block]) -> list[str]:
-    """The blocks as lines. A heading is part of the captions of the tables under it: a paper has sections of its own.
-    Links and plots are left out."""
+    """The blocks as lines of LaTeX. A heading becomes part of the captions of the tables under it, because a paper has
+    its own sections. Links and plots are left out."""
     lines: list[str] = []
     heading = ""
-    for one in blocks:
-        match one:
+    for block in blocks:
+        match block:
             case Heading(words):
                 heading = words
             case Paragraph(words, kind, lead):
-                said = escape(f"{lead}: {words}" if lead else words)
-                lines += ["", rf"\par\noindent\textbf{{{said}}}" if kind == "strong" else rf"\par\noindent {said}"]
+                escaped = escape(f"{lead}: {words}" if lead else words)
+                lines += [
+                    "",
+                    rf"\par\noindent\textbf{{{escaped}}}" if kind == "strong" else rf"\par\noindent {escaped}",
+                ]
             case Table():
-                lines += _table(one, heading)
+                lines += _table(block, heading)
             case list():
-                lines += ["", *[rf"\par\noindent {escape(_note(note))}" for note in one]]
+                lines += ["", *[rf"\par\noindent {escape(_note(note))}" for note in block]]
     return lines
 
 
-def _note(one: Note) -> str:
-    return f"[{one.number}] {one.lead}: {one.words}" if one.number else one.said
+def _note(note: Note) -> str:
+    return f"[{note.number}] {note.lead}: {note.words}" if note.number else note.said
 
 
 def escape(words: str) -> str:
@@ -61,31 +64,31 @@ def escape(words: str) -> str:
     return "".join(SPECIAL.get(letter, letter) for letter in " ".join(words.split()))
 
 
-def _cell(one: str | TableCell) -> str:
-    found = cell(one)
-    return escape(found.words) + (f" [{found.note}]" if found.note else "")
+def _cell(content: str | TableCell) -> str:
+    table_cell = cell(content)
+    return escape(table_cell.words) + (f" [{table_cell.note}]" if table_cell.note else "")
 
 
-def _caption(one: Table, heading: str) -> str:
-    about = f"{heading}: {one.title}; {one.about}" if one.title else f"{heading}. {one.about}"
-    return " ".join(f"{said.rstrip('. ')}." for said in (about, *map(_note, one.notes)))
+def _caption(table: Table, heading: str) -> str:
+    about = f"{heading}: {table.title}; {table.about}" if table.title else f"{heading}. {table.about}"
+    return " ".join(f"{sentence.rstrip('. ')}." for sentence in (about, *map(_note, table.notes)))
 
 
-def _table(one: Table, heading: str) -> list[str]:
+def _table(table: Table, heading: str) -> list[str]:
     def line(row: Sequence[str | TableCell]) -> str:
         return "  " + " & ".join(map(_cell, row)) + r" \\"
 
-    columns = "".join("r" if at in one.numbers else "l" for at in range(len(one.head)))
+    columns = "".join("r" if at in table.numbers else "l" for at in range(len(table.head)))
     return [
         "",
         r"\begin{table*}",
         r"\centering\scriptsize\setlength{\tabcolsep}{3pt}",
-        rf"\caption{{{escape(_caption(one, heading))}}}",
+        rf"\caption{{{escape(_caption(table, heading))}}}",
         rf"\begin{{tabular}}{{{columns}}}",
         r"  \toprule",
-        line(one.head),
+        line(table.head),
         r"  \midrule",
-        *map(line, one.rows),
+        *map(line, table.rows),
         r"  \bottomrule",
         r"\end{tabular}",
         r"\end{table*}",

@@ -15,55 +15,55 @@ PICTURES = "report-plots"  # the folder of pictures beside report.md
 
 
 def markdown_text(report: Report, plots: Mapping[str, Sequence[Plot]] | None = None, folder: Path | None = None) -> str:
-    """The whole report; everything that came from a run is escaped. ``plots``: experiment -> those whose pictures
-    stand in the folder PICTURES beside it. ``folder``: of the run, for the command that goes on with it."""
+    """The whole report. All text that comes from a run is escaped. ``plots``: experiment -> the plots whose pictures
+    are in the folder PICTURES beside the report; ``folder``: the run folder, for the command that continues the run."""
     return "\n".join(lines_of(whole(report, plots or {}, str(folder or ""))))
 
 
 def lines_of(blocks: Sequence[Block]) -> list[str]:
-    """The blocks as lines, an empty one behind each. Links are left out: they are the page's."""
+    """The blocks as lines of Markdown, an empty line after each block. Links are left out: only the page has them."""
     lines: list[str] = []
     marks = "#"
-    for one in blocks:
-        match one:
+    for block in blocks:
+        match block:
             case Heading(words, level=level):
                 marks = "#" * level
                 lines += [f"{marks} {_md(words)}", ""]
             case Paragraph():
-                lines += [*_paragraph(one, marks), ""]
+                lines += [*_paragraph(block, marks), ""]
             case Table():
-                lines += [f"{marks}# {_md(one.title)}", ""] if one.title else []
-                lines += [_md(one.about), ""] if one.about else []
-                lines += table_lines(one.head, one.rows) + _notes(one.notes)
+                lines += [f"{marks}# {_md(block.title)}", ""] if block.title else []
+                lines += [_md(block.about), ""] if block.about else []
+                lines += table_lines(block.head, block.rows) + _notes(block.notes)
             case Plot():
-                lines += [_md(one.title), "", f"![{_md(one.alt)}]({PICTURES}/{one.key}.svg)", ""]
+                lines += [_md(block.title), "", f"![{_md(block.alt)}]({PICTURES}/{block.key}.svg)", ""]
             case list():
-                lines += _notes(one)
+                lines += _notes(block)
     return lines
 
 
-def _paragraph(one: Paragraph, marks: str) -> list[str]:
-    words = _md(one.words)
-    match one.kind:
+def _paragraph(paragraph: Paragraph, marks: str) -> list[str]:
+    words = _md(paragraph.words)
+    match paragraph.kind:
         case "strong":
             return [f"**{words}**"]
         case "caveat":
             return [f"> **Note** {words}"]
         case "code":
-            return [f"{marks}# {_md(one.lead)}", "", "```csv", one.words, "```"]
-    return [f"**{_md(one.lead)}**: {words}" if one.lead else words]
+            return [f"{marks}# {_md(paragraph.lead)}", "", "```csv", paragraph.words, "```"]
+    return [f"**{_md(paragraph.lead)}**: {words}" if paragraph.lead else words]
 
 
 def _notes(notes: Sequence[Note]) -> list[str]:
     lines = []
-    for one in notes:
-        lead = f"**{_md(one.lead)}** " if one.lead else ""
-        lines.append(f"{f'{one.number}.' if one.number else '-'} {lead}{_md(one.words)}")
+    for note in notes:
+        lead = f"**{_md(note.lead)}** " if note.lead else ""
+        lines.append(f"{f'{note.number}.' if note.number else '-'} {lead}{_md(note.words)}")
     return [*lines, ""] if lines else []
 
 
 def table_lines(head: Sequence[str], rows: Sequence[Sequence[str | TableCell]]) -> list[str]:
-    """A Markdown table as lines, the empty one behind it included. ``head`` and ``rows`` are plain text."""
+    """A Markdown table as lines, with an empty line at the end. ``head`` and ``rows`` are plain text."""
 
     def line(row: Sequence[str | TableCell]) -> str:
         return "| " + " | ".join(map(_cell, row)) + " |"
@@ -71,9 +71,9 @@ def table_lines(head: Sequence[str], rows: Sequence[Sequence[str | TableCell]]) 
     return [line(head), "|" + " --- |" * len(head), *[line(row) for row in rows], ""]
 
 
-def _cell(one: str | TableCell) -> str:
-    found = cell(one)
-    return _md(found.words) + (f" ({found.note})" if found.note else "")
+def _cell(content: str | TableCell) -> str:
+    table_cell = cell(content)
+    return _md(table_cell.words) + (f" ({table_cell.note})" if table_cell.note else "")
 
 
 def _md(words: str) -> str:

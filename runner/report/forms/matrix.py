@@ -1,4 +1,5 @@
-"""The ranking as values, for the page: a row a VPN, a column a metric, a cell with its interval and where it lies."""
+"""The ranking as values, for the page: a row for each VPN, a column for each metric; a cell has its value, its
+interval, and the position of both on the column's axis."""
 
 from __future__ import annotations
 
@@ -18,15 +19,15 @@ from runner.report.ranked_numbers import RankedNumber
 
 
 def matrix_of(report: Report, answer: Answer) -> dict[str, Any]:
-    """The ranking as values: columns are metrics, rows are VPNs in their order, those without a place last."""
+    """The ranking as values: columns are metrics, rows are VPNs in their order; VPNs without a place come last."""
     ranking = report.rankings[answer.number]
     numbers = numbers_of(report, answer.number)
     where = places_of(report, answer.number)
     weights = ranking.weights.counted
     columns = []
-    for metric, one in numbers.items():
+    for metric, number in numbers.items():
         known = report.metrics[metric]
-        scale, unit = unit_of(one, known.unit)
+        scale, unit = unit_of(number, known.unit)
         columns.append(
             {
                 "metric": metric,
@@ -36,14 +37,16 @@ def matrix_of(report: Report, answer: Answer) -> dict[str, Any]:
                 "arrow": ARROWS[known.better],
                 "counts": metric in weights,
                 "link": where.get(metric, ""),
-                "cells": {standing.vpn: _cell(one, standing, scale) for standing in ranking.standings},
+                "cells": {standing.vpn: _cell(number, standing, scale) for standing in ranking.standings},
             }
         )
     places = place_of(ranking)
     measured = [
-        one for one in ranking.standings if one.place or any(one.vpn in found.summaries for found in numbers.values())
+        standing
+        for standing in ranking.standings
+        if standing.place or any(standing.vpn in number.summaries for number in numbers.values())
     ]
-    rows = [_row(one, places) for one in measured]
+    rows = [_row(standing, places) for standing in measured]
     return {
         "number": answer.number,
         "name": answer.name,
@@ -68,31 +71,32 @@ def _row(standing: Standing, places: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def _cell(one: RankedNumber, standing: Standing, scale: float) -> dict[str, str]:
-    """A value, its interval in words, where both lie on the column's axis in percent, and the expected rank; a value
-    that is missing is empty."""
-    rank = standing.ranks.get(one.metric)
-    said = {"value": "", "rank": "" if rank is None else f"rank {rank:.1f}"}
-    summary = one.summaries.get(standing.vpn)
+def _cell(number: RankedNumber, standing: Standing, scale: float) -> dict[str, str]:
+    """One cell: the value, its interval in words, the position of both on the column's axis in percent, and the
+    expected rank. The value is empty where it is missing."""
+    rank = standing.ranks.get(number.metric)
+    cell = {"value": "", "rank": "" if rank is None else f"rank {rank:.1f}"}
+    summary = number.summaries.get(standing.vpn)
     if summary is None:
-        return said
-    ends = [end for each in one.summaries.values() for end in (each.low, each.median, each.high) if end is not None]
+        return cell
+    ends = [end for each in number.summaries.values() for end in (each.low, each.median, each.high) if end is not None]
     at = _axis(ends)
     low, high = summary.low, summary.high
     left, right = at(summary.median if low is None else low), at(summary.median if high is None else high)
-    return said | {
-        "value": "≥ " * (standing.vpn in one.at_least) + text.digits(summary.median / scale),
+    return cell | {
+        "value": "≥ " * (standing.vpn in number.at_least) + text.digits(summary.median / scale),
         "interval": text.spread(summary, scale),
         "whisker": f"--from:{left:.1f}%;--to:{right:.1f}%;--at:{at(summary.median):.1f}%",
     }
 
 
 def _axis(ends: Sequence[float]) -> Callable[[float], float]:
-    """Where a value lies between zero, or the lowest end of a column that spans much, and the highest, in percent."""
+    """The function from a value to its position in percent. The axis begins at zero, or at the lowest end in a column
+    that spans much, and ends at the highest end."""
     top, bottom = max(ends, default=1.0), min(ends, default=0.0)
     if wide(ends):
         width = math.log(top / bottom)
         return lambda value: 100 * min(1.0, max(0.0, math.log(max(value, bottom) / bottom) / width))
     floor = min(0.0, bottom)
-    span = top - floor or 1.0  # all of them zero
+    span = top - floor or 1.0  # 1.0 where all are zero
     return lambda value: 100 * min(1.0, max(0.0, (value - floor) / span))

@@ -83,24 +83,24 @@ function weigh(basis, weights) {
     const missing = Object.fromEntries(absent.map((metric) => [metric, basis.reasons[vpn][metric]]));
     return {vpn, ranks, average, missing, place: null, best_probability: null, place_interval: null, ties: []};
   });
-  if (standings.filter((one) => one.average !== null).length < 2) for (const one of standings) one.average = null;
-  const ranked = standings.filter((one) => one.average !== null);
-  for (const one of ranked) one.place = 1 + ranked.filter((other) => other.average < one.average - SAME).length;
+  if (standings.filter((standing) => standing.average !== null).length < 2) for (const standing of standings) standing.average = null;
+  const ranked = standings.filter((standing) => standing.average !== null);
+  for (const standing of ranked) standing.place = 1 + ranked.filter((other) => other.average < standing.average - SAME).length;
   const byName = (a, b) => (a.vpn < b.vpn ? -1 : a.vpn > b.vpn ? 1 : 0);
   const last = standings.length + 1;
   standings.sort((a, b) => (a.place || last) - (b.place || last) || byName(a, b));
-  const placed = standings.filter((one) => one.place);
-  const averages = averagesOf(basis, weights, placed.map((one) => one.vpn));
+  const placed = standings.filter((standing) => standing.place);
+  const averages = averagesOf(basis, weights, placed.map((standing) => standing.vpn));
   if (averages) {
-    const found = chances(averages);
-    for (const one of placed) {
-      const [low, high] = found.get(one.vpn).interval;
-      one.best_probability = found.get(one.vpn).best;
-      one.place_interval = [Math.min(low, one.place), Math.max(high, one.place)];
+    const outcomes = chances(averages);
+    for (const standing of placed) {
+      const [low, high] = outcomes.get(standing.vpn).interval;
+      standing.best_probability = outcomes.get(standing.vpn).best;
+      standing.place_interval = [Math.min(low, standing.place), Math.max(high, standing.place)];
     }
     standings.sort((a, b) => (a.place || last) - (b.place || last) || (b.best_probability || 0) - (a.best_probability || 0));
   }
-  const inOrder = standings.filter((one) => one.place);
+  const inOrder = standings.filter((standing) => standing.place);
   const known = new Map();
   inOrder.forEach((a, index) => inOrder.slice(index + 1).forEach((b) => {
     const pair = pairOf(a, b, averages);
@@ -109,7 +109,7 @@ function weigh(basis, weights) {
     a.ties.push(b.vpn);
     b.ties.push(a.vpn);
   }));
-  const pairs = inOrder.slice(0, -1).map((one) => known.get(one));
+  const pairs = inOrder.slice(0, -1).map((standing) => known.get(standing));
   return {weights, standings, pairs, slack: slackOf(inOrder, weights)};
 }
 
@@ -135,12 +135,12 @@ function pairOf(a, b, averages) {
 function slackOf(placed, weights) {
   if (placed.length < 2 || weights.length < 2) return [];
   return weights.map(([metric, weight]) => {
-    const rest = new Map(placed.map((one) => {
+    const rest = new Map(placed.map((standing) => {
       let sum = 0;
-      for (const [other, value] of weights) if (other !== metric) sum += value * one.ranks[other];
-      return [one.vpn, sum];
+      for (const [other, value] of weights) if (other !== metric) sum += value * standing.ranks[other];
+      return [standing.vpn, sum];
     }));
-    const rank = new Map(placed.map((one) => [one.vpn, one.ranks[metric]]));
+    const rank = new Map(placed.map((standing) => [standing.vpn, standing.ranks[metric]]));
     const leaders = (at) => {
       const sums = [...rest].map(([vpn, sum]) => [vpn, sum + at * rank.get(vpn)]);
       const lowest = Math.min(...sums.map(([, sum]) => sum));
@@ -184,20 +184,20 @@ function listed(names) {
 
 // runner/report/answer.py, verdict.
 function verdict(standings) {
-  const placed = standings.filter((one) => one.place);
+  const placed = standings.filter((standing) => standing.place);
   if (!placed.length) return "No VPN could be ranked.";
-  const first = placed[0], tied = placed.filter((one) => first.ties.includes(one.vpn));
-  const names = (found) => listed(found.map((one) => one.vpn));
+  const first = placed[0], tied = placed.filter((standing) => first.ties.includes(standing.vpn));
+  const names = (group) => listed(group.map((standing) => standing.vpn));
   if (first.best_probability === null) return `${names([first, ...tied])} cannot be told apart: too little was measured.`;
-  const told = (one) => `${one.vpn} (${chance(one.best_probability)})`;
+  const withChance = (standing) => `${standing.vpn} (${chance(standing.best_probability)})`;
   if (!tied.length) return `${first.vpn} is the best (chance of that: ${chance(first.best_probability)}).`;
-  const rivals = placed.slice(1).filter((one) => one.best_probability >= 0.01);
-  const likely = placed.every((one) => one.best_probability <= first.best_probability);
+  const rivals = placed.slice(1).filter((standing) => standing.best_probability >= 0.01);
+  const likely = placed.every((standing) => standing.best_probability <= first.best_probability);
   if (likely && first.best_probability >= data.probably && rivals.length) {
-    return `${first.vpn} is probably the best (${chance(first.best_probability)}). It may also be ${listed(rivals.map(told))}.`;
+    return `${first.vpn} is probably the best (${chance(first.best_probability)}). It may also be ${listed(rivals.map(withChance))}.`;
   }
   const both = [first, ...tied].sort((a, b) => b.best_probability - a.best_probability);
-  const chances = both.map((one) => `${one.vpn} ${chance(one.best_probability)}`).join(", ");
+  const chances = both.map((standing) => `${standing.vpn} ${chance(standing.best_probability)}`).join(", ");
   return `${names(both)} cannot be told apart yet. Chance of being the best: ${chances}.`;
 }
 
@@ -206,14 +206,14 @@ function change(slack) {
   if (!slack.length) return "";
   const near = [], lead = (names) => `${listed(names)} ${names.length > 1 ? "lead" : "leads"}`;
   const times = (factor) => `${short(factor, 2)} times as much`;
-  for (const one of slack) {
-    const name = metricOf(one.metric).lower;
-    if (one.high !== null) {
-      near.push([one.high / one.weight, `${lead(one.above)} if ${name} counts more than ${times(one.high / one.weight)}.`]);
+  for (const range of slack) {
+    const name = metricOf(range.metric).lower;
+    if (range.high !== null) {
+      near.push([range.high / range.weight, `${lead(range.above)} if ${name} counts more than ${times(range.high / range.weight)}.`]);
     }
-    if (one.below.length) {
-      const how = one.low ? `counts less than ${times(one.low / one.weight)}` : "does not count";
-      near.push([one.low ? one.weight / one.low : Infinity, `${lead(one.below)} if ${name} ${how}.`]);
+    if (range.below.length) {
+      const how = range.low ? `counts less than ${times(range.low / range.weight)}` : "does not count";
+      near.push([range.low ? range.weight / range.low : Infinity, `${lead(range.below)} if ${name} ${how}.`]);
     }
   }
   if (!near.length) return "No single weight, however small or large, makes another VPN lead.";
@@ -223,27 +223,27 @@ function change(slack) {
 // runner/report/answer.py, groups: neighbours whose order is not sure stand together.
 function groupsOf(ranking) {
   const groups = [];
-  for (const one of ranking.standings.filter((standing) => standing.place)) {
+  for (const standing of ranking.standings.filter((standing) => standing.place)) {
     const before = groups.at(-1)?.at(-1);
     const unsure = before && ranking.pairs.some((pair) => !pair.separated &&
-      [pair.first, pair.second].includes(before.vpn) && [pair.first, pair.second].includes(one.vpn));
-    if (unsure) groups.at(-1).push(one);
-    else groups.push([one]);
+      [pair.first, pair.second].includes(before.vpn) && [pair.first, pair.second].includes(standing.vpn));
+    if (unsure) groups.at(-1).push(standing);
+    else groups.push([standing]);
   }
   return groups;
 }
 
 function reasons(standings, weights) {
   const grouped = new Map();
-  for (const one of standings) {
-    const whole = weights.every(([metric]) => metric in one.missing);
+  for (const standing of standings) {
+    const whole = weights.every(([metric]) => metric in standing.missing);
     const byReason = new Map();
-    for (const [metric, reason] of Object.entries(one.missing)) {
+    for (const [metric, reason] of Object.entries(standing.missing)) {
       byReason.set(reason, [...(byReason.get(reason) || []), metricOf(metric).lower]);
     }
     const why = [...byReason].map(([reason, titles]) => (whole ? reason : `no ${titles.join(", ")} (${reason})`));
-    const said = why.join(", ") || (weights.length ? "a ranking needs two VPNs" : "nothing is weighted");
-    grouped.set(said, [...(grouped.get(said) || []), one.vpn]);
+    const words = why.join(", ") || (weights.length ? "a ranking needs two VPNs" : "nothing is weighted");
+    grouped.set(words, [...(grouped.get(words) || []), standing.vpn]);
   }
   return [...grouped].map(([why, vpns]) => [vpns.join(", "), why]);
 }
@@ -273,18 +273,18 @@ function rowHead(vpn, levels, first) {
 }
 
 function pairOfTwo(basis, metric, a, b) {
-  basis.found ??= new Map(basis.pairs.map((one) => [JSON.stringify([one.metric, one.a, one.b]), one]));
+  basis.found ??= new Map(basis.pairs.map((pair) => [JSON.stringify([pair.metric, pair.a, pair.b]), pair]));
   return basis.found.get(JSON.stringify([metric, a, b]));
 }
 
 // What a cell is to the VPN that one compares with: a factor, grey where nothing tells the two apart.
-function ratio(cell, basis, one, metric, reference) {
-  const told = cell.querySelector(".ratio"), pair = pairOfTwo(basis, metric, one.vpn, reference);
-  if (!told) return;
-  const rank = one.ranks[metric] === undefined ? "" : `rank ${one.ranks[metric].toFixed(1)}`;
-  const itself = one.vpn === reference;
+function ratio(cell, basis, standing, metric, reference) {
+  const span = cell.querySelector(".ratio"), pair = pairOfTwo(basis, metric, standing.vpn, reference);
+  if (!span) return;
+  const rank = standing.ranks[metric] === undefined ? "" : `rank ${standing.ranks[metric].toFixed(1)}`;
+  const itself = standing.vpn === reference;
   const times = itself ? "1×" : pair && pair.ratio !== null ? `${short(pair.ratio, 2)}×` : "";
-  told.replaceChildren(element("span", times, {title: pair ? pair.says : ""}), element("i", rank));
+  span.replaceChildren(element("span", times, {title: pair ? pair.says : ""}), element("i", rank));
   cell.classList.toggle("grey", !itself && !(pair && pair.decision !== "undecided"));
   cell.classList.toggle("good", Boolean(pair) && pair.decision === "better");
   cell.classList.toggle("bad", Boolean(pair) && pair.decision === "worse");
@@ -298,17 +298,17 @@ function show(section, basis, ranking, name) {
   const bodies = [];
   const add = (group, first) => {
     const body = element("tbody", "", {class: group.length > 1 && group[0].place ? "group" : ""});
-    for (const one of group) {
-      const row = rows.get(one.vpn);
+    for (const standing of group) {
+      const row = rows.get(standing.vpn);
       if (!row) continue;
       const from = first + 1, to = first + group.length;
       const [place, average] = row.querySelector(".place").children;
-      place.textContent = !one.place ? NONE : from === to ? `${from}` : `${from}–${to}`;
-      average.textContent = one.average === null ? "" : one.average.toFixed(2);
-      row.querySelector(".chance").textContent = chance(one.best_probability);
-      row.classList.toggle("leads", Boolean(one.place) && first === 0);
-      row.classList.toggle("unplaced", !one.place);
-      for (const cell of row.querySelectorAll("td[data-metric]")) ratio(cell, basis, one, cell.dataset.metric, reference);
+      place.textContent = !standing.place ? NONE : from === to ? `${from}` : `${from}–${to}`;
+      average.textContent = standing.average === null ? "" : standing.average.toFixed(2);
+      row.querySelector(".chance").textContent = chance(standing.best_probability);
+      row.classList.toggle("leads", Boolean(standing.place) && first === 0);
+      row.classList.toggle("unplaced", !standing.place);
+      for (const cell of row.querySelectorAll("td[data-metric]")) ratio(cell, basis, standing, cell.dataset.metric, reference);
       body.append(row);
     }
     if (body.children.length) bodies.push(body);
@@ -318,12 +318,12 @@ function show(section, basis, ranking, name) {
     add(group, placed);
     placed += group.length;
   }
-  add(ranking.standings.filter((one) => !one.place), placed);
+  add(ranking.standings.filter((standing) => !standing.place), placed);
   for (const body of table.querySelectorAll("tbody")) body.remove();
   table.append(...bodies);
   const weights = ranking.weights.map(([metric, weight]) => `${shortOf(metric)} ×${short(weight, 6)}`).join(", ");
   table.querySelector("caption").textContent = `Weights: ${weights ? `${name}: ${weights}` : "no metric to weight"}`;
-  const missing = reasons(ranking.standings.filter((one) => one.place === null), ranking.weights);
+  const missing = reasons(ranking.standings.filter((standing) => standing.place === null), ranking.weights);
   const notes = missing.map(([vpns, why]) => {
     const item = element("li");
     item.append(element("strong", vpns), `: not ranked: ${why}`);
@@ -340,12 +340,12 @@ function answer(index, basis, ranking) {
   if (!card) return;
   card.querySelector(".who").textContent = verdict(ranking.standings);
   card.querySelector(".change").textContent = change(ranking.slack) || "Nothing that can be told from one metric or one repetition.";
-  const [first, second] = ranking.standings.filter((one) => one.place).map((one) => one.vpn);
+  const [first, second] = ranking.standings.filter((standing) => standing.place).map((standing) => standing.vpn);
   const weights = new Map(ranking.weights);
-  const found = basis.pairs.filter((one) => one.a === first && one.b === second && weights.has(one.metric) && one.ratio);
-  const telling = (one) => [-weights.get(one.metric), one.decision === "undecided" ? 1 : 0, -Math.abs(Math.log(one.ratio))];
-  found.sort((a, b) => telling(a).reduce((order, value, at) => order || value - telling(b)[at], 0));
-  card.querySelector(".runner-up").replaceChildren(...found.slice(0, data.against).map((one) => element("li", one.says)));
+  const verdicts = basis.pairs.filter((pair) => pair.a === first && pair.b === second && weights.has(pair.metric) && pair.ratio);
+  const telling = (pair) => [-weights.get(pair.metric), pair.decision === "undecided" ? 1 : 0, -Math.abs(Math.log(pair.ratio))];
+  verdicts.sort((a, b) => telling(a).reduce((order, value, at) => order || value - telling(b)[at], 0));
+  card.querySelector(".runner-up").replaceChildren(...verdicts.slice(0, data.against).map((pair) => element("li", pair.says)));
 }
 
 // One VPN against another
@@ -353,10 +353,10 @@ function answer(index, basis, ranking) {
 function against() {
   const [a, b] = ["one", "other"].map((id) => document.getElementById(id).value);
   const basis = data.rankings[visible];
-  const found = basis.pairs.filter((one) => one.a === a && one.b === b);
+  const pairs = basis.pairs.filter((pair) => pair.a === a && pair.b === b);
   const words = a === b ? "Choose two VPNs." : `This run compares ${a} and ${b} in nothing ${basis.name}: one of them has no numbers.`;
   document.getElementById("pair").replaceChildren(
-    ...(found.length ? found.map((one) => element("li", one.says)) : [element("li", words)]));
+    ...(pairs.length ? pairs.map((pair) => element("li", pair.says)) : [element("li", words)]));
 }
 
 // Which ranking is shown: as recommended, or on equal terms
@@ -376,9 +376,9 @@ function reveal(index) {
 
 let chosen = null;
 
-function parse(said) {
-  if (Object.hasOwn(data.presets, said)) return data.presets[said];
-  const weights = said.split(",").map((pair) => {
+function parse(text) {
+  if (Object.hasOwn(data.presets, text)) return data.presets[text];
+  const weights = text.split(",").map((pair) => {
     const [, metric, weight] = /^([a-z_0-9]+)=([0-9.]+(?:e[-+]?[0-9]+)?)$/i.exec(pair.trim()) || [];
     if (!metric) throw new Error(`${pair} is not metric=weight`);
     if (!metricOf(metric)) throw new Error(`this run did not measure ${metric}`);
@@ -451,19 +451,19 @@ function moved(slider) {
   document.getElementById("wrong").textContent = "All weights are zero, so nothing can be ranked.";
 }
 
-function decoded(said) {
+function decoded(text) {
   try {
-    return decodeURIComponent(said);
+    return decodeURIComponent(text);
   } catch {
-    return said; // a stray % stays as it is, and what is wrong is said of it
+    return text; // a stray % stays as it is, and what is wrong is said of it
   }
 }
 
 function fromAddress() {
-  const said = /^#(?:.*&)?weights=([^&]*)/.exec(decoded(location.hash));
-  if (!said) return choose(null, false);
+  const match = /^#(?:.*&)?weights=([^&]*)/.exec(decoded(location.hash));
+  if (!match) return choose(null, false);
   try {
-    choose(parse(said[1]), false);
+    choose(parse(match[1]), false);
   } catch (error) {
     choose(null, false);
     document.getElementById("wrong").textContent = `The link's weights are not used: ${error.message}.`;
@@ -567,7 +567,7 @@ function wire() {
 
 async function start() {
   for (const basis of data.rankings) {
-    const unpacked = await Promise.all(Object.entries(basis.drawn).map(async ([metric, one]) => [metric, await unpack(one)]));
+    const unpacked = await Promise.all(Object.entries(basis.drawn).map(async ([metric, packed]) => [metric, await unpack(packed)]));
     basis.drawn = new Map(unpacked);
   }
   document.addEventListener("click", clicked);

@@ -12,7 +12,7 @@ from runner.data.errors import UsageError
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 LIMIT_S = 120.0
-DRAWING_MS = 30_000  # of Chromium's virtual time, which is over as soon as nothing is left to do
+DRAWING_MS = 30_000  # of Chromium's virtual time, which ends as soon as nothing is left to do
 FLAGS = (
     *("--headless", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-component-update"),
     *("--disable-sync", "--disable-quic", "--no-pdf-header-footer", f"--virtual-time-budget={DRAWING_MS}"),
@@ -44,6 +44,6 @@ def pdf_bytes(page: str) -> bytes:
         except subprocess.TimeoutExpired:
             raise UsageError(f"{chromium} made no PDF within {LIMIT_S:g} s") from None
         if not made.exists():
-            said = ended.stderr.strip().splitlines()[-1:] or ["it said nothing"]
-            raise UsageError(f"{chromium} ended with {ended.returncode} and made no PDF: {said[0]}")
+            last_words = ended.stderr.strip().splitlines()[-1:] or ["it said nothing"]
+            raise UsageError(f"{chromium} ended with {ended.returncode} and made no PDF: {last_words[0]}")
         return made.read_bytes()

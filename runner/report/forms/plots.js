@@ -25,7 +25,7 @@ function draw(figure) {
     spec.autosize = {type: "fit-x", contains: "padding"};
   }
   const asked = spec.layer || [spec];
-  for (const one of asked) if (innerWidth < 640 && one.encoding?.y?.axis?.labelLimit) one.encoding.y.axis.labelLimit = 110;
+  for (const layer of asked) if (innerWidth < 640 && layer.encoding?.y?.axis?.labelLimit) layer.encoding.y.axis.labelLimit = 110;
   delete spec.config;
   const options = {ast: true, actions: false, renderer: "svg", logLevel: 1, config: theme(), loader: {target: "_blank"}};
   const box = figure.querySelector(".plot");
@@ -46,7 +46,7 @@ function plots() {
   all.forEach((figure) => seen.observe(figure));
   document.documentElement.dataset.plots = "yes";
   const unfold = () => { // a folded plot has no width, and paper has no folds
-    document.querySelectorAll(":not(#ranking *).fold").forEach((one) => { one.open = true; });
+    document.querySelectorAll(":not(#ranking *).fold").forEach((fold) => { fold.open = true; });
     all.forEach(draw);
   };
   if (location.search === "?print") unfold(); // for headless Chromium, which does not wait for beforeprint

@@ -15,8 +15,8 @@ from runner.report.model import Report
 
 @dataclass(frozen=True)
 class Form:
-    """``text`` makes it of a report, given the folder of its run where it has one. ``one_report``: it holds no more.
-    ``beside``: every run has it in its folder."""
+    """A form of the report. ``text`` makes it from a report and the folder of its run, None where it has none;
+    ``one_report``: it can hold one report only; ``beside``: every run folder contains it."""
 
     name: str
     text: Callable[[Report, Path | None], str]

@@ -58,14 +58,15 @@ def parquet_bytes(report: Report) -> bytes | None:
 
 
 def _summaries(report: Report, factors: Sequence[str], writer: Any) -> None:
-    """Every cell and metric once, however many experiments share it; these lines name no trial."""
+    """Write the summaries of every cell and metric, each once even if several experiments share the cell. These lines
+    name no trial."""
     tables = [(experiment.name, table) for experiment in report.experiments for table in experiment.tables]
-    found: dict[tuple[str, str], tuple[Row, MetricTable, list[str]]] = {}
+    grouped: dict[tuple[str, str], tuple[Row, MetricTable, list[str]]] = {}
     for name, table in tables:
         for row in table.measured:
             key = (cell_key(row.vpn, row.params), table.metric)
-            found.setdefault(key, (row, table, []))[2].append(name)
-    for row, table, experiments in found.values():
+            grouped.setdefault(key, (row, table, []))[2].append(name)
+    for row, table, experiments in grouped.values():
         cell = [report.run_id, "", " ".join(experiments), row.vpn, *[row.params.get(factor, "") for factor in factors]]
         cell += ["", "", row.status, row.reason, str(not row.not_encrypted).lower()]
         for kind in SUMMARY:
@@ -75,5 +76,5 @@ def _summaries(report: Report, factors: Sequence[str], writer: Any) -> None:
 
 
 def json_text(report: Report) -> str:
-    """The whole report but for the raw samples, which trials.jsonl and the CSV have."""
+    """The whole report as JSON, without the raw samples: these are in trials.jsonl and in the CSV."""
     return report.model_dump_json(indent=1, exclude={"observations": {"__all__": {"samples", "search"}}}) + "\n"

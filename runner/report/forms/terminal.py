@@ -25,7 +25,7 @@ from runner.report.forms.terminal_answer import render_answer
 from runner.report.model import Report
 
 WIDE = 100
-LONG = 60  # characters of a cell, from which on a table has no columns
+LONG = 60  # characters of a cell from which on a table is printed as cards
 FACTS_SHOWN = ("lab kind", "lab kernel", "lab guest", "lab cpu", "lab cores", "image name")
 SENTENCES_SHOWN = 12
 REASON_SHOWN = 400
@@ -36,9 +36,9 @@ COLOUR = {"failed": "bold red", "lab_error": "bold red", "partly": "red", "unsup
 def render(
     report: Report, console: Console, *, full: bool = False, folder: Path | None = None, across: bool = False
 ) -> None:
-    """Print the report to ``console``, in its width and colours: the answer; ``full``: before it every table, as
-    where nothing could be ranked, because then the tables are the answer. ``folder``, ``across``: see
-    ``render_answer``."""
+    """Print the report to ``console``, in its width and colours: the answer, and with ``full`` every table before it.
+    The tables are also printed where nothing could be ranked, because then they are the answer. ``folder``, ``across``:
+    see ``render_answer``."""
     bases = report.bases
     report = Report.model_validate(printable(report.model_dump(exclude={"observations"})) | {"observations": []})
     report = report.model_copy(update={"bases": bases})  # the dump has none, and the answer weighs them anew
@@ -48,19 +48,19 @@ def render(
 
 
 def _tables(report: Report, console: Console) -> None:
-    """Everything that the answer is made from."""
+    """Print the tables that the answer is made from."""
     _header(report, console)
-    said: list[tuple[str, str]] = []
+    previous: list[tuple[str, str]] = []
     for ranking in report.rankings:
         _ranking(ranking, console)
         _verdicts(report, ranking, console)
         unranked = text.unranked(ranking)
-        if unranked and unranked == said:
+        if unranked and unranked == previous:
             console.print(_dim("not ranked: the same VPNs, for the same reasons"))
         else:
             for vpns, why in unranked:
                 console.print(_hanging(Text.assemble(("not ranked ", "yellow"), (vpns, "bold"), f": {_short(why)}")))
-        said = unranked
+        previous = unranked
     if not report.rankings:
         console.print("\n[bold red]Nothing to rank:[/] no VPN measured anything in a named configuration.\n")
     if report.rankings:
@@ -74,8 +74,8 @@ def _tables(report: Report, console: Console) -> None:
         console.print(_dim(f"Shown for reference, not ranked: {', '.join(report.references)}"))
     for experiment in report.experiments:
         _experiment(experiment, console)
-    for one in report.sections.values():
-        print_blocks(one, console)
+    for section in report.sections.values():
+        print_blocks(section, console)
     if report.experiments:
         console.print(_dim("\n" + interval_method(report.summaries)))
     print_blocks(warnings(report), console)
@@ -83,9 +83,9 @@ def _tables(report: Report, console: Console) -> None:
 
 
 def print_blocks(section: Sequence[Block], console: Console) -> None:
-    """Words and tables, in the width that there is; links and plots are the page's."""
-    for one in section:
-        match one:
+    """Print words and tables, in the width of the console. Links and plots are left out: only the page has them."""
+    for block in section:
+        match block:
             case Heading(words):
                 console.print()
                 console.print(Rule(Text(words, "bold"), style="cyan", align="left"))
@@ -94,15 +94,15 @@ def print_blocks(section: Sequence[Block], console: Console) -> None:
             case Paragraph(words, kind):
                 console.print(Text(words, "bold" if kind == "strong" else "dim"))
             case blocks.Table():
-                about = f"  {one.about}" * bool(one.about)
-                console.print(Text.assemble("\n", (one.title, "bold cyan"), (about, "dim")))
-                rows = [[cell(found) for found in row] for row in one.rows]
-                wordy = any(len(found.words) > LONG for row in rows for found in row)
-                console.print((_cards if wordy else _grid)(one.head, rows))
-                for note in one.notes:
+                about = f"  {block.about}" * bool(block.about)
+                console.print(Text.assemble("\n", (block.title, "bold cyan"), (about, "dim")))
+                rows = [[cell(content) for content in row] for row in block.rows]
+                wordy = any(len(entry.words) > LONG for row in rows for entry in row)
+                console.print((_cards if wordy else _grid)(block.head, rows))
+                for note in block.notes:
                     console.print(_dim(f"  {note.said}"))
             case list():
-                _remarks([note.said for note in one], console)
+                _remarks([note.said for note in block], console)
 
 
 def _grid(heads: Sequence[str], rows: Sequence[Sequence[TableCell]]) -> Table:
@@ -110,19 +110,20 @@ def _grid(heads: Sequence[str], rows: Sequence[Sequence[TableCell]]) -> Table:
     for head in heads:
         grid.add_column(head, overflow="fold")
     for row in rows:
-        grid.add_row(*[Text(one.words, TONES.get(one.tone, "")) for one in row])
+        grid.add_row(*[Text(entry.words, TONES.get(entry.tone, "")) for entry in row])
     return grid
 
 
 def _cards(heads: Sequence[str], rows: Sequence[Sequence[TableCell]]) -> Table:
-    """A row of sentences takes some lines: its first cell, and below it the others, each after its head."""
+    """A table of sentences as cards, without columns: the first cell of a row, and below it each other cell after its
+    head."""
     cards = Table.grid(padding=(0, 1, 0, 0))
     cards.add_column(overflow="fold")
     for first, *others in filter(None, rows):
         cards.add_row(Text(first.words, "bold"))
-        for head, one in zip(heads[1:], others, strict=True):
-            if one.words:
-                cards.add_row(Text.assemble((f"  {head}: ", "dim"), (one.words, TONES.get(one.tone, ""))))
+        for head, entry in zip(heads[1:], others, strict=True):
+            if entry.words:
+                cards.add_row(Text.assemble((f"  {head}: ", "dim"), (entry.words, TONES.get(entry.tone, ""))))
     return cards
 
 
@@ -178,7 +179,8 @@ def _ranking(ranking: Ranking, console: Console) -> None:
 
 
 def _verdicts(report: Report, ranking: Ranking, console: Console) -> None:
-    """How many pairs are decided, and of each metric who is the same and who is undecided: the table is too long."""
+    """Print how many pairs are decided, and for each metric the pairs that are the same and those that are undecided.
+    The table of all pairs would be too long."""
     mine = verdicts.of_ranking(report.verdicts, ranking)
     if not mine:
         return
@@ -186,8 +188,8 @@ def _verdicts(report: Report, ranking: Ranking, console: Console) -> None:
     grid = Table.grid(padding=(0, 1, 0, 0))
     grid.add_column(style="cyan", no_wrap=True)
     grid.add_column(overflow="fold")
-    for metric, said in verdicts.not_decided(mine):
-        grid.add_row("  " + metric, _dim(said))
+    for metric, words in verdicts.not_decided(mine):
+        grid.add_row("  " + metric, _dim(words))
     if grid.row_count:
         console.print(grid)
     if spread := verdicts.spread_words(report.spreads, ranking):
@@ -195,7 +197,7 @@ def _verdicts(report: Report, ranking: Ranking, console: Console) -> None:
 
 
 def ranking_table(ranking: Ranking, gap: int = 1) -> Table:
-    """The ranked VPNs, a row each; ``gap``: blanks between columns."""
+    """The ranked VPNs, a row for each. ``gap``: the blanks between columns."""
     counted = list(ranking.weights.counted)
     table = Table(box=box.SIMPLE_HEAD, padding=(0, gap, 0, 0), show_edge=False, header_style="bold")
     table.add_column("#", justify="right", min_width=2)
@@ -217,8 +219,8 @@ def _rank(rank: str) -> Text:
     return Text(rank, "green" if rank.rstrip("=") == "1" else "dim" if rank == text.NONE else "")
 
 
-NUMBERS = 63  # characters that the columns of numbers take, with a gap
-NARROW = 57  # and without
+NUMBERS = 63  # characters that the columns of numbers take, with gaps
+NARROW = 57  # the same without gaps
 
 
 def _experiment(experiment: ExperimentReport, console: Console) -> None:
@@ -232,12 +234,12 @@ def _experiment(experiment: ExperimentReport, console: Console) -> None:
     for table in experiment.tables:
         _metric(table, widths, stacked, console)
     for problem in experiment.problems:
-        said = Text.assemble(
+        line = Text.assemble(
             (f"[{problem.number}] {problem.status}", COLOUR.get(problem.status, "dim")),
             (f" {', '.join(problem.cells)}", "bold"),
             f": {_short(problem.reason)}",
         )
-        console.print(_hanging(said))
+        console.print(_hanging(line))
 
 
 def _metric(metric: MetricTable, widths: tuple[int, int], stacked: bool, console: Console) -> None:
@@ -247,17 +249,17 @@ def _metric(metric: MetricTable, widths: tuple[int, int], stacked: bool, console
         console.print(_table(metric, widths, stacked, console.width))
     if metric.crypto_limit:
         console.print(_dim(metric.crypto_limit))
-    told: dict[str, list[Row]] = {}
+    by_status: dict[str, list[Row]] = {}
     for row in [row for row in metric.rows if row.reason]:
-        told.setdefault(row.status, []).append(row)
-    for status, rows in sorted(told.items(), key=lambda found: found[0] not in ("failed", "lab_error", "partly")):
+        by_status.setdefault(row.status, []).append(row)
+    for status, rows in sorted(by_status.items(), key=lambda item: item[0] not in ("failed", "lab_error", "partly")):
         cells = Counter((row.vpn, row.problem) for row in rows)
         names = [f"{vpn}{f' ×{many}' if many > 1 else ''} [{problem}]" for (vpn, problem), many in cells.items()]
         console.print(_hanging(Text.assemble((f"{status}  ", COLOUR.get(status, "dim")), ", ".join(names))))
 
 
 def _table(metric: MetricTable, widths: tuple[int, int], stacked: bool, width: int) -> Table:
-    """One line a row; where the terminal is narrow, levels stand below the VPN's name."""
+    """The table of one metric, a line for each row. In a narrow terminal the levels stand below the VPN's name."""
     gap = 0 if stacked else 1
     table = Table(box=box.SIMPLE_HEAD, padding=(0, gap, 0, 0), show_edge=False, header_style="bold")
     levelled = any(row_levels(row) for row in metric.measured)
@@ -282,7 +284,7 @@ def _table(metric: MetricTable, widths: tuple[int, int], stacked: bool, width: i
             name = levels if many[row.vpn] > 1 else Text.assemble(name, "\n", levels)
         last = row.vpn
         *numbers, variation = measured(row, metric)
-        cells = [Text(one, style) for one in (*numbers, variation.removesuffix(" %"))]
+        cells = [Text(number, style) for number in (*numbers, variation.removesuffix(" %"))]
         table.add_row(name, *([levels] if levelled and not stacked else []), *cells)
     return table
 
@@ -294,21 +296,21 @@ def _remarks(sentences: Sequence[str], console: Console) -> None:
         console.print(_dim(f"  and {len(sentences) - SENTENCES_SHOWN} more in report.html"))
 
 
-def _hanging(said: Text) -> Table:
-    """Text whose further lines are indented under the first."""
+def _hanging(sentence: Text) -> Table:
+    """Text whose second and further lines are indented."""
     grid = Table.grid(padding=0)
     grid.add_column(width=2)
     grid.add_column(overflow="fold")
-    head, rest = said[:2], said[2:]
+    head, rest = sentence[:2], sentence[2:]
     grid.add_row(head, rest)
     return grid
 
 
-def _labelled(label: str, said: str, style: str = "") -> Table:
+def _labelled(label: str, value: str, style: str = "") -> Table:
     grid = Table.grid(padding=(0, 1, 0, 0))
     grid.add_column(width=8, style="cyan")
     grid.add_column(overflow="fold")
-    grid.add_row(label, Text(said, style))
+    grid.add_row(label, Text(value, style))
     return grid
 
 
@@ -317,6 +319,6 @@ def _dim(sentence: str) -> Text:
 
 
 def _short(reason: str) -> str:
-    """A reason as one line: its head and its tail, where daemons say what went wrong."""
+    """A reason as one line: its beginning and its end, where daemons say what went wrong."""
     line = " ".join(reason.split())
     return line if len(line) <= REASON_SHOWN else f"{line[: REASON_SHOWN // 2]} … {line[-REASON_SHOWN // 2 :]}"

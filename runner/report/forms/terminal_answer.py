@@ -44,9 +44,9 @@ from runner.report.model import Report
 from runner.report.ranked_numbers import RankedNumber
 from runner.report.verdicts import interval
 
-WIDE = 110  # columns, from which on intervals stand beside the values
-TALL = 40  # lines, from which on every ranking has its table
-# The kinds of limits that are no words of a sentence.
+WIDE = 110  # columns of the terminal from which on intervals stand beside the values
+TALL = 40  # lines of the terminal from which on every ranking has its table
+# Words for the kinds of limits whose names do not fit in a sentence.
 KINDS = {"quota": "a CPU quota", "steal": "the hypervisor", "foreign": "other programs", "path": "the path"} | {
     "thread": "one thread",
     "process": "one process",
@@ -55,12 +55,12 @@ KINDS = {"quota": "a CPU quota", "steal": "the hypervisor", "foreign": "other pr
     "queue": "a queue",
     "none found": "nothing that was found",
 }
-HALF = 1.0  # of the median: a wider half interval is told as a factor
+HALF = 1.0  # share of the median; a wider half interval is written as a factor
 
 
 def render_answer(report: Report, console: Console, folder: Path | None = None, *, across: bool = False) -> None:
-    """Print the answer. ``folder``: of the run, for the commands that go on with it; ``across``: it is the answer for
-    one of several kinds of machines."""
+    """Print the answer. ``folder``: the run folder, for the commands that continue the run; ``across``: the answer is
+    for one of several kinds of machines."""
     where = str(folder or report.run_id)
     tall = console.height >= TALL or not console.is_terminal
     head = Text.assemble(("vpneval", "bold"), f" · {report.profile} profile · {_trials(report)}")
@@ -68,40 +68,40 @@ def render_answer(report: Report, console: Console, folder: Path | None = None, 
     console.print(Text(machine(report), "dim"))
     if report.machines:
         console.print(Text(holds(report.machines[0])))
-    found = answers(report)
-    if not found:
+    all_answers = answers(report)
+    if not all_answers:
         console.print("[bold red]Nothing to rank:[/] no VPN measured anything in a named configuration.")
-    for at, answer in enumerate(found):
-        if not answer.groups and any(other.groups for other in found):
+    for at, answer in enumerate(all_answers):
+        if not answer.groups and any(other.groups for other in all_answers):
             console.print(Text(f"{answer.name[:1].upper() + answer.name[1:]}: too little was measured for a ranking."))
         elif at == 0 or tall:
             _whole(report, answer, console, tall, sentences=tall and at == 0)
         else:
             console.print(_verdict(answer, tall, _first_sentence(answer.verdict)))
-    _next(report, found, where, console, tall, across)
+    _next(report, all_answers, where, console, tall, across)
 
 
-def _verdict(answer: Answer, tall: bool, said: str = "") -> Text:
+def _verdict(answer: Answer, tall: bool, sentence: str = "") -> Text:
     meaning = f" ({answer.meaning})" if answer.meaning and tall else ""
     head = Text.assemble((answer.name[:1].upper() + answer.name[1:], "bold cyan"), (f"{meaning}: ", "dim"))
-    return head.append(said or answer.verdict, "bold")
+    return head.append(sentence or answer.verdict, "bold")
 
 
-def _first_sentence(said: str) -> str:
-    head, end, _ = said.partition(". ")
+def _first_sentence(sentences: str) -> str:
+    head, end, _ = sentences.partition(". ")
     return head + end.strip()
 
 
 def _whole(report: Report, answer: Answer, console: Console, tall: bool, sentences: bool) -> None:
-    """One ranking's answer with its table; ``sentences``: what limits each VPN has a sentence."""
+    """Print one ranking's answer with its table. ``sentences``: print a sentence for each VPN on what limits it."""
     ranking = report.rankings[answer.number]
     if tall:
         console.print()
     console.print(_verdict(answer, tall))
     if answer.against:
         first, second = answer.against[0].a, answer.against[0].b
-        said = "; ".join(f"{_short(one.metric)} {_ratio(one)}" for one in answer.against)
-        console.print(Text(f"{first} over {second}: {said}."))
+        ratios = "; ".join(f"{_short(pair.metric)} {_ratio(pair)}" for pair in answer.against)
+        console.print(Text(f"{first} over {second}: {ratios}."))
     if answer.broke:
         console.print(Text(" ".join(answer.broke), "yellow"))
     if answer.change and tall:
@@ -111,17 +111,17 @@ def _whole(report: Report, answer: Answer, console: Console, tall: bool, sentenc
         console.print(values_table(ranking, numbers, report.metrics, console.width, ruled=tall))
         _limits(report, ranking, console, whole=sentences)
     by_preset = by_tcp(report, answer)
-    left = [one for one in answer.absent if tall or not (by_preset and one.how == BY_TCP)]
+    left = [absent for absent in answer.absent if tall or not (by_preset and absent.how == BY_TCP)]
     if left:
-        said = " ".join(missing(answer.model_copy(update={"absent": left})))
-        console.print(Text.assemble(("Not ranked: ", "yellow"), said))
+        not_ranked = " ".join(missing(answer.model_copy(update={"absent": left})))
+        console.print(Text.assemble(("Not ranked: ", "yellow"), not_ranked))
     if by_preset:
         console.print(_tcp_verdict(by_preset, whole=sentences))
 
 
 def _limits(report: Report, ranking: Ranking, console: Console, *, whole: bool) -> None:
-    """What limits the ranked VPNs in the throughput that counts first, and what separate gateways would change.
-    ``whole``: a sentence for each VPN, else the kinds of limits in a line."""
+    """Print what limits the ranked VPNs in the first throughput that counts, and what separate gateways would change.
+    ``whole``: print a sentence for each VPN, else the kinds of limits in a line."""
     placed = {standing.vpn for standing in ranking.standings if standing.place}
     known = [row for row in of_ranking(report.limits, ranking) if row.vpn in placed]
     metric = next((metric for metric in ranking.weights.counted if any(row.metric == metric for row in known)), "")
@@ -131,8 +131,8 @@ def _limits(report: Report, ranking: Ranking, console: Console, *, whole: bool) 
     title = report.metrics[metric].title
     changed = changed_order(report.limits, ranking, title)
     if not whole:
-        said = f"{_short(metric)} is limited by {_kinds(rows)}."
-        console.print(Text(said + (" Separate gateways might change the order." if changed else ""), "dim"))
+        sentence = f"{_short(metric)} is limited by {_kinds(rows)}."
+        console.print(Text(sentence + (" Separate gateways might change the order." if changed else ""), "dim"))
         return
     console.print(Text(f"What limits {text.lower(title)}", "cyan"))
     grid = Table.grid(padding=(0, 2, 0, 0))
@@ -146,7 +146,7 @@ def _limits(report: Report, ranking: Ranking, console: Console, *, whole: bool) 
 
 
 def _kinds(rows: Sequence[LimitRow]) -> str:
-    """``shared cores (openvpn, ssh_tun), a queue (ipsec_user)``: what the sentences begin with."""
+    """The kinds of limits with their VPNs: ``shared cores (openvpn, ssh_tun), a queue (ipsec_user)``."""
     vpns: dict[str, list[str]] = {}
     for row in rows:
         vpns.setdefault(KINDS.get(row.limit.kind, row.limit.kind), []).append(row.vpn)
@@ -154,12 +154,12 @@ def _kinds(rows: Sequence[LimitRow]) -> str:
 
 
 def _tcp_verdict(ranking: Ranking, *, whole: bool) -> Text:
-    """Who leads where every VPN stands in one ranking, those that carry TCP only among them."""
-    said = shown(verdict(ranking))
+    """The verdict of the ranking that has every VPN, also those that carry TCP only."""
+    words = shown(verdict(ranking))
     head = Text.assemble(("TCP only", "bold cyan"), (" (--weights tcp): ", "dim"))
     if not whole:
-        return head.append(_first_sentence(said), "bold")
-    return head.append(said, "bold").append(f" Order: {shown(order(groups(ranking)))}.")
+        return head.append(_first_sentence(words), "bold")
+    return head.append(words, "bold").append(f" Order: {shown(order(groups(ranking)))}.")
 
 
 def values_table(
@@ -170,8 +170,9 @@ def values_table(
     *,
     ruled: bool = True,
 ) -> Table:
-    """A row a VPN, a column a metric that counts: the value and its 95 % interval, or half of that in % where the
-    terminal is narrow. VPNs that cannot be told apart share a place. ``ruled``: a line is drawn below the head."""
+    """The ranking as values: a row for each VPN, a column for each metric that counts. A cell has the value and its 95
+    % interval, or half of that in % where the terminal is narrow. VPNs that cannot be told apart share a place.
+    ``ruled``: draw a line below the head."""
     counted = [metric for metric in ranking.weights.counted if metric in numbers]
     wide = width >= WIDE
     lines = box.SIMPLE_HEAD if ruled else None
@@ -201,12 +202,13 @@ def values_table(
 def ranking_so_far(
     ranking: Ranking, numbers: Sequence[RankedNumber], metrics: Mapping[str, Metric], width: int, ended: bool = False
 ) -> list[RenderableType]:
-    """A ranking while it forms: the table, who is not in it yet, and what one repetition cannot tell."""
+    """A ranking while the run goes on: the table, the VPNs that are not in it yet, and a note where there is only one
+    repetition. ``ended``: the run is over."""
     blocks = max((count for standing in ranking.standings for count in standing.blocks.values()), default=0)
     waiting = ", ".join(vpns for vpns, _ in text.unranked(ranking))
     parts: list[RenderableType] = [Text(f"Ranking{'' if ended else ' so far'} {ranking_name(ranking)}", "bold cyan")]
     if any(standing.place for standing in ranking.standings):
-        parts.append(values_table(ranking, {one.metric: one for one in numbers}, metrics, width))
+        parts.append(values_table(ranking, {number.metric: number for number in numbers}, metrics, width))
     if blocks == 1:
         parts.append(Text("one repetition: all tie" + ("" if ended else ", the next ones will tell some apart"), "dim"))
     return parts + ([Text(f"not ranked{'' if ended else ' (yet)'}: {waiting}", "dim")] if waiting else [])
@@ -237,30 +239,34 @@ def _spread(summary: Summary, scale: float, wide: bool) -> str:
 
 
 def _best(numbers: RankedNumber, metric: Metric) -> str:
-    """Who has the best median."""
+    """The VPN with the best median."""
     sign = -1 if metric.better == "higher" else 1
     return min(numbers.summaries, key=lambda vpn: sign * numbers.summaries[vpn].median)
 
 
-def _ratio(one: Verdict) -> str:
-    said = f"{one.ratio:.3g}"
-    if one.decisive_low is not None and one.decisive_high is not None:
-        said += f" ({interval(one)})"
-    return f"{said}, {one.decision}"
+def _ratio(pair: Verdict) -> str:
+    ratio = f"{pair.ratio:.3g}"
+    if pair.decisive_low is not None and pair.decisive_high is not None:
+        ratio += f" ({interval(pair)})"
+    return f"{ratio}, {pair.decision}"
 
 
-def _next(report: Report, found: Sequence[Answer], where: str, console: Console, tall: bool, across: bool) -> None:
-    """What to do next: the page, the recipe, more time, and everything else."""
+def _next(
+    report: Report, all_answers: Sequence[Answer], where: str, console: Console, tall: bool, across: bool
+) -> None:
+    """Print what to do next: read the page, set up the tunnel, measure longer, and see everything else."""
     grid = Table.grid(padding=(0, 2, 0, 0))
     grid.add_column(style="cyan", no_wrap=True)
     grid.add_column(overflow="fold")
     if not across:  # the page of the run is about one kind of machine
         grid.add_row("Read", f"{where}/report.html")
-    leader = next((answer.groups[0][0] for answer in found if answer.groups), "")
+    leader = next((answer.groups[0][0] for answer in all_answers if answer.groups), "")
     if leader:
-        levels = next(one.levels for one in report.rankings[found[0].number].standings if one.vpn == leader)
+        levels = next(
+            standing.levels for standing in report.rankings[all_answers[0].number].standings if standing.vpn == leader
+        )
         grid.add_row("Set it up", recipe(leader, levels, report.command_line))
-    unsure = next((answer for answer in found if answer.open), None)
+    unsure = next((answer for answer in all_answers if answer.open), None)
     if unsure and go_on(report, unsure, where):
         grid.add_row("Be surer", surer(report, unsure, where))
     if across:

@@ -1,4 +1,4 @@
-"""``vpneval compare`` on the terminal: what changed, then how much did not."""
+"""``vpneval compare`` in the terminal: the changes first, then how many measurements did not change."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from runner.report.compare import COUNTED, SIGNIFICANCE, Change, Comparison
 
 
 def render(comparison: Comparison, console: Console) -> None:
-    """Print what changed, then how much did not."""
+    """Print the changes, then how many measurements did not change."""
     console.print(Text.assemble(("Before ", "cyan"), comparison.before, ("  after ", "cyan"), comparison.after))
     if comparison.machines:
         console.print(Text(f"On the machines with {comparison.machines}"))
@@ -30,9 +30,11 @@ def render(comparison: Comparison, console: Console) -> None:
             console.print(Text(f"only {words}: {'; '.join(cells)}", "dim"))
     if any(change.reference and change.ratio for change in shown):
         console.print(Text("! the references changed: the machine did, not only the VPNs", "yellow"))
-    for one in comparison.agreement:
-        if one.what == "weighted":
-            console.print(f"ranking {one.configuration}, {text.counted(len(one.vpns), 'VPN')}: {one.said}")
+    for agreement in comparison.agreement:
+        if agreement.what == "weighted":
+            console.print(
+                f"ranking {agreement.configuration}, {text.counted(len(agreement.vpns), 'VPN')}: {agreement.said}"
+            )
     end = (
         ("Significant regression", "bold red") if comparison.regressed else ("No significant regression", "bold green")
     )
@@ -46,7 +48,9 @@ def _print_counts(comparison: Comparison, console: Console) -> None:
             console.print(f"{text.counted(number, 'measurement')}: {verdict}")
     decisions = [change.decision for change in comparison.changes if change.after]
     if decisions:
-        better, worse, same, undecided = (decisions.count(one) for one in ("better", "worse", "same", "undecided"))
+        better, worse, same, undecided = (
+            decisions.count(decision) for decision in ("better", "worse", "same", "undecided")
+        )
         console.print(
             f"After against before, up to each metric's margin: {better} better, {worse} worse, {same} the same, "
             f"{undecided} undecided."
@@ -54,7 +58,8 @@ def _print_counts(comparison: Comparison, console: Console) -> None:
 
 
 def _print_what_was_compared(comparison: Comparison, console: Console) -> None:
-    """Shares of the baseline or absolute numbers; nothing may be in both runs, too."""
+    """Print whether shares of the baseline or absolute numbers were compared, or that the runs have no measurement in
+    common."""
     shares = sum(change.of_baseline for change in comparison.changes)
     if shares:
         rest = len(comparison.changes) - shares

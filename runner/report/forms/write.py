@@ -1,4 +1,4 @@
-"""report.html, .md, .json and .csv of a run folder; on demand its pictures and a Parquet table too."""
+"""Writing report.html, .md, .json and .csv into a run folder; on demand the pictures and a Parquet table too."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from runner.report.plots.plotting import Samples
 
 
 def write_reports(run_dir: Path, report: Report) -> list[Path]:
-    """Write every form of the report into ``run_dir``; returns the paths. Each file is the old or the new
-    one, whole, whatever happens; raises OSError where the disk does, UsageError where one is a symbolic link."""
+    """Write every form of the report into ``run_dir``; return the paths. Whatever happens, each file is the old one or
+    the new one as a whole. Raises OSError where the disk fails, UsageError where a file is a symbolic link."""
     paths = []
     for form in FORMS.values():
         if form.beside:
@@ -28,13 +28,13 @@ def write_reports(run_dir: Path, report: Report) -> list[Path]:
 
 
 def write_everything(run_dir: Path, report: Report) -> list[Path]:
-    """The same, with each plot as SVG and PNG, the SVG shown in report.md, and report.parquet where polars is
-    installed. A picture takes half a second, so that ``vpneval run`` does not make them."""
+    """Write the same files, each plot as SVG and PNG, report.md with these SVGs, and report.parquet where polars is
+    installed. A picture takes half a second, so ``vpneval run`` makes none."""
     paths = write_reports(run_dir, report)
     samples = Samples(report)
     plots = {experiment.name: plots_of(report, experiment, samples) for experiment in report.experiments}
     no_link(run_dir / PICTURES).mkdir(exist_ok=True)
-    for plot in (plot for found in plots.values() for plot in found):
+    for plot in (plot for of_experiment in plots.values() for plot in of_experiment):
         for suffix, picture in (("svg", vega.svg(plot.spec).encode()), ("png", vega.png(plot.spec))):
             paths.append(run_dir / PICTURES / f"{plot.key}.{suffix}")
             replace_file(paths[-1], picture)

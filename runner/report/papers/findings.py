@@ -1,4 +1,4 @@
-"""What the papers found beside what this run finds: a table of verdicts, the same in every rendering."""
+"""The papers' findings beside those of this run: a table of verdicts, the same in every form."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ STANDS: Mapping[
     "time": ("no", "yes"),
     "timer": ("yes", "yes"),
 }
-LONGEST = 100  # times as long a run: what is said of more than that
+LONGEST = 100  # times the length of the run; longer estimates are not given
 
 
 class FindingRow(Strict):
@@ -94,20 +94,20 @@ class FindingRow(Strict):
 
     @property
     def made_from(self) -> str:
-        """Whose measurements decided, on which kernel, in which run; a dash where nothing was measured."""
+        """The systems that decided, on which kernel and in which run; a dash where nothing was measured."""
         return f"{', '.join(self.systems)}; kernel {self.kernel}; run {self.run}" if self.systems else NONE
 
     @property
     def why(self) -> str:
-        """The reason, what would decide it, and what is beside it."""
-        told = f"{self.reason}; {self.needs}" if self.needs else self.reason
-        return f"{told}; beside it: {self.beside}" if self.beside else told
+        """The reason, what would decide the finding, and the number beside it."""
+        reason = f"{self.reason}; {self.needs}" if self.needs else self.reason
+        return f"{reason}; beside it: {self.beside}" if self.beside else reason
 
     @property
     def cells(self) -> tuple[str, ...]:
-        """The row under HEAD."""
-        found = f"{self.found} [{self.citation}]"
-        return found, self.stated, self.measured, self.verdict, self.made_from, self.why
+        """The cells of the row, in the columns of HEAD."""
+        finding = f"{self.found} [{self.citation}]"
+        return finding, self.stated, self.measured, self.verdict, self.made_from, self.why
 
 
 class Findings(Strict):
@@ -126,18 +126,20 @@ class Findings(Strict):
 
 
 def findings(run: Run, trials: Sequence[Trial]) -> Findings:
-    """The verdicts on every experiment of the run whose data a paper's findings are judged by."""
+    """The verdicts on the papers' findings, for every experiment of the run that has findings."""
     rows = []
     for record in run.experiments:
         own = trials_of(run, trials, record.name)
         for finding in findings_of(record.name):
-            found = judge(finding, run, own)
+            judgement = judge(finding, run, own)
             about = {"experiment": record.name, "id": finding.id, "citation": finding.citation, "found": finding.found}
-            systems = [f"{name} ({run.vpns[name].dataplane})" if name in run.vpns else name for name in found.systems]
+            systems = [
+                f"{name} ({run.vpns[name].dataplane})" if name in run.vpns else name for name in judgement.systems
+            ]
             where = {"systems": systems, "kernel": kernel_of(run), "run": run.run_id}
-            made = repetitions_made(own, found.systems)
-            worth = {"basis": finding.basis, "stands": stands(finding, run), "needs": needs(found, run, made)}
-            rows.append(FindingRow.model_validate({**about, **found.model_dump(), **where, **worth}))
+            made = repetitions_made(own, judgement.systems)
+            worth = {"basis": finding.basis, "stands": stands(finding, run), "needs": needs(judgement, run, made)}
+            rows.append(FindingRow.model_validate({**about, **judgement.model_dump(), **where, **worth}))
     mine = [
         trial for record in run.experiments if findings_of(record.name) for trial in trials_of(run, trials, record.name)
     ]
@@ -146,32 +148,32 @@ def findings(run: Run, trials: Sequence[Trial]) -> Findings:
 
 
 def stands(finding: Finding, run: Run) -> Stands:
-    """What a verdict is worth on the machines of this run, by what its number was made from."""
+    """What a verdict is worth on the machines of this run. It depends on what the number was made from."""
     return STANDS[finding.basis][0 if run.lab.get("nodes_share_cores", True) else 1]
 
 
 def repetitions_made(trials: Sequence[Trial], vpns: Collection[str] = ()) -> int:
-    """How many repetitions of a cell (of these ``vpns``, if they have any) were measured: a deadline leaves some of
-    those out that were asked for. Half of the cells have more, or as many."""
+    """How many repetitions of a cell were measured, as the upper median over the cells (of these ``vpns``, if they have
+    any). A deadline leaves out some of those that were asked for."""
     ok = [trial for trial in trials if trial.status == "ok"]
     by_cell: dict[str, set[int]] = {}
     for trial in [trial for trial in ok if trial.vpn in vpns] or ok:
         by_cell.setdefault(trial.cell, set()).add(trial.repetition)
-    return median_high([len(found) for found in by_cell.values()] or [0])
+    return median_high([len(repetitions) for repetitions in by_cell.values()] or [0])
 
 
-def needs(found: Judgement, run: Run, made: int) -> str:
-    """What a run would take that decides it, as an estimate from the repetitions ``made``; empty where it is not the
-    interval that leaves it open."""
-    if found.verdict != "not comparable" or "undecided: " not in found.reason:
+def needs(judgement: Judgement, run: Run, made: int) -> str:
+    """What a run would take to decide the finding, as an estimate from the repetitions ``made``; empty where something
+    else than its interval leaves it open."""
+    if judgement.verdict != "not comparable" or "undecided: " not in judgement.reason:
         return ""
-    if found.low is None:
+    if judgement.low is None:
         return "two repetitions would tell, or more"
-    if found.longer is None:
+    if judgement.longer is None:
         return "it lies on the bound, and more repetitions may never tell"
-    if found.longer > LONGEST:
+    if judgement.longer > LONGEST:
         return f"a run of more than {LONGEST} times the length would decide it"
-    repetitions = math.ceil(max(made + 1, made * found.longer))
+    repetitions = math.ceil(max(made + 1, made * judgement.longer))
     seconds = sum(call.elapsed_s for call in run.invocations)
     minutes = math.ceil(seconds * repetitions / made / 60)
     whole = f"{minutes} min" if minutes < 120 else f"{minutes / 60:.0f} h"
@@ -198,10 +200,12 @@ def _device(run: Run, trials: Sequence[Trial]) -> str:
         for cipher, rate in rates.items()
         for what, value in (("s", round(800 / rate, 2)), ("mbit_s", rate))
     }
-    told = [found.detail for trial in trials for found in trial.measurements if found.metric == "ssh_rate"]
+    details = [
+        measurement.detail for trial in trials for measurement in trial.measurements if measurement.metric == "ssh_rate"
+    ]
     about = {
         "cpu": str(run.lab.get("cpu", "unknown")),
-        "mhz": next((detail["cpu_mhz"] for detail in told if detail.get("cpu_mhz")), None),
+        "mhz": next((detail["cpu_mhz"] for detail in details if detail.get("cpu_mhz")), None),
         "device": f"{run.lab.get('machine', 'unknown')}, {_cores(run)}",
         "source": f"vpneval {run.vpneval_version}, run {run.run_id}, {run.created_at[:10]}",
     }
@@ -213,17 +217,17 @@ def _cores(run: Run) -> str:
     return counted(cores, "core") if isinstance(cores, int) else "an unknown number of cores"
 
 
-def section(found: Findings, names: Mapping[str, str]) -> list[Block]:
-    """The section of every form, a table an experiment; empty where there are no findings. ``names``: what links to an
-    experiment lead to."""
-    if not found.rows and not found.device_row:
+def section(findings: Findings, names: Mapping[str, str]) -> list[Block]:
+    """The section, for every form: a table for each experiment; empty where there are no findings. ``names``:
+    experiment -> the name that links to it lead to."""
+    if not findings.rows and not findings.device_row:
         return []
     blocks: list[Block] = [Heading("Findings", "findings"), Paragraph(ABOUT)]
-    blocks += [Paragraph(found.counts, "strong")] if found.counts else []
-    for experiment in dict.fromkeys(row.experiment for row in found.rows):
-        rows = [row.cells for row in found.rows if row.experiment == experiment]
+    blocks += [Paragraph(findings.counts, "strong")] if findings.counts else []
+    for experiment in dict.fromkeys(row.experiment for row in findings.rows):
+        rows = [row.cells for row in findings.rows if row.experiment == experiment]
         link = Link(f"What {experiment} measured", name=names[experiment])
         blocks += [Table(f"Findings: {experiment}", HEAD, rows), link]
-    if found.device_row:
-        blocks.append(Paragraph(found.device_row, "code", lead="This machine in the device table"))
+    if findings.device_row:
+        blocks.append(Paragraph(findings.device_row, "code", lead="This machine in the device table"))
     return blocks

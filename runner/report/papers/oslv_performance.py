@@ -1,4 +1,4 @@
-"""The OSLV paper's Figure 3 of this run: each VPN on the link of 100 Mbit/s, normalised as there."""
+"""The OSLV paper's Figure 3 for this run: each VPN on the link of 100 Mbit/s, normalised as in the paper."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Shown = dict[str, tuple[float, str]]  # VPN -> the number to rank by, and what i
 
 
 def rows(run: Run, trials: Sequence[Trial]) -> list[list[str]]:
-    """A row for each VPN that was measured on this link, no references; empty for a run without the experiment."""
+    """A row for each VPN that was measured on this link, without references; empty for a run without the experiment."""
     data = Data(run, trials_of(run, trials, "oslv"))
     vpns = [vpn for vpn in data.vpns() if not run.vpns[vpn].reference]
     columns = [
@@ -39,16 +39,17 @@ def rows(run: Run, trials: Sequence[Trial]) -> list[list[str]]:
         _column(data, vpns, _over_plain, "jitter"),
     ]
     ranks = mean_ranks([columns[1], *columns[2:]], vpns)
-    found = []
+    table_rows = []
     for vpn in vpns:
         cells = [column[vpn][1] if vpn in column else text.NONE for column in columns]
         if any(cell != text.NONE for cell in cells):
-            found.append([vpn, run.vpns[vpn].transport, *cells, ranks.get(vpn, text.NONE)])
-    return found
+            table_rows.append([vpn, run.vpns[vpn].transport, *cells, ranks.get(vpn, text.NONE)])
+    return table_rows
 
 
 def mean_ranks(columns: Sequence[Shown], vpns: Sequence[str]) -> Mapping[str, str]:
-    """The mean of each VPN's ranks in the columns (1 is best, ties share), of those that are in every column."""
+    """VPN -> the mean of its ranks in the columns (1 is best, ties share a rank), for the VPNs that are in every
+    column."""
     ranked = [vpn for vpn in vpns if all(vpn in column for column in columns)]
     if not ranked:
         return {}
@@ -57,11 +58,11 @@ def mean_ranks(columns: Sequence[Shown], vpns: Sequence[str]) -> Mapping[str, st
 
 
 def _column(data: Data, vpns: Sequence[str], make: Callable[..., tuple[float, str]], *args: str) -> Shown:
-    found: Shown = {}
+    column: Shown = {}
     for vpn in vpns:
         with suppress(NotMeasured):
-            found[vpn] = make(data, vpn, *args)
-    return found
+            column[vpn] = make(data, vpn, *args)
+    return column
 
 
 def _overhead(data: Data, vpn: str, packet_bytes: str) -> tuple[float, str]:

@@ -64,18 +64,18 @@ def paper_tables(run: Run, trials: Sequence[Trial]) -> list[PaperTable]:
         head=list(udp_loss.HEAD),
         rows=udp_loss.rows(run, trials),
     )
-    found = [
+    made = [
         performance,
         losses,
         *(_counted(counts) if counts else ()),
         *(_probed(probed, run.metrics) if probed else ()),
         _meshes(trials),
     ]
-    return sorted((table for table in found if table.rows), key=lambda table: table.key)
+    return sorted((table for table in made if table.rows), key=lambda table: table.key)
 
 
 def _cells(trials: Sequence[Trial], measure: str) -> list[list[Trial]]:
-    """The ok trials of this measurement, cell by cell: the baseline's first, then VPN by VPN."""
+    """The ok trials of this measurement, in a list for each cell: the baseline's first, then VPN by VPN."""
     cells: dict[str, list[Trial]] = {}
     for trial in trials:
         if trial.status == "ok" and trial.params.get("measure") == measure:
@@ -84,7 +84,7 @@ def _cells(trials: Sequence[Trial], measure: str) -> list[list[Trial]]:
 
 
 def _counted(cells: Sequence[Sequence[Trial]]) -> Iterator[PaperTable]:
-    """Tables 1, 2, 3 and 5. The counts are the same in every repetition: nothing runs."""
+    """Tables 1, 2, 3 and 5. Their counts are the same in every repetition, because nothing has to run for them."""
     by_vpn = {own[-1].vpn: {m.metric: m for m in own[-1].measurements} for own in cells}
     yield PaperTable(
         key="table-1",
@@ -94,10 +94,10 @@ def _counted(cells: Sequence[Sequence[Trial]]) -> Iterator[PaperTable]:
         rows=[
             [
                 vpn,
-                *[_number(found.get(f"setup_{what}")) for what in ("files", "lines", "commands", "secrets")],
-                *_paper(found.get("setup_files"), "paper_system", "paper_asterisks"),
+                *[_number(by_metric.get(f"setup_{what}")) for what in ("files", "lines", "commands", "secrets")],
+                *_paper(by_metric.get("setup_files"), "paper_system", "paper_asterisks"),
             ]
-            for vpn, found in by_vpn.items()
+            for vpn, by_metric in by_vpn.items()
         ],
     )
     yield PaperTable(
@@ -108,12 +108,12 @@ def _counted(cells: Sequence[Sequence[Trial]]) -> Iterator[PaperTable]:
         rows=[
             [
                 vpn,
-                _listed(found.get("cipher_choice"), "ciphers"),
-                _listed(found.get("cipher_choice"), "integrities"),
-                _listed(found.get("cipher_choice"), "compressions"),
-                *_paper(found.get("cipher_choice"), "paper_system", "paper_difficulty"),
+                _listed(by_metric.get("cipher_choice"), "ciphers"),
+                _listed(by_metric.get("cipher_choice"), "integrities"),
+                _listed(by_metric.get("cipher_choice"), "compressions"),
+                *_paper(by_metric.get("cipher_choice"), "paper_system", "paper_difficulty"),
             ]
-            for vpn, found in by_vpn.items()
+            for vpn, by_metric in by_vpn.items()
         ],
     )
     yield PaperTable(
@@ -124,11 +124,11 @@ def _counted(cells: Sequence[Sequence[Trial]]) -> Iterator[PaperTable]:
         rows=[
             [
                 vpn,
-                _number(found.get("manual_routes")),
-                str(_detail(found.get("manual_routes")).get("declared", NONE)),
-                *_paper(found.get("manual_routes"), "paper_system", "paper_routing"),
+                _number(by_metric.get("manual_routes")),
+                str(_detail(by_metric.get("manual_routes")).get("declared", NONE)),
+                *_paper(by_metric.get("manual_routes"), "paper_system", "paper_routing"),
             ]
-            for vpn, found in by_vpn.items()
+            for vpn, by_metric in by_vpn.items()
         ],
     )
     yield _scalability(by_vpn, {own[-1].vpn: own[-1] for own in cells})
@@ -136,8 +136,8 @@ def _counted(cells: Sequence[Sequence[Trial]]) -> Iterator[PaperTable]:
 
 def _scalability(by_vpn: Mapping[str, Mapping[str, Measurement]], trials: Mapping[str, Trial]) -> PaperTable:
     rows, notes = [], []
-    for vpn, found in by_vpn.items():
-        detail = _detail(found.get("scaling_effort"))
+    for vpn, by_metric in by_vpn.items():
+        detail = _detail(by_metric.get("scaling_effort"))
         if not detail:
             why = trials[vpn].attempt.get("inconclusive", {}).get("scaling_effort", {}).get("reason")
             notes += [f"{vpn}: {why}"] if why else []
@@ -152,7 +152,7 @@ def _scalability(by_vpn: Mapping[str, Mapping[str, Measurement]], trials: Mappin
                 vpn,
                 f"{at['files']} + {at['routes']} + {at['keys']}",
                 " · ".join(str(joins[str(size)]["effort"]) for size in SIZES if str(size) in joins),
-                _number(found.get("scaling_lines")),
+                _number(by_metric.get("scaling_lines")),
                 str(detail.get("paper_system", NONE)).replace("_", " "),
                 *(of_paper or [NONE, NONE]),
                 f"{paper['printed_at_10']}; {paper['recomputed'][str(AT)]}" if paper else NONE,
@@ -179,13 +179,13 @@ def _meshes(trials: Sequence[Trial]) -> PaperTable:
 
 
 def _probed(cells: Sequence[Sequence[Trial]], metrics: Mapping[str, Metric]) -> Iterator[PaperTable]:
-    """Table 4 and what is declared. A verdict that is not the same in every repetition is counted out."""
+    """Table 4 and the declared strengths. A verdict that differs between repetitions is shown with its counts."""
     rows, notes, rated = [], [], []
     for own in cells:
         first = own[0]
         name = first.vpn + (", compression" if first.params.get("compression", "off") != "off" else "")
         rows.append([name, *[_verdict(own, probe) for probe in PROBES], _paper_row(first.vpn)])
-        notes += [f"{name}: {told}" for told in dict.fromkeys(_reasons(own, metrics))]
+        notes += [f"{name}: {reason}" for reason in dict.fromkeys(_reasons(own, metrics))]
         if strength := next((m for m in first.measurements if m.metric == "declared_strength"), None):
             rated.append(_rated(first.vpn, strength))
     yield PaperTable(
@@ -218,7 +218,8 @@ def _probed(cells: Sequence[Sequence[Trial]], metrics: Mapping[str, Metric]) -> 
 
 
 def _verdict(own: Sequence[Trial], probe: str) -> str:
-    """``pass``, or ``FAIL 1 of 3``: over the repetitions; empty where this probe is none of this cell's."""
+    """The verdict over the repetitions: ``pass``, or ``FAIL 1, pass 2`` where they differ; a dash where the cell has no
+    such probe."""
     verdicts = [WORDS[m.value] for trial in own for m in trial.measurements if m.metric == probe]
     verdicts += ["?" for trial in own if probe in trial.attempt.get("inconclusive", {})]
     if len(set(verdicts)) < 2:
@@ -227,13 +228,13 @@ def _verdict(own: Sequence[Trial], probe: str) -> str:
 
 
 def _reasons(own: Sequence[Trial], metrics: Mapping[str, Metric]) -> Iterator[str]:
-    """What failed or stayed open, each once, in a probe's own words."""
+    """What failed or stayed open, in a probe's own words."""
     for trial in own:
         for m in trial.measurements:
             if m.metric in PROBES and m.value == 0:
                 yield f"{metrics[m.metric].title}: {m.detail.get('reason', '')}"
-        for probe, told in trial.attempt.get("inconclusive", {}).items():
-            yield f"{metrics[probe].title}: inconclusive: {told.get('reason', '')}"
+        for probe, inconclusive in trial.attempt.get("inconclusive", {}).items():
+            yield f"{metrics[probe].title}: inconclusive: {inconclusive.get('reason', '')}"
 
 
 def _paper_row(vpn: str) -> str:
@@ -253,28 +254,31 @@ def _rated(vpn: str, strength: Measurement) -> list[str]:
     ]
 
 
-def _detail(found: Measurement | None) -> dict[str, Any]:
-    return found.detail if found else {}
+def _detail(measurement: Measurement | None) -> dict[str, Any]:
+    return measurement.detail if measurement else {}
 
 
-def _number(found: Measurement | None) -> str:
-    return f"{found.value:g}" if found else NONE
+def _number(measurement: Measurement | None) -> str:
+    return f"{measurement.value:g}" if measurement else NONE
 
 
-def _listed(found: Measurement | None, what: str) -> str:
-    names = _detail(found).get(what, [])
+def _listed(measurement: Measurement | None, what: str) -> str:
+    names = _detail(measurement).get(what, [])
     return f"{len(names)}: {', '.join(names)}" if names else "none"
 
 
-def _paper(found: Measurement | None, *keys: str) -> list[str]:
-    detail = _detail(found)
+def _paper(measurement: Measurement | None, *keys: str) -> list[str]:
+    detail = _detail(measurement)
     shown = [detail.get(key, NONE) for key in keys]
     return ["*" * value if isinstance(value, int) else str(value).replace("_", " ") for value in shown]
 
 
 def section(tables: Sequence[PaperTable]) -> list[Block]:
-    """The section of every form; empty for a run of other experiments."""
+    """The section, for every form; empty for a run of other experiments."""
     if not tables:
         return []
-    found = [Table(one.title, one.head, one.rows, one.about, [Note(said) for said in one.notes]) for one in tables]
-    return [Heading("Beside the papers' figure and tables", "paper-tables"), Paragraph(ABOUT), *found]
+    blocks = [
+        Table(table.title, table.head, table.rows, table.about, [Note(note) for note in table.notes])
+        for table in tables
+    ]
+    return [Heading("Beside the papers' figure and tables", "paper-tables"), Paragraph(ABOUT), *blocks]

@@ -1,4 +1,4 @@
-"""The thesis' Table 3 of this run: the mean loss at the rate that is the UDP throughput, and its standard deviation."""
+"""The thesis' Table 3 for this run: mean and standard deviation of the loss at the UDP throughput."""
 
 from __future__ import annotations
 
@@ -25,31 +25,31 @@ ABOUT = (
 
 
 def rows(run: Run, trials: Sequence[Trial]) -> list[list[str]]:
-    """A row for each cell of the thesis' UDP test (AES-128-CBC, or the nearest that the VPN has), no references; empty
-    for a run of other experiments."""
+    """A row for each cell of the thesis' UDP test (AES-128-CBC, or the nearest that the VPN has), without references;
+    empty for a run of other experiments."""
     cells: dict[str, list[Trial]] = defaultdict(list)
     for trial in trials:
         known = run.vpns.get(trial.vpn)
         if "thesis" in trial.experiments and trial.status == "ok" and known and not known.reference:
             cells[cell_key(trial.vpn, trial.params)].append(trial)
-    found = []
+    table_rows = []
     for own in cells.values():
         measured = [m for trial in own for m in trial.measurements if m.metric == "udp_throughput"]
         if measured:
-            found.append(_row(own[0], measured))
-    return sorted(found)
+            table_rows.append(_row(own[0], measured))
+    return sorted(table_rows)
 
 
 def _row(first: Trial, measured: Sequence[Measurement]) -> list[str]:
-    losses = [loss for one in measured for loss in _losses_at(one)]
+    losses = [loss for measurement in measured for loss in _losses_at(measurement)]
     mean = f"{100 * statistics.fmean(losses):.2f}" if losses else NONE
     deviation = f"{100 * statistics.stdev(losses):.2f}" if len(losses) > 1 else NONE
-    rate = statistics.median(one.value for one in measured) / 1e6
+    rate = statistics.median(measurement.value for measurement in measured) / 1e6
     return [first.vpn, first.params["cipher"], f"{rate:.1f}", str(len(losses)), mean, deviation, _printed(first.vpn)]
 
 
 def _losses_at(measured: Measurement) -> list[float]:
-    """The loss ratios of the search's trials that offered what it found."""
+    """The loss ratios of the search's trials that offered the rate which the search found."""
     trials = measured.detail.get("trials", [])
     return [trial["loss_ratio"] for trial in trials if abs(trial["offered_rate_bps"] / measured.value - 1) <= AT_IT]
 

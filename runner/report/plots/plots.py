@@ -50,13 +50,13 @@ def plots_of(report: Report, experiment: ExperimentReport, samples: Samples) -> 
     """The plots of one experiment, as many as its metrics have data for."""
     experiment = shown(report, experiment)
     tables = {table.metric: table for table in experiment.tables if table.measured}
-    found: list[Plot | None] = []
+    plots: list[Plot | None] = []
     for table in tables.values():
-        found += _of_metric(report, experiment, table, samples)
-    found += _of_tcp_throughput(experiment, tables, samples)
+        plots += _of_metric(report, experiment, table, samples)
+    plots += _of_tcp_throughput(experiment, tables, samples)
     if report.mesh and any(table.metric == "mesh_time" for table in experiment.tables):
-        found += mesh_plots(report.mesh, lambda what: key_of(experiment, f"by-sites-{what}"))
-    return [plot for plot in found if plot]
+        plots += mesh_plots(report.mesh, lambda what: key_of(experiment, f"by-sites-{what}"))
+    return [plot for plot in plots if plot]
 
 
 def _of_metric(
@@ -145,13 +145,19 @@ def _medians(
     cells: Sequence[Value], arrows: Mapping[str, Sequence[tuple[str, str, float]]], x: Spec, y: Spec, colour: Spec
 ) -> list[Spec]:
     """The layers of the medians and their intervals, with an arrow where one is longer than the axis."""
-    told = [{"field": "cell", "title": "cell"}, {"field": "says", "title": "median (95 %)"}, {"field": "n"}]
-    told.append({"field": "trials", "title": "trials"})
+    tooltip = [{"field": "cell", "title": "cell"}, {"field": "says", "title": "median (95 %)"}, {"field": "n"}]
+    tooltip.append({"field": "trials", "title": "trials"})
     return [
         {
             "data": {"values": [cell for cell in cells if "low" in cell]},
             "mark": {"type": "rule", "strokeWidth": 3, "opacity": 0.5},
-            "encoding": {"y": y, "x": x | {"field": "low"}, "x2": {"field": "high"}, "color": colour, "tooltip": told},
+            "encoding": {
+                "y": y,
+                "x": x | {"field": "low"},
+                "x2": {"field": "high"},
+                "color": colour,
+                "tooltip": tooltip,
+            },
         },
         *[
             {
@@ -165,13 +171,13 @@ def _medians(
         {
             "data": {"values": cells},
             "mark": {"type": "tick", "thickness": 3, "size": 15},
-            "encoding": {"y": y, "x": x | {"field": "median"}, "color": colour, "tooltip": told},
+            "encoding": {"y": y, "x": x | {"field": "median"}, "color": colour, "tooltip": tooltip},
         },
     ]
 
 
 def axis_ends(values: Sequence[float]) -> tuple[float, float]:
-    """Where the axis begins and ends: around the points, a twentieth of their span to spare."""
+    """The ends of the axis: around the points, with a twentieth of their span to spare."""
     low, high = min(values), max(values)
     if low > 0 and high / low > 30:
         return low / 1.2, high * 1.2
@@ -180,8 +186,9 @@ def axis_ends(values: Sequence[float]) -> tuple[float, float]:
 
 
 def clipped(cells: Sequence[Value], domain: Sequence[float]) -> dict[str, list[tuple[str, str, float]]]:
-    """Shorten the intervals that leave the axis; side -> cell, VPN and end of those that an arrow ends."""
-    found: dict[str, list[tuple[str, str, float]]] = {"left": [], "right": []}
+    """Shorten the intervals that leave the axis, within ``cells``. Returns side -> (cell, VPN, end of the axis) of each
+    interval that an arrow ends."""
+    arrows: dict[str, list[tuple[str, str, float]]] = {"left": [], "right": []}
     for cell in cells:
         if "low" not in cell:
             continue
@@ -189,18 +196,23 @@ def clipped(cells: Sequence[Value], domain: Sequence[float]) -> dict[str, list[t
             value = float(cell[what])
             if value < end if side == "left" else value > end:
                 cell[what] = end
-                found[side].append((str(cell["cell"]), str(cell["vpn"]), end))
-    return found
+                arrows[side].append((str(cell["cell"]), str(cell["vpn"]), end))
+    return arrows
 
 
 def _searches(experiment: ExperimentReport, table: MetricTable, samples: Samples) -> Plot | None:
-    """Loss by offered rate of each search, every repetition a line (the thesis' Figure 15)."""
+    """Loss by offered rate, a line for each search of each repetition (the thesis' Figure 15)."""
     values: list[Value] = []
     for row in table.measured:
         for seen in samples.of(row, table.metric):
             for rate, loss in seen.search:
-                one: Value = {"cell": label_of(row), "vpn": row.vpn, "trial": seen.trial, "repetition": seen.repetition}
-                values.append(one | {"rate": rate, "loss": loss} | _log(seen))
+                point: Value = {
+                    "cell": label_of(row),
+                    "vpn": row.vpn,
+                    "trial": seen.trial,
+                    "repetition": seen.repetition,
+                }
+                values.append(point | {"rate": rate, "loss": loss} | _log(seen))
     if not values:
         return None
     top = max(float(value["rate"]) for value in values)
@@ -220,7 +232,7 @@ def _searches(experiment: ExperimentReport, table: MetricTable, samples: Samples
         "axis": {"format": ".1~%", "values": [0, 0.001, 0.01, 0.1, 1]},
         "title": "loss ratio",
     }
-    told = [
+    tooltip = [
         {"field": "cell", "title": "cell"},
         {"field": "repetition", "title": "repetition"},
         {"field": "rate", "title": f"offered ({unit})", "format": ".4~g"},
@@ -234,19 +246,19 @@ def _searches(experiment: ExperimentReport, table: MetricTable, samples: Samples
     dots = {
         "data": {"values": thin(values, samples.points)},
         "mark": {"type": "point", "filled": True, "size": 28, "opacity": 0.75},
-        "encoding": {"x": x, "y": y, "color": samples.colour, "tooltip": told, "href": {"field": "log"}},
+        "encoding": {"x": x, "y": y, "color": samples.colour, "tooltip": tooltip, "href": {"field": "log"}},
     }
     lines = {
         "data": {"values": values if len(values) <= samples.points else []},
         "mark": {"type": "line", "opacity": 0.35, "strokeWidth": 1},
         "encoding": {"x": x, "y": y, "color": samples.colour, "detail": {"field": "trial"}},
     }
-    said = thinned(values, samples.points) or "Dashed: the bound, 1 %."
+    note = thinned(values, samples.points) or "Dashed: the bound, 1 %."
     return Plot(
         key=key_of(experiment, f"{table.metric}-searches"),
         title=f"{table.title}: loss by offered rate, each search a line",
         alt=f"Loss ratio against offered rate, {text.counted(len(values), 'trial')} of all searches; the bound is 1 %.",
-        spec=spec_of({"height": 260, "layer": [bound, lines, dots]}, said),
+        spec=spec_of({"height": 260, "layer": [bound, lines, dots]}, note),
     )
 
 
@@ -254,11 +266,11 @@ def _distribution(experiment: ExperimentReport, table: MetricTable, samples: Sam
     """The cumulative distribution of all exchanges, by their quantiles."""
     values: list[Value] = []
     for row in table.measured:
-        found = [sample for seen in samples.of(row, table.metric) for sample in seen.samples]
-        if len(found) < 2:
+        exchanges = [sample for seen in samples.of(row, table.metric) for sample in seen.samples]
+        if len(exchanges) < 2:
             continue
-        shares = np.linspace(0, 1, min(len(found), QUANTILES) + 1)
-        for share, value in zip(shares, np.quantile(found, shares), strict=True):
+        shares = np.linspace(0, 1, min(len(exchanges), QUANTILES) + 1)
+        for share, value in zip(shares, np.quantile(exchanges, shares), strict=True):
             values.append({"cell": label_of(row), "vpn": row.vpn, "ms": round(float(value), 6), "share": float(share)})
     if not values:
         return None
@@ -288,7 +300,7 @@ def _distribution(experiment: ExperimentReport, table: MetricTable, samples: Sam
 
 
 def _by_length(experiment: ExperimentReport, table: MetricTable, samples: Samples) -> Plot:
-    """The metric by the length of the inner packet, one line a configuration."""
+    """The metric by the length of the inner packet, a line for each configuration."""
     scale, unit = unit_of(table)
     values: list[Value] = []
     for row in table.measured:
@@ -362,7 +374,7 @@ def _layers(experiment: ExperimentReport, table: MetricTable, samples: Samples) 
 
 
 def _points(points: Sequence[Value], x: Spec, y: Spec, colour: Spec) -> Spec:
-    told = [
+    tooltip = [
         {"field": "trial", "title": "trial"},
         {"field": "repetition", "title": "repetition"},
         {"field": "value", "title": "value", "format": ".4~g"},
@@ -371,7 +383,7 @@ def _points(points: Sequence[Value], x: Spec, y: Spec, colour: Spec) -> Spec:
     return {
         "data": {"values": points},
         "mark": {"type": "circle", "size": 26, "opacity": 0.8},
-        "encoding": {"x": x, "y": y, "color": colour, "tooltip": told, "href": {"field": "log"}},
+        "encoding": {"x": x, "y": y, "color": colour, "tooltip": tooltip, "href": {"field": "log"}},
     }
 
 

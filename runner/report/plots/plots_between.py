@@ -29,7 +29,7 @@ def groups(experiment: ExperimentReport, tcp: MetricTable, udp: MetricTable, sam
             values.append(value | {"says": text.with_interval(row.summary, table.unit, row.at_least > 0)})
     if len({value["inside"] for value in values}) < 2:
         return None
-    scale_x = log_or_linear(tcp.metric in samples.log)  # and UDP's is alike
+    scale_x = log_or_linear(tcp.metric in samples.log)  # and the same for UDP
     x = {"field": "median", "type": "quantitative", "title": f"median throughput ({unit})", "scale": scale_x}
     encoding = {
         "row": {"field": "group", "title": None, "header": {"labelAngle": 0, "labelAlign": "left"}},

@@ -22,8 +22,8 @@ FAILURES = f"Up to {DRAWN} failures of each cell, from the shortest outage to th
 
 
 def timelines(experiment: ExperimentReport, table: MetricTable, failures: list[FailureRow]) -> Plot | None:
-    """Failures as lanes, grouped by cell in the order of the table, seconds after the break; those of one cell by
-    their outage. What was lost before the break is none of it, and left out."""
+    """Failures as lanes, in seconds after the break: grouped by cell in the order of the table, and those of one cell
+    in the order of their outages. What was lost before the break is left out."""
     rows = _in_the_tables_order(failures, table)
     drawn = [(row, number, timeline) for row in rows for number, timeline in enumerate(row.drawn)]
     events = [event for row, number, timeline in drawn for event in _events(row, number, timeline)]
@@ -32,21 +32,21 @@ def timelines(experiment: ExperimentReport, table: MetricTable, failures: list[F
         return None
     lanes = [f"{number} {lane}" for number in range(max(len(row.drawn) for row in rows)) for lane in LANES]
     cells = {str(event["cell"]): None for event in events}
-    told = "One failure of each cell." if len(lanes) == len(LANES) else FAILURES
+    note = "One failure of each cell." if len(lanes) == len(LANES) else FAILURES
     layers = _layers(gaps, events, lanes)
     return Plot(
         key=key_of(experiment, f"{table.metric}-timelines"),
         title=f"{table.title}: when nothing arrived, seconds after the break",
-        alt=f"Timelines of the failures of {counted(len(cells), 'cell')}. {told} The table below has the words.",
-        spec=spec_of({"height": len(cells) * (len(lanes) * LANE + PADDING), "layer": layers}, told),
+        alt=f"Timelines of the failures of {counted(len(cells), 'cell')}. {note} The table below has the words.",
+        spec=spec_of({"height": len(cells) * (len(lanes) * LANE + PADDING), "layer": layers}, note),
     )
 
 
 def _in_the_tables_order(failures: list[FailureRow], table: MetricTable) -> list[FailureRow]:
-    """The failures of the table's cells."""
+    """The failures of the table's cells, in the order of the table."""
     places = {(row.vpn, tuple(sorted(row.params.items()))): place for place, row in enumerate(table.measured)}
-    found = [(places.get((row.vpn, tuple(sorted(row.params.items())))), row) for row in failures]
-    return [row for _, row in sorted(((at, row) for at, row in found if at is not None), key=lambda each: each[0])]
+    placed = [(places.get((row.vpn, tuple(sorted(row.params.items())))), row) for row in failures]
+    return [row for _, row in sorted(((at, row) for at, row in placed if at is not None), key=lambda each: each[0])]
 
 
 def _cell(row: FailureRow, number: int) -> Value:

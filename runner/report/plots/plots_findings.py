@@ -1,4 +1,4 @@
-"""The papers' ratios against those of runs: where a point lies on the diagonal, both are the same."""
+"""The papers' ratios against those of runs: on the diagonal, both are the same."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ COLOURS = {"reproduced": "#2a7f3f", "not reproduced": "#b3261e", "answered": "#1
 
 
 def published_against_measured(rows: Sequence[tuple[str, FindingRow]]) -> Plot:
-    """Each finding with a published and a measured ratio, and its 95 % interval; (run's letter, finding) in ``rows``.
-    Times are left out: their axes are others."""
+    """A point for each finding with a published and a measured ratio, with its 95 % interval. ``rows``: (the run's
+    letter, finding). Times are left out, because they need axes of their own."""
     points: list[Value] = []
     for run, row in rows:
         if row.published and row.value and row.value > 0 and not row.unit:
@@ -57,5 +57,5 @@ def published_against_measured(rows: Sequence[tuple[str, FindingRow]]) -> Plot:
         ],
     }
     title = "Published ratio against measured ratio"
-    told = f"{len(points)} findings that have both a published and a measured ratio, with 95 % intervals."
-    return Plot(key="findings", title=title, alt=f"{title}: {told}", spec=spec)
+    about = f"{len(points)} findings that have both a published and a measured ratio, with 95 % intervals."
+    return Plot(key="findings", title=title, alt=f"{title}: {about}", spec=spec)

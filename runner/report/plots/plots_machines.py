@@ -11,24 +11,24 @@ from runner.report.plots.plotting import STEP, WIDTH, Value, spec_of
 LABELS = 160  # px that the machines' names may take
 
 
-def machine_plots(found: Sequence[OnMachines]) -> list[Plot]:
-    """One for each ranking of which machines have ratios."""
-    plots = [_ratios(one, number) for number, one in enumerate(found)]
+def machine_plots(rankings: Sequence[OnMachines]) -> list[Plot]:
+    """A plot for each ranking whose machines have ratios."""
+    plots = [_ratios(ranking, number) for number, ranking in enumerate(rankings)]
     return [plot for plot in plots if plot]
 
 
-def _ratios(one: OnMachines, number: int) -> Plot | None:
+def _ratios(ranking: OnMachines, number: int) -> Plot | None:
     values: list[Value] = [
         {
             "machine": machine.machine,
-            "metric": one.titles[ratio.metric],
+            "metric": ranking.titles[ratio.metric],
             "ratio": ratio.ratio,
             "low": ratio.low,
             "high": ratio.high,
             "like": "not like the others" if machine.stands_out else "like the others",
             "says": f"{ratio.ratio:.3g} ({ratio.low:.3g} to {ratio.high:.3g})",
         }
-        for machine in one.machines
+        for machine in ranking.machines
         for ratio in machine.ratios
     ]
     if not values:
@@ -38,7 +38,7 @@ def _ratios(one: OnMachines, number: int) -> Plot | None:
     x = {"type": "quantitative", "scale": scale}
     like = {"domain": ["like the others", "not like the others"], "range": ["#4c78a8", "#e45756"]}
     colour = {"field": "like", "title": None, "scale": like}
-    title = f"{one.first} over {one.second}"
+    title = f"{ranking.first} over {ranking.second}"
     layers = [
         {"mark": {"type": "rule", "strokeDash": [4, 4]}, "encoding": {"x": {"datum": 1, **x}}},
         {"mark": "rule", "encoding": {"y": y, "x": {"field": "low", "title": title, **x}, "x2": {"field": "high"}}},
@@ -62,11 +62,12 @@ def _ratios(one: OnMachines, number: int) -> Plot | None:
             "resolve": {"scale": {"x": "independent"}},
         }
     )
-    spec.pop("width")  # of a facet its panels have one
-    where = one.configuration + (f", {one.image}" if one.image else "")
+    spec.pop("width")  # each panel of a facet has a width of its own
+    where = ranking.configuration + (f", {ranking.image}" if ranking.image else "")
     return Plot(
         key=f"machines-{number}",
-        title=f"{one.first} over {one.second} on each machine ({where})",
-        alt=f"{one.first}'s value over {one.second}'s on each machine with its 95 % interval, a panel for each metric.",
+        title=f"{ranking.first} over {ranking.second} on each machine ({where})",
+        alt=f"{ranking.first}'s value over {ranking.second}'s on each machine with its 95 % interval, a panel "
+        "for each metric.",
         spec=spec,
     )

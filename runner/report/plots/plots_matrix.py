@@ -36,7 +36,7 @@ def matrix(experiment: ExperimentReport, table: MetricTable) -> Plot | None:
     if len({cipher for _, cipher in tunnels}) < 3 or len(tunnels) < len(rows):  # other factors vary: no matrix
         return None
     several = {vpn for vpn, _ in tunnels if sum(other == vpn for other, _ in tunnels) > 1}
-    rows = [row for row in rows if row.vpn in several]  # who has one cipher has 100 % of its best
+    rows = [row for row in rows if row.vpn in several]  # a VPN with one cipher has 100 % of its best
     if not rows:
         return None
     scale, unit = unit_of(table)
@@ -51,23 +51,23 @@ def matrix(experiment: ExperimentReport, table: MetricTable) -> Plot | None:
         values.append(value | {"says": text.with_interval(row.summary, table.unit, row.at_least > 0)})
     x = {"field": "cipher", "title": None, "axis": {"labelAngle": -35, "labelLimit": 200}}
     y = {"field": "vpn", "title": None}
-    told = [{"field": "vpn"}, {"field": "cipher"}, {"field": "says", "title": "median (95 %)"}]
+    tooltip = [{"field": "vpn"}, {"field": "cipher"}, {"field": "says", "title": "median (95 %)"}]
     return Plot(
         key=key_of(experiment, "matrix"),
         title=f"Throughput by cipher ({unit})",
         alt=f"Heat map: TCP throughput in {unit} of {len(best)} VPNs with each cipher. The table has all numbers.",
         spec=spec_of(
-            {"height": 30 * len(best), "data": {"values": values}, "layer": _cells({"x": x, "y": y}, told)},
+            {"height": 30 * len(best), "data": {"values": values}, "layer": _cells({"x": x, "y": y}, tooltip)},
             "Colour: share of its best.",
         ),
     )
 
 
 def encryption_by_integrity(experiment: ExperimentReport, table: MetricTable) -> list[Plot]:
-    """The crypto matrix (the router paper, section VI), one plot a VPN; darkest is its best at a length."""
+    """The crypto matrix (the router paper, section VI), a plot for each VPN. Its best value at a length is darkest."""
     rows = [row for row in table.measured if {"cipher", "integrity", "packet_bytes"} <= set(row.params)]
     usual = [row for row in rows if row.vpn != BASELINE and "driver" not in row.params and row.summary]
-    found = []
+    plots = []
     for vpn in sorted({row.vpn for row in usual}):
         of_vpn = [row for row in usual if row.vpn == vpn]
         ciphers = sorted({row.params["cipher"] for row in of_vpn})
@@ -76,8 +76,8 @@ def encryption_by_integrity(experiment: ExperimentReport, table: MetricTable) ->
         at = {tuple(row.params[factor] for factor in ("cipher", "integrity", "packet_bytes")) for row in of_vpn}
         if len(ciphers) < 3 or len(integrities) < 2 or len(at) < len(of_vpn):  # other factors vary: no matrix
             continue
-        found.append(_matrix_of(experiment, table, vpn, lengths, len(ciphers)))
-    return found
+        plots.append(_matrix_of(experiment, table, vpn, lengths, len(ciphers)))
+    return plots
 
 
 def _matrix_of(experiment: ExperimentReport, table: MetricTable, vpn: str, lengths: list[int], ciphers: int) -> Plot:
@@ -98,12 +98,12 @@ def _matrix_of(experiment: ExperimentReport, table: MetricTable, vpn: str, lengt
             values.append(value | {"says": text.with_interval(row.summary, table.unit, row.at_least > 0)})
     x = {"field": "integrity", "title": None, "axis": {"labelAngle": -35}}
     at = {"x": x, "y": {"field": "cipher", "title": None}}
-    told = [{"field": what} for what in ("cipher", "integrity", "packet")]
-    cells = {"width": {"step": 52}, "height": 22 * ciphers, "layer": _cells(at, [*told, {"field": "says"}])}
+    tooltip = [{"field": what} for what in ("cipher", "integrity", "packet")]
+    cells = {"width": {"step": 52}, "height": 22 * ciphers, "layer": _cells(at, [*tooltip, {"field": "says"}])}
     by_length = {"field": "packet", "sort": [f"{length} B" for length in lengths], "title": "inner packet"}
     body = {"data": {"values": values}, "facet": {"column": by_length}, "spec": cells}
     spec = spec_of(body, "Colour: share of the best at that length. AEAD ciphers have their integrity within.")
-    del spec["width"]  # of facets, each has its own
+    del spec["width"]  # each facet has a width of its own
     return Plot(
         key=key_of(experiment, f"{table.metric}-{vpn}-matrix"),
         title=f"{table.title} of {vpn} by encryption and integrity (1000 packets/s)",
@@ -113,9 +113,9 @@ def _matrix_of(experiment: ExperimentReport, table: MetricTable, vpn: str, lengt
     )
 
 
-def _cells(at: Spec, told: list[Spec]) -> list[Spec]:
+def _cells(at: Spec, tooltip: list[Spec]) -> list[Spec]:
     """A coloured cell with its number."""
     return [
-        {"mark": "rect", "encoding": at | {"color": SHARE, "tooltip": told}},
+        {"mark": "rect", "encoding": at | {"color": SHARE, "tooltip": tooltip}},
         {"mark": {"type": "text", "fontSize": 11}, "encoding": at | LABEL},
     ]

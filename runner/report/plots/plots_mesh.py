@@ -16,11 +16,11 @@ from runner.report.plots.vega import Spec
 
 
 def mesh_plots(points: Sequence[MeshPoint], key: Callable[[str], str]) -> list[Plot]:
-    """One plot a quantity, against the number of sites. ``key`` makes a file's name of a quantity's."""
+    """A plot for each quantity, against the number of sites. ``key`` makes a file's name from that of a quantity."""
     vpns = sorted({point.vpn for point in points})
     colour: Spec = {"field": "vpn", "type": "nominal", "title": "VPN", "scale": {"domain": vpns}}
-    found = [_against_n(points, what, title, unit, colour, key) for what, title, unit in WHAT]
-    return [plot for plot in found if plot]
+    plots = [_against_n(points, what, title, unit, colour, key) for what, title, unit in WHAT]
+    return [plot for plot in plots if plot]
 
 
 def _against_n(
@@ -39,7 +39,7 @@ def _against_n(
     of_paper = _paper_curve(points, what, scale)
     x = {"field": "sites", "type": "quantitative", "title": "sites of the full mesh (N)", "scale": {"zero": False}}
     y = {"field": "value", "type": "quantitative", "title": title + (f" ({prefixed})" if prefixed != "1" else "")}
-    told = [{"field": "vpn"}, {"field": "sites"}, {"field": "says", "title": title}, {"field": "how"}]
+    tooltip = [{"field": "vpn"}, {"field": "sites"}, {"field": "says", "title": title}, {"field": "how"}]
     solid = [value for value in values if value["how"] != "predicted"]
     layers: list[Spec] = [
         {
@@ -55,12 +55,12 @@ def _against_n(
         {
             "data": {"values": solid},
             "mark": {"type": "point", "filled": True, "size": 55},
-            "encoding": {"x": x, "y": y, "color": colour, "tooltip": told},
+            "encoding": {"x": x, "y": y, "color": colour, "tooltip": tooltip},
         },
         {
             "data": {"values": [value for value in values if value["how"] == "predicted"]},
             "mark": {"type": "point", "filled": False, "size": 55},
-            "encoding": {"x": x, "y": y, "color": colour, "tooltip": told},
+            "encoding": {"x": x, "y": y, "color": colour, "tooltip": tooltip},
         },
     ]
     note = (
@@ -79,16 +79,17 @@ def _against_n(
 
 
 def _paper_curve(points: Sequence[MeshPoint], what: str, scale: float) -> list[Value]:
-    """The paper's formulas of effort; of memory, that each tunnel takes as much as the first."""
-    found: list[Value] = []
+    """The points of the paper's formula of the effort; for memory, of its claim that each tunnel takes as much as the
+    first."""
+    curve: list[Value] = []
     if what == "effort":
         curves = [(point, point.effort_of_the_paper) for point in points]
     elif what == "memory_bytes":
         first = {point.vpn: point.memory_bytes for point in points if point.sites == 2 and not point.predicted}
         curves = [(point, first.get(point.vpn)) for point in points]
     else:
-        return found
+        return curve
     for point, value in curves:
         if value:
-            found.append({"vpn": point.vpn, "sites": point.sites, "value": value / scale})
-    return found
+            curve.append({"vpn": point.vpn, "sites": point.sites, "value": value / scale})
+    return curve

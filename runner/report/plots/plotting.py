@@ -17,10 +17,10 @@ from runner.report.observations import Observation
 from runner.report.plots.vega import SCHEMA, Spec
 
 POINTS = 1500  # of one plot
-ALL_POINTS, FEWEST = 12_000, 200  # of all plots of a page, shared out; but each has so many
+ALL_POINTS, FEWEST = 12_000, 200  # of all plots of a page together; but at least so many of each
 WIDTH = 620
 STEP = 22
-STEP_OF_TWO = 34  # of labels with a second line
+STEP_OF_TWO = 34  # where labels have a second line
 LINES = "split(datum.label, ' · ')"  # the label's levels on a line of their own
 DELAYS = ("rtt", "udp_rtt", "rtt_loaded")  # metrics whose exchanges have a distribution
 SHARED = ("tcp_throughput", "udp_throughput")  # metrics that share an axis
@@ -28,8 +28,8 @@ Value = dict[str, str | float | int]
 
 
 class Samples:
-    """The observations of a report by cell and metric, how the VPNs are coloured, alike in every plot, how many
-    ``points`` one has, and which metrics have a logarithmic axis (``log``), alike in every plot, too."""
+    """The observations of a report by cell and metric, and what is alike in every plot: the colours of the VPNs, the
+    number of ``points`` at most, and the metrics with a logarithmic axis (``log``)."""
 
     def __init__(self, report: Report) -> None:
         self.carriers = report.carriers
@@ -58,8 +58,9 @@ class Samples:
 
 
 def logarithmic(report: Report) -> set[str]:
-    """The metrics whose medians, or the exchanges of a distribution, span so much that they have a logarithmic axis
-    wherever they are drawn. Those that share an axis have the same; what has a value of zero has none."""
+    """The metrics that have a logarithmic axis wherever they are drawn, because their medians, or the exchanges of a
+    distribution, span much. Metrics that share an axis have the same kind. A metric with a value of zero has a linear
+    axis."""
     drawn: dict[str, list[float]] = {}
     for experiment in report.experiments:
         for table in experiment.tables:
@@ -71,15 +72,15 @@ def logarithmic(report: Report) -> set[str]:
         if seen.metric in DELAYS and len(seen.samples) > 1:
             drawn.setdefault(seen.metric, []).extend((min(seen.samples), max(seen.samples)))
     together = {metric for metric in SHARED if drawn.get(metric)}
-    log = {metric for metric, found in drawn.items() if wide(found)}
-    zero = {metric for metric, found in drawn.items() if min([*found, *values.get(metric, ())], default=0.0) <= 0}
+    log = {metric for metric, medians in drawn.items() if wide(medians)}
+    zero = {metric for metric, medians in drawn.items() if min([*medians, *values.get(metric, ())], default=0.0) <= 0}
     log |= together if log & together else set()
     zero |= together if zero & together else set()
     return log - zero
 
 
 def thin(values: Sequence[Value], points: int = POINTS) -> Sequence[Value]:
-    """At most so many of them, every k-th."""
+    """At most ``points`` of the values: every k-th."""
     return values[:: -(-len(values) // points)] if values else values
 
 
@@ -90,12 +91,12 @@ def thinned(values: Sequence[Value], points: int = POINTS) -> str:
 
 
 def log_or_linear(log: bool) -> Spec:
-    """The scale of an axis."""
+    """The scale of an axis, as Vega-Lite has it."""
     return {"type": "log", "nice": False, "padding": 12} if log else {"zero": True}
 
 
 def wide(values: Sequence[float]) -> bool:
-    """Do these span more than a factor of 30?"""
+    """Whether the values are positive and span more than a factor of 30."""
     return bool(values) and min(values) > 0 and max(values) / min(values) > 30
 
 
@@ -105,7 +106,7 @@ def unit_of(table: MetricTable) -> tuple[float, str]:
 
 
 def label_of(row: Row) -> str:
-    """The VPN and what varies of its levels: a row's name in a plot."""
+    """The row's name in a plot: the VPN, and those of its levels that vary."""
     levels = row_levels(row)
     return f"{row.vpn} · {levels}" if levels else row.vpn
 

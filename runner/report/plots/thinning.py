@@ -1,4 +1,4 @@
-"""What a page shows of a run that is too large for one: of each VPN every k-th cell, and its range over all of them."""
+"""What a page shows of a run that is too large for it: every k-th cell of each VPN, and its range over all cells."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ RANGE_HEAD = ("VPN", "cells", "worst median", "middle", "best median")
 
 
 def step_of(report: Report) -> int:
-    """The k of every k-th cell: 1 where all are shown."""
+    """The k of every k-th cell; 1 where all cells are shown."""
     rows = sum(len(table.rows) for experiment in report.experiments for table in experiment.tables)
     return max(1, -(-rows // ROWS))
 
@@ -37,7 +37,7 @@ def shown(report: Report, experiment: ExperimentReport) -> ExperimentReport:
 
 
 def note(report: Report) -> str:
-    """That cells are left out, in a sentence; empty where none is."""
+    """The sentence that says that cells are left out; empty where all are shown."""
     step = step_of(report)
     if step == 1:
         return ""
@@ -52,10 +52,10 @@ def ranges(table: MetricTable) -> list[tuple[str, ...]]:
     for row in table.measured:
         if row.summary:
             medians.setdefault(row.vpn, []).append(row.summary.median)
-    found = []
+    rows = []
     for vpn, own in medians.items():
         three = [min(own), statistics.median(own), max(own)]
         if table.better == "lower":
             three.reverse()
-        found.append((vpn, f"{len(own)}", *(text.quantity(value, table.unit) for value in three)))
-    return found
+        rows.append((vpn, f"{len(own)}", *(text.quantity(value, table.unit) for value in three)))
+    return rows

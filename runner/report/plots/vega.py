@@ -24,8 +24,8 @@ Spec = dict[str, Any]
 def script() -> str:
     """Vega, Vega-Lite and Vega-Embed as one script that sets ``window.vegaEmbed`` and needs nothing else.
 
-    Bundling takes some seconds, so that the result is kept beside the images, under vl-convert's version; where that
-    folder cannot be written it is made anew. In a guest kernel only what is kept is used."""
+    Bundling takes some seconds, so the result is kept beside the images, under vl-convert's version. Where that folder
+    cannot be written, the script is bundled each time. A guest kernel only uses a script that was kept."""
     kept = cache_dir() / f"vega-{version('vl-convert-python')}-{VEGA_LITE}.js"
     try:
         return kept.read_text(encoding="utf-8")
@@ -35,7 +35,7 @@ def script() -> str:
         import vl_convert
 
         made = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", VEGA_LITE)
-    with suppress(OSError):  # a read-only home: slower, and no worse
+    with suppress(OSError):  # a read-only home: the page is only slower to make
         _keep(kept, made)
     return made
 
@@ -48,7 +48,7 @@ def svg(spec: Spec) -> str:
 
 
 def png(spec: Spec) -> bytes:
-    """The same with twice as many pixels as units, for slides."""
+    """The plot as PNG with twice as many pixels as units, for slides."""
     import vl_convert
 
     return vl_convert.vegalite_to_png(spec | {"background": "white"}, VEGA_LITE, scale=2)
@@ -58,4 +58,4 @@ def _keep(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f"{path.name}.{os.getpid()}")
     partial.write_text(text, encoding="utf-8")
-    partial.rename(path)  # whole or not at all, whoever else does the same
+    partial.rename(path)  # complete or not at all, also where another process does the same
