@@ -69,13 +69,15 @@ def add_instrument(path: str) -> Instrument:
         raise UsageError(f"an instrument from outside the tree is a file whose name ends in .py, not {path}")
     kinds = _defined_in(_from_file("instrument", path), Instrument)
     made = _made(path, _the_last(path, kinds, "runner.instruments.instrument.Instrument"))
-    others = {name: one for name, one in instruments().items() if _FILES.get(name) != Path(path)}
+    others = {name: instrument for name, instrument in instruments().items() if _FILES.get(name) != Path(path)}
     if made.name in others:
         raise UsageError(
             f"instrument {path} is called {made.name}, and another instrument has that name. Choose another name"
         )
     for metric in made.metrics:
-        if taken := [one.name for one in others.values() if metric.name in {own.name for own in one.metrics}]:
+        if taken := [
+            instrument.name for instrument in others.values() if metric.name in {own.name for own in instrument.metrics}
+        ]:
             raise UsageError(f"instrument {path}: {metric.name} is a metric of {taken[0]}; choose another name")
     for factor, levels in made.factors.items():
         if (there := factors().get(factor, levels)) != levels:
@@ -108,14 +110,14 @@ def _made(path: str, kind: type[Instrument]) -> Instrument:
 
 @cache
 def _of_the_tree() -> dict[str, Instrument]:
-    found = {}
+    by_name = {}
     for folder in ("traffic", "failures", "security", "operator"):
         package = importlib.import_module(f"runner.instruments.{folder}")
         for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
             for kind in _defined_in(importlib.import_module(module.name), Instrument):
                 if hasattr(kind, "name"):  # not what several instruments have in common
-                    found[kind.name] = kind()
-    return found
+                    by_name[kind.name] = kind()
+    return by_name
 
 
 def metrics() -> dict[str, Metric]:
@@ -129,11 +131,11 @@ def metrics() -> dict[str, Metric]:
 
 def factors() -> dict[str, Levels]:
     """Every factor that --set takes, with its levels: the tunnel's and the WAN's, then the instruments'."""
-    found = {factor: Levels(named) for factor, named in LEVELS.items()}
-    found["measure"] = Levels(tuple(instruments()))
+    known = {factor: Levels(named) for factor, named in LEVELS.items()}
+    known["measure"] = Levels(tuple(instruments()))
     for instrument in instruments().values():
-        found |= instrument.factors
-    return found
+        known |= instrument.factors
+    return known
 
 
 def parse_levels(text: str, of: Sequence[Vpn] = ()) -> dict[str, list[str]]:
@@ -165,9 +167,9 @@ def _require_level(factor: str, level: str, named: Sequence[str], of: Sequence[V
     if level in named:
         return
     offers = {"cipher": "ciphers", "integrity": "integrities", "compression": "compressions"}
-    offered = {one for vpn in of if factor in offers for one in getattr(vpn.offers, offers[factor])}
+    offered = {offer for vpn in of if factor in offers for offer in getattr(vpn.offers, offers[factor])}
     where = f"for {' or '.join(vpn.name for vpn in of)}" if offered else ""
-    require_known(f"{factor} level", level, [one for one in named if one in offered] or named, where=where)
+    require_known(f"{factor} level", level, [name for name in named if name in offered] or named, where=where)
 
 
 def _share(factor: str, level: str) -> str:
@@ -236,7 +238,7 @@ def load_experiment(name: str) -> Experiment:
     experiment = getattr(module, "EXPERIMENT", None)
     if not isinstance(experiment, Experiment):
         raise UsageError(f"{name} defines no EXPERIMENT (runner.design.experiment.Experiment)")
-    return experiment.settled(factors(), {one.name: one.factors for one in instruments().values()})
+    return experiment.settled(factors(), {instrument.name: instrument.factors for instrument in instruments().values()})
 
 
 def _is_path(kind: str, name: str) -> bool:

@@ -72,10 +72,10 @@ def measured(
     mine = [trial for trial in trials if trial.vpn == vpn.name and trial.status == "ok"]
     tunnels = [dict(levels) for levels in dict.fromkeys(tuple(tunnel_levels(trial.params).items()) for trial in mine)]
     wanted = [params] if params else [vpn.recommended, vpn.comparable, *(tunnels if len(tunnels) == 1 else [])]
-    levels = next((one for one in tunnels if one in wanted), None)
+    levels = next((tunnel for tunnel in tunnels if tunnel in wanted), None)
     if levels is None:
-        told = "; ".join(", ".join(f"{factor}={level}" for factor, level in one.items()) for one in tunnels)
-        raise UsageError(f"{short(folder)} has measured {vpn.name} at: {told}. Choose one of these with --set")
+        offered = "; ".join(", ".join(f"{factor}={level}" for factor, level in tunnel.items()) for tunnel in tunnels)
+        raise UsageError(f"{short(folder)} has measured {vpn.name} at: {offered}. Choose one of these with --set")
     if run.vpns[vpn.name].digest not in ("", digest_of(vpn)):
         say(f"The plugin {vpn.name} has changed since this run: this recipe is what it does today.")
         logs = (folder / trial.log / "configuration.txt" for trial in mine if tunnel_levels(trial.params) == levels)

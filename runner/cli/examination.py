@@ -106,30 +106,30 @@ def path_checks(path: BarePath, sites: Sequence[Site]) -> list[Check]:
     less = ENCAPSULATION_BYTES[sites[0].path_version]
     shorter = f"; the test hosts' packets are {less} bytes shorter"
     short = shorter if path.mtu_bytes < ETHERNET_MTU else ""
-    found = [
+    lines = [
         ("MTU", True, f"{path.mtu_bytes} bytes{short}"),
         ("NAT", True, path.nat or "none was seen"),
         ("routing", True, "both gateways are on one network" if path.on_link else "a router or a NAT is in between"),
     ]
     if path.rtt_ms and path.loss_ratio is not None and path.clock_ahead_s is not None:
         low, median, high = path.rtt_ms
-        found.append(("RTT", True, f"{low:.2f} ms at least, median {median:.2f} ms, 95 % within {high:.2f} ms"))
-        found.append(("loss", not path.loss_ratio, f"{path.loss_ratio:.1%} of the exchanges"))
+        lines.append(("RTT", True, f"{low:.2f} ms at least, median {median:.2f} ms, 95 % within {high:.2f} ms"))
+        lines.append(("loss", not path.loss_ratio, f"{path.loss_ratio:.1%} of the exchanges"))
         for marks, kept in (("DSCP", path.dscp_kept), ("ECN", path.ecn_kept)):
             lost = [way for way, survives in zip(ways, kept, strict=True) if not survives]
             says = f"the marks are removed {' and '.join(lost)}" if lost else "the marks survive"
-            found.append((marks, not lost, says))
-        found.append(("clocks", True, f"they differ by {abs(1e3 * path.clock_ahead_s):.1f} ms"))
+            lines.append((marks, not lost, says))
+        lines.append(("clocks", True, f"they differ by {abs(1e3 * path.clock_ahead_s):.1f} ms"))
     else:
-        found.append(("RTT", False, _not_measured(path, "udp", far, "nor are loss, DSCP, ECN and the clocks")))
+        lines.append(("RTT", False, _not_measured(path, "udp", far, "nor are loss, DSCP, ECN and the clocks")))
     for way, rate_bps in zip(ways, path.rates_bps, strict=False):
-        found.append(("rate", True, f"{rate_bps / 1e6:.4g} Mbit/s {way}, in one TCP connection without a VPN"))
+        lines.append(("rate", True, f"{rate_bps / 1e6:.4g} Mbit/s {way}, in one TCP connection without a VPN"))
     if not path.rates_bps:
-        said = "so --profile site searches up to --max-rate, if you give it, and up to 10 Gbit/s if not"
-        found.append(("rate", False, _not_measured(path, "tcp", far, said)))
+        consequence = "so --profile site searches up to --max-rate, if you give it, and up to 10 Gbit/s if not"
+        lines.append(("rate", False, _not_measured(path, "tcp", far, consequence)))
     if shut := [port for port in path.tried if port not in path.open]:
-        found.append(("ports", False, f"these do not come through to {far}: {', '.join(shut)}"))
-    return [Check(f"path {what}", "ok" if well else "warning", says) for what, well, says in found]
+        lines.append(("ports", False, f"these do not come through to {far}: {', '.join(shut)}"))
+    return [Check(f"path {what}", "ok" if well else "warning", says) for what, well, says in lines]
 
 
 def _not_measured(path: BarePath, kind: str, far: str, so: str) -> str:
@@ -143,9 +143,9 @@ def this_machine() -> list[Check]:
     """What this machine has, and what it, or the container, lets this process do. No lab is started for it."""
     checks = []
     for tool, package in HOST_TOOLS.items():
-        found = shutil.which(tool)
-        says = found or f"this command is missing; get it with: apt-get install {package}"
-        checks.append(Check(f"command {tool}", "ok" if found else "error", says))
+        path = shutil.which(tool)
+        says = path or f"this command is missing; get it with: apt-get install {package}"
+        checks.append(Check(f"command {tool}", "ok" if path else "error", says))
     if os.environ.get(rootless.INSIDE):
         checks.append(Check("without root", "ok", "vpneval runs as root of a user namespace"))
     root = os.geteuid() == 0

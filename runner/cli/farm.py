@@ -184,7 +184,9 @@ class _Call:
         lab = (
             read_run(path).lab if is_there(path) else machine.model_dump(exclude={"image", "versions", "lab", "lacks"})
         )
-        opened = [Image(name, Path(), said["digest"], said["packages"]) for name, said in images.items()]
+        opened = [
+            Image(name, Path(), description["digest"], description["packages"]) for name, description in images.items()
+        ]
         known = opened
         if is_there(path) and "image" not in self.spread.equal_names:
             known = [_as_before(image, read_run(path)) for image in opened]
@@ -227,7 +229,7 @@ def missing(request: Request, store: Store) -> list[int]:
     hopeless = {trial.cell for trial in trials if trial.status == "unsupported"}
     begun = {trial.repetition for trial in trials if trial.id in done and trial.status != "unsupported"}
     plan = blocks(request.cells, request.repetitions, request.seed, done, hopeless, request.profile)
-    return [one for one in range(1, request.repetitions + 1) if one not in begun or plan.block(one).tunnels]
+    return [number for number in range(1, request.repetitions + 1) if number not in begun or plan.block(number).tunnels]
 
 
 def expected_s(request: Request) -> float:

@@ -35,28 +35,28 @@ def runs_in(folders: Sequence[Path]) -> list[Path]:
     for folder, runs in held:
         if not is_there(folder) or (len(folders) == 1 and not runs):
             check_run_folder(folder)
-    found = [*dict.fromkeys(run for _, runs in held for run in runs)]
-    if not found:
+    run_folders = [*dict.fromkeys(run for _, runs in held for run in runs)]
+    if not run_folders:
         raise UsageError(
             f"none of {', '.join(map(str, folders))} is a run folder, or holds one: a folder with a run.json. "
             "`make compare` or `vpneval run` makes one, in results/"
         )
     if empty := [str(folder) for folder, runs in held if not runs]:
         tell(f"vpneval passes over what holds no run: {', '.join(empty)}.")
-    shipped = [run for run in found if is_shipped(run) and run not in folders]
-    if 0 < len(shipped) < len(found):
+    shipped = [run for run in run_folders if is_shipped(run) and run not in folders]
+    if 0 < len(shipped) < len(run_folders):
         beside = dict.fromkeys(str(run.parent) for run in shipped)
         tell(f"vpneval passes over the runs that came with it. To read them, name their folder: {', '.join(beside)}.")
-        found = [run for run in found if run not in shipped]
-    return found
+        run_folders = [run for run in run_folders if run not in shipped]
+    return run_folders
 
 
 def one_run(folder: Path) -> Path:
     """The one run folder that ``folder`` is, or holds. Raises UsageError where it holds several, or none."""
-    found = runs_in([folder])
-    if len(found) > 1:
-        raise UsageError(f"{folder} holds several runs. Name one of {', '.join(map(str, found))}")
-    return found[0]
+    runs = runs_in([folder])
+    if len(runs) > 1:
+        raise UsageError(f"{folder} holds several runs. Name one of {', '.join(map(str, runs))}")
+    return runs[0]
 
 
 def is_shipped(run: Path) -> bool:

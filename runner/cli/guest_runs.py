@@ -65,8 +65,8 @@ def run_under(
             if codes[-1] in (2, 130):
                 break
     if as_json:
-        found = [from_json(read_bytes(run / "report.json")) for run in indexed(folder) or ()]
-        document(json.dumps(found, indent=1) + "\n")
+        reports = [from_json(read_bytes(run / "report.json")) for run in indexed(folder) or ()]
+        document(json.dumps(reports, indent=1) + "\n")
     else:
         say(f"The runs are in {folder}. To print all reports again: vpneval report {folder}")
     return max(codes)
@@ -143,8 +143,8 @@ def rest_argv(request: Request, weights: str, say: Say) -> list[str]:
 
 def _levels(given: str) -> str:
     """The levels of the second run: those that were given, and of the usual ones what these do not set."""
-    set_by_user = {one.partition("=")[0].strip() for one in given.split(",")}
-    usual = [one for one in ONCE.split(",") if one.partition("=")[0] not in set_by_user]
+    set_by_user = {pair.partition("=")[0].strip() for pair in given.split(",")}
+    usual = [pair for pair in ONCE.split(",") if pair.partition("=")[0] not in set_by_user]
     return ",".join(filter(None, (*usual, given)))
 
 
@@ -174,9 +174,9 @@ def both_answers(parent: Path) -> list[str]:
         title = "This machine's kernel" if run.name == HOST else TITLES.get(run.name.replace("-", ":", 1), run.name)
         if not is_there(run / "report.json"):
             continue
-        found = answers(Report.model_validate_json(read_bytes(run / "report.json")))
-        said = f"{found[0].name}: {found[0].verdict}" if found else "nothing could be ranked."
-        lines.append(f"{title}, {said} Read {run / 'report.html'}")
+        all_answers = answers(Report.model_validate_json(read_bytes(run / "report.json")))
+        verdict = f"{all_answers[0].name}: {all_answers[0].verdict}" if all_answers else "nothing could be ranked."
+        lines.append(f"{title}, {verdict} Read {run / 'report.html'}")
     return lines
 
 
@@ -257,13 +257,13 @@ def indexed(folder: Path) -> list[Path] | None:
 def _index(path: Path) -> dict[str, Any]:
     """The index of a parent folder. Raises UsageError where it is none."""
     try:
-        found: dict[str, Any] = from_json(read_bytes(path))
-        texts = [run[what] for run in found["runs"] for what in ("kernel", "folder")]
+        index: dict[str, Any] = from_json(read_bytes(path))
+        texts = [run[what] for run in index["runs"] for what in ("kernel", "folder")]
     except (ValueError, KeyError, TypeError) as wrong:
         raise UsageError(f"{path} is not an index of runs: {type(wrong).__name__}: {wrong}") from None
     if not all(isinstance(text, str) for text in texts):
         raise UsageError(f"{path} is not an index of runs: the kernel and the folder of each run must be texts")
-    return found
+    return index
 
 
 def _guest_run(kernel: Kernel, folder: Path, say: Say, argv: Sequence[str]) -> int:

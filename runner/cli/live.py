@@ -92,11 +92,15 @@ def result_of(trial: Trial, metrics: Mapping[str, Metric]) -> str:
     if trial.status != "ok":
         return f"{trial.status}: {trial.reason.splitlines()[0] if trial.reason else ''}"
     parts = []
-    for found in trial.measurements:
-        if found.metric in ASIDE:
+    for measurement in trial.measurements:
+        if measurement.metric in ASIDE:
             continue
-        value = rate(found.value) if found.unit == "bit/s" else f"{short(found.value)} {found.unit}"
-        parts.append(f"{metrics[found.metric].title if found.metric in metrics else found.metric} {value}")
+        value = (
+            rate(measurement.value) if measurement.unit == "bit/s" else f"{short(measurement.value)} {measurement.unit}"
+        )
+        parts.append(
+            f"{metrics[measurement.metric].title if measurement.metric in metrics else measurement.metric} {value}"
+        )
     return ", ".join(parts)
 
 
@@ -280,15 +284,15 @@ def rankings_that_fit(
     rankings: Sequence[RankedNumbers], metrics: Mapping[str, Metric], console: Console, lines: int, ended: bool = False
 ) -> list[tuple[RenderableType, int]]:
     """As many rankings as ``lines`` lines hold, each with its own number of lines, the first in any case."""
-    found: list[tuple[RenderableType, int]] = []
-    for one in rankings:
-        shown = Group(*ranking_so_far(one.ranking, one.numbers, metrics, console.width, ended))
+    fitting: list[tuple[RenderableType, int]] = []
+    for ranked in rankings:
+        shown = Group(*ranking_so_far(ranked.ranking, ranked.numbers, metrics, console.width, ended))
         taken = len(console.render_lines(shown))
-        if found and taken > lines:
+        if fitting and taken > lines:
             break
-        found.append((shown, taken))
+        fitting.append((shown, taken))
         lines -= taken
-    return found
+    return fitting
 
 
 def last_results(trials: Sequence[Trial], lines: int, metrics: Mapping[str, Metric]) -> list[Table]:

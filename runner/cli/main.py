@@ -31,7 +31,7 @@ from runner.data.streams import ReaderGone, guarded
 def main(argv: list[str] | None = None) -> Any:
     """Entry point: errors become one sentence and an exit code, never a traceback."""
     arguments = list(sys.argv[1:] if argv is None else argv)
-    arguments.sort(key=lambda one: one != "--no-color")  # wherever it stands; the others keep their order
+    arguments.sort(key=lambda argument: argument != "--no-color")  # wherever it stands; the others keep their order
     sane_size()
     try:
         with guarded(), _interruptible():

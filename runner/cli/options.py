@@ -280,7 +280,7 @@ def _instead(option: str, args: list[str], known: list[Any]) -> str:
     if name in factors():
         level = next((after for word, after in pairwise(args) if word == option), "LEVEL")
         return f". {name} is a factor: --set {name}={level}"
-    valid = [opt for one in known for opt in one.opts if opt.startswith("--")]
+    valid = [opt for parameter in known for opt in parameter.opts if opt.startswith("--")]
     near = nearest(option, valid, {})
     hint = f"; did you mean {' or '.join(near)}?" if near else "."
     return f"{hint} Valid: {', '.join(valid)}"

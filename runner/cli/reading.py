@@ -38,9 +38,11 @@ def reports_of(folders: list[Path], weights: str, configuration: str, margin: st
     from runner.report.model import build
 
     loaded = [load_run(folder) for folder in folders]
-    lacks = [said for folder, (_, trials) in zip(folders, loaded, strict=True) for said in incomplete(folder, trials)]
-    for said in lacks:
-        tell(f"Warning: {said}")
+    lacks = [
+        sentence for folder, (_, trials) in zip(folders, loaded, strict=True) for sentence in incomplete(folder, trials)
+    ]
+    for sentence in lacks:
+        tell(f"Warning: {sentence}")
     whole, every = merge_runs(loaded)
     for run, trials in by_kind(with_margins(whole, margin), every):
         made = build(

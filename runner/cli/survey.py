@@ -80,11 +80,11 @@ def ask_here(request: Request) -> Answers:
         rig = stack.enter_context(open_rig(request.lab, lambda text: None))
         logs = Path(stack.enter_context(TemporaryDirectory()))
         lab = stack.enter_context(rig.lab(rig.image(request.image), logs=logs))
-        found = {}
+        reasons = {}
         for vpn in request.vpns:
             no = unsupported(lab, vpn, vpn.comparable)
-            found[vpn.name] = no.reason if no else ""
-        return found
+            reasons[vpn.name] = no.reason if no else ""
+        return reasons
 
 
 def _ask_there(request: Request, rest: Kernel, install: bool, say: Say) -> tuple[Kernel, Answers]:
@@ -131,14 +131,14 @@ def answers(text: str) -> Answers:
         checks = json.loads(text)
     except ValueError:
         raise CannotRunHere("the guest did not say which VPNs it can run") from None
-    found = {}
+    reasons = {}
     for check in checks:
         if request := re.fullmatch(r"vpn (\S+) \(comparable\)", check["what"]):
-            found[request[1]] = "" if check["level"] == "ok" else check["says"]
-    if not found:
+            reasons[request[1]] = "" if check["level"] == "ok" else check["says"]
+    if not reasons:
         wrong = [f"{check['what']}: {check['says']}" for check in checks if check["level"] == "error"]
         raise CannotRunHere("; ".join(wrong) or "the guest did not say which VPNs it can run")
-    return found
+    return reasons
 
 
 def what_would(vpns: Sequence[Vpn], request: Request, rest: Kernel) -> str:

@@ -55,8 +55,8 @@ def watch(
                 elif trials[shown:]:
                     last = trials[-1]
                     result = result_of(last, run.metrics)
-                    said = f"{counted(len(trials), 'trial')}: {last.vpn} {levels_of(last.params)}: {result}"
-                    console.print(printable(said), markup=False, highlight=False, soft_wrap=True)
+                    line = f"{counted(len(trials), 'trial')}: {last.vpn} {levels_of(last.params)}: {result}"
+                    console.print(printable(line), markup=False, highlight=False, soft_wrap=True)
                     shown = len(trials)
                 if ended(run):
                     break
@@ -108,17 +108,17 @@ def view(
 
 def going_on(run: Run, trials: Sequence[Trial], last: Slice | None) -> list[Text]:
     """What runs, and how many of the planned trials are still to begin."""
-    cells = {cell.key: cell for one in run.experiments for cell in one.cells}
-    found = []
+    cells = {cell.key: cell for experiment in run.experiments for cell in experiment.cells}
+    lines = []
     if last:
         begun = last.trial.rsplit("-r", 1)[0]
         cell = next((c for c in cells.values() if trial_id(c.vpn, c.params, 1).rsplit("-r", 1)[0] == begun), None)
         what = f"{cell.vpn} · {levels_of(cell.params)}" if cell else last.trial
-        found.append(Text(printable(f"round {last.round}; the last in it: {what}"), overflow="ellipsis", no_wrap=True))
+        lines.append(Text(printable(f"round {last.round}; the last in it: {what}"), overflow="ellipsis", no_wrap=True))
     hopeless = {trial.cell for trial in trials if trial.status == "unsupported"}
     planned = {(key, number) for key in cells.keys() - hopeless for number in range(1, run.repetitions + 1)}
     left = len(planned - {(trial.cell, trial.repetition) for trial in trials})
-    return [*found, Text(f"{left} of {counted(len(planned), 'planned trial')} still to begin")]
+    return [*lines, Text(f"{left} of {counted(len(planned), 'planned trial')} still to begin")]
 
 
 def last_slice(folder: Path) -> Slice | None:

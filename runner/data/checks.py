@@ -25,14 +25,14 @@ def check(run: Run, trials: Sequence[Trial]) -> None:
     for trial in trials:
         where = f"trials.jsonl: trial {trial.id}"
         _levels(where, trial.params)
-        for found in trial.measurements:
-            _known(run, where, found.metric)
-            known = run.metrics[found.metric]
-            if (found.unit, found.better) != (known.unit, known.better):
-                said = f"{found.unit}, {found.better} is better; it is {known.unit}, {known.better}"
-                raise UsageError(f"{where}: {found.metric} is in {said}")
-            if not (math.isfinite(found.value) and all(map(math.isfinite, found.samples))):
-                raise UsageError(f"{where}: a value of {found.metric} is not a finite number")
+        for measurement in trial.measurements:
+            _known(run, where, measurement.metric)
+            known = run.metrics[measurement.metric]
+            if (measurement.unit, measurement.better) != (known.unit, known.better):
+                units = f"{measurement.unit}, {measurement.better} is better; it is {known.unit}, {known.better}"
+                raise UsageError(f"{where}: {measurement.metric} is in {units}")
+            if not (math.isfinite(measurement.value) and all(map(math.isfinite, measurement.samples))):
+                raise UsageError(f"{where}: a value of {measurement.metric} is not a finite number")
 
 
 def _known(run: Run, where: str, metric: str) -> None:

@@ -118,12 +118,17 @@ def nearest(name: str, valid: Sequence[str], also: Mapping[str, str]) -> list[st
     """What ``name`` may have meant: what differs in case and hyphens only, else at most three that are spelt alike,
     or else at most four that have it in them or in ``also``."""
     typed = _letters(name)
-    letters = {one: _letters(one) for one in valid}
-    same = [one for one, own in letters.items() if own == typed]
+    letters = {candidate: _letters(candidate) for candidate in valid}
+    same = [candidate for candidate, own in letters.items() if own == typed]
     alike = get_close_matches(typed, letters.values(), n=3)
-    alike = sorted((one for one, own in letters.items() if own in alike), key=lambda one: alike.index(letters[one]))
+    alike = sorted(
+        (candidate for candidate, own in letters.items() if own in alike),
+        key=lambda candidate: alike.index(letters[candidate]),
+    )
     within = [
-        one for one, own in letters.items() if len(typed) > 2 and typed in own + " " + _letters(also.get(one, ""))
+        candidate
+        for candidate, own in letters.items()
+        if len(typed) > 2 and typed in own + " " + _letters(also.get(candidate, ""))
     ]
     return same or alike or sorted(within, key=len)[:4]
 

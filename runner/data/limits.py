@@ -280,7 +280,7 @@ def _idle(machine: MachineLoad) -> float:
 
 def _waits(machine: MachineLoad) -> float:
     """For how much of the time our programs and the VPN's were ready to run and had no core, all together."""
-    ours = [one.busiest for one in machine.processes if one.role in ("vpn", "generator")]
+    ours = [process.busiest for process in machine.processes if process.role in ("vpn", "generator")]
     return sum(thread.waiting for thread in ours if thread)
 
 

@@ -38,7 +38,8 @@ def merge_runs(runs: Sequence[tuple[Run, list[Trial]]]) -> tuple[Run, list[Trial
                 raise UsageError(f"runs {merged.run_id} and {run.run_id}: the configurations of {vpn} differ")
         offset = max((trial.repetition for trial in trials), default=-1) + 1
         last_round = max(
-            (number for trial in trials for one in trial.measurements for number in one.rounds), default=-1
+            (number for trial in trials for measurement in trial.measurements for number in measurement.rounds),
+            default=-1,
         )
         trials = trials + [
             _moved(run, _later(trial, offset, last_round + 1)).model_copy(update={"id": f"{run.run_id}/{trial.id}"})
@@ -93,15 +94,16 @@ def same_estimands(runs: Sequence[tuple[Run, Sequence[Trial]]]) -> None:
     first: dict[tuple[str, frozenset[tuple[str, str]]], tuple[str, str]] = {}
     for run, trials in runs:
         for trial in trials:
-            for one in trial.measurements:
-                if not (estimand := one.detail.get("estimand")):  # a metric that is always the same one
+            for measurement in trial.measurements:
+                if not (estimand := measurement.detail.get("estimand")):  # a metric that is always the same one
                     continue
                 traffic = frozenset(outside_of_tunnel(trial.params).items())
-                other, theirs = first.setdefault((one.metric, traffic), (run.run_id, estimand))
+                other, theirs = first.setdefault((measurement.metric, traffic), (run.run_id, estimand))
                 if estimand != theirs:
                     raise UsageError(
-                        f"{one.metric} is the {theirs} in the run {other}, and the {estimand} in the run {run.run_id}: "
-                        "these are different quantities. Report each run by itself, or measure both with one profile."
+                        f"{measurement.metric} is the {theirs} in the run {other}, and the {estimand} in the run "
+                        f"{run.run_id}: these are different quantities. Report each run by itself, or measure both "
+                        "with one profile."
                     )
 
 
@@ -117,8 +119,10 @@ def _moved(run: Run, trial: Trial) -> Trial:
 def _later(trial: Trial, repetitions: int, rounds: int) -> Trial:
     """The trial with its repetition and its rounds counted on from another run's."""
     measurements = [
-        one.model_copy(update={"rounds": [number + rounds for number in one.rounds]}) if one.rounds else one
-        for one in trial.measurements
+        measurement.model_copy(update={"rounds": [number + rounds for number in measurement.rounds]})
+        if measurement.rounds
+        else measurement
+        for measurement in trial.measurements
     ]
     return trial.model_copy(update={"repetition": trial.repetition + repetitions, "measurements": measurements})
 
@@ -132,13 +136,13 @@ def identity(run: Run) -> dict[str, Any]:
 
 def _experiments(records: Sequence[ExperimentRecord]) -> list[ExperimentRecord]:
     """Experiments of the same name become one, with the cells of all."""
-    found: dict[str, ExperimentRecord] = {}
+    merged: dict[str, ExperimentRecord] = {}
     for record in records:
-        if record.name not in found:
-            found[record.name] = record
+        if record.name not in merged:
+            merged[record.name] = record
             continue
-        cells = {cell.key: cell for cell in [*found[record.name].cells, *record.cells]}
-        metrics = list(dict.fromkeys([*found[record.name].metrics, *record.metrics]))
+        cells = {cell.key: cell for cell in [*merged[record.name].cells, *record.cells]}
+        metrics = list(dict.fromkeys([*merged[record.name].metrics, *record.metrics]))
         update = {"cells": list(cells.values()), "metrics": metrics}
-        found[record.name] = found[record.name].model_copy(update=update)
-    return list(found.values())
+        merged[record.name] = merged[record.name].model_copy(update=update)
+    return list(merged.values())

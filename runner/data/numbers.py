@@ -27,6 +27,6 @@ def number(given: str | float, low: float, high: float, *, whole: bool = False) 
     value = real(given)
     if low <= value <= high and (not whole or value.is_integer()):
         return value
-    said = repr(given) if isinstance(given, str) else f"{value:g}"
-    said = said if len(said) <= 60 else f"{said[:30]}…{said[-10:]}"
-    raise ValueError(f"a {'whole ' * whole}number from {low:.10g} to {high:.10g}, not {said}")
+    shown = repr(given) if isinstance(given, str) else f"{value:g}"
+    shown = shown if len(shown) <= 60 else f"{shown[:30]}…{shown[-10:]}"
+    raise ValueError(f"a {'whole ' * whole}number from {low:.10g} to {high:.10g}, not {shown}")

@@ -42,15 +42,15 @@ def apart(trials: Sequence[Sequence[MachineLoad]], here_bps: float = 0.0) -> Apa
     it cannot be told: no program of the VPN carries the packets (the kernel does), the gateways have cores of their own
     already, or shared cores carried more than the upper end, so that the loads are not those of that rate.
     """
-    found = [one for loads in trials if (one := _apart(loads)) is not None]
-    if not found:
+    predictions = [prediction for loads in trials if (prediction := _apart(loads)) is not None]
+    if not predictions:
         return None
     low_bps, high_bps = (
-        statistics.median(bounds) for bounds in zip(*[(a.low_bps, a.high_bps) for a in found], strict=True)
+        statistics.median(bounds) for bounds in zip(*[(a.low_bps, a.high_bps) for a in predictions], strict=True)
     )
     if high_bps < here_bps:
         return None
-    middle = min(found, key=lambda one: abs(one.low_bps - low_bps))
+    middle = min(predictions, key=lambda prediction: abs(prediction.low_bps - low_bps))
     return middle.model_copy(update={"low_bps": max(low_bps, here_bps), "high_bps": high_bps})
 
 
@@ -70,16 +70,16 @@ def _apart(loads: Sequence[MachineLoad]) -> Apart | None:
     if len(loads) != 1 or not loads[0].carried_bytes or len(loads[0].nodes) < 2:
         return None
     machine = loads[0]
-    carriers = [one for one in machine.processes if one.role == VPN and one.busy >= CARRIES]
-    found = [_of(one, machine) for one in carriers]
-    for node in {one.node for one in carriers}:  # all of a gateway's programs together have its cores
-        own = [one for one in carriers if one.node == node]
+    carriers = [program for program in machine.processes if program.role == VPN and program.busy >= CARRIES]
+    predictions = [_of(program, machine) for program in carriers]
+    for node in {program.node for program in carriers}:  # all of a gateway's programs together have its cores
+        own = [program for program in carriers if program.node == node]
         high = max(_bounds(machine, own, len(machine.cores)))
-        found.append(Apart(low_bps=high, high_bps=high, node=node, program=own[0].name, threads=_threads(own)))
-    if not found:
+        predictions.append(Apart(low_bps=high, high_bps=high, node=node, program=own[0].name, threads=_threads(own)))
+    if not predictions:
         return None
-    slowest = min(found, key=lambda one: (one.high_bps, one.low_bps))
-    return slowest.model_copy(update={"low_bps": min(one.low_bps for one in found)})
+    slowest = min(predictions, key=lambda prediction: (prediction.high_bps, prediction.low_bps))
+    return slowest.model_copy(update={"low_bps": min(prediction.low_bps for prediction in predictions)})
 
 
 def _of(process: ProcessLoad, machine: MachineLoad) -> Apart:
@@ -92,9 +92,9 @@ def _of(process: ProcessLoad, machine: MachineLoad) -> Apart:
 def _bounds(machine: MachineLoad, programs: Sequence[ProcessLoad], cores: int) -> tuple[float, float]:
     """The payload rate (bit/s) at which these fill one core with what they cost here, and ``cores`` that they have to
     themselves with what they cost there at least."""
-    bits_per_core_s = 8 * machine.carried_bytes / machine.seconds / sum(one.busy for one in programs)
+    bits_per_core_s = 8 * machine.carried_bytes / machine.seconds / sum(program.busy for program in programs)
     return bits_per_core_s, GAINS * bits_per_core_s * cores
 
 
 def _threads(processes: Sequence[ProcessLoad]) -> int:
-    return sum(one.threads for one in processes)
+    return sum(process.threads for process in processes)

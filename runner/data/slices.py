@@ -21,20 +21,20 @@ def middle_mean(values: Sequence[float]) -> float:
 def values_of(slices: Sequence[Slice], metrics: Collection[str]) -> list[Value]:
     """A value of each of ``metrics`` that slices name, with a sample of each round: the median of its slices. Those
     of a trial that was measured by itself belong to no round, and each is a sample."""
-    found = []
+    values = []
     for metric in metrics:
-        alone = [one.values[metric] for one in slices if metric in one.values and not one.round]
+        alone = [row.values[metric] for row in slices if metric in row.values and not row.round]
         if alone:
-            found.append(Value(metric=metric, value=middle_mean(alone), samples=alone))
+            values.append(Value(metric=metric, value=middle_mean(alone), samples=alone))
             continue
         by_round: dict[int, list[float]] = {}
-        for one in slices:
-            if metric in one.values:
-                by_round.setdefault(one.round, []).append(one.values[metric])
+        for row in slices:
+            if metric in row.values:
+                by_round.setdefault(row.round, []).append(row.values[metric])
         if by_round:
-            samples = [statistics.median(values) for values in by_round.values()]
-            found.append(Value(metric=metric, value=middle_mean(samples), samples=samples, rounds=list(by_round)))
-    return found
+            samples = [statistics.median(of_round) for of_round in by_round.values()]
+            values.append(Value(metric=metric, value=middle_mean(samples), samples=samples, rounds=list(by_round)))
+    return values
 
 
 def with_values(given: Sequence[Value], slices: Sequence[Slice], metrics: Collection[str]) -> list[Value]:
@@ -47,4 +47,4 @@ def with_values(given: Sequence[Value], slices: Sequence[Slice], metrics: Collec
         else value
         for value in given
     ]
-    return merged + [value for name, value in own.items() if name not in {one.metric for one in given}]
+    return merged + [value for name, value in own.items() if name not in {other.metric for other in given}]

@@ -52,7 +52,7 @@ class ReaderGone(VpnevalError):
 
 def shown(text: str) -> str:
     r"""The text with control characters as text, as JSON writes them: ``\u001b``. They steer no terminal."""
-    return CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 class Guarded:

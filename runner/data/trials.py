@@ -368,11 +368,11 @@ class Run(Strict):
 def generator_limits(lab: Mapping[str, Any]) -> list[GeneratorLimit]:
     """What the generator offers at most in a run whose ``lab`` this is; none in older runs, and where nothing was sent
     by it. Raises ValueError where that is no such list."""
-    found = lab.get("generator", [])
-    if not isinstance(found, list):
-        raise ValueError(f"generator is a list of what the generator offers, not {found!r:.60}")
+    limits = lab.get("generator", [])
+    if not isinstance(limits, list):
+        raise ValueError(f"generator is a list of what the generator offers, not {limits!r:.60}")
     try:
-        return [GeneratorLimit.model_validate(one) for one in found]
+        return [GeneratorLimit.model_validate(limit) for limit in limits]
     except ValidationError as wrong:
         first = wrong.errors()[0]
         raise ValueError(f"generator: {'.'.join(map(str, first['loc']))} {first['msg']}") from None

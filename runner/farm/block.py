@@ -37,9 +37,9 @@ class BlockError(VpnevalError):
 
 def spool() -> Path:
     """Where a machine keeps what it has measured, for its owner alone: ``VPNEVAL_SPOOL``, else beside the images."""
-    found = Path(os.environ.get("VPNEVAL_SPOOL") or cache_dir() / "farm")
-    found.mkdir(parents=True, exist_ok=True, mode=0o700)
-    return found
+    folder = Path(os.environ.get("VPNEVAL_SPOOL") or cache_dir() / "farm")
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    return folder
 
 
 def introduce(run: str, images: Sequence[str], again: Mapping[int, str]) -> dict[str, Any]:
@@ -129,12 +129,12 @@ def _playing(run: str) -> list[int]:
     with open_file(path, "r") as file:
         if hold_lock(file, shared=True, wait=False):
             return []  # nobody measures
-        said = file.read()
+        text = file.read()
     try:
-        found = from_json(said)
+        playing = from_json(text)
     except ValueError:
         return []
-    return [found["block"]] if found["run"] == run else []
+    return [playing["block"]] if playing["run"] == run else []
 
 
 @contextmanager
@@ -154,8 +154,8 @@ _children: dict[str, subprocess.Popen[bytes]] = {}  # what this worker measures 
 def _measure(run: str, asked: Path, timeout_s: float) -> None:
     """``vpneval block``, which dies with this worker. Raises BlockError where it does not come to its end."""
     argv = ["setpriv", "--pdeathsig", "KILL", sys.executable, "-m", "runner", "block", str(asked)]
-    said = asked.with_name("said")
-    with open_file(said, "w") as output:
+    log = asked.with_name("said")
+    with open_file(log, "w") as output:
         child = subprocess.Popen(
             argv, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
         )
@@ -168,7 +168,7 @@ def _measure(run: str, asked: Path, timeout_s: float) -> None:
             _end(child)
             del _children[run]
     if code:
-        tail = said.read_text(errors="replace")[-SAID:].strip()
+        tail = log.read_text(errors="replace")[-SAID:].strip()
         raise BlockError(f"vpneval ended with exit code {code}: {tail}")
 
 
@@ -202,7 +202,7 @@ LOG = re.compile(r"logs/[\w.,:+=-]+(/[\w.,:+=-]+)*")  # what a block may bring b
 def unpack(packed: bytes) -> dict[str, bytes]:
     """What a worker answered with: the names of its files, relative to a run folder, and their bytes. Raises BlockError
     for what no block has."""
-    found = {}
+    files = {}
     try:
         with tarfile.open(fileobj=io.BytesIO(packed), mode="r:gz") as tar:
             for member in tar:
@@ -211,12 +211,12 @@ def unpack(packed: bytes) -> dict[str, bytes]:
                 file = tar.extractfile(member) if member.isreg() else None
                 if file is None or not (member.name in FILES or _is_log(member.name)):
                     raise BlockError(f"its answer has {member.name!r:.100}, which is no file of a run")
-                found[member.name] = file.read()
+                files[member.name] = file.read()
     except (tarfile.TarError, EOFError, OSError) as wrong:
         raise BlockError(f"its answer cannot be unpacked: {wrong}") from None
-    if missing := [name for name in FILES[:2] if name not in found]:
+    if missing := [name for name in FILES[:2] if name not in files]:
         raise BlockError(f"its answer has no {missing[0]}")
-    return found
+    return files
 
 
 def _is_log(name: str) -> bool:

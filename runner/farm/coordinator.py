@@ -200,13 +200,13 @@ class Coordinator:
         if waited_s < GATHER_S and any(not hand.name for hand in self._hands.values()):
             return  # who has not answered yet may have some of the blocks
         if self.choose:
-            self.choose([Machine.model_validate(said["machine"]) for _, said in self._met.values()])
+            self.choose([Machine.model_validate(introduction["machine"]) for _, introduction in self._met.values()])
             self.choose = None
-        for hand, said in self._met.values():
-            self._admit_one(hand, said)
+        for hand, introduction in self._met.values():
+            self._admit_one(hand, introduction)
         self._met.clear()
 
-    def _admit_one(self, hand: _Hand, said: Mapping[str, Any]) -> None:
+    def _admit_one(self, hand: _Hand, introduction: Mapping[str, Any]) -> None:
         if hand.name in self.left_out:
             return
         if any(other.admitted for other in self._twins(hand)):
@@ -214,12 +214,12 @@ class Coordinator:
             why = f"the machine {hand.name} has another worker already, and one lab at a time"
             self.note(hand.address, why)
             self.say(f"{hand.address} gets no blocks: {why}")
-        elif why := self.admit(hand.name, Machine.model_validate(said["machine"]), said["images"]):
+        elif why := self.admit(hand.name, Machine.model_validate(introduction["machine"]), introduction["images"]):
             self._leave_out(hand.name, why)
             self.say(f"{hand.name} is refused: {why}")
         else:
-            hand.admitted, hand.has = True, set(said["has"])
-            hand.kind = Machine.model_validate(said["machine"]).kind
+            hand.admitted, hand.has = True, set(introduction["has"])
+            hand.kind = Machine.model_validate(introduction["machine"]).kind
 
     # --- Blocks ------------------------------------------------------------------------------------------------------
 

@@ -70,8 +70,8 @@ class DaskWorkers:
 
     def _identity(self) -> dict[str, Any]:
         """The scheduler's. `Client.scheduler_info` gives at times another call's answer, which has no workers."""
-        found: dict[str, Any] = self._client.sync(self._client.scheduler.identity, n_workers=-1)
-        return found
+        identity: dict[str, Any] = self._client.sync(self._client.scheduler.identity, n_workers=-1)
+        return identity
 
     def start(self, address: str, work: Callable[..., Any], *args: Any, lab: bool) -> object:
         """Give a worker work; returns the job, a future. Raises SchedulerLost."""
@@ -88,13 +88,13 @@ class DaskWorkers:
 
     def answers(self, within_s: float) -> list[JobResult]:
         """The answers that have come, waited for so long where there is none."""
-        found = []
+        results = []
         try:
-            found.append(self._answers.get(timeout=within_s))
+            results.append(self._answers.get(timeout=within_s))
             while True:
-                found.append(self._answers.get_nowait())
+                results.append(self._answers.get_nowait())
         except queue.Empty:
-            return found
+            return results
 
     def cancel(self, job: object) -> None:
         """Nobody waits for this job any more."""
@@ -137,7 +137,7 @@ def _answer(future: Any) -> JobResult:
 
 
 def _is_loss(error: Exception) -> bool:
-    names = {one.__name__ for one in type(error).__mro__}
+    names = {kind.__name__ for kind in type(error).__mro__}
     return bool(names & {"CancelledError", "FutureCancelledError", "CommClosedError"})
 
 

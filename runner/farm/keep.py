@@ -61,10 +61,10 @@ class Keeper:
         place = f"logs/{name}-block-{number}"
         _write_logs(self.store.folder, place, files)
         # What this machine cannot measure, another may have: a line of repetition 1 would take that one's place.
-        told = [trial for trial in trials if trial.status != "unsupported" or trial.cell not in self._known]
-        lines = [_line(trial, name, place) for trial in told]
+        kept = [trial for trial in trials if trial.status != "unsupported" or trial.cell not in self._known]
+        lines = [_line(trial, name, place) for trial in kept]
         ids = {trial.id for trial in lines}
-        self.store.append_block(lines, [one for one in slices if one.trial in ids])
+        self.store.append_block(lines, [row for row in slices if row.trial in ids])
         self.kept.add(number)
         self._count(lines)
         self._describe(name, run, {trial.cell: trial.reason for trial in trials if trial.status == "unsupported"})
@@ -102,7 +102,7 @@ class Keeper:
 def _read(files: Mapping[str, bytes]) -> tuple[Run, list[Trial], list[Slice]]:
     try:
         run = Run.model_validate_json(files["run.json"])
-        trials = {(one := Trial.model_validate_json(line)).id: one for line in _lines(files["trials.jsonl"])}
+        trials = {(trial := Trial.model_validate_json(line)).id: trial for line in _lines(files["trials.jsonl"])}
         slices = [Slice.model_validate_json(line) for line in _lines(files.get("slices.jsonl", b""))]
     except ValidationError as wrong:
         raise BlockError(f"its answer is not that of this vpneval: {wrong}") from None

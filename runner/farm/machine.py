@@ -48,18 +48,18 @@ def describe(images: Sequence[str]) -> tuple[Machine, dict[str, Any]]:
 
 def code_digest() -> str:
     """Of all Python files of vpneval: machines with different code do not measure the same."""
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     root = Path(runner.__path__[0]).parent
     for package in ("runner", "vpns", "experiments"):
         for path in sorted((root / package).rglob("*.py")):
-            found.update(f"{path.relative_to(root)}\0".encode() + path.read_bytes())
-    return found.hexdigest()[:12]
+            digest.update(f"{path.relative_to(root)}\0".encode() + path.read_bytes())
+    return digest.hexdigest()[:12]
 
 
 def parse_equal(text: str) -> list[str]:
     """``cpu,kernel`` as names of facts. Raises UsageError for others."""
-    names = [one.strip() for one in text.split(",") if one.strip()]
-    if wrong := [one for one in names if one not in MAY_BE_EQUAL]:
+    names = [fact.strip() for fact in text.split(",") if fact.strip()]
+    if wrong := [fact for fact in names if fact not in MAY_BE_EQUAL]:
         raise UsageError(f"--farm-equal {wrong[0]!r}: machines can be held to {', '.join(MAY_BE_EQUAL)}")
     return names
 

@@ -44,15 +44,15 @@ def agreement(before: tuple[Run, Sequence[Trial]], after: tuple[Run, Sequence[Tr
         {(b.configuration, b.image): (b, weigh(b, default_weights(b.values))) for b in bases(*run)}
         for run in (before, after)
     )
-    found = []
+    agreements = []
     for key in ours.keys() & theirs.keys():
         a, b = ours[key], theirs[key]
         metrics = sorted({metric for s in a[1].standings for metric in s.ranks})
         for what in ["weighted", *metrics]:
             shared = sorted(_order(a, what).keys() & _order(b, what).keys())
             if len(shared) > 1:
-                found.append(_agreement(a, b, what, shared))
-    return sorted(found, key=lambda one: (one.configuration, one.what != "weighted", one.what))
+                agreements.append(_agreement(a, b, what, shared))
+    return sorted(agreements, key=lambda order: (order.configuration, order.what != "weighted", order.what))
 
 
 def _agreement(a: Made, b: Made, what: str, vpns: list[str]) -> Agreement:

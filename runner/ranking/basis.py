@@ -56,7 +56,7 @@ class Basis:
     def drawn(self, metric: str) -> DrawnRanks | None:
         """The metric's ranks in every draw, made when they are first asked for."""
         if metric not in self._drawn:
-            bounded = {vpn for vpn, found in self.bounds[metric].items() if found}
+            bounded = {vpn for vpn, blocks in self.bounds[metric].items() if blocks}
             values, pairs = self.values[metric], self.pairs(metric)
             self._drawn[metric] = draw_ranks(self.metrics[metric], values, bounded, self.seed, pairs)
         return self._drawn[metric]
@@ -90,14 +90,14 @@ def bases(
         if name not in known:
             raise UsageError(f"unknown configuration {name!r}. Valid: {', '.join(known)}")
     images = sorted({trial.params.get("image", "") for trial in trials}) or [""]
-    found = []
+    basis_list = []
     for name in configurations or known:
         for image in images:
             chosen = [trial for trial in trials if trial.params.get("image", "") == image]
             basis = basis_of(run, chosen, name, metrics, image)
             if basis.values or configurations:
-                found.append(basis)
-    return found
+                basis_list.append(basis)
+    return basis_list
 
 
 def basis_of(run: Run, trials: Sequence[Trial], configuration: str, metrics: Collection[str], image: str) -> Basis:
@@ -174,20 +174,20 @@ def for_metric(metric: Metric, trials: Sequence[Trial]) -> list[Trial]:
 def _traffic(metric: Metric, selected: Mapping[str, Sequence[Trial]]) -> dict[str, str]:
     """The one traffic that the metric is ranked by: what most VPNs have; of equals the one with the fewest conditions
     under it, then what most ok trials have, then the largest payload."""
-    found: Counter[Levels] = Counter()
+    counts: Counter[Levels] = Counter()
     vpns: dict[Levels, set[str]] = {}
     for vpn, trials in selected.items():
         for trial in for_metric(metric, trials):
             if any(measurement.metric == metric.name for measurement in trial.measurements):
                 traffic: Levels = tuple(outside_of_tunnel(trial.params).items())
-                found[traffic] += 1
+                counts[traffic] += 1
                 vpns.setdefault(traffic, set()).add(vpn)
 
     def preference(traffic: Levels) -> tuple[int, int, int, str]:
         levels = dict(traffic)
-        return len(vpns[traffic]), -len(unusual(levels)), found[traffic], levels.get("payload_bytes", "").zfill(9)
+        return len(vpns[traffic]), -len(unusual(levels)), counts[traffic], levels.get("payload_bytes", "").zfill(9)
 
-    most: Levels = max(sorted(found), key=preference) if found else ()
+    most: Levels = max(sorted(counts), key=preference) if counts else ()
     return dict(most)
 
 
@@ -229,13 +229,13 @@ def _reason(run: Run, vpn: str, metric: str, selected: Mapping[str, Sequence[Tri
     """Why ``vpn`` has no value of ``metric``: its own trial's reason, or what is known of it."""
     if vpn not in selected:
         return "has no such configuration"
-    told = [trial for trial in selected[vpn] if trial.status != "ok" and trial.reason]
-    asked = for_metric(run.metrics[metric], told) if metric in run.metrics else []
+    explained = [trial for trial in selected[vpn] if trial.status != "ok" and trial.reason]
+    asked = for_metric(run.metrics[metric], explained) if metric in run.metrics else []
     worked = any(trial.status == "ok" for trial in selected[vpn])
     for trial in selected[vpn]:
         if unsure := trial.attempt.get("inconclusive", {}).get(metric):
             return f"inconclusive: {unsure['reason']}"
-    first = next(iter(asked or ([] if worked else told)), None)
+    first = next(iter(asked or ([] if worked else explained)), None)
     return f"{first.status}: {first.reason}" if first else why_absent(run, vpn, metric)
 
 

@@ -52,9 +52,9 @@ def look(run: Run, trials: Sequence[Trial], weights: Weights | None = None, look
     """All verdicts of a run, of the metrics that count in its rankings (by default ``balanced``), at the significance
     level of a run that is looked at ``looks`` times: by default the run's own number. A conductor that may look six
     times asks with six at each."""
-    found = bases(run, trials)
-    counted = [(weights or default_weights(basis.values)).counted.keys() for basis in found]
-    return verdicts(found, counted, run.looks if looks is None else looks)
+    basis_list = bases(run, trials)
+    counted = [(weights or default_weights(basis.values)).counted.keys() for basis in basis_list]
+    return verdicts(basis_list, counted, run.looks if looks is None else looks)
 
 
 def doubts(
@@ -69,17 +69,21 @@ def doubts(
     of which nothing can be told yet come before all. ``share``: how much of the run's time is over. ``widths``: metric
     -> by what factor the 95 % interval of a ratio may reach from its middle. Decided pairs of the first configuration
     whose interval reaches farther come last."""
-    found = bases(run, trials)
-    counted = [(weights or default_weights(basis.values)).counted.keys() for basis in found]
-    of = {(basis.configuration, basis.image): basis for basis in found}
-    every = verdicts(found, counted, run.looks if looks is None else looks, share)
-    undecided = [_doubt(of[one.configuration, one.image], one) for one in every if one.decision == "undecided"]
+    basis_list = bases(run, trials)
+    counted = [(weights or default_weights(basis.values)).counted.keys() for basis in basis_list]
+    of = {(basis.configuration, basis.image): basis for basis in basis_list}
+    every = verdicts(basis_list, counted, run.looks if looks is None else looks, share)
+    undecided = [
+        _doubt(of[verdict.configuration, verdict.image], verdict)
+        for verdict in every
+        if verdict.decision == "undecided"
+    ]
     wide = [
-        _doubt(of[one.configuration, one.image], one)
-        for one in every
-        if one.decision != "undecided"
-        and one.configuration == found[0].configuration
-        and half_width(one) > (widths or {}).get(one.metric, math.inf)
+        _doubt(of[verdict.configuration, verdict.image], verdict)
+        for verdict in every
+        if verdict.decision != "undecided"
+        and verdict.configuration == basis_list[0].configuration
+        and half_width(verdict) > (widths or {}).get(verdict.metric, math.inf)
     ]
     return sorted(undecided, key=lambda doubt: -1.0 if doubt.seconds is None else doubt.seconds) + wide
 
@@ -89,9 +93,9 @@ def half_width(verdict: Verdict) -> float:
     return math.sqrt(verdict.high / verdict.low) if verdict.high and verdict.low else 1.0
 
 
-def cells_in_doubt(found: Sequence[Doubt], cells: Sequence[Cell]) -> list[Cell]:
+def cells_in_doubt(pairs_in_doubt: Sequence[Doubt], cells: Sequence[Cell]) -> list[Cell]:
     """Of these cells those that go on, in their order: those of an undecided pair, and their baseline's."""
-    asked = [cell for cell in cells if any(doubt.asks_for(cell) for doubt in found)]
+    asked = [cell for cell in cells if any(doubt.asks_for(cell) for doubt in pairs_in_doubt)]
     return asked if any(cell.vpn != BASELINE for cell in asked) else []
 
 

@@ -92,8 +92,8 @@ def rank_all(
 ) -> list[Ranking]:
     """A ranking for each basis (see ``bases``), by default with ``balanced`` weights over what was measured."""
     counted = weights.counted if weights else ()
-    found = bases(run, trials, counted, configurations)
-    return [weigh(basis, weights or default_weights(basis.values)) for basis in found]
+    basis_list = bases(run, trials, counted, configurations)
+    return [weigh(basis, weights or default_weights(basis.values)) for basis in basis_list]
 
 
 def rank(
@@ -117,7 +117,7 @@ def weigh(basis: Basis, weights: Weights) -> Ranking:
     standings = []
     for vpn, levels in basis.levels.items():
         absent = [metric for metric in weights.counted if vpn not in basis.values.get(metric, {})]
-        own = {metric: found[vpn] for metric, found in ranks.items() if vpn in found}
+        own = {metric: by_vpn[vpn] for metric, by_vpn in ranks.items() if vpn in by_vpn}
         average = None if absent or not weights.counted else weighted_average(own, weights)
         standings.append(
             Standing(
@@ -206,7 +206,7 @@ def _with_chances(standings: Sequence[Standing], order: Order | None) -> list[St
             for standing in standings
         ]
     best, intervals = order.chances_of_best(), order.place_intervals()
-    found = []
+    placed = []
     for standing in standings:
         if standing.place is not None:
             low, high = intervals[standing.vpn]
@@ -214,16 +214,16 @@ def _with_chances(standings: Sequence[Standing], order: Order | None) -> list[St
                 "best_probability": best[standing.vpn],
                 "place_interval": (min(low, standing.place), max(high, standing.place)),
             }
-            found.append(standing.model_copy(update=update))
+            placed.append(standing.model_copy(update=update))
         else:
-            found.append(standing)
-    found = sorted(found, key=lambda standing: (standing.place or len(found) + 1, -(standing.best_probability or 0)))
-    ties: dict[str, list[str]] = {standing.vpn: [] for standing in found}
-    for a, b in combinations((standing for standing in found if standing.place), 2):
+            placed.append(standing)
+    placed = sorted(placed, key=lambda standing: (standing.place or len(placed) + 1, -(standing.best_probability or 0)))
+    ties: dict[str, list[str]] = {standing.vpn: [] for standing in placed}
+    for a, b in combinations((standing for standing in placed if standing.place), 2):
         if a.place == b.place or not _pair(a, b, order).separated:
             ties[a.vpn].append(b.vpn)
             ties[b.vpn].append(a.vpn)
-    return [standing.model_copy(update={"ties": ties[standing.vpn]}) for standing in found]
+    return [standing.model_copy(update={"ties": ties[standing.vpn]}) for standing in placed]
 
 
 def _pair(a: Standing, b: Standing, order: Order | None) -> Pair:

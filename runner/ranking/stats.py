@@ -68,14 +68,16 @@ def block_values(trials: Sequence[Trial], metric: str) -> dict[int, float]:
     instances: dict[int, int] = {}
     for repetition, instance, measurement in measured:
         instances |= dict.fromkeys(measurement.rounds or [repetition] * bool(place), instance)
-    if searched := [(number, one) for number, _, one in measured if one.pooled_error is not None]:
+    if searched := [
+        (number, measurement) for number, _, measurement in measured if measurement.pooled_error is not None
+    ]:
         last, pooled = searched[-1]
         return Pooled({last: pooled.value}, pooled.pooled_error or 0.0)
-    found: dict[int, list[float]] = {}
+    by_block: dict[int, list[float]] = {}
     for repetition, _, measurement in measured:
         for block, value in measurement.blocks or [(repetition, measurement.value)]:
-            found.setdefault(block, []).append(value)
-    values = {block: values[0] if len(values) == 1 else _gmean(values) for block, values in sorted(found.items())}
+            by_block.setdefault(block, []).append(value)
+    values = {block: values[0] if len(values) == 1 else _gmean(values) for block, values in sorted(by_block.items())}
     return RoundValues(values, instances, [*place]) if values and instances.keys() >= values.keys() else values
 
 
@@ -95,18 +97,18 @@ def summarise_all(many: Sequence[Sequence[float]]) -> list[Summary]:
     in_logs = [bool((array > 0).all()) for array in arrays]
     intervals = of_medians([np.log(array) if logs else array for array, logs in zip(arrays, in_logs, strict=True)])
     moments = _moments(arrays)
-    return [_summary(*one) for one in zip(arrays, in_logs, intervals, moments, strict=True)]
+    return [_summary(*sample) for sample in zip(arrays, in_logs, intervals, moments, strict=True)]
 
 
 def _moments(arrays: Sequence[Array]) -> list[tuple[float, float | None]]:
     """Each sample's mean and standard deviation, those of one length at once."""
-    found: list[tuple[float, float | None]] = [(0.0, None)] * len(arrays)
+    moments: list[tuple[float, float | None]] = [(0.0, None)] * len(arrays)
     for n, indices in same_length(arrays).items():
         rows = np.array([arrays[index] for index in indices])
         deviations = rows.std(axis=1, ddof=1).tolist() if n > 1 else [None] * len(indices)
         for index, mean, deviation in zip(indices, rows.mean(axis=1).tolist(), deviations, strict=True):
-            found[index] = mean, deviation
-    return found
+            moments[index] = mean, deviation
+    return moments
 
 
 def _summary(array: Array, logs: bool, interval: Interval, moments: tuple[float, float | None]) -> Summary:
@@ -136,11 +138,11 @@ def compare_blocks(a: Blocks, b: Blocks) -> Ratio:
 def compare_all(pairs: Sequence[tuple[Blocks, Blocks]]) -> list[Ratio]:
     """The same of each pair, much faster than one after the other. Rounds and searches: see ranking.estimates."""
     by_rounds = [_by_rounds(a, b) for a, b in pairs]
-    logs = [None if one else _log_ratios(a, b) for (a, b), one in zip(pairs, by_rounds, strict=True)]
-    intervals = of_means([np.array([]) if one is None else one for one in logs])
+    logs = [None if ratio else _log_ratios(a, b) for (a, b), ratio in zip(pairs, by_rounds, strict=True)]
+    intervals = of_means([np.array([]) if log_ratios is None else log_ratios for log_ratios in logs])
     return [
-        made or _ratio(a, b, one, interval)
-        for (a, b), made, one, interval in zip(pairs, by_rounds, logs, intervals, strict=True)
+        made or _ratio(a, b, log_ratios, interval)
+        for (a, b), made, log_ratios, interval in zip(pairs, by_rounds, logs, intervals, strict=True)
     ]
 
 

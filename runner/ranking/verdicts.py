@@ -95,7 +95,7 @@ def level_of(tested: Sequence[Tested], looks: int, share: float = 1.0) -> float:
     remaining = len(tested)
     while remaining:
         level = nominal(LEVEL / remaining, looks, share)
-        settled = sum(one.differ <= level and one.alike <= level for one in tested)
+        settled = sum(pair.differ <= level and pair.alike <= level for pair in tested)
         if len(tested) - settled == remaining:
             return level
         remaining = len(tested) - settled
@@ -121,12 +121,14 @@ def verdicts(bases: Sequence[Basis], counted: Sequence[Set[str]], looks: int = 1
     # A run whose time is over is looked at again if it goes on, which costs every pair some of its level.
     later = looks if share < 1 else looks + MOST_LOOKS - 1
     levels = [level_of([*tested.values()], looks, share), level_of([*tested.values()], later)]
-    return [_verdict(*one, tested.get(_key(*one)), *levels) for one in asked]
+    return [_verdict(*comparison, tested.get(_key(*comparison)), *levels) for comparison in asked]
 
 
 def _key(basis: Basis, metric: str, a: str, b: str) -> tuple[object, ...]:
     """What two pairs have in common that are the same measurements."""
-    levels = [tuple(sorted(found.items())) for found in (basis.levels[a], basis.levels[b], basis.traffic[metric])]
+    levels = [
+        tuple(sorted(conditions.items())) for conditions in (basis.levels[a], basis.levels[b], basis.traffic[metric])
+    ]
     return (basis.image, metric, a, b, *levels)
 
 
@@ -193,18 +195,18 @@ def held(decision: Decision, a: str, b: str, bounded: Set[str], metric: Metric) 
 def seconds_to_decide(tested: Tested, level: float, seconds: float) -> float | None:
     """How much longer both would have to be measured until one of the tests decides, if the ratio stayed what it is and
     its error fell with the root of the time; ``seconds``: what both have been measured for so far."""
-    one = tested.estimate
-    if seconds <= 0 or not one.blocks:
+    estimate = tested.estimate
+    if seconds <= 0 or not estimate.blocks:
         return None
-    away, margin = abs(one.centre), math.log(tested.metric.margin)
+    away, margin = abs(estimate.centre), math.log(tested.metric.margin)
     longest = 1.0
     for _ in range(ROUNDS_OF_SEARCH):  # more blocks have more degrees of freedom, and need fewer blocks
-        freedom = one.freedom + one.blocks * (longest - 1)
+        freedom = estimate.freedom + estimate.blocks * (longest - 1)
         differ = away / -float(scipy.special.stdtrit(freedom, level / 2))
         alike = (margin - away) / -float(scipy.special.stdtrit(freedom, level))
-        needed = max(1.0, (one.error / max(differ, alike)) ** 2)
+        needed = max(1.0, (estimate.error / max(differ, alike)) ** 2)
         longest = math.sqrt(longest * needed)
-    return seconds * max(longest - 1, 1 / one.blocks)
+    return seconds * max(longest - 1, 1 / estimate.blocks)
 
 
 def _by_differences(basis: Basis, made: Verdict, metric: Metric) -> Verdict:
@@ -237,18 +239,18 @@ def _direction(lead: int, metric: Metric) -> Decision:
     return "better" if (lead > 0) == (metric.better == "higher") else "worse"
 
 
-def turned(one: Verdict) -> Verdict:
+def turned(verdict: Verdict) -> Verdict:
     """The same verdict, of ``b`` against ``a``."""
     inverse: dict[Decision, Decision] = {"better": "worse", "worse": "better"}
-    ends = (one.ratio, one.high, one.low, one.decisive_high, one.decisive_low)
+    ends = (verdict.ratio, verdict.high, verdict.low, verdict.decisive_high, verdict.decisive_low)
     names = ("ratio", "low", "high", "decisive_low", "decisive_high")
     inverted = {name: None if end is None else 1 / end for name, end in zip(names, ends, strict=True)}
-    decision = inverse.get(one.decision, one.decision)
-    return one.model_copy(update={"a": one.b, "b": one.a, "decision": decision, **inverted})
+    decision = inverse.get(verdict.decision, verdict.decision)
+    return verdict.model_copy(update={"a": verdict.b, "b": verdict.a, "decision": decision, **inverted})
 
 
-def counts(found: Sequence[Verdict]) -> Mapping[Decision, int]:
+def counts(given: Sequence[Verdict]) -> Mapping[Decision, int]:
     """How many pairs have each decision."""
-    decisions = [one.decision for one in found]
+    decisions = [verdict.decision for verdict in given]
     every: tuple[Decision, ...] = ("better", "worse", "same", "undecided")
     return {decision: decisions.count(decision) for decision in every}

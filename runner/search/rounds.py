@@ -126,7 +126,7 @@ class StepwiseSearch:
         """What came of a trial."""
         self.trials.append(trial)
         if self.seeding:
-            if len({self._passed(one) for one in self.trials}) == 2:
+            if len({self._passed(past) for past in self.trials}) == 2:
                 self._seed, self._seeds = math.log(self._seed_bps()), len(self.trials)
                 self._centre_at(self._seed)
             return
@@ -141,7 +141,7 @@ class StepwiseSearch:
         weight = self._weight(total)
         theta, spread = self._mean(total)
         n = len(self._log_likelihood)
-        left_out = np.array([self._mean(total - one)[0] for one in self._log_likelihood])
+        left_out = np.array([self._mean(total - term)[0] for term in self._log_likelihood])
         pseudo = n * theta - (n - 1) * left_out
         over_theta = weight.sum(axis=(1, 2))
         deviation = math.sqrt(float(over_theta @ (self._grid() - theta) ** 2))
@@ -199,10 +199,10 @@ class StepwiseSearch:
             return np.asarray(np.log(LAPSE + (1 - LAPSE) * (1 - DISTURBED) * above))
         if trial.loss_ratio > COLLAPSE:
             return np.asarray(np.log(LAPSE + (1 - LAPSE) * (DISTURBED + (1 - DISTURBED) * (1 - above))))
-        told = math.log(trial.forwarded_rate_bps / (1 - self.loss_ratio))
-        d = np.clip(np.abs(told - theta) / spread, 0, 50)
+        implied = math.log(trial.forwarded_rate_bps / (1 - self.loss_ratio))
+        d = np.clip(np.abs(implied - theta) / spread, 0, 50)
         capacity = np.exp(-d) / (1 + np.exp(-d)) ** 2 / spread
-        lost = np.minimum(theta, offered) - told
+        lost = np.minimum(theta, offered) - implied
         disturbance = np.where(lost > 0, np.exp(-np.maximum(lost, 0) / DISTURBANCE) / DISTURBANCE, 0.0)
         return np.asarray(np.log(LAPSE + (1 - LAPSE) * ((1 - DISTURBED) * capacity + DISTURBED * disturbance)))
 

@@ -38,15 +38,15 @@ def steps(find: Callable[[Measure], SearchResult]) -> Generator[Offer, Loss | No
         if loss is None:
             spent = True
             raise BudgetSpent
-        found: Loss = loss
-        return found
+        answer: Loss = loss
+        return answer
 
     searching = greenlet(find)
-    said: Any = ask
+    message: Any = ask
     while True:
         searching.parent = getcurrent()
-        said = searching.switch(said)
+        message = searching.switch(message)
         if searching.dead:
-            result: SearchResult = said
+            result: SearchResult = message
             return result
-        said = yield said
+        message = yield message

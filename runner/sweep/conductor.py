@@ -158,10 +158,10 @@ class Conductor:
         time for them. A cell whose packets a tunnel does not carry has one line for all."""
         if self.settings.deadline is None and not self.settings.hours.between:
             return
-        told = {trial.id for trial in self.store.trials}
+        recorded = {trial.id for trial in self.store.trials}
         hopeless = {trial.cell for trial in self.store.trials if trial.status == "unsupported"}
         planned = (trial for block in plan for tunnel in block.tunnels for trial in tunnel.trials)
-        left = [trial.cell.key for trial in planned if trial.id not in told and trial.cell.key not in hopeless]
+        left = [trial.cell.key for trial in planned if trial.id not in recorded and trial.cell.key not in hopeless]
         self.outcome.passed_over = sum(self._is_ended(key) for key in left)
         self.outcome.trimmed = len(left) - self.outcome.passed_over
 
@@ -171,22 +171,22 @@ class Conductor:
 
         Cells in ``known`` have answered in an earlier call. Returns the keys of the cells that cannot be measured.
         """
-        found: set[str] = set()
+        refused: set[str] = set()
         done = {trial.id for trial in self.store.trials if trial.status == "failed" and not self.settings.retry_failed}
         asked = [cell for cell in self.cells if cell.key not in known]
         for cell, status, reason in refusals(asked, self.vpns, self.settings, self.store):
-            found.add(cell.key)
+            refused.add(cell.key)
             if (trial := Planned(cell, 1)).id not in done:
                 self._records.write(trial, status=status, reason=reason)
-        return found
+        return refused
 
     def _until_separated(self, look: Look, hopeless: set[str]) -> str:
         """Block after block of the cells in doubt, until none is, or the time or the repetitions end; says which. The
         run is looked at more and more seldom, because each look has its price in every verdict."""
-        settings, looked, found = self.settings, 0, look(math.inf, self._share())
+        settings, looked, going = self.settings, 0, look(math.inf, self._share())
         self.outcome.looks += 1
         while True:
-            cells, doubts, _ = found
+            cells, doubts, _ = going
             measured = max((trial.repetition for trial in self.store.trials), default=0)
             after = f"after {measured} block{'s' * (measured != 1)}"
             if not doubts:  # and cells that go on all the same are those of a run without a pair
@@ -204,7 +204,7 @@ class Conductor:
             self._expect(tunnels, Sums())
             self._block(planned, Sums())
             if measured + 1 >= looked:
-                found, looked, self.outcome.looks = look(math.inf, self._share()), 0, self.outcome.looks + 1
+                going, looked, self.outcome.looks = look(math.inf, self._share()), 0, self.outcome.looks + 1
 
     def _share(self) -> float:
         """How much of the run is over: of its time under a deadline, with that of earlier calls; else of the
@@ -264,9 +264,11 @@ class Conductor:
     def _alone(self, base: Sequence[StandingTunnel], within_s: float, *, short: bool) -> None:
         """Play the baseline trials for which no VPN had a round in this block; ``short``: as many rounds as without a
         deadline at most."""
-        left = {trial.planned.id for one in base for trial in one.trials if not trial.begun and self._has_turns(trial)}
+        left = {
+            trial.planned.id for stand in base for trial in stand.trials if not trial.begun and self._has_turns(trial)
+        }
         if left and within_s > 0:
-            needed_s = sum(expected_s(one.tunnel, self.settings.profile) for one in base) if short else within_s
+            needed_s = sum(expected_s(stand.tunnel, self.settings.profile) for stand in base) if short else within_s
             self._play(base, time.monotonic() + min(within_s, needed_s), lambda trial: trial.planned.id in left)
 
     def _stand(self, base: Sequence[StandingTunnel], tunnels: Sequence[PlannedTunnel], within_s: float) -> None:
@@ -275,7 +277,7 @@ class Conductor:
             return
         until = time.monotonic() + within_s
         with standing(self._context, tunnels) as stands:
-            like = {conditions(trial) for one in stands for trial in one.trials}
+            like = {conditions(trial) for stand in stands for trial in stand.trials}
             self._play([*base, *stands], until, lambda trial: conditions(trial) in like and self._has_turns(trial))
 
     def _visits(self, planned: Block, later: Sums) -> None:
@@ -314,9 +316,9 @@ class Conductor:
     def _give_turns(self, stands: Sequence[StandingTunnel]) -> None:
         """How often each trial has its turn."""
         side_every = SIDE_EVERY if self.settings.deadline is None else SIDE_EVERY_HURRIED
-        for one in stands:
-            for trial in one.trials:
-                key, other = trial.planned.cell.key, side_every if self._is_ranked(one.tunnel) else 1
+        for stand in stands:
+            for trial in stand.trials:
+                key, other = trial.planned.cell.key, side_every if self._is_ranked(stand.tunnel) else 1
                 trial.every = trial.planned.instrument.every * self._ranked.get(key, other)
                 trial.times = 2 if key in self._twice else 1
 

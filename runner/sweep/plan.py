@@ -106,17 +106,17 @@ def ranked_cells(cells: Sequence[Cell], vpns: Mapping[str, Vpn]) -> dict[str, in
     """The keys of the cells that a ranking is made of, each with how often it has a turn, in rounds: in every one at
     the comparable configuration, in every third one where only the recommended configuration is made of it. A ranked
     cell has the traffic that its instrument's metrics are ranked by. All cells where none is ranked."""
-    found = {}
+    turns = {}
     for cell in cells:
         vpn, traffic = vpns.get(cell.vpn), ranked_by(cell.params["measure"])
         if vpn is None or any(cell.params.get(factor, level) != level for factor, level in traffic.items()):
             continue
         if vpn.reference or vpn.comparable.items() <= cell.params.items():
-            found[cell.key] = 1
+            turns[cell.key] = 1
         elif vpn.recommended.items() <= cell.params.items():
-            found[cell.key] = RECOMMENDED_EVERY
-    first = 1 in found.values()
-    return {key: every if first else 1 for key, every in found.items()} or {cell.key: 1 for cell in cells}
+            turns[cell.key] = RECOMMENDED_EVERY
+    first = 1 in turns.values()
+    return {key: every if first else 1 for key, every in turns.items()} or {cell.key: 1 for cell in cells}
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ class Sums:
     def plus(self, other: Sums, times: int = 1) -> Sums:
         """With those of ``times`` such blocks more."""
         mine, theirs = astuple(self), astuple(other)
-        return Sums(*(one + times * more for one, more in zip(mine, theirs, strict=True)))
+        return Sums(*(own + times * more for own, more in zip(mine, theirs, strict=True)))
 
 
 @dataclass(frozen=True)
@@ -173,11 +173,11 @@ class Plan:
 
     def _sums(self, repetition: int) -> Sums:
         if repetition not in self._known:
-            one = self.block(repetition)
-            trials = sum(len(tunnel.trials) for tunnel in one.tunnels)
-            single_s = sum(expected_s(tunnel, self.profile) for tunnel in one.single)
-            standing_s = sum(expected_s(tunnel, self.profile) for tunnel in one.standing)
-            self._known[repetition] = Sums(1, trials, single_s + standing_s, single_s, int(bool(one.standing)))
+            planned = self.block(repetition)
+            trials = sum(len(tunnel.trials) for tunnel in planned.tunnels)
+            single_s = sum(expected_s(tunnel, self.profile) for tunnel in planned.single)
+            standing_s = sum(expected_s(tunnel, self.profile) for tunnel in planned.standing)
+            self._known[repetition] = Sums(1, trials, single_s + standing_s, single_s, int(bool(planned.standing)))
         return self._known[repetition]
 
 

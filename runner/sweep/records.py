@@ -152,7 +152,7 @@ def _generator_limited(measured: Measured) -> bool:
 def stored(measured: Measured, instrument: Instrument) -> list[Measurement]:
     """The values of a measurement with their metrics' units. Raises MeasurementError for a metric that the instrument
     does not define, and for a value that is no number."""
-    known, found = {metric.name: metric for metric in instrument.metrics}, []
+    known, measurements = {metric.name: metric for metric in instrument.metrics}, []
     for value in measured.measurements:
         if value.metric not in known:
             raise MeasurementError(
@@ -161,16 +161,21 @@ def stored(measured: Measured, instrument: Instrument) -> list[Measurement]:
         if not math.isfinite(value.value):
             raise MeasurementError(f"the instrument {instrument.name} returned {value.value} as {value.metric}")
         metric = known[value.metric]
-        said = dict(value) | {"detail": KNOWN.data(value.detail)}
-        found.append(Measurement(unit=metric.unit, better=metric.better, **said))
-    return found
+        fields = dict(value) | {"detail": KNOWN.data(value.detail)}
+        measurements.append(Measurement(unit=metric.unit, better=metric.better, **fields))
+    return measurements
 
 
 def faster_than(baseline: Trial, measured: Measured) -> list[str]:
     """Warnings for throughputs that exceed the baseline's by more than the noise that is usual."""
-    plain = {found.metric: found.value for found in baseline.measurements if found.metric.endswith("throughput")}
+    plain = {
+        measurement.metric: measurement.value
+        for measurement in baseline.measurements
+        if measurement.metric.endswith("throughput")
+    }
     return [
-        f"{found.metric} is {found.value / plain[found.metric]:.2f} times the baseline's: not plausible"
-        for found in measured.measurements
-        if found.metric in plain and found.value > FASTER_THAN_BASELINE * plain[found.metric]
+        f"{measurement.metric} is {measurement.value / plain[measurement.metric]:.2f} times the baseline's: "
+        "not plausible"
+        for measurement in measured.measurements
+        if measurement.metric in plain and measurement.value > FASTER_THAN_BASELINE * plain[measurement.metric]
     ]

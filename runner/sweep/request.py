@@ -96,16 +96,17 @@ class Request:
     @property
     def records(self) -> list[ExperimentRecord]:
         """The experiments as run.json holds them."""
-        found = []
+        records = []
         for experiment in self.experiments:
             record = experiment.record(self.vpns, self.profile, self.chosen)
             cells = all_cells([experiment], self.vpns, self.profile, self.chosen, self.gateway_images)
-            found.append(record.model_copy(update={"cells": cells}))
-        return found
+            records.append(record.model_copy(update={"cells": cells}))
+        return records
 
     def expected(self, seen: Sequence[Trial] = ()) -> tuple[int, float]:
         """Trials beside those that were ``seen``, and seconds they will take if every VPN is supported."""
-        done, hopeless = measured(seen, self.retry_failed), {one.cell for one in seen if one.status == "unsupported"}
+        done = measured(seen, self.retry_failed)
+        hopeless = {trial.cell for trial in seen if trial.status == "unsupported"}
         sums = blocks(self.cells, self.repetitions, self.seed, done, hopeless, self.profile).sums
         return sums.trials, sums.expected_s
 
@@ -183,19 +184,19 @@ def site_limits(lab: str, max_rate: str, between: str) -> dict[str, Any]:
         raise UsageError(f"{given[0]} protects the path of a site lab: give --lab site:SITES.toml, too")
     if between and not re.fullmatch(HOURS, between):
         raise UsageError(f"--between must be hours like 01:00-05:00, not {between!r:.60}")
-    found: dict[str, Any] = {"between": between} if between else {}
-    return found | ({"max_rate_bps": rate_bps(max_rate)} if max_rate else {})
+    limits: dict[str, Any] = {"between": between} if between else {}
+    return limits | ({"max_rate_bps": rate_bps(max_rate)} if max_rate else {})
 
 
 def _profile(name: str, duration_s: int | None, lab: str, search_rates: str) -> Profile:
     """The profile, with what the options change of it. Raises UsageError."""
     require_known("profile", name, list(PROFILES))
-    found = PROFILES[name]
+    profile = PROFILES[name]
     if duration_s is not None:
         if not 1 <= duration_s <= LONGEST_S:
             raise UsageError(f"--duration must be a whole number of seconds from 1 to {LONGEST_S}, not {duration_s}")
-        found = changed(found, duration_s)
-    return between_rates(found, *_search_rates(lab, search_rates)) if search_rates else found
+        profile = changed(profile, duration_s)
+    return between_rates(profile, *_search_rates(lab, search_rates)) if search_rates else profile
 
 
 def _in_turns(profile: Profile, rounds: int | None, slice_s: float | None, deadline: str) -> Profile:
@@ -219,10 +220,10 @@ def _search_rates(lab: str, text: str) -> tuple[float, float]:
     if not lab.startswith("site:"):
         raise UsageError(f"{option} is for the path of a site lab: give --lab site:SITES.toml, too")
     lowest, _, highest = text.partition("-")
-    found = rate_bps(lowest, option), rate_bps(highest, option)
-    if found[0] >= found[1]:
+    rates = rate_bps(lowest, option), rate_bps(highest, option)
+    if rates[0] >= rates[1]:
         raise UsageError(f"{option} must be the lowest rate and a higher one, like 1M-5G, not {text!r:.60}")
-    return found
+    return rates
 
 
 def _with_cost_rate(levels: str, cost_rate: str) -> str:

@@ -74,19 +74,19 @@ def most_standing(plain: int, wanted: int, say: Callable[[str], object]) -> int:
 def standing(context: RunContext, tunnels: Sequence[PlannedTunnel]) -> Iterator[list[StandingTunnel]]:
     """All of ``tunnels`` up at once, each in a lab of its own, as long as the context. Those that do not come up are
     tried once more where time is left, and then written down. At its end every trial has its line. Raises LabError."""
-    found: list[StandingTunnel] = []
+    stands: list[StandingTunnel] = []
     with ExitStack() as labs:
         try:
-            again = [(tunnel, why) for tunnel in tunnels if (why := _stand(context, tunnel, labs, found))]
+            again = [(tunnel, why) for tunnel in tunnels if (why := _stand(context, tunnel, labs, stands))]
             for tunnel, why in again:
-                _stand(context, tunnel, labs, found, before=why)
-            yield found
+                _stand(context, tunnel, labs, stands, before=why)
+            yield stands
         finally:
-            _end(context, found)
+            _end(context, stands)
 
 
 def _stand(
-    context: RunContext, tunnel: PlannedTunnel, labs: ExitStack, found: list[StandingTunnel], before: str = ""
+    context: RunContext, tunnel: PlannedTunnel, labs: ExitStack, stands: list[StandingTunnel], before: str = ""
 ) -> str:
     """Bring the tunnel up in a lab. ``before``: why it did not come up at first. Returns why it did not come up where
     it is worth another attempt; else it is up, or its trials are written down. Raises LabError."""
@@ -96,18 +96,18 @@ def _stand(
     try:
         with ExitStack() as lab:  # what does not come up goes at once: its daemons would disturb the others
             builder = lab.enter_context(context.builder(tunnel, folder))
-            one = StandingTunnel(tunnel, builder.bench(), folder)
+            stand = StandingTunnel(tunnel, builder.bench(), folder)
             labs.push(lab.pop_all())
     except (Exception, SystemExit) as error:  # a failing VPN never stops the sweep
         if not before and _another_attempt(context, error, time.monotonic() - began):
             return str(error) or repr(error)
         context.fail(tunnel.trials, error, folder)
         return ""
-    one.trials = [context.running(planned, one.bench, folder) for planned in tunnel.trials]
-    for trial in one.trials:
+    stand.trials = [context.running(planned, stand.bench, folder) for planned in tunnel.trials]
+    for trial in stand.trials:
         if before:
             trial.note(f"the tunnel came up at the second attempt; at the first: {before}")
-    found.append(one)
+    stands.append(stand)
     return ""
 
 
@@ -121,15 +121,15 @@ def _another_attempt(context: RunContext, error: BaseException, took_s: float) -
     return deadline is None or time.monotonic() + took_s < deadline
 
 
-def _end(context: RunContext, found: Sequence[StandingTunnel]) -> None:
+def _end(context: RunContext, stands: Sequence[StandingTunnel]) -> None:
     """Every trial's line: with what it has, also where the run is being stopped."""
-    for one in found:
-        for trial in one.trials:
+    for stand in stands:
+        for trial in stand.trials:
             try:
                 trial.end()
             except (LabError, ProofError) as broken:
                 with suppress(LabError):  # the others end all the same
-                    one.lost(context, broken)
+                    stand.lost(context, broken)
             finally:
                 trial.close()
 
@@ -157,15 +157,15 @@ class Rounds:
         while more(played):
             self.last += 1
             rng = random.Random(f"{self.seed}/round {self.last}")
-            due = [(one, trial) for one in stands for trial in one.trials if self._due(trial, played)]
+            due = [(stand, trial) for stand in stands for trial in stand.trials if self._due(trial, played)]
             turns = _in_order([turn for turn in due if goes_on(turn[1])], rng)
             if not turns:
                 break
             context = self.context
-            context.watcher.round(self.last, len({id(one) for one, _ in turns}), context.records.left_s())
-            for one, trial in turns:
+            context.watcher.round(self.last, len({id(stand) for stand, _ in turns}), context.records.left_s())
+            for stand, trial in turns:
                 if not trial.over:  # its tunnel may have been lost in this round
-                    self._turn(one, trial)
+                    self._turn(stand, trial)
             fresh = [row for _, trial in turns if not trial.over for row in trial.fresh()]
             self.context.store.append_slices(fresh)
             played += 1
@@ -174,20 +174,20 @@ class Rounds:
     def _due(self, trial: RunningTrial, played: int) -> bool:
         return not trial.over and played % trial.every == 0
 
-    def _turn(self, one: StandingTunnel, trial: RunningTrial) -> None:
+    def _turn(self, stand: StandingTunnel, trial: RunningTrial) -> None:
         context, first = self.context, not trial.rows
         context.watcher.measuring(trial.planned)
         try:
             trial.turn(self.last)
         except (LabError, ProofError) as broken:
-            one.lost(context, broken)
+            stand.lost(context, broken)
             return
         if first and trial.rows and not trial.over:
             context.records.begin(trial.planned, trial.up, trial.log)
         if not trial.usable:
             trial.usable = True
-            if not all(other.over for other in one.trials):
-                one.renew(context)
+            if not all(other.over for other in stand.trials):
+                stand.renew(context)
 
 
 def _in_order(
@@ -195,9 +195,9 @@ def _in_order(
 ) -> list[tuple[StandingTunnel, RunningTrial]]:
     """All their turns in a round: groups of what is compared, in random order, and so the VPNs within each."""
     groups: dict[str, list[tuple[StandingTunnel, RunningTrial]]] = {}
-    for one, trial in due:
+    for stand, trial in due:
         for number in range(trial.planned.instrument.turns * trial.times):
-            groups.setdefault(f"{number} {conditions(trial)}", []).append((one, trial))
+            groups.setdefault(f"{number} {conditions(trial)}", []).append((stand, trial))
     order = list(groups.values())
     rng.shuffle(order)
     for group in order:

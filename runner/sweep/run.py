@@ -127,9 +127,9 @@ def _calibrate(lab: Lab, request: Request, run: Run) -> None:
         return
     if request.profile.wan_rate_bps:
         wan.clear(lab)
-    found = most(generator_limits(run.lab), calibrated(lab, load_vpn(BASELINE), lengths))
-    if found:
-        run.lab["generator"] = [one.model_dump() for one in found]
+    limits = most(generator_limits(run.lab), calibrated(lab, load_vpn(BASELINE), lengths))
+    if limits:
+        run.lab["generator"] = [limit.model_dump() for limit in limits]
 
 
 def fit_path(lab: Lab, rig: Rig, request: Request, store: Store, say: Callable[[str], None]) -> None:
@@ -187,7 +187,7 @@ def from_path(profile: Profile, path: BarePath, most_bps: float | None = None) -
     highest_bps = HEADROOM * max(path.rates_bps) if path.rates_bps else most_bps
     if not highest_bps:
         return profile
-    limited = {name: replace(one, max_rate_bps=highest_bps) for name, one in profile.searches.items()}
+    limited = {name: replace(search, max_rate_bps=highest_bps) for name, search in profile.searches.items()}
     return replace(profile, **limited)  # type: ignore[arg-type]
 
 

@@ -130,13 +130,13 @@ class RunningTrial:
     def _attempt(self, go: Go, round_: int) -> None:
         started, ended = time.monotonic(), False
         try:
-            found, ended = self._next(go)
+            result, ended = self._next(go)
             if ended:
-                self._finish(found)
+                self._finish(result)
             elif go is Go.END:
                 raise MeasurementError("the instrument did not end when it was told to")
             else:
-                self._add(found, round_, started)
+                self._add(result, round_, started)
         except TooLongError as refused:
             self.too_long.add(self.planned.cell.key)
             self._write(status="unsupported", reason=str(refused))
@@ -155,8 +155,8 @@ class RunningTrial:
                 raise
             check_alive(self.bench.lab)  # where a node is gone, whatever follows from that is no fault of theirs
             self.usable = False  # nobody knows what it left behind: the next trial gets another tunnel
-            told = isinstance(error, PluginError)
-            self._write(status="failed", reason=str(error) if told else blamed(self.planned.instrument, error))
+            explained = isinstance(error, PluginError)
+            self._write(status="failed", reason=str(error) if explained else blamed(self.planned.instrument, error))
         finally:
             self.spent_s += time.monotonic() - started
 
@@ -175,10 +175,10 @@ class RunningTrial:
         except StopIteration as done:
             return done.value, True
 
-    def _add(self, found: Any, round_: int, started: float) -> None:
-        numbers = found.values() if isinstance(found, Mapping) else [None]
+    def _add(self, result: Any, round_: int, started: float) -> None:
+        numbers = result.values() if isinstance(result, Mapping) else [None]
         if not all(isinstance(value, Real) and math.isfinite(value) for value in numbers):
-            raise MeasurementError(f"a slice must map names to finite numbers, and is {found!r}")
+            raise MeasurementError(f"a slice must map names to finite numbers, and is {result!r}")
         self.rows.append(
             Slice(
                 trial=self.planned.id,
@@ -187,7 +187,7 @@ class RunningTrial:
                 instance=self.instance,
                 at_s=round(started - self._began, 4),
                 duration_s=round(time.monotonic() - started, 4),
-                values=found,
+                values=result,
             )
         )
         self.records.watcher.found(self.planned, self.rows[-1].values)

@@ -43,20 +43,20 @@ def going(
     that are not known to their WIDTHS. ``share``: how much of the run is over, 0 to 1. The looks of earlier calls have
     their price, too."""
     looks, over = run.looks + MOST_LOOKS - 1, min(1.0, max(LEAST_SHARE, share))
-    found = doubts(run, trials, weights, looks, over, widths=WIDTHS if left_s < math.inf else None)
-    if not found and not look(run, trials, weights):
+    pairs_in_doubt = doubts(run, trials, weights, looks, over, widths=WIDTHS if left_s < math.inf else None)
+    if not pairs_in_doubt and not look(run, trials, weights):
         return Going(list(cells), [], set())
-    undecided, wide = ([doubt for doubt in found if doubt.decided is decided] for decided in (False, True))
+    undecided, wide = ([doubt for doubt in pairs_in_doubt if doubt.decided is decided] for decided in (False, True))
     on = cells_in_doubt(within(undecided, left_s) + wide, cells)
-    return Going(on, [doubt.words for doubt in undecided], twice(found, on) if left_s < math.inf else set())
+    return Going(on, [doubt.words for doubt in undecided], twice(pairs_in_doubt, on) if left_s < math.inf else set())
 
 
-def twice(found: Sequence[Doubt], cells: Sequence[Cell]) -> set[str]:
+def twice(pairs_in_doubt: Sequence[Doubt], cells: Sequence[Cell]) -> set[str]:
     """The keys of those of these cells of which most ratios are undecided or too wide, in a metric of WIDTHS: one
     slice in each round will not do, and a second one of one VPN makes all its ratios narrower."""
     waiting = Counter(
         (cell.key, doubt.configuration, doubt.image, doubt.peers)
-        for doubt in found
+        for doubt in pairs_in_doubt
         for cell in cells
         if doubt.metric in WIDTHS and cell.vpn in (doubt.a, doubt.b) and doubt.asks_for(cell)
     )
@@ -73,6 +73,7 @@ def next_look(repetitions: int, most: int) -> int:
     return min(max(repetitions + 1, most), max(repetitions + 1, math.ceil(GROWTH * repetitions)))
 
 
-def within(found: Sequence[Doubt], left_s: float) -> list[Doubt]:
+def within(pairs_in_doubt: Sequence[Doubt], left_s: float) -> list[Doubt]:
     """The doubts that so many seconds may settle; all where they settle none."""
-    return [doubt for doubt in found if doubt.seconds is None or doubt.seconds <= left_s] or list(found)
+    soon = [doubt for doubt in pairs_in_doubt if doubt.seconds is None or doubt.seconds <= left_s]
+    return soon or list(pairs_in_doubt)

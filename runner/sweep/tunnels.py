@@ -156,15 +156,15 @@ class TunnelBuilder:
         sites = sites or self.settings.rig.sites
         key = (self.vpn.name, self.image_name, others, len(sites))
         if key not in self.shared.secrets:
-            said = list[str]()
-            alone = self.settings.rig.alone(self._images[1], said.append)
+            output = list[str]()
+            alone = self.settings.rig.alone(self._images[1], output.append)
             try:
                 self.shared.secrets[key] = make_secrets(self.vpn, alone, sites)
             except BaseException:  # nobody knows which of the words are keys
-                said = [" ".join(line.split()[:2]) for line in said]
+                output = [" ".join(line.split()[:2]) for line in output]
                 raise
             finally:
-                for line in said:
+                for line in output:
                     self._say(hide(line))
         return self.shared.secrets[key]
 
