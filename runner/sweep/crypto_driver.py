@@ -59,7 +59,7 @@ def refused(lab: Lab, vpn: Vpn, params: Mapping[str, str]) -> Unsupported | None
 
 
 def by_openssl(vpn: Vpn, params: Mapping[str, str]) -> bool:
-    """Is what the trial encrypts encrypted by OpenSSL, by the VPN or by the instrument itself?"""
+    """Does OpenSSL encrypt what the trial sends, on behalf of the VPN or of the instrument itself?"""
     return vpn.software.openssl or bool(instruments()[params["measure"]].openssl_cipher(params))
 
 
@@ -112,7 +112,7 @@ def _cipher(params: Mapping[str, str]) -> str:
 
 
 def _known(cipher: str) -> str:
-    """A cipher that openssl speed is asked for: the others of OpenSSL are judged by AES."""
+    """The cipher that openssl speed measures for this one: AES, for those that it cannot measure itself."""
     return cipher if cipher in SPEED else "aes-128-cbc"
 
 

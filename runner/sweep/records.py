@@ -41,7 +41,7 @@ class Records:
             self._learn(trial)
 
     def begin(self, planned: Planned, up: Tunnel, log: str) -> None:
-        """Write down that a trial is under way, so that its slices count whatever happens. ``log``: its folder."""
+        """Write down that a trial is under way, so that its slices are kept whatever happens. ``log``: its folder."""
         self.store.append(
             self._trial(planned, Measured(), "interrupted").model_copy(
                 update=self._proven(up)
@@ -126,7 +126,7 @@ class Records:
         )
 
     def _learn(self, trial: Trial) -> None:
-        """Keep what later trials need: where a search should start."""
+        """Keep what later trials need: where a search begins."""
         if trial.status != "ok":
             return
         instrument = instruments().get(trial.params["measure"])  # an earlier call may have had another one
@@ -134,7 +134,7 @@ class Records:
             self.known_bps[trial.cell] = known_bps
 
     def _implausible(self, planned: Planned, measured: Measured) -> list[str]:
-        """A VPN that is faster than this block's plain IP is a warning."""
+        """Warn of a VPN that is faster than this block's plain IP."""
         if planned.cell.vpn == BASELINE:
             return []
         for baseline in self.store.trials:
@@ -145,7 +145,7 @@ class Records:
 
 
 def _generator_limited(measured: Measured) -> bool:
-    """Does a search say that it could offer no more?"""
+    """Was a search limited by the generator, which could offer no more?"""
     return any("generator_limited" in (value.detail.get("flags") or ()) for value in measured.measurements)
 
 

@@ -104,7 +104,7 @@ class Request:
         return records
 
     def expected(self, seen: Sequence[Trial] = ()) -> tuple[int, float]:
-        """Trials beside those that were ``seen``, and seconds they will take if every VPN is supported."""
+        """The number of trials beside those in ``seen``, and the seconds they will take if every VPN is supported."""
         done = measured(seen, self.retry_failed)
         hopeless = {trial.cell for trial in seen if trial.status == "unsupported"}
         sums = blocks(self.cells, self.repetitions, self.seed, done, hopeless, self.profile).sums
@@ -112,12 +112,12 @@ class Request:
 
     @property
     def labs(self) -> int:
-        """How many labs must be able to stand at once for it; more tunnels than that can take turns in groups."""
+        """How many labs must be able to stand at once. More tunnels than that can take turns in groups."""
         return max(LEAST_LABS, *(Planned(cell, 1).instrument.labs(cell.params) for cell in self.cells))
 
     @property
     def shortest_s(self) -> float:
-        """How long its shortest trial takes, in a tunnel of its own."""
+        """The seconds that the shortest trial takes, in a tunnel of its own."""
         return TUNNEL_S + min(expected_trial_s(Planned(cell, 1), self.profile) for cell in self.cells)
 
 
@@ -177,8 +177,8 @@ def ask(options: Options) -> Request:
 
 
 def site_limits(lab: str, max_rate: str, between: str) -> dict[str, Any]:
-    """``--max-rate`` and ``--between`` as the keys of a site's inventory. Raises UsageError for what is not a rate or
-    not hours, and for another lab."""
+    """``--max-rate`` and ``--between`` as the keys of a site's inventory. Raises UsageError for a malformed rate,
+    malformed hours, and a lab that is not a site's."""
     given = [name for name, text in (("--max-rate", max_rate), ("--between", between)) if text]
     if given and not lab.startswith("site:"):
         raise UsageError(f"{given[0]} protects the path of a site lab: give --lab site:SITES.toml, too")
@@ -243,9 +243,9 @@ def rate_bps(text: str, option: str = "--max-rate") -> float:
 
 
 def _instances(request: Request) -> int:
-    """How many tunnels of each VPN, one after another, a deadline has time for; 1 where ``--reps`` says it, where some
-    measurements are no slices, which take as long as they take, and where the deadline is for what a run in the folder
-    left undecided, which has tunnels of its own."""
+    """How many tunnels of each VPN, one after another, a deadline has time for. It is 1 where ``--reps`` says the
+    number, where some measurements are not made in slices and so need their own time, and where the deadline is for the
+    undecided pairs of a run in the folder, which get new tunnels."""
     goes_on = request.until_significant and request.out is not None and is_there(request.out / "trials.jsonl")
     if request.given_repetitions or goes_on or not request.deadline_s or not all_turn(request.cells, request.profile):
         return 1
@@ -253,7 +253,8 @@ def _instances(request: Request) -> int:
 
 
 def _deadline_s(text: str, request: Request) -> float | None:
-    """The time that ``text`` is. Raises UsageError for none, and for one in which nothing can be measured."""
+    """The deadline ``text`` in seconds. Raises UsageError for a malformed time, and for one in which nothing can be
+    measured."""
     if not text:
         return None
     deadline_s, shortest_s = seconds(text), request.shortest_s
@@ -265,7 +266,7 @@ def _deadline_s(text: str, request: Request) -> float | None:
 
 
 def _weights(text: str, request: Request) -> Weights | None:
-    """The weights that a run goes by. Raises UsageError where they count what it will not have measured."""
+    """The weights of the run. Raises UsageError where they count a metric that the run will not measure."""
     if not text:
         return None
     kinds = {cell.params["measure"] for cell in request.cells}

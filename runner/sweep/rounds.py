@@ -36,16 +36,16 @@ class StandingTunnel:
     trials: list[RunningTrial] = field(default_factory=list)
 
     def renew(self, context: RunContext) -> None:
-        """Another tunnel in the place of this one, which is not usable any more. Raises LabError."""
+        """Bring up another tunnel in the place of this one, which is not usable any more. Raises LabError."""
         try:
             self.bench.renew()
         except (Exception, SystemExit) as error:
             self.lost(context, error)
 
     def lost(self, context: RunContext, error: BaseException) -> None:
-        """There is no tunnel any more: the lines of the trials that were under way, with the slices that they
-        have, unless the tunnel is not what was asked for. Raises LabError if that is it, which says nothing of the VPN:
-        they are to be measured again."""
+        """Give the tunnel up, and write the lines of the trials that were under way, with the slices that they have.
+        Where the tunnel is not what was asked for, they have no number. Where the lab is broken, nothing is learnt of
+        the VPN: raises LabError, and the trials are measured again."""
         waiting = [trial for trial in self.trials if not trial.over]
         for trial in waiting:
             if not isinstance(error, LabError | ProofError) and not is_full(error):
@@ -58,8 +58,8 @@ class StandingTunnel:
 
 
 def most_standing(plain: int, wanted: int, say: Callable[[str], object]) -> int:
-    """How many of the VPNs' tunnels stand at once beside the baseline's: as many as this process may have open files
-    for, with one lab more in which a set-up is timed. Where those are fewer than could stand, ``say`` is told."""
+    """How many of the VPNs' tunnels can stand at once beside the baseline's: as many as the limit of open files allows,
+    with one more lab in which a set-up is timed. Tells ``say`` where that is fewer than ``wanted``."""
     fit, wanted = max(1, machine.labs_that_fit() - plain - 1), min(wanted, MOST_STANDING)
     if fit < wanted:
         say(
@@ -72,8 +72,9 @@ def most_standing(plain: int, wanted: int, say: Callable[[str], object]) -> int:
 
 @contextmanager
 def standing(context: RunContext, tunnels: Sequence[PlannedTunnel]) -> Iterator[list[StandingTunnel]]:
-    """All of ``tunnels`` up at once, each in a lab of its own, as long as the context. Those that do not come up are
-    tried once more where time is left, and then written down. At its end every trial has its line. Raises LabError."""
+    """Bring up all of ``tunnels`` at once, each in a lab of its own, for as long as the context lasts. A tunnel that
+    does not come up is tried once more where time is left, and then its trials fail. At the end of the context every
+    trial has its line. Raises LabError."""
     stands: list[StandingTunnel] = []
     with ExitStack() as labs:
         try:
@@ -88,8 +89,9 @@ def standing(context: RunContext, tunnels: Sequence[PlannedTunnel]) -> Iterator[
 def _stand(
     context: RunContext, tunnel: PlannedTunnel, labs: ExitStack, stands: list[StandingTunnel], before: str = ""
 ) -> str:
-    """Bring the tunnel up in a lab. ``before``: why it did not come up at first. Returns why it did not come up where
-    it is worth another attempt; else it is up, or its trials are written down. Raises LabError."""
+    """Bring the tunnel up in a lab and add it to ``stands``. ``before``: why the first attempt failed. Returns the
+    reason of the failure where another attempt is worth it; else "", and the tunnel is up or its trials are written
+    down. Raises LabError."""
     began = time.monotonic()
     context.watcher.tunnel(tunnel.trials[0].repetition, tunnel.vpn, tunnel.params)
     folder = context.store.logs(tunnel.name)
@@ -112,8 +114,9 @@ def _stand(
 
 
 def _another_attempt(context: RunContext, error: BaseException, took_s: float) -> bool:
-    """Is a tunnel that did not come up tried again? Not where the lab or the disk is broken, nor where the tunnel was
-    up and is not what was asked for, nor where the deadline leaves no time for as long an attempt."""
+    """Is another attempt made for a tunnel that did not come up? Not where the lab or the disk is broken, where the
+    tunnel was up but is not what was asked for, or where the deadline leaves too little time for a second attempt as
+    long."""
     broken = isinstance(error, LabError | InstrumentError | ProofError | OSError)
     if broken and not isinstance(error, TimeoutError):  # which is an OSError, and says that no payload came
         return False
@@ -122,7 +125,7 @@ def _another_attempt(context: RunContext, error: BaseException, took_s: float) -
 
 
 def _end(context: RunContext, stands: Sequence[StandingTunnel]) -> None:
-    """Every trial's line: with what it has, also where the run is being stopped."""
+    """Write the line of every trial, with the slices that it has; also while the run is being stopped."""
     for stand in stands:
         for trial in stand.trials:
             try:
@@ -148,8 +151,9 @@ class Rounds:
         more: Callable[[int], bool],
         goes_on: Callable[[RunningTrial], bool] = lambda trial: True,
     ) -> int:
-        """Round after round while ``more`` says so of the number of rounds that were played; each round's slices are on
-        the disk before the next. ``goes_on``: does this trial still have turns? Returns how many were played.
+        """Play rounds as long as ``more``, given the number of rounds played, is true. The slices of each round are on
+        the disk before the next one. ``goes_on``: does this trial still have turns? Returns the number of rounds
+        played.
 
         Raises LabError and OSError.
         """
@@ -193,7 +197,8 @@ class Rounds:
 def _in_order(
     due: Sequence[tuple[StandingTunnel, RunningTrial]], rng: random.Random
 ) -> list[tuple[StandingTunnel, RunningTrial]]:
-    """All their turns in a round: groups of what is compared, in random order, and so the VPNs within each."""
+    """The turns of one round: groups of trials that are compared with each other, in random order, and the VPNs in
+    random order within each."""
     groups: dict[str, list[tuple[StandingTunnel, RunningTrial]]] = {}
     for stand, trial in due:
         for number in range(trial.planned.instrument.turns * trial.times):
@@ -206,5 +211,5 @@ def _in_order(
 
 
 def conditions(trial: RunningTrial) -> tuple[tuple[str, str], ...]:
-    """The levels that are the same for all VPNs that it is compared with, and for their baseline."""
+    """The levels that the trial shares with the VPNs that it is compared with, and with their baseline."""
     return tuple(sorted(outside_of_tunnel(trial.planned.cell.params).items()))

@@ -17,7 +17,7 @@ from runner.sweep.plan import Planned
 
 
 class Watcher(Protocol):
-    """Who is told how the run goes: the live display, or plain lines."""
+    """Is told how the run goes: the live display, or plain lines."""
 
     def planned(self, trials: int, expected_s: float) -> None:
         """So many trials are ahead, and will take about ``expected_s`` seconds."""

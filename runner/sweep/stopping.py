@@ -27,8 +27,8 @@ TWICE = 0.5  # of a VPN's pairs in such a metric: where more are undecided or to
 
 
 class Going(NamedTuple):
-    """``cells``: those that go on; ``doubts``: every undecided pair, in words; ``twice``: the keys of those among the
-    cells that have twice their turns."""
+    """The answer of a look. ``cells``: those that go on; ``doubts``: every undecided pair, in words; ``twice``: the
+    keys of those among the cells that have twice their turns."""
 
     cells: list[Cell]
     doubts: list[str]
@@ -52,8 +52,8 @@ def going(
 
 
 def twice(pairs_in_doubt: Sequence[Doubt], cells: Sequence[Cell]) -> set[str]:
-    """The keys of those of these cells of which most ratios are undecided or too wide, in a metric of WIDTHS: one
-    slice in each round will not do, and a second one of one VPN makes all its ratios narrower."""
+    """The keys of those of these cells of which most ratios, in a metric of WIDTHS, are undecided or too wide. One
+    slice in each round is not enough for them; a second slice of one VPN makes all its ratios narrower."""
     waiting = Counter(
         (cell.key, doubt.configuration, doubt.image, doubt.peers)
         for doubt in pairs_in_doubt
@@ -69,11 +69,11 @@ def instances(deadline_s: float) -> int:
 
 
 def next_look(repetitions: int, most: int) -> int:
-    """After how many repetitions to look again, having looked after so many."""
+    """The number of repetitions after which to look again, having looked after so many."""
     return min(max(repetitions + 1, most), max(repetitions + 1, math.ceil(GROWTH * repetitions)))
 
 
 def within(pairs_in_doubt: Sequence[Doubt], left_s: float) -> list[Doubt]:
-    """The doubts that so many seconds may settle; all where they settle none."""
+    """The pairs that so many seconds may decide; all pairs where they decide none."""
     soon = [doubt for doubt in pairs_in_doubt if doubt.seconds is None or doubt.seconds <= left_s]
     return soon or list(pairs_in_doubt)
