@@ -35,7 +35,7 @@ from runner.vpn.plugin import Vpn
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that was looked at. ``level``: "ok", "warning" (something cannot be measured) or "error"."""
+    """The result of one check. ``level``: "ok", "warning" (something cannot be measured) or "error"."""
 
     what: str
     level: str
@@ -43,8 +43,8 @@ class Check:
 
 
 def examine(image_name: str, lab_spec: str = "netns", vpns: str = "", max_rate: str = "") -> list[Check]:
-    """Look at this machine, or at another lab's: tools, image, lab, and at both ranked configurations the own probe of
-    every VPN, or of those in the list ``vpns``. In a site lab also at the path, no faster than ``max_rate``."""
+    """Check this machine, or another lab's: tools, image, lab, and every VPN (or those in ``vpns``) by its own probe at
+    both ranked configurations. In a site lab check the path, too, no faster than ``max_rate``."""
     check_spec(lab_spec)
     limits = site_limits(lab_spec, max_rate, "")
     plugins = [load_vpn(name) for name in [name for name in vpns.split(",") if name] or vpn_names()]
@@ -70,7 +70,7 @@ def examine(image_name: str, lab_spec: str = "netns", vpns: str = "", max_rate: 
 
 
 def hours_check(hours: Hours) -> list[Check]:
-    """A warning where tests may not run at this hour: the doctor does not wait for it."""
+    """A warning where tests may not run at this hour; the doctor does not wait."""
     if hours.opens_in_s() == 0:
         return []
     says = f"it is not {hours.between} now. The doctor does not wait: it sends TCP each way for {RATE_S:g} s"
@@ -78,7 +78,7 @@ def hours_check(hours: Hours) -> list[Check]:
 
 
 def vpn_checks(lab: Lab, plugins: Sequence[Vpn]) -> list[Check]:
-    """What each VPN's own probe says, at both ranked configurations."""
+    """The results of each VPN's own probe, at both ranked configurations."""
     checks = []
     for vpn in plugins:
         for title, params in (("comparable", vpn.comparable), ("recommended", vpn.recommended)):
@@ -100,7 +100,7 @@ def module_checks(rig: SiteRig, lab: Lab, plugins: Sequence[Vpn], of_vpns: Seque
 
 
 def path_checks(path: BarePath, sites: Sequence[Site]) -> list[Check]:
-    """What is between two machines, line by line."""
+    """Checks of the path between two machines, a line each."""
     near, far = sites[0].name, sites[-1].name
     ways = f"from {near} to {far}", f"from {far} to {near}"
     less = ENCAPSULATION_BYTES[sites[0].path_version]
@@ -133,14 +133,14 @@ def path_checks(path: BarePath, sites: Sequence[Site]) -> list[Check]:
 
 
 def _not_measured(path: BarePath, kind: str, far: str, so: str) -> str:
-    """Why that is, and what to do."""
+    """Why something of the path was not measured, and what to do."""
     tried = [port for port in path.tried if port.startswith(kind)]
     what = f"let one of these in: {', '.join(tried)}" if tried else f"forward one and list it in forwards of [{far}]"
     return f"not measured, {so}: no {kind.upper()} port of {far} comes through. To measure it, {what}"
 
 
 def this_machine() -> list[Check]:
-    """What this machine has, and what it, or the container, lets this process do. No lab is started for it."""
+    """Check what this machine has, and what it, or the container, allows this process to do. No lab is started."""
     checks = []
     for tool, package in HOST_TOOLS.items():
         path = shutil.which(tool)
@@ -162,7 +162,8 @@ def this_machine() -> list[Check]:
 
 
 def guest_kernels() -> list[Check]:
-    """Does each guest of --kernel start? What would be fetched first is not tried. Inside a guest: which one it is."""
+    """Check whether each guest of --kernel starts. A guest that would have to be downloaded is not tried. Inside a
+    guest, tell which one it is."""
     if kernels.inside():
         return [Check("guest kernel", "ok", f"this is {kernels.inside()}: the lines below say what it can run")]
     checks = []

@@ -19,11 +19,11 @@ DEEPEST = 3  # folders below the one that was named: results/, a run under sever
 
 
 def runs_in(folders: Sequence[Path]) -> list[Path]:
-    """The run folders that these are; a folder that is none, but has some below it, stands for those.
+    """The run folders among ``folders``; a folder that is no run folder but holds some stands for those.
 
-    What holds no run is passed over, where others are named that do, and so are the runs that came with vpneval,
-    where a folder holds them beside runs of the user's own. Both are told on standard error. Raises UsageError for a
-    path that is not there or is named twice, and where nothing is left.
+    A folder without a run is skipped where others have one, and so are the runs that came with vpneval where a folder
+    holds them beside the user's own. Standard error names both. Raises UsageError for a path that does not exist or is
+    named twice, and where nothing is left.
     """
     from runner.data.store import check_run_folder
 
@@ -83,8 +83,8 @@ def _held(folder: Path, deepest: int = DEEPEST) -> list[Path]:
 
 
 def latest(a: str, b: str) -> Path:
-    """The run folder in results/ that was written to last. Of runs under several kernels the machine's own, unless
-    only another has numbers of both VPNs. Raises UsageError where there is none."""
+    """The run folder in results/ that was written to last. Of runs under several kernels it is that of the machine's
+    own kernel, unless only another has numbers of both VPNs. Raises UsageError where there is none."""
     from runner.cli.guest_runs import indexed
     from runner.data.store import load_run
 

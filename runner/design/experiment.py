@@ -50,11 +50,11 @@ class Experiment:
     wanted: Wanted | None = None  # which of these it measures, unless tunnels are named; all, where there is none
 
     def settled(self, known: Mapping[str, Levels], factors_of: Mapping[str, Mapping[str, Levels]]) -> Experiment:
-        """The experiment with its instruments' defaults, those of their factors that are absent unless somebody asks
-        for them, and ALL of a factor spelt out.
+        """The experiment with its defaults filled in: those of its instruments, ALL of a factor written out, and as
+        ``optional`` the factors that are absent unless a user sets them.
 
-        ``known``: all factors; ``factors_of``: those of each instrument. Raises UsageError for an instrument or a
-        factor that there is not.
+        ``known``: all factors; ``factors_of``: those of each instrument. Raises UsageError for an unknown instrument or
+        factor.
         """
         for declared in self.traffic:
             if (name := declared["measure"]) not in factors_of:
@@ -165,7 +165,7 @@ def _once(params: Sequence[dict[str, str]]) -> list[dict[str, str]]:
 
 
 def matching_integrity(vpn: Vpn, cipher: str) -> str:
-    """The integrity that goes with a cipher: its own tag for an AEAD, else the VPN's comparable HMAC."""
+    """The integrity level of a cipher: its own tag for an AEAD, else the VPN's comparable HMAC."""
     if cipher in AEAD:
         return "aead"
     declared = vpn.comparable["integrity"]

@@ -42,7 +42,7 @@ class Profile:
 
     @property
     def searches(self) -> dict[str, UdpSearch]:
-        """The settings of all its searches, by the name of their field."""
+        """Field name -> settings, of all searches of the profile."""
         settings = {setting.name: getattr(self, setting.name) for setting in fields(self)}
         return {name: value for name, value in settings.items() if isinstance(value, UdpSearch)}
 
@@ -149,7 +149,8 @@ PROFILES = {
 
 
 def between_rates(profile: Profile, lowest_bps: float, highest_bps: float) -> Profile:
-    """The profile whose searches offer no less and no more, whatever a path carries; bit/s."""
+    """The profile with searches that offer rates from ``lowest_bps`` to ``highest_bps`` only, whatever the path
+    carries; bit/s."""
     change = f"; changed: the searches offer from {lowest_bps / 1e6:g} to {highest_bps / 1e6:g} Mbit/s"
     searches = {name: getattr(profile, name) for name in ("udp", "packets", "duplex")}
     kept = {
@@ -160,7 +161,7 @@ def between_rates(profile: Profile, lowest_bps: float, highest_bps: float) -> Pr
 
 
 def in_turns(profile: Profile, rounds: int | None, slice_s: float | None) -> Profile:
-    """The profile with that many rounds in each tunnel, and slices of TCP of ``slice_s`` seconds; None: its own."""
+    """The profile with so many rounds in each tunnel, and TCP slices of ``slice_s`` seconds; None keeps its own."""
     change = f"; changed: {rounds} round{'s' * (rounds > 1)} in each tunnel" if rounds else ""
     change += f"; changed: slices of TCP of {slice_s:g} s" if slice_s else ""
     note, before = profile.note + change, profile.noted_before + change

@@ -30,18 +30,19 @@ class Keeper:
         self._known = {trial.cell for trial in self.store.trials}
 
     def begin(self, run: Run) -> None:
-        """The run as it is described before its first block."""
+        """Write the run as it is described before its first block."""
         self.run = run
         self.save()
 
     def save(self, **update: Any) -> None:
-        """run.json with these fields changed. Raises OSError."""
+        """Write run.json with these fields changed. Raises OSError."""
         assert self.run is not None
         self.run = self.run.model_copy(update=update)
         self.store.save_run(self.run)
 
     def join(self, name: str, machine: Machine) -> str:
-        """Write down a machine of the farm. Returns why it may not take part where it is not what it was before."""
+        """Write down a machine of the farm. Returns why it may not take part, where it has changed since an earlier
+        call; else ""."""
         assert self.run is not None
         known = self.run.machines.get(name)
         if known and known.kind != machine.kind:
@@ -51,8 +52,8 @@ class Keeper:
         return ""
 
     def keep(self, number: int, name: str, packed: bytes) -> None:
-        """Put the answer of the machine ``name`` to the block ``number`` into the folder. A second answer changes
-        nothing. Raises BlockError for what is not an answer to that, and OSError."""
+        """Store the answer of the machine ``name`` to the block ``number`` in the folder. A second answer changes
+        nothing. Raises BlockError for an answer that is not to this block, and OSError."""
         if number in self.kept:
             return
         files = unpack(packed)
@@ -120,7 +121,7 @@ def _line(trial: Trial, machine: str, place: str) -> Trial:
 
 
 def _alone(measurement: Measurement) -> Measurement:
-    """A search that began in this block and ended in it says nothing of other machines' blocks."""
+    """Mark a search as not pooled: one that began and ended in this block says nothing of other machines' blocks."""
     if not measurement.detail.get("pooled"):
         return measurement
     return measurement.model_copy(update={"detail": measurement.detail | {"pooled": False}})

@@ -23,7 +23,7 @@ SAME_IMAGE = "images built on different days differ; docs/farm.md, 'The same ima
 
 
 def name() -> str:
-    """This machine's: ``VPNEVAL_MACHINE``, else its host name."""
+    """The name of this machine: ``VPNEVAL_MACHINE``, else its host name."""
     return os.environ.get("VPNEVAL_MACHINE") or platform.node()
 
 
@@ -47,7 +47,7 @@ def describe(images: Sequence[str]) -> tuple[Machine, dict[str, Any]]:
 
 
 def code_digest() -> str:
-    """Of all Python files of vpneval: machines with different code do not measure the same."""
+    """A digest of all Python files of vpneval. Machines with different code do not measure the same."""
     digest = hashlib.sha256()
     root = Path(runner.__path__[0]).parent
     for package in ("runner", "vpns", "experiments"):
@@ -65,7 +65,7 @@ def parse_equal(text: str) -> list[str]:
 
 
 def most_frequent(machines: Collection[Machine], equal: Sequence[str]) -> Machine:
-    """One of those that have most others like them in what must be equal."""
+    """One of the machines that agree with the most others in what must be equal."""
     kinds = Counter(_facts(machine, equal) for machine in machines)
     wanted = max(sorted(kinds), key=lambda kind: kinds[kind])
     return next(machine for machine in machines if _facts(machine, equal) == wanted)

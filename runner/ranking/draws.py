@@ -83,12 +83,12 @@ def draw_ranks(
     seed: int,
     pairs: Mapping[tuple[str, str], Estimate] | None = None,
 ) -> DrawnRanks | None:
-    """The ranks of all VPNs that were measured in ``metric``, or None where none of them has two blocks, unless it is
-    exact: then they are the same in every draw.
+    """The ranks of all VPNs that were measured in ``metric``. None where no VPN has two blocks, unless the metric is
+    exact: then the ranks are the same in every draw.
 
-    ``values``: VPN -> block -> value; ``bounded``: the VPNs of which it is known from below only, and which nobody
-    outranks therefore; ``pairs``: the log ratios that are known (made from the values if not given). Each metric has a
-    stream of random numbers of its own, so that its ranks do not depend on what else counts.
+    ``values``: VPN -> block -> value; ``bounded``: the VPNs with lower bounds only, which no VPN outranks; ``pairs``:
+    the log ratios that are known (made from the values if not given). Each metric has a stream of random numbers of its
+    own, so that its ranks do not depend on the other metrics that count.
     """
     if not values:
         return None
@@ -113,7 +113,7 @@ def draw_ranks(
 
 def order_of(drawn: Mapping[str, DrawnRanks], weights: Mapping[str, float], ranked: tuple[str, ...]) -> Order:
     """The order of the ``ranked`` VPNs in each draw. ``weights``: of the metrics that count, at least one; ``drawn``:
-    the ranks of each, which have all of the ``ranked``."""
+    metric -> its drawn ranks, which contain all the ``ranked`` VPNs."""
     averages = np.zeros((DRAWS, len(ranked)))
     total = 0.0
     for metric, weight in weights.items():

@@ -44,9 +44,9 @@ EQUAL = 1e-12  # a standard error below it is that of equal values
 
 
 class RoundValues(dict[int, float]):
-    """Round -> value, where cells took turns; ``instances``: round -> which of the VPN's tunnels it was measured in. Of
-    a farm it is the machine instead, because tunnels of one machine are not independent of each other: ``machines`` has
-    their names."""
+    """Round -> value, of cells that took turns. ``instances``: round -> the number of the VPN's tunnel that it was
+    measured in. On a farm it is the number of the machine, because tunnels of one machine are not independent of each
+    other; ``machines`` has their names."""
 
     def __init__(self, values: Blocks, instances: Mapping[int, int], machines: Sequence[str] = ()) -> None:
         super().__init__(values)
@@ -54,7 +54,7 @@ class RoundValues(dict[int, float]):
 
 
 class Pooled(dict[int, float]):
-    """The last repetition and its value, which is about all repetitions so far: a search that was continued from one
+    """The last repetition and its value, which stands for all repetitions so far, because the search went on from one
     to the next. ``error``: the standard error of the value's logarithm, from the search's own 95 % interval."""
 
     def __init__(self, values: Blocks, error: float) -> None:
@@ -72,7 +72,7 @@ class Estimate(NamedTuple):
     blocks: int
 
     def interval(self, confidence: float = CONFIDENCE) -> tuple[float, float]:
-        """From which to which logarithm, by Student's t."""
+        """The confidence interval of the logarithm, by Student's t."""
         half = float(scipy.special.stdtrit(self.freedom, (1 + confidence) / 2)) * self.error
         return self.centre - half, self.centre + half
 
@@ -112,11 +112,12 @@ class _Series:
 
 
 def estimate_pairs(values: Mapping[str, Blocks]) -> dict[tuple[str, str], Estimate]:
-    """(a, b) -> the log ratio of a over b, of every pair that one can be made of; ``values``: VPN -> its values of one
-    metric. Pairs of rounds share what they tell of autocorrelation and instances; all others stand alone.
+    """(a, b) -> the log ratio of a over b, of every pair that has one; ``values``: VPN -> its values of one metric.
+    Pairs of rounds are estimated together: they share the autocorrelation and the variance between instances. All
+    others are estimated one by one.
 
-    There is none without two shared blocks, and where a value is not positive. A search's posterior shares no blocks:
-    the ratio is that of two independent log-normals.
+    A pair has no estimate without two shared blocks, or where a value is not positive. A search's posterior shares no
+    blocks: the ratio is that of two independent log-normals.
     """
     pairs = list(combinations(values, 2))
     series = {pair: _paired(values[pair[0]], values[pair[1]]) for pair in pairs}
@@ -132,12 +133,12 @@ def estimate_pairs(values: Mapping[str, Blocks]) -> dict[tuple[str, str], Estima
 
 
 def estimate_pair(a: Blocks, b: Blocks) -> Estimate | None:
-    """The log ratio of ``a`` over ``b`` by itself, see estimate_pairs."""
+    """The log ratio of ``a`` over ``b``, estimated without other pairs; see estimate_pairs."""
     return estimate_pairs({"a": a, "b": b}).get(("a", "b"))
 
 
 def alone(blocks: Blocks) -> Estimate | None:
-    """The mean logarithm of one VPN's values, paired with nobody's; None below two values, or where one is not
+    """The mean logarithm of one VPN's values, without a pair. None for fewer than two values, or where one is not
     positive."""
     if isinstance(blocks, Pooled):
         ((value),) = blocks.values()
@@ -152,7 +153,7 @@ def alone(blocks: Blocks) -> Estimate | None:
 
 
 def independent(a: Estimate, b: Estimate) -> Estimate:
-    """The difference of two that share nothing: Welch's degrees of freedom."""
+    """The difference of two independent estimates, with Welch's degrees of freedom."""
     variances = a.error**2, b.error**2
     total = sum(variances)
     parts = sum(v * v / estimate.freedom for v, estimate in zip(variances, (a, b), strict=True))
@@ -161,7 +162,8 @@ def independent(a: Estimate, b: Estimate) -> Estimate:
 
 
 def components(values: Mapping[str, Blocks]) -> Components | None:
-    """Where the spread of the rounds of one metric comes from; None where fewer than two VPNs share two rounds."""
+    """The standard deviations that the rounds of one metric consist of. None where fewer than two VPNs share four
+    rounds."""
     own = {
         vpn: blocks for vpn, blocks in values.items() if isinstance(blocks, RoundValues) and min(blocks.values()) > 0
     }
@@ -197,7 +199,8 @@ def components(values: Mapping[str, Blocks]) -> Components | None:
 
 
 def _paired(a: Blocks, b: Blocks) -> _Series | None:
-    """The log ratios of two that took turns; None below two shared rounds, or where a value is not positive."""
+    """The log ratios of two VPNs that took turns. None for fewer than two shared rounds, or where a value is not
+    positive."""
     if not isinstance(a, RoundValues) or not isinstance(b, RoundValues):
         return None
     shared = sorted(a.keys() & b.keys())
@@ -208,7 +211,8 @@ def _paired(a: Blocks, b: Blocks) -> _Series | None:
 
 
 def _without_rounds(a: Blocks, b: Blocks) -> Estimate | None:
-    """Repetitions are paired; what shares no blocks by its nature is compared as two independent numbers."""
+    """The log ratio of two VPNs that took no turns: paired by repetition, or of two independent numbers where one is a
+    search's result."""
     if isinstance(a, Pooled) or isinstance(b, Pooled):
         first, second = alone(a), alone(b)
         return independent(first, second) if first and second else None
@@ -239,14 +243,14 @@ def _series(logs: Array, instances: Numbers, *, machines: bool = False) -> _Seri
 
 
 def _trimmed_mean(logs: Array) -> float:
-    """Of one instance, a tenth on each side left out, at least one value where there are three."""
+    """The mean of one instance without a tenth on each side, at least one value on each where there are three."""
     cut = min(math.ceil(TRIMMED * len(logs)), (len(logs) - 1) // 2)
     return float(np.sort(logs)[cut : len(logs) - cut].mean())
 
 
 def _with_all(series: Sequence[_Series], vpns: int) -> list[Estimate]:
-    """The estimates, with what all of them together tell of autocorrelation and instances; ``vpns``: how many VPNs
-    they are of."""
+    """The estimates of all series, with autocorrelation and the variance between instances pooled over them; ``vpns``:
+    the number of VPNs in them."""
     if not series:
         return []
     growth = _growth(series)
@@ -275,15 +279,16 @@ def _with_all(series: Sequence[_Series], vpns: int) -> list[Estimate]:
 
 
 def _across_machines(pair: _Series) -> Estimate:
-    """Of a farm: the machines' means are the data. One VPN may suit a machine worse than all others do, by much more
-    than instances of a tunnel differ, so that neither other pairs nor other runs tell how much."""
+    """The estimate of a farm, whose data are the means of the machines. One machine may suit a VPN worse than the
+    others do, by much more than the instances of a tunnel differ. So neither other pairs nor other runs tell how
+    much."""
     error = math.sqrt(float(pair.means.var(ddof=1)) * float(((pair.sizes / pair.blocks) ** 2).sum()))
     return Estimate(pair.centre, error, len(pair.sizes) - 1, pair.blocks)
 
 
 def _moderated(series: Sequence[_Series], vpns: int) -> list[tuple[float, float]]:
-    """Of each series its variance and degrees of freedom, with what all of them tell of a common one: Smyth, Stat.
-    Appl. Genet. Mol. Biol. 3(1), 2004, §6.2. What pairs share by sharing a VPN is not taken for their being alike."""
+    """The variance and the degrees of freedom of each series, shrunken towards a variance common to all: Smyth, Stat.
+    Appl. Genet. Mol. Biol. 3(1), 2004, §6.2. The correlation of pairs that share a VPN is not taken for similarity."""
     varying = [pair for pair in series if pair.variance >= EQUAL**2]
     if len(varying) < 2:
         return [(pair.variance, pair.freedom) for pair in series]
@@ -308,7 +313,7 @@ def _inverse_trigamma(value: float) -> float:
 
 
 def _growth(series: Sequence[_Series]) -> float:
-    """By how much the autocorrelation of rounds multiplies a variance, pooled over the series; at least 1."""
+    """The factor, at least 1, by which the autocorrelation of rounds multiplies a variance, pooled over the series."""
     most = max(1, round(max(pair.blocks for pair in series) ** (1 / 3)))
     sums, weights = np.zeros(most), np.zeros(most)
     for pair in series:
@@ -335,9 +340,9 @@ def _growth(series: Sequence[_Series]) -> float:
 
 
 def _between(series: Sequence[_Series], growth: float) -> tuple[float, float] | None:
-    """The variance between instances in a series: what their means differ by beyond the error that they have anyway;
-    and the share of the series that tell it. May come out negative; None where no series has two instances of two
-    rounds."""
+    """The variance between instances: what their means differ by, minus the error that they have anyway, pooled over
+    the series; and the effective share of the series. The variance may be negative. None where no series has two
+    instances of two rounds."""
     beyond, weights = [], []
     for pair in series:
         if len(pair.sizes) > 1 and pair.sizes.max() > 1:

@@ -39,7 +39,8 @@ def of_means(samples: Sequence[Array]) -> list[Interval]:
 
 
 def _each(samples: Sequence[Array], bootstrap: Callable[[Array], list[Interval]]) -> list[Interval]:
-    """The samples of one length are the rows of one array; ``bootstrap`` makes their intervals from ten values on."""
+    """The interval of each sample. Samples of one length are the rows of one array; ``bootstrap`` makes the intervals
+    of ten values or more, Student's t those of fewer."""
     intervals: list[Interval] = [(None, None, f"n={len(sample)}, no interval") for sample in samples]
     for n, every in same_length(samples).items():
         if n < 2:
@@ -73,7 +74,8 @@ def _student(rows: Array) -> list[Interval]:
 
 
 def _bootstrap_medians(rows: Array) -> list[Interval]:
-    """BCa; the percentile bootstrap where that is undefined: the sample less one value has always the same median."""
+    """BCa intervals of the medians. Where BCa is undefined, because every sample less one value has the same median,
+    the percentile bootstrap."""
     n = rows.shape[1]
     lower, upper = _middles(n)
     ordered = np.sort(rows, axis=1)
@@ -108,8 +110,8 @@ def _bca_shares(ordered: Array, medians: Array) -> Array:
 
 
 def _bootstrap_means(rows: Array) -> list[Interval]:
-    """The bootstrap-t interval (Efron and Tibshirani, An Introduction to the Bootstrap, §12.5): the percentiles of the
-    resamples' t statistic take the place of Student's. See docs/decisions/0010."""
+    """Bootstrap-t intervals of the means (Efron and Tibshirani, An Introduction to the Bootstrap, §12.5): the
+    percentiles of the resamples' t statistic replace Student's. See docs/decisions/0010."""
     n = rows.shape[1]
     if n > MOST_DRAWN:  # the mean of so many is normal
         return _student(rows)

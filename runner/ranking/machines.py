@@ -60,12 +60,13 @@ class OnMachines(Strict):
 
 
 def machines_of(by_vpn: Mapping[str, Blocks]) -> list[str]:
-    """The machines that these values of one metric were measured on, where there are several."""
+    """The machines on which these values of one metric were measured; empty where there is only one."""
     return sorted({name for blocks in by_vpn.values() if isinstance(blocks, RoundValues) for name in blocks.machines})
 
 
 def on_machines(basis: Basis, ranking: Ranking) -> OnMachines | None:
-    """The machines of one ranking; None where there are not two, or no two VPNs are ranked."""
+    """The results of one ranking on each machine. None where there are not two machines, or fewer than two VPNs are
+    ranked."""
     ranked = [standing.vpn for standing in ranking.standings if standing.place is not None]
     metrics = [metric for metric in ranking.weights.counted if machines_of(basis.values.get(metric, {}))]
     if len(ranked) < 2 or not metrics:
@@ -131,7 +132,8 @@ def _ratio(metric: str, estimate: Estimate) -> MachineRatio:
 
 
 def _leader(basis: Basis, ranking: Ranking, own: Mapping[str, Mapping[str, RoundValues]], ranked: Sequence[str]) -> str:
-    """The ranked VPN with the lowest weighted average rank by this machine's medians; of equals the better placed."""
+    """The ranked VPN with the lowest weighted average rank by this machine's medians; of equals the better placed
+    one."""
     average = dict.fromkeys(ranked, 0.0)
     for metric, by_vpn in own.items():
         sign = -1 if basis.metrics[metric].better == "higher" else 1
@@ -145,8 +147,8 @@ def _leader(basis: Basis, ranking: Ranking, own: Mapping[str, Mapping[str, Round
 def _standing_out(
     by_machine: Mapping[str, Mapping[tuple[str, str], Estimate]], titles: Mapping[str, str], first: str
 ) -> dict[str, list[str]]:
-    """Machine -> in which ratio it is not like the others: the studentised residual among all machines' ratios, at
-    Bonferroni's level for the number of machines and ratios."""
+    """Machine -> sentences on the ratios in which it differs from the others: by the studentised residual among all
+    machines' ratios, at Bonferroni's level for the number of machines and ratios."""
     outliers: dict[str, list[str]] = {}
     pairs = sorted({pair for ratios in by_machine.values() for pair in ratios})
     for metric, vpn in pairs:

@@ -90,7 +90,7 @@ def rank_all(
     configurations: Sequence[str] | None = None,
     weights: Weights | None = None,
 ) -> list[Ranking]:
-    """A ranking for each basis (see ``bases``), by default with ``balanced`` weights over what was measured."""
+    """A ranking for each basis (see ``bases``), by default with ``balanced`` weights over the measured metrics."""
     counted = weights.counted if weights else ()
     basis_list = bases(run, trials, counted, configurations)
     return [weigh(basis, weights or default_weights(basis.values)) for basis in basis_list]
@@ -109,9 +109,9 @@ def rank(
 
 
 def weigh(basis: Basis, weights: Weights) -> Ranking:
-    """Weight a basis' expected ranks, and order by them.
+    """Rank the VPNs of a basis by the weighted average of their expected ranks.
 
-    A VPN without a weighted metric is not ranked, with its reason. One VPN is no ranking.
+    A VPN without a weighted metric is not ranked, and has its reason. One VPN is no ranking.
     """
     ranks = {metric: basis.ranks(metric) for metric in basis.values}
     standings = []
@@ -194,9 +194,11 @@ def _with_places(standings: Sequence[Standing]) -> list[Standing]:
 
 
 def _with_chances(standings: Sequence[Standing], order: Order | None) -> list[Standing]:
-    """The probability of being best, the interval of the place and the ties of the ranked; equals by their probability.
+    """The standings with the probability of being best, the interval of the place, and the ties; equals are ordered by
+    that probability.
 
-    The place is in its interval, whatever the draws: an average of ranks may come after others that it mostly beats."""
+    A place is always in its interval: a VPN may have a worse average rank than others that it beats in most draws.
+    """
     if order is None:
         ranked = [standing.vpn for standing in standings if standing.place]
         return [
@@ -227,7 +229,7 @@ def _with_chances(standings: Sequence[Standing], order: Order | None) -> list[St
 
 
 def _pair(a: Standing, b: Standing, order: Order | None) -> Pair:
-    """Two in their order; who shares a place stands in the likelier one."""
+    """Two neighbours in their order; two that share a place are put into the likelier order."""
     if order is None:
         return Pair(first=a.vpn, second=b.vpn)
     before, equal = order.pair(a.vpn, b.vpn)

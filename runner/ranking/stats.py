@@ -92,7 +92,7 @@ def summarise(values: Sequence[float]) -> Summary:
 
 
 def summarise_all(many: Sequence[Sequence[float]]) -> list[Summary]:
-    """The same of each, much faster than one after the other."""
+    """The summaries of many samples, much faster than one after the other."""
     arrays = [np.asarray(values, dtype=float) for values in many]
     in_logs = [bool((array > 0).all()) for array in arrays]
     intervals = of_medians([np.log(array) if logs else array for array, logs in zip(arrays, in_logs, strict=True)])
@@ -136,7 +136,7 @@ def compare_blocks(a: Blocks, b: Blocks) -> Ratio:
 
 
 def compare_all(pairs: Sequence[tuple[Blocks, Blocks]]) -> list[Ratio]:
-    """The same of each pair, much faster than one after the other. Rounds and searches: see ranking.estimates."""
+    """The ratio of each pair, much faster than one after the other. Rounds and searches: see ranking.estimates."""
     by_rounds = [_by_rounds(a, b) for a, b in pairs]
     logs = [None if ratio else _log_ratios(a, b) for (a, b), ratio in zip(pairs, by_rounds, strict=True)]
     intervals = of_means([np.array([]) if log_ratios is None else log_ratios for log_ratios in logs])
@@ -147,7 +147,8 @@ def compare_all(pairs: Sequence[tuple[Blocks, Blocks]]) -> list[Ratio]:
 
 
 def _by_rounds(a: Blocks, b: Blocks) -> Ratio | None:
-    """The ratio of two that took turns, or of a search's result; None for repetitions, and where nothing is told."""
+    """The ratio of two VPNs that took turns, or of which one is a search's result. None for repetitions, and where no
+    estimate can be made."""
     both = isinstance(a, RoundValues) and isinstance(b, RoundValues)
     searched = isinstance(a, Pooled) or isinstance(b, Pooled)
     estimate = estimate_pair(a, b) if both or searched else None
@@ -165,7 +166,7 @@ def _by_rounds(a: Blocks, b: Blocks) -> Ratio | None:
 
 
 def _log_ratios(a: Blocks, b: Blocks) -> Array | None:
-    """Of the shared blocks, in their order; None where a value is not positive."""
+    """The log ratios of the shared blocks, in their order; None where a value is not positive."""
     shared = sorted(a.keys() & b.keys())
     if not all(a[block] > 0 and b[block] > 0 for block in shared):
         return None
@@ -245,7 +246,7 @@ class Drift(Strict):
 
     @property
     def judged(self) -> bool:
-        """Are there two blocks to judge from?"""
+        """Are there at least two blocks to judge the drift by?"""
         return self.last.blocks > 1
 
 
@@ -263,7 +264,7 @@ def drift(baseline: Sequence[Trial], metric: str) -> Drift:
 
 
 def lower_bounds(trials: Sequence[Trial], metric: str) -> set[int]:
-    """The blocks in which the value of ``metric`` is known from below only."""
+    """The blocks in which the value of ``metric`` is only a lower bound."""
     return {
         block
         for trial in trials

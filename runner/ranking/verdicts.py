@@ -65,8 +65,8 @@ class Verdict(Strict):
 
 @dataclass(frozen=True)
 class Tested:
-    """A pair, its estimate, and the probabilities of what is seen, or more, if there were no difference (``differ``)
-    and if there were one of the margin (``alike``)."""
+    """A pair, its estimate, and two p-values: of no difference (``differ``), and of a difference as large as the margin
+    (``alike``)."""
 
     metric: Metric
     a: str
@@ -77,7 +77,7 @@ class Tested:
 
 
 def probabilities(metric: Metric, a: str, b: str, estimate: Estimate) -> Tested:
-    """The two tests of a pair."""
+    """Test a pair for a difference, and for being the same within the margin."""
     error = max(estimate.error, EQUAL)
     away = abs(estimate.centre)
     return Tested(
@@ -91,7 +91,8 @@ def probabilities(metric: Metric, a: str, b: str, estimate: Estimate) -> Tested:
 
 
 def level_of(tested: Sequence[Tested], looks: int, share: float = 1.0) -> float:
-    """The level that each of these pairs is tested at, so that one false verdict or more has the probability LEVEL."""
+    """The level at which each of these pairs is tested, so that the probability of one false verdict or more is
+    LEVEL."""
     remaining = len(tested)
     while remaining:
         level = nominal(LEVEL / remaining, looks, share)
@@ -103,8 +104,8 @@ def level_of(tested: Sequence[Tested], looks: int, share: float = 1.0) -> float:
 
 
 def verdicts(bases: Sequence[Basis], counted: Sequence[Set[str]], looks: int = 1, share: float = 1.0) -> list[Verdict]:
-    """The verdict on each pair of VPNs in each metric that counts; ``counted``: of each basis its metrics that do.
-    ``looks``: how often the run is looked at, ``share``: how much of its time is over at this look.
+    """The verdict on each pair of VPNs in each metric that counts; ``counted``: for each basis the metrics that count.
+    ``looks``: how often the run is looked at, ``share``: the share of its time that is over at this look.
 
     Pairs that two configurations share, with the same tunnels and the same traffic, are tested once.
     """
@@ -125,7 +126,7 @@ def verdicts(bases: Sequence[Basis], counted: Sequence[Set[str]], looks: int = 1
 
 
 def _key(basis: Basis, metric: str, a: str, b: str) -> tuple[object, ...]:
-    """What two pairs have in common that are the same measurements."""
+    """The key of a pair's measurements: equal for pairs, of two configurations, that are the same measurements."""
     levels = [
         tuple(sorted(conditions.items())) for conditions in (basis.levels[a], basis.levels[b], basis.traffic[metric])
     ]
@@ -172,7 +173,8 @@ def _verdict(
 
 
 def decide(tested: Tested, level: float) -> Decision:
-    """``a`` against ``b`` at this level: what is the same for a user is the same, even where it surely differs."""
+    """The decision on ``a`` against ``b`` at this level. A difference that lies within the margin is "same", even if it
+    is significant."""
     if tested.alike <= level:
         return "same"
     if tested.differ > level:
@@ -193,8 +195,9 @@ def held(decision: Decision, a: str, b: str, bounded: Set[str], metric: Metric) 
 
 
 def seconds_to_decide(tested: Tested, level: float, seconds: float) -> float | None:
-    """How much longer both would have to be measured until one of the tests decides, if the ratio stayed what it is and
-    its error fell with the root of the time; ``seconds``: what both have been measured for so far."""
+    """How many seconds longer both VPNs would have to be measured until one of the tests decides, assuming that the
+    ratio stays and that its error falls with the root of the time; ``seconds``: how long both have been measured so
+    far."""
     estimate = tested.estimate
     if seconds <= 0 or not estimate.blocks:
         return None
@@ -210,8 +213,8 @@ def seconds_to_decide(tested: Tested, level: float, seconds: float) -> float | N
 
 
 def _by_differences(basis: Basis, made: Verdict, metric: Metric) -> Verdict:
-    """What has no ratio: a count or a verdict is known, whatever its number; else the differences decide, if
-    anything."""
+    """The verdict on a pair without an estimate. A count or a verdict of an exact metric is known, however few there
+    are; otherwise the differences decide, if they are significant."""
     a, b = basis.values[metric.name][made.a], basis.values[metric.name][made.b]
     shared = sorted(a.keys() & b.keys())
     if not shared:

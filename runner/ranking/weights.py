@@ -113,7 +113,7 @@ def parse_weights(text: str, known: Collection[str], measured: Collection[str] |
 
 
 def default_weights(measured: Collection[str]) -> Weights:
-    """``balanced`` over the metrics there are, for a report that nobody gave weights for."""
+    """``balanced`` over the measured metrics, for a report without given weights."""
     balanced = of_run(PRESETS["balanced"], measured).values
     return Weights(
         name="balanced", values={metric: weight for metric, weight in balanced.items() if metric in measured}
@@ -121,7 +121,7 @@ def default_weights(measured: Collection[str]) -> Weights:
 
 
 def of_run(preset: Weights, measured: Collection[str]) -> Weights:
-    """The preset with the CPU cost that there is among the ``measured`` metrics."""
+    """The preset, with the one of the CPU cost metrics that was ``measured``."""
     if COST in measured or COST_AT_FULL_SPEED not in measured:
         return preset
     values = {COST_AT_FULL_SPEED if metric == COST else metric: weight for metric, weight in preset.values.items()}
@@ -166,7 +166,8 @@ def slack(ranks: Mapping[str, Mapping[str, float]], weights: Weights) -> list[Sl
 
 
 def _without(metric: str, own: Mapping[str, float], counted: Mapping[str, float]) -> float:
-    """Σ weight·rank over the other metrics, added as the report's page does (``sum`` compensates since Python 3.12)."""
+    """Σ weight·rank over the other metrics, added in the order of the report's page (``sum`` compensates since Python
+    3.12)."""
     total = 0.0
     for other, weight in counted.items():
         if other != metric:
