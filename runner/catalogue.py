@@ -55,15 +55,16 @@ def load_vpn(name: str) -> Vpn:
 
 
 def instruments() -> dict[str, Instrument]:
-    """Every instrument by its name, the level of the factor ``measure``: the tree's, then those that were added."""
+    """Every instrument by its name, which is the level of the factor ``measure``: those of the tree, then the added
+    ones."""
     return {**_of_the_tree(), **_ADDED}
 
 
 def add_instrument(path: str) -> Instrument:
-    """Take the instrument in the file ``path`` into the catalogue, for this process.
+    """Add the instrument in the file ``path`` to the catalogue, for this process.
 
-    Raises UsageError for a file that is not an instrument, a name or a metric's name that is taken, and a factor whose
-    levels differ from those of another instrument.
+    Raises UsageError for a file that is not an instrument, an instrument or metric with a name that is taken, and a
+    factor whose levels differ from those of another instrument.
     """
     if not _is_path("instrument", path):
         raise UsageError(f"an instrument from outside the tree is a file whose name ends in .py, not {path}")
@@ -91,13 +92,13 @@ _FILES: dict[str, Path] = {}  # of those
 
 
 def blamed(instrument: Instrument, broken: BaseException) -> str:
-    """An exception that an instrument should not have raised, in words, with the line of its file."""
+    """A sentence on an exception that an instrument should not have raised, with the line of its file."""
     file = _FILES.get(instrument.name) or Path(sys.modules[type(instrument).__module__].__file__ or "")
     return f"the instrument {instrument.name} is broken: {file.name}, {told(broken, [file])}"
 
 
 def _made(path: str, kind: type[Instrument]) -> Instrument:
-    """The instrument of a file. Raises UsageError for what can be seen to be wrong with it."""
+    """The instrument of a file. Raises UsageError for any error that can be seen in it."""
     lacks = [what for what in ("name", "metrics") if not hasattr(kind, what)] + sorted(kind.__abstractmethods__)
     if lacks:
         raise UsageError(f"instrument {path} is not finished: {kind.__name__} lacks {', '.join(lacks)}")
@@ -139,8 +140,8 @@ def factors() -> dict[str, Levels]:
 
 
 def parse_levels(text: str, of: Sequence[Vpn] = ()) -> dict[str, list[str]]:
-    """``--set``: ``factor=level,factor=level``; a factor named twice has both levels. ``of``: the VPNs that they are
-    for, whose levels are named where one is unknown.
+    """``--set``: ``factor=level,factor=level``; a factor named twice has both levels. ``of``: the VPNs that the levels
+    are for; an error about an unknown level names theirs.
 
     Raises UsageError for an unknown factor or level, and for a number outside of its factor's range.
     """
@@ -163,7 +164,8 @@ def parse_levels(text: str, of: Sequence[Vpn] = ()) -> dict[str, list[str]]:
 
 
 def _require_level(factor: str, level: str, named: Sequence[str], of: Sequence[Vpn]) -> None:
-    """Raise UsageError for an unknown level, with those that the VPNs ``of`` offer, if it is one of the tunnel's."""
+    """Raise UsageError for an unknown level; for a factor of the tunnel it names the levels that the VPNs ``of``
+    offer."""
     if level in named:
         return
     offers = {"cipher": "ciphers", "integrity": "integrities", "compression": "compressions"}
@@ -203,7 +205,8 @@ def _finished(name: str, plugin: type[Vpn]) -> Vpn:
 
 
 def digest_of(vpn: Vpn) -> str:
-    """What tells a plugin from another of the same name: of the files of its class and of those that it is made of."""
+    """A digest that tells a plugin from another of the same name: of the file of its class and of those that it is made
+    of."""
     files = sorted({*files_of(type(vpn))})
     return hashlib.sha256(b"\0".join(file.read_bytes() for file in files)).hexdigest()[:12]
 
@@ -220,7 +223,7 @@ GROUPS = {"papers": ("thesis", "crypto_matrix", "oslv", "devices", "rekey", "loa
 
 
 def expand(names: Sequence[str]) -> list[str]:
-    """The experiments that ``names`` name, groups opened, each once. Raises UsageError for an unknown name."""
+    """The experiments in ``names``, with groups expanded, each once. Raises UsageError for an unknown name."""
     for name in names:
         if not _is_path("experiment", name):
             require_known("experiment", name, [*experiment_names(), *GROUPS])
@@ -242,7 +245,7 @@ def load_experiment(name: str) -> Experiment:
 
 
 def _is_path(kind: str, name: str) -> bool:
-    """Is it a file outside the tree? Raises UsageError for a path that cannot be one."""
+    """Does this name a file outside the tree? Raises UsageError for a path that cannot be one."""
     if "/" in name and not name.endswith(".py"):
         article = "an" if kind[0] in "aei" else "a"
         raise UsageError(f"{article} {kind} from outside the tree is a file whose name ends in .py, not {name}")
@@ -264,7 +267,8 @@ def _from_file(kind: str, name: str) -> ModuleType:
 
 @contextmanager
 def _blaming(what: str, files: list[Path], passing: type[BaseException] = KeyboardInterrupt) -> Iterator[None]:
-    """Whatever is raised within, but Ctrl-C and what is ``passing``, is a UsageError that names the line of a file."""
+    """Turn any exception raised within, except Ctrl-C and ``passing``, into a UsageError that names the line of a
+    file."""
     try:
         yield
     except (KeyboardInterrupt, passing):
@@ -282,9 +286,10 @@ def _defined_in(module: ModuleType, kind: Callable[..., Kind]) -> list[type[Kind
 
 
 def _the_last(file: str, kinds: list[type[Kind]], base: str) -> type[Kind]:
-    """Of a file's subclasses of ``base`` the one that it is about: those that it is derived from may be beside it.
+    """The subclass of ``base`` that a file is about; its own base classes may be defined beside it.
 
-    Raises UsageError where there is none, or where nothing says which of several is meant."""
+    Raises UsageError where there is none, or where several are candidates.
+    """
     last = [kind for kind in dict.fromkeys(kinds) if not any(kind in other.__mro__[1:] for other in kinds)]
     if not last:
         raise UsageError(f"{file} defines no subclass of {base}")

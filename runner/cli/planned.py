@@ -29,8 +29,8 @@ ONE_AT_A_TIME = (
 
 
 def show(request: Request, as_json: bool) -> None:
-    """Print what ``request`` would measure, and how long that takes if every VPN can run here; of a folder that has a
-    run, what that lacks, and how long a sure answer takes."""
+    """Print what ``request`` would measure, and how long that takes if every VPN can run here. For a folder that has a
+    run, print what that lacks, and how long a sure answer takes."""
     report, seen = so_far(request)
     trials, expected_s = request.expected(seen)
     if as_json:
@@ -70,8 +70,8 @@ def show(request: Request, as_json: bool) -> None:
 
 
 def so_far(request: Request) -> tuple[Report | None, list[Trial]]:
-    """What the run in the folder of ``request`` has: its trials, and, if it goes on until all is decided, its report by
-    the same weights."""
+    """The trials of the run in the folder of ``request``, and its report by the same weights if the run goes on until
+    all is decided."""
     if request.out is None or not is_there(request.out / "run.json"):
         return None, []
     run, trials = load_run(request.out)
@@ -79,7 +79,7 @@ def so_far(request: Request) -> tuple[Report | None, list[Trial]]:
 
 
 def limits(request: Request) -> list[str]:
-    """What the options make of that time, in sentences."""
+    """Sentences on how the options change that time."""
     sentences = [ONE_AT_A_TIME] if request.lab != "netns" and any_turns(request.cells, request.profile) else []
     if request.until_significant:
         most = MOST_REPETITIONS if request.deadline_s is None else request.repetitions

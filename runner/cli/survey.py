@@ -88,8 +88,8 @@ def ask_here(request: Request) -> Answers:
 
 
 def _ask_there(request: Request, rest: Kernel, install: bool, say: Say) -> tuple[Kernel, Answers]:
-    """The same under ``rest``, whose packages are installed first where they may be. Where it does not start, the same
-    under what takes its place. The kernel and its answers; none where none starts."""
+    """Ask every VPN's own probe under ``rest``, whose packages are installed first if that is allowed. Where ``rest``
+    does not start, ask under its replacement. Returns the kernel and its answers; none where none starts."""
     for kernel in (rest, *_instead_of(rest)):
         if kernel is not rest:
             say(f"vpneval takes {TITLES[kernel.name]} in its place.")
@@ -109,7 +109,7 @@ def _ask_there(request: Request, rest: Kernel, install: bool, say: Say) -> tuple
 
 
 def _instead_of(rest: Kernel) -> list[Kernel]:
-    """What takes the place of ``rest``: Debian 13 in QEMU, where this machine has all that it needs."""
+    """The replacement for ``rest``: Debian 13 in QEMU, where this machine has all that it needs."""
     qemu = kernels.Qemu("trixie")
     return [qemu] if rest.name == "uml" and not qemu.commands() else []
 
@@ -126,7 +126,8 @@ def ask_under(kernel: Kernel, request: Request) -> Answers:
 
 
 def answers(text: str) -> Answers:
-    """What ``vpneval doctor --json`` printed, of comparable configurations. Raises CannotRunHere where it has none."""
+    """Read what ``vpneval doctor --json`` printed about comparable configurations. Raises CannotRunHere where there is
+    nothing."""
     try:
         checks = json.loads(text)
     except ValueError:
@@ -142,7 +143,8 @@ def answers(text: str) -> Answers:
 
 
 def what_would(vpns: Sequence[Vpn], request: Request, rest: Kernel) -> str:
-    """What would rank ``vpns``, some of which neither this machine's kernel nor ``rest`` has, and what that costs."""
+    """What could rank ``vpns``, some of which run neither under this machine's kernel nor under ``rest``, and its
+    cost."""
     if rest.name.startswith("qemu"):
         return "Another machine would, or virtual machines: see docs/labs.md and docs/vagrant.md."
     commands = " && ".join(kernels.Qemu("trixie").commands())

@@ -12,8 +12,8 @@ NUMBERS = ("file_bytes", "wan_rate_bps")  # the levels that a report reads as nu
 
 
 def check(run: Run, trials: Sequence[Trial]) -> None:
-    """Raises UsageError for a metric that run.json does not define, another unit than the metric's, what is no finite
-    number, and a level that should be a number and is not."""
+    """Raise UsageError for a metric that run.json does not define, a unit that is not the metric's, a number that is
+    not finite, and a level that should be a number and is not."""
     for name, known in run.metrics.items():
         if name != known.name:
             raise UsageError(f"run.json: what it defines as the metric {name!r} calls itself {known.name!r}")

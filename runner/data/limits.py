@@ -30,7 +30,8 @@ Machines = Sequence[MachineLoad]
 
 
 def judge(machines: Machines, *, generator_limited: bool = False) -> Limit | None:
-    """The limit of a throughput; None where no machine was watched. ``generator_limited``: the search says so."""
+    """The limit of a throughput; None where no machine was watched. ``generator_limited``: the search reported that the
+    generator could offer no more."""
     if not machines:
         return None
     limit = (
@@ -50,7 +51,7 @@ def judge(machines: Machines, *, generator_limited: bool = False) -> Limit | Non
 
 
 def evidence(machines: Machines) -> Iterator[str]:
-    """The figures behind the sentence, a line each."""
+    """The figures behind the sentence, one in each line."""
     for machine in machines:
         cores = ", ".join(f"core {core.core} {percent(core.busy)}" for core in machine.cores)
         yield f"{machine.name}: {cores} busy, watched for {machine.seconds:.1f} s"
@@ -86,7 +87,7 @@ def _heat(machine: MachineLoad) -> Iterator[str]:
 
 
 def percent(share: float) -> str:
-    """A share of a core, or of the time."""
+    """The share of a core, or of the time, in per cent."""
     return f"{100 * share:.0f} %"
 
 
@@ -112,7 +113,7 @@ def _stolen(machines: Machines) -> Limit | None:
 
 
 def _foreign(machines: Machines) -> Limit | None:
-    """Programs that are neither the VPN's nor ours have the cores that ours are ready to run on."""
+    """Other programs, neither the VPN's nor ours, occupy the cores while our programs are ready to run."""
     contended = [machine for machine in machines if _idle(machine) <= 1 - FULL and _waits(machine) >= WAITS]
     for machine in contended:
         taken: dict[tuple[bool, str, str], list[float]] = {}
@@ -136,7 +137,7 @@ def _foreign(machines: Machines) -> Limit | None:
 
 
 def _shaped(machines: Machines, *, certain: bool) -> Limit | None:
-    """A port that keeps a rate drops most of what is dropped at all, or makes most of its packets wait."""
+    """A port that keeps a rate drops most of all dropped packets, or makes most of its packets wait."""
     ports = [port for machine in machines for port in machine.ports]
     shaped = [port for port in ports if port.waited]
     if not shaped:
@@ -152,7 +153,7 @@ def _shaped(machines: Machines, *, certain: bool) -> Limit | None:
 
 
 def _full(machines: Machines) -> Limit | None:
-    """A thread of the VPN that had a core to itself, or a process that had all the cores that it may use."""
+    """A thread of the VPN had a core to itself, or a process had all the cores that it may use."""
     if (process := _fullest(machines, "vpn")) is None or process.busiest is None:
         return None
     share = process.busy / len(process.allowed) if process.allowed else 0.0
@@ -170,8 +171,8 @@ def _full(machines: Machines) -> Limit | None:
 
 
 def _generator(machines: Machines, limited: bool) -> Limit | None:
-    """This program's own sender or receiver. On shared cores, whoever sends a packet is charged with what the kernel
-    does for it, through all the nodes: without a VPN's program on the way, that is all that there is."""
+    """This program's own sender or receiver is at its limit. On shared cores, the kernel's work for a packet at all
+    nodes is charged to the program that sends it. Without a VPN's program on the way, no other program works."""
     if (process := _fullest(machines, "generator")) is None or process.busiest is None:
         return Limit(sentence="the generator: it could offer no more", kind="generator") if limited else None
     busy = f"{_whose(process)}, {percent(process.busiest.busy)} of {_core(process)}"
@@ -193,7 +194,7 @@ def _softirq(machines: Machines) -> Limit | None:
 
 
 def _busy(machines: Machines) -> Limit | None:
-    """All cores of a machine are busy, and nobody has one to itself."""
+    """All cores of a machine are busy, and no program has one to itself."""
     machine = min(machines, key=_idle)
     if _idle(machine) > 1 - FULL or not machine.processes:
         return None
@@ -204,7 +205,7 @@ def _busy(machines: Machines) -> Limit | None:
 
 
 def _queue(machines: Machines) -> Limit | None:
-    """Nobody is busy all the time, and still packets are dropped: a queue is too short for what comes at once."""
+    """No program is busy all the time, and still packets are dropped: a queue is too short for bursts."""
     dropped: Counter[str] = Counter()
     for machine in machines:
         for port in machine.ports:
@@ -230,20 +231,21 @@ def _nothing(machines: Machines) -> Limit:
 
 
 def _fullest(machines: Machines, role: str) -> ProcessLoad | None:
-    """The process of that role which has most of what it can have, if that is nearly all."""
+    """The process of that role that has most of the cores that it can have; None where that is not nearly all."""
     processes = [process for machine in machines for process in machine.processes if process.role == role]
     fullest = max(processes, key=_fullness, default=None)
     return fullest if fullest is not None and _fullness(fullest) >= FULL else None
 
 
 def _fullness(process: ProcessLoad) -> float:
-    """The share of what it can have: of a core for a thread, of all that it may use for the process."""
+    """The share of what the process can have: of one core for its busiest thread, or of all the cores that it may
+    use."""
     thread = process.busiest.busy if process.busiest else 0.0
     return max(thread, process.busy / len(process.allowed) if process.allowed else 0.0)
 
 
 def _core(process: ProcessLoad) -> str:
-    """The core that its busiest thread was on."""
+    """The core that the process's busiest thread was on."""
     core = process.busiest.core if process.busiest else None
     core = process.allowed[0] if len(process.allowed) == 1 else core
     return "a core" if core is None else f"core {core}"
@@ -274,12 +276,12 @@ def _where(machine: MachineLoad) -> str:
 
 
 def _idle(machine: MachineLoad) -> float:
-    """The share of its cores' time that is left."""
+    """The share of the machine's cores' time that is left."""
     return 1 - sum(core.busy for core in machine.cores) / len(machine.cores)
 
 
 def _waits(machine: MachineLoad) -> float:
-    """For how much of the time our programs and the VPN's were ready to run and had no core, all together."""
+    """For how much of the time our programs and the VPN's were ready to run without a core, summed over them."""
     ours = [process.busiest for process in machine.processes if process.role in ("vpn", "generator")]
     return sum(thread.waiting for thread in ours if thread)
 

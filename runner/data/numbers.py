@@ -8,7 +8,7 @@ MOST_LOG = 700.0  # a float holds e to the power of 709
 
 
 def real(given: str | float) -> float:
-    """The number in ``given``: infinite where it is too large to be held, not a number (NaN) where there is none."""
+    """The number in ``given``: infinite where it is too large for a float, not a number (NaN) where it is none."""
     try:
         return float(given)
     except ValueError:
@@ -18,12 +18,12 @@ def real(given: str | float) -> float:
 
 
 def exp(log: float) -> float:
-    """e to the power of ``log``, but neither 0 nor infinite: a ratio that one can be divided by."""
+    """e to the power of ``log``, limited so that it is neither 0 nor infinite: a ratio that can be divided by."""
     return math.exp(min(max(log, -MOST_LOG), MOST_LOG))
 
 
 def number(given: str | float, low: float, high: float, *, whole: bool = False) -> float:
-    """The number in ``given``, finite, from ``low`` to ``high``. Raises ValueError that says what is valid."""
+    """The number in ``given``, finite, from ``low`` to ``high``. Raises ValueError that names what is valid."""
     value = real(given)
     if low <= value <= high and (not whole or value.is_integer()):
         return value

@@ -36,11 +36,12 @@ class Apart(BaseModel):
 
 
 def apart(trials: Sequence[Sequence[MachineLoad]], here_bps: float = 0.0) -> Apart | None:
-    """The prediction from the loads of a cell's trials, the median ones; ``here_bps`` is what shared cores carried.
+    """The predicted rates on separate gateways: the median over the loads of a cell's trials. ``here_bps``: what shared
+    cores carried.
 
     Gateways with more cores carry no less than shared ones, so that the lower end is ``here_bps`` at least. None where
-    it cannot be told: no program of the VPN carries the packets (the kernel does), the gateways have cores of their own
-    already, or shared cores carried more than the upper end, so that the loads are not those of that rate.
+    no prediction can be made: no program of the VPN carries the packets (the kernel does), the gateways have cores of
+    their own already, or shared cores carried more than the upper end, so that the loads are not those of that rate.
     """
     predictions = [prediction for loads in trials if (prediction := _apart(loads)) is not None]
     if not predictions:
@@ -55,7 +56,7 @@ def apart(trials: Sequence[Sequence[MachineLoad]], here_bps: float = 0.0) -> Apa
 
 
 def overtakings(here_bps: Mapping[str, float], there: Mapping[str, Apart]) -> tuple[list[tuple[str, str]], ...]:
-    """Pairs of VPNs (slower here, faster here) whose order would change on separate gateways: surely, and perhaps.
+    """Pairs of VPNs (slower here, faster here) whose order would change on separate gateways: certainly, and possibly.
 
     ``here_bps``: what was measured; ``there``: the predictions of those that have one.
     """
@@ -90,8 +91,8 @@ def _of(process: ProcessLoad, machine: MachineLoad) -> Apart:
 
 
 def _bounds(machine: MachineLoad, programs: Sequence[ProcessLoad], cores: int) -> tuple[float, float]:
-    """The payload rate (bit/s) at which these fill one core with what they cost here, and ``cores`` that they have to
-    themselves with what they cost there at least."""
+    """Two payload rates (bit/s) of these programs: the rate at which they fill one core at the cost measured here, and
+    the rate at which they fill ``cores`` cores of their own at the lowest cost to expect there."""
     bits_per_core_s = 8 * machine.carried_bytes / machine.seconds / sum(program.busy for program in programs)
     return bits_per_core_s, GAINS * bits_per_core_s * cores
 

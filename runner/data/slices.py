@@ -11,7 +11,7 @@ from runner.data.trials import Slice, Value
 
 def middle_mean(values: Sequence[float]) -> float:
     """The mean of the middle half (trimmed by a quarter at each end): a slice during which the machine was busy with
-    something else is outvoted, not dropped. Of fewer than four values the median."""
+    something else has no weight. Of fewer than four values the median."""
     if len(values) < 4:
         return statistics.median(values)
     cut = len(values) // 4
@@ -19,8 +19,8 @@ def middle_mean(values: Sequence[float]) -> float:
 
 
 def values_of(slices: Sequence[Slice], metrics: Collection[str]) -> list[Value]:
-    """A value of each of ``metrics`` that slices name, with a sample of each round: the median of its slices. Those
-    of a trial that was measured by itself belong to no round, and each is a sample."""
+    """The value of each of ``metrics`` that slices name. A sample is the median of a round's slices. The slices of a
+    trial that was measured by itself belong to no round, and each is a sample."""
     values = []
     for metric in metrics:
         alone = [row.values[metric] for row in slices if metric in row.values and not row.round]
@@ -38,7 +38,7 @@ def values_of(slices: Sequence[Slice], metrics: Collection[str]) -> list[Value]:
 
 
 def with_values(given: Sequence[Value], slices: Sequence[Slice], metrics: Collection[str]) -> list[Value]:
-    """What an instrument gave, the values of metrics that its slices have replaced by theirs; details stay."""
+    """The values of an instrument, those of metrics that its slices have replaced by the slices' ones; details stay."""
     own = {value.metric: value for value in values_of(slices, metrics)}
     named = {value.metric: value for value in given if not value.rounds}
     merged = [

@@ -42,7 +42,7 @@ class Store:
 
     @property
     def trials(self) -> list[Trial]:
-        """All trials but those under way; of one that was measured again, the last."""
+        """All trials except those under way; of a trial that was measured again, the last line."""
         return [trial for trial in self._trials.values() if trial.status != "interrupted"]
 
     @trials.setter
@@ -54,7 +54,7 @@ class Store:
         return self._made is not None and _inode(self.folder) == self._made
 
     def removed_by(self, error: OSError) -> bool:
-        """Has somebody removed the folder, or begun to? Then a file in it, which was there a moment ago, is missing."""
+        """Did somebody remove the folder, or begin to? Then a file in it, which existed a moment ago, is missing."""
         missing = error.filename if error.errno == errno.ENOENT else None
         return not self.is_there() or (isinstance(missing, str | Path) and Path(missing).is_relative_to(self.folder))
 
@@ -98,9 +98,10 @@ class Store:
             self._append("slices.jsonl", "".join(row.model_dump_json() + "\n" for row in slices).encode())
 
     def append_block(self, trials: Sequence[Trial], slices: Sequence[Slice]) -> None:
-        """Add trials that belong together, with their slices: all of them, or, whenever this process is killed, none.
+        """Add trials that belong together, with their slices: all of them, or none if this process is killed.
 
-        They are not among ``trials`` afterwards: nobody needs a farm's many in memory. Raises OSError on a full disk.
+        They are not added to ``trials``: a farm has many, and nobody needs them in memory. Raises OSError on a full
+        disk.
         """
         note = self.folder / BLOCK_NOTE
         sizes = {name: _size(self.folder / name) for name in ("slices.jsonl", "trials.jsonl")}
@@ -138,7 +139,7 @@ def _inode(folder: Path) -> tuple[int, int] | None:
 
 @contextmanager
 def open_store(folder: Path) -> Iterator[Store]:
-    """The run folder, made if it is missing, locked against a second writer, a torn last line cut off.
+    """Open the run folder: make it if it is missing, lock it against a second writer, cut a torn last line off.
 
     Raises UsageError where the folder is something else, or in use, or has a symbolic link among its files.
     """
@@ -191,7 +192,7 @@ def repair(path: Path) -> None:
 
 
 def undo_block(folder: Path) -> None:
-    """Cut off what was written of a block that was not written whole."""
+    """Cut off the part of a block that was not written whole."""
     note = folder / BLOCK_NOTE
     if not is_there(note):
         return
@@ -218,7 +219,7 @@ def load_run(folder: Path) -> tuple[Run, list[Trial]]:
 
 
 def incomplete(folder: Path, trials: Sequence[Trial]) -> list[str]:
-    """What the files of a run folder lack, in sentences; ``trials``: as they were read from it."""
+    """Sentences on what the files of a run folder lack; ``trials``: as they were read from it."""
     problems = []
     if not is_there(folder / "trials.jsonl"):
         problems.append(f"{folder}/trials.jsonl is missing, so nothing that was measured is known.")
@@ -243,8 +244,8 @@ def is_cut(path: Path) -> bool:
 
 
 def completed(folder: Path, trials: Sequence[Trial], run: Run) -> list[Trial]:
-    """Trials that were under way when the run ended, as their slices have them: ok where those make a value of each
-    metric that they name, else to be measured again."""
+    """The trials, those that were under way when the run ended made of their slices: ok where the slices give a value
+    of each metric that they name, else to be measured again."""
     if all(trial.status != "interrupted" for trial in trials):
         return list(trials)
     slices = read_slices(folder, run.metrics)
@@ -269,12 +270,12 @@ def _completed(trial: Trial, slices: Sequence[Slice], run: Run) -> Trial:
 
 
 def last_round(trials: Sequence[Trial]) -> int:
-    """The highest number of a round that these trials had."""
+    """The highest number of a round in these trials."""
     return max((n for trial in trials for measurement in trial.measurements for n in measurement.rounds), default=0)
 
 
 def check_run_folder(folder: Path) -> None:
-    """Raise UsageError, which names some that are, unless ``folder`` is a run folder."""
+    """Raise UsageError, which names some run folders near by, unless ``folder`` is a run folder."""
     if is_there(folder / "run.json"):
         return
     why = "it has no run.json" if is_folder(folder) else "it is a file" if is_there(folder) else "it is not there"
@@ -285,7 +286,7 @@ def check_run_folder(folder: Path) -> None:
 
 
 def read_run(path: Path) -> Run:
-    """run.json as data. Raises UsageError for what is not valid, or of another schema version."""
+    """run.json as data. Raises UsageError for invalid data, or another schema version."""
     text = read_bytes(path)
     try:
         run = Run.model_validate_json(text)
@@ -297,7 +298,7 @@ def read_run(path: Path) -> Run:
 
 
 def other_version(where: str, text: bytes) -> str:
-    """A sentence where this JSON says that it has another schema version, whatever else it holds; else empty."""
+    """A sentence on the schema version of this JSON where that is another one, whatever else it holds; else empty."""
     try:
         stored = from_json(text)
     except ValueError:
@@ -332,10 +333,9 @@ def read_trials(path: Path) -> list[Trial]:
 
 
 def read_slices(folder: Path, metrics: Mapping[str, Metric] | None = None) -> dict[str, list[Slice]]:
-    """The slices of each trial of a run folder, by the trial's id; of a trial measured again, the last time's.
+    """The slices of each trial of a run folder, by the trial's id; of a trial measured again, those of the last time.
 
-    Raises UsageError for a row that is not valid, or whose values of
-    ``metrics`` cannot be.
+    Raises UsageError for an invalid row, and for impossible values of ``metrics``.
     """
     path, slices = folder / "slices.jsonl", dict[str, list[Slice]]()
     if not is_there(path):
@@ -357,7 +357,7 @@ def read_slices(folder: Path, metrics: Mapping[str, Metric] | None = None) -> di
 
 
 def _impossible(slice_: Slice, metrics: Mapping[str, Metric]) -> str:
-    """Why nothing can have been measured so, or ""."""
+    """Why this slice cannot have been measured, or ""."""
     for name, value in {"at_s": slice_.at_s, "duration_s": slice_.duration_s, **slice_.values}.items():
         if why := impossible([value], metrics[name].unit if name in metrics else ""):
             return f"{name} is {why}"
@@ -366,8 +366,8 @@ def _impossible(slice_: Slice, metrics: Mapping[str, Metric]) -> str:
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """Without the search for unreachable cycles: where a million objects are made and kept, and none of them has one,
-    it takes more time than making them."""
+    """Turn the garbage collector off within the context. Where a million objects are made and kept without cycles, its
+    search for cycles takes more time than making them."""
     was_on = gc.isenabled()
     gc.disable()
     try:

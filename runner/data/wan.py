@@ -47,8 +47,8 @@ FACTORS = {
 
 
 def conditions(params: Mapping[str, str], profile_rate_bps: float | None = None) -> Conditions:
-    """What ``params`` ask of the WAN: a preset (factor ``wan``), single factors on top of it, and the profile's
-    rate where nobody names one."""
+    """The WAN conditions of ``params``: a preset (factor ``wan``), single factors on top of it, and the profile's rate
+    where no parameter names one."""
     preset = PRESETS[params.get("wan", "lan")]
     if preset.rate_bps is None:
         preset = replace(preset, rate_bps=profile_rate_bps)
@@ -61,7 +61,7 @@ def conditions(params: Mapping[str, str], profile_rate_bps: float | None = None)
 
 
 def in_range(factor: str, level: str) -> str:
-    """The number ``level`` of a WAN factor as it is written in a trial. Raises UsageError unless it is in range."""
+    """The number ``level`` of a WAN factor, as it is written in a trial. Raises UsageError unless it is in range."""
     _, low, high = FACTORS[factor]
     try:
         return f"{number(level, low, high, whole=factor == 'wan_mtu_bytes'):.10g}"

@@ -56,7 +56,7 @@ def unstable(
 
 
 def _likelihood(trials: Sequence[SearchTrial], loss_ratio: float, estimate: PosteriorEstimate) -> Array:
-    """Of each trial (first axis) at each capacity and noise."""
+    """The likelihood of each trial (first axis) at each capacity and noise."""
     capacity: Array = math.log(estimate.capacity_bps) + STEP * np.arange(-REACH, REACH + 1.0)
     fixed = (estimate.jitter, estimate.floor, estimate.stalls_per_s, estimate.startup_s, estimate.livelock)
     devices = Devices(capacity[:, None], NOISE, *map(np.asarray, fixed))
