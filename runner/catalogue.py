@@ -1,6 +1,6 @@
 """Finds VPNs, instruments and experiments by name, in the tree and outside of it.
 
-Nobody else imports ``vpns`` and ``experiments``. A new one of any kind is a file there, or anywhere: ``./mine.py``.
+No other module imports ``vpns`` and ``experiments``. A new one of any kind is a file there, or anywhere: ``./mine.py``.
 """
 
 from __future__ import annotations

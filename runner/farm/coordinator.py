@@ -1,6 +1,6 @@
-"""Which machine measures which block: each free machine the next, and again elsewhere what broke.
+"""Decides which machine measures which block: a free machine gets the next one, and a block that broke goes elsewhere.
 
-Nothing here knows of Dask; `Workers` are who carries orders and answers.
+Nothing here knows of Dask: `Workers` carry the jobs and the answers.
 """
 
 from __future__ import annotations

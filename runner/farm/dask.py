@@ -1,4 +1,4 @@
-"""Orders to machines, and their answers, by Dask distributed, which is loaded here and nowhere else."""
+"""Carries jobs to machines and their answers back with Dask distributed, which is loaded here and nowhere else."""
 
 from __future__ import annotations
 

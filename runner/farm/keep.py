@@ -1,4 +1,4 @@
-"""What the coordinator keeps: blocks go from a worker's answer into the run folder, each once."""
+"""Stores the blocks of the workers' answers in the run folder, each once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a machine of a farm is, said by itself; and whether it may take part."""
+"""The description that a machine of a farm gives of itself, and whether it may take part."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From how large a difference on it matters: the reader's own margins in place of the metrics'."""
+"""How large a difference must be to matter: the reader's own margins in place of the metrics'."""
 
 from __future__ import annotations
 

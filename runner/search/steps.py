@@ -1,4 +1,4 @@
-"""A search, one trial at a time: it says which rate it wants next, and waits to be told what came of it.
+"""Runs a search one trial at a time: it asks for the next rate to offer, and waits for the outcome.
 
 The engines call a ``measure`` function, as FD.io's MLRsearch does. A greenlet turns that around, so that whoever
 drives the search may do something else between two of its trials.

@@ -1,4 +1,4 @@
-"""The trial loop: probe, then block after block: what takes turns together, the rest tunnel after tunnel."""
+"""The trial loop: probe the VPNs, then block after block measure what takes turns, then the other tunnels singly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Going on with a run that has been measured before: what it has, and what comes after all that."""
+"""Continuing a run: which trials it has, and a plan of the repetitions that follow them."""
 
 from __future__ import annotations
 

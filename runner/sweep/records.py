@@ -1,4 +1,4 @@
-"""Trials become lines of the store the moment they end, each with its warnings; later trials learn from them."""
+"""Writes each trial as a line of the store the moment it ends, with its warnings; later trials learn from these."""
 
 from __future__ import annotations
 

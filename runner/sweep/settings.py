@@ -1,4 +1,4 @@
-"""One call of the trial loop: what it is made with, who is told how it goes, and what came of it."""
+"""One call of the trial loop: its settings, the watcher that follows it, and its outcome."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""At a look: which cells go on, so that the time that is left decides the most pairs, and the ratios that are quoted
-are known; and when to look.
+"""Decides at each look which cells go on, so that the time that is left decides the most pairs and measures the quoted
+ratios well enough; and decides when to look.
 
-A look has its price in every verdict, so that a call has six of them at most, with O'Brien and Fleming's bounds.
+Each look makes every verdict stricter, so that a call has six looks at most, with O'Brien and Fleming's bounds.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Tunnels to measure on: keys, lab, WAN, daemons, and all anew where a trial has used them up; what becomes of trials
-without one."""
+"""Builds the tunnels to measure on: keys, lab, WAN, daemons; makes them anew where a trial has used them up, and writes
+down the trials that have no tunnel."""
 
 from __future__ import annotations
 
