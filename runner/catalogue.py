@@ -1,6 +1,6 @@
 """Finds VPNs, instruments and experiments by name, in the tree and outside of it.
 
-Nobody else imports ``vpns`` and ``experiments``. A new one of any kind is a file there, or anywhere: ``./mine.py``.
+No other module imports ``vpns`` and ``experiments``. A new one of any kind is a file there, or anywhere: ``./mine.py``.
 """
 
 from __future__ import annotations
@@ -55,27 +55,30 @@ def load_vpn(name: str) -> Vpn:
 
 
 def instruments() -> dict[str, Instrument]:
-    """Every instrument by its name, the level of the factor ``measure``: the tree's, then those that were added."""
+    """Every instrument by its name, which is the level of the factor ``measure``: those of the tree, then the added
+    ones."""
     return {**_of_the_tree(), **_ADDED}
 
 
 def add_instrument(path: str) -> Instrument:
-    """Take the instrument in the file ``path`` into the catalogue, for this process.
+    """Add the instrument in the file ``path`` to the catalogue, for this process.
 
-    Raises UsageError for a file that is not an instrument, a name or a metric's name that is taken, and a factor whose
-    levels differ from those of another instrument.
+    Raises UsageError for a file that is not an instrument, an instrument or metric with a name that is taken, and a
+    factor whose levels differ from those of another instrument.
     """
     if not _is_path("instrument", path):
         raise UsageError(f"an instrument from outside the tree is a file whose name ends in .py, not {path}")
     kinds = _defined_in(_from_file("instrument", path), Instrument)
     made = _made(path, _the_last(path, kinds, "runner.instruments.instrument.Instrument"))
-    others = {name: one for name, one in instruments().items() if _FILES.get(name) != Path(path)}
+    others = {name: instrument for name, instrument in instruments().items() if _FILES.get(name) != Path(path)}
     if made.name in others:
         raise UsageError(
             f"instrument {path} is called {made.name}, and another instrument has that name. Choose another name"
         )
     for metric in made.metrics:
-        if taken := [one.name for one in others.values() if metric.name in {own.name for own in one.metrics}]:
+        if taken := [
+            instrument.name for instrument in others.values() if metric.name in {own.name for own in instrument.metrics}
+        ]:
             raise UsageError(f"instrument {path}: {metric.name} is a metric of {taken[0]}; choose another name")
     for factor, levels in made.factors.items():
         if (there := factors().get(factor, levels)) != levels:
@@ -89,13 +92,13 @@ _FILES: dict[str, Path] = {}  # of those
 
 
 def blamed(instrument: Instrument, broken: BaseException) -> str:
-    """An exception that an instrument should not have raised, in words, with the line of its file."""
+    """A sentence on an exception that an instrument should not have raised, with the line of its file."""
     file = _FILES.get(instrument.name) or Path(sys.modules[type(instrument).__module__].__file__ or "")
     return f"the instrument {instrument.name} is broken: {file.name}, {told(broken, [file])}"
 
 
 def _made(path: str, kind: type[Instrument]) -> Instrument:
-    """The instrument of a file. Raises UsageError for what can be seen to be wrong with it."""
+    """The instrument of a file. Raises UsageError for any error that can be seen in it."""
     lacks = [what for what in ("name", "metrics") if not hasattr(kind, what)] + sorted(kind.__abstractmethods__)
     if lacks:
         raise UsageError(f"instrument {path} is not finished: {kind.__name__} lacks {', '.join(lacks)}")
@@ -108,14 +111,14 @@ def _made(path: str, kind: type[Instrument]) -> Instrument:
 
 @cache
 def _of_the_tree() -> dict[str, Instrument]:
-    found = {}
+    by_name = {}
     for folder in ("traffic", "failures", "security", "operator"):
         package = importlib.import_module(f"runner.instruments.{folder}")
         for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
             for kind in _defined_in(importlib.import_module(module.name), Instrument):
                 if hasattr(kind, "name"):  # not what several instruments have in common
-                    found[kind.name] = kind()
-    return found
+                    by_name[kind.name] = kind()
+    return by_name
 
 
 def metrics() -> dict[str, Metric]:
@@ -129,16 +132,16 @@ def metrics() -> dict[str, Metric]:
 
 def factors() -> dict[str, Levels]:
     """Every factor that --set takes, with its levels: the tunnel's and the WAN's, then the instruments'."""
-    found = {factor: Levels(named) for factor, named in LEVELS.items()}
-    found["measure"] = Levels(tuple(instruments()))
+    known = {factor: Levels(named) for factor, named in LEVELS.items()}
+    known["measure"] = Levels(tuple(instruments()))
     for instrument in instruments().values():
-        found |= instrument.factors
-    return found
+        known |= instrument.factors
+    return known
 
 
 def parse_levels(text: str, of: Sequence[Vpn] = ()) -> dict[str, list[str]]:
-    """``--set``: ``factor=level,factor=level``; a factor named twice has both levels. ``of``: the VPNs that they are
-    for, whose levels are named where one is unknown.
+    """``--set``: ``factor=level,factor=level``; a factor named twice has both levels. ``of``: the VPNs that the levels
+    are for; an error about an unknown level names theirs.
 
     Raises UsageError for an unknown factor or level, and for a number outside of its factor's range.
     """
@@ -161,13 +164,14 @@ def parse_levels(text: str, of: Sequence[Vpn] = ()) -> dict[str, list[str]]:
 
 
 def _require_level(factor: str, level: str, named: Sequence[str], of: Sequence[Vpn]) -> None:
-    """Raise UsageError for an unknown level, with those that the VPNs ``of`` offer, if it is one of the tunnel's."""
+    """Raise UsageError for an unknown level; for a factor of the tunnel it names the levels that the VPNs ``of``
+    offer."""
     if level in named:
         return
     offers = {"cipher": "ciphers", "integrity": "integrities", "compression": "compressions"}
-    offered = {one for vpn in of if factor in offers for one in getattr(vpn.offers, offers[factor])}
+    offered = {offer for vpn in of if factor in offers for offer in getattr(vpn.offers, offers[factor])}
     where = f"for {' or '.join(vpn.name for vpn in of)}" if offered else ""
-    require_known(f"{factor} level", level, [one for one in named if one in offered] or named, where=where)
+    require_known(f"{factor} level", level, [name for name in named if name in offered] or named, where=where)
 
 
 def _share(factor: str, level: str) -> str:
@@ -201,7 +205,8 @@ def _finished(name: str, plugin: type[Vpn]) -> Vpn:
 
 
 def digest_of(vpn: Vpn) -> str:
-    """What tells a plugin from another of the same name: of the files of its class and of those that it is made of."""
+    """A digest that tells a plugin from another of the same name: of the file of its class and of those that it is made
+    of."""
     files = sorted({*files_of(type(vpn))})
     return hashlib.sha256(b"\0".join(file.read_bytes() for file in files)).hexdigest()[:12]
 
@@ -218,7 +223,7 @@ GROUPS = {"papers": ("thesis", "crypto_matrix", "oslv", "devices", "rekey", "loa
 
 
 def expand(names: Sequence[str]) -> list[str]:
-    """The experiments that ``names`` name, groups opened, each once. Raises UsageError for an unknown name."""
+    """The experiments in ``names``, with groups expanded, each once. Raises UsageError for an unknown name."""
     for name in names:
         if not _is_path("experiment", name):
             require_known("experiment", name, [*experiment_names(), *GROUPS])
@@ -236,11 +241,11 @@ def load_experiment(name: str) -> Experiment:
     experiment = getattr(module, "EXPERIMENT", None)
     if not isinstance(experiment, Experiment):
         raise UsageError(f"{name} defines no EXPERIMENT (runner.design.experiment.Experiment)")
-    return experiment.settled(factors(), {one.name: one.factors for one in instruments().values()})
+    return experiment.settled(factors(), {instrument.name: instrument.factors for instrument in instruments().values()})
 
 
 def _is_path(kind: str, name: str) -> bool:
-    """Is it a file outside the tree? Raises UsageError for a path that cannot be one."""
+    """Does this name a file outside the tree? Raises UsageError for a path that cannot be one."""
     if "/" in name and not name.endswith(".py"):
         article = "an" if kind[0] in "aei" else "a"
         raise UsageError(f"{article} {kind} from outside the tree is a file whose name ends in .py, not {name}")
@@ -262,7 +267,8 @@ def _from_file(kind: str, name: str) -> ModuleType:
 
 @contextmanager
 def _blaming(what: str, files: list[Path], passing: type[BaseException] = KeyboardInterrupt) -> Iterator[None]:
-    """Whatever is raised within, but Ctrl-C and what is ``passing``, is a UsageError that names the line of a file."""
+    """Turn any exception raised within, except Ctrl-C and ``passing``, into a UsageError that names the line of a
+    file."""
     try:
         yield
     except (KeyboardInterrupt, passing):
@@ -280,9 +286,10 @@ def _defined_in(module: ModuleType, kind: Callable[..., Kind]) -> list[type[Kind
 
 
 def _the_last(file: str, kinds: list[type[Kind]], base: str) -> type[Kind]:
-    """Of a file's subclasses of ``base`` the one that it is about: those that it is derived from may be beside it.
+    """The subclass of ``base`` that a file is about; its own base classes may be defined beside it.
 
-    Raises UsageError where there is none, or where nothing says which of several is meant."""
+    Raises UsageError where there is none, or where several are candidates.
+    """
     last = [kind for kind in dict.fromkeys(kinds) if not any(kind in other.__mro__[1:] for other in kinds)]
     if not last:
         raise UsageError(f"{file} defines no subclass of {base}")

@@ -55,8 +55,8 @@ def main_options(
 
 
 command("list")(list_)
-for one in (doctor, image, plan, run, more, report, why, compare, history, watch):
-    command()(one)
+for command_function in (doctor, image, plan, run, more, report, why, compare, history, watch):
+    command()(command_function)
 command(hidden=True)(block)
 command()(recipe)
 lab_app.command("shell", cls=Once)(lab_shell)

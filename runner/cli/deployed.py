@@ -29,7 +29,7 @@ SIGNS = ("ca.crt", "ca.key")  # what signs the next certificates
 
 
 def unnamed(inventory: Sites) -> list[str]:
-    """Which sites' real networks the inventory does not name, in sentences with the line to add."""
+    """Sentences on the sites whose real networks the inventory does not name, with the line to add."""
     return [
         f"The inventory names no network of {name}, so this recipe is for its test host's, {inventory.lans[name]}. "
         f'Add the site\'s real network to [{name}], for example: network = "10.{number}.0.0/16"'
@@ -39,7 +39,7 @@ def unnamed(inventory: Sites) -> list[str]:
 
 
 def real_sites(inventory: Sites) -> tuple[Site, ...]:
-    """The sites of an inventory. Where it leaves an address open, the machines are asked, which may be in use."""
+    """The sites of an inventory. Where it names no address, the machines are asked for theirs; they may be in use."""
     own = {name: str(machine.wan_address) for name, machine in inventory.machines.items() if machine.wan_address}
     if len(own) == len(inventory.machines):
         ports = {name: machine.wan or "eth0" for name, machine in inventory.machines.items()}
@@ -49,7 +49,8 @@ def real_sites(inventory: Sites) -> tuple[Site, ...]:
 
 
 def sites_of(site: Path | None, say: Callable[[str], None]) -> tuple[tuple[Site, ...], int | None]:
-    """The sites and the path's MTU: of the inventory ``site``, what it lacks being told; without one, the lab's."""
+    """The sites and the path's MTU: those of the inventory ``site``, with a message on what it lacks; without one, the
+    lab's."""
     if site is None:
         return SITES, None
     inventory = read_sites(site)
@@ -72,10 +73,10 @@ def measured(
     mine = [trial for trial in trials if trial.vpn == vpn.name and trial.status == "ok"]
     tunnels = [dict(levels) for levels in dict.fromkeys(tuple(tunnel_levels(trial.params).items()) for trial in mine)]
     wanted = [params] if params else [vpn.recommended, vpn.comparable, *(tunnels if len(tunnels) == 1 else [])]
-    levels = next((one for one in tunnels if one in wanted), None)
+    levels = next((tunnel for tunnel in tunnels if tunnel in wanted), None)
     if levels is None:
-        told = "; ".join(", ".join(f"{factor}={level}" for factor, level in one.items()) for one in tunnels)
-        raise UsageError(f"{short(folder)} has measured {vpn.name} at: {told}. Choose one of these with --set")
+        offered = "; ".join(", ".join(f"{factor}={level}" for factor, level in tunnel.items()) for tunnel in tunnels)
+        raise UsageError(f"{short(folder)} has measured {vpn.name} at: {offered}. Choose one of these with --set")
     if run.vpns[vpn.name].digest not in ("", digest_of(vpn)):
         say(f"The plugin {vpn.name} has changed since this run: this recipe is what it does today.")
         logs = (folder / trial.log / "configuration.txt" for trial in mine if tunnel_levels(trial.params) == levels)
@@ -100,7 +101,7 @@ def readable(
 
 
 def check_days(days: int) -> None:
-    """Raise UsageError unless certificates can be made for so long."""
+    """Raise UsageError unless certificates can be valid for so many days."""
     if not 1 <= days <= MOST_DAYS:
         raise UsageError(f"--days must be from 1 to {MOST_DAYS}, not {days}")
 
@@ -114,7 +115,7 @@ def deploy(
     versions: Mapping[str, str],
     say: Callable[[str], None],
 ) -> None:
-    """Fresh keys, made on a node of this machine that has no network, and a directory for each gateway."""
+    """Make fresh keys, on a node of this machine that has no network, and a directory for each gateway."""
     check_days(days)
     check_offered(vpn, params)
     if warning := unencrypted(vpn, params):

@@ -77,7 +77,7 @@ def report_on(
 
 
 def _measured(request: Request, quiet: bool, spread: FarmRequest | None) -> tuple[Path, Outcome]:
-    """The run folder, and what was done: here, or on a farm."""
+    """Measure on this machine or on a farm. Returns the run folder and what was done."""
     from runner.sweep.run import run
 
     command_line = ["vpneval", *sys.argv[1:]]
@@ -88,9 +88,9 @@ def _measured(request: Request, quiet: bool, spread: FarmRequest | None) -> tupl
 
 
 def without_number(request: Request, folder: Path, strict: bool) -> int:
-    """Say which measurements gave no number. Returns 1 where a VPN that can run here has none in what it is ranked by,
-    because they failed or because the deadline left no time for them (with ``strict``: also where any measurement gave
-    none), else 0."""
+    """Print which measurements gave no number. Returns 1 where a VPN that can run here has no number in a metric that
+    ranks it, because its trials failed or the deadline left no time (with ``strict``: also where any other measurement
+    gave none), else 0."""
     run, trials = load_run(folder)
     tried = [trial for trial in trials if trial.status != "unsupported"]
     failed = [trial for trial in tried if trial.status != "ok"]

@@ -35,7 +35,7 @@ from runner.vpn.plugin import Vpn
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that was looked at. ``level``: "ok", "warning" (something cannot be measured) or "error"."""
+    """The result of one check. ``level``: "ok", "warning" (something cannot be measured) or "error"."""
 
     what: str
     level: str
@@ -43,8 +43,8 @@ class Check:
 
 
 def examine(image_name: str, lab_spec: str = "netns", vpns: str = "", max_rate: str = "") -> list[Check]:
-    """Look at this machine, or at another lab's: tools, image, lab, and at both ranked configurations the own probe of
-    every VPN, or of those in the list ``vpns``. In a site lab also at the path, no faster than ``max_rate``."""
+    """Check this machine, or another lab's: tools, image, lab, and every VPN (or those in ``vpns``) by its own probe at
+    both ranked configurations. In a site lab check the path, too, no faster than ``max_rate``."""
     check_spec(lab_spec)
     limits = site_limits(lab_spec, max_rate, "")
     plugins = [load_vpn(name) for name in [name for name in vpns.split(",") if name] or vpn_names()]
@@ -70,7 +70,7 @@ def examine(image_name: str, lab_spec: str = "netns", vpns: str = "", max_rate: 
 
 
 def hours_check(hours: Hours) -> list[Check]:
-    """A warning where tests may not run at this hour: the doctor does not wait for it."""
+    """A warning where tests may not run at this hour; the doctor does not wait."""
     if hours.opens_in_s() == 0:
         return []
     says = f"it is not {hours.between} now. The doctor does not wait: it sends TCP each way for {RATE_S:g} s"
@@ -78,7 +78,7 @@ def hours_check(hours: Hours) -> list[Check]:
 
 
 def vpn_checks(lab: Lab, plugins: Sequence[Vpn]) -> list[Check]:
-    """What each VPN's own probe says, at both ranked configurations."""
+    """The results of each VPN's own probe, at both ranked configurations."""
     checks = []
     for vpn in plugins:
         for title, params in (("comparable", vpn.comparable), ("recommended", vpn.recommended)):
@@ -100,52 +100,52 @@ def module_checks(rig: SiteRig, lab: Lab, plugins: Sequence[Vpn], of_vpns: Seque
 
 
 def path_checks(path: BarePath, sites: Sequence[Site]) -> list[Check]:
-    """What is between two machines, line by line."""
+    """Checks of the path between two machines, a line each."""
     near, far = sites[0].name, sites[-1].name
     ways = f"from {near} to {far}", f"from {far} to {near}"
     less = ENCAPSULATION_BYTES[sites[0].path_version]
     shorter = f"; the test hosts' packets are {less} bytes shorter"
     short = shorter if path.mtu_bytes < ETHERNET_MTU else ""
-    found = [
+    lines = [
         ("MTU", True, f"{path.mtu_bytes} bytes{short}"),
         ("NAT", True, path.nat or "none was seen"),
         ("routing", True, "both gateways are on one network" if path.on_link else "a router or a NAT is in between"),
     ]
     if path.rtt_ms and path.loss_ratio is not None and path.clock_ahead_s is not None:
         low, median, high = path.rtt_ms
-        found.append(("RTT", True, f"{low:.2f} ms at least, median {median:.2f} ms, 95 % within {high:.2f} ms"))
-        found.append(("loss", not path.loss_ratio, f"{path.loss_ratio:.1%} of the exchanges"))
+        lines.append(("RTT", True, f"{low:.2f} ms at least, median {median:.2f} ms, 95 % within {high:.2f} ms"))
+        lines.append(("loss", not path.loss_ratio, f"{path.loss_ratio:.1%} of the exchanges"))
         for marks, kept in (("DSCP", path.dscp_kept), ("ECN", path.ecn_kept)):
             lost = [way for way, survives in zip(ways, kept, strict=True) if not survives]
             says = f"the marks are removed {' and '.join(lost)}" if lost else "the marks survive"
-            found.append((marks, not lost, says))
-        found.append(("clocks", True, f"they differ by {abs(1e3 * path.clock_ahead_s):.1f} ms"))
+            lines.append((marks, not lost, says))
+        lines.append(("clocks", True, f"they differ by {abs(1e3 * path.clock_ahead_s):.1f} ms"))
     else:
-        found.append(("RTT", False, _not_measured(path, "udp", far, "nor are loss, DSCP, ECN and the clocks")))
+        lines.append(("RTT", False, _not_measured(path, "udp", far, "nor are loss, DSCP, ECN and the clocks")))
     for way, rate_bps in zip(ways, path.rates_bps, strict=False):
-        found.append(("rate", True, f"{rate_bps / 1e6:.4g} Mbit/s {way}, in one TCP connection without a VPN"))
+        lines.append(("rate", True, f"{rate_bps / 1e6:.4g} Mbit/s {way}, in one TCP connection without a VPN"))
     if not path.rates_bps:
-        said = "so --profile site searches up to --max-rate, if you give it, and up to 10 Gbit/s if not"
-        found.append(("rate", False, _not_measured(path, "tcp", far, said)))
+        consequence = "so --profile site searches up to --max-rate, if you give it, and up to 10 Gbit/s if not"
+        lines.append(("rate", False, _not_measured(path, "tcp", far, consequence)))
     if shut := [port for port in path.tried if port not in path.open]:
-        found.append(("ports", False, f"these do not come through to {far}: {', '.join(shut)}"))
-    return [Check(f"path {what}", "ok" if well else "warning", says) for what, well, says in found]
+        lines.append(("ports", False, f"these do not come through to {far}: {', '.join(shut)}"))
+    return [Check(f"path {what}", "ok" if well else "warning", says) for what, well, says in lines]
 
 
 def _not_measured(path: BarePath, kind: str, far: str, so: str) -> str:
-    """Why that is, and what to do."""
+    """Why something of the path was not measured, and what to do."""
     tried = [port for port in path.tried if port.startswith(kind)]
     what = f"let one of these in: {', '.join(tried)}" if tried else f"forward one and list it in forwards of [{far}]"
     return f"not measured, {so}: no {kind.upper()} port of {far} comes through. To measure it, {what}"
 
 
 def this_machine() -> list[Check]:
-    """What this machine has, and what it, or the container, lets this process do. No lab is started for it."""
+    """Check what this machine has, and what it, or the container, allows this process to do. No lab is started."""
     checks = []
     for tool, package in HOST_TOOLS.items():
-        found = shutil.which(tool)
-        says = found or f"this command is missing; get it with: apt-get install {package}"
-        checks.append(Check(f"command {tool}", "ok" if found else "error", says))
+        path = shutil.which(tool)
+        says = path or f"this command is missing; get it with: apt-get install {package}"
+        checks.append(Check(f"command {tool}", "ok" if path else "error", says))
     if os.environ.get(rootless.INSIDE):
         checks.append(Check("without root", "ok", "vpneval runs as root of a user namespace"))
     root = os.geteuid() == 0
@@ -162,7 +162,8 @@ def this_machine() -> list[Check]:
 
 
 def guest_kernels() -> list[Check]:
-    """Does each guest of --kernel start? What would be fetched first is not tried. Inside a guest: which one it is."""
+    """Check whether each guest of --kernel starts. A guest that would have to be downloaded is not tried. Inside a
+    guest, tell which one it is."""
     if kernels.inside():
         return [Check("guest kernel", "ok", f"this is {kernels.inside()}: the lines below say what it can run")]
     checks = []

@@ -82,7 +82,7 @@ class FarmRequest:
             return folder, outcome
 
     def _spread(self, workers: DaskWorkers, request: Request, todo: list[int], call: _Call) -> None:
-        """The blocks ``todo``; how it ended goes into run.json. Raises Interrupted."""
+        """Have the blocks ``todo`` measured, and write into run.json how that ended. Raises Interrupted."""
         store, keeper, outcome, say = call.store, call.keeper, call.keeper.outcome, call.say
         key = _key(store)
         images = [request.image, *request.gateway_images]
@@ -119,7 +119,7 @@ class FarmRequest:
 
 @dataclass
 class _Call:
-    """One call of ``vpneval run --farm``, as run.json has it, and who may take part in it."""
+    """One call of ``vpneval run --farm``, as run.json records it; decides which machines may take part."""
 
     spread: FarmRequest
     request: Request
@@ -156,11 +156,12 @@ class _Call:
             self.shared.update(old.machines[name].kind for name in self.machine_of.values() if name in old.machines)
 
     def choose(self, machines: Sequence[Machine]) -> None:
-        """What all machines must be like: as most of the first ones are."""
+        """Set the reference that all machines must be like: the most frequent kind of the first ones."""
         self.reference = most_frequent(machines, self.spread.equal_names)
 
     def admit(self, name: str, machine: Machine, images: Mapping[str, Any]) -> str:
-        """Why this machine may not take part, or "". The first one that may makes run.json."""
+        """Admit a machine, or return why it may not take part; else "". The first one that is admitted makes
+        run.json."""
         assert self.reference is not None
         if why := differences(machine, self.reference, self.spread.equal_names):
             return why
@@ -172,8 +173,8 @@ class _Call:
         return ""
 
     def leave_out(self, name: str, why: str) -> None:
-        """This machine gets no blocks in this call: run.json says so at once, or as soon as there is one. ``why`` is
-        empty where it is asked again."""
+        """Record that this machine gets no blocks in this call, in run.json as soon as there is one. An empty ``why``
+        takes it back, because the machine is asked again."""
         others = {other: reason for other, reason in self.call.left_out.items() if other != name}
         self.call = self.call.model_copy(update={"left_out": others | ({name: why} if why else {})})
         if self.keeper.run is not None:
@@ -184,7 +185,9 @@ class _Call:
         lab = (
             read_run(path).lab if is_there(path) else machine.model_dump(exclude={"image", "versions", "lab", "lacks"})
         )
-        opened = [Image(name, Path(), said["digest"], said["packages"]) for name, said in images.items()]
+        opened = [
+            Image(name, Path(), description["digest"], description["packages"]) for name, description in images.items()
+        ]
         known = opened
         if is_there(path) and "image" not in self.spread.equal_names:
             known = [_as_before(image, read_run(path)) for image in opened]
@@ -195,7 +198,7 @@ class _Call:
         self.keeper.begin(run.model_copy(update={"invocations": [*self.before, self.call]}))
 
     def ended(self, how: str, outcome: Outcome) -> None:
-        """How this call ended goes into run.json."""
+        """Write into run.json how this call ended."""
         if self.keeper.run is None:
             return
         self.call = self.call.model_copy(
@@ -210,7 +213,7 @@ class _Call:
 
 
 def _spread_all(coordinator: Coordinator, store: Store) -> str:
-    """All blocks. Returns why it ended before, or ""."""
+    """Have all blocks measured. Returns why it ended before that, or ""."""
     try:
         return coordinator.spread()
     except LabError as broken:
@@ -220,25 +223,26 @@ def _spread_all(coordinator: Coordinator, store: Store) -> str:
 
 
 def missing(request: Request, store: Store) -> list[int]:
-    """The blocks of which the run folder lacks something: each is measured as a whole, on one machine."""
+    """The numbers of the blocks that the run folder does not have whole. Each is measured as a whole, on one
+    machine."""
     trials = store.trials
     done = {trial.id for trial in trials if trial.status in ("ok", "unsupported") or not request.retry_failed}
     done -= {trial.id for trial in trials if trial.status == "lab_error"}
     hopeless = {trial.cell for trial in trials if trial.status == "unsupported"}
     begun = {trial.repetition for trial in trials if trial.id in done and trial.status != "unsupported"}
     plan = blocks(request.cells, request.repetitions, request.seed, done, hopeless, request.profile)
-    return [one for one in range(1, request.repetitions + 1) if one not in begun or plan.block(one).tunnels]
+    return [number for number in range(1, request.repetitions + 1) if number not in begun or plan.block(number).tunnels]
 
 
 def expected_s(request: Request) -> float:
-    """How long a block takes on a machine that is like this one, seconds."""
+    """How long a block takes on a machine like this one, in seconds."""
     return replace(request, repetitions=1).expected()[1]
 
 
 def measure_block(path: Path) -> int:
-    """``vpneval block``: what the coordinator asked for in the file ``path``. Returns the exit code.
+    """``vpneval block``: measure what the coordinator asks for in the file ``path``. Returns the exit code.
 
-    Raises UsageError for what is no such request.
+    Raises UsageError for a file that is no such request.
     """
     try:
         options: dict[str, Any] = from_json(read_bytes(path))
@@ -254,20 +258,20 @@ def measure_block(path: Path) -> int:
 
 
 def _seeded(request: Request, store: Store) -> Request:
-    """With the seed of the folder's first call. Raises UsageError where the folder has another profile."""
+    """The request with the seed of the folder's first call. Raises UsageError where its run.json cannot be read."""
     path = store.folder / "run.json"
     return replace(request, seed=read_run(path).seed) if is_there(path) else request
 
 
 def _as_before(image: Image, run: Run) -> Image:
-    """The image as run.json has it, where machines may have other ones: each machine's own is among its facts."""
+    """The image as run.json has it, where machines may differ in their images: each machine's facts name its own."""
     known = {run.image.get("name"): run.image.get("digest"), **run.image.get("gateways", {})}
     before = known.get(image.name, image.digest)
     return image if before == image.digest else replace(image, digest=before, packages={})
 
 
 def _key(store: Store) -> str:
-    """The name that the run has in the machines' spools, the same whenever the folder is opened."""
+    """The name of this run in the machines' spools: random, and the same whenever the folder is opened."""
     path = no_link(store.folder / KEY)
     if not is_there(path):
         write_text(path, secrets.token_hex(8))
@@ -276,7 +280,8 @@ def _key(store: Store) -> str:
 
 
 def _portable(request: Request) -> dict[str, Any]:
-    """What is asked of each machine: files of the user's by their whole path, under which every machine has them."""
+    """The request for each machine. Files of the user are named by their whole path, under which every machine has
+    them."""
     options = request.options
     same = ("levels", "profile", "duration_s", "rounds", "slice_s", "image", "gateway_images")
     return {

@@ -19,11 +19,11 @@ DEEPEST = 3  # folders below the one that was named: results/, a run under sever
 
 
 def runs_in(folders: Sequence[Path]) -> list[Path]:
-    """The run folders that these are; a folder that is none, but has some below it, stands for those.
+    """The run folders among ``folders``; a folder that is no run folder but holds some stands for those.
 
-    What holds no run is passed over, where others are named that do, and so are the runs that came with vpneval,
-    where a folder holds them beside runs of the user's own. Both are told on standard error. Raises UsageError for a
-    path that is not there or is named twice, and where nothing is left.
+    A folder without a run is skipped where others have one, and so are the runs that came with vpneval where a folder
+    holds them beside the user's own. Standard error names both. Raises UsageError for a path that does not exist or is
+    named twice, and where nothing is left.
     """
     from runner.data.store import check_run_folder
 
@@ -35,28 +35,28 @@ def runs_in(folders: Sequence[Path]) -> list[Path]:
     for folder, runs in held:
         if not is_there(folder) or (len(folders) == 1 and not runs):
             check_run_folder(folder)
-    found = [*dict.fromkeys(run for _, runs in held for run in runs)]
-    if not found:
+    run_folders = [*dict.fromkeys(run for _, runs in held for run in runs)]
+    if not run_folders:
         raise UsageError(
             f"none of {', '.join(map(str, folders))} is a run folder, or holds one: a folder with a run.json. "
             "`make compare` or `vpneval run` makes one, in results/"
         )
     if empty := [str(folder) for folder, runs in held if not runs]:
         tell(f"vpneval passes over what holds no run: {', '.join(empty)}.")
-    shipped = [run for run in found if is_shipped(run) and run not in folders]
-    if 0 < len(shipped) < len(found):
+    shipped = [run for run in run_folders if is_shipped(run) and run not in folders]
+    if 0 < len(shipped) < len(run_folders):
         beside = dict.fromkeys(str(run.parent) for run in shipped)
         tell(f"vpneval passes over the runs that came with it. To read them, name their folder: {', '.join(beside)}.")
-        found = [run for run in found if run not in shipped]
-    return found
+        run_folders = [run for run in run_folders if run not in shipped]
+    return run_folders
 
 
 def one_run(folder: Path) -> Path:
     """The one run folder that ``folder`` is, or holds. Raises UsageError where it holds several, or none."""
-    found = runs_in([folder])
-    if len(found) > 1:
-        raise UsageError(f"{folder} holds several runs. Name one of {', '.join(map(str, found))}")
-    return found[0]
+    runs = runs_in([folder])
+    if len(runs) > 1:
+        raise UsageError(f"{folder} holds several runs. Name one of {', '.join(map(str, runs))}")
+    return runs[0]
 
 
 def is_shipped(run: Path) -> bool:
@@ -83,8 +83,8 @@ def _held(folder: Path, deepest: int = DEEPEST) -> list[Path]:
 
 
 def latest(a: str, b: str) -> Path:
-    """The run folder in results/ that was written to last. Of runs under several kernels the machine's own, unless
-    only another has numbers of both VPNs. Raises UsageError where there is none."""
+    """The run folder in results/ that was written to last. Of runs under several kernels it is that of the machine's
+    own kernel, unless only another has numbers of both VPNs. Raises UsageError where there is none."""
     from runner.cli.guest_runs import indexed
     from runner.data.store import load_run
 

@@ -65,8 +65,8 @@ def run_under(
             if codes[-1] in (2, 130):
                 break
     if as_json:
-        found = [from_json(read_bytes(run / "report.json")) for run in indexed(folder) or ()]
-        document(json.dumps(found, indent=1) + "\n")
+        reports = [from_json(read_bytes(run / "report.json")) for run in indexed(folder) or ()]
+        document(json.dumps(reports, indent=1) + "\n")
     else:
         say(f"The runs are in {folder}. To print all reports again: vpneval report {folder}")
     return max(codes)
@@ -142,14 +142,14 @@ def rest_argv(request: Request, weights: str, say: Say) -> list[str]:
 
 
 def _levels(given: str) -> str:
-    """The levels of the second run: those that were given, and of the usual ones what these do not set."""
-    set_by_user = {one.partition("=")[0].strip() for one in given.split(",")}
-    usual = [one for one in ONCE.split(",") if one.partition("=")[0] not in set_by_user]
+    """The levels of the second run: the given ones, and those of ONCE for all other factors."""
+    set_by_user = {pair.partition("=")[0].strip() for pair in given.split(",")}
+    usual = [pair for pair in ONCE.split(",") if pair.partition("=")[0] not in set_by_user]
     return ",".join(filter(None, (*usual, given)))
 
 
 def _refused(options: dict[str, str], until_significant: bool) -> str:
-    """Why the second run would be refused with these options; empty where it would not."""
+    """Why the second run would be refused with these options; "" where it would not."""
     try:
         ask(
             Options(
@@ -167,21 +167,21 @@ def _refused(options: dict[str, str], until_significant: bool) -> str:
 
 
 def both_answers(parent: Path) -> list[str]:
-    """The verdict of each run in a parent folder in a line, and where its page is: the second run's answer has pushed
+    """A line for each run in a parent folder: its verdict, and where its page is. The second run's answer has pushed
     the first one's off the screen."""
     lines = []
     for run in indexed(parent) or ():
         title = "This machine's kernel" if run.name == HOST else TITLES.get(run.name.replace("-", ":", 1), run.name)
         if not is_there(run / "report.json"):
             continue
-        found = answers(Report.model_validate_json(read_bytes(run / "report.json")))
-        said = f"{found[0].name}: {found[0].verdict}" if found else "nothing could be ranked."
-        lines.append(f"{title}, {said} Read {run / 'report.html'}")
+        all_answers = answers(Report.model_validate_json(read_bytes(run / "report.json")))
+        verdict = f"{all_answers[0].name}: {all_answers[0].verdict}" if all_answers else "nothing could be ranked."
+        lines.append(f"{title}, {verdict} Read {run / 'report.html'}")
     return lines
 
 
 def lacks(folder: Path) -> list[str]:
-    """The VPNs in a run folder whose data path is the kernel's, and of which no trial could be made."""
+    """The VPNs of a run folder that have a data path in the kernel, and only unsupported trials."""
     run, trials = load_run(folder)
     kernels_own = [name for name, vpn in run.vpns.items() if vpn.dataplane == "kernel"]
     statuses = {name: {trial.status for trial in trials if trial.vpn == name} for name in kernels_own}
@@ -189,7 +189,7 @@ def lacks(folder: Path) -> list[str]:
 
 
 def this_command_under(kernel: Kernel, image: str, say: Say) -> int:
-    """Run the command line of this process under ``kernel``; it writes nothing. Returns its exit code."""
+    """Run the command line of this process, which writes no files, under ``kernel``. Returns its exit code."""
     check_machine()
     kernel.prepare(say)
     open_image(image)
@@ -197,7 +197,7 @@ def this_command_under(kernel: Kernel, image: str, say: Say) -> int:
 
 
 def check_parent(folder: Path) -> None:
-    """Make the parent folder of several runs. Raises UsageError where it is something else already."""
+    """Make the parent folder of several runs. Raises UsageError where something else is there already."""
     if (folder / "run.json").exists() and (folder.parent / INDEX).exists():
         raise UsageError(f"{folder} is one run of a parent folder. To continue all of its runs: --out {folder.parent}")
     if (folder / "run.json").exists():
@@ -211,7 +211,7 @@ def check_parent(folder: Path) -> None:
 
 
 def _one_of_several(name: str, parent: Path, work: Callable[[Path], int], say: Say) -> int:
-    """One run of a parent folder, written down in its index. Returns its exit code."""
+    """Make one run of a parent folder, and write it into the index. Returns its exit code."""
     folder = no_link(parent / folder_of(name))
     say(f"kernel {name}")
     add_to_index(parent, name, "running")
@@ -235,7 +235,7 @@ def folder_of(kernel_name: str) -> str:
 
 
 def add_to_index(parent: Path, kernel_name: str, outcome: str) -> None:
-    """Write down one run of this parent folder: its kernel, its folder, how it ended."""
+    """Write one run into the index of this parent folder: its kernel, its folder, how it ended."""
     path = no_link(parent / INDEX)
     index: dict[str, Any] = _index(path) if is_there(path) else {"schema_version": 1, "runs": []}
     runs = [run for run in index["runs"] if run["kernel"] != kernel_name]
@@ -246,7 +246,7 @@ def add_to_index(parent: Path, kernel_name: str, outcome: str) -> None:
 
 
 def indexed(folder: Path) -> list[Path] | None:
-    """The run folders of a parent folder that have something in them; None if ``folder`` is no parent folder."""
+    """The run folders of a parent folder that are not empty; None if ``folder`` is no parent folder."""
     path = folder / INDEX
     if is_there(folder / "run.json") or not is_there(path):
         return None
@@ -257,13 +257,13 @@ def indexed(folder: Path) -> list[Path] | None:
 def _index(path: Path) -> dict[str, Any]:
     """The index of a parent folder. Raises UsageError where it is none."""
     try:
-        found: dict[str, Any] = from_json(read_bytes(path))
-        texts = [run[what] for run in found["runs"] for what in ("kernel", "folder")]
+        index: dict[str, Any] = from_json(read_bytes(path))
+        texts = [run[what] for run in index["runs"] for what in ("kernel", "folder")]
     except (ValueError, KeyError, TypeError) as wrong:
         raise UsageError(f"{path} is not an index of runs: {type(wrong).__name__}: {wrong}") from None
     if not all(isinstance(text, str) for text in texts):
         raise UsageError(f"{path} is not an index of runs: the kernel and the folder of each run must be texts")
-    return found
+    return index
 
 
 def _guest_run(kernel: Kernel, folder: Path, say: Say, argv: Sequence[str]) -> int:
@@ -284,7 +284,7 @@ def _guest_run(kernel: Kernel, folder: Path, say: Say, argv: Sequence[str]) -> i
 
 
 def _write_down(store: Store, outcome: str) -> None:
-    """How the last invocation ended, which the guest could not say any more."""
+    """Write into run.json how the last call ended, which the guest could not write any more."""
     path = store.folder / "run.json"
     if path.exists():
         run = read_run(path)

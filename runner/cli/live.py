@@ -55,7 +55,7 @@ def short(value: float) -> str:
 
 
 def roughly(seconds: float) -> str:
-    """A long time in the unit in which one would plan it."""
+    """A long time, in the unit that suits planning."""
     minutes = seconds / 60
     return (
         f"{minutes:.0f} min"
@@ -88,21 +88,26 @@ def levels_of(params: Mapping[str, str]) -> str:
 def result_of(trial: Trial, metrics: Mapping[str, Metric]) -> str:
     """A trial's outcome in a few words. One trial has no spread; the report has the intervals.
 
-    ``metrics``: of its run."""
+    ``metrics``: those of its run.
+    """
     if trial.status != "ok":
         return f"{trial.status}: {trial.reason.splitlines()[0] if trial.reason else ''}"
     parts = []
-    for found in trial.measurements:
-        if found.metric in ASIDE:
+    for measurement in trial.measurements:
+        if measurement.metric in ASIDE:
             continue
-        value = rate(found.value) if found.unit == "bit/s" else f"{short(found.value)} {found.unit}"
-        parts.append(f"{metrics[found.metric].title if found.metric in metrics else found.metric} {value}")
+        value = (
+            rate(measurement.value) if measurement.unit == "bit/s" else f"{short(measurement.value)} {measurement.unit}"
+        )
+        parts.append(
+            f"{metrics[measurement.metric].title if measurement.metric in metrics else measurement.metric} {value}"
+        )
     return ", ".join(parts)
 
 
 @dataclass
 class Search:
-    """How far a search for the highest rate is that loses hardly anything."""
+    """The progress of a search for the highest rate with hardly any loss."""
 
     SLICE: ClassVar = {"asked_rate_bps", "sent", "received"}  # what a slice has that is a trial of one
 
@@ -113,7 +118,7 @@ class Search:
     failed_bps: float = math.inf  # the lowest one that did not
 
     def learn(self, rate_bps: float, loss_ratio: float) -> None:
-        """One more trial."""
+        """Add one more trial."""
         self.tried, self.last_bps, self.last_loss = self.tried + 1, rate_bps, max(0.0, loss_ratio)
         if loss_ratio <= LOSS_RATIO:
             self.passed_bps = max(self.passed_bps, rate_bps)
@@ -181,8 +186,9 @@ class PlainProgress:
 
 
 class LiveProgress:
-    """A ``Watcher`` that stays in place: what runs now, trials done and to go, time left, the last results, and the
-    ranking so far. ``rank`` makes that; it is asked now and then, because it takes time from measuring."""
+    """A ``Watcher`` that stays in place on the terminal: what runs now, trials done and to go, time left, the last
+    results, and the ranking so far. ``rank`` makes that ranking; it is called rarely, because it takes time from
+    measuring."""
 
     def __init__(
         self, console: Console, metrics: Mapping[str, Metric], rank: Callable[[], Sequence[RankedNumbers]] = tuple
@@ -230,7 +236,7 @@ class LiveProgress:
         self.now = f"{where}{planned.cell.vpn} · {levels_of(planned.cell.params)}"
 
     def found(self, planned: Planned, values: Mapping[str, float]) -> None:
-        """Show how the search goes, where the slice is a trial of one."""
+        """Show the progress of the search, where the slice is a trial of one."""
         if values.keys() >= Search.SLICE and values["sent"] > 0:
             search = self.searches.setdefault(planned.id, Search())
             search.learn(values["asked_rate_bps"], 1 - values["received"] / values["sent"])
@@ -253,7 +259,7 @@ class LiveProgress:
         self.console.print(text, markup=False, highlight=False)
 
     def render(self) -> Group:
-        """The whole display as it stands now."""
+        """The whole display at this moment."""
         left = max(0.0, self.remaining_s - (time.monotonic() - self.remaining_at))
         head = Table.grid(padding=(0, 2))
         head.add_row(
@@ -279,21 +285,21 @@ class LiveProgress:
 def rankings_that_fit(
     rankings: Sequence[RankedNumbers], metrics: Mapping[str, Metric], console: Console, lines: int, ended: bool = False
 ) -> list[tuple[RenderableType, int]]:
-    """As many rankings as ``lines`` lines hold, each with its own number of lines, the first in any case."""
-    found: list[tuple[RenderableType, int]] = []
-    for one in rankings:
-        shown = Group(*ranking_so_far(one.ranking, one.numbers, metrics, console.width, ended))
+    """As many rankings as fit into ``lines`` lines, each with its own number of lines; the first one always."""
+    fitting: list[tuple[RenderableType, int]] = []
+    for ranked in rankings:
+        shown = Group(*ranking_so_far(ranked.ranking, ranked.numbers, metrics, console.width, ended))
         taken = len(console.render_lines(shown))
-        if found and taken > lines:
+        if fitting and taken > lines:
             break
-        found.append((shown, taken))
+        fitting.append((shown, taken))
         lines -= taken
-    return found
+    return fitting
 
 
 def last_results(trials: Sequence[Trial], lines: int, metrics: Mapping[str, Metric]) -> list[Table]:
-    """A line for each of the last trials, as many as ``lines``: whose it is, its levels, its result. Where there is
-    none, there is no table: an empty one would take a line."""
+    """A table of at most ``lines`` of the last trials: whose each is, its levels, its result. No table where there are
+    none, because an empty one would take a line."""
     results = Table.grid(padding=(0, 2))
     for trial in trials[max(0, len(trials) - lines) :]:
         results.add_row(
@@ -305,12 +311,12 @@ def last_results(trials: Sequence[Trial], lines: int, metrics: Mapping[str, Metr
 
 
 def is_live(console: Console) -> bool:
-    """Can a display stay in place here: are the console and standard error both a terminal?"""
+    """Can a display stay in place here? It can where the console and standard error are both a terminal."""
     return console.is_terminal and standard_error().isatty()
 
 
 def watching(console: Console, quiet: bool, weights: Weights | None) -> Watch:
-    """Who watches a run on that console: the live display where one can stay in place, plain lines elsewhere."""
+    """The watcher of a run on this console: the live display where one can stay in place, plain lines elsewhere."""
 
     def watch(folder: Path, run: Run) -> AbstractContextManager[Watcher]:
         if is_live(console) and not quiet:

@@ -31,7 +31,7 @@ from runner.data.streams import ReaderGone, guarded
 def main(argv: list[str] | None = None) -> Any:
     """Entry point: errors become one sentence and an exit code, never a traceback."""
     arguments = list(sys.argv[1:] if argv is None else argv)
-    arguments.sort(key=lambda one: one != "--no-color")  # wherever it stands; the others keep their order
+    arguments.sort(key=lambda argument: argument != "--no-color")  # wherever it stands; the others keep their order
     sane_size()
     try:
         with guarded(), _interruptible():
@@ -52,9 +52,9 @@ def main(argv: list[str] | None = None) -> Any:
 
 @contextmanager
 def _interruptible() -> Iterator[None]:
-    """Ctrl-C is a KeyboardInterrupt, also where a module that was being loaded makes another error of it; and so are
-    SIGTERM, and the end of the terminal, unless they are ignored, as under nohup(1). Further ones are so within
-    the command alone: outside of it all is ending already, and nobody would catch them."""
+    """Make Ctrl-C a KeyboardInterrupt, even where a module that is being loaded turns it into another error; and so
+    SIGTERM and the end of the terminal, unless they are ignored, as under nohup(1). Further signals have that effect
+    within the command only: outside of it everything is ending already, and nobody would catch them."""
     pressed: list[int] = []
 
     def press(number: int, frame: FrameType | None) -> None:
@@ -83,7 +83,8 @@ def _interruptible() -> Iterator[None]:
 
 @contextmanager
 def _never_dropped(pressed: Sequence[int]) -> Iterator[None]:
-    """While an object is cleared away, the interpreter prints what is raised and drops it: the signal comes again."""
+    """Raise the signal's error again later where it comes while an object is cleared away: there the interpreter prints
+    what is raised, and drops it."""
     before, main_thread = sys.unraisablehook, threading.get_ident()
 
     def drop(what: sys.UnraisableHookArgs) -> None:
@@ -100,7 +101,7 @@ def _never_dropped(pressed: Sequence[int]) -> Iterator[None]:
 
 
 def _again(thread: int, number: int) -> None:
-    """The signal once more, from another thread, a moment after this one has left: in here it would be dropped, too."""
+    """Send the signal once more from another thread, a moment later; at this point it would be dropped, too."""
     left = threading.Event()
 
     def send() -> None:
@@ -113,7 +114,7 @@ def _again(thread: int, number: int) -> None:
 
 
 def _runs(frame: FrameType | None, function: Callable[..., object]) -> bool:
-    """Does the function run, of whose stack this is the innermost frame?"""
+    """Is this function on the stack whose innermost frame this is?"""
     while frame is not None and frame.f_code is not function.__code__:
         frame = frame.f_back
     return frame is not None
@@ -135,7 +136,8 @@ def _one_command(arguments: list[str]) -> None:
 
 
 def _traceback(kind: type[BaseException], error: BaseException, where: TracebackType | None) -> None:
-    """What nobody has foreseen. On a farm these words leave the machine, so they have no secret either."""
+    """The traceback of an unforeseen error. On a farm these words leave the machine, so that they must have no secret
+    either."""
     from runner.lab.redaction import hide
 
     sys.stderr.write(hide("".join(traceback.format_exception(kind, error, where))))

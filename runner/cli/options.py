@@ -205,14 +205,14 @@ Full = Annotated[bool, typer.Option("--full", help="print every table in the ter
 
 
 def tell(text: str) -> None:
-    """Say it on standard error, as it is."""
+    """Print this on standard error, as it is."""
     err.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
 def joined(given: Sequence[str] | None) -> str:
-    """``--vpn a --vpn b`` is ``--vpn a,b``, and ``--set`` so, too.
+    """The values of a repeated option as one text: ``--vpn a --vpn b`` is ``--vpn a,b``; so is ``--set``.
 
-    Raises UsageError for one that names nothing: an unset variable of a script would else measure everything.
+    Raises UsageError for one that names nothing: an unset variable of a script would otherwise measure everything.
     """
     text = ",".join(given or ())
     if given and not text.strip(" ,"):
@@ -221,7 +221,7 @@ def joined(given: Sequence[str] | None) -> str:
 
 
 def asked_for(context: typer.Context) -> RunOptions:
-    """What the options of ``run`` and ``plan`` say, by their names."""
+    """The values of the options of ``run`` and ``plan``, by their names."""
     from runner.sweep.request import Options
 
     given = context.params
@@ -231,14 +231,14 @@ def asked_for(context: typer.Context) -> RunOptions:
 
 
 def begin(text: str) -> None:
-    """The first line of a command that loads for a while, on a terminal: within 0.3 s."""
+    """Print the first line of a command that loads for a while, on a terminal: within 0.3 s."""
     if standard_error() is not None and standard_error().isatty() and not inside():
         tell(text)
 
 
 @contextmanager
 def _as_text() -> Iterator[None]:
-    """In what is wrong with the arguments, control characters are text: they steer no terminal."""
+    """Write control characters in an error about the arguments as text, so that they do not steer a terminal."""
     try:
         yield
     except TyperException as wrong:
@@ -265,7 +265,7 @@ class Words(TyperGroup):
 
 
 def _without_type(parameters: list[Any]) -> list[Any]:
-    """Help shows no type: what takes no value has none, and of an argument the name says enough."""
+    """Take the types out of the help: an option without a value has none, and an argument's name says enough."""
     for parameter in parameters:
         if parameter.param_type_name == "argument" or parameter.is_flag:
             parameter.display_type_rich = lambda ctx: ""
@@ -273,21 +273,21 @@ def _without_type(parameters: list[Any]) -> list[Any]:
 
 
 def _instead(option: str, args: list[str], known: list[Any]) -> str:
-    """What is valid instead of an option that there is not: a factor goes with --set."""
+    """What is valid in place of an unknown option: for a factor, ``--set``."""
     from runner.catalogue import factors
 
     name = option.lstrip("-").replace("-", "_")
     if name in factors():
         level = next((after for word, after in pairwise(args) if word == option), "LEVEL")
         return f". {name} is a factor: --set {name}={level}"
-    valid = [opt for one in known for opt in one.opts if opt.startswith("--")]
+    valid = [opt for parameter in known for opt in parameter.opts if opt.startswith("--")]
     near = nearest(option, valid, {})
     hint = f"; did you mean {' or '.join(near)}?" if near else "."
     return f"{hint} Valid: {', '.join(valid)}"
 
 
 def _no_number(value: str, wrong: typer.BadParameter) -> str:
-    """What is wrong with a value that is no number: no other option's type can be missed."""
+    """The error about a value that is no number. Numbers are the only type of an option that a value can miss."""
     kind, form = ("whole number", r"\d+") if "integer" in wrong.message else ("number", r"\d+\.?\d*")
     near = re.match(form, value)
     hint = f"; did you mean {near[0]}?" if near else "."
@@ -295,7 +295,7 @@ def _no_number(value: str, wrong: typer.BadParameter) -> str:
 
 
 class Once(TyperCommand):
-    """A command that refuses an option given twice, of which the last would count and the others be forgotten.
+    """A command that refuses an option given twice, of which only the last would count.
 
     While it works, standard output is its alone: what a plugin prints goes to standard error.
 

@@ -15,17 +15,17 @@ WIDTHS = range(10, 10_001)  # characters; outside of them, nothing can be shown
 
 
 class Output(Console):
-    """A console on which control characters in a text are shown as text, and secrets by their names: while a live
-    display is on, rich gives it what others print."""
+    """A console that shows control characters in a text as text, and secrets by their names: while a live display is
+    on, rich passes on to it what others print."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """As rich's, with every text fit to be seen."""
+        """As rich's, with every text made fit to be shown."""
         for segment in super().render(renderable, options):
             yield segment if segment.control else segment._replace(text=fit(segment.text))
 
 
 def sane_size() -> None:
-    """Forget a size of the terminal that nothing could be shown in."""
+    """Ignore a terminal size in which nothing could be shown."""
     for name in ("COLUMNS", "LINES", "TERMINAL_WIDTH"):
         given: Any = os.environ.get(name, "")
         if given and not (given.isascii() and given.isdigit() and len(given) < 6 and int(given) in WIDTHS):

@@ -29,15 +29,18 @@ ONE_AT_A_TIME = (
 
 
 def show(request: Request, as_json: bool) -> None:
-    """Print what ``request`` would measure, and how long that takes if every VPN can run here; of a folder that has a
-    run, what that lacks, and how long a sure answer takes."""
+    """Print what ``request`` would measure, and how long that takes if every VPN can run here. For a folder that has a
+    run, print what that lacks, and how long a sure answer takes."""
     report, seen = so_far(request)
     trials, expected_s = request.expected(seen)
     if as_json:
-        found: dict[str, Any] = {"trials": trials, "expected_s": round(expected_s)}
+        figures: dict[str, Any] = {"trials": trials, "expected_s": round(expected_s)}
         if report:
-            found |= {"undecided": sum(one.open for one in answers(report)), "minutes_more": minutes_more(report)}
-        document(json.dumps(found | {"cells": [cell.model_dump() for cell in request.cells]}, indent=1) + "\n")
+            figures |= {
+                "undecided": sum(answer.open for answer in answers(report)),
+                "minutes_more": minutes_more(report),
+            }
+        document(json.dumps(figures | {"cells": [cell.model_dump() for cell in request.cells]}, indent=1) + "\n")
         return
     table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
     for column in ("vpn", "tunnel", "traffic"):
@@ -62,13 +65,13 @@ def show(request: Request, as_json: bool) -> None:
         out.print(sentence, highlight=False)
     if report:
         for answer in answers(report):
-            said = f"{answer.name[:1].upper()}{answer.name[1:]}: {sure(report, answer)}"
-            out.print(said, highlight=False, markup=False)
+            sentence = f"{answer.name[:1].upper()}{answer.name[1:]}: {sure(report, answer)}"
+            out.print(sentence, highlight=False, markup=False)
 
 
 def so_far(request: Request) -> tuple[Report | None, list[Trial]]:
-    """What the run in the folder of ``request`` has: its trials, and, if it goes on until all is decided, its report by
-    the same weights."""
+    """The trials of the run in the folder of ``request``, and its report by the same weights if the run goes on until
+    all is decided."""
     if request.out is None or not is_there(request.out / "run.json"):
         return None, []
     run, trials = load_run(request.out)
@@ -76,23 +79,23 @@ def so_far(request: Request) -> tuple[Report | None, list[Trial]]:
 
 
 def limits(request: Request) -> list[str]:
-    """What the options make of that time, in sentences."""
-    said = [ONE_AT_A_TIME] if request.lab != "netns" and any_turns(request.cells, request.profile) else []
+    """Sentences on how the options change that time."""
+    sentences = [ONE_AT_A_TIME] if request.lab != "netns" and any_turns(request.cells, request.profile) else []
     if request.until_significant:
         most = MOST_REPETITIONS if request.deadline_s is None else request.repetitions
         _, longest_s = replace(request, repetitions=max(most, request.repetitions)).expected()
         end = "until the deadline" if request.deadline_s else f"up to {most} repetitions, at most {roughly(longest_s)}"
-        said.append(f"--until-significant then repeats what is undecided: {end}.")
+        sentences.append(f"--until-significant then repeats what is undecided: {end}.")
     if request.deadline_s:
-        said.append(
+        sentences.append(
             f"--deadline ends the run after {roughly(request.deadline_s)}; trials that do not fit are left out."
         )
     if rate_bps := request.limits.get("max_rate_bps"):
-        said.append(f"--max-rate: no test sends faster than {rate_bps / 1e6:g} Mbit/s.")
+        sentences.append(f"--max-rate: no test sends faster than {rate_bps / 1e6:g} Mbit/s.")
     if hours := request.limits.get("between"):
         from_to = " to ".join(hours.split("-"))
-        said.append(
+        sentences.append(
             f"--between: tests run from {from_to} only. The run waits until then, and the deadline counts from then. "
             "No tunnel begins that would last longer than these hours."
         )
-    return said
+    return sentences

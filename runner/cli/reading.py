@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 
 def weights_of(text: str, run: Run, measured: Collection[str] | None = None) -> GivenWeights | None:
-    """The weights ``text``, of the metrics of this vpneval and of the run; ``measured``: see ``parse_weights``."""
+    """The weights in ``text``, checked against the metrics of this vpneval and of the run; ``measured``: see
+    ``parse_weights``."""
     from runner.catalogue import metrics
     from runner.ranking.weights import parse_weights
 
@@ -23,13 +24,13 @@ def weights_of(text: str, run: Run, measured: Collection[str] | None = None) -> 
 
 
 def report_of(folders: list[Path], weights: str, configuration: str = "", margin: str = "") -> Report:
-    """One report of runs that belong together; of several kinds of machines, on the one with most trials. Raises
-    UsageError for what the options cannot mean."""
+    """One report of runs that belong together; where they have several kinds of machines, that of the kind with most
+    trials. Raises UsageError for invalid options."""
     return next(reports_of(folders, weights, configuration, margin))
 
 
 def reports_of(folders: list[Path], weights: str, configuration: str, margin: str = "") -> Iterator[Report]:
-    """A report of each kind of machine that runs which belong together have. Raises as `report_of` does."""
+    """A report for each kind of machine of runs that belong together. Raises as `report_of` does."""
     from runner.data.merge import merge_runs
     from runner.data.store import incomplete, load_run
     from runner.ranking.basis import measured_metrics
@@ -38,9 +39,11 @@ def reports_of(folders: list[Path], weights: str, configuration: str, margin: st
     from runner.report.model import build
 
     loaded = [load_run(folder) for folder in folders]
-    lacks = [said for folder, (_, trials) in zip(folders, loaded, strict=True) for said in incomplete(folder, trials)]
-    for said in lacks:
-        tell(f"Warning: {said}")
+    lacks = [
+        sentence for folder, (_, trials) in zip(folders, loaded, strict=True) for sentence in incomplete(folder, trials)
+    ]
+    for sentence in lacks:
+        tell(f"Warning: {sentence}")
     whole, every = merge_runs(loaded)
     for run, trials in by_kind(with_margins(whole, margin), every):
         made = build(

@@ -46,8 +46,8 @@ def shell(
     say: Callable[[str], None],
     limits: Mapping[str, Any] | None = None,
 ) -> int:
-    """Run ``command`` on ``node``, or a shell to type in, while the tunnel is up; its exit code. Then the lab goes.
-    ``limits`` replace those of a site's inventory.
+    """Run ``command`` on ``node``, or a shell to type in, while the tunnel is up. Returns its exit code. Afterwards the
+    lab is taken down. ``limits`` replace those of a site's inventory.
 
     Raises UsageError for a node that the lab lacks, CannotRunHere where the VPN cannot run, VpnevalError where it does
     not come up.
@@ -81,5 +81,5 @@ def shell(
 
 
 def exit_code(returned: int) -> int:
-    """What a shell would exit with: 128 and the signal's number, where a signal ended the command."""
+    """The exit code that a shell would give: 128 and the signal's number where a signal ended the command."""
     return 128 - returned if returned < 0 else returned

@@ -80,16 +80,16 @@ def ask_here(request: Request) -> Answers:
         rig = stack.enter_context(open_rig(request.lab, lambda text: None))
         logs = Path(stack.enter_context(TemporaryDirectory()))
         lab = stack.enter_context(rig.lab(rig.image(request.image), logs=logs))
-        found = {}
+        reasons = {}
         for vpn in request.vpns:
             no = unsupported(lab, vpn, vpn.comparable)
-            found[vpn.name] = no.reason if no else ""
-        return found
+            reasons[vpn.name] = no.reason if no else ""
+        return reasons
 
 
 def _ask_there(request: Request, rest: Kernel, install: bool, say: Say) -> tuple[Kernel, Answers]:
-    """The same under ``rest``, whose packages are installed first where they may be. Where it does not start, the same
-    under what takes its place. The kernel and its answers; none where none starts."""
+    """Ask every VPN's own probe under ``rest``, whose packages are installed first if that is allowed. Where ``rest``
+    does not start, ask under its replacement. Returns the kernel and its answers; none where none starts."""
     for kernel in (rest, *_instead_of(rest)):
         if kernel is not rest:
             say(f"vpneval takes {TITLES[kernel.name]} in its place.")
@@ -109,7 +109,7 @@ def _ask_there(request: Request, rest: Kernel, install: bool, say: Say) -> tuple
 
 
 def _instead_of(rest: Kernel) -> list[Kernel]:
-    """What takes the place of ``rest``: Debian 13 in QEMU, where this machine has all that it needs."""
+    """The replacement for ``rest``: Debian 13 in QEMU, where this machine has all that it needs."""
     qemu = kernels.Qemu("trixie")
     return [qemu] if rest.name == "uml" and not qemu.commands() else []
 
@@ -126,23 +126,25 @@ def ask_under(kernel: Kernel, request: Request) -> Answers:
 
 
 def answers(text: str) -> Answers:
-    """What ``vpneval doctor --json`` printed, of comparable configurations. Raises CannotRunHere where it has none."""
+    """Read what ``vpneval doctor --json`` printed about comparable configurations. Raises CannotRunHere where there is
+    nothing."""
     try:
         checks = json.loads(text)
     except ValueError:
         raise CannotRunHere("the guest did not say which VPNs it can run") from None
-    found = {}
+    reasons = {}
     for check in checks:
         if request := re.fullmatch(r"vpn (\S+) \(comparable\)", check["what"]):
-            found[request[1]] = "" if check["level"] == "ok" else check["says"]
-    if not found:
+            reasons[request[1]] = "" if check["level"] == "ok" else check["says"]
+    if not reasons:
         wrong = [f"{check['what']}: {check['says']}" for check in checks if check["level"] == "error"]
         raise CannotRunHere("; ".join(wrong) or "the guest did not say which VPNs it can run")
-    return found
+    return reasons
 
 
 def what_would(vpns: Sequence[Vpn], request: Request, rest: Kernel) -> str:
-    """What would rank ``vpns``, some of which neither this machine's kernel nor ``rest`` has, and what that costs."""
+    """What could rank ``vpns``, some of which run neither under this machine's kernel nor under ``rest``, and its
+    cost."""
     if rest.name.startswith("qemu"):
         return "Another machine would, or virtual machines: see docs/labs.md and docs/vagrant.md."
     commands = " && ".join(kernels.Qemu("trixie").commands())

@@ -55,8 +55,8 @@ def watch(
                 elif trials[shown:]:
                     last = trials[-1]
                     result = result_of(last, run.metrics)
-                    said = f"{counted(len(trials), 'trial')}: {last.vpn} {levels_of(last.params)}: {result}"
-                    console.print(printable(said), markup=False, highlight=False, soft_wrap=True)
+                    line = f"{counted(len(trials), 'trial')}: {last.vpn} {levels_of(last.params)}: {result}"
+                    console.print(printable(line), markup=False, highlight=False, soft_wrap=True)
                     shown = len(trials)
                 if ended(run):
                     break
@@ -69,7 +69,8 @@ def watch(
 
 
 def ended(run: Run) -> bool:
-    """Has the last call on this folder said how it ended? One that was killed never does: Ctrl-C ends the watching."""
+    """Has the last call on this folder recorded how it ended? A killed call never does; then Ctrl-C ends the
+    watching."""
     return bool(run.invocations) and bool(run.invocations[-1].ended_at)
 
 
@@ -80,7 +81,7 @@ def view(
     weights: Weights | None = None,
     last: Slice | None = None,
 ) -> RenderableType:
-    """What there is: how far the run is, the rankings so far, the last trials, in the height of the console. ``last``:
+    """The state of the run, in the height of the console: its progress, the rankings so far, the last trials. ``last``:
     the slice that was written last."""
     bad = sum(trial.status in ("failed", "lab_error") for trial in trials)
     blocks = len({trial.repetition for trial in trials if trial.status == "ok"})
@@ -107,18 +108,18 @@ def view(
 
 
 def going_on(run: Run, trials: Sequence[Trial], last: Slice | None) -> list[Text]:
-    """What runs, and how many of the planned trials are still to begin."""
-    cells = {cell.key: cell for one in run.experiments for cell in one.cells}
-    found = []
+    """Lines on what runs now, and on how many of the planned trials are still to begin."""
+    cells = {cell.key: cell for experiment in run.experiments for cell in experiment.cells}
+    lines = []
     if last:
         begun = last.trial.rsplit("-r", 1)[0]
         cell = next((c for c in cells.values() if trial_id(c.vpn, c.params, 1).rsplit("-r", 1)[0] == begun), None)
         what = f"{cell.vpn} · {levels_of(cell.params)}" if cell else last.trial
-        found.append(Text(printable(f"round {last.round}; the last in it: {what}"), overflow="ellipsis", no_wrap=True))
+        lines.append(Text(printable(f"round {last.round}; the last in it: {what}"), overflow="ellipsis", no_wrap=True))
     hopeless = {trial.cell for trial in trials if trial.status == "unsupported"}
     planned = {(key, number) for key in cells.keys() - hopeless for number in range(1, run.repetitions + 1)}
     left = len(planned - {(trial.cell, trial.repetition) for trial in trials})
-    return [*found, Text(f"{left} of {counted(len(planned), 'planned trial')} still to begin")]
+    return [*lines, Text(f"{left} of {counted(len(planned), 'planned trial')} still to begin")]
 
 
 def last_slice(folder: Path) -> Slice | None:
@@ -136,7 +137,7 @@ def last_slice(folder: Path) -> Slice | None:
 
 
 def _time(call: Invocation, over: bool) -> str:
-    """How long the call took, or how long it has been going on and how much its deadline leaves."""
+    """How long the call took; or how long it has been running, and how much time its deadline leaves."""
     if over:
         return f"{clock(call.elapsed_s)} min"
     words = [word for part in call.command_line for word in part.split("=")]
@@ -150,7 +151,7 @@ def _time(call: Invocation, over: bool) -> str:
 
 
 def _size(folder: Path) -> int:
-    """What changes whenever the run does: the bytes of its files. A run begins with its run.json."""
+    """A number that changes whenever the run does: the bytes of its files. A run begins with its run.json."""
     check_run_folder(folder)
     return sum(
         path.stat().st_size for name in ("run.json", "trials.jsonl", "slices.jsonl") if (path := folder / name).exists()

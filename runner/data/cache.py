@@ -23,5 +23,5 @@ def cache_dir() -> Path:
 
 
 def users_cache() -> Path:
-    """Where an ordinary user's images live. Raises CannotRunHere where the user has no home."""
+    """The folder of an ordinary user's images. Raises CannotRunHere where the user has no home."""
     return at_home(Path("~/.cache/vpneval"))

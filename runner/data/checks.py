@@ -12,8 +12,8 @@ NUMBERS = ("file_bytes", "wan_rate_bps")  # the levels that a report reads as nu
 
 
 def check(run: Run, trials: Sequence[Trial]) -> None:
-    """Raises UsageError for a metric that run.json does not define, another unit than the metric's, what is no finite
-    number, and a level that should be a number and is not."""
+    """Raise UsageError for a metric that run.json does not define, a unit that is not the metric's, a number that is
+    not finite, and a level that should be a number and is not."""
     for name, known in run.metrics.items():
         if name != known.name:
             raise UsageError(f"run.json: what it defines as the metric {name!r} calls itself {known.name!r}")
@@ -25,14 +25,14 @@ def check(run: Run, trials: Sequence[Trial]) -> None:
     for trial in trials:
         where = f"trials.jsonl: trial {trial.id}"
         _levels(where, trial.params)
-        for found in trial.measurements:
-            _known(run, where, found.metric)
-            known = run.metrics[found.metric]
-            if (found.unit, found.better) != (known.unit, known.better):
-                said = f"{found.unit}, {found.better} is better; it is {known.unit}, {known.better}"
-                raise UsageError(f"{where}: {found.metric} is in {said}")
-            if not (math.isfinite(found.value) and all(map(math.isfinite, found.samples))):
-                raise UsageError(f"{where}: a value of {found.metric} is not a finite number")
+        for measurement in trial.measurements:
+            _known(run, where, measurement.metric)
+            known = run.metrics[measurement.metric]
+            if (measurement.unit, measurement.better) != (known.unit, known.better):
+                units = f"{measurement.unit}, {measurement.better} is better; it is {known.unit}, {known.better}"
+                raise UsageError(f"{where}: {measurement.metric} is in {units}")
+            if not (math.isfinite(measurement.value) and all(map(math.isfinite, measurement.samples))):
+                raise UsageError(f"{where}: a value of {measurement.metric} is not a finite number")
 
 
 def _known(run: Run, where: str, metric: str) -> None:

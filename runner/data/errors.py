@@ -40,8 +40,8 @@ class Interrupted(VpnevalError):
 
 
 def unfinished(ended: KeyboardInterrupt) -> str:
-    """Which of a plugin's methods had not returned when the user ended the run, as words to go on with; or "". Of those
-    that call one another it is the innermost."""
+    """Which of a plugin's methods had not returned when the user ended the run, as words to go on with; or "". Of
+    methods that call one another it is the innermost."""
     return f": {ended.__notes__[0]}" if getattr(ended, "__notes__", None) else ""
 
 
@@ -115,15 +115,20 @@ def require_known(
 
 
 def nearest(name: str, valid: Sequence[str], also: Mapping[str, str]) -> list[str]:
-    """What ``name`` may have meant: what differs in case and hyphens only, else at most three that are spelt alike,
-    or else at most four that have it in them or in ``also``."""
+    """The valid names that ``name`` may have meant: those that differ only in case and hyphens; else at most three with
+    a similar spelling; else at most four that contain it, or whose words in ``also`` do."""
     typed = _letters(name)
-    letters = {one: _letters(one) for one in valid}
-    same = [one for one, own in letters.items() if own == typed]
+    letters = {candidate: _letters(candidate) for candidate in valid}
+    same = [candidate for candidate, own in letters.items() if own == typed]
     alike = get_close_matches(typed, letters.values(), n=3)
-    alike = sorted((one for one, own in letters.items() if own in alike), key=lambda one: alike.index(letters[one]))
+    alike = sorted(
+        (candidate for candidate, own in letters.items() if own in alike),
+        key=lambda candidate: alike.index(letters[candidate]),
+    )
     within = [
-        one for one, own in letters.items() if len(typed) > 2 and typed in own + " " + _letters(also.get(one, ""))
+        candidate
+        for candidate, own in letters.items()
+        if len(typed) > 2 and typed in own + " " + _letters(also.get(candidate, ""))
     ]
     return same or alike or sorted(within, key=len)[:4]
 

@@ -31,7 +31,7 @@ def no_link(path: Path) -> Path:
 
 
 def is_there(path: Path) -> bool:
-    """Is there something under this name? Raises UsageError where that cannot be known."""
+    """Does something exist under this name? Raises UsageError where that cannot be known."""
     with _told(path):
         try:
             path.stat()
@@ -46,7 +46,8 @@ def is_folder(path: Path) -> bool:
 
 
 def open_to_read(path: Path) -> IO[bytes]:
-    """As ``path.open("rb")``. Raises UsageError where ``path`` is no file, is not there, or may not be read."""
+    """Open a file as ``path.open("rb")`` does. Raises UsageError where ``path`` is no file, does not exist, or may not
+    be read."""
     with _told(path):
         opened = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         kind = os.fstat(opened).st_mode
@@ -57,13 +58,13 @@ def open_to_read(path: Path) -> IO[bytes]:
 
 
 def read_bytes(path: Path) -> bytes:
-    """As ``path.read_bytes()``. Raises as ``open_to_read`` does."""
+    """Read a file as ``path.read_bytes()`` does. Raises as ``open_to_read`` does."""
     with open_to_read(path) as file, _told(path):
         return file.read()
 
 
 def from_json(text: str | bytes) -> Any:
-    """As ``json.loads``. Raises ValueError, and nothing else, for what cannot be read."""
+    """Parse as ``json.loads`` does. Raises ValueError, and nothing else, for malformed text."""
     try:
         return json.loads(text)
     except RecursionError:
@@ -71,7 +72,7 @@ def from_json(text: str | bytes) -> Any:
 
 
 def from_toml(text: bytes) -> dict[str, Any]:
-    """As ``tomllib.loads``, of UTF-8. Raises ValueError, and nothing else, for what cannot be read."""
+    """Parse UTF-8 as ``tomllib.loads`` does. Raises ValueError, and nothing else, for malformed text."""
     try:
         return tomllib.loads(text.decode())
     except RecursionError:
@@ -79,8 +80,8 @@ def from_toml(text: bytes) -> dict[str, Any]:
 
 
 def at_home(path: Path) -> Path:
-    """The path, with the user's home where it begins with ``~``. Raises CannotRunHere where there is none: a container
-    and a service may have a user whom /etc/passwd does not know."""
+    """The path, with the user's home in place of a leading ``~``. Raises CannotRunHere where the user has no home: in a
+    container or a service, the user may be unknown to /etc/passwd."""
     try:
         return path.expanduser()
     except RuntimeError:
@@ -91,7 +92,7 @@ def at_home(path: Path) -> Path:
 
 
 def short(path: Path) -> str:
-    """The path for a message: its two ends, where it is very long."""
+    """The path for a message: only its two ends where it is very long."""
     text = str(path)
     return text if len(text) <= LONGEST else f"{text[: LONGEST // 2]}…{text[-LONGEST // 2 :]}"
 
@@ -108,7 +109,7 @@ HELP = {
 
 @contextmanager
 def _told(path: Path) -> Iterator[None]:
-    """What the system says of ``path``, as a UsageError."""
+    """The system's error about ``path``, as a UsageError."""
     try:
         yield
     except OSError as error:
@@ -119,19 +120,21 @@ def _told(path: Path) -> Iterator[None]:
 
 
 def open_file(path: Path, mode: str, buffering: int = -1) -> IO[Any]:
-    """As ``path.open``, for writing. Raises UsageError where ``path`` is a link or no file, and OSError."""
+    """Open a file for writing, as ``path.open`` does. Raises UsageError where ``path`` is a link or no file, and
+    OSError."""
     return open(path, mode, buffering, opener=_open)
 
 
 def write_text(path: Path, text: str) -> None:
-    """As ``path.write_text``. Raises as ``open_file`` does."""
+    """Write a file as ``path.write_text`` does. Raises as ``open_file`` does."""
     with open_file(path, "w") as file:
         file.write(text)
 
 
 def hold_lock(file: IO[Any] | int, path: Path | str = "", *, shared: bool = False, wait: bool = True) -> bool:
-    """Lock an open file or folder; the kernel releases it when this process ends, however it ends. False, without
-    ``wait``, where another process has it. Raises CannotRunHere where its file system has no locks (flock(2))."""
+    """Lock an open file or folder. The kernel releases the lock when this process ends, however it ends. Returns False,
+    without ``wait``, where another process has the lock. Raises CannotRunHere where the file system has no locks
+    (flock(2))."""
     try:
         fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if wait else fcntl.LOCK_NB))
     except BlockingIOError:

@@ -29,7 +29,7 @@ class Levels:
     usual: str = field(default="", compare=False)
 
     def say(self, factor: str, level: str) -> str:
-        """The level in a line about a trial; empty where that does not tell it."""
+        """The level in the words of a line about a trial; empty where the line leaves it out."""
         if level == self.usual:
             return ""
         return self.told(level) if self.told else f"{factor} {level}"
@@ -106,11 +106,11 @@ def tunnel_levels(params: Mapping[str, str]) -> dict[str, str]:
 
 
 def traffic_factors(named: Collection[str]) -> list[str]:
-    """Of the factors that are ``named``, those of what is measured, in the order in which reports tell them."""
+    """The factors among ``named`` that describe what is measured, in the order in which reports show them."""
     own = {*named} - {*TUNNEL_FACTORS}
     return [factor for factor in TRAFFIC_ORDER if factor in own] + sorted(own - {*TRAFFIC_ORDER})
 
 
 def outside_of_tunnel(params: Mapping[str, str]) -> dict[str, str]:
-    """The levels of what is measured and of the WAN: all but those of the tunnel itself and of its software."""
+    """The levels of the traffic and of the WAN: all but those of the tunnel and of its software."""
     return {factor: level for factor, level in params.items() if factor not in TUNNEL and factor != "image"}

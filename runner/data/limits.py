@@ -30,10 +30,11 @@ Machines = Sequence[MachineLoad]
 
 
 def judge(machines: Machines, *, generator_limited: bool = False) -> Limit | None:
-    """The limit of a throughput; None where no machine was watched. ``generator_limited``: the search says so."""
+    """The limit of a throughput; None where no machine was watched. ``generator_limited``: the search reported that the
+    generator could offer no more."""
     if not machines:
         return None
-    found = (
+    limit = (
         _quota(machines)
         or _shaped(machines, certain=True)
         or _stolen(machines)
@@ -46,13 +47,13 @@ def judge(machines: Machines, *, generator_limited: bool = False) -> Limit | Non
         or _queue(machines)
         or _nothing(machines)
     )
-    return found.model_copy(update={"evidence": [*evidence(machines)]})
+    return limit.model_copy(update={"evidence": [*evidence(machines)]})
 
 
 def evidence(machines: Machines) -> Iterator[str]:
-    """The figures behind the sentence, a line each."""
+    """The figures behind the sentence, one in each line."""
     for machine in machines:
-        cores = ", ".join(f"core {one.core} {percent(one.busy)}" for one in machine.cores)
+        cores = ", ".join(f"core {core.core} {percent(core.busy)}" for core in machine.cores)
         yield f"{machine.name}: {cores} busy, watched for {machine.seconds:.1f} s"
         for quota in machine.quotas:
             used_up = f"used up in {quota.used_up} of {quota.periods} periods"
@@ -61,10 +62,10 @@ def evidence(machines: Machines) -> Iterator[str]:
         for process in machine.processes[:NAMED]:
             waits = process.busiest.waiting if process.busiest else 0.0
             waited = f", ready without one for {percent(waits)} of the time" if waits >= WAITS else ""
-            shares = [percent(one.busy) for one in (process.busiest, *process.others) if one]
+            shares = [percent(thread.busy) for thread in (process.busiest, *process.others) if thread]
             by = f", its threads {', '.join(shares[:NAMED_THREADS])}" if len(shares) > 1 else ""
             yield f"{_whose(process)}: {percent(process.busy)} of a core{by}{waited}"
-        for port in sorted(machine.ports, key=lambda one: -one.drops)[:NAMED]:
+        for port in sorted(machine.ports, key=lambda port: -port.drops)[:NAMED]:
             if port.drops:
                 yield f"{_port(port)}: {port.drops} of {port.packets} packets dropped"
         for node, count in machine.overflows.items():
@@ -86,7 +87,7 @@ def _heat(machine: MachineLoad) -> Iterator[str]:
 
 
 def percent(share: float) -> str:
-    """A share of a core, or of the time."""
+    """The share of a core, or of the time, in per cent."""
     return f"{100 * share:.0f} %"
 
 
@@ -95,7 +96,7 @@ def percent(share: float) -> str:
 
 def _quota(machines: Machines) -> Limit | None:
     quotas = [(quota, machine.seconds) for machine in machines for quota in machine.quotas]
-    for quota, seconds in sorted(quotas, key=lambda one: -one[0].held_back_s / one[1]):
+    for quota, seconds in sorted(quotas, key=lambda pair: -pair[0].held_back_s / pair[1]):
         held, used_up = min(1.0, quota.held_back_s / seconds), quota.used_up / max(1, quota.periods)
         if held >= HELD_BACK or used_up >= USED_UP:
             where = _names(quota.nodes)
@@ -107,44 +108,42 @@ def _stolen(machines: Machines) -> Limit | None:
     machine = max(machines, key=_steal)
     if (stolen := _steal(machine)) < STOLEN:
         return None
-    said = f"{machine.name}: the hypervisor took {percent(stolen)} of its cores' time"
-    return Limit(sentence=said, where=_where(machine), kind="steal")
+    sentence = f"{machine.name}: the hypervisor took {percent(stolen)} of its cores' time"
+    return Limit(sentence=sentence, where=_where(machine), kind="steal")
 
 
 def _foreign(machines: Machines) -> Limit | None:
-    """Programs that are neither the VPN's nor ours have the cores that ours are ready to run on."""
+    """Other programs, neither the VPN's nor ours, occupy the cores while our programs are ready to run."""
     contended = [machine for machine in machines if _idle(machine) <= 1 - FULL and _waits(machine) >= WAITS]
     for machine in contended:
         taken: dict[tuple[bool, str, str], list[float]] = {}
-        for one in machine.processes:
-            if one.role == "other":
-                taken.setdefault((not one.node, one.node, one.name), []).append(one.busy)
+        for process in machine.processes:
+            if process.role == "other":
+                taken.setdefault((not process.node, process.node, process.name), []).append(process.busy)
         most = {key: busy for key, busy in taken.items() if sum(busy) >= FOREIGN * len(machine.cores)}
         if most:  # the lab's own first
-            most = dict(sorted(most.items(), key=lambda one: (one[0][0], -sum(one[1])))[:FOREIGN_NAMED])
-            said = [
+            most = dict(sorted(most.items(), key=lambda group: (group[0][0], -sum(group[1])))[:FOREIGN_NAMED])
+            programs = [
                 f"{node or 'outside of the lab'}: {_several(len(busy), name)}, {percent(sum(busy))} of a core"
                 for (_, node, name), busy in most.items()
             ]
-            return Limit(sentence=f"{'; '.join(said)} (not the VPN's)", where=min(most)[1], kind="foreign")
+            return Limit(sentence=f"{'; '.join(programs)} (not the VPN's)", where=min(most)[1], kind="foreign")
     for machine in contended:  # a node of ssh sees its own programs only
-        beside = sum(core.busy for core in machine.cores) - sum(one.busy for one in machine.processes)
+        beside = sum(core.busy for core in machine.cores) - sum(process.busy for process in machine.processes)
         if len(machine.nodes) == 1 and beside >= MOST * len(machine.cores):
-            beside_said = (
-                f"{machine.name}: programs outside of the lab, or the kernel's own, {percent(beside)} of a core"
-            )
-            return Limit(sentence=beside_said, where=machine.name, kind="foreign")
+            sentence = f"{machine.name}: programs outside of the lab, or the kernel's own, {percent(beside)} of a core"
+            return Limit(sentence=sentence, where=machine.name, kind="foreign")
     return None
 
 
 def _shaped(machines: Machines, *, certain: bool) -> Limit | None:
-    """A port that keeps a rate drops most of what is dropped at all, or makes most of its packets wait."""
+    """A port that keeps a rate drops most of all dropped packets, or makes most of its packets wait."""
     ports = [port for machine in machines for port in machine.ports]
     shaped = [port for port in ports if port.waited]
     if not shaped:
         return None
-    port = max(shaped, key=lambda one: (one.drops, one.waited))
-    dropped = sum(one.drops for one in ports) + sum(sum(machine.overflows.values()) for machine in machines)
+    port = max(shaped, key=lambda port: (port.drops, port.waited))
+    dropped = sum(port.drops for port in ports) + sum(sum(machine.overflows.values()) for machine in machines)
     most = port.drops > 0 and port.drops >= MOST * dropped
     lost = most and port.drops >= LOST * port.packets
     if lost or (not certain and (most or (not dropped and port.waited >= WAITED * port.packets))):
@@ -154,30 +153,34 @@ def _shaped(machines: Machines, *, certain: bool) -> Limit | None:
 
 
 def _full(machines: Machines) -> Limit | None:
-    """A thread of the VPN that had a core to itself, or a process that had all the cores that it may use."""
-    if (one := _fullest(machines, "vpn")) is None or one.busiest is None:
+    """A thread of the VPN had a core to itself, or a process had all the cores that it may use."""
+    if (process := _fullest(machines, "vpn")) is None or process.busiest is None:
         return None
-    share = one.busy / len(one.allowed) if one.allowed else 0.0
-    if one.threads > 1 and share >= FULL and one.busiest.busy < FULL * one.busy:
-        cores = f"core {one.allowed[0]}" if len(one.allowed) == 1 else f"{len(one.allowed)} cores"
-        said = f"{one.node}: {one.name}'s {one.threads} threads together, {percent(share)} of {cores}"
-        return Limit(sentence=said, where=one.node, kind="process")
-    which = f"{one.name}'s only thread" if one.threads == 1 else f"one of {one.name}'s {one.threads} threads"
-    said = f"{one.node}: {which}, {percent(one.busiest.busy)} of {_core(one)}"
-    return Limit(sentence=said, where=one.node, kind="thread")
+    share = process.busy / len(process.allowed) if process.allowed else 0.0
+    if process.threads > 1 and share >= FULL and process.busiest.busy < FULL * process.busy:
+        cores = f"core {process.allowed[0]}" if len(process.allowed) == 1 else f"{len(process.allowed)} cores"
+        sentence = f"{process.node}: {process.name}'s {process.threads} threads together, {percent(share)} of {cores}"
+        return Limit(sentence=sentence, where=process.node, kind="process")
+    which = (
+        f"{process.name}'s only thread"
+        if process.threads == 1
+        else f"one of {process.name}'s {process.threads} threads"
+    )
+    sentence = f"{process.node}: {which}, {percent(process.busiest.busy)} of {_core(process)}"
+    return Limit(sentence=sentence, where=process.node, kind="thread")
 
 
 def _generator(machines: Machines, limited: bool) -> Limit | None:
-    """This program's own sender or receiver. On shared cores, whoever sends a packet is charged with what the kernel
-    does for it, through all the nodes: without a VPN's program on the way, that is all that there is."""
-    if (one := _fullest(machines, "generator")) is None or one.busiest is None:
+    """This program's own sender or receiver is at its limit. On shared cores, the kernel's work for a packet at all
+    nodes is charged to the program that sends it. Without a VPN's program on the way, no other program works."""
+    if (process := _fullest(machines, "generator")) is None or process.busiest is None:
         return Limit(sentence="the generator: it could offer no more", kind="generator") if limited else None
-    said = f"{_whose(one)}, {percent(one.busiest.busy)} of {_core(one)}"
-    carries = any(two.role == "vpn" and two.busy >= CARRIES for machine in machines for two in machine.processes)
+    busy = f"{_whose(process)}, {percent(process.busiest.busy)} of {_core(process)}"
+    carries = any(other.role == "vpn" and other.busy >= CARRIES for machine in machines for other in machine.processes)
     if not carries and any(len(machine.nodes) > 1 for machine in machines):
-        whole = f"shared cores: {said}, with the kernel's work of all nodes"
-        return Limit(sentence=whole, where=one.node, kind="shared cores")
-    return Limit(sentence=f"the generator: {said}", where=one.node, kind="generator")
+        whole = f"shared cores: {busy}, with the kernel's work of all nodes"
+        return Limit(sentence=whole, where=process.node, kind="shared cores")
+    return Limit(sentence=f"the generator: {busy}", where=process.node, kind="generator")
 
 
 def _softirq(machines: Machines) -> Limit | None:
@@ -185,24 +188,24 @@ def _softirq(machines: Machines) -> Limit | None:
         for core in machine.cores:
             if core.softirq + core.irq >= FULL:
                 share = percent(core.softirq + core.irq)
-                said = f"{machine.name}: the kernel's work for packets (softirq), {share} of core {core.core}"
-                return Limit(sentence=said, where=_where(machine), kind="kernel")
+                sentence = f"{machine.name}: the kernel's work for packets (softirq), {share} of core {core.core}"
+                return Limit(sentence=sentence, where=_where(machine), kind="kernel")
     return None
 
 
 def _busy(machines: Machines) -> Limit | None:
-    """All cores of a machine are busy, and nobody has one to itself."""
+    """All cores of a machine are busy, and no program has one to itself."""
     machine = min(machines, key=_idle)
     if _idle(machine) > 1 - FULL or not machine.processes:
         return None
-    most = " and ".join(f"{_whose(one)} ({percent(one.busy)} of one)" for one in machine.processes[:2])
+    most = " and ".join(f"{_whose(process)} ({percent(process.busy)} of one)" for process in machine.processes[:2])
     who = "shared cores" if len(machine.nodes) > 1 else machine.name
-    said = f"{who}: {_all(len(machine.cores))} busy, most by {most}"
-    return Limit(sentence=said, where=_where(machine), kind="shared cores")
+    sentence = f"{who}: {_all(len(machine.cores))} busy, most by {most}"
+    return Limit(sentence=sentence, where=_where(machine), kind="shared cores")
 
 
 def _queue(machines: Machines) -> Limit | None:
-    """Nobody is busy all the time, and still packets are dropped: a queue is too short for what comes at once."""
+    """No program is busy all the time, and still packets are dropped: a queue is too short for bursts."""
     dropped: Counter[str] = Counter()
     for machine in machines:
         for port in machine.ports:
@@ -216,8 +219,10 @@ def _queue(machines: Machines) -> Limit | None:
 
 
 def _nothing(machines: Machines) -> Limit:
-    processes = [one for machine in machines for one in machine.processes if one.role in ("vpn", "generator")]
-    busiest = max(processes, key=lambda one: one.busy, default=None)
+    processes = [
+        process for machine in machines for process in machine.processes if process.role in ("vpn", "generator")
+    ]
+    busiest = max(processes, key=lambda process: process.busy, default=None)
     most = f"; the busiest program, {_whose(busiest)}, had {percent(busiest.busy)} of a core" if busiest else ""
     return Limit(sentence=f"none found: no core, queue or quota was used up{most}", kind="none found")
 
@@ -226,20 +231,21 @@ def _nothing(machines: Machines) -> Limit:
 
 
 def _fullest(machines: Machines, role: str) -> ProcessLoad | None:
-    """The process of that role which has most of what it can have, if that is nearly all."""
-    processes = [one for machine in machines for one in machine.processes if one.role == role]
+    """The process of that role that has most of the cores that it can have; None where that is not nearly all."""
+    processes = [process for machine in machines for process in machine.processes if process.role == role]
     fullest = max(processes, key=_fullness, default=None)
     return fullest if fullest is not None and _fullness(fullest) >= FULL else None
 
 
 def _fullness(process: ProcessLoad) -> float:
-    """The share of what it can have: of a core for a thread, of all that it may use for the process."""
+    """The share of what the process can have: of one core for its busiest thread, or of all the cores that it may
+    use."""
     thread = process.busiest.busy if process.busiest else 0.0
     return max(thread, process.busy / len(process.allowed) if process.allowed else 0.0)
 
 
 def _core(process: ProcessLoad) -> str:
-    """The core that its busiest thread was on."""
+    """The core that the process's busiest thread was on."""
     core = process.busiest.core if process.busiest else None
     core = process.allowed[0] if len(process.allowed) == 1 else core
     return "a core" if core is None else f"core {core}"
@@ -270,13 +276,13 @@ def _where(machine: MachineLoad) -> str:
 
 
 def _idle(machine: MachineLoad) -> float:
-    """The share of its cores' time that is left."""
+    """The share of the machine's cores' time that is left."""
     return 1 - sum(core.busy for core in machine.cores) / len(machine.cores)
 
 
 def _waits(machine: MachineLoad) -> float:
-    """For how much of the time our programs and the VPN's were ready to run and had no core, all together."""
-    ours = [one.busiest for one in machine.processes if one.role in ("vpn", "generator")]
+    """For how much of the time our programs and the VPN's were ready to run without a core, summed over them."""
+    ours = [process.busiest for process in machine.processes if process.role in ("vpn", "generator")]
     return sum(thread.waiting for thread in ours if thread)
 
 

@@ -12,11 +12,10 @@ from runner.data.trials import ExperimentRecord, Machine, Run, Trial
 
 
 def merge_runs(runs: Sequence[tuple[Run, list[Trial]]]) -> tuple[Run, list[Trial]]:
-    """One run of all of them: its blocks are numbered on, so that only what shared a block is paired.
+    """Merge runs into one. Its blocks get new numbers, so that only values that shared a block are paired.
 
-    Raises UsageError, saying what differs, unless lab, kernel, machine, image, profile and the VPNs'
-    configurations are the same, and the metrics mean the same: numbers from different labs are never ranked
-    together.
+    Raises UsageError, saying what differs, unless lab, kernel, machine, image, profile and the VPNs' configurations are
+    the same, and the metrics mean the same: numbers from different labs are never ranked together.
     """
     same_estimands(runs)
     merged, trials = runs[0]
@@ -38,7 +37,8 @@ def merge_runs(runs: Sequence[tuple[Run, list[Trial]]]) -> tuple[Run, list[Trial
                 raise UsageError(f"runs {merged.run_id} and {run.run_id}: the configurations of {vpn} differ")
         offset = max((trial.repetition for trial in trials), default=-1) + 1
         last_round = max(
-            (number for trial in trials for one in trial.measurements for number in one.rounds), default=-1
+            (number for trial in trials for measurement in trial.measurements for number in measurement.rounds),
+            default=-1,
         )
         trials = trials + [
             _moved(run, _later(trial, offset, last_round + 1)).model_copy(update={"id": f"{run.run_id}/{trial.id}"})
@@ -71,9 +71,9 @@ def merge_machines(a: Run, b: Run) -> dict[str, Machine]:
 
 
 def merge_metrics(runs: Sequence[Run]) -> dict[str, Metric]:
-    """The metrics of all these runs, each as the first that has it defines it.
+    """The metrics of all these runs, each with the definition of the first run that has it.
 
-    Raises UsageError where two runs have a metric of one name, and another unit, direction or instrument.
+    Raises UsageError where two runs define a metric with different units, directions or instruments.
     """
     first: dict[str, Run] = {}
     for run in runs:
@@ -89,19 +89,20 @@ def merge_metrics(runs: Sequence[Run]) -> dict[str, Metric]:
 
 
 def same_estimands(runs: Sequence[tuple[Run, Sequence[Trial]]]) -> None:
-    """Raise UsageError where a metric of the same traffic is the mean in one run, and the median in another."""
+    """Raise UsageError where a metric of the same traffic is the mean in one run and the median in another."""
     first: dict[tuple[str, frozenset[tuple[str, str]]], tuple[str, str]] = {}
     for run, trials in runs:
         for trial in trials:
-            for one in trial.measurements:
-                if not (estimand := one.detail.get("estimand")):  # a metric that is always the same one
+            for measurement in trial.measurements:
+                if not (estimand := measurement.detail.get("estimand")):  # a metric that is always the same one
                     continue
                 traffic = frozenset(outside_of_tunnel(trial.params).items())
-                other, theirs = first.setdefault((one.metric, traffic), (run.run_id, estimand))
+                other, theirs = first.setdefault((measurement.metric, traffic), (run.run_id, estimand))
                 if estimand != theirs:
                     raise UsageError(
-                        f"{one.metric} is the {theirs} in the run {other}, and the {estimand} in the run {run.run_id}: "
-                        "these are different quantities. Report each run by itself, or measure both with one profile."
+                        f"{measurement.metric} is the {theirs} in the run {other}, and the {estimand} in the run "
+                        f"{run.run_id}: these are different quantities. Report each run by itself, or measure both "
+                        "with one profile."
                     )
 
 
@@ -110,35 +111,38 @@ def _meaning(metric: Metric) -> str:
 
 
 def _moved(run: Run, trial: Trial) -> Trial:
-    """The trial with its logs as they are seen from beside the run folders, where a page of several runs belongs."""
+    """The trial with the path of its logs as seen from the parent of the run folders, where a page of several runs
+    belongs."""
     return trial.model_copy(update={"log": f"{run.run_id}/{trial.log}"}) if trial.log else trial
 
 
 def _later(trial: Trial, repetitions: int, rounds: int) -> Trial:
-    """The trial with its repetition and its rounds counted on from another run's."""
+    """The trial with its repetition and its rounds numbered on from another run's."""
     measurements = [
-        one.model_copy(update={"rounds": [number + rounds for number in one.rounds]}) if one.rounds else one
-        for one in trial.measurements
+        measurement.model_copy(update={"rounds": [number + rounds for number in measurement.rounds]})
+        if measurement.rounds
+        else measurement
+        for measurement in trial.measurements
     ]
     return trial.model_copy(update={"repetition": trial.repetition + repetitions, "measurements": measurements})
 
 
 def identity(run: Run) -> dict[str, Any]:
-    """What must be equal for numbers to be of one kind: lab, kernel, machine, image, profile."""
+    """What must be equal for numbers to be comparable: lab, kernel, machine, image, profile."""
     lab = {name: run.lab.get(name) for name in ("kind", "kernel", "guest", "cpu", "cores")}
     image = run.image.get("digest") or run.image.get("name")
     return {"lab " + name: value for name, value in lab.items()} | {"image": image, "profile": run.profile}
 
 
 def _experiments(records: Sequence[ExperimentRecord]) -> list[ExperimentRecord]:
-    """Experiments of the same name become one, with the cells of all."""
-    found: dict[str, ExperimentRecord] = {}
+    """The experiments, with those of the same name merged into one that has the cells of all."""
+    merged: dict[str, ExperimentRecord] = {}
     for record in records:
-        if record.name not in found:
-            found[record.name] = record
+        if record.name not in merged:
+            merged[record.name] = record
             continue
-        cells = {cell.key: cell for cell in [*found[record.name].cells, *record.cells]}
-        metrics = list(dict.fromkeys([*found[record.name].metrics, *record.metrics]))
+        cells = {cell.key: cell for cell in [*merged[record.name].cells, *record.cells]}
+        metrics = list(dict.fromkeys([*merged[record.name].metrics, *record.metrics]))
         update = {"cells": list(cells.values()), "metrics": metrics}
-        found[record.name] = found[record.name].model_copy(update=update)
-    return list(found.values())
+        merged[record.name] = merged[record.name].model_copy(update=update)
+    return list(merged.values())

@@ -36,26 +36,27 @@ class Apart(BaseModel):
 
 
 def apart(trials: Sequence[Sequence[MachineLoad]], here_bps: float = 0.0) -> Apart | None:
-    """The prediction from the loads of a cell's trials, the median ones; ``here_bps`` is what shared cores carried.
+    """The predicted rates on separate gateways: the median over the loads of a cell's trials. ``here_bps``: what shared
+    cores carried.
 
     Gateways with more cores carry no less than shared ones, so that the lower end is ``here_bps`` at least. None where
-    it cannot be told: no program of the VPN carries the packets (the kernel does), the gateways have cores of their own
-    already, or shared cores carried more than the upper end, so that the loads are not those of that rate.
+    no prediction can be made: no program of the VPN carries the packets (the kernel does), the gateways have cores of
+    their own already, or shared cores carried more than the upper end, so that the loads are not those of that rate.
     """
-    found = [one for loads in trials if (one := _apart(loads)) is not None]
-    if not found:
+    predictions = [prediction for loads in trials if (prediction := _apart(loads)) is not None]
+    if not predictions:
         return None
     low_bps, high_bps = (
-        statistics.median(bounds) for bounds in zip(*[(a.low_bps, a.high_bps) for a in found], strict=True)
+        statistics.median(bounds) for bounds in zip(*[(a.low_bps, a.high_bps) for a in predictions], strict=True)
     )
     if high_bps < here_bps:
         return None
-    middle = min(found, key=lambda one: abs(one.low_bps - low_bps))
+    middle = min(predictions, key=lambda prediction: abs(prediction.low_bps - low_bps))
     return middle.model_copy(update={"low_bps": max(low_bps, here_bps), "high_bps": high_bps})
 
 
 def overtakings(here_bps: Mapping[str, float], there: Mapping[str, Apart]) -> tuple[list[tuple[str, str]], ...]:
-    """Pairs of VPNs (slower here, faster here) whose order would change on separate gateways: surely, and perhaps.
+    """Pairs of VPNs (slower here, faster here) whose order would change on separate gateways: certainly, and possibly.
 
     ``here_bps``: what was measured; ``there``: the predictions of those that have one.
     """
@@ -70,16 +71,16 @@ def _apart(loads: Sequence[MachineLoad]) -> Apart | None:
     if len(loads) != 1 or not loads[0].carried_bytes or len(loads[0].nodes) < 2:
         return None
     machine = loads[0]
-    carriers = [one for one in machine.processes if one.role == VPN and one.busy >= CARRIES]
-    found = [_of(one, machine) for one in carriers]
-    for node in {one.node for one in carriers}:  # all of a gateway's programs together have its cores
-        own = [one for one in carriers if one.node == node]
+    carriers = [program for program in machine.processes if program.role == VPN and program.busy >= CARRIES]
+    predictions = [_of(program, machine) for program in carriers]
+    for node in {program.node for program in carriers}:  # all of a gateway's programs together have its cores
+        own = [program for program in carriers if program.node == node]
         high = max(_bounds(machine, own, len(machine.cores)))
-        found.append(Apart(low_bps=high, high_bps=high, node=node, program=own[0].name, threads=_threads(own)))
-    if not found:
+        predictions.append(Apart(low_bps=high, high_bps=high, node=node, program=own[0].name, threads=_threads(own)))
+    if not predictions:
         return None
-    slowest = min(found, key=lambda one: (one.high_bps, one.low_bps))
-    return slowest.model_copy(update={"low_bps": min(one.low_bps for one in found)})
+    slowest = min(predictions, key=lambda prediction: (prediction.high_bps, prediction.low_bps))
+    return slowest.model_copy(update={"low_bps": min(prediction.low_bps for prediction in predictions)})
 
 
 def _of(process: ProcessLoad, machine: MachineLoad) -> Apart:
@@ -90,11 +91,11 @@ def _of(process: ProcessLoad, machine: MachineLoad) -> Apart:
 
 
 def _bounds(machine: MachineLoad, programs: Sequence[ProcessLoad], cores: int) -> tuple[float, float]:
-    """The payload rate (bit/s) at which these fill one core with what they cost here, and ``cores`` that they have to
-    themselves with what they cost there at least."""
-    bits_per_core_s = 8 * machine.carried_bytes / machine.seconds / sum(one.busy for one in programs)
+    """Two payload rates (bit/s) of these programs: the rate at which they fill one core at the cost measured here, and
+    the rate at which they fill ``cores`` cores of their own at the lowest cost to expect there."""
+    bits_per_core_s = 8 * machine.carried_bytes / machine.seconds / sum(program.busy for program in programs)
     return bits_per_core_s, GAINS * bits_per_core_s * cores
 
 
 def _threads(processes: Sequence[ProcessLoad]) -> int:
-    return sum(one.threads for one in processes)
+    return sum(process.threads for process in processes)

@@ -11,5 +11,5 @@ AGREE_BYTES = 0.5  # a packet: at most a frame that only one of counters and cap
 
 
 def overhead_of(layers: Layers) -> int:
-    """What the outer packets are longer than the inner one, bytes."""
+    """How many bytes the outer packets are longer than the inner one."""
     return sum(layers.values()) - layers[INNER]

@@ -11,7 +11,7 @@ from runner.data.trials import Slice, Value
 
 def middle_mean(values: Sequence[float]) -> float:
     """The mean of the middle half (trimmed by a quarter at each end): a slice during which the machine was busy with
-    something else is outvoted, not dropped. Of fewer than four values the median."""
+    something else has no weight. Of fewer than four values the median."""
     if len(values) < 4:
         return statistics.median(values)
     cut = len(values) // 4
@@ -19,26 +19,26 @@ def middle_mean(values: Sequence[float]) -> float:
 
 
 def values_of(slices: Sequence[Slice], metrics: Collection[str]) -> list[Value]:
-    """A value of each of ``metrics`` that slices name, with a sample of each round: the median of its slices. Those
-    of a trial that was measured by itself belong to no round, and each is a sample."""
-    found = []
+    """The value of each of ``metrics`` that slices name. A sample is the median of a round's slices. The slices of a
+    trial that was measured by itself belong to no round, and each is a sample."""
+    values = []
     for metric in metrics:
-        alone = [one.values[metric] for one in slices if metric in one.values and not one.round]
+        alone = [row.values[metric] for row in slices if metric in row.values and not row.round]
         if alone:
-            found.append(Value(metric=metric, value=middle_mean(alone), samples=alone))
+            values.append(Value(metric=metric, value=middle_mean(alone), samples=alone))
             continue
         by_round: dict[int, list[float]] = {}
-        for one in slices:
-            if metric in one.values:
-                by_round.setdefault(one.round, []).append(one.values[metric])
+        for row in slices:
+            if metric in row.values:
+                by_round.setdefault(row.round, []).append(row.values[metric])
         if by_round:
-            samples = [statistics.median(values) for values in by_round.values()]
-            found.append(Value(metric=metric, value=middle_mean(samples), samples=samples, rounds=list(by_round)))
-    return found
+            samples = [statistics.median(of_round) for of_round in by_round.values()]
+            values.append(Value(metric=metric, value=middle_mean(samples), samples=samples, rounds=list(by_round)))
+    return values
 
 
 def with_values(given: Sequence[Value], slices: Sequence[Slice], metrics: Collection[str]) -> list[Value]:
-    """What an instrument gave, the values of metrics that its slices have replaced by theirs; details stay."""
+    """The values of an instrument, those of metrics that its slices have replaced by the slices' ones; details stay."""
     own = {value.metric: value for value in values_of(slices, metrics)}
     named = {value.metric: value for value in given if not value.rounds}
     merged = [
@@ -47,4 +47,4 @@ def with_values(given: Sequence[Value], slices: Sequence[Slice], metrics: Collec
         else value
         for value in given
     ]
-    return merged + [value for name, value in own.items() if name not in {one.metric for one in given}]
+    return merged + [value for name, value in own.items() if name not in {other.metric for other in given}]

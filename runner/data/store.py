@@ -42,7 +42,7 @@ class Store:
 
     @property
     def trials(self) -> list[Trial]:
-        """All trials but those under way; of one that was measured again, the last."""
+        """All trials except those under way; of a trial that was measured again, the last line."""
         return [trial for trial in self._trials.values() if trial.status != "interrupted"]
 
     @trials.setter
@@ -54,7 +54,7 @@ class Store:
         return self._made is not None and _inode(self.folder) == self._made
 
     def removed_by(self, error: OSError) -> bool:
-        """Has somebody removed the folder, or begun to? Then a file in it, which was there a moment ago, is missing."""
+        """Did somebody remove the folder, or begin to? Then a file in it, which existed a moment ago, is missing."""
         missing = error.filename if error.errno == errno.ENOENT else None
         return not self.is_there() or (isinstance(missing, str | Path) and Path(missing).is_relative_to(self.folder))
 
@@ -95,12 +95,13 @@ class Store:
     def append_slices(self, slices: Sequence[Slice]) -> None:
         """Add rows to slices.jsonl and wait until they are on the disk. Raises OSError on a full disk."""
         if slices:
-            self._append("slices.jsonl", "".join(one.model_dump_json() + "\n" for one in slices).encode())
+            self._append("slices.jsonl", "".join(row.model_dump_json() + "\n" for row in slices).encode())
 
     def append_block(self, trials: Sequence[Trial], slices: Sequence[Slice]) -> None:
-        """Add trials that belong together, with their slices: all of them, or, whenever this process is killed, none.
+        """Add trials that belong together, with their slices: all of them, or none if this process is killed.
 
-        They are not among ``trials`` afterwards: nobody needs a farm's many in memory. Raises OSError on a full disk.
+        They are not added to ``trials``: a farm has many, and nobody needs them in memory. Raises OSError on a full
+        disk.
         """
         note = self.folder / BLOCK_NOTE
         sizes = {name: _size(self.folder / name) for name in ("slices.jsonl", "trials.jsonl")}
@@ -130,15 +131,15 @@ class Store:
 
 def _inode(folder: Path) -> tuple[int, int] | None:
     try:
-        found = folder.stat()
+        status = folder.stat()
     except OSError:
         return None
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino
 
 
 @contextmanager
 def open_store(folder: Path) -> Iterator[Store]:
-    """The run folder, made if it is missing, locked against a second writer, a torn last line cut off.
+    """Open the run folder: make it if it is missing, lock it against a second writer, cut a torn last line off.
 
     Raises UsageError where the folder is something else, or in use, or has a symbolic link among its files.
     """
@@ -162,13 +163,13 @@ def open_store(folder: Path) -> Iterator[Store]:
         repair(folder / "trials.jsonl")
         repair(folder / "slices.jsonl")
         if is_there(folder / "trials.jsonl"):
-            found = read_trials(folder / "trials.jsonl")
-            if found and not is_there(folder / "run.json"):
+            trials = read_trials(folder / "trials.jsonl")
+            if trials and not is_there(folder / "run.json"):
                 raise UsageError(
                     f"{folder} has trials but no run.json, which says how they were measured. Put run.json back, "
                     "or choose another --out"
                 )
-            store.trials = completed(folder, found, read_run(folder / "run.json")) if found else []
+            store.trials = completed(folder, trials, read_run(folder / "run.json")) if trials else []
         yield store
 
 
@@ -191,7 +192,7 @@ def repair(path: Path) -> None:
 
 
 def undo_block(folder: Path) -> None:
-    """Cut off what was written of a block that was not written whole."""
+    """Cut off the part of a block that was not written whole."""
     note = folder / BLOCK_NOTE
     if not is_there(note):
         return
@@ -218,19 +219,19 @@ def load_run(folder: Path) -> tuple[Run, list[Trial]]:
 
 
 def incomplete(folder: Path, trials: Sequence[Trial]) -> list[str]:
-    """What the files of a run folder lack, in sentences; ``trials``: as they were read from it."""
-    found = []
+    """Sentences on what the files of a run folder lack; ``trials``: as they were read from it."""
+    problems = []
     if not is_there(folder / "trials.jsonl"):
-        found.append(f"{folder}/trials.jsonl is missing, so nothing that was measured is known.")
+        problems.append(f"{folder}/trials.jsonl is missing, so nothing that was measured is known.")
     for name, what in (("trials.jsonl", "a trial"), ("slices.jsonl", "a slice")):
         if is_cut(folder / name):
-            found.append(f"The last line of {folder}/{name} is cut off, so {what} is missing from this run.")
+            problems.append(f"The last line of {folder}/{name} is cut off, so {what} is missing from this run.")
     if not is_there(folder / "slices.jsonl") and last_round(trials):
-        found.append(
+        problems.append(
             f"{folder}/slices.jsonl is missing. The numbers are those of trials.jsonl; trials that were under way when "
             "the run ended are lost."
         )
-    return found
+    return problems
 
 
 def is_cut(path: Path) -> bool:
@@ -243,16 +244,18 @@ def is_cut(path: Path) -> bool:
 
 
 def completed(folder: Path, trials: Sequence[Trial], run: Run) -> list[Trial]:
-    """Trials that were under way when the run ended, as their slices have them: ok where those make a value of each
-    metric that they name, else to be measured again."""
+    """The trials, those that were under way when the run ended made of their slices: ok where the slices give a value
+    of each metric that they name, else to be measured again."""
     if all(trial.status != "interrupted" for trial in trials):
         return list(trials)
     slices = read_slices(folder, run.metrics)
-    return [_completed(one, slices.get(one.id, []), run) if one.status == "interrupted" else one for one in trials]
+    return [
+        _completed(trial, slices.get(trial.id, []), run) if trial.status == "interrupted" else trial for trial in trials
+    ]
 
 
 def _completed(trial: Trial, slices: Sequence[Slice], run: Run) -> Trial:
-    named = dict.fromkeys(name for one in slices for name in one.values if name in run.metrics)
+    named = dict.fromkeys(name for row in slices for name in row.values if name in run.metrics)
     values = values_of(slices, named)
     if not values:
         return trial.model_copy(update={"status": "lab_error", "reason": "the run ended while this was measured"})
@@ -261,29 +264,29 @@ def _completed(trial: Trial, slices: Sequence[Slice], run: Run) -> Trial:
         for value in values
     ]
     warning = f"the run ended while this was measured: {len(slices)} slices"
-    spent_s = sum(one.duration_s for one in slices)
+    spent_s = sum(row.duration_s for row in slices)
     update = {"status": "ok", "measurements": measurements, "warnings": [warning], "measuring_s": round(spent_s, 3)}
     return trial.model_copy(update=update)
 
 
 def last_round(trials: Sequence[Trial]) -> int:
-    """The highest number of a round that these trials had."""
-    return max((n for trial in trials for found in trial.measurements for n in found.rounds), default=0)
+    """The highest number of a round in these trials."""
+    return max((n for trial in trials for measurement in trial.measurements for n in measurement.rounds), default=0)
 
 
 def check_run_folder(folder: Path) -> None:
-    """Raise UsageError, which names some that are, unless ``folder`` is a run folder."""
+    """Raise UsageError, which names some run folders near by, unless ``folder`` is a run folder."""
     if is_there(folder / "run.json"):
         return
     why = "it has no run.json" if is_folder(folder) else "it is a file" if is_there(folder) else "it is not there"
-    found = [run for place in (folder, Path("results")) for run in place.glob("*/run.json") if run.exists()]
-    latest = [str(run.parent) for run in sorted(found, key=lambda run: run.stat().st_mtime)[-3:]]
+    runs = [run for place in (folder, Path("results")) for run in place.glob("*/run.json") if run.exists()]
+    latest = [str(run.parent) for run in sorted(runs, key=lambda run: run.stat().st_mtime)[-3:]]
     near = f"Run folders near by: {', '.join(latest)}" if latest else "`make compare` or `vpneval run` makes one"
     raise UsageError(f"{short(folder)} is not a run folder: {why}. {near}")
 
 
 def read_run(path: Path) -> Run:
-    """run.json as data. Raises UsageError for what is not valid, or of another schema version."""
+    """run.json as data. Raises UsageError for invalid data, or another schema version."""
     text = read_bytes(path)
     try:
         run = Run.model_validate_json(text)
@@ -295,12 +298,12 @@ def read_run(path: Path) -> Run:
 
 
 def other_version(where: str, text: bytes) -> str:
-    """A sentence where this JSON says that it has another schema version, whatever else it holds; else empty."""
+    """A sentence on the schema version of this JSON where that is another one, whatever else it holds; else empty."""
     try:
-        found = from_json(text)
+        stored = from_json(text)
     except ValueError:
         return ""
-    version = found.get("schema_version") if isinstance(found, dict) else None
+    version = stored.get("schema_version") if isinstance(stored, dict) else None
     if not isinstance(version, int) or version == SCHEMA_VERSION:
         return ""
     newer = "read it with the vpneval that made it, or a newer one" if version > SCHEMA_VERSION else "measure it again"
@@ -309,7 +312,7 @@ def other_version(where: str, text: bytes) -> str:
 
 def read_trials(path: Path) -> list[Trial]:
     """All whole lines of trials.jsonl; of lines with the same id (a trial measured again) the last."""
-    found: dict[str, Trial] = {}
+    trials: dict[str, Trial] = {}
     with uncollected(), open_to_read(path) as lines:
         for number, line in enumerate(lines, start=1):
             if not line.endswith(b"\n"):  # torn: only the last can be
@@ -324,39 +327,38 @@ def read_trials(path: Path) -> list[Trial]:
             for model in (trial, trial.evidence, trial.proof, trial.noise, *trial.measurements):
                 if model is not None:  # nobody asks which fields were given: of 100,000 trials that is 400 MB
                     model.model_fields_set.clear()
-            found.pop(trial.id, None)
-            found[trial.id] = trial
-    return list(found.values())
+            trials.pop(trial.id, None)
+            trials[trial.id] = trial
+    return list(trials.values())
 
 
 def read_slices(folder: Path, metrics: Mapping[str, Metric] | None = None) -> dict[str, list[Slice]]:
-    """The slices of each trial of a run folder, by the trial's id; of a trial measured again, the last time's.
+    """The slices of each trial of a run folder, by the trial's id; of a trial measured again, those of the last time.
 
-    Raises UsageError for a row that is not valid, or whose values of
-    ``metrics`` cannot be.
+    Raises UsageError for an invalid row, and for impossible values of ``metrics``.
     """
-    path, found = folder / "slices.jsonl", dict[str, list[Slice]]()
+    path, slices = folder / "slices.jsonl", dict[str, list[Slice]]()
     if not is_there(path):
-        return found
+        return slices
     with open_to_read(path) as rows:
         for number, row in enumerate(rows, start=1):
             if not row.endswith(b"\n"):
                 break
             try:
-                one = Slice.model_validate_json(row)
+                slice_ = Slice.model_validate_json(row)
             except ValidationError as wrong:
                 raise UsageError(f"{path}, line {number}: {_first(wrong)}") from None
-            if why := _impossible(one, metrics or {}):
+            if why := _impossible(slice_, metrics or {}):
                 raise UsageError(f"{path}, line {number}: {why}")
-            if one.number == 1:
-                found[one.trial] = []
-            found.setdefault(one.trial, []).append(one)
-    return found
+            if slice_.number == 1:
+                slices[slice_.trial] = []
+            slices.setdefault(slice_.trial, []).append(slice_)
+    return slices
 
 
-def _impossible(one: Slice, metrics: Mapping[str, Metric]) -> str:
-    """Why nothing can have been measured so, or ""."""
-    for name, value in {"at_s": one.at_s, "duration_s": one.duration_s, **one.values}.items():
+def _impossible(slice_: Slice, metrics: Mapping[str, Metric]) -> str:
+    """Why this slice cannot have been measured, or ""."""
+    for name, value in {"at_s": slice_.at_s, "duration_s": slice_.duration_s, **slice_.values}.items():
         if why := impossible([value], metrics[name].unit if name in metrics else ""):
             return f"{name} is {why}"
     return ""
@@ -364,8 +366,8 @@ def _impossible(one: Slice, metrics: Mapping[str, Metric]) -> str:
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """Without the search for unreachable cycles: where a million objects are made and kept, and none of them has one,
-    it takes more time than making them."""
+    """Turn the garbage collector off within the context. Where a million objects are made and kept without cycles, its
+    search for cycles takes more time than making them."""
     was_on = gc.isenabled()
     gc.disable()
     try:

@@ -28,7 +28,7 @@ SIGNS = str.maketrans({
 
 
 def plain(error: UnicodeError) -> tuple[str, int]:
-    """What a terminal gets whose encoding lacks a sign: one that means the same, else the sign's number."""
+    """A replacement for a character that a terminal's encoding lacks: one with the same meaning, else its number."""
     assert isinstance(error, UnicodeEncodeError)
     lacking = error.object[error.start : error.end]
     replaced = lacking.translate(SIGNS)
@@ -45,18 +45,18 @@ class OutputError(VpnevalError):
 
 
 class ReaderGone(VpnevalError):
-    """Who read standard output has had enough."""
+    """The reader of standard output has closed it."""
 
     exit_code = 128 + 13  # as a process that SIGPIPE ends
 
 
 def shown(text: str) -> str:
     r"""The text with control characters as text, as JSON writes them: ``\u001b``. They steer no terminal."""
-    return CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 class Guarded:
-    """A stream whose failures are ``fail``'s. Everything else is the stream's own."""
+    """A stream whose failures are handled by ``fail``. Everything else is the stream's own."""
 
     def __init__(self, stream: Any, fail: Callable[[OSError], None]) -> None:
         self._stream, self._fail = stream, fail
@@ -127,7 +127,7 @@ HIDERS: list[Callable[[str], str]] = []  # what takes secrets out of a text: who
 
 
 def fit(text: str) -> str:
-    """The text as others may see it: without the secrets that are known, and with control characters as text."""
+    """The text as others may see it: without the known secrets, and with control characters as text."""
     for hide in HIDERS:
         text = hide(text)
     return shown(text)
@@ -138,17 +138,17 @@ _told: list[TextIO] = []  # standard error itself, while sys.stderr is what othe
 
 
 def standard_output() -> TextIO:
-    """Where the command writes what it was asked for."""
+    """The stream for what the command was asked for."""
     return _asked[-1] if _asked else sys.stdout
 
 
 def standard_error() -> TextIO:
-    """Where the program itself writes what it has to say."""
+    """The stream for messages of the program itself."""
     return _told[-1] if _told else sys.stderr
 
 
 class _Current:
-    """The stream that ``which`` gives now."""
+    """The stream that ``which`` returns now."""
 
     def __init__(self, which: Callable[[], TextIO]) -> None:
         self._which = which
@@ -163,7 +163,8 @@ ERRORS = cast(TextIO, _Current(standard_error))
 
 @contextmanager
 def output_to(stream: TextIO) -> Iterator[None]:
-    """What the command was asked for goes to ``stream``; what others than the program write, to standard error."""
+    """Within the context, what the command was asked for goes to ``stream``, and what others than the program write to
+    standard error."""
     streams = sys.stdout, sys.stderr
     aside = _Aside()
     _told.append(standard_error())
@@ -179,7 +180,7 @@ def output_to(stream: TextIO) -> Iterator[None]:
 
 
 def document(text: str) -> None:
-    """Write this to standard output, in UTF-8 whatever the terminal's encoding is, control characters as text."""
+    """Write this text to standard output, in UTF-8 whatever the terminal's encoding is, control characters as text."""
     stream = standard_output()
     stream.flush()
     stream.buffer.write(shown(text).encode())
@@ -188,7 +189,8 @@ def document(text: str) -> None:
 
 @contextmanager
 def guarded() -> Iterator[None]:
-    """Standard output and standard error are guarded within. Raises OutputError, ReaderGone; at the end, too."""
+    """Guard standard output and standard error within the context. Raises OutputError and ReaderGone, also at its
+    end."""
     streams = sys.stdout, sys.stderr
     out, err = (stream or open(os.devnull, "w") for stream in streams)  # noqa: SIM115  None: closed by the caller
 
@@ -211,7 +213,7 @@ def guarded() -> Iterator[None]:
 
 
 def _to_nowhere(stream: Any) -> None:
-    """What is still in the stream's buffer is lost; Python would try again at its end, and complain."""
+    """Discard the stream's buffer; Python would try to write it again at its end, and complain."""
     with suppress(OSError, ValueError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, stream.fileno())

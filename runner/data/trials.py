@@ -55,7 +55,7 @@ class Value(Strict):
 
     @property
     def blocks(self) -> list[tuple[int, float]]:
-        """Its rounds, each with the sample of that round, where it has any."""
+        """Its rounds, each with the sample of that round; empty where it has none."""
         return list(zip(self.rounds, self.samples, strict=True)) if self.rounds else []
 
     @property
@@ -366,13 +366,13 @@ class Run(Strict):
 
 
 def generator_limits(lab: Mapping[str, Any]) -> list[GeneratorLimit]:
-    """What the generator offers at most in a run whose ``lab`` this is; none in older runs, and where nothing was sent
-    by it. Raises ValueError where that is no such list."""
-    found = lab.get("generator", [])
-    if not isinstance(found, list):
-        raise ValueError(f"generator is a list of what the generator offers, not {found!r:.60}")
+    """What the generator offers at most in a run whose ``lab`` this is. Empty in older runs, and where the generator
+    sent nothing. Raises ValueError where that is no such list."""
+    limits = lab.get("generator", [])
+    if not isinstance(limits, list):
+        raise ValueError(f"generator is a list of what the generator offers, not {limits!r:.60}")
     try:
-        return [GeneratorLimit.model_validate(one) for one in found]
+        return [GeneratorLimit.model_validate(limit) for limit in limits]
     except ValidationError as wrong:
         first = wrong.errors()[0]
         raise ValueError(f"generator: {'.'.join(map(str, first['loc']))} {first['msg']}") from None

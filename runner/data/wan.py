@@ -47,21 +47,21 @@ FACTORS = {
 
 
 def conditions(params: Mapping[str, str], profile_rate_bps: float | None = None) -> Conditions:
-    """What ``params`` ask of the WAN: a preset (factor ``wan``), single factors on top of it, and the profile's
-    rate where nobody names one."""
-    found = PRESETS[params.get("wan", "lan")]
-    if found.rate_bps is None:
-        found = replace(found, rate_bps=profile_rate_bps)
+    """The WAN conditions of ``params``: a preset (factor ``wan``), single factors on top of it, and the profile's rate
+    where no parameter names one."""
+    preset = PRESETS[params.get("wan", "lan")]
+    if preset.rate_bps is None:
+        preset = replace(preset, rate_bps=profile_rate_bps)
     for factor, (name, _, _) in FACTORS.items():
         if factor in params:
             value = float(params[factor])
             changed: dict[str, Any] = {name: int(value) if name == "mtu_bytes" else value}
-            found = replace(found, **changed)
-    return found
+            preset = replace(preset, **changed)
+    return preset
 
 
 def in_range(factor: str, level: str) -> str:
-    """The number ``level`` of a WAN factor as it is written in a trial. Raises UsageError unless it is in range."""
+    """The number ``level`` of a WAN factor, as it is written in a trial. Raises UsageError unless it is in range."""
     _, low, high = FACTORS[factor]
     try:
         return f"{number(level, low, high, whole=factor == 'wan_mtu_bytes'):.10g}"

@@ -50,26 +50,27 @@ class Experiment:
     wanted: Wanted | None = None  # which of these it measures, unless tunnels are named; all, where there is none
 
     def settled(self, known: Mapping[str, Levels], factors_of: Mapping[str, Mapping[str, Levels]]) -> Experiment:
-        """The experiment with its instruments' defaults, those of their factors that are absent unless somebody asks
-        for them, and ALL of a factor spelt out.
+        """The experiment with its defaults filled in: those of its instruments, ALL of a factor written out, and as
+        ``optional`` the factors that are absent unless a user sets them.
 
-        ``known``: all factors; ``factors_of``: those of each instrument. Raises UsageError for an instrument or a
-        factor that there is not.
+        ``known``: all factors; ``factors_of``: those of each instrument. Raises UsageError for an unknown instrument or
+        factor.
         """
-        for one in self.traffic:
-            if (name := one["measure"]) not in factors_of:
+        for declared in self.traffic:
+            if (name := declared["measure"]) not in factors_of:
                 raise UsageError(f"experiment {self.name} measures {name!r}; instruments: {', '.join(factors_of)}")
-        if unknown := sorted({*self.vary, *self.vary_traffic, *(f for one in self.traffic for f in one)} - {*known}):
+        named = {*self.vary, *self.vary_traffic, *(factor for declared in self.traffic for factor in declared)}
+        if unknown := sorted(named - {*known}):
             raise UsageError(f"experiment {self.name} has unknown factors: {', '.join(unknown)}")
         traffic = tuple(
-            {factor: levels.default for factor, levels in factors_of[one["measure"]].items() if levels.default}
-            | dict(one)
-            for one in self.traffic
+            {factor: levels.default for factor, levels in factors_of[declared["measure"]].items() if levels.default}
+            | dict(declared)
+            for declared in self.traffic
         )
         varied = {
             factor: known[factor].named if levels == ALL else levels for factor, levels in self.vary_traffic.items()
         }
-        optional = {name: [one for one in own if not own[one].default] for name, own in factors_of.items()}
+        optional = {name: [factor for factor in own if not own[factor].default] for name, own in factors_of.items()}
         return replace(self, traffic=traffic, vary_traffic=varied, optional=optional)
 
     def cells(self, vpn: Vpn, profile: Profile, chosen: Mapping[str, Sequence[str]]) -> list[Cell]:
@@ -141,7 +142,7 @@ class Experiment:
 
     def _traffics(self, profile: Profile, chosen: Mapping[str, Sequence[str]]) -> list[dict[str, str]]:
         varied = {name: self._levels(name, levels, profile, chosen) for name, levels in self.vary_traffic.items()}
-        found: list[dict[str, str]] = []
+        combinations: list[dict[str, str]] = []
         for declared in self.traffic:
             decided = {"payload_bytes": str(profile.udp_payload_bytes), "fragmentation": profile.fragmentation}
             traffic = {factor: decided[factor] if level == BY_PROFILE else level for factor, level in declared.items()}
@@ -149,22 +150,22 @@ class Experiment:
             known = {*traffic, *self.optional.get(traffic["measure"], ())}
             mine |= {factor: levels for factor, levels in chosen.items() if factor in known}
             for levels in itertools.product(*mine.values()):
-                one = dict(traffic) | dict(zip(mine, levels, strict=True))
-                if one["measure"] != traffic["measure"]:
+                combined = dict(traffic) | dict(zip(mine, levels, strict=True))
+                if combined["measure"] != traffic["measure"]:
                     continue  # --set measure=udp drops the TCP traffic; it does not turn it into UDP
-                one = {factor: level for factor, level in one.items() if LEFT_OUT.get(factor) != level}
-                if one not in found:
-                    found.append(one)
-        return found
+                combined = {factor: level for factor, level in combined.items() if LEFT_OUT.get(factor) != level}
+                if combined not in combinations:
+                    combinations.append(combined)
+        return combinations
 
 
 def _once(params: Sequence[dict[str, str]]) -> list[dict[str, str]]:
     """Each combination once, in its order."""
-    return list({tuple(one.items()): one for one in params}.values())
+    return list({tuple(combination.items()): combination for combination in params}.values())
 
 
 def matching_integrity(vpn: Vpn, cipher: str) -> str:
-    """The integrity that goes with a cipher: its own tag for an AEAD, else the VPN's comparable HMAC."""
+    """The integrity level of a cipher: its own tag for an AEAD, else the VPN's comparable HMAC."""
     if cipher in AEAD:
         return "aead"
     declared = vpn.comparable["integrity"]

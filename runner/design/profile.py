@@ -42,9 +42,9 @@ class Profile:
 
     @property
     def searches(self) -> dict[str, UdpSearch]:
-        """The settings of all its searches, by the name of their field."""
-        found = {one.name: getattr(self, one.name) for one in fields(self)}
-        return {name: value for name, value in found.items() if isinstance(value, UdpSearch)}
+        """Field name -> settings, of all searches of the profile."""
+        settings = {setting.name: getattr(self, setting.name) for setting in fields(self)}
+        return {name: value for name, value in settings.items() if isinstance(value, UdpSearch)}
 
 
 PROFILES = {
@@ -149,25 +149,28 @@ PROFILES = {
 
 
 def between_rates(profile: Profile, lowest_bps: float, highest_bps: float) -> Profile:
-    """The profile whose searches offer no less and no more, whatever a path carries; bit/s."""
-    told = f"; changed: the searches offer from {lowest_bps / 1e6:g} to {highest_bps / 1e6:g} Mbit/s"
+    """The profile with searches that offer rates from ``lowest_bps`` to ``highest_bps`` only, whatever the path
+    carries; bit/s."""
+    change = f"; changed: the searches offer from {lowest_bps / 1e6:g} to {highest_bps / 1e6:g} Mbit/s"
     searches = {name: getattr(profile, name) for name in ("udp", "packets", "duplex")}
-    kept = {name: replace(one, min_rate_bps=lowest_bps, max_rate_bps=highest_bps) for name, one in searches.items()}
-    note, before = profile.note + told, profile.noted_before + told
+    kept = {
+        name: replace(search, min_rate_bps=lowest_bps, max_rate_bps=highest_bps) for name, search in searches.items()
+    }
+    note, before = profile.note + change, profile.noted_before + change
     return replace(profile, from_path=False, note=note, noted_before=before, **kept)
 
 
 def in_turns(profile: Profile, rounds: int | None, slice_s: float | None) -> Profile:
-    """The profile with that many rounds in each tunnel, and slices of TCP of ``slice_s`` seconds; None: its own."""
-    told = f"; changed: {rounds} round{'s' * (rounds > 1)} in each tunnel" if rounds else ""
-    told += f"; changed: slices of TCP of {slice_s:g} s" if slice_s else ""
-    note, before = profile.note + told, profile.noted_before + told
+    """The profile with so many rounds in each tunnel, and TCP slices of ``slice_s`` seconds; None keeps its own."""
+    change = f"; changed: {rounds} round{'s' * (rounds > 1)} in each tunnel" if rounds else ""
+    change += f"; changed: slices of TCP of {slice_s:g} s" if slice_s else ""
+    note, before = profile.note + change, profile.noted_before + change
     rounds, slice_s = rounds or profile.rounds, slice_s or profile.slice_s
     return replace(profile, rounds=rounds, slice_s=slice_s, note=note, noted_before=before)
 
 
 def changed(profile: Profile, duration_s: int) -> Profile:
     """The profile with whole tests of ``duration_s`` seconds, one after another."""
-    told = f"; changed: whole tests of {duration_s} s, one after another"
-    note, before = profile.note + told, profile.noted_before + told
+    change = f"; changed: whole tests of {duration_s} s, one after another"
+    note, before = profile.note + change, profile.noted_before + change
     return replace(profile, duration_s=duration_s, rounds=0, note=note, noted_before=before)

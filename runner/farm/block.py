@@ -36,17 +36,19 @@ class BlockError(VpnevalError):
 
 
 def spool() -> Path:
-    """Where a machine keeps what it has measured, for its owner alone: ``VPNEVAL_SPOOL``, else beside the images."""
-    found = Path(os.environ.get("VPNEVAL_SPOOL") or cache_dir() / "farm")
-    found.mkdir(parents=True, exist_ok=True, mode=0o700)
-    return found
+    """The folder in which a machine keeps what it has measured, for its owner alone: ``VPNEVAL_SPOOL``, else beside the
+    images."""
+    folder = Path(os.environ.get("VPNEVAL_SPOOL") or cache_dir() / "farm")
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    return folder
 
 
 def introduce(run: str, images: Sequence[str], again: Mapping[int, str]) -> dict[str, Any]:
-    """What the coordinator of ``run`` asks each worker first: what the machine is, and which blocks it has or measures.
+    """The answer to the first question of the coordinator of ``run``: what the machine is, and which blocks it has or
+    measures.
 
-    ``again``: blocks that are to be measured once more, each with the begin of a trial that the run folder has of it: a
-    block with that trial is not kept any longer. Raises CannotRunHere where it cannot have the lab images.
+    ``again``: blocks that are to be measured once more, each with the start time of a trial that the run folder has of
+    it. A finished block with that trial is deleted. Raises CannotRunHere where the machine cannot have the lab images.
     """
     described, packages = machine.describe(images)
     _unlink(run, [number for number in _finished(run) if number in again and again[number] in _begins(run, number)])
@@ -59,8 +61,8 @@ def introduce(run: str, images: Sequence[str], again: Mapping[int, str]) -> dict
 
 
 def play(run: str, block: int, request: Mapping[str, Any], timeout_s: float, stored: Sequence[int] = ()) -> bytes:
-    """The finished block, packed: measured now, or before. ``request`` is what ``vpneval run`` was asked; ``stored``:
-    blocks that the run folder has, which need not be kept any longer. Raises BlockError."""
+    """The finished block, packed: measured now or earlier. ``request``: what ``vpneval run`` was asked for; ``stored``:
+    blocks that the run folder has, which are deleted here. Raises BlockError."""
     home = spool() / run
     packed = home / f"{block}{PACKED}"
     _unlink(run, stored)
@@ -81,8 +83,8 @@ def play(run: str, block: int, request: Mapping[str, Any], timeout_s: float, sto
 
 
 def stop(run: str, stored: Sequence[int]) -> None:
-    """The user has interrupted the run: what this worker measures for it ends, with its lab, and what is ``stored``
-    need not be kept. Returns when that is done; what is finished and not stored stays."""
+    """After an interrupt by the user, end what this worker measures for the run, with its lab, and delete the
+    ``stored`` blocks. Returns when that is done. Blocks that are finished and not stored are kept."""
     child = _children.get(run)
     if child is not None:
         _end(child)
@@ -93,14 +95,14 @@ def stop(run: str, stored: Sequence[int]) -> None:
 
 
 def drop(run: str, stored: Sequence[int]) -> None:
-    """These blocks are in the run folder, and need not be kept."""
+    """Delete these blocks, which are in the run folder."""
     _unlink(run, stored)
     with suppress(OSError):  # something finished is in it, or there is none
         (spool() / run).rmdir()
 
 
 def forget(run: str) -> None:
-    """The run is complete, and this machine need not keep anything of it."""
+    """Delete everything of a run that is complete."""
     shutil.rmtree(spool() / run, ignore_errors=True)
 
 
@@ -114,7 +116,7 @@ def _finished(run: str) -> list[int]:
 
 
 def _begins(run: str, block: int) -> set[str]:
-    """When the trials of a finished block began."""
+    """The start times of the trials of a finished block."""
     with suppress(BlockError, OSError):  # it is told when the block is asked for
         lines = unpack((spool() / run / f"{block}{PACKED}").read_bytes())["trials.jsonl"].splitlines()
         return {from_json(line)["started_at"] for line in lines}
@@ -122,24 +124,24 @@ def _begins(run: str, block: int) -> set[str]:
 
 
 def _playing(run: str) -> list[int]:
-    """The block that another thread measures now, for a coordinator that is gone."""
+    """The block that another thread still measures, for a coordinator that is gone."""
     path = spool() / "lab.lock"
     if not path.exists():
         return []
     with open_file(path, "r") as file:
         if hold_lock(file, shared=True, wait=False):
             return []  # nobody measures
-        said = file.read()
+        text = file.read()
     try:
-        found = from_json(said)
+        playing = from_json(text)
     except ValueError:
         return []
-    return [found["block"]] if found["run"] == run else []
+    return [playing["block"]] if playing["run"] == run else []
 
 
 @contextmanager
 def _lab(run: str, block: int) -> Iterator[None]:
-    """This machine's only lab, waited for."""
+    """Wait for this machine's only lab, and hold it."""
     with open_file(spool() / "lab.lock", "a") as lock:
         hold_lock(lock)
         lock.truncate(0)
@@ -152,10 +154,10 @@ _children: dict[str, subprocess.Popen[bytes]] = {}  # what this worker measures 
 
 
 def _measure(run: str, asked: Path, timeout_s: float) -> None:
-    """``vpneval block``, which dies with this worker. Raises BlockError where it does not come to its end."""
+    """Run ``vpneval block``, which dies with this worker. Raises BlockError where it fails or takes too long."""
     argv = ["setpriv", "--pdeathsig", "KILL", sys.executable, "-m", "runner", "block", str(asked)]
-    said = asked.with_name("said")
-    with open_file(said, "w") as output:
+    log = asked.with_name("said")
+    with open_file(log, "w") as output:
         child = subprocess.Popen(
             argv, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
         )
@@ -168,12 +170,12 @@ def _measure(run: str, asked: Path, timeout_s: float) -> None:
             _end(child)
             del _children[run]
     if code:
-        tail = said.read_text(errors="replace")[-SAID:].strip()
+        tail = log.read_text(errors="replace")[-SAID:].strip()
         raise BlockError(f"vpneval ended with exit code {code}: {tail}")
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:
-    """End it if it is still there: first so that it takes its lab down."""
+    """End the process if it still runs: with SIGTERM first, so that it takes its lab down."""
     for sign in (signal.SIGTERM, signal.SIGKILL):
         if child.poll() is None:
             child.send_signal(sign)
@@ -184,7 +186,7 @@ def _end(child: subprocess.Popen[bytes]) -> None:
 
 
 def _pack(folder: Path, packed: Path) -> None:
-    """The run folder's data and logs, in one file that is either whole or not there."""
+    """Pack the run folder's data and logs into one file, which is either whole or not there."""
     partial = packed.with_suffix(".partial")
     with open_file(partial, "wb") as file:
         with tarfile.open(fileobj=file, mode="w:gz", compresslevel=3) as tar:
@@ -200,9 +202,9 @@ LOG = re.compile(r"logs/[\w.,:+=-]+(/[\w.,:+=-]+)*")  # what a block may bring b
 
 
 def unpack(packed: bytes) -> dict[str, bytes]:
-    """What a worker answered with: the names of its files, relative to a run folder, and their bytes. Raises BlockError
-    for what no block has."""
-    found = {}
+    """The files of a worker's answer: their names, relative to a run folder, and their bytes. Raises BlockError for a
+    file that no block has."""
+    files = {}
     try:
         with tarfile.open(fileobj=io.BytesIO(packed), mode="r:gz") as tar:
             for member in tar:
@@ -211,12 +213,12 @@ def unpack(packed: bytes) -> dict[str, bytes]:
                 file = tar.extractfile(member) if member.isreg() else None
                 if file is None or not (member.name in FILES or _is_log(member.name)):
                     raise BlockError(f"its answer has {member.name!r:.100}, which is no file of a run")
-                found[member.name] = file.read()
+                files[member.name] = file.read()
     except (tarfile.TarError, EOFError, OSError) as wrong:
         raise BlockError(f"its answer cannot be unpacked: {wrong}") from None
-    if missing := [name for name in FILES[:2] if name not in found]:
+    if missing := [name for name in FILES[:2] if name not in files]:
         raise BlockError(f"its answer has no {missing[0]}")
-    return found
+    return files
 
 
 def _is_log(name: str) -> bool:

@@ -1,6 +1,6 @@
-"""Which machine measures which block: each free machine the next, and again elsewhere what broke.
+"""Decides which machine measures which block: a free machine gets the next one, and a block that broke goes elsewhere.
 
-Nothing here knows of Dask; `Workers` are who carries orders and answers.
+Nothing here knows of Dask: `Workers` carry the jobs and the answers.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ SLACK_S = 90.0  # which an answer may take beyond the block's own time
 
 
 class SchedulerLost(Exception):
-    """The scheduler does not answer, or is another one: what was given out is lost, and nobody is to blame."""
+    """The scheduler does not answer, or is another one: the jobs given out are lost, and no worker is to blame."""
 
 
 @dataclass(frozen=True)
 class JobResult:
-    """What came of a job. ``lost``: it was cancelled with its scheduler; ``error``: what the worker raised."""
+    """The end of a job. ``lost``: it was cancelled with its scheduler; ``error``: what the worker raised."""
 
     job: object
     result: Any = None
@@ -38,19 +38,19 @@ class JobResult:
 
 
 class Workers(Protocol):
-    """Who carries orders to machines, and their answers back."""
+    """Carries jobs to machines, and their answers back."""
 
     def addresses(self) -> set[str]:
-        """The workers that are there. Raises SchedulerLost."""
+        """The addresses of the workers that are connected. Raises SchedulerLost."""
 
     def start(self, address: str, work: Callable[..., Any], *args: Any, lab: bool) -> object:
-        """Give a worker work; returns the job. ``lab``: it takes the machine's lab. Raises SchedulerLost."""
+        """Give a worker a job, and return it. ``lab``: the job takes the machine's lab. Raises SchedulerLost."""
 
     def answers(self, within_s: float) -> list[JobResult]:
-        """The answers that have come, waited for so long where there is none."""
+        """The answers that have come. Where there is none, wait for one for up to ``within_s`` seconds."""
 
     def cancel(self, job: object) -> None:
-        """Nobody waits for this job any more."""
+        """Cancel this job: nobody waits for it any more."""
 
     def reconnect(self) -> None:
         """Wait for the scheduler to come back. Raises LabError where it does not."""
@@ -58,7 +58,7 @@ class Workers(Protocol):
 
 @dataclass
 class _Hand:
-    """A worker, and what it is doing: introducing itself, or a block until some moment, or nothing."""
+    """A worker, and what it does: it introduces itself, or measures a block until some time, or does nothing."""
 
     address: str
     name: str = ""
@@ -109,8 +109,8 @@ class Coordinator:
     _looked: float = -LOOK_S
 
     def spread(self) -> str:
-        """All blocks. Returns why it ended before, or "". Raises LabError where the scheduler does not come back, and
-        OSError where the run folder cannot be written."""
+        """Have all blocks measured. Returns why it ended before that, or "". Raises LabError where the scheduler does
+        not come back, and OSError where the run folder cannot be written."""
         began = last_seen = time.monotonic()
         while self.todo or any(hand.block is not None for hand in self._hands.values()):
             try:
@@ -126,7 +126,7 @@ class Coordinator:
         return "; ".join(f"block {number} was given up: {why}" for number, why in self.given_up.items())
 
     def _turn(self, since_s: float) -> None:
-        """Who is there, a block for whom is free, and what they answer."""
+        """See which workers are connected, give blocks to the free ones, and handle the answers."""
         now = time.monotonic()
         if now - self._looked >= LOOK_S:
             self._looked = now
@@ -160,7 +160,7 @@ class Coordinator:
                 self._ask(hand)
 
     def _ask(self, hand: _Hand) -> None:
-        """A worker says what it is, now or when it answers again; before that it gets no block."""
+        """Ask a worker to introduce itself. It gets no block before it has answered."""
         hand.admitted, hand.block = False, None
         self._start(hand, self.introduce, self.run, list(self.images), dict(self.again), lab=False)
 
@@ -169,7 +169,8 @@ class Coordinator:
         self._of_job[hand.job] = hand
 
     def _twins(self, hand: _Hand) -> list[_Hand]:
-        """The other workers of its machine: the old one after a restart, until the scheduler forgets it."""
+        """The other workers of this worker's machine, such as the old one after a restart, until the scheduler forgets
+        it."""
         return [other for other in self._hands.values() if other is not hand and other.name == hand.name]
 
     def _drop(self, hand: _Hand) -> None:
@@ -178,13 +179,13 @@ class Coordinator:
         self._met.pop(hand.address, None)
 
     def _rest(self, hand: _Hand) -> None:
-        """It does nothing any more."""
+        """Cancel the worker's job; it has no block any more."""
         if self._of_job.pop(hand.job, None) is not None:
             self.workers.cancel(hand.job)
         hand.job, hand.block = None, None
 
     def _lose_all(self) -> None:
-        """With the scheduler, everything that was given out is lost."""
+        """Take back all jobs, which are lost with the scheduler."""
         self.say("The scheduler does not answer. vpneval waits for it; what is finished stays on the machines.")
         for hand in list(self._hands.values()):
             if hand.block is not None:
@@ -194,19 +195,20 @@ class Coordinator:
             self._drop(hand)
 
     def _admit(self, waited_s: float) -> None:
-        """Machines that have said what they are; the first ones together, because most of them count."""
+        """Admit or refuse the machines that have introduced themselves. The first ones are judged together, because
+        what most of them have in common decides."""
         if not self._met:
             return
         if waited_s < GATHER_S and any(not hand.name for hand in self._hands.values()):
             return  # who has not answered yet may have some of the blocks
         if self.choose:
-            self.choose([Machine.model_validate(said["machine"]) for _, said in self._met.values()])
+            self.choose([Machine.model_validate(introduction["machine"]) for _, introduction in self._met.values()])
             self.choose = None
-        for hand, said in self._met.values():
-            self._admit_one(hand, said)
+        for hand, introduction in self._met.values():
+            self._admit_one(hand, introduction)
         self._met.clear()
 
-    def _admit_one(self, hand: _Hand, said: Mapping[str, Any]) -> None:
+    def _admit_one(self, hand: _Hand, introduction: Mapping[str, Any]) -> None:
         if hand.name in self.left_out:
             return
         if any(other.admitted for other in self._twins(hand)):
@@ -214,12 +216,12 @@ class Coordinator:
             why = f"the machine {hand.name} has another worker already, and one lab at a time"
             self.note(hand.address, why)
             self.say(f"{hand.address} gets no blocks: {why}")
-        elif why := self.admit(hand.name, Machine.model_validate(said["machine"]), said["images"]):
+        elif why := self.admit(hand.name, Machine.model_validate(introduction["machine"]), introduction["images"]):
             self._leave_out(hand.name, why)
             self.say(f"{hand.name} is refused: {why}")
         else:
-            hand.admitted, hand.has = True, set(said["has"])
-            hand.kind = Machine.model_validate(said["machine"]).kind
+            hand.admitted, hand.has = True, set(introduction["has"])
+            hand.kind = Machine.model_validate(introduction["machine"]).kind
 
     # --- Blocks ------------------------------------------------------------------------------------------------------
 
@@ -240,7 +242,8 @@ class Coordinator:
             self._start(hand, self.play, self.run, number, dict(self.request), self.timeout_s, stored, lab=True)
 
     def _left_of_kinds(self) -> Counter[str] | None:
-        """Kind of machine -> how many more blocks it gets, where the kinds that are there share them."""
+        """Kind of machine -> how many more blocks it gets, where the kinds of the connected machines share the
+        blocks."""
         if self.shared is None:
             return None
         kinds = {hand.kind for hand in self._hands.values() if hand.admitted}
@@ -249,8 +252,8 @@ class Coordinator:
         return Counter({kind: share - have[kind] for kind in kinds})
 
     def _next(self, hand: _Hand) -> int | None:
-        """The block for this machine: one that it has, else the first one that no other has; one that broke here comes
-        last, and only if no other machine is there to try it."""
+        """The block for this machine: one that it has, else the first one that no other machine has. A block that broke
+        here comes last, and only if no other machine can try it."""
         own = next((number for number in self.todo if number in hand.has), None) if hand.has else None
         if own is not None or not self.todo:
             return own
@@ -266,7 +269,7 @@ class Coordinator:
         return again
 
     def _others(self, hand: _Hand, number: int) -> bool:
-        """Is there another machine that can try this block? Where kinds share the blocks, of the same kind."""
+        """Can another machine try this block? It must be of the same kind where kinds share the blocks."""
         return any(
             other.admitted and other.name not in self._broke_on[number]
             for other in self._hands.values()
@@ -321,7 +324,8 @@ class Coordinator:
                 self._broke(hand, f"no answer within {self.timeout_s + SLACK_S:.0f} s")
 
     def _broke(self, hand: _Hand, why: str, *, gone: bool = False) -> None:
-        """Its block goes to another machine; it gets the next one when it answers, or is left out."""
+        """Give the worker's block to another machine. The worker gets its next block when it answers again, or is left
+        out."""
         number = hand.block
         assert number is not None
         self._rest(hand)

@@ -1,4 +1,4 @@
-"""Orders to machines, and their answers, by Dask distributed, which is loaded here and nowhere else."""
+"""Carries jobs to machines and their answers back with Dask distributed, which is loaded here and nowhere else."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ class DaskWorkers:
     """The workers of a Dask scheduler, which are `runner.farm.coordinator.Workers`."""
 
     def __init__(self, address: str) -> None:
-        """Raises CannotRunHere where there is no such scheduler, no certificate for TLS, or Dask is not installed."""
+        """Connect to the scheduler. Raises CannotRunHere where there is none, where there is no certificate for TLS,
+        and where Dask is not installed."""
         self.address = address
         self._answers: queue.SimpleQueue[JobResult] = queue.SimpleQueue()
         try:
@@ -53,7 +54,7 @@ class DaskWorkers:
         self._scheduler = self._identity()["id"]
 
     def close(self) -> None:
-        """Nobody waits for anything any more."""
+        """Disconnect; nobody waits for any job any more."""
         self._client.close(timeout=5)
 
     def addresses(self) -> set[str]:
@@ -69,12 +70,13 @@ class DaskWorkers:
         return {address for address, worker in info["workers"].items() if worker["resources"].get("lab")}
 
     def _identity(self) -> dict[str, Any]:
-        """The scheduler's. `Client.scheduler_info` gives at times another call's answer, which has no workers."""
-        found: dict[str, Any] = self._client.sync(self._client.scheduler.identity, n_workers=-1)
-        return found
+        """The scheduler's identity. `Client.scheduler_info` sometimes returns another call's answer, which has no
+        workers."""
+        identity: dict[str, Any] = self._client.sync(self._client.scheduler.identity, n_workers=-1)
+        return identity
 
     def start(self, address: str, work: Callable[..., Any], *args: Any, lab: bool) -> object:
-        """Give a worker work; returns the job, a future. Raises SchedulerLost."""
+        """Give a worker a job, and return its future. Raises SchedulerLost."""
         if self._client.status != "running":
             raise SchedulerLost
         needs = {"lab": 1} if lab else None
@@ -83,21 +85,21 @@ class DaskWorkers:
         return future
 
     def _fetch(self, future: Any) -> None:
-        """In Dask's own thread, so that the coordinator stores a block while the next one comes."""
+        """Fetch an answer in Dask's own thread, so that the coordinator stores a block while the next one arrives."""
         self._answers.put(_answer(future))
 
     def answers(self, within_s: float) -> list[JobResult]:
-        """The answers that have come, waited for so long where there is none."""
-        found = []
+        """The answers that have come. Where there is none, wait for one for up to ``within_s`` seconds."""
+        results = []
         try:
-            found.append(self._answers.get(timeout=within_s))
+            results.append(self._answers.get(timeout=within_s))
             while True:
-                found.append(self._answers.get_nowait())
+                results.append(self._answers.get_nowait())
         except queue.Empty:
-            return found
+            return results
 
     def cancel(self, job: object) -> None:
-        """Nobody waits for this job any more."""
+        """Cancel this job: nobody waits for it any more."""
         future: Any = job
         if self._client.status == "running":
             future.cancel()
@@ -116,7 +118,7 @@ class DaskWorkers:
         raise LabError(f"the scheduler at {self.address} did not come back within {BACK_S} s")
 
     def everywhere(self, work: Callable[..., Any], *args: Any) -> None:
-        """Let every worker that is there do this; whether it could is not asked."""
+        """Let every connected worker do this, and ignore whether it succeeds. Waits for up to EVERYWHERE_S seconds."""
         with suppress(SchedulerLost):
             jobs = {self.start(address, work, *args, lab=False) for address in self.addresses()}
             until = time.monotonic() + EVERYWHERE_S
@@ -137,7 +139,7 @@ def _answer(future: Any) -> JobResult:
 
 
 def _is_loss(error: Exception) -> bool:
-    names = {one.__name__ for one in type(error).__mro__}
+    names = {kind.__name__ for kind in type(error).__mro__}
     return bool(names & {"CancelledError", "FutureCancelledError", "CommClosedError"})
 
 
@@ -151,8 +153,8 @@ def _distributed() -> Any:
 
 @contextmanager
 def connected(farm: str, say: Callable[[str], None] = lambda text: None) -> Iterator[DaskWorkers]:
-    """The workers of ``farm``: ``tls://host:port``, ``tcp://host:port``, or ``local:N``, which starts N of them
-    here and says where they can be watched.
+    """The workers of ``farm``: ``tls://host:port``, ``tcp://host:port``, or ``local:N``, which starts N of them on this
+    machine and says where they can be watched.
 
     Raises CannotRunHere.
     """
@@ -166,7 +168,7 @@ def connected(farm: str, say: Callable[[str], None] = lambda text: None) -> Iter
 
 
 def check_farm(farm: str, insecure: bool) -> None:
-    """Raise UsageError for what is no farm, and for a scheduler that anybody in the network can give orders to."""
+    """Raise UsageError for a malformed farm, and for a scheduler that takes orders from anybody in the network."""
     if farm.startswith("local:"):
         count = farm.removeprefix("local:")
         if not count.isdecimal() or not 1 <= int(count) <= MOST_LOCAL:

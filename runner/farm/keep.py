@@ -1,4 +1,4 @@
-"""What the coordinator keeps: blocks go from a worker's answer into the run folder, each once."""
+"""Stores the blocks of the workers' answers in the run folder, each once."""
 
 from __future__ import annotations
 
@@ -30,18 +30,19 @@ class Keeper:
         self._known = {trial.cell for trial in self.store.trials}
 
     def begin(self, run: Run) -> None:
-        """The run as it is described before its first block."""
+        """Write the run as it is described before its first block."""
         self.run = run
         self.save()
 
     def save(self, **update: Any) -> None:
-        """run.json with these fields changed. Raises OSError."""
+        """Write run.json with these fields changed. Raises OSError."""
         assert self.run is not None
         self.run = self.run.model_copy(update=update)
         self.store.save_run(self.run)
 
     def join(self, name: str, machine: Machine) -> str:
-        """Write down a machine of the farm. Returns why it may not take part where it is not what it was before."""
+        """Write down a machine of the farm. Returns why it may not take part, where it has changed since an earlier
+        call; else ""."""
         assert self.run is not None
         known = self.run.machines.get(name)
         if known and known.kind != machine.kind:
@@ -51,8 +52,8 @@ class Keeper:
         return ""
 
     def keep(self, number: int, name: str, packed: bytes) -> None:
-        """Put the answer of the machine ``name`` to the block ``number`` into the folder. A second answer changes
-        nothing. Raises BlockError for what is not an answer to that, and OSError."""
+        """Store the answer of the machine ``name`` to the block ``number`` in the folder. A second answer changes
+        nothing. Raises BlockError for an answer that is not to this block, and OSError."""
         if number in self.kept:
             return
         files = unpack(packed)
@@ -61,10 +62,10 @@ class Keeper:
         place = f"logs/{name}-block-{number}"
         _write_logs(self.store.folder, place, files)
         # What this machine cannot measure, another may have: a line of repetition 1 would take that one's place.
-        told = [trial for trial in trials if trial.status != "unsupported" or trial.cell not in self._known]
-        lines = [_line(trial, name, place) for trial in told]
+        kept = [trial for trial in trials if trial.status != "unsupported" or trial.cell not in self._known]
+        lines = [_line(trial, name, place) for trial in kept]
         ids = {trial.id for trial in lines}
-        self.store.append_block(lines, [one for one in slices if one.trial in ids])
+        self.store.append_block(lines, [row for row in slices if row.trial in ids])
         self.kept.add(number)
         self._count(lines)
         self._describe(name, run, {trial.cell: trial.reason for trial in trials if trial.status == "unsupported"})
@@ -102,7 +103,7 @@ class Keeper:
 def _read(files: Mapping[str, bytes]) -> tuple[Run, list[Trial], list[Slice]]:
     try:
         run = Run.model_validate_json(files["run.json"])
-        trials = {(one := Trial.model_validate_json(line)).id: one for line in _lines(files["trials.jsonl"])}
+        trials = {(trial := Trial.model_validate_json(line)).id: trial for line in _lines(files["trials.jsonl"])}
         slices = [Slice.model_validate_json(line) for line in _lines(files.get("slices.jsonl", b""))]
     except ValidationError as wrong:
         raise BlockError(f"its answer is not that of this vpneval: {wrong}") from None
@@ -120,7 +121,7 @@ def _line(trial: Trial, machine: str, place: str) -> Trial:
 
 
 def _alone(measurement: Measurement) -> Measurement:
-    """A search that began in this block and ended in it says nothing of other machines' blocks."""
+    """Mark a search as not pooled: one that began and ended in this block says nothing of other machines' blocks."""
     if not measurement.detail.get("pooled"):
         return measurement
     return measurement.model_copy(update={"detail": measurement.detail | {"pooled": False}})

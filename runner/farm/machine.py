@@ -1,4 +1,4 @@
-"""What a machine of a farm is, said by itself; and whether it may take part."""
+"""The description that a machine of a farm gives of itself, and whether it may take part."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SAME_IMAGE = "images built on different days differ; docs/farm.md, 'The same ima
 
 
 def name() -> str:
-    """This machine's: ``VPNEVAL_MACHINE``, else its host name."""
+    """The name of this machine: ``VPNEVAL_MACHINE``, else its host name."""
     return os.environ.get("VPNEVAL_MACHINE") or platform.node()
 
 
@@ -47,25 +47,25 @@ def describe(images: Sequence[str]) -> tuple[Machine, dict[str, Any]]:
 
 
 def code_digest() -> str:
-    """Of all Python files of vpneval: machines with different code do not measure the same."""
-    found = hashlib.sha256()
+    """A digest of all Python files of vpneval. Machines with different code do not measure the same."""
+    digest = hashlib.sha256()
     root = Path(runner.__path__[0]).parent
     for package in ("runner", "vpns", "experiments"):
         for path in sorted((root / package).rglob("*.py")):
-            found.update(f"{path.relative_to(root)}\0".encode() + path.read_bytes())
-    return found.hexdigest()[:12]
+            digest.update(f"{path.relative_to(root)}\0".encode() + path.read_bytes())
+    return digest.hexdigest()[:12]
 
 
 def parse_equal(text: str) -> list[str]:
     """``cpu,kernel`` as names of facts. Raises UsageError for others."""
-    names = [one.strip() for one in text.split(",") if one.strip()]
-    if wrong := [one for one in names if one not in MAY_BE_EQUAL]:
+    names = [fact.strip() for fact in text.split(",") if fact.strip()]
+    if wrong := [fact for fact in names if fact not in MAY_BE_EQUAL]:
         raise UsageError(f"--farm-equal {wrong[0]!r}: machines can be held to {', '.join(MAY_BE_EQUAL)}")
     return names
 
 
 def most_frequent(machines: Collection[Machine], equal: Sequence[str]) -> Machine:
-    """One of those that have most others like them in what must be equal."""
+    """One of the machines that agree with the most others in what must be equal."""
     kinds = Counter(_facts(machine, equal) for machine in machines)
     wanted = max(sorted(kinds), key=lambda kind: kinds[kind])
     return next(machine for machine in machines if _facts(machine, equal) == wanted)

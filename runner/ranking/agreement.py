@@ -39,20 +39,20 @@ Made = tuple[Basis, Ranking]
 
 
 def agreement(before: tuple[Run, Sequence[Trial]], after: tuple[Run, Sequence[Trial]]) -> list[Agreement]:
-    """Every order that both runs have of at least two VPNs."""
+    """Compare the orders of VPNs in two runs, for every order that both runs have of at least two VPNs."""
     ours, theirs = (
         {(b.configuration, b.image): (b, weigh(b, default_weights(b.values))) for b in bases(*run)}
         for run in (before, after)
     )
-    found = []
+    agreements = []
     for key in ours.keys() & theirs.keys():
         a, b = ours[key], theirs[key]
         metrics = sorted({metric for s in a[1].standings for metric in s.ranks})
         for what in ["weighted", *metrics]:
             shared = sorted(_order(a, what).keys() & _order(b, what).keys())
             if len(shared) > 1:
-                found.append(_agreement(a, b, what, shared))
-    return sorted(found, key=lambda one: (one.configuration, one.what != "weighted", one.what))
+                agreements.append(_agreement(a, b, what, shared))
+    return sorted(agreements, key=lambda order: (order.configuration, order.what != "weighted", order.what))
 
 
 def _agreement(a: Made, b: Made, what: str, vpns: list[str]) -> Agreement:
@@ -68,7 +68,8 @@ def _agreement(a: Made, b: Made, what: str, vpns: list[str]) -> Agreement:
 
 
 def _order(made: Made, what: str) -> Mapping[str, float]:
-    """VPN -> weighted average rank; in a metric 1 + the number of VPNs that are apart from it and better."""
+    """VPN -> its weighted average rank; in a metric, 1 + the number of better VPNs that the metric tells apart from
+    it."""
     basis, ranking = made
     if what == "weighted":
         return {s.vpn: s.average for s in ranking.standings if s.average is not None}
@@ -76,12 +77,13 @@ def _order(made: Made, what: str) -> Mapping[str, float]:
 
 
 def _groups(made: Made, what: str) -> int:
-    """The largest number of VPNs of which each is better than all that follow: that many groups the run tells apart.
+    """The largest number of VPNs of which each is better than all that follow: so many groups the run tells apart.
 
     A pair is judged as a pair: in a metric by the interval of its paired ratio, weighted by the share of the joint
-    draws in which the one is ahead, 95 % or more. Whether two intervals overlap, each VPN's own, is a weaker test
-    and not the question (Schenker and Gentleman, The American Statistician 55(3), 2001). Nor is it enough to look
-    at neighbours: of three VPNs, each may tie with the next and the first still beat the last."""
+    draws in which the one is ahead, 95 % or more. Whether two intervals overlap, each VPN's own, is a weaker test and
+    not the question (Schenker and Gentleman, The American Statistician 55(3), 2001). Nor is it enough to look at
+    neighbours: of three VPNs, each may tie with the next and the first still beat the last.
+    """
     basis, ranking = made
     order = _order(made, what)
     if what == "weighted":
@@ -94,9 +96,11 @@ def _groups(made: Made, what: str) -> int:
 
 
 def longest_chain(vpns: Sequence[str], better: Set[tuple[str, str]]) -> int:
-    """The length of the longest row of ``vpns`` in which each is better than every later one; at least 1 of any.
+    """The length of the longest row of ``vpns`` in which each is better than every later one; at least 1 where there is
+    any VPN.
 
-    ``better``: pairs (better, worse), without a circle."""
+    ``better``: pairs (better, worse), without a circle.
+    """
     by_wins = sorted(vpns, key=lambda vpn: -sum((vpn, other) in better for other in vpns))
     rows: list[list[str]] = []
     for vpn in by_wins:

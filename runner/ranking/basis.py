@@ -56,20 +56,21 @@ class Basis:
     def drawn(self, metric: str) -> DrawnRanks | None:
         """The metric's ranks in every draw, made when they are first asked for."""
         if metric not in self._drawn:
-            bounded = {vpn for vpn, found in self.bounds[metric].items() if found}
+            bounded = {vpn for vpn, blocks in self.bounds[metric].items() if blocks}
             values, pairs = self.values[metric], self.pairs(metric)
             self._drawn[metric] = draw_ranks(self.metrics[metric], values, bounded, self.seed, pairs)
         return self._drawn[metric]
 
     def ranks(self, metric: str) -> dict[str, float]:
-        """VPN -> its expected rank in the metric: the mean over the draws. Where nothing could be drawn, nothing is
-        known of the order, and all have the middle one."""
+        """VPN -> its expected rank in the metric: the mean over the draws. Where nothing could be drawn, the order is
+        unknown, and all VPNs have the middle rank."""
         drawn = self.drawn(metric)
         vpns = self.values[metric]
         return drawn.expected() if drawn else dict.fromkeys(vpns, (1 + len(vpns)) / 2)
 
     def order(self, weights: Weights, ranked: Sequence[str]) -> Order | None:
-        """The order of the ranked VPNs in every draw, or None without two of them and two blocks of each metric."""
+        """The order of the ranked VPNs in every draw. None with fewer than two VPNs, or without two blocks of each
+        metric."""
         drawn = {metric: self.drawn(metric) for metric in weights.counted if metric in self.values}
         known = {metric: ranks for metric, ranks in drawn.items() if ranks}
         if len(ranked) < 2 or len(known) < len(drawn):
@@ -80,9 +81,9 @@ class Basis:
 def bases(
     run: Run, trials: Sequence[Trial], metrics: Collection[str] = (), configurations: Sequence[str] | None = None
 ) -> list[Basis]:
-    """What to rank by, for each configuration, and each gateway image where that is a factor.
+    """A basis for each configuration, and for each gateway image where that is a factor.
 
-    By default the configurations in which something was measured. ``metrics``: those that may count beside the
+    By default the configurations in which something was measured. ``metrics``: metrics that may count beside the
     measured ones. Raises UsageError for a configuration that no VPN of the run has.
     """
     known = sorted({name for record in run.vpns.values() for name in record.configurations})
@@ -90,18 +91,18 @@ def bases(
         if name not in known:
             raise UsageError(f"unknown configuration {name!r}. Valid: {', '.join(known)}")
     images = sorted({trial.params.get("image", "") for trial in trials}) or [""]
-    found = []
+    basis_list = []
     for name in configurations or known:
         for image in images:
             chosen = [trial for trial in trials if trial.params.get("image", "") == image]
             basis = basis_of(run, chosen, name, metrics, image)
             if basis.values or configurations:
-                found.append(basis)
-    return found
+                basis_list.append(basis)
+    return basis_list
 
 
 def basis_of(run: Run, trials: Sequence[Trial], configuration: str, metrics: Collection[str], image: str) -> Basis:
-    """The basis of one configuration. ``metrics``: those that may count beside the measured ones."""
+    """The basis of one configuration. ``metrics``: metrics that may count beside the measured ones."""
     selected = _selected(run, trials, configuration)
     measured = measured_metrics(trials)
     traffics = {name: _traffic(metric, selected) for name, metric in run.metrics.items() if name in measured}
@@ -137,13 +138,13 @@ def measured_metrics(trials: Sequence[Trial]) -> set[str]:
 
 
 def ranked_by(measure: str) -> dict[str, str]:
-    """The traffic that the metrics of the instrument ``measure`` are ranked by. Only ``measure`` must be named by a
-    trial's parameters."""
+    """The levels of the traffic by which the metrics of the instrument ``measure`` are ranked. A trial's parameters
+    must name ``measure``; the other levels are compared only where they are named."""
     return RANKED_AT.get(measure, {"measure": measure, "payload": "random"})
 
 
 def unusual(params: Mapping[str, str]) -> dict[str, str]:
-    """Of these levels those that are no VPN's own choice, and none of the traffic: the WAN's, a slow gateway's."""
+    """The levels that belong neither to the VPN nor to the traffic: those of the WAN and of a slow gateway."""
     return {factor: params[factor] for factor in (*WAN_FACTORS, *VARIANTS) if factor in params}
 
 
@@ -161,7 +162,7 @@ def _selected(run: Run, trials: Sequence[Trial], configuration: str) -> dict[str
 
 
 def for_metric(metric: Metric, trials: Sequence[Trial]) -> list[Trial]:
-    """Of these trials those that measure the metric as it is ranked, or were to."""
+    """The trials that measure the metric with the traffic that it is ranked by, whether they ended ok or not."""
     wanted = ranked_by(metric.measure)
     return [
         trial
@@ -172,29 +173,29 @@ def for_metric(metric: Metric, trials: Sequence[Trial]) -> list[Trial]:
 
 
 def _traffic(metric: Metric, selected: Mapping[str, Sequence[Trial]]) -> dict[str, str]:
-    """The one traffic that the metric is ranked by: what most VPNs have; of equals the one with the fewest conditions
-    under it, then what most ok trials have, then the largest payload."""
-    found: Counter[Levels] = Counter()
+    """The one traffic that the metric is ranked by: the traffic that most VPNs have. Of equals the one with the fewest
+    WAN conditions, then the one with most ok trials, then the largest payload."""
+    counts: Counter[Levels] = Counter()
     vpns: dict[Levels, set[str]] = {}
     for vpn, trials in selected.items():
         for trial in for_metric(metric, trials):
             if any(measurement.metric == metric.name for measurement in trial.measurements):
                 traffic: Levels = tuple(outside_of_tunnel(trial.params).items())
-                found[traffic] += 1
+                counts[traffic] += 1
                 vpns.setdefault(traffic, set()).add(vpn)
 
     def preference(traffic: Levels) -> tuple[int, int, int, str]:
         levels = dict(traffic)
-        return len(vpns[traffic]), -len(unusual(levels)), found[traffic], levels.get("payload_bytes", "").zfill(9)
+        return len(vpns[traffic]), -len(unusual(levels)), counts[traffic], levels.get("payload_bytes", "").zfill(9)
 
-    most: Levels = max(sorted(found), key=preference) if found else ()
+    most: Levels = max(sorted(counts), key=preference) if counts else ()
     return dict(most)
 
 
 def _ranked_trials(
     metric: Metric, traffic: Mapping[str, str], selected: Mapping[str, Sequence[Trial]]
 ) -> dict[str, list[Trial]]:
-    """VPN -> the trials that the metric is ranked by, with this one traffic."""
+    """VPN -> the trials that the metric is ranked by, all with this one traffic."""
     return {
         vpn: [trial for trial in for_metric(metric, trials) if outside_of_tunnel(trial.params) == traffic]
         for vpn, trials in selected.items()
@@ -202,7 +203,7 @@ def _ranked_trials(
 
 
 def _measurements(ranked: Mapping[str, Mapping[str, Sequence[Trial]]]) -> dict[str, dict[str, dict[int, float]]]:
-    """Metric -> VPN -> block -> value, with what was measured only; ``ranked``: metric -> VPN -> its trials."""
+    """Metric -> VPN -> block -> value, without VPNs that were not measured; ``ranked``: metric -> VPN -> its trials."""
     values = {}
     for metric, trials_of in ranked.items():
         by_vpn = {vpn: block_values(trials, metric) for vpn, trials in trials_of.items()}
@@ -221,21 +222,21 @@ def _bounds(
 
 
 def _seconds(trials: Sequence[Trial]) -> float:
-    """How long these trials measured, those that ended ok."""
+    """How long the trials that ended ok measured, in seconds."""
     return sum(trial.measuring_s for trial in trials if trial.status == "ok")
 
 
 def _reason(run: Run, vpn: str, metric: str, selected: Mapping[str, Sequence[Trial]]) -> str:
-    """Why ``vpn`` has no value of ``metric``: its own trial's reason, or what is known of it."""
+    """Why ``vpn`` has no value of ``metric``: the reason of its own trial, or what the plugin declares."""
     if vpn not in selected:
         return "has no such configuration"
-    told = [trial for trial in selected[vpn] if trial.status != "ok" and trial.reason]
-    asked = for_metric(run.metrics[metric], told) if metric in run.metrics else []
+    explained = [trial for trial in selected[vpn] if trial.status != "ok" and trial.reason]
+    asked = for_metric(run.metrics[metric], explained) if metric in run.metrics else []
     worked = any(trial.status == "ok" for trial in selected[vpn])
     for trial in selected[vpn]:
         if unsure := trial.attempt.get("inconclusive", {}).get(metric):
             return f"inconclusive: {unsure['reason']}"
-    first = next(iter(asked or ([] if worked else told)), None)
+    first = next(iter(asked or ([] if worked else explained)), None)
     return f"{first.status}: {first.reason}" if first else why_absent(run, vpn, metric)
 
 

@@ -15,10 +15,10 @@ from runner.ranking.weights import Weights, default_weights
 
 @dataclass(frozen=True)
 class Doubt:
-    """An undecided pair. ``seconds``: about how much longer both would have to be measured; None where nothing tells,
-    because too little has been measured. ``levels``: VPN -> its tunnel's; ``traffic``: of what would be measured.
-    ``peers``: with how many others each of the two is compared in this metric. ``decided``: it is not undecided, only
-    its ratio is known less exactly than is wanted."""
+    """A pair that needs more measuring. ``seconds``: about how much longer both VPNs would have to be measured; None
+    where too little has been measured to tell. ``levels``: VPN -> its tunnel's levels; ``traffic``: of what would be
+    measured. ``peers``: the number of other VPNs that each of the two is compared with in this metric. ``decided``: the
+    verdict is decided, but the ratio is known less exactly than wanted."""
 
     metric: str
     configuration: str
@@ -38,7 +38,8 @@ class Doubt:
         return f"{self.metric}: {self.a} and {self.b} ({where})"
 
     def asks_for(self, cell: Cell) -> bool:
-        """Would measuring this cell help? Either VPN's, with the same tunnel and traffic, and the baseline's."""
+        """Would measuring this cell help? It must be a cell of either VPN, or of the baseline, with the same tunnel and
+        traffic."""
         image = {"image": self.image} if self.image else {}
         tunnels = {vpn: {**levels, **image} for vpn, levels in self.levels.items()} | {BASELINE: {}}
         return (
@@ -49,12 +50,12 @@ class Doubt:
 
 
 def look(run: Run, trials: Sequence[Trial], weights: Weights | None = None, looks: int | None = None) -> list[Verdict]:
-    """All verdicts of a run, of the metrics that count in its rankings (by default ``balanced``), at the significance
-    level of a run that is looked at ``looks`` times: by default the run's own number. A conductor that may look six
-    times asks with six at each."""
-    found = bases(run, trials)
-    counted = [(weights or default_weights(basis.values)).counted.keys() for basis in found]
-    return verdicts(found, counted, run.looks if looks is None else looks)
+    """All verdicts of a run, in the metrics that count in its rankings (by default ``balanced``). The significance
+    level is that of a run that is looked at ``looks`` times; by default the run's own number. A conductor that may look
+    six times passes six at each look."""
+    basis_list = bases(run, trials)
+    counted = [(weights or default_weights(basis.values)).counted.keys() for basis in basis_list]
+    return verdicts(basis_list, counted, run.looks if looks is None else looks)
 
 
 def doubts(
@@ -65,21 +66,25 @@ def doubts(
     share: float = 1.0,
     widths: Mapping[str, float] | None = None,
 ) -> list[Doubt]:
-    """The pairs that are undecided, of which more measuring may help, the soonest decided first; see ``look``. Pairs
-    of which nothing can be told yet come before all. ``share``: how much of the run's time is over. ``widths``: metric
-    -> by what factor the 95 % interval of a ratio may reach from its middle. Decided pairs of the first configuration
-    whose interval reaches farther come last."""
-    found = bases(run, trials)
-    counted = [(weights or default_weights(basis.values)).counted.keys() for basis in found]
-    of = {(basis.configuration, basis.image): basis for basis in found}
-    every = verdicts(found, counted, run.looks if looks is None else looks, share)
-    undecided = [_doubt(of[one.configuration, one.image], one) for one in every if one.decision == "undecided"]
+    """The undecided pairs for which more measuring may help, the soonest decided first; see ``look``. Pairs with too
+    little data for an estimate come before all. ``share``: the share of the run's time that is over. ``widths``: metric
+    -> the largest factor from the middle of a ratio's 95 % interval to its end. Decided pairs of the first
+    configuration with a wider interval come last."""
+    basis_list = bases(run, trials)
+    counted = [(weights or default_weights(basis.values)).counted.keys() for basis in basis_list]
+    of = {(basis.configuration, basis.image): basis for basis in basis_list}
+    every = verdicts(basis_list, counted, run.looks if looks is None else looks, share)
+    undecided = [
+        _doubt(of[verdict.configuration, verdict.image], verdict)
+        for verdict in every
+        if verdict.decision == "undecided"
+    ]
     wide = [
-        _doubt(of[one.configuration, one.image], one)
-        for one in every
-        if one.decision != "undecided"
-        and one.configuration == found[0].configuration
-        and half_width(one) > (widths or {}).get(one.metric, math.inf)
+        _doubt(of[verdict.configuration, verdict.image], verdict)
+        for verdict in every
+        if verdict.decision != "undecided"
+        and verdict.configuration == basis_list[0].configuration
+        and half_width(verdict) > (widths or {}).get(verdict.metric, math.inf)
     ]
     return sorted(undecided, key=lambda doubt: -1.0 if doubt.seconds is None else doubt.seconds) + wide
 
@@ -89,9 +94,9 @@ def half_width(verdict: Verdict) -> float:
     return math.sqrt(verdict.high / verdict.low) if verdict.high and verdict.low else 1.0
 
 
-def cells_in_doubt(found: Sequence[Doubt], cells: Sequence[Cell]) -> list[Cell]:
-    """Of these cells those that go on, in their order: those of an undecided pair, and their baseline's."""
-    asked = [cell for cell in cells if any(doubt.asks_for(cell) for doubt in found)]
+def cells_in_doubt(pairs_in_doubt: Sequence[Doubt], cells: Sequence[Cell]) -> list[Cell]:
+    """The cells that go on, in their order: those of the pairs in doubt, and their baseline's."""
+    asked = [cell for cell in cells if any(doubt.asks_for(cell) for doubt in pairs_in_doubt)]
     return asked if any(cell.vpn != BASELINE for cell in asked) else []
 
 

@@ -83,12 +83,12 @@ def draw_ranks(
     seed: int,
     pairs: Mapping[tuple[str, str], Estimate] | None = None,
 ) -> DrawnRanks | None:
-    """The ranks of all VPNs that were measured in ``metric``, or None where none of them has two blocks, unless it is
-    exact: then they are the same in every draw.
+    """The ranks of all VPNs that were measured in ``metric``. None where no VPN has two blocks, unless the metric is
+    exact: then the ranks are the same in every draw.
 
-    ``values``: VPN -> block -> value; ``bounded``: the VPNs of which it is known from below only, and which nobody
-    outranks therefore; ``pairs``: the log ratios that are known (made from the values if not given). Each metric has a
-    stream of random numbers of its own, so that its ranks do not depend on what else counts.
+    ``values``: VPN -> block -> value; ``bounded``: the VPNs with lower bounds only, which no VPN outranks; ``pairs``:
+    the log ratios that are known (made from the values if not given). Each metric has a stream of random numbers of its
+    own, so that its ranks do not depend on the other metrics that count.
     """
     if not values:
         return None
@@ -113,14 +113,14 @@ def draw_ranks(
 
 def order_of(drawn: Mapping[str, DrawnRanks], weights: Mapping[str, float], ranked: tuple[str, ...]) -> Order:
     """The order of the ``ranked`` VPNs in each draw. ``weights``: of the metrics that count, at least one; ``drawn``:
-    the ranks of each, which have all of the ``ranked``."""
+    metric -> its drawn ranks, which contain all the ``ranked`` VPNs."""
     averages = np.zeros((DRAWS, len(ranked)))
     total = 0.0
     for metric, weight in weights.items():
         total += weight
         for column, vpn in enumerate(ranked):
-            found = drawn[metric]
-            averages[:, column] += weight * found.doubled[:, found.vpns.index(vpn)] / 2
+            ranks = drawn[metric]
+            averages[:, column] += weight * ranks.doubled[:, ranks.vpns.index(vpn)] / 2
     return Order(ranked, averages / total)
 
 
@@ -146,12 +146,12 @@ def draw_from_pairs(
         return np.zeros((DRAWS, 1))
     if not known or np.linalg.matrix_rank(difference) < len(vpns) - 1:
         return None
-    errors = np.array([max(one.error, EQUAL) for one in known.values()])
-    centres = np.array([one.centre for one in known.values()])
+    errors = np.array([max(estimate.error, EQUAL) for estimate in known.values()])
+    centres = np.array([estimate.centre for estimate in known.values()])
     means = np.linalg.lstsq(difference / errors[:, None], centres / errors)[0]
     scale = errors.max() ** 2
     variances = scipy.optimize.nnls(total, errors**2 / scale)[0] * scale
-    freedoms = [min(one.freedom for pair, one in known.items() if vpn in pair) for vpn in vpns]
+    freedoms = [min(estimate.freedom for pair, estimate in known.items() if vpn in pair) for vpn in vpns]
     drawn = [rng.standard_t(freedom, DRAWS) if freedom < NORMAL else rng.standard_normal(DRAWS) for freedom in freedoms]
     return np.asarray(means + np.sqrt(variances) * np.column_stack(drawn))
 
@@ -185,10 +185,10 @@ def draw_means(values: Mapping[str, Blocks], rng: np.random.Generator) -> Array:
     for vpn in range(len(names)):
         mine = [(block, value) for owner, block, value in points if owner == vpn]
         # A block that this VPN has alone fits it exactly, and tells nothing of its spread.
-        told = [block for block, _ in mine if shared[block] < 1]
-        own = np.array([value - effects[block] for block, value in mine if block in told])
-        kept = 1 - float(np.mean([shared[block] for block in told])) if told else 1.0
-        if len(told) < 2:
+        shared_blocks = [block for block, _ in mine if shared[block] < 1]
+        own = np.array([value - effects[block] for block, value in mine if block in shared_blocks])
+        kept = 1 - float(np.mean([shared[block] for block in shared_blocks])) if shared_blocks else 1.0
+        if len(shared_blocks) < 2:
             own, kept = np.array([value for _, value in mine]), 1.0
         means.append(own.mean())
         variances.append(float(np.var(own, ddof=1)) / kept if len(own) > 1 else 0.0)

@@ -44,9 +44,9 @@ EQUAL = 1e-12  # a standard error below it is that of equal values
 
 
 class RoundValues(dict[int, float]):
-    """Round -> value, where cells took turns; ``instances``: round -> which of the VPN's tunnels it was measured in. Of
-    a farm it is the machine instead, because tunnels of one machine are not independent of each other: ``machines`` has
-    their names."""
+    """Round -> value, of cells that took turns. ``instances``: round -> the number of the VPN's tunnel that it was
+    measured in. On a farm it is the number of the machine, because tunnels of one machine are not independent of each
+    other; ``machines`` has their names."""
 
     def __init__(self, values: Blocks, instances: Mapping[int, int], machines: Sequence[str] = ()) -> None:
         super().__init__(values)
@@ -54,7 +54,7 @@ class RoundValues(dict[int, float]):
 
 
 class Pooled(dict[int, float]):
-    """The last repetition and its value, which is about all repetitions so far: a search that was continued from one
+    """The last repetition and its value, which stands for all repetitions so far, because the search went on from one
     to the next. ``error``: the standard error of the value's logarithm, from the search's own 95 % interval."""
 
     def __init__(self, values: Blocks, error: float) -> None:
@@ -72,7 +72,7 @@ class Estimate(NamedTuple):
     blocks: int
 
     def interval(self, confidence: float = CONFIDENCE) -> tuple[float, float]:
-        """From which to which logarithm, by Student's t."""
+        """The confidence interval of the logarithm, by Student's t."""
         half = float(scipy.special.stdtrit(self.freedom, (1 + confidence) / 2)) * self.error
         return self.centre - half, self.centre + half
 
@@ -112,32 +112,33 @@ class _Series:
 
 
 def estimate_pairs(values: Mapping[str, Blocks]) -> dict[tuple[str, str], Estimate]:
-    """(a, b) -> the log ratio of a over b, of every pair that one can be made of; ``values``: VPN -> its values of one
-    metric. Pairs of rounds share what they tell of autocorrelation and instances; all others stand alone.
+    """(a, b) -> the log ratio of a over b, of every pair that has one; ``values``: VPN -> its values of one metric.
+    Pairs of rounds are estimated together: they share the autocorrelation and the variance between instances. All
+    others are estimated one by one.
 
-    There is none without two shared blocks, and where a value is not positive. A search's posterior shares no blocks:
-    the ratio is that of two independent log-normals.
+    A pair has no estimate without two shared blocks, or where a value is not positive. A search's posterior shares no
+    blocks: the ratio is that of two independent log-normals.
     """
     pairs = list(combinations(values, 2))
     series = {pair: _paired(values[pair[0]], values[pair[1]]) for pair in pairs}
-    turns = {pair: one for pair, one in series.items() if one is not None}
+    turns = {pair: paired for pair, paired in series.items() if paired is not None}
     vpns = len({vpn for pair in turns for vpn in pair})
     rounds = dict(zip(turns, _with_all(list(turns.values()), vpns), strict=True))
-    found = {}
+    estimates = {}
     for a, b in pairs:
-        one = rounds.get((a, b)) or _without_rounds(values[a], values[b])
-        if one is not None:
-            found[a, b] = one
-    return found
+        estimate = rounds.get((a, b)) or _without_rounds(values[a], values[b])
+        if estimate is not None:
+            estimates[a, b] = estimate
+    return estimates
 
 
 def estimate_pair(a: Blocks, b: Blocks) -> Estimate | None:
-    """The log ratio of ``a`` over ``b`` by itself, see estimate_pairs."""
+    """The log ratio of ``a`` over ``b``, estimated without other pairs; see estimate_pairs."""
     return estimate_pairs({"a": a, "b": b}).get(("a", "b"))
 
 
 def alone(blocks: Blocks) -> Estimate | None:
-    """The mean logarithm of one VPN's values, paired with nobody's; None below two values, or where one is not
+    """The mean logarithm of one VPN's values, without a pair. None for fewer than two values, or where one is not
     positive."""
     if isinstance(blocks, Pooled):
         ((value),) = blocks.values()
@@ -152,16 +153,17 @@ def alone(blocks: Blocks) -> Estimate | None:
 
 
 def independent(a: Estimate, b: Estimate) -> Estimate:
-    """The difference of two that share nothing: Welch's degrees of freedom."""
+    """The difference of two independent estimates, with Welch's degrees of freedom."""
     variances = a.error**2, b.error**2
     total = sum(variances)
-    parts = sum(v * v / one.freedom for v, one in zip(variances, (a, b), strict=True))
+    parts = sum(v * v / estimate.freedom for v, estimate in zip(variances, (a, b), strict=True))
     freedom = total * total / parts if parts > 0 else math.inf
     return Estimate(a.centre - b.centre, math.sqrt(total), freedom, min(a.blocks, b.blocks))
 
 
 def components(values: Mapping[str, Blocks]) -> Components | None:
-    """Where the spread of the rounds of one metric comes from; None where fewer than two VPNs share two rounds."""
+    """The standard deviations that the rounds of one metric consist of. None where fewer than two VPNs share four
+    rounds."""
     own = {
         vpn: blocks for vpn, blocks in values.items() if isinstance(blocks, RoundValues) and min(blocks.values()) > 0
     }
@@ -183,11 +185,11 @@ def components(values: Mapping[str, Blocks]) -> Components | None:
     freedom = (len(own) - 1) * (len(shared) - groups)
     of_slice = float((rest**2).sum() / freedom) / WINSORISED if freedom > 0 else 0.0
     of_round = max(0.0, float(together.var(ddof=1)) / WINSORISED - of_slice / len(own))
-    series = [one for a, b in combinations(own, 2) if (one := _paired(own[a], own[b])) is not None]
+    series = [pair_series for a, b in combinations(own, 2) if (pair_series := _paired(own[a], own[b])) is not None]
     growth = _growth(series)
     between = _between(series, growth)
     if between and series[0].machines:  # as in _with_all, each pair has its own; this is their mean
-        between = float(np.mean([(_between([one], growth) or between)[0] for one in series])), 1.0
+        between = float(np.mean([(_between([pair_series], growth) or between)[0] for pair_series in series])), 1.0
     return Components(
         slice=math.sqrt(of_slice),
         round=math.sqrt(of_round),
@@ -197,7 +199,8 @@ def components(values: Mapping[str, Blocks]) -> Components | None:
 
 
 def _paired(a: Blocks, b: Blocks) -> _Series | None:
-    """The log ratios of two that took turns; None below two shared rounds, or where a value is not positive."""
+    """The log ratios of two VPNs that took turns. None for fewer than two shared rounds, or where a value is not
+    positive."""
     if not isinstance(a, RoundValues) or not isinstance(b, RoundValues):
         return None
     shared = sorted(a.keys() & b.keys())
@@ -208,10 +211,11 @@ def _paired(a: Blocks, b: Blocks) -> _Series | None:
 
 
 def _without_rounds(a: Blocks, b: Blocks) -> Estimate | None:
-    """Repetitions are paired; what shares no blocks by its nature is compared as two independent numbers."""
+    """The log ratio of two VPNs that took no turns: paired by repetition, or of two independent numbers where one is a
+    search's result."""
     if isinstance(a, Pooled) or isinstance(b, Pooled):
-        one, other = alone(a), alone(b)
-        return independent(one, other) if one and other else None
+        first, second = alone(a), alone(b)
+        return independent(first, second) if first and second else None
     shared = sorted(a.keys() & b.keys())
     if len(shared) < 2 or min(min(a[block], b[block]) for block in shared) <= 0:
         return None
@@ -232,74 +236,75 @@ def _series(logs: Array, instances: Numbers, *, machines: bool = False) -> _Seri
         freedom=kept - 1,
         wins=wins,
         instances=at,
-        means=np.array([_trimmed_mean(logs[at == one]) for one in range(len(names))]),
+        means=np.array([_trimmed_mean(logs[at == instance]) for instance in range(len(names))]),
         sizes=sizes.astype(float),
         machines=machines,
     )
 
 
 def _trimmed_mean(logs: Array) -> float:
-    """Of one instance, a tenth on each side left out, at least one value where there are three."""
+    """The mean of one instance without a tenth on each side, at least one value on each where there are three."""
     cut = min(math.ceil(TRIMMED * len(logs)), (len(logs) - 1) // 2)
     return float(np.sort(logs)[cut : len(logs) - cut].mean())
 
 
 def _with_all(series: Sequence[_Series], vpns: int) -> list[Estimate]:
-    """The estimates, with what all of them together tell of autocorrelation and instances; ``vpns``: how many VPNs
-    they are of."""
+    """The estimates of all series, with autocorrelation and the variance between instances pooled over them; ``vpns``:
+    the number of VPNs in them."""
     if not series:
         return []
     growth = _growth(series)
     between, telling = _between(series, growth) or (0.0, 0.0)
-    alike = _moderated(series, vpns) if vpns >= FEWEST_ALIKE else [(one.variance, one.freedom) for one in series]
-    instances = max(len(one.sizes) for one in series)
+    alike = _moderated(series, vpns) if vpns >= FEWEST_ALIKE else [(pair.variance, pair.freedom) for pair in series]
+    instances = max(len(pair.sizes) for pair in series)
     freedom = telling * max(1, vpns - 1) * (instances - 1)
     prior = (2 if vpns > 1 else 1) * INSTANCE_PRIOR**2  # a ratio has the instances of both
     known = PRIOR_FREEDOM + freedom
     spread = (PRIOR_FREEDOM * prior + freedom * max(0.0, between)) / known
-    found = []
-    for one, (variance, own_freedom) in zip(series, alike, strict=True):
-        if one.variance < EQUAL**2:  # equal values: nothing varies
-            found.append(Estimate(one.centre, 0.0, one.freedom, one.blocks))
+    estimates = []
+    for pair, (variance, own_freedom) in zip(series, alike, strict=True):
+        if pair.variance < EQUAL**2:  # equal values: nothing varies
+            estimates.append(Estimate(pair.centre, 0.0, pair.freedom, pair.blocks))
             continue
-        if one.machines and len(one.sizes) > 1:
-            found.append(_across_machines(one))
+        if pair.machines and len(pair.sizes) > 1:
+            estimates.append(_across_machines(pair))
             continue
         rounds = variance * growth
         # Where each round has a tunnel of its own, their spread is in the rounds' own.
-        own = spread * float(((one.sizes / one.blocks) ** 2).sum()) if one.sizes.max() > 1 else 0.0
+        own = spread * float(((pair.sizes / pair.blocks) ** 2).sum()) if pair.sizes.max() > 1 else 0.0
         total = rounds + own
         parts = rounds**2 / own_freedom + own**2 / known
-        found.append(Estimate(one.centre, math.sqrt(total), total**2 / parts, one.blocks))
-    return found
+        estimates.append(Estimate(pair.centre, math.sqrt(total), total**2 / parts, pair.blocks))
+    return estimates
 
 
-def _across_machines(one: _Series) -> Estimate:
-    """Of a farm: the machines' means are the data. One VPN may suit a machine worse than all others do, by much more
-    than instances of a tunnel differ, so that neither other pairs nor other runs tell how much."""
-    error = math.sqrt(float(one.means.var(ddof=1)) * float(((one.sizes / one.blocks) ** 2).sum()))
-    return Estimate(one.centre, error, len(one.sizes) - 1, one.blocks)
+def _across_machines(pair: _Series) -> Estimate:
+    """The estimate of a farm, whose data are the means of the machines. One machine may suit a VPN worse than the
+    others do, by much more than the instances of a tunnel differ. So neither other pairs nor other runs tell how
+    much."""
+    error = math.sqrt(float(pair.means.var(ddof=1)) * float(((pair.sizes / pair.blocks) ** 2).sum()))
+    return Estimate(pair.centre, error, len(pair.sizes) - 1, pair.blocks)
 
 
 def _moderated(series: Sequence[_Series], vpns: int) -> list[tuple[float, float]]:
-    """Of each series its variance and degrees of freedom, with what all of them tell of a common one: Smyth, Stat.
-    Appl. Genet. Mol. Biol. 3(1), 2004, §6.2. What pairs share by sharing a VPN is not taken for their being alike."""
-    told = [one for one in series if one.variance >= EQUAL**2]
-    if len(told) < 2:
-        return [(one.variance, one.freedom) for one in series]
-    half = np.array([one.freedom for one in told]) / 2
-    logs = np.log([one.variance * one.blocks for one in told]) - scipy.special.digamma(half) + np.log(half)
+    """The variance and the degrees of freedom of each series, shrunken towards a variance common to all: Smyth, Stat.
+    Appl. Genet. Mol. Biol. 3(1), 2004, §6.2. The correlation of pairs that share a VPN is not taken for similarity."""
+    varying = [pair for pair in series if pair.variance >= EQUAL**2]
+    if len(varying) < 2:
+        return [(pair.variance, pair.freedom) for pair in series]
+    half = np.array([pair.freedom for pair in varying]) / 2
+    logs = np.log([pair.variance * pair.blocks for pair in varying]) - scipy.special.digamma(half) + np.log(half)
     shared = 0.25 * 2 * (vpns - 2) / max(1, vpns * (vpns - 1) / 2 - 1)  # mean correlation of two pairs' squares
     beyond = float(logs.var(ddof=1) / (1 - shared) - scipy.special.polygamma(1, half).mean())
     common = _inverse_trigamma(beyond) if beyond > 0 else math.inf
-    found = []
-    for one in series:
-        prior = min(2 * common, one.freedom)  # no more than the series' own
+    moderated = []
+    for pair in series:
+        prior = min(2 * common, pair.freedom)  # no more than the series' own
         level = float(scipy.special.digamma(common) - math.log(common)) if math.isfinite(common) else 0.0
-        typical = math.exp(float(logs.mean()) + level) / one.blocks
-        freedom = one.freedom + prior
-        found.append(((prior * typical + one.freedom * one.variance) / freedom, freedom))
-    return found
+        typical = math.exp(float(logs.mean()) + level) / pair.blocks
+        freedom = pair.freedom + prior
+        moderated.append(((prior * typical + pair.freedom * pair.variance) / freedom, freedom))
+    return moderated
 
 
 def _inverse_trigamma(value: float) -> float:
@@ -308,39 +313,41 @@ def _inverse_trigamma(value: float) -> float:
 
 
 def _growth(series: Sequence[_Series]) -> float:
-    """By how much the autocorrelation of rounds multiplies a variance, pooled over the series; at least 1."""
-    most = max(1, round(max(one.blocks for one in series) ** (1 / 3)))
+    """The factor, at least 1, by which the autocorrelation of rounds multiplies a variance, pooled over the series."""
+    most = max(1, round(max(pair.blocks for pair in series) ** (1 / 3)))
     sums, weights = np.zeros(most), np.zeros(most)
-    for one in series:
-        own = np.bincount(one.instances, weights=one.wins) / one.sizes
-        rest = one.wins - own[one.instances]
+    for pair in series:
+        own = np.bincount(pair.instances, weights=pair.wins) / pair.sizes
+        rest = pair.wins - own[pair.instances]
         power = float((rest**2).mean())
         if power < EQUAL**2:
             continue
-        for lag in range(1, min(most, one.blocks - 2) + 1):
-            together = one.instances[lag:] == one.instances[:-lag]
+        for lag in range(1, min(most, pair.blocks - 2) + 1):
+            together = pair.instances[lag:] == pair.instances[:-lag]
             if pairs := int(together.sum()):
                 # Each instance's mean is taken off, which takes its share off every autocorrelation.
-                told = float((rest[lag:] * rest[:-lag])[together].sum()) / pairs / power + len(one.sizes) / one.blocks
-                sums[lag - 1] += told * pairs
+                correlation = (
+                    float((rest[lag:] * rest[:-lag])[together].sum()) / pairs / power + len(pair.sizes) / pair.blocks
+                )
+                sums[lag - 1] += correlation * pairs
                 weights[lag - 1] += pairs
     total = 0.0
-    for one_lag, weight in zip(sums, weights, strict=True):
-        if weight == 0 or one_lag <= 0:
+    for lag_sum, weight in zip(sums, weights, strict=True):
+        if weight == 0 or lag_sum <= 0:
             break
-        total += one_lag / weight
+        total += lag_sum / weight
     return 1 + 2 * total
 
 
 def _between(series: Sequence[_Series], growth: float) -> tuple[float, float] | None:
-    """The variance between instances in a series: what their means differ by beyond the error that they have anyway;
-    and the share of the series that tell it. May come out negative; None where no series has two instances of two
-    rounds."""
+    """The variance between instances: what their means differ by, minus the error that they have anyway, pooled over
+    the series; and the effective share of the series. The variance may be negative. None where no series has two
+    instances of two rounds."""
     beyond, weights = [], []
-    for one in series:
-        if len(one.sizes) > 1 and one.sizes.max() > 1:
-            error = max(EQUAL**2, one.variance * growth * float((one.blocks / one.sizes).mean()))
-            beyond.append(float(one.means.var(ddof=1)) - error)
+    for pair in series:
+        if len(pair.sizes) > 1 and pair.sizes.max() > 1:
+            error = max(EQUAL**2, pair.variance * growth * float((pair.blocks / pair.sizes).mean()))
+            beyond.append(float(pair.means.var(ddof=1)) - error)
             weights.append(error**-2)  # a pair that scatters more knows less of it, by the square
     if not beyond:
         return None

@@ -39,30 +39,32 @@ def of_means(samples: Sequence[Array]) -> list[Interval]:
 
 
 def _each(samples: Sequence[Array], bootstrap: Callable[[Array], list[Interval]]) -> list[Interval]:
-    """The samples of one length are the rows of one array; ``bootstrap`` makes their intervals from ten values on."""
-    found: list[Interval] = [(None, None, f"n={len(sample)}, no interval") for sample in samples]
+    """The interval of each sample. Samples of one length are the rows of one array; ``bootstrap`` makes the intervals
+    of ten values or more, Student's t those of fewer."""
+    intervals: list[Interval] = [(None, None, f"n={len(sample)}, no interval") for sample in samples]
     for n, every in same_length(samples).items():
         if n < 2:
             continue
         spread = np.ptp(np.array([samples[index] for index in every]), axis=1) >= 1e-12
         indices = [index for index, some in zip(every, spread, strict=True) if some]
         for index in (index for index, some in zip(every, spread, strict=True) if not some):
-            found[index] = float(samples[index][0]), float(samples[index][0]), ALL_EQUAL  # no method can tell a spread
+            value = float(samples[index][0])
+            intervals[index] = value, value, ALL_EQUAL  # no method can tell a spread
         step = max(1, AT_ONCE // (n * max(n, RESAMPLES // n)))
         for some in (indices[start : start + step] for start in range(0, len(indices), step)):
             rows = np.array([samples[index] for index in some])
             made = _student(rows) if n < BOOTSTRAP_FROM else bootstrap(rows)
             for index, interval in zip(some, made, strict=True):
-                found[index] = interval
-    return found
+                intervals[index] = interval
+    return intervals
 
 
 def same_length(samples: Sequence[Array]) -> dict[int, list[int]]:
     """Length -> the indices of the samples that have it."""
-    found: dict[int, list[int]] = {}
+    by_length: dict[int, list[int]] = {}
     for index, sample in enumerate(samples):
-        found.setdefault(len(sample), []).append(index)
-    return found
+        by_length.setdefault(len(sample), []).append(index)
+    return by_length
 
 
 def _student(rows: Array) -> list[Interval]:
@@ -72,21 +74,22 @@ def _student(rows: Array) -> list[Interval]:
 
 
 def _bootstrap_medians(rows: Array) -> list[Interval]:
-    """BCa; the percentile bootstrap where that is undefined: the sample less one value has always the same median."""
+    """BCa intervals of the medians. Where BCa is undefined, because every sample less one value has the same median,
+    the percentile bootstrap."""
     n = rows.shape[1]
     lower, upper = _middles(n)
     ordered = np.sort(rows, axis=1)
     medians = (ordered[:, lower] + ordered[:, upper]) / 2
     still = np.ptp(ordered[:, (n - 1) // 2 - n % 2 : n // 2 + 1 + n % 2], axis=1) == 0
-    found: list[Interval] = []
-    for one, shares, stuck in zip(medians, _bca_shares(ordered, medians), still, strict=True):
+    intervals: list[Interval] = []
+    for row, shares, stuck in zip(medians, _bca_shares(ordered, medians), still, strict=True):
         if np.isfinite(shares).all() and not stuck:
-            low, high = np.quantile(one, shares)
-            found.append((float(low), float(high), "BCa bootstrap of the median"))
+            low, high = np.quantile(row, shares)
+            intervals.append((float(low), float(high), "BCa bootstrap of the median"))
         else:
-            low, high = np.quantile(one, ENDS)
-            found.append((float(low), float(high), "percentile bootstrap of the median"))
-    return found
+            low, high = np.quantile(row, ENDS)
+            intervals.append((float(low), float(high), "percentile bootstrap of the median"))
+    return intervals
 
 
 def _bca_shares(ordered: Array, medians: Array) -> Array:
@@ -107,8 +110,8 @@ def _bca_shares(ordered: Array, medians: Array) -> Array:
 
 
 def _bootstrap_means(rows: Array) -> list[Interval]:
-    """The bootstrap-t interval (Efron and Tibshirani, An Introduction to the Bootstrap, §12.5): the percentiles of the
-    resamples' t statistic take the place of Student's. See docs/decisions/0010."""
+    """Bootstrap-t intervals of the means (Efron and Tibshirani, An Introduction to the Bootstrap, §12.5): the
+    percentiles of the resamples' t statistic replace Student's. See docs/decisions/0010."""
     n = rows.shape[1]
     if n > MOST_DRAWN:  # the mean of so many is normal
         return _student(rows)
@@ -119,16 +122,16 @@ def _bootstrap_means(rows: Array) -> list[Interval]:
     spread[spread < 1e-12 * (away**2).mean(axis=1, keepdims=True)] = 0.0  # a resample of equal values
     with np.errstate(all="ignore"):
         t = moved / np.sqrt(spread / (n - 1))
-    found: list[Interval] = []
+    intervals: list[Interval] = []
     with np.errstate(all="ignore"):
         ends = np.quantile(t, ENDS, axis=1).T
     for row, mean, error, (low, high) in zip(rows, means, errors, ends, strict=True):
         if np.isfinite((low, high)).all():
             method = "studentised bootstrap on logarithms"
-            found.append((float(mean - high * error), float(mean - low * error), method))
+            intervals.append((float(mean - high * error), float(mean - low * error), method))
         else:  # many equal values: some resamples have no spread
-            found += _student(row[None, :])
-    return found
+            intervals += _student(row[None, :])
+    return intervals
 
 
 def _drawn(n: int) -> np.ndarray[Any, np.dtype[np.int64]]:
@@ -139,7 +142,7 @@ def _drawn(n: int) -> np.ndarray[Any, np.dtype[np.int64]]:
 @lru_cache(maxsize=8)
 def _counts(n: int) -> Array:
     """How often each resample takes each of ``n`` values, shape (RESAMPLES, n)."""
-    return np.array([np.bincount(one, minlength=n) for one in _drawn(n)], dtype=float)
+    return np.array([np.bincount(resample, minlength=n) for resample in _drawn(n)], dtype=float)
 
 
 @lru_cache(maxsize=8)

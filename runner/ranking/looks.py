@@ -29,8 +29,8 @@ def nominal(level: float, looks: int, share: float = 1.0) -> float:
 
 
 def _bound_at_any_time(level: float) -> float:
-    """The same for any number of looks: a Brownian motion of length 1 is ever beyond ± b with a probability of at most
-    twice that of being ever above b, which is twice that of ending above b (the reflection principle)."""
+    """The bound for any number of looks. The probability that a Brownian motion of length 1 ever leaves ± b is at most
+    twice that of its ever being above b, which is twice that of its ending above b (the reflection principle)."""
     return float(-scipy.special.ndtri(level / 4))
 
 
@@ -42,8 +42,9 @@ def _last_bound(level: float, looks: int) -> float:
 
 
 def _ever_beyond(bound: float, looks: int) -> float:
-    """With what probability |S_k| ≥ bound·√looks at one look k at least, S_k a sum of k standard normal numbers: the
-    density of the sums that have stayed inside, look by look (Armitage, McPherson and Rowe, JRSS A 132(2), 1969)."""
+    """The probability that |S_k| ≥ bound·√looks at one look k at least, where S_k is a sum of k standard normal
+    numbers. It follows the density of the sums that have stayed inside, look by look (Armitage, McPherson and Rowe,
+    JRSS A 132(2), 1969)."""
     edge = bound * math.sqrt(looks)
     at = np.linspace(-edge, edge, GRID)
     density = np.exp(-(at**2) / 2) / math.sqrt(2 * math.pi)

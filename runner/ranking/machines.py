@@ -56,17 +56,18 @@ class OnMachines(Strict):
     @property
     def elsewhere(self) -> list[OneMachine]:
         """The machines on which another VPN leads."""
-        return [one for one in self.machines if one.leader != self.first]
+        return [machine for machine in self.machines if machine.leader != self.first]
 
 
 def machines_of(by_vpn: Mapping[str, Blocks]) -> list[str]:
-    """The machines that these values of one metric were measured on, where there are several."""
+    """The machines on which these values of one metric were measured; empty where there is only one."""
     return sorted({name for blocks in by_vpn.values() if isinstance(blocks, RoundValues) for name in blocks.machines})
 
 
 def on_machines(basis: Basis, ranking: Ranking) -> OnMachines | None:
-    """The machines of one ranking; None where there are not two, or no two VPNs are ranked."""
-    ranked = [one.vpn for one in ranking.standings if one.place is not None]
+    """The results of one ranking on each machine. None where there are not two machines, or fewer than two VPNs are
+    ranked."""
+    ranked = [standing.vpn for standing in ranking.standings if standing.place is not None]
     metrics = [metric for metric in ranking.weights.counted if machines_of(basis.values.get(metric, {}))]
     if len(ranked) < 2 or not metrics:
         return None
@@ -75,8 +76,8 @@ def on_machines(basis: Basis, ranking: Ranking) -> OnMachines | None:
     for metric in metrics:
         for name, by_vpn in _by_machine(basis.values[metric]).items():
             own[name][metric] = by_vpn
-    told = {name: _ratios(own[name], ranked[0], ranked[1:]) for name in names}
-    out = _standing_out(told, {metric: basis.metrics[metric].title for metric in metrics}, ranked[0])
+    ratios = {name: _ratios(own[name], ranked[0], ranked[1:]) for name in names}
+    out = _standing_out(ratios, {metric: basis.metrics[metric].title for metric in metrics}, ranked[0])
     return OnMachines(
         configuration=ranking.configuration,
         image=ranking.image,
@@ -86,9 +87,11 @@ def on_machines(basis: Basis, ranking: Ranking) -> OnMachines | None:
         machines=[
             OneMachine(
                 machine=name,
-                blocks=max((one.blocks for one in told[name].values()), default=0),
+                blocks=max((estimate.blocks for estimate in ratios[name].values()), default=0),
                 leader=_leader(basis, ranking, own[name], ranked),
-                ratios=[_ratio(metric, estimate) for (metric, vpn), estimate in told[name].items() if vpn == ranked[1]],
+                ratios=[
+                    _ratio(metric, estimate) for (metric, vpn), estimate in ratios[name].items() if vpn == ranked[1]
+                ],
                 stands_out=out.get(name, []),
             )
             for name in names
@@ -98,7 +101,7 @@ def on_machines(basis: Basis, ranking: Ranking) -> OnMachines | None:
 
 def _by_machine(by_vpn: Mapping[str, Blocks]) -> dict[str, dict[str, RoundValues]]:
     """Machine -> VPN -> its values there."""
-    found: dict[str, dict[str, RoundValues]] = {}
+    by_machine: dict[str, dict[str, RoundValues]] = {}
     for vpn, blocks in by_vpn.items():
         if not isinstance(blocks, RoundValues):
             continue
@@ -107,20 +110,20 @@ def _by_machine(by_vpn: Mapping[str, Blocks]) -> dict[str, dict[str, RoundValues
             if blocks.machines:
                 mine[blocks.instances[block]][block] = value
         for number, (name, values) in enumerate(zip(blocks.machines, mine, strict=True)):
-            found.setdefault(name, {})[vpn] = RoundValues(values, dict.fromkeys(values, number))
-    return found
+            by_machine.setdefault(name, {})[vpn] = RoundValues(values, dict.fromkeys(values, number))
+    return by_machine
 
 
 def _ratios(
     own: Mapping[str, Mapping[str, RoundValues]], first: str, others: Sequence[str]
 ) -> dict[tuple[str, str], Estimate]:
     """(metric, VPN) -> the log ratio of the leader over that VPN."""
-    found = {}
+    ratios = {}
     for metric, by_vpn in own.items():
         for vpn in others:
-            if first in by_vpn and vpn in by_vpn and (one := estimate_pair(by_vpn[first], by_vpn[vpn])):
-                found[metric, vpn] = one
-    return found
+            if first in by_vpn and vpn in by_vpn and (estimate := estimate_pair(by_vpn[first], by_vpn[vpn])):
+                ratios[metric, vpn] = estimate
+    return ratios
 
 
 def _ratio(metric: str, estimate: Estimate) -> MachineRatio:
@@ -129,7 +132,8 @@ def _ratio(metric: str, estimate: Estimate) -> MachineRatio:
 
 
 def _leader(basis: Basis, ranking: Ranking, own: Mapping[str, Mapping[str, RoundValues]], ranked: Sequence[str]) -> str:
-    """The ranked VPN with the lowest weighted average rank by this machine's medians; of equals the better placed."""
+    """The ranked VPN with the lowest weighted average rank by this machine's medians; of equals the better placed
+    one."""
     average = dict.fromkeys(ranked, 0.0)
     for metric, by_vpn in own.items():
         sign = -1 if basis.metrics[metric].better == "higher" else 1
@@ -141,14 +145,14 @@ def _leader(basis: Basis, ranking: Ranking, own: Mapping[str, Mapping[str, Round
 
 
 def _standing_out(
-    told: Mapping[str, Mapping[tuple[str, str], Estimate]], titles: Mapping[str, str], first: str
+    by_machine: Mapping[str, Mapping[tuple[str, str], Estimate]], titles: Mapping[str, str], first: str
 ) -> dict[str, list[str]]:
-    """Machine -> in which ratio it is not like the others: the studentised residual among all machines' ratios, at
-    Bonferroni's level for the number of machines and ratios."""
-    found: dict[str, list[str]] = {}
-    pairs = sorted({pair for ratios in told.values() for pair in ratios})
+    """Machine -> sentences on the ratios in which it differs from the others: by the studentised residual among all
+    machines' ratios, at Bonferroni's level for the number of machines and ratios."""
+    outliers: dict[str, list[str]] = {}
+    pairs = sorted({pair for ratios in by_machine.values() for pair in ratios})
     for metric, vpn in pairs:
-        centres = {name: ratios[metric, vpn].centre for name, ratios in told.items() if (metric, vpn) in ratios}
+        centres = {name: ratios[metric, vpn].centre for name, ratios in by_machine.items() if (metric, vpn) in ratios}
         n = len(centres)
         if n < FEWEST:
             continue
@@ -157,8 +161,8 @@ def _standing_out(
             others = [value for other, value in centres.items() if other != name]
             spread = statistics.stdev(others) * math.sqrt(1 + 1 / (n - 1))
             if spread > 0 and abs(centre - statistics.fmean(others)) / spread > limit:
-                found.setdefault(name, []).append(
+                outliers.setdefault(name, []).append(
                     f"{titles[metric]}, {first} over {vpn}: {exp(centre):.3g}; "
                     f"on the others {exp(statistics.fmean(others)):.3g}"
                 )
-    return found
+    return outliers

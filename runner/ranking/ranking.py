@@ -90,10 +90,10 @@ def rank_all(
     configurations: Sequence[str] | None = None,
     weights: Weights | None = None,
 ) -> list[Ranking]:
-    """A ranking for each basis (see ``bases``), by default with ``balanced`` weights over what was measured."""
+    """A ranking for each basis (see ``bases``), by default with ``balanced`` weights over the measured metrics."""
     counted = weights.counted if weights else ()
-    found = bases(run, trials, counted, configurations)
-    return [weigh(basis, weights or default_weights(basis.values)) for basis in found]
+    basis_list = bases(run, trials, counted, configurations)
+    return [weigh(basis, weights or default_weights(basis.values)) for basis in basis_list]
 
 
 def rank(
@@ -109,15 +109,15 @@ def rank(
 
 
 def weigh(basis: Basis, weights: Weights) -> Ranking:
-    """Weight a basis' expected ranks, and order by them.
+    """Rank the VPNs of a basis by the weighted average of their expected ranks.
 
-    A VPN without a weighted metric is not ranked, with its reason. One VPN is no ranking.
+    A VPN without a weighted metric is not ranked, and has its reason. One VPN is no ranking.
     """
     ranks = {metric: basis.ranks(metric) for metric in basis.values}
     standings = []
     for vpn, levels in basis.levels.items():
         absent = [metric for metric in weights.counted if vpn not in basis.values.get(metric, {})]
-        own = {metric: found[vpn] for metric, found in ranks.items() if vpn in found}
+        own = {metric: by_vpn[vpn] for metric, by_vpn in ranks.items() if vpn in by_vpn}
         average = None if absent or not weights.counted else weighted_average(own, weights)
         standings.append(
             Standing(
@@ -194,9 +194,11 @@ def _with_places(standings: Sequence[Standing]) -> list[Standing]:
 
 
 def _with_chances(standings: Sequence[Standing], order: Order | None) -> list[Standing]:
-    """The probability of being best, the interval of the place and the ties of the ranked; equals by their probability.
+    """The standings with the probability of being best, the interval of the place, and the ties; equals are ordered by
+    that probability.
 
-    The place is in its interval, whatever the draws: an average of ranks may come after others that it mostly beats."""
+    A place is always in its interval: a VPN may have a worse average rank than others that it beats in most draws.
+    """
     if order is None:
         ranked = [standing.vpn for standing in standings if standing.place]
         return [
@@ -206,7 +208,7 @@ def _with_chances(standings: Sequence[Standing], order: Order | None) -> list[St
             for standing in standings
         ]
     best, intervals = order.chances_of_best(), order.place_intervals()
-    found = []
+    placed = []
     for standing in standings:
         if standing.place is not None:
             low, high = intervals[standing.vpn]
@@ -214,20 +216,20 @@ def _with_chances(standings: Sequence[Standing], order: Order | None) -> list[St
                 "best_probability": best[standing.vpn],
                 "place_interval": (min(low, standing.place), max(high, standing.place)),
             }
-            found.append(standing.model_copy(update=update))
+            placed.append(standing.model_copy(update=update))
         else:
-            found.append(standing)
-    found = sorted(found, key=lambda standing: (standing.place or len(found) + 1, -(standing.best_probability or 0)))
-    ties: dict[str, list[str]] = {standing.vpn: [] for standing in found}
-    for a, b in combinations((standing for standing in found if standing.place), 2):
+            placed.append(standing)
+    placed = sorted(placed, key=lambda standing: (standing.place or len(placed) + 1, -(standing.best_probability or 0)))
+    ties: dict[str, list[str]] = {standing.vpn: [] for standing in placed}
+    for a, b in combinations((standing for standing in placed if standing.place), 2):
         if a.place == b.place or not _pair(a, b, order).separated:
             ties[a.vpn].append(b.vpn)
             ties[b.vpn].append(a.vpn)
-    return [standing.model_copy(update={"ties": ties[standing.vpn]}) for standing in found]
+    return [standing.model_copy(update={"ties": ties[standing.vpn]}) for standing in placed]
 
 
 def _pair(a: Standing, b: Standing, order: Order | None) -> Pair:
-    """Two in their order; who shares a place stands in the likelier one."""
+    """Two neighbours in their order; two that share a place are put into the likelier order."""
     if order is None:
         return Pair(first=a.vpn, second=b.vpn)
     before, equal = order.pair(a.vpn, b.vpn)

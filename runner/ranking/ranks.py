@@ -34,7 +34,7 @@ def apart(
     it cannot show that this VPN is below another. An exact metric tells apart in one shared block, too.
     """
     higher = metric.better == "higher"
-    found = set()
+    separated = set()
     pairs = list(combinations(values, 2))
     for (a, b), ratio in zip(pairs, compare_all([(values[a], values[b]) for a, b in pairs]), strict=True):
         if metric.exact and ratio.blocks == 1:
@@ -48,5 +48,5 @@ def apart(
             continue
         more, less = (a, b) if lead > 0 else (b, a)
         if not (bounds or {}).get(less, set()) & values[a].keys() & values[b].keys():
-            found.add((more, less) if higher else (less, more))
-    return found
+            separated.add((more, less) if higher else (less, more))
+    return separated

@@ -68,14 +68,16 @@ def block_values(trials: Sequence[Trial], metric: str) -> dict[int, float]:
     instances: dict[int, int] = {}
     for repetition, instance, measurement in measured:
         instances |= dict.fromkeys(measurement.rounds or [repetition] * bool(place), instance)
-    if searched := [(number, one) for number, _, one in measured if one.pooled_error is not None]:
+    if searched := [
+        (number, measurement) for number, _, measurement in measured if measurement.pooled_error is not None
+    ]:
         last, pooled = searched[-1]
         return Pooled({last: pooled.value}, pooled.pooled_error or 0.0)
-    found: dict[int, list[float]] = {}
+    by_block: dict[int, list[float]] = {}
     for repetition, _, measurement in measured:
         for block, value in measurement.blocks or [(repetition, measurement.value)]:
-            found.setdefault(block, []).append(value)
-    values = {block: values[0] if len(values) == 1 else _gmean(values) for block, values in sorted(found.items())}
+            by_block.setdefault(block, []).append(value)
+    values = {block: values[0] if len(values) == 1 else _gmean(values) for block, values in sorted(by_block.items())}
     return RoundValues(values, instances, [*place]) if values and instances.keys() >= values.keys() else values
 
 
@@ -90,23 +92,23 @@ def summarise(values: Sequence[float]) -> Summary:
 
 
 def summarise_all(many: Sequence[Sequence[float]]) -> list[Summary]:
-    """The same of each, much faster than one after the other."""
+    """The summaries of many samples, much faster than one after the other."""
     arrays = [np.asarray(values, dtype=float) for values in many]
     in_logs = [bool((array > 0).all()) for array in arrays]
     intervals = of_medians([np.log(array) if logs else array for array, logs in zip(arrays, in_logs, strict=True)])
     moments = _moments(arrays)
-    return [_summary(*one) for one in zip(arrays, in_logs, intervals, moments, strict=True)]
+    return [_summary(*sample) for sample in zip(arrays, in_logs, intervals, moments, strict=True)]
 
 
 def _moments(arrays: Sequence[Array]) -> list[tuple[float, float | None]]:
     """Each sample's mean and standard deviation, those of one length at once."""
-    found: list[tuple[float, float | None]] = [(0.0, None)] * len(arrays)
+    moments: list[tuple[float, float | None]] = [(0.0, None)] * len(arrays)
     for n, indices in same_length(arrays).items():
         rows = np.array([arrays[index] for index in indices])
         deviations = rows.std(axis=1, ddof=1).tolist() if n > 1 else [None] * len(indices)
         for index, mean, deviation in zip(indices, rows.mean(axis=1).tolist(), deviations, strict=True):
-            found[index] = mean, deviation
-    return found
+            moments[index] = mean, deviation
+    return moments
 
 
 def _summary(array: Array, logs: bool, interval: Interval, moments: tuple[float, float | None]) -> Summary:
@@ -134,18 +136,19 @@ def compare_blocks(a: Blocks, b: Blocks) -> Ratio:
 
 
 def compare_all(pairs: Sequence[tuple[Blocks, Blocks]]) -> list[Ratio]:
-    """The same of each pair, much faster than one after the other. Rounds and searches: see ranking.estimates."""
+    """The ratio of each pair, much faster than one after the other. Rounds and searches: see ranking.estimates."""
     by_rounds = [_by_rounds(a, b) for a, b in pairs]
-    logs = [None if one else _log_ratios(a, b) for (a, b), one in zip(pairs, by_rounds, strict=True)]
-    intervals = of_means([np.array([]) if one is None else one for one in logs])
+    logs = [None if ratio else _log_ratios(a, b) for (a, b), ratio in zip(pairs, by_rounds, strict=True)]
+    intervals = of_means([np.array([]) if log_ratios is None else log_ratios for log_ratios in logs])
     return [
-        made or _ratio(a, b, one, interval)
-        for (a, b), made, one, interval in zip(pairs, by_rounds, logs, intervals, strict=True)
+        made or _ratio(a, b, log_ratios, interval)
+        for (a, b), made, log_ratios, interval in zip(pairs, by_rounds, logs, intervals, strict=True)
     ]
 
 
 def _by_rounds(a: Blocks, b: Blocks) -> Ratio | None:
-    """The ratio of two that took turns, or of a search's result; None for repetitions, and where nothing is told."""
+    """The ratio of two VPNs that took turns, or of which one is a search's result. None for repetitions, and where no
+    estimate can be made."""
     both = isinstance(a, RoundValues) and isinstance(b, RoundValues)
     searched = isinstance(a, Pooled) or isinstance(b, Pooled)
     estimate = estimate_pair(a, b) if both or searched else None
@@ -163,7 +166,7 @@ def _by_rounds(a: Blocks, b: Blocks) -> Ratio | None:
 
 
 def _log_ratios(a: Blocks, b: Blocks) -> Array | None:
-    """Of the shared blocks, in their order; None where a value is not positive."""
+    """The log ratios of the shared blocks, in their order; None where a value is not positive."""
     shared = sorted(a.keys() & b.keys())
     if not all(a[block] > 0 and b[block] > 0 for block in shared):
         return None
@@ -243,7 +246,7 @@ class Drift(Strict):
 
     @property
     def judged(self) -> bool:
-        """Are there two blocks to judge from?"""
+        """Are there at least two blocks to judge the drift by?"""
         return self.last.blocks > 1
 
 
@@ -261,7 +264,7 @@ def drift(baseline: Sequence[Trial], metric: str) -> Drift:
 
 
 def lower_bounds(trials: Sequence[Trial], metric: str) -> set[int]:
-    """The blocks in which the value of ``metric`` is known from below only."""
+    """The blocks in which the value of ``metric`` is only a lower bound."""
     return {
         block
         for trial in trials

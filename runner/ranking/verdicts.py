@@ -65,8 +65,8 @@ class Verdict(Strict):
 
 @dataclass(frozen=True)
 class Tested:
-    """A pair, its estimate, and the probabilities of what is seen, or more, if there were no difference (``differ``)
-    and if there were one of the margin (``alike``)."""
+    """A pair, its estimate, and two p-values: of no difference (``differ``), and of a difference as large as the margin
+    (``alike``)."""
 
     metric: Metric
     a: str
@@ -77,7 +77,7 @@ class Tested:
 
 
 def probabilities(metric: Metric, a: str, b: str, estimate: Estimate) -> Tested:
-    """The two tests of a pair."""
+    """Test a pair for a difference, and for being the same within the margin."""
     error = max(estimate.error, EQUAL)
     away = abs(estimate.centre)
     return Tested(
@@ -91,11 +91,12 @@ def probabilities(metric: Metric, a: str, b: str, estimate: Estimate) -> Tested:
 
 
 def level_of(tested: Sequence[Tested], looks: int, share: float = 1.0) -> float:
-    """The level that each of these pairs is tested at, so that one false verdict or more has the probability LEVEL."""
+    """The level at which each of these pairs is tested, so that the probability of one false verdict or more is
+    LEVEL."""
     remaining = len(tested)
     while remaining:
         level = nominal(LEVEL / remaining, looks, share)
-        settled = sum(one.differ <= level and one.alike <= level for one in tested)
+        settled = sum(pair.differ <= level and pair.alike <= level for pair in tested)
         if len(tested) - settled == remaining:
             return level
         remaining = len(tested) - settled
@@ -103,8 +104,8 @@ def level_of(tested: Sequence[Tested], looks: int, share: float = 1.0) -> float:
 
 
 def verdicts(bases: Sequence[Basis], counted: Sequence[Set[str]], looks: int = 1, share: float = 1.0) -> list[Verdict]:
-    """The verdict on each pair of VPNs in each metric that counts; ``counted``: of each basis its metrics that do.
-    ``looks``: how often the run is looked at, ``share``: how much of its time is over at this look.
+    """The verdict on each pair of VPNs in each metric that counts; ``counted``: for each basis the metrics that count.
+    ``looks``: how often the run is looked at, ``share``: the share of its time that is over at this look.
 
     Pairs that two configurations share, with the same tunnels and the same traffic, are tested once.
     """
@@ -121,12 +122,14 @@ def verdicts(bases: Sequence[Basis], counted: Sequence[Set[str]], looks: int = 1
     # A run whose time is over is looked at again if it goes on, which costs every pair some of its level.
     later = looks if share < 1 else looks + MOST_LOOKS - 1
     levels = [level_of([*tested.values()], looks, share), level_of([*tested.values()], later)]
-    return [_verdict(*one, tested.get(_key(*one)), *levels) for one in asked]
+    return [_verdict(*comparison, tested.get(_key(*comparison)), *levels) for comparison in asked]
 
 
 def _key(basis: Basis, metric: str, a: str, b: str) -> tuple[object, ...]:
-    """What two pairs have in common that are the same measurements."""
-    levels = [tuple(sorted(found.items())) for found in (basis.levels[a], basis.levels[b], basis.traffic[metric])]
+    """The key of a pair's measurements: equal for pairs, of two configurations, that are the same measurements."""
+    levels = [
+        tuple(sorted(conditions.items())) for conditions in (basis.levels[a], basis.levels[b], basis.traffic[metric])
+    ]
     return (basis.image, metric, a, b, *levels)
 
 
@@ -170,7 +173,8 @@ def _verdict(
 
 
 def decide(tested: Tested, level: float) -> Decision:
-    """``a`` against ``b`` at this level: what is the same for a user is the same, even where it surely differs."""
+    """The decision on ``a`` against ``b`` at this level. A difference that lies within the margin is "same", even if it
+    is significant."""
     if tested.alike <= level:
         return "same"
     if tested.differ > level:
@@ -191,25 +195,26 @@ def held(decision: Decision, a: str, b: str, bounded: Set[str], metric: Metric) 
 
 
 def seconds_to_decide(tested: Tested, level: float, seconds: float) -> float | None:
-    """How much longer both would have to be measured until one of the tests decides, if the ratio stayed what it is and
-    its error fell with the root of the time; ``seconds``: what both have been measured for so far."""
-    one = tested.estimate
-    if seconds <= 0 or not one.blocks:
+    """How many seconds longer both VPNs would have to be measured until one of the tests decides, assuming that the
+    ratio stays and that its error falls with the root of the time; ``seconds``: how long both have been measured so
+    far."""
+    estimate = tested.estimate
+    if seconds <= 0 or not estimate.blocks:
         return None
-    away, margin = abs(one.centre), math.log(tested.metric.margin)
+    away, margin = abs(estimate.centre), math.log(tested.metric.margin)
     longest = 1.0
     for _ in range(ROUNDS_OF_SEARCH):  # more blocks have more degrees of freedom, and need fewer blocks
-        freedom = one.freedom + one.blocks * (longest - 1)
+        freedom = estimate.freedom + estimate.blocks * (longest - 1)
         differ = away / -float(scipy.special.stdtrit(freedom, level / 2))
         alike = (margin - away) / -float(scipy.special.stdtrit(freedom, level))
-        needed = max(1.0, (one.error / max(differ, alike)) ** 2)
+        needed = max(1.0, (estimate.error / max(differ, alike)) ** 2)
         longest = math.sqrt(longest * needed)
-    return seconds * max(longest - 1, 1 / one.blocks)
+    return seconds * max(longest - 1, 1 / estimate.blocks)
 
 
 def _by_differences(basis: Basis, made: Verdict, metric: Metric) -> Verdict:
-    """What has no ratio: a count or a verdict is known, whatever its number; else the differences decide, if
-    anything."""
+    """The verdict on a pair without an estimate. A count or a verdict of an exact metric is known, however few there
+    are; otherwise the differences decide, if they are significant."""
     a, b = basis.values[metric.name][made.a], basis.values[metric.name][made.b]
     shared = sorted(a.keys() & b.keys())
     if not shared:
@@ -237,18 +242,18 @@ def _direction(lead: int, metric: Metric) -> Decision:
     return "better" if (lead > 0) == (metric.better == "higher") else "worse"
 
 
-def turned(one: Verdict) -> Verdict:
+def turned(verdict: Verdict) -> Verdict:
     """The same verdict, of ``b`` against ``a``."""
     inverse: dict[Decision, Decision] = {"better": "worse", "worse": "better"}
-    ends = (one.ratio, one.high, one.low, one.decisive_high, one.decisive_low)
+    ends = (verdict.ratio, verdict.high, verdict.low, verdict.decisive_high, verdict.decisive_low)
     names = ("ratio", "low", "high", "decisive_low", "decisive_high")
     inverted = {name: None if end is None else 1 / end for name, end in zip(names, ends, strict=True)}
-    decision = inverse.get(one.decision, one.decision)
-    return one.model_copy(update={"a": one.b, "b": one.a, "decision": decision, **inverted})
+    decision = inverse.get(verdict.decision, verdict.decision)
+    return verdict.model_copy(update={"a": verdict.b, "b": verdict.a, "decision": decision, **inverted})
 
 
-def counts(found: Sequence[Verdict]) -> Mapping[Decision, int]:
+def counts(given: Sequence[Verdict]) -> Mapping[Decision, int]:
     """How many pairs have each decision."""
-    decisions = [one.decision for one in found]
+    decisions = [verdict.decision for verdict in given]
     every: tuple[Decision, ...] = ("better", "worse", "same", "undecided")
     return {decision: decisions.count(decision) for decision in every}

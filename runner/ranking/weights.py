@@ -113,13 +113,15 @@ def parse_weights(text: str, known: Collection[str], measured: Collection[str] |
 
 
 def default_weights(measured: Collection[str]) -> Weights:
-    """``balanced`` over the metrics there are, for a report that nobody gave weights for."""
-    found = of_run(PRESETS["balanced"], measured).values
-    return Weights(name="balanced", values={metric: weight for metric, weight in found.items() if metric in measured})
+    """``balanced`` over the measured metrics, for a report without given weights."""
+    balanced = of_run(PRESETS["balanced"], measured).values
+    return Weights(
+        name="balanced", values={metric: weight for metric, weight in balanced.items() if metric in measured}
+    )
 
 
 def of_run(preset: Weights, measured: Collection[str]) -> Weights:
-    """The preset with the CPU cost that there is among the ``measured`` metrics."""
+    """The preset, with the one of the CPU cost metrics that was ``measured``."""
     if COST in measured or COST_AT_FULL_SPEED not in measured:
         return preset
     values = {COST_AT_FULL_SPEED if metric == COST else metric: weight for metric, weight in preset.values.items()}
@@ -135,7 +137,7 @@ def slack(ranks: Mapping[str, Mapping[str, float]], weights: Weights) -> list[Sl
     counted = weights.counted
     if len(ranks) < 2 or len(counted) < 2:
         return []
-    found = []
+    slacks = []
     for metric, weight in counted.items():
         rest = {vpn: _without(metric, own, counted) for vpn, own in ranks.items()}
 
@@ -159,12 +161,13 @@ def slack(ranks: Mapping[str, Mapping[str, float]], weights: Weights) -> list[Sl
         lower = [(at, leaders((at + next_at) / 2)) for at, next_at in pairwise(down)]
         high, above = next(((at, led) for at, led in higher if not winners & set(led)), (None, []))
         low, below = next(((at, led) for at, led in lower if not winners & set(led)), (0.0, []))
-        found.append(Slack(metric=metric, weight=weight, low=low, high=high, below=below, above=above))
-    return found
+        slacks.append(Slack(metric=metric, weight=weight, low=low, high=high, below=below, above=above))
+    return slacks
 
 
 def _without(metric: str, own: Mapping[str, float], counted: Mapping[str, float]) -> float:
-    """Σ weight·rank over the other metrics, added as the report's page does (``sum`` compensates since Python 3.12)."""
+    """Σ weight·rank over the other metrics, added in the order of the report's page (``sum`` compensates since Python
+    3.12)."""
     total = 0.0
     for other, weight in counted.items():
         if other != metric:
@@ -203,19 +206,19 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _check(name: str, values: Mapping[str, Any], known: Collection[str], measured: Collection[str] | None) -> Weights:
-    found = dict[str, float]()
+    checked = dict[str, float]()
     for metric, weight in values.items():
         if metric not in known:
             where = "in this run" if measured is not None else ""
             require_known("metric", metric, sorted(measured or known), CALLED, where)
         if isinstance(weight, bool) or not isinstance(weight, int | float):
             raise UsageError(f"weights {name!r}: {weight!r} is not a number, for {metric}")
-        found[metric] = real(weight)
-        if found[metric] != 0 and not LEAST <= found[metric] <= MOST:
+        checked[metric] = real(weight)
+        if checked[metric] != 0 and not LEAST <= checked[metric] <= MOST:
             raise UsageError(
-                f"weights {name!r}: the weight of {metric} is {found[metric]:g}; it must be finite, zero or more: "
+                f"weights {name!r}: the weight of {metric} is {checked[metric]:g}; it must be finite, zero or more: "
                 f"0, or from {LEAST:g} to {MOST:g}"
             )
-    if not any(found.values()):
+    if not any(checked.values()):
         raise UsageError(f"weights {name!r}: all weights are zero, so nothing can be ranked")
-    return Weights(name=name, values=found)
+    return Weights(name=name, values=checked)

@@ -30,7 +30,7 @@ LEAST_NOISE = 0.01  # for that purpose: rates too near each other tell no slope
 
 
 def search(account: Account, goal: Goal) -> SearchResult:
-    """Seed, estimate until the 95 % interval is within ± ``relative_width``, confirm."""
+    """Find a seed, estimate until the 95 % interval is within ± ``relative_width``, confirm."""
     sampler = Sampler(account, goal)
     try:
         sampler.estimate_from(sampler.seed())

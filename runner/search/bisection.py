@@ -9,7 +9,7 @@ from runner.search.model import Account, BudgetSpent, Flag, Goal, SearchResult
 
 @dataclass(frozen=True)
 class RateVerdict:
-    """What the trials at one rate said together: the lowest rate truly offered (bit/s), and the mean loss."""
+    """The result of the trials at one rate: the lowest rate truly offered (bit/s), and the mean loss."""
 
     offered_rate_bps: float
     mean_loss_ratio: float

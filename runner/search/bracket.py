@@ -24,21 +24,21 @@ class Bracket:
 
     @property
     def narrow(self) -> bool:
-        """Whether pass and fail lie near each other."""
+        """Are the pass and the fail close to each other?"""
         return self.passed_bps > 0 and self.failed_bps < self.passed_bps * (1 + NEAR)
 
     @property
     def middle_bps(self) -> float:
-        """Between pass and fail, of which there is one each."""
+        """The rate between pass and fail, both of which must exist."""
         return math.sqrt(self.passed_bps * self.failed_bps)
 
     @property
     def baffled(self) -> bool:
-        """Whether less and less load loses a little too much, and nothing passes: a start-up may be what is lost."""
+        """Is a little too much lost at ever lower rates, with no pass? Then the start-up may be what is lost."""
         return not self.passed_bps and self.near_fails >= 2
 
     def learn(self, trial: SearchTrial, loss_ratio: float) -> None:
-        """What one trial tells, judged by ``loss_ratio``. NoNumber where the range of rates ends before a bracket."""
+        """Learn from one trial, judged by ``loss_ratio``. NoNumber where the range of rates ends before a bracket."""
         if loss_ratio <= self.goal.loss_ratio:
             self._passed(trial)
         else:
@@ -73,7 +73,7 @@ class Bracket:
         return rate_bps
 
     def _down_from(self, offered_bps: float, loss_ratio: float) -> float:
-        """What was received of it, and a little less."""
+        """The rate that was received in this trial, and a little less."""
         if loss_ratio > NEAR:
             rate_bps = offered_bps * (1 - loss_ratio) / 1.01
         else:

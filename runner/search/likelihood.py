@@ -45,7 +45,7 @@ def g(d: Array) -> Array:
 
 
 def by_g(y: Array, table: Array) -> Array:
-    """What a table has for y = G(d); its entries belong to ``_LOG_Y``."""
+    """A table's value for y = G(d); its entries belong to ``_LOG_Y``."""
     at = np.clip((np.log(np.maximum(y, 1e-15)) - _LOG_Y[0]) / _STEP, 0, _LOG_Y.size - 1.001)
     below = at.astype(np.intp)
     part = at - below
@@ -58,7 +58,7 @@ def inverse_g(y: Array) -> Array:
 
 
 def normal(x: Array, deviation: Array | float) -> Array:
-    """Density of a normal variable with mean zero."""
+    """The density of a normal variable with mean zero."""
     return np.asarray(np.exp(-0.5 * (x / deviation) ** 2) / (np.sqrt(2 * np.pi) * deviation))
 
 

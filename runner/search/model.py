@@ -27,10 +27,10 @@ SHORTFALL = 0.05  # a sender further than this below the asked rate did not offe
 
 
 class Loss(NamedTuple):
-    """What one trial counted. ``sent`` and ``received`` share any one unit (packets, bytes, bits).
+    """The counts of one trial. ``sent`` and ``received`` share any one unit (packets, bytes, bits).
 
-    ``offered_rate_bps`` is the rate that the generator achieved (bit/s; RFC 2285 §3.5.2, offered load);
-    None means that it kept the asked rate.
+    ``offered_rate_bps`` is the rate that the generator achieved (bit/s; RFC 2285 §3.5.2, offered load); None means that
+    it kept the rate it was asked for.
     """
 
     sent: float
@@ -40,7 +40,7 @@ class Loss(NamedTuple):
 
 @dataclass(frozen=True)
 class SearchTrial:
-    """One trial: what was asked (bit/s, s), what was achieved, and the counts."""
+    """One trial: what was asked for (bit/s, s), what was achieved, and the counts."""
 
     asked_rate_bps: float
     offered_rate_bps: float
@@ -61,7 +61,7 @@ class SearchTrial:
 
     @property
     def sender_short(self) -> bool:
-        """Whether the generator fell more than 5 % short of the asked rate."""
+        """Did the generator fall more than 5 % short of the rate it was asked for?"""
         return self.offered_rate_bps < (1 - SHORTFALL) * self.asked_rate_bps
 
 
@@ -122,7 +122,7 @@ class Account:
     elapsed_s: float = 0.0
 
     def trial(self, rate_bps: float, duration_s: float, purpose: Purpose) -> SearchTrial:
-        """Offer ``rate_bps`` for ``duration_s``. BudgetSpent before a trial that the budget cannot pay."""
+        """Offer ``rate_bps`` for ``duration_s``. Raises BudgetSpent before a trial that would exceed the budget."""
         cost_s = duration_s + self.overhead_s
         if self.budget_s is not None and self.elapsed_s + cost_s > self.budget_s + 1e-9:
             raise BudgetSpent

@@ -163,7 +163,7 @@ class Posterior:
 
     @property
     def trusted(self) -> bool:
-        """Whether enough hypotheses are left for an interval to mean something."""
+        """Are enough hypotheses left for an interval to mean something?"""
         return self.effective >= FEWEST_SHARE / 4
 
     def estimate(self) -> PosteriorEstimate:

@@ -49,7 +49,7 @@ QUANTILES = (0.025, 0.975)
 
 @dataclass(frozen=True)
 class Median:
-    """What is believed of the rate at which half of the trials pass: bit/s, its 95 % interval, and the spread."""
+    """An estimate of the rate at which half of the trials pass: bit/s, its 95 % interval, and the spread."""
 
     rate_bps: float
     low_bps: float
@@ -59,7 +59,7 @@ class Median:
 
 @dataclass
 class StepwiseSearch:
-    """A search that is asked for the next rate, and told what came of it, trial by trial; it can rest between them."""
+    """A search in steps: ask for the next rate, tell it the outcome, trial by trial. It can rest between trials."""
 
     loss_ratio: float = 0.01
     min_rate_bps: float = 1e6
@@ -76,12 +76,12 @@ class StepwiseSearch:
 
     @property
     def seeding(self) -> bool:
-        """Has nothing failed yet, or nothing passed?"""
+        """Has no trial failed yet, or none passed?"""
         return not self._seeds
 
     @property
     def duration_s(self) -> float:
-        """Of a trial after the seed, s."""
+        """The duration of a trial after the seed, in seconds."""
         return self.trial_duration_s * (CAREFUL_SHARE if self.careful else 1)
 
     @property
@@ -91,19 +91,19 @@ class StepwiseSearch:
 
     @property
     def limited(self) -> bool:
-        """Is it the generator that could offer no more? Once something has failed, that takes more to believe."""
+        """Could the generator offer no more? Once a trial has failed, more evidence is needed for that."""
         count = LIMITED if self.seeding else 2 * LIMITED
         short = [trial for trial in self.trials[-count:] if self._passed(trial) and self._at_limit(trial)]
         return len(short) == count
 
     @property
     def hopeless(self) -> bool:
-        """Did even the lowest rate fail, again and again?"""
+        """Did even the lowest rate fail, several times?"""
         lowest = [trial for trial in self.trials if trial.asked_rate_bps <= self.min_rate_bps]
         return len(lowest) >= HOPELESS and not any(map(self._passed, self.trials))
 
     def next_load(self) -> Offer:
-        """The rate to offer now, and for how long."""
+        """The rate to offer next, and for how long."""
         growth = CAREFUL_GROWTH if self.careful else GROWTH
         if not self.trials:
             rate_bps = self.first_rate_bps or SEED_BPS
@@ -123,10 +123,10 @@ class StepwiseSearch:
         return Offer(min(max(rate_bps, self.min_rate_bps), self.max_rate_bps), duration_s)
 
     def learn(self, trial: SearchTrial) -> None:
-        """What came of a trial."""
+        """Learn the outcome of a trial."""
         self.trials.append(trial)
         if self.seeding:
-            if len({self._passed(one) for one in self.trials}) == 2:
+            if len({self._passed(past) for past in self.trials}) == 2:
                 self._seed, self._seeds = math.log(self._seed_bps()), len(self.trials)
                 self._centre_at(self._seed)
             return
@@ -136,12 +136,12 @@ class StepwiseSearch:
             self._centre_at(theta)
 
     def median(self) -> Median:
-        """The estimate by all trials. Needs trials after the seed."""
+        """The estimate from all trials. Needs trials after the seed."""
         total = self._total()
         weight = self._weight(total)
         theta, spread = self._mean(total)
         n = len(self._log_likelihood)
-        left_out = np.array([self._mean(total - one)[0] for one in self._log_likelihood])
+        left_out = np.array([self._mean(total - term)[0] for term in self._log_likelihood])
         pseudo = n * theta - (n - 1) * left_out
         over_theta = weight.sum(axis=(1, 2))
         deviation = math.sqrt(float(over_theta @ (self._grid() - theta) ** 2))
@@ -151,7 +151,7 @@ class StepwiseSearch:
         return Median(math.exp(theta), math.exp(low), math.exp(high), spread)
 
     def reading_bps(self, trial: SearchTrial) -> float:
-        """What one trial alone tells: the threshold that it is expected to have had, given all trials."""
+        """The reading of a single trial: the threshold that it is expected to have had, given all trials."""
         theta, spread = self._mean(self._total())
         if not self._passed(trial) and trial.loss_ratio <= COLLAPSE:
             return trial.forwarded_rate_bps / (1 - self.loss_ratio)
@@ -175,7 +175,7 @@ class StepwiseSearch:
         return trial.sender_short or trial.asked_rate_bps >= self.max_rate_bps
 
     def _seed_bps(self) -> float:
-        """Between the highest pass and the lowest fail above it, or near what the first fail forwarded."""
+        """A rate between the highest pass and the lowest fail above it, or near what the first fail forwarded."""
         passed_bps = max(trial.offered_rate_bps for trial in self.trials if self._passed(trial))
         failed = min((t for t in self.trials if not self._passed(t)), key=lambda trial: trial.offered_rate_bps)
         low, high = sorted((passed_bps, failed.offered_rate_bps))
@@ -185,7 +185,7 @@ class StepwiseSearch:
         return np.asarray(self._centre + STEP * np.arange(-REACH, REACH + 1.0))
 
     def _centre_at(self, theta: float) -> None:
-        """A grid around ``theta``, with the likelihood of all trials."""
+        """Make a grid around ``theta``, with the likelihood of all trials."""
         self._centre = theta
         self._by_seeds = np.sum([self._of(trial) for trial in self.trials[: self._seeds]], axis=0)
         self._log_likelihood = [self._of(trial) for trial in self.trials[self._seeds :]]
@@ -199,10 +199,10 @@ class StepwiseSearch:
             return np.asarray(np.log(LAPSE + (1 - LAPSE) * (1 - DISTURBED) * above))
         if trial.loss_ratio > COLLAPSE:
             return np.asarray(np.log(LAPSE + (1 - LAPSE) * (DISTURBED + (1 - DISTURBED) * (1 - above))))
-        told = math.log(trial.forwarded_rate_bps / (1 - self.loss_ratio))
-        d = np.clip(np.abs(told - theta) / spread, 0, 50)
+        implied = math.log(trial.forwarded_rate_bps / (1 - self.loss_ratio))
+        d = np.clip(np.abs(implied - theta) / spread, 0, 50)
         capacity = np.exp(-d) / (1 + np.exp(-d)) ** 2 / spread
-        lost = np.minimum(theta, offered) - told
+        lost = np.minimum(theta, offered) - implied
         disturbance = np.where(lost > 0, np.exp(-np.maximum(lost, 0) / DISTURBANCE) / DISTURBANCE, 0.0)
         return np.asarray(np.log(LAPSE + (1 - LAPSE) * ((1 - DISTURBED) * capacity + DISTURBED * disturbance)))
 
@@ -245,7 +245,8 @@ def search(account: Account, goal: Goal) -> SearchResult:
 
 
 def dependence(values: Sequence[float] | Array) -> float:
-    """How much larger the variance of the mean is than of independent values, by the correlation of neighbours."""
+    """The factor by which the variance of the mean exceeds that of independent values, by the correlation of
+    neighbours."""
     centred = np.asarray(values) - np.mean(values)
     square = float(centred @ centred)
     if len(centred) < 8 or not square:

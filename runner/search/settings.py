@@ -29,8 +29,8 @@ class UdpSearch:
     min_rate_bps: float | None = None
 
     def expected_s(self, overhead_s: float, *, first: bool, warm_budget_s: float | None) -> float:
-        """How long a search will take, seconds, by how many trials it needs on average. ``first``: is nothing known
-        yet? ``warm_budget_s`` is its budget afterwards, None for the same one."""
+        """How long a search will take, in seconds, from the average number of trials it needs. ``first``: nothing is
+        known yet. ``warm_budget_s`` is its budget afterwards, None for the same one."""
         if self.engine == "rounds":
             budget_s = self.budget_s if first or warm_budget_s is None else warm_budget_s
             return (budget_s or 30 * (self.trial_duration_s + overhead_s)) + 0.5

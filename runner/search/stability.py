@@ -56,7 +56,7 @@ def unstable(
 
 
 def _likelihood(trials: Sequence[SearchTrial], loss_ratio: float, estimate: PosteriorEstimate) -> Array:
-    """Of each trial (first axis) at each capacity and noise."""
+    """The likelihood of each trial (first axis) at each capacity and noise."""
     capacity: Array = math.log(estimate.capacity_bps) + STEP * np.arange(-REACH, REACH + 1.0)
     fixed = (estimate.jitter, estimate.floor, estimate.stalls_per_s, estimate.startup_s, estimate.livelock)
     devices = Devices(capacity[:, None], NOISE, *map(np.asarray, fixed))
@@ -95,4 +95,4 @@ def _log_drifting(likelihood: Array, times_s: Array) -> float:
     moved = np.rint(DRIFTS[:, None] * share).astype(np.intp)  # drift, trial
     at = np.clip(np.arange(size)[None, None] + moved[..., None], 0, size - 1)
     log_likelihood = np.log(likelihood)
-    return _log_mean(np.stack([log_likelihood[np.arange(count)[:, None], one].sum(axis=0) for one in at]))
+    return _log_mean(np.stack([log_likelihood[np.arange(count)[:, None], places].sum(axis=0) for places in at]))

@@ -1,4 +1,4 @@
-"""A search, one trial at a time: it says which rate it wants next, and waits to be told what came of it.
+"""Runs a search one trial at a time: it asks for the next rate to offer, and waits for the outcome.
 
 The engines call a ``measure`` function, as FD.io's MLRsearch does. A greenlet turns that around, so that whoever
 drives the search may do something else between two of its trials.
@@ -38,15 +38,15 @@ def steps(find: Callable[[Measure], SearchResult]) -> Generator[Offer, Loss | No
         if loss is None:
             spent = True
             raise BudgetSpent
-        found: Loss = loss
-        return found
+        answer: Loss = loss
+        return answer
 
     searching = greenlet(find)
-    said: Any = ask
+    message: Any = ask
     while True:
         searching.parent = getcurrent()
-        said = searching.switch(said)
+        message = searching.switch(message)
         if searching.dead:
-            result: SearchResult = said
+            result: SearchResult = message
             return result
-        said = yield said
+        message = yield message

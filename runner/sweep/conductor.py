@@ -1,4 +1,4 @@
-"""The trial loop: probe, then block after block: what takes turns together, the rest tunnel after tunnel."""
+"""The trial loop: probe the VPNs, then block after block measure what takes turns, then the other tunnels singly."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class Conductor:
         self._shares = Shares(self.settings, self._ranked)
 
     def _last_round(self) -> int:
-        """Of those that were played; a block of a farm has numbers that no other block has."""
+        """The number of the last round that was played. The blocks of a farm have separate ranges of numbers."""
         return max(last_round(self.store.trials), ROUNDS_OF_A_BLOCK * (self.settings.first - 1))
 
     def run(self) -> Outcome:
@@ -117,8 +117,8 @@ class Conductor:
         return self.outcome
 
     def _doubts_first(self, hopeless: set[str]) -> None:
-        """A run that goes on gives its time to the undecided pairs of its rankings, in tunnels of their own after those
-        that it has. What earlier calls left out comes after them, where time is left."""
+        """When a run goes on, measure the undecided pairs of its rankings first, in new tunnels after those that the
+        run has. What earlier calls left out comes afterwards, where time is left."""
         self._without_number = without_number(self.store.trials, self._ranked, self.settings.retry_failed) - hopeless
         self._ranked = dict.fromkeys(self._ranked, 1)  # a pair in doubt has its turns, whichever ranking it is of
         self._take_a_look()
@@ -133,14 +133,15 @@ class Conductor:
         self._looks = []
 
     def _work_through(self, plan: Plan) -> None:
-        """Block after block of it."""
+        """Measure the plan, block after block."""
         for repetition in range(plan.first, plan.last + 1):
             planned, self._later = plan.block(repetition), plan.after(repetition).sums
             self._rest = planned.tunnels
             self._block(planned, self._later)
 
     def _again(self, plan: Plan) -> None:
-        """What came one by one and gave no number, once more, where time is left; without a deadline there is."""
+        """Measure the failed trials of single tunnels once more, as far as the deadline allows; all of them without a
+        deadline."""
         deadline = self.settings.deadline
         ok = {trial.id for trial in self.store.trials if trial.status != "failed"}
         for planned in plan:
@@ -154,39 +155,40 @@ class Conductor:
                 return
 
     def _count_left_out(self, plan: Plan) -> None:
-        """Trials of the plan that a deadline left without a line in the store: a look has ended them, or there was no
-        time for them. A cell whose packets a tunnel does not carry has one line for all."""
+        """Count the planned trials that have no line in the store at the end of a deadline: a look ended them, or time
+        was too short. A cell whose packets do not fit the tunnel has one line for all its trials."""
         if self.settings.deadline is None and not self.settings.hours.between:
             return
-        told = {trial.id for trial in self.store.trials}
+        recorded = {trial.id for trial in self.store.trials}
         hopeless = {trial.cell for trial in self.store.trials if trial.status == "unsupported"}
         planned = (trial for block in plan for tunnel in block.tunnels for trial in tunnel.trials)
-        left = [trial.cell.key for trial in planned if trial.id not in told and trial.cell.key not in hopeless]
+        left = [trial.cell.key for trial in planned if trial.id not in recorded and trial.cell.key not in hopeless]
         self.outcome.passed_over = sum(self._is_ended(key) for key in left)
         self.outcome.trimmed = len(left) - self.outcome.passed_over
 
     def probe(self, known: set[str]) -> set[str]:
-        """Ask every VPN, live on a gateway, what it can do here; what it cannot becomes `unsupported` trials, and what
-        a broken plugin does not say becomes `failed` ones.
+        """Ask every VPN, live on a gateway, which levels it supports here. A level that is not supported becomes an
+        `unsupported` trial; where a broken plugin gives no answer, a `failed` one.
 
         Cells in ``known`` have answered in an earlier call. Returns the keys of the cells that cannot be measured.
         """
-        found: set[str] = set()
+        refused: set[str] = set()
         done = {trial.id for trial in self.store.trials if trial.status == "failed" and not self.settings.retry_failed}
         asked = [cell for cell in self.cells if cell.key not in known]
         for cell, status, reason in refusals(asked, self.vpns, self.settings, self.store):
-            found.add(cell.key)
+            refused.add(cell.key)
             if (trial := Planned(cell, 1)).id not in done:
                 self._records.write(trial, status=status, reason=reason)
-        return found
+        return refused
 
     def _until_separated(self, look: Look, hopeless: set[str]) -> str:
-        """Block after block of the cells in doubt, until none is, or the time or the repetitions end; says which. The
-        run is looked at more and more seldom, because each look has its price in every verdict."""
-        settings, looked, found = self.settings, 0, look(math.inf, self._share())
+        """Measure the cells in doubt, block after block, until no pair is undecided, or until the time or the
+        repetitions end. Returns a sentence about why it ended. Looks become rarer, because each look makes every
+        verdict stricter."""
+        settings, looked, going = self.settings, 0, look(math.inf, self._share())
         self.outcome.looks += 1
         while True:
-            cells, doubts, _ = found
+            cells, doubts, _ = going
             measured = max((trial.repetition for trial in self.store.trials), default=0)
             after = f"after {measured} block{'s' * (measured != 1)}"
             if not doubts:  # and cells that go on all the same are those of a run without a pair
@@ -204,11 +206,11 @@ class Conductor:
             self._expect(tunnels, Sums())
             self._block(planned, Sums())
             if measured + 1 >= looked:
-                found, looked, self.outcome.looks = look(math.inf, self._share()), 0, self.outcome.looks + 1
+                going, looked, self.outcome.looks = look(math.inf, self._share()), 0, self.outcome.looks + 1
 
     def _share(self) -> float:
-        """How much of the run is over: of its time under a deadline, with that of earlier calls; else of the
-        repetitions that it may have."""
+        """The share of the run that is over. Under a deadline it is the share of the time, earlier calls included; else
+        the share of the allowed repetitions."""
         if self.settings.deadline is not None:
             return 1 - (self.settings.deadline - time.monotonic()) / (self.before_s + self._total_s)
         measured = max((trial.repetition for trial in self.store.trials), default=0)
@@ -235,8 +237,8 @@ class Conductor:
     # --- Tunnels that take turns -------------------------------------------------------------------------------------
 
     def _take_turns(self, planned: Block, later: Sums) -> None:
-        """The tunnels of a block that stand together: first those of the rankings, then the others, in parts; or all at
-        once, which lets each be compared with each, where no deadline divides the time between them."""
+        """Measure the standing tunnels of a block: first those of the rankings, then the others, in groups. Without a
+        deadline all of them stand at once where they fit, so that each can be compared with each."""
         for tunnel in planned.standing:
             self._rest.remove(tunnel)
         if self.settings.rig.stands == 1:
@@ -262,24 +264,27 @@ class Conductor:
             self._alone(base, self._shares.ranked_s(planned, later), short=bool(rest))
 
     def _alone(self, base: Sequence[StandingTunnel], within_s: float, *, short: bool) -> None:
-        """Play the baseline trials for which no VPN had a round in this block; ``short``: as many rounds as without a
-        deadline at most."""
-        left = {trial.planned.id for one in base for trial in one.trials if not trial.begun and self._has_turns(trial)}
+        """Play the baseline trials for which no VPN had a round in this block; ``short``: at most as many rounds as
+        without a deadline."""
+        left = {
+            trial.planned.id for stand in base for trial in stand.trials if not trial.begun and self._has_turns(trial)
+        }
         if left and within_s > 0:
-            needed_s = sum(expected_s(one.tunnel, self.settings.profile) for one in base) if short else within_s
+            needed_s = sum(expected_s(stand.tunnel, self.settings.profile) for stand in base) if short else within_s
             self._play(base, time.monotonic() + min(within_s, needed_s), lambda trial: trial.planned.id in left)
 
     def _stand(self, base: Sequence[StandingTunnel], tunnels: Sequence[PlannedTunnel], within_s: float) -> None:
-        """These tunnels beside the baseline: rounds, for ``within_s`` seconds with the bring-up, under a deadline."""
+        """Bring these tunnels up beside the baseline and play rounds; under a deadline for ``within_s`` seconds, the
+        bring-up included."""
         if within_s <= 0:
             return
         until = time.monotonic() + within_s
         with standing(self._context, tunnels) as stands:
-            like = {conditions(trial) for one in stands for trial in one.trials}
+            like = {conditions(trial) for stand in stands for trial in stand.trials}
             self._play([*base, *stands], until, lambda trial: conditions(trial) in like and self._has_turns(trial))
 
     def _visits(self, planned: Block, later: Sums) -> None:
-        """Where one tunnel stands at a time: the rounds of one after another's, under the same numbers."""
+        """For labs in which one tunnel stands at a time: play one tunnel's rounds after another's, numbered alike."""
         first, last = self._rounds.last, self._rounds.last
         share_s = self._shares.ranked_s(planned, later) / len(planned.standing)
         for tunnel in planned.standing:
@@ -312,16 +317,16 @@ class Conductor:
         self._rounds.play(stands, more, goes_on)
 
     def _give_turns(self, stands: Sequence[StandingTunnel]) -> None:
-        """How often each trial has its turn."""
+        """Set how often each trial has its turn."""
         side_every = SIDE_EVERY if self.settings.deadline is None else SIDE_EVERY_HURRIED
-        for one in stands:
-            for trial in one.trials:
-                key, other = trial.planned.cell.key, side_every if self._is_ranked(one.tunnel) else 1
+        for stand in stands:
+            for trial in stand.trials:
+                key, other = trial.planned.cell.key, side_every if self._is_ranked(stand.tunnel) else 1
                 trial.every = trial.planned.instrument.every * self._ranked.get(key, other)
                 trial.times = 2 if key in self._twice else 1
 
     def _take_a_look(self) -> None:
-        """Pairs that are decided, and known well enough, get no more of the time."""
+        """Look at the results, and take the cells whose pairs are decided and known well enough out of the rounds."""
         assert self.look is not None
         assert self.settings.deadline is not None
         cells, doubts, self._twice = self.look(self.settings.deadline - time.monotonic(), self._share())
@@ -351,7 +356,7 @@ class Conductor:
             self.settings.hours.wait(self.watcher.say, self._shares.need_s([tunnel]))
 
     def _left_s(self) -> float:
-        """Until the end of what is planned, or the deadline."""
+        """The seconds until the planned work ends, at most until the deadline."""
         turns_s = max(0.0, self._until - time.monotonic())
         left = turns_s + self._shares.need_s(self._rest) + self._shares.pace * self._later.expected_s
         if self.settings.deadline is not None:
@@ -360,7 +365,8 @@ class Conductor:
         return max(0.0, left)
 
     def _tunnel(self, tunnel: PlannedTunnel) -> None:
-        """One tunnel in a lab of its own: all its trials end in the store, whatever happens."""
+        """Measure the trials of one tunnel in a lab of its own. Each trial has its line in the store afterwards,
+        whatever happens."""
         folder, waiting = self.store.logs(tunnel.name), list(tunnel.trials)
         if not any(trial.instrument.needs_tunnel for trial in waiting):
             return self._context.on_paper(tunnel, folder)
@@ -377,7 +383,7 @@ class Conductor:
                 self._context.fail(waiting, error, folder)
 
     def _whole(self, planned: Planned, bench: Bench, folder: Path) -> bool:
-        """One trial from its first slice to its last. Is the tunnel still usable?"""
+        """Measure one trial from its first slice to its last. Returns whether the tunnel is still usable."""
         with ExitStack() as closing:
             trial = self._context.running(planned, bench, folder)
             closing.callback(trial.close)

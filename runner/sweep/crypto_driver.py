@@ -47,19 +47,19 @@ def refused(lab: Lab, vpn: Vpn, params: Mapping[str, str]) -> Unsupported | None
         return None
     if vpn.dataplane != "kernel" or cipher not in KERNEL:
         return Unsupported(f"{vpn.title} offers no choice of crypto drivers that vpneval knows")
-    found = kernel_drivers(gateway.run("cat", "/proc/crypto", check=False).stdout, KERNEL[cipher][1])
-    if not found:
+    drivers = kernel_drivers(gateway.run("cat", "/proc/crypto", check=False).stdout, KERNEL[cipher][1])
+    if not drivers:
         return Unsupported(f"/proc/crypto has no {KERNEL[cipher][1]}, so it is unknown which driver the kernel uses")
-    if (kind := driver_kind(found[0])) == wanted:
+    if (kind := driver_kind(drivers[0])) == wanted:
         return None
-    others = [driver for driver in found if driver_kind(driver) == wanted]
+    others = [driver for driver in drivers if driver_kind(driver) == wanted]
     why = f"it has {others[0]}, and takes it for nobody: the priority is the whole machine's" if others else "no other"
-    said = f"the kernel's driver of {cipher} is {found[0]}, which is {kind} (/proc/crypto)"
-    return Unsupported(f"{said}; {wanted}: {why}")
+    current = f"the kernel's driver of {cipher} is {drivers[0]}, which is {kind} (/proc/crypto)"
+    return Unsupported(f"{current}; {wanted}: {why}")
 
 
 def by_openssl(vpn: Vpn, params: Mapping[str, str]) -> bool:
-    """Is what the trial encrypts encrypted by OpenSSL, by the VPN or by the instrument itself?"""
+    """Does OpenSSL encrypt what the trial sends, on behalf of the VPN or of the instrument itself?"""
     return vpn.software.openssl or bool(instruments()[params["measure"]].openssl_cipher(params))
 
 
@@ -80,8 +80,8 @@ def driver_said(lab: Lab, vpn: Vpn, params: Mapping[str, str]) -> dict[str, str]
         return {}
     gateway, cipher, generic = lab.gateway(lab.sites[0]), params["cipher"], params["driver"] == "generic"
     if not (vpn.software.openssl or vpn.name == BASELINE):
-        found = kernel_drivers(gateway.run("cat", "/proc/crypto", check=False).stdout, KERNEL[cipher][1])
-        return {"driver": found[0] if found else "unknown"}
+        drivers = kernel_drivers(gateway.run("cat", "/proc/crypto", check=False).stdout, KERNEL[cipher][1])
+        return {"driver": drivers[0] if drivers else "unknown"}
     cpu = gateway.run("openssl", "version", "-c").stdout.partition("=")[2].split(maxsplit=1)
     known = _SPEEDS.get((_known(cipher), generic))
     speed = f"; openssl speed {_known(cipher)}: {known / 1e9:.2f} Gbit/s" if known else ""
@@ -97,11 +97,11 @@ def openssl_speed(gateway: Node, cipher: str, *, generic: bool) -> float:
     if key not in _SPEEDS:
         hide = ("env", "=".join(MASKS[platform.machine()])) if generic else ()
         argv = ("openssl", "speed", *SPEED[key[0]], "-bytes", str(SPEED_BYTES), "-seconds", "1", "-mr")
-        said = gateway.run(*hide, *argv, timeout=15).stdout
-        result = re.search(r"^\+F:.*:([0-9.]+)$", said, flags=re.MULTILINE)
+        output = gateway.run(*hide, *argv, timeout=15).stdout
+        result = re.search(r"^\+F:.*:([0-9.]+)$", output, flags=re.MULTILINE)
         if result is None:
             raise MeasurementError(
-                f"openssl speed {key[0]} printed nothing that vpneval can read: {said.strip()[-200:]}"
+                f"openssl speed {key[0]} printed nothing that vpneval can read: {output.strip()[-200:]}"
             )
         _SPEEDS[key] = float(result[1]) * 8
     return _SPEEDS[key]
@@ -112,7 +112,7 @@ def _cipher(params: Mapping[str, str]) -> str:
 
 
 def _known(cipher: str) -> str:
-    """A cipher that openssl speed is asked for: the others of OpenSSL are judged by AES."""
+    """The cipher that openssl speed measures for this one: AES, for those that it cannot measure itself."""
     return cipher if cipher in SPEED else "aes-128-cbc"
 
 
@@ -123,9 +123,9 @@ def driver_kind(driver: str) -> str:
 
 def kernel_drivers(crypto: str, name: str) -> list[str]:
     """The drivers of an algorithm in /proc/crypto's text, the one that the kernel takes first (proc_crypto(5))."""
-    found = []
+    drivers = []
     for entry in crypto.split("\n\n"):
         fields = dict(re.findall(r"^(\w+)\s*: (.*)$", entry, flags=re.MULTILINE))
         if fields.get("name") == name and fields.get("internal") != "yes":
-            found.append((int(fields["priority"]), fields["driver"]))
-    return [driver for _, driver in sorted(found, reverse=True)]
+            drivers.append((int(fields["priority"]), fields["driver"]))
+    return [driver for _, driver in sorted(drivers, reverse=True)]

@@ -1,4 +1,4 @@
-"""Going on with a run that has been measured before: what it has, and what comes after all that."""
+"""Continuing a run: which trials it has, and a plan of the repetitions that follow them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def measured(trials: Sequence[Trial], retry_failed: bool) -> set[str]:
 
 
 def without_number(trials: Sequence[Trial], cells: Iterable[str], retry_failed: bool) -> set[str]:
-    """The keys of those of these cells that have no number yet, because no earlier call had the time."""
+    """Of these cell keys those that have no number yet, because no earlier call had time to measure them."""
     tried = {trial.cell for trial in trials if trial.status == "ok" or (trial.status == "failed" and not retry_failed)}
     return set(cells) - tried
 
@@ -24,6 +24,6 @@ def without_number(trials: Sequence[Trial], cells: Iterable[str], retry_failed: 
 def after_all(
     trials: Sequence[Trial], cells: Sequence[Cell], hopeless: set[str], settings: Settings, instances: int
 ) -> Plan:
-    """``instances`` repetitions of these cells, after all repetitions that the run has."""
+    """A plan of ``instances`` more repetitions of these cells, after all repetitions that the run has."""
     begun = max(trial.repetition for trial in trials)
     return Plan(cells, begun + instances, settings.seed, set(), hopeless, settings.profile, begun, first=begun + 1)

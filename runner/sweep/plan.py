@@ -37,7 +37,7 @@ class Planned:
 
     @property
     def instrument(self) -> Instrument:
-        """What it is measured with."""
+        """The instrument that measures the trial."""
         return instruments()[self.cell.params["measure"]]
 
 
@@ -51,7 +51,7 @@ class PlannedTunnel:
 
     @property
     def name(self) -> str:
-        """Names its log folder."""
+        """The name of the tunnel's log folder."""
         levels = "_".join(level for level in self.params.values() if level not in ("off", "none"))
         first = self.trials[0]
         suffix = "" if first.position == "within" else f"-{first.position}"
@@ -59,12 +59,12 @@ class PlannedTunnel:
 
 
 def any_turns(cells: Sequence[Cell], profile: Profile) -> bool:
-    """Are some of these measured in rounds?"""
+    """Is any of these cells measured in rounds?"""
     return any(instruments()[cell.params["measure"]].takes_turns(cell.params, profile) for cell in cells)
 
 
 def all_turn(cells: Sequence[Cell], profile: Profile) -> bool:
-    """Are all of these measured in rounds?"""
+    """Are all of these cells measured in rounds?"""
     return all(instruments()[cell.params["measure"]].takes_turns(cell.params, profile) for cell in cells)
 
 
@@ -75,7 +75,8 @@ def all_cells(
     chosen: Mapping[str, Sequence[str]],
     images: Sequence[str] = (),
 ) -> list[Cell]:
-    """Every cell asked for, once, however many experiments share it. ``images`` multiplies the gateways' software."""
+    """Every cell that was asked for, once, even if several experiments share it. ``images``: gateway images; each VPN's
+    cell is repeated for each of them."""
     cells: dict[str, Cell] = {}
     for experiment in experiments:
         for vpn in vpns:
@@ -90,39 +91,39 @@ def all_cells(
 
 @dataclass(frozen=True)
 class Block:
-    """One repetition. The tunnels of ``standing`` stand together and take turns, the baseline's among them; those of
-    ``single`` come one after another, the baseline first and last."""
+    """The tunnels of one repetition. Those of ``standing`` stand together and take turns, the baseline's among them;
+    those of ``single`` come one after another, the baseline first and last."""
 
     standing: list[PlannedTunnel]
     single: list[PlannedTunnel]
 
     @property
     def tunnels(self) -> list[PlannedTunnel]:
-        """All of them."""
+        """All tunnels of the block."""
         return [*self.standing, *self.single]
 
 
 def ranked_cells(cells: Sequence[Cell], vpns: Mapping[str, Vpn]) -> dict[str, int]:
-    """The keys of the cells that a ranking is made of, each with how often it has a turn, in rounds: in every one at
-    the comparable configuration, in every third one where only the recommended configuration is made of it. A ranked
-    cell has the traffic that its instrument's metrics are ranked by. All cells where none is ranked."""
-    found = {}
+    """Key -> every how many rounds the cell has a turn, of the cells that a ranking is made of: in every round at the
+    comparable configuration, in every third one where only the ranking of the recommended configuration needs the cell.
+    A ranked cell has the traffic that its instrument's metrics are ranked by. All cells where none is ranked."""
+    turns = {}
     for cell in cells:
         vpn, traffic = vpns.get(cell.vpn), ranked_by(cell.params["measure"])
         if vpn is None or any(cell.params.get(factor, level) != level for factor, level in traffic.items()):
             continue
         if vpn.reference or vpn.comparable.items() <= cell.params.items():
-            found[cell.key] = 1
+            turns[cell.key] = 1
         elif vpn.recommended.items() <= cell.params.items():
-            found[cell.key] = RECOMMENDED_EVERY
-    first = 1 in found.values()
-    return {key: every if first else 1 for key, every in found.items()} or {cell.key: 1 for cell in cells}
+            turns[cell.key] = RECOMMENDED_EVERY
+    first = 1 in turns.values()
+    return {key: every if first else 1 for key, every in turns.items()} or {cell.key: 1 for cell in cells}
 
 
 @dataclass(frozen=True)
 class Sums:
-    """What ``blocks`` have together: trials, seconds, those of what comes one after another, and in how many of them
-    tunnels stand together."""
+    """Totals of a number of ``blocks``: their trials and seconds, the seconds of the single tunnels, and the number of
+    blocks in which tunnels stand together."""
 
     blocks: int = 0
     trials: int = 0
@@ -131,15 +132,15 @@ class Sums:
     standing: int = 0
 
     def plus(self, other: Sums, times: int = 1) -> Sums:
-        """With those of ``times`` such blocks more."""
+        """These sums plus ``times`` times the ``other`` ones."""
         mine, theirs = astuple(self), astuple(other)
-        return Sums(*(one + times * more for one, more in zip(mine, theirs, strict=True)))
+        return Sums(*(own + times * more for own, more in zip(mine, theirs, strict=True)))
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The blocks of the repetitions from ``first`` to ``last``. Each is planned when it is asked for: of a thousand,
-    those that nothing has been measured of are alike, and one of them is counted for all."""
+    """The blocks of the repetitions from ``first`` to ``last``. A block is planned when it is asked for. Blocks of
+    which nothing has been measured are alike, so that the sums count one of them for all."""
 
     cells: Sequence[Cell]
     last: int
@@ -155,16 +156,16 @@ class Plan:
         return (self.block(repetition) for repetition in range(self.first, self.last + 1))
 
     def block(self, repetition: int) -> Block:
-        """One repetition of it."""
+        """The block of this repetition."""
         return block(self.cells, repetition, self.seed, self.done, self.hopeless, self.profile)
 
     def after(self, repetition: int) -> Plan:
-        """What comes after that."""
+        """The plan of the repetitions after this one."""
         return replace(self, first=repetition + 1)
 
     @property
     def sums(self) -> Sums:
-        """Of all its blocks."""
+        """The totals of all blocks of the plan."""
         fresh = max(self.first, self.begun + 1, 2)  # the first repetition takes longer: nothing is known yet
         total = Sums()
         for repetition in range(self.first, min(fresh - 1, self.last) + 1):
@@ -173,11 +174,11 @@ class Plan:
 
     def _sums(self, repetition: int) -> Sums:
         if repetition not in self._known:
-            one = self.block(repetition)
-            trials = sum(len(tunnel.trials) for tunnel in one.tunnels)
-            single_s = sum(expected_s(tunnel, self.profile) for tunnel in one.single)
-            standing_s = sum(expected_s(tunnel, self.profile) for tunnel in one.standing)
-            self._known[repetition] = Sums(1, trials, single_s + standing_s, single_s, int(bool(one.standing)))
+            planned = self.block(repetition)
+            trials = sum(len(tunnel.trials) for tunnel in planned.tunnels)
+            single_s = sum(expected_s(tunnel, self.profile) for tunnel in planned.single)
+            standing_s = sum(expected_s(tunnel, self.profile) for tunnel in planned.standing)
+            self._known[repetition] = Sums(1, trials, single_s + standing_s, single_s, int(bool(planned.standing)))
         return self._known[repetition]
 
 
@@ -187,7 +188,7 @@ _REPETITION = re.compile(r"-r(\d+)(?:-\w+)?$")  # in a trial's id
 def blocks(
     cells: Sequence[Cell], repetitions: int, seed: int, done: set[str], hopeless: set[str], profile: Profile
 ) -> Plan:
-    """The blocks of the repetitions from 1 on."""
+    """The plan of the repetitions from 1 to ``repetitions``."""
     begun = max((int(number) for name in done for number in _REPETITION.findall(name)), default=0)
     return Plan(cells, repetitions, seed, done, hopeless, profile, begun)
 
@@ -197,8 +198,8 @@ def block(
 ) -> Block:
     """One repetition of ``cells``: those that take turns, and the others.
 
-    ``done`` trial ids and ``hopeless`` (unsupported) cell keys are left out, so that a second call with the
-    same seed plans exactly what is missing, in the same order.
+    Trials in ``done`` and cells in ``hopeless`` (unsupported) are left out. So a second call with the same seed plans
+    exactly what is missing, in the same order.
     """
     rng = random.Random(f"{seed}/{repetition}")
     turning = [cell for cell in cells if instruments()[cell.params["measure"]].takes_turns(cell.params, profile)]
@@ -210,7 +211,8 @@ def block(
 
 
 def _one_by_one(cells: Sequence[Cell], repetition: int, rng: random.Random, done: set[str]) -> list[PlannedTunnel]:
-    """The baseline first and last, and between where the block is long; the VPNs' tunnels in random order."""
+    """The tunnels that come one after another: the baseline first and last, and in the middle of a long block; the
+    VPNs' tunnels in random order."""
     tunnels = _tunnels([cell for cell in cells if cell.vpn != BASELINE], repetition, rng)
     rng.shuffle(tunnels)
     baseline = [cell for cell in cells if cell.vpn == BASELINE]
@@ -224,7 +226,7 @@ def _one_by_one(cells: Sequence[Cell], repetition: int, rng: random.Random, done
 
 
 def _again(baseline: Sequence[Cell], position: Position) -> list[Cell]:
-    """Of plain IP's cells those that are measured once more there, which is enough to see a drift."""
+    """The baseline cells that are measured once more at this position; these are enough to see a drift."""
     return [cell for cell in baseline if position in instruments()[cell.params["measure"]].again(cell.params)]
 
 
@@ -240,7 +242,7 @@ def _missing(tunnels: Sequence[PlannedTunnel], done: set[str], hopeless: set[str
 def _tunnels(
     cells: Sequence[Cell], repetition: int, rng: random.Random, position: Position = "within"
 ) -> list[PlannedTunnel]:
-    """Cells that share VPN and tunnel factors share a tunnel; inside it they are shuffled."""
+    """One tunnel for all cells that share VPN and tunnel factors; inside it the cells are shuffled."""
     groups: dict[tuple[object, ...], list[Cell]] = {}
     for cell in cells:
         groups.setdefault((cell.vpn, *tunnel_params(cell.params).items()), []).append(cell)
@@ -253,7 +255,8 @@ def _tunnels(
 
 
 def tunnel_params(params: Mapping[str, str]) -> dict[str, str]:
-    """The levels that a tunnel and its lab are made for: the tunnel's, and those that its instrument needs before."""
+    """The levels that a tunnel and its lab are made for: those of the tunnel factors, and those that the instrument
+    needs before the tunnel is made."""
     own = instruments()[params["measure"]].factors
     before = (factor for factor, levels in own.items() if levels.before)
     return {factor: params[factor] for factor in (*TUNNEL_FACTORS, *before, *VARIANTS) if factor in params}

@@ -1,4 +1,4 @@
-"""Trials become lines of the store the moment they end, each with its warnings; later trials learn from them."""
+"""Writes each trial as a line of the store the moment it ends, with its warnings; later trials learn from these."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Records:
             self._learn(trial)
 
     def begin(self, planned: Planned, up: Tunnel, log: str) -> None:
-        """Write down that a trial is under way, so that its slices count whatever happens. ``log``: its folder."""
+        """Write down that a trial is under way, so that its slices are kept whatever happens. ``log``: its folder."""
         self.store.append(
             self._trial(planned, Measured(), "interrupted").model_copy(
                 update=self._proven(up)
@@ -126,7 +126,7 @@ class Records:
         )
 
     def _learn(self, trial: Trial) -> None:
-        """Keep what later trials need: where a search should start."""
+        """Keep what later trials need: where a search begins."""
         if trial.status != "ok":
             return
         instrument = instruments().get(trial.params["measure"])  # an earlier call may have had another one
@@ -134,7 +134,7 @@ class Records:
             self.known_bps[trial.cell] = known_bps
 
     def _implausible(self, planned: Planned, measured: Measured) -> list[str]:
-        """A VPN that is faster than this block's plain IP is a warning."""
+        """Warn of a VPN that is faster than this block's plain IP."""
         if planned.cell.vpn == BASELINE:
             return []
         for baseline in self.store.trials:
@@ -145,14 +145,14 @@ class Records:
 
 
 def _generator_limited(measured: Measured) -> bool:
-    """Does a search say that it could offer no more?"""
+    """Was a search limited by the generator, which could offer no more?"""
     return any("generator_limited" in (value.detail.get("flags") or ()) for value in measured.measurements)
 
 
 def stored(measured: Measured, instrument: Instrument) -> list[Measurement]:
     """The values of a measurement with their metrics' units. Raises MeasurementError for a metric that the instrument
     does not define, and for a value that is no number."""
-    known, found = {metric.name: metric for metric in instrument.metrics}, []
+    known, measurements = {metric.name: metric for metric in instrument.metrics}, []
     for value in measured.measurements:
         if value.metric not in known:
             raise MeasurementError(
@@ -161,16 +161,21 @@ def stored(measured: Measured, instrument: Instrument) -> list[Measurement]:
         if not math.isfinite(value.value):
             raise MeasurementError(f"the instrument {instrument.name} returned {value.value} as {value.metric}")
         metric = known[value.metric]
-        said = dict(value) | {"detail": KNOWN.data(value.detail)}
-        found.append(Measurement(unit=metric.unit, better=metric.better, **said))
-    return found
+        fields = dict(value) | {"detail": KNOWN.data(value.detail)}
+        measurements.append(Measurement(unit=metric.unit, better=metric.better, **fields))
+    return measurements
 
 
 def faster_than(baseline: Trial, measured: Measured) -> list[str]:
     """Warnings for throughputs that exceed the baseline's by more than the noise that is usual."""
-    plain = {found.metric: found.value for found in baseline.measurements if found.metric.endswith("throughput")}
+    plain = {
+        measurement.metric: measurement.value
+        for measurement in baseline.measurements
+        if measurement.metric.endswith("throughput")
+    }
     return [
-        f"{found.metric} is {found.value / plain[found.metric]:.2f} times the baseline's: not plausible"
-        for found in measured.measurements
-        if found.metric in plain and found.value > FASTER_THAN_BASELINE * plain[found.metric]
+        f"{measurement.metric} is {measurement.value / plain[measurement.metric]:.2f} times the baseline's: "
+        "not plausible"
+        for measurement in measured.measurements
+        if measurement.metric in plain and measurement.value > FASTER_THAN_BASELINE * plain[measurement.metric]
     ]

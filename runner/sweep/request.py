@@ -96,27 +96,28 @@ class Request:
     @property
     def records(self) -> list[ExperimentRecord]:
         """The experiments as run.json holds them."""
-        found = []
+        records = []
         for experiment in self.experiments:
             record = experiment.record(self.vpns, self.profile, self.chosen)
             cells = all_cells([experiment], self.vpns, self.profile, self.chosen, self.gateway_images)
-            found.append(record.model_copy(update={"cells": cells}))
-        return found
+            records.append(record.model_copy(update={"cells": cells}))
+        return records
 
     def expected(self, seen: Sequence[Trial] = ()) -> tuple[int, float]:
-        """Trials beside those that were ``seen``, and seconds they will take if every VPN is supported."""
-        done, hopeless = measured(seen, self.retry_failed), {one.cell for one in seen if one.status == "unsupported"}
+        """The number of trials beside those in ``seen``, and the seconds they will take if every VPN is supported."""
+        done = measured(seen, self.retry_failed)
+        hopeless = {trial.cell for trial in seen if trial.status == "unsupported"}
         sums = blocks(self.cells, self.repetitions, self.seed, done, hopeless, self.profile).sums
         return sums.trials, sums.expected_s
 
     @property
     def labs(self) -> int:
-        """How many labs must be able to stand at once for it; more tunnels than that can take turns in groups."""
+        """How many labs must be able to stand at once. More tunnels than that can take turns in groups."""
         return max(LEAST_LABS, *(Planned(cell, 1).instrument.labs(cell.params) for cell in self.cells))
 
     @property
     def shortest_s(self) -> float:
-        """How long its shortest trial takes, in a tunnel of its own."""
+        """The seconds that the shortest trial takes, in a tunnel of its own."""
         return TUNNEL_S + min(expected_trial_s(Planned(cell, 1), self.profile) for cell in self.cells)
 
 
@@ -176,26 +177,26 @@ def ask(options: Options) -> Request:
 
 
 def site_limits(lab: str, max_rate: str, between: str) -> dict[str, Any]:
-    """``--max-rate`` and ``--between`` as the keys of a site's inventory. Raises UsageError for what is not a rate or
-    not hours, and for another lab."""
+    """``--max-rate`` and ``--between`` as the keys of a site's inventory. Raises UsageError for a malformed rate,
+    malformed hours, and a lab that is not a site's."""
     given = [name for name, text in (("--max-rate", max_rate), ("--between", between)) if text]
     if given and not lab.startswith("site:"):
         raise UsageError(f"{given[0]} protects the path of a site lab: give --lab site:SITES.toml, too")
     if between and not re.fullmatch(HOURS, between):
         raise UsageError(f"--between must be hours like 01:00-05:00, not {between!r:.60}")
-    found: dict[str, Any] = {"between": between} if between else {}
-    return found | ({"max_rate_bps": rate_bps(max_rate)} if max_rate else {})
+    limits: dict[str, Any] = {"between": between} if between else {}
+    return limits | ({"max_rate_bps": rate_bps(max_rate)} if max_rate else {})
 
 
 def _profile(name: str, duration_s: int | None, lab: str, search_rates: str) -> Profile:
     """The profile, with what the options change of it. Raises UsageError."""
     require_known("profile", name, list(PROFILES))
-    found = PROFILES[name]
+    profile = PROFILES[name]
     if duration_s is not None:
         if not 1 <= duration_s <= LONGEST_S:
             raise UsageError(f"--duration must be a whole number of seconds from 1 to {LONGEST_S}, not {duration_s}")
-        found = changed(found, duration_s)
-    return between_rates(found, *_search_rates(lab, search_rates)) if search_rates else found
+        profile = changed(profile, duration_s)
+    return between_rates(profile, *_search_rates(lab, search_rates)) if search_rates else profile
 
 
 def _in_turns(profile: Profile, rounds: int | None, slice_s: float | None, deadline: str) -> Profile:
@@ -219,10 +220,10 @@ def _search_rates(lab: str, text: str) -> tuple[float, float]:
     if not lab.startswith("site:"):
         raise UsageError(f"{option} is for the path of a site lab: give --lab site:SITES.toml, too")
     lowest, _, highest = text.partition("-")
-    found = rate_bps(lowest, option), rate_bps(highest, option)
-    if found[0] >= found[1]:
+    rates = rate_bps(lowest, option), rate_bps(highest, option)
+    if rates[0] >= rates[1]:
         raise UsageError(f"{option} must be the lowest rate and a higher one, like 1M-5G, not {text!r:.60}")
-    return found
+    return rates
 
 
 def _with_cost_rate(levels: str, cost_rate: str) -> str:
@@ -242,9 +243,9 @@ def rate_bps(text: str, option: str = "--max-rate") -> float:
 
 
 def _instances(request: Request) -> int:
-    """How many tunnels of each VPN, one after another, a deadline has time for; 1 where ``--reps`` says it, where some
-    measurements are no slices, which take as long as they take, and where the deadline is for what a run in the folder
-    left undecided, which has tunnels of its own."""
+    """How many tunnels of each VPN, one after another, a deadline has time for. It is 1 where ``--reps`` says the
+    number, where some measurements are not made in slices and so need their own time, and where the deadline is for the
+    undecided pairs of a run in the folder, which get new tunnels."""
     goes_on = request.until_significant and request.out is not None and is_there(request.out / "trials.jsonl")
     if request.given_repetitions or goes_on or not request.deadline_s or not all_turn(request.cells, request.profile):
         return 1
@@ -252,7 +253,8 @@ def _instances(request: Request) -> int:
 
 
 def _deadline_s(text: str, request: Request) -> float | None:
-    """The time that ``text`` is. Raises UsageError for none, and for one in which nothing can be measured."""
+    """The deadline ``text`` in seconds. Raises UsageError for a malformed time, and for one in which nothing can be
+    measured."""
     if not text:
         return None
     deadline_s, shortest_s = seconds(text), request.shortest_s
@@ -264,7 +266,7 @@ def _deadline_s(text: str, request: Request) -> float | None:
 
 
 def _weights(text: str, request: Request) -> Weights | None:
-    """The weights that a run goes by. Raises UsageError where they count what it will not have measured."""
+    """The weights of the run. Raises UsageError where they count a metric that the run will not measure."""
     if not text:
         return None
     kinds = {cell.params["measure"] for cell in request.cells}

@@ -36,16 +36,16 @@ class StandingTunnel:
     trials: list[RunningTrial] = field(default_factory=list)
 
     def renew(self, context: RunContext) -> None:
-        """Another tunnel in the place of this one, which is not usable any more. Raises LabError."""
+        """Bring up another tunnel in the place of this one, which is not usable any more. Raises LabError."""
         try:
             self.bench.renew()
         except (Exception, SystemExit) as error:
             self.lost(context, error)
 
     def lost(self, context: RunContext, error: BaseException) -> None:
-        """There is no tunnel any more: the lines of the trials that were under way, with the slices that they
-        have, unless the tunnel is not what was asked for. Raises LabError if that is it, which says nothing of the VPN:
-        they are to be measured again."""
+        """Give the tunnel up, and write the lines of the trials that were under way, with the slices that they have.
+        Where the tunnel is not what was asked for, they have no number. Where the lab is broken, nothing is learnt of
+        the VPN: raises LabError, and the trials are measured again."""
         waiting = [trial for trial in self.trials if not trial.over]
         for trial in waiting:
             if not isinstance(error, LabError | ProofError) and not is_full(error):
@@ -58,8 +58,8 @@ class StandingTunnel:
 
 
 def most_standing(plain: int, wanted: int, say: Callable[[str], object]) -> int:
-    """How many of the VPNs' tunnels stand at once beside the baseline's: as many as this process may have open files
-    for, with one lab more in which a set-up is timed. Where those are fewer than could stand, ``say`` is told."""
+    """How many of the VPNs' tunnels can stand at once beside the baseline's: as many as the limit of open files allows,
+    with one more lab in which a set-up is timed. Tells ``say`` where that is fewer than ``wanted``."""
     fit, wanted = max(1, machine.labs_that_fit() - plain - 1), min(wanted, MOST_STANDING)
     if fit < wanted:
         say(
@@ -72,48 +72,51 @@ def most_standing(plain: int, wanted: int, say: Callable[[str], object]) -> int:
 
 @contextmanager
 def standing(context: RunContext, tunnels: Sequence[PlannedTunnel]) -> Iterator[list[StandingTunnel]]:
-    """All of ``tunnels`` up at once, each in a lab of its own, as long as the context. Those that do not come up are
-    tried once more where time is left, and then written down. At its end every trial has its line. Raises LabError."""
-    found: list[StandingTunnel] = []
+    """Bring up all of ``tunnels`` at once, each in a lab of its own, for as long as the context lasts. A tunnel that
+    does not come up is tried once more where time is left, and then its trials fail. At the end of the context every
+    trial has its line. Raises LabError."""
+    stands: list[StandingTunnel] = []
     with ExitStack() as labs:
         try:
-            again = [(tunnel, why) for tunnel in tunnels if (why := _stand(context, tunnel, labs, found))]
+            again = [(tunnel, why) for tunnel in tunnels if (why := _stand(context, tunnel, labs, stands))]
             for tunnel, why in again:
-                _stand(context, tunnel, labs, found, before=why)
-            yield found
+                _stand(context, tunnel, labs, stands, before=why)
+            yield stands
         finally:
-            _end(context, found)
+            _end(context, stands)
 
 
 def _stand(
-    context: RunContext, tunnel: PlannedTunnel, labs: ExitStack, found: list[StandingTunnel], before: str = ""
+    context: RunContext, tunnel: PlannedTunnel, labs: ExitStack, stands: list[StandingTunnel], before: str = ""
 ) -> str:
-    """Bring the tunnel up in a lab. ``before``: why it did not come up at first. Returns why it did not come up where
-    it is worth another attempt; else it is up, or its trials are written down. Raises LabError."""
+    """Bring the tunnel up in a lab and add it to ``stands``. ``before``: why the first attempt failed. Returns the
+    reason of the failure where another attempt is worth it; else "", and the tunnel is up or its trials are written
+    down. Raises LabError."""
     began = time.monotonic()
     context.watcher.tunnel(tunnel.trials[0].repetition, tunnel.vpn, tunnel.params)
     folder = context.store.logs(tunnel.name)
     try:
         with ExitStack() as lab:  # what does not come up goes at once: its daemons would disturb the others
             builder = lab.enter_context(context.builder(tunnel, folder))
-            one = StandingTunnel(tunnel, builder.bench(), folder)
+            stand = StandingTunnel(tunnel, builder.bench(), folder)
             labs.push(lab.pop_all())
     except (Exception, SystemExit) as error:  # a failing VPN never stops the sweep
         if not before and _another_attempt(context, error, time.monotonic() - began):
             return str(error) or repr(error)
         context.fail(tunnel.trials, error, folder)
         return ""
-    one.trials = [context.running(planned, one.bench, folder) for planned in tunnel.trials]
-    for trial in one.trials:
+    stand.trials = [context.running(planned, stand.bench, folder) for planned in tunnel.trials]
+    for trial in stand.trials:
         if before:
             trial.note(f"the tunnel came up at the second attempt; at the first: {before}")
-    found.append(one)
+    stands.append(stand)
     return ""
 
 
 def _another_attempt(context: RunContext, error: BaseException, took_s: float) -> bool:
-    """Is a tunnel that did not come up tried again? Not where the lab or the disk is broken, nor where the tunnel was
-    up and is not what was asked for, nor where the deadline leaves no time for as long an attempt."""
+    """Is another attempt made for a tunnel that did not come up? Not where the lab or the disk is broken, where the
+    tunnel was up but is not what was asked for, or where the deadline leaves too little time for a second attempt as
+    long."""
     broken = isinstance(error, LabError | InstrumentError | ProofError | OSError)
     if broken and not isinstance(error, TimeoutError):  # which is an OSError, and says that no payload came
         return False
@@ -121,15 +124,15 @@ def _another_attempt(context: RunContext, error: BaseException, took_s: float) -
     return deadline is None or time.monotonic() + took_s < deadline
 
 
-def _end(context: RunContext, found: Sequence[StandingTunnel]) -> None:
-    """Every trial's line: with what it has, also where the run is being stopped."""
-    for one in found:
-        for trial in one.trials:
+def _end(context: RunContext, stands: Sequence[StandingTunnel]) -> None:
+    """Write the line of every trial, with the slices that it has; also while the run is being stopped."""
+    for stand in stands:
+        for trial in stand.trials:
             try:
                 trial.end()
             except (LabError, ProofError) as broken:
                 with suppress(LabError):  # the others end all the same
-                    one.lost(context, broken)
+                    stand.lost(context, broken)
             finally:
                 trial.close()
 
@@ -148,8 +151,9 @@ class Rounds:
         more: Callable[[int], bool],
         goes_on: Callable[[RunningTrial], bool] = lambda trial: True,
     ) -> int:
-        """Round after round while ``more`` says so of the number of rounds that were played; each round's slices are on
-        the disk before the next. ``goes_on``: does this trial still have turns? Returns how many were played.
+        """Play rounds as long as ``more``, given the number of rounds played, is true. The slices of each round are on
+        the disk before the next one. ``goes_on``: does this trial still have turns? Returns the number of rounds
+        played.
 
         Raises LabError and OSError.
         """
@@ -157,15 +161,15 @@ class Rounds:
         while more(played):
             self.last += 1
             rng = random.Random(f"{self.seed}/round {self.last}")
-            due = [(one, trial) for one in stands for trial in one.trials if self._due(trial, played)]
+            due = [(stand, trial) for stand in stands for trial in stand.trials if self._due(trial, played)]
             turns = _in_order([turn for turn in due if goes_on(turn[1])], rng)
             if not turns:
                 break
             context = self.context
-            context.watcher.round(self.last, len({id(one) for one, _ in turns}), context.records.left_s())
-            for one, trial in turns:
+            context.watcher.round(self.last, len({id(stand) for stand, _ in turns}), context.records.left_s())
+            for stand, trial in turns:
                 if not trial.over:  # its tunnel may have been lost in this round
-                    self._turn(one, trial)
+                    self._turn(stand, trial)
             fresh = [row for _, trial in turns if not trial.over for row in trial.fresh()]
             self.context.store.append_slices(fresh)
             played += 1
@@ -174,30 +178,31 @@ class Rounds:
     def _due(self, trial: RunningTrial, played: int) -> bool:
         return not trial.over and played % trial.every == 0
 
-    def _turn(self, one: StandingTunnel, trial: RunningTrial) -> None:
+    def _turn(self, stand: StandingTunnel, trial: RunningTrial) -> None:
         context, first = self.context, not trial.rows
         context.watcher.measuring(trial.planned)
         try:
             trial.turn(self.last)
         except (LabError, ProofError) as broken:
-            one.lost(context, broken)
+            stand.lost(context, broken)
             return
         if first and trial.rows and not trial.over:
             context.records.begin(trial.planned, trial.up, trial.log)
         if not trial.usable:
             trial.usable = True
-            if not all(other.over for other in one.trials):
-                one.renew(context)
+            if not all(other.over for other in stand.trials):
+                stand.renew(context)
 
 
 def _in_order(
     due: Sequence[tuple[StandingTunnel, RunningTrial]], rng: random.Random
 ) -> list[tuple[StandingTunnel, RunningTrial]]:
-    """All their turns in a round: groups of what is compared, in random order, and so the VPNs within each."""
+    """The turns of one round: groups of trials that are compared with each other, in random order, and the VPNs in
+    random order within each."""
     groups: dict[str, list[tuple[StandingTunnel, RunningTrial]]] = {}
-    for one, trial in due:
+    for stand, trial in due:
         for number in range(trial.planned.instrument.turns * trial.times):
-            groups.setdefault(f"{number} {conditions(trial)}", []).append((one, trial))
+            groups.setdefault(f"{number} {conditions(trial)}", []).append((stand, trial))
     order = list(groups.values())
     rng.shuffle(order)
     for group in order:
@@ -206,5 +211,5 @@ def _in_order(
 
 
 def conditions(trial: RunningTrial) -> tuple[tuple[str, str], ...]:
-    """The levels that are the same for all VPNs that it is compared with, and for their baseline."""
+    """The levels that the trial shares with the VPNs that it is compared with, and with their baseline."""
     return tuple(sorted(outside_of_tunnel(trial.planned.cell.params).items()))

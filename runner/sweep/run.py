@@ -100,8 +100,8 @@ def _look(
     gateway_images: Mapping[str, Image],
     say: Callable[[str], None],
 ) -> Run:
-    """What the lab is, before anything is measured in it. Raises CannotRunHere where it is not enough, and UsageError
-    where the run folder belongs to another."""
+    """Look at the lab before anything is measured in it, and return what it is. Raises CannotRunHere where it lacks
+    something, and UsageError where the run folder belongs to another lab."""
     with rig.lab(image) as lab:
         if request.profile.wan_rate_bps:  # so that the facts show the queues that will be there
             if not lab.has_wan:
@@ -121,19 +121,20 @@ def _look(
 
 
 def _calibrate(lab: Lab, request: Request, run: Run) -> None:
-    """What the generator offers at most in this lab, if the run needs it. Not in a site lab, whose path is shared."""
+    """Measure the highest rate that the generator offers in this lab, if the run needs it. Not in a site lab, whose
+    path is shared."""
     lengths = lengths_of(request.cells, request.profile)
     if not lengths or lab.path:
         return
     if request.profile.wan_rate_bps:
         wan.clear(lab)
-    found = most(generator_limits(run.lab), calibrated(lab, load_vpn(BASELINE), lengths))
-    if found:
-        run.lab["generator"] = [one.model_dump() for one in found]
+    limits = most(generator_limits(run.lab), calibrated(lab, load_vpn(BASELINE), lengths))
+    if limits:
+        run.lab["generator"] = [limit.model_dump() for limit in limits]
 
 
 def fit_path(lab: Lab, rig: Rig, request: Request, store: Store, say: Callable[[str], None]) -> None:
-    """In a site lab: how fast the searches go, and at which rate the CPU cost is measured, by what the path carries."""
+    """In a site lab: adapt the rates of the searches and the rate of the CPU cost to what the path carries."""
     if not lab.measure_path:
         return
     most_bps = rig.inventory.max_rate_bps if isinstance(rig, SiteRig) else None
@@ -171,8 +172,8 @@ def _cost_rates(store: Store) -> list[str]:
 
 
 def slower_cost_rate(path: BarePath, most_bps: float | None = None) -> float | None:
-    """The rate for the CPU cost, bit/s, where the usual one is more than a tenth of what the path's slower direction
-    carries, or may carry: 1, 2 or 5 times a power of ten. None: the usual one will do."""
+    """The rate at which the CPU cost is measured, bit/s, on a slow path: 1, 2 or 5 times a power of ten. None, and the
+    usual rate stays, unless that is more than a tenth of what the path's slower direction carries, or may carry."""
     limits = [*path.rates_bps, *([most_bps] if most_bps else [])]
     if not limits or min(limits) / 10 >= USUAL_BPS:
         return None
@@ -182,18 +183,18 @@ def slower_cost_rate(path: BarePath, most_bps: float | None = None) -> float | N
 
 
 def from_path(profile: Profile, path: BarePath, most_bps: float | None = None) -> Profile:
-    """The profile with searches that begin and end by what the bare path carries, with headroom: one TCP connection,
-    which measured it, may carry less than there is room for. Where no rate was measured, by ``most_bps``."""
+    """The profile with searches limited by what the bare path carries, with headroom: one TCP connection measured it,
+    which may carry less than the path has room for. Where no rate was measured, ``most_bps`` is the limit."""
     highest_bps = HEADROOM * max(path.rates_bps) if path.rates_bps else most_bps
     if not highest_bps:
         return profile
-    limited = {name: replace(one, max_rate_bps=highest_bps) for name, one in profile.searches.items()}
+    limited = {name: replace(search, max_rate_bps=highest_bps) for name, search in profile.searches.items()}
     return replace(profile, **limited)  # type: ignore[arg-type]
 
 
 @contextmanager
 def on_disk(store: Store) -> Iterator[None]:
-    """Turn an OSError of the run folder, before the first trial or after the last, into what stops the run."""
+    """Turn an OSError of the run folder, before the first trial or after the last, into one that stops the run."""
     try:
         yield
     except OSError as error:
@@ -205,7 +206,7 @@ def on_disk(store: Store) -> Iterator[None]:
 
 @contextmanager
 def _written_down(run: Run, command_line: list[str], conductor: Conductor, started: float) -> Iterator[None]:
-    """The call that begins here is in run.json at once; at its end, whatever that is, so is how it ended.
+    """Write the beginning of this call into run.json at once, and at its end how it ended.
 
     Raises Interrupted on Ctrl-C, SIGTERM and SIGHUP, and OSError where the run folder cannot be written any more.
     """

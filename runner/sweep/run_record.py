@@ -152,11 +152,11 @@ def record_of(vpn: Vpn) -> VpnRecord:
 
 def membership(run: Run) -> dict[str, list[str]]:
     """Cell key -> the experiments that share it."""
-    found: dict[str, list[str]] = {}
+    experiments: dict[str, list[str]] = {}
     for record in run.experiments:
         for cell in record.cells:
-            found.setdefault(cell.key, []).append(record.name)
-    return found
+            experiments.setdefault(cell.key, []).append(record.name)
+    return experiments
 
 
 def save_packages(store: Store, images: Sequence[Image]) -> None:

@@ -39,8 +39,9 @@ REPAIRS = 2  # any trial is begun again after what measures has died, so often
 
 @dataclass
 class RunningTrial:
-    """A trial that is being measured in a tunnel that stands. ``too_long``: cells whose packets their tunnel does not
-    carry, which is told once. ``over``: its line is in the store. ``usable``: may others go on in the same tunnel?"""
+    """A trial that is being measured in a standing tunnel. ``too_long``: the keys of the cells whose packets do not fit
+    their tunnel; only the first trial of each says so. ``over``: the trial's line is in the store. ``usable``: may
+    other trials go on in the same tunnel?"""
 
     planned: Planned
     bench: Bench
@@ -71,23 +72,25 @@ class RunningTrial:
         self.over = self.planned.cell.key in self.too_long
 
     def note(self, text: str) -> None:
-        """A warning that the trial's line will have."""
+        """Add a warning to the trial's line."""
         self._notes.append(text)
 
     @property
     def begun(self) -> bool:
-        """Has it had a turn?"""
+        """Has the trial had a turn?"""
         return self._attempts > 0
 
     def turn(self, round_: int = 1) -> None:
-        """Its next slice. The trial's line is written where that was the last one, or failed for good.
+        """Measure the next slice. Where that was the last one, or the trial has failed for good, write the trial's
+        line.
 
         Raises LabError and ProofError where the lab is broken or the tunnel could not be made anew, and OSError.
         """
         self._attempt(Go.ON, round_)
 
     def end(self) -> None:
-        """Tell it to end with what it has; its line is written, unless it had no turn. Raises as ``turn`` does."""
+        """Tell the instrument to end with what it has, and write the trial's line, unless it had no turn. Raises as
+        ``turn`` does."""
         if not self.over and self._measuring is not None:
             self._attempt(Go.END, 0)
         if not self.over and (self.rows or self._failure):
@@ -96,7 +99,7 @@ class RunningTrial:
             )
 
     def end_without(self, reason: str) -> None:
-        """End it where nothing can be measured any more: its line is written where it has slices. Raises OSError."""
+        """End the trial where nothing can be measured any more. Writes its line where it has slices. Raises OSError."""
         if self.rows and self.turning and not self.over:
             self._ended_early(reason, noise.since(self._quiet, lab=self.bench.lab))
 
@@ -113,30 +116,30 @@ class RunningTrial:
 
     @property
     def has_samples(self) -> bool:
-        """Has it several slices, and are they samples of a metric? Then what there is of it is worth to be kept."""
+        """Has the trial several slices that are samples of a metric? Then a part of it is worth keeping."""
         names = {metric.name for metric in self.planned.instrument.metrics}
         return len(self.rows) > 1 and not names.isdisjoint(self.rows[-1].values)
 
     @property
     def is_new(self) -> bool:
-        """Is none of its slices in the store?"""
+        """Is no slice of the trial in the store yet?"""
         return not self._stored
 
     def fresh(self) -> list[Slice]:
-        """The slices that are not in the store yet; now they are."""
+        """Return the slices that are not in the store yet, and count them as stored."""
         rows, self._stored = self.rows[self._stored :], len(self.rows)
         return rows
 
     def _attempt(self, go: Go, round_: int) -> None:
         started, ended = time.monotonic(), False
         try:
-            found, ended = self._next(go)
+            result, ended = self._next(go)
             if ended:
-                self._finish(found)
+                self._finish(result)
             elif go is Go.END:
                 raise MeasurementError("the instrument did not end when it was told to")
             else:
-                self._add(found, round_, started)
+                self._add(result, round_, started)
         except TooLongError as refused:
             self.too_long.add(self.planned.cell.key)
             self._write(status="unsupported", reason=str(refused))
@@ -155,13 +158,13 @@ class RunningTrial:
                 raise
             check_alive(self.bench.lab)  # where a node is gone, whatever follows from that is no fault of theirs
             self.usable = False  # nobody knows what it left behind: the next trial gets another tunnel
-            told = isinstance(error, PluginError)
-            self._write(status="failed", reason=str(error) if told else blamed(self.planned.instrument, error))
+            explained = isinstance(error, PluginError)
+            self._write(status="failed", reason=str(error) if explained else blamed(self.planned.instrument, error))
         finally:
             self.spent_s += time.monotonic() - started
 
     def _next(self, go: Go) -> tuple[Any, bool]:
-        """What the instrument yields, or what it returns, and whether it has returned."""
+        """What the instrument yields or returns, and whether it has returned."""
         if self._measuring is None:
             self._attempts, self._begun = self._attempts + 1, False
             self._measuring = self.planned.instrument.measure(self.bench, self.asked)
@@ -175,10 +178,10 @@ class RunningTrial:
         except StopIteration as done:
             return done.value, True
 
-    def _add(self, found: Any, round_: int, started: float) -> None:
-        numbers = found.values() if isinstance(found, Mapping) else [None]
+    def _add(self, result: Any, round_: int, started: float) -> None:
+        numbers = result.values() if isinstance(result, Mapping) else [None]
         if not all(isinstance(value, Real) and math.isfinite(value) for value in numbers):
-            raise MeasurementError(f"a slice must map names to finite numbers, and is {found!r}")
+            raise MeasurementError(f"a slice must map names to finite numbers, and is {result!r}")
         self.rows.append(
             Slice(
                 trial=self.planned.id,
@@ -187,7 +190,7 @@ class RunningTrial:
                 instance=self.instance,
                 at_s=round(started - self._began, 4),
                 duration_s=round(time.monotonic() - started, 4),
-                values=found,
+                values=result,
             )
         )
         self.records.watcher.found(self.planned, self.rows[-1].values)
@@ -203,8 +206,8 @@ class RunningTrial:
         self._write(measured=measured, around=around)
 
     def _failed(self, error: Exception, no_result: bool) -> None:
-        """A slice failed: the trial is begun again, or ends with the slices that it has, or without a number.
-        ``no_result``: it was no slice, but the result."""
+        """Handle a failed slice: begin the trial again, or end it with the slices that it has, or without a number.
+        ``no_result``: the instrument failed to give its result, not a slice."""
         around = noise.since(self._quiet, lab=self.bench.lab)
         check_alive(self.bench.lab)
         if isinstance(error, InstrumentError):
@@ -227,8 +230,8 @@ class RunningTrial:
             self._ended_early(reason, around, error.attempt if isinstance(error, MeasurementError) else {})
 
     def _repaired(self, died: InstrumentError, *, ending: bool) -> None:
-        """What measures has died, of which the VPN is not to blame: the trial is begun again, or ends with the slices
-        that it has, or is to be measured another time."""
+        """Handle the death of a measuring program, for which the VPN is not to blame: begin the trial again, or end it
+        with the slices that it has, or leave it to be measured another time."""
         self.close()
         self._failure, self._repairs = str(died), self._repairs + 1
         if not ending and self._repairs <= REPAIRS:
@@ -250,7 +253,7 @@ class RunningTrial:
             return False
 
     def _ended_early(self, reason: str, around: Noise, attempt: dict[str, Any] | None = None) -> None:
-        """Its line: with the slices that it has, or without a number."""
+        """Write the trial's line, with the slices that it has, or without a number."""
         spent = Measured(measuring_s=self.spent_s, attempt=attempt or {})
         spent.warnings = self._notes + noise.warnings(around, loaded=False)
         if self.turning:

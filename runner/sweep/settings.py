@@ -1,4 +1,4 @@
-"""One call of the trial loop: what it is made with, who is told how it goes, and what came of it."""
+"""One call of the trial loop: its settings, the watcher that follows it, and its outcome."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from runner.sweep.plan import Planned
 
 
 class Watcher(Protocol):
-    """Who is told how the run goes: the live display, or plain lines."""
+    """Is told how the run goes: the live display, or plain lines."""
 
     def planned(self, trials: int, expected_s: float) -> None:
         """So many trials are ahead, and will take about ``expected_s`` seconds."""

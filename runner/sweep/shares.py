@@ -16,10 +16,10 @@ UP_SHARE = 0.25  # of the time for what no ranking is made of bringing tunnels u
 
 @dataclass
 class Shares:
-    """What is left of a deadline's time, and for what; without a deadline, as long as it takes.
+    """How the time of a deadline is divided; without a deadline every share is unlimited.
 
-    ``ranked``: the keys of the cells that a ranking is made of; ``side_left_s``: of the time what all others may take;
-    ``pace``: real against expected time, learnt as we go.
+    ``ranked``: the keys of the cells that a ranking is made of; ``side_left_s``: the time that all other cells may
+    still take; ``pace``: real over expected time, learnt during the run.
     """
 
     settings: Settings
@@ -28,19 +28,19 @@ class Shares:
     pace: float = 1.0
 
     def is_ranked(self, tunnel: PlannedTunnel) -> bool:
-        """Is a ranking made of any of its trials?"""
+        """Is a ranking made of any trial of this tunnel?"""
         return any(trial.cell.key in self.ranked for trial in tunnel.trials)
 
     def took(self, tunnel: PlannedTunnel, seconds: float) -> None:
-        """How long a tunnel with its trials has taken."""
+        """Learn the pace from how long a tunnel with its trials has taken."""
         self.pace += 0.1 * (seconds / expected_s(tunnel, self.settings.profile) - self.pace)
 
     def need_s(self, tunnels: Sequence[PlannedTunnel]) -> float:
-        """How long these will take, one after another."""
+        """How long these tunnels will take, one after another, in seconds."""
         return self.pace * sum(expected_s(tunnel, self.settings.profile) for tunnel in tunnels)
 
     def ranked_s(self, planned: Block, later: Sums) -> float:
-        """Of a deadline's time what the ranked tunnels of this block may take."""
+        """How many seconds the ranked tunnels of this block may take; infinite without a deadline."""
         if self.settings.deadline is None:
             return float("inf")
         single_s = self.need_s(planned.single) + self.pace * later.single_s
@@ -49,8 +49,8 @@ class Shares:
         return left_s / (1 + later.standing)
 
     def side_s(self, side: Sequence[PlannedTunnel], blocks_left: int) -> float:
-        """Of their part of a deadline's time what these tunnels may take in this block: an even share, or all at
-        once where that would hardly bring them up."""
+        """How many seconds the unranked tunnels ``side`` may take in this block: an even share of what is left for
+        them, or all of it where an even share would hardly bring them up. Infinite without a deadline."""
         if self.settings.deadline is None:
             return float("inf")
         up_s = TUNNEL_S * len(side)
@@ -59,7 +59,7 @@ class Shares:
         return share_s if share_s > up_s else 0.0
 
     def too_late(self, tunnel: PlannedTunnel, planned: Sequence[PlannedTunnel]) -> bool:
-        """Would this tunnel end after the deadline? The block's last baseline keeps its place."""
+        """Would this tunnel end after the deadline? Time for the block's last baseline is reserved."""
         if self.settings.deadline is None:
             return False
         last = [other for other in planned if other.trials[0].position == "last" and other is not tunnel]
@@ -69,8 +69,9 @@ class Shares:
 def side_share(
     cells: Sequence[Cell], ranked: Collection[str], experiments_of: Mapping[str, Sequence[str]], usual: float
 ) -> float:
-    """Of a deadline's time for tunnels that no ranking is made of: their part of all tunnels where each experiment has
-    such tunnels, so that nothing else was asked for. ``experiments_of``: cell key -> the experiments it belongs to."""
+    """The share of a deadline's time for tunnels that no ranking is made of. It is ``usual``, or their part of all
+    tunnels where every experiment has such tunnels, so that nothing else was asked for. ``experiments_of``: cell key ->
+    the experiments that have the cell."""
     tunnels: dict[bool, set[str]] = {True: set(), False: set()}
     names, sweeps = set[str](), set[str]()
     of_rankings = {_tunnel_of(cell) for cell in cells if cell.key in ranked}
@@ -88,7 +89,7 @@ def _tunnel_of(cell: Cell) -> str:
 
 
 def parts(tunnels: Sequence[PlannedTunnel], most: int) -> list[Sequence[PlannedTunnel]]:
-    """Not more than ``most`` of them in each; those that are compared, by their conditions, stay together."""
+    """The tunnels in groups of at most ``most``. Tunnels with the same conditions are compared and stay together."""
     together = sorted(tunnels, key=lambda tunnel: str(outside_of_tunnel(tunnel.params)))
     count = -(-len(together) // most)
     size = -(-len(together) // count) if count else 1

@@ -1,7 +1,7 @@
-"""At a look: which cells go on, so that the time that is left decides the most pairs, and the ratios that are quoted
-are known; and when to look.
+"""Decides at each look which cells go on, so that the time that is left decides the most pairs and measures the quoted
+ratios well enough; and decides when to look.
 
-A look has its price in every verdict, so that a call has six of them at most, with O'Brien and Fleming's bounds.
+Each look makes every verdict stricter, so that a call has six looks at most, with O'Brien and Fleming's bounds.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ TWICE = 0.5  # of a VPN's pairs in such a metric: where more are undecided or to
 
 
 class Going(NamedTuple):
-    """``cells``: those that go on; ``doubts``: every undecided pair, in words; ``twice``: the keys of those among the
-    cells that have twice their turns."""
+    """The answer of a look. ``cells``: those that go on; ``doubts``: every undecided pair, in words; ``twice``: the
+    keys of those among the cells that have twice their turns."""
 
     cells: list[Cell]
     doubts: list[str]
@@ -43,20 +43,20 @@ def going(
     that are not known to their WIDTHS. ``share``: how much of the run is over, 0 to 1. The looks of earlier calls have
     their price, too."""
     looks, over = run.looks + MOST_LOOKS - 1, min(1.0, max(LEAST_SHARE, share))
-    found = doubts(run, trials, weights, looks, over, widths=WIDTHS if left_s < math.inf else None)
-    if not found and not look(run, trials, weights):
+    pairs_in_doubt = doubts(run, trials, weights, looks, over, widths=WIDTHS if left_s < math.inf else None)
+    if not pairs_in_doubt and not look(run, trials, weights):
         return Going(list(cells), [], set())
-    undecided, wide = ([doubt for doubt in found if doubt.decided is decided] for decided in (False, True))
+    undecided, wide = ([doubt for doubt in pairs_in_doubt if doubt.decided is decided] for decided in (False, True))
     on = cells_in_doubt(within(undecided, left_s) + wide, cells)
-    return Going(on, [doubt.words for doubt in undecided], twice(found, on) if left_s < math.inf else set())
+    return Going(on, [doubt.words for doubt in undecided], twice(pairs_in_doubt, on) if left_s < math.inf else set())
 
 
-def twice(found: Sequence[Doubt], cells: Sequence[Cell]) -> set[str]:
-    """The keys of those of these cells of which most ratios are undecided or too wide, in a metric of WIDTHS: one
-    slice in each round will not do, and a second one of one VPN makes all its ratios narrower."""
+def twice(pairs_in_doubt: Sequence[Doubt], cells: Sequence[Cell]) -> set[str]:
+    """The keys of those of these cells of which most ratios, in a metric of WIDTHS, are undecided or too wide. One
+    slice in each round is not enough for them; a second slice of one VPN makes all its ratios narrower."""
     waiting = Counter(
         (cell.key, doubt.configuration, doubt.image, doubt.peers)
-        for doubt in found
+        for doubt in pairs_in_doubt
         for cell in cells
         if doubt.metric in WIDTHS and cell.vpn in (doubt.a, doubt.b) and doubt.asks_for(cell)
     )
@@ -69,10 +69,11 @@ def instances(deadline_s: float) -> int:
 
 
 def next_look(repetitions: int, most: int) -> int:
-    """After how many repetitions to look again, having looked after so many."""
+    """The number of repetitions after which to look again, having looked after so many."""
     return min(max(repetitions + 1, most), max(repetitions + 1, math.ceil(GROWTH * repetitions)))
 
 
-def within(found: Sequence[Doubt], left_s: float) -> list[Doubt]:
-    """The doubts that so many seconds may settle; all where they settle none."""
-    return [doubt for doubt in found if doubt.seconds is None or doubt.seconds <= left_s] or list(found)
+def within(pairs_in_doubt: Sequence[Doubt], left_s: float) -> list[Doubt]:
+    """The pairs that so many seconds may decide; all pairs where they decide none."""
+    soon = [doubt for doubt in pairs_in_doubt if doubt.seconds is None or doubt.seconds <= left_s]
+    return soon or list(pairs_in_doubt)

@@ -41,7 +41,7 @@ def refusals(
 
 
 class _Asking:
-    """Asks in one lab; each question once, however many cells share it."""
+    """Asks VPNs what they support, in one lab; each question once, however many cells share it."""
 
     def __init__(self, lab: Lab, settings: Settings) -> None:
         self.lab, self.rate_bps = lab, settings.profile.wan_rate_bps

@@ -1,5 +1,5 @@
-"""Tunnels to measure on: keys, lab, WAN, daemons, and all anew where a trial has used them up; what becomes of trials
-without one."""
+"""Builds the tunnels to measure on: keys, lab, WAN, daemons; makes them anew where a trial has used them up, and writes
+down the trials that have no tunnel."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ from runner.vpn.plugin import Vpn
 
 @dataclass
 class Shared:
-    """What the tunnels of one call share: keys, only in memory, and what probing the WAN's conditions found."""
+    """What the tunnels of one call share: the keys, kept only in memory, and the results of probing the WAN's
+    conditions."""
 
     secrets: dict[tuple[str, str, bool, int], dict[str, str]] = field(default_factory=dict)
     probed: dict[Conditions, str] = field(default_factory=dict)
@@ -61,13 +62,14 @@ class TunnelBuilder:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """The lab goes."""
+        """Take the lab down."""
         with self._commands, self._labs:
             for bench in self._benches:
                 bench.close()
 
     def bench(self) -> Bench:
-        """Keys, lab, tunnel: what the trials are measured on. Raises what ``bring_up`` raises, and LabError."""
+        """Make the keys, the lab and the tunnel that the trials are measured on. Raises what ``bring_up`` raises, and
+        LabError."""
         self._keys()
         lab, tunnel = self._tunnel()
         made = Bench(
@@ -84,7 +86,7 @@ class TunnelBuilder:
 
     @contextmanager
     def _another(self) -> Iterator[Bench]:
-        """The same tunnel once more, in a lab of its own beside this one."""
+        """Bring the same tunnel up once more, in a lab of its own beside this one."""
         number = len([*self.folder.glob("again-*")]) + 1
         folder = self.folder / f"again-{number}"
         folder.mkdir()
@@ -93,7 +95,7 @@ class TunnelBuilder:
             yield other.bench()
 
     def _lab(self) -> Lab:
-        """A new lab without a tunnel; the one before goes."""
+        """Make a new lab without a tunnel, in the place of the lab before."""
         self._labs.close()
         self._hold = self._labs.enter_context(cpu_quota.quota(self.params))
         making = self.instrument.lab(self.settings.rig, self.vpn, self.params, *self._images, self._say, self.folder)
@@ -104,7 +106,8 @@ class TunnelBuilder:
         return lab
 
     def _tunnel(self) -> tuple[Lab, Tunnel]:
-        """A new lab with the tunnel up in it; the one before goes. Once more where what measures has died in it."""
+        """Make a new lab with the tunnel up in it, in the place of the lab before. Tries once more where a measuring
+        program died."""
         with suppress(InstrumentError):
             return self._once_up()
         return self._once_up()
@@ -125,7 +128,8 @@ class TunnelBuilder:
         return lab, replace(up, evidence=up.evidence.model_copy(update={"facts": facts}))
 
     def _keep_files(self, lab: Lab, levels: Params, keys: Mapping[str, str]) -> None:
-        """Write configuration.txt: what the plugin's files on each gateway hold, with names in place of the secrets."""
+        """Write configuration.txt: the contents of the plugin's files on each gateway, with names in the place of
+        secrets."""
         path = self.folder / "configuration.txt"
         if not self.keeps_files or path.exists():
             return
@@ -141,7 +145,7 @@ class TunnelBuilder:
         return topology_lab(topology, *self._images, self._say, self.folder)
 
     def _set_wan(self, lab: Lab) -> None:
-        """Set the WAN's conditions, and probe them once a run; what the probe found is a fact of the evidence."""
+        """Set the WAN's conditions, and probe them once in a run. The result of the probe is a fact of the evidence."""
         wanted = conditions(self.params, self.settings.profile.wan_rate_bps)
         if wanted == Conditions() or self.instrument.own_wan(self.params):  # another topology has another WAN
             return
@@ -151,26 +155,26 @@ class TunnelBuilder:
         self._underlay["wan"] = self.shared.probed[wanted]
 
     def _keys(self, *, others: bool = False, sites: Sequence[Site] = ()) -> dict[str, str]:
-        """The VPN's secrets of this call, made at first use on a node without a network; or others, which a stranger
-        could have made in the same way."""
+        """The VPN's secrets of this call, made at first use on a node without a network; ``others``: different secrets,
+        as a stranger could have made them."""
         sites = sites or self.settings.rig.sites
         key = (self.vpn.name, self.image_name, others, len(sites))
         if key not in self.shared.secrets:
-            said = list[str]()
-            alone = self.settings.rig.alone(self._images[1], said.append)
+            output = list[str]()
+            alone = self.settings.rig.alone(self._images[1], output.append)
             try:
                 self.shared.secrets[key] = make_secrets(self.vpn, alone, sites)
             except BaseException:  # nobody knows which of the words are keys
-                said = [" ".join(line.split()[:2]) for line in said]
+                output = [" ".join(line.split()[:2]) for line in output]
                 raise
             finally:
-                for line in said:
+                for line in output:
                     self._say(hide(line))
         return self.shared.secrets[key]
 
     @property
     def _images(self) -> tuple[Image, Image]:
-        """Of the hosts and the WAN, and of the gateways."""
+        """The image of the hosts and the WAN, and that of the gateways."""
         return self.settings.image, self.settings.images[self.image_name]
 
     def _say(self, line: str) -> None:
@@ -179,7 +183,7 @@ class TunnelBuilder:
 
 @dataclass
 class RunContext:
-    """The means of one call of ``vpneval run``."""
+    """What the trials of one ``vpneval run`` need: store, plugins, settings, watcher and records."""
 
     store: Store
     vpns: Mapping[str, Vpn]
@@ -195,19 +199,20 @@ class RunContext:
         return TunnelBuilder(self.vpns[tunnel.vpn], tunnel, self.settings, self._shared, folder)
 
     def asked(self, planned: Planned) -> Asked:
-        """What an instrument is told of a trial."""
+        """What an instrument is told about a trial."""
         cell, seed = planned.cell, self.settings.seed * 1000 + planned.repetition
         memory = self._memory.setdefault(cell.key, {})
         known_bps = self.records.known_bps.get(cell.key)
         return Asked(self.vpns[cell.vpn], cell.params, self.settings.profile, seed, known_bps, memory)
 
     def running(self, planned: Planned, bench: Bench, folder: Path) -> RunningTrial:
-        """The trial, ready for its first slice."""
+        """A trial that is ready for its first slice."""
         asked, log = self.asked(planned), self.log(folder)
         return RunningTrial(planned, bench, asked, self.records, folder, log, self._too_long, planned.repetition)
 
     def fail(self, waiting: Sequence[Planned], error: BaseException, folder: Path) -> None:
-        """Trials for which there is no tunnel, or no longer: their lines. Raises LabError where the lab is broken."""
+        """Write the lines of trials for which there is no tunnel, or no longer. Raises LabError where the lab is
+        broken."""
         if isinstance(error, InstrumentError):
             for planned in waiting:
                 self.records.write(planned, status="lab_error", reason=str(error), log=self.log(folder))
@@ -227,7 +232,7 @@ class RunContext:
             self.records.write(planned, status="failed", reason=reason, log=self.log(folder), proof=proof)
 
     def on_paper(self, tunnel: PlannedTunnel, folder: Path) -> None:
-        """Trials that count what a plugin writes down, and need no tunnel; the recipe is their log."""
+        """Measure trials that count what a plugin writes down, and need no tunnel; the recipe is their log."""
         for planned in tunnel.trials:
             try:
                 write_text(folder / "recipe.txt", recipe(self.vpns[tunnel.vpn], tunnel_levels(tunnel.params), SITES))
@@ -242,10 +247,10 @@ class RunContext:
                 self.records.write(planned, measured=measured, log=self.log(folder))
 
     def log(self, folder: Path) -> str:
-        """A log folder's name in the store."""
+        """The name of a log folder in the store."""
         return str(folder.relative_to(self.store.folder))
 
 
 def is_full(error: BaseException) -> bool:
-    """Does it say that the disk is full?"""
+    """Does this error say that the disk is full?"""
     return isinstance(error, OSError) and error.errno in FULL

@@ -40,21 +40,21 @@ def compare(
     (first, trials), (second, later) = load_run(before), load_run(after)
     if trials and trials == later:
         raise UsageError(f"{before} and {after} hold the same measurements: nothing was measured in between")
-    found = compare_kinds((with_margins(first, margin), trials), (with_margins(second, margin), later))
+    comparisons = compare_kinds((with_margins(first, margin), trials), (with_margins(second, margin), later))
     if as_json or form == "json":
-        texts = [comparison.model_dump_json(indent=1) for comparison in found]
+        texts = [comparison.model_dump_json(indent=1) for comparison in comparisons]
         document((texts[0] if len(texts) == 1 else "[" + ",\n".join(texts) + "]") + "\n")
     elif form == "html":
-        if len(found) > 1:
+        if len(comparisons) > 1:
             raise UsageError(
-                f"--format html holds one comparison, and these runs have {len(found)} kinds of machines in common: "
-                "choose --format term or json"
+                f"--format html holds one comparison, and these runs have {len(comparisons)} kinds of machines "
+                "in common: choose --format term or json"
             )
-        document(comparison_html(found[0]))
+        document(comparison_html(comparisons[0]))
     else:
-        for number, comparison in enumerate(found, 1):
-            if len(found) > 1:
-                out.rule(of_kinds(number, len(found)))
+        for number, comparison in enumerate(comparisons, 1):
+            if len(comparisons) > 1:
+                out.rule(of_kinds(number, len(comparisons)))
             render(comparison, out)
-    if any(comparison.regressed for comparison in found):
+    if any(comparison.regressed for comparison in comparisons):
         raise typer.Exit(1)

@@ -28,14 +28,14 @@ def list_(
 
     from runner.cli.listing import tables
 
-    found = tables(whole=as_json)
-    require_known("listing", what, list(found))
+    listings = tables(whole=as_json)
+    require_known("listing", what, list(listings))
     if as_json:
-        document(json.dumps(found[what], indent=1) + "\n")
+        document(json.dumps(listings[what], indent=1) + "\n")
         return
     table = Table(box=None, header_style="bold", padding=(0, 1), pad_edge=False, collapse_padding=True)
-    for column in found[what][0]:
+    for column in listings[what][0]:
         table.add_column(column.replace(" ", "\n"), overflow="fold", no_wrap=column == "name")
-    for row in found[what]:
+    for row in listings[what]:
         table.add_row(*row.values())
     out.print(table)

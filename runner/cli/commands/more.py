@@ -108,16 +108,18 @@ def _time(folder: Path, weights: str, quiet: bool) -> str:
     from runner.report.answer import answers, minutes_more, sure
 
     report: Report = report_of([folder], weights)
-    found = answers(report)
+    all_answers = answers(report)
     minutes = minutes_more(report)
-    if not any(answer.pairs for answer in found) or (minutes is None and any(answer.open for answer in found)):
+    if not any(answer.pairs for answer in all_answers) or (
+        minutes is None and any(answer.open for answer in all_answers)
+    ):
         raise UsageError(
             f"{folder} does not tell yet how long a sure answer takes. Say how long to measure: vpneval more {folder} "
             "--deadline 10m"
         )
     if minutes is None:
-        tell(f"{folder}: {sure(report, found[0])} Nothing was measured.")
+        tell(f"{folder}: {sure(report, all_answers[0])} Nothing was measured.")
         raise typer.Exit
     if not quiet:
-        tell(sure(report, next(answer for answer in found if answer.open)))
+        tell(sure(report, next(answer for answer in all_answers if answer.open)))
     return f"{minutes}m"

@@ -134,10 +134,10 @@ def _print_in_turn(runs: list[Path], made: list[Report], form: str, full: bool) 
     if form == "json":
         _print_json(made)
         return
-    for run, one in zip(runs, made, strict=True):
+    for run, run_report in zip(runs, made, strict=True):
         if form == "term":
             out.rule(escape(str(Path(*run.parts[-2:]))))  # host and uml alone are names that many runs have
-        _print(one, form, full, run)
+        _print(run_report, form, full, run)
 
 
 def _print_json(reports: list[Report]) -> None:
@@ -152,10 +152,10 @@ def _print_kinds(kinds: list[Report], form: str, full: bool, folders: list[Path]
     if form == "json":
         _print_json(kinds)
         return
-    for number, one in enumerate(kinds, 1):
+    for number, kind_report in enumerate(kinds, 1):
         if form == "term":
             out.rule(of_kinds(number, len(kinds)))
-        _print(one, form, full, folders[0] if len(folders) == 1 else None, across=len(kinds) > 1)
+        _print(kind_report, form, full, folders[0] if len(folders) == 1 else None, across=len(kinds) > 1)
 
 
 def _print(made: Report, form: str, full: bool, folder: Path | None, across: bool = False) -> None:

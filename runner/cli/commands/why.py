@@ -29,9 +29,9 @@ def why(
     from runner.data.store import load_run
     from runner.report.why import why_each
 
-    said = why_each(*load_run(one_run(folder) if folder else latest(a, b)), a, b)
-    for number, lines in enumerate(said, 1):
-        if len(said) > 1:
-            out.rule(of_kinds(number, len(said)))
+    answers = why_each(*load_run(one_run(folder) if folder else latest(a, b)), a, b)
+    for number, lines in enumerate(answers, 1):
+        if len(answers) > 1:
+            out.rule(of_kinds(number, len(answers)))
         for line in lines:
             out.print(line, markup=False, highlight=False, soft_wrap=True)
