@@ -60,11 +60,8 @@ def report(
     made_of = partial(report_of, weights=weights, configuration=configuration, margin=margin)
     if write:
         _no_other_form(form, across)
-    elif across:
-        require_known("--across", across, ["machines"])
-        require_known("format of --across", form, ["term", "md", "json"])
     else:
-        require_known("format", form, ["term", *FINDINGS, "pdf", *FORMS])
+        _known_form(form, across, [*FORMS])
     runs = runs_in(folders)
     together = set(runs) == set(folders)  # those that were named one by one make one report
     only = runs[0] if len(runs) == 1 else None
@@ -92,6 +89,15 @@ def _no_other_form(form: str, across: str) -> None:
     if across or form != "term":
         other = "--across" if across else f"--format {form}"
         raise UsageError(f"--write writes every form of one report, so that it does not go with {other}: leave out one")
+
+
+def _known_form(form: str, across: str, texts: list[str]) -> None:
+    """Raise UsageError for a form that there is not."""
+    if across:
+        require_known("--across", across, ["machines"])
+        require_known("format of --across", form, ["term", "md", "json"])
+    else:
+        require_known("format", form, ["term", *FINDINGS, "pdf", *texts])
 
 
 def _write(folder: Path | None, made_of: Callable[[list[Path]], Report]) -> None:

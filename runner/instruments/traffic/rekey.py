@@ -89,15 +89,11 @@ def rekey(bench: Bench, vpn: Vpn, what: str) -> Measured:
     report = read_report(lab.host1.logged(LOG)[said_before:])
     losses = [lost(report["intervals"], at) for at in asked_s]
     spikes = [max(times) for times in after_ms]
-    detail = {
-        "what": what,
-        "losses": [round(loss, 4) for loss in losses],
-        "rekey_s": [round(rekey_s, 3) for rekey_s in took_s],
-    }
+    rounded = {"losses": [round(loss, 4) for loss in losses], "rekey_s": [round(rekey_s, 3) for rekey_s in took_s]}
     idle = {"before_max_ms": [max(times) for times in before_ms], "before_median_ms": [*map(median, before_ms)]}
     measured = Measured(
         [
-            measurement("rekey_loss", median(losses), losses, **detail),
+            measurement("rekey_loss", median(losses), losses, what=what, **rounded),
             measurement("rekey_rtt", median(spikes), spikes, **idle, exchanges=sum(map(len, after_ms))),
         ],
         time.monotonic() - started,

@@ -10,14 +10,12 @@ from __future__ import annotations
 
 import os
 import platform
-import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +23,12 @@ from runner.data.errors import CannotRunHere, LabError, MeasurementError
 from runner.lab.names import HOST
 from runner.lab.node.iproute import parsed
 from runner.lab.places import hosts, machines
+from runner.lab.places.conflicts import VPN_PORTS, in_use, listeners
 from runner.lab.places.firewall import closed
 from runner.lab.places.hours import Hours
 from runner.lab.places.private import private_folder
 from runner.lab.places.sent import PAYLOAD_SHARE, forget, sent
-from runner.lab.places.sites import CABLE, INNER, Gateway, Sites, described
+from runner.lab.places.sites import CABLE, Gateway, Sites, described
 from runner.lab.places.ssh import Connection, Lent, SshNode
 from runner.lab.readings.path import RATE_S, look, nats_in_words, path_mtu
 from runner.lab.shape.site import ENCAPSULATION_BYTES, BarePath, Site, peers_of
@@ -38,8 +37,6 @@ from runner.lab.software.image import Image, open_image
 
 ETHERNET_MTU = 1500
 BURST_S = 0.005
-# Somebody who listens here has a VPN at work; the plugins' ports, but for those that other servers have as well.
-VPN_PORTS = ("udp/500", "udp/4500", "udp/1194", "tcp/1194", "udp/1701", "tcp/655", "udp/655", "udp/4242", "udp/51820")
 TOOLS = {
     **HOST_TOOLS,
     "python3": "python3",
@@ -52,7 +49,6 @@ OTHER_PORTS = (
     *("tcp/443", "udp/443", "tcp/1723", "tcp/2222", "tcp/4430", "udp/9999", "udp/10000", "udp/17010"),
     *("tcp/52010", "tcp/52020", "tcp/52030"),
 )
-TUNNELS = ("wireguard", "tun", "ipip", "gre", "gretap", "vti", "xfrm", "sit", "ip6tnl", "l2tp", "ppp", "ovpn")
 # Sections end with a separator.
 LOOK = r"""
 ip -d -j addr show; printf '\036'
@@ -363,43 +359,3 @@ def own_end(machine: Gateway, links: list[Any], routes: list[Any], taken: Mappin
     if address not in has:
         raise CannotRunHere(f"{wanted} has no address {address}; it has: {', '.join(has) or 'none'}")
     return Own(of_port[0]["ifname"], address, taken)
-
-
-def listeners(shown: str) -> dict[str, str]:
-    """Port -> program, from the output of ``ss -Hlntup``, without those that listen on a loopback address."""
-    programs = {}
-    for line in shown.splitlines():
-        words = line.split()
-        address, _, port = words[4].rpartition(":")
-        if not address.startswith(("127.", "[::1]")):
-            programs[f"{words[0]}/{port}"] = line.partition('(("')[2].partition('"')[0] or "somebody"
-    return programs
-
-
-def in_use(
-    links: list[Any], routes: list[Any], xfrm: tuple[str, str], taken: Mapping[str, str], inventory: Sites
-) -> list[str]:
-    """Sentences about what the machine does already and a lab would disturb, each with what to do. ``xfrm``: the
-    policies that ip-xfrm(8) lists, and its count of states."""
-    (policies, states), problems = xfrm, []
-    if policies.strip():
-        problems.append("it has XFRM policies, so IPsec is at work: end it first (ip xfrm policy shows them)")
-    elif re.search(r"[1-9]", states):
-        problems.append("it has XFRM states, so IPsec is at work: end it first (ip xfrm state shows them)")
-    tunnels = [link["ifname"] for link in links if link.get("linkinfo", {}).get("info_kind") in TUNNELS]
-    if up := [link["ifname"] for link in links if link["ifname"] in tunnels and "UP" in link["flags"]]:
-        problems.append(f"a tunnel is at work ({', '.join(up)}): end it first, for example: ip link set {up[0]} down")
-    if any(link["ifname"] == CABLE for link in links):
-        problems.append(f"{CABLE} is there: another run of vpneval holds this machine, or: ip link del {CABLE}")
-    for port in VPN_PORTS:
-        if port in taken:
-            problems.append(f"{taken[port]} listens on {port}, which VPNs need: stop it first")
-    networks = [IPv4Network(route["dst"], strict=False) for route in routes if route["dst"] != "default"]
-    for network in networks:
-        if any(network.subnet_of(inner) for inner in INNER):
-            problems.append(
-                f"its route to {network} is where the VPNs have addresses ({', '.join(map(str, INNER))}): remove it"
-            )
-        if any(network.subnet_of(lan) for lan in inventory.lans.values()):
-            problems.append(f"its route to {network} is within the network of a test host. Give another one: lan = …")
-    return problems

@@ -5,7 +5,7 @@ from functools import partial
 from itertools import combinations
 
 from runner.data.levels import TCP
-from runner.papers import claims
+from runner.papers import claims, variation
 from runner.papers.claims import LESS, MORE, At, close
 from runner.papers.findings import Data, Finding, Judgement
 from runner.papers.published import paper
@@ -78,7 +78,7 @@ def same_order(vpn: str, data: Data) -> Judgement:
 
 def spread(data: Data) -> Judgement:
     """The coefficient of variation of TCP throughput, pooled over all tests, is no larger than the thesis' largest."""
-    return claims.pooled_variation(data, "tcp_throughput", SYSTEMS, STATED["cov.highest"] / 100, IPERFS_S)
+    return variation.pooled_variation(data, "tcp_throughput", SYSTEMS, STATED["cov.highest"] / 100, IPERFS_S)
 
 
 def alike_but_3des(vpn: str, data: Data) -> Judgement:

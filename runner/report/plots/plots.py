@@ -7,7 +7,6 @@ from urllib.parse import quote
 
 import numpy as np
 
-from runner.data.packet import AGREE_BYTES, HEADER, INNER, INSIDE, IV, OUTER, PADDING, TAG, overhead_of
 from runner.report import text
 from runner.report.blocks import Plot
 from runner.report.experiments import ExperimentReport, MetricTable
@@ -17,6 +16,7 @@ from runner.report.model import Report
 from runner.report.observations import Observation
 from runner.report.plots.plots_between import cost, groups
 from runner.report.plots.plots_failures import timelines
+from runner.report.plots.plots_layers import layers
 from runner.report.plots.plots_matrix import encryption_by_integrity, matrix
 from runner.report.plots.plots_mesh import mesh_plots
 from runner.report.plots.plotting import (
@@ -40,10 +40,6 @@ from runner.report.plots.vega import Spec
 QUANTILES = 60  # of a distribution: enough for a line, whatever the number of samples
 LOSS_BOUND = 0.01
 TOLD = 12  # of a cell's trials, in a tooltip
-# The layers of a packet as runner/data/packet.py names them -> their colours.
-AROUND = "around it"
-LAYERS = {OUTER: "#4c78a8", "UDP": "#72b7b2", "TCP": "#439894", HEADER: "#f58518", IV: "#eeca3b", INSIDE: "#b279a2"}
-LAYERS |= {INNER: "#bab0ac", PADDING: "#ff9da6", TAG: "#54a24b", AROUND: "#e45756"}
 
 
 def plots_of(report: Report, experiment: ExperimentReport, samples: Samples) -> list[Plot]:
@@ -74,7 +70,7 @@ def _of_metric(
     if table.metric == "packet_rate_both_ways":
         yield from encryption_by_integrity(experiment, table)
     if table.metric == "overhead_bytes":
-        yield _layers(experiment, table, samples)
+        yield layers(experiment, table, samples)
 
 
 def _of_tcp_throughput(
@@ -327,49 +323,6 @@ def _by_length(experiment: ExperimentReport, table: MetricTable, samples: Sample
         title=f"{table.title} by packet length",
         alt=f"{table.title} against the length of the inner packet, one line for each configuration.",
         spec=spec_of({"height": 260, "data": {"values": values}, "mark": mark, "encoding": encoding}),
-    )
-
-
-def _layers(experiment: ExperimentReport, table: MetricTable, samples: Samples) -> Plot | None:
-    """One packet on the WAN, of the longest inner one that most configurations carry, layer by layer.
-
-    The layers are the closed form's, where what was measured is as long; else the packet, and what is around it. None
-    for a single bar."""
-    lengths = [row.params["packet_bytes"] for row in table.measured if row.params.get("packet_bytes", "").isdecimal()]
-    if not lengths:
-        return None
-    inner = max(set(lengths), key=lambda length: (lengths.count(length), int(length)))
-    values: list[Value] = []
-    rows = [row for row in table.measured if row.summary and row.params.get("packet_bytes") == inner]
-    cells = [" ".join((row.vpn, text.configuration(row.params))) for row in rows]
-    if len(cells) < 2:
-        return None
-    for row, cell in zip(rows, cells, strict=True):
-        assert row.summary
-        known = next((seen.layers for seen in samples.of(row, table.metric) if seen.layers), {INNER: int(inner)})
-        drawn: dict[str, float] = {**known}
-        if abs(overhead_of(known) - row.summary.median) > AGREE_BYTES:
-            drawn = {INNER: int(inner), AROUND: row.summary.median}
-        for order, (layer, length) in enumerate(drawn.items()):
-            values.append({"cell": cell, "layer": layer, "bytes": length, "order": order})
-    present = {value["layer"] for value in values}
-    scale = {
-        "domain": [layer for layer in LAYERS if layer in present],
-        "range": [LAYERS[layer] for layer in LAYERS if layer in present],
-    }
-    encoding = {
-        "y": {"field": "cell", "sort": cells, "title": None, "axis": {"labelLimit": 320}},
-        "x": {"field": "bytes", "type": "quantitative", "stack": True, "title": "bytes of one packet on the WAN"},
-        "color": {"field": "layer", "type": "nominal", "title": None, "scale": scale},
-        "order": {"field": "order"},
-        "tooltip": [{"field": "cell"}, {"field": "layer"}, {"field": "bytes", "format": ".4~g"}],
-    }
-    return Plot(
-        key=key_of(experiment, f"{table.metric}-layers"),
-        title=f"A packet of {inner} bytes on the WAN, layer by layer",
-        alt=f"Stacked bars: the layers of one packet on the WAN, the inner packet of {inner} bytes among them, of "
-        f"{text.counted(len(cells), 'cell')}.",
-        spec=spec_of({"height": STEP * len(cells), "data": {"values": values}, "mark": "bar", "encoding": encoding}),
     )
 
 

@@ -16,8 +16,9 @@ from runner.design.profile import PROFILES
 from runner.lab import probes
 from runner.lab.node import Completed
 from runner.lab.places import NamespaceRig, check_spec, hosts, site
+from runner.lab.places.conflicts import VPN_PORTS, in_use, listeners
 from runner.lab.places.machines import own_image
-from runner.lab.places.site import OTHER_PORTS, VPN_PORTS, in_use, listeners, own_end
+from runner.lab.places.site import OTHER_PORTS, own_end
 from runner.lab.places.sites import described, read_sites, real
 from runner.lab.probes import path as path_probe
 from runner.lab.readings.path import nat_in_words, nats_in_words

@@ -9,21 +9,9 @@ import pytest
 from scipy import stats
 
 from runner.data.trials import Trial
-from runner.papers.claims import (
-    LESS,
-    MORE,
-    all_of,
-    apart,
-    beside,
-    close,
-    compare,
-    decide,
-    pooled_variation,
-    single,
-    timed,
-    times_longer,
-)
+from runner.papers.claims import LESS, MORE, all_of, apart, beside, close, compare, decide, single, timed, times_longer
 from runner.papers.findings import Bound, Data, Judgement, NotMeasured, Open, ahead, judge
+from runner.papers.variation import pooled_variation
 from runner.report.papers.findings import findings
 from tests.unit.findings_worlds import finding, made
 from tests.unit.synthetic import make_run, make_trial

@@ -10,7 +10,8 @@ from runner.report.blocks import Plot
 from runner.report.forms.html import html_text
 from runner.report.forms.markdown import markdown_text
 from runner.report.model import build
-from runner.report.plots.plots import AROUND, plots_of
+from runner.report.plots.plots import plots_of
+from runner.report.plots.plots_layers import AROUND
 from runner.report.plots.plotting import Samples
 from runner.report.proofs import proofs_of
 from runner.vpn.closed_form import wireguard

@@ -1,0 +1,54 @@
+"""What a user's machine does already, and a lab would disturb."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from ipaddress import IPv4Network
+from typing import Any
+
+from runner.lab.places.sites import CABLE, INNER, Sites
+
+# Somebody who listens here has a VPN at work; the plugins' ports, but for those that other servers have as well.
+VPN_PORTS = ("udp/500", "udp/4500", "udp/1194", "tcp/1194", "udp/1701", "tcp/655", "udp/655", "udp/4242", "udp/51820")
+TUNNELS = ("wireguard", "tun", "ipip", "gre", "gretap", "vti", "xfrm", "sit", "ip6tnl", "l2tp", "ppp", "ovpn")
+
+
+def listeners(shown: str) -> dict[str, str]:
+    """Port -> program, from the output of ``ss -Hlntup``, without those that listen on a loopback address."""
+    programs = {}
+    for line in shown.splitlines():
+        words = line.split()
+        address, _, port = words[4].rpartition(":")
+        if not address.startswith(("127.", "[::1]")):
+            programs[f"{words[0]}/{port}"] = line.partition('(("')[2].partition('"')[0] or "somebody"
+    return programs
+
+
+def in_use(
+    links: list[Any], routes: list[Any], xfrm: tuple[str, str], taken: Mapping[str, str], inventory: Sites
+) -> list[str]:
+    """Sentences about what the machine does already and a lab would disturb, each with what to do. ``xfrm``: the
+    policies that ip-xfrm(8) lists, and its count of states."""
+    (policies, states), problems = xfrm, []
+    if policies.strip():
+        problems.append("it has XFRM policies, so IPsec is at work: end it first (ip xfrm policy shows them)")
+    elif re.search(r"[1-9]", states):
+        problems.append("it has XFRM states, so IPsec is at work: end it first (ip xfrm state shows them)")
+    tunnels = [link["ifname"] for link in links if link.get("linkinfo", {}).get("info_kind") in TUNNELS]
+    if up := [link["ifname"] for link in links if link["ifname"] in tunnels and "UP" in link["flags"]]:
+        problems.append(f"a tunnel is at work ({', '.join(up)}): end it first, for example: ip link set {up[0]} down")
+    if any(link["ifname"] == CABLE for link in links):
+        problems.append(f"{CABLE} is there: another run of vpneval holds this machine, or: ip link del {CABLE}")
+    for port in VPN_PORTS:
+        if port in taken:
+            problems.append(f"{taken[port]} listens on {port}, which VPNs need: stop it first")
+    networks = [IPv4Network(route["dst"], strict=False) for route in routes if route["dst"] != "default"]
+    for network in networks:
+        if any(network.subnet_of(inner) for inner in INNER):
+            problems.append(
+                f"its route to {network} is where the VPNs have addresses ({', '.join(map(str, INNER))}): remove it"
+            )
+        if any(network.subnet_of(lan) for lan in inventory.lans.values()):
+            problems.append(f"its route to {network} is within the network of a test host. Give another one: lan = …")
+    return problems
