@@ -38,8 +38,7 @@ def common() -> Files:
     installed = {
         f"files{place}/{name}": ((GATEWAY / name).read_text(encoding="utf-8"), 0o644) for name, place in places.items()
     }
-    forwards = "net.ipv4.ip_forward=1\n"
-    return {**scripts, **installed, "files/etc/sysctl.d/90-vpneval.conf": (forwards, 0o644)}
+    return {**scripts, **installed}
 
 
 def own(vpn: Vpn, params: Params, me: Site, sites: Sequence[Site], secrets: Secrets, path_mtu: int | None) -> Files:

@@ -6,6 +6,7 @@ daemons=
 begin() {
     trap 'kill $daemons 2> /dev/null' EXIT
     close
+    sysctl -qw net.ipv4.ip_forward=1 # at every start: what was set at boot may say otherwise
     before=$(ls /sys/class/net) # not of the tunnel
     [ -n "$mtu" ] || mtu=$(path_mtu)
     inner=$((mtu - encapsulation))

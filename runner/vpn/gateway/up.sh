@@ -78,7 +78,6 @@ while read -r file; do
     install -D -m "$(stat -c %a "$file")" "$file" "$to"
 done < <(find files -type f | LC_ALL=C sort)
 if [ ! -e "$kept/forwarding" ]; then sysctl -n net.ipv4.ip_forward > "$kept/forwarding"; fi
-sysctl -qw net.ipv4.ip_forward=1
 
 if [ -z "$changed" ] && [ -n "$was_running" ]; then
     echo "Nothing has changed. ./check.sh says whether the tunnel is up."
