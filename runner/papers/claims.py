@@ -43,16 +43,16 @@ def decide(
 ) -> Judgement:
     """The claim that a value lies ``between`` two bounds, judged by its 95 % interval, made from so many ``blocks``.
 
-    Wholly inside: reproduced. Wholly outside: not reproduced. Across a bound, or no interval: not comparable.
+    Wholly inside: reproduced. Wholly outside: not reproduced. Across a bound, or no interval: undecided.
     ``may``: where the truth may be lower, or higher, the interval has no end on that side.
     """
     lower, upper = between
-    verdict: Verdict = "not comparable"
+    verdict: Verdict = "undecided"
     longer = None
     if value is None:
         reason = "there is no ratio, because a value is zero"
     elif low is None or high is None:
-        reason = "undecided: one repetition has no interval"
+        reason = "one repetition has no interval"
     else:
         least, most = min(low, 0.0) if may[0] else low, math.inf if may[1] else high
         if lower <= least and most <= upper:
@@ -62,7 +62,7 @@ def decide(
         elif known := KNOWN.get(may):
             reason = f"{known}, which does not decide whether it lies {_words(between)}"
         else:
-            reason = f"undecided: the interval reaches across the bound ({_words(between)})"
+            reason = f"the interval reaches across the bound ({_words(between)})"
             longer = times_longer(value, low, high, between, blocks)
     judgement = Judgement(verdict=verdict, reason=reason, value=value, low=low, high=high, longer=longer)
     return judgement.model_copy(update={"bound": BOUNDS[may]})
@@ -155,7 +155,7 @@ def close(share: float) -> tuple[float, float]:
 
 def all_of(parts: Mapping[str, Callable[[], Judgement]]) -> Judgement:
     """A claim with several parts: reproduced if all are, not reproduced if one is not. The number is that of the
-    part that decides: the first that is not reproduced, else not comparable, else the first.
+    part that decides: the first that is not reproduced, else one without a verdict, else the first.
 
     Parts that were not measured are named and left out. Raises NotMeasured, with the first reason, where none was.
     """
@@ -168,19 +168,19 @@ def all_of(parts: Mapping[str, Callable[[], Judgement]]) -> Judgement:
             absent[name] = str(missing)
     if not judged:
         raise NotMeasured("; ".join(dict.fromkeys(absent.values())) or "nothing to compare")
-    order: tuple[Verdict, ...] = ("not reproduced", "not comparable", "reproduced")
-    # Of those that are not comparable first one that no longer run decides in the same way.
+    order: tuple[Verdict, ...] = ("not reproduced", "undecided", "incomparable", "unmeasured", "reproduced")
+    # Of those that are undecided first one that no longer run decides in the same way.
     decisive, result = min(judged.items(), key=lambda item: (order.index(item[1].verdict), not item[1].bound))
     summary = "; ".join(
         f"{name}: {judgement.verdict} {judgement.number}".rstrip() for name, judgement in judged.items()
     )
     summary += f"; not measured: {', '.join(absent)}" if absent else ""
     result = result.of(*(system for judgement in judged.values() for system in judgement.systems))
-    if result.verdict == "not comparable":  # each of the undecided parts has to be decided
+    if result.verdict == "undecided":  # each of the undecided parts has to be decided
         longer = [
             judgement.longer
             for judgement in judged.values()
-            if judgement.verdict == "not comparable" and judgement.low is not None
+            if judgement.verdict == "undecided" and judgement.low is not None
         ]
         known = [times for times in longer if times is not None]
         result = result.model_copy(update={"longer": max(known, default=None) if known == longer else None})
@@ -213,7 +213,7 @@ def ratio_of(
             judgement = compare(first, second, between, published).of(a.vpn, b.vpn)
         else:
             judgement = by_plain_ip(data, metric, (a, b), between, published).of(a.vpn, b.vpn)
-        return judgement.model_copy(update={"verdict": "not comparable", "reason": unlike}) if unlike else judgement
+        return judgement.model_copy(update={"verdict": "incomparable", "reason": unlike}) if unlike else judgement
 
     return judged
 
@@ -267,7 +267,7 @@ def on_ipsec(judge: Judge, other: str = "") -> Callable[[Data], Judgement]:
 def beside(decisive: Part, others: Mapping[str, Part], note: str = "") -> Judgement:
     """The verdict of ``decisive``, the paper's own system, with what the ``others`` measured beside it, and a ``note``.
 
-    Raises NotMeasured where none was measured; where the others alone were, the finding is not comparable.
+    Raises NotMeasured where none was measured; where the others alone were, the finding is unmeasured.
     """
     shown = []
     for name, other in others.items():
@@ -279,7 +279,7 @@ def beside(decisive: Part, others: Mapping[str, Part], note: str = "") -> Judgem
         if not shown:
             raise
         reason = f"the paper's system decides, and was not measured: {missing}"
-        return Judgement(verdict="not comparable", reason=reason, beside="; ".join(shown))
+        return Judgement(verdict="unmeasured", reason=reason, beside="; ".join(shown))
 
 
 def measured_of(data: Data, metric: str, vpns: Sequence[str]) -> list[str]:

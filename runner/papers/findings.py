@@ -19,7 +19,10 @@ from runner.data.trials import Run, Strict, Trial
 from runner.papers.published import paper
 from runner.ranking.stats import block_values, lower_bounds
 
-Verdict = Literal["reproduced", "not reproduced", "answered", "not comparable"]
+# Undecided: measured, and the interval, or a bound from one side, reaches across the claim's bound. Unmeasured: the run
+# lacks what the claim needs. Incomparable: measured, but the two studies cannot be compared in this.
+Verdict = Literal["reproduced", "not reproduced", "answered", "undecided", "unmeasured", "incomparable"]
+DECIDED: tuple[Verdict, ...] = ("reproduced", "not reproduced", "answered")
 Basis = Literal["count", "ratio", "share", "time", "timer"]
 Blocks = Mapping[int, float]  # block -> value
 Ends = tuple[float, float]  # of a range or an interval, the lower first
@@ -191,13 +194,13 @@ class Data:
 
 
 def judge(finding: Finding, run: Run, trials: Sequence[Trial]) -> Judgement:
-    """The finding's verdict on the trials of its experiment; a question's answer. What is missing makes it not
-    comparable."""
+    """The finding's verdict on the trials of its experiment; a question's answer. What is missing leaves it
+    unmeasured."""
     try:
         judgement = finding.judge(Data(run, trials))
     except NotMeasured as missing:
-        return Judgement(verdict="not comparable", reason=str(missing))
-    if not finding.question or judgement.verdict == "not comparable":
+        return Judgement(verdict="unmeasured", reason=str(missing))
+    if not finding.question or judgement.verdict not in DECIDED:
         return judgement
     answer = "yes" if judgement.verdict == "reproduced" else "no"
     return judgement.model_copy(update={"verdict": "answered", "reason": f"{answer}: {judgement.reason}"})

@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 TONES = {
     **{"pass": "good", "reproduced": "good", "not reproduced": "bad"},
-    **{"answered": "note", "not comparable": "warn"},
+    **{"answered": "note", "undecided": "warn", "unmeasured": "warn", "incomparable": "warn"},
 }
 
 

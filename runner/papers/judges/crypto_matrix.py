@@ -144,7 +144,7 @@ def share(vpn: str, data: Data) -> Judgement:
     reason = "another generator offers another load: shown beside each other, without a verdict"
     measured = claims.single(data.blocks("forwarded_share", vpn, **at(vpn, GCM).levels), LESS).of(vpn)
     theirs = STATED["gcm.a.share"] / 100
-    return measured.model_copy(update={"verdict": "not comparable", "reason": reason, "published": theirs})
+    return measured.model_copy(update={"verdict": "incomparable", "reason": reason, "published": theirs})
 
 
 def configurations(data: Data) -> Judgement:

@@ -229,7 +229,7 @@ def null_cpu(vpn: str, size: str, mode: str, data: Data) -> Judgement:
         return compare(bare, aes, (over / FIFTH, min(1.0, over * FIFTH)), over).of(vpn)
     a, b = (cell(data, "ha_system_s", vpn, size, mode, cipher=cipher) for cipher in ("null", "aes-128-cbc"))
     judgement = compare(a, b, LESS, over).of(vpn)
-    return judgement.model_copy(update={"verdict": "not comparable", "reason": WHOLE_LAB})
+    return judgement.model_copy(update={"verdict": "incomparable", "reason": WHOLE_LAB})
 
 
 def same_user_time(vpn: str, size: str, mode: str, data: Data) -> Judgement:
@@ -259,7 +259,7 @@ def of_a_gateway(judge: InMode, size: str) -> Callable[[Data], Judgement]:
     in the kernel: its judgement stays open, with the others beside it."""
 
     def judged(data: Data) -> Judgement:
-        judgement = Judgement(verdict="not comparable", reason=NO_GROUP)
+        judgement = Judgement(verdict="unmeasured", reason=NO_GROUP)
         with suppress(NotMeasured):
             stands = size_of(data, size)
             cells = {f"{vpn} with {mode}": partial(judge, vpn, stands, mode, data) for vpn in IPSEC for mode in MODES}

@@ -36,8 +36,9 @@ here it is the CPU.
 - **reproduced**: the 95 % interval of what was measured lies within the claim
 - **not reproduced**: it lies outside of the claim
 - **answered**: nobody claimed it; a paper asks it, or this project does
-- **not comparable**: it reaches across the claim's bound, and the column *why* says what a longer run would take; or \
-what the claim needs was not measured here, with the reason
+- **undecided**: it reaches across the claim's bound; the column *why* says what a longer run would take
+- **unmeasured**: the run lacks what the claim needs, with the reason
+- **incomparable**: it was measured, but the two studies cannot be compared in this, with the reason
 
 A claim in words has these bounds: *faster, more*: above 1. *As fast as, hardly matters*: within 10 %. *Half, 80 % \
 more, 11 % longer*, and a time: the number itself, within a fifth. A claim about several systems holds if it holds \
@@ -146,7 +147,10 @@ def _from_to(report: Report) -> tuple[datetime, datetime]:
 def _in_short(rows: Rows) -> list[str]:
     """The claims by verdict, a line for each claim."""
     lines = []
-    verdicts: tuple[Verdict, ...] = ("reproduced", "not reproduced", "answered", "not comparable")
+    verdicts: tuple[Verdict, ...] = (
+        *("reproduced", "not reproduced", "answered"),
+        *("undecided", "unmeasured", "incomparable"),
+    )
     for verdict in verdicts:
         mine = [(run, row) for run, row in rows if row.verdict == verdict]
         if mine:

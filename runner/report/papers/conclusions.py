@@ -130,7 +130,7 @@ def _left_open(conclusion: Conclusion, rows: Rows) -> str:
 
 def _because(conclusion: Conclusion, rows: Rows) -> str:
     """The finding that decides a conclusion, in short: its number, its run, and the reason where it is known."""
-    order: tuple[Verdict, ...] = ("not reproduced", "reproduced", "answered", "not comparable")
+    order: tuple[Verdict, ...] = ("not reproduced", "reproduced", "answered", "undecided", "unmeasured", "incomparable")
     mine = [(run, row) for name in conclusion.by for run, row in of_finding(name, rows) if row.stands != "no"]
     run, row = min(mine, key=lambda item: order.index(item[1].verdict))
     answer = row.reason.split(":")[0] + ", " if row.verdict == "answered" else ""

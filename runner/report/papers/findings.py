@@ -8,7 +8,7 @@ from statistics import median, median_high
 from typing import Literal
 
 from runner.data.trials import Run, Strict, Trial
-from runner.papers.findings import Basis, Finding, Judgement, Verdict, judge, number, trials_of
+from runner.papers.findings import DECIDED, Basis, Finding, Judgement, Verdict, judge, number, trials_of
 from runner.papers.judges import findings_of
 from runner.papers.published import DeviceRow, device_row
 from runner.ranking.stats import block_values
@@ -16,12 +16,16 @@ from runner.report.blocks import Block, Heading, Link, Paragraph, Table
 from runner.report.text import NONE, counted, duration
 
 HEAD = ("finding", "published", "measured (95 % interval)", "verdict", "systems", "why")
-COLOUR = {"reproduced": "green", "not reproduced": "bold red", "answered": "cyan", "not comparable": "yellow"}
+COLOUR = {
+    **{"reproduced": "green", "not reproduced": "bold red", "answered": "cyan"},
+    **{"undecided": "yellow", "unmeasured": "yellow", "incomparable": "yellow"},
+}
 ABOUT = (
     "Ratios, of 1: of two systems, or of a share; a time has its unit. Published numbers: from the papers' text. "
-    "Reproduced: the 95 % interval lies within the claim; not reproduced: outside; answered: an open question; not "
-    "comparable: across its bound, or what it needs was not measured. The paper's own system decides (IPsec: the "
-    "kernel's ESP); another data plane is shown beside it."
+    "Reproduced: the 95 % interval lies within the claim; not reproduced: outside; answered: an open "
+    "question; undecided: across its bound; unmeasured: the run lacks what it needs; incomparable: measured, but the "
+    "two studies cannot be compared in this. The paper's own system decides (IPsec: the kernel's ESP); another data "
+    "plane is shown beside it."
 )
 Stands = Literal["yes", "on shared cores", "no"]
 STANDS: Mapping[
@@ -69,7 +73,7 @@ class FindingRow(Strict):
     @property
     def decided(self) -> bool:
         """Has it a verdict, or an answer?"""
-        return self.verdict != "not comparable"
+        return self.verdict in DECIDED
 
     @property
     def guest(self) -> bool:
@@ -165,7 +169,7 @@ def repetitions_made(trials: Sequence[Trial], vpns: Collection[str] = ()) -> int
 def needs(judgement: Judgement, run: Run, made: int) -> str:
     """What a run would take to decide the finding, as an estimate from the repetitions ``made``; empty where something
     else than its interval leaves it open."""
-    if judgement.verdict != "not comparable" or "undecided: " not in judgement.reason:
+    if judgement.verdict != "undecided" or judgement.bound or judgement.value is None:
         return ""
     if judgement.low is None:
         return "two repetitions would tell, or more"

@@ -9,7 +9,10 @@ from runner.report.papers.findings import COLOUR, FindingRow
 from runner.report.plots.plotting import WIDTH, Value
 from runner.report.plots.vega import SCHEMA
 
-COLOURS = {"reproduced": "#2a7f3f", "not reproduced": "#b3261e", "answered": "#1f77b4", "not comparable": "#8a8a8a"}
+COLOURS = {
+    **{"reproduced": "#2a7f3f", "not reproduced": "#b3261e", "answered": "#1f77b4", "undecided": "#8a8a8a"},
+    **{"unmeasured": "#c8c8c8", "incomparable": "#b8860b"},
+}
 
 
 def published_against_measured(rows: Sequence[tuple[str, FindingRow]]) -> Plot:

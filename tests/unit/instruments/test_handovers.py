@@ -163,12 +163,12 @@ def test_median_quartiles_and_specification_are_judged(ends: tuple[float, float]
 
 
 def test_the_papers_timers_and_its_system_decide() -> None:
-    assert {*verdicts(measured(1.63, 1.66, ms="200")).values()} == {"not comparable"}
+    assert {*verdicts(measured(1.63, 1.66, ms="200")).values()} == {"unmeasured"}
     found = {
         one.id: judge(one, make_run(("ipsec", "ipsec_user")), measured(0.3, 0.4, vpn="ipsec_user", mode="ha_sync"))
         for one in findings_of("handover")
     }
-    assert {one.verdict for one in found.values()} == {"not comparable"}
+    assert {one.verdict for one in found.values()} == {"unmeasured"}
     assert found["median"].beside.startswith("ipsec_user with ha_sync 0.35")
     several = judge(findings_of("handover")[0], make_run(("ipsec",)), measured(1.6, 1.7))
     assert several.reason.endswith("; 1020 handovers")

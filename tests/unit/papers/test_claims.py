@@ -12,7 +12,7 @@ from runner.data.trials import Trial
 from runner.papers.claims import LESS, MORE, all_of, apart, beside, close, compare, decide, single, timed, times_longer
 from runner.papers.findings import Bound, Data, Judgement, NotMeasured, Open, ahead, judge
 from runner.papers.variation import pooled_variation
-from runner.report.papers.findings import findings
+from runner.report.papers.findings import findings, needs
 from tests.unit.findings_worlds import finding, made
 from tests.unit.synthetic import make_run, make_trial
 
@@ -27,19 +27,19 @@ def test_kernel_esp_decides_and_userspace_esp_is_beside_it() -> None:
     assert both.systems == ["ipsec", "ssh_tun"]
     assert both.beside.startswith("userspace ESP (ipsec_user) 1.7")
     alone = judge(finding("thesis", "ipsec-tun"), run, without(trials, "ipsec"))
-    assert alone.verdict == "not comparable"
+    assert alone.verdict == "unmeasured"
     assert alone.value is None
     assert alone.reason.startswith("the paper's system decides, and was not measured: ipsec has no tcp_throughput")
     assert alone.beside == both.beside
     neither = judge(finding("thesis", "ipsec-tun"), run, without(without(trials, "ipsec"), "ipsec_user"))
-    assert (neither.verdict, neither.beside) == ("not comparable", "")
+    assert (neither.verdict, neither.beside) == ("unmeasured", "")
 
 
 def test_what_is_left_without_kernel_esp_decides_nothing() -> None:
     """That SSH forwarding is ahead of the others says nothing of IPsec."""
     run, trials = made("thesis")
     found = judge(finding("thesis", "effective"), run, without(trials, "ipsec"))
-    assert found.verdict == "not comparable"
+    assert found.verdict == "unmeasured"
     assert "ipsec was not measured in this" in found.reason
 
 
@@ -90,7 +90,7 @@ def test_a_question_is_answered_either_way(paces: float, answer: str) -> None:
 
 def test_a_question_without_data_has_no_answer() -> None:
     run, _ = made("load")
-    assert judge(finding("load", "keeps-up-64"), run, []).verdict == "not comparable"
+    assert judge(finding("load", "keeps-up-64"), run, []).verdict == "unmeasured"
 
 
 def test_faster_is_not_as_fast() -> None:
@@ -116,7 +116,7 @@ def test_two_that_took_no_turns_are_compared_as_they_are() -> None:
     assert (found.verdict, found.published) == ("reproduced", 2.1)
     assert found.value == pytest.approx(2.05, rel=0.01)
     assert apart(many, {1: 4.0, 2: 4.04, 3: 3.99}, (1.5, 2.5)).verdict == "not reproduced"
-    assert apart(many, {1: 1.0}, (1.5, 2.5)).verdict == "not comparable"
+    assert apart(many, {1: 1.0}, (1.5, 2.5)).verdict == "undecided"
 
 
 def test_a_time_is_in_seconds_beside_the_papers_ends() -> None:
@@ -125,7 +125,7 @@ def test_a_time_is_in_seconds_beside_the_papers_ends() -> None:
     assert found.number.endswith(" s")
     assert found.reason == "the interval lies between 1.36 and 1.99 s"
     assert timed({1: 0.3, 2: 0.31, 3: 0.32}, (1.36, 1.99)).verdict == "not reproduced"
-    assert timed({1: 1.5}, (1.36, 1.99)).verdict == "not comparable"
+    assert timed({1: 1.5}, (1.36, 1.99)).verdict == "undecided"
 
 
 def spread(cells: Mapping[str, list[float]], seconds: int = 10) -> Data:
@@ -148,7 +148,7 @@ def test_the_variation_is_pooled_over_the_cells_and_has_an_interval() -> None:
     assert found.high == pytest.approx(math.sqrt(math.expm1(squares / stats.chi2.ppf(0.025, 5))))
     assert (found.verdict, found.systems, found.published) == ("reproduced", ["openvpn"], 0.5)
     assert pooled_variation(spread(cells), "tcp_throughput", ("openvpn",), 0.001, 10).verdict == "not reproduced"
-    assert pooled_variation(spread(cells), "tcp_throughput", ("openvpn",), 0.05, 10).verdict == "not comparable"
+    assert pooled_variation(spread(cells), "tcp_throughput", ("openvpn",), 0.05, 10).verdict == "undecided"
 
 
 def test_many_cells_do_not_make_the_variation_larger() -> None:
@@ -184,7 +184,7 @@ def test_how_much_longer_decides(
 ) -> None:
     """The error falls with the root of the time."""
     found = decide(value, low, high, between)
-    assert found.verdict == "not comparable"
+    assert found.verdict == "undecided"
     assert found.longer == (None if times is None else pytest.approx(times))
 
 
@@ -222,17 +222,17 @@ BELOW, ABOVE, NEITHER = (False, True), (True, False), (True, True)  # known from
     ("value", "may", "between", "verdict"),
     [
         (2.0, BELOW, MORE, "reproduced"),  # it is more, and may be more still
-        (0.5, BELOW, MORE, "not comparable"),
-        (0.5, BELOW, LESS, "not comparable"),
+        (0.5, BELOW, MORE, "undecided"),
+        (0.5, BELOW, LESS, "undecided"),
         (2.0, BELOW, LESS, "not reproduced"),
-        (1.0, BELOW, close(0.1), "not comparable"),
+        (1.0, BELOW, close(0.1), "undecided"),
         (2.0, BELOW, close(0.1), "not reproduced"),
-        (2.0, ABOVE, MORE, "not comparable"),
+        (2.0, ABOVE, MORE, "undecided"),
         (0.5, ABOVE, MORE, "not reproduced"),
         (0.5, ABOVE, LESS, "reproduced"),
-        (1.0, ABOVE, close(0.1), "not comparable"),
-        (0.5, NEITHER, MORE, "not comparable"),
-        (2.0, NEITHER, MORE, "not comparable"),
+        (1.0, ABOVE, close(0.1), "undecided"),
+        (0.5, NEITHER, MORE, "undecided"),
+        (2.0, NEITHER, MORE, "undecided"),
     ],
 )
 def test_a_bound_decides_what_a_bound_can_decide(
@@ -241,7 +241,7 @@ def test_a_bound_decides_what_a_bound_can_decide(
     found = decide(value, value / 1.01, value * 1.01, between, may=may)
     assert found.verdict == verdict
     assert found.number.startswith({BELOW: "≥ ", ABOVE: "≤ ", NEITHER: "? "}[may])
-    assert ("known from" in found.reason) == (verdict == "not comparable")
+    assert ("known from" in found.reason) == (verdict == "undecided")
     assert found.longer is None, "it is not the interval that leaves it open"
 
 
@@ -264,15 +264,16 @@ def test_a_lower_bound_in_one_block_of_two_sides_leaves_their_ratio_open() -> No
     assert compare(least, half, MORE).verdict == "reproduced"
     assert compare(half, least, MORE).verdict == "not reproduced"
     for judged in (compare(half, least, (0.4, 0.6)), apart(least, half, (1.9, 2.1)), single(least, (1.9, 2.1))):
-        assert judged.verdict == "not comparable"
+        assert judged.verdict == "undecided"
     assert compare({1: 2.0, 2: 2.02, 3: Bound(2.0, BELOW)}, half, (1.9, 2.1)).verdict == "reproduced", "not shared"
 
 
 def test_more_repetitions_are_not_promised_where_a_part_is_known_from_one_side() -> None:
-    wide, least = (lambda: decide(1.1, 0.9, 1.3, MORE)), (lambda: decide(0.5, 0.4, 0.6, MORE, may=BELOW))
-    found = all_of({"wide": wide, "least": least})
-    assert (found.verdict, found.bound) == ("not comparable", "≥")
-    assert "undecided" not in found.reason
+    wide, least = decide(1.1, 0.9, 1.3, MORE), decide(0.5, 0.4, 0.6, MORE, may=BELOW)
+    found = all_of({"wide": lambda: wide, "least": lambda: least})
+    assert (found.verdict, found.bound, found.longer) == ("undecided", "≥", None)
+    assert needs(found, make_run(("ipsec",)), 3) == ""
+    assert needs(wide, make_run(("ipsec",)), 3), "control"
 
 
 def ended_early(trials: list[Trial], vpn: str, **levels: str) -> list[Trial]:
@@ -291,14 +292,14 @@ def test_a_search_that_ended_early_decides_only_upwards() -> None:
     run, good = made("crypto_matrix")
     _, bad = made("crypto_matrix", False)
     fastest = finding("crypto_matrix", "gcm-fastest")
-    for trials, before, after in ((good, "reproduced", "reproduced"), (bad, "not reproduced", "not comparable")):
+    for trials, before, after in ((good, "reproduced", "reproduced"), (bad, "not reproduced", "undecided")):
         assert judge(fastest, run, trials).verdict == before, "control"
         found = judge(fastest, run, ended_early(trials, "ipsec", cipher="aes-128-gcm"))
         assert (found.verdict, found.bound) == (after, "≥")
     others = [cipher for cipher in Data(run, good).levels("cipher", "ipsec") if cipher != "aes-128-gcm"]
     for cipher in others:
         good = ended_early(good, "ipsec", cipher=cipher)
-    assert judge(fastest, run, good).verdict == "not comparable"
+    assert judge(fastest, run, good).verdict == "undecided"
     (row,) = [row for row in findings(run, good).rows if row.id == "gcm-fastest"]
     assert row.measured.startswith("≤ ")
     assert not row.undecided, "it is not the interval"
@@ -311,7 +312,7 @@ def test_an_order_without_the_papers_own_system_is_another_one() -> None:
     assert whole.systems == ["ipsec", "openvpn", "ssh_forward", "ssh_tun"]
     assert whole.beside.startswith("userspace ESP (ipsec_user) ")
     alone = judge(same, run, without(trials, "ipsec"))
-    assert (alone.verdict, alone.value, alone.beside) == ("not comparable", None, whole.beside)
+    assert (alone.verdict, alone.value, alone.beside) == ("unmeasured", None, whole.beside)
     neither = judge(same, run, without(without(trials, "ipsec"), "ipsec_user"))
-    assert (neither.verdict, neither.beside) == ("not comparable", "")
+    assert (neither.verdict, neither.beside) == ("unmeasured", "")
     assert neither.reason.startswith("ipsec was not measured in this")

@@ -41,7 +41,7 @@ def test_a_finding_is_reproduced_where_it_holds_and_not_where_it_does_not(
         run, trials = made(experiment.name, holds)
         found = judge(finding, run, trials)
         if (experiment.name, finding.id) in UNLIKE:
-            assert found.verdict == "not comparable"
+            assert found.verdict == "incomparable"
             assert "without a verdict" in found.reason
             assert found.value is not None
             continue
@@ -60,18 +60,18 @@ def test_a_finding_is_reproduced_where_it_holds_and_not_where_it_does_not(
 
 
 @pytest.mark.parametrize(("experiment", "finding"), FINDINGS)
-def test_what_was_not_measured_is_not_comparable_and_says_why(experiment: Experiment, finding: Finding) -> None:
+def test_what_was_not_measured_is_unmeasured_and_says_why(experiment: Experiment, finding: Finding) -> None:
     run, trials = made(experiment.name)
     nothing = judge(finding, run, [])
-    assert nothing.verdict == "not comparable"
+    assert nothing.verdict == "unmeasured"
     assert nothing.reason
     assert nothing.value is None
     reason = "RTNETLINK answers: Operation not supported"
     refused = [make_trial(t.vpn, t.params, 1, status="unsupported", reason=reason) for t in trials]
-    assert judge(finding, run, refused).verdict == "not comparable"
+    assert judge(finding, run, refused).verdict == "unmeasured"
     alone = run.model_copy(update={"vpns": {"none": run.vpns["none"]}})
     few = judge(finding, alone, [trial for trial in trials if trial.vpn == "none"])
-    assert few.verdict == "not comparable" or finding.id in ("aes-256", "driver"), "these need no VPN"
+    assert few.verdict == "unmeasured" or finding.id in ("aes-256", "driver"), "these need no VPN"
 
 
 def test_findings_cite_papers_and_have_names_of_their_own() -> None:
@@ -103,7 +103,7 @@ def test_a_reason_of_the_run_is_the_verdicts_reason() -> None:
         for t in trials
     ]
     (row,) = [row for row in findings(run, without).rows if row.id == "context_switches_per_packet-openvpn"]
-    assert row.verdict == "not comparable"
+    assert row.verdict == "unmeasured"
     assert "ipsec has no context_switches_per_packet" in row.reason
     assert row.reason.endswith("the kernel has no ESP: NO_PROP")
 
@@ -113,8 +113,8 @@ def test_a_reason_of_the_run_is_the_verdicts_reason() -> None:
     [
         (1.1, 1.3, (1.0, 9.0), "reproduced"),
         (0.7, 0.9, (1.0, 9.0), "not reproduced"),
-        (0.9, 1.3, (1.0, 9.0), "not comparable"),
-        (None, None, (1.0, 9.0), "not comparable"),
+        (0.9, 1.3, (1.0, 9.0), "undecided"),
+        (None, None, (1.0, 9.0), "undecided"),
         (0.95, 1.05, close(0.1), "reproduced"),
         (1.2, 1.3, close(0.1), "not reproduced"),
     ],
@@ -125,12 +125,12 @@ def test_the_interval_decides(
     value = 1.0 if low is None or high is None else (low + high) / 2
     found = decide(value, low, high, between)
     assert found.verdict == verdict
-    assert ("undecided" in found.reason) == (verdict == "not comparable")
+    assert ("reaches across" in found.reason or low is None) == (verdict == "undecided")
 
 
 def test_one_repetition_decides_nothing() -> None:
     found = compare({1: 2.0}, {1: 1.0}, (1.0, 9.0))
-    assert (found.verdict, found.value, found.low) == ("not comparable", 2.0, None)
+    assert (found.verdict, found.value, found.low) == ("undecided", 2.0, None)
     assert "one repetition has no interval" in found.reason
 
 
@@ -155,7 +155,7 @@ def test_of_several_parts_the_worst_decides() -> None:
 
 def test_of_several_parts_the_one_that_takes_longest_says_how_long() -> None:
     def part(longer: float | None, low: float | None = 0.9) -> Callable[[], Judgement]:
-        return lambda: Judgement(verdict="not comparable", reason="", value=1.0, low=low, high=low, longer=longer)
+        return lambda: Judgement(verdict="undecided", reason="", value=1.0, low=low, high=low, longer=longer)
 
     def decided() -> Judgement:
         return Judgement(verdict="reproduced", reason="", value=1.0)
@@ -200,7 +200,7 @@ def test_cells_that_took_no_turns_with_the_plain_one_are_compared_over_plain_ip(
         assert beside[name].verdict == together[name].verdict, name
         assert beside[name].value == pytest.approx(together[name].value, rel=0.05), name
     assert "each over plain IP in its own rounds" in beside["packed-openvpn-zeros"].reason
-    assert without["packed-openvpn-zeros"].verdict == "not comparable"
+    assert without["packed-openvpn-zeros"].verdict == "unmeasured"
     assert "plain IP beside one of them" in without["packed-openvpn-zeros"].reason
 
 

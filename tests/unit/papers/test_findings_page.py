@@ -59,7 +59,7 @@ def test_a_run_without_findings_has_no_section() -> None:
     bare = run.model_copy(update={"experiments": [run.experiments[0].model_copy(update={"name": "gone"})]})
     assert findings(bare, trials) == Findings()
     for form, text in rendered(bare, [t.model_copy(update={"experiments": []}) for t in trials]).items():
-        assert "not comparable:" not in text, form
+        assert "Reproduced:" not in text, form
 
 
 def test_what_a_run_says_is_escaped() -> None:
@@ -205,7 +205,7 @@ def test_repetitions_are_those_that_were_made() -> None:
     more = [t for t in trials if t.vpn == "ssh_tun"]
     assert repetitions_made([t for t in few if t.vpn != "ssh_tun"] + more, ["ssh_tun"]) == 3
     assert repetitions_made([]) == 0
-    open_ = Judgement(verdict="not comparable", reason="undecided: so", value=1.1, low=0.9, high=1.3, longer=2.0)
+    open_ = Judgement(verdict="undecided", reason="so", value=1.1, low=0.9, high=1.3, longer=2.0)
     assert needs(open_, asked, 2).startswith("about 4 repetitions would decide it, 11 min (this run: 2, 5 min 30 s")
 
 

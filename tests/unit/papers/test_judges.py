@@ -48,7 +48,7 @@ def test_the_silence_dominates_the_handover_of_clusterip(clusterip_s: float, ver
 def test_keepalived_alone_decides_nothing_of_clusterip() -> None:
     dominated = finding("ha", "dominated")
     found = judge(dominated, make_run(("ipsec",)), handovers({("ipsec", "vrrp"): 3.2, ("ipsec", "vrrp_fast"): 0.3}))
-    assert (found.verdict, found.value) == ("not comparable", None)
+    assert (found.verdict, found.value) == ("unmeasured", None)
     assert "ipsec with vrrp 3.2" in found.beside
     assert {*TIMERS_S} == {"clusterip", "vrrp", "vrrp_fast"}
 
@@ -66,7 +66,7 @@ def test_two_cpus_are_the_worst_of_four_or_of_none(missing: str) -> None:
     assert judge(two, make_run(("ipsec",)), trials).verdict == "reproduced", "the control"
     few = [trial for trial in trials if trial.params.get("cpus") != missing]
     found = judge(two, make_run(("ipsec",)), few)
-    assert found.verdict == "not comparable"
+    assert found.verdict == "unmeasured"
     assert found.reason == f"that two are the worst of 1 to 4 CPUs needs all four; not measured: {missing}"
 
 
@@ -98,7 +98,7 @@ def test_ciphers_keep_their_order_under_every_hash(holds: bool, verdict: str) ->
     assert (judged.verdict, judged.value) == (verdict, 1.0 if holds else 0.0)
     one = [trial for trial in rates(of) if trial.params["integrity"] == "hmac-sha256"]
     found = judge(same, make_run(("ipsec",)), one)
-    assert found.verdict == "not comparable"
+    assert found.verdict == "unmeasured"
     assert "under two hashes" in found.reason
 
 
@@ -109,7 +109,7 @@ def test_a_pair_whose_order_a_lower_bound_leaves_open_is_left_out() -> None:
         if trial.params["cipher"] != "aes-128-cbc":  # 3DES may be above Camellia, and each above AES
             trial.measurements[0].detail["at_least"] = True
     found = judge(finding("crypto_matrix", "same-order"), make_run(("ipsec",)), trials)
-    assert found.verdict == "not comparable"
+    assert found.verdict == "unmeasured"
     assert "no two ciphers whose order is known" in found.reason
 
 
@@ -125,7 +125,7 @@ def test_versions_are_compared_where_two_images_were_measured(bookworm: float, v
     versions, run = finding("crypto_matrix", "versions"), make_run(("ipsec",))
     assert judge(versions, run, of("trixie", 1.0) + of("bookworm", bookworm)).verdict == verdict
     found = judge(versions, run, of("trixie", 1.0))
-    assert found.verdict == "not comparable"
+    assert found.verdict == "unmeasured"
     assert "compare two images" in found.reason
 
 
@@ -146,9 +146,9 @@ def meshes(efforts: Mapping[str, tuple[int, int]]) -> list[Trial]:
     [
         ({"tinc": (40, 160), "openvpn": (190, 780)}, "reproduced", "reproduced"),
         ({"tinc": (400, 800), "openvpn": (190, 380)}, "not reproduced", "not reproduced"),
-        ({"openvpn": (190, 780)}, "not comparable", "reproduced"),
-        ({"tinc": (40, 160)}, "not comparable", "reproduced"),
-        ({}, "not comparable", "not comparable"),
+        ({"openvpn": (190, 780)}, "unmeasured", "reproduced"),
+        ({"tinc": (40, 160)}, "unmeasured", "reproduced"),
+        ({}, "unmeasured", "unmeasured"),
     ],
 )
 def test_scalability_is_judged_by_what_was_counted(
@@ -180,16 +180,17 @@ def probed(lacks: Mapping[str, str], vpns: tuple[str, ...]) -> list[Trial]:
         ({"vtun": "anti_replay"}, (*WHOLE, "vtun"), "reproduced"),
         ({"tinc": "anti_replay", "vtun": "anti_replay"}, (*WHOLE, "vtun"), "not reproduced"),
         ({}, (*WHOLE, "vtun"), "not reproduced"),
-        ({"vtun": "anti_replay"}, ("openvpn", "vtun"), "not comparable"),
-        ({}, WHOLE, "not comparable"),  # the only ones of whom?
-        ({}, (), "not comparable"),
+        ({"vtun": "anti_replay"}, ("openvpn", "vtun"), "unmeasured"),
+        ({}, WHOLE, "unmeasured"),  # the only ones of whom?
+        ({}, (), "unmeasured"),
     ],
 )
 def test_who_has_all_four_properties(lacks: Mapping[str, str], vpns: tuple[str, ...], verdict: str) -> None:
     (four,) = findings_of("security")
     assert judge(four, make_run((*WHOLE, *LACKING)), probed(lacks, vpns)).verdict == verdict
     once = [trial for trial in probed(lacks, vpns) if trial.repetition == 1]
-    assert judge(four, make_run((*WHOLE, *LACKING)), once).verdict == "not comparable", "one repetition decides nothing"
+    alone = "unmeasured" if verdict == "unmeasured" else "undecided"
+    assert judge(four, make_run((*WHOLE, *LACKING)), once).verdict == alone, "one repetition decides nothing"
 
 
 def dead_links(vpn: str, recovered: int, how: str) -> list[Trial]:
@@ -217,7 +218,7 @@ def test_a_tunnel_on_a_dead_link(how: str, recovered: int, verdict: str, begins:
     assert (found.verdict, found.systems) == (verdict, ["ipsec"])
     assert found.reason.startswith(begins)
     user = judge(moved, run, dead_links("ipsec_user", recovered, how))
-    assert user.verdict == "not comparable"
+    assert user.verdict == "unmeasured"
     assert user.beside.startswith("userspace ESP (ipsec_user) ")
 
 
@@ -233,7 +234,7 @@ def test_a_tunnel_on_a_dead_link(how: str, recovered: int, verdict: str, begins:
 )
 def test_what_nothing_here_can_judge_says_why(experiment: str, name: str) -> None:
     found = judge(finding(experiment, name), make_run(("ipsec",)), [])
-    assert found.verdict == "not comparable"
+    assert found.verdict == "unmeasured"
     assert found.reason.startswith(("open: ", "the paper compares two machines"))
 
 
@@ -277,7 +278,7 @@ def test_openvpns_compression_is_judged_with_lzo_that_adapts(payload: str) -> No
     run, trials = made("thesis")
     always = [trial for trial in trials if trial.params["compression"] != "adaptive"]
     found = judge(finding("thesis", f"packed-openvpn-{payload}"), run, always)
-    assert found.verdict == "not comparable"
+    assert found.verdict == "unmeasured"
     assert "adaptive" in found.reason
 
 
@@ -292,7 +293,7 @@ def test_throughput_depends_on_what_changes_it_in_either_direction(what: str) ->
         for t in trials
     ]
     assert judge(depends, run, alike).verdict == "not reproduced"
-    assert judge(depends, run, []).verdict == "not comparable"
+    assert judge(depends, run, []).verdict == "unmeasured"
 
 
 FORWARD, ZEROS = "ssh_forward", {"compression": "on", "payload": "zeros"}
@@ -342,7 +343,7 @@ def test_encryption_or_encapsulation_is_what_costs_most(ipip: float, verdict: st
     judged = judge(finding("thesis", "costliest"), run, found)
     assert (judged.verdict, judged.systems) == (verdict, ["ipsec", "ipip", "none"])
     without = judge(finding("thesis", "costliest"), run, [t for t in found if t.vpn != "ipip"])
-    assert without.verdict == "not comparable"
+    assert without.verdict == "unmeasured"
     assert "ipip has no tcp_throughput" in without.reason
 
 
@@ -364,10 +365,10 @@ def test_hot_standby_is_available_where_packets_come_through_after_every_failure
     assert (found.verdict, found.systems) == (verdict, ["ipsec"])
     assert found.reason.endswith("without a second gateway none goes on by itself")
     keepalived = judge(available, run, deaths(unrecovered, "ha_sync"))
-    assert keepalived.verdict == "not comparable"
+    assert keepalived.verdict == "unmeasured"
     assert keepalived.beside.startswith("ipsec with ha_sync ")
     for nothing in (deaths(unrecovered, "vrrp"), deaths(unrecovered, "clusterip", "sync_link"), []):
-        assert judge(available, run, nothing).verdict == "not comparable"
+        assert judge(available, run, nothing).verdict == "unmeasured"
 
 
 def crossed(seconds: Mapping[str, tuple[float, float]], handover_s: float, unrecovered: int = 0) -> list[Trial]:
@@ -396,7 +397,7 @@ def test_a_session_goes_on_where_downloads_end_before_a_peer_could_negotiate_ane
     run, trials = make_run(("ipsec",)), crossed({"1": (10.0, 13.2)}, handover_s, unrecovered)
     assert judge(finding("ha_http", "continued"), run, trials).verdict == verdict
     without = [trial for trial in trials if trial.params["gateway_failure"] == "none"]
-    assert judge(finding("ha_http", "continued"), run, without).verdict == "not comparable"
+    assert judge(finding("ha_http", "continued"), run, without).verdict == "unmeasured"
 
 
 @pytest.mark.parametrize(
@@ -481,7 +482,7 @@ def test_a_sentence_about_500_mb_is_judged_of_500_mb() -> None:
     long, run = finding("ha_http", "elapsed-500"), make_run(("ipsec",))
     assert judge(long, run, downloads("500000000", 2.0)).verdict == "reproduced"
     few = judge(long, run, downloads("20000000", 2.0))
-    assert (few.verdict, few.value) == ("not comparable", None)
+    assert (few.verdict, few.value) == ("unmeasured", None)
     assert few.reason == "the sentence is about 500 MB, and none were downloaded in this run"
     assert judge(finding("ha_http", "elapsed"), run, downloads("20000000", 2.0)).verdict == "reproduced", (
         "names no size"
@@ -494,5 +495,5 @@ def test_a_few_ticks_of_a_clock_are_no_system_time(name: str) -> None:
     about, run = finding("ha_http", name), make_run(("ipsec",))
     assert judge(about, run, downloads("50000000", 2.0)).verdict == "reproduced"
     found = judge(about, run, downloads("50000000", 0.04))
-    assert (found.verdict, found.value) == ("not comparable", None)
+    assert (found.verdict, found.value) == ("unmeasured", None)
     assert "is less than 20 ticks of a kernel's clock" in found.reason
