@@ -4,19 +4,20 @@ from collections.abc import Mapping
 
 from runner.design.experiment import Experiment, measuring
 from runner.design.profile import Profile
-from runner.papers.judges.oslv import LONG, SHORT, SLOW, WAN
+from runner.papers.judges.oslv import LONG, PACKING, SHORT, SLOW, WAN
 from runner.vpn.plugin import Vpn
 
 STREAMS = (measuring("tcp"), measuring("tcp", direction="reverse"))
 
 
 def wanted(vpn: Vpn, params: Mapping[str, str], profile: Profile) -> bool:
-    """The short profiles: each VPN's own levels, and the overhead without a cipher, which tells headers apart."""
+    """The short profiles: each VPN's own levels, and the overhead with and without a cipher of 8-byte blocks."""
     if "gw2_cpu" in params and vpn.reference:
         return False
-    bare = params["cipher"] == "null" and params["measure"] == "overhead"
-    own = params["cipher"] == vpn.comparable["cipher"] or bare
-    return profile.name == "thesis" or (own and params["integrity"] == vpn.comparable["integrity"])
+    overhead = params["measure"] == "overhead"
+    packing = overhead and params["cipher"] in ("null", PACKING[0]) and params["integrity"] == PACKING[1]
+    own = (params["cipher"], params["integrity"]) == (vpn.comparable["cipher"], vpn.comparable["integrity"])
+    return profile.name == "thesis" or own or packing
 
 
 EXPERIMENT = Experiment(

@@ -108,7 +108,7 @@ verb 3
                 config += f"auth {self.offers.integrities[params['integrity']]}\n"
             if params["cipher"] in LEGACY:
                 config += "providers legacy default\n"
-            if params["compression"] == "adaptive":  # what the thesis' 2.3 did by itself; its parameters are logged
+            if params["compression"] == "adaptive":  # comp-lzo's default in 2.3; its parameters are logged
                 config += "comp-lzo adaptive\nallow-compression yes\nverb 4\n"
             elif algorithm := self.offers.compressions[params["compression"]]:
                 config += f"compress {algorithm}\nallow-compression yes\n"

@@ -1,4 +1,4 @@
-"""VTun over UDP: the thesis' contemporary. One shared password, one session for each pair of gateways, TUN.
+"""VTun over UDP, one of the OSLV paper's. One shared password, one session for each pair of gateways, TUN.
 
 Debian 12 only: vtun left Debian afterwards. Sources: vtund(8), vtund.conf(5). Its encryption has no integrity, and its
 key is MD5 of the password; the proof decides whether it encrypts at all (docs/systems.md says what was found).

@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
+from types import MappingProxyType
 
 import scipy  # loads scipy.stats at its first use
 
@@ -200,20 +201,15 @@ class At:
 
 
 def ratio_of(
-    metric: str, a: At, b: At, between: tuple[float, float], published: float | None = None, unlike: str = ""
+    metric: str, a: At, b: At, between: tuple[float, float], published: float | None = None
 ) -> Callable[[Data], Judgement]:
-    """Judges the claim that ``metric`` at ``a`` over that at ``b`` lies ``between`` two bounds.
-
-    ``unlike``: why the two studies cannot be compared in this; then the numbers are shown without a verdict.
-    """
+    """Judges the claim that ``metric`` at ``a`` over that at ``b`` lies ``between`` two bounds."""
 
     def judged(data: Data) -> Judgement:
         first, second = data.blocks(metric, a.vpn, **a.levels), data.blocks(metric, b.vpn, **b.levels)
         if first.keys() & second.keys():
-            judgement = compare(first, second, between, published).of(a.vpn, b.vpn)
-        else:
-            judgement = by_plain_ip(data, metric, (a, b), between, published).of(a.vpn, b.vpn)
-        return judgement.model_copy(update={"verdict": "incomparable", "reason": unlike}) if unlike else judgement
+            return compare(first, second, between, published).of(a.vpn, b.vpn)
+        return by_plain_ip(data, metric, (a, b), between, published).of(a.vpn, b.vpn)
 
     return judged
 
@@ -303,9 +299,15 @@ def opposite(judgement: Judgement) -> Judgement:
     return judgement.model_copy(update={"verdict": other.get(judgement.verdict, judgement.verdict)})
 
 
-def order_held(data: Data, metric: str, vpns: Sequence[str], first: Mapping[str, str]) -> dict[int, float]:
-    """Block -> the share of pairs of VPNs that have the same order as in the cell ``first``, over all other cells; of
-    the pairs that ``first`` tells apart.
+def order_held(
+    data: Data,
+    metric: str,
+    vpns: Sequence[str],
+    first: Mapping[str, str],
+    more: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
+) -> dict[int, float]:
+    """Block -> the share of pairs of VPNs that have the same order as in the cell ``first``, over all other cells of
+    ``metric`` and those of ``more`` (metric -> its levels); of the pairs that ``first`` tells apart.
 
     Raises NotMeasured with fewer than three VPNs, and where no such pair was measured together in another cell.
     """
@@ -318,9 +320,9 @@ def order_held(data: Data, metric: str, vpns: Sequence[str], first: Mapping[str,
         tuple(t.params[f] for f in factors) for t in data.trials if {*factors} <= t.params.keys() and t.vpn in able
     }
     held: dict[int, list[bool]] = {}
-    for test in sorted(tests - {tuple(first.values())}):
-        levels = dict(zip(factors, test, strict=True))
-        values = {vpn: block_values(data.matching(vpn, levels), metric) for vpn in able}
+    others = [(metric, dict(zip(factors, test, strict=True))) for test in sorted(tests - {tuple(first.values())})]
+    for measured, levels in [*others, *more.items()]:
+        values = {vpn: block_values(data.matching(vpn, levels), measured) for vpn in able}
         for a, b in combinations(able, 2):
             ahead = _ahead(model[a], model[b])
             for block in values[a].keys() & values[b].keys() if ahead is not None else ():

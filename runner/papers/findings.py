@@ -163,6 +163,17 @@ class Data:
         ok = [trial for trial in self.trials if trial.status == "ok" and vpn in ("", trial.vpn)]
         return list(dict.fromkeys(trial.params[factor] for trial in ok if factor in trial.params))
 
+    def with_driver(self, driver: str) -> Data:
+        """The trials by one crypto driver, as if no other were known, and those of what encrypts nothing."""
+        trials = []
+        for trial in self.trials:
+            if trial.params.get("driver") == driver:
+                others = {factor: level for factor, level in trial.params.items() if factor != "driver"}
+                trials.append(trial.model_copy(update={"params": others}))
+            elif "driver" not in trial.params and self.run.vpns[trial.vpn].reference:
+                trials.append(trial)
+        return Data(self.run, trials)
+
     def matching(self, vpn: str, levels: Mapping[str, str]) -> list[Trial]:
         """The VPN's trials at these levels; a reference VPN has no tunnel levels to match."""
         reference = vpn in self.run.vpns and self.run.vpns[vpn].reference

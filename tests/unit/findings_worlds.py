@@ -14,6 +14,7 @@ from runner.design.profile import PROFILES
 from runner.papers.findings import Finding
 from runner.papers.judges import findings_of
 from runner.sweep.run_record import record_of
+from runner.vpn.closed_form import ESP_ICV, HMAC
 from tests.unit.synthetic import METRICS, make_run, make_trial
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -24,12 +25,16 @@ VPNS = {
     "thesis": ("none", "ipip", "ipsec", "ipsec_user", "openvpn", "ssh_forward", "ssh_tun"),
     "crypto_matrix": ("none", "ipsec", "ipsec_user"),
     "oslv": (
-        *("none", "ipsec", "ipsec_user", "openvpn", "openvpn_tcp", "pptp", "ssh_forward", "ssh_tun", "vtun"),
-        "wireguard_go",
+        *("none", "ipsec", "ipsec_user", "l2tp", "openvpn", "openvpn_tcp", "ppp_ssh", "ppp_stunnel", "pptp"),
+        *("ssh_forward", "ssh_tun", "tinc", "vtun", "wireguard_go"),
     ),
     "devices": ("none", "ipsec", "ipsec_user"),
     "load": ("none", "ipsec", "openvpn", "ssh_forward"),
 }
+
+
+DRIVEN = ("thesis", "load")  # their claims need systems of two data planes by one driver
+LINK_BPS = "1000000000"  # the thesis' link
 
 
 def world(name: str, values: Values, noise: float = 0.0, blocks: int = 3) -> tuple[Run, list[Trial]]:
@@ -53,6 +58,12 @@ def world(name: str, values: Values, noise: float = 0.0, blocks: int = 3) -> tup
                 if METRICS[metric].measure == transport
             }
             trials.append(make_trial(cell.vpn, cell.params, block, measured, experiments=(name,), samples=10))
+            if name in DRIVEN and not run.vpns[cell.vpn].reference:
+                driven = cell.params | {"driver": "generic"}
+                trials.append(make_trial(cell.vpn, driven, block, measured, experiments=(name,), samples=10))
+            if name == "thesis" and transport == "tcp":
+                shaped = cell.params | {"wan_rate_bps": LINK_BPS}
+                trials.append(make_trial(cell.vpn, shaped, block, measured, experiments=(name,), samples=10))
     return run, trials
 
 
@@ -63,7 +74,7 @@ def most(metric: str) -> float:
 
 THESIS = {"none": 939.7, "ipip": 927.9, "ipsec": 165.0, "ipsec_user": 163.0, "openvpn": 83.3, "ssh_forward": 167.6}
 THESIS |= {"ssh_tun": 95.0}
-UPSIDE_DOWN = {"none": 900.0, "ipip": 20.0, "ipsec": 30.0, "ipsec_user": 20.0, "openvpn": 150.0, "ssh_forward": 60.0}
+UPSIDE_DOWN = {"none": 950.0, "ipip": 20.0, "ipsec": 30.0, "ipsec_user": 20.0, "openvpn": 150.0, "ssh_forward": 60.0}
 UPSIDE_DOWN |= {"ssh_tun": 90.0}
 CIPHERS = {"blowfish-128-cbc": 1.4, "aes-128-cbc": 1.0, "aes-192-cbc": 0.9, "aes-256-cbc": 0.8, "3des-cbc": 0.4}
 
@@ -122,8 +133,10 @@ def oslv(vpn: str, params: Mapping[str, str], metric: str, holds: bool) -> float
     stacked = load_vpn(vpn).transport == "tcp"
     good = stacked != holds  # a VPN that should be the better one
     integrity = params["integrity"]
-    tag = 32 if vpn.startswith("openvpn") else 16 if integrity != "none" else 0
+    tags = ESP_ICV if vpn.startswith("ipsec") else HMAC
+    tag = tags.get(integrity, 0)
     whole = (80.0 if good else 160.0) * (1 if holds else 3)
+    whole *= 3 if vpn in {"l2tp", "pptp"} and not holds else 1
     whole *= 1.05 if vpn in ("openvpn", "wireguard_go") and holds else 1
     share = 0.75 if holds else 0.2
     best = vpn == "ipsec" and holds

@@ -99,6 +99,7 @@ def facts(lab: Lab) -> dict[str, Any]:
         "links": every,
         "machines": hardware(lab),
         "wan_mtu": wan["mtu"],
+        "wan_link_bps": "unknown" if lab.shared_kernel else link_bps(gateway, lab.sites[0].wan_interface),
         "wan_offloads": {name: "on" if name in wan["offloads"] else "off" for name in OFFLOADS},
         "bring_up_s": round(lab.bring_up_s, 3),
     }
@@ -112,6 +113,12 @@ def read(node: Node, files: Mapping[str, str]) -> dict[str, str]:
     parts = re.split(r"^==> (\S+) <==\n", shown, flags=re.MULTILINE)
     texts.update({names[path]: text for path, text in zip(parts[1::2], parts[2::2], strict=True) if path in names})
     return texts
+
+
+def link_bps(node: Node, interface: str) -> int | str:
+    """The rate of the node's interface in bit/s, as its driver reports it (sysfs-class-net); a virtual one has none."""
+    megabit_s = read(node, {"speed": f"/sys/class/net/{interface}/speed"})["speed"].strip()
+    return int(megabit_s) * 1_000_000 if megabit_s.isdecimal() and megabit_s != "0" else "unknown"
 
 
 def steal_ratio(stat: str) -> float | str:

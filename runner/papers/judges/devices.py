@@ -6,6 +6,7 @@ from statistics import geometric_mean
 
 from runner.data.levels import LEVELS
 from runner.papers.claims import LESS, MORE, At, all_of, apart, close, compare, on_ipsec, ratio_of
+from runner.papers.conditions import by_one_driver
 from runner.papers.findings import Blocks, Data, Finding, Judgement
 from runner.papers.published import devices
 
@@ -67,7 +68,7 @@ def services(load: str, vpn: str, data: Data) -> Judgement:
 FINDINGS = (
     Finding(
         *("forecast", "devices", "Hardware performance", "100 MB through ssh foretells IPsec's speed"),
-        on_ipsec(predicted),
+        by_one_driver(on_ipsec(predicted)),
     ),
     Finding(
         *("aes-256", "devices", "the benchmark table", "AES-256 costs ssh speed against AES-128"),

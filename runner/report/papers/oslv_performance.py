@@ -9,7 +9,7 @@ import scipy
 
 from runner.data.trials import Run, Trial
 from runner.papers.findings import Data, NotMeasured, trials_of
-from runner.papers.judges.oslv import LEAST_OVERHEAD_BYTES, LINK_BPS, mean, metric_of
+from runner.papers.judges.oslv import LEAST_OVERHEAD_BYTES, LINK_BPS, metric_of
 from runner.ranking.stats import compare_blocks, summarise
 from runner.report import text
 from runner.report.facts import BASELINE
@@ -72,8 +72,8 @@ def _overhead(data: Data, vpn: str, packet_bytes: str) -> tuple[float, str]:
 
 
 def _use(data: Data, vpn: str) -> tuple[float, str]:
-    ways = [metric_of(data, "tcp_throughput", vpn, direction=way) for way in ("forward", "reverse")]
-    summary = summarise([100 * rate / LINK_BPS for rate in mean(ways).values()])
+    there, back = (metric_of(data, "tcp_throughput", vpn, direction=way) for way in ("forward", "reverse"))
+    summary = summarise([50 * (there[block] + back[block]) / LINK_BPS for block in there.keys() & back.keys()])
     return -summary.median, text.with_interval(summary, "%")
 
 

@@ -18,7 +18,7 @@ from tests.unit.findings_worlds import ROUNDING, WORLDS, made
 from tests.unit.synthetic import make_trial
 
 # Findings that two studies cannot be compared in, whatever is measured.
-UNLIKE = {("thesis", "ipip"), ("thesis", "encryption"), ("crypto_matrix", "share")}
+UNLIKE = {("crypto_matrix", "share"), ("oslv", "least")}
 # Findings that nothing here can judge, each with its reason; and those of cells that the quick profile does not have,
 # which test_judges.py makes up.
 OPEN = {("crypto_matrix", "configurations"), ("oslv", "domains")}
@@ -42,7 +42,7 @@ def test_a_finding_is_reproduced_where_it_holds_and_not_where_it_does_not(
         found = judge(finding, run, trials)
         if (experiment.name, finding.id) in UNLIKE:
             assert found.verdict == "incomparable"
-            assert "without a verdict" in found.reason
+            assert found.reason
             assert found.value is not None
             continue
         if finding.question:
@@ -90,7 +90,7 @@ def test_the_thesis_ratios_are_beside_the_measured_ones() -> None:
     rows = {row.id: row for row in findings(run, trials).rows}
     assert rows["ipsec-tun"].published == pytest.approx(165 / 95)
     assert rows["ipsec-tun"].value == pytest.approx(165 / 95, rel=0.02)
-    assert rows["encryption"].published == pytest.approx(167.6 / 939.7)
+    assert rows["encryption"].published == pytest.approx(167.6 * 939.7 / 927.9**2)
     assert rows["packed-ipsec-zeros"].published is None, "only a figure shows it"
 
 

@@ -13,6 +13,7 @@ from runner.papers.findings import judge
 from runner.papers.judges import findings_of
 from runner.papers.judges.ha import TIMERS_S
 from runner.papers.judges.security import LACKING, PROBES, WHOLE
+from runner.papers.judges.thesis import PLAIN
 from tests.unit.findings_worlds import finding, made
 from tests.unit.synthetic import make_run, make_trial
 
@@ -497,3 +498,30 @@ def test_a_few_ticks_of_a_clock_are_no_system_time(name: str) -> None:
     found = judge(about, run, downloads("50000000", 0.04))
     assert (found.verdict, found.value) == ("unmeasured", None)
     assert "is less than 20 ticks of a kernel's clock" in found.reason
+
+
+def test_the_papers_own_vpns_decide_of_udp_and_tcp_and_what_lacks_is_computed() -> None:
+    run, trials = made("oslv")
+    overhead = finding("oslv", "overhead")
+    whole = judge(overhead, run, trials)
+    assert {"openvpn_tcp", "ssh_tun", "wireguard_go"}.isdisjoint(whole.systems)
+    assert "all VPNs of this run" in whole.beside
+    few = [trial for trial in trials if trial.vpn not in {"ppp_ssh", "ppp_stunnel"}]
+    without = judge(overhead, run, few)
+    assert (without.verdict, without.value) == ("unmeasured", None)
+    assert "none of ppp_ssh, ppp_stunnel, vtun_ppp" in without.reason
+    assert "the same system over UDP and TCP" in without.beside
+
+
+def test_the_plain_test_is_not_counted_against_itself_and_udp_is_a_test() -> None:
+    run, trials = made("thesis")
+    same = finding("thesis", "same-order")
+    plain = [t for t in trials if t.params.items() >= PLAIN.items() and "driver" in t.params]
+    assert "apart" in judge(same, run, plain).reason
+    udp = [t for t in trials if t.params["measure"] == "udp" and "driver" in t.params]
+    judged = judge(same, run, plain + udp)
+    assert (judged.verdict, judged.value) == ("reproduced", 1.0)
+    turned = [
+        make_trial(t.vpn, t.params, t.repetition, {m.metric: 1e15 / m.value for m in t.measurements}) for t in udp
+    ]
+    assert judge(same, run, plain + turned).value == 0.0

@@ -1,0 +1,80 @@
+"""Under which conditions two systems may be compared: the same kind of crypto driver, and a link that is the limit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from statistics import median
+
+from runner.data.levels import LEVELS, TCP
+from runner.papers.claims import BASELINE
+from runner.papers.findings import Blocks, Data, Judgement, NotMeasured
+
+FILLED = 0.9  # of a link's rate: plain TCP that carries as much is limited by the link
+OTHER_DRIVERS = (
+    "the kernel and OpenSSL each chose a crypto driver of their own, which is part of this ratio: shown without a "
+    "verdict; --set driver=generic measures both by the same kind"
+)
+NO_LINK = (
+    "the link is not what limits plain IP here, as it was there: --set wan_rate_bps=1000000000, or machines with a "
+    "link of their own (--lab ssh:)"
+)
+
+
+def by_one_driver(judge: Callable[[Data], Judgement]) -> Callable[[Data], Judgement]:
+    """``judge``, where the systems that decide encrypt by one kind of crypto driver.
+
+    The kernel and OpenSSL each choose a driver of their own: in a guest kernel, ESP has generic C code while OpenSSL
+    has the CPU's instructions, and a ratio of the two compares two implementations of AES. Systems of one data plane
+    decide as they are. Systems of two are compared where the run has both with the same level of the factor
+    ``driver``; else their number is shown without a verdict."""
+
+    def judged(data: Data) -> Judgement:
+        try:
+            natural = judge(data)
+        except NotMeasured as missing:
+            natural = Judgement(verdict="unmeasured", reason=str(missing))
+        if natural.systems and len(_planes(data, natural)) < 2:
+            return natural
+        measured = {trial.params.get("driver") for trial in data.trials}
+        for driver in filter(measured.__contains__, LEVELS["driver"]):
+            try:
+                alike = judge(data.with_driver(driver))
+            except NotMeasured as missing:
+                natural = natural if natural.systems else natural.model_copy(update={"reason": str(missing)})
+                continue
+            if alike.systems:
+                own = f"each with its own driver {natural.number}" if natural.systems else ""
+                shown = {"beside": "; ".join(filter(None, (alike.beside, own)))}
+                return alike.model_copy(update={"reason": f"{alike.reason}; all by the {driver} driver", **shown})
+        if not natural.systems:
+            return natural
+        return natural.model_copy(update={"verdict": "incomparable", "reason": OTHER_DRIVERS, "longer": None})
+
+    return judged
+
+
+def _planes(data: Data, judgement: Judgement) -> set[str]:
+    """The data planes of the systems that decide, and encrypt; what was measured without a VPN runs in userspace."""
+    planes = {name: record.dataplane for name, record in data.run.vpns.items() if not record.reference}
+    return {planes.get(name, "userspace") for name in judgement.systems if name in planes or name not in data.run.vpns}
+
+
+def link_bound(data: Data) -> dict[str, str]:
+    """The WAN's rate at which plain IP fills the link, as a level; empty where the link is not shaped and real.
+
+    Raises NotMeasured where something else than the link limits plain IP, as one machine's CPU does without shaping."""
+    for level in data.levels("wan_rate_bps", BASELINE):
+        shaped = {"wan_rate_bps": level}
+        with suppress(NotMeasured):
+            if _fills(data.blocks("tcp_throughput", BASELINE, **TCP, **shaped), float(level)):
+                return shaped
+    with suppress(NotMeasured):
+        rate_bps = data.run.lab.get("wan_link_bps")
+        if isinstance(rate_bps, int | float) and _fills(data.blocks("tcp_throughput", BASELINE, **TCP), rate_bps):
+            return {}
+    raise NotMeasured(NO_LINK)
+
+
+def _fills(plain_bps: Blocks, link_bps: float) -> bool:
+    return FILLED * link_bps <= median(plain_bps.values()) <= link_bps
